@@ -1,0 +1,74 @@
+"""Marginal likelihoods of latent Gaussian models, with error bars.
+
+>>> import evidence as ev
+>>> model = ev.GPModel(K=[[1.0, 0.5], [0.5, 1.0]], y=[1, 1], likelihood="probit")
+>>> result = ev.log_evidence(model, random_seed=0, progressbar=False)
+>>> abs(result.logz - ev.log_evidence(model, method="orthant").logz) < 0.2
+True
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import datasets, likelihoods, moves, plots
+    from .approximations.ep import fit_ep
+    from .approximations.laplace import fit_laplace
+    from .drivers import ladders
+    from .estimate import log_evidence
+    from .kernels import parse_kernel
+    from .model import GPModel
+    from .orthant import log_orthant
+    from .path import Path
+    from .result import EvidenceResult
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "EvidenceResult": "result",
+    "GPModel": "model",
+    "Path": "path",
+    "fit_ep": "approximations.ep",
+    "fit_laplace": "approximations.laplace",
+    "log_evidence": "estimate",
+    "log_orthant": "orthant",
+    "parse_kernel": "kernels",
+}
+_ROOMS = {
+    "datasets": "datasets",
+    "ladders": "drivers.ladders",
+    "likelihoods": "likelihoods",
+    "moves": "moves",
+    "plots": "plots",
+}
+
+__all__ = [
+    "EvidenceResult",
+    "GPModel",
+    "Path",
+    "datasets",
+    "fit_ep",
+    "fit_laplace",
+    "ladders",
+    "likelihoods",
+    "log_evidence",
+    "log_orthant",
+    "moves",
+    "parse_kernel",
+    "plots",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Import on first use: `import evidence` stays as cheap as NumPy.
+    if name in _HOME:
+        return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    if name in _ROOMS:
+        return importlib.import_module(f".{_ROOMS[name]}", __name__)
+    raise AttributeError(f"module 'evidence' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

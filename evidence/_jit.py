@@ -1,0 +1,47 @@
+"""The one place where compilation is configured.
+
+Every compiled function of the package is made by one of the decorators below, so that
+caching, GIL and floating-point rules are the same everywhere.
+
+A likelihood reaches compiled code as a *kernel*: a C function on whole vectors with the
+signature ``KERNEL``. All kernels have the same Numba type, so a routine that takes one as an
+argument is compiled once for all likelihoods and found in the disk cache by the next process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+from numba import types
+
+_POINTER = types.CPointer(types.float64)
+
+#: ``kernel(x, theta, n, stride, step, order, out)``; see :func:`kernel`.
+KERNEL = types.void(
+    _POINTER, _POINTER, types.intp, types.intp, types.intp, types.intp, _POINTER
+)
+
+
+def jit(function: Callable[..., Any]) -> Any:
+    """Compile on first use, cache on disk, release the GIL; division by zero follows IEEE."""
+    return numba.njit(function, cache=True, nogil=True, error_model="numpy")
+
+
+def vector_loop(function: Callable[..., Any]) -> Any:
+    """As :func:`jit`, for branch-free loops over arrays: multiply-adds may be fused."""
+    return numba.njit(
+        function, cache=True, nogil=True, error_model="numpy", fastmath={"contract"}
+    )
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a likelihood kernel ``(x, theta, n, stride, step, order, out)``.
+
+    ``x`` holds ``n`` latent values. Parameter ``p`` of latent ``i`` is
+    ``theta[p * stride + i * step]``: ``step = 1`` walks along the data, ``step = 0`` evaluates
+    one datum at many latent values. ``out`` is ``(4, n)``: log p(y|x) and, up to ``order``,
+    its first, second and third derivatives in x (``order`` is 1 or 3).
+    """
+    return numba.cfunc(KERNEL, cache=True, nopython=True, error_model="numpy")(function)

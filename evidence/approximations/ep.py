@@ -1,0 +1,183 @@
+r"""Expectation propagation.
+
+A site is updated from its cavity :math:`\tau_c = 1/\Sigma_{nn} - \tau`,
+:math:`\nu_c = \mu_n/\Sigma_{nn} - \nu` so that q matches the first two moments of the tilted
+distribution :math:`p(y_n|x) N(x; \text{cavity})`. Two phases find the fixed point:
+
+1. *sequential* sweeps (:mod:`.sequential`), which cannot overcount and cross the large
+   distance from the prior in a few rounds;
+2. *parallel* sweeps, all sites at once: one Cholesky each, damped, with Anderson
+   extrapolation over the last few. Undamped parallel sweeps can cycle for ever.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model import GPModel
+from .reference import (
+    GaussianReference,
+    NotPositiveDefinite,
+    Sites,
+    SiteSolver,
+    log_normaliser,
+)
+from .sequential import sequential_start
+
+Array = NDArray[np.float64]
+
+_MEMORY = 6
+_NEAR = 0.3  # mismatch, in standard deviations, at which parallel sweeps take over
+_MAX_SEQUENTIAL = 6
+
+
+def fit_ep(
+    model: GPModel,
+    *,
+    damping: float = 0.8,
+    max_sweeps: int = 200,
+    tol: float = 1e-9,
+) -> GaussianReference:
+    """Fit expectation propagation.
+
+    Parameters
+    ----------
+    damping : float in (0, 1]
+        Fraction of each site update that is taken; halved whenever sweeps stop improving.
+    max_sweeps, tol
+        Sweeps end when no site's mean (in units of its standard deviation) or relative
+        variance is off by more than ``tol``. Running out of sweeps leaves
+        ``converged = False`` and a warning in words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ep = fit_ep(GPModel(K=np.eye(2), y=[1, -1]))
+    >>> round(ep.logz, 6), ep.converged
+    (-1.386294, True)
+    """
+    if not 0.0 < damping <= 1.0:
+        raise ValueError(f"damping must be in (0, 1], got {damping}")
+    if max_sweeps < 1:
+        raise ValueError(f"max_sweeps must be at least 1, got {max_sweeps}")
+    started = time.perf_counter()
+    solver = SiteSolver(model)
+    nu, tau, sweeps = sequential_start(model, min(_MAX_SEQUENTIAL, max_sweeps - 1), _NEAR)
+    mu, _, var, half_logdet = solver.solve(nu, tau)
+    history = _Anderson(_MEMORY)
+    best = np.inf
+    converged, skipped, sweep = False, 0, 0
+    for sweep in range(sweeps + 1, max_sweeps + 1):
+        c, target_nu, target_tau, mismatch, skipped = _match(model, nu, tau, mu, var)
+        if mismatch < tol:
+            converged = True
+            break
+        if mismatch > 10.0 * best:
+            history.forget()
+            damping = max(0.5 * damping, 0.05)
+            best = mismatch
+        best = min(best, mismatch)
+        proposal = history.step(nu, tau, target_nu - nu, target_tau - tau, var, damping)
+        nu, tau, mu, var, half_logdet = _feasible(
+            solver, model.likelihood.log_concave, nu, tau, proposal
+        )
+    else:
+        c = _match(model, nu, tau, mu, var)[0]
+    sites = Sites(c, nu, tau)
+    warnings = _describe(converged, sweep, mismatch, tol, skipped)
+    return GaussianReference(
+        "ep",
+        model,
+        sites,
+        mu,
+        var,
+        log_normaliser(model, sites, mu, half_logdet),
+        converged=converged,
+        n_sweeps=sweep,
+        seconds=time.perf_counter() - started,
+        warnings=warnings,
+    )
+
+
+def _match(
+    model: GPModel, nu: Array, tau: Array, mu: Array, var: Array
+) -> tuple[Array, Array, Array, float, int]:
+    """Moment matching for every site: (c, ν, τ, largest mismatch, sites left alone)."""
+    cavity_precision = 1.0 / var - tau
+    ok = cavity_precision > 1e-12 / var
+    v = np.where(ok, 1.0 / np.where(ok, cavity_precision, 1.0), var)
+    m = np.where(ok, v * (mu / var - nu), mu)
+    log_z, mean, variance = model.likelihood.tilted(model.y, m, v)
+    ok &= np.isfinite(log_z) & np.isfinite(mean) & (variance > 0.0)
+    target_tau = np.where(ok, 1.0 / variance - 1.0 / v, tau)
+    target_nu = np.where(ok, mean / variance - m / v, nu)
+    # log of the integral of the cavity times the site exp(ν x - τ x²/2)
+    spread = 1.0 + v * tau
+    site = 0.5 * (v * nu * nu + 2.0 * m * nu - tau * m * m) / spread - 0.5 * np.log(spread)
+    c = log_z - site
+    mismatch = np.maximum(np.abs(mean - mu) / np.sqrt(var), np.abs(variance / var - 1.0))
+    return c, target_nu, target_tau, float(np.max(mismatch[ok], initial=0.0)), int((~ok).sum())
+
+
+def _feasible(
+    solver: SiteSolver, log_concave: bool, nu: Array, tau: Array, proposal: tuple[Array, Array]
+) -> tuple[Array, Array, Array, Array, float]:
+    """Solve for the proposed sites, retreating towards the old ones until Σ exists."""
+    new_nu, new_tau = proposal
+    if log_concave:
+        new_tau = np.maximum(new_tau, 0.0)
+    for _ in range(30):
+        try:
+            mu, _, var, half_logdet = solver.solve(new_nu, new_tau)
+        except NotPositiveDefinite:
+            var = np.zeros(1)
+        if var.min() > 0.0:
+            return new_nu, new_tau, mu, var, half_logdet
+        new_nu, new_tau = 0.5 * (nu + new_nu), 0.5 * (tau + new_tau)
+    raise NotPositiveDefinite("EP found no step that keeps the covariance positive definite")
+
+
+class _Anderson:
+    """Anderson extrapolation of the damped fixed-point iteration, in units of each site."""
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+        self.forget()
+
+    def forget(self) -> None:
+        self._points: list[Array] = []
+        self._residuals: list[Array] = []
+
+    def step(
+        self, nu: Array, tau: Array, d_nu: Array, d_tau: Array, var: Array, damping: float
+    ) -> tuple[Array, Array]:
+        point, residual = np.concatenate([nu, tau]), np.concatenate([d_nu, d_tau])
+        self._points = [*self._points[-self.memory :], point]
+        self._residuals = [*self._residuals[-self.memory :], residual]
+        mixed, drift = point, residual
+        if len(self._points) > 1:
+            scale = np.concatenate([np.sqrt(var), var])
+            dp = np.diff(np.array(self._points), axis=0)
+            dr = np.diff(np.array(self._residuals), axis=0)
+            weights, *_ = np.linalg.lstsq((dr * scale).T, residual * scale, rcond=1e-10)
+            mixed = point - weights @ dp
+            drift = residual - weights @ dr
+        new = mixed + damping * drift
+        return new[: nu.size], new[nu.size :]
+
+
+def _describe(
+    converged: bool, sweeps: int, mismatch: float, tol: float, skipped: int
+) -> tuple[str, ...]:
+    said = []
+    if not converged:
+        said.append(
+            f"EP did not converge in {sweeps} sweeps (moments off by {mismatch:.2g}, "
+            f"wanted {tol:.2g}); its log Z is not to be trusted, try a smaller damping"
+        )
+    if skipped:
+        said.append(f"EP left {skipped} site(s) alone whose cavity variance was not positive")
+    return tuple(said)

@@ -1,0 +1,187 @@
+r"""Tempered resample-move (an SMC sampler) in independent islands.
+
+A *pilot* with few particles finds a :class:`Plan`: temperatures by conditional ESS, a step size
+and a number of moves for each. *Islands* then run the plan as it stands. With the plan fixed in
+advance, every island's
+
+.. math:: \hat Z = Z_q \prod_t \sum_i W_t^i \exp(\Delta\beta_t \sum_n h_n(x_t^i))
+
+is unbiased for Z whatever the number of particles, so the answer is the mean of Ẑ over islands
+(not of log Ẑ) and its error bar comes from their spread, with no assumption about mixing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..moves.base import Move, take
+from ..path import Path
+from . import ladders
+from .execution import Stopped
+from .resampling import systematic
+
+Array = NDArray[np.float64]
+
+_RESAMPLE_BELOW = 0.7  # relative ESS
+_KEEP = 64  # posterior draws kept per island
+
+
+class Plan(NamedTuple):
+    """What a pilot found: one entry per temperature after β = 0."""
+
+    betas: Array
+    step_sizes: Array
+    n_moves: NDArray[np.intp]
+    mixing: Array
+    """Correlation of the tilt before and after the moves of each temperature."""
+    relative_variance: float
+    """Rough variance of log Ẑ times the number of particles."""
+
+
+class Islands(NamedTuple):
+    """Finished islands: cumulative log Ẑ per temperature and what happened on the way."""
+
+    log_z: Array  # (T, G)
+    ess: Array  # (T,) relative, mean over islands
+    acceptance: Array  # (T,)
+    mixing: Array  # (T,)
+    failures: NDArray[np.intp]  # (T,)
+    seconds: Array  # (T,)
+    draws: Array  # (G, kept, N) from the posterior, equally weighted within an island
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a plan is made."""
+
+    cess: float = 0.9
+    mixing: float = 0.5
+    max_moves: int = 24
+    pilot_particles: int = 128
+
+
+def plan(
+    path: Path,
+    move: Move,
+    rng: np.random.Generator,
+    settings: Settings,
+    betas: Array | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Plan:
+    """Climb once with few particles, adapting everything."""
+    move = replace(move)  # type: ignore[type-var]
+    m = settings.pilot_particles
+    state = move.init_reference(rng, path, m)
+    beta, variance = 0.0, 0.0
+    rows: list[tuple[float, float, int, float]] = []
+    while beta < 1.0:
+        if stop():
+            raise Stopped
+        if betas is None:
+            new = ladders.next_beta(state.tilt, beta, settings.cess)
+        else:
+            new = float(betas[len(rows) + 1])
+        variance += 1.0 / ladders.conditional_ess(state.tilt, new - beta) - 1.0
+        w = np.exp((new - beta) * (state.tilt - state.tilt.max()))
+        state = take(state, systematic(w, rng))
+        beta = new
+        if beta < 1.0:
+            state, n_moves, mixing = _move_until_mixed(rng, path, move, beta, state, settings)
+        else:  # no weight follows: one move, so that posterior draws are not copies
+            n_moves, mixing = 1, np.nan
+        rows.append((beta, move.step_size, n_moves, mixing))
+    ladder, step_sizes, n_moves, mixing = (np.array(column) for column in zip(*rows, strict=True))
+    return Plan(ladder, step_sizes, n_moves.astype(int), mixing, variance)
+
+
+def _move_until_mixed(
+    rng: np.random.Generator,
+    path: Path,
+    move: Move,
+    beta: float,
+    state: Any,
+    settings: Settings,
+) -> tuple[Any, int, float]:
+    """Move and adapt the step size until the tilt has forgotten where it started."""
+    start = state.tilt.copy()
+    correlation = 1.0
+    for k in range(1, settings.max_moves + 1):
+        state, info = move.step(rng, path, beta, state)
+        move.step_size *= np.exp(2.0 / np.sqrt(k) * (info.acceptance.mean() - move.target))
+        correlation = _correlation(start, state.tilt)
+        if correlation < settings.mixing:
+            break
+    return state, k, correlation
+
+
+def _correlation(before: Array, after: Array) -> float:
+    spread = before.std() * after.std()
+    if not spread > 0.0:
+        return 0.0
+    return float(np.mean((before - before.mean()) * (after - after.mean())) / spread)
+
+
+def run_islands(
+    path: Path,
+    move: Move,
+    plan: Plan,
+    n_islands: int,
+    n_particles: int,
+    seed: np.random.SeedSequence,
+    stop: Callable[[], bool] = lambda: False,
+) -> Islands:
+    """Run ``n_islands`` islands of ``n_particles`` each as one batch, following ``plan``."""
+    rng = np.random.default_rng(seed)
+    g, m = n_islands, n_particles
+    state = move.init_reference(rng, path, g * m)
+    log_w = np.zeros((g, m))  # normalised within each island: mean exp = 1
+    log_z = np.full(g, path.log_z0)
+    rows: list[tuple[Any, ...]] = []
+    beta = 0.0
+    for step_size, new, n_moves in zip(plan.step_sizes, plan.betas, plan.n_moves, strict=True):
+        if stop():
+            raise Stopped
+        started = time.perf_counter()
+        log_w += (new - beta) * state.tilt.reshape(g, m)
+        peak = log_w.max(axis=1, keepdims=True)
+        w = np.exp(log_w - peak)
+        mean_w = w.mean(axis=1, keepdims=True)
+        log_z = log_z + (peak + np.log(mean_w))[:, 0]
+        log_w -= peak + np.log(mean_w)
+        ess = mean_w[:, 0] ** 2 / np.mean(w * w, axis=1)
+        beta = float(new)
+        poor = ess < (_RESAMPLE_BELOW if beta < 1.0 else np.inf)
+        if poor.any():
+            index = np.arange(g * m).reshape(g, m)
+            for i in np.flatnonzero(poor):
+                index[i] = i * m + systematic(w[i], rng)
+            log_w[poor] = 0.0
+            state = take(state, index.ravel())
+        current = replace(move, step_size=float(step_size))  # type: ignore[type-var]
+        start = state.tilt.copy()
+        acceptance, failures = 0.0, 0
+        for _ in range(n_moves):
+            state, info = current.step(rng, path, beta, state)
+            acceptance += float(info.acceptance.mean()) / n_moves
+            failures += info.failures
+        rows.append(
+            (
+                log_z,
+                ess.mean(),
+                acceptance,
+                _correlation(start, state.tilt),
+                failures,
+                time.perf_counter() - started,
+            )
+        )
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    kept = np.arange(0, m, max(1, -(-m // _KEEP)))
+    index = (np.arange(g)[:, None] * m + kept).ravel()
+    draws = move.latent(path, take(state, index)).reshape(g, kept.size, path.n)
+    return Islands(*columns, draws)

@@ -1,0 +1,78 @@
+r"""What the count likelihoods share: accurate constants, rates and draws."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaln, xlogy
+
+from .base import Array, Likelihood, Observations
+from .checks import align, check_counts, check_parameter
+
+# Stirling: log Γ(n+1) = n log n - n + ½ log(2πn) + Σ_k S_k / n^(2k+1)
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
+_LARGE = 16.0
+_MAX_RATE = 9e18  # numpy draws Poisson counts as 64-bit integers
+
+
+def log_peak(n: ArrayLike) -> Array:
+    r"""The Poisson log probability at its own mean, :math:`n \log n - n - \log\Gamma(n+1)`.
+
+    Evaluated by Stirling's series for large ``n``, where the three terms would cancel; zero
+    at ``n = 0``. Differences of log-gamma functions become differences of these small numbers.
+    """
+    n = np.asarray(n, dtype=float)
+    small = np.minimum(n, _LARGE)
+    exact = xlogy(small, small) - small - gammaln(small + 1.0)
+    large = np.maximum(n, _LARGE)
+    inverse = 1.0 / large
+    series = inverse * np.polynomial.polynomial.polyval(inverse * inverse, _STIRLING)
+    return np.where(n < _LARGE, exact, -0.5 * np.log(2.0 * np.pi * large) - series)
+
+
+def lognormal_moments(log_mean: ArrayLike, var: ArrayLike) -> tuple[Array, Array]:
+    """Mean and variance of ``exp(z)``, ``z ~ N(log_mean, var)``; inf where they overflow."""
+    with np.errstate(over="ignore"):
+        mean = np.exp(np.asarray(log_mean) + 0.5 * np.asarray(var))
+        return mean, mean * (mean * np.expm1(var))
+
+
+def draw_counts(rate: Array, rng: np.random.Generator) -> Array:
+    """Poisson counts as floats."""
+    largest = np.max(rate, initial=0.0)
+    if not largest < _MAX_RATE:
+        raise ValueError(
+            f"x: the rate reaches {largest:.3g}, too large to draw counts from (limit "
+            f"{_MAX_RATE:.0e}); use a prior with a smaller amplitude or a lower mean"
+        )
+    return rng.poisson(rate).astype(float)
+
+
+class CountLikelihood(Likelihood):
+    """Counts with mean ``exposure · exp(x + offset)``."""
+
+    exposure: float | tuple[float, ...]
+    offset: float | tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        exposure = check_parameter("exposure", self.exposure)
+        offset = check_parameter("offset", self.offset, positive=False)
+        object.__setattr__(self, "exposure", exposure)
+        object.__setattr__(self, "offset", offset)
+
+    def shift(self, like: Array) -> Array:
+        """The known part of the log mean, ``offset + log exposure``."""
+        exposure = align("exposure", self.exposure, like)
+        return align("offset", self.offset, like) + np.log(exposure)
+
+    def mean(self, x: ArrayLike) -> Array:
+        """E[y|x]; inf where it overflows."""
+        x = np.asarray(x, float)
+        with np.errstate(over="ignore"):
+            return np.exp(x + self.shift(x))
+
+    def check(self, y: ArrayLike) -> Observations:
+        return check_counts(y, self.name)
+
+    def location(self, y: Array) -> Array:
+        return np.log(np.maximum(y, 0.5)) - self.shift(y)

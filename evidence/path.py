@@ -1,0 +1,149 @@
+r"""The tempered path from a Gaussian reference to the posterior.
+
+.. math:: \log p_\beta(x) = \log N(x; m, K) + \sum_n \big[\beta\,\ell_n(x_n)
+          + (1-\beta)\log t_n(x_n)\big] = \log Z_q + \log q(x) + \beta \sum_n h_n(x_n)
+
+with the *tilt* :math:`h_n = \ell_n - \log t_n`. At β = 0 this is Z_q q, at β = 1 the joint
+density p(y, x), and between two temperatures it changes by :math:`\Delta\beta\sum_n h_n`
+alone: weights and swaps cost O(N). A batch of states has shape (M, N); β is a number or one
+per row.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.lapack import dpotrs
+
+from ._jit import jit
+from .approximations.reference import GaussianReference
+from .metric import Metric
+
+Array = NDArray[np.float64]
+
+
+@jit
+def _tilt(kernel, theta, c, nu, tau, x, total):
+    out = np.empty((4, x.shape[1]))
+    n = x.shape[1]
+    for m in range(x.shape[0]):
+        kernel(x[m].ctypes, theta.ctypes, n, n, 1, 1, out.ctypes)
+        s = 0.0
+        for i in range(n):
+            xi = x[m, i]
+            s += out[0, i] - c[i] - xi * (nu[i] - 0.5 * tau[i] * xi)
+        total[m] = s if not np.isnan(s) else -np.inf
+
+
+@jit
+def _tilt_and_gradient(kernel, theta, c, nu, tau, x, total, gradient):
+    out = np.empty((4, x.shape[1]))
+    n = x.shape[1]
+    for m in range(x.shape[0]):
+        kernel(x[m].ctypes, theta.ctypes, n, n, 1, 1, out.ctypes)
+        s = 0.0
+        for i in range(n):
+            xi = x[m, i]
+            s += out[0, i] - c[i] - xi * (nu[i] - 0.5 * tau[i] * xi)
+            gradient[m, i] = out[1, i] - nu[i] + tau[i] * xi
+        total[m] = s if not np.isnan(s) else -np.inf
+
+
+@jit
+def _third_order(kernel, theta, x, out):
+    kernel(x.ctypes, theta.ctypes, x.size, x.size, 1, 3, out.ctypes)
+
+
+class Path:
+    """p_β for one reference, as the moves and drivers need it."""
+
+    def __init__(self, reference: GaussianReference) -> None:
+        self.reference = reference
+        self.model = reference.model
+        self.log_z0 = reference.logz
+        self._kernel: Any = self.model.likelihood.kernel
+
+    @property
+    def n(self) -> int:
+        """Dimension of a state."""
+        return self.model.n
+
+    # -- the Gaussian base ------------------------------------------------------------------
+
+    @property
+    def mean(self) -> Array:
+        """Mean of the base q."""
+        return self.reference.mean
+
+    @property
+    def gamma(self) -> Array:
+        """Eigenvalues of the base covariance, ascending."""
+        return self.reference.eigh[0]
+
+    @property
+    def U(self) -> Array:
+        """Eigenvectors (columns) of the base covariance."""
+        return self.reference.eigh[1]
+
+    @cached_property
+    def sqrt_gamma(self) -> Array:
+        """Standard deviations of the base along its eigenvectors."""
+        return np.sqrt(self.gamma)
+
+    def to_latent(self, a: Array) -> Array:
+        """x = mean + U a for a batch of coordinates a in the eigenbasis."""
+        return self.mean + a @ self.U.T
+
+    # -- the tilt ---------------------------------------------------------------------------
+
+    def tilt(self, x: Array) -> Array:
+        """Σ_n h_n(x_n), shape (M,)."""
+        total = np.empty(x.shape[0])
+        _tilt(self._kernel, self.model.theta, *self.reference.sites, x, total)
+        return total
+
+    def tilt_and_gradient(self, x: Array) -> tuple[Array, Array]:
+        """Σ_n h_n and its gradient, shapes (M,) and (M, N)."""
+        total, gradient = np.empty(x.shape[0]), np.empty_like(x)
+        _tilt_and_gradient(
+            self._kernel, self.model.theta, *self.reference.sites, x, total, gradient
+        )
+        return total, gradient
+
+    # -- the density ------------------------------------------------------------------------
+
+    def log_density(self, x: ArrayLike, beta: float | Array) -> Array:
+        """log p_β up to nothing: its integral over x is Z_q at β = 0 and Z at β = 1."""
+        x = np.ascontiguousarray(np.atleast_2d(x), dtype=float)
+        c, nu, tau = self.reference.sites
+        sites = np.sum(c + nu * x - 0.5 * tau * x * x, axis=1)
+        return self.model.log_prior(x) + sites + beta * self.tilt(x)
+
+    def gradient(self, x: ArrayLike, beta: float | Array) -> Array:
+        """β ℓ' + (1 - β)(ν - τ x) - K⁻¹(x - m), shape (M, N)."""
+        x = np.ascontiguousarray(np.atleast_2d(x), dtype=float)
+        _, nu, tau = self.reference.sites
+        prior = dpotrs(self.model.chol, (x - self.model.mean).T, lower=1)[0].T
+        _, tilt = self.tilt_and_gradient(x)
+        return nu - tau * x - prior + np.reshape(beta, (-1, 1)) * tilt
+
+    def metric(self, x: ArrayLike, beta: float) -> Metric:
+        r"""The metric :math:`G = K^{-1} + \mathrm{diag}(d)` at one point.
+
+        :math:`d = (1-\beta)\tau - \beta\ell''`, the negative Hessian of log p_β, for
+        log-concave likelihoods. Others use their expected curvature and max(τ, 0), which keeps
+        G positive definite; it is then constant in x.
+        """
+        x = np.ascontiguousarray(x, dtype=float)
+        tau = self.reference.sites.tau
+        lik = self.model.likelihood
+        if lik.log_concave:
+            out = np.empty((4, x.size))
+            _third_order(self._kernel, self.model.theta, x, out)
+            d = (1.0 - beta) * tau - beta * out[2]
+            return Metric(self.model, d, -beta * out[3])
+        d = (1.0 - beta) * np.maximum(tau, 0.0) + beta * lik.fisher(self.model.y)
+        return Metric(self.model, d, np.zeros_like(d))

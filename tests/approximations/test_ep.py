@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problems import LIKELIHOODS, covariance, log_z_by_quadrature, small_model
+
+import evidence as ev
+from evidence.approximations import sequential
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("n", [1, 2, 3, 12])
+def test_fixed_point_matches_moments(likelihood, n):
+    """At convergence every tilted mean and variance is q's own, to 1e-8."""
+    model = small_model(likelihood, n)
+    ep = ev.fit_ep(model)
+    assert ep.converged
+    assert not ep.warnings
+    # q from scratch, with dense inverses
+    precision = np.linalg.inv(model.K)
+    cov = np.linalg.inv(precision + np.diag(ep.sites.tau))
+    mean = cov @ (precision @ model.mean + ep.sites.nu)
+    np.testing.assert_allclose(ep.mean, mean, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(ep.cov, cov, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(ep.var, np.diag(cov), rtol=1e-9)
+    v = 1.0 / (1.0 / np.diag(cov) - ep.sites.tau)
+    m = v * (mean / np.diag(cov) - ep.sites.nu)
+    _, tilted_mean, tilted_var = model.likelihood.tilted(model.y, m, v)
+    np.testing.assert_allclose(tilted_mean, mean, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(tilted_var, np.diag(cov), rtol=1e-8)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_site_normalisers(likelihood):
+    """log Z_q is the log integral of the prior times the sites, and each c_n makes its site
+    integrate against the cavity as the likelihood does."""
+    model = small_model(likelihood)
+    ep = ev.fit_ep(model)
+    c, nu, tau = ep.sites
+    x = np.zeros(model.n)  # log Z_q = log N(x; m, K) + log t(x) - log q(x), at any x
+    site = np.sum(c + nu * x - 0.5 * tau * x * x)
+    residual = x - ep.mean
+    log_q = -0.5 * (
+        residual @ np.linalg.solve(ep.cov, residual)
+        + np.linalg.slogdet(2 * np.pi * ep.cov)[1]
+    )
+    assert ep.logz == pytest.approx(model.log_prior(x) + site - log_q, abs=1e-9)
+    v = 1.0 / (1.0 / ep.var - tau)
+    m = v * (ep.mean / ep.var - nu)
+    log_zhat = model.likelihood.tilted(model.y, m, v)[0]
+    grid = m + np.sqrt(v) * np.linspace(-30, 30, 200_001)[:, None]
+    density = np.exp(-0.5 * (grid - m) ** 2 / v) / np.sqrt(2 * np.pi * v)
+    integral = np.trapezoid(density * np.exp(c + nu * grid - 0.5 * tau * grid**2), grid, axis=0)
+    np.testing.assert_allclose(np.log(integral), log_zhat, atol=1e-8)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_exact_for_one_observation(likelihood):
+    model = small_model(likelihood, 1)
+    assert ev.fit_ep(model).logz == pytest.approx(log_z_by_quadrature(model, 200), abs=1e-6)
+
+
+def test_exact_for_gaussian_likelihood():
+    rng = np.random.default_rng(0)
+    n, noise = 40, 0.3
+    K = covariance(n)
+    y, mean = rng.standard_normal(n), rng.standard_normal(n)
+    ep = ev.fit_ep(ev.GPModel(K=K, y=y, mean=mean, likelihood=f"gaussian(noise_std={noise})"))
+    total = K + noise**2 * np.eye(n)
+    r = y - mean
+    exact = -0.5 * (r @ np.linalg.solve(total, r) + np.linalg.slogdet(2 * np.pi * total)[1])
+    assert ep.logz == pytest.approx(exact, abs=1e-8)
+    assert ep.logz_corrected == pytest.approx(exact, abs=1e-7)
+
+
+def test_negative_site_precisions_are_kept():
+    """An outlier of a robust likelihood has a site that takes precision away."""
+    model = ev.GPModel(
+        K=covariance(6), y=[0.1, 0.2, 8.0, 0.1, 0.0, -0.1], likelihood="student_t(df=3, scale=0.1)"
+    )
+    ep = ev.fit_ep(model)
+    assert ep.converged
+    assert ep.sites.tau.min() < 0
+    cov = np.linalg.inv(np.linalg.inv(model.K) + np.diag(ep.sites.tau))
+    np.testing.assert_allclose(ep.cov, cov, rtol=1e-7, atol=1e-9)
+    # log Z_q against its definition at x = 0
+    c, nu, tau = ep.sites
+    log_q = -0.5 * (
+        ep.mean @ np.linalg.solve(cov, ep.mean) + np.linalg.slogdet(2 * np.pi * cov)[1]
+    )
+    assert ep.logz == pytest.approx(model.log_prior(np.zeros(6)) + c.sum() - log_q, abs=1e-8)
+
+
+def test_blocked_sequential_sweep_is_exact(monkeypatch):
+    """Blocks only postpone work: block size 1 and 5 give the same sweep as one block."""
+    model = small_model("probit", 12)
+    results = []
+    for block in (1, 5, 64):
+        monkeypatch.setattr(sequential, "_BLOCK", block)
+        results.append(sequential.sequential_start(model, 2, 0.0))
+    for nu, tau, _ in results[1:]:
+        np.testing.assert_allclose(nu, results[0][0], rtol=1e-10)
+        np.testing.assert_allclose(tau, results[0][1], rtol=1e-10)
+
+
+def test_running_out_of_sweeps_is_said():
+    ep = ev.fit_ep(small_model("probit", 12), max_sweeps=2)
+    assert not ep.converged
+    assert "did not converge" in ep.warnings[0]
+
+
+@pytest.mark.parametrize("damping", [0.3, 1.0])
+def test_damping_does_not_change_the_fixed_point(damping):
+    model = small_model("logit", 12)
+    assert ev.fit_ep(model, damping=damping).logz == pytest.approx(
+        ev.fit_ep(model).logz, abs=1e-10
+    )
+
+
+def test_bad_options():
+    model = small_model("probit")
+    with pytest.raises(ValueError, match="damping"):
+        ev.fit_ep(model, damping=0.0)
+    with pytest.raises(ValueError, match="max_sweeps"):
+        ev.fit_ep(model, max_sweeps=0)

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problems import LIKELIHOODS, covariance, small_model
+
+import evidence as ev
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_mode_and_log_z_from_their_definitions(likelihood):
+    model = small_model(likelihood, 8)
+    fit = ev.fit_laplace(model)
+    assert fit.converged
+    assert not fit.warnings
+    f, d1, d2, _ = model.likelihood.derivatives(fit.mean, model.y)
+    precision = np.linalg.inv(model.K)
+    gradient = d1 - precision @ (fit.mean - model.mean)
+    np.testing.assert_allclose(gradient, 0.0, atol=1e-6)
+    hessian = precision - np.diag(d2)
+    expected = (
+        f.sum()
+        + model.log_prior(fit.mean)
+        + 0.5 * model.n * np.log(2 * np.pi)
+        - 0.5 * np.linalg.slogdet(hessian)[1]
+    )
+    assert fit.logz == pytest.approx(expected, abs=1e-8)
+    np.testing.assert_allclose(fit.cov, np.linalg.inv(hessian), rtol=1e-7, atol=1e-10)
+
+
+def test_large_amplitude_needs_the_line_search():
+    model = ev.GPModel(K=1e6 * covariance(10), y=np.resize([1, -1, -1], 10))
+    assert ev.fit_laplace(model).converged
+
+
+def test_running_out_of_iterations_is_said():
+    fit = ev.fit_laplace(small_model("poisson(exposure=1.5)", 8), max_iterations=1)
+    assert not fit.converged
+    assert "did not converge" in fit.warnings[0]

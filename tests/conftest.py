@@ -1,0 +1,32 @@
+"""Compiled code is cached in a folder keyed by the sources, so that no test runs stale code."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def _cache_dir() -> Path:
+    digest = hashlib.sha256()
+    for source in sorted((ROOT / "evidence").rglob("*.py")):
+        digest.update(source.read_bytes())
+    return Path(tempfile.gettempdir()) / f"evidence-numba-{digest.hexdigest()[:16]}"
+
+
+os.environ["NUMBA_CACHE_DIR"] = str(_cache_dir())  # before anything imports numba
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+
+@pytest.fixture(scope="session")
+def research_data() -> Path:
+    """The folder of research data sets; tests that need it are skipped where it is missing."""
+    for folder in (os.environ.get("EVIDENCE_DATA"), ROOT.parent / "shared" / "data"):
+        if folder and (Path(folder) / "heart.npz").exists():
+            return Path(folder)
+    pytest.skip("research data sets not found; set EVIDENCE_DATA to their folder")

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problems import LIKELIHOODS, small_model
+from scipy.stats import ks_2samp
+
+import evidence as ev
+from evidence.approximations.reference import prior_reference
+from evidence.moves import MGrad, take
+from moves.invariance import smallest_p_value, statistics
+
+REFERENCES = {"ep": ev.fit_ep, "laplace": ev.fit_laplace, "prior": prior_reference}
+NARROW = ["probit", "poisson(exposure=1.5)", "student_t(df=4, scale=0.5)"]
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("reference", REFERENCES)
+@pytest.mark.parametrize("likelihood", NARROW)
+def test_invariance(likelihood, reference, beta):
+    path = ev.Path(REFERENCES[reference](small_model(likelihood)))
+    step_size = 4.0 if reference != "prior" else 0.5
+    assert smallest_p_value(path, MGrad(step_size=step_size), beta) > 1e-5
+
+
+def test_invariance_for_a_gaussian_posterior_in_ten_dimensions():
+    """Exact posterior draws of a conjugate model, base = prior (tests the prior branch hard)."""
+    model = small_model("gaussian(noise_std=0.7)", 10)
+    path, posterior = ev.Path(prior_reference(model)), ev.fit_ep(model)
+    rng = np.random.default_rng(0)
+    x = rng.multivariate_normal(posterior.mean, posterior.cov, size=40_000, method="cholesky")
+    move = MGrad(step_size=0.3)
+    state = move.init(path, x[:20_000])
+    for _ in range(5):
+        state, _ = move.step(rng, path, 1.0, state)
+    after = statistics(path, move.latent(path, state))
+    fresh = statistics(path, x[20_000:])
+    p = [ks_2samp(after[k], fresh[k], method="asymp").pvalue for k in fresh]
+    assert min(p) * len(p) > 1e-5
+
+
+def test_detailed_balance_by_quadrature_in_one_dimension():
+    """π(x) T(x, y) = π(y) T(y, x) for the accepted part of the kernel, on a grid."""
+    model = small_model("poisson(exposure=1.5)", 1)
+    path = ev.Path(ev.fit_ep(model))
+    beta, delta, gamma = 0.7, 1.3 * path.gamma[0], path.gamma[0]
+    x = np.linspace(-2.0, 2.5, 25)
+    log_pi = path.log_density(x[:, None], beta)
+    tilt, slope = path.tilt_and_gradient(x[:, None])
+    g = beta * slope[:, 0]
+    a = x - path.mean[0]
+    l1 = gamma * delta / (delta + 2 * gamma)
+    l2 = l1 * (delta + 4 * gamma) / (delta + 2 * gamma)
+    mean = l1 * (2 / delta * a + g)
+    log_q = -0.5 * (a[None, :] - mean[:, None]) ** 2 / l2 - 0.5 * np.log(2 * np.pi * l2)
+    exact = (log_pi[None, :] + log_q.T) - (log_pi[:, None] + log_q)
+    from evidence.moves.mgrad import _coefficients, _log_ratio
+
+    pull, push, spread, weigh = np.empty((4, 1))
+    _coefficients(path.gamma, delta, pull, push, spread, weigh)
+    assert spread[0] ** 2 == pytest.approx(l2)
+    ratio = np.empty((x.size, x.size))
+    ones = np.full(x.size, beta)
+    slope_u = slope * path.U[0, 0]
+    au = a[:, None] * path.U[0, 0]
+    for i in range(x.size):
+        rows = np.full(x.size, i)
+        _log_ratio(
+            au[rows], tilt[rows], slope_u[rows], au, tilt, slope_u, ones, pull, push, weigh,
+            ratio[i],
+        )  # fmt: skip
+    np.testing.assert_allclose(ratio, exact, atol=1e-9)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_one_beta_per_row(likelihood):
+    """Row-wise temperatures: every row does what it would do alone."""
+    path = ev.Path(ev.fit_ep(small_model(likelihood, 4)))
+    x = np.random.default_rng(1).standard_normal((3, 4))
+    move = MGrad(step_size=1.0)
+    betas = np.array([0.1, 0.5, 1.0])
+    together, info = move.step(
+        np.random.default_rng(2), path, betas, move.init(path, x)
+    )
+    for row, beta in enumerate(betas):
+        alone, info_alone = move.step(
+            np.random.default_rng(2), path, beta, move.init(path, x)
+        )
+        np.testing.assert_allclose(together.a[row], alone.a[row], atol=1e-12)
+        assert info.acceptance[row] == pytest.approx(info_alone.acceptance[row])
+
+
+def test_state_caches_what_it_says():
+    path = ev.Path(ev.fit_ep(small_model("probit", 6)))
+    move = MGrad(step_size=2.0)
+    rng = np.random.default_rng(3)
+    state = move.init_reference(rng, path, 50)
+    before = [field.copy() for field in state]
+    new, info = move.step(rng, path, 1.0, state)
+    for field, copy in zip(state, before, strict=True):
+        np.testing.assert_array_equal(field, copy)  # the input is not changed
+    x = move.latent(path, new)
+    tilt, gradient = path.tilt_and_gradient(x)
+    np.testing.assert_allclose(new.tilt, tilt, atol=1e-10)
+    np.testing.assert_allclose(new.slope, gradient @ path.U, atol=1e-9)
+    assert 0.0 < info.acceptance.mean() < 1.0
+    picked = take(new, np.array([3, 3, 1]))
+    np.testing.assert_array_equal(picked.a, new.a[[3, 3, 1]])
+
+
+def test_gaussian_likelihood_needs_no_rejections():
+    """With EP exact the tilt is flat: large steps are independent draws, always accepted."""
+    path = ev.Path(ev.fit_ep(small_model("gaussian(noise_std=0.7)", 6)))
+    move = MGrad(step_size=1e9)
+    rng = np.random.default_rng(4)
+    _, info = move.step(rng, path, 1.0, move.init_reference(rng, path, 100))
+    assert info.acceptance.min() > 1 - 1e-6
+
+
+def test_unknown_move_names_the_nearest():
+    with pytest.raises(ValueError, match="unknown move 'mgard'; did you mean 'mgrad'"):
+        ev.moves.get("mgard")
