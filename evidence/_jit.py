@@ -10,6 +10,7 @@ argument is compiled once for all likelihoods and found in the disk cache by the
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -19,9 +20,7 @@ from numba import types
 _POINTER = types.CPointer(types.float64)
 
 #: ``kernel(x, theta, n, stride, step, order, out)``; see :func:`kernel`.
-KERNEL = types.void(
-    _POINTER, _POINTER, types.intp, types.intp, types.intp, types.intp, _POINTER
-)
+KERNEL = types.void(_POINTER, _POINTER, types.intp, types.intp, types.intp, types.intp, _POINTER)
 
 
 def jit(function: Callable[..., Any]) -> Any:
@@ -31,9 +30,7 @@ def jit(function: Callable[..., Any]) -> Any:
 
 def vector_loop(function: Callable[..., Any]) -> Any:
     """As :func:`jit`, for branch-free loops over arrays: multiply-adds may be fused."""
-    return numba.njit(
-        function, cache=True, nogil=True, error_model="numpy", fastmath={"contract"}
-    )
+    return numba.njit(function, cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -44,4 +41,17 @@ def kernel(function: Callable[..., Any]) -> Any:
     one datum at many latent values. ``out`` is ``(4, n)``: log p(y|x) and, up to ``order``,
     its first, second and third derivatives in x (``order`` is 1 or 3).
     """
+    if numba.config.DISABLE_JIT:
+        return _interpreted(function)
     return numba.cfunc(KERNEL, cache=True, nopython=True, error_model="numpy")(function)
+
+
+def _interpreted(function: Callable[..., Any]) -> Any:
+    """The kernel as plain Python, for debuggers and coverage (``NUMBA_DISABLE_JIT=1``)."""
+    pointer = ctypes.POINTER(ctypes.c_double)
+
+    def call(x: Any, theta: Any, *sizes: Any) -> None:
+        *sizes, out = sizes
+        function(x.data_as(pointer), theta.data_as(pointer), *sizes, out.data_as(pointer))
+
+    return call

@@ -198,8 +198,12 @@ def _saddle_point(scaled_cov, lower, t):
     convex in h: damped steps lead to its minimum, and ``W F`` times the step is what is left.
     """
     value, residual, hazard, slope = _bound(scaled_cov, lower, t)
+    gain = math.inf
     for _ in range(_MAX_NEWTON):
-        step = _newton_step(scaled_cov, slope, residual)
+        try:
+            step = _newton_step(scaled_cov, slope, residual)
+        except np.linalg.LinAlgError:
+            break
         gain = -(slope * residual) @ step
         if gain <= 1e-5 + 1e-12 * abs(value):
             break

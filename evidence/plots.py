@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .result import Estimate, EvidenceResult
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from .result import Estimate, EvidenceResult
 
 _INK = "#1b3a5c"
 _LINES = {"ep": (":", "EP"), "ep_corrected": ("-", "EP, corrected"), "laplace": ("-.", "Laplace")}
@@ -36,7 +36,9 @@ def plot_path(result: EvidenceResult, ax: Axes) -> Axes:
     beta = np.concatenate([[0.0], trace["beta"]])
     logz = np.concatenate([[_start(result)], trace["logz"]])
     se = np.concatenate([[0.0], trace["logz_se"]])
-    ax.fill_between(beta, logz - 2 * se, logz + 2 * se, color=_INK, alpha=0.2, lw=0, label="± 2 se")
+    ax.fill_between(
+        beta, logz - 2 * se, logz + 2 * se, color=_INK, alpha=0.2, lw=0, label="± 2 se"
+    )
     ax.plot(beta, logz, "o-", color=_INK, ms=3.5, lw=1.2, label=r"$\log Z_\beta$")
     ax.annotate(
         f"{result.logz:.3f} ± {result.logz_se:.3f}",

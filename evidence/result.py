@@ -181,7 +181,7 @@ class EvidenceResult:
     def load(cls, path: str | os.PathLike[str]) -> EvidenceResult:
         """Read what :meth:`save` wrote; any other file is refused with a clear message."""
         try:
-            with np.load(path, allow_pickle=False) as data:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as data:
                 meta = json.loads(str(data["meta"]))
                 arrays = {name: data[name] for name in data.files if name != "meta"}
         except FileNotFoundError:

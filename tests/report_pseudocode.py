@@ -31,9 +31,7 @@ def derivatives(x, y, L_K, logdet_K, mu, L_Sigma, logdet_Sigma, beta, prior):
         - (1 - beta) * (0.5 * logdet_Sigma + 0.5 * f2 @ f2)
     )
     gradient = (
-        beta * dL
-        - beta * np.linalg.solve(L_K.T, f)
-        - (1 - beta) * np.linalg.solve(L_Sigma.T, f2)
+        beta * dL - beta * np.linalg.solve(L_K.T, f) - (1 - beta) * np.linalg.solve(L_Sigma.T, f2)
     )
     return value, gradient
 

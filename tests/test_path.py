@@ -125,7 +125,9 @@ def test_metric_is_the_negative_hessian(likelihood):
     np.testing.assert_allclose(-hessian, dense, rtol=1e-5, atol=1e-5)
     for n, e in enumerate(np.eye(path.n)):
         up, down = path.metric(x + h * e, beta).d, path.metric(x - h * e, beta).d
-        np.testing.assert_allclose((up - down)[n] / (2 * h), metric.d_prime[n], rtol=1e-5, atol=1e-8)
+        np.testing.assert_allclose(
+            (up - down)[n] / (2 * h), metric.d_prime[n], rtol=1e-5, atol=1e-8
+        )
 
 
 def test_trace_term_where_the_curvature_vanishes():

@@ -69,8 +69,9 @@ def fit_ep(
     mu, _, var, half_logdet = solver.solve(nu, tau)
     history = _Anderson(_MEMORY)
     best = np.inf
-    converged, skipped, sweep = False, 0, 0
-    for sweep in range(sweeps + 1, max_sweeps + 1):
+    converged, skipped = False, 0
+    while sweeps < max_sweeps:
+        sweeps += 1
         c, target_nu, target_tau, mismatch, skipped = _match(model, nu, tau, mu, var)
         if mismatch < tol:
             converged = True
@@ -87,7 +88,7 @@ def fit_ep(
     else:
         c = _match(model, nu, tau, mu, var)[0]
     sites = Sites(c, nu, tau)
-    warnings = _describe(converged, sweep, mismatch, tol, skipped)
+    warnings = _describe(converged, sweeps, mismatch, tol, skipped)
     return GaussianReference(
         "ep",
         model,
@@ -96,7 +97,7 @@ def fit_ep(
         var,
         log_normaliser(model, sites, mu, half_logdet),
         converged=converged,
-        n_sweeps=sweep,
+        n_sweeps=sweeps,
         seconds=time.perf_counter() - started,
         warnings=warnings,
     )

@@ -48,8 +48,9 @@ def fit_laplace(
     x, a = model.mean.copy(), np.zeros(model.n)
     value = _objective(model, x, a)
     width = np.sqrt(np.diag(model.K))
-    converged, iteration = False, 0
-    for iteration in range(1, max_iterations + 1):
+    converged, iterations = False, 0
+    while not converged and iterations < max_iterations:
+        iterations += 1
         _, d1, d2, _ = evaluate(lik.kernel, model.theta, x)
         tau = np.maximum(-d2, 0.0)
         mu, a_new, _ = solver.mean(d1 + tau * x, tau)
@@ -62,9 +63,7 @@ def fit_laplace(
             step *= 0.5
         x, a = x + step * x_step, a + step * a_step
         value = trial
-        if np.max(np.abs(x_step) / width) < tol:
-            converged = True
-            break
+        converged = bool(np.max(np.abs(x_step) / width) < tol)
     f, d1, d2, _ = evaluate(lik.kernel, model.theta, x)
     tau = -d2
     warnings: tuple[str, ...] = ()
@@ -88,7 +87,7 @@ def fit_laplace(
         var,
         log_normaliser(model, sites, x, half_logdet),
         converged=converged,
-        n_sweeps=iteration,
+        n_sweeps=iterations,
         seconds=time.perf_counter() - started,
         warnings=warnings,
     )

@@ -77,9 +77,7 @@ def resample_move(
         desc="pilot", unit="isl", leave=False, disable=None if progressbar else True, ncols=88
     )
     try:
-        run.plan = plan(
-            path, move, np.random.default_rng(pilot_seed), settings, betas, clock.stop
-        )
+        run.plan = plan(path, move, np.random.default_rng(pilot_seed), settings, betas, clock.stop)
     except (Stopped, KeyboardInterrupt):
         run.warnings.append("stopped before the pilot run was over: there is no estimate")
         bar.close()
@@ -125,9 +123,7 @@ def _run_wave(
     first = 1 + max(run.blocks, default=-1)
     sizes = [min(_BLOCK, n_islands - start) for start in range(0, n_islands, _BLOCK)]
     tasks = [
-        partial(
-            run_islands, path, move, run.plan, size, run.n_particles, child, clock.stop
-        )
+        partial(run_islands, path, move, run.plan, size, run.n_particles, child, clock.stop)
         for size, child in zip(sizes, seed.spawn(len(sizes)), strict=True)
     ]
     bar.set_description("islands")

@@ -142,7 +142,7 @@ def _compile(function: Callable[..., Any], n_params: int) -> Any:
             out[0, i], out[1, i], out[2, i], out[3, i] = f, f1, f2, f3
 
     try:
-        return numba.cfunc(KERNEL, nopython=True, error_model="numpy")(kernel)
+        return numba.cfunc(KERNEL, error_model="numpy")(kernel)
     except NumbaError as error:
         raise ValueError(
             f"function: Numba cannot compile f(x, y{', parameter' * n_params}) -> (l, l1, l2, l3);"

@@ -102,7 +102,7 @@ def describe(likelihood: Likelihood) -> str:
     """
     if likelihood.name not in _CLASSES:
         return repr(likelihood)
-    parts = [f"{f.name}={_shown(getattr(likelihood, f.name))}" for f in fields(likelihood)]
+    parts = [f"{f.name}={_shown(getattr(likelihood, f.name))}" for f in fields(likelihood)]  # type: ignore[arg-type]
     return f"{likelihood.name}({', '.join(parts)})" if parts else likelihood.name
 
 

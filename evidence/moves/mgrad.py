@@ -20,7 +20,7 @@ No quadratic form of the prior appears. Two N × N products per step serve the w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray

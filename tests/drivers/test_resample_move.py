@@ -25,9 +25,7 @@ def test_unbiased_for_z(likelihood, reference):
     model = small_model(likelihood)
     path = ev.Path(REFERENCES[reference](model))
     n = 4
-    fixed = Plan(
-        np.array([0.1, 0.3, 0.6, 1.0]), np.full(n, 0.5), np.full(n, 1), np.zeros(n), 1.0
-    )
+    fixed = Plan(np.array([0.1, 0.3, 0.6, 1.0]), np.full(n, 0.5), np.full(n, 1), np.zeros(n), 1.0)
     islands = run_islands(path, MGrad(), fixed, 800, 16, SEED(1))
     found = log_mean(islands.log_z[-1])
     truth = log_z_by_quadrature(model)

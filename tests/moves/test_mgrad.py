@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from moves.invariance import smallest_p_value, statistics
 from problems import LIKELIHOODS, small_model
 from scipy.stats import ks_2samp
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
 from evidence.moves import MGrad, take
-from moves.invariance import smallest_p_value, statistics
 
 REFERENCES = {"ep": ev.fit_ep, "laplace": ev.fit_laplace, "prior": prior_reference}
 NARROW = ["probit", "poisson(exposure=1.5)", "student_t(df=4, scale=0.5)"]
@@ -79,13 +79,9 @@ def test_one_beta_per_row(likelihood):
     x = np.random.default_rng(1).standard_normal((3, 4))
     move = MGrad(step_size=1.0)
     betas = np.array([0.1, 0.5, 1.0])
-    together, info = move.step(
-        np.random.default_rng(2), path, betas, move.init(path, x)
-    )
+    together, info = move.step(np.random.default_rng(2), path, betas, move.init(path, x))
     for row, beta in enumerate(betas):
-        alone, info_alone = move.step(
-            np.random.default_rng(2), path, beta, move.init(path, x)
-        )
+        alone, info_alone = move.step(np.random.default_rng(2), path, beta, move.init(path, x))
         np.testing.assert_allclose(together.a[row], alone.a[row], atol=1e-12)
         assert info.acceptance[row] == pytest.approx(info_alone.acceptance[row])
 

@@ -1,0 +1,355 @@
+"""The command line: ``evidence demo`` and ``evidence estimate``."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from .datasets import Dataset
+    from .result import EvidenceResult
+
+# Heavy imports wait until a command needs them: --help and usage errors are instant.
+
+_BAD_INPUT = 2
+_WARNED = 3
+_EXIT_CODES = """Exit codes: 0 fine; 1 unexpected error; 2 bad input or a file that
+cannot be written; 3 finished, but with warnings."""
+
+app = typer.Typer(
+    name="evidence",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_option = typer.Option
+Seed = Annotated[int, _option(help="Same seed, same answer.")]
+AsJson = Annotated[bool, _option("--json", help="Print one JSON object and nothing else.")]
+TargetSE = Annotated[float, _option(help="Standard error to stop at, in nats.")]
+DemoPlot = Annotated[FilePath, _option(help="Where the figure goes.")]
+
+File = Annotated[FilePath, typer.Argument(metavar="FILE", help="A .csv or .parquet table.")]
+Target = Annotated[str, _option(help="Column to explain.")]
+Kernel = Annotated[str, _option(help='Prior covariance, e.g. "4.0 * RBF(1.5)".')]
+Features = Annotated[str, _option(help="Columns to explain it from, a,b,c. [default: all others]")]
+Drop = Annotated[str, _option(help="Columns to leave out, a,b,c.")]
+Standardise = Annotated[
+    bool, _option(help="Scale features to mean 0 and standard deviation 1 (ddof 1).")
+]
+LikelihoodName = Annotated[
+    str,
+    _option(
+        help="probit, logit, gaussian, student_t, poisson or negative_binomial, with parameters "
+        'as in "student_t(df=4, scale=0.5)".'
+    ),
+]
+Method = Annotated[str, _option(help="smc, orthant (probit only), ep or laplace.")]
+OwnTargetSE = Annotated[
+    float | None,
+    _option(
+        help="Standard error to stop at, in nats. [default: 0.05, unless --n-particles is given]"
+    ),
+]
+MaxSeconds = Annotated[float | None, _option(help="Stop then, with what is known.")]
+Particles = Annotated[int | None, _option(help="Particles per island (smc), or draws (orthant).")]
+Out = Annotated[
+    FilePath | None,
+    _option(help="Save everything here (.npz; evidence.EvidenceResult.load reads it)."),
+]
+Plot = Annotated[FilePath | None, _option(help="Draw a figure here.")]
+Quiet = Annotated[
+    bool, _option("--quiet", help="Print log Z and its error bar only; no progress bar.")
+]
+
+
+def main() -> None:
+    """Entry point of the ``evidence`` command."""
+    app(prog_name="evidence")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from . import __version__
+
+        typer.echo(f"evidence {__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog=_EXIT_CODES)
+def _evidence(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it and exit.")
+    ] = False,
+) -> None:
+    """Marginal likelihoods of latent Gaussian models, with error bars."""
+
+
+@app.command(epilog=_EXIT_CODES)
+def demo(
+    seed: Seed = 0,
+    plot: DemoPlot = FilePath("evidence.png"),
+    as_json: AsJson = False,
+    target_se: TargetSE = 0.05,
+) -> None:
+    """See what it does: a classification problem bundled with scikit-learn.
+
+    Compares EP, corrected EP and Laplace with a Monte Carlo estimate that has an error bar,
+    and draws the picture. It takes seconds.
+    """
+    with _input_errors():
+        _check_outputs(plot=plot)
+        from .datasets import load_demo
+
+        data = load_demo()
+    if not as_json:
+        typer.echo(f"data: {data.description}")
+    result, seconds = _run(data, data.kernel, "probit", random_seed=seed, target_se=target_se)
+    _report(result, seconds, as_json=as_json)
+    if not as_json:
+        typer.echo(_verdict(result))
+    _write(result, plot=plot, say=not as_json)
+    _exit(result)
+
+
+@app.command(epilog=_EXIT_CODES)
+def estimate(
+    file: File,
+    target: Target,
+    kernel: Kernel,
+    features: Features = "",
+    drop: Drop = "",
+    standardise: Standardise = True,
+    likelihood: LikelihoodName = "probit",
+    method: Method = "smc",
+    target_se: OwnTargetSE = None,
+    max_seconds: MaxSeconds = None,
+    n_particles: Particles = None,
+    seed: Seed = 0,
+    out: Out = None,
+    plot: Plot = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Estimate the log marginal likelihood of a Gaussian process model of a table.
+
+    Classification targets are -1 and +1, or 0 and 1. ^C stops early and prints what is known.
+
+    \b
+    Examples:
+      evidence estimate heart.csv --target disease --kernel "4.0 * RBF(1.5)"
+      evidence estimate shop.parquet --target sales --drop id,date --likelihood poisson \\
+          --kernel "RBF([1, 2]) + WhiteKernel(0.1)" --target-se 0.02 --plot shop.png
+      evidence estimate heart.csv --target disease --kernel "RBF(2)" --json > heart.json
+    """
+    with _input_errors():
+        _check_outputs(source=file, out=out, plot=plot)
+        from .datasets import read_table
+
+        data = read_table(
+            file,
+            target,
+            features=_listed(features) or None,
+            drop=_listed(drop),
+            standardised=standardise,
+        )
+    result, seconds = _run(
+        data,
+        kernel,
+        likelihood,
+        method=method,
+        target_se=target_se,
+        max_seconds=max_seconds,
+        n_particles=n_particles,
+        random_seed=seed,
+        progressbar=not quiet,
+    )
+    result.settings |= {
+        "file": str(file),
+        "target": target,
+        "features": list(data.features),
+        "standardise": standardise,
+    }
+    _report(result, seconds, as_json=as_json, quiet=quiet)
+    _write(result, out=out, plot=plot, say=not (as_json or quiet))
+    _exit(result)
+
+
+def _run(
+    data: Dataset, kernel: str, likelihood: str, **options: Any
+) -> tuple[EvidenceResult, float]:
+    """The result and the seconds it took, model included."""
+    started = time.perf_counter()
+    with _input_errors():
+        from . import estimate as room
+        from .model import GPModel
+
+        model = GPModel(data.X, data.y, kernel=kernel, likelihood=likelihood)
+    try:
+        result = room.log_evidence(model, **options)
+    except ValueError as error:
+        if not _raised_in(room.__name__, error):
+            raise  # not about the arguments: a defect, whose traceback is wanted
+        _fail(error)
+    return result, time.perf_counter() - started
+
+
+def _report(result: EvidenceResult, seconds: float, *, as_json: bool, quiet: bool = False) -> None:
+    if as_json:
+        typer.echo(json.dumps(_as_dict(result, seconds), allow_nan=False, ensure_ascii=False))
+    elif quiet:
+        typer.echo(result.summary().splitlines()[0])
+        for warning in result.warnings:
+            typer.echo(f"WARNING: {warning}", err=True)
+    else:
+        typer.echo(result.summary())
+
+
+def _as_dict(result: EvidenceResult, seconds: float) -> dict[str, Any]:
+    plain = {
+        "logz": result.logz,
+        "logz_se": result.logz_se,
+        "method": result.method,
+        "estimates": {row.method: _without_method(row._asdict()) for row in result.rows},
+        "warnings": list(result.warnings),
+        "notes": list(result.notes),
+        "settings": result.settings,
+        "model": result.model,
+        "seconds": seconds,
+    }
+    return _nan_to_none(plain)
+
+
+def _without_method(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key != "method"}
+
+
+def _nan_to_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _nan_to_none(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_nan_to_none(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _verdict(result: EvidenceResult) -> str:
+    """How far the approximations are from the Monte Carlo estimate, in words."""
+    if not (math.isfinite(result.logz) and result.logz_se > 0.0):
+        return ""
+    lines = ["", "against the Monte Carlo estimate:"]
+    for row in result.rows:
+        if row.method != result.method:
+            gap = row.logz - result.logz
+            lines.append(
+                f"  {row.method:<13}{abs(gap):5.2f} nats too {'low' if gap < 0 else 'high'}"
+                f" ({abs(gap) / result.logz_se:.0f} standard errors)"
+            )
+    return "\n".join(lines)
+
+
+# -- files ----------------------------------------------------------------------------------
+
+
+def _check_outputs(
+    source: FilePath | None = None, out: FilePath | None = None, plot: FilePath | None = None
+) -> None:
+    """Find out before the run, not after it, that a file cannot be written."""
+    taken = {"FILE": source} if source else {}
+    for option, path in (("--out", out), ("--plot", plot)):
+        if path is None:
+            continue
+        for other, used in taken.items():
+            if path.resolve() == used.resolve():
+                raise ValueError(f"{option}: {path} is {other} already")
+        taken[option] = path
+        if path.is_dir():
+            raise ValueError(f"{option}: {path} is a folder")
+        if not path.parent.is_dir():
+            raise ValueError(f"{option}: there is no folder {path.parent}")
+        try:
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise ValueError(
+                f"{option}: cannot write to {path.parent}: {error.strerror}"
+            ) from None
+        if path.exists() and not os.access(path, os.W_OK):
+            raise ValueError(f"{option}: cannot write to {path}: it is read-only")
+    if plot is not None:
+        _check_figure_name(plot)
+
+
+def _check_figure_name(plot: FilePath) -> None:
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    known = FigureCanvasBase.get_supported_filetypes()
+    if plot.suffix.lower().removeprefix(".") not in known:
+        raise ValueError(
+            f"--plot: {plot} must end in .png, .pdf, .svg or another format of Matplotlib"
+        )
+
+
+def _write(
+    result: EvidenceResult, *, out: FilePath | None = None, plot: FilePath | None = None, say: bool
+) -> None:
+    written = []
+    try:
+        if out is not None:
+            result.save(out)
+            written.append(f"result: {out}")
+        if plot is not None:
+            import matplotlib
+
+            matplotlib.use("Agg")  # a file is wanted, whatever the display
+            result.plot(plot)
+            written.append(f"figure: {plot}")
+    except OSError as error:  # a full disk, say; the answer is on the screen already
+        _fail(error)
+    if say and written:
+        typer.echo("\n" + "\n".join(written))
+
+
+def _listed(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
+# -- endings --------------------------------------------------------------------------------
+
+
+@contextmanager
+def _input_errors() -> Iterator[None]:
+    """What is wrong with the input becomes one line; anything else keeps its traceback."""
+    try:
+        yield
+    except (ValueError, OSError, MemoryError) as error:
+        _fail(error)
+
+
+def _fail(error: Exception) -> NoReturn:
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    typer.echo(f"error: {' '.join(text.split())}", err=True)
+    raise typer.Exit(_BAD_INPUT) from None
+
+
+def _raised_in(module: str, error: BaseException) -> bool:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_globals.get("__name__") == module
+
+
+def _exit(result: EvidenceResult) -> NoReturn:
+    raise typer.Exit(_WARNED if result.warnings else 0)

@@ -1,0 +1,239 @@
+"""Data: a bundled example, the research data sets, and tables on disk."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import os
+from collections.abc import Iterable
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[np.float64]
+
+#: research data sets that :func:`load` knows
+NAMES = (
+    "australian",
+    "german",
+    "gp_regression",
+    "heart",
+    "lgcp64",
+    "mnist1000",
+    "pima",
+    "ripley",
+    "usps_3v5",
+)
+_PLACE = "EVIDENCE_DATA"
+_PARQUET = (".parquet", ".pq")
+_DEMO_COLUMNS = (22, 27)
+_DEMO_STEP = 2
+
+
+class Dataset(NamedTuple):
+    """Inputs ``X`` (N, D), observations ``y`` (N,) and what they are."""
+
+    X: Array
+    y: NDArray[Any]
+    features: tuple[str, ...]
+    name: str
+    description: str
+    kernel: str = ""  #: a kernel that suits them, where one is known
+
+
+def load_demo() -> Dataset:
+    """Return the small classification problem of ``evidence demo``; it comes with scikit-learn.
+
+    Every second patient of the Wisconsin breast cancer data and the two measurements that
+    tell most, standardised. With ``data.kernel`` Laplace, EP and corrected EP are visibly off
+    in different ways.
+
+    >>> data = load_demo()
+    >>> data.X.shape, sorted(set(data.y.tolist())), data.kernel
+    ((285, 2), [-1, 1], '25.0 * RBF(0.5)')
+    """
+    from sklearn.datasets import load_breast_cancer
+
+    bunch = load_breast_cancer()
+    X = bunch.data[::_DEMO_STEP, _DEMO_COLUMNS]
+    features = tuple(str(bunch.feature_names[i]) for i in _DEMO_COLUMNS)
+    return Dataset(
+        X=standardise(X),
+        y=2 * bunch.target[::_DEMO_STEP].astype(int) - 1,
+        features=features,
+        name="breast cancer",
+        description=(
+            f"benign (+1) or malignant (-1) from {' and '.join(features)}, "
+            f"{len(X)} patients of the Wisconsin data that scikit-learn bundles"
+        ),
+        kernel="25.0 * RBF(0.5)",
+    )
+
+
+def load(name: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a research data set: ``$EVIDENCE_DATA/<name>.npz``.
+
+    The files are not part of the package. Set the environment variable ``EVIDENCE_DATA`` to
+    the folder that holds them. Known names are in :data:`NAMES`.
+    """
+    if name not in NAMES:
+        raise ValueError(
+            f"unknown data set {name!r}{_hint(name, NAMES)} Known: {', '.join(NAMES)}"
+        )
+    folder = os.environ.get(_PLACE)
+    if not folder:
+        raise FileNotFoundError(
+            f"data set {name!r} is not part of the package: set the environment variable "
+            f"{_PLACE} to the folder that holds {name}.npz"
+        )
+    path = FilePath(folder).expanduser() / f"{name}.npz"
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no {path}; {_PLACE} is {folder!r}")
+    with np.load(path, allow_pickle=False) as data:
+        return {key: data[key] for key in data.files}
+
+
+def standardise(X: Array) -> Array:
+    """Return the columns of ``X`` at mean 0 and standard deviation 1 (ddof 1).
+
+    Constant columns become 0.
+    """
+    X = np.asarray(X, dtype=float)
+    centred = X - X.mean(axis=0)
+    constant = np.ptp(X, axis=0) == 0.0
+    centred[:, constant] = 0.0
+    scale = np.where(constant, 1.0, X.std(axis=0, ddof=1)) if len(X) > 1 else 1.0
+    return centred / scale
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    target: str,
+    *,
+    features: Iterable[str] | None = None,
+    drop: Iterable[str] = (),
+    standardised: bool = True,
+) -> Dataset:
+    """Return features and target from the columns of a CSV or Parquet file.
+
+    Parameters
+    ----------
+    path : path to a ``.csv`` or ``.parquet`` file
+    target : name of the column to explain
+    features : names of the columns to explain it from; default all others
+    drop : names of columns to leave out
+    standardised : scale the features to mean 0 and standard deviation 1 (ddof 1)
+    """
+    path = FilePath(path)
+    table = _read(path)
+    table.columns = [str(column) for column in table.columns]
+    names = _choose(list(table.columns), target, features, drop)
+    if len(table) < 2:
+        raise ValueError(f"{path} has {len(table)} row(s) of data; at least 2 are needed")
+    _check_target(table[target])
+    _check_features(table[names])
+    X = table[names].to_numpy(dtype=float)
+    return Dataset(
+        X=standardise(X) if standardised else X,
+        y=table[target].to_numpy(),
+        features=tuple(names),
+        name=path.name,
+        description=f"{target} from {len(names)} column(s) of {path.name}, {len(table)} rows",
+    )
+
+
+def _read(path: FilePath) -> pd.DataFrame:
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", *_PARQUET):
+        raise ValueError(f"{path}: the name must end in .csv or .parquet to say what it is")
+    if suffix in _PARQUET and importlib.util.find_spec("pyarrow") is None:
+        raise ValueError("reading Parquet needs pyarrow: pip install 'evidence[data]'")
+
+    import pandas as pd
+
+    try:
+        if suffix == ".csv":
+            table = pd.read_csv(path, skipinitialspace=True, low_memory=False)
+        else:
+            table = pd.read_parquet(path)
+    except ValueError as error:  # pandas' and pyarrow's parser errors are ValueErrors
+        raise ValueError(f"cannot read {path}: {error}") from None
+    if suffix == ".csv" and not isinstance(table.index, pd.RangeIndex):
+        raise ValueError(f"cannot read {path}: its rows have more fields than the header")
+    return table
+
+
+def _choose(
+    columns: list[str], target: str, features: Iterable[str] | None, drop: Iterable[str]
+) -> list[str]:
+    """The names of the feature columns."""
+    repeated = sorted({column for column in columns if columns.count(column) > 1})
+    if repeated:
+        raise ValueError(f"column names must differ, found twice: {', '.join(repeated)}")
+    _check_known("target", [target], columns)
+    drop = list(drop)
+    _check_known("drop", drop, columns)
+    chosen = [c for c in columns if c != target] if features is None else list(features)
+    _check_known("features", chosen, columns)
+    for option, names in (("features", chosen), ("drop", drop)):
+        if target in names:
+            raise ValueError(f"{option}: {target!r} is the target")
+    chosen = [column for column in dict.fromkeys(chosen) if column not in drop]
+    if not chosen:
+        raise ValueError("features: no column is left to explain the target from")
+    return chosen
+
+
+def _check_known(option: str, names: list[str], columns: list[str]) -> None:
+    for name in names:
+        if name not in columns:
+            shown = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
+            alone = len(columns) == 1 and any(mark in columns[0] for mark in ";\t")
+            advice = " (is the separator a comma?)" if alone else ""
+            raise ValueError(
+                f"{option}: there is no column {name!r}{_hint(name, columns)} "
+                f"Columns: {shown}{advice}"
+            )
+
+
+def _check_target(column: pd.Series) -> None:
+    if column.isna().any():
+        raise ValueError(
+            f"target {column.name!r} has {int(column.isna().sum())} missing value(s); "
+            "drop those rows first"
+        )
+    if column.dtype.kind in "biuf":
+        return
+    found = sorted({str(value) for value in column})
+    shown = ", ".join(repr(value) for value in found[:4]) + (", …" if len(found) > 4 else "")
+    advice = "encode the two classes as -1 and +1" if len(found) == 2 else "numbers are needed"
+    raise ValueError(f"target {column.name!r} holds text or dates ({shown}); {advice}")
+
+
+def _check_features(table: pd.DataFrame) -> None:
+    bad = [name for name in table if table[name].dtype.kind not in "biuf"]
+    if bad:
+        listed = ", ".join(bad[:8]) + (", …" if len(bad) > 8 else "")
+        raise ValueError(
+            f"features: not numeric: {listed}; encode these columns as numbers or drop them"
+        )
+    finite = np.isfinite(table.to_numpy(dtype=float, na_value=np.nan))
+    if not finite.all():
+        listed = ", ".join(table.columns[~finite.all(axis=0)][:8])
+        raise ValueError(
+            f"features: missing or infinite values in {int((~finite.all(axis=1)).sum())} row(s), "
+            f"column(s) {listed}; drop or impute them first"
+        )
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    folded = {k.lower(): k for k in known}
+    close = difflib.get_close_matches(name.lower(), folded, n=1)
+    return f"; did you mean {folded[close[0]]!r}?" if close else "."

@@ -1,0 +1,313 @@
+"""The command line: what it prints, writes and returns, and what it says to bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import evidence as ev
+from evidence.cli import app
+
+PNG = b"\x89PNG"
+
+
+def run(*words: object):
+    """Run ``evidence words…``; a defect's exception is raised here, not hidden in the result."""
+    return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 12))
+    return pd.DataFrame({"a": a, "b": 10.0 * b, "y": np.where(a + 0.3 * b > 0, 1, -1)})
+
+
+@pytest.fixture
+def csv(frame, tmp_path) -> Path:
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    return tmp_path / "t.csv"
+
+
+@pytest.fixture
+def quick(csv) -> tuple[object, ...]:
+    return ("estimate", csv, "--target", "y", "--kernel", "4.0 * RBF(1.5)", "--n-particles", 40)
+
+
+def answer(result) -> dict:
+    """What ``--json`` printed, less the times."""
+    found = json.loads(result.stdout)
+    found.pop("seconds")
+    for row in found["estimates"].values():
+        row.pop("seconds")
+    return found
+
+
+# -- answers --------------------------------------------------------------------------------
+
+
+def test_estimate_prints_the_table(quick):
+    result = run(*quick)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("log Z = ")
+    for word in ("laplace", "ep", "ep_corrected", "smc", "RBF(length_scale=1.5)"):
+        assert word in result.stdout
+    assert result.stderr == ""
+
+
+def test_estimate_is_log_evidence(quick, frame):
+    found = answer(run(*quick, "--json", "--seed", 7))
+    X = frame[["a", "b"]].to_numpy()
+    X = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
+    model = ev.GPModel(X, frame["y"], kernel="4.0 * RBF(1.5)")
+    expected = ev.log_evidence(model, n_particles=40, random_seed=7, progressbar=False)
+    assert found["logz"] == pytest.approx(expected.logz, rel=1e-12)
+    assert found["logz_se"] == pytest.approx(expected.logz_se, rel=1e-9)
+    assert list(found["estimates"]) == ["laplace", "ep", "ep_corrected", "smc"]
+    assert found["estimates"]["ep"]["logz_se"] is None
+    assert found["warnings"] == []
+    assert found["settings"]["random_seed"] == 7
+    assert found["settings"]["features"] == ["a", "b"]
+    assert found["model"]["N"] == 12
+
+
+def test_csv_and_parquet_agree(quick, frame, csv):
+    pytest.importorskip("pyarrow")
+    table = csv.with_suffix(".parquet")
+    frame.to_parquet(table)
+    from_csv = answer(run(*quick, "--json"))
+    from_parquet = answer(run("estimate", table, *quick[2:], "--json"))
+    assert from_csv["settings"].pop("file") != from_parquet["settings"].pop("file")
+    assert from_csv == from_parquet
+
+
+def test_options_reach_the_model(quick):
+    raw = answer(run(*quick, "--json", "--method", "ep", "--no-standardise", "--features", "a"))
+    assert raw["method"] == "ep"
+    assert raw["logz_se"] is None
+    assert raw["settings"]["standardise"] is False
+    assert raw["settings"]["features"] == ["a"]
+    dropped = answer(run(*quick, "--json", "--method", "ep", "--no-standardise", "--drop", " b ,"))
+    assert dropped["logz"] == raw["logz"]
+    logit = answer(run(*quick, "--json", "--method", "laplace", "--likelihood", "logit"))
+    assert logit["model"]["likelihood"] == "logit"
+
+
+def test_labels_0_and_1_are_the_same_answer_with_a_note(quick, frame, csv):
+    expected = answer(run(*quick, "--json"))
+    frame.assign(y=(frame["y"] + 1) // 2).to_csv(csv, index=False)
+    found = answer(run(*quick, "--json"))
+    assert found["logz"] == expected["logz"]
+    assert found["notes"] == ["y: labels 0/1 were taken as -1/+1"]
+
+
+def test_files_are_written(quick, tmp_path):
+    out, plot = tmp_path / "run.npz", tmp_path / "run.png"
+    result = run(*quick, "--out", out, "--plot", plot)
+    assert result.exit_code == 0, result.output
+    assert str(out) in result.stdout
+    assert str(plot) in result.stdout
+    saved = ev.EvidenceResult.load(out)
+    assert f"{saved.logz:.4f}" in result.stdout
+    assert saved.settings["target"] == "y"
+    assert plot.read_bytes().startswith(PNG)
+
+
+def test_quiet_prints_one_line(quick):
+    result = run(*quick, "--quiet")
+    assert result.stdout.startswith("log Z = ")
+    assert result.stdout.count("\n") == 1
+
+
+def test_warnings_are_shown_and_exit_with_3(quick):
+    result = run(*quick, "--max-seconds", 1e-9)
+    assert result.exit_code == 3
+    assert "WARNING: " in result.stdout
+    found = run(*quick, "--max-seconds", 1e-9, "--json")
+    assert found.exit_code == 3
+    assert found.stderr == ""
+    assert answer(found)["logz"] is None  # NaN is not JSON
+    assert answer(found)["warnings"]
+    quiet = run(*quick, "--max-seconds", 1e-9, "--quiet")
+    assert "WARNING: " in quiet.stderr
+    assert "WARNING: " not in quiet.stdout
+
+
+def test_demo(tmp_path):
+    plot = tmp_path / "demo.png"
+    result = run("demo", "--plot", plot, "--target-se", 0.2)
+    assert result.exit_code == 0, result.output
+    assert "benign (+1) or malignant (-1)" in result.stdout
+    assert "ep_corrected" in result.stdout
+    assert "nats too low" in result.stdout
+    assert plot.read_bytes().startswith(PNG)
+
+
+def test_demo_as_json(tmp_path):
+    result = run("demo", "--plot", tmp_path / "demo.svg", "--target-se", 0.2, "--json")
+    found = answer(result)
+    assert found["model"]["N"] == 285
+    assert (tmp_path / "demo.svg").is_file()
+
+
+# -- bad input ------------------------------------------------------------------------------
+
+BAD_OPTIONS = [
+    (("--target", "x"), "target: there is no column 'x'"),
+    (("--features", "a,bb"), "features: there is no column 'bb'; did you mean 'b'?"),
+    (("--drop", "a,b"), "features: no column is left"),
+    (("--drop", "y"), "drop: 'y' is the target"),
+    (("--kernel", "RFB(1)"), "kernel: unknown name 'RFB'; did you mean 'RBF'?"),
+    (("--kernel", "RBF(1"), "kernel: cannot read 'RBF(1'"),
+    (("--kernel", "RBF([1, 2, 3])"), "Anisotropic kernel must have the same number of dimensions"),
+    (("--likelihood", "probti"), "likelihood: unknown name 'probti'; did you mean 'probit'?"),
+    (("--likelihood", "poisson"), "y: the poisson likelihood wants counts 0, 1, 2, …, got -1"),
+    (("--method", "scm"), "unknown method 'scm'; did you mean 'smc'?"),
+    (("--method", "orthant", "--likelihood", "logit"), "is for the probit likelihood only"),
+    (("--target-se", "-1"), "target_se must be a positive number, got -1.0"),
+    (("--target-se", "nan"), "target_se must be a positive number, got nan"),
+    (("--max-seconds", "0"), "max_seconds must be a positive number"),
+    (("--n-particles", "1"), "n_particles must be a whole number, at least 2, got 1"),
+    (("--seed", "-1"), "random_seed must be a non-negative int"),
+    (("--out", "no/such/run.npz"), "--out: there is no folder no/such"),
+    (("--out", "."), "--out: . is a folder"),
+    (("--out", "t.csv"), "--out: t.csv is FILE already"),
+    (("--out", "r.png", "--plot", "r.png"), "--plot: r.png is --out already"),
+    (("--plot", "no/such/run.png"), "--plot: there is no folder no/such"),
+    (("--plot", "run.xyz"), "--plot: run.xyz must end in .png, .pdf, .svg"),
+    (("--plot", "run"), "--plot: run must end in .png, .pdf, .svg"),
+]
+
+BAD_TABLES = [
+    ("a,y\n1,no\n2,yes\n", "target 'y' holds text or dates ('no', 'yes'); encode the two classes"),
+    ("a,b,y\nu,1,1\nv,2,-1\n", "features: not numeric: a; encode these columns"),
+    ("a,y\n1,1\n,-1\n", "features: missing or infinite values in 1 row(s), column(s) a"),
+    ("a,y\n1,1\n2,\n", "target 'y' has 1 missing value(s)"),
+    ("a,y\n1,1\n2,2\n", "y: the probit likelihood wants labels -1 and +1 (or 0 and 1), got 1, 2"),
+    ("a,y\n1,1\n", "at least 2 are needed"),
+    ("", "cannot read"),
+]
+
+
+def assert_refused(result, message: str) -> None:
+    """One line on stderr, nothing on stdout, exit code 2."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(("words", "message"), BAD_OPTIONS)
+def test_bad_options(words, message, quick, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert_refused(run(*quick, *words), message)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]  # nothing left behind
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_TABLES)
+def test_bad_tables(text, message, quick, csv):
+    csv.write_text(text)
+    assert_refused(run(*quick), message)
+
+
+def test_files_that_cannot_be_read(quick, tmp_path):
+    assert_refused(run("estimate", tmp_path / "no.csv", *quick[2:]), "there is no file")
+    (tmp_path / "folder.csv").mkdir()
+    assert_refused(run("estimate", tmp_path / "folder.csv", *quick[2:]), "folder.csv")
+    (tmp_path / "t.xlsx").write_text("")
+    assert_refused(run("estimate", tmp_path / "t.xlsx", *quick[2:]), "must end in .csv or")
+
+
+def test_parquet_without_pyarrow_says_what_to_install(quick, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
+    message = "reading Parquet needs pyarrow: pip install 'evidence[data]'"
+    assert_refused(run("estimate", tmp_path / "t.parquet", *quick[2:]), message)
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder nobody can write to")
+def test_a_folder_that_refuses_files_is_noticed_before_the_run(quick):
+    assert_refused(run(*quick, "--out", "/proc/run.npz"), "--out: cannot write to /proc")
+    assert_refused(run("demo", "--plot", "/proc/demo.png"), "--plot: cannot write to /proc")
+
+
+def test_demo_refuses_bad_options(tmp_path):
+    plot = tmp_path / "demo.png"
+    result = run("demo", "--plot", plot, "--seed", "-1", "--json")
+    assert_refused(result, "random_seed must be a non-negative int")
+    assert not plot.exists()
+
+
+def test_defects_keep_their_traceback(quick, monkeypatch):
+    monkeypatch.setattr("evidence.estimate.fit_ep", lambda model: np.ravel_multi_index((9,), (1,)))
+    with pytest.raises(ValueError, match="invalid entry"):
+        run(*quick)
+
+
+# -- help, and a process of its own ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [["--help"], ["demo", "--help"], ["estimate", "-h"]])
+def test_help_tells_the_exit_codes(words):
+    result = run(*words)
+    assert result.exit_code == 0
+    assert "2 bad input" in result.stdout
+
+
+def test_help_has_examples():
+    assert (
+        'evidence estimate heart.csv --target disease --kernel "'
+        in run("estimate", "--help").stdout
+    )
+
+
+def test_version():
+    result = run("--version")
+    assert (result.exit_code, result.stdout) == (0, f"evidence {ev.__version__}\n")
+
+
+def test_unknown_options_are_usage_errors(quick):
+    result = run(*quick, "--target_se", 1)
+    assert result.exit_code == 2
+    assert "--target-se" in result.stderr
+    assert run("estimate").exit_code == 2
+
+
+def python(*words: str) -> subprocess.CompletedProcess[str]:
+    root = Path(__file__).resolve().parents[1]
+    paths = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [sys.executable, *words],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": paths, "PYTHONIOENCODING": "utf-8"},
+    )
+
+
+def test_python_m_evidence(quick):
+    done = python("-W", "error", "-m", "evidence", *map(str, quick), "--method", "ep", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["method"] == "ep"
+    refused = python("-m", "evidence", *map(str, quick), "--kernel", "RFB(1)")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: kernel: unknown name 'RFB'")
+
+
+def test_help_is_light():
+    heavy = ("numba", "scipy", "sklearn", "pandas", "matplotlib", "numpy")
+    code = (
+        "import sys\nfrom evidence.cli import app\n"
+        "app(['estimate', '--help'], standalone_mode=False)\n"
+        f"print([m for m in {heavy} if m in sys.modules])"
+    )
+    assert python("-c", code).stdout.splitlines()[-1] == "[]"
