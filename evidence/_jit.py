@@ -11,11 +11,14 @@ argument is compiled once for all likelihoods and found in the disk cache by the
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
 from numba import types
+from numba.core.ccallback import CFunc
 
 _POINTER = types.CPointer(types.float64)
 
@@ -23,9 +26,36 @@ _POINTER = types.CPointer(types.float64)
 KERNEL = types.void(_POINTER, _POINTER, types.intp, types.intp, types.intp, types.intp, _POINTER)
 
 
+def _package_stamp() -> tuple[str, ...]:
+    """Size and modification time of every source file of the package."""
+    stamps = []
+    for folder, _, names in os.walk(Path(__file__).parent):
+        for name in names:
+            if name.endswith(".py"):
+                status = os.stat(os.path.join(folder, name))
+                stamps.append(f"{name} {status.st_size} {status.st_mtime_ns}")
+    return tuple(sorted(stamps))
+
+
+_STAMP = _package_stamp()
+
+
+def _cached(compiled: Any) -> Any:
+    """Turn on the disk cache, valid for exactly these sources of the whole package.
+
+    Numba itself looks at the file of a function only, not at the files of what it calls: after
+    an upgrade in place it would mix old code with new.
+    """
+    compiled.enable_caching()
+    compiled._cache._cache_file._source_stamp = _STAMP
+    return compiled
+
+
 def jit(function: Callable[..., Any]) -> Any:
     """Compile on first use, cache on disk, release the GIL; division by zero follows IEEE."""
-    return numba.njit(function, cache=True, nogil=True, error_model="numpy")
+    if numba.config.DISABLE_JIT:
+        return function
+    return _cached(numba.njit(function, nogil=True, error_model="numpy"))
 
 
 def vector_loop(function: Callable[..., Any]) -> Any:
@@ -43,7 +73,12 @@ def kernel(function: Callable[..., Any]) -> Any:
     """
     if numba.config.DISABLE_JIT:
         return _interpreted(function)
-    return numba.cfunc(KERNEL, cache=True, nopython=True, error_model="numpy")(function)
+    options = {"nopython": True, "error_model": "numpy"}
+    compiled = _cached(
+        CFunc(function, numba.core.sigutils.normalize_signature(KERNEL), {}, options)
+    )
+    compiled.compile()
+    return compiled
 
 
 def _interpreted(function: Callable[..., Any]) -> Any:

@@ -8,6 +8,8 @@ from problems import LIKELIHOODS, small_model
 import evidence as ev
 from evidence.approximations.reference import prior_reference
 
+pytestmark = pytest.mark.interpreted
+
 REFERENCES = {"ep": ev.fit_ep, "laplace": ev.fit_laplace, "prior": prior_reference}
 
 

@@ -29,6 +29,7 @@ from .resampling import systematic
 Array = NDArray[np.float64]
 
 _RESAMPLE_BELOW = 0.7  # relative ESS
+_STRIDES = (1.0, 1.0, 0.125)  # every third step is short: it frees states that long ones leave
 _KEEP = 64  # posterior draws kept per island
 
 
@@ -60,8 +61,8 @@ class Islands(NamedTuple):
 class Settings:
     """How a plan is made."""
 
-    cess: float = 0.9
-    mixing: float = 0.5
+    cess: float = 0.98
+    mixing: float = 0.4
     max_moves: int = 24
     pilot_particles: int = 128
 
@@ -112,12 +113,18 @@ def _move_until_mixed(
     start = state.tilt.copy()
     correlation = 1.0
     for k in range(1, settings.max_moves + 1):
-        state, info = move.step(rng, path, beta, state)
-        move.step_size *= np.exp(2.0 / np.sqrt(k) * (info.acceptance.mean() - move.target))
+        stride = _STRIDES[(k - 1) % len(_STRIDES)]
+        state, info = _scaled(move, stride).step(rng, path, beta, state)
+        if stride == 1.0:
+            move.step_size *= np.exp(2.0 / np.sqrt(k) * (info.acceptance.mean() - move.target))
         correlation = _correlation(start, state.tilt)
         if correlation < settings.mixing:
             break
     return state, k, correlation
+
+
+def _scaled(move: Move, stride: float) -> Move:
+    return replace(move, step_size=move.step_size * stride)  # type: ignore[type-var]
 
 
 def _correlation(before: Array, after: Array) -> float:
@@ -143,7 +150,7 @@ def run_islands(
     log_w = np.zeros((g, m))  # normalised within each island: mean exp = 1
     log_z = np.full(g, path.log_z0)
     rows: list[tuple[Any, ...]] = []
-    beta = 0.0
+    beta, steps = 0.0, 0
     for step_size, new, n_moves in zip(plan.step_sizes, plan.betas, plan.n_moves, strict=True):
         if stop():
             raise Stopped
@@ -167,7 +174,9 @@ def run_islands(
         start = state.tilt.copy()
         acceptance, failures = 0.0, 0
         for _ in range(n_moves):
-            state, info = current.step(rng, path, beta, state)
+            stride = _STRIDES[steps % len(_STRIDES)]
+            state, info = _scaled(current, stride).step(rng, path, beta, state)
+            steps += 1
             acceptance += float(info.acceptance.mean()) / n_moves
             failures += info.failures
         rows.append(

@@ -23,7 +23,7 @@ _BLOCK = 4  # islands per task
 _FIRST_WAVE = 16
 _MAX_ISLANDS = 1024
 _GROWTH = 4.0  # a wave is at most this many times what is there already
-_CAUTION = 5.0  # pilots see about a quarter of the variance: moves do not mix perfectly
+_CAUTION = 4.0  # pilots see about a quarter of the variance: moves do not mix perfectly
 _STUCK = 0.6  # correlation of the tilt over a full allowance of moves
 
 

@@ -1,9 +1,9 @@
 r"""mGrad: the marginal gradient sampler (Titsias and Papaspiliopoulos 2018).
 
 The target is N(x; m, C) exp f(x) with C = U diag(γ) Uᵀ; here the Gaussian is the reference
-(the prior, or q) and f = β Σ h. An auxiliary u ~ N(x, δ/2 I) turns a first-order expansion of f
-into a Gaussian proposal that knows C; integrating u out gives, in the eigenbasis
-a = Uᵀ(x - m), g = β Uᵀ∇Σh,
+(the prior, or q) and f = β Σ h. An auxiliary u ~ N(x, ½ U diag(δ) Uᵀ) turns a first-order
+expansion of f into a Gaussian proposal that knows C; integrating u out gives, in the eigenbasis
+a = Uᵀ(x - m), g = β Uᵀ∇Σh, for each coordinate
 
 .. math:: a' \sim N\big(\lambda_1(\tfrac2\delta a + g),\ \lambda_2\big),\quad
           \lambda_1 = \frac{\gamma\delta}{\delta + 2\gamma},\quad
@@ -15,6 +15,10 @@ accepted with log ratio :math:`f' - f + k(a, a', g') - k(a', a, g)`,
           \frac{\delta + 2\gamma}{\delta + 4\gamma}\, g'.
 
 No quadratic form of the prior appears. Two N × N products per step serve the whole batch.
+
+δ is the same for all coordinates (the paper's choice: it suits a prior, whose wide directions
+the data constrain), or proportional to γ (*preconditioned*: it suits a base that already
+resembles the posterior, where every direction should move alike).
 """
 
 from __future__ import annotations
@@ -40,14 +44,20 @@ class MGradState(NamedTuple):
     slope: Array
 
 
-@jit
-def _coefficients(gamma, delta, pull, push, spread, weigh):
-    for i in range(gamma.size):
-        g = gamma[i]
-        pull[i] = 2.0 * g / (delta + 2.0 * g)
-        push[i] = g * delta / (delta + 2.0 * g)
-        weigh[i] = (delta + 2.0 * g) / (delta + 4.0 * g)
-        spread[i] = np.sqrt(push[i] / weigh[i])
+class Coefficients(NamedTuple):
+    """2λ₁/δ, λ₁, √λ₂ and (δ + 2γ)/(δ + 4γ) for every coordinate."""
+
+    pull: Array
+    push: Array
+    spread: Array
+    weigh: Array
+
+
+def coefficients(gamma: Array, delta: Array | float) -> Coefficients:
+    """What the proposal and its density are made of."""
+    push = gamma * delta / (delta + 2.0 * gamma)
+    weigh = (delta + 2.0 * gamma) / (delta + 4.0 * gamma)
+    return Coefficients(2.0 * gamma / (delta + 2.0 * gamma), push, np.sqrt(push / weigh), weigh)
 
 
 @jit
@@ -89,11 +99,14 @@ class MGrad:
     Parameters
     ----------
     step_size : float
-        δ in units of the mean eigenvalue of the base covariance; adapted by the drivers to
-        ``target`` acceptance.
+        δ in units of the base covariance: of each eigenvalue when preconditioned, of their
+        mean otherwise. Drivers adapt it to ``target`` acceptance.
+    precondition : bool, optional
+        Default: True unless the reference is the prior.
     """
 
     step_size: float = 1.0
+    precondition: bool | None = None
     target: float = 0.55
     name: str = "mgrad"
 
@@ -112,13 +125,18 @@ class MGrad:
     def latent(self, path: Path, state: MGradState) -> Array:
         return path.to_latent(state.a)
 
+    def _delta(self, path: Path) -> Array | float:
+        precondition = self.precondition
+        if precondition is None:
+            precondition = path.reference.name != "prior"
+        return self.step_size * (path.gamma if precondition else path.gamma.mean())
+
     def step(
         self, rng: np.random.Generator, path: Path, beta: float | Array, state: MGradState
     ) -> tuple[MGradState, Info]:
         m, n = state.a.shape
         beta = np.array(np.broadcast_to(beta, (m,)), dtype=float)
-        pull, push, spread, weigh = np.empty((4, n))
-        _coefficients(path.gamma, self.step_size * path.gamma.mean(), pull, push, spread, weigh)
+        pull, push, spread, weigh = coefficients(path.gamma, self._delta(path))
         a = rng.standard_normal((m, n))
         _propose(state.a, state.slope, beta, pull, push, spread, a)
         new = self._state(path, a)

@@ -91,6 +91,7 @@ def test_negative_site_precisions_are_kept():
     )
 
 
+@pytest.mark.interpreted
 def test_blocked_sequential_sweep_is_exact(monkeypatch):
     """Blocks only postpone work: block size 1 and 5 give the same sweep as one block."""
     model = small_model("probit", 12)
@@ -103,6 +104,7 @@ def test_blocked_sequential_sweep_is_exact(monkeypatch):
         np.testing.assert_allclose(tau, results[0][1], rtol=1e-10)
 
 
+@pytest.mark.interpreted
 def test_running_out_of_sweeps_is_said():
     ep = ev.fit_ep(small_model("probit", 12), max_sweeps=2)
     assert not ep.converged

@@ -30,7 +30,7 @@ def test_unbiased_for_z(likelihood, reference):
     found = log_mean(islands.log_z[-1])
     truth = log_z_by_quadrature(model)
     assert abs(found.value - truth) < 4.5 * max(found.se, 1e-7), (found, truth)
-    assert found.se < 0.05
+    assert found.se < 0.08
 
 
 def test_exact_when_the_reference_is_exact():
@@ -60,6 +60,7 @@ def test_final_particles_are_posterior_draws():
         assert (np.abs(mean - truth) < 5 * se).all()
 
 
+@pytest.mark.interpreted
 def test_same_seed_same_islands():
     path = ev.Path(ev.fit_ep(small_model("probit", 6)))
     climb = plan(path, MGrad(), np.random.default_rng(4), Settings())

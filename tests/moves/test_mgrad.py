@@ -9,6 +9,7 @@ from scipy.stats import ks_2samp
 import evidence as ev
 from evidence.approximations.reference import prior_reference
 from evidence.moves import MGrad, take
+from evidence.moves.mgrad import _log_ratio, coefficients
 
 REFERENCES = {"ep": ev.fit_ep, "laplace": ev.fit_laplace, "prior": prior_reference}
 NARROW = ["probit", "poisson(exposure=1.5)", "student_t(df=4, scale=0.5)"]
@@ -21,6 +22,13 @@ def test_invariance(likelihood, reference, beta):
     path = ev.Path(REFERENCES[reference](small_model(likelihood)))
     step_size = 4.0 if reference != "prior" else 0.5
     assert smallest_p_value(path, MGrad(step_size=step_size), beta) > 1e-5
+
+
+@pytest.mark.parametrize(("reference", "precondition"), [("ep", False), ("prior", True)])
+def test_invariance_of_the_other_scaling(reference, precondition):
+    path = ev.Path(REFERENCES[reference](small_model("probit")))
+    move = MGrad(step_size=1.0, precondition=precondition)
+    assert smallest_p_value(path, move, 1.0) > 1e-5
 
 
 def test_invariance_for_a_gaussian_posterior_in_ten_dimensions():
@@ -39,6 +47,7 @@ def test_invariance_for_a_gaussian_posterior_in_ten_dimensions():
     assert min(p) * len(p) > 1e-5
 
 
+@pytest.mark.interpreted
 def test_detailed_balance_by_quadrature_in_one_dimension():
     """π(x) T(x, y) = π(y) T(y, x) for the accepted part of the kernel, on a grid."""
     model = small_model("poisson(exposure=1.5)", 1)
@@ -54,10 +63,7 @@ def test_detailed_balance_by_quadrature_in_one_dimension():
     mean = l1 * (2 / delta * a + g)
     log_q = -0.5 * (a[None, :] - mean[:, None]) ** 2 / l2 - 0.5 * np.log(2 * np.pi * l2)
     exact = (log_pi[None, :] + log_q.T) - (log_pi[:, None] + log_q)
-    from evidence.moves.mgrad import _coefficients, _log_ratio
-
-    pull, push, spread, weigh = np.empty((4, 1))
-    _coefficients(path.gamma, delta, pull, push, spread, weigh)
+    pull, push, spread, weigh = coefficients(path.gamma, delta)
     assert spread[0] ** 2 == pytest.approx(l2)
     ratio = np.empty((x.size, x.size))
     ones = np.full(x.size, beta)
@@ -86,6 +92,7 @@ def test_one_beta_per_row(likelihood):
         assert info.acceptance[row] == pytest.approx(info_alone.acceptance[row])
 
 
+@pytest.mark.interpreted
 def test_state_caches_what_it_says():
     path = ev.Path(ev.fit_ep(small_model("probit", 6)))
     move = MGrad(step_size=2.0)
