@@ -60,7 +60,10 @@ def jit(function: Callable[..., Any]) -> Any:
 
 def vector_loop(function: Callable[..., Any]) -> Any:
     """As :func:`jit`, for branch-free loops over arrays: multiply-adds may be fused."""
-    return numba.njit(function, cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+    if numba.config.DISABLE_JIT:
+        return function
+    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+    return _cached(numba.njit(function, **options))
 
 
 def kernel(function: Callable[..., Any]) -> Any:
