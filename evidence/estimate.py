@@ -156,7 +156,7 @@ def log_evidence(
         "move": mover.name,
         "particles_per_island": run.n_particles,
     }
-    estimate = log_mean(run.log_z[-1]) if run.blocks else None
+    estimate = log_mean(run.final) if run.blocks else None
     logz, se = (estimate.value, estimate.se) if estimate else (math.nan, math.nan)
     rows.append(Estimate("smc", logz, se, clock.elapsed()))
     rng = np.random.default_rng(seed.spawn(1)[0])

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -58,27 +58,36 @@ def run_tasks(
 ) -> None:
     """Run ``tasks`` in threads; call ``done(index, result)`` here as each one finishes.
 
-    A task that raises :class:`Stopped` is dropped. ^C sets the clock's flag, waits for the
-    tasks to notice, and returns with what is finished.
+    A task that raises :class:`Stopped` is dropped, and no task starts once the clock says
+    stop. ^C sets the clock's flag, waits for running tasks to notice, and returns with what is
+    finished.
     """
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(available_cores()) as pool:
-        futures: dict[Future[Any], int] = {pool.submit(t): i for i, t in enumerate(tasks)}
-        pending = set(futures)
-        while pending:
+    cores = available_cores()
+    waiting = iter(enumerate(tasks))
+    running: dict[Future[Any], int] = {}
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores) as pool:
+        while True:
             try:
-                finished, pending = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
+                while len(running) < 2 * cores and not clock.stop():
+                    index, task = next(waiting, (-1, None))
+                    if task is None:
+                        break
+                    running[pool.submit(task)] = index
+                if not running:
+                    return
+                finished, _ = wait(running, timeout=0.1, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    _collect(future, running.pop(future), done)
             except KeyboardInterrupt:
                 clock.interrupted.set()
-                continue
-            for future in finished:
-                try:
-                    result = future.result()
-                except Stopped:
-                    continue
-                except BaseException:
-                    clock.interrupted.set()
-                    raise
-                done(futures[future], result)
+            except BaseException:
+                clock.interrupted.set()  # do not let the others run on behind an error
+                raise
+
+
+def _collect(future: Future[Any], index: int, done: Callable[[int, Any], None]) -> None:
+    with suppress(Stopped):
+        done(index, future.result())
 
 
 class Stopped(Exception):

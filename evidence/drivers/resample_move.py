@@ -144,6 +144,8 @@ def run_islands(
     stop: Callable[[], bool] = lambda: False,
 ) -> Islands:
     """Run ``n_islands`` islands of ``n_particles`` each as one batch, following ``plan``."""
+    if stop():
+        raise Stopped
     rng = np.random.default_rng(seed)
     g, m = n_islands, n_particles
     state = move.init_reference(rng, path, g * m)

@@ -47,6 +47,11 @@ class SMCRun:
     n_particles: int = 0
 
     @property
+    def final(self) -> Array:
+        """log Ẑ of every island, in the order of seeds."""
+        return np.concatenate([self.blocks[i].log_z[-1] for i in sorted(self.blocks)])
+
+    @property
     def log_z(self) -> Array:
         """Cumulative log Ẑ, shape (temperatures, islands), islands in the order of seeds."""
         return np.concatenate([self.blocks[i].log_z for i in sorted(self.blocks)], axis=1)
@@ -88,7 +93,7 @@ def resample_move(
         _run_wave(run, path, move, seed, wanted, clock, bar, target_se)
         if clock.stop() or target_se is None:
             break
-        estimate = log_mean(run.log_z[-1])
+        estimate = log_mean(run.final)
         wanted, verdict = _next_wave(run, estimate.se, estimate.relative_sd, target_se, wanted)
         if verdict:
             run.warnings.append(verdict)
@@ -132,8 +137,8 @@ def _run_wave(
 
     def done(index: int, islands: Islands) -> None:
         run.blocks[first + index] = islands
-        estimate = log_mean(run.log_z[-1])
-        total = run.log_z.shape[1]
+        estimate = log_mean(run.final)
+        total = run.final.size
         run.history.append(Wave(clock.elapsed(), total, estimate.value, estimate.se))
         goal = f" (target {target_se:g})" if target_se else ""
         bar.set_postfix_str(f"log Z = {estimate.value:.3f} ± {estimate.se:.3f}{goal}")
@@ -148,7 +153,7 @@ def _next_wave(
     """How many more islands are needed (0: none), and a warning if that is out of reach."""
     if se <= target_se:
         return 0, ""
-    have = run.log_z.shape[1]
+    have = run.final.size
     if relative_sd > 1.0 and _stuck(run.plan).size:
         return 0, (
             f"target_se={target_se:g} was not met: the moves mix too slowly for more islands "
@@ -182,8 +187,8 @@ def _conclude(run: SMCRun, clock: Clock, target_se: float | None) -> None:
         say("no island was finished: there is no estimate")
         return
     assert run.plan is not None
-    estimate = log_mean(run.log_z[-1])
-    if run.log_z.shape[1] == 1:
+    estimate = log_mean(run.final)
+    if run.final.size == 1:
         say("a single island has no error bar; use n_islands ≥ 8")
     elif target_se is not None and estimate.se > target_se and clock.stop():
         say(f"target_se={target_se:g} was not met")
@@ -196,7 +201,7 @@ def _conclude(run: SMCRun, clock: Clock, target_se: float | None) -> None:
         )
     if estimate.relative_sd > 1.0:
         say(
-            f"islands disagree: one of {run.log_z.shape[1]} carries "
+            f"islands disagree: one of {run.final.size} carries "
             f"{100 * estimate.largest_share:.0f}% of the estimate, the error bar is not "
             "reliable; use more particles (n_particles=) or more moves"
         )
@@ -231,7 +236,7 @@ def trace_columns(run: SMCRun) -> dict[str, Array]:
 
 def posterior_draws(run: SMCRun, rng: np.random.Generator, n_draws: int) -> Array:
     """Draws from the posterior: islands in proportion to their Ẑ, then particles at random."""
-    log_z = run.log_z[-1]
+    log_z = run.final
     w = np.exp(log_z - log_z.max())
     islands = np.searchsorted(
         np.cumsum(w) / w.sum(), (np.arange(n_draws) + rng.random()) / n_draws
