@@ -28,7 +28,7 @@ def log_mean(log_values: ArrayLike) -> LogMean:
 
     >>> estimate = log_mean([0.0, 0.1, -0.1, 0.05])
     >>> round(estimate.value, 4), round(estimate.se, 4)
-    (0.0154, 0.0424)
+    (0.0152, 0.042)
     """
     log_values = np.asarray(log_values, dtype=float)
     k = log_values.size

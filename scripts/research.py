@@ -32,7 +32,7 @@ def research_model(
     """
     if name in _USPS:
         data = ev.datasets.load("usps_3v5")
-        X, (stored_l, stored_a) = data["X"], _USPS[name]
+        X, (stored_l, stored_a) = data["X"].astype(float), _USPS[name]
     else:
         data = ev.datasets.load(name)
         X = (data["X"] - data["X"].mean(axis=0)) / data["X"].std(axis=0, ddof=1)

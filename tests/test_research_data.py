@@ -27,7 +27,7 @@ def gram(X, log_lengthscale, log_amplitude):
 
 def model_of(research_data, row):
     data = np.load(research_data / f"{row['data']}.npz")
-    X = data["X"]
+    X = data["X"].astype(float)
     if row["standardise"] == "yes":
         X = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
     hyper = [
@@ -75,7 +75,9 @@ def test_calibration(name, research_data, reference_rows):
 def test_hard_corner_is_right_or_warned(research_data):
     """Short lengths and a large amplitude: moves on q mix slowly. No confident wrong answer."""
     data = np.load(research_data / "usps_3v5.npz")
-    model = ev.GPModel(K=gram(data["X"], 2.0, 5.0), y=data["y"].astype(float), jitter=1e-6)
+    model = ev.GPModel(
+        K=gram(data["X"].astype(float), 2.0, 5.0), y=data["y"].astype(float), jitter=1e-6
+    )
     truth = ev.log_evidence(model, method="orthant", n_particles=100_000, random_seed=0)
     result = ev.log_evidence(model, random_seed=0, progressbar=False)
     if not result.warnings:
