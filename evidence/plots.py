@@ -51,7 +51,7 @@ def plot_path(result: EvidenceResult, ax: Axes) -> Axes:
     ax.set(
         xlabel=r"inverse temperature $\beta$",
         ylabel=r"$\log Z_\beta$ (nats)",
-        title=f"From {result.settings.get('reference', 'reference')} to the posterior",
+        title=f"From {_name(result)} to the posterior",
     )
     ax.margins(y=0.15)
     ax.legend(frameon=False, loc="best")
@@ -94,6 +94,12 @@ def plot_time(result: EvidenceResult, ax: Axes) -> Axes:
     ax.margins(x=0.1)
     ax.legend(frameon=False, loc="best")
     return ax
+
+
+def _name(result: EvidenceResult) -> str:
+    return {"ep": "EP", "laplace": "Laplace", "prior": "the prior"}.get(
+        result.settings.get("reference", ""), "the reference"
+    )
 
 
 def _start(result: EvidenceResult) -> float:

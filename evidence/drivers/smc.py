@@ -21,6 +21,7 @@ Array = NDArray[np.float64]
 
 _BLOCK = 4  # islands per task
 _FIRST_WAVE = 16
+_FEW = 64
 _MAX_ISLANDS = 1024
 _GROWTH = 4.0  # a wave is at most this many times what is there already
 _CAUTION = 4.0  # pilots see about a quarter of the variance: moves do not mix perfectly
@@ -94,13 +95,13 @@ def resample_move(
         if clock.stop() or target_se is None:
             break
         estimate = log_mean(run.final)
-        wanted, verdict = _next_wave(run, estimate.se, estimate.relative_sd, target_se, wanted)
+        wanted, verdict = _next_wave(run, estimate.se, target_se)
         if verdict:
             run.warnings.append(verdict)
         if wanted == 0:
             break
     bar.close()
-    _conclude(run, clock, target_se)
+    _conclude(run, clock, target_se, path.model.likelihood.name)
     return run
 
 
@@ -108,7 +109,10 @@ def _choose_particles(plan: Plan, target_se: float | None, n_islands: int | None
     """Particles per island, so that the first wave should meet the target.
 
     An island's own relative variance is kept below 1/4, where its spread is a fair measure.
+    Where the pilot could not mix, effort is not the remedy and the allowance stays small.
     """
+    if _stuck(plan).size:
+        return _FEW
     variance = _CAUTION * plan.relative_variance
     target = target_se or 0.05
     needed = variance / (target**2 * (n_islands or _FIRST_WAVE))
@@ -147,17 +151,15 @@ def _run_wave(
     run_tasks(tasks, clock, done)
 
 
-def _next_wave(
-    run: SMCRun, se: float, relative_sd: float, target_se: float, last: int
-) -> tuple[int, str]:
+def _next_wave(run: SMCRun, se: float, target_se: float) -> tuple[int, str]:
     """How many more islands are needed (0: none), and a warning if that is out of reach."""
     if se <= target_se:
         return 0, ""
     have = run.final.size
-    if relative_sd > 1.0 and _stuck(run.plan).size:
+    if _stuck(run.plan).size:
         return 0, (
-            f"target_se={target_se:g} was not met: the moves mix too slowly for more islands "
-            "to help"
+            f"target_se={target_se:g} was not met, and not pursued: where moves mix this slowly "
+            "more islands would only make a doubtful error bar smaller"
         )
     needed = math.ceil(have * (se / target_se) ** 2 * 1.05) - have
     if have + needed > _MAX_ISLANDS:
@@ -176,7 +178,7 @@ def _stuck(plan: Plan | None) -> NDArray[np.intp]:
     return np.flatnonzero(plan.mixing > _STUCK)
 
 
-def _conclude(run: SMCRun, clock: Clock, target_se: float | None) -> None:
+def _conclude(run: SMCRun, clock: Clock, target_se: float | None, likelihood: str) -> None:
     """Warnings in words."""
     say = run.warnings.append
     if clock.interrupted.is_set():
@@ -198,6 +200,7 @@ def _conclude(run: SMCRun, clock: Clock, target_se: float | None) -> None:
             f"moves mix slowly at {stuck.size} of {run.plan.betas.size} temperatures (first at "
             f"β = {run.plan.betas[stuck[0]]:.3g}): log Z may be too low and its error bar too "
             "small; do not trust it without a cross-check"
+            + (" (method='orthant' is one for probit)" if likelihood == "probit" else "")
         )
     if estimate.relative_sd > 1.0:
         say(
