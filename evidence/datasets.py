@@ -137,7 +137,7 @@ def read_table(
         raise ValueError(f"{path} has {len(table)} row(s) of data; at least 2 are needed")
     _check_target(table[target])
     _check_features(table[names])
-    X = table[names].to_numpy(dtype=float)
+    X = np.ascontiguousarray(table[names].to_numpy(dtype=float))
     return Dataset(
         X=standardise(X) if standardised else X,
         y=table[target].to_numpy(),

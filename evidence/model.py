@@ -140,7 +140,7 @@ class GPModel:
 
 def _check_inputs(X: ArrayLike, n: int) -> Array:
     try:
-        X = np.array(X, dtype=float)
+        X = np.array(X, dtype=float, order="C")
     except (TypeError, ValueError):
         raise ValueError(
             "X must be numeric; encode text columns as numbers before fitting"
