@@ -160,9 +160,7 @@ def _read(path: FilePath) -> pd.DataFrame:
 
     try:
         if suffix == ".csv":
-            table = pd.read_csv(
-                path, skipinitialspace=True, low_memory=False, float_precision="round_trip"
-            )
+            table = pd.read_csv(path, skipinitialspace=True, low_memory=False)
         else:
             table = pd.read_parquet(path)
     except ValueError as error:  # pandas' and pyarrow's parser errors are ValueErrors
