@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from . import files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -137,22 +136,13 @@ class EvidenceResult:
         """Posterior draws as ArviZ InferenceData (0.x) or DataTree (1.x)."""
         if not self.samples.size:
             raise ValueError(f"method {self.method!r} leaves no posterior draws to export")
-        try:
-            import arviz as az
-        except ImportError:
-            raise ImportError("to_arviz needs ArviZ: pip install 'evidence[arviz]'") from None
-        groups = {"posterior": {"x": self.samples[None]}}
-        if int(az.__version__.split(".")[0]) >= 1:
-            return az.from_dict(groups)
-        return az.from_dict(**groups)
+        return files.to_arviz(posterior={"x": self.samples[None]})
 
     # -- files ------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one ``.npz`` file (arrays and JSON, no pickles), atomically."""
         meta = {
-            "format": _FORMAT,
-            "version": _VERSION,
             "method": self.method,
             "logz": self.logz,
             "logz_se": self.logz_se,
@@ -165,34 +155,12 @@ class EvidenceResult:
         arrays = {f"trace/{k}": v for k, v in self.trace_columns.items()}
         arrays |= {f"history/{k}": v for k, v in self.history_columns.items()}
         arrays |= {"samples": self.samples, "correction_terms": self.correction_terms}
-        target = FilePath(path)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez_compressed(file, meta=np.array(json.dumps(meta)), **arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        files.write(path, _FORMAT, _VERSION, meta, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> EvidenceResult:
         """Read what :meth:`save` wrote; any other file is refused with a clear message."""
-        try:
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as data:
-                meta = json.loads(str(data["meta"]))
-                arrays = {name: data[name] for name in data.files if name != "meta"}
-        except FileNotFoundError:
-            raise
-        except Exception as error:
-            raise ValueError(f"{path} is not a saved result, or is damaged: {error}") from None
-        if meta.get("format") != _FORMAT or meta.get("version") != _VERSION:
-            raise ValueError(
-                f"{path} holds {meta.get('format')!r} version {meta.get('version')!r}, "
-                f"this package reads {_FORMAT!r} version {_VERSION}"
-            )
+        meta, arrays = files.read(path, _FORMAT, _VERSION)
 
         def group(prefix: str) -> dict[str, Array]:
             return {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
