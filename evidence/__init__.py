@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from . import datasets, likelihoods, moves, plots
     from .approximations.ep import fit_ep
     from .approximations.laplace import fit_laplace
+    from .draws import Draws
     from .drivers import ladders
     from .estimate import log_evidence
     from .kernels import parse_kernel
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
     from .orthant import log_orthant
     from .path import Path
     from .result import EvidenceResult
+    from .sampling import sample
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "Draws": "draws",
     "EvidenceResult": "result",
     "GPModel": "model",
     "Path": "path",
@@ -35,6 +38,7 @@ _HOME = {
     "log_evidence": "estimate",
     "log_orthant": "orthant",
     "parse_kernel": "kernels",
+    "sample": "sampling",
 }
 _ROOMS = {
     "datasets": "datasets",
@@ -45,6 +49,7 @@ _ROOMS = {
 }
 
 __all__ = [
+    "Draws",
     "EvidenceResult",
     "GPModel",
     "Path",
@@ -58,6 +63,7 @@ __all__ = [
     "moves",
     "parse_kernel",
     "plots",
+    "sample",
 ]
 
 

@@ -192,6 +192,7 @@ def _run(
     """The result and the seconds it took, model included."""
     started = time.perf_counter()
     with _input_errors():
+        from . import checks, moves
         from . import estimate as room
         from .model import GPModel
 
@@ -199,7 +200,7 @@ def _run(
     try:
         result = room.log_evidence(model, **options)
     except ValueError as error:
-        if not _raised_in(room.__name__, error):
+        if not any(_raised_in(at.__name__, error) for at in (room, checks, moves)):
             raise  # not about the arguments: a defect, whose traceback is wanted
         _fail(error)
     return result, time.perf_counter() - started

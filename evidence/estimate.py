@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import numbers
 from typing import Any
@@ -10,10 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import likelihoods, moves
+from . import moves
 from .approximations.ep import fit_ep
 from .approximations.laplace import fit_laplace
-from .approximations.reference import GaussianReference, prior_reference
+from .approximations.reference import GaussianReference
+from .checks import (
+    REFERENCES,
+    check_choice,
+    check_count,
+    check_positive,
+    describe,
+    fit_reference,
+    seed_sequence,
+)
 from .diagnostics import log_mean
 from .drivers import ladders, smc
 from .drivers.execution import Clock, factorising
@@ -24,7 +32,6 @@ from .result import Estimate, EvidenceResult
 Array = NDArray[np.float64]
 
 METHODS = ("smc", "orthant", "ep", "laplace")
-REFERENCES = ("ep", "laplace", "prior")
 DEFAULT_TARGET_SE = 0.05
 _N_DRAWS = 1000
 
@@ -91,15 +98,15 @@ def log_evidence(
     >>> bool(abs(result.logz + 2.37) < 0.2)
     True
     """
-    _check_choice("method", method, METHODS)
-    _check_positive("target_se", target_se)
-    _check_positive("max_seconds", max_seconds)
-    _check_count("n_particles", n_particles, 2)
-    _check_count("n_islands", n_islands, 1)
+    check_choice("method", method, METHODS)
+    check_positive("target_se", target_se)
+    check_positive("max_seconds", max_seconds)
+    check_count("n_particles", n_particles, 2)
+    check_count("n_islands", n_islands, 1)
     if not isinstance(model, GPModel):
         raise ValueError(f"model must be a GPModel, got {type(model).__name__}")
     if isinstance(reference, str):
-        _check_choice("reference", reference, REFERENCES)
+        check_choice("reference", reference, REFERENCES)
     mover = moves.get(move)
     ladder = _check_betas(betas)
     if method == "orthant":
@@ -108,7 +115,7 @@ def log_evidence(
         target_se = DEFAULT_TARGET_SE
 
     clock = Clock(max_seconds)
-    seed = _seed_sequence(random_seed)
+    seed = seed_sequence(random_seed)
     with factorising(model.n):
         fits = _deterministic(model)
     rows, warnings = _tabulate(fits)
@@ -123,7 +130,7 @@ def log_evidence(
     common: dict[str, Any] = {
         "correction_terms": fits["ep"].correction,
         "notes": model.notes,
-        "model": _describe(model),
+        "model": describe(model),
         "settings": settings,
     }
     if method in ("ep", "laplace"):
@@ -134,12 +141,12 @@ def log_evidence(
     if method == "orthant":
         return _orthant(model, rows, common, seed, clock, n_particles, target_se, progressbar)
 
-    base = _reference(model, reference, fits)
+    base = fit_reference(model, reference, fits)
     if base.name == "ep" or not base.converged:
         warnings = tuple(dict.fromkeys(warnings + base.warnings))
     path = Path(base)
     with factorising(model.n):
-        _ = path.gamma
+        mover.prepare(path)
     run = smc.resample_move(
         path,
         mover,
@@ -194,16 +201,6 @@ def _tabulate(
     return rows, ()
 
 
-def _reference(
-    model: GPModel, reference: str | GaussianReference, fits: dict[str, GaussianReference]
-) -> GaussianReference:
-    if isinstance(reference, GaussianReference):
-        if reference.model is not model:
-            raise ValueError("reference was fitted to another model; fit it to this one")
-        return reference
-    return prior_reference(model) if reference == "prior" else fits[reference]
-
-
 def _orthant(
     model: GPModel,
     rows: list[Estimate],
@@ -241,50 +238,9 @@ def _orthant(
     )
 
 
-def _describe(model: GPModel) -> dict[str, Any]:
-    return {
-        "N": model.n,
-        "likelihood": likelihoods.describe(model.likelihood),
-        "kernel": "K given" if model.kernel is None else str(model.kernel),
-        "jitter": float(f"{model.jitter:.6g}"),
-    }
-
-
-def _seed_sequence(random_seed: int | np.random.Generator | None) -> np.random.SeedSequence:
-    if isinstance(random_seed, np.random.Generator):
-        return np.random.SeedSequence(random_seed.integers(0, 2**32, size=4).tolist())
-    if random_seed is None or (isinstance(random_seed, numbers.Integral) and random_seed >= 0):
-        return np.random.SeedSequence(random_seed)
-    raise ValueError(
-        f"random_seed must be a non-negative int, a numpy Generator or None, got {random_seed!r}"
-    )
-
-
-def _check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:
-    if value in known:
-        return
-    close = difflib.get_close_matches(str(value).lower(), known, n=1, cutoff=0.4)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise ValueError(f"unknown {name} {value!r}{hint} Known: {', '.join(known)}")
-
-
-def _check_positive(name: str, value: Any) -> None:
-    if value is None:
-        return
-    if not isinstance(value, numbers.Real) or not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive number, got {value!r}")
-
-
-def _check_count(name: str, value: Any, least: int) -> None:
-    if value is None:
-        return
-    if not isinstance(value, numbers.Integral) or value < least:
-        raise ValueError(f"{name} must be a whole number, at least {least}, got {value!r}")
-
-
 def _check_betas(betas: str | ArrayLike) -> Array | None:
     if isinstance(betas, str):
-        _check_choice("betas", betas, ("adaptive",))
+        check_choice("betas", betas, ("adaptive",))
         return None
     return ladders.check(betas)
 

@@ -11,7 +11,7 @@ per row.
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from scipy.linalg.lapack import dpotrs
 
 from ._jit import jit
 from .approximations.reference import GaussianReference
+from .coordinates import Coordinates, coordinates
 from .metric import Metric
 
 Array = NDArray[np.float64]
@@ -65,6 +66,7 @@ class Path:
         self.model = reference.model
         self.log_z0 = reference.logz
         self._kernel: Any = self.model.likelihood.kernel
+        self._cache: dict[str, Any] = {}
 
     @property
     def n(self) -> int:
@@ -78,35 +80,27 @@ class Path:
         """Mean of the base q."""
         return self.reference.mean
 
-    @property
-    def gamma(self) -> Array:
-        """Eigenvalues of the base covariance, ascending."""
-        return self.reference.eigh[0]
+    def coordinates(self, mass: str) -> Coordinates:
+        """Coordinates with a diagonal base and unit mass, see :mod:`evidence.coordinates`."""
+        return self.cached(f"coordinates {mass}", lambda path: coordinates(path.reference, mass))
 
-    @property
-    def U(self) -> Array:
-        """Eigenvectors (columns) of the base covariance."""
-        return self.reference.eigh[1]
-
-    @cached_property
-    def sqrt_gamma(self) -> Array:
-        """Standard deviations of the base along its eigenvectors."""
-        return np.sqrt(self.gamma)
-
-    def to_latent(self, a: Array) -> Array:
-        """x = mean + U a for a batch of coordinates a in the eigenbasis."""
-        return self.mean + a @ self.U.T
+    def cached(self, key: str, build: Callable[[Path], Any]) -> Any:
+        """What ``build(path)`` returns, computed once: for moves that prepare something."""
+        if key not in self._cache:
+            self._cache[key] = build(self)
+        return self._cache[key]
 
     # -- the tilt ---------------------------------------------------------------------------
 
     def tilt(self, x: Array) -> Array:
         """Σ_n h_n(x_n), shape (M,)."""
-        total = np.empty(x.shape[0])
+        x, total = np.ascontiguousarray(x), np.empty(x.shape[0])
         _tilt(self._kernel, self.model.theta, *self.reference.sites, x, total)
         return total
 
     def tilt_and_gradient(self, x: Array) -> tuple[Array, Array]:
         """Σ_n h_n and its gradient, shapes (M,) and (M, N)."""
+        x = np.ascontiguousarray(x)  # the kernel walks along rows
         total, gradient = np.empty(x.shape[0]), np.empty_like(x)
         _tilt_and_gradient(
             self._kernel, self.model.theta, *self.reference.sites, x, total, gradient

@@ -1,12 +1,14 @@
-"""Algorithms 2-4 of the RMHMC report, transcribed line by line for probit: a slow oracle.
+"""Algorithms 1-4 of the RMHMC report, transcribed line by line for probit: a slow oracle.
 
-The one change: in Algorithm 4, line 18, the prior's term enters with a minus. The variable
+Two changes: in Algorithm 4, line 18, the prior's term enters with a minus, and in Algorithm 1,
+line 7, the momentum is N(0, G). With a large ``f_max`` the fixed points converge. The variable
 names are the report's; ``Sigma_tilde`` is the vector of site variances 1/τ.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.stats import norm
 
 
@@ -19,11 +21,11 @@ def derivatives(x, y, L_K, logdet_K, mu, L_Sigma, logdet_Sigma, beta, prior):
     dL[normal] = (2 * np.pi) ** -0.5 * np.exp(-0.5 * z[normal] ** 2) / norm.cdf(z[normal])
     dL[~normal] = -z[~normal] - 1 / z[~normal] + 2 / z[~normal] ** 3
     dL = y * dL
-    f = np.linalg.solve(L_K, x)
+    f = solve_triangular(L_K, x, lower=True)
     if prior:
         value = beta * L - N / 2 * np.log(2 * np.pi) - 0.5 * logdet_K - 0.5 * f @ f
-        return value, beta * dL - np.linalg.solve(L_K.T, f)
-    f2 = np.linalg.solve(L_Sigma, x - mu)
+        return value, beta * dL - solve_triangular(L_K, f, lower=True, trans=1)
+    f2 = solve_triangular(L_Sigma, x - mu, lower=True)
     value = (
         beta * L
         - N / 2 * np.log(2 * np.pi)
@@ -31,7 +33,9 @@ def derivatives(x, y, L_K, logdet_K, mu, L_Sigma, logdet_Sigma, beta, prior):
         - (1 - beta) * (0.5 * logdet_Sigma + 0.5 * f2 @ f2)
     )
     gradient = (
-        beta * dL - beta * np.linalg.solve(L_K.T, f) - (1 - beta) * np.linalg.solve(L_Sigma.T, f2)
+        beta * dL
+        - beta * solve_triangular(L_K, f, lower=True, trans=1)
+        - (1 - beta) * solve_triangular(L_Sigma, f2, lower=True, trans=1)
     )
     return value, gradient
 
@@ -48,17 +52,17 @@ def riemann_metric(x, y, K, L_K, logdet_K, mu, Sigma_tilde, L_Sigma, logdet_Sigm
     identity = np.eye(x.size)
     if prior:
         L = np.linalg.cholesky(identity + K * np.outer(s, s))
-        V = np.linalg.solve(L, s[:, None] * K)
+        V = solve_triangular(L, s[:, None] * K, lower=True)
         G_inv = K - V.T @ V
         logdet_G = -2 * np.sum(np.log(np.diag(L_K))) + 2 * np.sum(np.log(np.diag(L)))
     else:
         t = np.sqrt(1 - beta) * Sigma_tilde**-0.5
         L = np.linalg.cholesky(identity + K * np.outer(t, t))
-        V = np.linalg.solve(L, t[:, None] * K)
+        V = solve_triangular(L, t[:, None] * K, lower=True)
         A = K - V.T @ V
         logdet_A_inv = -2 * np.sum(np.log(np.diag(L_K))) + 2 * np.sum(np.log(np.diag(L)))
         L = np.linalg.cholesky(identity + A * np.outer(s, s))
-        V = np.linalg.solve(L, s[:, None] * A)
+        V = solve_triangular(L, s[:, None] * A, lower=True)
         G_inv = A - V.T @ V
         logdet_G = logdet_A_inv + 2 * np.sum(np.log(np.diag(L)))
     return value, gradient, G_inv, logdet_G, dg
@@ -69,3 +73,41 @@ def hamiltonian_and_gradient(value, gradient, G_inv, logdet_G, dg, p):
     w = G_inv @ p
     dH = 0.5 * (dg * np.diag(G_inv)) - 0.5 * (w * w * dg) - gradient
     return H, dH
+
+
+def constants(reference, beta):
+    """The arguments of :func:`riemann_metric` after x, for a fitted reference with zero mean."""
+    model, sites = reference.model, reference.sites
+    prior = not sites.tau.any()
+    L_K = np.linalg.cholesky(model.K)
+    cov = reference.cov
+    L_Sigma = np.linalg.cholesky(cov)
+    with np.errstate(divide="ignore"):
+        variances = 1.0 / sites.tau
+    logdets = [2 * np.sum(np.log(np.diag(L))) for L in (L_K, L_Sigma)]
+    return (
+        model.y, model.K, L_K, logdets[0], reference.mean, variances, L_Sigma, logdets[1], beta,
+        prior,
+    )  # fmt: skip
+
+
+def rmhmc_proposal(x, p, l_max, eps, f_max, fixed):
+    """Lines 8-29 of Algorithm 1: the end of the trajectory from (x, p), and H there and here."""
+    metric = riemann_metric(x, *fixed)
+    H_old, dHdx = hamiltonian_and_gradient(*metric, p)
+    for _ in range(l_max):
+        for _ in range(f_max):
+            p_new = p - 0.5 * eps * dHdx
+            _, dHdx = hamiltonian_and_gradient(*metric, p_new)
+        p = p_new
+        dHdp = metric[2] @ p
+        dHdp_new = dHdp
+        for _ in range(f_max):
+            x_new = x + 0.5 * eps * (dHdp + dHdp_new)
+            metric = riemann_metric(x_new, *fixed)
+            dHdp_new = metric[2] @ p
+        x = x_new
+        _, dHdx = hamiltonian_and_gradient(*metric, p)
+        p = p - 0.5 * eps * dHdx
+        H, dHdx = hamiltonian_and_gradient(*metric, p)
+    return x, p, H_old, H

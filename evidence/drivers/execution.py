@@ -17,6 +17,8 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from ..moves import rows
+
 _LARGE = 1500  # from this N on, one factorisation keeps several BLAS threads busy
 
 
@@ -65,7 +67,8 @@ def run_tasks(
     cores = available_cores()
     waiting = iter(enumerate(tasks))
     running: dict[Future[Any], int] = {}
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores) as pool:
+    pool = ThreadPoolExecutor(cores, initializer=rows.stay_single)
+    with threadpool_limits(1, user_api="blas"), pool:
         while True:
             try:
                 while len(running) < 2 * cores and not clock.stop():

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..moves.base import Move, take
+from ..moves.base import Move, scaled, take
 from ..path import Path
 from . import ladders
 from .execution import Stopped
@@ -114,17 +114,13 @@ def _move_until_mixed(
     correlation = 1.0
     for k in range(1, settings.max_moves + 1):
         stride = _STRIDES[(k - 1) % len(_STRIDES)]
-        state, info = _scaled(move, stride).step(rng, path, beta, state)
-        if stride == 1.0:
+        state, info = scaled(move, stride).step(rng, path, beta, state)
+        if stride == 1.0 and move.target is not None:
             move.step_size *= np.exp(2.0 / np.sqrt(k) * (info.acceptance.mean() - move.target))
         correlation = _correlation(start, state.tilt)
         if correlation < settings.mixing:
             break
     return state, k, correlation
-
-
-def _scaled(move: Move, stride: float) -> Move:
-    return replace(move, step_size=move.step_size * stride)  # type: ignore[type-var]
 
 
 def _correlation(before: Array, after: Array) -> float:
@@ -177,7 +173,7 @@ def run_islands(
         acceptance, failures = 0.0, 0
         for _ in range(n_moves):
             stride = _STRIDES[steps % len(_STRIDES)]
-            state, info = _scaled(current, stride).step(rng, path, beta, state)
+            state, info = scaled(current, stride).step(rng, path, beta, state)
             steps += 1
             acceptance += float(info.acceptance.mean()) / n_moves
             failures += info.failures

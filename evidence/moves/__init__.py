@@ -1,16 +1,101 @@
-"""Transition kernels. :mod:`.base` says what a move is; each other file holds one family."""
+"""Transition kernels. :mod:`.base` says what a move is; each other file holds one family.
+
+========================  =========================================================================
+name                      move
+========================  =========================================================================
+``mgrad``                 :class:`.MGrad`, the marginal gradient sampler (the default)
+``agrad-z``, ``agrad-u``  :class:`.AGradZ`, :class:`.AGradU`, its auxiliary versions
+``pcn``, ``pcnl``         :class:`.PCN`, preconditioned Crank–Nicolson, and with a gradient
+``mala``, ``pmala``       :class:`.Langevin`, preconditioned by the base, by the prior
+``elliptical``            :class:`.EllipticalSlice`
+``hmc``, ``splitting``    :class:`.HMC`, :class:`.SplittingHMC` (exact Gaussian part)
+``nuts``                  :class:`.NUTS`, the No-U-Turn sampler
+``gibbs``                 :class:`.ProbitGibbs`, probit only, in the z-representation
+``rmhmc``                 :class:`.RMHMC`, implicit generalised leapfrog
+``rmhmc-midpoint``        :class:`.MidpointRMHMC`, implicit midpoint rule
+``rmhmc-explicit``        :class:`.ExplicitRMHMC`, in doubled phase space
+``mmala``                 :class:`.MMALA`, manifold MALA
+``simplified-mmala``      :class:`.SimplifiedMMALA`
+``second-order``          :class:`.SecondOrder`, second-order marginal sampler
+========================  =========================================================================
+
+All but the last six cost O(N²) per row, as matrix products over the batch; these six factorise
+a matrix per step, row by row in parallel threads (``gibbs`` sweeps in O(N²)).
+"""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from typing import Any
 
+from .agrad import AGradU, AGradZ
 from .base import Info, Move, take
-from .mgrad import MGrad
+from .crank_nicolson import PCN
+from .elliptical import EllipticalSlice
+from .explicit import ExplicitRMHMC
+from .gibbs import ProbitGibbs
+from .hmc import HMC
+from .langevin import Langevin, pmala
+from .mgrad import MGrad, pcnl
+from .midpoint import MidpointRMHMC
+from .mmala import MMALA, SimplifiedMMALA
+from .nuts import NUTS
+from .rmhmc import RMHMC
+from .second_order import SecondOrder
+from .splitting import SplittingHMC
 
-__all__ = ["Info", "MGrad", "Move", "get", "take"]
+__all__ = [
+    "HMC",
+    "MMALA",
+    "NUTS",
+    "PCN",
+    "RMHMC",
+    "AGradU",
+    "AGradZ",
+    "EllipticalSlice",
+    "ExplicitRMHMC",
+    "Info",
+    "Langevin",
+    "MGrad",
+    "MidpointRMHMC",
+    "Move",
+    "ProbitGibbs",
+    "SecondOrder",
+    "SimplifiedMMALA",
+    "SplittingHMC",
+    "get",
+    "names",
+    "pcnl",
+    "pmala",
+    "take",
+]
 
-_BY_NAME = {"mgrad": MGrad}
+_BY_NAME: dict[str, Callable[[], Any]] = {
+    "mgrad": lambda: MGrad(step_size=10.0),
+    "agrad-z": AGradZ,
+    "agrad-u": AGradU,
+    "pcn": PCN,
+    "pcnl": pcnl,
+    "mala": Langevin,
+    "pmala": pmala,
+    "elliptical": EllipticalSlice,
+    "hmc": HMC,
+    "splitting": SplittingHMC,
+    "nuts": NUTS,
+    "gibbs": ProbitGibbs,
+    "rmhmc": RMHMC,
+    "rmhmc-midpoint": MidpointRMHMC,
+    "rmhmc-explicit": ExplicitRMHMC,
+    "mmala": MMALA,
+    "simplified-mmala": SimplifiedMMALA,
+    "second-order": SecondOrder,
+}
+
+
+def names() -> list[str]:
+    """Every name that :func:`get` knows."""
+    return list(_BY_NAME)
 
 
 def get(move: str | Move) -> Any:
@@ -23,8 +108,9 @@ def get(move: str | Move) -> Any:
         if not (hasattr(move, "step") and hasattr(move, "init_reference")):
             raise ValueError(f"move must be a name or a move object, got {move!r}")
         return move
-    if move.lower() not in _BY_NAME:
-        close = difflib.get_close_matches(move.lower(), _BY_NAME, n=1, cutoff=0.4)
+    key = move.lower().replace("_", "-")
+    if key not in _BY_NAME:
+        close = difflib.get_close_matches(key, _BY_NAME, n=1, cutoff=0.4)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise ValueError(f"unknown move {move!r}{hint} Known: {', '.join(_BY_NAME)}")
-    return _BY_NAME[move.lower()](step_size=10.0)
+    return _BY_NAME[key]()

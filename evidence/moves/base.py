@@ -7,27 +7,37 @@ A move changes a *batch* of states and leaves p_β invariant, row by row::
 
 ``State`` is a named tuple of arrays whose first axis is the batch, so a driver reorders
 particles with :func:`take` and reads ``state.tilt`` for weights, knowing nothing else.
-β enters only ``step``: a state stays valid when its temperature changes.
-``Info`` is for diagnostics and adaptation only.
+β, a number or one per row, enters only ``step``: a state stays valid when its temperature
+changes. ``Info`` is for diagnostics and adaptation only.
+
+To write a new one, derive from :class:`GradientMove` (which keeps coordinates, tilt and slope)
+or :class:`LatentMove` (latent values and tilt), write ``step``, end it with
+:func:`metropolis`, and add its name to ``evidence/moves/__init__.py``.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..coordinates import Coordinates
 from ..path import Path
 
 Array = NDArray[np.float64]
 
+_LONGEST = 64  # steps of a trajectory whose number of steps is not given
+
 
 class Info(NamedTuple):
-    """Acceptance probability per row and the number of rows whose numerics failed."""
+    """Acceptance probability per row, rows whose numerics failed, and the work done."""
 
     acceptance: Array
     failures: int
+    gradients: int
+    """Evaluations of a row's log-likelihood, its gradient or its metric."""
 
 
 class State(Protocol):
@@ -40,11 +50,18 @@ StateT = TypeVar("StateT", bound=Any)
 
 
 class Move(Protocol):
-    """A transition kernel; ``step_size`` is what drivers adapt towards ``target``."""
+    """A transition kernel; ``step_size`` is what drivers adapt towards ``target``.
+
+    ``target`` is None where nothing needs tuning.
+    """
 
     name: str
     step_size: float
-    target: float
+    target: float | None
+
+    def prepare(self, path: Path) -> None:
+        """Compute what is computed once per path."""
+        ...
 
     def init(self, path: Path, x: Array) -> Any: ...
 
@@ -60,7 +77,135 @@ class Move(Protocol):
         """The batch x of a state, shape (M, N)."""
         ...
 
+    def to_latent(self, path: Path, position: Array) -> Array:
+        """x from the first field of states, any number of rows."""
+        ...
+
+
+class Slope(NamedTuple):
+    """Coordinates, tilt and the tilt's gradient in these coordinates."""
+
+    a: Array
+    tilt: Array
+    slope: Array
+
+
+class Latent(NamedTuple):
+    """Latent values and tilt."""
+
+    x: Array
+    tilt: Array
+
+
+@dataclass
+class GradientMove:
+    """What moves that follow the tilt's gradient share: two N × N products per evaluation."""
+
+    step_size: float = 1.0
+    coordinates: str | None = None
+    target: float | None = None
+    name: str = ""
+
+    def mass(self, path: Path) -> str:
+        """The coordinates in use; ``None`` stands for the base's own, whitened."""
+        return self.coordinates or "base"
+
+    def frame(self, path: Path) -> Coordinates:
+        return path.coordinates(self.mass(path))
+
+    def prepare(self, path: Path) -> None:
+        self.frame(path)
+
+    def evaluate(self, path: Path, frame: Coordinates, a: Array) -> Slope:
+        """Tilt and slope at ``a``."""
+        tilt, gradient = path.tilt_and_gradient(frame.to_latent(a))
+        return Slope(a, tilt, frame.slope(gradient))
+
+    def init(self, path: Path, x: Array) -> Slope:
+        """Cache coordinates, tilt and slope of the batch ``x``."""
+        frame = self.frame(path)
+        return self.evaluate(path, frame, frame.from_latent(x))
+
+    def init_reference(self, rng: np.random.Generator, path: Path, m: int) -> Slope:
+        """``m`` exact draws from the reference."""
+        frame = self.frame(path)
+        return self.evaluate(path, frame, rng.standard_normal((m, path.n)) * frame.root)
+
+    def latent(self, path: Path, state: Slope) -> Array:
+        return self.to_latent(path, state.a)
+
+    def to_latent(self, path: Path, position: Array) -> Array:
+        return self.frame(path).to_latent(position)
+
+
+@dataclass
+class LatentMove:
+    """What moves without a gradient share."""
+
+    step_size: float = 1.0
+    target: float | None = None
+    name: str = ""
+
+    def prepare(self, path: Path) -> None:
+        path.coordinates("base")
+
+    def draw(self, rng: np.random.Generator, path: Path, m: int) -> Array:
+        """``m`` exact draws from the reference, minus its mean."""
+        return rng.standard_normal((m, path.n)) @ path.coordinates("base").T.T
+
+    def init(self, path: Path, x: Array) -> Latent:
+        """Cache the tilt of the batch ``x``."""
+        x = np.array(x, dtype=float, order="C")
+        return Latent(x, path.tilt(x))
+
+    def init_reference(self, rng: np.random.Generator, path: Path, m: int) -> Latent:
+        """``m`` exact draws from the reference."""
+        return self.init(path, path.mean + self.draw(rng, path, m))
+
+    def latent(self, path: Path, state: Latent) -> Array:
+        return state.x
+
+    def to_latent(self, path: Path, position: Array) -> Array:
+        return position
+
+
+def per_row(beta: float | Array, m: int) -> Array:
+    """β as one number per row."""
+    return np.array(np.broadcast_to(beta, (m,)), dtype=float)
+
+
+def metropolis(
+    rng: np.random.Generator, log_ratio: Array, old: StateT, new: StateT, gradients: int = 1
+) -> tuple[StateT, Info]:
+    """Accept rows of ``new`` with probability min(1, exp(log_ratio)), in place.
+
+    A ratio that is not a number is a rejection and counts as a failure.
+    """
+    failed = np.isnan(log_ratio)
+    acceptance = np.exp(np.where(failed, -np.inf, np.minimum(log_ratio, 0.0)))
+    rejected = np.flatnonzero(rng.random(log_ratio.size) >= acceptance)
+    for before, after in zip(old, new, strict=True):
+        after[rejected] = before[rejected]
+    return new, Info(acceptance, int(failed.sum()), gradients * log_ratio.size)
+
+
+def quarter_turn(step_size: float) -> int:
+    """Steps that turn a unit oscillator by about π/2: where mass and posterior match, the
+    trajectory then ends where it has forgotten its start.
+
+    >>> quarter_turn(0.5), quarter_turn(2.0)
+    (3, 1)
+    """
+    return int(min(max(1, round(0.5 * np.pi / step_size)), _LONGEST))
+
 
 def take(state: StateT, index: NDArray[np.intp]) -> StateT:
     """Rows ``index`` of a state, as in resampling."""
     return type(state)(*(field[index] for field in state))
+
+
+def scaled(move: Any, factor: float) -> Any:
+    """The move with its step size multiplied; the move itself where there is nothing to tune."""
+    if move.target is None or factor == 1.0:
+        return move
+    return replace(move, step_size=move.step_size * factor)

@@ -1,9 +1,9 @@
 r"""mGrad: the marginal gradient sampler (Titsias and Papaspiliopoulos 2018).
 
-The target is N(x; m, C) exp f(x) with C = U diag(γ) Uᵀ; here the Gaussian is the reference
-(the prior, or q) and f = β Σ h. An auxiliary u ~ N(x, ½ U diag(δ) Uᵀ) turns a first-order
-expansion of f into a Gaussian proposal that knows C; integrating u out gives, in the eigenbasis
-a = Uᵀ(x - m), g = β Uᵀ∇Σh, for each coordinate
+The target is N(x; m, C) exp f(x). Here the Gaussian is the reference (the prior, or q),
+f = β Σ h, and coordinates a are chosen in which C is diag(γ). An auxiliary u ~ N(a, δ/2 I)
+turns a first-order expansion of f into a Gaussian proposal that knows C; integrating u out
+gives, with g the gradient of f in a, for each coordinate
 
 .. math:: a' \sim N\big(\lambda_1(\tfrac2\delta a + g),\ \lambda_2\big),\quad
           \lambda_1 = \frac{\gamma\delta}{\delta + 2\gamma},\quad
@@ -16,9 +16,8 @@ accepted with log ratio :math:`f' - f + k(a, a', g') - k(a', a, g)`,
 
 No quadratic form of the prior appears. Two N × N products per step serve the whole batch.
 
-δ is the same for all coordinates (the paper's choice: it suits a prior, whose wide directions
-the data constrain), or proportional to γ (*preconditioned*: it suits a base that already
-resembles the posterior, where every direction should move alike).
+δ is the same for all coordinates; which coordinates these are is the choice of the matrix Σ in
+eq. (8) of the paper (u ~ N(x, δ/2 Σ)).
 """
 
 from __future__ import annotations
@@ -31,17 +30,9 @@ from numpy.typing import NDArray
 
 from .._jit import jit
 from ..path import Path
-from .base import Info
+from .base import GradientMove, Info, Slope, metropolis, per_row
 
 Array = NDArray[np.float64]
-
-
-class MGradState(NamedTuple):
-    """Coordinates, tilt and tilt gradient in the eigenbasis of the reference."""
-
-    a: Array
-    tilt: Array
-    slope: Array
 
 
 class Coefficients(NamedTuple):
@@ -81,70 +72,46 @@ def _log_ratio(a, tilt, slope, a1, tilt1, slope1, beta, pull, push, weigh, out):
         out[m] = b * (tilt1[m] - tilt[m]) + forward - backward
 
 
-@jit
-def _select(accepted, a, tilt, slope, a1, tilt1, slope1):
-    """Overwrite the proposal by the current state wherever it was rejected."""
-    for m in range(a.shape[0]):
-        if not accepted[m]:
-            tilt1[m] = tilt[m]
-            for i in range(a.shape[1]):
-                a1[m, i] = a[m, i]
-                slope1[m, i] = slope[m, i]
-
-
 @dataclass
-class MGrad:
+class MGrad(GradientMove):
     """Marginal gradient sampler with the reference as Gaussian base.
 
     Parameters
     ----------
     step_size : float
-        δ in units of the base covariance: of each eigenvalue when preconditioned, of their
-        mean otherwise. Drivers adapt it to ``target`` acceptance.
-    precondition : bool, optional
-        Default: True unless the reference is the prior.
+        δ in units of the mean variance of the base along its coordinates.
+    coordinates : str, optional
+        Where u is isotropic (:mod:`evidence.coordinates`). ``"identity"`` is the paper's
+        choice and suits a prior, whose wide directions the data constrain; ``"base"`` suits a
+        base that already resembles the posterior. Default: ``"base"`` unless the reference is
+        the prior. With a prior, ``"base"`` is pCNL.
     """
 
     step_size: float = 1.0
-    precondition: bool | None = None
-    target: float = 0.55
+    target: float | None = 0.55
     name: str = "mgrad"
 
-    def init(self, path: Path, x: Array) -> MGradState:
-        """Cache coordinates, tilt and slope of the batch ``x``."""
-        return self._state(path, (x - path.mean) @ path.U)
+    def mass(self, path: Path) -> str:
+        return self.coordinates or ("identity" if path.reference.name == "prior" else "base")
 
-    def init_reference(self, rng: np.random.Generator, path: Path, m: int) -> MGradState:
-        """``m`` exact draws from the reference."""
-        return self._state(path, rng.standard_normal((m, path.n)) * path.sqrt_gamma)
-
-    def _state(self, path: Path, a: Array) -> MGradState:
-        tilt, gradient = path.tilt_and_gradient(path.to_latent(a))
-        return MGradState(a, tilt, gradient @ path.U)
-
-    def latent(self, path: Path, state: MGradState) -> Array:
-        return path.to_latent(state.a)
-
-    def _delta(self, path: Path) -> Array | float:
-        precondition = self.precondition
-        if precondition is None:
-            precondition = path.reference.name != "prior"
-        return self.step_size * (path.gamma if precondition else path.gamma.mean())
+    def delta(self, path: Path) -> float:
+        """δ in the units of the paper."""
+        return self.step_size * float(self.frame(path).gamma.mean())
 
     def step(
-        self, rng: np.random.Generator, path: Path, beta: float | Array, state: MGradState
-    ) -> tuple[MGradState, Info]:
+        self, rng: np.random.Generator, path: Path, beta: float | Array, state: Slope
+    ) -> tuple[Slope, Info]:
         m, n = state.a.shape
-        beta = np.array(np.broadcast_to(beta, (m,)), dtype=float)
-        pull, push, spread, weigh = coefficients(path.gamma, self._delta(path))
+        frame, beta = self.frame(path), per_row(beta, m)
+        pull, push, spread, weigh = coefficients(frame.gamma, self.delta(path))
         a = rng.standard_normal((m, n))
         _propose(state.a, state.slope, beta, pull, push, spread, a)
-        new = self._state(path, a)
+        new = self.evaluate(path, frame, a)
         log_ratio = np.empty(m)
         _log_ratio(*state, *new, beta, pull, push, weigh, log_ratio)
-        failed = ~np.isfinite(log_ratio)
-        log_ratio[failed] = -np.inf
-        acceptance = np.exp(np.minimum(log_ratio, 0.0))
-        accepted = rng.random(m) < acceptance
-        _select(accepted, *state, *new)
-        return new, Info(acceptance, int(failed.sum()))
+        return metropolis(rng, log_ratio, state, new)
+
+
+def pcnl(step_size: float = 0.1) -> MGrad:
+    """Preconditioned Crank–Nicolson Langevin: the marginal sampler with Σ = C (eq. 2)."""
+    return MGrad(step_size, coordinates="base", name="pcnl")

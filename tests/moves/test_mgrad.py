@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from moves.invariance import smallest_p_value, statistics
+from moves.invariance import statistics
 from problems import LIKELIHOODS, small_model
 from scipy.stats import ks_2samp
 
@@ -10,25 +10,6 @@ import evidence as ev
 from evidence.approximations.reference import prior_reference
 from evidence.moves import MGrad, take
 from evidence.moves.mgrad import _log_ratio, coefficients
-
-REFERENCES = {"ep": ev.fit_ep, "laplace": ev.fit_laplace, "prior": prior_reference}
-NARROW = ["probit", "poisson(exposure=1.5)", "student_t(df=4, scale=0.5)"]
-
-
-@pytest.mark.parametrize("beta", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("reference", REFERENCES)
-@pytest.mark.parametrize("likelihood", NARROW)
-def test_invariance(likelihood, reference, beta):
-    path = ev.Path(REFERENCES[reference](small_model(likelihood)))
-    step_size = 4.0 if reference != "prior" else 0.5
-    assert smallest_p_value(path, MGrad(step_size=step_size), beta) > 1e-5
-
-
-@pytest.mark.parametrize(("reference", "precondition"), [("ep", False), ("prior", True)])
-def test_invariance_of_the_other_scaling(reference, precondition):
-    path = ev.Path(REFERENCES[reference](small_model("probit")))
-    move = MGrad(step_size=1.0, precondition=precondition)
-    assert smallest_p_value(path, move, 1.0) > 1e-5
 
 
 def test_invariance_for_a_gaussian_posterior_in_ten_dimensions():
@@ -52,7 +33,8 @@ def test_detailed_balance_by_quadrature_in_one_dimension():
     """π(x) T(x, y) = π(y) T(y, x) for the accepted part of the kernel, on a grid."""
     model = small_model("poisson(exposure=1.5)", 1)
     path = ev.Path(ev.fit_ep(model))
-    beta, delta, gamma = 0.7, 1.3 * path.gamma[0], path.gamma[0]
+    frame = path.coordinates("identity")
+    beta, delta, gamma = 0.7, 1.3 * frame.gamma[0], frame.gamma[0]
     x = np.linspace(-2.0, 2.5, 25)
     log_pi = path.log_density(x[:, None], beta)
     tilt, slope = path.tilt_and_gradient(x[:, None])
@@ -63,12 +45,12 @@ def test_detailed_balance_by_quadrature_in_one_dimension():
     mean = l1 * (2 / delta * a + g)
     log_q = -0.5 * (a[None, :] - mean[:, None]) ** 2 / l2 - 0.5 * np.log(2 * np.pi * l2)
     exact = (log_pi[None, :] + log_q.T) - (log_pi[:, None] + log_q)
-    pull, push, spread, weigh = coefficients(path.gamma, delta)
+    pull, push, spread, weigh = coefficients(frame.gamma, delta)
     assert spread[0] ** 2 == pytest.approx(l2)
     ratio = np.empty((x.size, x.size))
     ones = np.full(x.size, beta)
-    slope_u = slope * path.U[0, 0]
-    au = a[:, None] * path.U[0, 0]
+    slope_u = slope * frame.T[0, 0]
+    au = a[:, None] * frame.T[0, 0]
     for i in range(x.size):
         rows = np.full(x.size, i)
         _log_ratio(
@@ -105,7 +87,7 @@ def test_state_caches_what_it_says():
     x = move.latent(path, new)
     tilt, gradient = path.tilt_and_gradient(x)
     np.testing.assert_allclose(new.tilt, tilt, atol=1e-10)
-    np.testing.assert_allclose(new.slope, gradient @ path.U, atol=1e-9)
+    np.testing.assert_allclose(new.slope, move.frame(path).slope(gradient), atol=1e-9)
     assert 0.0 < info.acceptance.mean() < 1.0
     picked = take(new, np.array([3, 3, 1]))
     np.testing.assert_array_equal(picked.a, new.a[[3, 3, 1]])

@@ -1,0 +1,123 @@
+"""Markov chains at one temperature: a batch with one row per chain, tuned and then recorded."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..moves.base import Move
+from ..path import Path
+from .adaptation import DualAveraging
+from .execution import Clock
+
+Array = NDArray[np.float64]
+
+_BLOCK = 256  # rows turned into latent values at a time
+
+
+@dataclass
+class Chains:
+    """Recorded draws and what happened on the way."""
+
+    x: Array  # (chains, draws, N)
+    tilt: Array  # (chains, draws)
+    acceptance: Array  # (chains,)
+    step_size: float
+    seconds: float
+    tune_seconds: float
+    gradients: int
+    failures: int
+    interrupted: bool
+
+
+def run_chains(
+    path: Path,
+    move: Move,
+    rng: np.random.Generator,
+    clock: Clock,
+    bar: Any,
+    *,
+    beta: float,
+    chains: int,
+    tune: int,
+    draws: int,
+    thin: int,
+) -> Chains:
+    """Tune for ``tune`` steps, then record every ``thin``-th of ``thin · draws`` steps.
+
+    The step size adapts while tuning and is fixed afterwards, so what is recorded is a Markov
+    chain. ^C or the clock end the run early, with what there is.
+    """
+    state = move.init_reference(rng, path, chains)
+    x, tilt = np.empty((chains, draws, path.n)), np.empty((chains, draws))
+    acceptance, gradients, failures, kept = np.zeros(chains), 0, 0, 0
+    started = time.perf_counter()
+    tuned = started
+    interrupted = False
+    try:
+        state, move = _tune(path, move, rng, clock, bar, beta, state, tune)
+        tuned = time.perf_counter()
+        for i in range(draws):
+            if clock.stop():
+                break
+            for _ in range(thin):
+                state, info = move.step(rng, path, beta, state)
+                acceptance += info.acceptance
+                gradients += info.gradients
+                failures += info.failures
+            x[:, i], tilt[:, i] = state[0], state.tilt
+            kept = i + 1
+            bar.update(thin)
+    except KeyboardInterrupt:
+        if not kept:
+            raise
+        interrupted = True
+    x, tilt = x[:, :kept], tilt[:, :kept]
+    for chain in x:
+        for start in range(0, kept, _BLOCK):
+            block = chain[start : start + _BLOCK]
+            block[:] = move.to_latent(path, block)
+    finished = time.perf_counter()
+    return Chains(
+        x,
+        tilt,
+        acceptance / max(kept * thin, 1),
+        move.step_size if move.target is not None else float("nan"),
+        finished - tuned,
+        tuned - started,
+        gradients,
+        failures,
+        interrupted or kept < draws,
+    )
+
+
+def _tune(
+    path: Path,
+    move: Move,
+    rng: np.random.Generator,
+    clock: Clock,
+    bar: Any,
+    beta: float,
+    state: Any,
+    steps: int,
+) -> tuple[Any, Move]:
+    """Bring the acceptance to the move's target; the first fifth only finds the scale."""
+    target = move.target
+    tuner = DualAveraging(move.step_size, target or 0.5)
+    for i in range(steps):
+        if clock.stop():
+            break
+        if target is not None:
+            move = replace(move, step_size=tuner.step_size)  # type: ignore[type-var]
+        state, info = move.step(rng, path, beta, state)
+        tuner.update(float(info.acceptance.mean()))
+        if i == steps // 5:
+            tuner.restart()
+        bar.update()
+    if target is not None and steps > 0:
+        move = replace(move, step_size=tuner.final)  # type: ignore[type-var]
+    return state, move

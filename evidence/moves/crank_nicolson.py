@@ -1,0 +1,40 @@
+r"""pCN: the preconditioned Crank–Nicolson proposal (Neal 1998; Cotter et al. 2013).
+
+.. math:: x' = m + \rho (x - m) + \sqrt{1 - \rho^2}\, v,\qquad v \sim N(0, C),\qquad
+          \rho = \frac{2}{2 + \delta}
+
+leaves the base N(m, C) invariant, so the log ratio is β Σ (h' - h). One N × N product per
+step. Its gradient version pCNL is :func:`.mgrad.pcnl`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..path import Path
+from .base import Info, Latent, LatentMove, metropolis
+
+Array = NDArray[np.float64]
+
+
+@dataclass
+class PCN(LatentMove):
+    """Preconditioned Crank–Nicolson; ``step_size`` is δ > 0."""
+
+    step_size: float = 0.1
+    target: float | None = 0.25
+    name: str = "pcn"
+
+    def step(
+        self, rng: np.random.Generator, path: Path, beta: float | Array, state: Latent
+    ) -> tuple[Latent, Info]:
+        rho = 2.0 / (2.0 + self.step_size)
+        x = self.draw(rng, path, len(state.x))
+        x *= np.sqrt(1.0 - rho * rho)
+        x += rho * state.x
+        x += (1.0 - rho) * path.mean
+        new = Latent(x, path.tilt(x))
+        return metropolis(rng, beta * (new.tilt - state.tilt), state, new)
