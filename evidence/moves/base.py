@@ -205,7 +205,13 @@ def take(state: StateT, index: NDArray[np.intp]) -> StateT:
 
 
 def scaled(move: Any, factor: float) -> Any:
-    """The move with its step size multiplied; the move itself where there is nothing to tune."""
+    """The move with its step size multiplied; the move itself where there is nothing to tune.
+
+    A trajectory keeps its number of steps: a small factor makes it short, not fine.
+    """
     if move.target is None or factor == 1.0:
         return move
-    return replace(move, step_size=move.step_size * factor)
+    changes = {"step_size": move.step_size * factor}
+    if getattr(move, "n_leapfrog", 0) is None:
+        changes["n_leapfrog"] = quarter_turn(move.step_size)
+    return replace(move, **changes)

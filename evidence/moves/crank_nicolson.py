@@ -14,10 +14,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .._jit import jit
 from ..path import Path
 from .base import Info, Latent, LatentMove, metropolis
 
 Array = NDArray[np.float64]
+
+
+@jit
+def _mix(mean, x, rho, out):
+    """``out`` enters as a draw of the base minus its mean and leaves as the proposal."""
+    spread = np.sqrt(1.0 - rho * rho)
+    for m in range(x.shape[0]):
+        for i in range(mean.size):
+            out[m, i] = mean[i] + rho * (x[m, i] - mean[i]) + spread * out[m, i]
 
 
 @dataclass
@@ -33,8 +43,6 @@ class PCN(LatentMove):
     ) -> tuple[Latent, Info]:
         rho = 2.0 / (2.0 + self.step_size)
         x = self.draw(rng, path, len(state.x))
-        x *= np.sqrt(1.0 - rho * rho)
-        x += rho * state.x
-        x += (1.0 - rho) * path.mean
+        _mix(path.mean, state.x, rho, x)
         new = Latent(x, path.tilt(x))
         return metropolis(rng, beta * (new.tilt - state.tilt), state, new)

@@ -16,12 +16,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .._jit import jit
 from ..path import Path
 from .base import Info, Latent, LatentMove, per_row
 
 Array = NDArray[np.float64]
 
 _MAX_SHRINKS = 200  # the bracket is then 1e-40 wide: only rounding can get there
+
+
+@jit
+def _on_ellipse(mean, x, v, theta, rows, out):
+    """Points at the angles theta of some rows."""
+    for k in range(rows.size):
+        m = rows[k]
+        c, s = np.cos(theta[m]), np.sin(theta[m])
+        for i in range(mean.size):
+            out[k, i] = mean[i] + c * (x[m, i] - mean[i]) + s * v[m, i]
 
 
 @dataclass
@@ -35,15 +46,15 @@ class EllipticalSlice(LatentMove):
     ) -> tuple[Latent, Info]:
         m = len(state.x)
         beta = per_row(beta, m)
-        r, v = state.x - path.mean, self.draw(rng, path, m)
+        v = self.draw(rng, path, m)
         level = beta * state.tilt - rng.standard_exponential(m)
         high = rng.uniform(0.0, 2.0 * np.pi, m)
         low, theta = high - 2.0 * np.pi, high.copy()
         x, tilt = state.x.copy(), state.tilt.copy()
         active, evaluations = np.arange(m), 0
         for _ in range(_MAX_SHRINKS):
-            angle = theta[active, None]
-            candidate = path.mean + r[active] * np.cos(angle) + v[active] * np.sin(angle)
+            candidate = np.empty((active.size, path.n))
+            _on_ellipse(path.mean, state.x, v, theta, active, candidate)
             value = path.tilt(candidate)
             evaluations += active.size
             inside = beta[active] * value > level[active]
