@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .._jit import jit
 from ..coordinates import Coordinates
 from ..path import Path
 
@@ -174,6 +175,21 @@ def per_row(beta: float | Array, m: int) -> Array:
     return np.array(np.broadcast_to(beta, (m,)), dtype=float)
 
 
+@jit
+def _decide(log_ratio, u, acceptance, rejected):
+    """Fill acceptances and the rejected rows; return how many, and how many ratios are NaN."""
+    count, failed = 0, 0
+    for m in range(log_ratio.size):
+        ratio = log_ratio[m]
+        acceptance[m] = np.exp(min(ratio, 0.0)) if ratio == ratio else 0.0
+        if ratio != ratio:
+            failed += 1
+        if not u[m] < acceptance[m]:
+            rejected[count] = m
+            count += 1
+    return count, failed
+
+
 def metropolis(
     rng: np.random.Generator, log_ratio: Array, old: StateT, new: StateT, gradients: int = 1
 ) -> tuple[StateT, Info]:
@@ -181,12 +197,14 @@ def metropolis(
 
     A ratio that is not a number is a rejection and counts as a failure.
     """
-    failed = np.isnan(log_ratio)
-    acceptance = np.exp(np.where(failed, -np.inf, np.minimum(log_ratio, 0.0)))
-    rejected = np.flatnonzero(rng.random(log_ratio.size) >= acceptance)
-    for before, after in zip(old, new, strict=True):
-        after[rejected] = before[rejected]
-    return new, Info(acceptance, int(failed.sum()), gradients * log_ratio.size)
+    m = log_ratio.size
+    acceptance, rejected = np.empty(m), np.empty(m, np.intp)
+    count, failed = _decide(log_ratio, rng.random(m), acceptance, rejected)
+    if count:
+        rejected = rejected[:count]
+        for before, after in zip(old, new, strict=True):
+            after[rejected] = before[rejected]
+    return new, Info(acceptance, failed, gradients * m)
 
 
 def quarter_turn(step_size: float) -> int:

@@ -22,13 +22,14 @@ eq. (8) of the paper (u ~ N(x, δ/2 Σ)).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import jit
+from ..coordinates import Coordinates
 from ..path import Path
 from .base import GradientMove, Info, Slope, metropolis, per_row
 
@@ -90,6 +91,7 @@ class MGrad(GradientMove):
     step_size: float = 1.0
     target: float | None = 0.55
     name: str = "mgrad"
+    _made: Any = field(default=None, init=False, repr=False, compare=False)
 
     def mass(self, path: Path) -> str:
         return self.coordinates or ("identity" if path.reference.name == "prior" else "base")
@@ -98,12 +100,19 @@ class MGrad(GradientMove):
         """δ in the units of the paper."""
         return self.step_size * float(self.frame(path).gamma.mean())
 
+    def _coefficients(self, path: Path, frame: Coordinates) -> Coefficients:
+        """Coefficients, made again only when the step size or the frame is another one."""
+        if self._made is None or self._made[:2] != (self.step_size, id(frame)):
+            made = coefficients(frame.gamma, self.delta(path))
+            self._made = (self.step_size, id(frame), made)
+        return self._made[2]
+
     def step(
         self, rng: np.random.Generator, path: Path, beta: float | Array, state: Slope
     ) -> tuple[Slope, Info]:
         m, n = state.a.shape
         frame, beta = self.frame(path), per_row(beta, m)
-        pull, push, spread, weigh = coefficients(frame.gamma, self.delta(path))
+        pull, push, spread, weigh = self._coefficients(path, frame)
         a = rng.standard_normal((m, n))
         _propose(state.a, state.slope, beta, pull, push, spread, a)
         new = self.evaluate(path, frame, a)

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import report_pseudocode as report
 from problems import LIKELIHOODS, small_model
+from scipy.stats import multivariate_normal
 
 import evidence as ev
 from evidence import moves
 from evidence._lapack import factor_inverse, scratch, solve_lower, symmetric_times
 from evidence.approximations.reference import prior_reference
-from evidence.moves import explicit, midpoint, rmhmc, rows
+from evidence.moves import explicit, midpoint, mmala, rmhmc, rows, second_order
 from evidence.moves.riemann import (
     IRREVERSIBLE,
     NO_FIXED_POINT,
@@ -235,6 +236,44 @@ def test_nothing_is_left_over_in_the_workspace(name, likelihood, monkeypatch):
         np.testing.assert_array_equal(new.x, results[0][0].x)
         np.testing.assert_array_equal(info.acceptance, results[0][1].acceptance)
     assert results[0][1].acceptance.min() > 0.0
+
+
+def _log_normal(x, mean, covariance):
+    return multivariate_normal(mean, covariance).logpdf(x)
+
+
+def _dense_proposal(path, beta, x, name, step):
+    """Mean and covariance of a proposal from its definition, with dense matrices."""
+    metric = path.metric(x, beta)
+    G_inv = np.column_stack([metric.solve(e) for e in np.eye(path.n)])
+    force = path.gradient(x, beta)[0]
+    if name == "second-order":
+        A = np.linalg.inv(np.linalg.inv(G_inv) + 2.0 / step * np.eye(path.n))
+        return x + A @ force, A + 2.0 / step * A @ A
+    drift = force - (2.0 * metric.half_trace if name == "mmala" else 0.0)
+    return x + 0.5 * step**2 * G_inv @ drift, step**2 * G_inv
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "poisson(exposure=1.5)"])
+@pytest.mark.parametrize("reference", REFERENCES)
+@pytest.mark.parametrize("name", ["mmala", "simplified-mmala", "second-order"])
+def test_log_ratio_from_the_definition(name, reference, likelihood):
+    """log π(x')q(x|x') - log π(x)q(x'|x), with every density written out."""
+    path, t, work = make(likelihood, reference)
+    rng, beta, step = np.random.default_rng(13), 0.7, 0.9
+    for _ in range(5):
+        x = path.mean + 0.7 * rng.standard_normal(N)
+        new, z = x.copy(), rng.standard_normal((3, N))
+        if name == "second-order":
+            ratio, code, _ = second_order.transition(t, work, beta, step, new, z)
+        else:
+            c = 2.0 if name == "mmala" else 0.0
+            ratio, code, _ = mmala.transition(t, work, beta, step, c, new, z)
+        assert code == OK
+        there = _log_normal(new, *_dense_proposal(path, beta, x, name, step))
+        back = _log_normal(x, *_dense_proposal(path, beta, new, name, step))
+        density = path.log_density(np.array([x, new]), beta)
+        assert ratio == pytest.approx(density[1] - density[0] + back - there, abs=1e-8)
 
 
 def test_second_order_scheme_is_exact_for_a_quadratic():
