@@ -38,7 +38,8 @@ def _bind(module: Any, name: str, n_arguments: int) -> Any:
     """A function of ``n_arguments`` addresses."""
     address = _address(module, name)
     if numba.config.DISABLE_JIT:
-        return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
+        routine = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
+        return lambda *arguments: routine(*map(int, arguments))
     symbol = f"evidence_{name}"
     llvm.add_symbol(symbol, address)
     return types.ExternalFunction(symbol, types.void(*[types.intp] * n_arguments))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from .._jit import kernel
-from .._special import log1p_exp, sigmoid
+from .._special import exp, log, log1p_exp, sigmoid
 from . import quadrature
 from .base import Array, Likelihood, Observations, Predictive
 from .checks import check_labels
@@ -20,6 +20,15 @@ from .checks import check_labels
 @kernel
 def _kernel(x_, theta_, n, stride, step, order, out_):
     x, y, out = carray(x_, n), carray(theta_, stride), carray(out_, (4, n))
+    if order == 1:
+        for i in range(n):
+            out[2, i] = y[np.uint64(i * step)] * x[i]
+            out[3, i] = exp(-abs(x[i]))
+        for i in range(n):
+            z, e = out[2, i], out[3, i]
+            out[0, i] = (0.0 if z > 0.0 else z) - log(1.0 + e, e)
+            out[1, i] = y[np.uint64(i * step)] * (e if z > 0.0 else 1.0) / (1.0 + e)
+        return
     for i in range(n):
         s = y[i * step]
         z = s * x[i]

@@ -9,8 +9,8 @@ import numpy as np
 from numba import carray
 from numpy.typing import ArrayLike
 
-from .._jit import jit, kernel
-from .._special import log1p_exp, sigmoid
+from .._jit import jit, kernel, vector_loop
+from .._special import exp_parts, log, log1p_exp, sigmoid
 from .base import Array, Predictive
 from .checks import align, check_parameter, stack
 from .counts import CountLikelihood, draw_counts, log_peak, lognormal_moments
@@ -25,17 +25,54 @@ def _log_mix(p, q, d):
     return np.log1p(excess) if excess > -0.5 else np.log(q + p * np.exp(d))
 
 
+@vector_loop
+def _exps(d, less_one):
+    """``exp(d)`` and, if ``less_one``, ``expm1(d)``."""
+    h, r, t = exp_parts(d, 0.0)
+    rest = h * (r + t)
+    return 2.0 * (rest + h), 2.0 * (rest + (h - 0.5 if less_one else h))
+
+
+@vector_loop
+def _first_order(x, theta, step, out):
+    """log p(y|x) and its slope, without branches.
+
+    For ``y > 0`` as the docstring of the class has it, with expm1(±d); the formula for
+    ``y = 0`` is the same with p = q = 1, exp in place of expm1 and η in place of d.
+    """
+    for i in range(x.size):
+        j = np.uint64(i * step)
+        y, r, shift, shift_y = theta[0, j], theta[1, j], theta[2, j], theta[3, j]
+        constant = theta[4, j]
+        seen = y > 0.0
+        p, q = y / (r + y) if seen else 1.0, r / (r + y)
+        d = x[i] + (shift_y if seen else shift)
+        up, up_less = _exps(d, seen)
+        down, down_less = _exps(-d, seen)
+        rise, fall = q + p * up, p + q * down
+        log_rise, log_fall = log(rise, p * up_less), log(fall, q * down_less)
+        # exp(|d|) may have overflowed
+        far_rise = d + log_fall if d > 600.0 else log_rise
+        far_fall = log_rise - d if d < -600.0 else log_fall
+        out[0, i] = (constant if seen else 0.0) - r * far_rise - y * far_fall
+        right = down_less if seen else -1.0
+        out[1, i] = r * p * (right if d > 0.0 else -up_less) / (fall if d > 0.0 else rise)
+
+
 @kernel
 def _kernel(x_, theta_, n, stride, step, order, out_):
-    x, theta, out = carray(x_, n), carray(theta_, 5 * stride), carray(out_, (4, n))
+    x, theta, out = carray(x_, n), carray(theta_, (5, stride)), carray(out_, (4, n))
+    if order == 1:
+        _first_order(x, theta, step, out)
+        return
     for i in range(n):
-        y, r = theta[i * step], theta[stride + i * step]
+        y, r = theta[0, i * step], theta[1, i * step]
         p, q = y / (r + y), r / (r + y)
-        eta = x[i] + theta[2 * stride + i * step]
+        eta = x[i] + theta[2, i * step]
         a, b = sigmoid(eta), sigmoid(-eta)
         if y > 0.0:
-            d = x[i] + theta[3 * stride + i * step]
-            constant = theta[4 * stride + i * step]
+            d = x[i] + theta[3, i * step]
+            constant = theta[4, i * step]
             out[0, i] = constant - r * _log_mix(p, q, d) - y * _log_mix(q, p, -d)
             if d > 0.0:
                 out[1, i] = y * q * np.expm1(-d) / (p + q * np.exp(-d))

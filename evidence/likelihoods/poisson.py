@@ -10,6 +10,7 @@ from numba import carray
 from numpy.typing import ArrayLike
 
 from .._jit import jit, kernel
+from .._special import exp_parts
 from .base import Array, Predictive
 from .checks import stack
 from .counts import CountLikelihood, draw_counts, log_peak, lognormal_moments
@@ -28,10 +29,20 @@ def _minus_expm1(d):
 
 @kernel
 def _kernel(x_, theta_, n, stride, step, order, out_):
-    x, theta, out = carray(x_, n), carray(theta_, 3 * stride), carray(out_, (4, n))
+    x, theta, out = carray(x_, n), carray(theta_, (3, stride)), carray(out_, (4, n))
+    if order == 1:
+        for i in range(n):
+            j = np.uint64(i * step)
+            y, d, constant = theta[0, j], x[i] + theta[1, j], theta[2, j]
+            h, r, t = exp_parts(d, 0.0)
+            e = 2.0 * (h * (r + t) + (h - 0.5 if y > 0.0 else h))  # expm1(d) or exp(d)
+            gap = -t if h == 0.5 else d - e  # at h = ½, r is d and t is expm1(d) - d
+            out[0, i] = y * gap + constant if y > 0.0 else -e
+            out[1, i] = -y * e if y > 0.0 else -e
+        return
     for i in range(n):
-        y, constant = theta[i * step], theta[2 * stride + i * step]
-        d = x[i] + theta[stride + i * step]
+        y, constant = theta[0, i * step], theta[2, i * step]
+        d = x[i] + theta[1, i * step]
         if y > 0.0:
             rate = y * np.exp(d)
             out[0, i] = y * _minus_expm1(d) + constant

@@ -21,10 +21,10 @@ def _kernel(x_, theta_, n, stride, step, order, out_):
     x, y, out = carray(x_, n), carray(theta_, stride), carray(out_, (4, n))
     if order == 1:
         for i in range(n):
-            out[2, i] = y[i * step] * x[i]
+            out[2, i] = y[np.uint64(i * step)] * x[i]
         log_ndtr_slopes(out[2], out[0], out[1])
         for i in range(n):
-            out[1, i] *= y[i * step]
+            out[1, i] *= y[np.uint64(i * step)]
         return
     for i in range(n):
         s = y[i * step]

@@ -57,6 +57,18 @@ def test_first_order_agrees_with_third(case):
         np.testing.assert_allclose(got[:2], want[:2], rtol=1e-12, atol=1e-300)
 
 
+@pytest.mark.parametrize("case", CASES, ids=lambda c: describe(c.likelihood))
+@pytest.mark.parametrize("n", [1, 3, 8, 37])
+def test_first_order_walks_along_the_data(case, n):
+    """Data of every kind side by side: whole vectors and what is left of them."""
+    lik, y = case.likelihood, np.resize(np.array(case.ys, dtype=float), n)
+    x = np.random.default_rng(n).normal(0.0, 3.0, n)
+    want = lik.derivatives(x, y)
+    theta, got = lik.theta(y), np.empty((4, n))
+    lik.kernel.ctypes(_pointer(x), _pointer(theta), n, n, 1, 1, _pointer(got))
+    np.testing.assert_allclose(got[:2], want[:2], rtol=1e-12)
+
+
 def _pointer(array):
     return array.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
 
