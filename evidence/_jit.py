@@ -66,6 +66,14 @@ def vector_loop(function: Callable[..., Any]) -> Any:
     return _cached(numba.njit(function, **options))
 
 
+def reduction(function: Callable[..., Any]) -> Any:
+    """As :func:`vector_loop`, and sums may be reordered: for dot products."""
+    if numba.config.DISABLE_JIT:
+        return function
+    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
+    return _cached(numba.njit(function, **options))
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a likelihood kernel ``(x, theta, n, stride, step, order, out)``.
 

@@ -19,11 +19,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpotrs
 
 from ._jit import jit
+from ._thin import add_rows, times_rows
 from .approximations.reference import GaussianReference
 from .coordinates import Coordinates, coordinates
 from .metric import Metric
 
 Array = NDArray[np.float64]
+
+_THIN = 4  # up to this many rows, products by hand beat the general ones
+_BLOCK = 64
 
 
 @jit
@@ -51,6 +55,33 @@ def _tilt_and_gradient(kernel, theta, c, nu, tau, x, total, gradient):
             s += out[0, i] - c[i] - xi * (nu[i] - 0.5 * tau[i] * xi)
             gradient[m, i] = out[1, i] - nu[i] + tau[i] * xi
         total[m] = s if not np.isnan(s) else -np.inf
+
+
+@jit
+def _thin_tilt_and_slope(kernel, theta, c, nu, tau, mean, T, a, total, slope):
+    """Tilt and slope of a few rows in one pass over T: x, h and h' block by block."""
+    n, rows = T.shape[0], a.shape[0]
+    x, gradient = np.empty((rows, _BLOCK)), np.empty((rows, _BLOCK))
+    out = np.empty((4, _BLOCK))
+    total[:] = 0.0
+    slope[:, :] = 0.0
+    for first in range(0, n, _BLOCK):
+        last = min(first + _BLOCK, n)
+        size = last - first
+        times_rows(a, T, first, last, x)
+        block = np.empty((4, size)) if size < _BLOCK else out
+        for m in range(rows):
+            for i in range(size):
+                x[m, i] += mean[first + i]
+            kernel(x[m].ctypes, theta[0, first:].ctypes, size, n, 1, 1, block.ctypes)
+            for i in range(size):
+                xi, k = x[m, i], first + i
+                total[m] += block[0, i] - c[k] - xi * (nu[k] - 0.5 * tau[k] * xi)
+                gradient[m, i] = block[1, i] - nu[k] + tau[k] * xi
+        add_rows(gradient, T, first, last, slope)
+    for m in range(rows):
+        if np.isnan(total[m]):
+            total[m] = -np.inf
 
 
 @jit
@@ -106,6 +137,17 @@ class Path:
             self._kernel, self.model.theta, *self.reference.sites, x, total, gradient
         )
         return total, gradient
+
+    def tilt_and_slope(self, frame: Coordinates, a: Array) -> tuple[Array, Array]:
+        """Σ_n h_n and its gradient in the coordinates a, shapes (M,) and (M, N)."""
+        if len(a) > _THIN:
+            tilt, gradient = self.tilt_and_gradient(frame.to_latent(a))
+            return tilt, frame.slope(gradient)
+        a, total = np.ascontiguousarray(a), np.empty(a.shape[0])
+        slope = np.empty_like(a)
+        sites, theta = self.reference.sites, self.model.theta
+        _thin_tilt_and_slope(self._kernel, theta, *sites, frame.mean, frame.T, a, total, slope)
+        return total, slope
 
     # -- the density ------------------------------------------------------------------------
 

@@ -113,7 +113,7 @@ def problem(name: str, cox_length: float) -> ev.GPModel:
         x, y = data["X"].astype(float), data["y2"].astype(float)
         K = REGRESSION[0] * np.exp(-0.5 * ((x[:, None] - x) / REGRESSION[1]) ** 2)
         lik = f"gaussian(noise_std={NOISE**0.5})"
-        return ev.GPModel(K=K, y=y, likelihood=lik)
+        return ev.GPModel(K=K, y=y, likelihood=lik, jitter=1e-8)
     return research_model(name, "logit")
 
 

@@ -161,3 +161,19 @@ def test_gradient_leaves_its_input_alone():
     path.gradient(x, 0.5)
     path.tilt(x)
     np.testing.assert_array_equal(x, 1.0)
+
+
+@pytest.mark.parametrize("n", [1, 3, 64, 70, 131])
+@pytest.mark.parametrize(
+    "likelihood", ["probit", "student_t(df=4, scale=0.5)", "poisson(exposure=1.5)"]
+)
+def test_few_rows_and_many_rows_agree(likelihood, n):
+    """The hand-written products of small batches against general ones."""
+    path = make_path(likelihood, "ep", n)
+    frame = path.coordinates("base")
+    a = np.random.default_rng(3).standard_normal((40, n))
+    tilt, slope = path.tilt_and_slope(frame, a)
+    for rows in (1, 2, 3, 4):
+        few_tilt, few_slope = path.tilt_and_slope(frame, a[:rows])
+        np.testing.assert_allclose(few_tilt, tilt[:rows], rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(few_slope, slope[:rows], rtol=1e-10, atol=1e-10)

@@ -119,8 +119,7 @@ class GradientMove:
 
     def evaluate(self, path: Path, frame: Coordinates, a: Array) -> Slope:
         """Tilt and slope at ``a``."""
-        tilt, gradient = path.tilt_and_gradient(frame.to_latent(a))
-        return Slope(a, tilt, frame.slope(gradient))
+        return Slope(a, *path.tilt_and_slope(frame, a))
 
     def init(self, path: Path, x: Array) -> Slope:
         """Cache coordinates, tilt and slope of the batch ``x``."""
