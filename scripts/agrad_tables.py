@@ -94,7 +94,7 @@ PAPER = {
 #: samplers whose metric is constant in x, as the paper's for the Cox process
 CONSTANT_METRIC = {
     "mmala": moves.Langevin(0.1, coordinates="expected", name="mmala"),
-    "rmhmc": moves.HMC(0.5, coordinates="expected", name="rmhmc"),
+    "rmhmc": moves.HMC(0.5, coordinates="expected", name="rmhmc", n_leapfrog=3),
 }
 NOISE = 0.01
 
