@@ -102,10 +102,11 @@ class MGrad(GradientMove):
 
     def _coefficients(self, path: Path, frame: Coordinates) -> Coefficients:
         """Coefficients, made again only when the step size or the frame is another one."""
-        if self._made is None or self._made[:2] != (self.step_size, id(frame)):
-            made = coefficients(frame.gamma, self.delta(path))
-            self._made = (self.step_size, id(frame), made)
-        return self._made[2]
+        known = self._made
+        if known is None or known[0] != self.step_size or known[1] is not frame.gamma:
+            known = (self.step_size, frame.gamma, coefficients(frame.gamma, self.delta(path)))
+            self._made = known
+        return known[2]
 
     def step(
         self, rng: np.random.Generator, path: Path, beta: float | Array, state: Slope

@@ -105,3 +105,16 @@ def test_gaussian_likelihood_needs_no_rejections():
 def test_unknown_move_names_the_nearest():
     with pytest.raises(ValueError, match="unknown move 'mgard'; did you mean 'mgrad'"):
         ev.moves.get("mgard")
+
+
+def test_one_move_serves_many_paths():
+    """Nothing of one path is carried over to the next, whatever became of the first."""
+    used = MGrad(step_size=1.0, coordinates="identity")
+    for n in (4, 4, 6, 4):
+        path = ev.Path(prior_reference(small_model("probit" if n == 4 else "logit", n)))
+        fresh = MGrad(step_size=1.0, coordinates="identity")
+        state = used.init_reference(np.random.default_rng(5), path, 20)
+        a, _ = used.step(np.random.default_rng(6), path, 1.0, state)
+        b, _ = fresh.step(np.random.default_rng(6), path, 1.0, state)
+        np.testing.assert_array_equal(a.a, b.a)
+        del path, state
