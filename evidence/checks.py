@@ -74,3 +74,11 @@ def check_count(name: str, value: Any, least: int) -> None:
         return
     if not isinstance(value, numbers.Integral) or value < least:
         raise ValueError(f"{name} must be a whole number, at least {least}, got {value!r}")
+
+
+def check_probit(model: GPModel, method: str) -> None:
+    if model.likelihood.name != "probit":
+        raise ValueError(
+            f"method={method!r} is for the probit likelihood only (Z is then an orthant "
+            f"probability), got {model.likelihood.name}; use method='smc'"
+        )

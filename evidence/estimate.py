@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 import numbers
+import os
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import moves
+from . import __version__, moves
 from .approximations.ep import fit_ep
 from .approximations.laplace import fit_laplace
 from .approximations.reference import GaussianReference
@@ -18,22 +21,23 @@ from .checks import (
     check_choice,
     check_count,
     check_positive,
+    check_probit,
     describe,
     fit_reference,
     seed_sequence,
 )
-from .diagnostics import log_mean
-from .drivers import ladders, smc
+from .drivers import ladders
+from .drivers.checkpoint import Checkpoint, digest
 from .drivers.execution import Clock, factorising
+from .drivers.progress import Progress
+from .methods import METHODS, Problem, check_options
 from .model import GPModel
-from .path import Path
 from .result import Estimate, EvidenceResult
 
 Array = NDArray[np.float64]
 
-METHODS = ("smc", "orthant", "ep", "laplace")
 DEFAULT_TARGET_SE = 0.05
-_N_DRAWS = 1000
+_PROBIT_ONLY = ("orthant", "sequential")
 
 
 def log_evidence(
@@ -48,7 +52,10 @@ def log_evidence(
     n_islands: int | None = None,
     max_seconds: float | None = None,
     random_seed: int | np.random.Generator | None = None,
+    executor: Executor | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     progressbar: bool = True,
+    **options: Any,
 ) -> EvidenceResult:
     r"""Estimate log Z = log ∫ p(y|x) N(x; m, K) dx with a calibrated error bar.
 
@@ -75,9 +82,17 @@ def log_evidence(
         Stop then, with what there is.
     random_seed : int or Generator, optional
         Same seed, same answer (unless ``max_seconds`` cuts it short), whatever the machine's
-        number of cores.
+        number of cores and whatever the executor.
+    executor : concurrent.futures.Executor, optional
+        Where islands run: threads of this process unless given. Processes, or a Dask cluster's
+        ``Client.get_executor()``, work too; matrices are sent once to each worker.
+    checkpoint : path, optional
+        Keep what is computed in this file, and go on from it when it exists. A resumed run
+        ends with the same numbers, bit for bit.
     progressbar : bool
         Show one line in a terminal or notebook.
+    **options
+        What belongs to one method alone: see its function.
 
     Returns
     -------
@@ -98,27 +113,31 @@ def log_evidence(
     >>> bool(abs(result.logz + 2.37) < 0.2)
     True
     """
-    check_choice("method", method, METHODS)
+    if not isinstance(model, GPModel):
+        raise ValueError(f"model must be a GPModel, got {type(model).__name__}")
+    check_choice("method", method, (*METHODS, "ep", "laplace"))
     check_positive("target_se", target_se)
     check_positive("max_seconds", max_seconds)
     check_count("n_particles", n_particles, 2)
     check_count("n_islands", n_islands, 1)
-    if not isinstance(model, GPModel):
-        raise ValueError(f"model must be a GPModel, got {type(model).__name__}")
     if isinstance(reference, str):
         check_choice("reference", reference, REFERENCES)
+    if executor is not None and not isinstance(executor, Executor):
+        raise ValueError(
+            "executor must be a concurrent.futures.Executor (Dask: client.get_executor()), got "
+            f"{type(executor).__name__}"
+        )
     mover = moves.get(move)
     ladder = _check_betas(betas)
-    if method == "orthant":
-        _check_orthant(model)
+    if method in ("ep", "laplace"):
+        return _deterministic(model, method)
+    check_options(method, options)
+    if method in _PROBIT_ONLY:
+        check_probit(model, method)
     if target_se is None and n_particles is None and n_islands is None:
         target_se = DEFAULT_TARGET_SE
 
-    clock = Clock(max_seconds)
-    seed = seed_sequence(random_seed)
-    with factorising(model.n):
-        fits = _deterministic(model)
-    rows, warnings = _tabulate(fits)
+    clock, seed = Clock(max_seconds), seed_sequence(random_seed)
     settings: dict[str, Any] = {
         "method": method,
         "target_se": target_se,
@@ -126,116 +145,117 @@ def log_evidence(
         "n_islands": n_islands,
         "max_seconds": max_seconds,
         "random_seed": random_seed if isinstance(random_seed, numbers.Integral) else None,
+        **{name: value for name, value in options.items() if _is_plain(value)},
     }
-    common: dict[str, Any] = {
-        "correction_terms": fits["ep"].correction,
-        "notes": model.notes,
-        "model": describe(model),
-        "settings": settings,
-    }
-    if method in ("ep", "laplace"):
-        fit = fits[method]
-        return EvidenceResult(
-            method, fit.logz, math.nan, tuple(rows), warnings=fit.warnings, **common
-        )
-    if method == "orthant":
-        return _orthant(model, rows, common, seed, clock, n_particles, target_se, progressbar)
-
-    base = fit_reference(model, reference, fits)
-    if base.name == "ep" or not base.converged:
-        warnings = tuple(dict.fromkeys(warnings + base.warnings))
-    path = Path(base)
+    identity = _identity(model, method, reference, mover, betas, n_particles, options)
+    store, seed = _open_checkpoint(checkpoint, identity, seed, random_seed)
     with factorising(model.n):
-        mover.prepare(path)
-    run = smc.resample_move(
-        path,
-        mover,
-        seed=seed,
-        clock=clock,
-        betas=ladder,
-        target_se=target_se,
-        n_particles=n_particles,
-        n_islands=n_islands,
-        progressbar=progressbar,
-    )
-    settings |= {
-        "reference": base.name,
-        "move": mover.name,
-        "particles_per_island": run.n_particles,
-    }
-    estimate = log_mean(run.final) if run.blocks else None
-    logz, se = (estimate.value, estimate.se) if estimate else (math.nan, math.nan)
-    rows.append(Estimate("smc", logz, se, clock.elapsed()))
-    rng = np.random.default_rng(seed.spawn(1)[0])
+        fits = fit_both(model)
+        base = fit_reference(model, reference, fits)
+    warnings = base.warnings if base.name == "ep" or not base.converged else ()
+    with Progress(progressbar) as progress:
+        problem = Problem(
+            model, base, mover, ladder, target_se, n_particles, n_islands,
+            seed, clock, progress, store, executor,
+        )  # fmt: skip
+        outcome = METHODS[method](problem, **options)
+    settings |= {"reference": base.name, "move": mover.name, **outcome.settings}
+    rows = tabulate(fits)
+    rows += [Estimate(*other, clock.elapsed()) for other in outcome.others]
+    rows.append(Estimate(outcome.method, outcome.logz, outcome.logz_se, clock.elapsed()))
+    samples = np.zeros((0, model.n)) if outcome.samples is None else outcome.samples
     return EvidenceResult(
-        "smc",
-        logz,
-        se,
+        outcome.method,
+        outcome.logz,
+        outcome.logz_se,
         tuple(rows),
-        smc.trace_columns(run),
-        {
-            name: np.array([getattr(wave, name) for wave in run.history], dtype=float)
-            for name in smc.Wave._fields
-        },
-        smc.posterior_draws(run, rng, _N_DRAWS) if run.blocks else np.zeros((0, model.n)),
-        warnings=warnings + tuple(run.warnings),
-        **common,
+        outcome.trace,
+        outcome.history,
+        samples,
+        fits["ep"].correction,
+        tuple(dict.fromkeys([*warnings, *outcome.warnings, *store.warnings])),
+        (*model.notes, *outcome.notes),
+        settings,
+        describe(model),
     )
 
 
-def _deterministic(model: GPModel) -> dict[str, GaussianReference]:
+def _deterministic(model: GPModel, method: str) -> EvidenceResult:
+    with factorising(model.n):
+        fits = fit_both(model)
+    fit = fits[method]
+    return EvidenceResult(
+        method,
+        fit.logz,
+        math.nan,
+        tuple(tabulate(fits)),
+        correction_terms=fits["ep"].correction,
+        warnings=fit.warnings,
+        notes=model.notes,
+        settings={"method": method},
+        model=describe(model),
+    )
+
+
+def fit_both(model: GPModel) -> dict[str, GaussianReference]:
     return {"laplace": fit_laplace(model), "ep": fit_ep(model)}
 
 
-def _tabulate(
-    fits: dict[str, GaussianReference],
-) -> tuple[list[Estimate], tuple[str, ...]]:
+def tabulate(fits: dict[str, GaussianReference]) -> list[Estimate]:
+    """What Laplace, EP and corrected EP say."""
     laplace, ep = fits["laplace"], fits["ep"]
     clock = Clock()
     corrected = ep.logz_corrected
-    rows = [
+    return [
         Estimate("laplace", laplace.logz, math.nan, laplace.seconds),
         Estimate("ep", ep.logz, math.nan, ep.seconds),
         Estimate("ep_corrected", corrected, math.nan, ep.seconds + clock.elapsed()),
     ]
-    return rows, ()
 
 
-def _orthant(
+def _identity(
     model: GPModel,
-    rows: list[Estimate],
-    common: dict[str, Any],
-    seed: np.random.SeedSequence,
-    clock: Clock,
-    n_draws: int | None,
-    target_se: float | None,
-    progressbar: bool,
-) -> EvidenceResult:
-    from .orthant import log_orthant
+    method: str,
+    reference: str | GaussianReference,
+    move: Any,
+    betas: str | ArrayLike,
+    n_particles: int | None,
+    options: dict[str, Any],
+) -> dict[str, str]:
+    """What decides the numbers of a run, besides its seed."""
+    return {
+        "package version": __version__,
+        "model": f"{digest(model.K, model.mean, model.theta)} ({model!r})",
+        "method": method,
+        "reference": reference if isinstance(reference, str) else digest(*reference.sites),
+        "move": repr(move),
+        "betas": betas if isinstance(betas, str) else digest(betas),
+        "n_particles": str(n_particles),
+        "options": ", ".join(f"{k}={_told(v)}" for k, v in sorted(options.items())),
+    }
 
-    cov = model.K.copy()
-    cov.flat[:: model.n + 1] += 1.0
-    remaining = None if clock.max_seconds is None else clock.max_seconds - clock.elapsed()
-    with factorising(model.n):
-        found = log_orthant(
-            cov,
-            model.y,
-            model.mean,
-            n_draws=n_draws or 10_000,
-            target_se=target_se,
-            max_seconds=remaining,
-            rng=np.random.default_rng(seed),
-        )
-    rows.append(Estimate("orthant", found.logp, found.se, clock.elapsed()))
-    common["settings"] |= {"n_draws": found.n_draws, "log_weight_sd": found.log_weight_sd}
-    return EvidenceResult(
-        "orthant",
-        found.logp,
-        found.se,
-        tuple(rows),
-        warnings=(found.message,) if found.message else (),
-        **common,
-    )
+
+def _told(value: Any) -> str:
+    return str(value) if _is_plain(value) else digest(np.asarray(value, dtype=float))
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | bool | numbers.Number)
+
+
+def _open_checkpoint(
+    path: str | os.PathLike[str] | None,
+    identity: dict[str, str],
+    seed: np.random.SeedSequence,
+    random_seed: Any,
+) -> tuple[Checkpoint, np.random.SeedSequence]:
+    """The checkpoint and the seed: that of the file where the caller leaves it open."""
+    if path is None:
+        return Checkpoint(None, {}), seed
+    known = Checkpoint.identity_of(path)
+    if random_seed is None and known is not None and "random_seed" in known:
+        seed = np.random.SeedSequence(json.loads(known["random_seed"]))
+    return Checkpoint(path, {**identity, "random_seed": json.dumps(seed.entropy)}), seed
 
 
 def _check_betas(betas: str | ArrayLike) -> Array | None:
@@ -243,11 +263,3 @@ def _check_betas(betas: str | ArrayLike) -> Array | None:
         check_choice("betas", betas, ("adaptive",))
         return None
     return ladders.check(betas)
-
-
-def _check_orthant(model: GPModel) -> None:
-    if model.likelihood.name != "probit":
-        raise ValueError(
-            "method='orthant' is for the probit likelihood only (Z is then an orthant "
-            f"probability), got {model.likelihood.name}; use method='smc'"
-        )

@@ -11,7 +11,9 @@ per row.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -98,6 +100,17 @@ class Path:
         self.log_z0 = reference.logz
         self._kernel: Any = self.model.likelihood.kernel
         self._cache: dict[str, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: matrices as they are, so that it computes the same."""
+        model = copy.copy(self.model)
+        model.kernel, model.X = None, None
+        kept = {k: v for k, v in self._cache.items() if isinstance(v, Coordinates)}
+        return {"reference": replace(self.reference, model=model), "cache": kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["reference"])  # type: ignore[misc]
+        self._cache = state["cache"]
 
     @property
     def n(self) -> int:

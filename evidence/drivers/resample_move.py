@@ -24,13 +24,15 @@ from ..moves.base import Move, scaled, take
 from ..path import Path
 from . import ladders
 from .execution import Stopped
-from .resampling import systematic
+from .genealogy import Genealogy
+from .islands import Islands
+from .resampling import SCHEMES, systematic
 
 Array = NDArray[np.float64]
 
 _RESAMPLE_BELOW = 0.7  # relative ESS
-_STRIDES = (1.0, 1.0, 0.125)  # every third step is short: it frees states that long ones leave
-_KEEP = 64  # posterior draws kept per island
+STRIDES = (1.0, 1.0, 0.125)  # every third step is short: it frees states that long ones leave
+KEEP = 64  # posterior draws kept per island
 
 
 class Plan(NamedTuple):
@@ -43,18 +45,6 @@ class Plan(NamedTuple):
     """Correlation of the tilt before and after the moves of each temperature."""
     relative_variance: float
     """Rough variance of log Ẑ times the number of particles."""
-
-
-class Islands(NamedTuple):
-    """Finished islands: cumulative log Ẑ per temperature and what happened on the way."""
-
-    log_z: Array  # (T, G)
-    ess: Array  # (T,) relative, mean over islands
-    acceptance: Array  # (T,)
-    mixing: Array  # (T,)
-    failures: NDArray[np.intp]  # (T,)
-    seconds: Array  # (T,)
-    draws: Array  # (G, kept, N) from the posterior, equally weighted within an island
 
 
 @dataclass(frozen=True)
@@ -74,12 +64,13 @@ def plan(
     settings: Settings,
     betas: Array | None = None,
     stop: Callable[[], bool] = lambda: False,
+    report: Callable[[float, float, float], None] = lambda beta, ess, acceptance: None,
 ) -> Plan:
-    """Climb once with few particles, adapting everything."""
+    """Climb once with few particles, adapting everything; ``report`` β, ESS and acceptance."""
     move = replace(move)  # type: ignore[type-var]
     m = settings.pilot_particles
     state = move.init_reference(rng, path, m)
-    beta, variance = 0.0, 0.0
+    beta, variance, acceptance = 0.0, 0.0, np.nan
     rows: list[tuple[float, float, int, float]] = []
     while beta < 1.0:
         if stop():
@@ -88,14 +79,18 @@ def plan(
             new = ladders.next_beta(state.tilt, beta, settings.cess)
         else:
             new = float(betas[len(rows) + 1])
-        variance += 1.0 / ladders.conditional_ess(state.tilt, new - beta) - 1.0
+        ess = ladders.conditional_ess(state.tilt, new - beta)
+        variance += 1.0 / ess - 1.0
         w = np.exp((new - beta) * (state.tilt - state.tilt.max()))
         state = take(state, systematic(w, rng))
         beta = new
         if beta < 1.0:
-            state, n_moves, mixing = _move_until_mixed(rng, path, move, beta, state, settings)
+            state, n_moves, mixing, acceptance = _move_until_mixed(
+                rng, path, move, beta, state, settings
+            )
         else:  # no weight follows: one move, so that posterior draws are not copies
             n_moves, mixing = 1, np.nan
+        report(beta, ess, acceptance)
         rows.append((beta, move.step_size, n_moves, mixing))
     ladder, step_sizes, n_moves, mixing = (np.array(column) for column in zip(*rows, strict=True))
     return Plan(ladder, step_sizes, n_moves.astype(int), mixing, variance)
@@ -108,22 +103,22 @@ def _move_until_mixed(
     beta: float,
     state: Any,
     settings: Settings,
-) -> tuple[Any, int, float]:
+) -> tuple[Any, int, float, float]:
     """Move and adapt the step size until the tilt has forgotten where it started."""
     start = state.tilt.copy()
-    correlation = 1.0
+    mixing = 1.0
     for k in range(1, settings.max_moves + 1):
-        stride = _STRIDES[(k - 1) % len(_STRIDES)]
+        stride = STRIDES[(k - 1) % len(STRIDES)]
         state, info = scaled(move, stride).step(rng, path, beta, state)
         if stride == 1.0 and move.target is not None:
             move.step_size *= np.exp(2.0 / np.sqrt(k) * (info.acceptance.mean() - move.target))
-        correlation = _correlation(start, state.tilt)
-        if correlation < settings.mixing:
+        mixing = correlation(start, state.tilt)
+        if mixing < settings.mixing:
             break
-    return state, k, correlation
+    return state, k, mixing, float(info.acceptance.mean())
 
 
-def _correlation(before: Array, after: Array) -> float:
+def correlation(before: Array, after: Array) -> float:
     spread = before.std() * after.std()
     if not spread > 0.0:
         return 0.0
@@ -138,15 +133,17 @@ def run_islands(
     n_particles: int,
     seed: np.random.SeedSequence,
     stop: Callable[[], bool] = lambda: False,
+    resampling: str = "systematic",
 ) -> Islands:
     """Run ``n_islands`` islands of ``n_particles`` each as one batch, following ``plan``."""
     if stop():
         raise Stopped
-    rng = np.random.default_rng(seed)
+    rng, resample = np.random.default_rng(seed), SCHEMES[resampling]
     g, m = n_islands, n_particles
     state = move.init_reference(rng, path, g * m)
     log_w = np.zeros((g, m))  # normalised within each island: mean exp = 1
     log_z = np.full(g, path.log_z0)
+    family = Genealogy(g, m)
     rows: list[tuple[Any, ...]] = []
     beta, steps = 0.0, 0
     for step_size, new, n_moves in zip(plan.step_sizes, plan.betas, plan.n_moves, strict=True):
@@ -161,34 +158,40 @@ def run_islands(
         log_w -= peak + np.log(mean_w)
         ess = mean_w[:, 0] ** 2 / np.mean(w * w, axis=1)
         beta = float(new)
+        if beta == 1.0:
+            variance = family.variance(w)
         poor = ess < (_RESAMPLE_BELOW if beta < 1.0 else np.inf)
         if poor.any():
             index = np.arange(g * m).reshape(g, m)
             for i in np.flatnonzero(poor):
-                index[i] = i * m + systematic(w[i], rng)
+                index[i] = i * m + resample(w[i], rng)
             log_w[poor] = 0.0
+            family.resample(index, poor)
             state = take(state, index.ravel())
-        current = replace(move, step_size=float(step_size))  # type: ignore[type-var]
+        current = move if move.target is None else replace(move, step_size=float(step_size))
         start = state.tilt.copy()
-        acceptance, failures = 0.0, 0
+        acceptance, failures, gradients = 0.0, 0, 0
         for _ in range(n_moves):
-            stride = _STRIDES[steps % len(_STRIDES)]
+            stride = STRIDES[steps % len(STRIDES)]
             state, info = scaled(current, stride).step(rng, path, beta, state)
             steps += 1
             acceptance += float(info.acceptance.mean()) / n_moves
             failures += info.failures
+            gradients += info.gradients
         rows.append(
             (
                 log_z,
                 ess.mean(),
                 acceptance,
-                _correlation(start, state.tilt),
+                correlation(start, state.tilt),
                 failures,
+                gradients,
+                float(m),
                 time.perf_counter() - started,
             )
         )
     columns = [np.array(column) for column in zip(*rows, strict=True)]
-    kept = np.arange(0, m, max(1, -(-m // _KEEP)))
+    kept = np.arange(0, m, max(1, -(-m // KEEP)))
     index = (np.arange(g)[:, None] * m + kept).ravel()
     draws = move.latent(path, take(state, index)).reshape(g, kept.size, path.n)
-    return Islands(*columns, draws)
+    return Islands(*columns, draws, variance)
