@@ -30,7 +30,8 @@ from .drivers import ladders
 from .drivers.checkpoint import Checkpoint, digest
 from .drivers.execution import Clock, factorising
 from .drivers.progress import Progress
-from .methods import METHODS, Problem, check_options
+from .methods.base import Problem
+from .methods.registry import METHODS, check_options
 from .model import GPModel
 from .result import Estimate, EvidenceResult
 

@@ -1,0 +1,35 @@
+"""Which methods there are, by name, and the options that are their own.
+
+``METHODS`` is the table :func:`evidence.log_evidence` looks them up in. A method takes the
+problem and, as keyword-only arguments, the options that are its own.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from .base import Outcome
+from .importance import importance
+from .orthant import orthant
+from .smc import smc
+
+METHODS: dict[str, Callable[..., Outcome]] = {
+    "smc": smc,
+    "importance": importance,
+    "orthant": orthant,
+}
+
+
+def check_options(method: str, options: dict[str, Any]) -> None:
+    """Refuse options the method does not have, naming those it has."""
+    parameters = inspect.signature(METHODS[method]).parameters.values() if options else ()
+    known = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    for name in options:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            has = f"it takes {', '.join(known)}" if known else "it has none of its own"
+            raise TypeError(f"method={method!r} has no option {name!r}{hint} ({has})")
