@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .path import Path
     from .result import EvidenceResult
     from .sampling import sample
+    from .sweeps import sweep
 
 __version__ = "0.1.0"
 
@@ -39,6 +40,7 @@ _HOME = {
     "log_orthant": "orthant",
     "parse_kernel": "kernels",
     "sample": "sampling",
+    "sweep": "sweeps",
 }
 _ROOMS = {
     "datasets": "datasets",
@@ -64,6 +66,7 @@ __all__ = [
     "parse_kernel",
     "plots",
     "sample",
+    "sweep",
 ]
 
 

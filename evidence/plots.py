@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from . import diagnostics
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -97,6 +98,62 @@ def plot_time(result: EvidenceResult, ax: Axes) -> Axes:
     ax.set_xlim(left=0.0)
     ax.margins(x=0.1)
     ax.legend(frameon=False, loc="best")
+    return ax
+
+
+def plot_logz_vs_time(frame: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """log Z against time for the runs of :func:`evidence.sweep`.
+
+    One point per method, move, ladder and reference: mean over seeds ± one standard deviation
+    of single runs, with EP's and corrected EP's values as lines.
+    """
+    import matplotlib.pyplot as plt
+
+    if ax is None:
+        figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
+        plt.close(figure)
+    told = ["method", "move", "reference"]
+    told = [name for name in told if frame[name].nunique() > 1] or ["move"]
+    markers = iter("os^Dv<>pPX*h" * 9)
+    shades = ("#1b3a5c", "#b5542a", "#4d7c4a", "#7a5195", "0.45")
+    for i, (_, group) in enumerate(frame.groupby(["method", "move", "reference"], sort=False)):
+        points = group.groupby("ladder", sort=False)[["seconds", "logz"]]
+        mean = points.mean().sort_values("seconds")
+        spread = points.std().logz.reindex(mean.index).fillna(0.0)
+        ax.errorbar(
+            mean.seconds,
+            mean.logz,
+            yerr=spread,
+            fmt=f"{next(markers)}-" if len(mean) > 1 else next(markers),
+            color=shades[i % len(shades)],
+            ms=5,
+            lw=1,
+            capsize=2.5,
+            label=", ".join(str(group[name].iloc[0]) for name in told),
+        )
+        if len(frame.ladder.unique()) > 1:
+            for ladder, row in mean.iterrows():
+                ax.annotate(
+                    str(ladder),
+                    (row.seconds, row.logz),
+                    xytext=(4, 4),
+                    textcoords="offset points",
+                    fontsize=7,
+                    color="0.35",
+                )
+    middle, reach = float(frame.logz.median()), 4.0 * float(frame.logz.std()) + 0.2
+    for name in ("ep", "ep_corrected"):
+        style, label = _LINES[name]
+        value = float(frame[name].iloc[0])
+        if abs(value - middle) < reach:
+            ax.axhline(value, ls=style, color="0.25", lw=1.2, label=label)
+    ax.set(
+        xlabel="wall-clock time (seconds, fitting the reference included)",
+        ylabel=r"$\log Z$ (nats), mean ± sd over seeds",
+        xscale="log",
+        title="Estimate against time",
+    )
+    ax.legend(frameon=False, loc="best", fontsize=8)
     return ax
 
 

@@ -1,0 +1,143 @@
+"""Many runs side by side: ladders, moves, references and seeds into one tidy table."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from .checks import check_count
+from .drivers import ladders as ladder_shapes
+from .estimate import log_evidence
+from .model import GPModel
+from .result import EvidenceResult
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def sweep(
+    model: GPModel,
+    method: str | Sequence[str] = "smc",
+    *,
+    ladders: Sequence[Any] | Mapping[str, Any] = ("adaptive",),
+    moves: Sequence[Any] = ("mgrad",),
+    references: Sequence[Any] = ("ep",),
+    seeds: int | Iterable[int] = 3,
+    progressbar: bool = True,
+    **words: Any,
+) -> pd.DataFrame:
+    """Run :func:`evidence.log_evidence` for every combination.
+
+    Parameters
+    ----------
+    model : GPModel
+    method : str or sequence of str
+    ladders : sequence or mapping
+        Each ``"adaptive"``, a number n (``ev.ladders.geometric(n)``) or explicit temperatures;
+        a mapping gives them names.
+    moves, references : sequence
+        Names or objects.
+    seeds : int or iterable of int
+        How many seeds, or which.
+    **words
+        For every run: ``target_se``, ``n_particles``, ``n_islands``, ``executor``, options of
+        the method, …
+
+    Returns
+    -------
+    DataFrame
+        One row per run: ``method``, ``move``, ``ladder``, ``reference``, ``seed``, ``logz``,
+        ``logz_se``, ``seconds`` (fitting the reference included), ``gradients``, ``levels``,
+        ``warnings`` (their number), and ``ep`` and ``ep_corrected`` for comparison. What was
+        asked for is in ``frame.attrs["words"]``.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> model = ev.GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
+    >>> frame = ev.sweep(model, ladders=[2, 4], seeds=2, n_particles=64, progressbar=False)
+    >>> frame.groupby("ladder").logz.mean().round(1).to_dict()
+    {'geometric(2)': -1.7, 'geometric(4)': -1.7}
+    >>> ax = ev.plots.plot_logz_vs_time(frame)
+    """
+    import pandas as pd
+
+    methods = [method] if isinstance(method, str) else list(method)
+    named = _name_ladders(ladders)
+    if isinstance(seeds, int | np.integer):
+        check_count("seeds", seeds, 1)
+        seeds = range(int(seeds))
+    runs = list(itertools.product(methods, references, moves, named.items(), list(seeds)))
+    if not runs:
+        raise ValueError("nothing to run: methods, references, moves, ladders or seeds are empty")
+    rows = []
+    with tqdm(runs, unit="run", disable=None if progressbar else True, leave=False) as bar:
+        for name, reference, move, (label, betas), seed in bar:
+            bar.set_description(f"{name} {_called(move)} {label} seed {seed}")
+            result = log_evidence(
+                model,
+                method=name,
+                reference=reference,
+                move=move,
+                betas=betas,
+                random_seed=seed,
+                progressbar=False,
+                **words,
+            )
+            rows.append(_row(result, name, label, _called(reference), _called(move), seed))
+    frame = pd.DataFrame(rows)
+    frame.attrs["words"] = {key: str(value) for key, value in words.items()}
+    return frame
+
+
+def _name_ladders(ladders: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(ladders, Mapping):
+        return {
+            label: ladder_shapes.geometric(int(betas)) if isinstance(betas, int) else betas
+            for label, betas in ladders.items()
+        }
+    if isinstance(ladders, str):
+        raise ValueError(f"ladders must be a sequence or a mapping, got {ladders!r}")
+    named: dict[str, Any] = {}
+    for ladder in ladders:
+        if isinstance(ladder, str):
+            named[ladder] = ladder
+        elif isinstance(ladder, int | np.integer):
+            named[f"geometric({ladder})"] = ladder_shapes.geometric(int(ladder))
+        else:
+            label = f"{len(ladder)} steps"
+            while label in named:
+                label += "'"
+            named[label] = ladder
+    return named
+
+
+def _called(thing: Any) -> str:
+    return thing if isinstance(thing, str) else str(getattr(thing, "name", thing))
+
+
+def _row(
+    result: EvidenceResult, method: str, ladder: str, reference: str, move: str, seed: int
+) -> dict[str, Any]:
+    estimates = {row.method: row for row in result.rows}
+    trace = result.trace_columns
+    return {
+        "method": method,
+        "move": move,
+        "ladder": ladder,
+        "reference": reference,
+        "seed": seed,
+        "logz": result.logz,
+        "logz_se": result.logz_se,
+        "seconds": result.rows[-1].seconds,
+        "gradients": float(np.sum(trace["gradients"])) if "gradients" in trace else math.nan,
+        "levels": len(trace["beta"]) if "beta" in trace else 0,
+        "warnings": len(result.warnings),
+        "ep": estimates["ep"].logz,
+        "ep_corrected": estimates["ep_corrected"].logz,
+    }
