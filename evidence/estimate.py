@@ -44,7 +44,7 @@ _PROBIT_ONLY = ("orthant", "sequential")
 def log_evidence(
     model: GPModel,
     *,
-    method: str = "smc",
+    method: str = "auto",
     reference: str | GaussianReference = "ep",
     move: Any = "mgrad",
     betas: str | ArrayLike = "adaptive",
@@ -63,10 +63,12 @@ def log_evidence(
     Parameters
     ----------
     model : GPModel
-    method : {"smc", "orthant", "ep", "laplace"}
-        ``"smc"``: tempered resample-move, for every likelihood. ``"orthant"``: minimax tilting,
-        for probit only; it shares no code with the rest, an independent cross-check.
-        ``"ep"`` and ``"laplace"``: the approximation alone, without an error bar.
+    method : str
+        ``"auto"`` tries cheap things and chooses; ``result.notes`` says what and why.
+        ``"smc"``: tempered resample-move. ``"importance"``: straight from the reference.
+        ``"orthant"``: minimax tilting, for probit only; it shares no code with the rest, an
+        independent cross-check. ``"ep"`` and ``"laplace"``: the approximation alone, without
+        an error bar.
     reference : {"ep", "laplace", "prior"} or GaussianReference
         Where tempering starts.
     move : str or Move

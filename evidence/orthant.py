@@ -30,6 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from ._jit import jit
 from ._special import log_ndtr_derivatives
+from .diagnostics import pareto_shape
 
 _BATCH = 1000  # draws made together: the columns of a matrix product
 _BLOCK = 32  # coordinates between two matrix products
@@ -338,7 +339,7 @@ class _Weights:
         An average of n weights whose tail has shape k behaves as its variance says as long as
         ``k < min(1 - 1/log10 n, 0.7)``; beyond that ``se`` and ``logp`` tend to be too small.
         """
-        share, shape = 1.0 / self.sums[0], _pareto_shape(self.tail, self.n)
+        share, shape = 1.0 / self.sums[0], pareto_shape(self.tail, self.n)
         reasons = []
         if share > 0.1:
             reasons.append(f"the largest of {self.n} weights is {share:.0%} of their sum")
@@ -348,22 +349,3 @@ class _Weights:
             return []
         text = f"The weights are too uneven (sd of their logs {self.log_sd:.1f}): "
         return [text + " and ".join(reasons) + "; se, and likely logp, are too small."]
-
-
-def _pareto_shape(log_weights, n):
-    """Shape of the generalised Pareto tail of n weights, from the sorted largest ones."""
-    size = int(min(0.2 * n, 3.0 * math.sqrt(n), len(log_weights) - 1))
-    tail = log_weights[-size - 1 :]
-    if tail[-1] - tail[0] < 1e-8:
-        return -math.inf
-    x = np.exp(tail[1:] - tail[-1]) - math.exp(tail[0] - tail[-1])
-    quartile = x[int(size / 4 + 0.5) - 1]
-    if quartile < 1e-200:
-        return math.inf
-    grid = 30 + int(math.sqrt(size))
-    b = 1.0 / x[-1] + (1.0 - np.sqrt(grid / (np.arange(grid) + 0.5))) / (3.0 * quartile)
-    shape = np.mean(np.log1p(-b[:, None] * x), axis=1)
-    profile = size * (np.log(-b / shape) - shape - 1.0)
-    posterior = np.exp(profile - np.max(profile))
-    b = np.sum(b * posterior) / np.sum(posterior)
-    return float((size * np.mean(np.log1p(-b * x)) + 5.0) / (size + 10.0))

@@ -62,7 +62,7 @@ def sweep(
     >>> model = ev.GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
     >>> frame = ev.sweep(model, ladders=[2, 4], seeds=2, n_particles=64, progressbar=False)
     >>> frame.groupby("ladder").logz.mean().round(1).to_dict()
-    {'geometric(2)': -1.7, 'geometric(4)': -1.7}
+    {'geometric(2)': -1.6, 'geometric(4)': -1.6}
     >>> ax = ev.plots.plot_logz_vs_time(frame)
     """
     import pandas as pd

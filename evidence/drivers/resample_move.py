@@ -143,7 +143,7 @@ def run_islands(
     state = move.init_reference(rng, path, g * m)
     log_w = np.zeros((g, m))  # normalised within each island: mean exp = 1
     log_z = np.full(g, path.log_z0)
-    family = Genealogy(g, m)
+    family = Genealogy(g, m, resampling)
     rows: list[tuple[Any, ...]] = []
     beta, steps = 0.0, 0
     for step_size, new, n_moves in zip(plan.step_sizes, plan.betas, plan.n_moves, strict=True):

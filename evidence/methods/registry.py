@@ -11,12 +11,14 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from .auto import auto
 from .base import Outcome
 from .importance import importance
 from .orthant import orthant
 from .smc import smc
 
 METHODS: dict[str, Callable[..., Outcome]] = {
+    "auto": auto,
     "smc": smc,
     "importance": importance,
     "orthant": orthant,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import check_choice, check_count
 from ..drivers.execution import Job, Stopped
 from ..drivers.resample_move import Plan, Settings, plan, run_islands
+from ..drivers.resampling import SCHEMES
 from ..drivers.waste_free import run_waste_free
 from ..drivers.waves import Budget
 from .base import Outcome, Problem, outcome_of_islands
@@ -27,11 +29,18 @@ def smc(
 
     ``waste_free`` = P keeps all states of chains of length P as particles.
     """
+    check_choice("resampling", resampling, tuple(SCHEMES))
+    check_count("waste_free", waste_free, 2)
     found = find_plan(problem)
     if found is None:
-        return Outcome(
-            "smc", warnings=["stopped before the pilot run was over: there is no estimate"]
-        )
+        return stopped()
+    return run_plan(problem, found, resampling, waste_free)
+
+
+def run_plan(
+    problem: Problem, found: Plan, resampling: str = "systematic", waste_free: int | None = None
+) -> Outcome:
+    """Islands that follow the plan."""
     n_particles = problem.n_particles or choose_particles(
         found, problem.target_se, problem.n_islands
     )
@@ -49,9 +58,15 @@ def smc(
     return outcome
 
 
-def find_plan(problem: Problem, settings: Settings | None = None) -> Plan | None:
+def stopped() -> Outcome:
+    return Outcome("smc", warnings=["stopped before the pilot run was over: there is no estimate"])
+
+
+def find_plan(
+    problem: Problem, settings: Settings | None = None, name: str = "plan"
+) -> Plan | None:
     """The pilot's plan, or the checkpoint's; None when time was up before."""
-    known = problem.checkpoint.get("plan", Plan)
+    known = problem.checkpoint.get(name, Plan)
     problem.prepare(problem.move)
     if known is not None:
         return known
@@ -71,7 +86,7 @@ def find_plan(problem: Problem, settings: Settings | None = None) -> Plan | None
     except KeyboardInterrupt:
         problem.clock.interrupted.set()
         return None
-    problem.checkpoint.put("plan", found)
+    problem.checkpoint.put(name, found)
     problem.checkpoint.save()
     return found
 

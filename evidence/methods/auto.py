@@ -1,0 +1,139 @@
+"""The method chosen from what cheap trials say; the result tells what was chosen and why.
+
+In this order, the first that promises the target:
+
+1. importance sampling from the reference, when a thousand draws say that a moderate number of
+   them is enough and that their weights have no heavy tail: annealing is not needed;
+2. for probit, minimax tilting, when two thousand draws say the same of its weights;
+3. resample-move, when its pilot mixes;
+4. resample-move with more moves between temperatures, then with other moves.
+
+Trials are judged by counts of work, not by a stopwatch: the same seed makes the same choice.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from .. import moves
+from ..diagnostics import pareto_shape
+from ..drivers.ladders import conditional_ess
+from ..drivers.resample_move import Settings
+from ..moves.crank_nicolson import PCN
+from .base import Outcome, Problem
+from .importance import importance
+from .orthant import estimate as tilted
+from .smc import find_plan, run_plan, stopped, stuck
+
+_TRIAL = 1024  # draws that judge importance sampling,
+_MOST = 2**16  # and draws it may need
+_TILTED_TRIAL = 2000
+_SAFE_SD = 6.0  # of minimax tilting's log weights
+_SAFE_TAIL = 0.5  # Pareto shape up to which weights have a variance one can estimate
+_MARGIN = 1.5  # draws beyond what the trial says
+_PATIENT = Settings(max_moves=96)
+_OTHER_MOVES = ("splitting", "rmhmc")
+_LARGE = 2000  # from this N on factorising moves are not tried
+
+
+class Verdict(NamedTuple):
+    """Draws needed for the target (infinite: do not), and the reason in words."""
+
+    draws: float
+    reason: str
+
+
+def auto(problem: Problem) -> Outcome:
+    """Importance sampling, minimax tilting or resample-move, whichever fits the problem."""
+    target = problem.target_se or 0.05
+    notes: list[str] = []
+    if problem.betas is None:
+        verdict = judge_importance(problem, target)
+        notes.append(verdict.reason)
+        if verdict.draws <= _MOST:
+            per_island = max(256, math.ceil(verdict.draws / 16))
+            return _told(importance(_with_particles(problem, per_island)), notes)
+        if problem.model.likelihood.name == "probit":
+            outcome, reason = try_tilting(problem)
+            notes.append(reason)
+            if outcome is not None:
+                return _told(outcome, notes)
+    return _told(anneal(problem, notes), notes)
+
+
+def judge_importance(problem: Problem, target: float) -> Verdict:
+    """Whether q's own draws are enough."""
+    move = PCN()
+    problem.prepare(move)
+    rng = np.random.default_rng(problem.child(4))
+    tilt = move.init_reference(rng, problem.path, _TRIAL).tilt
+    ess = conditional_ess(tilt, 1.0)
+    shape = pareto_shape(np.sort(tilt))
+    draws = _MARGIN * (1.0 / ess - 1.0) / target**2
+    told = (
+        f"{_TRIAL} draws from the {problem.reference.name} reference are worth "
+        f"{ess * _TRIAL:.0f} (Pareto k = {shape:.2f})"
+    )
+    if not shape < _SAFE_TAIL:
+        return Verdict(math.inf, f"{told}: their weights are too uneven, so annealing is needed")
+    if draws > _MOST:
+        return Verdict(draws, f"{told}: annealing is cheaper")
+    return Verdict(draws, f"{told}: importance sampling is enough, annealing is not needed")
+
+
+def try_tilting(problem: Problem) -> tuple[Outcome | None, str]:
+    """Minimax tilting when it can be trusted here."""
+    trial = tilted(problem, _TILTED_TRIAL, max_seconds=problem.clock.remaining())
+    told = f"minimax tilting's log weights have sd {trial.log_weight_sd:.1f}"
+    if not trial.converged or trial.log_weight_sd > _SAFE_SD:
+        return None, f"{told}: too uneven to rely on"
+    if problem.target_se is not None and trial.se > problem.target_se:
+        remaining = problem.clock.remaining()
+        trial = tilted(
+            problem,
+            math.ceil(trial.n_draws * (trial.se / problem.target_se) ** 2 * 1.05),
+            problem.target_se,
+            None if remaining is None else max(remaining, 1e-3),
+        )
+    outcome = Outcome("orthant", trial.logp, trial.se)
+    outcome.settings = {"n_draws": trial.n_draws, "log_weight_sd": trial.log_weight_sd}
+    outcome.warnings = [trial.message] if trial.message else []
+    return outcome, f"{told}: it is chosen"
+
+
+def anneal(problem: Problem, notes: list[str]) -> Outcome:
+    """Resample-move, with more effort where the pilot shows that moves mix slowly."""
+    attempts = [(problem.move, Settings()), (problem.move, _PATIENT)]
+    if problem.model.n < _LARGE:
+        others = [name for name in _OTHER_MOVES if name != problem.move.name]
+        attempts += [(moves.get(name), _PATIENT) for name in others]
+    best = None
+    for i, (move, settings) in enumerate(attempts):
+        trial = replace(problem, move=move, seed=problem.child(10 + i))
+        plan = find_plan(trial, settings, f"plan {i}")
+        if plan is None:
+            break
+        worst = float(np.nanmax(plan.mixing, initial=0.0))
+        if best is None or worst < best[0]:
+            best = worst, trial, plan
+        told = f"{plan.betas.size} temperatures, {int(plan.n_moves.sum())} {move.name} moves"
+        if not stuck(plan).size:
+            notes.append(f"resample-move: the pilot mixes ({told})")
+            break
+        notes.append(f"the pilot mixes slowly ({told}, tilt correlation up to {worst:.2f})")
+    if best is None:
+        return stopped()
+    return run_plan(best[1], best[2])
+
+
+def _with_particles(problem: Problem, n_particles: int) -> Problem:
+    return replace(problem, n_particles=problem.n_particles or n_particles)
+
+
+def _told(outcome: Outcome, notes: list[str]) -> Outcome:
+    outcome.notes = [f"auto: {note}" for note in notes] + outcome.notes
+    return outcome
