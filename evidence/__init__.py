@@ -25,11 +25,15 @@ if TYPE_CHECKING:
     from .path import Path
     from .result import EvidenceResult
     from .sampling import sample
+    from .simulation import Bidirectional, Simulated, bidirectional, posterior_draws, simulate
     from .sweeps import sweep
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "Bidirectional": "simulation",
+    "Simulated": "simulation",
+    "bidirectional": "simulation",
     "Draws": "draws",
     "EvidenceResult": "result",
     "GPModel": "model",
@@ -39,7 +43,9 @@ _HOME = {
     "log_evidence": "estimate",
     "log_orthant": "orthant",
     "parse_kernel": "kernels",
+    "posterior_draws": "simulation",
     "sample": "sampling",
+    "simulate": "simulation",
     "sweep": "sweeps",
 }
 _ROOMS = {
@@ -51,10 +57,13 @@ _ROOMS = {
 }
 
 __all__ = [
+    "Bidirectional",
     "Draws",
     "EvidenceResult",
     "GPModel",
     "Path",
+    "Simulated",
+    "bidirectional",
     "datasets",
     "fit_ep",
     "fit_laplace",
@@ -65,7 +74,9 @@ __all__ = [
     "moves",
     "parse_kernel",
     "plots",
+    "posterior_draws",
     "sample",
+    "simulate",
     "sweep",
 ]
 

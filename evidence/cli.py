@@ -55,7 +55,19 @@ LikelihoodName = Annotated[
         'as in "student_t(df=4, scale=0.5)".'
     ),
 ]
-Method = Annotated[str, _option(help="smc, orthant (probit only), ep or laplace.")]
+Method = Annotated[
+    str,
+    _option(
+        help="auto, smc, ais, pt, arm, importance, orthant or sequential (both probit only), ep "
+        "or laplace."
+    ),
+]
+Reference = Annotated[str, _option(help="Where tempering starts: ep, laplace or prior.")]
+MoveName = Annotated[str, _option(help="Transition kernel, e.g. mgrad, splitting, elliptical.")]
+CheckpointFile = Annotated[
+    FilePath | None,
+    _option(help="Keep what is computed here, and go on from it when it exists."),
+]
 OwnTargetSE = Annotated[
     float | None,
     _option(
@@ -63,7 +75,7 @@ OwnTargetSE = Annotated[
     ),
 ]
 MaxSeconds = Annotated[float | None, _option(help="Stop then, with what is known.")]
-Particles = Annotated[int | None, _option(help="Particles per island (smc), or draws (orthant).")]
+Particles = Annotated[int | None, _option(help="Particles per island, or draws (orthant).")]
 Out = Annotated[
     FilePath | None,
     _option(help="Save everything here (.npz; evidence.EvidenceResult.load reads it)."),
@@ -115,7 +127,9 @@ def demo(
         data = load_demo()
     if not as_json:
         typer.echo(f"data: {data.description}")
-    result, seconds = _run(data, data.kernel, "probit", random_seed=seed, target_se=target_se)
+    result, seconds = _run(
+        data, data.kernel, "probit", method="smc", random_seed=seed, target_se=target_se
+    )
     _report(result, seconds, as_json=as_json)
     if not as_json:
         typer.echo(_verdict(result))
@@ -132,11 +146,14 @@ def estimate(
     drop: Drop = "",
     standardise: Standardise = True,
     likelihood: LikelihoodName = "probit",
-    method: Method = "smc",
+    method: Method = "auto",
+    reference: Reference = "ep",
+    move: MoveName = "mgrad",
     target_se: OwnTargetSE = None,
     max_seconds: MaxSeconds = None,
     n_particles: Particles = None,
     seed: Seed = 0,
+    checkpoint: CheckpointFile = None,
     out: Out = None,
     plot: Plot = None,
     as_json: AsJson = False,
@@ -169,6 +186,9 @@ def estimate(
         kernel,
         likelihood,
         method=method,
+        reference=reference,
+        move=move,
+        checkpoint=checkpoint,
         target_se=target_se,
         max_seconds=max_seconds,
         n_particles=n_particles,

@@ -47,7 +47,7 @@ def log_evidence(
     method: str = "auto",
     reference: str | GaussianReference = "ep",
     move: Any = "mgrad",
-    betas: str | ArrayLike = "adaptive",
+    betas: str | int | ArrayLike = "adaptive",
     target_se: float | None = None,
     n_particles: int | None = None,
     n_islands: int | None = None,
@@ -73,8 +73,8 @@ def log_evidence(
         Where tempering starts.
     move : str or Move
         What moves particles at a fixed temperature.
-    betas : "adaptive" or array
-        Inverse temperatures from 0 to 1; adaptive ones are found by a pilot run.
+    betas : "adaptive", int or array
+        Inverse temperatures from 0 to 1: a pilot's; that many, spaced like a pilot's; or these.
     target_se : float, optional
         Keep adding islands until the standard error is this small. Default 0.05, unless
         ``n_particles`` or ``n_islands`` fixes the budget.
@@ -131,7 +131,7 @@ def log_evidence(
             f"{type(executor).__name__}"
         )
     mover = moves.get(move)
-    ladder = _check_betas(betas)
+    ladder, n_betas = _check_betas(betas)
     if method in ("ep", "laplace"):
         return _deterministic(model, method)
     check_options(method, options)
@@ -159,7 +159,7 @@ def log_evidence(
     with Progress(progressbar) as progress:
         problem = Problem(
             model, base, mover, ladder, target_se, n_particles, n_islands,
-            seed, clock, progress, store, executor,
+            seed, clock, progress, store, executor, n_betas,
         )  # fmt: skip
         outcome = METHODS[method](problem, **options)
     settings |= {"reference": base.name, "move": mover.name, **outcome.settings}
@@ -221,7 +221,7 @@ def _identity(
     method: str,
     reference: str | GaussianReference,
     move: Any,
-    betas: str | ArrayLike,
+    betas: str | int | ArrayLike,
     n_particles: int | None,
     options: dict[str, Any],
 ) -> dict[str, str]:
@@ -232,7 +232,7 @@ def _identity(
         "method": method,
         "reference": reference if isinstance(reference, str) else digest(*reference.sites),
         "move": repr(move),
-        "betas": betas if isinstance(betas, str) else digest(betas),
+        "betas": str(betas) if isinstance(betas, str | int) else digest(betas),
         "n_particles": str(n_particles),
         "options": ", ".join(f"{k}={_told(v)}" for k, v in sorted(options.items())),
     }
@@ -261,8 +261,12 @@ def _open_checkpoint(
     return Checkpoint(path, {**identity, "random_seed": json.dumps(seed.entropy)}), seed
 
 
-def _check_betas(betas: str | ArrayLike) -> Array | None:
+def _check_betas(betas: str | int | ArrayLike) -> tuple[Array | None, int | None]:
+    """An explicit ladder, or a number of temperatures, or neither."""
     if isinstance(betas, str):
         check_choice("betas", betas, ("adaptive",))
-        return None
-    return ladders.check(betas)
+        return None, None
+    if isinstance(betas, numbers.Integral):
+        check_count("betas", betas, 1)
+        return None, int(betas)
+    return ladders.check(betas), None

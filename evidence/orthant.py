@@ -77,16 +77,16 @@ def log_orthant(
     same answer. The mean weight is unbiased for p; its log is low by about ``se**2 / 2``.
     """
     start = time.perf_counter()
-    cov, lower = _oriented(cov, signs, mean)
+    cov, lower = oriented(cov, signs, mean)
     if n_draws < 100:
         raise ValueError(f"n_draws must be at least 100, got {n_draws}")
     for name, value in (("target_se", target_se), ("max_seconds", max_seconds)):
         if value is not None and not value > 0.0:
             raise ValueError(f"{name} must be positive or None, got {value}")
     deadline = math.inf if max_seconds is None else start + max_seconds
-    weights, complaints = _Weights(), []
+    weights, complaints = Weights(), []
     with threadpool_limits(1, user_api="blas"):  # at these sizes a second thread loses
-        proposal = _minimax_proposal(cov, lower)
+        proposal = minimax_proposal(cov, lower)
         if len(lower) == 1:
             return OrthantEstimate(
                 proposal.bound, 0.0, 0.0, 0, True, time.perf_counter() - start, ""
@@ -114,7 +114,7 @@ def _average(weights, proposal, rng, n_draws, target_se, deadline, progress):
     """Add batches of draws to ``weights``; whether all that was asked for was done in time."""
     while True:
         goal = n_draws if weights.n < n_draws else _MAX_FACTOR * n_draws
-        weights.add(_draw(proposal, min(_BATCH, goal - weights.n), rng)[1])
+        weights.add(draw(proposal, min(_BATCH, goal - weights.n), rng)[1])
         if progress is not None:
             progress(weights.n, weights.logp, weights.se)
         if weights.n >= n_draws and (target_se is None or weights.se <= target_se):
@@ -123,7 +123,7 @@ def _average(weights, proposal, rng, n_draws, target_se, deadline, progress):
             return False
 
 
-def _oriented(cov, signs, mean):
+def oriented(cov, signs, mean):
     """Covariance and lower bounds of ``signs * (z - mean)``, after checking all three."""
     cov, signs = np.asarray(cov, float), np.asarray(signs, float)
     if cov.ndim != 2 or cov.shape[0] != cov.shape[1] or not len(cov):
@@ -144,14 +144,22 @@ def _oriented(cov, signs, mean):
     return cov * np.outer(signs, signs), -signs * mean
 
 
-class _Proposal(NamedTuple):
+class Proposal(NamedTuple):
     lower: NDArray  # l, the bounds of z + L̂ z
     factor: NDArray  # L̂, strictly lower triangular
     mu: NDArray  # the tilt
     bound: float  # ψ at the saddle point: no log weight is larger
+    order: NDArray  # the coordinates' original places
+    scale: NDArray  # D
+
+    def restore(self, z):
+        """Draws as columns: from the proposal's coordinates to signs * (z - mean)."""
+        r = np.empty_like(z)
+        r[self.order] = self.scale[:, None] * (z + self.factor @ z)
+        return r
 
 
-def _minimax_proposal(cov, lower):
+def minimax_proposal(cov, lower):
     """The proposal with the smallest bound found.
 
     The tightest constraint should come first, and how tight each one is the saddle point says:
@@ -165,10 +173,10 @@ def _minimax_proposal(cov, lower):
         scaled_cov, scaled, factor, scale = _sequential(cov, lower, order)
         t, hazard, bound = _saddle_point(scaled_cov, scaled, scaled if t is None else t)
         if best is None and bound == math.inf:
-            return _Proposal(scaled, factor, np.zeros_like(scaled), bound)
+            return Proposal(scaled, factor, np.zeros_like(scaled), bound, order, scale)
         if best is not None and bound > best.bound - 0.05:
             break
-        best = _Proposal(scaled, factor, factor.T @ hazard, bound)
+        best = Proposal(scaled, factor, factor.T @ hazard, bound, order, scale)
         by_tightness = np.argsort(-hazard / scale, kind="stable")
         order, t = order[by_tightness], t[by_tightness]
     return best
@@ -248,9 +256,9 @@ def _tail_terms(t):
     return log_tail, hazard, slope
 
 
-def _draw(proposal, n, rng):
+def draw(proposal, n, rng):
     """``n`` draws of the proposal as columns ``z`` (N, n), and their log weights ``ψ(z, μ)``."""
-    lower, factor, mu, _ = proposal
+    lower, factor, mu, *_ = proposal
     z, log_weight, tail = np.empty((len(mu), n)), np.zeros(n), np.empty(n)
     for start in range(0, len(mu), _BLOCK):
         block = slice(start, start + _BLOCK)
@@ -299,7 +307,7 @@ def _truncated_normal(rng, t):
             return x
 
 
-class _Weights:
+class Weights:
     """Streaming sums of weights relative to the largest, moments of their logs, and the tail."""
 
     def __init__(self):

@@ -39,7 +39,8 @@ def csv(frame, tmp_path) -> Path:
 
 @pytest.fixture
 def quick(csv) -> tuple[object, ...]:
-    return ("estimate", csv, "--target", "y", "--kernel", "4.0 * RBF(1.5)", "--n-particles", 40)
+    kernel = ("--kernel", "4.0 * RBF(1.5)")
+    return ("estimate", csv, "--target", "y", *kernel, "--method", "smc", "--n-particles", 40)
 
 
 def answer(result) -> dict:
@@ -68,7 +69,8 @@ def test_estimate_is_log_evidence(quick, frame):
     X = frame[["a", "b"]].to_numpy()
     X = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
     model = ev.GPModel(X, frame["y"], kernel="4.0 * RBF(1.5)")
-    expected = ev.log_evidence(model, n_particles=40, random_seed=7, progressbar=False)
+    words = {"method": "smc", "n_particles": 40, "random_seed": 7}
+    expected = ev.log_evidence(model, **words, progressbar=False)
     assert found["logz"] == pytest.approx(expected.logz, rel=1e-12)
     assert found["logz_se"] == pytest.approx(expected.logz_se, rel=1e-9)
     assert list(found["estimates"]) == ["laplace", "ep", "ep_corrected", "smc"]

@@ -13,7 +13,7 @@ import evidence as ev
 
 
 def estimate(model, **options):
-    return ev.log_evidence(model, progressbar=False, **options)
+    return ev.log_evidence(model, **{"method": "smc", "progressbar": False} | options)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])

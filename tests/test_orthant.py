@@ -45,16 +45,16 @@ def random_signs(rng, n):
 
 def proposals(cov, signs, mean):
     """The one in use, separation of variables, and the saddle points of two other orders."""
-    flipped, lower = orthant._oriented(cov, signs, mean)
-    best = orthant._minimax_proposal(flipped, lower)
+    flipped, lower = orthant.oriented(cov, signs, mean)
+    best = orthant.minimax_proposal(flipped, lower)
     found = {"minimax": best, "mu = 0": best._replace(mu=np.zeros_like(best.mu))}
     for name, order in (
         ("natural", np.arange(len(lower))),
         ("reversed", np.arange(len(lower))[::-1]),
     ):
-        scaled_cov, scaled, factor, _ = orthant._sequential(flipped, lower, order)
+        scaled_cov, scaled, factor, scale = orthant._sequential(flipped, lower, order)
         _, hazard, bound = orthant._saddle_point(scaled_cov, scaled, scaled)
-        found[name] = orthant._Proposal(scaled, factor, factor.T @ hazard, bound)
+        found[name] = orthant.Proposal(scaled, factor, factor.T @ hazard, bound, order, scale)
     return found
 
 
@@ -175,8 +175,8 @@ def test_order_and_tilt_change_nothing_but_the_variance():
     truth = equicorrelated_truth(signs, mean, rho=0.8)
     sd = {}
     for name, proposal in proposals(equicorrelated(12, 0.8), signs, mean).items():
-        weights = orthant._Weights()
-        weights.add(orthant._draw(proposal, 20_000, rng)[1])
+        weights = orthant.Weights()
+        weights.add(orthant.draw(proposal, 20_000, rng)[1])
         sd[name] = weights.se
         assert abs(weights.logp - truth) < 4.5 * weights.se, name
     assert sd["minimax"] < 0.7 * min(sd["mu = 0"], sd["reversed"])
@@ -203,7 +203,7 @@ def test_proposal_is_a_saddle_point_that_bounds_everything():
     rng = np.random.default_rng(9)
     signs, mean, n = random_signs(rng, 12), rng.standard_normal(12), 12
     for proposal in proposals(equicorrelated(n), signs, mean).values():
-        lower, factor, mu, bound = proposal
+        lower, factor, mu, bound, *_ = proposal
         if not mu.any():
             continue
 
@@ -217,7 +217,7 @@ def test_proposal_is_a_saddle_point_that_bounds_everything():
         for step in 1e-5 * np.eye(n)[:-1]:
             assert abs(psi(x + step, mu) - psi(x - step, mu)) < 2e-5 * 2e-2
             assert abs(psi(x, mu + step) - psi(x, mu - step)) < 2e-5 * 2e-2
-        assert orthant._draw(proposal, 5000, rng)[1].max() < bound + 1e-4
+        assert orthant.draw(proposal, 5000, rng)[1].max() < bound + 1e-4
         assert equicorrelated_truth(signs, mean) < bound
 
 
@@ -225,8 +225,8 @@ def test_draws_lie_in_the_region_and_weights_are_what_they_claim():
     rng = np.random.default_rng(10)
     cov, signs, mean = smooth(rng, 70), random_signs(rng, 70), 2.0 * rng.standard_normal(70)
     for proposal in proposals(cov, signs, mean).values():
-        lower, factor, mu, _ = proposal
-        z, log_weight = orthant._draw(proposal, 200, rng)
+        lower, factor, mu, *_ = proposal
+        z, log_weight = orthant.draw(proposal, 200, rng)
         shift = factor @ z
         assert np.all(z + shift > lower[:, None] - 1e-10)
         tilt = mu[:, None] * (0.5 * mu[:, None] - z)
@@ -237,8 +237,10 @@ def test_draws_lie_in_the_region_and_weights_are_what_they_claim():
 def test_truncated_normal_draws():
     """Kolmogorov-Smirnov at 1e-4 for each of 9 bounds: false alarm 1e-3."""
     bounds = np.array([-40.0, -3.0, 0.0, 0.39, 0.41, 2.0, 6.0, 40.0, 1e4])
-    proposal = orthant._Proposal(bounds, np.zeros((9, 9)), np.zeros(9), 0.0)
-    z, _ = orthant._draw(proposal, 5000, np.random.default_rng(11))
+    proposal = orthant.Proposal(
+        bounds, np.zeros((9, 9)), np.zeros(9), 0.0, np.arange(9), np.ones(9)
+    )
+    z, _ = orthant.draw(proposal, 5000, np.random.default_rng(11))
     for bound, draws in zip(bounds, z, strict=True):
         log_survival = log_ndtr(-draws) - log_ndtr(-bound)
         assert stats.kstest(np.exp(log_survival), "uniform").pvalue > 1e-4
@@ -248,7 +250,7 @@ def test_streaming_sums():
     """Batches whose largest weight rises by 300 nats, by 3 and not at all, against all at once."""
     rng = np.random.default_rng(12)
     batches = [rng.normal(centre, 2.0, 50) for centre in (-900.0, -602.0, -599.0, -610.0)]
-    weights = orthant._Weights()
+    weights = orthant.Weights()
     for batch in batches:
         weights.add(batch)
     together = np.concatenate(batches)
@@ -316,7 +318,7 @@ def test_heavy_tails_are_reported():
 def test_pareto_weights_are_recognised(shape, trusted):
     """The fit's standard error is about (1 + k)/√300: 4 of them."""
     log_weight = shape * np.random.default_rng(15).standard_exponential(10_000)
-    weights = orthant._Weights()
+    weights = orthant.Weights()
     weights.add(log_weight)
     assert abs(pareto_shape(weights.tail, 10_000) - shape) < 4.0 * (1.0 + shape) / 17.0
     assert (not weights.complaints()) == trusted

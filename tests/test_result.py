@@ -9,7 +9,8 @@ import evidence as ev
 
 @pytest.fixture(scope="module")
 def result():
-    return ev.log_evidence(small_model("probit", 8), random_seed=0, progressbar=False)
+    model = small_model("probit", 8)
+    return ev.log_evidence(model, method="smc", random_seed=0, progressbar=False)
 
 
 def test_save_and_load(result, tmp_path):

@@ -8,6 +8,22 @@ Any :class:`concurrent.futures.Executor` will do: threads (the default), process
 cluster's ``Client.get_executor()``, MPI. What all tasks share (the model's matrices, the plan)
 travels once to every worker, not with every task: a task first asks the worker's store, and
 only a worker that does not have it is sent it.
+
+A batch-queue cluster, with dask-jobqueue on every node::
+
+    from dask.distributed import Client
+    from dask_jobqueue import SLURMCluster
+
+    cluster = SLURMCluster(cores=1, memory="4GB", walltime="01:00:00")
+    cluster.scale(jobs=64)
+    with Client(cluster) as client:
+        result = ev.log_evidence(
+            model, target_se=0.01, executor=client.get_executor(), checkpoint="run.ckpt"
+        )
+
+Workers that the queue takes away are survived: their islands are redone elsewhere, and the
+numbers do not change. Own classes among likelihoods, kernels and moves must be importable by
+workers. Scripts that start processes need ``if __name__ == "__main__":``.
 """
 
 from __future__ import annotations

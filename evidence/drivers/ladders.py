@@ -1,14 +1,27 @@
-r"""Ladders: the inverse temperatures 0 = β₀ < β₁ < … < β_T = 1 a driver climbs."""
+r"""Ladders: the inverse temperatures 0 = β₀ < β₁ < … < β_T = 1 a driver climbs.
+
+Fixed shapes differ in where they are dense: :func:`geometric` and :func:`power` near 0,
+:func:`geometric_down` near 1, :func:`sigmoid` at both ends. :func:`equal_barrier` and
+:func:`next_beta` place temperatures where a pilot, or the particles, found them to be needed.
+
+References
+----------
+Syed, Bouchard-Côté, Deligiannidis, Doucet (2022), Non-reversible parallel tempering: a scalable
+highly parallel MCMC scheme, J. R. Stat. Soc. B 84, 321–350.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import PchipInterpolator
+from scipy.special import expit
 
 Array = NDArray[np.float64]
 
 
 _SMALLEST_STEP = 1e-12
+_SMALLEST_SHARE = 1e-3  # of the mean rate: an interval that seems free still counts a little
 
 
 def geometric(n: int, first: float = 1e-3) -> Array:
@@ -24,6 +37,17 @@ def geometric(n: int, first: float = 1e-3) -> Array:
     return ladder
 
 
+def geometric_down(n: int, last: float = 1e-3) -> Array:
+    """``n`` steps whose 1 - β falls in geometric progression to ``last``, and then to 0.
+
+    >>> geometric_down(3, last=0.01).round(3).tolist()
+    [0.0, 0.9, 0.99, 1.0]
+    """
+    if n < 2 or not 0.0 < last < 1.0:
+        raise ValueError(f"geometric_down needs n ≥ 2 and 0 < last < 1, got n={n}, last={last}")
+    return 1.0 - geometric(n, last)[::-1]
+
+
 def linear(n: int) -> Array:
     """``n`` equal steps from 0 to 1.
 
@@ -33,6 +57,88 @@ def linear(n: int) -> Array:
     if n < 1:
         raise ValueError(f"linear needs n ≥ 1 steps, got {n}")
     return np.linspace(0.0, 1.0, n + 1)
+
+
+def power(n: int, exponent: float = 4.0) -> Array:
+    """``n`` steps with β = (i/n)^exponent: dense near 0 for exponents above 1.
+
+    >>> power(4, exponent=2.0).tolist()
+    [0.0, 0.0625, 0.25, 0.5625, 1.0]
+    """
+    if n < 1 or not 0.0 < exponent < np.inf:
+        raise ValueError(
+            f"power needs n ≥ 1 and a positive exponent, got n={n}, exponent={exponent}"
+        )
+    ladder = linear(n) ** exponent
+    return _strict(ladder, f"power with n={n} and exponent={exponent}: use a smaller exponent")
+
+
+def sigmoid(n: int, sharpness: float = 4.0) -> Array:
+    r"""``n`` steps with logistic spacing, dense at both ends.
+
+    .. math:: \beta_i = \frac{\sigma(s t_i) - \sigma(-s)}{\sigma(s) - \sigma(-s)},
+              \qquad t_i = \frac{2i}{n} - 1
+
+    >>> sigmoid(4, sharpness=4.0).round(3).tolist()
+    [0.0, 0.105, 0.5, 0.895, 1.0]
+    """
+    if n < 1 or not 0.0 < sharpness < np.inf:
+        raise ValueError(
+            f"sigmoid needs n ≥ 1 and a positive sharpness, got n={n}, sharpness={sharpness}"
+        )
+    value = expit(sharpness * (2.0 * linear(n) - 1.0))
+    ladder = (value - value[0]) / (value[-1] - value[0])
+    return _strict(ladder, f"sigmoid with n={n} and sharpness={sharpness}: use a smaller one")
+
+
+def _strict(ladder: Array, name: str) -> Array:
+    """The ladder, unless rounding has made two of its temperatures one."""
+    if (np.diff(ladder) <= 0.0).any():
+        raise ValueError(f"temperatures coincide in {name}")
+    return ladder
+
+
+def equal_barrier(betas: ArrayLike, rates: ArrayLike, n: int) -> Array:
+    r"""``n`` steps that share a pilot's cumulative barrier equally (Syed et al. 2022).
+
+    .. math:: \Lambda(\beta_t) = \sum_{s<t} r_s, \qquad \Lambda(\beta'_i) = \tfrac in \Lambda(1)
+
+    with β(Λ) interpolated by monotone cubics between the pilot's ladder ``betas``.
+
+    Parameters
+    ----------
+    betas : array (T + 1,)
+        The pilot's ladder, from 0 to 1.
+    rates : array (T,)
+        What each of its steps costs: rejection rates of swaps, or standard deviations of
+        relative incremental weights. Where all are 0 the steps are equal in β.
+    n : int
+        Steps of the new ladder.
+
+    Examples
+    --------
+    >>> equal_barrier([0.0, 0.5, 1.0], [0.6, 0.2], 4).round(3).tolist()
+    [0.0, 0.069, 0.249, 0.5, 1.0]
+    """
+    ladder, rates = check(betas), np.asarray(rates, dtype=float)
+    if rates.shape != (ladder.size - 1,):
+        raise ValueError(
+            f"rates must hold one number per step of betas, {ladder.size - 1}, got an array of "
+            f"shape {rates.shape}"
+        )
+    if not (np.isfinite(rates) & (rates >= 0.0)).all():
+        raise ValueError(
+            f"rates must be finite and not negative, got {rates.min():g} … {rates.max():g}; a "
+            "rejection rate is the mean of 1 - acceptance"
+        )
+    if n < 1:
+        raise ValueError(f"equal_barrier needs n ≥ 1 steps, got {n}")
+    cost = np.diff(ladder) if not rates.any() else rates
+    cost = np.maximum(cost, _SMALLEST_SHARE * cost.mean())
+    barrier = np.concatenate([[0.0], np.cumsum(cost)])
+    new = PchipInterpolator(barrier, ladder)(np.linspace(0.0, barrier[-1], n + 1))
+    new[0], new[-1] = 0.0, 1.0
+    return _strict(new, f"equal_barrier with n={n}: use fewer steps")
 
 
 def check(betas: ArrayLike) -> Array:

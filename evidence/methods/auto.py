@@ -26,14 +26,13 @@ from ..drivers.resample_move import Settings
 from ..moves.crank_nicolson import PCN
 from .base import Outcome, Problem
 from .importance import importance
-from .orthant import estimate as tilted
+from .orthant import Trial, run_trial, try_tilting
 from .smc import find_plan, run_plan, stopped, stuck
 
 _TRIAL = 1024  # draws that judge importance sampling,
 _MOST = 2**16  # and draws it may need
-_TILTED_TRIAL = 2000
 _SAFE_SD = 6.0  # of minimax tilting's log weights
-_SAFE_TAIL = 0.5  # Pareto shape up to which weights have a variance one can estimate
+_SAFE_TAIL = 0.67  # Pareto shape up to which a thousand weights tell their variance
 _MARGIN = 1.5  # draws beyond what the trial says
 _PATIENT = Settings(max_moves=96)
 _OTHER_MOVES = ("splitting", "rmhmc")
@@ -51,17 +50,17 @@ def auto(problem: Problem) -> Outcome:
     """Importance sampling, minimax tilting or resample-move, whichever fits the problem."""
     target = problem.target_se or 0.05
     notes: list[str] = []
-    if problem.betas is None:
+    if problem.betas is None and problem.n_betas is None:
         verdict = judge_importance(problem, target)
         notes.append(verdict.reason)
         if verdict.draws <= _MOST:
             per_island = max(256, math.ceil(verdict.draws / 16))
             return _told(importance(_with_particles(problem, per_island)), notes)
         if problem.model.likelihood.name == "probit":
-            outcome, reason = try_tilting(problem)
-            notes.append(reason)
-            if outcome is not None:
-                return _told(outcome, notes)
+            trial, verdict = judge_tilting(problem)
+            notes.append(verdict.reason)
+            if verdict.draws <= _MOST:
+                return _told(run_trial(problem, trial), notes)
     return _told(anneal(problem, notes), notes)
 
 
@@ -85,24 +84,15 @@ def judge_importance(problem: Problem, target: float) -> Verdict:
     return Verdict(draws, f"{told}: importance sampling is enough, annealing is not needed")
 
 
-def try_tilting(problem: Problem) -> tuple[Outcome | None, str]:
-    """Minimax tilting when it can be trusted here."""
-    trial = tilted(problem, _TILTED_TRIAL, max_seconds=problem.clock.remaining())
-    told = f"minimax tilting's log weights have sd {trial.log_weight_sd:.1f}"
-    if not trial.converged or trial.log_weight_sd > _SAFE_SD:
-        return None, f"{told}: too uneven to rely on"
-    if problem.target_se is not None and trial.se > problem.target_se:
-        remaining = problem.clock.remaining()
-        trial = tilted(
-            problem,
-            math.ceil(trial.n_draws * (trial.se / problem.target_se) ** 2 * 1.05),
-            problem.target_se,
-            None if remaining is None else max(remaining, 1e-3),
-        )
-    outcome = Outcome("orthant", trial.logp, trial.se)
-    outcome.settings = {"n_draws": trial.n_draws, "log_weight_sd": trial.log_weight_sd}
-    outcome.warnings = [trial.message] if trial.message else []
-    return outcome, f"{told}: it is chosen"
+def judge_tilting(problem: Problem) -> tuple[Trial, Verdict]:
+    """Whether minimax tilting can be trusted here."""
+    trial = try_tilting(problem)
+    target = problem.target_se or 0.05
+    told = f"minimax tilting's log weights have sd {trial.weights.log_sd:.1f}"
+    draws = trial.relative_variance / target**2
+    if trial.weights.complaints() or trial.weights.log_sd > _SAFE_SD or draws > _MOST:
+        return trial, Verdict(math.inf, f"{told}: too uneven to rely on")
+    return trial, Verdict(draws, f"{told}: it is chosen")
 
 
 def anneal(problem: Problem, notes: list[str]) -> Outcome:

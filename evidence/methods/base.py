@@ -40,6 +40,8 @@ class Problem:
     progress: Progress
     checkpoint: Checkpoint
     executor: Executor | None = None
+    n_betas: int | None = None
+    """Temperatures, spaced like a pilot's."""
     _path: Path | None = None
 
     @property

@@ -1,57 +1,65 @@
-"""Minimax tilting for probit: Z as the probability of an orthant."""
+"""Minimax tilting for probit: Z as the probability of an orthant.
+
+Independent of EP and annealing; see :mod:`evidence.orthant`.
+"""
 
 from __future__ import annotations
 
+import math
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from ..drivers.execution import factorising
-from ..orthant import OrthantEstimate, log_orthant
-from .base import Outcome, Problem
+from ..drivers.execution import Job, factorising
+from ..drivers.tilting import Tilted, prepare, run_tilted
+from ..drivers.waves import Budget
+from ..orthant import Weights, draw
+from .base import Outcome, Problem, outcome_of_islands
+
+_TRIAL = 2000
+_FIRST = 16
+_FEWEST = 128
+
+
+class Trial(NamedTuple):
+    """The proposal and what its first weights look like."""
+
+    tilted: Tilted
+    weights: Weights
+
+    @property
+    def relative_variance(self) -> float:
+        return self.weights.se**2 * self.weights.n
 
 
 def orthant(problem: Problem) -> Outcome:
-    """Independent of EP and annealing; see :mod:`evidence.orthant`."""
-    problem.progress.phase("orthant", "draws")
-    remaining = problem.clock.remaining()
-    found = estimate(
-        problem,
-        n_draws=problem.n_particles or 10_000,
-        target_se=problem.target_se,
-        max_seconds=None if remaining is None else max(remaining, 1e-3),
-    )
-    return Outcome(
-        "orthant",
-        found.logp,
-        found.se,
-        warnings=[found.message] if found.message else [],
-        settings={"n_draws": found.n_draws, "log_weight_sd": found.log_weight_sd},
-    )
+    """Minimax tilting; ``n_particles`` is the number of draws of an island."""
+    return run_trial(problem, try_tilting(problem))
 
 
-def estimate(
-    problem: Problem,
-    n_draws: int,
-    target_se: float | None = None,
-    max_seconds: float | None = None,
-) -> OrthantEstimate:
-    """Draw until the target is met."""
-    model, drawn = problem.model, 0
-    cov = model.K.copy()
-    cov.flat[:: model.n + 1] += 1.0
+def try_tilting(problem: Problem) -> Trial:
+    """Prepare, and look at a few weights."""
+    problem.progress.phase("minimax tilting")
+    with factorising(problem.model.n):
+        tilted = prepare(problem.model)
+    weights: Any = Weights()
+    weights.add(draw(tilted.proposal, _TRIAL, np.random.default_rng(problem.child(3)))[1])
+    return Trial(tilted, weights)
 
-    def progress(n: int, logp: float, se: float) -> None:
-        nonlocal drawn
-        problem.progress.running(logp, se, target_se, "minimax tilting", n - drawn)
-        drawn = n
 
-    with factorising(model.n):
-        return log_orthant(
-            cov,
-            model.y,
-            model.mean,
-            n_draws=n_draws,
-            target_se=target_se,
-            max_seconds=max_seconds,
-            rng=np.random.default_rng(problem.child(3)),
-            progress=progress,
-        )
+def run_trial(problem: Problem, trial: Trial) -> Outcome:
+    """Islands until the target is met; the trial's own draws only decide how large they are."""
+    target = problem.target_se or 0.05
+    needed = trial.relative_variance / target**2 / (problem.n_islands or _FIRST)
+    n_particles = problem.n_particles or max(_FEWEST, math.ceil(1.2 * needed))
+    job = Job(run_tilted, (trial.tilted,), {"n_particles": n_particles})
+    run = problem.run(job, Budget(problem.target_se, problem.n_islands or _FIRST))
+    outcome = outcome_of_islands(problem, "orthant", run, np.ones(1), np.full(1, np.nan))
+    outcome.settings = {
+        "draws_per_island": n_particles,
+        "log_weight_sd": float(trial.weights.log_sd),
+    }
+    outcome.warnings += trial.weights.complaints()
+    if trial.tilted.proposal.bound == math.inf:
+        outcome.warnings.append("Newton's method found no saddle point: weights are not tilted")
+    return outcome

@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from .ais import ais
 from .auto import auto
 from .base import Outcome
 from .importance import importance
@@ -20,6 +21,7 @@ from .smc import smc
 METHODS: dict[str, Callable[..., Outcome]] = {
     "auto": auto,
     "smc": smc,
+    "ais": ais,
     "importance": importance,
     "orthant": orthant,
 }

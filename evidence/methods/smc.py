@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import check_choice, check_count
+from ..drivers.annealing import refine
 from ..drivers.execution import Job, Stopped
 from ..drivers.resample_move import Plan, Settings, plan, run_islands
 from ..drivers.resampling import SCHEMES
@@ -58,8 +59,10 @@ def run_plan(
     return outcome
 
 
-def stopped() -> Outcome:
-    return Outcome("smc", warnings=["stopped before the pilot run was over: there is no estimate"])
+def stopped(method: str = "smc") -> Outcome:
+    return Outcome(
+        method, warnings=["stopped before the pilot run was over: there is no estimate"]
+    )
 
 
 def find_plan(
@@ -86,6 +89,8 @@ def find_plan(
     except KeyboardInterrupt:
         problem.clock.interrupted.set()
         return None
+    if problem.n_betas is not None:
+        found = refine(found, problem.n_betas)
     problem.checkpoint.put(name, found)
     problem.checkpoint.save()
     return found
