@@ -12,10 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 from .ais import ais
+from .arm import arm
 from .auto import auto
 from .base import Outcome
 from .importance import importance
 from .orthant import orthant
+from .pt import pt
+from .sequential import sequential
 from .smc import smc
 
 METHODS: dict[str, Callable[..., Outcome]] = {
@@ -23,7 +26,10 @@ METHODS: dict[str, Callable[..., Outcome]] = {
     "smc": smc,
     "ais": ais,
     "importance": importance,
+    "pt": pt,
+    "arm": arm,
     "orthant": orthant,
+    "sequential": sequential,
 }
 
 

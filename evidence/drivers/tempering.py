@@ -1,0 +1,446 @@
+r"""Parallel tempering: chains at all temperatures of a path, which swap places.
+
+Level l keeps R states (one for each of R independent *ensembles*) distributed as p_β at β_l.
+A sweep
+
+1. draws level 0 afresh from the reference and moves every other level ``explore`` times;
+2. records the tilts;
+3. offers swaps between the levels l, l + 1 of each ensemble, accepted with probability
+
+   .. math:: \alpha = \min\big(1,\ e^{(\beta_{l+1} - \beta_l)(h_l - h_{l+1})}\big),
+
+   to the even l and the odd l in turn. That order is not reversible: what is accepted keeps
+   travelling in its direction, and a ladder of many levels is crossed in time proportional to
+   its length, not its square.
+
+The mean of 1 - α is the rejection rate r_l, and Λ = Σ r_l the path's *communication barrier*: it
+hardly depends on the ladder, and tells how many levels are needed and where (:func:`tune`).
+log Z comes from the recorded tilts (:mod:`.bridging`).
+
+Reference: Syed, Bouchard-Côté, Deligiannidis, Doucet (2022), J. R. Stat. Soc. B 84, 321–350.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..moves.base import Move, scaled
+from ..path import Path
+from . import bridging, ladders
+from .execution import Stopped
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+EXPLORE = 3  # moves between two swaps
+_STRIDES = (1.0, 1.0, 0.125)  # every third move is short: it frees states that long ones leave
+_KEEP = 64  # posterior draws kept per ensemble of a segment
+_FIRST_LADDER = ladders.power(15, 3.0)  # before anything is known
+_WIDEST = np.log(1e6)  # where nothing is ever rejected the step would grow for ever
+_FEWEST, _MOST = 4, 64  # levels that tuning may choose
+
+
+class Schedule(NamedTuple):
+    """The levels: β from 0 to 1, and the step size of the move at each."""
+
+    betas: Array
+    step_sizes: Array
+
+
+class Segment(NamedTuple):
+    """What some sweeps of R ensembles over L levels left behind, arrays only."""
+
+    tilt: Array
+    """(R, sweeps, L) Σ h at every level, after its moves and before the swaps."""
+    x: Array
+    """(L, R, N) where the latent values are at the end."""
+    swap_rejection: Array
+    """(L - 1,) sum of 1 - α over sweeps and ensembles, whether a swap was due or not."""
+    swap_count: Integers
+    """(L - 1,) terms of that sum."""
+    acceptance: Array
+    """(L,) mean acceptance probability of the moves; 1 at β = 0."""
+    failures: Integers
+    """(L,) rows whose numerics failed."""
+    gradients: Integers
+    """(L,) evaluations of a row's likelihood, gradient or metric."""
+    labels: Integers
+    """(L, R) which replica of its ensemble is at each level at the end."""
+    direction: Integers
+    """(L, R) of replica k, by label: 1 since it was at β = 0, -1 since it was at β = 1 after
+    that, 0 if it has not been at β = 0."""
+    round_trips: Integers
+    """(R,) journeys from β = 0 to β = 1 and back that ended in these sweeps."""
+    draws: Array
+    """(R, kept, N) latent values at β = 1, evenly spaced over the sweeps."""
+    parity: Integers
+    """() which swaps a following segment begins with: those of even l or of odd l."""
+    seconds: Array
+    """()"""
+
+
+class Tuned(NamedTuple):
+    """A schedule, where the chains are, and what the last round of tuning measured."""
+
+    schedule: Schedule
+    barrier: float
+    rejection: Array
+    """(L - 1,) mean of 1 - α between neighbours."""
+    x: Array
+    """(L, R, N) latent values at every level, for :func:`run_segment` to go on from."""
+
+
+class Summary(NamedTuple):
+    """Finished segments in numbers."""
+
+    columns: dict[str, Array]
+    """One entry per level for each of the columns of a trace."""
+    bridge: bridging.Bridge
+    """MBAR's log Z_1 - log Z_0."""
+    round_trips: int
+    round_trips_per_sweep: float
+    """Per ensemble."""
+
+
+class _Replicas:
+    """The states of all levels and the parts of a sweep over them."""
+
+    def __init__(
+        self,
+        path: Path,
+        move: Move,
+        schedule: Schedule,
+        rng: np.random.Generator,
+        x: Array | None,
+        n_ensembles: int,
+    ) -> None:
+        self.path, self.move, self.rng = path, move, rng
+        self.betas = schedule.betas
+        self.n_ensembles = n_ensembles if x is None else x.shape[1]
+        self.use(schedule.step_sizes)
+        if x is None:
+            fresh = (move.init_reference(rng, path, n_ensembles) for _ in self.betas)
+            self.states = list(fresh)
+        else:
+            self.states = [move.init(path, level) for level in x]
+        self.steps, self.acceptance = 0, np.zeros(self.betas.size)
+        self.failures = np.zeros(self.betas.size, np.int64)
+        self.gradients = np.zeros(self.betas.size, np.int64)
+
+    def use(self, step_sizes: Array) -> None:
+        """Give every level its step size, where the move has one."""
+        moves = [
+            replace(self.move)  # type: ignore[type-var]
+            if self.move.target is None
+            else replace(self.move, step_size=float(step))  # type: ignore[type-var]
+            for step in step_sizes
+        ]
+        self.moves = [{s: scaled(move, s) for s in set(_STRIDES)} for move in moves]
+
+    def explore(self, n_moves: int) -> Array | None:
+        """Level 0 afresh, ``n_moves`` moves at the others: mean acceptance (L,) of full strides,
+        None if there were none."""
+        strides = [_STRIDES[(self.steps + k) % len(_STRIDES)] for k in range(n_moves)]
+        self.steps += n_moves
+        self.states[0] = self.move.init_reference(self.rng, self.path, self.n_ensembles)
+        self.gradients[0] += self.n_ensembles
+        acceptance = np.ones((n_moves, self.betas.size))
+        for l in range(1, self.betas.size):
+            state, beta = self.states[l], float(self.betas[l])
+            for k, stride in enumerate(strides):
+                state, info = self.moves[l][stride].step(self.rng, self.path, beta, state)
+                acceptance[k, l] = info.acceptance.mean()
+                self.failures[l] += info.failures
+                self.gradients[l] += info.gradients
+            self.states[l] = state
+        self.acceptance += acceptance.sum(axis=0)
+        full = np.array(strides) == 1.0
+        return acceptance[full].mean(axis=0) if full.any() else None
+
+    @property
+    def tilt(self) -> Array:
+        """(L, R)"""
+        return np.array([state.tilt for state in self.states])
+
+    def swap(self, accepted: NDArray[np.bool_]) -> None:
+        """Exchange the states of levels l and l + 1 in the ensembles accepted[l]."""
+        for l in np.flatnonzero(accepted.any(axis=1)):
+            rows = np.flatnonzero(accepted[l])
+            for low, high in zip(self.states[l], self.states[l + 1], strict=True):
+                held = low[rows]
+                low[rows] = high[rows]
+                high[rows] = held
+
+    def latent(self, level: int) -> Array:
+        """(R, N)"""
+        return self.move.latent(self.path, self.states[level]).copy()
+
+
+def swap_acceptance(betas: Array, tilt: Array) -> Array:
+    """α between neighbours, (L - 1, R), from tilts (L, R); 0 where both are -inf."""
+    with np.errstate(invalid="ignore"):
+        log_ratio = np.diff(betas)[:, None] * (tilt[:-1] - tilt[1:])
+    return np.exp(np.minimum(np.where(np.isnan(log_ratio), -np.inf, log_ratio), 0.0))
+
+
+def follow(
+    labels: Integers, direction: Integers, accepted: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Note one sweep's swaps in ``labels`` and ``direction``; who finished a round trip, (R,)."""
+    for l in np.flatnonzero(accepted.any(axis=1)):
+        labels[l : l + 2, accepted[l]] = labels[l : l + 2, accepted[l]][::-1]
+    at = np.arange(labels.shape[1])
+    top, bottom = labels[-1], labels[0]
+    turned = direction[top, at] == 1
+    direction[top[turned], at[turned]] = -1
+    finished = direction[bottom, at] == -1
+    direction[bottom, at] = 1
+    return finished
+
+
+def run_segment(
+    path: Path,
+    move: Move,
+    schedule: Schedule,
+    x: Array | None,
+    n_sweeps: int,
+    seed: np.random.SeedSequence,
+    stop: Callable[[], bool],
+    *,
+    parity: int = 0,
+    reversible: bool = False,
+    explore: int = EXPLORE,
+    n_ensembles: int = 1,
+    labels: Integers | None = None,
+    direction: Integers | None = None,
+) -> Segment:
+    """``n_sweeps`` sweeps from the latent values ``x`` (L, R, N): a function of its arguments.
+
+    With ``x=None``, ``n_ensembles`` ensembles start with draws from the reference at every
+    level, and early sweeps are not in equilibrium. ``parity``, ``labels`` and ``direction``
+    continue an earlier segment. ``reversible`` chooses between the even and the odd swaps by a
+    coin instead of in turn.
+    """
+    _check_segment(path, schedule, x, n_sweeps, explore)
+    started = time.perf_counter()
+    rng = np.random.default_rng(seed)
+    replicas = _Replicas(path, move, schedule, rng, x, n_ensembles)
+    levels, r = schedule.betas.size, replicas.n_ensembles
+    labels = _start_labels(levels, r) if labels is None else labels.copy()
+    direction = _start_direction(labels) if direction is None else direction.copy()
+    round_trips = np.zeros(r, np.int64)
+    tilt = np.empty((r, n_sweeps, levels))
+    rejection = np.zeros(levels - 1)
+    spacing, draws = -(-n_sweeps // _KEEP), []
+    for sweep in range(n_sweeps):
+        if stop():
+            raise Stopped
+        replicas.explore(explore)
+        h = replicas.tilt
+        tilt[:, sweep] = h.T
+        if sweep % spacing == 0:
+            draws.append(replicas.latent(-1))
+        alpha = swap_acceptance(schedule.betas, h)
+        rejection += np.sum(1.0 - alpha, axis=1)
+        accepted = _decide(rng, alpha, int(rng.integers(2)) if reversible else parity)
+        replicas.swap(accepted)
+        round_trips += follow(labels, direction, accepted)
+        parity = 1 - parity
+    return Segment(
+        tilt,
+        np.array([replicas.latent(l) for l in range(levels)]),
+        rejection,
+        np.full(levels - 1, n_sweeps * r),
+        replicas.acceptance / replicas.steps,
+        replicas.failures,
+        replicas.gradients,
+        labels,
+        direction,
+        round_trips,
+        np.stack(draws, axis=1),
+        np.array(parity),
+        np.array(time.perf_counter() - started),
+    )
+
+
+def _decide(rng: np.random.Generator, alpha: Array, parity: int) -> NDArray[np.bool_]:
+    accepted = rng.random(alpha.shape) < alpha
+    accepted[1 - parity :: 2] = False
+    return accepted
+
+
+def _start_labels(levels: int, r: int) -> Integers:
+    return np.repeat(np.arange(levels)[:, None], r, axis=1)
+
+
+def _start_direction(labels: Integers) -> Integers:
+    """Only who is at β = 0 has begun a journey."""
+    direction = np.zeros_like(labels)
+    direction[labels[0], np.arange(labels.shape[1])] = 1
+    return direction
+
+
+def _check_segment(
+    path: Path, schedule: Schedule, x: Array | None, n_sweeps: int, explore: int
+) -> None:
+    levels = schedule.betas.size
+    if ladders.check(schedule.betas).size != levels or schedule.step_sizes.shape != (levels,):
+        raise ValueError(
+            "schedule needs betas from 0 to 1 and one step size for each, got "
+            f"{levels} betas from {schedule.betas[0]:g} and {schedule.step_sizes.size} step sizes"
+        )
+    if n_sweeps < 1 or explore < 1:
+        raise ValueError(
+            f"n_sweeps and explore must be at least 1, got n_sweeps={n_sweeps}, explore={explore}"
+        )
+    if x is not None and (x.ndim != 3 or x.shape[0] != levels or x.shape[2] != path.n):
+        raise ValueError(
+            f"x must have shape (levels, ensembles, N) = ({levels}, R, {path.n}), got {x.shape}"
+        )
+
+
+def tune(
+    path: Path,
+    move: Move,
+    rng: np.random.Generator,
+    stop: Callable[[], bool],
+    *,
+    betas: Array | None = None,
+    n_levels: int | None = None,
+    rounds: int = 5,
+    sweeps: int = 8,
+    n_ensembles: int = 8,
+    explore: int = EXPLORE,
+) -> Tuned:
+    r"""Find a schedule in ``rounds`` rounds of ``sweeps``, 2 ``sweeps``, 4 ``sweeps`` … sweeps.
+
+    Each round adapts the step size of every level towards the move's target and measures the
+    rejection rates r_l. The next one has about 2 Λ + 1 levels (at least 4, at most 64), or
+    ``n_levels``, spaced so that each pair rejects equally. A given ladder ``betas`` is used as
+    it stands.
+    """
+    for name, value, least in (("n_levels", n_levels, 2), ("rounds", rounds, 1)):
+        if value is not None and value < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}")
+    if sweeps < 1 or n_ensembles < 1:
+        raise ValueError(
+            "sweeps and n_ensembles must be at least 1, got "
+            f"sweeps={sweeps}, n_ensembles={n_ensembles}"
+        )
+    if betas is not None:
+        ladder = ladders.check(betas)
+    else:
+        ladder = _FIRST_LADDER if n_levels is None else ladders.power(n_levels - 1, 3.0)
+    schedule = Schedule(ladder, np.full(ladder.size, float(move.step_size)))
+    x: Any = None
+    done = 0
+    for k in range(rounds):
+        replicas = _Replicas(path, move, schedule, rng, x, n_ensembles)
+        schedule, rejection = _tuning_round(replicas, sweeps * 2**k, done, stop, explore)
+        x = np.array([replicas.latent(l) for l in range(schedule.betas.size)])
+        done += sweeps * 2**k
+        if betas is None and k < rounds - 1:
+            wanted = n_levels or _wanted(rejection)
+            new = ladders.equal_barrier(schedule.betas, rejection, wanted - 1)
+            schedule, x = _move_levels(schedule, x, new)
+    return Tuned(schedule, float(rejection.sum()), rejection, x)
+
+
+def _tuning_round(
+    replicas: _Replicas, n_sweeps: int, done: int, stop: Callable[[], bool], explore: int
+) -> tuple[Schedule, Array]:
+    """Adapted step sizes (the mean of their logs) and rejection rates of the second half."""
+    betas, rng, target = replicas.betas, replicas.rng, replicas.move.target
+    logs = np.log([moves[1.0].step_size for moves in replicas.moves])
+    later, rejection = np.zeros(betas.size), np.zeros(betas.size - 1)
+    middle, first = np.log(replicas.move.step_size), n_sweeps // 2
+    for sweep in range(n_sweeps):
+        if stop():
+            raise Stopped
+        acceptance = replicas.explore(explore)
+        if target is not None and acceptance is not None:
+            logs += 2.0 / np.sqrt(1.0 + done + sweep) * (acceptance - target)
+            logs[0] = logs[1]  # level 0 makes no moves
+            logs = np.clip(logs, middle - _WIDEST, middle + _WIDEST)
+            replicas.use(np.exp(logs))
+        alpha = swap_acceptance(betas, replicas.tilt)
+        replicas.swap(_decide(rng, alpha, sweep % 2))
+        if sweep >= first:
+            later += logs / (n_sweeps - first)
+            rejection += (1.0 - alpha).mean(axis=1) / (n_sweeps - first)
+    return Schedule(betas, np.exp(later)), rejection
+
+
+def _wanted(rejection: Array) -> int:
+    return int(np.clip(np.ceil(2.0 * rejection.sum() + 1.0), _FEWEST, _MOST))
+
+
+def _move_levels(schedule: Schedule, x: Array, betas: Array) -> tuple[Schedule, Array]:
+    """Step sizes interpolated in their logs, states from the nearest old level."""
+    steps = np.exp(np.interp(betas, schedule.betas, np.log(schedule.step_sizes)))
+    nearest = np.abs(betas[:, None] - schedule.betas).argmin(axis=1)
+    return Schedule(betas, steps), x[nearest]
+
+
+def consecutive(segments: Sequence[Segment]) -> Segment:
+    """Segments of the same ensembles, one after the other, as one."""
+    return _totals(segments)._replace(
+        tilt=_joined(segments, "tilt", 1),
+        draws=_joined(segments, "draws", 1),
+        round_trips=np.sum([s.round_trips for s in segments], axis=0),
+    )
+
+
+def side_by_side(segments: Sequence[Segment]) -> Segment:
+    """Segments of different ensembles, equally many sweeps each, as one."""
+    return _totals(segments)._replace(
+        tilt=_joined(segments, "tilt", 0),
+        draws=_joined(segments, "draws", 0),
+        round_trips=_joined(segments, "round_trips", 0),
+        x=_joined(segments, "x", 1),
+        labels=_joined(segments, "labels", 1),
+        direction=_joined(segments, "direction", 1),
+    )
+
+
+def _joined(segments: Sequence[Segment], name: str, axis: int) -> Any:
+    return np.concatenate([getattr(segment, name) for segment in segments], axis=axis)
+
+
+def _totals(segments: Sequence[Segment]) -> Segment:
+    """The last segment, with the sums and the mean of what all have counted."""
+    counts = ("swap_rejection", "swap_count", "failures", "gradients", "seconds")
+    sums = {name: np.sum([getattr(s, name) for s in segments], axis=0) for name in counts}
+    work = [s.tilt.shape[0] * s.tilt.shape[1] for s in segments]
+    acceptance = np.average([s.acceptance for s in segments], axis=0, weights=work)
+    return segments[-1]._replace(acceptance=acceptance, **sums)
+
+
+def summarise(segments: Sequence[Segment], schedule: Schedule) -> Summary:
+    """Columns of a trace over the levels, MBAR's answer and round trips.
+
+    ``segments`` follow each other in time; those of other ensembles are first put
+    :func:`side_by_side`. ``logz`` is relative to β = 0; ``swap_rate`` and ``barrier`` concern
+    the pairs below each level.
+    """
+    whole = consecutive(segments)
+    rejection = whole.swap_rejection / whole.swap_count
+    bridge = bridging.mbar(whole.tilt, schedule.betas)
+    columns = {
+        "beta": schedule.betas,
+        "logz": bridge.levels,
+        "acceptance": whole.acceptance,
+        "swap_rate": np.concatenate([[np.nan], 1.0 - rejection]),
+        "barrier": np.concatenate([[0.0], np.cumsum(rejection)]),
+        "failures": whole.failures,
+        "gradients": whole.gradients,
+        "step_size": schedule.step_sizes,
+    }
+    trips = int(whole.round_trips.sum())
+    return Summary(columns, bridge, trips, trips / (whole.tilt.shape[0] * whole.tilt.shape[1]))

@@ -1,0 +1,273 @@
+"""Parallel tempering: all temperatures at once, swapping; log Z from all levels together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..checks import check_choice, check_count
+from ..drivers import bridging
+from ..drivers.execution import Job, Stopped, run_tasks
+from ..drivers.tempering import (
+    EXPLORE,
+    Schedule,
+    Segment,
+    consecutive,
+    run_segment,
+    side_by_side,
+    summarise,
+    tune,
+)
+from .base import Outcome, Problem
+from .smc import stopped
+
+Array = NDArray[np.float64]
+
+_ENSEMBLES, _GROUPS = 64, 4
+_FIRST = 64  # sweeps before the first look at the error bar; then as many as there were
+_MOST = 2**14
+_ROUNDS = 6
+_N_DRAWS = 1000
+_NEAR = 1.1
+
+ESTIMATORS = {
+    "mbar": bridging.mbar,
+    "bennett": bridging.bennett,
+    "thermodynamic": bridging.thermodynamic,
+    "up": bridging.stepping_stone,
+    "down": lambda tilt, betas: bridging.stepping_stone(tilt, betas, "down"),
+}
+
+
+class Pilot(NamedTuple):
+    """What tuning found, arrays only."""
+
+    betas: Array
+    step_sizes: Array
+    barrier: float
+    x: Array
+
+
+@dataclass
+class _Ensembles:
+    """Groups of ensembles, their segments so far, and the clock's say."""
+
+    problem: Problem
+    job: Job
+    groups: list[dict[str, Any]]
+    segments: list[Segment] = field(default_factory=list)  # all groups side by side
+    warnings: list[str] = field(default_factory=list)
+
+    def advance(self, n_sweeps: int, round: int, keep: bool) -> bool:
+        """All groups ``n_sweeps`` further; False when that was not finished."""
+        done: dict[int, Segment] = {}
+        problem, store = self.problem, self.problem.checkpoint
+        for g in range(len(self.groups)):
+            if (known := store.get(f"segment {round} {g}", Segment)) is not None:
+                done[g] = _as_segment(known)
+        fresh = [g for g in range(len(self.groups)) if g not in done]
+        tasks = [
+            {**self.groups[g], "n_sweeps": n_sweeps, "seed": problem.child(1000 * (round + 1) + g)}
+            for g in fresh
+        ]
+
+        def finished(index: int, segment: Segment) -> None:
+            done[fresh[index]] = segment
+            store.put(f"segment {round} {fresh[index]}", segment)
+            store.save_soon()
+
+        try:
+            self.warnings += run_tasks(self.job, tasks, problem.clock, finished, problem.executor)
+        finally:
+            store.save()
+        if len(done) < len(self.groups):
+            return False
+        ordered = [done[g] for g in sorted(done)]
+        self.groups = [
+            {"x": s.x, "parity": int(s.parity), "labels": s.labels, "direction": s.direction}
+            for s in ordered
+        ]
+        if keep:
+            self.segments.append(side_by_side(ordered))
+        return True
+
+
+def pt(
+    problem: Problem,
+    *,
+    n_levels: int | None = None,
+    n_sweeps: int | None = None,
+    explore: int = EXPLORE,
+    reversible: bool = False,
+    estimator: str = "mbar",
+) -> Outcome:
+    """Parallel tempering; ``n_particles`` is the number of ensembles, in ``n_islands`` tasks.
+
+    The schedule is tuned by the communication barrier unless ``betas`` or ``n_levels`` fix it.
+    Sweeps (``explore`` moves at every level, then swaps) go on until the target is met, or
+    for ``n_sweeps``. ``estimator``: "mbar", "bennett", "thermodynamic" integration, or stepping
+    stones "up" or "down"; the others are reported as well. Ẑ is consistent, not unbiased.
+    """
+    check_choice("estimator", estimator, tuple(ESTIMATORS))
+    check_count("n_levels", n_levels, 2)
+    check_count("n_sweeps", n_sweeps, 4)
+    check_count("explore", explore, 1)
+    pilot = _pilot(problem, n_levels or (problem.n_betas and problem.n_betas + 1), explore)
+    if pilot is None:
+        return stopped("pt")
+    schedule = Schedule(pilot.betas, pilot.step_sizes)
+    ensembles = _Ensembles(
+        problem,
+        Job(
+            run_segment,
+            (problem.path, problem.move, schedule),
+            {"explore": explore, "reversible": reversible},
+        ),
+        _groups(problem, pilot),
+    )
+    target = problem.target_se if n_sweeps is None else None
+    wanted = n_sweeps or (_FIRST if target else 4 * _FIRST)
+    problem.progress.phase("sweeps", "sweep")
+    outcome, history = Outcome("pt"), []
+    going = ensembles.advance(max(16, wanted // 3), 0, keep=False)  # forgets the pilot
+    total, k = 0, 1
+    while going:
+        going = ensembles.advance(wanted, k, keep=True)
+        if not going:
+            break
+        total, k = total + wanted, k + 1
+        bridge, se = _estimate(ensembles, schedule, estimator)
+        logz = problem.path.log_z0 + bridge.delta
+        history.append((problem.clock.elapsed(), float(total), logz, se))
+        problem.progress.running(logz, se, target, f"{total} sweeps", wanted)
+        if target is None or se <= target or problem.clock.stop():
+            break
+        if total * (se / target) ** 2 > _MOST:
+            outcome.warnings.append(
+                f"target_se={target:g} was not met: it would take about "
+                f"{total * (se / target) ** 2:.0f} sweeps; pass a larger n_particles or target_se"
+            )
+            break
+        wanted = total
+    _conclude(problem, outcome, ensembles, schedule, estimator, target)
+    columns = np.array(history).reshape(-1, 4).T
+    outcome.history = dict(zip(("seconds", "n_sweeps", "logz", "logz_se"), columns, strict=True))
+    return outcome
+
+
+def _pilot(problem: Problem, n_levels: int | None, explore: int) -> Pilot | None:
+    problem.prepare(problem.move)
+    known = problem.checkpoint.get("pilot", Pilot)
+    if known is not None:
+        return known
+    problem.progress.phase("tuning")
+    try:
+        tuned = tune(
+            problem.path,
+            problem.move,
+            np.random.default_rng(problem.child(0)),
+            problem.clock.stop,
+            betas=problem.betas,
+            n_levels=n_levels,
+            rounds=_ROUNDS,
+            explore=explore,
+        )
+    except Stopped:
+        return None
+    except KeyboardInterrupt:
+        problem.clock.interrupted.set()
+        return None
+    found = Pilot(tuned.schedule.betas, tuned.schedule.step_sizes, tuned.barrier, tuned.x)
+    problem.checkpoint.put("pilot", found)
+    problem.checkpoint.save()
+    return found
+
+
+def _groups(problem: Problem, pilot: Pilot) -> list[dict[str, Any]]:
+    """Ensembles in groups of one task each, started from the pilot's states."""
+    n = problem.n_particles or _ENSEMBLES
+    groups = min(problem.n_islands or _GROUPS, n)
+    return [
+        {"x": pilot.x[:, members % pilot.x.shape[1]]}
+        for members in np.array_split(np.arange(n), groups)
+    ]
+
+
+def _as_segment(known: Segment) -> Segment:
+    """Numbers as the arrays they were before they were stored."""
+    return known._replace(parity=np.array(known.parity), seconds=np.array(known.seconds))
+
+
+def _estimate(
+    ensembles: _Ensembles, schedule: Schedule, estimator: str
+) -> tuple[bridging.Bridge, float]:
+    """An estimate, and its error bar from whole ensembles, which are independent."""
+    whole = consecutive(ensembles.segments)
+    bridge = ESTIMATORS[estimator](whole.tilt, schedule.betas)
+    return bridge, standard_error(bridge)
+
+
+def standard_error(bridge: bridging.Bridge) -> float:
+    """The larger of what autocorrelation says and what the spread of ensembles says."""
+    each = bridge.influence.mean(axis=1)
+    if each.size < 16:
+        return bridge.se
+    return float(np.fmax(bridge.se, each.std(ddof=1) / np.sqrt(each.size)))
+
+
+def _conclude(
+    problem: Problem,
+    outcome: Outcome,
+    ensembles: _Ensembles,
+    schedule: Schedule,
+    estimator: str,
+    target: float | None,
+) -> None:
+    """Everything known at the end, and warnings in words."""
+    say = outcome.warnings.append
+    outcome.warnings += ensembles.warnings
+    clock = problem.clock
+    if clock.interrupted.is_set():
+        say("interrupted by the user: the sweeps finished until then are used")
+    elif clock.expired():
+        say(f"stopped after max_seconds={clock.max_seconds:g}")
+    outcome.settings = {"levels": int(schedule.betas.size), "estimator": estimator}
+    if not ensembles.segments:
+        say("no round of sweeps was finished: there is no estimate")
+        return
+    log_z0 = problem.path.log_z0
+    for name in ESTIMATORS:
+        bridge, se = _estimate(ensembles, schedule, name)
+        if name == estimator:
+            outcome.logz, outcome.logz_se = log_z0 + bridge.delta, se
+        else:
+            outcome.others.append((f"pt_{name}", log_z0 + bridge.delta, se))
+    found = summarise(ensembles.segments, schedule)
+    outcome.trace = {name: np.asarray(v, float)[1:] for name, v in found.columns.items()}
+    outcome.trace["logz"] = outcome.trace["logz"] + log_z0
+    spread = np.full(schedule.betas.size - 1, np.nan)
+    spread[-1] = outcome.logz_se
+    outcome.trace["logz_se"] = spread
+    whole = consecutive(ensembles.segments)
+    draws = whole.draws.reshape(-1, problem.model.n)
+    rng = np.random.default_rng(problem.child(2))
+    outcome.samples = draws[rng.choice(len(draws), min(_N_DRAWS, len(draws)), replace=False)]
+    outcome.settings |= {
+        "ensembles": int(whole.tilt.shape[0]),
+        "sweeps": int(whole.tilt.shape[1]),
+        "barrier": float(found.columns["barrier"][-1]),
+        "round_trips": found.round_trips,
+    }
+    if not found.round_trips:
+        say(
+            "no replica made a round trip between β = 0 and β = 1: the levels hardly "
+            "communicate; pass more sweeps (n_sweeps=) or another move"
+        )
+    if target is not None and not outcome.logz_se <= _NEAR * target and clock.stop():
+        say(f"target_se={target:g} was not met")
+    failures = int(whole.failures.sum())
+    if failures:
+        say(f"{failures} proposals were rejected because their numerics failed")
