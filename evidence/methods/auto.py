@@ -6,7 +6,8 @@ In this order, the first that promises the target:
    them is enough and that their weights have no heavy tail: annealing is not needed;
 2. for probit, minimax tilting, when two thousand draws say the same of its weights;
 3. resample-move, when its pilot mixes;
-4. resample-move with more moves between temperatures, then with other moves.
+4. for probit, minimax tilting after a longer look at its weights;
+5. resample-move with more moves between temperatures, then with other moves.
 
 Trials are judged by counts of work, not by a stopwatch: the same seed makes the same choice.
 """
@@ -25,18 +26,20 @@ from ..drivers.ladders import conditional_ess
 from ..drivers.resample_move import Settings
 from ..moves.crank_nicolson import PCN
 from .base import Outcome, Problem
-from .importance import importance
-from .orthant import Trial, run_trial, try_tilting
+from .importance import fair_share, importance
+from .orthant import Trial, look_again, run_trial, try_tilting
 from .smc import find_plan, run_plan, stopped, stuck
 
 _TRIAL = 1024  # draws that judge importance sampling,
 _MOST = 2**16  # and draws it may need
-_SAFE_SD = 6.0  # of minimax tilting's log weights
+_SAFE_SD = 6.0  # of minimax tilting's log weights, when judged at a glance,
+_LARGEST_SD = 10.0  # and after
+_LONG_LOOK = 16_000  # of them
 _SAFE_TAIL = 0.67  # Pareto shape up to which a thousand weights tell their variance
 _MARGIN = 1.5  # draws beyond what the trial says
 _PATIENT = Settings(max_moves=96)
 _OTHER_MOVES = ("splitting", "rmhmc")
-_LARGE = 2000  # from this N on factorising moves are not tried
+_LARGE = 400  # from this N on factorising moves are not tried
 
 
 class Verdict(NamedTuple):
@@ -50,18 +53,20 @@ def auto(problem: Problem) -> Outcome:
     """Importance sampling, minimax tilting or resample-move, whichever fits the problem."""
     target = problem.target_se or 0.05
     notes: list[str] = []
+    trial = None
     if problem.betas is None and problem.n_betas is None:
         verdict = judge_importance(problem, target)
         notes.append(verdict.reason)
         if verdict.draws <= _MOST:
-            per_island = max(256, math.ceil(verdict.draws / 16))
+            per_island = max(fair_share(problem.model.n), math.ceil(verdict.draws / 16))
             return _told(importance(_with_particles(problem, per_island)), notes)
         if problem.model.likelihood.name == "probit":
-            trial, verdict = judge_tilting(problem)
+            trial = try_tilting(problem)
+            verdict = judge_tilting(trial, target, _SAFE_SD)
             notes.append(verdict.reason)
             if verdict.draws <= _MOST:
                 return _told(run_trial(problem, trial), notes)
-    return _told(anneal(problem, notes), notes)
+    return _told(anneal(problem, trial, notes), notes)
 
 
 def judge_importance(problem: Problem, target: float) -> Verdict:
@@ -84,18 +89,17 @@ def judge_importance(problem: Problem, target: float) -> Verdict:
     return Verdict(draws, f"{told}: importance sampling is enough, annealing is not needed")
 
 
-def judge_tilting(problem: Problem) -> tuple[Trial, Verdict]:
+def judge_tilting(trial: Trial, target: float, largest_sd: float) -> Verdict:
     """Whether minimax tilting can be trusted here."""
-    trial = try_tilting(problem)
-    target = problem.target_se or 0.05
-    told = f"minimax tilting's log weights have sd {trial.weights.log_sd:.1f}"
+    weights = trial.weights
+    told = f"{weights.n} of minimax tilting's log weights have sd {weights.log_sd:.1f}"
     draws = trial.relative_variance / target**2
-    if trial.weights.complaints() or trial.weights.log_sd > _SAFE_SD or draws > _MOST:
-        return trial, Verdict(math.inf, f"{told}: too uneven to rely on")
-    return trial, Verdict(draws, f"{told}: it is chosen")
+    if weights.complaints() or weights.log_sd > largest_sd or draws > _MOST:
+        return Verdict(math.inf, f"{told}: too uneven to rely on")
+    return Verdict(draws, f"{told}: it is chosen")
 
 
-def anneal(problem: Problem, notes: list[str]) -> Outcome:
+def anneal(problem: Problem, trial: Trial | None, notes: list[str]) -> Outcome:
     """Resample-move, with more effort where the pilot shows that moves mix slowly."""
     attempts = [(problem.move, Settings()), (problem.move, _PATIENT)]
     if problem.model.n < _LARGE:
@@ -103,18 +107,24 @@ def anneal(problem: Problem, notes: list[str]) -> Outcome:
         attempts += [(moves.get(name), _PATIENT) for name in others]
     best = None
     for i, (move, settings) in enumerate(attempts):
-        trial = replace(problem, move=move, seed=problem.child(10 + i))
-        plan = find_plan(trial, settings, f"plan {i}")
+        attempt = replace(problem, move=move, seed=problem.child(10 + i))
+        plan = find_plan(attempt, settings, f"plan {i}")
         if plan is None:
             break
         worst = float(np.nanmax(plan.mixing, initial=0.0))
         if best is None or worst < best[0]:
-            best = worst, trial, plan
+            best = worst, attempt, plan
         told = f"{plan.betas.size} temperatures, {int(plan.n_moves.sum())} {move.name} moves"
         if not stuck(plan).size:
             notes.append(f"resample-move: the pilot mixes ({told})")
             break
         notes.append(f"the pilot mixes slowly ({told}, tilt correlation up to {worst:.2f})")
+        if trial is not None and i == 0:
+            look_again(problem, trial, _LONG_LOOK)
+            verdict = judge_tilting(trial, problem.target_se or 0.05, _LARGEST_SD)
+            notes.append(verdict.reason)
+            if verdict.draws <= _MOST:
+                return run_trial(problem, trial)
     if best is None:
         return stopped()
     return run_plan(best[1], best[2])

@@ -6,7 +6,7 @@ Independent of EP and annealing; see :mod:`evidence.orthant`.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ..drivers.waves import Budget
 from ..orthant import Weights, draw
 from .base import Outcome, Problem, outcome_of_islands
 
-_TRIAL = 2000
+TRIAL = 2000
 _FIRST = 16
 _FEWEST = 128
 
@@ -42,9 +42,17 @@ def try_tilting(problem: Problem) -> Trial:
     problem.progress.phase("minimax tilting")
     with factorising(problem.model.n):
         tilted = prepare(problem.model)
-    weights: Any = Weights()
-    weights.add(draw(tilted.proposal, _TRIAL, np.random.default_rng(problem.child(3)))[1])
-    return Trial(tilted, weights)
+    return look_again(problem, Trial(tilted, Weights()), TRIAL)
+
+
+def look_again(problem: Problem, trial: Trial, draws: int) -> Trial:
+    """The same proposal judged by more weights."""
+    rng, weights = np.random.default_rng(problem.child(3)), trial.weights
+    with factorising(problem.model.n):
+        while weights.n < draws and not (weights.n and problem.clock.stop()):
+            weights.add(draw(trial.tilted.proposal, TRIAL, rng)[1])
+            rng = np.random.default_rng(problem.child(100 + weights.n // TRIAL))
+    return trial
 
 
 def run_trial(problem: Problem, trial: Trial) -> Outcome:

@@ -27,9 +27,9 @@ from .smc import stopped
 Array = NDArray[np.float64]
 
 _ENSEMBLES, _GROUPS = 64, 4
-_FIRST = 64  # sweeps before the first look at the error bar; then as many as there were
+_FIRST = 32  # sweeps before the first look at the error bar; then as many as there were
 _MOST = 2**14
-_ROUNDS = 6
+_ROUNDS, _SHORTEST = 6, 4  # of tuning, each twice as long as the one before
 _N_DRAWS = 1000
 _NEAR = 1.1
 
@@ -129,7 +129,7 @@ def pt(
         _groups(problem, pilot),
     )
     target = problem.target_se if n_sweeps is None else None
-    wanted = n_sweeps or (_FIRST if target else 4 * _FIRST)
+    wanted = n_sweeps or (_FIRST if target else 8 * _FIRST)
     problem.progress.phase("sweeps", "sweep")
     outcome, history = Outcome("pt"), []
     going = ensembles.advance(max(16, wanted // 3), 0, keep=False)  # forgets the pilot
@@ -173,6 +173,7 @@ def _pilot(problem: Problem, n_levels: int | None, explore: int) -> Pilot | None
             betas=problem.betas,
             n_levels=n_levels,
             rounds=_ROUNDS,
+            sweeps=_SHORTEST,
             explore=explore,
         )
     except Stopped:
