@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .approximations.laplace import fit_laplace
     from .draws import Draws
     from .drivers import ladders
-    from .estimate import log_evidence
+    from .estimate import ais, log_evidence, parallel_tempering, resample_move
     from .kernels import parse_kernel
     from .model import GPModel
     from .orthant import log_orthant
@@ -33,6 +33,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Bidirectional": "simulation",
     "Simulated": "simulation",
+    "ais": "estimate",
     "bidirectional": "simulation",
     "Draws": "draws",
     "EvidenceResult": "result",
@@ -42,8 +43,10 @@ _HOME = {
     "fit_laplace": "approximations.laplace",
     "log_evidence": "estimate",
     "log_orthant": "orthant",
+    "parallel_tempering": "estimate",
     "parse_kernel": "kernels",
     "posterior_draws": "simulation",
+    "resample_move": "estimate",
     "sample": "sampling",
     "simulate": "simulation",
     "sweep": "sweeps",
@@ -63,6 +66,7 @@ __all__ = [
     "GPModel",
     "Path",
     "Simulated",
+    "ais",
     "bidirectional",
     "datasets",
     "fit_ep",
@@ -72,9 +76,11 @@ __all__ = [
     "log_evidence",
     "log_orthant",
     "moves",
+    "parallel_tempering",
     "parse_kernel",
     "plots",
     "posterior_draws",
+    "resample_move",
     "sample",
     "simulate",
     "sweep",

@@ -270,3 +270,44 @@ def _check_betas(betas: str | int | ArrayLike) -> tuple[Array | None, int | None
         check_count("betas", betas, 1)
         return None, int(betas)
     return ladders.check(betas), None
+
+
+def ais(model: GPModel, **words: Any) -> EvidenceResult:
+    """Annealed importance sampling: :func:`log_evidence` with ``method="ais"``.
+
+    Options of its own: ``direction`` ("forward" or "both"), ``posterior``, ``n_reverse``; see
+    :func:`evidence.methods.ais.ais`.
+
+    >>> model = GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
+    >>> result = ais(model, direction="both", random_seed=0, progressbar=False)
+    >>> list(result.estimates.index[-3:])
+    ['ais_forward', 'ais_reverse', 'ais']
+    """
+    return log_evidence(model, method="ais", **words)
+
+
+def parallel_tempering(model: GPModel, **words: Any) -> EvidenceResult:
+    """Parallel tempering: :func:`log_evidence` with ``method="pt"``.
+
+    Options of its own: ``n_levels``, ``n_sweeps``, ``explore``, ``reversible``, ``estimator``;
+    see :func:`evidence.methods.pt.pt`.
+
+    >>> model = GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
+    >>> result = parallel_tempering(model, n_sweeps=50, random_seed=0, progressbar=False)
+    >>> list(result.trace.columns[:4])
+    ['beta', 'logz', 'acceptance', 'swap_rate']
+    """
+    return log_evidence(model, method="pt", **words)
+
+
+def resample_move(model: GPModel, **words: Any) -> EvidenceResult:
+    """Tempered resample-move: :func:`log_evidence` with ``method="smc"``.
+
+    Options of its own: ``resampling``, ``waste_free``; see :func:`evidence.methods.smc.smc`.
+
+    >>> model = GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
+    >>> result = resample_move(model, resampling="residual", random_seed=0, progressbar=False)
+    >>> result.method
+    'smc'
+    """
+    return log_evidence(model, method="smc", **words)

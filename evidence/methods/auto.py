@@ -30,8 +30,9 @@ from .importance import fair_share, importance
 from .orthant import Trial, look_again, run_trial, try_tilting
 from .smc import find_plan, run_plan, stopped, stuck
 
-_TRIAL = 1024  # draws that judge importance sampling,
-_MOST = 2**16  # and draws it may need
+_TRIAL = 1024  # draws that judge importance sampling
+_ENOUGH = 50.0  # effective draws that tell a variance
+_MOST = 2**16  # draws a method may need
 _SAFE_SD = 6.0  # of minimax tilting's log weights, when judged at a glance,
 _LARGEST_SD = 10.0  # and after
 _LONG_LOOK = 16_000  # of them
@@ -82,7 +83,7 @@ def judge_importance(problem: Problem, target: float) -> Verdict:
         f"{_TRIAL} draws from the {problem.reference.name} reference are worth "
         f"{ess * _TRIAL:.0f} (Pareto k = {shape:.2f})"
     )
-    if not shape < _SAFE_TAIL:
+    if not shape < _SAFE_TAIL or ess * _TRIAL < _ENOUGH:
         return Verdict(math.inf, f"{told}: their weights are too uneven, so annealing is needed")
     if draws > _MOST:
         return Verdict(draws, f"{told}: annealing is cheaper")

@@ -1,0 +1,114 @@
+"""Work-normalised variance: variance of log Z times seconds, fitting the reference included.
+
+    python scripts/work_normalised.py --data usps-hard --seeds 20 --literal-chains 4
+
+The smaller the better: it is what a run's variance would be after one second. --literal-chains
+also times the report's AISq-RMHMC as its pseudo-code has it (12 geometric temperatures, one
+trajectory of 10 steps of 0.1 at each, five fixed-point iterations), one chain at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from research import TRUTH, research_model
+
+import evidence as ev
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+import report_pseudocode as report
+
+CONFIGURATIONS = {
+    "auto": {},
+    "importance": {"method": "importance"},
+    "orthant": {"method": "orthant"},
+    "smc": {"method": "smc"},
+    "smc waste-free": {"method": "smc", "waste_free": 8},
+    "ais": {"method": "ais"},
+    "pt": {"method": "pt"},
+    "arm": {"method": "arm"},
+    "sequential": {"method": "sequential"},
+}
+EPS, STEPS, F_MAX, TEMPERATURES = 0.1, 10, 5, 12
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", nargs="+", default=["heart", "ripley"], choices=sorted(TRUTH))
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--target-se", type=float, default=0.05)
+    parser.add_argument("--only", nargs="+", choices=CONFIGURATIONS, default=CONFIGURATIONS)
+    parser.add_argument("--literal-chains", type=int, default=0)
+    options = parser.parse_args()
+    for data in options.data:
+        model = research_model(data)
+        print(
+            f"{data}\n  {'':<16}{'mean error':>11}{'sd':>8}{'mean se':>9}{'RMS z':>7}"
+            f"{'warned':>7}{'seconds':>9}{'worst':>7}{'var × s':>10}"
+        )
+        for name in options.only:
+            _measure(data, model, name, options)
+        if options.literal_chains:
+            _literal(data, model, options.literal_chains)
+
+
+def _measure(data: str, model: ev.GPModel, name: str, options: argparse.Namespace) -> None:
+    words = {"target_se": options.target_se, "progressbar": False, **CONFIGURATIONS[name]}
+    ev.log_evidence(model, random_seed=10**6, **words)  # compile
+    rows = []
+    for seed in range(options.seeds):
+        started = time.perf_counter()
+        result = ev.log_evidence(model, random_seed=seed, **words)
+        rows.append(
+            (result.logz, result.logz_se, time.perf_counter() - started, len(result.warnings))
+        )
+    logz, se, seconds, warned = np.array(rows).T
+    truth, truth_se = TRUTH[data]
+    z = (logz - truth) / np.hypot(se, truth_se)
+    print(
+        f"  {name:<16}{logz.mean() - truth:>+11.4f}{logz.std(ddof=1):>8.4f}{se.mean():>9.4f}"
+        f"{np.sqrt(np.mean(z**2)):>7.2f}{int((warned > 0).sum()):>7}{np.median(seconds):>9.2f}"
+        f"{seconds.max():>7.2f}{logz.var(ddof=1) * seconds.mean():>10.1e}",
+        flush=True,
+    )
+
+
+def _literal(data: str, model: ev.GPModel, n: int) -> None:
+    """AISq-RMHMC as the pseudo-code has it; EP is not even counted."""
+    reference = ev.fit_ep(model)
+    path = ev.Path(reference)
+    betas = ev.ladders.geometric(TEMPERATURES, first=0.01)
+    fixed = [report.constants(reference, beta) for beta in betas]
+    log_w, seconds = [], []
+    for seed in range(n):
+        rng, started = np.random.default_rng(seed), time.perf_counter()
+        x = path.mean + path.coordinates("base").T @ rng.standard_normal(path.n)
+        total = path.log_z0
+        for t in range(1, betas.size):
+            total += (betas[t] - betas[t - 1]) * path.tilt(x[None])[0]
+            if t == betas.size - 1:
+                break
+            inverse = report.riemann_metric(x, *fixed[t])[2]
+            p = np.linalg.solve(np.linalg.cholesky(inverse).T, rng.standard_normal(path.n))
+            new, _, before, after = report.rmhmc_proposal(x, p, STEPS, EPS, F_MAX, fixed[t])
+            if np.log(rng.random()) < before - after:
+                x = new
+        log_w.append(total)
+        seconds.append(time.perf_counter() - started)
+        print(f"  literal AISq-RMHMC, chain {seed}: log w {total:.2f}, {seconds[-1]:.0f} s",
+              flush=True)  # fmt: skip
+    relative = np.exp(np.array(log_w) - max(log_w))
+    sd = relative.std(ddof=1) / relative.mean() if n > 1 else np.nan
+    print(
+        f"  literal AISq-RMHMC, B = {TEMPERATURES}: one chain has relative sd {sd:.2f} (sd of log "
+        f"w {np.std(log_w, ddof=1) if n > 1 else np.nan:.2f}) in {np.mean(seconds):.0f} s: "
+        f"var × s about {sd**2 * np.mean(seconds):.0f} from {n} chains"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
