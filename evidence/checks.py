@@ -48,7 +48,7 @@ def seed_sequence(random_seed: int | np.random.Generator | None) -> np.random.Se
     if isinstance(random_seed, np.random.Generator):
         return np.random.SeedSequence(random_seed.integers(0, 2**32, size=4).tolist())
     if random_seed is None or (isinstance(random_seed, numbers.Integral) and random_seed >= 0):
-        return np.random.SeedSequence(random_seed)
+        return np.random.SeedSequence(None if random_seed is None else int(random_seed))
     raise ValueError(
         f"random_seed must be a non-negative int, a numpy Generator or None, got {random_seed!r}"
     )
@@ -69,8 +69,8 @@ def check_positive(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a positive number, got {value!r}")
 
 
-def check_count(name: str, value: Any, least: int) -> None:
-    if value is None:
+def check_count(name: str, value: Any, least: int, optional: bool = True) -> None:
+    if value is None and optional:
         return
     if not isinstance(value, numbers.Integral) or value < least:
         raise ValueError(f"{name} must be a whole number, at least {least}, got {value!r}")

@@ -30,7 +30,7 @@ from .drivers import ladders
 from .drivers.checkpoint import Checkpoint, digest
 from .drivers.execution import Clock, factorising
 from .drivers.progress import Progress
-from .methods.base import Problem
+from .methods.base import Outcome, Problem
 from .methods.registry import METHODS, check_options
 from .model import GPModel
 from .result import Estimate, EvidenceResult
@@ -65,33 +65,40 @@ def log_evidence(
     model : GPModel
     method : str
         ``"auto"`` tries cheap things and chooses; ``result.notes`` says what and why.
-        ``"smc"``: tempered resample-move. ``"importance"``: straight from the reference.
-        ``"orthant"``: minimax tilting, for probit only; it shares no code with the rest, an
-        independent cross-check. ``"ep"`` and ``"laplace"``: the approximation alone, without
-        an error bar.
+        ``"smc"``: tempered resample-move. ``"ais"``: annealed importance sampling. ``"pt"``:
+        parallel tempering. ``"arm"``: adaptive resample-move. ``"importance"``: straight from
+        the reference. ``"orthant"``: minimax tilting, for probit only; it shares no code with
+        the rest, an independent cross-check. ``"sequential"``: one datum after the other, for
+        probit only. ``"ep"`` and ``"laplace"``: the approximation alone, without an error bar.
     reference : {"ep", "laplace", "prior"} or GaussianReference
-        Where tempering starts.
+        Where tempering starts. (Not used by orthant and sequential.)
     move : str or Move
-        What moves particles at a fixed temperature.
+        What moves particles at a fixed temperature. (Not used by importance, orthant and
+        sequential.)
     betas : "adaptive", int or array
         Inverse temperatures from 0 to 1: a pilot's; that many, spaced like a pilot's; or these.
+        (For methods that move particles.)
     target_se : float, optional
-        Keep adding islands until the standard error is this small. Default 0.05, unless
+        Keep adding islands until the standard error is about this small. Default 0.05, unless
         ``n_particles`` or ``n_islands`` fixes the budget.
-    n_particles, n_islands : int, optional
-        Particles in each independent island, and the number of islands (16). For
-        ``method="orthant"``, ``n_particles`` is the number of draws.
+    n_particles : int, optional
+        Particles of each island; draws of each for importance and orthant; chains in all for
+        ais; ensembles in all for pt. By default a pilot tells.
+    n_islands : int, optional
+        Number of independent islands (16); with ``target_se``, that many to begin with.
     max_seconds : float, optional
         Stop then, with what there is.
     random_seed : int or Generator, optional
         Same seed, same answer (unless ``max_seconds`` cuts it short), whatever the machine's
-        number of cores and whatever the executor.
+        number of cores and whatever the executor. (From N = 1500 on matrices are factorised on
+        all cores, and another number of them changes the last digits.)
     executor : concurrent.futures.Executor, optional
         Where islands run: threads of this process unless given. Processes, or a Dask cluster's
         ``Client.get_executor()``, work too; matrices are sent once to each worker.
     checkpoint : path, optional
         Keep what is computed in this file, and go on from it when it exists. A resumed run
-        ends with the same numbers, bit for bit.
+        ends with the same numbers, bit for bit. With ``n_particles`` given, it may also go on
+        to more islands or a smaller target.
     progressbar : bool
         Show one line in a terminal or notebook.
     **options
@@ -105,7 +112,8 @@ def log_evidence(
 
     Notes
     -----
-    ^C ends the run early and returns what the finished islands say.
+    ^C ends the run early and returns what the finished islands say (none, where it came before
+    them).
 
     Examples
     --------
@@ -132,9 +140,9 @@ def log_evidence(
         )
     mover = moves.get(move)
     ladder, n_betas = _check_betas(betas)
+    check_options(method, options)
     if method in ("ep", "laplace"):
         return _deterministic(model, method)
-    check_options(method, options)
     if method in _PROBIT_ONLY:
         check_probit(model, method)
     if target_se is None and n_particles is None and n_islands is None:
@@ -150,7 +158,10 @@ def log_evidence(
         "random_seed": random_seed if isinstance(random_seed, numbers.Integral) else None,
         **{name: value for name, value in options.items() if _is_plain(value)},
     }
-    identity = _identity(model, method, reference, mover, betas, n_particles, options)
+    identity = _identity(model, method, reference, mover, n_particles, options)
+    identity["betas"] = str(n_betas or "adaptive") if ladder is None else digest(ladder)
+    if n_particles is None or method in ("auto", "pt"):  # then these decide how islands are run
+        identity |= {"target_se": str(target_se), "n_islands": str(n_islands)}
     store, seed = _open_checkpoint(checkpoint, identity, seed, random_seed)
     with factorising(model.n):
         fits = fit_both(model)
@@ -161,8 +172,16 @@ def log_evidence(
             model, base, mover, ladder, target_se, n_particles, n_islands,
             seed, clock, progress, store, executor, n_betas,
         )  # fmt: skip
-        outcome = METHODS[method](problem, **options)
+        try:
+            with factorising(model.n):  # one BLAS thread: the same bits on any number of cores
+                outcome = METHODS[method](problem, **options)
+        except KeyboardInterrupt:
+            clock.interrupted.set()
+            outcome = Outcome(method, warnings=["interrupted before there was an estimate"])
+        finally:
+            store.save()
     settings |= {"reference": base.name, "move": mover.name, **outcome.settings}
+    settings["interrupted"] = clock.interrupted.is_set()
     rows = tabulate(fits)
     rows += [Estimate(*other, clock.elapsed()) for other in outcome.others]
     rows.append(Estimate(outcome.method, outcome.logz, outcome.logz_se, clock.elapsed()))
@@ -221,7 +240,6 @@ def _identity(
     method: str,
     reference: str | GaussianReference,
     move: Any,
-    betas: str | int | ArrayLike,
     n_particles: int | None,
     options: dict[str, Any],
 ) -> dict[str, str]:
@@ -232,14 +250,17 @@ def _identity(
         "method": method,
         "reference": reference if isinstance(reference, str) else digest(*reference.sites),
         "move": repr(move),
-        "betas": str(betas) if isinstance(betas, str | int) else digest(betas),
         "n_particles": str(n_particles),
         "options": ", ".join(f"{k}={_told(v)}" for k, v in sorted(options.items())),
     }
 
 
 def _told(value: Any) -> str:
-    return str(value) if _is_plain(value) else digest(np.asarray(value, dtype=float))
+    if _is_plain(value):
+        return str(value)
+    if callable(value):
+        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)}"
+    return digest(np.asarray(value, dtype=float))
 
 
 def _is_plain(value: Any) -> bool:

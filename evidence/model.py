@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -124,6 +125,12 @@ class GPModel:
     def logdet(self) -> float:
         """log |K|."""
         return 2.0 * float(np.log(np.diag(self.chol)).sum())
+
+    def bare(self) -> GPModel:
+        """The same model without inputs and kernel: all that computing needs, light to send."""
+        model = copy.copy(self)
+        model.kernel, model.X = None, None
+        return model
 
     def log_prior(self, x: ArrayLike) -> Array:
         """log N(x; mean, K) for a batch ``x`` of shape (..., N)."""

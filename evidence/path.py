@@ -11,7 +11,6 @@ per row.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -103,10 +102,8 @@ class Path:
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs: matrices as they are, so that it computes the same."""
-        model = copy.copy(self.model)
-        model.kernel, model.X = None, None
         kept = {k: v for k, v in self._cache.items() if isinstance(v, Coordinates)}
-        return {"reference": replace(self.reference, model=model), "cache": kept}
+        return {"reference": replace(self.reference, model=self.model.bare()), "cache": kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["reference"])  # type: ignore[misc]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 import numbers
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,8 @@ from .path import Path
 
 Array = NDArray[np.float64]
 
+_PILOT, _ROUNDS = 128, 10  # particles and repetitions that find a step size
+_PATIENT = Settings(max_moves=96)
 _FORGET = 10  # times a pilot's number of moves, which leave the tilt a correlation below 0.4
 
 
@@ -87,15 +89,18 @@ def posterior_draws(
     """
     check_count("n", n, 1)
     check_count("n_moves", n_moves, 1)
+    if not isinstance(simulated, Simulated):
+        raise ValueError(
+            "simulated must come from ev.simulate (only there an exact draw is known), got "
+            f"{type(simulated).__name__}"
+        )
     pilot_seed, seed = seed_sequence(random_seed).spawn(2)
     mover = moves.get(move)
     with factorising(simulated.model.n):
         path = Path(fit_reference(simulated.model, reference))
         mover.prepare(path)
-        plan = resample_move.plan(path, mover, np.random.default_rng(pilot_seed), Settings())
-        if n_moves is None:
-            n_moves = _FORGET * int(plan.n_moves.max())
-        return _spread(path, mover, plan, simulated.x, n, n_moves, seed)
+        mover, enough = _settle(path, mover, np.random.default_rng(pilot_seed))
+        return _spread(path, mover, simulated.x, n, n_moves or enough, seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,15 +167,16 @@ def bidirectional(
     started = time.perf_counter()
     check_count("n_chains", n_chains, 2)
     mover = moves.get(move)
-    data, pilot, up, start, down = seed_sequence(random_seed).spawn(5)
+    data, pilot, up, start, down, settle = seed_sequence(random_seed).spawn(6)
     simulated = (
         model if isinstance(model, Simulated) else simulate(model, np.random.default_rng(data))
     )
     with factorising(simulated.model.n):
         path = Path(fit_reference(simulated.model, reference))
         mover.prepare(path)
-        plan, patience = _plan(path, mover, betas, np.random.default_rng(pilot))
-        x = _spread(path, mover, plan, simulated.x, n_chains, _FORGET * patience, start)
+        plan = _plan(path, mover, betas, np.random.default_rng(pilot))
+        settled, enough = _settle(path, mover, np.random.default_rng(settle))
+        x = _spread(path, settled, simulated.x, n_chains, enough, start)
         v = run_forward(path, mover, plan, n_chains, up).log_z[-1]
         u = run_reverse(path, mover, plan, x, down).log_w[-1]
     sandwich, combined = bounds(v, u), bennett(v, u)
@@ -179,30 +185,38 @@ def bidirectional(
     )
 
 
-def _plan(
-    path: Path, move: Move, betas: str | int | ArrayLike, rng: np.random.Generator
-) -> tuple[Plan, int]:
-    """The ladder asked for, and how many moves a pilot needed where it needed most."""
-    explicit = None if isinstance(betas, str | numbers.Integral) else ladders.check(betas)
+def _plan(path: Path, move: Move, betas: str | int | ArrayLike, rng: np.random.Generator) -> Plan:
+    """The ladder asked for."""
     if isinstance(betas, str) and betas != "adaptive":
         raise ValueError(f"betas must be 'adaptive', a whole number or a vector, got {betas!r}")
+    number = isinstance(betas, numbers.Integral)
+    if number:
+        check_count("betas", betas, 1)
+    explicit = None if number or isinstance(betas, str) else ladders.check(betas)
     plan = resample_move.plan(path, move, rng, Settings(), explicit)
-    patience = int(plan.n_moves.max())
-    return (refine(plan, int(betas)) if isinstance(betas, numbers.Integral) else plan), patience
+    return refine(plan, int(betas), single=True) if number else plan
+
+
+def _settle(path: Path, move: Move, rng: np.random.Generator) -> tuple[Move, int]:
+    """The move with a step size for β = 1, and a number of moves that forgets the start.
+
+    Found on draws from the reference, so that what moves exact draws does not depend on them.
+    """
+    move = replace(move)  # type: ignore[type-var]
+    state = move.init_reference(rng, path, _PILOT)
+    longest = 1
+    for _ in range(_ROUNDS):
+        state, n_moves, *_ = resample_move.move_until_mixed(rng, path, move, 1.0, state, _PATIENT)
+        longest = max(longest, n_moves)
+    return move, _FORGET * longest
 
 
 def _spread(
-    path: Path,
-    move: Move,
-    plan: Plan,
-    x: Array,
-    n: int,
-    n_moves: int,
-    seed: np.random.SeedSequence,
+    path: Path, move: Move, x: Array, n: int, n_moves: int, seed: np.random.SeedSequence
 ) -> Array:
     """Copies of one posterior draw, moved independently at β = 1."""
     rng = np.random.default_rng(seed)
     state = move.init(path, np.tile(x, (n, 1)))
-    for mover in strided(move, float(plan.step_sizes[-1]), 0, n_moves):
+    for mover in strided(move, move.step_size, 0, n_moves):
         state, _ = mover.step(rng, path, 1.0, state)
     return move.latent(path, state)

@@ -51,7 +51,8 @@ def sweep(
     Returns
     -------
     DataFrame
-        One row per run: ``method``, ``move``, ``ladder``, ``reference``, ``seed``, ``logz``,
+        One row per run (^C leaves those finished by then): ``method``, ``move``, ``ladder``,
+        ``reference``, ``seed``, ``logz``,
         ``logz_se``, ``seconds`` (fitting the reference included), ``gradients``, ``levels``,
         ``warnings`` (their number), and ``ep`` and ``ep_corrected`` for comparison. What was
         asked for is in ``frame.attrs["words"]``.
@@ -67,30 +68,37 @@ def sweep(
     """
     import pandas as pd
 
+    if "checkpoint" in words:
+        raise ValueError("checkpoint= is for one run: call ev.log_evidence for each of them")
     methods = [method] if isinstance(method, str) else list(method)
     named = _name_ladders(ladders)
     if isinstance(seeds, int | np.integer):
         check_count("seeds", seeds, 1)
         seeds = range(int(seeds))
-    runs = list(itertools.product(methods, references, moves, named.items(), list(seeds)))
+    runs = list(
+        itertools.product(methods, _label(references), _label(moves), named.items(), list(seeds))
+    )
     if not runs:
         raise ValueError("nothing to run: methods, references, moves, ladders or seeds are empty")
     rows = []
     with tqdm(runs, unit="run", disable=None if progressbar else True, leave=False) as bar:
-        for name, reference, move, (label, betas), seed in bar:
-            bar.set_description(f"{name} {_called(move)} {label} seed {seed}")
+        for name, (reference, base), (move, mover), (label, betas), seed in bar:
+            bar.set_description(f"{name} {move} {label} seed {seed}")
             result = log_evidence(
                 model,
                 method=name,
-                reference=reference,
-                move=move,
+                reference=base,
+                move=mover,
                 betas=betas,
                 random_seed=seed,
                 progressbar=False,
                 **words,
             )
-            rows.append(_row(result, name, label, _called(reference), _called(move), seed))
+            if result.settings.get("interrupted"):
+                break  # what is finished is kept, the run cut short is not
+            rows.append(_row(result, name, label, reference, move, seed))
     frame = pd.DataFrame(rows)
+    frame.attrs["interrupted"] = len(rows) < len(runs)
     frame.attrs["words"] = {key: str(value) for key, value in words.items()}
     return frame
 
@@ -98,7 +106,9 @@ def sweep(
 def _name_ladders(ladders: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(ladders, Mapping):
         return {
-            label: ladder_shapes.geometric(int(betas)) if isinstance(betas, int) else betas
+            label: ladder_shapes.geometric(int(betas))
+            if isinstance(betas, int | np.integer)
+            else betas
             for label, betas in ladders.items()
         }
     if isinstance(ladders, str):
@@ -110,15 +120,21 @@ def _name_ladders(ladders: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
         elif isinstance(ladder, int | np.integer):
             named[f"geometric({ladder})"] = ladder_shapes.geometric(int(ladder))
         else:
-            label = f"{len(ladder)} steps"
+            label = f"{ladder_shapes.check(ladder).size - 1} steps"
             while label in named:
                 label += "'"
             named[label] = ladder
     return named
 
 
-def _called(thing: Any) -> str:
-    return thing if isinstance(thing, str) else str(getattr(thing, "name", thing))
+def _label(things: Sequence[Any]) -> list[tuple[str, Any]]:
+    """Each with its name, or with all of its settings where names are not enough."""
+    names = [t if isinstance(t, str) else str(getattr(t, "name", t)) for t in things]
+    clear = len(set(names)) == len(names)
+    return [
+        (name if clear or isinstance(t, str) else repr(t), t)
+        for name, t in zip(names, things, strict=True)
+    ]
 
 
 def _row(

@@ -25,6 +25,8 @@ def main() -> None:
     parser.add_argument("--data", default="heart", choices=sorted(TRUTH))
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--n-particles", type=int, help="fixed budget: particles per island")
+    parser.add_argument("--n-islands", type=int, help="islands, 1: their own error bars")
+    parser.add_argument("--option", nargs="+", default=[], help="name=value for the method")
     parser.add_argument("--target-se", type=float, help="or: run to this standard error")
     parser.add_argument("--reference", default="ep")
     parser.add_argument("--method", default="smc")
@@ -41,7 +43,9 @@ def main() -> None:
             method=options.method,
             reference=options.reference,
             n_particles=options.n_particles,
+            n_islands=options.n_islands,
             target_se=options.target_se,
+            **_parsed(options.option),
             random_seed=seed,
             progressbar=False,
         )
@@ -60,6 +64,11 @@ def main() -> None:
     print(f"  variance × seconds {logz.var(ddof=1) * seconds.mean():.5f}")
     if options.plot:
         _histogram(z, options.plot)
+
+
+def _parsed(words: list[str]) -> dict[str, int | str]:
+    pairs = (word.split("=", 1) for word in words)
+    return {name: int(value) if value.isdigit() else value for name, value in pairs}
 
 
 def _histogram(z: np.ndarray, path: Path) -> None:

@@ -123,7 +123,7 @@ def test_bad_input():
         bidirectional(model, n_chains=1)
     with pytest.raises(ValueError, match="'adaptive', a whole number"):
         bidirectional(model, betas="many")
-    with pytest.raises(ValueError, match="n ≥ 1"):
+    with pytest.raises(ValueError, match="betas must be a whole number, at least 1"):
         bidirectional(model, betas=0)
     with pytest.raises(ValueError, match="n_moves"):
         posterior_draws(simulate(model, 0), 2, n_moves=0)

@@ -35,11 +35,11 @@ from .resample_move import STRIDES, Plan, correlation
 Array = NDArray[np.float64]
 
 
-def refine(plan: Plan, n: int) -> Plan:
-    """A plan of ``n`` temperatures with one move each, spaced like those of ``plan``.
+def refine(plan: Plan, n: int, single: bool = False) -> Plan:
+    """A plan of ``n`` temperatures spaced like those of ``plan``, with its moves or one each.
 
     Where the pilot put its temperatures close together, so does this one; step sizes are
-    interpolated.
+    interpolated, and numbers of moves are those of the pilot's next temperature.
     """
     if n < 1:
         raise ValueError(f"refine needs n ≥ 1 temperatures, got {n}")
@@ -47,8 +47,11 @@ def refine(plan: Plan, n: int) -> Plan:
     betas = np.interp(np.linspace(0.0, known.size - 1.0, n + 1)[1:], np.arange(known.size), known)
     betas[-1] = 1.0
     step_sizes = np.exp(np.interp(betas, plan.betas, np.log(plan.step_sizes)))
+    following = np.searchsorted(plan.betas, betas)
+    n_moves = np.ones(n, dtype=np.intp) if single else plan.n_moves[following]
+    mixing = np.full(n, np.nan) if single else plan.mixing[following]
     variance = plan.relative_variance * plan.betas.size / n
-    return Plan(betas, step_sizes, np.ones(n, dtype=np.intp), np.full(n, np.nan), variance)
+    return Plan(betas, step_sizes, n_moves, mixing, variance)
 
 
 def strided(move: Move, step_size: float, first: int, n: int) -> list[Move]:

@@ -47,6 +47,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -298,7 +299,7 @@ def fixed_rounds(extra: int, stop: Callable[[], bool]) -> More:
 
 def check_options(threshold: float, i_max: int, resampling: str) -> None:
     """What adaptive resample-move asks of its options, whatever the targets."""
-    if not 0.0 <= threshold <= 1.0:
+    if not (isinstance(threshold, Real) and 0.0 <= threshold <= 1.0):
         raise ValueError(f"threshold must be a relative ESS between 0 and 1, got {threshold!r}")
     if not (isinstance(i_max, int | np.integer) and i_max >= 0):
         raise ValueError(f"i_max must be an integer ≥ 0, got {i_max!r}")

@@ -37,6 +37,7 @@ from . import ladders
 Array = NDArray[np.float64]
 
 _BLOCK = 2**18  # numbers of a block of MBAR's weights
+_NO_OVERLAP = 1e-12
 _TOLERANCE = 1e-10  # of log Z
 _ROUNDING = 1e-12
 _MAX_BISECTIONS = 2500  # tilts may span all exponents
@@ -131,7 +132,10 @@ def bennett(tilt: ArrayLike, betas: ArrayLike) -> Bridge:
         weight = expit(u - ratios[l])
         with np.errstate(all="ignore"):
             slope = np.mean(np.sum(weight * (1.0 - weight), axis=2))
-            influence += (weight.sum(axis=2) - 1.0) / slope
+            if slope < _NO_OVERLAP:
+                influence += np.nan  # neither level has been where the other one is
+            else:
+                influence += (weight.sum(axis=2) - 1.0) / slope
     return _bridge(ratios, influence)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 from tqdm.auto import tqdm
 
 from ..diagnostics import LogMean
@@ -17,7 +18,6 @@ class Progress:
     def __init__(self, shown: bool) -> None:
         disable = None if shown else True  # None: shown in terminals and notebooks, not in files
         self._bar: Any = tqdm(unit="isl", leave=False, disable=disable, dynamic_ncols=True)
-        self._prefix = ""
 
     def __enter__(self) -> Progress:
         return self
@@ -32,19 +32,21 @@ class Progress:
 
     def phase(self, name: str, unit: str = "isl") -> None:
         """A new phase begins."""
-        self._bar.unit = unit
-        self._bar.set_description(name)
+        self._bar.reset()
+        self._bar.total, self._bar.unit = None, unit
+        self._bar.set_postfix_str("", refresh=False)
+        self._bar.set_description_str(name)
 
     def climbing(self, beta: float, ess: float, acceptance: float, n: int = 1) -> None:
         """A pilot has reached a temperature."""
         self._bar.set_postfix_str(f"β {beta:.3g}, ESS {ess:.2f}, acc {acceptance:.2f}")
         self._bar.update(n)
 
-    def expect(self, total: int) -> None:
-        """How many islands there will be, as far as is known."""
-        if self._bar.total != total:
-            self._bar.reset(total)
+    def expect(self, total: int, done: int = 0) -> None:
+        """How many islands there will be, as far as is known, and how many there are."""
+        if self._bar.total is None:
             self.phase("islands")
+        self._bar.total, self._bar.n = total, done
         self._bar.refresh()
 
     def islands(self, islands: Islands, estimate: LogMean, target_se: float | None) -> None:
@@ -53,7 +55,7 @@ class Progress:
             estimate.value,
             estimate.se,
             target_se,
-            f"ESS {islands.ess.mean():.2f}, acc {islands.acceptance.mean():.2f}",
+            f"ESS {islands.ess.mean():.2f}" + _acceptance(islands),
             islands.log_z.shape[1],
         )
 
@@ -64,3 +66,12 @@ class Progress:
         goal = f" (target {target_se:g})" if target_se else ""
         self._bar.set_postfix_str(f"log Z {logz:.3f} ± {se:.3f}{goal}, {details}")
         self._bar.update(n)
+
+    def advance(self, n: int) -> None:
+        """``n`` more units of work."""
+        self._bar.update(n)
+
+
+def _acceptance(islands: Islands) -> str:
+    known = islands.acceptance[np.isfinite(islands.acceptance)]
+    return f", acc {known.mean():.2f}" if known.size else ""

@@ -85,7 +85,7 @@ def plan(
         state = take(state, systematic(w, rng))
         beta = new
         if beta < 1.0:
-            state, n_moves, mixing, acceptance = _move_until_mixed(
+            state, n_moves, mixing, acceptance = move_until_mixed(
                 rng, path, move, beta, state, settings
             )
         else:  # no weight follows: one move, so that posterior draws are not copies
@@ -96,7 +96,7 @@ def plan(
     return Plan(ladder, step_sizes, n_moves.astype(int), mixing, variance)
 
 
-def _move_until_mixed(
+def move_until_mixed(
     rng: np.random.Generator,
     path: Path,
     move: Move,
@@ -152,9 +152,11 @@ def run_islands(
         started = time.perf_counter()
         log_w += (new - beta) * state.tilt.reshape(g, m)
         peak = log_w.max(axis=1, keepdims=True)
+        dead = peak[:, 0] == -np.inf  # nothing is left to go on with, Ẑ = 0
+        log_w[dead], peak[dead] = 0.0, 0.0
         w = np.exp(log_w - peak)
         mean_w = w.mean(axis=1, keepdims=True)
-        log_z = log_z + (peak + np.log(mean_w))[:, 0]
+        log_z = log_z + np.where(dead, -np.inf, (peak + np.log(mean_w))[:, 0])
         log_w -= peak + np.log(mean_w)
         ess = mean_w[:, 0] ** 2 / np.mean(w * w, axis=1)
         beta = float(new)
@@ -182,7 +184,7 @@ def run_islands(
             (
                 log_z,
                 ess.mean(),
-                acceptance,
+                acceptance if n_moves else np.nan,
                 correlation(start, state.tilt),
                 failures,
                 gradients,

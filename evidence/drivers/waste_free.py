@@ -61,9 +61,11 @@ def run_waste_free(
         started = time.perf_counter()
         log_w = (new - beta) * state.tilt.reshape(p, g, chains)
         peak = log_w.max(axis=(0, 2), keepdims=True)
+        dead = peak[0, :, 0] == -np.inf  # nothing is left to go on with, Ẑ = 0
+        log_w[:, dead], peak[:, dead] = 0.0, 0.0
         w = np.exp(log_w - peak)
         mean_w = w.mean(axis=(0, 2))
-        log_z = log_z + peak[0, :, 0] + np.log(mean_w)
+        log_z = log_z + np.where(dead, -np.inf, peak[0, :, 0] + np.log(mean_w))
         ess = mean_w**2 / np.mean(w * w, axis=(0, 2))
         beta = float(new)
         by_island = w.transpose(1, 0, 2).reshape(g, size)

@@ -3,19 +3,20 @@ r"""From islands to an estimate: how many to run, when to stop, what they say to
 Every island's Ẑ is unbiased, so is the mean of a number of islands fixed in advance. To stop
 when the spread is small enough is another matter: islands that happen to agree tend to have
 missed the same tail, and the mean over a number of islands that *their own* spread chose is
-biased low. So islands form two halves and
+biased low. So islands form K groups and
 
-.. math:: \hat Z = \tfrac12\big(\bar Z_A(n_B) + \bar Z_B(n_A)\big)
+.. math:: \hat Z = \frac1K \sum_k \bar Z_k(n_k)
 
-where n_A is the number at which half A alone would have been content, and the other way round:
-the number of values that enter a half's mean is independent of these values, and Ẑ is unbiased
-under the stopping used. A deadline or ^C takes the islands finished by then; their duration
-does not depend on their values where the work is fixed in advance.
+where n_k, the number of islands of group k that count, is where the spread of all the *other*
+groups would have been small enough. It is independent of the values it admits, and Ẑ is
+unbiased under the stopping used. A deadline or ^C takes the islands finished by then; their
+duration does not depend on their values where the work is fixed in advance.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -31,8 +32,9 @@ from .progress import Progress
 
 Array = NDArray[np.float64]
 
-_GROWTH = 4.0  # a half grows at most by this factor between two looks at its spread
-_MARGIN = 0.85  # later looks ask for a little more than the target
+_GROUPS = 4
+_GROWTH = 1.25  # of a group between two looks at the spread
+_LARGE_SHARE = 0.1
 _NEAR = 1.1  # a target met to within this factor is met
 
 
@@ -54,14 +56,15 @@ class Budget:
     target_se : float, optional
         Go on until the error bar is about this; ``None``: run ``first`` islands.
     first, block, most : int
-        Islands of the first look, islands per task, and islands at most.
+        Islands of the first look, islands per task, and islands beyond which a target is not
+        pursued.
     patience : str
         When not empty, a target that the first wave misses is not pursued, for this reason.
     """
 
     target_se: float | None = None
     first: int = 16
-    block: int = 4
+    block: int = 2
     most: int = 1024
     patience: str = ""
 
@@ -80,10 +83,10 @@ class Run:
         """log Ẑ of every finished island, in the order of seeds."""
         return self._of(sorted(self.blocks))
 
-    def halves(self) -> tuple[Array, Array]:
-        """log Ẑ of tasks with even and with odd numbers."""
+    def groups(self) -> list[Array]:
+        """log Ẑ of the groups that stop each other: task i belongs to group i modulo K."""
         order = sorted(self.blocks)
-        return self._of([i for i in order if not i % 2]), self._of([i for i in order if i % 2])
+        return [self._of([i for i in order if i % _GROUPS == k]) for k in range(_GROUPS)]
 
     def _of(self, tasks: list[int]) -> Array:
         if not tasks:
@@ -93,47 +96,59 @@ class Run:
     def estimate(self) -> LogMean:
         """log Z, its standard error, and how uneven the islands were."""
         everything = self.final
-        if self.budget.target_se is None or min(map(len, halves := self.halves())) < 2:
-            if everything.size == 1 and np.isfinite(everything[0]):  # its own word for it
-                (block,) = self.blocks.values()
-                return LogMean(float(everything[0]), math.sqrt(block.variance[0]), np.nan, 1.0)
+        if everything.size == 1 and np.isfinite(everything[0]):  # its own word for it
+            (block,) = self.blocks.values()
+            return LogMean(float(everything[0]), math.sqrt(block.variance[0]), np.nan, 1.0)
+        groups = self.groups()
+        if self.budget.target_se is None or min(map(len, groups)) < 1:
             return log_mean(everything)
-        a, b = halves
-        enough_a, enough_b = content(a, self.budget)[0], content(b, self.budget)[0]
-        return _balanced(a[:enough_b], b[:enough_a])
+        numbers, _ = admitted(groups, self.budget)
+        return balanced([group[:n] for group, n in zip(groups, numbers, strict=True)])
 
 
-def content(log_z: Array, budget: Budget) -> tuple[int, bool]:
-    """How many islands a half asks for, judging by its own values; whether it has them."""
-    assert budget.target_se is not None
-    allowed = 2.0 * budget.target_se**2  # relative variance of a half's mean
-    n = max(2, budget.first // 2)
+def looks(budget: Budget) -> Iterator[int]:
+    """Islands of a group at each look, fixed in advance: whole tasks."""
+    tasks = max(1, math.ceil(budget.first / (_GROUPS * budget.block)))
     while True:
-        if log_z.size < n:
-            return n, False
-        variance = log_mean(log_z[:n]).relative_sd ** 2
-        if not variance > n * allowed:
-            return n, True
-        allowed = 2.0 * (_MARGIN * budget.target_se) ** 2
-        if budget.patience or variance / allowed > budget.most / 2:  # not worth the chase
-            return n, True
-        wanted = min(variance / allowed, _GROWTH * n)
-        n += max(1, math.ceil((wanted - n) / budget.block)) * budget.block
+        yield tasks * budget.block
+        tasks = max(tasks + 1, math.floor(_GROWTH * tasks))
 
 
-def _balanced(a: Array, b: Array) -> LogMean:
-    """log of the mean of two halves' means, with the variance pooled within halves."""
-    if len(a) == len(b):
-        return log_mean(np.concatenate([a, b]))
-    both = np.concatenate([a, b])
-    peak = both.max()
-    if not np.isfinite(peak):
-        return log_mean(both)
-    za, zb = np.exp(a - peak), np.exp(b - peak)
-    mean = 0.5 * (za.mean() + zb.mean())
-    pooled = (za.var() * za.size + zb.var() * zb.size) / (za.size + zb.size - 2)
-    share = max(za.max() / za.size, zb.max() / zb.size) / (2.0 * mean)
-    se = math.sqrt(0.25 * pooled * (1 / za.size + 1 / zb.size)) / mean
+def admitted(groups: list[Array], budget: Budget) -> tuple[list[int], int]:
+    """How many islands of each group count, as far as is known, and how many each should have.
+
+    A group's number is the first look at which the others' spread is small enough, or hopeless.
+    """
+    assert budget.target_se is not None
+    numbers: list[int | None] = [None] * len(groups)
+    have = min(map(len, groups))
+    for n in looks(budget):
+        if n > have:
+            return [have if number is None else number for number in numbers], n
+        for k in range(len(groups)):
+            if numbers[k] is None:
+                others = np.concatenate([g[:n] for j, g in enumerate(groups) if j != k])
+                cautious = 1.0 + math.sqrt(2.0 / (others.size - 1.0))  # one sd of a variance
+                needed = cautious * log_mean(others).relative_sd ** 2 / budget.target_se**2
+                if not needed > n * len(groups) or needed > budget.most or budget.patience:
+                    numbers[k] = n
+        if None not in numbers:
+            return [number or n for number in numbers], n
+    raise AssertionError
+
+
+def balanced(groups: list[Array]) -> LogMean:
+    """log of the mean of the groups' means, with the variance pooled within groups."""
+    everything = np.concatenate(groups)
+    sizes = np.array([len(group) for group in groups])
+    peak = everything.max()
+    if (sizes == sizes[0]).all() or not np.isfinite(peak):
+        return log_mean(everything)
+    z = [np.exp(group - peak) for group in groups]
+    mean = float(np.mean([one.mean() for one in z]))
+    pooled = sum(one.var() * one.size for one in z) / (everything.size - len(groups))
+    se = math.sqrt(pooled * np.sum(1.0 / sizes)) / len(groups) / mean
+    share = max(one.max() / one.size for one in z) / (len(groups) * mean)
     return LogMean(float(peak + math.log(mean)), se, math.sqrt(pooled) / mean, float(share))
 
 
@@ -158,12 +173,13 @@ def run_waves(
         if not fresh:
             break
         for i in fresh:
-            if (known := checkpoint.get(f"block {i}", Islands)) is not None:
+            known = checkpoint.get(f"block {i}", Islands)
+            if known is not None and known.log_z.shape[1] == sizes[i]:
                 _record(run, i, known, clock, progress)
         fresh = [i for i in fresh if i not in run.blocks]
         children = [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i))
                     for i in fresh]  # fmt: skip
-        progress.expect(sum(sizes))
+        progress.expect(sum(sizes), run.final.size)
 
         def done(index: int, islands: Islands, fresh: list[int] = fresh) -> None:
             checkpoint.put(f"block {fresh[index]}", islands)
@@ -190,15 +206,15 @@ def run_waves(
 
 
 def _tasks_wanted(run: Run) -> list[int]:
-    """Sizes of all tasks so far wanted: an even number of full ones, or what was asked for."""
+    """Sizes of all tasks so far wanted: full ones for all groups, or what was asked for."""
     budget = run.budget
     if budget.target_se is None:
         return [
             min(budget.block, budget.first - start)
             for start in range(0, budget.first, budget.block)
         ]
-    wanted = max(content(half, budget)[0] for half in run.halves())
-    return [budget.block] * (2 * math.ceil(wanted / budget.block))
+    _, wanted = admitted(run.groups(), budget)
+    return [budget.block] * (_GROUPS * math.ceil(wanted / budget.block))
 
 
 def _record(run: Run, index: int, islands: Islands, clock: Clock, progress: Progress) -> None:
@@ -226,18 +242,17 @@ def _conclude(run: Run, clock: Clock) -> None:
             say(f"target_se={target:g} was not met")
         elif run.budget.patience:
             say(f"target_se={target:g} was not met, and not pursued: {run.budget.patience}")
-        elif (needed := run.final.size * (estimate.se / target) ** 2) > 0.5 * run.budget.most:
-            say(
-                f"target_se={target:g} was not met: it would take about {needed:.0f} islands; "
-                "pass a larger n_particles or target_se"
-            )
         else:
-            say(f"target_se={target:g} was narrowly missed, by chance")
-    if estimate.relative_sd > 1.0:
+            needed = run.final.size * (estimate.se / target) ** 2
+            say(
+                f"target_se={target:g} was not met (by a factor {estimate.se / target:.1f}): it "
+                f"would take about {needed:.0f} islands; pass a larger n_particles or target_se"
+            )
+    if estimate.relative_sd > 1.0 and estimate.largest_share > _LARGE_SHARE:
         say(
-            f"islands disagree: one of {run.final.size} carries "
-            f"{100 * estimate.largest_share:.0f}% of the estimate, the error bar is not "
-            "reliable; use more particles (n_particles=) or more moves"
+            f"the estimate is uneven: one of {run.final.size} islands carries "
+            f"{100 * estimate.largest_share:.0f}% of it, the error bar is not reliable; use more "
+            "particles (n_particles=), temperatures or moves"
         )
     failures = sum(int(block.failures.sum()) for block in run.blocks.values())
     if failures:

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..checks import check_choice, check_count
-from ..drivers.annealing import Descent, run_forward, run_reverse
+from ..drivers.annealing import run_forward, run_reverse
 from ..drivers.chains import run_chains
-from ..drivers.crooks import bennett
+from ..drivers.crooks import bennett, bounds
 from ..drivers.execution import Job, Stopped
 from ..drivers.resample_move import Plan
 from ..drivers.waves import Budget
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 _BLOCK = 64  # chains per task
 _CAUTION = 4.0
-_FEWEST, _MOST = 128, 2**17
+_FEWEST, _MOST = 256, 2**15
 _TUNE = 200  # steps that make posterior draws of a new chain, at least
 
 
@@ -34,14 +34,17 @@ def ais(
 ) -> Outcome:
     """Annealed importance sampling; ``n_particles`` (or ``n_islands``) is the number of chains.
 
-    ``direction="both"`` also goes down from posterior draws (``posterior``, shape (M, N), or
-    ``n_reverse`` chains run for the purpose) and combines the two by Bennett's acceptance ratio.
-    The gap between them shows whether the ladder is long enough.
+    ``direction="both"`` also goes down from posterior draws and combines the two by Bennett's
+    acceptance ratio: ``posterior``, independent draws (M, N) or chains (chains, draws, N), or
+    ``n_reverse`` chains run for the purpose. A gap between the two says that the ladder is too
+    short; none says little where the draws, too, may have missed a part of the posterior.
     """
     check_choice("direction", direction, ("forward", "both"))
     check_count("n_reverse", n_reverse, 2)
+    if direction == "forward" and (posterior is not None or n_reverse is not None):
+        raise ValueError("posterior= and n_reverse= belong to direction='both'")
     draws = None if posterior is None else _check_draws(posterior, problem.model.n)
-    plan = find_plan(problem)
+    plan = find_plan(problem, single=True)
     if plan is None:
         return stopped("ais")
     chains = problem.n_particles or problem.n_islands or _chains(plan, problem.target_se)
@@ -50,55 +53,61 @@ def ais(
     outcome = outcome_of_islands(problem, "ais", run, plan.betas, plan.step_sizes)
     outcome.settings = {"chains": int(run.final.size), "direction": direction}
     outcome.warnings += warn_of_slow_mixing(plan, problem.model.likelihood.name)
-    if direction == "both" and run.blocks and not problem.clock.stop():
-        if draws is None:
+    if direction == "both" and run.blocks:
+        if draws is None and not problem.clock.stop():
             draws = _posterior(problem, plan, n_reverse or min(int(run.final.size), 256))
-        if draws is not None:
-            _go_down(problem, plan, draws, run.final, outcome)
+        if draws is None or not _go_down(problem, plan, draws, run.final, outcome):
+            outcome.warnings.append("stopped before the way down: forward estimate only")
     return outcome
 
 
 def _chains(plan: Plan, target_se: float | None) -> int:
-    """Chains that should meet the target; a whole number of tasks for each half."""
+    """Chains that should meet the target; a whole number of tasks for each group."""
     wanted = _CAUTION * plan.relative_variance / (target_se or 0.05) ** 2
-    pairs = 2 * _BLOCK
-    return int(np.ceil(np.clip(wanted, _FEWEST, _MOST / 8) / pairs)) * pairs
+    return int(np.ceil(np.clip(wanted, _FEWEST, _MOST / 4) / _FEWEST)) * _FEWEST
 
 
 def _posterior(problem: Problem, plan: Plan, n: int) -> Array | None:
     """The last state of ``n`` chains at β = 1, each started from the reference."""
     problem.progress.phase("posterior draws")
     steps = max(_TUNE, 10 * int(plan.n_moves.max()))
-    chains = run_chains(
-        problem.path,
-        problem.move,
-        np.random.default_rng(problem.child(5)),
-        problem.clock,
-        _Silent(),
-        beta=1.0,
-        chains=n,
-        tune=steps // 2,
-        draws=1,
-        thin=steps - steps // 2,
-    )
+    try:
+        chains = run_chains(
+            problem.path,
+            problem.move,
+            np.random.default_rng(problem.child(5)),
+            problem.clock,
+            _Silent(),
+            beta=1.0,
+            chains=n,
+            tune=steps // 2,
+            draws=1,
+            thin=steps - steps // 2,
+        )
+    except KeyboardInterrupt:
+        problem.clock.interrupted.set()
+        return None
     return None if problem.clock.stop() else chains.x[:, -1]
 
 
-def _go_down(problem: Problem, plan: Plan, draws: Array, forward: Array, outcome: Outcome) -> None:
-    """The reverse estimate, Bennett's, and what their gap says."""
+def _go_down(problem: Problem, plan: Plan, draws: Array, forward: Array, outcome: Outcome) -> bool:
+    """The reverse estimate, Bennett's, and what their gap says; False when stopped."""
     problem.progress.phase("down")
+    rows = draws.reshape(-1, problem.model.n)
     try:
-        down: Descent = run_reverse(
-            problem.path, problem.move, plan, draws, problem.child(6), problem.clock.stop
+        down = run_reverse(
+            problem.path, problem.move, plan, rows, problem.child(6), problem.clock.stop
         )
-    except (Stopped, KeyboardInterrupt):
+    except Stopped:
+        return False
+    except KeyboardInterrupt:
         problem.clock.interrupted.set()
-        outcome.warnings.append("stopped on the way down: the forward estimate stands alone")
-        return
-    both = bennett(forward, down.log_w[-1])
+        return False
+    chains = down.log_w[-1].reshape(draws.shape[:-1])  # draws of a chain are not independent
+    both, reverse = bennett(forward, chains), bounds(forward, chains)
     outcome.others += [
         ("ais_forward", outcome.logz, outcome.logz_se),
-        ("ais_reverse", outcome.logz + both.gap, float(np.hypot(both.gap_se, outcome.logz_se))),
+        ("ais_reverse", reverse.reverse, reverse.reverse_se),
     ]
     outcome.logz, outcome.logz_se = both.value, both.se
     outcome.settings |= {"gap": both.gap, "gap_se": both.gap_se, "chains_down": len(draws)}
@@ -107,14 +116,16 @@ def _go_down(problem: Problem, plan: Plan, draws: Array, forward: Array, outcome
             f"forward and reverse estimates are {both.gap:.2f} ± {both.gap_se:.2f} nats apart: "
             "the ladder is too short; pass more temperatures (betas=)"
         )
+    return True
 
 
 def _check_draws(posterior: ArrayLike, n: int) -> Array:
     draws = np.asarray(posterior, dtype=float)
-    if draws.ndim != 2 or draws.shape[1] != n or len(draws) < 2:
+    if draws.ndim not in (2, 3) or draws.shape[-1] != n or len(draws) < 2:
         raise ValueError(
-            f"posterior must hold draws of the {n} latent values, shape (M, {n}), got "
-            f"{draws.shape}; from ev.sample: draws.x.reshape(-1, {n})"
+            f"posterior must hold draws of the {n} latent values: independent ones (M, {n}) or "
+            f"two and more chains (chains, draws, {n}), such as ev.sample(model).x; got shape "
+            f"{draws.shape}"
         )
     if not np.isfinite(draws).all():
         raise ValueError("posterior contains NaN or inf")

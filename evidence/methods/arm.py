@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..checks import check_choice, check_count
-from ..drivers.arm import run_arm
+from ..checks import check_choice
+from ..drivers.arm import Sampler, check_options, run_arm
 from ..drivers.execution import Job, Stopped
 from ..drivers.islands import Islands
-from ..drivers.resample_move import Settings
 from ..drivers.resampling import SCHEMES
 from ..drivers.waves import Budget
 from .base import Outcome, Problem, outcome_of_islands
-from .smc import STUCK_ADVICE, choose_particles, find_plan, stopped, stuck, warn_of_slow_mixing
+from .smc import (
+    STUCK_ADVICE,
+    choose_particles,
+    default_settings,
+    find_plan,
+    stopped,
+    stuck,
+    warn_of_slow_mixing,
+)
 
-_COARSE = Settings(cess=0.8)  # fewer temperatures: particles make up for it
+_COARSE = 0.8  # conditional ESS: fewer temperatures, particles make up for it
 _FIRST = 16
 _PILOTS = 4
 
@@ -27,20 +35,26 @@ def arm(
     threshold: float = 0.7,
     i_max: int = 50,
     generate: str = "copy",
+    sampler: Sampler | None = None,
     resampling: str = "residual",
     freeze: bool = True,
 ) -> Outcome:
     """Adaptive resample-move; ``n_particles`` is the base number R of an island.
 
-    Rounds of R ``generate`` = "copy" or "anticipate" particles are added until the effective
-    sample size is ``threshold`` R, at most ``i_max`` of them. A number of particles that depends
-    on their weights biases Ẑ; with ``freeze`` a few islands find the numbers and all others take
-    them as they are, which is exactly unbiased.
+    Rounds of R particles are added until the effective sample size is ``threshold`` R, at most
+    ``i_max`` of them: by ``generate`` = "copy", moved copies; "anticipate", copies of those that
+    the next temperature favours; or "reseed", draws ``sampler(rng, beta, m)`` (m, N).
+
+    A number of particles that depends on their weights biases Ẑ; with ``freeze`` a few islands
+    find the numbers and all others take them as they are, which is exactly unbiased.
     """
-    check_choice("generate", generate, ("copy", "anticipate"))
+    check_choice("generate", generate, ("copy", "anticipate", "reseed"))
+    if (generate == "reseed") != (sampler is not None):
+        raise ValueError("generate='reseed' and sampler= belong together: give both or neither")
     check_choice("resampling", resampling, tuple(SCHEMES))
-    check_count("i_max", i_max, 1)
-    plan = find_plan(problem, _COARSE)
+    check_options(threshold, i_max, resampling)
+    settings = replace(default_settings(problem.move), cess=_COARSE)
+    plan = find_plan(problem, settings)
     if plan is None:
         return stopped("arm")
     n_particles = problem.n_particles or choose_particles(
@@ -48,6 +62,8 @@ def arm(
     )
     options: dict[str, Any] = {"n_particles": n_particles, "resampling": resampling}
     options |= {"threshold": threshold, "i_max": i_max, "generate": generate}
+    if sampler is not None:
+        options["sampler"] = sampler
     shared = (problem.path, problem.move, plan)
     if freeze:
         pilot = grown(problem, Job(run_arm, shared, options))

@@ -21,7 +21,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import moves
+from ..approximations.laplace import fit_laplace
 from ..diagnostics import pareto_shape
+from ..drivers.execution import factorising
 from ..drivers.ladders import conditional_ess
 from ..drivers.resample_move import Settings
 from ..moves.crank_nicolson import PCN
@@ -40,6 +42,7 @@ _SAFE_TAIL = 0.67  # Pareto shape up to which a thousand weights tell their vari
 _MARGIN = 1.5  # draws beyond what the trial says
 _PATIENT = Settings(max_moves=96)
 _OTHER_MOVES = ("splitting", "rmhmc")
+_PATIENCE = 0.3  # share of max_seconds spent on pilots
 _LARGE = 400  # from this N on factorising moves are not tried
 
 
@@ -55,6 +58,8 @@ def auto(problem: Problem) -> Outcome:
     target = problem.target_se or 0.05
     notes: list[str] = []
     trial = None
+    if not problem.reference.converged and problem.reference.name != "laplace":
+        problem = _second_reference(problem, notes)
     if problem.betas is None and problem.n_betas is None:
         verdict = judge_importance(problem, target)
         notes.append(verdict.reason)
@@ -67,7 +72,9 @@ def auto(problem: Problem) -> Outcome:
             notes.append(verdict.reason)
             if verdict.draws <= _MOST:
                 return _told(run_trial(problem, trial), notes)
-    return _told(anneal(problem, trial, notes), notes)
+    outcome = _told(anneal(problem, trial, notes), notes)
+    outcome.settings["reference"] = problem.reference.name
+    return outcome
 
 
 def judge_importance(problem: Problem, target: float) -> Verdict:
@@ -108,6 +115,11 @@ def anneal(problem: Problem, trial: Trial | None, notes: list[str]) -> Outcome:
         attempts += [(moves.get(name), _PATIENT) for name in others]
     best = None
     for i, (move, settings) in enumerate(attempts):
+        if best is not None and problem.clock.elapsed() > _PATIENCE * (
+            problem.clock.max_seconds or math.inf
+        ):
+            notes.append("no time for other moves")
+            break
         attempt = replace(problem, move=move, seed=problem.child(10 + i))
         plan = find_plan(attempt, settings, f"plan {i}")
         if plan is None:
@@ -128,7 +140,21 @@ def anneal(problem: Problem, trial: Trial | None, notes: list[str]) -> Outcome:
                 return run_trial(problem, trial)
     if best is None:
         return stopped()
-    return run_plan(best[1], best[2])
+    outcome = run_plan(best[1], best[2])
+    outcome.settings["move"] = best[1].move.name
+    return outcome
+
+
+def _second_reference(problem: Problem, notes: list[str]) -> Problem:
+    """Laplace's reference, when its draws are worth more than those of one that failed."""
+    with factorising(problem.model.n):
+        other = replace(problem, reference=fit_laplace(problem.model), _path=None)
+    first, second = (judge_importance(p, 1.0) for p in (problem, other))
+    if not other.reference.converged or second.draws >= first.draws:
+        return problem
+    name = problem.reference.name
+    notes.append(f"{name} did not converge; annealing starts from the laplace reference instead")
+    return other
 
 
 def _with_particles(problem: Problem, n_particles: int) -> Problem:

@@ -25,7 +25,7 @@ def importance(problem: Problem) -> Outcome:
     job = Job(run_islands, (problem.path, move, NO_LADDER), {"n_particles": n_particles})
     run = problem.run(job, Budget(problem.target_se, problem.n_islands or _FIRST))
     outcome = outcome_of_islands(problem, "importance", run, NO_LADDER.betas, np.full(1, np.nan))
-    outcome.settings = {"draws_per_island": n_particles}
+    outcome.settings = {"move": None, "draws_per_island": n_particles}
     if run.blocks:
         ess = float(np.mean([b.ess[-1] for b in run.blocks.values()])) * n_particles
         if ess < 10.0:

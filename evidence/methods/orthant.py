@@ -19,6 +19,7 @@ from .base import Outcome, Problem, outcome_of_islands
 TRIAL = 2000
 _FIRST = 16
 _FEWEST = 128
+_MEMORY = 2**22  # numbers in the draws of an island
 
 
 class Trial(NamedTuple):
@@ -59,11 +60,14 @@ def run_trial(problem: Problem, trial: Trial) -> Outcome:
     """Islands until the target is met; the trial's own draws only decide how large they are."""
     target = problem.target_se or 0.05
     needed = trial.relative_variance / target**2 / (problem.n_islands or _FIRST)
-    n_particles = problem.n_particles or max(_FEWEST, math.ceil(1.2 * needed))
+    most = max(1024, _MEMORY // problem.model.n)  # islands are many rather than large
+    n_particles = problem.n_particles or min(max(_FEWEST, math.ceil(1.2 * needed)), most)
     job = Job(run_tilted, (trial.tilted,), {"n_particles": n_particles})
     run = problem.run(job, Budget(problem.target_se, problem.n_islands or _FIRST))
     outcome = outcome_of_islands(problem, "orthant", run, np.ones(1), np.full(1, np.nan))
     outcome.settings = {
+        "move": None,
+        "reference": None,
         "draws_per_island": n_particles,
         "log_weight_sd": float(trial.weights.log_sd),
     }

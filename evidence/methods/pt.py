@@ -29,6 +29,7 @@ Array = NDArray[np.float64]
 _ENSEMBLES, _GROUPS = 64, 4
 _FIRST = 32  # sweeps before the first look at the error bar; then as many as there were
 _MOST = 2**14
+_PIECE = 64  # sweeps between two looks at the clock, and between two checkpoints
 _ROUNDS, _SHORTEST = 6, 4  # of tuning, each twice as long as the one before
 _N_DRAWS = 1000
 _NEAR = 1.1
@@ -59,10 +60,24 @@ class _Ensembles:
     job: Job
     groups: list[dict[str, Any]]
     segments: list[Segment] = field(default_factory=list)  # all groups side by side
+    pieces: int = 0
+    sweeps: int = 0  # kept
     warnings: list[str] = field(default_factory=list)
 
-    def advance(self, n_sweeps: int, round: int, keep: bool) -> bool:
-        """All groups ``n_sweeps`` further; False when that was not finished."""
+    def advance(self, n_sweeps: int, keep: bool) -> bool:
+        """All groups ``n_sweeps`` further, a piece at a time; False when time is up."""
+        while n_sweeps > 0:
+            piece = min(n_sweeps, _PIECE)
+            if not self._piece(piece, keep):
+                return False
+            n_sweeps -= piece
+            self.pieces += 1
+            self.sweeps += piece * keep
+            self.problem.progress.advance(piece)
+        return True
+
+    def _piece(self, n_sweeps: int, keep: bool) -> bool:
+        round = self.pieces
         done: dict[int, Segment] = {}
         problem, store = self.problem, self.problem.checkpoint
         for g in range(len(self.groups)):
@@ -114,7 +129,9 @@ def pt(
     check_choice("estimator", estimator, tuple(ESTIMATORS))
     check_count("n_levels", n_levels, 2)
     check_count("n_sweeps", n_sweeps, 4)
-    check_count("explore", explore, 1)
+    check_count("explore", explore, 1, optional=False)
+    if n_levels is not None and problem.betas is not None:
+        raise ValueError("give n_levels= or betas=, not both")
     pilot = _pilot(problem, n_levels or (problem.n_betas and problem.n_betas + 1), explore)
     if pilot is None:
         return stopped("pt")
@@ -132,30 +149,37 @@ def pt(
     wanted = n_sweeps or (_FIRST if target else 8 * _FIRST)
     problem.progress.phase("sweeps", "sweep")
     outcome, history = Outcome("pt"), []
-    going = ensembles.advance(max(16, wanted // 3), 0, keep=False)  # forgets the pilot
-    total, k = 0, 1
+    going = ensembles.advance(max(16, wanted // 3), keep=False)  # forgets the pilot
     while going:
-        going = ensembles.advance(wanted, k, keep=True)
-        if not going:
+        going = ensembles.advance(wanted, keep=True)
+        if not ensembles.sweeps:
             break
-        total, k = total + wanted, k + 1
         bridge, se = _estimate(ensembles, schedule, estimator)
-        logz = problem.path.log_z0 + bridge.delta
+        logz, total = problem.path.log_z0 + bridge.delta, ensembles.sweeps
         history.append((problem.clock.elapsed(), float(total), logz, se))
-        problem.progress.running(logz, se, target, f"{total} sweeps", wanted)
+        problem.progress.running(logz, se, target, f"{total} sweeps", 0)
         if target is None or se <= target or problem.clock.stop():
             break
-        if total * (se / target) ** 2 > _MOST:
-            outcome.warnings.append(
-                f"target_se={target:g} was not met: it would take about "
-                f"{total * (se / target) ** 2:.0f} sweeps; pass a larger n_particles or target_se"
-            )
+        if not total * (se / target) ** 2 <= _MOST:
+            outcome.warnings.append(_hopeless(total, se, target))
             break
         wanted = total
     _conclude(problem, outcome, ensembles, schedule, estimator, target)
     columns = np.array(history).reshape(-1, 4).T
     outcome.history = dict(zip(("seconds", "n_sweeps", "logz", "logz_se"), columns, strict=True))
     return outcome
+
+
+def _hopeless(total: int, se: float, target: float) -> str:
+    if not np.isfinite(se):
+        return (
+            f"the levels do not overlap, there is no error bar after {total} sweeps: pass more "
+            "levels (n_levels=, betas=)"
+        )
+    return (
+        f"target_se={target:g} was not met: it would take about {total * (se / target) ** 2:.0f} "
+        "sweeps; pass a larger n_particles or target_se"
+    )
 
 
 def _pilot(problem: Problem, n_levels: int | None, explore: int) -> Pilot | None:
@@ -205,7 +229,7 @@ def _as_segment(known: Segment) -> Segment:
 def _estimate(
     ensembles: _Ensembles, schedule: Schedule, estimator: str
 ) -> tuple[bridging.Bridge, float]:
-    """An estimate, and its error bar from whole ensembles, which are independent."""
+    """An estimate and its error bar."""
     whole = consecutive(ensembles.segments)
     bridge = ESTIMATORS[estimator](whole.tilt, schedule.betas)
     return bridge, standard_error(bridge)
@@ -262,6 +286,8 @@ def _conclude(
         "barrier": float(found.columns["barrier"][-1]),
         "round_trips": found.round_trips,
     }
+    if not np.isfinite(outcome.logz_se) and not outcome.warnings:
+        say(_hopeless(ensembles.sweeps, outcome.logz_se, np.nan))
     if not found.round_trips:
         say(
             "no replica made a round trip between β = 0 and β = 1: the levels hardly "

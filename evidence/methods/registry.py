@@ -35,7 +35,8 @@ METHODS: dict[str, Callable[..., Outcome]] = {
 
 def check_options(method: str, options: dict[str, Any]) -> None:
     """Refuse options the method does not have, naming those it has."""
-    parameters = inspect.signature(METHODS[method]).parameters.values() if options else ()
+    function = METHODS.get(method)  # ep and laplace are no methods, and have no options
+    parameters = inspect.signature(function).parameters.values() if function else ()
     known = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
     for name in options:
         if name not in known:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from ..checks import check_choice, check_count
 from ..diagnostics import log_mean
+from ..drivers.arm import check_options
 from ..drivers.execution import Job, factorising
 from ..drivers.resampling import SCHEMES
 from ..drivers.sequential import prepare, run_sequential
@@ -39,9 +40,9 @@ def sequential(
     these numbers as they are.
     """
     check_choice("resampling", resampling, tuple(SCHEMES))
-    check_count("i_max", i_max, 1)
-    check_count("sweeps", sweeps, 1)
-    model = problem.model
+    check_options(threshold, i_max, resampling)
+    check_count("sweeps", sweeps, 1, optional=False)
+    model = problem.model.bare()
     with factorising(model.n):
         prepared = prepare(model, order, np.random.default_rng(problem.child(8)))
     options: dict[str, Any] = {"order": prepared, "threshold": threshold, "sweeps": sweeps}
@@ -51,7 +52,8 @@ def sequential(
     if pilot is None:
         return stopped("sequential")
     if problem.n_particles is None:
-        spread = log_mean(pilot.log_z[-1]).relative_sd / (problem.target_se or 0.05)
+        spread = np.nan_to_num(log_mean(pilot.log_z[-1]).relative_sd, nan=1.0)
+        spread /= problem.target_se or 0.05
         wanted = 1.5 * _PILOT * spread**2 / (problem.n_islands or _FIRST)
         options["n_particles"] = int(np.clip(wanted, _PILOT, _MOST))
     if adaptive:
@@ -62,5 +64,6 @@ def sequential(
     )
     share = np.arange(1, model.n + 1) / model.n
     outcome = outcome_of_islands(problem, "sequential", run, share, np.full(model.n, np.nan))
-    outcome.settings = {"particles_per_island": options["n_particles"], "adaptive": adaptive}
+    outcome.settings = {"move": None, "reference": None, "adaptive": adaptive}
+    outcome.settings |= {"particles_per_island": options["n_particles"]}
     return outcome

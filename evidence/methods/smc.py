@@ -12,6 +12,8 @@ from ..drivers.resample_move import Plan, Settings, plan, run_islands
 from ..drivers.resampling import SCHEMES
 from ..drivers.waste_free import run_waste_free
 from ..drivers.waves import Budget
+from ..moves.base import Move
+from ..moves.riemann import RiemannMove
 from .base import Outcome, Problem, outcome_of_islands
 
 _FIRST = 16
@@ -49,12 +51,16 @@ def run_plan(
     function = run_islands
     if waste_free is not None:
         function, options["length"] = run_waste_free, waste_free
+        options["n_particles"] = waste_free * max(2, -(-n_particles // waste_free))
     job = Job(function, (problem.path, problem.move, found), options)
     patience = STUCK_ADVICE if stuck(found).size else ""
     budget = Budget(problem.target_se, problem.n_islands or _FIRST, patience=patience)
     run = problem.run(job, budget)
     outcome = outcome_of_islands(problem, "smc", run, found.betas, found.step_sizes)
-    outcome.settings = {"particles_per_island": n_particles, "resampling": resampling}
+    outcome.settings = {
+        "particles_per_island": options["n_particles"],
+        "resampling": resampling,
+    }
     outcome.warnings += warn_of_slow_mixing(found, problem.model.likelihood.name)
     return outcome
 
@@ -66,9 +72,15 @@ def stopped(method: str = "smc") -> Outcome:
 
 
 def find_plan(
-    problem: Problem, settings: Settings | None = None, name: str = "plan"
+    problem: Problem,
+    settings: Settings | None = None,
+    name: str = "plan",
+    single: bool = False,
 ) -> Plan | None:
-    """The pilot's plan, or the checkpoint's; None when time was up before."""
+    """The pilot's plan, or the checkpoint's; None when time was up before.
+
+    A number of temperatures given by the user comes with the pilot's moves, or a ``single`` one.
+    """
     known = problem.checkpoint.get(name, Plan)
     problem.prepare(problem.move)
     if known is not None:
@@ -79,7 +91,7 @@ def find_plan(
             problem.path,
             problem.move,
             np.random.default_rng(problem.child(0)),
-            settings or Settings(),
+            settings or default_settings(problem.move),
             problem.betas,
             problem.clock.stop,
             problem.progress.climbing,
@@ -90,10 +102,15 @@ def find_plan(
         problem.clock.interrupted.set()
         return None
     if problem.n_betas is not None:
-        found = refine(found, problem.n_betas)
+        found = refine(found, problem.n_betas, single)
     problem.checkpoint.put(name, found)
     problem.checkpoint.save()
     return found
+
+
+def default_settings(move: Move) -> Settings:
+    """A pilot has fewer particles where every move of every particle factorises matrices."""
+    return Settings(pilot_particles=32) if isinstance(move, RiemannMove) else Settings()
 
 
 def choose_particles(plan: Plan, target_se: float | None, n_islands: int | None) -> int:

@@ -211,18 +211,18 @@ def test_stopping():
 
 def test_refined_plans():
     plan = crude(n_moves=3)._replace(step_sizes=np.array([8.0, 4.0, 2.0, 1.0]))
-    same = refine(plan, 4)
+    same = refine(plan, 4, single=True)
     np.testing.assert_allclose(same.betas, plan.betas)
     np.testing.assert_allclose(same.step_sizes, plan.step_sizes)
     assert same.n_moves.tolist() == [1, 1, 1, 1]
-    finer = refine(plan, 40)
+    finer = refine(plan, 40, single=True)
     assert finer.betas[-1] == 1.0
     assert (np.diff(finer.betas, prepend=0.0) > 0.0).all()
     np.testing.assert_allclose(finer.betas[9::10], plan.betas)
     assert (np.diff(finer.step_sizes) <= 0.0).all()
-    assert refine(plan, 1).betas.tolist() == [1.0]
+    assert refine(plan, 1, single=True).betas.tolist() == [1.0]
     with pytest.raises(ValueError, match="n ≥ 1"):
-        refine(plan, 0)
+        refine(plan, 0, single=True)
 
 
 # -- estimators on Gaussian work ----------------------------------------------------------------

@@ -16,6 +16,7 @@ import pytest
 import evidence as ev
 from evidence import files
 from evidence.drivers.checkpoint import Checkpoint
+from evidence.methods.registry import METHODS
 
 RUN = """
 import sys
@@ -98,6 +99,41 @@ def test_islands_on_disk_are_not_run_again(tmp_path, monkeypatch):
 def test_more_islands_go_on_from_fewer(tmp_path):
     small(tmp_path / "run.ckpt", n_islands=8)
     assert small(tmp_path / "run.ckpt", n_islands=24).logz == small(None, n_islands=24).logz
+
+
+def test_blocks_of_another_size_are_made_anew(tmp_path):
+    small(tmp_path / "run.ckpt", n_islands=9)
+    assert small(tmp_path / "run.ckpt", n_islands=24).logz == small(None, n_islands=24).logz
+    assert small(tmp_path / "run.ckpt", n_islands=9).logz == small(None, n_islands=9).logz
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_resumes_to_the_same_bits(tmp_path, method):
+    """A run whose file has lost every other piece ends where the whole run ended."""
+    path = tmp_path / "run.ckpt"
+    words = {"method": method, "n_islands": 12, "n_particles": 32}
+    want = small(path, **words)
+    meta, arrays = files.read(path, "evidence-checkpoint", 1)
+    pieces = sorted({name.split("/")[0] for name in arrays})
+    assert len(pieces) > 1
+    kept = {name: a for name, a in arrays.items() if name.split("/")[0] in pieces[::2]}
+    files.write(path, "evidence-checkpoint", 1, meta, kept)
+    found = small(path, **words)
+    assert (found.logz, found.logz_se) == (want.logz, want.logz_se)
+    np.testing.assert_array_equal(found.samples, want.samples)
+
+
+@pytest.mark.parametrize("method", ["smc", "pt", "auto"])
+def test_what_decides_the_islands_is_part_of_the_run(tmp_path, method):
+    words = {"method": method, "n_particles": None, "n_islands": None}
+    small(tmp_path / "run.ckpt", target_se=0.2, **words)
+    with pytest.raises(ValueError, match=r"target_se is 0\.2 there and 0\.1 here"):
+        small(tmp_path / "run.ckpt", target_se=0.1, **words)
+
+
+def test_numpy_seeds(tmp_path):
+    first = small(tmp_path / "run.ckpt", random_seed=np.int64(1))
+    assert small(tmp_path / "run.ckpt", random_seed=1).logz == first.logz
 
 
 def test_seed_comes_from_the_file_when_none_is_given(tmp_path):

@@ -14,6 +14,7 @@ import pytest
 
 import evidence as ev
 from evidence.drivers.execution import Clock, Job, run_tasks
+from evidence.methods.registry import METHODS
 
 from . import fakes
 
@@ -88,16 +89,16 @@ def test_interrupt_keeps_what_is_there():
     assert 0 < len(found) < 100
 
 
-def test_log_evidence_is_the_same_in_processes(processes):
+@pytest.mark.parametrize("method", list(METHODS))
+def test_log_evidence_is_the_same_in_processes(processes, method):
     x = np.linspace(0.0, 5.0, 25)[:, None]
     kernel = lambda a, b: 4.0 * np.exp(-0.5 * (a - b.T) ** 2)  # noqa: E731 (not picklable)
     model = ev.GPModel(x, np.resize([1, 1, -1], 25), kernel)
     words = {"random_seed": 3, "n_islands": 8, "n_particles": 64, "progressbar": False}
-    for method in ("smc", "importance"):
-        here = ev.log_evidence(model, method=method, **words)
-        there = ev.log_evidence(model, method=method, executor=processes, **words)
-        assert here.logz == there.logz
-        np.testing.assert_array_equal(here.samples, there.samples)
+    here = ev.log_evidence(model, method=method, **words)
+    there = ev.log_evidence(model, method=method, executor=processes, **words)
+    assert here.logz == there.logz
+    np.testing.assert_array_equal(here.samples, there.samples)
 
 
 def test_dask_cluster_with_a_worker_killed(tmp_path):

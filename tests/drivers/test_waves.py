@@ -8,7 +8,7 @@ import pytest
 from evidence.drivers.checkpoint import Checkpoint
 from evidence.drivers.execution import Clock, Job
 from evidence.drivers.progress import Progress
-from evidence.drivers.waves import Budget, Run, content, run_waves
+from evidence.drivers.waves import Budget, Run, admitted, run_waves
 
 from . import fakes
 
@@ -28,7 +28,7 @@ def waves(job, budget, seed=0, clock=None, checkpoint=None, executor=None):
 def test_fixed_number_of_islands():
     run = waves(Job(fakes.lognormal, (0.3,)), Budget(None, first=10, block=4))
     assert run.final.size == 10
-    assert [block.log_z.shape[1] for block in run.blocks.values()] == [4, 4, 2]
+    assert sorted(block.log_z.shape[1] for block in run.blocks.values()) == [2, 4, 4]
     estimate = run.estimate()
     z = np.exp(run.final)
     assert estimate.value == pytest.approx(np.log(z.mean()))
@@ -36,10 +36,21 @@ def test_fixed_number_of_islands():
     assert [wave.n_islands for wave in run.history][-1] == 10
 
 
-def test_target_is_met_or_the_miss_is_said():
-    for seed in range(20):
-        run = waves(Job(fakes.lognormal, (0.5,)), Budget(0.05), seed=seed)
-        assert run.estimate().se <= 1.1 * 0.05 or "missed" in run.warnings[0]
+@pytest.mark.parametrize(("sd", "target"), [(0.3, 0.05), (0.5, 0.1), (0.8, 0.1)])
+def test_target_is_met_nearly_always(sd, target):
+    """Of 100 runs at most 6 miss it by more than a tenth, none by a factor 2.2, and misses are
+    said; the error bars fit: RMS z at most 1.4. (Over 1500 runs: 0.2 to 2.4 %, a factor 2.0 and
+    1.10 to 1.20; with 16 islands fixed in advance 1.09 to 1.31.)"""
+    ratios, z = [], []
+    for seed in range(100):
+        run = waves(Job(fakes.lognormal, (sd,)), Budget(target, most=4096), seed=seed)
+        estimate = run.estimate()
+        ratios.append(estimate.se / target)
+        z.append(estimate.value / estimate.se)
+        assert any("was not met" in w for w in run.warnings) == (ratios[-1] > 1.1)
+    assert np.mean(np.array(ratios) > 1.1) <= 0.06
+    assert max(ratios) < 2.2
+    assert np.sqrt(np.mean(np.square(z))) < 1.4
 
 
 def test_islands_do_not_depend_on_the_target():
@@ -49,35 +60,35 @@ def test_islands_do_not_depend_on_the_target():
     np.testing.assert_array_equal(many.final[: few.final.size], few.final)
 
 
-def test_a_half_is_content_by_its_own_values():
-    budget = Budget(0.1, first=16, block=4)
+def test_groups_are_stopped_by_the_others():
+    budget = Budget(0.1, first=16, block=2)
     quiet, loud = np.full(8, -1.0), np.log(np.resize([0.2, 1.8], 8))
-    assert content(quiet, budget) == (8, True)
-    wanted, has = content(loud, budget)
-    assert not has
-    assert wanted == 32  # four times what there is; the spread asks for more
-    assert content(loud[:3], budget) == (8, False)
+    assert admitted([quiet] * 4, budget) == ([4, 4, 4, 4], 4)
+    assert admitted([quiet[:3]] * 4, budget) == ([3, 3, 3, 3], 4)  # not enough for a look
+    numbers, wanted = admitted([loud, quiet, quiet, quiet], budget)
+    assert numbers[0] == 4  # the others are quiet
+    assert numbers[1:] == [8, 8, 8]  # as far as is known
+    assert wanted > 8
 
 
 def test_unbiased_under_stopping():
-    """20,000 runs with skewed islands, target met after 16 to 100 of them.
+    """10,000 runs with skewed islands, target met after 16 to 100 of them.
 
     False alarm 6e-5. To stop on the common spread and to average everything would be off by
-    more than 10 standard errors, which is checked too: the test can fail.
+    more than 7 standard errors, which is checked too: the test can fail.
     """
     rng = np.random.default_rng(0)
-    budget = Budget(0.2, first=16, block=4)
+    budget = Budget(0.2, first=16, block=2)
     honest, naive = [], []
-    for _ in range(20_000):
-        values = rng.normal(0.0, 0.8, (2, 400)) - 0.32
-        n = 8
-        while True:
-            halves = values[0, :n], values[1, :n]
-            wanted = max(content(half, budget)[0] for half in halves)
-            if wanted <= n:
-                break
+    for _ in range(10_000):
+        values = rng.normal(0.0, 0.8, (4, 200)) - 0.32
+        wanted = n = 4
+        while n <= wanted:
             n = wanted
-        run = Run(budget, {i: fakes.islands(half) for i, half in enumerate(halves)})
+            _, wanted = admitted([group[:n] for group in values], budget)
+            if wanted == n:
+                break
+        run = Run(budget, {i: fakes.islands(group[:n]) for i, group in enumerate(values)})
         honest.append(np.exp(run.estimate().value))
         m = 16
         both = np.exp(values.T.ravel())
@@ -86,7 +97,7 @@ def test_unbiased_under_stopping():
         naive.append(both[:m].mean())
     honest, naive = np.array(honest), np.array(naive)
     assert abs(honest.mean() - 1.0) < 4.0 * honest.std() / np.sqrt(honest.size)
-    assert naive.mean() - 1.0 < -10.0 * naive.std() / np.sqrt(naive.size)
+    assert naive.mean() - 1.0 < -7.0 * naive.std() / np.sqrt(naive.size)
 
 
 def test_hopeless_targets_are_not_chased():
@@ -113,4 +124,4 @@ def test_nothing_in_time():
 
 def test_uneven_islands_are_reported():
     run = waves(Job(fakes.lognormal, (4.0,)), Budget(None, first=32))
-    assert any("islands disagree" in w for w in run.warnings)
+    assert any("estimate is uneven" in w for w in run.warnings)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from problems import covariance, log_z_by_quadrature, small_model
@@ -87,3 +89,27 @@ def test_importance_says_when_it_cannot_know():
     model = ev.GPModel(K=covariance(60, 400.0), y=np.resize([1, 1, -1], 60))
     result = estimate(model, method="importance", reference="prior", n_islands=16)
     assert any("far from the posterior" in w or "disagree" in w for w in result.warnings)
+
+
+def test_arm_generates_in_three_ways():
+    """Each within 4.5 standard errors of the truth; reseeding has its own sampler."""
+    model = small_model("poisson(exposure=1.5)", 3)
+    truth = log_z_by_quadrature(model)
+    words = {"method": "arm", "reference": "prior", "threshold": 0.95, "n_particles": 40}
+    for generate in ("copy", "anticipate"):
+        result = estimate(model, generate=generate, n_islands=64, **words)
+        assert result.trace.particles.max() > 40
+        assert abs(result.logz - truth) < 4.5 * result.logz_se
+    with pytest.raises(ValueError, match="'reseed' and sampler= belong together"):
+        estimate(model, generate="reseed", **words)
+
+
+def test_auto_leaves_a_reference_that_failed():
+    model = small_model("poisson(exposure=1.5)", 5)
+    failed = dataclasses.replace(ev.fit_ep(model), converged=False)
+    sites = failed.sites._replace(nu=failed.sites.nu + 5.0)
+    failed = dataclasses.replace(failed, sites=sites, mean=failed.mean + 2.0)
+    result = estimate(model, reference=failed)
+    assert any("starts from the laplace reference" in note for note in result.notes)
+    want = estimate(model, method="smc", target_se=0.02)
+    assert abs(result.logz - want.logz) < 4.5 * np.hypot(result.logz_se, want.logz_se)
