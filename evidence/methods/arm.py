@@ -24,7 +24,7 @@ from .smc import (
     warn_of_slow_mixing,
 )
 
-_COARSE = 0.8  # conditional ESS: fewer temperatures, particles make up for it
+_COARSE = 0.95  # conditional ESS: fewer temperatures, particles make up for it
 _FIRST = 16
 _PILOTS = 4
 
