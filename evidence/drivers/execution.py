@@ -57,6 +57,7 @@ from ..moves import rows
 
 _LARGE = 1500  # from this N on, one factorisation keeps several BLAS threads busy
 _ATTEMPTS = 4  # times a task is submitted before it is run here
+_MANY = 256  # workers an executor may have when it does not say
 _POLL = 0.1  # seconds between two looks at the clock
 
 
@@ -234,6 +235,8 @@ class _Remote:
         self.refused = [0] * len(tasks)
         self.supplied: set[str] = set()
         self.lost = 0
+        #: tasks handed over at a time: enough to keep every worker busy
+        self.width = 2 * getattr(executor, "_max_workers", _MANY)
 
     def submit(self, index: int, parcel: bytes | None = None) -> None:
         left = self.clock.remaining()
@@ -242,11 +245,16 @@ class _Remote:
         self.running[future] = index
 
     def run(self) -> list[str]:
-        left = list(range(len(self.tasks)))
+        left, waiting = set(range(len(self.tasks))), iter(range(len(self.tasks)))
         try:
-            for index in left:
-                self.submit(index)
-            while self.running and not self.clock.stop():
+            while left and not self.clock.stop():
+                while len(self.running) < self.width:
+                    index = next(waiting, -1)
+                    if index < 0:
+                        break
+                    self.submit(index)
+                if not self.running:
+                    break
                 finished, _ = wait(self.running, timeout=_POLL, return_when=FIRST_COMPLETED)
                 for future in finished:
                     index = self.running.pop(future)
@@ -256,12 +264,12 @@ class _Remote:
             self.clock.interrupted.set()
         except BrokenExecutor as error:
             self.lost += 1
-            return self.finish_here(left, f"the executor broke ({error})")
+            return self.finish_here(sorted(left), f"the executor broke ({error})")
         finally:
             for future in self.running:
                 future.cancel()
         if left and not self.clock.stop():
-            return self.finish_here(left, "the workers kept dying")
+            return self.finish_here(sorted(left), "the workers kept dying")
         return self.notes()
 
     def collect(self, index: int, future: Future[Any]) -> bool:
