@@ -94,7 +94,7 @@ def _workers(repeats: int) -> None:
         for k, pool in pools.items():
             started = time.perf_counter()
             result = ev.log_evidence(
-                model, method="smc", n_islands=64, n_particles=256, random_seed=0, executor=pool,
+                model, method="smc", n_islands=32, n_particles=128, random_seed=0, executor=pool,
                 progressbar=False,
             )  # fmt: skip
             if repeat:  # the first is for imports and compilation
@@ -104,7 +104,7 @@ def _workers(repeats: int) -> None:
         pool.shutdown()
     one, two = (np.array(seconds[k]) for k in (1, 2))
     print(
-        f"USPS, 64 islands of 256: one worker {np.median(one):.1f} s, two "
+        f"USPS, 32 islands of 128: one worker {np.median(one):.1f} s, two "
         f"{np.median(two):.1f} s, speed-up {np.median(one / two):.2f} "
         f"(smallest {np.min(one / two):.2f}); {len(found)} distinct answer(s)"
     )
