@@ -123,7 +123,9 @@ def _draw(by_size: pd.DataFrame, by_particles: pd.DataFrame, path: Path) -> None
                  label=f"16 islands, N = 1000, $M^{{{exponent:.2f}}}$")  # fmt: skip
     left.set(xlabel="data N", ylabel="seconds")
     right.set(xlabel="particles of an island M", ylabel="seconds")
-    for ax in (left, right):
+    for ax, ticks in ((left, by_size.n), (right, by_particles.particles)):
+        ax.set_xticks(ticks, [f"{tick}" for tick in ticks])
+        ax.minorticks_off()
         ax.legend(frameon=False)
     figure.savefig(path, dpi=150)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,12 @@ from .base import Outcome, Problem, outcome_of_islands
 from .smc import (
     STUCK_ADVICE,
     choose_particles,
-    default_settings,
     find_plan,
     stopped,
     stuck,
     warn_of_slow_mixing,
 )
 
-_COARSE = 0.95  # conditional ESS: fewer temperatures, particles make up for it
 _FIRST = 16
 _PILOTS = 4
 
@@ -53,8 +50,7 @@ def arm(
         raise ValueError("generate='reseed' and sampler= belong together: give both or neither")
     check_choice("resampling", resampling, tuple(SCHEMES))
     check_options(threshold, i_max, resampling)
-    settings = replace(default_settings(problem.move), cess=_COARSE)
-    plan = find_plan(problem, settings)
+    plan = find_plan(problem)
     if plan is None:
         return stopped("arm")
     n_particles = problem.n_particles or choose_particles(
