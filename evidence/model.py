@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -12,11 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpotrf
 
 from . import likelihoods
+from .hyperparameters import Hyperparameters, free_parameters
 from .likelihoods.base import Likelihood
 
 Array = NDArray[np.float64]
 
 _KERNEL_JITTER = 1e-6
+
+
+class CovarianceError(ValueError):
+    """The prior covariance is not positive definite."""
 
 
 class GPModel:
@@ -87,34 +92,67 @@ class GPModel:
 
                 kernel = parse_kernel(kernel)
         self.kernel = kernel
-        name = "K" if kernel is None else "kernel(X)"
-        prior = _check_covariance(K if kernel is None else _call_kernel(kernel, self.X), name)
-        if prior.shape[0] != self.n:
-            raise ValueError(
-                f"{name} is {prior.shape[0]} x {prior.shape[1]} but y has {self.n} observations"
-            )
         if jitter is None:
             jitter = 0.0 if kernel is None else _KERNEL_JITTER
         if not (np.isfinite(jitter) and jitter >= 0):
             raise ValueError(f"jitter must be a finite number ≥ 0, got {jitter}")
-        #: what was added to the diagonal of the prior covariance, in its own units
-        self.jitter = float(jitter * np.mean(np.diag(prior)))
-        prior.flat[:: self.n + 1] += self.jitter
-        #: prior covariance, jitter included
-        self.K = prior
+        #: jitter relative to the mean of the prior's diagonal
+        self.relative_jitter = float(jitter)
+        self._set_prior(K)
         self.mean = _check_mean(mean, self.n)
         self.theta = self.likelihood.theta(self.y)
         #: what a careful reader should know about the data, in words
         self.notes = notes
+
+    def _set_prior(self, K: ArrayLike | None) -> None:
+        """K, or what the kernel says, with its jitter and Cholesky factor."""
+        name = "kernel(X)" if K is None else "K"
+        prior = _check_covariance(_call_kernel(self.kernel, self.X) if K is None else K, name)
+        if prior.shape[0] != self.n:
+            raise ValueError(
+                f"{name} is {prior.shape[0]} x {prior.shape[1]} but y has {self.n} observations"
+            )
+        #: what was added to the diagonal of the prior covariance, in its own units
+        self.jitter = float(self.relative_jitter * np.mean(np.diag(prior)))
+        prior.flat[:: self.n + 1] += self.jitter
         factor, info = dpotrf(prior, lower=1, clean=1)
         if info != 0:
-            raise ValueError(
+            raise CovarianceError(
                 f"{name} is not positive definite (Cholesky stopped at row {info} of {self.n}, "
                 f"jitter {self.jitter:.3g}); pass a larger relative jitter, e.g. jitter=1e-6, "
                 "or remove duplicated rows of X"
             )
+        #: prior covariance, jitter included
+        self.K = prior
         #: lower Cholesky factor of K
         self.chol: Array = factor
+
+    @cached_property
+    def hyperparameters(self) -> Hyperparameters:
+        """What is free in kernel and likelihood: names, logs, bounds."""
+        return free_parameters(self.kernel, self.likelihood)
+
+    def at(self, theta: ArrayLike | Mapping[str, float]) -> GPModel:
+        """The same data under other hyperparameters.
+
+        Parameters
+        ----------
+        theta : array (P,) or mapping
+            Their natural logarithms in the order of ``model.hyperparameters.names``, or natural
+            *values* by name, the others staying as they are.
+
+        >>> model = GPModel([[0.0], [1.0]], [1, -1], "4.0 * RBF(1.5)")
+        >>> model.at({"length_scale": 3.0}).kernel
+        2**2 * RBF(length_scale=3)
+        """
+        model = copy.copy(self)
+        for name in ("logdet", "hyperparameters"):
+            model.__dict__.pop(name, None)
+        model.kernel, model.likelihood = self.hyperparameters.at(theta)
+        if self.hyperparameters.n_kernel:
+            model._set_prior(None)
+        model.theta = model.likelihood.theta(model.y)
+        return model
 
     @property
     def n(self) -> int:

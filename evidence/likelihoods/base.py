@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -41,6 +43,8 @@ class Likelihood(ABC):
 
     name: ClassVar[str]
     log_concave: ClassVar[bool] = True
+    free: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
+    """Positive parameters that may be learnt, with default bounds."""
 
     # -- what a subclass provides -------------------------------------------------------
 

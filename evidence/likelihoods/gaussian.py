@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -43,6 +44,7 @@ class Gaussian(Likelihood):
     noise_std: float | tuple[float, ...] = 1.0
 
     name: ClassVar[str] = "gaussian"
+    free: ClassVar[Mapping[str, tuple[float, float]]] = {"noise_std": (1e-5, 1e5)}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise_std", check_parameter("noise_std", self.noise_std))

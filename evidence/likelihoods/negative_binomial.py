@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -117,6 +118,7 @@ class NegativeBinomial(CountLikelihood):
     offset: float | tuple[float, ...] = 0.0
 
     name: ClassVar[str] = "negative_binomial"
+    free: ClassVar[Mapping[str, tuple[float, float]]] = {"dispersion": (1e-3, 1e5)}
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -64,6 +65,7 @@ class StudentT(Likelihood):
     scale: float | tuple[float, ...] = 1.0
 
     name: ClassVar[str] = "student_t"
+    free: ClassVar[Mapping[str, tuple[float, float]]] = {"df": (0.5, 1e3), "scale": (1e-5, 1e5)}
     log_concave: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -1,0 +1,70 @@
+"""Hyperparameters: one vector of logs and the way back."""
+
+import numpy as np
+import pytest
+
+from evidence import GPModel, likelihoods
+
+
+def model(kernel="4.0 * RBF([1.0, 2.0]) + WhiteKernel(0.1)", likelihood="student_t(df=4)"):
+    x = np.random.default_rng(0).normal(size=(8, 2))
+    return GPModel(x, np.round(np.abs(x[:, 0])), kernel, likelihood=likelihood)
+
+
+def test_names_and_round_trip():
+    free = model().hyperparameters
+    assert free.names == (
+        "k1__k1__constant_value",
+        "k1__k2__length_scale[0]",
+        "k1__k2__length_scale[1]",
+        "k2__noise_level",
+        "likelihood__df",
+        "likelihood__scale",
+    )
+    theta = free.theta + np.arange(6) / 10
+    again = model().at(theta).hyperparameters
+    np.testing.assert_allclose(again.theta, theta, rtol=1e-14)
+    assert again.bounds.shape == (6, 2)
+
+
+def test_at_is_the_model_built_from_nothing():
+    before = model()
+    before.logdet  # noqa: B018  (cached, and must not be inherited)
+    after = before.at({"noise_level": 0.3, "length_scale[1]": 5.0, "scale": 0.2})
+    fresh = model("4.0 * RBF([1.0, 5.0]) + WhiteKernel(0.3)", "student_t(df=4, scale=0.2)")
+    np.testing.assert_allclose(after.K, fresh.K, rtol=1e-13)
+    np.testing.assert_allclose(after.logdet, fresh.logdet, rtol=1e-12)
+    np.testing.assert_allclose(after.theta, fresh.theta, rtol=1e-13)
+    np.testing.assert_allclose(after.jitter, fresh.jitter, rtol=1e-12)
+    assert before.hyperparameters.values[3] == pytest.approx(0.1)
+
+
+def test_fixed_and_known_parameters_are_not_free():
+    fixed = model('ConstantKernel(2.0, "fixed") * RBF(1.0)', "poisson")
+    assert fixed.hyperparameters.names == ("k2__length_scale",)
+    per_datum = model(likelihood=likelihoods.StudentT(df=4.0, scale=np.ones(8)))
+    assert per_datum.hyperparameters.names[-1] == "likelihood__df"
+    given = GPModel(K=np.eye(2), y=[0.5, 1.0], likelihood="gaussian(noise_std=0.5)")
+    assert given.hyperparameters.names == ("likelihood__noise_std",)
+    assert given.at([0.0]).likelihood.noise_std == 1.0
+    assert given.at([0.0]).K is given.K
+
+
+def test_at_bounds():
+    free = model("4.0 * RBF(1.0, (0.1, 10.0))", "gaussian").hyperparameters
+    assert free.at_bounds([0.0, np.log(0.1), 0.0]) == ["k2__length_scale"]
+
+
+@pytest.mark.parametrize(
+    ("theta", "message"),
+    [
+        ({"length_scale": 1.0}, "ambiguous: it may be .*\\[0\\], .*\\[1\\]"),
+        ({"noise_lvel": 1.0}, "did you mean 'k2__noise_level'"),
+        ({"noise_level": -1.0}, "must be positive"),
+        ([1.0], "logs of 6 hyperparameters"),
+        ([np.nan] * 6, "NaN"),
+    ],
+)
+def test_bad_input(theta, message):
+    with pytest.raises(ValueError, match=message):
+        model().at(theta)
