@@ -10,38 +10,29 @@ from typing import Any
 
 import numpy as np
 
-from . import likelihoods
-from .approximations.ep import fit_ep
-from .approximations.laplace import fit_laplace
-from .approximations.reference import GaussianReference, prior_reference
-from .model import GPModel
-
-REFERENCES = ("ep", "laplace", "prior")
+from .families import family, is_probit
 
 
 def fit_reference(
-    model: GPModel,
-    reference: str | GaussianReference,
-    fitted: Mapping[str, GaussianReference] | None = None,
-) -> GaussianReference:
-    """The reference by name, from ``fitted`` where it is there; an object is checked."""
-    if isinstance(reference, GaussianReference):
+    model: Any,
+    reference: Any,
+    fitted: Mapping[str, Any] | None = None,
+) -> Any:
+    """The reference by name, from ``fitted`` where it is there; an object is checked.
+
+    ``None`` stands for what suits the model best.
+    """
+    entry = family(model)
+    if isinstance(reference, entry.reference):
         if reference.model is not model:
             raise ValueError("reference was fitted to another model; fit it to this one")
         return reference
-    check_choice("reference", reference, REFERENCES)
+    if reference is None:
+        reference = next(iter(entry.fits))
+    check_choice("reference", reference, tuple(entry.fits))
     if fitted and reference in fitted:
         return fitted[reference]
-    return {"ep": fit_ep, "laplace": fit_laplace, "prior": prior_reference}[reference](model)
-
-
-def describe(model: GPModel) -> dict[str, Any]:
-    return {
-        "N": model.n,
-        "likelihood": likelihoods.describe(model.likelihood),
-        "kernel": "K given" if model.kernel is None else str(model.kernel),
-        "jitter": float(f"{model.jitter:.6g}"),
-    }
+    return entry.fits[reference](model)
 
 
 def seed_sequence(random_seed: int | np.random.Generator | None) -> np.random.SeedSequence:
@@ -76,9 +67,9 @@ def check_count(name: str, value: Any, least: int, optional: bool = True) -> Non
         raise ValueError(f"{name} must be a whole number, at least {least}, got {value!r}")
 
 
-def check_probit(model: GPModel, method: str) -> None:
-    if model.likelihood.name != "probit":
+def check_probit(model: Any, method: str) -> None:
+    if not is_probit(model):
         raise ValueError(
             f"method={method!r} is for the probit likelihood only (Z is then an orthant "
-            f"probability), got {model.likelihood.name}; use method='smc'"
+            f"probability), got {model!r}; use method='smc'"
         )

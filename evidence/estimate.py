@@ -6,6 +6,7 @@ import json
 import math
 import numbers
 import os
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from typing import Any
 
@@ -13,16 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import __version__, moves
-from .approximations.ep import fit_ep
-from .approximations.laplace import fit_laplace
-from .approximations.reference import GaussianReference
 from .checks import (
-    REFERENCES,
     check_choice,
     check_count,
     check_positive,
     check_probit,
-    describe,
     fit_reference,
     seed_sequence,
 )
@@ -30,9 +26,9 @@ from .drivers import ladders
 from .drivers.checkpoint import Checkpoint, digest
 from .drivers.execution import Clock, factorising
 from .drivers.progress import Progress
+from .families import Family, family
 from .methods.base import Outcome, Problem
 from .methods.registry import METHODS, check_options
-from .model import GPModel
 from .result import Estimate, EvidenceResult
 
 Array = NDArray[np.float64]
@@ -42,10 +38,10 @@ _PROBIT_ONLY = ("orthant", "sequential")
 
 
 def log_evidence(
-    model: GPModel,
+    model: Any,
     *,
     method: str = "auto",
-    reference: str | GaussianReference = "ep",
+    reference: Any = None,
     move: Any = "mgrad",
     betas: str | int | ArrayLike = "adaptive",
     target_se: float | None = None,
@@ -63,6 +59,7 @@ def log_evidence(
     Parameters
     ----------
     model : GPModel
+        Or another kind of model, see :mod:`evidence.families`.
     method : str
         ``"auto"`` tries cheap things and chooses; ``result.notes`` says what and why.
         ``"smc"``: tempered resample-move. ``"ais"``: annealed importance sampling. ``"pt"``:
@@ -70,8 +67,9 @@ def log_evidence(
         the reference. ``"orthant"``: minimax tilting, for probit only; it shares no code with
         the rest, an independent cross-check. ``"sequential"``: one datum after the other, for
         probit only. ``"ep"`` and ``"laplace"``: the approximation alone, without an error bar.
-    reference : {"ep", "laplace", "prior"} or GaussianReference
-        Where tempering starts. (Not used by orthant and sequential.)
+    reference : {"ep", "laplace", "prior"} or GaussianReference, optional
+        Where tempering starts; by default the best there is for the model, EP for a GPModel.
+        (Not used by orthant and sequential.)
     move : str or Move
         What moves particles at a fixed temperature. (Not used by importance, orthant and
         sequential.)
@@ -124,15 +122,16 @@ def log_evidence(
     >>> bool(abs(result.logz + 2.37) < 0.2)
     True
     """
-    if not isinstance(model, GPModel):
-        raise ValueError(f"model must be a GPModel, got {type(model).__name__}")
-    check_choice("method", method, (*METHODS, "ep", "laplace"))
+    kind = family(model)
+    check_choice("method", method, (*METHODS, *kind.reported))
     check_positive("target_se", target_se)
     check_positive("max_seconds", max_seconds)
     check_count("n_particles", n_particles, 2)
     check_count("n_islands", n_islands, 1)
+    if reference is None:
+        reference = next(iter(kind.fits))
     if isinstance(reference, str):
-        check_choice("reference", reference, REFERENCES)
+        check_choice("reference", reference, tuple(kind.fits))
     if executor is not None and not isinstance(executor, Executor):
         raise ValueError(
             "executor must be a concurrent.futures.Executor (Dask: client.get_executor()), got "
@@ -141,8 +140,8 @@ def log_evidence(
     mover = moves.get(move)
     ladder, n_betas = _check_betas(betas)
     check_options(method, options)
-    if method in ("ep", "laplace"):
-        return _deterministic(model, method)
+    if method in kind.reported:
+        return _deterministic(model, kind, method)
     if method in _PROBIT_ONLY:
         check_probit(model, method)
     if target_se is None and n_particles is None and n_islands is None:
@@ -164,7 +163,7 @@ def log_evidence(
         identity |= {"target_se": str(target_se), "n_islands": str(n_islands)}
     store, seed = _open_checkpoint(checkpoint, identity, seed, random_seed)
     with factorising(model.n):
-        fits = fit_both(model)
+        fits = fit_reported(model, kind)
         base = fit_reference(model, reference, fits)
     warnings = base.warnings if base.name == "ep" or not base.converged else ()
     with Progress(progressbar) as progress:
@@ -194,51 +193,54 @@ def log_evidence(
         outcome.trace,
         outcome.history,
         samples,
-        fits["ep"].correction,
+        _correction(fits),
         tuple(dict.fromkeys([*warnings, *outcome.warnings, *store.warnings])),
         (*model.notes, *outcome.notes),
         settings,
-        describe(model),
+        model.describe(),
     )
 
 
-def _deterministic(model: GPModel, method: str) -> EvidenceResult:
+def _deterministic(model: Any, kind: Family, method: str) -> EvidenceResult:
     with factorising(model.n):
-        fits = fit_both(model)
+        fits = fit_reported(model, kind)
     fit = fits[method]
     return EvidenceResult(
         method,
         fit.logz,
         math.nan,
         tuple(tabulate(fits)),
-        correction_terms=fits["ep"].correction,
+        correction_terms=_correction(fits),
         warnings=fit.warnings,
         notes=model.notes,
         settings={"method": method},
-        model=describe(model),
+        model=model.describe(),
     )
 
 
-def fit_both(model: GPModel) -> dict[str, GaussianReference]:
-    return {"laplace": fit_laplace(model), "ep": fit_ep(model)}
+def fit_reported(model: Any, kind: Family) -> dict[str, Any]:
+    return {name: kind.fits[name](model) for name in kind.reported}
 
 
-def tabulate(fits: dict[str, GaussianReference]) -> list[Estimate]:
-    """What Laplace, EP and corrected EP say."""
-    laplace, ep = fits["laplace"], fits["ep"]
-    clock = Clock()
-    corrected = ep.logz_corrected
-    return [
-        Estimate("laplace", laplace.logz, math.nan, laplace.seconds),
-        Estimate("ep", ep.logz, math.nan, ep.seconds),
-        Estimate("ep_corrected", corrected, math.nan, ep.seconds + clock.elapsed()),
-    ]
+def tabulate(fits: Mapping[str, Any]) -> list[Estimate]:
+    """What the approximations say, and EP with its correction."""
+    rows = [Estimate(name, fit.logz, math.nan, fit.seconds) for name, fit in fits.items()]
+    if "ep" in fits:
+        clock = Clock()
+        corrected = fits["ep"].logz_corrected
+        seconds = fits["ep"].seconds + clock.elapsed()
+        rows.append(Estimate("ep_corrected", corrected, math.nan, seconds))
+    return rows
+
+
+def _correction(fits: Mapping[str, Any]) -> Array:
+    return fits["ep"].correction if "ep" in fits else np.zeros(0)
 
 
 def _identity(
-    model: GPModel,
+    model: Any,
     method: str,
-    reference: str | GaussianReference,
+    reference: Any,
     move: Any,
     n_particles: int | None,
     options: dict[str, Any],
@@ -246,9 +248,9 @@ def _identity(
     """What decides the numbers of a run, besides its seed."""
     return {
         "package version": __version__,
-        "model": f"{digest(model.K, model.mean, model.theta)} ({model!r})",
+        "model": f"{digest(*model.identity())} ({model!r})",
         "method": method,
-        "reference": reference if isinstance(reference, str) else digest(*reference.sites),
+        "reference": reference if isinstance(reference, str) else digest(*reference.identity()),
         "move": repr(move),
         "n_particles": str(n_particles),
         "options": ", ".join(f"{k}={_told(v)}" for k, v in sorted(options.items())),
@@ -293,12 +295,13 @@ def _check_betas(betas: str | int | ArrayLike) -> tuple[Array | None, int | None
     return ladders.check(betas), None
 
 
-def ais(model: GPModel, **words: Any) -> EvidenceResult:
+def ais(model: Any, **words: Any) -> EvidenceResult:
     """Annealed importance sampling: :func:`log_evidence` with ``method="ais"``.
 
     Options of its own: ``direction`` ("forward" or "both"), ``posterior``, ``n_reverse``; see
     :func:`evidence.methods.ais.ais`.
 
+    >>> from evidence import GPModel
     >>> model = GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
     >>> result = ais(model, direction="both", random_seed=0, progressbar=False)
     >>> list(result.estimates.index[-3:])
@@ -307,12 +310,13 @@ def ais(model: GPModel, **words: Any) -> EvidenceResult:
     return log_evidence(model, method="ais", **words)
 
 
-def parallel_tempering(model: GPModel, **words: Any) -> EvidenceResult:
+def parallel_tempering(model: Any, **words: Any) -> EvidenceResult:
     """Parallel tempering: :func:`log_evidence` with ``method="pt"``.
 
     Options of its own: ``n_levels``, ``n_sweeps``, ``explore``, ``reversible``, ``estimator``;
     see :func:`evidence.methods.pt.pt`.
 
+    >>> from evidence import GPModel
     >>> model = GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
     >>> result = parallel_tempering(model, n_sweeps=50, random_seed=0, progressbar=False)
     >>> list(result.trace.columns[:4])
@@ -321,11 +325,12 @@ def parallel_tempering(model: GPModel, **words: Any) -> EvidenceResult:
     return log_evidence(model, method="pt", **words)
 
 
-def resample_move(model: GPModel, **words: Any) -> EvidenceResult:
+def resample_move(model: Any, **words: Any) -> EvidenceResult:
     """Tempered resample-move: :func:`log_evidence` with ``method="smc"``.
 
     Options of its own: ``resampling``, ``waste_free``; see :func:`evidence.methods.smc.smc`.
 
+    >>> from evidence import GPModel
     >>> model = GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
     >>> result = resample_move(model, resampling="residual", random_seed=0, progressbar=False)
     >>> result.method

@@ -178,6 +178,19 @@ class GPModel:
         value = -0.5 * (np.sum(white**2, axis=0) + self.logdet + self.n * np.log(2 * np.pi))
         return value.reshape(np.shape(x)[:-1])
 
+    def describe(self) -> dict[str, Any]:
+        """What a result tells of its model, in plain words and numbers."""
+        return {
+            "N": self.n,
+            "likelihood": likelihoods.describe(self.likelihood),
+            "kernel": "K given" if self.kernel is None else str(self.kernel),
+            "jitter": float(f"{self.jitter:.6g}"),
+        }
+
+    def identity(self) -> tuple[Array, ...]:
+        """Arrays that tell this model from others."""
+        return self.K, self.mean, self.theta
+
     def __repr__(self) -> str:
         kernel = "K" if self.kernel is None else str(self.kernel)
         return f"GPModel(N={self.n}, {kernel}, {likelihoods.describe(self.likelihood)})"

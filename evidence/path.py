@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -90,15 +90,70 @@ def _third_order(kernel, theta, x, out):
     kernel(x.ctypes, theta.ctypes, x.size, x.size, 1, 3, out.ctypes)
 
 
-class Path:
-    """p_β for one reference, as the moves and drivers need it."""
+class TemperedPath:
+    r"""What every path offers to moves and drivers, whatever the model.
 
-    def __init__(self, reference: GaussianReference) -> None:
+    A subclass has a Gaussian base with ``reference.mean`` and an estimate ``reference.logz`` of
+    its normaliser, and gives :meth:`build_coordinates`, :meth:`tilt` and
+    :meth:`tilt_and_gradient`: any density ``p`` is :math:`Z_q q(x) e^{\beta h(x)}` with
+    :math:`h = \log p - \log Z_q q`.
+    """
+
+    separable: ClassVar[bool] = False
+    """Whether the tilt is a sum over coordinates of x, as metrics with one Cholesky need."""
+
+    def __init__(self, reference: Any) -> None:
         self.reference = reference
         self.model = reference.model
-        self.log_z0 = reference.logz
-        self._kernel: Any = self.model.likelihood.kernel
+        self.log_z0: float = reference.logz
         self._cache: dict[str, Any] = {}
+
+    @property
+    def n(self) -> int:
+        """Dimension of a state."""
+        return self.model.n
+
+    @property
+    def mean(self) -> Array:
+        """Mean of the base q."""
+        return self.reference.mean
+
+    def coordinates(self, mass: str) -> Any:
+        """Coordinates with a diagonal base and unit mass, see :mod:`evidence.coordinates`."""
+        return self.cached(f"coordinates {mass}", lambda path: path.build_coordinates(mass))
+
+    def cached(self, key: str, build: Callable[[Any], Any]) -> Any:
+        """What ``build(path)`` returns, computed once: for moves that prepare something."""
+        if key not in self._cache:
+            self._cache[key] = build(self)
+        return self._cache[key]
+
+    def build_coordinates(self, mass: str) -> Any:
+        raise NotImplementedError
+
+    def tilt(self, x: Array) -> Array:
+        """h of every row, shape (M,)."""
+        raise NotImplementedError
+
+    def tilt_and_gradient(self, x: Array) -> tuple[Array, Array]:
+        """h and its gradient, shapes (M,) and (M, N)."""
+        raise NotImplementedError
+
+    def tilt_and_slope(self, frame: Any, a: Array) -> tuple[Array, Array]:
+        """h and its gradient in the coordinates a, shapes (M,) and (M, N)."""
+        tilt, gradient = self.tilt_and_gradient(frame.to_latent(a))
+        return tilt, frame.slope(gradient)
+
+
+class Path(TemperedPath):
+    """p_β for one reference of a :class:`~evidence.model.GPModel`."""
+
+    separable = True
+    reference: GaussianReference
+
+    def __init__(self, reference: GaussianReference) -> None:
+        super().__init__(reference)
+        self._kernel: Any = self.model.likelihood.kernel
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs: matrices as they are, so that it computes the same."""
@@ -109,27 +164,8 @@ class Path:
         self.__init__(state["reference"])  # type: ignore[misc]
         self._cache = state["cache"]
 
-    @property
-    def n(self) -> int:
-        """Dimension of a state."""
-        return self.model.n
-
-    # -- the Gaussian base ------------------------------------------------------------------
-
-    @property
-    def mean(self) -> Array:
-        """Mean of the base q."""
-        return self.reference.mean
-
-    def coordinates(self, mass: str) -> Coordinates:
-        """Coordinates with a diagonal base and unit mass, see :mod:`evidence.coordinates`."""
-        return self.cached(f"coordinates {mass}", lambda path: coordinates(path.reference, mass))
-
-    def cached(self, key: str, build: Callable[[Path], Any]) -> Any:
-        """What ``build(path)`` returns, computed once: for moves that prepare something."""
-        if key not in self._cache:
-            self._cache[key] = build(self)
-        return self._cache[key]
+    def build_coordinates(self, mass: str) -> Coordinates:
+        return coordinates(self.reference, mass)
 
     # -- the tilt ---------------------------------------------------------------------------
 
@@ -149,10 +185,8 @@ class Path:
         return total, gradient
 
     def tilt_and_slope(self, frame: Coordinates, a: Array) -> tuple[Array, Array]:
-        """Σ_n h_n and its gradient in the coordinates a, shapes (M,) and (M, N)."""
         if len(a) > _THIN:
-            tilt, gradient = self.tilt_and_gradient(frame.to_latent(a))
-            return tilt, frame.slope(gradient)
+            return super().tilt_and_slope(frame, a)
         a, total = np.ascontiguousarray(a), np.empty(a.shape[0])
         slope = np.empty_like(a)
         sites, theta = self.reference.sites, self.model.theta

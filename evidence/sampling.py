@@ -9,20 +9,18 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from . import moves
-from .approximations.reference import GaussianReference
-from .checks import check_count, check_positive, describe, fit_reference, seed_sequence
+from .checks import check_count, check_positive, fit_reference, seed_sequence
 from .draws import Draws
 from .drivers.chains import Chains, run_chains
 from .drivers.execution import Clock, factorising
-from .model import GPModel
-from .path import Path
+from .families import family, make_path
 
 
 def sample(
-    model: GPModel,
+    model: Any,
     *,
     move: Any = "mgrad",
-    reference: str | GaussianReference = "ep",
+    reference: Any = None,
     draws: int = 1000,
     tune: int = 1000,
     chains: int = 4,
@@ -39,9 +37,10 @@ def sample(
     model : GPModel
     move : str or Move
         The transition kernel, see :mod:`evidence.moves`.
-    reference : {"ep", "laplace", "prior"} or GaussianReference
+    reference : {"ep", "laplace", "prior"} or GaussianReference, optional
         The Gaussian that moves use as their base, and where chains start: independent draws
-        from it. ``"prior"`` gives the samplers of the literature.
+        from it. By default the best there is for the model, EP for a GPModel; ``"prior"``
+        gives the samplers of the literature.
     draws, tune, chains : int
         Recorded draws per chain, steps before them (the step size adapts to the move's
         ``target`` acceptance, then stays fixed), and chains. Chains advance together as one
@@ -78,8 +77,7 @@ def sample(
     >>> draws.ess.min > 200 and draws.rhat < 1.05
     True
     """
-    if not isinstance(model, GPModel):
-        raise ValueError(f"model must be a GPModel, got {type(model).__name__}")
+    family(model)
     mover = moves.get(move)
     check_count("draws", draws, 1)
     check_count("tune", tune, 0)
@@ -92,7 +90,7 @@ def sample(
     clock = Clock(max_seconds)
     with factorising(model.n):
         base = fit_reference(model, reference)
-        path = Path(base)
+        path = make_path(base)
         mover.prepare(path)
         bar = tqdm(
             total=tune + thin * draws,
@@ -142,7 +140,7 @@ def sample(
         failures=run.failures,
         warnings=base.warnings + _warnings(run, mover, draws, thin),
         settings=settings,
-        model=describe(model),
+        model=model.describe(),
     )
 
 

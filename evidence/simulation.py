@@ -30,9 +30,10 @@ from .drivers.annealing import refine, run_forward, run_reverse, strided
 from .drivers.crooks import bennett, bounds
 from .drivers.execution import factorising
 from .drivers.resample_move import Plan, Settings
+from .families import make_path
 from .model import GPModel
 from .moves.base import Move
-from .path import Path
+from .path import TemperedPath
 
 Array = NDArray[np.float64]
 
@@ -97,7 +98,7 @@ def posterior_draws(
     pilot_seed, seed = seed_sequence(random_seed).spawn(2)
     mover = moves.get(move)
     with factorising(simulated.model.n):
-        path = Path(fit_reference(simulated.model, reference))
+        path = make_path(fit_reference(simulated.model, reference))
         mover.prepare(path)
         mover, enough = _settle(path, mover, np.random.default_rng(pilot_seed))
         return _spread(path, mover, simulated.x, n, n_moves or enough, seed)
@@ -172,7 +173,7 @@ def bidirectional(
         model if isinstance(model, Simulated) else simulate(model, np.random.default_rng(data))
     )
     with factorising(simulated.model.n):
-        path = Path(fit_reference(simulated.model, reference))
+        path = make_path(fit_reference(simulated.model, reference))
         mover.prepare(path)
         plan = _plan(path, mover, betas, np.random.default_rng(pilot))
         settled, enough = _settle(path, mover, np.random.default_rng(settle))
@@ -185,7 +186,9 @@ def bidirectional(
     )
 
 
-def _plan(path: Path, move: Move, betas: str | int | ArrayLike, rng: np.random.Generator) -> Plan:
+def _plan(
+    path: TemperedPath, move: Move, betas: str | int | ArrayLike, rng: np.random.Generator
+) -> Plan:
     """The ladder asked for."""
     if isinstance(betas, str) and betas != "adaptive":
         raise ValueError(f"betas must be 'adaptive', a whole number or a vector, got {betas!r}")
@@ -197,7 +200,7 @@ def _plan(path: Path, move: Move, betas: str | int | ArrayLike, rng: np.random.G
     return refine(plan, int(betas), single=True) if number else plan
 
 
-def _settle(path: Path, move: Move, rng: np.random.Generator) -> tuple[Move, int]:
+def _settle(path: TemperedPath, move: Move, rng: np.random.Generator) -> tuple[Move, int]:
     """The move with a step size for β = 1, and a number of moves that forgets the start.
 
     Found on draws from the reference, so that what moves exact draws does not depend on them.
@@ -212,7 +215,7 @@ def _settle(path: Path, move: Move, rng: np.random.Generator) -> tuple[Move, int
 
 
 def _spread(
-    path: Path, move: Move, x: Array, n: int, n_moves: int, seed: np.random.SeedSequence
+    path: TemperedPath, move: Move, x: Array, n: int, n_moves: int, seed: np.random.SeedSequence
 ) -> Array:
     """Copies of one posterior draw, moved independently at β = 1."""
     rng = np.random.default_rng(seed)

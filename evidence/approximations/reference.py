@@ -175,6 +175,10 @@ class GaussianReference:
     warnings: tuple[str, ...] = ()
     _cov: Array | None = field(default=None, repr=False)
 
+    def identity(self) -> tuple[Array, ...]:
+        """Arrays that tell this reference from others."""
+        return tuple(self.sites)
+
     @cached_property
     def cov(self) -> Array:
         """Σ, shape (N, N)."""

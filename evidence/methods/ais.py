@@ -52,7 +52,7 @@ def ais(
     run = problem.run(Job(run_forward, (problem.path, problem.move, plan)), budget)
     outcome = outcome_of_islands(problem, "ais", run, plan.betas, plan.step_sizes)
     outcome.settings = {"chains": int(run.final.size), "direction": direction}
-    outcome.warnings += warn_of_slow_mixing(plan, problem.model.likelihood.name)
+    outcome.warnings += warn_of_slow_mixing(plan, problem.model)
     if direction == "both" and run.blocks:
         if draws is None and not problem.clock.stop():
             draws = _posterior(problem, plan, n_reverse or min(int(run.final.size), 256))

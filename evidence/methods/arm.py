@@ -71,7 +71,7 @@ def arm(
     run = problem.run(Job(run_arm, shared, options), budget)
     outcome = outcome_of_islands(problem, "arm", run, plan.betas, plan.step_sizes)
     outcome.settings = {"particles_per_island": n_particles, "frozen": freeze}
-    outcome.warnings += warn_of_slow_mixing(plan, problem.model.likelihood.name)
+    outcome.warnings += warn_of_slow_mixing(plan, problem.model)
     return outcome
 
 

@@ -26,6 +26,7 @@ from ..diagnostics import pareto_shape
 from ..drivers.execution import factorising
 from ..drivers.ladders import conditional_ess
 from ..drivers.resample_move import Settings
+from ..families import is_probit
 from ..moves.crank_nicolson import PCN
 from .base import Outcome, Problem
 from .importance import fair_share, importance
@@ -66,7 +67,7 @@ def auto(problem: Problem) -> Outcome:
         if verdict.draws <= _MOST:
             per_island = max(fair_share(problem.model.n), math.ceil(verdict.draws / 16))
             return _told(importance(_with_particles(problem, per_island)), notes)
-        if problem.model.likelihood.name == "probit":
+        if is_probit(problem.model):
             trial = try_tilting(problem)
             verdict = judge_tilting(trial, target, _SAFE_SD)
             notes.append(verdict.reason)
@@ -112,6 +113,8 @@ def anneal(problem: Problem, trial: Trial | None, notes: list[str]) -> Outcome:
     attempts = [(problem.move, Settings()), (problem.move, _PATIENT)]
     if problem.model.n < _LARGE:
         others = [name for name in _OTHER_MOVES if name != problem.move.name]
+        if not problem.path.separable:
+            others = [name for name in others if name != "rmhmc"]
         attempts += [(moves.get(name), _PATIENT) for name in others]
     best = None
     for i, (move, settings) in enumerate(attempts):

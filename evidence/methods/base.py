@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..approximations.reference import GaussianReference
 from ..drivers import islands
 from ..drivers.checkpoint import Checkpoint
 from ..drivers.execution import Clock, Job, factorising
 from ..drivers.progress import Progress
 from ..drivers.waves import Budget, Run, Wave, run_waves
-from ..model import GPModel
+from ..families import make_path
 from ..moves.base import Move
-from ..path import Path
+from ..path import TemperedPath
 
 Array = NDArray[np.float64]
 
@@ -28,8 +27,8 @@ _N_DRAWS = 1000
 class Problem:
     """A model and its reference, what the user asked for, and the means to run it."""
 
-    model: GPModel
-    reference: GaussianReference
+    model: Any
+    reference: Any
     move: Move
     betas: Array | None
     target_se: float | None
@@ -42,13 +41,13 @@ class Problem:
     executor: Executor | None = None
     n_betas: int | None = None
     """Temperatures, spaced like a pilot's."""
-    _path: Path | None = None
+    _path: TemperedPath | None = None
 
     @property
-    def path(self) -> Path:
+    def path(self) -> TemperedPath:
         """The tempered path, made when first asked for."""
         if self._path is None:
-            self._path = Path(self.reference)
+            self._path = make_path(self.reference)
         return self._path
 
     def prepare(self, move: Move) -> None:

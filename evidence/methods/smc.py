@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +14,7 @@ from ..drivers.resample_move import Plan, Settings, plan, run_islands
 from ..drivers.resampling import SCHEMES
 from ..drivers.waste_free import run_waste_free
 from ..drivers.waves import Budget
+from ..families import is_probit
 from ..moves.base import Move
 from ..moves.riemann import RiemannMove
 from .base import Outcome, Problem, outcome_of_islands
@@ -61,7 +64,7 @@ def run_plan(
         "particles_per_island": options["n_particles"],
         "resampling": resampling,
     }
-    outcome.warnings += warn_of_slow_mixing(found, problem.model.likelihood.name)
+    outcome.warnings += warn_of_slow_mixing(found, problem.model)
     return outcome
 
 
@@ -132,7 +135,7 @@ def stuck(plan: Plan) -> NDArray[np.intp]:
     return np.flatnonzero(plan.mixing > _STUCK)
 
 
-def warn_of_slow_mixing(plan: Plan, likelihood: str) -> list[str]:
+def warn_of_slow_mixing(plan: Plan, model: Any) -> list[str]:
     slow = stuck(plan)
     if not slow.size:
         return []
@@ -140,5 +143,5 @@ def warn_of_slow_mixing(plan: Plan, likelihood: str) -> list[str]:
         f"moves mix slowly at {slow.size} of {plan.betas.size} temperatures (first at "
         f"β = {plan.betas[slow[0]]:.3g}): log Z may be too low and its error bar too "
         "small; do not trust it without a cross-check"
-        + (" (method='orthant' is one for probit)" if likelihood == "probit" else "")
+        + (" (method='orthant' is one for probit)" if is_probit(model) else "")
     ]

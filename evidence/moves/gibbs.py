@@ -24,7 +24,7 @@ L. Held, Bayesian Anal. 1 (2006) 145; P. Damien and S. G. Walker (2001), see
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -174,9 +174,9 @@ class ProbitGibbs(LatentMove):
         return model.mean + (root.T @ z + rng.standard_normal(shape)).T @ root.T
 
 
-def _require_probit(model: GPModel) -> None:
-    if not isinstance(model.likelihood, likelihoods.Probit):
+def _require_probit(model: Any) -> None:
+    if not isinstance(getattr(model, "likelihood", None), likelihoods.Probit):
         raise ValueError(
-            f"the move 'gibbs' needs likelihood 'probit', got {model.likelihood.name!r}; use "
+            f"the move 'gibbs' needs a GPModel with likelihood 'probit', got {model!r}; use "
             "'mgrad' or 'elliptical'"
         )

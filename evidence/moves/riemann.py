@@ -67,6 +67,11 @@ class Workspace(NamedTuple):
 
 def target(path: Path) -> Target:
     """Collect what :class:`Target` holds."""
+    if not path.separable:
+        raise ValueError(
+            "this move's metric needs a likelihood with one latent value per datum, which "
+            f"{path.model!r} has not; use 'mgrad', 'splitting', 'hmc' or 'elliptical'"
+        )
     model, (_, nu, tau) = path.model, path.reference.sites
     lik = model.likelihood
     fixed = np.zeros(0) if lik.log_concave else np.ascontiguousarray(lik.fisher(model.y))

@@ -1,0 +1,56 @@
+"""What each kind of model brings: the references one may start from, and its path.
+
+A new kind of model is one entry here. The model itself has ``n``, ``notes``, ``bare()``,
+``describe()`` and ``identity()``; a reference has ``name``, ``model``, ``mean``, ``logz``,
+``converged``, ``seconds`` and ``warnings``; the path is a
+:class:`~evidence.path.TemperedPath`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from .approximations.ep import fit_ep
+from .approximations.laplace import fit_laplace
+from .approximations.reference import GaussianReference, prior_reference
+from .model import GPModel
+from .path import Path, TemperedPath
+
+
+class Family(NamedTuple):
+    """References by name, the preferred first; those always fitted and reported; the path."""
+
+    fits: Mapping[str, Callable[[Any], Any]]
+    reported: tuple[str, ...]
+    reference: type
+    path: Callable[[Any], TemperedPath]
+
+
+_FAMILIES: dict[type, Family] = {
+    GPModel: Family(
+        {"ep": fit_ep, "laplace": fit_laplace, "prior": prior_reference},
+        ("laplace", "ep"),
+        GaussianReference,
+        Path,
+    ),
+}
+
+
+def family(model: Any) -> Family:
+    """The entry of ``model``, or an error that lists what there is."""
+    for kind, entry in _FAMILIES.items():
+        if isinstance(model, kind):
+            return entry
+    known = " or ".join(f"a {kind.__name__}" for kind in _FAMILIES)
+    raise ValueError(f"model must be {known}, got {type(model).__name__}")
+
+
+def make_path(reference: Any) -> TemperedPath:
+    """The path from ``reference`` to its model's posterior."""
+    return family(reference.model).path(reference)
+
+
+def is_probit(model: Any) -> bool:
+    """Whether Z is an orthant probability."""
+    return isinstance(model, GPModel) and model.likelihood.name == "probit"
