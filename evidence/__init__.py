@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from . import datasets, likelihoods, moves, plots
     from .approximations.ep import fit_ep
     from .approximations.laplace import fit_laplace
+    from .comparison import Comparison, compare
     from .draws import Draws
     from .drivers import ladders
     from .estimate import ais, log_evidence, parallel_tempering, resample_move
+    from .hyper_draws import HyperDraws
+    from .hyper_sampling import sample_hyperparameters
     from .kernels import parse_kernel
     from .model import GPModel
     from .orthant import log_orthant
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from .result import EvidenceResult
     from .sampling import sample
     from .simulation import Bidirectional, Simulated, bidirectional, posterior_draws, simulate
+    from .surfaces import Surface, evidence_surface
     from .sweeps import sweep
 
 __version__ = "0.1.0"
@@ -35,10 +39,15 @@ _HOME = {
     "Simulated": "simulation",
     "ais": "estimate",
     "bidirectional": "simulation",
+    "Comparison": "comparison",
     "Draws": "draws",
     "EvidenceResult": "result",
     "GPModel": "model",
+    "HyperDraws": "hyper_draws",
     "Path": "path",
+    "Surface": "surfaces",
+    "compare": "comparison",
+    "evidence_surface": "surfaces",
     "fit_ep": "approximations.ep",
     "fit_laplace": "approximations.laplace",
     "log_evidence": "estimate",
@@ -48,6 +57,7 @@ _HOME = {
     "posterior_draws": "simulation",
     "resample_move": "estimate",
     "sample": "sampling",
+    "sample_hyperparameters": "hyper_sampling",
     "simulate": "simulation",
     "sweep": "sweeps",
 }
@@ -61,14 +71,19 @@ _ROOMS = {
 
 __all__ = [
     "Bidirectional",
+    "Comparison",
     "Draws",
     "EvidenceResult",
     "GPModel",
+    "HyperDraws",
     "Path",
     "Simulated",
+    "Surface",
     "ais",
     "bidirectional",
+    "compare",
     "datasets",
+    "evidence_surface",
     "fit_ep",
     "fit_laplace",
     "ladders",
@@ -82,6 +97,7 @@ __all__ = [
     "posterior_draws",
     "resample_move",
     "sample",
+    "sample_hyperparameters",
     "simulate",
     "sweep",
 ]

@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 from .checks import check_count
 from .drivers import ladders as ladder_shapes
 from .estimate import log_evidence
-from .model import GPModel
+from .families import family
 from .result import EvidenceResult
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def sweep(
-    model: GPModel,
+    model: Any,
     method: str | Sequence[str] = "smc",
     *,
     ladders: Sequence[Any] | Mapping[str, Any] = ("adaptive",),
     moves: Sequence[Any] = ("mgrad",),
-    references: Sequence[Any] = ("ep",),
+    references: Sequence[Any] | None = None,
     seeds: int | Iterable[int] = 3,
     progressbar: bool = True,
     **words: Any,
@@ -35,13 +35,13 @@ def sweep(
 
     Parameters
     ----------
-    model : GPModel
+    model : GPModel, or another kind
     method : str or sequence of str
     ladders : sequence or mapping
         Each ``"adaptive"``, a number n (``ev.ladders.geometric(n)``) or explicit temperatures;
         a mapping gives them names.
     moves, references : sequence
-        Names or objects.
+        Names or objects; the reference is by default the model's best.
     seeds : int or iterable of int
         How many seeds, or which.
     **words
@@ -54,8 +54,8 @@ def sweep(
         One row per run (^C leaves those finished by then): ``method``, ``move``, ``ladder``,
         ``reference``, ``seed``, ``logz``,
         ``logz_se``, ``seconds`` (fitting the reference included), ``gradients``, ``levels``,
-        ``warnings`` (their number), and ``ep`` and ``ep_corrected`` for comparison. What was
-        asked for is in ``frame.attrs["words"]``.
+        ``warnings`` (their number), and ``ep`` and ``ep_corrected`` where the model has
+        them. What was asked for is in ``frame.attrs["words"]``.
 
     Examples
     --------
@@ -72,6 +72,8 @@ def sweep(
         raise ValueError("checkpoint= is for one run: call ev.log_evidence for each of them")
     methods = [method] if isinstance(method, str) else list(method)
     named = _name_ladders(ladders)
+    if references is None:
+        references = list(family(model).fits)[:1]
     if isinstance(seeds, int | np.integer):
         check_count("seeds", seeds, 1)
         seeds = range(int(seeds))
@@ -154,6 +156,5 @@ def _row(
         "gradients": float(np.sum(trace["gradients"])) if "gradients" in trace else math.nan,
         "levels": len(trace["beta"]) if "beta" in trace else 0,
         "warnings": len(result.warnings),
-        "ep": estimates["ep"].logz,
-        "ep_corrected": estimates["ep_corrected"].logz,
+        **{name: estimates[name].logz for name in ("ep", "ep_corrected") if name in estimates},
     }

@@ -1,4 +1,4 @@
-"""Figures, drawn on axes you may bring yourself; readable in black and white."""
+"""Figures of one run, and of many runs side by side."""
 
 from __future__ import annotations
 
@@ -6,20 +6,15 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from . import diagnostics
+from ._style import INK, LINES, nothing
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from .draws import Draws
-    from .result import Estimate, EvidenceResult
-
-_INK = "#1b3a5c"
-_LINES = {"ep": (":", "EP"), "ep_corrected": ("-", "EP, corrected"), "laplace": ("-.", "Laplace")}
+    from ..result import Estimate, EvidenceResult
 
 
 def plot_result(result: EvidenceResult) -> Figure:
@@ -37,21 +32,19 @@ def plot_path(result: EvidenceResult, ax: Axes) -> Axes:
     """log Z_β − log Z₁ along the path from the reference (β = 0) to the posterior (β = 1)."""
     trace = result.trace_columns
     if not trace:
-        return _nothing(ax, "no tempering in this method")
+        return nothing(ax, "no tempering in this method")
     beta = np.concatenate([[0.0], trace["beta"]])
     logz = np.concatenate([[_start(result)], trace["logz"]])
     se = np.concatenate([[0.0], trace["logz_se"]])
-    ax.fill_between(
-        beta, logz - 2 * se, logz + 2 * se, color=_INK, alpha=0.2, lw=0, label="± 2 se"
-    )
-    ax.plot(beta, logz, "o-", color=_INK, ms=3.5, lw=1.2, label=r"$\log Z_\beta$")
+    ax.fill_between(beta, logz - 2 * se, logz + 2 * se, color=INK, alpha=0.2, lw=0, label="± 2 se")
+    ax.plot(beta, logz, "o-", color=INK, ms=3.5, lw=1.2, label=r"$\log Z_\beta$")
     ax.annotate(
         f"{result.logz:.3f} ± {result.logz_se:.3f}",
         (1.0, logz[-1]),
         xytext=(-6, 8),
         textcoords="offset points",
         ha="right",
-        color=_INK,
+        color=INK,
     )
     ax.set(
         xlabel=r"inverse temperature $\beta$",
@@ -70,7 +63,7 @@ def plot_time(result: EvidenceResult, ax: Axes) -> Axes:
     if not history or not history["seconds"].size:
         last = result.rows[-1]
         if not math.isfinite(last.logz_se):
-            return _nothing(ax, "no Monte Carlo in this method")
+            return nothing(ax, "no Monte Carlo in this method")
         history = {
             "seconds": np.array([last.seconds]),
             "logz": np.array([last.logz]),
@@ -81,13 +74,13 @@ def plot_time(result: EvidenceResult, ax: Axes) -> Axes:
         history["logz"],
         yerr=history["logz_se"],
         fmt="o",
-        color=_INK,
+        color=INK,
         ms=4,
         capsize=2.5,
         lw=1,
         label=f"{result.method} ± se",
     )
-    for method, (style, label) in _LINES.items():
+    for method, (style, label) in LINES.items():
         if method in rows and _in_sight(rows[method], history["logz"], history["logz_se"]):
             ax.axhline(rows[method].logz, ls=style, color="0.25", lw=1.2, label=label)
     ax.set(
@@ -143,7 +136,9 @@ def plot_logz_vs_time(frame: pd.DataFrame, ax: Axes | None = None) -> Axes:
                 )
     middle, reach = float(frame.logz.median()), 4.0 * float(frame.logz.std()) + 0.2
     for name in ("ep", "ep_corrected"):
-        style, label = _LINES[name]
+        if name not in frame:
+            continue
+        style, label = LINES[name]
         value = float(frame[name].iloc[0])
         if abs(value - middle) < reach:
             ax.axhline(value, ls=style, color="0.25", lw=1.2, label=label)
@@ -154,103 +149,6 @@ def plot_logz_vs_time(frame: pd.DataFrame, ax: Axes | None = None) -> Axes:
         title="Estimate against time",
     )
     ax.legend(frameon=False, loc="best", fontsize=8)
-    return ax
-
-
-def plot_draws(draws: Draws) -> Figure:
-    """Traces above; autocorrelations and effective sample sizes below.
-
-    The slowest latent value is the one with the smallest effective sample size.
-    """
-    import matplotlib.pyplot as plt
-
-    order = np.argsort(np.nan_to_num(draws.ess_by_coordinate, nan=-1.0))
-    slowest, middle = int(order[0]), int(order[order.size // 2])
-    figure, axes = plt.subplots(2, 2, figsize=(10, 7), layout="constrained")
-    (tilt, latent), (correlation, sizes) = axes
-    plot_trace(draws.logtilt, tilt, label="log tilt (nats)")
-    plot_trace(draws.x[:, :, slowest], latent, label=f"slowest, $x_{{{slowest}}}$")
-    curves = {f"slowest, $x_{{{slowest}}}$": draws.x[:, :, slowest]}
-    curves |= {f"median, $x_{{{middle}}}$": draws.x[:, :, middle]} if middle != slowest else {}
-    curves["log tilt"] = draws.logtilt
-    for (label, values), style in zip(curves.items(), ("-", "--", ":"), strict=False):
-        plot_autocorrelation(values, correlation, label=label, style=style)
-    plot_ess(draws.ess_by_coordinate, sizes, total=draws.logtilt.size)
-    plt.close(figure)
-    return figure
-
-
-def plot_trace(values: ArrayLike, ax: Axes, *, label: str = "") -> Axes:
-    """A scalar of shape (chains, draws) along its chains, from a dark one to a light one."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    values = np.asarray(values, dtype=float)
-    chains, draws = values.shape
-    shades = LinearSegmentedColormap.from_list("shades", [_INK, "#b9c9da"])
-    for chain, shade in zip(values, np.linspace(0.0, 1.0, chains), strict=True):
-        ax.plot(np.arange(1, draws + 1), chain, color=shades(shade), lw=0.6)
-    title = f"Trace of {chains} chains" if chains > 1 else "Trace of one chain"
-    ax.set(xlabel="draw", ylabel=label, title=title)
-    ax.margins(x=0.01)
-    return _whole_ticks(ax)
-
-
-def plot_autocorrelation(
-    values: ArrayLike, ax: Axes, *, label: str = "", style: str = "-"
-) -> Axes:
-    """Autocorrelation of a scalar of shape (chains, draws), all chains together.
-
-    Several may share the axes, which reach as far as the slowest needs to die away.
-    """
-    rho = np.asarray(diagnostics.autocorrelation(values))
-    if np.isnan(rho).any():
-        rho, label = rho[:0], f"{label} (undefined)"
-    gone = np.flatnonzero(rho < 0.05)
-    reach = min(max(2 * int(gone[0]), 20), rho.size - 1) if gone.size else rho.size - 1
-    right = max(ax.get_xlim()[1], reach)  # fresh axes end at 1
-    bottom = min(ax.get_ylim()[0], -0.2, rho[: int(right) + 1].min(initial=0.0) - 0.05)
-    if not ax.lines:
-        ax.axhline(0.0, color="0.6", lw=0.8, zorder=0)
-    ax.plot(np.arange(rho.size), rho, style, color=_INK, lw=1.4, label=label)
-    ax.set(xlim=(0.0, right), ylim=(bottom, 1.05))
-    ax.set(xlabel="lag (draws)", ylabel="autocorrelation", title="Autocorrelation of the chains")
-    if label:
-        ax.legend(frameon=False, loc="best")
-    return _whole_ticks(ax)
-
-
-def plot_ess(ess: ArrayLike, ax: Axes, *, total: int) -> Axes:
-    """Effective sample sizes of all coordinates in order, beside the number of draws made."""
-    ess = np.asarray(ess, dtype=float)
-    known = np.sort(ess[np.isfinite(ess)])
-    if not known.size:
-        return _nothing(ax, "no effective sample sizes")
-    missing = ess.size - known.size  # those without one rank below the worst
-    rank = np.arange(missing + 1, ess.size + 1)
-    marker = "o" if known.size <= 50 else ""
-    ax.plot(rank, known, "-", marker=marker, color=_INK, ms=3.5, lw=1.4)
-    for value, style, name in (
-        (known[0], "-.", "smallest"),
-        (np.median(known), "--", "median"),
-        (total, ":", "draws made"),
-    ):
-        ax.axhline(value, ls=style, color="0.25", lw=1.0, label=f"{name}, {value:.0f}")
-    ax.set(
-        xlabel="latent values, from slowest to fastest",
-        ylabel="effective sample size",
-        title="Effective sample sizes" + (f" ({missing} undefined)" if missing else ""),
-        yscale="log",
-        xlim=(0.0, ess.size + 1.0),
-        ylim=(min(0.7 * known[0], 0.07 * total), 1.5 * max(known[-1], total)),
-    )
-    ax.legend(framealpha=0.9, edgecolor="none", loc="best")
-    return _whole_ticks(ax)
-
-
-def _whole_ticks(ax: Axes) -> Axes:
-    from matplotlib.ticker import MaxNLocator
-
-    ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
     return ax
 
 
@@ -270,9 +168,3 @@ def _in_sight(row: Estimate, logz: np.ndarray, se: np.ndarray) -> bool:
     """Whether a line is near enough not to flatten everything else."""
     spread = max(float(np.ptp(logz)), 6.0 * float(np.nanmax(se, initial=0.0)), 0.5)
     return bool(abs(row.logz - logz[-1]) < 3.0 * spread)
-
-
-def _nothing(ax: Axes, reason: str) -> Axes:
-    ax.text(0.5, 0.5, reason, ha="center", va="center", transform=ax.transAxes, color="0.4")
-    ax.set_axis_off()
-    return ax

@@ -1,0 +1,21 @@
+"""Figures, drawn on axes you may bring yourself; readable in black and white."""
+
+from .draws import plot_autocorrelation, plot_draws, plot_ess, plot_trace
+from .evidence import plot_logz_vs_time, plot_path, plot_result, plot_time
+from .hyper import plot_hyper_draws, plot_marginal
+from .models import plot_comparison, plot_surface
+
+__all__ = [
+    "plot_autocorrelation",
+    "plot_comparison",
+    "plot_draws",
+    "plot_ess",
+    "plot_hyper_draws",
+    "plot_logz_vs_time",
+    "plot_marginal",
+    "plot_path",
+    "plot_result",
+    "plot_surface",
+    "plot_time",
+    "plot_trace",
+]

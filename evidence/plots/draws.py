@@ -1,0 +1,107 @@
+"""Figures of posterior draws."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import diagnostics
+from ._style import INK, nothing, whole_ticks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from ..draws import Draws
+
+
+def plot_draws(draws: Draws) -> Figure:
+    """Traces above; autocorrelations and effective sample sizes below.
+
+    The slowest latent value is the one with the smallest effective sample size.
+    """
+    import matplotlib.pyplot as plt
+
+    order = np.argsort(np.nan_to_num(draws.ess_by_coordinate, nan=-1.0))
+    slowest, middle = int(order[0]), int(order[order.size // 2])
+    figure, axes = plt.subplots(2, 2, figsize=(10, 7), layout="constrained")
+    (tilt, latent), (correlation, sizes) = axes
+    plot_trace(draws.logtilt, tilt, label="log tilt (nats)")
+    plot_trace(draws.x[:, :, slowest], latent, label=f"slowest, $x_{{{slowest}}}$")
+    curves = {f"slowest, $x_{{{slowest}}}$": draws.x[:, :, slowest]}
+    curves |= {f"median, $x_{{{middle}}}$": draws.x[:, :, middle]} if middle != slowest else {}
+    curves["log tilt"] = draws.logtilt
+    for (label, values), style in zip(curves.items(), ("-", "--", ":"), strict=False):
+        plot_autocorrelation(values, correlation, label=label, style=style)
+    plot_ess(draws.ess_by_coordinate, sizes, total=draws.logtilt.size)
+    plt.close(figure)
+    return figure
+
+
+def plot_trace(values: ArrayLike, ax: Axes, *, label: str = "") -> Axes:
+    """A scalar of shape (chains, draws) along its chains, from a dark one to a light one."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    values = np.asarray(values, dtype=float)
+    chains, draws = values.shape
+    shades = LinearSegmentedColormap.from_list("shades", [INK, "#b9c9da"])
+    for chain, shade in zip(values, np.linspace(0.0, 1.0, chains), strict=True):
+        ax.plot(np.arange(1, draws + 1), chain, color=shades(shade), lw=0.6)
+    title = f"Trace of {chains} chains" if chains > 1 else "Trace of one chain"
+    ax.set(xlabel="draw", ylabel=label, title=title)
+    ax.margins(x=0.01)
+    return whole_ticks(ax)
+
+
+def plot_autocorrelation(
+    values: ArrayLike, ax: Axes, *, label: str = "", style: str = "-"
+) -> Axes:
+    """Autocorrelation of a scalar of shape (chains, draws), all chains together.
+
+    Several may share the axes, which reach as far as the slowest needs to die away.
+    """
+    rho = np.asarray(diagnostics.autocorrelation(values))
+    if np.isnan(rho).any():
+        rho, label = rho[:0], f"{label} (undefined)"
+    gone = np.flatnonzero(rho < 0.05)
+    reach = min(max(2 * int(gone[0]), 20), rho.size - 1) if gone.size else rho.size - 1
+    right = max(ax.get_xlim()[1], reach)  # fresh axes end at 1
+    bottom = min(ax.get_ylim()[0], -0.2, rho[: int(right) + 1].min(initial=0.0) - 0.05)
+    if not ax.lines:
+        ax.axhline(0.0, color="0.6", lw=0.8, zorder=0)
+    ax.plot(np.arange(rho.size), rho, style, color=INK, lw=1.4, label=label)
+    ax.set(xlim=(0.0, right), ylim=(bottom, 1.05))
+    ax.set(xlabel="lag (draws)", ylabel="autocorrelation", title="Autocorrelation of the chains")
+    if label:
+        ax.legend(frameon=False, loc="best")
+    return whole_ticks(ax)
+
+
+def plot_ess(ess: ArrayLike, ax: Axes, *, total: int) -> Axes:
+    """Effective sample sizes of all coordinates in order, beside the number of draws made."""
+    ess = np.asarray(ess, dtype=float)
+    known = np.sort(ess[np.isfinite(ess)])
+    if not known.size:
+        return nothing(ax, "no effective sample sizes")
+    missing = ess.size - known.size  # those without one rank below the worst
+    rank = np.arange(missing + 1, ess.size + 1)
+    marker = "o" if known.size <= 50 else ""
+    ax.plot(rank, known, "-", marker=marker, color=INK, ms=3.5, lw=1.4)
+    for value, style, name in (
+        (known[0], "-.", "smallest"),
+        (np.median(known), "--", "median"),
+        (total, ":", "draws made"),
+    ):
+        ax.axhline(value, ls=style, color="0.25", lw=1.0, label=f"{name}, {value:.0f}")
+    ax.set(
+        xlabel="latent values, from slowest to fastest",
+        ylabel="effective sample size",
+        title="Effective sample sizes" + (f" ({missing} undefined)" if missing else ""),
+        yscale="log",
+        xlim=(0.0, ess.size + 1.0),
+        ylim=(min(0.7 * known[0], 0.07 * total), 1.5 * max(known[-1], total)),
+    )
+    ax.legend(framealpha=0.9, edgecolor="none", loc="best")
+    return whole_ticks(ax)

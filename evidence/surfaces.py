@@ -1,0 +1,270 @@
+"""Evidence as a function of hyperparameters: the picture of Kuss and Rasmussen (2005).
+
+Cells are independent, each with a seed of its own, so they run on all cores, in processes or on
+a cluster, and a checkpoint keeps those that are finished.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from tqdm.auto import tqdm
+
+from . import __version__
+from .approximations.ep import fit_ep
+from .checks import check_positive, seed_sequence
+from .drivers.checkpoint import Checkpoint, digest
+from .drivers.execution import Clock, Job, run_tasks
+from .estimate import log_evidence
+from .model import CovarianceError, GPModel
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+
+_COLUMNS = ("ep", "ep_corrected", "logz", "logz_se", "method", "seconds", "warnings")
+
+
+class Cell(NamedTuple):
+    """What is known about one point of the grid."""
+
+    ep: float
+    ep_corrected: float
+    logz: float
+    logz_se: float
+    method: str
+    seconds: float
+    warnings: str
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """One row per cell, and its picture."""
+
+    names: tuple[str, ...]
+    """Hyperparameters along the axes."""
+    table: pd.DataFrame
+    """Their values, then ``ep``, ``ep_corrected``, ``logz``, ``logz_se``, ``method``,
+    ``seconds``, ``warnings`` (texts, empty when all is well)."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def column(self) -> str:
+        """The best there is: ``logz`` where Monte Carlo was run, else ``ep_corrected``."""
+        return "logz" if self.table.logz.notna().any() else "ep_corrected"
+
+    @property
+    def best(self) -> dict[str, float]:
+        """Hyperparameters of the cell with the largest evidence, for ``model.at``."""
+        values = self.table[self.column]
+        if values.isna().all():
+            raise ValueError("no cell has an evidence: " + "; ".join(self.warnings))
+        row = self.table.loc[values.idxmax()]
+        return {name: float(row[name]) for name in self.names}
+
+    def plot(self) -> Figure:
+        """Contours over two hyperparameters, or curves over one; errors of EP beside them."""
+        from . import plots
+
+        return plots.plot_surface(self)
+
+    def __repr__(self) -> str:
+        size = " x ".join(str(self.table[name].nunique()) for name in self.names)
+        if self.table[self.column].isna().all():
+            return f"Surface({size}: {', '.join(self.names)}; nothing known)"
+        where = ", ".join(f"{name} = {value:.4g}" for name, value in self.best.items())
+        top = self.table[self.column].max()
+        return f"Surface({size}: {', '.join(self.names)}; largest {top:.3f} at {where})"
+
+
+def evidence_surface(
+    model: GPModel,
+    grid: Mapping[str, ArrayLike],
+    *,
+    method: str | None = "auto",
+    target_se: float | None = 0.1,
+    random_seed: int | np.random.Generator | None = None,
+    executor: Executor | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    max_seconds: float | None = None,
+    progressbar: bool = True,
+    **words: Any,
+) -> Surface:
+    """EP, corrected EP and Monte Carlo log evidence over a grid of hyperparameters.
+
+    Parameters
+    ----------
+    model : GPModel
+        Whatever ``grid`` does not name stays as it is there.
+    grid : mapping
+        Natural values by hyperparameter name (see ``model.hyperparameters.names``; any
+        unambiguous ending does).
+    method : str or None
+        As in :func:`evidence.log_evidence`; ``None`` leaves Monte Carlo out.
+    executor, checkpoint
+        As in :func:`evidence.log_evidence`; here tasks, and what is kept, are cells.
+    max_seconds : float, optional
+        Start no cell after that.
+    **words
+        More of the same: ``reference``, ``move``, …
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import evidence as ev
+    >>> x = np.linspace(0, 3, 12)
+    >>> model = ev.GPModel(x, np.where(np.sin(4 * x) > 0, 1, -1), "4.0 * RBF(0.5)")
+    >>> grid = {"length_scale": [0.1, 0.4, 1.6], "constant_value": [1.0, 16.0]}
+    >>> surface = ev.evidence_surface(model, grid, random_seed=0, progressbar=False)
+    >>> surface.best["k2__length_scale"], len(surface.table)
+    (0.4, 6)
+    """
+    if not isinstance(model, GPModel):
+        raise ValueError(f"model must be a GPModel, got {type(model).__name__}")
+    check_positive("max_seconds", max_seconds)
+    names, axes = _check_grid(model, grid)
+    points = list(itertools.product(*axes))
+    seed = seed_sequence(random_seed)
+    store = Checkpoint(
+        checkpoint,
+        {
+            "package version": __version__,
+            "model": f"{digest(model.K, model.mean, model.theta)} ({model!r})",
+            "grid": digest(*axes),
+            "words": f"{method}, {target_se}, {sorted(words.items())}",
+            "random_seed": str(seed.entropy if random_seed is not None else "none"),
+        },
+    )
+    cells: dict[int, Cell] = {}
+    for i in range(len(points)):
+        cell = store.get(f"cell {i}", Cell)
+        if cell is not None:
+            cells[i] = cell
+    missing = [i for i in range(len(points)) if i not in cells]
+    options = {"method": method, "target_se": target_se, **words}
+    job = Job(_cell, (_light(model), names, options))
+    tasks = [{"values": points[i], "seed": (seed.entropy, i)} for i in missing]
+    clock = Clock(max_seconds)
+    with tqdm(
+        total=len(points), initial=len(cells), unit="cell", disable=None if progressbar else True
+    ) as bar:
+
+        def done(index: int, cell: Cell) -> None:
+            cells[missing[index]] = cell
+            store.put(f"cell {missing[index]}", cell)
+            store.save_soon()
+            bar.update()
+
+        try:
+            notes = run_tasks(job, tasks, clock, done, executor)
+        finally:
+            store.save()
+    return Surface(
+        names, _tabulate(names, points, cells), (*notes, *_warnings(points, cells, clock))
+    )
+
+
+def _check_grid(
+    model: GPModel, grid: Mapping[str, ArrayLike]
+) -> tuple[tuple[str, ...], list[Array]]:
+    if not isinstance(grid, Mapping) or not grid:
+        raise ValueError(
+            "grid must map names of hyperparameters to values, for example "
+            f"{{'length_scale': [0.5, 1, 2]}}, got {grid!r}"
+        )
+    free, names, axes = model.hyperparameters, [], []
+    for name, values in grid.items():
+        names.append(free.names[free.index(name)])
+        axis = np.atleast_1d(np.asarray(values, dtype=float))
+        if axis.ndim != 1 or axis.size == 0 or not (np.isfinite(axis) & (axis > 0)).all():
+            raise ValueError(f"grid[{name!r}] must be a vector of positive numbers")
+        if np.unique(axis).size < axis.size:
+            raise ValueError(f"grid[{name!r}] holds a value twice")
+        axes.append(axis)
+    if len(set(names)) < len(names):
+        raise ValueError(f"grid names a hyperparameter twice: {', '.join(names)}")
+    return tuple(names), axes
+
+
+def _light(model: GPModel) -> GPModel:
+    """The model without the matrices that every cell builds anew."""
+    import copy
+
+    if model.hyperparameters.n_kernel == 0:
+        return model
+    light = copy.copy(model)
+    del light.K, light.chol
+    return light
+
+
+def _cell(
+    model: GPModel,
+    names: Sequence[str],
+    options: Mapping[str, Any],
+    values: Sequence[float],
+    seed: tuple[int, int],
+    stop: Callable[[], bool],
+) -> Cell:
+    """Everything about one point, on one core."""
+    started = time.perf_counter()
+    try:
+        here = model.at(dict(zip(names, values, strict=True)))
+    except CovarianceError as error:
+        return Cell(*[math.nan] * 4, "", time.perf_counter() - started, str(error))
+    if options["method"] is None:
+        ep = fit_ep(here)
+        said = "; ".join(ep.warnings)
+        seconds = time.perf_counter() - started
+        return Cell(ep.logz, ep.logz_corrected, math.nan, math.nan, "", seconds, said)
+    with ThreadPoolExecutor(1) as alone:
+        result = log_evidence(
+            here,
+            random_seed=np.random.default_rng(list(seed)),
+            progressbar=False,
+            executor=alone,
+            **options,
+        )
+    estimates = {row.method: row.logz for row in result.rows}
+    return Cell(
+        estimates["ep"],
+        estimates["ep_corrected"],
+        result.logz,
+        result.logz_se,
+        result.method,
+        time.perf_counter() - started,
+        "; ".join(result.warnings),
+    )
+
+
+def _tabulate(
+    names: tuple[str, ...], points: Sequence[tuple[float, ...]], cells: dict[int, Cell]
+) -> pd.DataFrame:
+    import pandas as pd
+
+    empty = Cell(*[math.nan] * 4, "", math.nan, "not run")
+    rows = [(*point, *cells.get(i, empty)) for i, point in enumerate(points)]
+    return pd.DataFrame(rows, columns=[*names, *_COLUMNS])
+
+
+def _warnings(
+    points: Sequence[tuple[float, ...]], cells: dict[int, Cell], clock: Clock
+) -> list[str]:
+    found = []
+    if len(cells) < len(points):
+        why = "max_seconds" if clock.expired() else "interrupted"
+        found.append(f"{why}: {len(points) - len(cells)} of {len(points)} cells were not run")
+    doubtful = sum(bool(cell.warnings) for cell in cells.values())
+    if doubtful:
+        found.append(f"{doubtful} of {len(cells)} cells carry a warning, see table.warnings")
+    return found
