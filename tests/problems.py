@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 from scipy.special import logsumexp
 
-from evidence import GPModel
+from evidence import GPModel, families
 from evidence.approximations.reference import GaussianReference
 
 #: one of each likelihood, with data that pull the latent values about
@@ -52,27 +52,92 @@ def exact_draws(
 ) -> np.ndarray:
     """Exact draws from p_β ∝ N(x; m, K) Π t_n^(1-β) Π p(y_n|x_n)^β by rejection.
 
-    The Gaussian part has sites (1-β)(ν, τ); the likelihood is at most its maximum.
+    The Gaussian part has sites (1-β)(ν, τ).
     """
     model = reference.model
     tau = (1.0 - beta) * reference.sites.tau
     nu = (1.0 - beta) * reference.sites.nu
     precision = np.linalg.inv(model.K)
-    cov = np.linalg.inv(precision + np.diag(tau))
-    mean = cov @ (precision @ model.mean + nu)
-    peak = np.array([_largest_log_prob(model, n) for n in range(model.n)])
+    envelope = _Envelope(
+        model,
+        beta,
+        precision + np.diag(tau),
+        precision @ model.mean + nu,
+        np.sqrt(np.diag(model.K)),
+    )
     kept: list[np.ndarray] = []
     while sum(map(len, kept)) < m:
-        x = rng.multivariate_normal(mean, cov, size=100_000, method="cholesky")
-        ell = np.zeros(len(x))
-        for n in range(model.n):
-            ell += model.likelihood.log_prob(x[:, n], np.full(len(x), model.y[n])) - peak[n]
-        assert ell.max() <= 1e-9
-        kept.append(x[np.log(rng.random(len(x))) < beta * ell])
+        kept.append(envelope.draw(rng, 100_000))
     return np.concatenate(kept)[:m]
+
+
+class _Envelope:
+    """A mixture above N(x; m, K) Π t_n^(1-β) Π p(y_n|x_n)^β, and draws below it.
+
+    Each factor, over its maximum, is below ``b + exp(-(x-x̂)²/2w²)`` with the smallest such b on
+    a fine grid (b = 1 and no bump where that is no help); the product of the factors is a
+    mixture of 2^N Gaussians.
+    """
+
+    def __init__(self, model, beta, precision, pull, widths) -> None:
+        self.model, self.beta = model, beta
+        self.peak = np.array([_largest_log_prob(model, n) for n in range(model.n)])
+        self.bumps = [self._bump(n, width) for n, width in enumerate(widths)]
+        self.parts = []
+        for chosen in itertools.product((False, True), repeat=model.n):
+            A, r, log_weight = precision.copy(), pull.copy(), 0.0
+            for n, (use, (mode, w, b)) in enumerate(zip(chosen, self.bumps, strict=True)):
+                if use:
+                    A[n, n] += 1.0 / w**2
+                    r[n] += mode / w**2
+                    log_weight -= 0.5 * mode**2 / w**2
+                else:
+                    log_weight += np.log(b)
+            mean = np.linalg.solve(A, r)
+            log_weight += 0.5 * r @ mean - 0.5 * np.linalg.slogdet(A)[1]
+            self.parts.append((log_weight, mean, np.linalg.cholesky(np.linalg.inv(A))))
+
+    def _relative(self, x, n):
+        """(p(y_n|x) / its maximum)^β."""
+        ell = self.model.likelihood.log_prob(x, np.full(len(x), self.model.y[n]))
+        assert ell.max(initial=-np.inf) <= self.peak[n]
+        return np.exp(self.beta * (ell - self.peak[n]))
+
+    def _bump(self, n, width):
+        x = np.linspace(-60.0, 60.0, 240_001)
+        value = self._relative(x, n)
+        mode = x[np.argmax(value)]
+        best = (0.0, width, 1.0)
+        cost = 2.5 * width
+        for w in width * np.geomspace(0.02, 1.0, 15):
+            b = float(np.max(value - np.exp(-0.5 * ((x - mode) / w) ** 2))) + 1e-3
+            if 2.5 * (w + b * width) < cost:
+                best, cost = (mode, w, b), 2.5 * (w + b * width)
+        return best
+
+    def draw(self, rng, m):
+        log_w, means, roots = zip(*self.parts, strict=True)
+        w = np.exp(np.array(log_w) - max(log_w))
+        which = rng.choice(len(w), m, p=w / w.sum())
+        x = rng.standard_normal((m, self.model.n))
+        for k, (mean, root) in enumerate(zip(means, roots, strict=True)):
+            x[which == k] = mean + x[which == k] @ root.T
+        for n, (mode, w, b) in enumerate(self.bumps):
+            bound = b + np.exp(-0.5 * ((x[:, n] - mode) / w) ** 2)
+            value = self._relative(x[:, n], n)
+            assert (value <= bound).all()
+            x = x[rng.random(len(x)) * bound < value]
+        return x
 
 
 def _largest_log_prob(model: GPModel, n: int) -> float:
     x = np.linspace(-60.0, 60.0, 240_001)
     value = model.likelihood.log_prob(x, np.full(x.size, model.y[n]))
     return float(value.max()) + 1e-6
+
+
+def replace_fit(monkeypatch, name, fit) -> None:
+    """Let GPModel's reference ``name`` be fitted by ``fit``."""
+    kinds = families._FAMILIES
+    entry = kinds[GPModel]
+    monkeypatch.setitem(kinds, GPModel, entry._replace(fits={**entry.fits, name: fit}))

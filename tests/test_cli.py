@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from problems import replace_fit
 from typer.testing import CliRunner
 
 import evidence as ev
@@ -251,7 +252,7 @@ def test_demo_refuses_bad_options(tmp_path):
 
 
 def test_defects_keep_their_traceback(quick, monkeypatch):
-    monkeypatch.setattr("evidence.estimate.fit_ep", lambda model: np.ravel_multi_index((9,), (1,)))
+    replace_fit(monkeypatch, "ep", lambda model: np.ravel_multi_index((9,), (1,)))
     with pytest.raises(ValueError, match="invalid entry"):
         run(*quick)
 

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from problems import LIKELIHOODS, covariance, log_z_by_quadrature, small_model
+from problems import LIKELIHOODS, covariance, log_z_by_quadrature, replace_fit, small_model
 
 import evidence as ev
 
@@ -107,13 +107,14 @@ def test_one_island_has_an_error_bar_of_its_own():
 
 def test_max_seconds_keeps_what_there_is():
     model = ev.GPModel(K=covariance(60, 30.0), y=np.resize([1, -1, -1, 1], 60))
+    estimate(model, n_particles=16, n_islands=2)  # compile first
     started = time.perf_counter()
     result = estimate(
-        model, target_se=1e-6, n_particles=64, n_islands=100_000, max_seconds=2.0, random_seed=0
+        model, target_se=1e-6, n_particles=64, n_islands=100_000, max_seconds=4.0, random_seed=0
     )
     assert time.perf_counter() - started < 20.0
     assert np.isfinite(result.logz)
-    assert any("max_seconds=2" in w for w in result.warnings)
+    assert any("max_seconds=4" in w for w in result.warnings)
     assert any("target_se=1e-06 was not met" in w for w in result.warnings)
 
 
@@ -129,7 +130,7 @@ def test_interrupt_returns_the_partial_result():
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)  # may be ignored in CI
     model = ev.GPModel(K=covariance(60, 30.0), y=np.resize([1, -1, -1, 1], 60))
     estimate(model, n_particles=16, n_islands=2)  # compile first
-    timer = threading.Timer(2.0, _thread.interrupt_main)
+    timer = threading.Timer(4.0, _thread.interrupt_main)
     timer.start()
     try:
         result = estimate(
@@ -166,9 +167,7 @@ def test_deterministic_methods_have_no_error_bar(method):
 
 
 def test_unconverged_ep_is_a_warning(monkeypatch):
-    from evidence import estimate as room
-
-    monkeypatch.setattr(room, "fit_ep", lambda model: ev.fit_ep(model, max_sweeps=1))
+    replace_fit(monkeypatch, "ep", lambda model: ev.fit_ep(model, max_sweeps=1))
     result = estimate(small_model("probit", 12), random_seed=0)
     assert any("EP did not converge" in w for w in result.warnings)
 

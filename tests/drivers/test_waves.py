@@ -38,20 +38,20 @@ def test_fixed_number_of_islands():
 
 @pytest.mark.parametrize(("sd", "target"), [(0.3, 0.05), (0.5, 0.1), (0.8, 0.1)])
 def test_target_is_met_nearly_always(sd, target):
-    """Of 100 runs at most 6 miss it by more than a tenth, none by a factor 4, and misses are
-    said; the error bars fit: RMS z at most 1.4. (Over 1500 runs: 0.2 to 2.4 %, and RMS z 1.10 to
+    """Of 50 runs at most 4 miss it by more than a tenth, none by a factor 4, and misses are
+    said; the error bars fit: RMS z at most 1.5. (Over 1500 runs: 0.2 to 2.4 %, and RMS z 1.10 to
     1.20; with 16 islands fixed in advance 1.09 to 1.31. A late value far out makes the factor.)
     """
     ratios, z = [], []
-    for seed in range(100):
+    for seed in range(50):
         run = waves(Job(fakes.lognormal, (sd,)), Budget(target, most=4096), seed=seed)
         estimate = run.estimate()
         ratios.append(estimate.se / target)
         z.append(estimate.value / estimate.se)
         assert any("was not met" in w for w in run.warnings) == (ratios[-1] > 1.1)
-    assert np.mean(np.array(ratios) > 1.1) <= 0.06
+    assert np.mean(np.array(ratios) > 1.1) <= 0.08
     assert max(ratios) < 4.0
-    assert np.sqrt(np.mean(np.square(z))) < 1.4
+    assert np.sqrt(np.mean(np.square(z))) < 1.5
 
 
 def test_islands_do_not_depend_on_the_target():
@@ -73,15 +73,15 @@ def test_groups_are_stopped_by_the_others():
 
 
 def test_unbiased_under_stopping():
-    """10,000 runs with skewed islands, target met after 16 to 100 of them.
+    """4,000 runs with skewed islands, target met after 16 to 100 of them.
 
     False alarm 6e-5. To stop on the common spread and to average everything would be off by
-    more than 7 standard errors, which is checked too: the test can fail.
+    more than 4 standard errors, which is checked too: the test can fail.
     """
     rng = np.random.default_rng(0)
     budget = Budget(0.2, first=16, block=2)
     honest, naive = [], []
-    for _ in range(10_000):
+    for _ in range(4_000):
         values = rng.normal(0.0, 0.8, (4, 200)) - 0.32
         wanted = n = 4
         while n <= wanted:
@@ -98,7 +98,7 @@ def test_unbiased_under_stopping():
         naive.append(both[:m].mean())
     honest, naive = np.array(honest), np.array(naive)
     assert abs(honest.mean() - 1.0) < 4.0 * honest.std() / np.sqrt(honest.size)
-    assert naive.mean() - 1.0 < -7.0 * naive.std() / np.sqrt(naive.size)
+    assert naive.mean() - 1.0 < -4.0 * naive.std() / np.sqrt(naive.size)
 
 
 def test_hopeless_targets_are_not_chased():
