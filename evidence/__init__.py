@@ -20,15 +20,23 @@ if TYPE_CHECKING:
     from .draws import Draws
     from .drivers import ladders
     from .estimate import ais, log_evidence, parallel_tempering, resample_move
+    from .estimators.classifier import GaussianProcessClassifier
+    from .estimators.regressor import GaussianProcessRegressor
     from .hyper_draws import HyperDraws
     from .hyper_sampling import sample_hyperparameters
+    from .integration import IntegratedEvidence, integrated_evidence
     from .kernels import parse_kernel
     from .model import GPModel
+    from .optimisation import optimise
+    from .optimum import Optimum
     from .orthant import log_orthant
     from .path import Path
+    from .prediction import predict
+    from .predictive import Prediction
     from .result import EvidenceResult
     from .sampling import sample
     from .simulation import Bidirectional, Simulated, bidirectional, posterior_draws, simulate
+    from .softmax import SoftmaxModel
     from .surfaces import Surface, evidence_surface
     from .sweeps import sweep
 
@@ -43,18 +51,27 @@ _HOME = {
     "Draws": "draws",
     "EvidenceResult": "result",
     "GPModel": "model",
+    "GaussianProcessClassifier": "estimators.classifier",
+    "GaussianProcessRegressor": "estimators.regressor",
+    "IntegratedEvidence": "integration",
     "HyperDraws": "hyper_draws",
+    "Optimum": "optimum",
     "Path": "path",
+    "Prediction": "predictive",
+    "SoftmaxModel": "softmax",
     "Surface": "surfaces",
     "compare": "comparison",
     "evidence_surface": "surfaces",
     "fit_ep": "approximations.ep",
     "fit_laplace": "approximations.laplace",
+    "integrated_evidence": "integration",
     "log_evidence": "estimate",
     "log_orthant": "orthant",
+    "optimise": "optimisation",
     "parallel_tempering": "estimate",
     "parse_kernel": "kernels",
     "posterior_draws": "simulation",
+    "predict": "prediction",
     "resample_move": "estimate",
     "sample": "sampling",
     "sample_hyperparameters": "hyper_sampling",
@@ -75,9 +92,15 @@ __all__ = [
     "Draws",
     "EvidenceResult",
     "GPModel",
+    "GaussianProcessClassifier",
+    "GaussianProcessRegressor",
     "HyperDraws",
+    "IntegratedEvidence",
+    "Optimum",
     "Path",
+    "Prediction",
     "Simulated",
+    "SoftmaxModel",
     "Surface",
     "ais",
     "bidirectional",
@@ -86,15 +109,18 @@ __all__ = [
     "evidence_surface",
     "fit_ep",
     "fit_laplace",
+    "integrated_evidence",
     "ladders",
     "likelihoods",
     "log_evidence",
     "log_orthant",
     "moves",
+    "optimise",
     "parallel_tempering",
     "parse_kernel",
     "plots",
     "posterior_draws",
+    "predict",
     "resample_move",
     "sample",
     "sample_hyperparameters",

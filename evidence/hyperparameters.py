@@ -40,7 +40,8 @@ class Hyperparameters:
     bounds: Array
     """Of ``theta``, shape (P, 2)."""
     kernel: Any
-    likelihood: Likelihood
+    likelihood: Likelihood | None
+    """None where the model has none with parameters."""
     n_kernel: int
     """How many of them, from the first on, are the kernel's."""
 
@@ -89,7 +90,7 @@ class Hyperparameters:
             raise ValueError("theta contains NaN or inf")
         return out
 
-    def at(self, theta: ArrayLike | Mapping[str, float]) -> tuple[Any, Likelihood]:
+    def at(self, theta: ArrayLike | Mapping[str, float]) -> tuple[Any, Any]:
         """Kernel and likelihood with these hyperparameters."""
         theta = self.vector(theta)
         kernel = self.kernel
@@ -110,9 +111,9 @@ class Hyperparameters:
         return [name for name, hit in zip(self.names, near, strict=True) if hit]
 
 
-def free_parameters(kernel: Any, likelihood: Likelihood) -> Hyperparameters:
-    """What is free in a kernel (anything without scikit-learn's ``theta`` has nothing)."""
-    names, theta, bounds = [], [], []
+def kernel_parameters(kernel: Any) -> tuple[tuple[str, ...], list[float], list[list[float]]]:
+    """Names, logs and their bounds of what is free in a kernel."""
+    names = []
     for parameter in getattr(kernel, "hyperparameters", ()):
         if parameter.fixed:
             continue
@@ -121,10 +122,15 @@ def free_parameters(kernel: Any, likelihood: Likelihood) -> Hyperparameters:
             f"{parameter.name}[{i}]" if several else parameter.name
             for i in range(parameter.n_elements)
         ]
-    n_kernel = len(names)
-    if n_kernel:
-        theta += kernel.theta.tolist()
-        bounds += kernel.bounds.tolist()
+    if not names:
+        return (), [], []
+    return tuple(names), kernel.theta.tolist(), kernel.bounds.tolist()
+
+
+def free_parameters(kernel: Any, likelihood: Likelihood) -> Hyperparameters:
+    """What is free in a kernel (anything without scikit-learn's ``theta`` has nothing)."""
+    found, theta, bounds = kernel_parameters(kernel)
+    names, n_kernel = list(found), len(found)
     for name, limits in likelihood.free.items():
         value = getattr(likelihood, name)
         if np.ndim(value) == 0:  # one value per datum is known, not free

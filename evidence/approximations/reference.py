@@ -84,6 +84,9 @@ class SiteSolver:
         if info != 0:
             raise NotPositiveDefinite
         a = b - s * dpotrs(L, s * _symv(K, b), lower=1)[0]
+        # a is what is left of b where sites are strong: refine it once
+        rest = b - a - tau * _symv(K, a)
+        a += rest - s * dpotrs(L, s * _symv(K, rest), lower=1)[0]
         return self.model.mean + _symv(K, a), a, L
 
     def solve(self, nu: Array, tau: Array) -> tuple[Array, Array, Array, float]:
@@ -199,13 +202,11 @@ class GaussianReference:
     @cached_property
     def eigh(self) -> tuple[Array, Array]:
         """Eigenvalues γ and eigenvectors U (columns, C-contiguous), Σ = U diag(γ) Uᵀ."""
-        gamma, U = eigh(self.cov, driver="evd", check_finite=False)
-        if gamma[0] <= 0.0:
-            raise ValueError(
-                f"the covariance of the {self.name} reference has eigenvalue {gamma[0]:.3g}; "
-                "the prior is numerically singular, pass a larger jitter to GPModel"
-            )
-        return gamma, np.ascontiguousarray(U)
+        return positive_eigh(self.cov, self.name)
+
+    def curvature(self, x: Array) -> Array:
+        """diag(τ) x for columns of x, what the sites add to the prior's precision."""
+        return self.sites.tau[:, None] * x
 
     @cached_property
     def correction(self) -> Array:
@@ -220,6 +221,17 @@ class GaussianReference:
     def logz_corrected(self) -> float:
         """log Z with the second-order correction; equal to ``logz`` except for EP."""
         return self.logz + float(self.correction.sum())
+
+
+def positive_eigh(cov: Array, name: str) -> tuple[Array, Array]:
+    """Eigenvalues and eigenvectors (columns, C-contiguous) of a reference's covariance."""
+    gamma, U = eigh(cov, driver="evd", check_finite=False)
+    if gamma[0] <= 0.0:
+        raise ValueError(
+            f"the covariance of the {name} reference has eigenvalue {gamma[0]:.3g}; "
+            "the prior is numerically singular, pass a larger jitter to the model"
+        )
+    return gamma, np.ascontiguousarray(U)
 
 
 def _mirror(lower: Array) -> Array:

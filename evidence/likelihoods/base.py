@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,6 +44,8 @@ class Likelihood(ABC):
 
     name: ClassVar[str]
     log_concave: ClassVar[bool] = True
+    counts: ClassVar[bool] = False
+    """Whether observations are 0, 1, 2, …"""
     free: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
     """Positive parameters that may be learnt, with default bounds."""
 
@@ -77,7 +80,23 @@ class Likelihood(ABC):
         """Expected curvature per datum; needed only where ``log_concave`` is False."""
         raise NotImplementedError(f"{self.name} has no Fisher information")
 
+    def cdf(self, y: Array, x: Array) -> Array:
+        """P(Y ≤ y | x), elementwise; only quantiles of new observations need it."""
+        raise NotImplementedError(f"{self.name} has no distribution function")
+
     # -- what follows -------------------------------------------------------------------
+
+    def at(self, rows: Any) -> Self:
+        """The likelihood of some of the data: parameters that are one per datum are cut."""
+        if not is_dataclass(self):
+            return self
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        cut = {
+            name: np.asarray(value)[rows]
+            for name, value in values.items()
+            if isinstance(value, tuple) and value and isinstance(value[0], float)
+        }
+        return replace(self, **cut) if cut else self
 
     def derivatives(self, x: ArrayLike, y: ArrayLike) -> Array:
         """log p(y|x) and its first three derivatives, shape (4, N)."""

@@ -2,6 +2,8 @@ r"""What the count likelihoods share: accurate constants, rates and draws."""
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, xlogy
@@ -50,6 +52,8 @@ def draw_counts(rate: Array, rng: np.random.Generator) -> Array:
 
 class CountLikelihood(Likelihood):
     """Counts with mean ``exposure · exp(x + offset)``."""
+
+    counts: ClassVar[bool] = True
 
     exposure: float | tuple[float, ...]
     offset: float | tuple[float, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -177,6 +177,15 @@ class CustomLikelihood(Likelihood):
 
     def _parameters(self, like: Array) -> tuple[Array, ...]:
         return tuple(align(key, value, like) for key, value in self.params)
+
+    def at(self, rows: Any) -> CustomLikelihood:
+        return replace(
+            self,
+            params=tuple(
+                (key, tuple(np.asarray(value)[rows]) if isinstance(value, tuple) else value)
+                for key, value in self.params
+            ),
+        )
 
     def _need(self, function: Callable[..., Any] | None, argument: str) -> Callable[..., Any]:
         if function is None:

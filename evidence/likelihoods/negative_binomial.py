@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numba import carray
 from numpy.typing import ArrayLike
+from scipy.special import betainc
 
 from .._jit import jit, kernel, vector_loop
 from .._special import exp_parts, log, log1p_exp, sigmoid
@@ -141,6 +142,11 @@ class NegativeBinomial(CountLikelihood):
         mean = self.mean(x)
         r = self._size(mean)
         return draw_counts(mean * rng.standard_gamma(r, size=mean.shape) / r, rng)
+
+    def cdf(self, y: Array, x: Array) -> Array:
+        mean = self.mean(x)
+        r = self._size(mean)
+        return betainc(r, np.floor(y) + 1.0, r / (r + mean))
 
     def conditional_moments(self, x: Array) -> tuple[Array, Array]:
         mean = self.mean(x)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numba import carray
 from numpy.typing import ArrayLike
+from scipy.special import pdtr
 
 from .._jit import jit, kernel
 from .._special import exp_parts
@@ -91,6 +92,9 @@ class Poisson(CountLikelihood):
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
         return draw_counts(self.mean(x), rng)
+
+    def cdf(self, y: Array, x: Array) -> Array:
+        return pdtr(y, self.mean(x))
 
     def conditional_moments(self, x: Array) -> tuple[Array, Array]:
         rate = self.mean(x)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numba import carray
 from numpy.typing import ArrayLike
+from scipy.special import stdtr
 
 from .._jit import kernel
 from .._special import LOG_SQRT_2PI
@@ -98,6 +99,10 @@ class StudentT(Likelihood):
         x = np.asarray(x, float)
         df, scale = self._parameters(x)
         return x + scale * rng.standard_t(df, size=x.shape)
+
+    def cdf(self, y: Array, x: Array) -> Array:
+        df, scale = self._parameters(np.asarray(x))
+        return stdtr(df, (y - x) / scale)
 
     def conditional_moments(self, x: Array) -> tuple[Array, Array]:
         x = np.asarray(x, float)

@@ -3,6 +3,7 @@
 from .draws import plot_autocorrelation, plot_draws, plot_ess, plot_trace
 from .evidence import plot_logz_vs_time, plot_path, plot_result, plot_time
 from .hyper import plot_hyper_draws, plot_marginal
+from .hyperparameters import plot_hyperparameters
 from .models import plot_comparison, plot_surface
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "plot_draws",
     "plot_ess",
     "plot_hyper_draws",
+    "plot_hyperparameters",
     "plot_logz_vs_time",
     "plot_marginal",
     "plot_path",

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ._style import INK
 from .draws import plot_trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
     from ..hyper_draws import HyperDraws
@@ -40,6 +41,7 @@ def plot_hyper_draws(draws: HyperDraws) -> Figure:
         name, values = draws.names[p], draws.values[:, :, p]
         plot_trace(values, left)
         left.set(yscale="log", ylabel=name.rpartition("__")[2], title=name)
+        _plain_ticks(left.yaxis, values)
         plot_marginal(values, right, label=name.rpartition("__")[2])
         right.set_title(f"ESS {draws.ess[p]:.0f}, R-hat {draws.rhat[p]:.3f}")
     plt.close(figure)
@@ -52,7 +54,7 @@ def plot_marginal(values: ArrayLike, ax: Axes, *, label: str = "") -> Axes:
     low, high = values.min(), values.max()
     if low == high:
         low, high = low / 1.1, high * 1.1
-    edges = np.geomspace(low, high, max(10, min(40, values.size // 50)) + 1)
+    edges = np.geomspace(low, high, max(10, min(30, values.size // 100)) + 1)
     widths = np.diff(np.log(edges))
     counts = np.histogram(values, edges)[0]
     ax.stairs(counts / values.size / widths, edges, fill=True, color=INK, alpha=0.25)
@@ -62,4 +64,16 @@ def plot_marginal(values: ArrayLike, ax: Axes, *, label: str = "") -> Axes:
     ax.axvline(float(np.median(values)), color=INK, ls="--", lw=1.2)
     ax.set(xscale="log", xlabel=label, ylabel="density of the log")
     ax.set_ylim(bottom=0.0)
+    _plain_ticks(ax.xaxis, values)
     return ax
+
+
+def _plain_ticks(axis: Axis, values: NDArray[np.float64]) -> None:
+    """Few ticks on a logarithmic axis, as plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+    ratio = values.max() / values.min()
+    steps = (1.0, 2.0, 5.0) if ratio < 200.0 else (1.0,)
+    axis.set_major_locator(MaxNLocator(4) if ratio < 6.0 else LogLocator(subs=steps, numticks=6))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._style import INK
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-_INK = "#1b3a5c"
 
 
 def plot_prediction(prediction: Any, ax: Axes | None = None) -> Axes:
@@ -34,12 +34,12 @@ def plot_prediction(prediction: Any, ax: Axes | None = None) -> Axes:
     middle = prediction.probability if binary else prediction.y_mean
     if not binary:
         ends = prediction.quantiles([0.05, 0.95], of="y")[:, order]
-        ax.fill_between(x, *ends, color=_INK, alpha=0.12, lw=0, label="new observation, 90 %")
+        ax.fill_between(x, *ends, color=INK, alpha=0.12, lw=0, label="new observation, 90 %")
     name = "P(y = +1)" if binary else "E[y]"
     ax.fill_between(
-        x, low[order], high[order], color=_INK, alpha=0.3, lw=0, label=f"{name} given x, 90 %"
+        x, low[order], high[order], color=INK, alpha=0.3, lw=0, label=f"{name} given x, 90 %"
     )
-    ax.plot(x, middle[order], color=_INK, lw=1.5, label=name)
+    ax.plot(x, middle[order], color=INK, lw=1.5, label=name)
     if prediction.data is not None:
         inputs, y = prediction.data
         shown = 0.5 * (y + 1.0) if binary else y

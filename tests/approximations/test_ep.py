@@ -5,7 +5,8 @@ import pytest
 from problems import LIKELIHOODS, covariance, log_z_by_quadrature, small_model
 
 import evidence as ev
-from evidence.approximations import sequential
+from evidence.approximations import ep as ep_module
+from evidence.approximations import reference, sequential
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
@@ -72,6 +73,20 @@ def test_exact_for_gaussian_likelihood():
     assert ep.logz_corrected == pytest.approx(exact, abs=1e-7)
 
 
+@pytest.mark.parametrize("noise", [1e-2, 1e-3, 1e-4, 1e-5])
+def test_little_noise_keeps_its_digits_or_says_that_it_lost_them(noise):
+    X = np.linspace(0.0, 6.0, 40)
+    y = np.sin(2.0 * X) + 0.1 * np.random.default_rng(0).normal(size=40)
+    model = ev.GPModel(X, y, "100.0 * RBF(1.0)", likelihood=f"gaussian(noise_std={noise})")
+    total = np.linalg.cholesky(model.K + noise**2 * np.eye(40))
+    white = np.linalg.solve(total, y)
+    exact = -0.5 * white @ white - np.log(np.diag(total)).sum() - 20.0 * np.log(2.0 * np.pi)
+    ep = ev.fit_ep(model, tol=1e-6)
+    said = [w for w in ep.warnings if "nats of rounding" in w]
+    assert abs(ep.logz - exact) < (1e-3 if not said else np.inf)
+    assert bool(said) == (noise < 1e-3)
+
+
 def test_negative_site_precisions_are_kept():
     """An outlier of a robust likelihood has a site that takes precision away."""
     model = ev.GPModel(
@@ -119,8 +134,44 @@ def test_damping_does_not_change_the_fixed_point(damping):
     )
 
 
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_warm_start_ends_at_the_same_fixed_point(likelihood):
+    model = small_model(likelihood, 12)
+    near = ev.GPModel(K=1.1 * model.K, y=model.y, mean=model.mean, likelihood=model.likelihood)
+    cold, warm = ev.fit_ep(near), ev.fit_ep(near, start=ev.fit_ep(model).sites)
+    assert warm.converged
+    assert warm.n_sweeps <= cold.n_sweeps
+    assert warm.logz == pytest.approx(cold.logz, abs=1e-8)
+    np.testing.assert_allclose(warm.mean, cold.mean, atol=1e-7)
+    assert ev.fit_ep(near, start=cold.sites).n_sweeps == 1
+
+
+@pytest.mark.parametrize("tau", [-100.0, 1e8])
+def test_a_useless_start_is_left_behind(tau):
+    """Σ does not exist, or sites so strong that damped sweeps need long to weaken them."""
+    model = small_model("student_t(df=4, scale=0.5)", 12)
+    start = reference.Sites(np.zeros(12), np.full(12, -50.0 * tau), np.full(12, tau))
+    ep = ev.fit_ep(model, start=start)
+    assert ep.converged
+    assert ep.logz == pytest.approx(ev.fit_ep(model).logz, abs=1e-8)
+
+
+def test_a_warm_start_that_runs_out_of_sweeps(monkeypatch):
+    monkeypatch.setattr(ep_module, "_MAX_WARM", 1)
+    model, other = small_model("probit", 12), small_model("logit", 12)
+    cold, warm = ev.fit_ep(model), ev.fit_ep(model, start=ev.fit_ep(other).sites)
+    assert warm.logz == cold.logz
+    assert warm.n_sweeps == cold.n_sweeps + 1
+
+
 def test_bad_options():
     model = small_model("probit")
+    with pytest.raises(ValueError, match=r"reference\.sites"):
+        ev.fit_ep(model, start=np.zeros(3))
+    with pytest.raises(ValueError, match="start holds 12 sites but the model has 3"):
+        ev.fit_ep(model, start=ev.fit_ep(small_model("probit", 12)).sites)
+    with pytest.raises(ValueError, match="start contains NaN"):
+        ev.fit_ep(model, start=reference.Sites(*np.full((3, 3), np.nan)))
     with pytest.raises(ValueError, match="damping"):
         ev.fit_ep(model, damping=0.0)
     with pytest.raises(ValueError, match="max_sweeps"):
