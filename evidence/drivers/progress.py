@@ -42,6 +42,11 @@ class Progress:
         self._bar.set_postfix_str(f"β {beta:.3g}, ESS {ess:.2f}, acc {acceptance:.2f}")
         self._bar.update(n)
 
+    def tuning(self, levels: int, sweeps: int) -> None:
+        """A round of tuning is over."""
+        self._bar.set_postfix_str(f"{levels} levels, {sweeps} sweeps")
+        self._bar.update(1)
+
     def expect(self, total: int, done: int = 0) -> None:
         """How many islands there will be, as far as is known, and how many there are."""
         if self._bar.total is None:

@@ -14,7 +14,7 @@ A sweep
    its length, not its square.
 
 The mean of 1 - α is the rejection rate r_l, and Λ = Σ r_l the path's *communication barrier*: it
-hardly depends on the ladder, and tells how many levels are needed and where (:func:`tune`).
+hardly depends on the ladder, and tells how many levels are needed and where (:mod:`.tuning`).
 log Z comes from the recorded tilts (:mod:`.bridging`).
 
 Reference: Syed, Bouchard-Côté, Deligiannidis, Doucet (2022), J. R. Stat. Soc. B 84, 321–350.
@@ -23,17 +23,17 @@ Reference: Syed, Bouchard-Côté, Deligiannidis, Doucet (2022), J. R. Stat. Soc.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..moves.base import Move, scaled
 from ..path import Path
-from . import bridging, ladders
+from . import ladders
 from .execution import Stopped
+from .segments import Schedule, Segment
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -41,74 +41,9 @@ Integers = NDArray[np.int64]
 EXPLORE = 3  # moves between two swaps
 _STRIDES = (1.0, 1.0, 0.125)  # every third move is short: it frees states that long ones leave
 _KEEP = 64  # posterior draws kept per ensemble of a segment
-_FIRST_LADDER = ladders.power(15, 3.0)  # before anything is known
-_WIDEST = np.log(1e6)  # where nothing is ever rejected the step would grow for ever
-_FEWEST, _MOST = 4, 64  # levels that tuning may choose
 
 
-class Schedule(NamedTuple):
-    """The levels: β from 0 to 1, and the step size of the move at each."""
-
-    betas: Array
-    step_sizes: Array
-
-
-class Segment(NamedTuple):
-    """What some sweeps of R ensembles over L levels left behind, arrays only."""
-
-    tilt: Array
-    """(R, sweeps, L) Σ h at every level, after its moves and before the swaps."""
-    x: Array
-    """(L, R, N) where the latent values are at the end."""
-    swap_rejection: Array
-    """(L - 1,) sum of 1 - α over sweeps and ensembles, whether a swap was due or not."""
-    swap_count: Integers
-    """(L - 1,) terms of that sum."""
-    acceptance: Array
-    """(L,) mean acceptance probability of the moves; 1 at β = 0."""
-    failures: Integers
-    """(L,) rows whose numerics failed."""
-    gradients: Integers
-    """(L,) evaluations of a row's likelihood, gradient or metric."""
-    labels: Integers
-    """(L, R) which replica of its ensemble is at each level at the end."""
-    direction: Integers
-    """(L, R) of replica k, by label: 1 since it was at β = 0, -1 since it was at β = 1 after
-    that, 0 if it has not been at β = 0."""
-    round_trips: Integers
-    """(R,) journeys from β = 0 to β = 1 and back that ended in these sweeps."""
-    draws: Array
-    """(R, kept, N) latent values at β = 1, evenly spaced over the sweeps."""
-    parity: Integers
-    """() which swaps a following segment begins with: those of even l or of odd l."""
-    seconds: Array
-    """()"""
-
-
-class Tuned(NamedTuple):
-    """A schedule, where the chains are, and what the last round of tuning measured."""
-
-    schedule: Schedule
-    barrier: float
-    rejection: Array
-    """(L - 1,) mean of 1 - α between neighbours."""
-    x: Array
-    """(L, R, N) latent values at every level, for :func:`run_segment` to go on from."""
-
-
-class Summary(NamedTuple):
-    """Finished segments in numbers."""
-
-    columns: dict[str, Array]
-    """One entry per level for each of the columns of a trace."""
-    bridge: bridging.Bridge
-    """MBAR's log Z_1 - log Z_0."""
-    round_trips: int
-    round_trips_per_sweep: float
-    """Per ensemble."""
-
-
-class _Replicas:
+class Replicas:
     """The states of all levels and the parts of a sweep over them."""
 
     def __init__(
@@ -230,7 +165,7 @@ def run_segment(
     _check_segment(path, schedule, x, n_sweeps, explore)
     started = time.perf_counter()
     rng = np.random.default_rng(seed)
-    replicas = _Replicas(path, move, schedule, rng, x, n_ensembles)
+    replicas = Replicas(path, move, schedule, rng, x, n_ensembles)
     levels, r = schedule.betas.size, replicas.n_ensembles
     labels = _start_labels(levels, r) if labels is None else labels.copy()
     direction = _start_direction(labels) if direction is None else direction.copy()
@@ -248,7 +183,7 @@ def run_segment(
             draws.append(replicas.latent(-1))
         alpha = swap_acceptance(schedule.betas, h)
         rejection += np.sum(1.0 - alpha, axis=1)
-        accepted = _decide(rng, alpha, int(rng.integers(2)) if reversible else parity)
+        accepted = decide(rng, alpha, int(rng.integers(2)) if reversible else parity)
         replicas.swap(accepted)
         round_trips += follow(labels, direction, accepted)
         parity = 1 - parity
@@ -269,7 +204,7 @@ def run_segment(
     )
 
 
-def _decide(rng: np.random.Generator, alpha: Array, parity: int) -> NDArray[np.bool_]:
+def decide(rng: np.random.Generator, alpha: Array, parity: int) -> NDArray[np.bool_]:
     accepted = rng.random(alpha.shape) < alpha
     accepted[1 - parity :: 2] = False
     return accepted
@@ -303,144 +238,3 @@ def _check_segment(
         raise ValueError(
             f"x must have shape (levels, ensembles, N) = ({levels}, R, {path.n}), got {x.shape}"
         )
-
-
-def tune(
-    path: Path,
-    move: Move,
-    rng: np.random.Generator,
-    stop: Callable[[], bool],
-    *,
-    betas: Array | None = None,
-    n_levels: int | None = None,
-    rounds: int = 5,
-    sweeps: int = 8,
-    n_ensembles: int = 8,
-    explore: int = EXPLORE,
-) -> Tuned:
-    r"""Find a schedule in ``rounds`` rounds of ``sweeps``, 2 ``sweeps``, 4 ``sweeps`` … sweeps.
-
-    Each round adapts the step size of every level towards the move's target and measures the
-    rejection rates r_l. The next one has about 2 Λ + 1 levels (at least 4, at most 64), or
-    ``n_levels``, spaced so that each pair rejects equally. A given ladder ``betas`` is used as
-    it stands.
-    """
-    for name, value, least in (("n_levels", n_levels, 2), ("rounds", rounds, 1)):
-        if value is not None and value < least:
-            raise ValueError(f"{name} must be at least {least}, got {value}")
-    if sweeps < 1 or n_ensembles < 1:
-        raise ValueError(
-            "sweeps and n_ensembles must be at least 1, got "
-            f"sweeps={sweeps}, n_ensembles={n_ensembles}"
-        )
-    if betas is not None:
-        ladder = ladders.check(betas)
-    else:
-        ladder = _FIRST_LADDER if n_levels is None else ladders.power(n_levels - 1, 3.0)
-    schedule = Schedule(ladder, np.full(ladder.size, float(move.step_size)))
-    x: Any = None
-    done = 0
-    for k in range(rounds):
-        replicas = _Replicas(path, move, schedule, rng, x, n_ensembles)
-        schedule, rejection = _tuning_round(replicas, sweeps * 2**k, done, stop, explore)
-        x = np.array([replicas.latent(l) for l in range(schedule.betas.size)])
-        done += sweeps * 2**k
-        if betas is None and k < rounds - 1:
-            wanted = n_levels or _wanted(rejection)
-            new = ladders.equal_barrier(schedule.betas, rejection, wanted - 1)
-            schedule, x = _move_levels(schedule, x, new)
-    return Tuned(schedule, float(rejection.sum()), rejection, x)
-
-
-def _tuning_round(
-    replicas: _Replicas, n_sweeps: int, done: int, stop: Callable[[], bool], explore: int
-) -> tuple[Schedule, Array]:
-    """Adapted step sizes (the mean of their logs) and rejection rates of the second half."""
-    betas, rng, target = replicas.betas, replicas.rng, replicas.move.target
-    logs = np.log([moves[1.0].step_size for moves in replicas.moves])
-    later, rejection = np.zeros(betas.size), np.zeros(betas.size - 1)
-    middle, first = np.log(replicas.move.step_size), n_sweeps // 2
-    for sweep in range(n_sweeps):
-        if stop():
-            raise Stopped
-        acceptance = replicas.explore(explore)
-        if target is not None and acceptance is not None:
-            logs += 2.0 / np.sqrt(1.0 + done + sweep) * (acceptance - target)
-            logs[0] = logs[1]  # level 0 makes no moves
-            logs = np.clip(logs, middle - _WIDEST, middle + _WIDEST)
-            replicas.use(np.exp(logs))
-        alpha = swap_acceptance(betas, replicas.tilt)
-        replicas.swap(_decide(rng, alpha, sweep % 2))
-        if sweep >= first:
-            later += logs / (n_sweeps - first)
-            rejection += (1.0 - alpha).mean(axis=1) / (n_sweeps - first)
-    return Schedule(betas, np.exp(later)), rejection
-
-
-def _wanted(rejection: Array) -> int:
-    return int(np.clip(np.ceil(2.0 * rejection.sum() + 1.0), _FEWEST, _MOST))
-
-
-def _move_levels(schedule: Schedule, x: Array, betas: Array) -> tuple[Schedule, Array]:
-    """Step sizes interpolated in their logs, states from the nearest old level."""
-    steps = np.exp(np.interp(betas, schedule.betas, np.log(schedule.step_sizes)))
-    nearest = np.abs(betas[:, None] - schedule.betas).argmin(axis=1)
-    return Schedule(betas, steps), x[nearest]
-
-
-def consecutive(segments: Sequence[Segment]) -> Segment:
-    """Segments of the same ensembles, one after the other, as one."""
-    return _totals(segments)._replace(
-        tilt=_joined(segments, "tilt", 1),
-        draws=_joined(segments, "draws", 1),
-        round_trips=np.sum([s.round_trips for s in segments], axis=0),
-    )
-
-
-def side_by_side(segments: Sequence[Segment]) -> Segment:
-    """Segments of different ensembles, equally many sweeps each, as one."""
-    return _totals(segments)._replace(
-        tilt=_joined(segments, "tilt", 0),
-        draws=_joined(segments, "draws", 0),
-        round_trips=_joined(segments, "round_trips", 0),
-        x=_joined(segments, "x", 1),
-        labels=_joined(segments, "labels", 1),
-        direction=_joined(segments, "direction", 1),
-    )
-
-
-def _joined(segments: Sequence[Segment], name: str, axis: int) -> Any:
-    return np.concatenate([getattr(segment, name) for segment in segments], axis=axis)
-
-
-def _totals(segments: Sequence[Segment]) -> Segment:
-    """The last segment, with the sums and the mean of what all have counted."""
-    counts = ("swap_rejection", "swap_count", "failures", "gradients", "seconds")
-    sums = {name: np.sum([getattr(s, name) for s in segments], axis=0) for name in counts}
-    work = [s.tilt.shape[0] * s.tilt.shape[1] for s in segments]
-    acceptance = np.average([s.acceptance for s in segments], axis=0, weights=work)
-    return segments[-1]._replace(acceptance=acceptance, **sums)
-
-
-def summarise(segments: Sequence[Segment], schedule: Schedule) -> Summary:
-    """Columns of a trace over the levels, MBAR's answer and round trips.
-
-    ``segments`` follow each other in time; those of other ensembles are first put
-    :func:`side_by_side`. ``logz`` is relative to β = 0; ``swap_rate`` and ``barrier`` concern
-    the pairs below each level.
-    """
-    whole = consecutive(segments)
-    rejection = whole.swap_rejection / whole.swap_count
-    bridge = bridging.mbar(whole.tilt, schedule.betas)
-    columns = {
-        "beta": schedule.betas,
-        "logz": bridge.levels,
-        "acceptance": whole.acceptance,
-        "swap_rate": np.concatenate([[np.nan], 1.0 - rejection]),
-        "barrier": np.concatenate([[0.0], np.cumsum(rejection)]),
-        "failures": whole.failures,
-        "gradients": whole.gradients,
-        "step_size": schedule.step_sizes,
-    }
-    trips = int(whole.round_trips.sum())
-    return Summary(columns, bridge, trips, trips / (whole.tilt.shape[0] * whole.tilt.shape[1]))

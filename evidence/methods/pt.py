@@ -11,16 +11,9 @@ from numpy.typing import NDArray
 from ..checks import check_choice, check_count
 from ..drivers import bridging
 from ..drivers.execution import Job, Stopped, run_tasks
-from ..drivers.tempering import (
-    EXPLORE,
-    Schedule,
-    Segment,
-    consecutive,
-    run_segment,
-    side_by_side,
-    summarise,
-    tune,
-)
+from ..drivers.segments import Schedule, Segment, consecutive, side_by_side, summarise
+from ..drivers.tempering import EXPLORE, run_segment
+from ..drivers.tuning import tune
 from .base import Outcome, Problem
 from .smc import stopped
 
@@ -199,6 +192,7 @@ def _pilot(problem: Problem, n_levels: int | None, explore: int) -> Pilot | None
             rounds=_ROUNDS,
             sweeps=_SHORTEST,
             explore=explore,
+            report=lambda levels, sweeps: problem.progress.tuning(levels, sweeps),
         )
     except Stopped:
         return None

@@ -7,9 +7,11 @@ from problems import LIKELIHOODS, exact_draws, log_z_by_quadrature, small_model
 import evidence as ev
 from evidence.approximations.reference import prior_reference
 from evidence.diagnostics import ess
-from evidence.drivers import bridging, ladders, tempering
+from evidence.drivers import bridging, ladders, segments, tempering, tuning
 from evidence.drivers.execution import Stopped
-from evidence.drivers.tempering import Schedule, run_segment, tune
+from evidence.drivers.segments import Schedule
+from evidence.drivers.tempering import run_segment
+from evidence.drivers.tuning import tune
 from evidence.moves import PCN, EllipticalSlice, MGrad, ProbitGibbs
 
 SEED = np.random.SeedSequence
@@ -108,7 +110,7 @@ def test_swaps_stay_within_their_ensemble():
     path = from_prior("logit")
     schedule = Schedule(ladders.linear(3), np.full(4, 1.0))
     rng = np.random.default_rng(17)
-    replicas = tempering._Replicas(path, MGrad(), schedule, rng, None, 5)
+    replicas = tempering.Replicas(path, MGrad(), schedule, rng, None, 5)
     before = np.array([replicas.latent(l) for l in range(4)])
     accepted = np.zeros((3, 5), bool)
     accepted[0, [0, 3, 4]] = accepted[2, [1, 3]] = True
@@ -129,7 +131,7 @@ def test_same_seed_same_segment():
         run_segment(path, MGrad(), schedule, None, 6, SEED(5), never, n_ensembles=3)
         for _ in range(2)
     ]
-    for name, one, two in zip(tempering.Segment._fields, *runs, strict=True):
+    for name, one, two in zip(segments.Segment._fields, *runs, strict=True):
         if name != "seconds":
             np.testing.assert_array_equal(one, two)
     one, two = (tune(path, MGrad(), np.random.default_rng(6), never, rounds=2) for _ in range(2))
@@ -163,8 +165,8 @@ def test_segments_follow_each_other():
     halves = in_two_segments(path, MGrad(), schedule, 151, 7, n_ensembles=30)
     assert halves[1].parity == 0
     assert halves[0].parity == 1
-    whole = tempering.consecutive(halves)
-    found = tempering.summarise(halves, schedule)
+    whole = segments.consecutive(halves)
+    found = segments.summarise(halves, schedule)
     assert abs(found.bridge.delta - log_z_by_quadrature(model)) < 4 * found.bridge.se
     assert whole.tilt.shape == (30, 302, 7)
     assert found.round_trips == halves[0].round_trips.sum() + halves[1].round_trips.sum()
@@ -185,7 +187,7 @@ def test_ensembles_side_by_side():
         run_segment(path, MGrad(), schedule, None, 10, seed, never, n_ensembles=r)
         for r, seed in zip((2, 3), SEED(8).spawn(2), strict=True)
     ]
-    whole = tempering.side_by_side(parts)
+    whole = segments.side_by_side(parts)
     assert whole.tilt.shape == (5, 10, 3)
     assert whole.x.shape == (3, 5, 3)
     assert whole.labels.shape == whole.direction.shape == (3, 5)
@@ -256,7 +258,7 @@ def test_new_levels_inherit():
     """Step sizes by their logs, states from the nearest level."""
     old = Schedule(np.array([0.0, 0.5, 1.0]), np.array([1.0, 1.0, 0.01]))
     x = np.arange(3.0).reshape(3, 1, 1)
-    new, moved = tempering._move_levels(old, x, np.array([0.0, 0.2, 0.75, 0.9, 1.0]))
+    new, moved = tuning._move_levels(old, x, np.array([0.0, 0.2, 0.75, 0.9, 1.0]))
     np.testing.assert_allclose(new.step_sizes, [1.0, 1.0, 0.1, 10**-1.6, 0.01])
     assert moved.ravel().tolist() == [0.0, 0.0, 1.0, 2.0, 2.0]
 
@@ -298,7 +300,7 @@ def test_exact_reference():
     found = tune(path, MGrad(), np.random.default_rng(13), never, rounds=2)
     assert found.schedule.betas.size == 4
     run = run_segment(path, MGrad(), found.schedule, found.x, 20, SEED(14), never)
-    bridge = tempering.summarise([run], found.schedule).bridge
+    bridge = segments.summarise([run], found.schedule).bridge
     assert bridge.delta == pytest.approx(0.0, abs=1e-9)
     assert bridge.se < 1e-9
 

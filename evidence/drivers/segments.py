@@ -1,0 +1,123 @@
+"""What parallel tempering leaves behind: segments, put together, and their summary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import bridging
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class Schedule(NamedTuple):
+    """The levels: β from 0 to 1, and the step size of the move at each."""
+
+    betas: Array
+    step_sizes: Array
+
+
+class Segment(NamedTuple):
+    """What some sweeps of R ensembles over L levels left behind, arrays only."""
+
+    tilt: Array
+    """(R, sweeps, L) Σ h at every level, after its moves and before the swaps."""
+    x: Array
+    """(L, R, N) where the latent values are at the end."""
+    swap_rejection: Array
+    """(L - 1,) sum of 1 - α over sweeps and ensembles, whether a swap was due or not."""
+    swap_count: Integers
+    """(L - 1,) terms of that sum."""
+    acceptance: Array
+    """(L,) mean acceptance probability of the moves; 1 at β = 0."""
+    failures: Integers
+    """(L,) rows whose numerics failed."""
+    gradients: Integers
+    """(L,) evaluations of a row's likelihood, gradient or metric."""
+    labels: Integers
+    """(L, R) which replica of its ensemble is at each level at the end."""
+    direction: Integers
+    """(L, R) of replica k, by label: 1 since it was at β = 0, -1 since it was at β = 1 after
+    that, 0 if it has not been at β = 0."""
+    round_trips: Integers
+    """(R,) journeys from β = 0 to β = 1 and back that ended in these sweeps."""
+    draws: Array
+    """(R, kept, N) latent values at β = 1, evenly spaced over the sweeps."""
+    parity: Integers
+    """() which swaps a following segment begins with: those of even l or of odd l."""
+    seconds: Array
+    """()"""
+
+
+class Summary(NamedTuple):
+    """Finished segments in numbers."""
+
+    columns: dict[str, Array]
+    """One entry per level for each of the columns of a trace."""
+    bridge: bridging.Bridge
+    """MBAR's log Z_1 - log Z_0."""
+    round_trips: int
+    round_trips_per_sweep: float
+    """Per ensemble."""
+
+
+def consecutive(segments: Sequence[Segment]) -> Segment:
+    """Segments of the same ensembles, one after the other, as one."""
+    return _totals(segments)._replace(
+        tilt=_joined(segments, "tilt", 1),
+        draws=_joined(segments, "draws", 1),
+        round_trips=np.sum([s.round_trips for s in segments], axis=0),
+    )
+
+
+def side_by_side(segments: Sequence[Segment]) -> Segment:
+    """Segments of different ensembles, equally many sweeps each, as one."""
+    return _totals(segments)._replace(
+        tilt=_joined(segments, "tilt", 0),
+        draws=_joined(segments, "draws", 0),
+        round_trips=_joined(segments, "round_trips", 0),
+        x=_joined(segments, "x", 1),
+        labels=_joined(segments, "labels", 1),
+        direction=_joined(segments, "direction", 1),
+    )
+
+
+def _joined(segments: Sequence[Segment], name: str, axis: int) -> Any:
+    return np.concatenate([getattr(segment, name) for segment in segments], axis=axis)
+
+
+def _totals(segments: Sequence[Segment]) -> Segment:
+    """The last segment, with the sums and the mean of what all have counted."""
+    counts = ("swap_rejection", "swap_count", "failures", "gradients", "seconds")
+    sums = {name: np.sum([getattr(s, name) for s in segments], axis=0) for name in counts}
+    work = [s.tilt.shape[0] * s.tilt.shape[1] for s in segments]
+    acceptance = np.average([s.acceptance for s in segments], axis=0, weights=work)
+    return segments[-1]._replace(acceptance=acceptance, **sums)
+
+
+def summarise(segments: Sequence[Segment], schedule: Schedule) -> Summary:
+    """Columns of a trace over the levels, MBAR's answer and round trips.
+
+    ``segments`` follow each other in time; those of other ensembles are first put
+    :func:`side_by_side`. ``logz`` is relative to β = 0; ``swap_rate`` and ``barrier`` concern
+    the pairs below each level.
+    """
+    whole = consecutive(segments)
+    rejection = whole.swap_rejection / whole.swap_count
+    bridge = bridging.mbar(whole.tilt, schedule.betas)
+    columns = {
+        "beta": schedule.betas,
+        "logz": bridge.levels,
+        "acceptance": whole.acceptance,
+        "swap_rate": np.concatenate([[np.nan], 1.0 - rejection]),
+        "barrier": np.concatenate([[0.0], np.cumsum(rejection)]),
+        "failures": whole.failures,
+        "gradients": whole.gradients,
+        "step_size": schedule.step_sizes,
+    }
+    trips = int(whole.round_trips.sum())
+    return Summary(columns, bridge, trips, trips / (whole.tilt.shape[0] * whole.tilt.shape[1]))

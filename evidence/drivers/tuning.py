@@ -1,0 +1,118 @@
+"""Tuning parallel tempering: levels of equal rejection and their step sizes, in rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..moves.base import Move
+from ..path import Path
+from . import ladders
+from .execution import Stopped
+from .segments import Schedule
+from .tempering import EXPLORE, Replicas, decide, swap_acceptance
+
+Array = NDArray[np.float64]
+
+_FIRST_LADDER = ladders.power(15, 3.0)  # before anything is known
+_WIDEST = np.log(1e6)  # where nothing is ever rejected the step would grow for ever
+_FEWEST, _MOST = 4, 64  # levels that tuning may choose
+
+
+class Tuned(NamedTuple):
+    """A schedule, where the chains are, and what the last round of tuning measured."""
+
+    schedule: Schedule
+    barrier: float
+    rejection: Array
+    """(L - 1,) mean of 1 - α between neighbours."""
+    x: Array
+    """(L, R, N) latent values at every level, for :func:`run_segment` to go on from."""
+
+
+def tune(
+    path: Path,
+    move: Move,
+    rng: np.random.Generator,
+    stop: Callable[[], bool],
+    *,
+    betas: Array | None = None,
+    n_levels: int | None = None,
+    rounds: int = 5,
+    sweeps: int = 8,
+    n_ensembles: int = 8,
+    explore: int = EXPLORE,
+    report: Callable[[int, int], None] = lambda levels, sweeps: None,
+) -> Tuned:
+    r"""Find a schedule in ``rounds`` rounds of ``sweeps``, 2 ``sweeps``, 4 ``sweeps`` … sweeps.
+
+    Each round adapts the step size of every level towards the move's target and measures the
+    rejection rates r_l. The next one has about 2 Λ + 1 levels (at least 4, at most 64), or
+    ``n_levels``, spaced so that each pair rejects equally. A given ladder ``betas`` is used as
+    it stands. ``report`` is told the number of levels and of sweeps after each round.
+    """
+    for name, value, least in (("n_levels", n_levels, 2), ("rounds", rounds, 1)):
+        if value is not None and value < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}")
+    if sweeps < 1 or n_ensembles < 1:
+        raise ValueError(
+            "sweeps and n_ensembles must be at least 1, got "
+            f"sweeps={sweeps}, n_ensembles={n_ensembles}"
+        )
+    if betas is not None:
+        ladder = ladders.check(betas)
+    else:
+        ladder = _FIRST_LADDER if n_levels is None else ladders.power(n_levels - 1, 3.0)
+    schedule = Schedule(ladder, np.full(ladder.size, float(move.step_size)))
+    x: Any = None
+    done = 0
+    for k in range(rounds):
+        replicas = Replicas(path, move, schedule, rng, x, n_ensembles)
+        schedule, rejection = _tuning_round(replicas, sweeps * 2**k, done, stop, explore)
+        x = np.array([replicas.latent(l) for l in range(schedule.betas.size)])
+        done += sweeps * 2**k
+        report(schedule.betas.size, sweeps * 2**k)
+        if betas is None and k < rounds - 1:
+            wanted = n_levels or _wanted(rejection)
+            new = ladders.equal_barrier(schedule.betas, rejection, wanted - 1)
+            schedule, x = _move_levels(schedule, x, new)
+    return Tuned(schedule, float(rejection.sum()), rejection, x)
+
+
+def _tuning_round(
+    replicas: Replicas, n_sweeps: int, done: int, stop: Callable[[], bool], explore: int
+) -> tuple[Schedule, Array]:
+    """Adapted step sizes (the mean of their logs) and rejection rates of the second half."""
+    betas, rng, target = replicas.betas, replicas.rng, replicas.move.target
+    logs = np.log([moves[1.0].step_size for moves in replicas.moves])
+    later, rejection = np.zeros(betas.size), np.zeros(betas.size - 1)
+    middle, first = np.log(replicas.move.step_size), n_sweeps // 2
+    for sweep in range(n_sweeps):
+        if stop():
+            raise Stopped
+        acceptance = replicas.explore(explore)
+        if target is not None and acceptance is not None:
+            logs += 2.0 / np.sqrt(1.0 + done + sweep) * (acceptance - target)
+            logs[0] = logs[1]  # level 0 makes no moves
+            logs = np.clip(logs, middle - _WIDEST, middle + _WIDEST)
+            replicas.use(np.exp(logs))
+        alpha = swap_acceptance(betas, replicas.tilt)
+        replicas.swap(decide(rng, alpha, sweep % 2))
+        if sweep >= first:
+            later += logs / (n_sweeps - first)
+            rejection += (1.0 - alpha).mean(axis=1) / (n_sweeps - first)
+    return Schedule(betas, np.exp(later)), rejection
+
+
+def _wanted(rejection: Array) -> int:
+    return int(np.clip(np.ceil(2.0 * rejection.sum() + 1.0), _FEWEST, _MOST))
+
+
+def _move_levels(schedule: Schedule, x: Array, betas: Array) -> tuple[Schedule, Array]:
+    """Step sizes interpolated in their logs, states from the nearest old level."""
+    steps = np.exp(np.interp(betas, schedule.betas, np.log(schedule.step_sizes)))
+    nearest = np.abs(betas[:, None] - schedule.betas).argmin(axis=1)
+    return Schedule(betas, steps), x[nearest]
