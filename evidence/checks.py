@@ -28,7 +28,7 @@ def fit_reference(
             raise ValueError("reference was fitted to another model; fit it to this one")
         return reference
     if reference is None:
-        reference = next(iter(entry.fits))
+        reference = entry.preferred(model)
     check_choice("reference", reference, tuple(entry.fits))
     if fitted and reference in fitted:
         return fitted[reference]

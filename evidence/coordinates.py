@@ -13,21 +13,45 @@ Every O(N²) move is written once, for unit mass, and works for every M:
 ``prior``     M = K⁻¹
 ``expected``  M = K⁻¹ + diag(E_base[-ℓ'']): the posterior's curvature, averaged over the base
 ============  ==========================================================================
+
+A base of independent blocks, such as the prior of several classes, has coordinates block by
+block.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from .approximations.reference import GaussianReference
-
 Array = NDArray[np.float64]
 
 MASSES = ("identity", "diagonal", "base", "prior", "expected")
+
+
+class Base(Protocol):
+    """What a Gaussian needs to have coordinates."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def mean(self) -> Array: ...
+
+    @property
+    def var(self) -> Array: ...
+
+    @property
+    def eigh(self) -> tuple[Array, Array]: ...
+
+    def curvature(self, x: Array) -> Array:
+        """(Σ⁻¹ - K⁻¹) x for columns of x."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +68,13 @@ class Coordinates:
         """Standard deviations of the base along the coordinates."""
         return np.sqrt(self.gamma)
 
+    def turn(self, a: Array) -> Array:
+        """T a, a step in x."""
+        return a @ self.T.T
+
     def to_latent(self, a: Array) -> Array:
         """x = m + T a."""
-        return self.mean + a @ self.T.T
+        return self.mean + self.turn(a)
 
     def from_latent(self, x: Array) -> Array:
         """a = T⁻¹ (x - m)."""
@@ -59,12 +87,60 @@ class Coordinates:
         return gradient @ self.T
 
 
-def coordinates(base: GaussianReference, mass: str) -> Coordinates:
+@dataclass(frozen=True, eq=False)
+class BlockCoordinates:
+    """The same map where T is block diagonal: one frame per block, or one for all of them."""
+
+    mean: Array
+    gamma: Array
+    frames: tuple[Coordinates, ...]
+
+    @cached_property
+    def root(self) -> Array:
+        """Standard deviations of the base along the coordinates."""
+        return np.sqrt(self.gamma)
+
+    def turn(self, a: Array) -> Array:
+        """T a, a step in x."""
+        return self._blockwise(Coordinates.turn, a)
+
+    def to_latent(self, a: Array) -> Array:
+        """x = m + T a."""
+        return self.mean + self.turn(a)
+
+    def from_latent(self, x: Array) -> Array:
+        """a = T⁻¹ (x - m)."""
+        return self._blockwise(Coordinates.from_latent, x - self.mean)
+
+    def slope(self, gradient: Array) -> Array:
+        """Tᵀ ∇, the gradient with respect to a."""
+        return self._blockwise(Coordinates.slope, gradient)
+
+    def _blockwise(self, change: Callable[[Coordinates, Array], Array], x: Array) -> Array:
+        """``change`` of every block; the frames' own means are zero."""
+        size = self.frames[0].mean.size
+        if len(self.frames) == 1:  # one product serves all blocks of all rows
+            return change(self.frames[0], x.reshape(-1, size)).reshape(x.shape)
+        out = np.empty_like(x)
+        for k, frame in enumerate(self.frames):
+            own = slice(k * size, (k + 1) * size)
+            out[:, own] = change(frame, x[:, own])
+        return out
+
+
+def block_coordinates(blocks: Sequence[Base], mean: Array, mass: str) -> BlockCoordinates:
+    """Coordinates of independent centred blocks; a single one stands for all of them."""
+    frames = tuple(coordinates(block, mass) for block in blocks)
+    gamma = np.concatenate([frame.gamma for frame in frames])
+    return BlockCoordinates(mean, np.tile(gamma, mean.size // gamma.size), frames)
+
+
+def coordinates(base: Base, mass: str) -> Coordinates:
     """Coordinates of ``base`` for one of the masses above: one eigendecomposition at most."""
     if mass not in MASSES:
         raise ValueError(f"unknown coordinates {mass!r}. Known: {', '.join(MASSES)}")
     s, U = base.eigh
-    if mass == "prior" and not base.sites.tau.any():
+    if mass == "prior" and base.name == "prior":
         mass = "base"
     if mass == "identity":
         return Coordinates(base.mean, U, s, (U, np.ones_like(s)))
@@ -75,7 +151,10 @@ def coordinates(base: GaussianReference, mass: str) -> Coordinates:
         scaled = W / np.sqrt(base.var)[:, None]
         inner = scaled.T @ scaled
     else:
-        inner = W.T @ ((_extra(base, mass) - base.sites.tau)[:, None] * W)
+        change = -base.curvature(W)
+        if mass == "expected":
+            change += _expected(base)[:, None] * W
+        inner = W.T @ change
         inner.flat[:: s.size + 1] += 1.0
     gamma, V = eigh(inner, driver="evd", overwrite_a=True, check_finite=False)
     if gamma[0] <= 0.0:
@@ -87,12 +166,10 @@ def coordinates(base: GaussianReference, mass: str) -> Coordinates:
     return Coordinates(base.mean, T, gamma, (U, 1.0 / np.sqrt(s), np.ascontiguousarray(V)))
 
 
-def _extra(base: GaussianReference, mass: str) -> Array:
-    """What the mass adds to the diagonal of K⁻¹."""
+def _expected(base: Any) -> Array:
+    """E_base[-ℓ''], or the expected curvature of a likelihood that is not log-concave."""
     model = base.model
     lik = model.likelihood
-    if mass == "prior":
-        return np.zeros(model.n)
     if not lik.log_concave:
         return lik.fisher(model.y)
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)

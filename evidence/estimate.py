@@ -58,7 +58,7 @@ def log_evidence(
 
     Parameters
     ----------
-    model : GPModel
+    model : GPModel or SoftmaxModel
         Or another kind of model, see :mod:`evidence.families`.
     method : str
         ``"auto"`` tries cheap things and chooses; ``result.notes`` says what and why.
@@ -68,7 +68,8 @@ def log_evidence(
         the rest, an independent cross-check. ``"sequential"``: one datum after the other, for
         probit only. ``"ep"`` and ``"laplace"``: the approximation alone, without an error bar.
     reference : {"ep", "laplace", "prior"} or GaussianReference, optional
-        Where tempering starts; by default the best there is for the model, EP for a GPModel.
+        Where tempering starts; by default the best there is for the model: EP for a GPModel,
+        Laplace for a SoftmaxModel of up to 4000 latent values and the prior for a larger one.
         (Not used by orthant and sequential.)
     move : str or Move
         What moves particles at a fixed temperature. (Not used by importance, orthant and
@@ -129,7 +130,7 @@ def log_evidence(
     check_count("n_particles", n_particles, 2)
     check_count("n_islands", n_islands, 1)
     if reference is None:
-        reference = next(iter(kind.fits))
+        reference = kind.preferred(model)
     if isinstance(reference, str):
         check_choice("reference", reference, tuple(kind.fits))
     if executor is not None and not isinstance(executor, Executor):

@@ -14,14 +14,23 @@ from typing import Any, NamedTuple
 from .approximations.ep import fit_ep
 from .approximations.laplace import fit_laplace
 from .approximations.reference import GaussianReference, prior_reference
+from .approximations.softmax_laplace import fit_softmax_laplace
+from .approximations.softmax_reference import (
+    LARGEST_DENSE,
+    SoftmaxReference,
+    softmax_prior_reference,
+)
 from .model import GPModel
 from .path import Path, TemperedPath
+from .softmax import SoftmaxModel
+from .softmax_path import SoftmaxPath
 
 
 class Family(NamedTuple):
-    """References by name, the preferred first; those always fitted and reported; the path."""
+    """References by name and the preferred one; those always fitted and reported; the path."""
 
     fits: Mapping[str, Callable[[Any], Any]]
+    preferred: Callable[[Any], str]
     reported: tuple[str, ...]
     reference: type
     path: Callable[[Any], TemperedPath]
@@ -30,9 +39,17 @@ class Family(NamedTuple):
 _FAMILIES: dict[type, Family] = {
     GPModel: Family(
         {"ep": fit_ep, "laplace": fit_laplace, "prior": prior_reference},
+        lambda model: "ep",
         ("laplace", "ep"),
         GaussianReference,
         Path,
+    ),
+    SoftmaxModel: Family(
+        {"laplace": fit_softmax_laplace, "prior": softmax_prior_reference},
+        lambda model: "laplace" if model.n <= LARGEST_DENSE else "prior",
+        ("laplace",),
+        SoftmaxReference,
+        SoftmaxPath,
     ),
 }
 

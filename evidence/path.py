@@ -29,6 +29,7 @@ Array = NDArray[np.float64]
 
 _THIN = 4  # up to this many rows, products by hand beat the general ones
 _BLOCK = 64
+_COORDINATES = "coordinates "
 
 
 @jit
@@ -108,6 +109,15 @@ class TemperedPath:
         self.log_z0: float = reference.logz
         self._cache: dict[str, Any] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: matrices as they are, so that it computes the same."""
+        kept = {k: v for k, v in self._cache.items() if k.startswith(_COORDINATES)}
+        return {"reference": replace(self.reference, model=self.model.bare()), "cache": kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["reference"])  # type: ignore[misc]
+        self._cache = state["cache"]
+
     @property
     def n(self) -> int:
         """Dimension of a state."""
@@ -120,7 +130,7 @@ class TemperedPath:
 
     def coordinates(self, mass: str) -> Any:
         """Coordinates with a diagonal base and unit mass, see :mod:`evidence.coordinates`."""
-        return self.cached(f"coordinates {mass}", lambda path: path.build_coordinates(mass))
+        return self.cached(_COORDINATES + mass, lambda path: path.build_coordinates(mass))
 
     def cached(self, key: str, build: Callable[[Any], Any]) -> Any:
         """What ``build(path)`` returns, computed once: for moves that prepare something."""
@@ -154,15 +164,6 @@ class Path(TemperedPath):
     def __init__(self, reference: GaussianReference) -> None:
         super().__init__(reference)
         self._kernel: Any = self.model.likelihood.kernel
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What another process needs: matrices as they are, so that it computes the same."""
-        kept = {k: v for k, v in self._cache.items() if isinstance(v, Coordinates)}
-        return {"reference": replace(self.reference, model=self.model.bare()), "cache": kept}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["reference"])  # type: ignore[misc]
-        self._cache = state["cache"]
 
     def build_coordinates(self, mass: str) -> Coordinates:
         return coordinates(self.reference, mass)

@@ -34,7 +34,7 @@ def sample(
 
     Parameters
     ----------
-    model : GPModel
+    model : GPModel or SoftmaxModel
     move : str or Move
         The transition kernel, see :mod:`evidence.moves`.
     reference : {"ep", "laplace", "prior"} or GaussianReference, optional
@@ -59,7 +59,8 @@ def sample(
     Returns
     -------
     Draws
-        ``draws.x`` (chains, draws, N), ``draws.ess``, ``draws.rhat``, ``draws.summary()``,
+        ``draws.x`` (chains, draws, N), or (chains, draws, C·N) class by class for a
+        SoftmaxModel, ``draws.ess``, ``draws.rhat``, ``draws.summary()``,
         ``draws.plot()``, ``draws.to_arviz()``, …
 
     Notes

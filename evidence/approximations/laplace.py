@@ -9,12 +9,14 @@ the posterior mean", which is Newton's method; steps are halved until the log po
 from __future__ import annotations
 
 import time
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..likelihoods.quadrature import evaluate
 from ..model import GPModel
+from ..softmax import SoftmaxModel
 from .reference import (
     GaussianReference,
     NotPositiveDefinite,
@@ -22,14 +24,24 @@ from .reference import (
     SiteSolver,
     log_normaliser,
 )
+from .softmax_laplace import fit_softmax_laplace
+from .softmax_reference import SoftmaxReference
 
 Array = NDArray[np.float64]
 
 
+@overload
 def fit_laplace(
-    model: GPModel, *, max_iterations: int = 200, tol: float = 1e-9
-) -> GaussianReference:
-    """Fit Laplace's method.
+    model: GPModel, *, max_iterations: int = ..., tol: float = ...
+) -> GaussianReference: ...
+@overload
+def fit_laplace(
+    model: SoftmaxModel, *, max_iterations: int = ..., tol: float = ...
+) -> SoftmaxReference: ...
+def fit_laplace(
+    model: GPModel | SoftmaxModel, *, max_iterations: int = 200, tol: float = 1e-9
+) -> GaussianReference | SoftmaxReference:
+    """Fit Laplace's method to a :class:`.GPModel` or a :class:`.SoftmaxModel`.
 
     Newton's iteration ends when no step exceeds ``tol`` prior standard deviations.
 
@@ -42,6 +54,8 @@ def fit_laplace(
     """
     if max_iterations < 1:
         raise ValueError(f"max_iterations must be at least 1, got {max_iterations}")
+    if isinstance(model, SoftmaxModel):
+        return fit_softmax_laplace(model, max_iterations=max_iterations, tol=tol)
     started = time.perf_counter()
     solver = SiteSolver(model)
     lik = model.likelihood

@@ -151,7 +151,7 @@ class LatentMove:
 
     def draw(self, rng: np.random.Generator, path: Path, m: int) -> Array:
         """``m`` exact draws from the reference, minus its mean."""
-        return rng.standard_normal((m, path.n)) @ path.coordinates("base").T.T
+        return path.coordinates("base").turn(rng.standard_normal((m, path.n)))
 
     def init(self, path: Path, x: Array) -> Latent:
         """Cache the tilt of the batch ``x``."""

@@ -1,0 +1,232 @@
+"""Gaussian-process classification behind scikit-learn's interface."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.gaussian_process.kernels import CompoundKernel
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..approximations.gradient import log_evidence_gradient
+from ..checks import check_choice, fit_reference
+from ..drivers.execution import factorising
+from ..prediction import predict
+from ..predictive import Prediction
+from ..result import EvidenceResult
+from .fitting import estimate, fit
+
+Array = NDArray[np.float64]
+
+_MULTI = {"one_vs_rest": OneVsRestClassifier, "one_vs_one": OneVsOneClassifier}
+
+
+def _has_probabilities(estimator: GaussianProcessClassifier) -> bool:
+    return estimator.multi_class != "one_vs_one" or getattr(estimator, "n_classes_", 3) == 2
+
+
+class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
+    """Gaussian-process classifier by expectation propagation.
+
+    A drop-in for :class:`sklearn.gaussian_process.GaussianProcessClassifier`: same words, same
+    attributes, EP instead of Laplace's method, a choice of link, and the evidence by Monte
+    Carlo when asked for.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel, optional
+        Default ``1.0 * RBF(1.0)`` with both numbers fixed, as in scikit-learn.
+    likelihood : {"logit", "probit"}
+    approximation : {"ep", "laplace"}
+        The posterior for predictions and ``log_marginal_likelihood_value_``. Hyperparameters
+        are learnt with EP in either case.
+    optimizer : {"fmin_l_bfgs_b", None}
+        ``None`` keeps the kernel as it is.
+    n_restarts_optimizer : int
+        Further starts of the optimizer, drawn as :func:`evidence.optimise` does: from a window
+        that the inputs suggest rather than from all of the kernel's bounds.
+    copy_X_train : bool
+        Taken for compatibility; inputs are always copied.
+    random_state : int, RandomState or None
+    multi_class : {"one_vs_rest", "one_vs_one"}
+        How more than two classes are split into binary problems.
+    n_jobs : int, optional
+        Binary problems fitted at a time.
+    warm_start : bool
+        Begin the next fit's search at the hyperparameters of the last one (binary problems).
+
+    Attributes
+    ----------
+    classes_, n_classes_, n_features_in_, feature_names_in_
+    kernel_ : the kernel with the learnt hyperparameters (a CompoundKernel for many classes)
+    log_marginal_likelihood_value_ : log Z by the approximation; the mean over binary problems
+    reference_ : the fitted :class:`GaussianReference` (two classes)
+    base_estimator_ : the one-vs-rest or one-vs-one estimator (more classes)
+    log_evidence_, log_evidence_se_ : after :meth:`log_evidence`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from evidence import GaussianProcessClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> X, y = X[50:, :2], y[50:]
+    >>> classifier = GaussianProcessClassifier(1.0 * RBF(1.0)).fit(X, y)
+    >>> classifier.predict_proba(X[:2]).round(1)
+    array([[0.2, 0.8],
+           [0.4, 0.6]])
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        likelihood: str = "logit",
+        approximation: str = "ep",
+        optimizer: str | None = "fmin_l_bfgs_b",
+        n_restarts_optimizer: int = 0,
+        warm_start: bool = False,
+        copy_X_train: bool = True,
+        random_state: Any = None,
+        multi_class: str = "one_vs_rest",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.approximation = approximation
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.warm_start = warm_start
+        self.copy_X_train = copy_X_train
+        self.random_state = random_state
+        self.multi_class = multi_class
+        self.n_jobs = n_jobs
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the hyperparameters, then fit the posterior."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        check_choice("likelihood", self.likelihood, ("logit", "probit"))
+        check_choice("multi_class", self.multi_class, tuple(_MULTI))
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.n_classes_ = self.classes_.size
+        if self.n_classes_ == 1:
+            raise ValueError(
+                "GaussianProcessClassifier requires 2 or more distinct classes; got 1 class "
+                f"(only class {self.classes_[0]!r} is present)"
+            )
+        if self.n_classes_ == 2:
+            self.reference_ = fit(self, X, 2.0 * codes - 1.0, self.likelihood)
+            self.log_marginal_likelihood_value_ = self.reference_.logz
+            return self
+        self.base_estimator_ = _MULTI[self.multi_class](clone(self), n_jobs=self.n_jobs)
+        self.base_estimator_.fit(X, codes)
+        self.log_marginal_likelihood_value_ = float(
+            np.mean([one.log_marginal_likelihood_value_ for one in self._binary])
+        )
+        return self
+
+    @property
+    def _binary(self) -> list[GaussianProcessClassifier]:
+        """The estimators of the binary problems."""
+        return [self] if self.n_classes_ == 2 else self.base_estimator_.estimators_
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel with the learnt hyperparameters."""
+        check_is_fitted(self)
+        kernels = [one.reference_.model.kernel for one in self._binary]
+        return kernels[0] if self.n_classes_ == 2 else CompoundKernel(kernels)
+
+    def _inputs(self, X: ArrayLike) -> Array:
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=np.float64, reset=False)
+
+    def _predict(self, X: Array) -> Prediction:
+        return predict(self.reference_.model, X, posterior=self.reference_)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The more probable class of each row."""
+        X = self._inputs(X)
+        if self.n_classes_ > 2:
+            return self.classes_[self.base_estimator_.predict(X)]
+        return self.classes_[(self._predict(X).mean > 0.0).astype(int)]
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Class probabilities, averaged over the posterior; one column per class.
+
+        Three or more classes one_vs_one have none: the method is missing then.
+        """
+        X = self._inputs(X)
+        if self.n_classes_ == 2:
+            p = self._predict(X).probability
+            return np.column_stack([1.0 - p, p])
+        return self.base_estimator_.predict_proba(X)
+
+    def latent_mean_and_variance(self, X: ArrayLike) -> tuple[Array, Array]:
+        """Mean and variance of the latent function; two classes only."""
+        X = self._inputs(X)
+        self._two_classes("the latent function")
+        prediction = self._predict(X)
+        return prediction.mean, prediction.var
+
+    def log_marginal_likelihood(
+        self,
+        theta: ArrayLike | None = None,
+        eval_gradient: bool = False,
+        clone_kernel: bool = True,
+    ) -> float | tuple[float, Array]:
+        """log Z by the approximation, at the logs ``theta`` of the kernel's hyperparameters.
+
+        The mean over binary problems where there are more than two classes; ``theta`` is then
+        that of one kernel, or of all of them one after the other. The gradient is EP's, and for
+        two classes. ``clone_kernel`` is taken for compatibility: kernels are never changed.
+        """
+        check_is_fitted(self)
+        if theta is None:
+            if eval_gradient:
+                raise ValueError("eval_gradient needs theta")
+            return self.log_marginal_likelihood_value_
+        theta = np.asarray(theta, dtype=float)
+        if self.n_classes_ == 2:
+            with factorising(self.reference_.model.n):
+                reference = fit_reference(self.reference_.model.at(theta), self.approximation)
+            if eval_gradient:
+                return reference.logz, log_evidence_gradient(reference)
+            return reference.logz
+        if eval_gradient:
+            self._two_classes("the gradient of the log marginal likelihood")
+        several = self._binary
+        each = len(several[0].reference_.model.hyperparameters)
+        if theta.shape not in ((each,), (each * len(several),)):
+            raise ValueError(
+                f"theta must hold {each} or {each * len(several)} logs, got shape {theta.shape}"
+            )
+        parts = np.split(np.resize(theta, each * len(several)), len(several))
+        values = [
+            one.log_marginal_likelihood(part) for one, part in zip(several, parts, strict=True)
+        ]
+        return float(np.mean(values))
+
+    def log_evidence(self, **words: Any) -> EvidenceResult:
+        """Estimate log Z at the fitted hyperparameters by Monte Carlo; two classes only.
+
+        Takes the words of :func:`evidence.log_evidence` and leaves ``log_evidence_`` and
+        ``log_evidence_se_``.
+        """
+        check_is_fitted(self)
+        self._two_classes("log_evidence")
+        return estimate(self, words)
+
+    def _two_classes(self, what: str) -> None:
+        if self.n_classes_ > 2:
+            raise ValueError(
+                f"{what} is there for two classes only, this has {self.n_classes_}: the binary "
+                "problems of multi_class are not one model"
+            )

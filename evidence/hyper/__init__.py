@@ -1,0 +1,1 @@
+"""Markov chains on latent values and hyperparameters together: one scheme per file."""

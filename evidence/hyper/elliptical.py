@@ -1,0 +1,33 @@
+r"""Elliptical slice sampling for x given θ (Murray, Adams and MacKay 2010).
+
+A draw v ~ N(0, K) spans an ellipse through the state, :math:`m + (x-m)\cos a + v\sin a`, and a
+is drawn from where f exceeds a random level by shrinking a bracket around 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .states import Info, State, Steps, Target
+
+_MAX_SHRINKS = 200  # the bracket is then 1e-40 wide: only rounding can get there
+
+
+def update(
+    rng: np.random.Generator, target: Target, state: State, steps: Steps
+) -> tuple[State, Info]:
+    """All blocks at once; 1 unless rounding kept the bracket from ending."""
+    mean = target.field.mean
+    white = rng.standard_normal(mean.shape)
+    v = np.stack([f.times(w) for f, w in zip(state.factors, white, strict=True)])
+    level = state.loglik - rng.standard_exponential()
+    angle = rng.uniform(0.0, 2.0 * np.pi)
+    low, high = angle - 2.0 * np.pi, angle
+    for _ in range(_MAX_SHRINKS):
+        x = mean + np.cos(angle) * (state.x - mean) + np.sin(angle) * v
+        loglik, gradient = target.field.loglik(x, state.theta)
+        if loglik > level:
+            return state._replace(x=x, loglik=loglik, gradient=gradient), Info(1.0)
+        low, high = (angle, high) if angle < 0.0 else (low, angle)
+        angle = rng.uniform(low, high)
+    return state, Info(0.0)

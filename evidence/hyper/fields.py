@@ -1,0 +1,149 @@
+r"""Latent fields: what schemes need to know of a model with hyperparameters.
+
+A field is C independent blocks of N latent values, x of shape (C, N), with prior
+:math:`x_c \sim N(m_c, K_c(\theta))`, and a log likelihood :math:`f(x; \theta)`. θ is the whole
+vector of logs, of what is sampled and of what is fixed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._jit import jit
+from ..approximations.ep import fit_ep
+from ..approximations.reference import GaussianReference
+from ..hyperparameters import Hyperparameters, kernel_parameters
+from ..model import GPModel
+from ..priors import Named
+from ..softmax import SoftmaxModel
+from .covariances import covariance_functions
+
+Array = NDArray[np.float64]
+
+_EP_TOLERANCE = 1e-3  # of moments, in standard deviations: a proposal need not be better
+
+
+@runtime_checkable
+class Field(Protocol):
+    """Gaussian blocks and a log likelihood; :class:`GPField` is the field of a GPModel."""
+
+    @property
+    def n(self) -> int:
+        """Latent values per block."""
+        ...
+
+    @property
+    def hyperparameters(self) -> Named:
+        """Names and starting logs of all hyperparameters."""
+        ...
+
+    @property
+    def mean(self) -> Array:
+        """Prior means, shape (C, N)."""
+        ...
+
+    @property
+    def groups(self) -> tuple[NDArray[np.intp], ...]:
+        """Per block, which hyperparameters move with it; each belongs to one block."""
+        ...
+
+    def covariance(self, block: int, theta: Array) -> Array:
+        """K of a block, a new C-contiguous symmetric array; anything if there is none."""
+        ...
+
+    def loglik(self, x: Array, theta: Array) -> tuple[float, Array]:
+        """f and its gradient in x, of shapes () and (C, N)."""
+        ...
+
+
+@jit
+def _loglik(kernel, theta, x, gradient):
+    n = x.size
+    out = np.empty((4, n))
+    kernel(x.ctypes, theta.ctypes, n, n, 1, 1, out.ctypes)
+    total = 0.0
+    for i in range(n):
+        total += out[0, i]
+        gradient[i] = out[1, i]
+    return total
+
+
+class GPField:
+    """One block: the field of a :class:`~evidence.model.GPModel`.
+
+    >>> model = GPModel([[0.0], [1.0]], [1, -1], "4.0 * RBF(1.5)", likelihood="logit")
+    >>> field = GPField(model)
+    >>> value, gradient = field.loglik(np.zeros((1, 2)), field.hyperparameters.theta)
+    >>> round(value, 4), gradient.tolist()
+    (-1.3863, [[0.5, -0.5]])
+    """
+
+    def __init__(self, model: GPModel) -> None:
+        self.model = model
+        self.n = model.n
+        self.hyperparameters = model.hyperparameters
+        self.mean = model.mean[None]
+        self.groups = (np.arange(len(self.hyperparameters)),)
+        self._n_kernel = self.hyperparameters.n_kernel
+        self._of_likelihood = _without_kernel(self.hyperparameters)
+        self._kernel = model.likelihood.kernel
+        if self._n_kernel:
+            assert model.X is not None  # kernels come with inputs
+            kernels, jitter = [model.kernel], model.relative_jitter
+            (self._covariance,) = covariance_functions(kernels, model.X, jitter)
+        else:
+            self._covariance = lambda theta: model.K.copy()
+
+    def covariance(self, block: int, theta: Array) -> Array:
+        return self._covariance(theta[: self._n_kernel])
+
+    def loglik(self, x: Array, theta: Array) -> tuple[float, Array]:
+        parameters = self.model.theta
+        if theta.size > self._n_kernel:
+            _, likelihood = self._of_likelihood.at(theta[self._n_kernel :])
+            parameters = likelihood.theta(self.model.y)
+        gradient = np.empty_like(x)
+        return _loglik(self._kernel, parameters, x[0], gradient[0]), gradient
+
+    def reference(self, theta: Array) -> GaussianReference:
+        """EP's Gaussian at θ, a function of θ alone."""
+        return fit_ep(self.model.at(theta), tol=_EP_TOLERANCE)
+
+
+class SoftmaxField:
+    """A block per class: the field of a :class:`~evidence.softmax.SoftmaxModel`.
+
+    >>> model = SoftmaxModel([[0.0], [1.0], [2.0]], [0, 1, 2], "4.0 * RBF(1.5)")
+    >>> field = SoftmaxField(model)
+    >>> field.n, field.mean.shape, [group.tolist() for group in field.groups]
+    (3, (3, 3), [[0, 1], [2, 3], [4, 5]])
+    """
+
+    def __init__(self, model: SoftmaxModel) -> None:
+        self.model = model
+        self.n = model.n_data
+        self.hyperparameters = model.hyperparameters
+        self.mean = model.mean.reshape(model.n_classes, model.n_data)
+        sizes = [len(kernel_parameters(kernel)[0]) for kernel in model.kernels]
+        every = np.arange(len(self.hyperparameters))
+        self.groups = tuple(np.split(every, np.cumsum(sizes[:-1])))
+        assert model.X is not None  # kernels come with inputs
+        self._covariances = covariance_functions(model.kernels, model.X, model.relative_jitter)
+
+    def covariance(self, block: int, theta: Array) -> Array:
+        return self._covariances[block](theta[self.groups[block]])
+
+    def loglik(self, x: Array, theta: Array) -> tuple[float, Array]:
+        value, gradient = self.model.log_likelihood_gradient(x.ravel())
+        return float(value), gradient.reshape(x.shape)
+
+
+def _without_kernel(all_of_them: Hyperparameters) -> Hyperparameters:
+    """Those of the likelihood, which need no new kernel."""
+    n = all_of_them.n_kernel
+    kept = {name: getattr(all_of_them, name)[n:] for name in ("names", "theta", "bounds")}
+    return replace(all_of_them, n_kernel=0, **kept)

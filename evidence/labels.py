@@ -1,0 +1,65 @@
+"""Class labels: what is accepted, and their numbering."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def check_labels(
+    y: ArrayLike | None, classes: ArrayLike | None = None
+) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The different labels, sorted, and the index of each datum's.
+
+    >>> found, codes = check_labels(["b", "a", "b"])
+    >>> found.tolist(), codes.tolist()
+    (['a', 'b'], [1, 0, 1])
+    """
+    if y is None:
+        raise ValueError("y is missing; pass the N labels")
+    labels = _plain(y, "y")
+    if classes is None:
+        known = np.unique(labels)
+        if known.size < 2:
+            raise ValueError(
+                f"y holds a single class ({known[0]}); a softmax needs at least two: pass "
+                "classes= where there are others"
+            )
+    else:
+        known = np.unique(_plain(classes, "classes"))
+        if known.size < 2:
+            raise ValueError(f"classes must hold at least two labels, got {known.tolist()}")
+        strange = np.setdiff1d(labels, known)
+        if strange.size:
+            raise ValueError(f"y holds {strange[0]!r}, which is not among classes")
+    return known, np.searchsorted(known, labels).astype(np.intp)
+
+
+def _plain(values: ArrayLike, name: str) -> NDArray[Any]:
+    """A vector of whole numbers, booleans or strings."""
+    labels = np.asarray(values)
+    if labels.ndim != 1 or labels.size == 0:
+        raise ValueError(f"{name} must be a non-empty vector of labels, got shape {labels.shape}")
+    if labels.dtype.kind == "O":
+        kinds = {type(label) for label in labels.tolist()}
+        if len(kinds) > 1 or not kinds <= {str, int, float, bool}:
+            told = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise ValueError(
+                f"{name} must hold labels of one kind, numbers or strings, got objects ({told}); "
+                "drop or name missing labels first"
+            )
+        labels = np.array(labels.tolist())
+    if labels.dtype.kind == "f":
+        if not np.isfinite(labels).all():
+            raise ValueError(f"{name} contains NaN or inf; drop those rows first")
+        broken = labels[labels != np.floor(labels)]
+        if broken.size:
+            raise ValueError(
+                f"{name} must hold class labels, got continuous values such as {broken[0]:g}; "
+                "for regression use GPModel with likelihood='gaussian'"
+            )
+    if labels.dtype.kind not in "biufUS":
+        raise ValueError(f"{name} must hold numbers or strings, got values of type {labels.dtype}")
+    return labels

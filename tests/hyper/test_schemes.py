@@ -1,0 +1,299 @@
+"""Every scheme leaves p(x, θ | y) invariant: its ratios, its posterior, exact starts."""
+
+from __future__ import annotations
+
+import hyper_problems as problems
+import numpy as np
+import pytest
+from scipy.stats import chi2, kstest
+
+from evidence import diagnostics
+from evidence.approximations.reference import prior_reference
+from evidence.hyper import agrad, centred, joint, pcnl, pseudo_marginal, whitened
+from evidence.hyper.chains import run_chain
+from evidence.hyper.fields import GPField
+from evidence.hyper.schemes import SCHEMES
+from evidence.hyper.states import Steps
+
+STEPS = Steps(delta=0.8, kappa=0.1)
+CASES = {
+    "regression": problems.regression,
+    "classification": problems.classification,
+    "softmax": problems.softmax,
+}
+
+
+# -- ratios against dense densities ------------------------------------------------------------
+
+
+class Watch:
+    """Accept the first proposal and nothing after; remember its log ratio and z."""
+
+    def __init__(self, monkeypatch, module):
+        self.ratio = self.z = None
+        monkeypatch.setattr(module, "probability", self.probability)
+        if hasattr(module, "auxiliary"):
+            made = module.auxiliary
+
+            def auxiliary(*arguments):
+                z = made(*arguments)
+                self.z = z if self.z is None else self.z
+                return z
+
+            monkeypatch.setattr(module, "auxiliary", auxiliary)
+
+    def probability(self, log_ratio):
+        first, self.ratio = self.ratio is None, log_ratio if self.ratio is None else self.ratio
+        return 1.0 if first else 0.0
+
+
+def steps_of(monkeypatch, module, case):
+    """Three accepted proposals: (target, before, after, log ratio, z)."""
+    target = problems.target_of(*CASES[case]())
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        with monkeypatch.context() as patch:
+            state = target.start(rng, target.field.hyperparameters.theta)
+            watch = Watch(patch, module)
+            after, _ = module.update(rng, target, state, STEPS)
+        assert (after.x != state.x).any() or (after.theta != state.theta).any()
+        yield target, state, after, watch.ratio, watch.z
+
+
+def log_z(target, z, x, theta, blocks):
+    """log N(z; x + (δ/2) ∇f, (δ/2) I) of some blocks."""
+    half = 0.5 * STEPS.delta
+    gradient = target.field.loglik(x, theta)[1]
+    centre = x + half * gradient
+    return sum(problems.normal(z[b], centre[b], half * np.eye(target.field.n)) for b in blocks)
+
+
+def log_given_z(target, x, z, theta, blocks):
+    """log N(x; m + (2/δ) A (z - m), A)."""
+    value = 0.0
+    for b in blocks:
+        K, m = target.field.covariance(b, theta), target.field.mean[b]
+        A = np.linalg.inv(np.linalg.inv(K) + 2.0 / STEPS.delta * np.eye(len(K)))
+        value += problems.normal(x[b], m + 2.0 / STEPS.delta * A @ (z[b] - m), 0.5 * (A + A.T))
+    return value
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("module", [agrad, joint], ids=["agrad", "joint"])
+def test_ratio_given_the_auxiliary_variable(monkeypatch, module, case):
+    for target, old, new, ratio, z in steps_of(monkeypatch, module, case):
+        blocks = range(len(old.x)) if module is agrad else [0]
+        z = z if module is agrad else z[None]
+        expected = problems.log_joint(target, new.x, new.theta)
+        expected -= problems.log_joint(target, old.x, old.theta)
+        expected += log_z(target, z, new.x, new.theta, blocks)
+        expected -= log_z(target, z, old.x, old.theta, blocks)
+        expected += log_given_z(target, old.x, z, old.theta, blocks)
+        expected -= log_given_z(target, new.x, z, new.theta, blocks)
+        assert ratio == pytest.approx(expected, abs=2e-5)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_ratio_of_theta_given_x(monkeypatch, case):
+    for target, old, new, ratio, _ in steps_of(monkeypatch, centred, case):
+        expected = problems.log_joint(target, new.x, new.theta)
+        assert ratio == pytest.approx(expected - problems.log_joint(target, old.x, old.theta))
+        np.testing.assert_array_equal(old.x, new.x)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_ratio_of_theta_given_the_whitened_field(monkeypatch, case):
+    for target, old, new, ratio, _ in steps_of(monkeypatch, whitened, case):
+        field, value = target.field, []
+        for state in (new, old):
+            L = np.linalg.cholesky(field.covariance(0, state.theta))
+            nu = np.linalg.solve(L, state.x[0] - field.mean[0])
+            value.append((problems.log_joint(target, state.x, state.theta), L, nu))
+        (after, L1, nu1), (before, L0, nu0) = value
+        np.testing.assert_allclose(nu1, nu0, atol=1e-8)
+        jacobian = np.log(np.diag(L1)).sum() - np.log(np.diag(L0)).sum()
+        assert ratio == pytest.approx(after - before + jacobian, abs=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_ratio_of_pcnl(monkeypatch, case):
+    rho = 2.0 / (2.0 + STEPS.delta)
+    for target, old, new, ratio, _ in steps_of(monkeypatch, pcnl, case):
+        field = target.field
+
+        def forward(start, end, field=field):
+            value = 0.0
+            for b, m in enumerate(field.mean):
+                K = field.covariance(b, start.theta)
+                drift = rho * (start.x[b] - m) + (1.0 - rho) * K @ start.gradient[b]
+                value += problems.normal(end.x[b], m + drift, (1.0 - rho**2) * K)
+            return value
+
+        expected = problems.log_joint(target, new.x, new.theta)
+        expected -= problems.log_joint(target, old.x, old.theta)
+        assert ratio == pytest.approx(expected + forward(new, old) - forward(old, new), abs=1e-6)
+
+
+class Impulse:
+    """A generator whose k-th standard normal is 1, and all others 0."""
+
+    def __init__(self, k):
+        self.k, self.seen = k, 0
+
+    def standard_normal(self, size):
+        out = np.zeros(size)
+        if self.seen <= self.k < self.seen + out.size:
+            out.flat[self.k - self.seen] = 1.0
+        self.seen += out.size
+        return out
+
+
+def test_auxiliary_variable_has_its_moments():
+    x, g, delta = np.array([[0.3, -1.0]]), np.array([[2.0, 0.5]]), 0.8
+    np.testing.assert_allclose(agrad.auxiliary(Impulse(9), x, g, delta), x + 0.4 * g)
+    zero = np.zeros((1, 2))
+    root = [agrad.auxiliary(Impulse(k), zero, zero, delta)[0] for k in range(2)]
+    np.testing.assert_allclose(root, np.sqrt(0.4) * np.eye(2))
+
+
+def test_draw_given_the_auxiliary_variable_has_its_moments():
+    target = problems.target_of(*problems.regression())
+    state = target.start(np.random.default_rng(0), target.field.hyperparameters.theta)
+    (factor,), delta = state.factors, 0.8
+    K = target.field.covariance(0, state.theta)
+    A = np.linalg.inv(np.linalg.inv(K) + 2.0 / delta * np.eye(3))
+    z = np.array([0.3, -1.0, 2.0])
+    mean = agrad.given_auxiliary(Impulse(99), factor, delta, z)
+    np.testing.assert_allclose(mean, 2.0 / delta * A @ z, atol=1e-9)
+    zero = np.zeros(3)
+    root = np.array([agrad.given_auxiliary(Impulse(k), factor, delta, zero) for k in range(6)])
+    np.testing.assert_allclose(root.T @ root, A, atol=1e-9)
+
+
+# -- posteriors by quadrature ------------------------------------------------------------------
+
+
+def chain(field, priors, scheme, seed, draws, tune=400):
+    return run_chain(
+        field,
+        priors,
+        SCHEMES[scheme],
+        lambda steps: None,
+        draws=draws,
+        tune=tune,
+        thin=1,
+        stride=1,
+        seed=np.random.SeedSequence(seed),
+        stop=lambda: False,
+    )
+
+
+def z_scores(run, x, truth):
+    """How far the moments of θ and x are from the truth, in standard errors."""
+    columns = np.concatenate([run.theta, run.theta**2, x, x**2], axis=1)
+    ess = diagnostics.ess(columns[None])
+    assert ess.min() > 50
+    return (columns.mean(axis=0) - truth) / (columns.std(axis=0) / np.sqrt(ess))
+
+
+def check_posterior(case, scheme, draws):
+    """Within 4 standard errors: ten or so dependent moments, 2-sided 6e-5 each."""
+    model, priors = CASES[case]()
+    truth = getattr(problems, f"{case}_moments")(model, priors)
+    field = model if case == "softmax" else GPField(model)
+    run = chain(field, priors, scheme, 1, draws)
+    x = run.x[:, :2] - run.x[:, 2:] if case == "softmax" else run.x
+    scores = z_scores(run, x, truth)
+    assert np.abs(scores).max() < 4.0, scores
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_regression_posterior(scheme):
+    check_posterior("regression", scheme, 900 if scheme == "pseudo-marginal" else 2500)
+
+
+def test_pseudo_marginal_refuses_numbers_that_are_rounding():
+    """With noise e⁻¹² log Z_q is off by thousands; such a θ must not attract the chain."""
+    target = problems.target_of(*problems.regression())
+    rng, theta = np.random.default_rng(0), np.array([0.2, 0.0, -12.0])
+    with pytest.raises(pseudo_marginal.Unreliable):
+        pseudo_marginal._estimate(rng, target, theta, 4)
+
+
+@pytest.mark.parametrize("scheme", ["agrad-z-joint", "elliptical-gibbs"])
+def test_softmax_posterior(scheme):
+    check_posterior("softmax", scheme, 2500)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("case", CASES)
+def test_posterior_at_length(case, scheme):
+    if (case, scheme) != ("softmax", "pseudo-marginal"):
+        check_posterior(case, scheme, 25_000)
+
+
+class Rough(GPField):
+    """The prior instead of EP: importance weights far from even."""
+
+    def reference(self, theta):
+        return prior_reference(self.model.at(theta))
+
+
+def test_pseudo_marginal_is_exact_with_noisy_estimates(monkeypatch):
+    """Three draws of the prior per θ; 4 standard errors as above."""
+    monkeypatch.setattr(pseudo_marginal, "_FEWEST", 3)
+    monkeypatch.setattr(pseudo_marginal, "_MOST", 3)
+    model, priors = problems.classification()
+    truth = problems.classification_moments(model, priors, points=15, nodes=9)
+    run = chain(Rough(model), priors, "pseudo-marginal", 2, 3000, 300)
+    assert np.abs(z_scores(run, run.x, truth)).max() < 4.0
+
+
+# -- exact starts ------------------------------------------------------------------------------
+
+
+def simulated(case, scheme, replicates, steps):
+    """Exact draws of (θ, x, y), then ``steps`` iterations that must leave θ and x a prior draw."""
+    thetas, energies = [], []
+    for seed in range(replicates):
+        rng = np.random.default_rng([seed, 7])
+        model, priors = CASES[case]()
+        theta = model.hyperparameters.theta.copy()
+        theta[priors.free] = priors.sample(rng, 1)[0]
+        there = model.at(theta)
+        x = there.mean + there.chol @ rng.standard_normal(model.n)
+        model.y = there.likelihood.simulate(x, rng)
+        model.theta = model.likelihood.theta(model.y)
+        target = problems.target_of(model, priors)
+        state = target.start(rng, theta)._replace(x=x[None])
+        loglik, gradient = target.field.loglik(state.x, theta)
+        state = state._replace(loglik=loglik, gradient=gradient)
+        for _ in range(steps):
+            state, _ = SCHEMES[scheme].latent(rng, target, state, Steps(0.8, 0.4))
+            state, _ = SCHEMES[scheme].theta(rng, target, state, Steps(0.8, 0.4))
+        thetas.append(state.theta)
+        energies.append(np.sum(state.factors[0].whiten(state.x[0] - model.mean) ** 2))
+    return priors, np.array(thetas), np.array(energies)
+
+
+def check_exact_starts(scheme, replicates, steps, level):
+    priors, theta, energy = simulated("regression", scheme, replicates, steps)
+    for p, d in enumerate(priors.distributions):
+        assert kstest(theta[:, p], "norm", args=(d.mu, d.s)).pvalue > level
+    assert kstest(energy, chi2(3).cdf).pvalue > level
+
+
+EXACT = ["agrad-z-joint", "agrad-z-gibbs", "pcnl-gibbs", "elliptical-gibbs", "whitened"]
+
+
+def test_exact_starts_stay_exact():
+    """Four Kolmogorov-Smirnov tests at 1e-4 each."""
+    check_exact_starts("agrad-z-joint", 100, 30, 1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", EXACT)
+def test_exact_starts_stay_exact_at_length(scheme):
+    """Four Kolmogorov-Smirnov tests at 1e-4 each."""
+    check_exact_starts(scheme, 2000, 20, 1e-4)

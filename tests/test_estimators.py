@@ -1,0 +1,272 @@
+"""Estimators: scikit-learn's own checks, its tools around them, and its numbers beside ours."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_moons
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.gaussian_process import GaussianProcessRegressor as TheirRegressor
+from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel, WhiteKernel
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
+
+import evidence as ev
+from evidence import GaussianProcessClassifier, GaussianProcessRegressor
+
+X, Y = make_moons(40, noise=0.3, random_state=0)
+X_NEW, Y_NEW = make_moons(200, noise=0.3, random_state=1)
+IRIS, SPECIES = (a[::5] for a in load_iris(return_X_y=True))
+KERNEL = ConstantKernel(2.0) * RBF(1.0)
+LINE = np.linspace(0.0, 6.0, 40)[:, None]
+WAVE = np.sin(2.0 * LINE[:, 0]) + 0.2 * np.random.default_rng(0).standard_normal(40)
+
+_LONG = {
+    "check_classifiers_train",
+    "check_regressors_train",
+    "check_methods_subset_invariance",
+    "check_methods_sample_order_invariance",
+    "check_positive_only_tag_during_fit",
+    "check_classifiers_classes",
+    "check_supervised_y_2d",
+    "check_dtype_object",
+}
+
+
+def _quick_checks():
+    for estimator in (GaussianProcessClassifier(), GaussianProcessRegressor()):
+        for one, check in estimator_checks_generator(estimator):
+            name = check.func.__name__
+            if name not in _LONG and name != "check_array_api_input":
+                yield pytest.param(one, check, id=f"{type(estimator).__name__}-{name}")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("estimator", "check"), list(_quick_checks()))
+def test_scikit_learns_quick_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        GaussianProcessClassifier(),
+        GaussianProcessClassifier(kernel=1.0 * RBF(1.0), multi_class="one_vs_one"),
+        GaussianProcessRegressor(),
+        GaussianProcessRegressor(kernel=1.0 * RBF(1.0), normalize_y=True),
+    ],
+)
+def test_all_of_scikit_learns_checks(estimator):
+    check_estimator(estimator, on_skip=None)
+
+
+# -- classification ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def moons() -> GaussianProcessClassifier:
+    return GaussianProcessClassifier(KERNEL).fit(X, np.array(["no", "yes"])[Y])
+
+
+def test_classifier_is_ep_at_its_optimum(moons):
+    model = ev.GPModel(X, 2 * Y - 1, KERNEL, likelihood="logit")
+    best = ev.optimise(model, progressbar=False)
+    assert moons.log_marginal_likelihood_value_ == pytest.approx(best.logz, abs=1e-9)
+    np.testing.assert_allclose(moons.kernel_.theta, best.model.kernel.theta)
+    prediction = ev.predict(best.model, X_NEW)
+    probabilities = moons.predict_proba(X_NEW)
+    np.testing.assert_allclose(probabilities[:, 1], prediction.probability, rtol=1e-9)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    labels = np.where(prediction.mean > 0.0, "yes", "no")
+    np.testing.assert_array_equal(moons.predict(X_NEW), labels)
+    assert moons.score(X_NEW, np.array(["no", "yes"])[Y_NEW]) > 0.8
+    mean, var = moons.latent_mean_and_variance(X_NEW[:3])
+    np.testing.assert_allclose(mean, prediction.mean[:3])
+    np.testing.assert_allclose(var, prediction.var[:3])
+
+
+def test_log_marginal_likelihood_and_its_gradient(moons):
+    value, gradient = moons.log_marginal_likelihood(moons.kernel_.theta, eval_gradient=True)
+    assert value == pytest.approx(moons.log_marginal_likelihood(), abs=1e-6)
+    assert np.abs(gradient).max() < 1e-2
+    theta = moons.kernel_.theta + np.array([0.3, -0.2])
+    slope = moons.log_marginal_likelihood(theta, eval_gradient=True)[1]
+    h = 1e-4
+    for p in range(2):
+        ends = [moons.log_marginal_likelihood(theta + s * h * np.eye(2)[p]) for s in (1, -1)]
+        assert (ends[0] - ends[1]) / (2 * h) == pytest.approx(slope[p], rel=1e-5)
+    with pytest.raises(ValueError, match="eval_gradient needs theta"):
+        moons.log_marginal_likelihood(eval_gradient=True)
+
+
+def test_laplace_is_scikit_learns():
+    # the tolerance is scikit-learn's: its Newton iteration stops at 1e-10 in log Z, and it
+    # approximates the logistic integral by five error functions
+    from sklearn.gaussian_process import GaussianProcessClassifier as Their
+
+    ours = GaussianProcessClassifier(KERNEL, optimizer=None, approximation="laplace").fit(X, Y)
+    theirs = Their(KERNEL, optimizer=None).fit(X, Y)
+    assert ours.log_marginal_likelihood_value_ == pytest.approx(
+        theirs.log_marginal_likelihood_value_, abs=1e-4
+    )
+    np.testing.assert_allclose(ours.predict_proba(X_NEW), theirs.predict_proba(X_NEW), atol=2e-3)
+
+
+def test_evidence_on_request(moons):
+    assert not hasattr(moons, "log_evidence_")
+    one = clone(moons).fit(X, Y)
+    result = one.log_evidence(target_se=0.1, random_seed=0)
+    assert one.log_evidence_ == result.logz
+    # 5 standard errors and EP's own error, a few hundredths here
+    assert abs(result.logz - one.log_marginal_likelihood_value_) < 5 * result.logz_se + 0.1
+
+
+@pytest.mark.parametrize("scheme", ["one_vs_rest", "one_vs_one"])
+def test_three_classes(scheme):
+    names = np.array(["setosa", "versicolor", "virginica"])[SPECIES]
+    many = GaussianProcessClassifier(multi_class=scheme, likelihood="probit").fit(IRIS, names)
+    assert many.score(IRIS, names) > 0.9
+    assert isinstance(many.kernel_, CompoundKernel)
+    parts = [one.log_marginal_likelihood_value_ for one in many.base_estimator_.estimators_]
+    assert many.log_marginal_likelihood_value_ == pytest.approx(np.mean(parts))
+    assert hasattr(many, "predict_proba") == (scheme == "one_vs_rest")
+    if scheme == "one_vs_rest":
+        np.testing.assert_allclose(many.predict_proba(IRIS[:4]).sum(axis=1), 1.0)
+    with pytest.raises(ValueError, match="two classes only, this has 3"):
+        many.log_evidence()
+    with pytest.raises(ValueError, match="two classes only"):
+        many.latent_mean_and_variance(IRIS)
+
+
+def test_three_classes_at_other_hyperparameters():
+    kernel = ConstantKernel(2.0) * RBF(2.0)
+    many = GaussianProcessClassifier(kernel, optimizer=None).fit(IRIS, SPECIES)
+    value = many.log_marginal_likelihood_value_
+    assert many.log_marginal_likelihood(kernel.theta) == pytest.approx(value, abs=1e-6)
+    both = np.tile(kernel.theta, 3)
+    assert many.log_marginal_likelihood(both) == pytest.approx(value, abs=1e-6)
+    with pytest.raises(ValueError, match=r"theta must hold 2 or 6 logs, got shape \(3,\)"):
+        many.log_marginal_likelihood(np.zeros(3))
+    with pytest.raises(ValueError, match="two classes only"):
+        many.log_marginal_likelihood(kernel.theta, eval_gradient=True)
+
+
+def test_tools_around_them():
+    pipeline = make_pipeline(StandardScaler(), GaussianProcessClassifier(KERNEL, optimizer=None))
+    assert cross_val_score(pipeline, X, Y, cv=2).shape == (2,)
+    grid = {"kernel": [RBF(0.5), RBF(50.0)], "likelihood": ["logit", "probit"]}
+    search = GridSearchCV(GaussianProcessClassifier(optimizer=None), grid, cv=2).fit(X, Y)
+    assert search.best_params_["kernel"] == RBF(0.5)
+
+
+def test_pickle_gives_the_same_predictions(moons):
+    again = pickle.loads(pickle.dumps(moons))
+    np.testing.assert_array_equal(again.predict_proba(X_NEW), moons.predict_proba(X_NEW))
+
+
+def test_warm_start_begins_where_the_last_fit_ended():
+    one = GaussianProcessClassifier(KERNEL, warm_start=True).fit(X, Y)
+    ended = one.kernel_.theta
+    one.set_params(optimizer=None).fit(X, Y)
+    np.testing.assert_array_equal(one.kernel_.theta, ended)
+
+
+def test_restarts_are_reproducible():
+    words = dict(n_restarts_optimizer=1, random_state=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        one, other = (GaussianProcessClassifier(KERNEL, **words).fit(X, Y) for _ in range(2))
+    np.testing.assert_array_equal(one.kernel_.theta, other.kernel_.theta)
+
+
+def test_bound_is_a_convergence_warning():
+    kernel = ConstantKernel(2.0, (1.0, 2.5)) * RBF(1.0)
+    with pytest.warns(ConvergenceWarning, match="constant_value is at its upper bound 2.5"):
+        GaussianProcessClassifier(kernel).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (dict(likelihood="gaussian"), "unknown likelihood 'gaussian'"),
+        (dict(approximation="mcmc"), "unknown approximation 'mcmc'"),
+        (dict(multi_class="all"), "unknown multi_class 'all'"),
+        (dict(optimizer="adam"), "optimizer must be 'fmin_l_bfgs_b' or None, got 'adam'"),
+        (dict(n_restarts_optimizer=-1), "n_restarts_optimizer must be a whole number"),
+        (dict(kernel=CompoundKernel([RBF()])), "kernel cannot be a CompoundKernel"),
+        (dict(kernel=np.dot), "kernel must be a scikit-learn kernel"),
+    ],
+)
+def test_bad_words(words, match):
+    with pytest.raises(ValueError, match=match):
+        GaussianProcessClassifier(**words).fit(X, Y)
+
+
+def test_one_class_and_no_fit():
+    with pytest.raises(ValueError, match="requires 2 or more distinct classes; got 1 class"):
+        GaussianProcessClassifier().fit(X, np.ones(40))
+    with pytest.raises(NotFittedError):
+        GaussianProcessClassifier().log_evidence()
+
+
+# -- regression -------------------------------------------------------------------------------
+
+
+def test_regressor_agrees_with_scikit_learn():
+    # theirs has the noise in a WhiteKernel, ours in the likelihood; jitter is 1e-6 of the prior
+    theirs = TheirRegressor(1.0 * RBF(1.0) + WhiteKernel(0.1), normalize_y=True).fit(LINE, WAVE)
+    ours = GaussianProcessRegressor(1.0 * RBF(1.0), normalize_y=True).fit(LINE, WAVE)
+    assert ours.log_marginal_likelihood_value_ == pytest.approx(
+        theirs.log_marginal_likelihood_value_, abs=1e-3
+    )
+    new = np.linspace(-1.0, 8.0, 30)[:, None]
+    mean, std = ours.predict(new, return_std=True)
+    expected, their_std = theirs.predict(new, return_std=True)
+    np.testing.assert_allclose(mean, expected, atol=2e-3)
+    np.testing.assert_allclose(std, their_std, atol=2e-3)
+    quantiles = ours.predict_quantiles(new, [0.5, 0.8413447])
+    np.testing.assert_allclose(quantiles, np.column_stack([mean, mean + std]), atol=1e-6)
+    assert ours.likelihood_.noise_std < 1.0
+    assert ours.log_evidence(random_seed=0).logz == pytest.approx(
+        ours.log_marginal_likelihood_value_, abs=1e-6
+    )
+
+
+def test_robust_regression_shrugs_off_outliers():
+    y = WAVE.copy()
+    y[::8] += 6.0
+    robust = GaussianProcessRegressor(
+        RBF(1.0), likelihood="student_t(df=3, scale=0.2)", optimizer=None
+    ).fit(LINE, y)
+    plain = GaussianProcessRegressor(
+        RBF(1.0), likelihood="gaussian(noise_std=0.2)", optimizer=None
+    ).fit(LINE, y)
+    truth = np.sin(2.0 * LINE[:, 0])
+    wrong = [np.abs(one.predict(LINE) - truth).mean() for one in (robust, plain)]
+    assert wrong[0] < 0.25 * wrong[1]
+
+
+def test_counts():
+    y = np.random.default_rng(0).poisson(np.exp(4.0 + np.sin(LINE[:, 0])))
+    one = GaussianProcessRegressor(RBF(1.0), likelihood="poisson", normalize_y=True).fit(LINE, y)
+    np.testing.assert_allclose(one.reference_.model.mean, np.log(y.mean()))
+    mean, std = one.predict(LINE, return_std=True)
+    assert np.abs(np.log(mean) - 4.0 - np.sin(LINE[:, 0])).max() < 0.4
+    assert (std > np.sqrt(mean)).all()
+    low, high = one.predict_quantiles(LINE, [0.05, 0.95]).T
+    assert np.mean((low <= y) & (y <= high)) > 0.8
+    with pytest.raises(ValueError, match="wants counts"):
+        one.fit(LINE, WAVE)
+
+
+def test_labels_are_not_for_the_regressor():
+    with pytest.raises(ValueError, match="use GaussianProcessClassifier"):
+        GaussianProcessRegressor(likelihood="probit").fit(X, 2 * Y - 1)
