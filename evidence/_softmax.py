@@ -13,12 +13,36 @@ of the exponentials.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ._jit import jit, vector_loop
 from ._special import exp, log
 
+Array = NDArray[np.float64]
+
 _BLOCK = 128
+
+
+class SoftmaxSites(NamedTuple):
+    r"""A quadratic stand-in for the log likelihood, :math:`c + b^T x - \frac12 x^T W x`.
+
+    W couples the C values of one datum: :math:`\mathrm{diag}(\pi_n) - \pi_n\pi_n^T`.
+    """
+
+    c: float
+    b: Array
+    """(C, N)"""
+    pi: Array
+    """(C, N)"""
+
+    def curvature(self, x: Array) -> Array:
+        """W x for columns of x, (C·N, …)."""
+        shaped = self.pi.shape + (1,) * (x.ndim - 1)
+        pi, field = self.pi.reshape(shaped), x.reshape(*self.pi.shape, *x.shape[1:])
+        return (pi * (field - np.sum(pi * field, axis=0))).reshape(x.shape)
 
 
 # Few arrays per loop: only then does the compiler prove that they do not overlap.

@@ -34,8 +34,12 @@ _DIAGONAL = 256  # points at a time when a kernel has no diag
 class Components(Protocol):
     """S equally weighted Gaussian components at ``n`` points."""
 
-    n: int
-    count: int
+    @property
+    def n(self) -> int: ...
+
+    @property
+    def count(self) -> int:
+        """S."""
 
     def at(self, rows: slice) -> tuple[Array, Array]:
         """Means (S, b) and variances (S, b) or (1, b) at these points."""
@@ -69,7 +73,8 @@ class Stored:
 class Points(Protocol):
     """New points as the prior sees them."""
 
-    n: int
+    @property
+    def n(self) -> int: ...
 
     def at(self, rows: slice) -> tuple[Array, Array, Array]:
         """Cross-covariances (b, N), prior variances (b,) and prior means (b,)."""

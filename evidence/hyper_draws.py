@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 _FORMAT = "evidence-hyper-draws"
 _VERSION = 1
-_ARRAYS = ("theta", "x", "loglik", "acceptance", "step_sizes")
+_ARRAYS = ("theta", "x", "loglik", "acceptance", "step_sizes", "tune_loglik")
 _META = (
     *("names", "scheme", "seconds", "tune_seconds", "failures"),
     *("warnings", "settings", "model"),
@@ -53,6 +53,8 @@ class HyperDraws:
         Wall-clock time of the slowest chain after tuning, and while tuning.
     failures : int
         Proposals of θ lost because a matrix had no Cholesky factor, or EP failed.
+    tune_loglik : array (chains, tune)
+        log p(y | x, θ) at the steps before: how the chains found the posterior.
     warnings : tuple of str
         What went wrong, in words; empty when nothing did.
     settings, model : dict
@@ -81,6 +83,7 @@ class HyperDraws:
     seconds: float
     tune_seconds: float
     failures: int = 0
+    tune_loglik: Array = field(default_factory=lambda: np.zeros((0, 0)))
     warnings: tuple[str, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)

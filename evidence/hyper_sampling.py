@@ -140,6 +140,7 @@ def sample_hyperparameters(
         theta=np.stack([chain.theta[:kept] for chain in run]),
         x=np.stack([chain.x[: math.ceil(kept / stride)] for chain in run]),
         loglik=np.stack([chain.loglik[:kept] for chain in run]),
+        tune_loglik=np.stack([chain.tune_loglik for chain in run]),
         names=prior.names,
         scheme=scheme,
         acceptance=np.stack([chain.acceptance for chain in run]),

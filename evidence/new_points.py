@@ -28,7 +28,8 @@ def new_points(
                 "k_diag= (n) for the new points"
             )
         if K_new is None and k_diag is None:
-            return _no_points(mean_new)
+            _check_no_mean(mean_new)
+            return None
         if K_new is None or k_diag is None:
             raise ValueError("K_new and k_diag go together; pass both")
         K, diag = _finite("K_new", K_new), _finite("k_diag", k_diag)
@@ -43,8 +44,10 @@ def new_points(
     if K_new is not None or k_diag is not None:
         raise ValueError("K_new and k_diag are for models with a given K; pass X_new")
     if X_new is None:
-        return _no_points(mean_new)
+        _check_no_mean(mean_new)
+        return None
     X = _finite("X_new", X_new)
+    assert model.X is not None
     columns = model.X.shape[1]
     if X.ndim == 1 and columns == 1:
         X = X[:, None]
@@ -55,7 +58,7 @@ def new_points(
     return KernelPoints(model.kernel, model.X, X, _new_mean(model, mean_new, len(X)))
 
 
-def _no_points(mean_new: Any) -> None:
+def _check_no_mean(mean_new: Any) -> None:
     if mean_new is not None:
         raise ValueError("mean_new goes with new points; pass X_new (or K_new and k_diag) too")
 

@@ -149,7 +149,7 @@ def _draws(model: GPModel, posterior: Any) -> Array:
         x = posterior.x if isinstance(posterior, Draws) else posterior.samples
         if not x.size:
             raise ValueError(
-                f"posterior: method {posterior.method!r} leaves no draws; use method='smc', "
+                "posterior: the method of this result leaves no draws; use method='smc', "
                 "or ev.sample"
             )
     else:
@@ -160,8 +160,8 @@ def _draws(model: GPModel, posterior: Any) -> Array:
     if x.ndim < 2 or x.shape[-1] != model.n or not x.size:
         raise ValueError(
             "posterior must be 'ep', 'laplace', 'prior', a fitted reference, the Draws of "
-            "ev.sample, a HyperDraws, an EvidenceResult with samples, or an array of draws of shape "
-            f"(..., {model.n}); got {_shown(posterior)}"
+            "ev.sample, a HyperDraws, an EvidenceResult with samples, or an array of draws of "
+            f"shape (..., {model.n}); got {_shown(posterior)}"
         )
     if not np.isfinite(x).all():
         raise ValueError("posterior: the draws contain NaN or inf")

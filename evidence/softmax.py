@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _softmax
+from ._softmax import SoftmaxSites
+from .class_kernels import all_equal, check_kernels, class_parameters
 from .covariance import (
-    as_kernel,
     call_kernel,
     check_inputs,
     check_jitter,
@@ -20,29 +21,10 @@ from .covariance import (
     factorise,
     notes_on_inputs,
 )
-from .hyperparameters import Hyperparameters, kernel_parameters
+from .hyperparameters import Hyperparameters
 from .labels import check_labels
 
 Array = NDArray[np.float64]
-
-
-class SoftmaxSites(NamedTuple):
-    r"""A quadratic stand-in for the log likelihood, :math:`c + b^T x - \frac12 x^T W x`.
-
-    W couples the C values of one datum: :math:`\mathrm{diag}(\pi_n) - \pi_n\pi_n^T`.
-    """
-
-    c: float
-    b: Array
-    """(C, N)"""
-    pi: Array
-    """(C, N)"""
-
-    def curvature(self, x: Array) -> Array:
-        """W x for columns of x, (C·N, …)."""
-        shaped = self.pi.shape + (1,) * (x.ndim - 1)
-        pi, field = self.pi.reshape(shaped), x.reshape(*self.pi.shape, *x.shape[1:])
-        return (pi * (field - np.sum(pi * field, axis=0))).reshape(x.shape)
 
 
 class SoftmaxModel:
@@ -107,7 +89,7 @@ class SoftmaxModel:
         check_source(kernel, K, self.X)
         self.notes = () if kernel is None else notes_on_inputs(self.X)
         #: one kernel per class, or none where matrices were given
-        self.kernels = () if kernel is None else _check_kernels(kernel, self.classes)
+        self.kernels = () if kernel is None else check_kernels(kernel, self.classes)
         #: jitter relative to the mean of each prior's diagonal
         self.relative_jitter = check_jitter(jitter, kernel is not None)
         self._set_prior(_check_matrices(K, self.classes) if kernel is None else None)
@@ -118,7 +100,7 @@ class SoftmaxModel:
         if given is not None:
             named = [(K, _name("K", i, len(given))) for i, K in enumerate(given)]
         else:
-            kernels = self.kernels[:1] if _all_equal(self.kernels) else self.kernels
+            kernels = self.kernels[:1] if all_equal(self.kernels) else self.kernels
             named = [
                 (call_kernel(k, self.X), _name("kernel(X)", i, len(kernels)))
                 for i, k in enumerate(kernels)
@@ -171,17 +153,7 @@ class SoftmaxModel:
     @cached_property
     def hyperparameters(self) -> Hyperparameters:
         """What is free in the kernels: names, logs, bounds, class by class."""
-        names: list[str] = []
-        theta: list[float] = []
-        bounds: list[list[float]] = []
-        for label, kernel in zip(self.classes, self.kernels, strict=False):
-            own, values, limits = kernel_parameters(kernel)
-            names += [f"class[{label}]__{name}" for name in own]
-            theta += values
-            bounds += limits
-        limits_ = np.array(bounds, dtype=float).reshape(-1, 2)
-        kernels = _Kernels(self.kernels)
-        return Hyperparameters(tuple(names), np.array(theta), limits_, kernels, None, len(names))
+        return class_parameters(self.classes, self.kernels)
 
     def at(self, theta: ArrayLike | Mapping[str, float]) -> SoftmaxModel:
         """The same data under other hyperparameters.
@@ -288,43 +260,12 @@ class SoftmaxModel:
     def _kernel_in_words(self) -> str:
         if not self.kernels:
             return "K given"
-        shown = self.kernels[:1] if _all_equal(self.kernels) else self.kernels
+        shown = self.kernels[:1] if all_equal(self.kernels) else self.kernels
         return " | ".join(str(kernel) for kernel in shown)
 
     def __repr__(self) -> str:
         kernel = self._kernel_in_words() if self.kernels else "K"
         return f"SoftmaxModel(N={self.n_data}, C={self.n_classes}, {kernel})"
-
-
-class _Kernels(NamedTuple):
-    """The kernels of all classes, with the one method that hyperparameters ask for."""
-
-    kernels: tuple[Any, ...]
-
-    def clone_with_theta(self, theta: Array) -> _Kernels:
-        made, start = [], 0
-        for kernel in self.kernels:
-            size = len(kernel_parameters(kernel)[0])
-            own = theta[start : start + size]
-            made.append(kernel.clone_with_theta(own) if size else kernel)
-            start += size
-        return _Kernels(tuple(made))
-
-
-def _check_kernels(kernel: Any, classes: NDArray[Any]) -> tuple[Any, ...]:
-    """One kernel per class."""
-    if not isinstance(kernel, list | tuple):
-        return (as_kernel(kernel),) * classes.size
-    if len(kernel) != classes.size:
-        raise ValueError(
-            f"kernel must be one kernel or a list of one per class, got {len(kernel)} kernels "
-            f"for {classes.size} classes"
-        )
-    return tuple(as_kernel(k) for k in kernel)
-
-
-def _all_equal(kernels: Sequence[Any]) -> bool:
-    return all(kernel is kernels[0] or kernel == kernels[0] for kernel in kernels)
 
 
 def _check_matrices(K: Any, classes: NDArray[Any]) -> Array:

@@ -127,8 +127,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     known = [*PAPER, "whitened", "pseudo-marginal"]
     parser.add_argument("--schemes", nargs="+", choices=known, default=known)
-    parser.add_argument("--draws", type=int, default=4000)
-    parser.add_argument("--tune", type=int, default=3000)
+    parser.add_argument("--draws", type=int, default=3000)
+    parser.add_argument("--tune", type=int, default=2500)
     parser.add_argument("--chains", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--grid", type=int, nargs=2, default=(25, 13), help="0 0 leaves it out")

@@ -159,6 +159,23 @@ def test_three_classes_at_other_hyperparameters():
         many.log_marginal_likelihood(kernel.theta, eval_gradient=True)
 
 
+def test_softmax_is_one_model_of_all_classes():
+    names = np.array(["setosa", "versicolor", "virginica"])[SPECIES]
+    kernel = ConstantKernel(2.0) * RBF(2.0)
+    one = GaussianProcessClassifier(kernel, multi_class="softmax").fit(IRIS, names)
+    assert one.score(IRIS, names) > 0.9
+    probabilities = one.predict_proba(IRIS)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(one.classes_[probabilities.argmax(axis=1)], one.predict(IRIS))
+    value = one.log_marginal_likelihood_value_
+    assert value == pytest.approx(one.log_marginal_likelihood(one.kernel_.theta), abs=1e-6)
+    assert value > one.log_marginal_likelihood(kernel.theta)
+    for step in 0.05 * np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]):
+        assert value >= one.log_marginal_likelihood(one.kernel_.theta + step) - 1e-3
+    model = ev.SoftmaxModel(IRIS, names, one.kernel_)
+    assert value == pytest.approx(ev.fit_laplace(model).logz, abs=1e-6)
+
+
 def test_tools_around_them():
     pipeline = make_pipeline(StandardScaler(), GaussianProcessClassifier(KERNEL, optimizer=None))
     assert cross_val_score(pipeline, X, Y, cv=2).shape == (2,)

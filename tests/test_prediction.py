@@ -131,6 +131,19 @@ def test_draws_of_the_posterior_reproduce_its_prediction():
     assert np.abs(mixture.log_density(y) - exact.log_density(y)).max() < 0.2
 
 
+def test_one_draw_is_interpolation():
+    model = model_of("probit", mean=0.7)
+    x = RNG.standard_normal((2, 30))
+    kept = x.copy()
+    k = model.kernel(X_NEW, X)
+    means = 0.7 + (x - 0.7) @ np.linalg.solve(model.K, k.T)
+    var = model.kernel.diag(X_NEW) - np.einsum("bn,nb->b", k, np.linalg.solve(model.K, k.T))
+    prediction = ev.predict(model, X_NEW, posterior=x)
+    np.testing.assert_allclose(prediction.mean, means.mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(prediction.var, var + means.var(axis=0), rtol=1e-6)
+    np.testing.assert_array_equal(x, kept)
+
+
 def test_given_covariances_equal_the_kernel():
     model = model_of("probit")
     given = ev.GPModel(K=model.K, y=model.y)
@@ -328,7 +341,7 @@ def test_mixture_of_predictions():
         Prediction.mixture([])
 
 
-def hyper_draws(model, theta, x, names, stride=1, **words):
+def hyper_draws(theta, x, names, stride=1, **words):
     n = len(theta)
     return ev.HyperDraws(
         np.reshape(theta, (1, n, -1)), x[None], np.zeros((1, n)), names, "agrad-z-joint",
@@ -342,7 +355,7 @@ def test_draws_of_hyperparameters_are_averaged_over():
     theta = np.log([[1.0, 0.5], [1.0, 0.5], [2.0, 0.2], [3.0, 0.3]])
     x = RNG.standard_normal((4, 30))
     words = dict(batch_size=7)
-    prediction = ev.predict(model, X_NEW, posterior=hyper_draws(model, theta, x, names), **words)
+    prediction = ev.predict(model, X_NEW, posterior=hyper_draws(theta, x, names), **words)
     one_by_one = one_by_one_of(model, theta, x, names)
     mixture = Prediction.mixture(one_by_one)
     for name in ("mean", "var", "y_var"):
@@ -352,14 +365,14 @@ def test_draws_of_hyperparameters_are_averaged_over():
     q = prediction.quantiles([0.1, 0.9], of="y")
     np.testing.assert_allclose(q, mixture.quantiles([0.1, 0.9], of="y"), rtol=1e-7)
     assert len(prediction.shares) == 3
-    two = ev.predict(model, X_NEW, posterior=hyper_draws(model, theta, x[::2], names, 2))
+    two = ev.predict(model, X_NEW, posterior=hyper_draws(theta, x[::2], names, 2))
     both = Prediction.mixture(one_by_one_of(model, theta[::2], x[::2], names))
     np.testing.assert_allclose(two.mean, both.mean, rtol=1e-9)
-    ends = ev.predict(model, X_NEW, posterior=hyper_draws(model, theta, x, names), max_draws=2)
+    ends = ev.predict(model, X_NEW, posterior=hyper_draws(theta, x, names), max_draws=2)
     np.testing.assert_allclose(
         ends.mean, 0.5 * (one_by_one[0].mean + one_by_one[3].mean), rtol=1e-9
     )
-    itself = ev.predict(model, posterior=hyper_draws(model, theta, x, names))
+    itself = ev.predict(model, posterior=hyper_draws(theta, x, names))
     np.testing.assert_allclose(itself.mean, x.mean(axis=0))
 
 
@@ -375,10 +388,10 @@ def one_by_one_of(model, theta, x, names):
 def test_draws_of_hyperparameters_are_checked():
     model = ev.GPModel(X, DATA["gaussian(noise_std=0.3)"], KERNEL, likelihood="gaussian")
     x = np.zeros((2, 30))
-    draws = hyper_draws(model, np.zeros((2, 1)), x, ("likelihood__noise_std",))
+    draws = hyper_draws(np.zeros((2, 1)), x, ("likelihood__noise_std",))
     with pytest.raises(ValueError, match="the draws hold parameters of the likelihood"):
         ev.predict(model, X_NEW, posterior=draws, likelihood=Gaussian(0.1))
-    draws = hyper_draws(model, np.zeros((2, 1)), x, ("noise_std",), model={"N": 3})
+    draws = hyper_draws(np.zeros((2, 1)), x, ("noise_std",), model={"N": 3})
     with pytest.raises(ValueError, match="made for another model"):
         ev.predict(model, X_NEW, posterior=draws)
 

@@ -119,7 +119,7 @@ MOVES = {
     "splitting": (moves.SplittingHMC(0.8), moves.SplittingHMC(0.4)),
     "nuts": (moves.NUTS(0.5), moves.NUTS(0.5)),
 }
-M = 10_000
+M = 6_000
 _exact: dict[int, np.ndarray] = {}
 
 

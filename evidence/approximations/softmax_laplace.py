@@ -15,7 +15,8 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from ..softmax import SoftmaxModel, SoftmaxSites
+from .._softmax import SoftmaxSites
+from ..softmax import SoftmaxModel
 from .softmax_reference import (
     SoftmaxReference,
     factorise_curvature,

@@ -27,7 +27,8 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
-from ..softmax import SoftmaxModel, SoftmaxSites
+from .._softmax import SoftmaxSites
+from ..softmax import SoftmaxModel
 from .class_probabilities import LatentPrediction
 from .reference import NotPositiveDefinite, positive_eigh
 

@@ -19,7 +19,8 @@ from ..drivers.execution import factorising
 from ..prediction import predict
 from ..predictive import Prediction
 from ..result import EvidenceResult
-from .fitting import estimate, fit
+from .fitting import estimate, fit, fitted_kernel
+from .joint import laplace_at, softmax_probabilities
 
 Array = NDArray[np.float64]
 
@@ -53,8 +54,9 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
     copy_X_train : bool
         Taken for compatibility; inputs are always copied.
     random_state : int, RandomState or None
-    multi_class : {"one_vs_rest", "one_vs_one"}
-        How more than two classes are split into binary problems.
+    multi_class : {"one_vs_rest", "one_vs_one", "softmax"}
+        How more than two classes are split into binary problems, or not: ``"softmax"`` is one
+        model of all classes with a common kernel, always by Laplace's method.
     n_jobs : int, optional
         Binary problems fitted at a time.
     warm_start : bool
@@ -65,7 +67,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
     classes_, n_classes_, n_features_in_, feature_names_in_
     kernel_ : the kernel with the learnt hyperparameters (a CompoundKernel for many classes)
     log_marginal_likelihood_value_ : log Z by the approximation; the mean over binary problems
-    reference_ : the fitted :class:`GaussianReference` (two classes)
+    reference_ : the fitted reference (two classes, or ``"softmax"``)
     base_estimator_ : the one-vs-rest or one-vs-one estimator (more classes)
     log_evidence_, log_evidence_se_ : after :meth:`log_evidence`
 
@@ -107,12 +109,12 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         self.multi_class = multi_class
         self.n_jobs = n_jobs
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         """Learn the hyperparameters, then fit the posterior."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         check_choice("likelihood", self.likelihood, ("logit", "probit"))
-        check_choice("multi_class", self.multi_class, tuple(_MULTI))
+        check_choice("multi_class", self.multi_class, ("softmax", *_MULTI))
         self.classes_, codes = np.unique(y, return_inverse=True)
         self.n_classes_ = self.classes_.size
         if self.n_classes_ == 1:
@@ -120,8 +122,10 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
                 "GaussianProcessClassifier requires 2 or more distinct classes; got 1 class "
                 f"(only class {self.classes_[0]!r} is present)"
             )
-        if self.n_classes_ == 2:
-            self.reference_ = fit(self, X, 2.0 * codes - 1.0, self.likelihood)
+        if self._one_model:
+            binary = self.n_classes_ == 2
+            labels: NDArray[Any] = 2.0 * codes - 1.0 if binary else codes
+            self.reference_ = fit(self, X, labels, self.likelihood if binary else "softmax")
             self.log_marginal_likelihood_value_ = self.reference_.logz
             return self
         self.base_estimator_ = _MULTI[self.multi_class](clone(self), n_jobs=self.n_jobs)
@@ -132,16 +136,22 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     @property
+    def _one_model(self) -> bool:
+        """Whether there is one model, not one per class or pair of classes."""
+        return self.n_classes_ == 2 or self.multi_class == "softmax"
+
+    @property
     def _binary(self) -> list[GaussianProcessClassifier]:
         """The estimators of the binary problems."""
-        return [self] if self.n_classes_ == 2 else self.base_estimator_.estimators_
+        return self.base_estimator_.estimators_
 
     @property
     def kernel_(self) -> Any:
         """The kernel with the learnt hyperparameters."""
         check_is_fitted(self)
-        kernels = [one.reference_.model.kernel for one in self._binary]
-        return kernels[0] if self.n_classes_ == 2 else CompoundKernel(kernels)
+        if self._one_model:
+            return fitted_kernel(self.reference_)
+        return CompoundKernel([one.kernel_ for one in self._binary])
 
     def _inputs(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
@@ -153,8 +163,10 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The more probable class of each row."""
         X = self._inputs(X)
-        if self.n_classes_ > 2:
+        if not self._one_model:
             return self.classes_[self.base_estimator_.predict(X)]
+        if self.n_classes_ > 2:
+            return self.classes_[softmax_probabilities(self.reference_, X).argmax(axis=1)]
         return self.classes_[(self._predict(X).mean > 0.0).astype(int)]
 
     @available_if(_has_probabilities)
@@ -167,6 +179,8 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         if self.n_classes_ == 2:
             p = self._predict(X).probability
             return np.column_stack([1.0 - p, p])
+        if self._one_model:
+            return softmax_probabilities(self.reference_, X)
         return self.base_estimator_.predict_proba(X)
 
     def latent_mean_and_variance(self, X: ArrayLike) -> tuple[Array, Array]:
@@ -202,6 +216,9 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
             return reference.logz
         if eval_gradient:
             self._two_classes("the gradient of the log marginal likelihood")
+        if self._one_model:
+            model = self.reference_.model
+            return laplace_at(model.X, model.y, model.kernels[0], theta).logz
         several = self._binary
         each = len(several[0].reference_.model.hyperparameters)
         if theta.shape not in ((each,), (each * len(several),)):
@@ -212,21 +229,24 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         values = [
             one.log_marginal_likelihood(part) for one, part in zip(several, parts, strict=True)
         ]
-        return float(np.mean(values))
+        return float(np.mean(np.array(values)))
 
     def log_evidence(self, **words: Any) -> EvidenceResult:
-        """Estimate log Z at the fitted hyperparameters by Monte Carlo; two classes only.
+        """Estimate log Z at the fitted hyperparameters by Monte Carlo.
+
+        For two classes, or several with ``multi_class="softmax"``.
 
         Takes the words of :func:`evidence.log_evidence` and leaves ``log_evidence_`` and
         ``log_evidence_se_``.
         """
         check_is_fitted(self)
-        self._two_classes("log_evidence")
+        if not self._one_model:
+            self._two_classes("log_evidence")
         return estimate(self, words)
 
     def _two_classes(self, what: str) -> None:
         if self.n_classes_ > 2:
             raise ValueError(
-                f"{what} is there for two classes only, this has {self.n_classes_}: the binary "
-                "problems of multi_class are not one model"
+                f"{what} is there for two classes only, this has {self.n_classes_} by "
+                f"multi_class={self.multi_class!r}"
             )

@@ -20,6 +20,8 @@ from ..likelihoods.base import Likelihood
 from ..model import GPModel
 from ..optimisation import optimise
 from ..result import EvidenceResult
+from ..softmax import SoftmaxModel
+from .joint import fit_softmax
 
 Array = NDArray[np.float64]
 
@@ -29,7 +31,7 @@ APPROXIMATIONS = ("ep", "laplace")
 def start_kernel(estimator: Any) -> Any:
     """The kernel from which a fit starts: of the last fit, as given, or scikit-learn's default."""
     if estimator.warm_start and hasattr(estimator, "reference_"):
-        return estimator.reference_.model.kernel
+        return fitted_kernel(estimator.reference_)
     if estimator.kernel is None:
         return ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
     if isinstance(estimator.kernel, CompoundKernel):
@@ -39,16 +41,30 @@ def start_kernel(estimator: Any) -> Any:
     return clone(estimator.kernel)
 
 
+def fitted_kernel(reference: Any) -> Any:
+    """The kernel of the reference's model; classes of a softmax model share theirs."""
+    model = reference.model
+    return model.kernels[0] if isinstance(model, SoftmaxModel) else model.kernel
+
+
 def fit(
     estimator: Any, X: Array, y: Array, likelihood: str | Likelihood, mean: float = 0.0
-) -> GaussianReference:
-    """The reference at the hyperparameters that maximise EP's log Z, or at those given."""
+) -> Any:
+    """The reference at the hyperparameters that maximise log Z, or at those given.
+
+    ``likelihood="softmax"`` makes one model of several classes, by Laplace's method.
+    """
     check_choice("approximation", estimator.approximation, APPROXIMATIONS)
     check_count("n_restarts_optimizer", estimator.n_restarts_optimizer, 0, optional=False)
     if estimator.optimizer not in ("fmin_l_bfgs_b", None):
         raise ValueError(f"optimizer must be 'fmin_l_bfgs_b' or None, got {estimator.optimizer!r}")
+    reference: Any
     with factorising(len(y)):
-        reference, said = _fit(estimator, X, y, likelihood, mean)
+        if likelihood == "softmax":
+            learn = estimator.optimizer is not None
+            reference, said = fit_softmax(X, y, start_kernel(estimator), learn)
+        else:
+            reference, said = _fit(estimator, X, y, likelihood, mean)
     for text in said:
         warnings.warn(text, ConvergenceWarning, stacklevel=3)
     return reference

@@ -91,7 +91,7 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
         self.copy_X_train = copy_X_train
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         """Learn the hyperparameters, then fit the posterior."""
         likelihood = likelihoods.get(self.likelihood)
         if hasattr(likelihood, "probability"):

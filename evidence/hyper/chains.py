@@ -29,6 +29,7 @@ class Chain:
 
     theta: Array  # (draws, P)
     loglik: Array  # (draws,)
+    tune_loglik: Array  # (tune,)
     x: Array  # (kept, C · N)
     acceptance: Array  # (2,): of x and θ, NaN where θ's step moves x too
     failures: int
@@ -60,7 +61,7 @@ def run_chain(
         theta = jittered
     state = target.start(rng, theta)
     started = time.perf_counter()
-    state, target, steps = _tune(rng, target, scheme, state, tune, tick, stop)
+    state, target, steps, climb = _tune(rng, target, scheme, state, tune, tick, stop)
     tuned = time.perf_counter()
     thetas, loglik, x = np.empty((draws, len(priors))), np.empty(draws), []
     acceptance, failures, kept = np.zeros(2), 0, 0
@@ -80,6 +81,7 @@ def run_chain(
     return Chain(
         thetas[:kept],
         loglik[:kept],
+        climb,
         np.array(x).reshape(len(x), state.x.size),
         acceptance,
         failures,
@@ -107,15 +109,17 @@ def _tune(
     steps: int,
     tick: Callable[[int], None],
     stop: Callable[[], bool],
-) -> tuple[State, Target, Steps]:
+) -> tuple[State, Target, Steps, Array]:
     """δ and κ to their acceptances; the first fifth only finds their scale.
 
-    The shape of θ's walk is learnt twice on the way, from the steps since the last time.
+    The shape of θ's walk is learnt twice on the way, from the steps since the last time. The
+    log likelihoods of all steps show how the chain found the posterior.
     """
     delta = DualAveraging(_START.delta, scheme.delta_target or 0.5)
     kappa = DualAveraging(_START.kappa, KAPPA_TARGET)
     shape_at = {int(part * steps) for part in _SHAPE_AT}
     seen: list[Array] = []
+    loglik: list[float] = []
     for i in range(steps):
         if stop():
             break
@@ -124,6 +128,7 @@ def _tune(
         delta.update(latent.acceptance)
         kappa.update(moved.acceptance)
         seen.append(state.theta)
+        loglik.append(state.loglik)
         if i == int(_SCALE_FOUND * steps):
             delta.restart()
             kappa.restart()
@@ -133,7 +138,7 @@ def _tune(
             kappa.restart()
             seen.clear()
         tick(1)
-    return state, target, Steps(delta.final, kappa.final)
+    return state, target, Steps(delta.final, kappa.final), np.array(loglik)
 
 
 def _shapes(target: Target, theta: Array) -> tuple[Array, ...]:

@@ -16,6 +16,9 @@ from .fields import Field
 Array = NDArray[np.float64]
 
 
+_WIDEST = 100.0
+
+
 class Steps(NamedTuple):
     """Step sizes: δ of the latent values, κ of the hyperparameters (a variance)."""
 
@@ -81,6 +84,9 @@ class Target:
         return State(theta, self.log_prior(theta), x, *self.field.loglik(x, theta), factors)
 
     def log_prior(self, theta: Array) -> float:
+        """log p(θ), -inf where exp(θ) and its square leave the range of numbers."""
+        if np.abs(theta).max() > _WIDEST:
+            return -np.inf
         return float(self.priors.log_density(theta[self.priors.free]))
 
     def walk(self, rng: np.random.Generator, theta: Array, block: int, kappa: float) -> Array:
