@@ -60,6 +60,7 @@ def test_scikit_learns_quick_checks(estimator, check):
     [
         GaussianProcessClassifier(),
         GaussianProcessClassifier(kernel=1.0 * RBF(1.0), multi_class="one_vs_one"),
+        GaussianProcessClassifier(multi_class="softmax"),
         GaussianProcessRegressor(),
         GaussianProcessRegressor(kernel=1.0 * RBF(1.0), normalize_y=True),
     ],

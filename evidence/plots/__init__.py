@@ -5,6 +5,7 @@ from .evidence import plot_logz_vs_time, plot_path, plot_result, plot_time
 from .hyper import plot_hyper_draws, plot_marginal
 from .hyperparameters import plot_hyperparameters
 from .models import plot_comparison, plot_surface
+from .predictions import plot_prediction
 
 __all__ = [
     "plot_autocorrelation",
@@ -16,6 +17,7 @@ __all__ = [
     "plot_logz_vs_time",
     "plot_marginal",
     "plot_path",
+    "plot_prediction",
     "plot_result",
     "plot_surface",
     "plot_time",
