@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from .approximations.ep import fit_ep
 from .approximations.laplace import fit_laplace
 from .approximations.reference import GaussianReference, prior_reference
-from .approximations.softmax_laplace import fit_softmax_laplace
+from .approximations.softmax_laplace import fit_softmax_laplace, fit_wide_laplace
 from .approximations.softmax_reference import (
     LARGEST_DENSE,
     SoftmaxReference,
@@ -45,8 +45,12 @@ _FAMILIES: dict[type, Family] = {
         Path,
     ),
     SoftmaxModel: Family(
-        {"laplace": fit_softmax_laplace, "prior": softmax_prior_reference},
-        lambda model: "laplace" if model.n <= LARGEST_DENSE else "prior",
+        {
+            "wide": fit_wide_laplace,
+            "laplace": fit_softmax_laplace,
+            "prior": softmax_prior_reference,
+        },
+        lambda model: "wide" if model.n <= LARGEST_DENSE else "prior",
         ("laplace",),
         SoftmaxReference,
         SoftmaxPath,

@@ -79,6 +79,14 @@ class Prediction:
     """Inputs and observations that the model was given, for the plot."""
     batch_size: int | None = field(default=None, repr=False)
 
+    def __repr__(self) -> str:
+        parts = len(self.shares)
+        of = f", averaged over {parts} settings of hyperparameters" if parts > 1 else ""
+        return (
+            f"Prediction({self.mean.size} points, {self.shares[0].likelihood.name}{of}; "
+            "mean, var, y_mean, y_var, quantiles(), log_density(), to_frame(), plot())"
+        )
+
     @classmethod
     def of(cls, shares: Sequence[Share], *, progressbar: bool = False, **rest: Any) -> Prediction:
         """Prediction from its components: one pass over the points for mean and variance."""

@@ -30,12 +30,12 @@ def dense(model: SoftmaxModel) -> np.ndarray:
     return out.reshape(C * n, C * n)
 
 
-def dense_curvature(pi: np.ndarray) -> np.ndarray:
-    """W, entry by entry."""
+def dense_curvature(pi: np.ndarray, s: float = 1.0) -> np.ndarray:
+    """W, entry by entry, for π that sum to s over classes."""
     C, n = pi.shape
     W = np.zeros((C, n, C, n))
     for i in range(n):
-        W[:, i, :, i] = np.diag(pi[:, i]) - np.outer(pi[:, i], pi[:, i])
+        W[:, i, :, i] = np.diag(pi[:, i]) - np.outer(pi[:, i], pi[:, i]) / s
     return W.reshape(C * n, C * n)
 
 

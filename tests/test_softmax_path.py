@@ -11,11 +11,16 @@ from softmax_problems import dense, dense_curvature, exact_draws, small_model
 
 import evidence as ev
 from evidence import moves
+from evidence.approximations.softmax_laplace import fit_wide_laplace
 from evidence.approximations.softmax_reference import softmax_prior_reference
 from evidence.coordinates import BlockCoordinates
 from evidence.families import make_path
 
-REFERENCES = {"laplace": ev.fit_laplace, "prior": softmax_prior_reference}
+REFERENCES = {
+    "laplace": ev.fit_laplace,
+    "wide": fit_wide_laplace,
+    "prior": softmax_prior_reference,
+}
 MASSES = ["identity", "diagonal", "base", "prior"]
 
 
@@ -33,7 +38,9 @@ def test_tilt_and_gradient(reference):
         expected = path.model.log_likelihood(x)
     else:  # log p(y, x) - log Z_q q(x), from dense matrices
         r = x - q.mean
-        S = np.linalg.inv(np.linalg.inv(dense(path.model)) + dense_curvature(q.sites.pi))
+        S = np.linalg.inv(
+            np.linalg.inv(dense(path.model)) + dense_curvature(q.sites.pi, q.sites.s)
+        )
         log_q = -0.5 * np.einsum("mi,mi->m", r, np.linalg.solve(S, r.T).T)
         log_q -= 0.5 * np.linalg.slogdet(2 * np.pi * S)[1]
         expected = path.model.log_likelihood(x) + path.model.log_prior(x) - q.logz - log_q

@@ -84,6 +84,10 @@ def fit_ep(
     >>> abs(fit_ep(near, start=ep.sites).logz - fit_ep(near).logz) < 1e-9
     True
     """
+    if not isinstance(model, GPModel):
+        raise ValueError(
+            f"EP needs a GPModel, got {type(model).__name__}; for several classes use fit_laplace"
+        )
     if not 0.0 < damping <= 1.0:
         raise ValueError(f"damping must be in (0, 1], got {damping}")
     if max_sweeps < 1:

@@ -1,14 +1,14 @@
 r"""Gaussian references for several classes: independent priors times sites that couple classes.
 
-With W block by datum, :math:`W = D - \Pi\Pi^T`, D = diag(π) and Π the C diagonal matrices
-diag(π_k) on top of each other, everything comes from C + 1 factorisations of N × N matrices
-(Rasmussen and Williams 2006, section 3.5):
+With W block by datum, :math:`W = D - \Pi\Pi^T / s`, D = diag(π), Π the C diagonal matrices
+diag(π_k) on top of each other and s the sum of π over classes, everything comes from C + 1
+factorisations of N × N matrices (Rasmussen and Williams 2006, section 3.5):
 
 .. math:: B_k = I + \sqrt{D_k} K_k \sqrt{D_k},\qquad E_k = \sqrt{D_k} B_k^{-1} \sqrt{D_k},\qquad
           \textstyle\sum_k E_k = M M^T
 
 .. math:: (I + WK)^{-1} = I - EK + E R (MM^T)^{-1} R^T E K,\qquad
-          \log|I + WK| = \sum_k \log|B_k| + \log|MM^T|
+          \log|I + WK| = \sum_k \log|B_k| + \log|MM^T| - N \log s
 
 .. math:: \Sigma_{kj} = \delta_{kj}(K_k - K_k E_k K_k) + K_k E_k (MM^T)^{-1} E_j K_j
 
@@ -59,9 +59,9 @@ class CurvatureFactors(NamedTuple):
         return dpotrs(self.M, v, lower=1)[0]
 
 
-def factorise_curvature(model: SoftmaxModel, pi: Array) -> CurvatureFactors:
-    """The factors for class probabilities π (C, N): C·N³ in all."""
-    root, factors, half = np.sqrt(pi), [], 0.0
+def factorise_curvature(model: SoftmaxModel, sites: SoftmaxSites) -> CurvatureFactors:
+    """The factors for sites with π (C, N) that sum to s over classes: C·N³ in all."""
+    root, factors, half = np.sqrt(sites.pi), [], -0.5 * model.n_data * np.log(sites.s)
     total = np.zeros((model.n_data, model.n_data), order="F")
     for s, K in zip(root, model.K, strict=True):
         B = s[:, None] * K * s
@@ -158,7 +158,7 @@ class SoftmaxReference:
     @cached_property
     def factors(self) -> CurvatureFactors:
         """What solves with this reference's precision."""
-        return factorise_curvature(self.model, self.sites.pi)
+        return factorise_curvature(self.model, self.sites)
 
     @cached_property
     def prior_blocks(self) -> tuple[PriorBlock, ...]:

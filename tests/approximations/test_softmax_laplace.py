@@ -41,14 +41,15 @@ def test_mode_covariance_and_evidence(n, classes, shared):
     assert fit.warnings == ()
 
 
-def test_sites_that_are_no_mode_are_normalised_too():
+@pytest.mark.parametrize("s", [1.0, 0.4])
+def test_sites_that_are_no_mode_are_normalised_too(s):
     """What stays exact where Newton stops early: mean and integral of prior times sites."""
     model = small_model(4)
     x = np.random.default_rng(0).standard_normal(model.n)
-    sites = expand(model, x)
-    factors = factorise_curvature(model, sites.pi)
+    sites = expand(model, x, s)
+    factors = factorise_curvature(model, sites)
     mean, a = solve_mean(model, sites, factors)
-    K, W, m = dense(model), dense_curvature(sites.pi), model.mean
+    K, W, m = dense(model), dense_curvature(sites.pi, s), model.mean
     b = sites.b.ravel()
     np.testing.assert_allclose(sites.curvature(np.eye(model.n)), W, atol=1e-15)
     expected = np.linalg.solve(np.linalg.inv(K) + W, np.linalg.solve(K, m) + b)
