@@ -68,8 +68,9 @@ def log_evidence(
         the rest, an independent cross-check. ``"sequential"``: one datum after the other, for
         probit only. ``"ep"`` and ``"laplace"``: the approximation alone, without an error bar.
     reference : {"ep", "laplace", "prior"} or GaussianReference, optional
-        Where tempering starts; by default the best there is for the model: EP for a GPModel,
-        Laplace for a SoftmaxModel of up to 4000 latent values and the prior for a larger one.
+        Where tempering starts; by default the best there is for the model: EP for a GPModel; for
+        a SoftmaxModel of up to 4000 latent values a widened Laplace, ``"wide"``, and the prior
+        for a larger one.
         (Not used by orthant and sequential.)
     move : str or Move
         What moves particles at a fixed temperature. (Not used by importance, orthant and
