@@ -6,6 +6,7 @@ import difflib
 import math
 import numbers
 from collections.abc import Mapping
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,15 @@ def check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:
         return
     close = difflib.get_close_matches(str(value).lower(), known, n=1, cutoff=0.4)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise ValueError(f"unknown {name} {value!r}{hint} Known: {', '.join(known)}")
+    raise ValueError(f"unknown {name} {value!r}{hint or '.'} Known: {', '.join(known)}")
+
+
+def check_executor(executor: Any) -> None:
+    if executor is not None and not isinstance(executor, Executor):
+        raise ValueError(
+            "executor must be a concurrent.futures.Executor (Dask: client.get_executor()), got "
+            f"{type(executor).__name__}"
+        )
 
 
 def check_positive(name: str, value: Any) -> None:

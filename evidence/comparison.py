@@ -13,6 +13,7 @@ a correlation of 0.1 to 0.3.)
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from tqdm.auto import tqdm
 
 from .checks import seed_sequence
 from .estimate import log_evidence
+from .families import family
 from .result import EvidenceResult
 
 if TYPE_CHECKING:
@@ -136,12 +138,11 @@ def _check_models(models: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(
             f"models must map names to models, {{'rbf': m1, 'matern': m2}}, got {models!r}"
         )
+    for model in models.values():
+        family(model)
     first_name, first = next(iter(models.items()))
     for name, model in models.items():
-        same = getattr(model, "y", None) is not None and np.array_equal(
-            np.asarray(model.y), np.asarray(first.y)
-        )
-        if not same:
+        if not np.array_equal(np.asarray(model.y), np.asarray(first.y)):
             raise ValueError(
                 f"models[{name!r}] is of other observations y than models[{first_name!r}]; "
                 "evidences of different data cannot be compared"
@@ -152,12 +153,15 @@ def _check_models(models: Mapping[str, Any]) -> dict[str, Any]:
 def _check_prior(prior: Mapping[str, float] | None, models: dict[str, Any]) -> dict[str, float]:
     if prior is None:
         return dict.fromkeys(models, 1.0)
+    if not isinstance(prior, Mapping):
+        raise ValueError(f"prior must map names of models to numbers, got {prior!r}")
     if set(prior) != set(models):
         raise ValueError(
-            f"prior must give one number for each of {', '.join(models)}; got {', '.join(prior)}"
+            f"prior must give one number for each of {', '.join(models)}; got "
+            + ", ".join(map(str, prior))
         )
     for name, value in prior.items():
-        if not (np.isfinite(value) and value > 0):
+        if not (isinstance(value, numbers.Real) and np.isfinite(value) and value > 0):
             raise ValueError(f"prior[{name!r}] must be a positive number, got {value!r}")
     return {name: float(value) for name, value in prior.items()}
 

@@ -17,6 +17,7 @@ from . import __version__, moves
 from .checks import (
     check_choice,
     check_count,
+    check_executor,
     check_positive,
     check_probit,
     fit_reference,
@@ -134,11 +135,7 @@ def log_evidence(
         reference = kind.preferred(model)
     if isinstance(reference, str):
         check_choice("reference", reference, tuple(kind.fits))
-    if executor is not None and not isinstance(executor, Executor):
-        raise ValueError(
-            "executor must be a concurrent.futures.Executor (Dask: client.get_executor()), got "
-            f"{type(executor).__name__}"
-        )
+    check_executor(executor)
     mover = moves.get(move)
     ladder, n_betas = _check_betas(betas)
     check_options(method, options)

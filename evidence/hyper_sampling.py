@@ -115,7 +115,8 @@ def sample_hyperparameters(
     check_positive("max_seconds", max_seconds)
     field = _field(model, chosen)
     if isinstance(model, SoftmaxModel) and isinstance(priors, Mapping):
-        priors, fixed = model.by_class(priors), model.by_class(dict.fromkeys(fixed))
+        priors = model.by_class(priors)
+        fixed = fixed if isinstance(fixed, str) else model.by_class(dict.fromkeys(fixed or ()))
     prior = Priors.of(field.hyperparameters, priors, fixed)
     _check_start(field, prior)
     seeds = seed_sequence(random_seed).spawn(chains)

@@ -16,6 +16,7 @@ adds its own, ``likelihood__noise_std``. Any unambiguous ending of a name does.
 from __future__ import annotations
 
 import difflib
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -55,6 +56,8 @@ class Hyperparameters:
 
     def index(self, name: str) -> int:
         """Position of ``name``, or of the one name that ends with it."""
+        if not isinstance(name, str):
+            raise ValueError(f"a hyperparameter's name is a string, got {name!r}")
         exact = [i for i, known in enumerate(self.names) if known == name]
         found = exact or [
             i
@@ -69,18 +72,24 @@ class Hyperparameters:
             raise ValueError(f"hyperparameter {name!r} is ambiguous: it may be {meant}")
         close = difflib.get_close_matches(name, self.names, n=1, cutoff=0.4)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"unknown hyperparameter {name!r}{hint} Free: {listed}")
+        raise ValueError(f"unknown hyperparameter {name!r}{hint or '.'} Free: {listed}")
 
     def vector(self, theta: ArrayLike | Mapping[str, float]) -> Array:
         """``theta`` as a vector of logs; a mapping gives *natural* values of some names."""
         if isinstance(theta, Mapping):
             out = self.theta.copy()
             for name, value in theta.items():
-                if not (np.ndim(value) == 0 and np.isfinite(value) and value > 0.0):
+                number = isinstance(value, numbers.Real)
+                if not (number and np.isfinite(value) and value > 0.0):
                     raise ValueError(f"hyperparameter {name!r} must be positive, got {value!r}")
                 out[self.index(name)] = np.log(float(value))
             return out
-        out = np.array(theta, dtype=float)
+        try:
+            out = np.array(theta, dtype=float)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"theta must be a vector of logs or a mapping from names to values, got {theta!r}"
+            ) from None
         if out.shape != self.theta.shape:
             raise ValueError(
                 f"theta must hold the logs of {len(self)} hyperparameters "
@@ -104,11 +113,6 @@ class Hyperparameters:
         }
         likelihood = replace(self.likelihood, **changes) if changes else self.likelihood  # type: ignore[type-var]
         return kernel, likelihood
-
-    def at_bounds(self, theta: Array, tol: float = 1e-3) -> list[str]:
-        """Names whose logs are within ``tol`` of a bound."""
-        near = np.min(np.abs(self.bounds - np.asarray(theta)[:, None]), axis=1) < tol
-        return [name for name, hit in zip(self.names, near, strict=True) if hit]
 
 
 def kernel_parameters(kernel: Any) -> tuple[tuple[str, ...], list[float], list[list[float]]]:

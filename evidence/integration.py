@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import __version__
-from .checks import check_count, check_positive, seed_sequence
+from .checks import check_count, check_executor, check_positive, seed_sequence
 from .diagnostics import pareto_shape
 from .drivers.checkpoint import Checkpoint, digest
 from .drivers.execution import Clock, Job, factorising
@@ -84,7 +84,7 @@ class IntegratedEvidence:
         """Posterior mean, sd and quantiles of the natural values; index ``name``."""
         import pandas as pd
 
-        values = np.exp(self.theta)
+        values = np.exp(self.theta) if len(self.theta) else np.full((1, len(self.names)), np.nan)
         low, middle, high = np.quantile(values, [0.05, 0.5, 0.95], axis=0)
         columns = {
             "mean": values.mean(axis=0),
@@ -111,6 +111,8 @@ class IntegratedEvidence:
 
     def plot(self) -> Figure:
         """Posterior of every hyperparameter, and of every pair."""
+        if not len(self.theta):
+            raise ValueError("there are no draws to plot: " + "; ".join(self.warnings))
         from .plots import plot_hyperparameters
 
         return plot_hyperparameters(self.names, self.theta)
@@ -156,7 +158,7 @@ def integrated_evidence(
     n_draws : int
         Latent draws behind every estimate of Z(θ), an even number.
     max_seconds, random_seed, executor, checkpoint, progressbar
-        As in :func:`evidence.log_evidence`.
+        As in :func:`evidence.log_evidence`; the optimum is always finished.
 
     Examples
     --------
@@ -183,7 +185,8 @@ def integrated_evidence(
         raise ValueError(f"n_draws must be even (draws come in mirrored pairs), got {n_draws}")
     if checkpoint is not None and random_seed is None:
         raise ValueError("checkpoint= needs random_seed=: a resumed run goes on with its seed")
-    fixed = list(fixed) if not isinstance(fixed, str) else fixed
+    check_executor(executor)
+    fixed = list(fixed or ()) if not isinstance(fixed, str) else fixed
     known = Priors.of(model.hyperparameters, priors, fixed)
     if target_se is None and n_particles is None and n_islands is None:
         target_se = 0.05
@@ -193,6 +196,7 @@ def integrated_evidence(
         {
             "package version": __version__,
             "model": f"{digest(*model.identity())} ({model!r})",
+            "bounds": digest(model.hyperparameters.bounds),
             "priors": ", ".join(map(_told, known.names, known.distributions)),
             "budget": f"{target_se}, {n_particles}, {n_islands}, {n_draws}",
             "random_seed": str(seed.entropy),
@@ -208,7 +212,9 @@ def integrated_evidence(
             progress.phase("pilot")
             rng = np.random.default_rng(seeds[0])
             target = Target(_light(model), known, optimum.reference.sites, n_draws)
-            start, plan, ess, notes, warnings = _pilot(target, optimum, rng, store)
+            if any(warning.startswith("interrupted") for warning in optimum.warnings):
+                clock.interrupted.set()
+            start, plan, ess, notes, warnings = _pilot(target, optimum, rng, clock)
         if n_particles is None:
             n_particles = _particles(ess, target_se, n_islands)
         job = Job(run_theta_islands, (target, start, plan), {"n_particles": n_particles})
@@ -228,7 +234,7 @@ def integrated_evidence(
 
 
 def _pilot(
-    target: Target, optimum: Optimum, rng: np.random.Generator, store: Checkpoint
+    target: Target, optimum: Optimum, rng: np.random.Generator, clock: Clock
 ) -> tuple[StudentT, Plan, float, list[str], list[str]]:
     """A start that fits, the ladder from it, and the relative ESS of its importance weights."""
     centre = optimum.table.log_value.to_numpy()
@@ -237,6 +243,8 @@ def _pilot(
     start = StudentT(centre, np.diag(_INFLATE * sd))
     best: tuple[float, StudentT, Any] | None = None
     for _ in range(_ROUNDS):
+        if best is not None and clock.stop():
+            break
         cloud, _ = first_cloud(target, start, rng, _PILOT)
         if not np.isfinite(cloud.tilt).any():
             raise RuntimeError(
@@ -259,7 +267,10 @@ def _pilot(
         plan = Plan(np.ones(1), start.root, 0)
         shape = pareto_shape(np.sort(cloud.tilt[np.isfinite(cloud.tilt)]))
         if shape > _TAIL:
-            notes.append(f"the pilot's weights have a heavy tail (Pareto k = {shape:.2f})")
+            warnings.append(
+                f"the pilot's weights have a heavy tail (Pareto k = {shape:.2f}): the error bar "
+                "may be too small; a prior that rules out what the data cannot tell helps"
+            )
     else:
         plan = plan_ladder(target, start, cloud, rng, _CESS, _MOVES)
         notes = [
@@ -303,8 +314,17 @@ def _report(
 
     logz = se = logz_ep = math.nan
     theta, trace = np.zeros((0, len(names))), {}
+    warnings = [w for w in warnings if "their numerics failed" not in w]
     if run.blocks:
         blocks = [run.blocks[i] for i in sorted(run.blocks)]
+        lost = sum(int(block.failures.sum()) for block in blocks)
+        if lost:
+            asked = sum(int(block.gradients.sum()) for block in blocks)
+            warnings.append(
+                f"at {lost} of {asked} hyperparameter settings log Z could not be computed (the "
+                "covariance is singular, or the likelihood far narrower than the prior): their "
+                "share is left out, so log Z is too low by what they would have added"
+            )
         estimate = run.estimate()
         logz, se = estimate.value, estimate.se
         trace = trace_columns(plan.betas, blocks, np.full(plan.betas.size, np.nan))

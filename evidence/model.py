@@ -145,6 +145,7 @@ class GPModel:
     def bare(self) -> GPModel:
         """The same model without inputs and kernel: all that computing needs, light to send."""
         model = copy.copy(self)
+        model.__dict__.pop("hyperparameters", None)  # it holds the kernel
         model.kernel, model.X = None, None
         return model
 

@@ -130,7 +130,7 @@ def _moving(free: Hyperparameters, fixed: Iterable[str]) -> NDArray[np.intp]:
         )
     if isinstance(fixed, str):
         raise ValueError(f"fixed must be a list of names, got the string {fixed!r}")
-    held = {free.index(name) for name in fixed}
+    held = {free.index(name) for name in fixed or ()}
     moving = np.array([i for i in range(len(free)) if i not in held], dtype=np.intp)
     if not moving.size:
         raise ValueError("fixed holds every hyperparameter; leave at least one to optimise")

@@ -90,7 +90,7 @@ class Priors:
                 raise ValueError(f"{known[index]} has two priors")
             _check_distribution(known[index], distribution)
             given[index] = distribution
-        held = {hyperparameters.index(name) for name in fixed}
+        held = {hyperparameters.index(name) for name in fixed or ()}
         if both := sorted(held & set(given)):
             raise ValueError(f"{known[both[0]]} has a prior and is fixed; drop one of the two")
         missing = [name for i, name in enumerate(known) if i not in held and i not in given]
@@ -133,6 +133,15 @@ class Priors:
                     density = distribution.logpdf(np.exp(log_value)) + log_value
                 total += np.where(np.isnan(density), -np.inf, density)
         return total
+
+    def support(self) -> Array:
+        """Bounds of the logs, shape (P, 2), infinite where there are none."""
+        with np.errstate(divide="ignore"):
+            ends = [
+                (-np.inf, np.inf) if isinstance(d, str) else np.log(d.support())
+                for d in self.distributions
+            ]
+        return np.array(ends, dtype=float)
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Independent draws of the logs, shape (size, P).

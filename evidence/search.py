@@ -25,6 +25,7 @@ Array = NDArray[np.float64]
 
 _EP_TOL = 1e-6  # while searching; the error of log Z is of the order of its square
 _NO_PROGRESS = 1e-11  # relative; log Z is rounded at about this
+_EDGE = 0.004  # kept from the edge of a support: gradients of priors are differences
 _AT_BOUND = 1e-3  # logs
 _CURVATURE_STEP = 3e-4
 _PRIOR_STEP = 1e-3
@@ -75,6 +76,13 @@ class Search:
         self.history: list[Evaluation] = []
         self.ends: list[End] = []
         self.best: Point | None = None
+        #: of what moves: the model's bounds, and within what priors allow
+        self.bounds = model.hyperparameters.bounds[moving].copy()
+        if priors is not None:
+            places = np.searchsorted(moving, priors.free)
+            inside = priors.support() + np.array([_EDGE, -_EDGE])
+            self.bounds[places, 0] = np.maximum(self.bounds[places, 0], inside[:, 0])
+            self.bounds[places, 1] = np.minimum(self.bounds[places, 1], inside[:, 1])
 
     def evaluate(self, theta: Array, start: Sites | None, tol: float = _EP_TOL) -> Point:
         """The objective at ``theta``, or :class:`Rejected`."""
@@ -104,7 +112,6 @@ class Search:
             message = f"rejected at its start: {rejected}"
             self.ends.append(End(restart, start, np.nan, np.nan, 0, False, message))
             return
-        bounds = self.model.hyperparameters.bounds[self.moving]
         descent = _Descent(self, restart, first)
         try:
             found = minimize(
@@ -112,7 +119,7 @@ class Search:
                 start[self.moving],
                 jac=True,
                 method="L-BFGS-B",
-                bounds=bounds,
+                bounds=self.bounds,
                 options={
                     "maxiter": max_iterations,
                     "gtol": tol / descent.scale,
@@ -152,13 +159,12 @@ class Search:
 
     def _steepest(self, point: Point) -> float:
         """Largest component of the gradient that does not push against a bound."""
-        bounds, x = self.model.hyperparameters.bounds[self.moving], point.theta[self.moving]
-        return float(np.abs(np.clip(x + point.gradient, *bounds.T) - x).max())
+        x = point.theta[self.moving]
+        return float(np.abs(np.clip(x + point.gradient, *self.bounds.T) - x).max())
 
     def at_bounds(self, theta: Array) -> NDArray[np.bool_]:
         """Which of those that move are at a bound."""
-        bounds = self.model.hyperparameters.bounds[self.moving]
-        return np.min(np.abs(bounds - theta[self.moving, None]), axis=1) < _AT_BOUND
+        return np.min(np.abs(self.bounds - theta[self.moving, None]), axis=1) < _AT_BOUND
 
     def standard_errors(self) -> Array:
         """Of the logs that moved, from the curvature at the best point; NaN where there is none.
@@ -169,7 +175,7 @@ class Search:
         errors = np.full(self.moving.size, np.nan)
         assert self.best is not None
         among = np.flatnonzero(~self.at_bounds(self.best.theta))
-        upper = self.model.hyperparameters.bounds[self.moving, 1]
+        upper = self.bounds[:, 1]
         rows = np.empty((among.size, among.size))
         sites = self.best.reference.sites
         try:

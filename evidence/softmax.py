@@ -197,23 +197,33 @@ class SoftmaxModel:
 
     def log_likelihood(self, x: ArrayLike) -> Array:
         """log p(y|x) for a batch ``x`` of shape (..., C·N)."""
-        rows = np.ascontiguousarray(np.atleast_2d(x), dtype=float)
+        rows = self._rows(x)
         total = np.empty(len(rows))
         _softmax.tilt(self.codes, *self.no_sites, rows, total)
         return total.reshape(np.shape(x)[:-1])
 
     def log_likelihood_gradient(self, x: ArrayLike) -> tuple[Array, Array]:
         """log p(y|x) and its gradient in x, shapes (...,) and (..., C·N)."""
-        rows = np.ascontiguousarray(np.atleast_2d(x), dtype=float)
+        rows = self._rows(x)
         total, gradient = np.empty(len(rows)), np.empty_like(rows)
         _softmax.tilt_and_gradient(self.codes, *self.no_sites, rows, total, gradient)
         return total.reshape(np.shape(x)[:-1]), gradient.reshape(np.shape(x))
+
+    def _rows(self, x: ArrayLike) -> Array:
+        """A batch of flat states, checked: compiled code trusts its shape."""
+        x = np.asarray(x, dtype=float)
+        if x.shape[-1:] != (self.n,):
+            raise ValueError(
+                f"x must hold {self.n_classes} x {self.n_data} = {self.n} latent values along its "
+                f"last axis, class by class, got shape {x.shape}; flatten (C, N) with x.ravel()"
+            )
+        return np.ascontiguousarray(x.reshape(-1, self.n))
 
     def log_prior(self, x: ArrayLike) -> Array:
         """log Π_k N(x_k; m_k, K_k) for a batch ``x`` of shape (..., C·N)."""
         from scipy.linalg import solve_triangular
 
-        fields = np.atleast_2d(np.asarray(x) - self.mean).reshape(-1, self.n_classes, self.n_data)
+        fields = (self._rows(x) - self.mean).reshape(-1, self.n_classes, self.n_data)
         value = np.full(len(fields), -0.5 * self.n * np.log(2 * np.pi))
         for k, L in enumerate(self.chol):
             white = solve_triangular(L, fields[:, k].T, lower=True)

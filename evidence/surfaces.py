@@ -21,9 +21,9 @@ from tqdm.auto import tqdm
 
 from . import __version__
 from .approximations.ep import fit_ep
-from .checks import check_positive, seed_sequence
+from .checks import check_executor, check_positive, seed_sequence
 from .drivers.checkpoint import Checkpoint, digest
-from .drivers.execution import Clock, Job, run_tasks
+from .drivers.execution import Clock, Job, Stopped, run_tasks
 from .estimate import log_evidence
 from .model import CovarianceError, GPModel
 
@@ -115,7 +115,7 @@ def evidence_surface(
     executor, checkpoint
         As in :func:`evidence.log_evidence`; here tasks, and what is kept, are cells.
     max_seconds : float, optional
-        Start no cell after that.
+        Stop then: cells not begun are left out, running ones keep what they know.
     **words
         More of the same: ``reference``, ``move``, …
 
@@ -133,6 +133,9 @@ def evidence_surface(
     if not isinstance(model, GPModel):
         raise ValueError(f"model must be a GPModel, got {type(model).__name__}")
     check_positive("max_seconds", max_seconds)
+    check_executor(executor)
+    if checkpoint is not None and random_seed is None:
+        raise ValueError("checkpoint= needs random_seed=: a resumed run goes on with its seed")
     names, axes = _check_grid(model, grid)
     points = list(itertools.product(*axes))
     seed = seed_sequence(random_seed)
@@ -141,9 +144,9 @@ def evidence_surface(
         {
             "package version": __version__,
             "model": f"{digest(model.K, model.mean, model.theta)} ({model!r})",
-            "grid": digest(*axes),
+            "grid": f"{', '.join(names)} {digest(*axes)}",
             "words": f"{method}, {target_se}, {sorted(words.items())}",
-            "random_seed": str(seed.entropy if random_seed is not None else "none"),
+            "random_seed": str(seed.entropy),
         },
     )
     cells: dict[int, Cell] = {}
@@ -153,9 +156,10 @@ def evidence_surface(
             cells[i] = cell
     missing = [i for i in range(len(points)) if i not in cells]
     options = {"method": method, "target_se": target_se, **words}
-    job = Job(_cell, (_light(model), names, options))
-    tasks = [{"values": points[i], "seed": (seed.entropy, i)} for i in missing]
     clock = Clock(max_seconds)
+    deadline = math.inf if max_seconds is None else time.time() + max_seconds
+    job = Job(_cell, (_light(model), names, options, deadline))
+    tasks = [{"values": points[i], "seed": (seed.entropy, i)} for i in missing]
     with tqdm(
         total=len(points), initial=len(cells), unit="cell", disable=None if progressbar else True
     ) as bar:
@@ -186,7 +190,10 @@ def _check_grid(
     free, names, axes = model.hyperparameters, [], []
     for name, values in grid.items():
         names.append(free.names[free.index(name)])
-        axis = np.atleast_1d(np.asarray(values, dtype=float))
+        try:
+            axis = np.atleast_1d(np.asarray(values, dtype=float))
+        except (TypeError, ValueError):
+            raise ValueError(f"grid[{name!r}] must hold numbers, got {values!r}") from None
         if axis.ndim != 1 or axis.size == 0 or not (np.isfinite(axis) & (axis > 0)).all():
             raise ValueError(f"grid[{name!r}] must be a vector of positive numbers")
         if np.unique(axis).size < axis.size:
@@ -212,27 +219,46 @@ def _cell(
     model: GPModel,
     names: Sequence[str],
     options: Mapping[str, Any],
+    deadline: float,
     values: Sequence[float],
     seed: tuple[int, int],
     stop: Callable[[], bool],
 ) -> Cell:
-    """Everything about one point, on one core."""
+    """Everything about one point, on one core; a point where numbers fail says so."""
     started = time.perf_counter()
+    known = [math.nan, math.nan]
     try:
         here = model.at(dict(zip(names, values, strict=True)))
-    except CovarianceError as error:
-        return Cell(*[math.nan] * 4, "", time.perf_counter() - started, str(error))
-    if options["method"] is None:
-        ep = fit_ep(here)
-        said = "; ".join(ep.warnings)
-        seconds = time.perf_counter() - started
-        return Cell(ep.logz, ep.logz_corrected, math.nan, math.nan, "", seconds, said)
+        with np.errstate(all="ignore"):  # hopeless corners of a grid are told in words
+            ep = fit_ep(here)
+            known = [ep.logz, ep.logz_corrected]
+        if options["method"] is None:
+            said = "; ".join(ep.warnings)
+            return Cell(*known, math.nan, math.nan, "", time.perf_counter() - started, said)
+        left = deadline - time.time()
+        if stop() or left <= 0.0:
+            raise Stopped
+        with np.errstate(all="ignore"):
+            return _monte_carlo(here, options, seed, None if left == math.inf else left, started)
+    except (CovarianceError, ArithmeticError, np.linalg.LinAlgError) as error:
+        said = str(error) or f"EP failed: {type(error).__name__}"
+        return Cell(*known, math.nan, math.nan, "", time.perf_counter() - started, said)
+
+
+def _monte_carlo(
+    here: GPModel,
+    options: Mapping[str, Any],
+    seed: tuple[int, int],
+    left: float | None,
+    started: float,
+) -> Cell:
     with ThreadPoolExecutor(1) as alone:
         result = log_evidence(
             here,
             random_seed=np.random.default_rng(list(seed)),
             progressbar=False,
             executor=alone,
+            max_seconds=left,
             **options,
         )
     estimates = {row.method: row.logz for row in result.rows}

@@ -84,7 +84,8 @@ class _Envelope:
         self.peak = np.array([_largest_log_prob(model, n) for n in range(model.n)])
         self.bumps = [self._bump(n, width) for n, width in enumerate(widths)]
         self.parts = []
-        for chosen in itertools.product((False, True), repeat=model.n):
+        options = [(False, True) if bump[1] else (False,) for bump in self.bumps]
+        for chosen in itertools.product(*options):
             A, r, log_weight = precision.copy(), pull.copy(), 0.0
             for n, (use, (mode, w, b)) in enumerate(zip(chosen, self.bumps, strict=True)):
                 if use:
@@ -107,7 +108,7 @@ class _Envelope:
         x = np.linspace(-60.0, 60.0, 240_001)
         value = self._relative(x, n)
         mode = x[np.argmax(value)]
-        best = (0.0, width, 1.0)
+        best = (mode, 0.0, 1.0)  # no bump
         cost = 2.5 * width
         for w in width * np.geomspace(0.02, 1.0, 15):
             b = float(np.max(value - np.exp(-0.5 * ((x - mode) / w) ** 2))) + 1e-3
@@ -123,7 +124,7 @@ class _Envelope:
         for k, (mean, root) in enumerate(zip(means, roots, strict=True)):
             x[which == k] = mean + x[which == k] @ root.T
         for n, (mode, w, b) in enumerate(self.bumps):
-            bound = b + np.exp(-0.5 * ((x[:, n] - mode) / w) ** 2)
+            bound = b + (np.exp(-0.5 * ((x[:, n] - mode) / w) ** 2) if w else 0.0)
             value = self._relative(x[:, n], n)
             assert (value <= bound).all()
             x = x[rng.random(len(x)) * bound < value]

@@ -50,11 +50,6 @@ def test_fixed_and_known_parameters_are_not_free():
     assert given.at([0.0]).K is given.K
 
 
-def test_at_bounds():
-    free = model("4.0 * RBF(1.0, (0.1, 10.0))", "gaussian").hyperparameters
-    assert free.at_bounds([0.0, np.log(0.1), 0.0]) == ["k2__length_scale"]
-
-
 @pytest.mark.parametrize(
     ("theta", "message"),
     [

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from problems import covariance
@@ -95,3 +97,9 @@ def test_notes_say_what_was_noticed():
 def test_one_observation():
     model = ev.GPModel([[0.0]], [1], RBF())
     assert ev.fit_ep(model).logz == pytest.approx(np.log(0.5))
+
+
+def test_a_bare_model_travels_even_after_a_look_at_its_hyperparameters():
+    model = ev.GPModel([0.0, 1.0], [1, -1], lambda a, b: np.exp(-0.5 * (a - b.T) ** 2))
+    assert len(model.hyperparameters) == 0
+    assert pickle.loads(pickle.dumps(model.bare())).n == 2

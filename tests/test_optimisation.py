@@ -309,3 +309,16 @@ def test_models_that_cannot_be_optimised():
     outside = regression("2.0 * RBF(0.5, (1.0, 2.0))")
     with pytest.raises(ValueError, match=r"starts at 0\.5, outside its bounds"):
         quiet(outside)
+
+
+def test_a_prior_with_an_edge_bounds_the_search():
+    """The optimum is at the edge of length_scale's support, and elsewhere in the amplitude."""
+    from scipy.stats import uniform
+
+    x = np.linspace(0, 3, 12)
+    model = ev.GPModel(x, np.where(np.sin(4 * x) > 0, 1, -1), "4.0 * RBF(1.5)")
+    found = ev.optimise(model, priors={"length_scale": uniform(1, 2)}, progressbar=False)
+    held = ev.optimise(model.at({"length_scale": 2.98}), fixed=["length_scale"], progressbar=False)
+    assert found.logz > held.logz - 0.02
+    assert found.table.at_bound["k2__length_scale"]
+    assert not any("stopped early" in warning for warning in found.warnings)

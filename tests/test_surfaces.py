@@ -86,8 +86,12 @@ def test_resumed_from_a_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(surfaces, "_cell", original)
     fresh = run().table.drop(columns="seconds")
     assert again.table.drop(columns="seconds").equals(fresh)
-    with pytest.raises(ValueError, match="belongs to another run: grid"):
-        ev.evidence_surface(MODEL, {"length_scale": [0.3]}, random_seed=0, checkpoint=path)
+    turned = dict(zip(reversed(GRID), GRID.values(), strict=True))  # the same axes, swapped
+    for other in ({"length_scale": [0.3]}, turned):
+        with pytest.raises(ValueError, match="belongs to another run: grid"):
+            ev.evidence_surface(MODEL, other, random_seed=0, checkpoint=path)
+    with pytest.raises(ValueError, match="checkpoint= needs random_seed="):
+        ev.evidence_surface(MODEL, GRID, checkpoint=path)
 
 
 def test_a_covariance_that_fails_is_a_row():
@@ -97,6 +101,13 @@ def test_a_covariance_that_fails_is_a_row():
     assert np.isnan(surface.table.logz[1])
     assert np.isfinite(surface.table.logz[0])
     assert any("carry a warning" in warning for warning in surface.warnings)
+
+
+def test_numbers_that_fail_are_a_row_too():
+    grid = {"noise_std": [1e-12, 0.3], "length_scale": [1e3]}
+    surface = ev.evidence_surface(MODEL, grid, random_seed=0, progressbar=False, target_se=0.5)
+    assert surface.table.warnings[0]
+    assert np.isfinite(surface.table.logz[1])
 
 
 def test_no_time():

@@ -23,6 +23,7 @@ from scipy.linalg.blas import dsymv, dsyrk, dtrmm, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
 from .._jit import jit
+from ..covariance import CovarianceError
 from ..model import GPModel
 
 Array = NDArray[np.float64]
@@ -227,7 +228,7 @@ def positive_eigh(cov: Array, name: str) -> tuple[Array, Array]:
     """Eigenvalues and eigenvectors (columns, C-contiguous) of a reference's covariance."""
     gamma, U = eigh(cov, driver="evd", check_finite=False)
     if gamma[0] <= 0.0:
-        raise ValueError(
+        raise CovarianceError(
             f"the covariance of the {name} reference has eigenvalue {gamma[0]:.3g}; "
             "the prior is numerically singular, pass a larger jitter to the model"
         )

@@ -50,7 +50,8 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         ``None`` keeps the kernel as it is.
     n_restarts_optimizer : int
         Further starts of the optimizer, drawn as :func:`evidence.optimise` does: from a window
-        that the inputs suggest rather than from all of the kernel's bounds.
+        that the inputs suggest rather than from all of the kernel's bounds. (One start only with
+        ``multi_class="softmax"``.)
     copy_X_train : bool
         Taken for compatibility; inputs are always copied.
     random_state : int, RandomState or None

@@ -57,6 +57,11 @@ def fit_softmax(
 
 def laplace_at(X: Array, y: NDArray[Any], kernel: Any, theta: Array) -> SoftmaxReference:
     """Laplace's method with the logs ``theta`` in every class's kernel."""
+    if np.shape(theta) != np.shape(kernel.theta):
+        raise ValueError(
+            f"theta must hold the logs of {len(kernel.theta)} hyperparameters, got shape "
+            f"{np.shape(theta)}"
+        )
     return fit_softmax_laplace(SoftmaxModel(X, y, kernel.clone_with_theta(theta)))
 
 

@@ -10,8 +10,8 @@ Student-t g around where EP's evidence is largest. Between them
 u being the random numbers behind :math:`\hat Z`, which travel with their θ. At β = 1 the
 integral over u restores Z(θ), so every island's estimate is unbiased for
 :math:`\int p(\theta) Z(\theta)\,d\theta`, whatever the noise in :math:`\hat Z`, the fit of g
-and the number of particles. Where g fits, the ladder has one step and this is importance
-sampling.
+and the number of particles. (A θ at which numbers fail counts as Z = 0; it is reported.)
+Where g fits, the ladder has one step and this is importance sampling.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Array = NDArray[np.float64]
 
 _DF = 5.0
 _EP_TOLERANCE = 1e-3  # importance weights make up for the rest
-_DIGITS = 0.01  # nats of rounding, where sites are ten orders stronger than the prior
+_DIGITS = 0.1  # nats of rounding, where sites are ten orders stronger than the prior
 _LONGEST = 24  # steps of a ladder
 
 

@@ -50,7 +50,14 @@ def update(
     """θ by a random walk on its estimated evidence, then x from the weighted draws."""
     cloud = state.memory
     if cloud is None:
-        cloud = _estimate(rng, target, state.theta, _pilot(rng, target, state.theta))
+        try:
+            cloud = _estimate(rng, target, state.theta, _pilot(rng, target, state.theta))
+        except (CovarianceError, NotPositiveDefinite, Unreliable):
+            raise ValueError(
+                "EP fails where the chain starts, the model's own hyperparameters (its likelihood "
+                "may be far narrower than the prior); start elsewhere with model.at(…), or use "
+                "scheme='agrad-z-joint'"
+            ) from None
     theta = target.walk(rng, state.theta, 0, steps.kappa)
     accepted, failures = 0.0, 0
     log_prior = target.log_prior(theta)

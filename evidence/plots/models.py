@@ -66,6 +66,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
 
 def plot_surface(surface: Surface) -> Figure:
     """Contours of log Z over two hyperparameters and of EP's errors, or curves over one."""
+    surface.best  # noqa: B018  (says what is wrong where no cell is known)
     free = [name for name in surface.names if surface.table[name].nunique() > 1]
     if len(free) == 1:
         return _curves(surface, free[0])
