@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from .approximations.ep import fit_ep
     from .approximations.laplace import fit_laplace
     from .comparison import Comparison, compare
+    from .density.autodiff import from_jax
+    from .density.metrics import Fisher, SoftAbs
+    from .density.model import DensityModel
+    from .density.priors import GaussianPrior
     from .draws import Draws
     from .drivers import ladders
     from .estimate import ais, log_evidence, parallel_tempering, resample_move
@@ -48,6 +52,10 @@ _HOME = {
     "ais": "estimate",
     "bidirectional": "simulation",
     "Comparison": "comparison",
+    "DensityModel": "density.model",
+    "Fisher": "density.metrics",
+    "GaussianPrior": "density.priors",
+    "SoftAbs": "density.metrics",
     "Draws": "draws",
     "EvidenceResult": "result",
     "GPModel": "model",
@@ -64,6 +72,7 @@ _HOME = {
     "evidence_surface": "surfaces",
     "fit_ep": "approximations.ep",
     "fit_laplace": "approximations.laplace",
+    "from_jax": "density.autodiff",
     "integrated_evidence": "integration",
     "log_evidence": "estimate",
     "log_orthant": "orthant",
@@ -89,9 +98,12 @@ _ROOMS = {
 __all__ = [
     "Bidirectional",
     "Comparison",
+    "DensityModel",
     "Draws",
     "EvidenceResult",
+    "Fisher",
     "GPModel",
+    "GaussianPrior",
     "GaussianProcessClassifier",
     "GaussianProcessRegressor",
     "HyperDraws",
@@ -100,6 +112,7 @@ __all__ = [
     "Path",
     "Prediction",
     "Simulated",
+    "SoftAbs",
     "SoftmaxModel",
     "Surface",
     "ais",
@@ -109,6 +122,7 @@ __all__ = [
     "evidence_surface",
     "fit_ep",
     "fit_laplace",
+    "from_jax",
     "integrated_evidence",
     "ladders",
     "likelihoods",

@@ -183,7 +183,9 @@ def log_evidence(
     rows = tabulate(fits)
     rows += [Estimate(*other, clock.elapsed()) for other in outcome.others]
     rows.append(Estimate(outcome.method, outcome.logz, outcome.logz_se, clock.elapsed()))
-    samples = np.zeros((0, model.n)) if outcome.samples is None else outcome.samples
+    samples = np.zeros((0, model.n))
+    if outcome.samples is not None:
+        samples = problem.path.parameters(outcome.samples)
     return EvidenceResult(
         outcome.method,
         outcome.logz,

@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from .approximations.density_fit import fit_density
+from .approximations.density_modes import fit_density_laplace
+from .approximations.density_reference import DensityReference, density_prior_reference
 from .approximations.ep import fit_ep
 from .approximations.laplace import fit_laplace
 from .approximations.reference import GaussianReference, prior_reference
@@ -20,6 +23,8 @@ from .approximations.softmax_reference import (
     SoftmaxReference,
     softmax_prior_reference,
 )
+from .density.model import DensityModel
+from .density_path import DensityPath
 from .model import GPModel
 from .path import Path, TemperedPath
 from .softmax import SoftmaxModel
@@ -54,6 +59,17 @@ _FAMILIES: dict[type, Family] = {
         ("laplace",),
         SoftmaxReference,
         SoftmaxPath,
+    ),
+    DensityModel: Family(
+        {
+            "fitted": fit_density,
+            "laplace": fit_density_laplace,
+            "prior": density_prior_reference,
+        },
+        lambda model: "fitted",
+        ("laplace",),
+        DensityReference,
+        DensityPath,
     ),
 }
 

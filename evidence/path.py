@@ -103,6 +103,9 @@ class TemperedPath:
     separable: ClassVar[bool] = False
     """Whether the tilt is a sum over coordinates of x, as metrics with one Cholesky need."""
 
+    dense: ClassVar[bool] = False
+    """Whether the path has a curvature of its own, a full matrix at every point."""
+
     def __init__(self, reference: Any) -> None:
         self.reference = reference
         self.model = reference.model
@@ -131,6 +134,14 @@ class TemperedPath:
     def coordinates(self, mass: str) -> Any:
         """Coordinates with a diagonal base and unit mass, see :mod:`evidence.coordinates`."""
         return self.cached(_COORDINATES + mass, lambda path: path.build_coordinates(mass))
+
+    def parameters(self, x: Array) -> Array:
+        """What users call the parameters, from states (…, N); the states themselves here."""
+        return x
+
+    def latent(self, parameters: Array) -> Array:
+        """States from parameters (…, N)."""
+        return parameters
 
     def cached(self, key: str, build: Callable[[Any], Any]) -> Any:
         """What ``build(path)`` returns, computed once: for moves that prepare something."""

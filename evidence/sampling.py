@@ -130,7 +130,7 @@ def sample(
     }
     steps = max(run.x.shape[1] * chains, 1)
     return Draws(
-        x=run.x,
+        x=path.parameters(run.x),
         logtilt=run.tilt,
         acceptance=run.acceptance,
         step_size=run.step_size,

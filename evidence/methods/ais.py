@@ -43,7 +43,9 @@ def ais(
     check_count("n_reverse", n_reverse, 2)
     if direction == "forward" and (posterior is not None or n_reverse is not None):
         raise ValueError("posterior= and n_reverse= belong to direction='both'")
-    draws = None if posterior is None else _check_draws(posterior, problem.model.n)
+    draws = None
+    if posterior is not None:
+        draws = problem.path.latent(_check_draws(posterior, problem.model.n))
     plan = find_plan(problem, single=True)
     if plan is None:
         return stopped("ais")

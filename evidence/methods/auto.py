@@ -21,12 +21,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import moves
-from ..approximations.laplace import fit_laplace
 from ..diagnostics import pareto_shape
 from ..drivers.execution import factorising
 from ..drivers.ladders import conditional_ess
 from ..drivers.resample_move import Settings
-from ..families import is_probit
+from ..families import family, is_probit
 from ..moves.crank_nicolson import PCN
 from .base import Outcome, Problem
 from .importance import fair_share, importance
@@ -151,7 +150,9 @@ def anneal(problem: Problem, trial: Trial | None, notes: list[str]) -> Outcome:
 def _second_reference(problem: Problem, notes: list[str]) -> Problem:
     """Laplace's reference, when its draws are worth more than those of one that failed."""
     with factorising(problem.model.n):
-        other = replace(problem, reference=fit_laplace(problem.model), _path=None)
+        other = replace(
+            problem, reference=family(problem.model).fits["laplace"](problem.model), _path=None
+        )
     first, second = (judge_importance(p, 1.0) for p in (problem, other))
     if not other.reference.converged or second.draws >= first.draws:
         return problem

@@ -25,13 +25,14 @@ large one forgives the drift between the copies.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._jit import jit
 from .._lapack import scratch, symmetric_times
 from ..path import Path
+from . import dense_integrators
 from .riemann import (
     FORCE,
     NO_METRIC,
@@ -205,12 +206,16 @@ class ExplicitRMHMC(RMHMC):
         Strength Ω of the binding between the copies.
     sigma : float
         Spread σ of the copies, in units of the base.
+    binding : {"base", "identity"}
+        The matrix M that measures distances between copies: the base's precision, or none
+        (models given by a density only).
     """
 
     name: str = "rmhmc-explicit"
     step_size: float = 0.05
     omega: float = 10.0
     sigma: float = 0.01
+    binding: str = "base"
 
     def noise(self, rng: np.random.Generator, m: int, n: int) -> Array:
         return rng.standard_normal((m, 6, n))
@@ -218,3 +223,23 @@ class ExplicitRMHMC(RMHMC):
     def proposal(self, path: Path) -> Proposal:
         t, bind = self.density(path), binding(path, self.omega, self.sigma)
         return lambda *rows: transitions(t, bind, self.n_steps, *rows)
+
+    def trajectories(self, rng: np.random.Generator, field: Any, start: Any, eps: Array) -> Any:
+        m, d = start.y.shape
+        z = rng.standard_normal((m, 3, d))
+        p = start.metric.momentum(z[:, 0])
+        bind = dense_binding(field.path, self.binding, self.omega, self.sigma)
+        return dense_integrators.explicit(field, start, p, eps, self.n_steps, bind, z[:, 1:])
+
+
+def dense_binding(path: Any, kind: str, omega: float, sigma: float) -> dense_integrators.Binding:
+    """Distances in the base's precision, or in the model's coordinates as they are."""
+    q = path.reference
+    if kind == "identity":
+        one = np.eye(path.n)
+        return dense_integrators.Binding(one, one, one, one, omega, sigma)
+    if kind != "base":
+        raise ValueError(f"binding must be 'base' or 'identity', got {kind!r}")
+    return dense_integrators.Binding(
+        q.precision, q.root @ q.root.T, q.inverse_root.T, q.root, omega, sigma
+    )

@@ -12,12 +12,14 @@ the generalised leapfrog; in return the energy error is steadier where curvature
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .._jit import jit
 from .._lapack import scratch
 from ..path import Path
+from . import dense_integrators
 from .anderson import accelerate
 from .riemann import (
     FORCE,
@@ -28,6 +30,7 @@ from .riemann import (
     ROOT,
     SLOPE,
     TRACE,
+    Array,
     Proposal,
     dot,
     factorise,
@@ -153,3 +156,7 @@ class MidpointRMHMC(RMHMC):
     def proposal(self, path: Path) -> Proposal:
         t, tolerances = self.density(path), (self.tolerance, self.reverse_tolerance)
         return lambda *rows: transitions(t, self.n_steps, tolerances, *rows)
+
+    def integrate(self, field: Any, start: Any, p: Array, eps: Array) -> Any:
+        tolerances = (self.tolerance, self.reverse_tolerance)
+        return dense_integrators.midpoint(field, start, p, eps, self.n_steps, tolerances)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from .._jit import jit
 from .._lapack import factor_inverse, solve_lower, symmetric_times
 from ..path import Path
-from . import rows
+from . import dense, rows
 from .anderson import ROWS
 from .base import Info, Latent, LatentMove, metropolis, per_row
 
@@ -234,7 +234,8 @@ class RiemannMove(LatentMove):
 
     def prepare(self, path: Path) -> None:
         super().prepare(path)
-        self.density(path)
+        if not path.dense:
+            self.density(path)
 
     def density(self, path: Path) -> Target:
         return path.cached("riemann target", target)
@@ -251,9 +252,18 @@ class RiemannMove(LatentMove):
         """The compiled transition with this move's parameters."""
         raise NotImplementedError
 
+    def trajectories(self, rng: np.random.Generator, field: Any, start: Any, eps: Array) -> Any:
+        """The same for any density, see :mod:`.dense_integrators`."""
+        raise ValueError(
+            f"move {self.name!r} is for Gaussian-process models only; use 'rmhmc', "
+            "'rmhmc-midpoint' or 'rmhmc-explicit'"
+        )
+
     def step(
         self, rng: np.random.Generator, path: Path, beta: float | Array, state: Latent
     ) -> tuple[Latent, Info]:
+        if path.dense:
+            return self._dense_step(rng, path, beta, state)
         m, n = state.x.shape
         propose = self.proposal(path)
         batch = Batch(
@@ -272,3 +282,15 @@ class RiemannMove(LatentMove):
         proposed = Latent(batch.x, path.tilt(batch.x))
         new, info = metropolis(rng, batch.log_ratio, state, proposed)
         return new, info._replace(gradients=int(batch.count.sum()))
+
+    def _dense_step(
+        self, rng: np.random.Generator, path: Any, beta: float | Array, state: Latent
+    ) -> tuple[Latent, Info]:
+        m = len(state.x)
+        field = dense.Field(path, per_row(beta, m))
+        start = field.point(state.x)
+        end = self.trajectories(rng, field, start, self.step_sizes(rng, path, m))
+        bad = end.code != OK
+        y = np.where(bad[:, None], state.x, end.y)
+        new, info = metropolis(rng, end.log_ratio, state, Latent(y, end.h))
+        return new, info._replace(gradients=int(end.evaluations))

@@ -22,6 +22,7 @@ volume preservation makes the transition exact up to the tolerances.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from numpy.typing import NDArray
 from .._jit import jit
 from .._lapack import scratch
 from ..path import Path
+from . import dense_integrators
 from .anderson import accelerate
 from .base import quarter_turn
 from .riemann import (
@@ -301,3 +303,12 @@ class RMHMC(RiemannMove):
     def proposal(self, path: Path) -> Proposal:
         t, tolerances = self.density(path), (self.tolerance, self.reverse_tolerance)
         return lambda *rows: transitions(t, self.n_steps, tolerances, *rows)
+
+    def trajectories(self, rng: np.random.Generator, field: Any, start: Any, eps: Array) -> Any:
+        p = start.metric.momentum(rng.standard_normal(start.y.shape))
+        return self.integrate(field, start, p, eps)
+
+    def integrate(self, field: Any, start: Any, p: Array, eps: Array) -> Any:
+        """End of trajectories from (start, p) for any density: the map without accept step."""
+        tolerances = (self.tolerance, self.reverse_tolerance)
+        return dense_integrators.leapfrog(field, start, p, eps, self.n_steps, tolerances)

@@ -1,0 +1,117 @@
+r"""Gaussian references of a :class:`~evidence.density.model.DensityModel`, with heavier tails.
+
+In latent coordinates y the reference is N(m, Σ) exactly. With Σ = R Rᵀ the model's coordinates
+are
+
+.. math:: x = m + R\, g(R^{-1}(y - m)),\qquad g(z) = z\,e^{hz^2/2},
+
+so moves and drivers see a Gaussian base, while draws in x have tails as heavy as ``tails`` = h
+says; h = 0 is the Gaussian itself, and then x = y.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..density.changes import Tails
+from ..density.model import DensityModel
+from .reference import positive_eigh
+
+Array = NDArray[np.float64]
+
+_LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+@dataclass(eq=False)
+class DensityReference:
+    """N(mean, cov) in latent coordinates, and the estimate of log Z it stands for."""
+
+    name: str
+    model: DensityModel
+    mean: Array
+    cov: Array
+    logz: float
+    tails: float = 0.0
+    converged: bool = True
+    n_sweeps: int = 0
+    seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+    modes: Array | None = None
+    """Modes found on the way, in the model's coordinates."""
+
+    def identity(self) -> tuple[Array, ...]:
+        """Arrays that tell this reference from others."""
+        return self.mean, self.cov, np.array(self.tails)
+
+    @property
+    def var(self) -> Array:
+        return np.diag(self.cov)
+
+    @cached_property
+    def eigh(self) -> tuple[Array, Array]:
+        """Eigenvalues and eigenvectors (columns, C-contiguous) of Σ."""
+        return positive_eigh(self.cov, self.name)
+
+    @cached_property
+    def root(self) -> Array:
+        """R with R Rᵀ = Σ."""
+        s, U = self.eigh
+        return U * np.sqrt(s)
+
+    @cached_property
+    def inverse_root(self) -> Array:
+        """R⁻¹."""
+        s, U = self.eigh
+        return U.T / np.sqrt(s)[:, None]
+
+    @cached_property
+    def precision(self) -> Array:
+        """Σ⁻¹."""
+        return self.inverse_root.T @ self.inverse_root
+
+    @cached_property
+    def change(self) -> Tails | None:
+        return Tails(self.tails) if self.tails > 0.0 else None
+
+    def standardise(self, y: Array) -> Array:
+        """z = R⁻¹(y - m)."""
+        return (y - self.mean) @ self.inverse_root.T
+
+    def log_base(self, z: Array) -> Array:
+        """log N(y; m, Σ) from z."""
+        half = 0.5 * float(np.log(self.eigh[0]).sum()) + 0.5 * self.mean.size * _LOG_2PI
+        return -0.5 * np.einsum("mi,mi->m", z, z) - half
+
+    def to_model(self, y: Array) -> Array:
+        """The model's coordinates x."""
+        if self.change is None:
+            return y
+        return self.mean + self.change(self.standardise(y)) @ self.root.T
+
+    def from_model(self, x: Array) -> Array:
+        """y from the model's coordinates."""
+        if self.change is None:
+            return x
+        return self.mean + self.change.inverse(self.standardise(x)) @ self.root.T
+
+    def curvature(self, x: Any) -> Any:
+        raise ValueError(
+            "coordinates 'prior' and 'expected' need a Gaussian prior with a likelihood; use "
+            "'base', 'identity' or 'diagonal'"
+        )
+
+
+def density_prior_reference(model: DensityModel) -> DensityReference:
+    """The prior as reference, log Z_q = 0."""
+    if model.prior is None:
+        raise ValueError(
+            "reference='prior' needs a prior that is Gaussian in some coordinates: pass prior= "
+            "to DensityModel (ev.GaussianPrior, or distributions of scipy.stats), or use "
+            "reference='fitted'"
+        )
+    return DensityReference("prior", model, model.prior.mean, model.prior.cov, 0.0)

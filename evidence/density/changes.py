@@ -1,0 +1,223 @@
+r"""Coordinatewise changes of variables θ = g(x), with what derivatives of densities need.
+
+For a function f of θ, let F(x) = f(g(x)). With D = diag(g') and ∇, H the derivatives of f,
+
+.. math:: \nabla F = D\nabla,\qquad \nabla^2 F = D H D + \mathrm{diag}(g'' \nabla)
+
+and for a symmetric matrix W the contraction :math:`\nabla_x \langle W, \nabla^2 F\rangle` needs
+that of f with D W D only. A density picks up :math:`\sum \log g'` as well, which acts on each
+coordinate alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, lambertw
+
+Array = NDArray[np.float64]
+
+
+class Derivatives(NamedTuple):
+    """g and its first three derivatives at a batch of points, all (M, d)."""
+
+    g: Array
+    g1: Array
+    g2: Array
+    g3: Array
+
+
+class LogSlope(NamedTuple):
+    """log |∂θ/∂x| of every row, (M,), and its three derivatives in each coordinate, (M, d)."""
+
+    total: Array
+    first: Array
+    second: Array
+    third: Array
+
+
+class Change(Protocol):
+    """One monotone function per coordinate."""
+
+    def __call__(self, x: Array) -> Array:
+        """θ = g(x)."""
+        ...
+
+    def inverse(self, theta: Array) -> Array:
+        """x, or NaN where θ is outside the range."""
+        ...
+
+    def derivatives(self, x: Array) -> Derivatives: ...
+
+    def log_slope(self, x: Array) -> LogSlope: ...
+
+
+class Bounded:
+    """Coordinates with limits: logarithms above or below one limit, logits between two.
+
+    >>> change = Bounded([(0.0, None), (None, None), (0.0, 1.0)])
+    >>> change(np.array([[0.0, -2.0, 0.0]])).tolist()
+    [[1.0, -2.0, 0.5]]
+    >>> change.inverse(np.array([[1.0, -2.0, 0.5]])).tolist()
+    [[0.0, -2.0, 0.0]]
+    """
+
+    def __init__(self, bounds: Sequence[tuple[float | None, float | None] | None]) -> None:
+        pairs = [(None, None) if pair is None else tuple(pair) for pair in bounds]
+        self.low = np.array([-np.inf if low is None else low for low, _ in pairs], dtype=float)
+        self.high = np.array([np.inf if high is None else high for _, high in pairs], dtype=float)
+        below, above = np.isfinite(self.low), np.isfinite(self.high)
+        self._lower, self._upper = below & ~above, above & ~below
+        self._both = below & above
+
+    def __call__(self, x: Array) -> Array:
+        theta = np.array(x, dtype=float)
+        one, two, both = self._lower, self._upper, self._both
+        theta[:, one] = self.low[one] + np.exp(x[:, one])
+        theta[:, two] = self.high[two] - np.exp(-x[:, two])
+        theta[:, both] = self.low[both] + (self.high - self.low)[both] * expit(x[:, both])
+        return theta
+
+    def inverse(self, theta: Array) -> Array:
+        x = np.array(theta, dtype=float)
+        one, two, both = self._lower, self._upper, self._both
+        with np.errstate(divide="ignore", invalid="ignore"):
+            x[:, one] = np.log(theta[:, one] - self.low[one])
+            x[:, two] = -np.log(self.high[two] - theta[:, two])
+            x[:, both] = np.log(theta[:, both] - self.low[both])
+            x[:, both] -= np.log(self.high[both] - theta[:, both])
+        x[~np.isfinite(x)] = np.nan
+        return x
+
+    def derivatives(self, x: Array) -> Derivatives:
+        g1, g2, g3 = np.ones_like(x), np.zeros_like(x), np.zeros_like(x)
+        one, two, both = self._lower, self._upper, self._both
+        g1[:, one] = g2[:, one] = g3[:, one] = np.exp(x[:, one])
+        g1[:, two] = g3[:, two] = np.exp(-x[:, two])
+        g2[:, two] = -g1[:, two]
+        s = expit(x[:, both])
+        slope = (self.high - self.low)[both] * s * expit(-x[:, both])
+        g1[:, both], g2[:, both] = slope, slope * (1.0 - 2.0 * s)
+        g3[:, both] = slope * (1.0 - 6.0 * s * (1.0 - s))
+        return Derivatives(self(x), g1, g2, g3)
+
+    def log_slope(self, x: Array) -> LogSlope:
+        total, first = np.zeros_like(x), np.zeros_like(x)
+        second, third = np.zeros_like(x), np.zeros_like(x)
+        one, two, both = self._lower, self._upper, self._both
+        total[:, one], first[:, one] = x[:, one], 1.0
+        total[:, two], first[:, two] = -x[:, two], -1.0
+        inside = x[:, both]
+        total[:, both] = np.log((self.high - self.low)[both])
+        total[:, both] -= np.logaddexp(0.0, inside) + np.logaddexp(0.0, -inside)
+        slope = expit(inside) * expit(-inside)
+        first[:, both] = -np.tanh(0.5 * inside)
+        second[:, both] = -2.0 * slope
+        third[:, both] = 2.0 * slope * np.tanh(0.5 * inside)
+        return LogSlope(total.sum(axis=1), first, second, third)
+
+
+class Tails:
+    """g(z) = z exp(hz²/2), Tukey's h: near zero the identity, far out polynomial tails.
+
+    A standard normal becomes a density that falls off as \\|θ\\|^(-1 - 1/h).
+
+    >>> tails = Tails(0.2)
+    >>> far = tails(np.array([[4.0]]))
+    >>> round(float(far[0, 0]), 2), round(float(tails.inverse(far)[0, 0]), 12)
+    (19.81, 4.0)
+    """
+
+    def __init__(self, h: float) -> None:
+        self.h = h
+
+    def __call__(self, x: Array) -> Array:
+        return x * np.exp(0.5 * self.h * x * x)
+
+    def inverse(self, theta: Array) -> Array:
+        root = np.sqrt(lambertw(self.h * theta * theta).real / self.h)
+        return np.where(theta < 0.0, -root, root)
+
+    def derivatives(self, x: Array) -> Derivatives:
+        h, u = self.h, self.h * x * x
+        grow = np.exp(0.5 * u)
+        return Derivatives(
+            x * grow,
+            (1.0 + u) * grow,
+            h * x * (3.0 + u) * grow,
+            h * (3.0 + u * (6.0 + u)) * grow,
+        )
+
+    def log_slope(self, x: Array) -> LogSlope:
+        h, u = self.h, self.h * x * x
+        one = 1.0 + u
+        return LogSlope(
+            (np.log1p(u) + 0.5 * u).sum(axis=1),
+            h * x * (2.0 / one + 1.0),
+            h * (2.0 * (1.0 - u) / (one * one) + 1.0),
+            4.0 * h * h * x * (u - 3.0) / one**3,
+        )
+
+
+def gradient(d: Derivatives, slope: Array) -> Array:
+    """∇F from ∇f."""
+    return d.g1 * slope
+
+
+def hessian(d: Derivatives, slope: Array, H: Array) -> Array:
+    """∇²F from ∇f and ∇²f."""
+    out = d.g1[:, :, None] * H * d.g1[:, None, :]
+    diagonal(out)[...] += d.g2 * slope
+    return out
+
+
+def tensor(d: Derivatives, F: Array) -> Array:
+    """D F D: how a metric changes."""
+    return d.g1[:, :, None] * F * d.g1[:, None, :]
+
+
+def pull(d: Derivatives, W: Array) -> Array:
+    """D W D, what W becomes for f."""
+    return tensor(d, W)
+
+
+def contraction(d: Derivatives, slope: Array, H: Array, W: Array, inner: Array) -> Array:
+    """∇⟨W, ∇²F⟩, given ``inner`` = ∇⟨D W D, ∇²f⟩."""
+    cross = 2.0 * d.g2 * np.einsum("mij,mij,mj->mi", W, H, d.g1)
+    own = np.einsum("mii->mi", W)
+    mixed = d.g1 * np.einsum("mij,mj->mi", H, own * d.g2)
+    return d.g1 * inner + cross + own * d.g3 * slope + mixed
+
+
+def tensor_contraction(d: Derivatives, F: Array, W: Array, inner: Array) -> Array:
+    """∇⟨W, D F D⟩, given ``inner`` = ∇⟨D W D, F⟩."""
+    return d.g1 * inner + 2.0 * d.g2 * np.einsum("mij,mij,mj->mi", W, F, d.g1)
+
+
+def diagonal(A: Array) -> Array:
+    """The diagonals of a batch of matrices, to be written to."""
+    m, n, _ = A.shape
+    return A.reshape(m, n * n)[:, :: n + 1]
+
+
+def check_bounds(bounds: Sequence[ArrayLike], dim: int) -> Bounded:
+    """The change for these bounds, or an error that names what is wrong."""
+    try:
+        pairs = [(None, None) if pair is None else tuple(pair) for pair in bounds]
+    except TypeError:
+        pairs = []
+    if len(pairs) != dim or any(len(pair) != 2 for pair in pairs):
+        raise ValueError(
+            f"bounds must hold {dim} pairs (low, high), one per parameter, with None where there "
+            f"is no limit; got {bounds!r}"
+        )
+    for i, (low, high) in enumerate(pairs):
+        if low is not None and high is not None and not low < high:
+            raise ValueError(f"bounds[{i}] must have low < high, got ({low}, {high})")
+    return Bounded(pairs)
+
+
+Contraction = Callable[[Array, Array], Array]

@@ -1,0 +1,101 @@
+"""The user's functions in one form: a batch of points in, a batch of numbers out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+_SHAPES = {
+    "logdensity": "(M,)",
+    "grad": "(M, d)",
+    "value_and_grad": "(M,) and (M, d)",
+    "hessian": "(M, d, d)",
+    "third": "(M, d)",
+    "along": "(M, d)",
+    "Fisher.matrix": "(M, d, d)",
+    "Fisher.slope": "(M, d)",
+    "Fisher.along": "(M, d)",
+}
+
+
+class MissingDerivative(ValueError):
+    """A move or metric needs a derivative that the model was not given."""
+
+
+class Functions(NamedTuple):
+    """Log density and its derivatives, as given: user functions or None."""
+
+    logdensity: Callable[..., Any] | None
+    grad: Callable[..., Any] | None = None
+    value_and_grad: Callable[..., Any] | None = None
+    hessian: Callable[..., Any] | None = None
+    third: Callable[..., Any] | None = None
+    """(x, W) → ∇⟨W, H(x)⟩ for a symmetric matrix W."""
+    along: Callable[..., Any] | None = None
+    """(x, w) → ∇(wᵀH(x)w): the same with W = wwᵀ."""
+
+
+class Batched:
+    """Calls one of the functions on a batch and checks the shape of what comes back.
+
+    What functions do far out (overflow, log 0) is a value, not a warning.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any], vectorized: bool) -> None:
+        self.name, self.function, self.vectorized = name, function, vectorized
+
+    def __call__(self, x: Array, *more: Array) -> Array:
+        m, d = x.shape
+        shape = {1: (m,), 2: (m, d), 3: (m, d, d)}[_SHAPES[self.name].count(" ") + 1]
+        if self.vectorized:
+            with np.errstate(all="ignore"):
+                out = np.asarray(self.function(x, *more), dtype=float)
+        else:
+            with np.errstate(all="ignore"):
+                rows = [self.function(*row) for row in zip(x, *more, strict=True)]
+            out = np.array(rows, dtype=float)
+            if self.name == "logdensity" and out.ndim == 2 and out.shape[1] == 1:
+                out = out[:, 0]
+        if out.shape != shape:
+            told = "a batch of points (M, d)" if self.vectorized else "one point (d,)"
+            wanted = shape if self.vectorized else shape[1:]
+            got = out.shape if self.vectorized else out.shape[1:]
+            raise ValueError(
+                f"{self.name} was called with {told} and must return shape {wanted}, got {got}; "
+                "vectorized= says whether functions take batches"
+            )
+        return out
+
+
+class ValueAndGradient:
+    """Both at once, from one function or from two."""
+
+    def __init__(self, functions: Functions, vectorized: bool) -> None:
+        self.both, self.vectorized = functions.value_and_grad, vectorized
+        if self.both is None:
+            assert functions.logdensity is not None
+            assert functions.grad is not None
+            self.value = Batched("logdensity", functions.logdensity, vectorized)
+            self.grad = Batched("grad", functions.grad, vectorized)
+
+    def __call__(self, x: Array) -> tuple[Array, Array]:
+        if self.both is None:
+            return self.value(x), self.grad(x)
+        with np.errstate(all="ignore"):
+            if self.vectorized:
+                value, slope = self.both(x)
+            else:
+                pairs = [self.both(row) for row in x]
+                value, slope = [v for v, _ in pairs], [g for _, g in pairs]
+        value, slope = np.asarray(value, dtype=float), np.asarray(slope, dtype=float)
+        if value.shape != x.shape[:1] or slope.shape != x.shape:
+            raise ValueError(
+                f"value_and_grad must return a value and a gradient per point, shapes "
+                f"{x.shape[:1]} and {x.shape} for this batch; got {value.shape} and {slope.shape}"
+            )
+        return value, slope

@@ -1,0 +1,151 @@
+"""Priors that tempering can start from: Gaussian, or independent distributions of SciPy.
+
+Independent priors make their own coordinates, ``x = Φ⁻¹(F(θ))`` for each parameter, in which
+they are standard normal; whatever limits a parameter has are then taken care of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cholesky, solve_triangular
+from scipy.special import ndtr, ndtri
+
+from .changes import Derivatives
+
+Array = NDArray[np.float64]
+
+_LOG_2PI = float(np.log(2.0 * np.pi))
+_STEP = 1e-3  # of numerical differences in units of a standard normal
+
+
+class GaussianPrior:
+    """N(mean, cov); ``cov`` may be a number, variances or a matrix.
+
+    >>> prior = GaussianPrior([0.0, 1.0], 4.0)
+    >>> prior.cov.tolist()
+    [[4.0, 0.0], [0.0, 4.0]]
+    >>> round(float(prior.log_prob(np.array([[0.0, 1.0]]))[0]), 4)  # -log(2π·4)
+    -3.2242
+    """
+
+    def __init__(self, mean: ArrayLike, cov: ArrayLike = 1.0) -> None:
+        self.mean: Array = np.atleast_1d(np.asarray(mean, dtype=float))
+        cov = np.asarray(cov, dtype=float)
+        d = self.mean.size
+        if self.mean.ndim != 1 or not np.isfinite(self.mean).all():
+            raise ValueError(f"mean must be a finite vector, got {mean!r}")
+        if cov.ndim < 2:
+            cov = np.diag(np.broadcast_to(cov, (d,)))
+        if cov.shape != (d, d):
+            raise ValueError(f"cov must be a number, {d} variances or a {d} x {d} matrix")
+        if not np.allclose(cov, cov.T, rtol=1e-8, atol=0.0):
+            raise ValueError("cov must be symmetric")
+        try:
+            self.chol: Array = cholesky(cov, lower=True)
+        except (np.linalg.LinAlgError, ValueError):
+            raise ValueError("cov must be positive definite and finite") from None
+        self.cov: Array = np.array(cov)
+
+    @property
+    def dim(self) -> int:
+        return self.mean.size
+
+    @cached_property
+    def precision(self) -> Array:
+        half = solve_triangular(self.chol, np.eye(self.dim), lower=True)
+        return half.T @ half
+
+    def log_prob(self, x: Array) -> Array:
+        """log density of every row."""
+        z = solve_triangular(self.chol, (x - self.mean).T, lower=True, check_finite=False)
+        constant = np.log(np.diag(self.chol)).sum() + 0.5 * self.dim * _LOG_2PI
+        return -0.5 * np.einsum("im,im->m", z, z) - constant
+
+    def gradient(self, x: Array) -> Array:
+        return -(x - self.mean) @ self.precision
+
+
+class Quantiles:
+    """θ = F⁻¹(Φ(x)) for a distribution per coordinate.
+
+    >>> from scipy import stats
+    >>> change = Quantiles([stats.expon(scale=2.0), stats.norm(1.0, 3.0)])
+    >>> np.round(change(np.array([[0.0, 1.0]])), 4).tolist()  # the median, one sd above the mean
+    [[1.3863, 4.0]]
+    """
+
+    def __init__(self, distributions: Sequence[Any]) -> None:
+        self.distributions = tuple(distributions)
+
+    def __call__(self, x: Array) -> Array:
+        theta = np.empty_like(x)
+        x = np.clip(x, -37.0, 37.0)
+        for i, distribution in enumerate(self.distributions):
+            upper = x[:, i] > 0.0
+            theta[~upper, i] = distribution.ppf(ndtr(x[~upper, i]))
+            theta[upper, i] = distribution.isf(ndtr(-x[upper, i]))
+        return theta
+
+    def inverse(self, theta: Array) -> Array:
+        x = np.empty_like(theta)
+        for i, distribution in enumerate(self.distributions):
+            low, high = distribution.cdf(theta[:, i]), distribution.sf(theta[:, i])
+            x[:, i] = np.where(low < high, ndtri(low), -ndtri(high))
+        x[~np.isfinite(x)] = np.nan
+        return x
+
+    def _log_density(self, x: Array) -> Array:
+        """log f(g(x)), coordinate by coordinate."""
+        theta = self(x)
+        columns = [d.logpdf(theta[:, i]) for i, d in enumerate(self.distributions)]
+        return np.stack(columns, axis=1)
+
+    def slopes(self, x: Array) -> tuple[Array, Array]:
+        """g and g' = φ(x) / f(g(x))."""
+        theta = self(x)
+        columns = [d.logpdf(theta[:, i]) for i, d in enumerate(self.distributions)]
+        log_f = np.stack(columns, axis=1)
+        return theta, np.exp(-0.5 * (x * x + _LOG_2PI) - log_f)
+
+    def derivatives(self, x: Array) -> Derivatives:
+        """g to third order; derivatives of log f along x by differences of fourth order."""
+        g, g1 = self.slopes(x)
+        h = _STEP
+        f = {k: self._log_density(x + k * h) for k in (-2, -1, 0, 1, 2)}
+        first = (8.0 * (f[1] - f[-1]) - (f[2] - f[-2])) / (12.0 * h)
+        second = (16.0 * (f[1] + f[-1]) - (f[2] + f[-2]) - 30.0 * f[0]) / (12.0 * h * h)
+        a = -x - first
+        return Derivatives(g, g1, g1 * a, g1 * (a * a - 1.0 - second))
+
+
+def check_prior(prior: Any, dim: int) -> GaussianPrior | Quantiles:
+    """A prior in one of the two forms, or an error that says which there are."""
+    if isinstance(prior, GaussianPrior):
+        if prior.dim != dim:
+            raise ValueError(f"prior has {prior.dim} dimensions but the model has dim={dim}")
+        return prior
+    if hasattr(prior, "ppf"):
+        prior = [prior] * dim
+    if isinstance(prior, Mapping):
+        prior = list(prior.values())
+    needed = ("ppf", "isf", "cdf", "sf", "logpdf")
+    if isinstance(prior, Sequence) and not isinstance(prior, str):
+        if len(prior) != dim:
+            raise ValueError(f"prior holds {len(prior)} distributions but the model has dim={dim}")
+        for i, distribution in enumerate(prior):
+            if not all(hasattr(distribution, name) for name in needed):
+                raise ValueError(
+                    f"prior[{i}] must be a continuous distribution of scipy.stats with its "
+                    f"parameters, such as scipy.stats.norm(0, 1); got {distribution!r}"
+                )
+        return Quantiles(prior)
+    raise ValueError(
+        "prior must be ev.GaussianPrior(mean, cov), or one distribution of scipy.stats per "
+        f"parameter; got {prior!r}. A prior that can only be sampled and evaluated belongs into "
+        "logdensity, with its sampler as sampler="
+    )

@@ -1,0 +1,304 @@
+r"""Metrics that are full matrices, for batches: what Riemannian moves need of any density.
+
+.. math:: A(y) = (1-\beta)\Sigma^{-1} + \beta\,C(y)
+
+where C is the negative Hessian of the log density or the user's own matrix, and G = A, or its
+SoftAbs with eigenvalues :math:`\varphi(\lambda) = \lambda\coth(\alpha\lambda)`,
+:math:`G = Q\,\varphi(\Lambda)\,Q^T`. Derivatives of G are contractions of those of A,
+
+.. math:: \tfrac12 \nabla\log|G| = \tfrac12\nabla\langle W, A\rangle,\qquad
+          \nabla (w^T G w) = \nabla\langle V, A\rangle
+
+with W = G⁻¹ and V = wwᵀ for G = A, and for SoftAbs
+
+.. math:: W = Q\,\mathrm{diag}(\varphi'/\varphi)\,Q^T,\qquad V = Q\,(J \circ Q^T w w^T Q)\,Q^T,
+          \qquad J_{ij} = \frac{\varphi_i - \varphi_j}{\lambda_i - \lambda_j}
+
+so no third-order tensor is ever formed. Rows are independent; those where a metric does not
+exist are marked ``bad`` and their proposals rejected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._jit import jit
+from .._lapack import factor_inverse, scratch
+from ..density.metrics import SoftAbs
+from .anderson import ROWS, accelerate
+
+Array = NDArray[np.float64]
+
+MAX_ITERATIONS = 60
+
+
+class Soft(NamedTuple):
+    """SoftAbs metrics: eigenvectors, eigenvalues of A and of G, and dφ/dλ."""
+
+    Q: Array
+    lam: Array
+    phi: Array
+    slope: Array
+    bad: NDArray[np.bool_]
+
+    def solve(self, p: Array) -> Array:
+        """G⁻¹p."""
+        return _times(self.Q, _back(self.Q, p) / self.phi)
+
+    def half_logdet(self) -> Array:
+        return 0.5 * np.log(self.phi).sum(axis=1)
+
+    def momentum(self, z: Array) -> Array:
+        """N(0, G) from standard normals."""
+        return _times(self.Q, np.sqrt(self.phi) * z)
+
+
+class Plain(NamedTuple):
+    """G = A by Cholesky: L, and L⁻¹."""
+
+    L: Array
+    inverse: Array
+    bad: NDArray[np.bool_]
+
+    def solve(self, p: Array) -> Array:
+        """G⁻¹p."""
+        return _back(self.inverse, _times(self.inverse, p))
+
+    def half_logdet(self) -> Array:
+        return np.log(np.einsum("mii->mi", self.L)).sum(axis=1)
+
+    def momentum(self, z: Array) -> Array:
+        """N(0, G) from standard normals."""
+        return _times(self.L, z)
+
+
+def _times(A: Array, v: Array) -> Array:
+    return np.matmul(A, v[:, :, None])[:, :, 0]
+
+
+def _back(A: Array, v: Array) -> Array:
+    """Aᵀ v."""
+    return np.matmul(v[:, None, :], A)[:, 0, :]
+
+
+class Point(NamedTuple):
+    """A batch of positions with what a transition needs there."""
+
+    y: Array
+    h: Array
+    log_p: Array
+    """log p_β up to a constant."""
+    force: Array
+    """∇(log p_β - ½ log|G|)."""
+    metric: Any
+
+
+def take(rows: NDArray[np.intp], batch: Any) -> Any:
+    """Some rows of an array or of a tuple of them."""
+    if isinstance(batch, tuple):
+        return type(batch)(*(take(rows, field) for field in batch))
+    return batch[rows]
+
+
+class Field:
+    """log p_β and its metric, for rows that have a β each."""
+
+    def __init__(self, path: Any, beta: Array) -> None:
+        self.path, self.beta = path, beta
+        metric = path.model.metric
+        self.alpha = metric.alpha if isinstance(metric, SoftAbs) else None
+        self.evaluations = 0
+
+    def rows(self, index: NDArray[np.intp]) -> Field:
+        """The field of some rows; evaluations are counted apart."""
+        return Field(self.path, self.beta[index])
+
+    def metric(self, y: Array) -> Soft | Plain:
+        """The metric at a batch."""
+        self.evaluations += len(y)
+        beta = self.beta[:, None, None]
+        with np.errstate(all="ignore"):
+            A = beta * self.path.curvature(y) + (1.0 - beta) * self.path.reference.precision
+        if self.alpha is None:
+            return plain(A)
+        return soft(A, self.alpha)
+
+    def point(self, y: Array, metric: Any = None) -> Point:
+        """Density, force and metric at a batch."""
+        metric = self.metric(y) if metric is None else metric
+        h, slope = self.path.tilt_and_gradient(y)
+        q = self.path.reference
+        z = q.standardise(y)
+        log_p = self.beta * h - 0.5 * np.einsum("mi,mi->m", z, z)
+        force = self.beta[:, None] * slope - z @ q.inverse_root
+        with np.errstate(all="ignore"):
+            W = self._trace_weight(metric)
+            trace = 0.5 * self.beta[:, None] * self.path.curvature_slope(y, W)
+        return Point(y, h, log_p, force - trace, metric)
+
+    def _trace_weight(self, metric: Any) -> Array:
+        if isinstance(metric, Plain):
+            return np.matmul(np.swapaxes(metric.inverse, 1, 2), metric.inverse)
+        ratio = metric.slope / metric.phi
+        return np.matmul(metric.Q * ratio[:, None, :], np.swapaxes(metric.Q, 1, 2))
+
+    def kinetic(self, y: Array, metric: Any, w: Array) -> Array:
+        """∇(wᵀ G w) with w held fixed."""
+        beta = self.beta[:, None]
+        with np.errstate(all="ignore"):
+            if isinstance(metric, Plain):
+                return beta * self.path.curvature_along(y, w)
+            inner = _back(metric.Q, w)
+            V = np.empty_like(metric.Q)
+            _divided(metric.lam, metric.phi, metric.slope, inner, V)
+            V = np.matmul(np.matmul(metric.Q, V), np.swapaxes(metric.Q, 1, 2))
+            return beta * self.path.curvature_slope(y, V)
+
+
+def minus_energy(point: Point, p: Array) -> Array:
+    """-H of every row."""
+    metric = point.metric
+    with np.errstate(all="ignore"):
+        kinetic = 0.5 * np.einsum("mi,mi->m", p, metric.solve(p))
+        value = point.log_p - metric.half_logdet() - kinetic
+    return np.where(metric.bad, np.nan, value)
+
+
+def plain(A: Array) -> Plain:
+    """Cholesky factors of a batch, and their inverses."""
+    L, inverse = np.ascontiguousarray(A), np.zeros_like(A)
+    bad = np.zeros(len(A), dtype=np.bool_)
+    _factorise(L, inverse, bad)
+    return Plain(L, inverse, bad)
+
+
+@jit
+def _factorise(A, inverse, bad):
+    """Lower triangles of L in place and of L⁻¹; rows that fail become the identity."""
+    s = scratch()
+    m, n = A.shape[0], A.shape[1]
+    work, other = np.zeros((n, n)), np.zeros((n, n))
+    for k in range(m):
+        finite = True
+        for i in range(n):
+            for j in range(n):
+                work[i, j] = A[k, i, j]
+                other[i, j] = 0.0
+                if not np.isfinite(A[k, i, j]):
+                    finite = False
+        info = 1
+        if finite:
+            info = factor_inverse(work, other, s)
+        bad[k] = info != 0
+        for i in range(n):
+            for j in range(n):
+                if bad[k]:
+                    A[k, i, j] = 1.0 if i == j else 0.0
+                    inverse[k, i, j] = A[k, i, j]
+                elif j <= i:
+                    A[k, i, j], inverse[k, i, j] = work[j, i], other[j, i]
+                else:
+                    A[k, i, j], inverse[k, i, j] = 0.0, 0.0
+
+
+def soft(A: Array, alpha: float) -> Soft:
+    """SoftAbs of a batch."""
+    bad = ~np.isfinite(A).all(axis=(1, 2))
+    if bad.any():
+        A = np.where(bad[:, None, None], np.eye(A.shape[1]), A)
+    lam, Q = np.linalg.eigh(A)
+    phi, slope = np.empty_like(lam), np.empty_like(lam)
+    _softabs(lam, alpha, phi, slope)
+    return Soft(Q, lam, phi, slope, bad)
+
+
+@jit
+def _softabs(lam, alpha, phi, slope):
+    for m in range(lam.shape[0]):
+        for i in range(lam.shape[1]):
+            x = lam[m, i]
+            a = alpha * x
+            if abs(a) < 1e-4:
+                phi[m, i] = (1.0 + a * a / 3.0) / alpha
+                slope[m, i] = 2.0 * a / 3.0
+            elif abs(a) > 20.0:
+                phi[m, i] = abs(x)
+                slope[m, i] = 1.0 if x > 0.0 else -1.0
+            else:
+                coth, sinh = 1.0 / np.tanh(a), np.sinh(a)
+                phi[m, i] = x * coth
+                slope[m, i] = coth - a / (sinh * sinh)
+
+
+@jit
+def _divided(lam, phi, slope, w, out):
+    """out = J ∘ wwᵀ, with J the divided differences of φ."""
+    for m in range(lam.shape[0]):
+        for i in range(lam.shape[1]):
+            out[m, i, i] = slope[m, i] * w[m, i] * w[m, i]
+            for j in range(i):
+                gap = lam[m, i] - lam[m, j]
+                if abs(gap) > 1e-6 * (abs(lam[m, i]) + abs(lam[m, j])):
+                    ratio = (phi[m, i] - phi[m, j]) / gap
+                else:
+                    ratio = 0.5 * (slope[m, i] + slope[m, j])
+                out[m, i, j] = out[m, j, i] = ratio * w[m, i] * w[m, j]
+
+
+@jit
+def _advance(k, w, image, history, known, tolerance, done):
+    """One accelerated iteration of every row; marks rows that have arrived (1) or failed (2)."""
+    for m in range(w.shape[0]):
+        scale, distance = 0.0, 0.0
+        for i in range(w.shape[1]):
+            scale += image[m, i] * image[m, i]
+            if known.size > 0:
+                distance += (image[m, i] - known[m, i]) ** 2
+        size = accelerate(k, w[m], image[m], history[m])
+        limit = tolerance * tolerance * scale
+        arrived = size <= limit
+        if known.size > 0:
+            arrived = size <= 0.01 * scale and distance <= limit
+        if not np.isfinite(size):
+            done[m] = 2
+        elif arrived:
+            done[m] = 1
+            for i in range(w.shape[1]):
+                w[m, i] = image[m, i]
+        else:
+            done[m] = 0
+
+
+def fixed_point(
+    image: Callable[[Array, NDArray[np.intp]], Array],
+    start: Array,
+    tolerance: float,
+    known: Array | None = None,
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Solve w = image(w, rows) row by row; returns w and which rows arrived.
+
+    With ``known`` it is enough to come within ``tolerance`` of it.
+    """
+    m = len(start)
+    out, arrived = start.copy(), np.zeros(m, dtype=np.bool_)
+    rows, w = np.arange(m), start.copy()
+    history = np.zeros((m, ROWS, start.shape[1]))
+    target = np.zeros((0, 0)) if known is None else known
+    done = np.empty(m, dtype=np.int64)
+    for k in range(MAX_ITERATIONS):
+        found = np.ascontiguousarray(image(w, rows))
+        _advance(k, w, found, history, target, tolerance, done)
+        if done.any():
+            good = done == 1
+            out[rows[good]], arrived[rows[good]] = w[good], True
+            left = done == 0
+            if not left.any():
+                break
+            rows, w, history = rows[left], w[left], history[left]
+            target = target if known is None else target[left]
+            done = done[left]
+    return out, arrived
