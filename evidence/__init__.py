@@ -13,7 +13,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import datasets, likelihoods, moves, plots
+    from . import datasets, examples, likelihoods, moves, plots
+    from .adaptors.pymc import from_pymc
+    from .adaptors.stan import from_stan
     from .approximations.ep import fit_ep
     from .approximations.laplace import fit_laplace
     from .comparison import Comparison, compare
@@ -73,6 +75,8 @@ _HOME = {
     "fit_ep": "approximations.ep",
     "fit_laplace": "approximations.laplace",
     "from_jax": "density.autodiff",
+    "from_pymc": "adaptors.pymc",
+    "from_stan": "adaptors.stan",
     "integrated_evidence": "integration",
     "log_evidence": "estimate",
     "log_orthant": "orthant",
@@ -89,6 +93,7 @@ _HOME = {
 }
 _ROOMS = {
     "datasets": "datasets",
+    "examples": "examples",
     "ladders": "drivers.ladders",
     "likelihoods": "likelihoods",
     "moves": "moves",
@@ -120,9 +125,12 @@ __all__ = [
     "compare",
     "datasets",
     "evidence_surface",
+    "examples",
     "fit_ep",
     "fit_laplace",
     "from_jax",
+    "from_pymc",
+    "from_stan",
     "integrated_evidence",
     "ladders",
     "likelihoods",

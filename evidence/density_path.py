@@ -36,7 +36,8 @@ class DensityPath(TemperedPath):
     def parameters(self, y: Array) -> Array:
         y = np.asarray(y, dtype=float)
         x = self.reference.to_model(y.reshape(-1, self.n))
-        return self.model.constrain(x).reshape(y.shape)
+        theta = self.model.constrain(x)
+        return theta.reshape(*y.shape[:-1], theta.shape[-1])
 
     def latent(self, parameters: Array) -> Array:
         x = self.model.unconstrain(parameters)

@@ -24,7 +24,7 @@ _VERSION = 1
 _ARRAYS = ("x", "logtilt", "acceptance")
 _META = (
     *("step_size", "move", "seconds", "tune_seconds", "gradients", "failures"),
-    *("warnings", "settings", "model"),
+    *("warnings", "settings", "model", "names"),
 )
 
 
@@ -66,6 +66,8 @@ class Draws:
         What went wrong, in words; empty when nothing did.
     settings, model : dict
         How the run was made, and of what.
+    names : tuple of str
+        Names of the coordinates, where they are parameters.
 
     Examples
     --------
@@ -88,8 +90,10 @@ class Draws:
     warnings: tuple[str, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        self.names = tuple(self.names)
         self.x = np.asarray(self.x, dtype=float)
         self.logtilt = np.asarray(self.logtilt, dtype=float)
         self.acceptance = np.asarray(self.acceptance, dtype=float)
@@ -161,6 +165,15 @@ class Draws:
             return np.full(self.x.shape[2], np.nan)
         return diagnostics.by_coordinate(lambda z: z.std(axis=(1, 2), ddof=1), self.x)
 
+    @property
+    def kind(self) -> str:
+        """What is drawn, in words."""
+        return "parameters" if self.names else "latent values"
+
+    def label(self, i: int) -> str:
+        """What coordinate i is called on a plot."""
+        return self.names[i] if self.names else f"$x_{{{i}}}$"
+
     def table(self) -> pd.DataFrame:
         """One row per latent coordinate, with ``mcse`` the standard error of its mean."""
         import pandas as pd
@@ -179,7 +192,8 @@ class Draws:
                 "ess_tail": self.ess_tail_by_coordinate,
                 "rhat": self.rhat_by_coordinate,
                 "mcse": self.sd / np.sqrt(self.ess_by_coordinate),
-            }
+            },
+            index=list(self.names) or None,
         )
 
     def summary(self) -> str:
@@ -187,7 +201,7 @@ class Draws:
         chains, draws, n = self.x.shape
         low, high = self.acceptance.min(), self.acceptance.max()
         lines = [
-            f"{self.move}: {chains} × {draws} draws (chains × draws) of {n} latent values",
+            f"{self.move}: {chains} × {draws} draws (chains × draws) of {n} {self.kind}",
             "model: " + ", ".join(f"{k} {v}" for k, v in self.model.items()),
             f"step size {_number(self.step_size, '.4g')}, "
             f"acceptance {_number(self.acceptance.mean(), '.3f')}"
@@ -209,7 +223,7 @@ class Draws:
             f"{'failures':<14}{self.failures:>10}",
         ]
         if draws > 3 and (lost := int(np.isnan(self.ess_by_coordinate).sum())):
-            lines.append(f"WARNING: {lost} of {n} latent values never move, or are not finite")
+            lines.append(f"WARNING: {lost} of {n} {self.kind} never move, or are not finite")
         lines += [f"WARNING: {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
@@ -232,7 +246,8 @@ class Draws:
 
     def to_arviz(self) -> Any:
         """Draws and log tilt as ArviZ InferenceData (0.x) or DataTree (1.x)."""
-        return files.to_arviz(posterior={"x": self.x}, sample_stats={"logtilt": self.logtilt})
+        posterior = files.by_name(self.x, self.names)
+        return files.to_arviz(posterior=posterior, sample_stats={"logtilt": self.logtilt})
 
     # -- files ------------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ def log_evidence(
     *,
     method: str = "auto",
     reference: Any = None,
-    move: Any = "mgrad",
+    move: Any = None,
     betas: str | int | ArrayLike = "adaptive",
     target_se: float | None = None,
     n_particles: int | None = None,
@@ -59,8 +59,7 @@ def log_evidence(
 
     Parameters
     ----------
-    model : GPModel or SoftmaxModel
-        Or another kind of model, see :mod:`evidence.families`.
+    model : GPModel, SoftmaxModel or DensityModel
     method : str
         ``"auto"`` tries cheap things and chooses; ``result.notes`` says what and why.
         ``"smc"``: tempered resample-move. ``"ais"``: annealed importance sampling. ``"pt"``:
@@ -71,11 +70,13 @@ def log_evidence(
     reference : {"ep", "laplace", "prior"} or GaussianReference, optional
         Where tempering starts; by default the best there is for the model: EP for a GPModel; for
         a SoftmaxModel of up to 4000 latent values a widened Laplace, ``"wide"``, and the prior
-        for a larger one.
+        for a larger one; for a DensityModel a Gaussian that was ``"fitted"`` to it, with tails as
+        heavy as needed.
         (Not used by orthant and sequential.)
-    move : str or Move
-        What moves particles at a fixed temperature. (Not used by importance, orthant and
-        sequential.)
+    move : str or Move, optional
+        What moves particles at a fixed temperature. By default ``"mgrad"``; for a DensityModel
+        ``"splitting"``, or ``"elliptical"`` where it has no gradient. (Not used by importance,
+        orthant and sequential.)
     betas : "adaptive", int or array
         Inverse temperatures from 0 to 1: a pilot's; that many, spaced like a pilot's; or these.
         (For methods that move particles.)
@@ -136,7 +137,7 @@ def log_evidence(
     if isinstance(reference, str):
         check_choice("reference", reference, tuple(kind.fits))
     check_executor(executor)
-    mover = moves.get(move)
+    mover = moves.get(kind.move(model) if move is None else move)
     ladder, n_betas = _check_betas(betas)
     check_options(method, options)
     if method in kind.reported:
@@ -183,9 +184,7 @@ def log_evidence(
     rows = tabulate(fits)
     rows += [Estimate(*other, clock.elapsed()) for other in outcome.others]
     rows.append(Estimate(outcome.method, outcome.logz, outcome.logz_se, clock.elapsed()))
-    samples = np.zeros((0, model.n))
-    if outcome.samples is not None:
-        samples = problem.path.parameters(outcome.samples)
+    samples = np.zeros((0, model.n)) if outcome.samples is None else outcome.samples
     return EvidenceResult(
         outcome.method,
         outcome.logz,
@@ -199,6 +198,7 @@ def log_evidence(
         (*model.notes, *outcome.notes),
         settings,
         model.describe(),
+        getattr(model, "names", ()),
     )
 
 

@@ -32,13 +32,15 @@ from .softmax_path import SoftmaxPath
 
 
 class Family(NamedTuple):
-    """References by name and the preferred one; those always fitted and reported; the path."""
+    """References by name, the preferred one, those always reported; the path; the move."""
 
     fits: Mapping[str, Callable[[Any], Any]]
     preferred: Callable[[Any], str]
     reported: tuple[str, ...]
     reference: type
     path: Callable[[Any], TemperedPath]
+    move: Callable[[Any], str] = lambda model: "mgrad"
+    """The move unless told otherwise."""
 
 
 _FAMILIES: dict[type, Family] = {
@@ -70,6 +72,7 @@ _FAMILIES: dict[type, Family] = {
         ("laplace",),
         DensityReference,
         DensityPath,
+        lambda model: "splitting" if model.has_gradient else "elliptical",
     ),
 }
 
@@ -79,7 +82,8 @@ def family(model: Any) -> Family:
     for kind, entry in _FAMILIES.items():
         if isinstance(model, kind):
             return entry
-    known = " or ".join(f"a {kind.__name__}" for kind in _FAMILIES)
+    *first, last = (f"a {kind.__name__}" for kind in _FAMILIES)
+    known = f"{', '.join(first)} or {last}"
     raise ValueError(f"model must be {known}, got {type(model).__name__}")
 
 

@@ -107,6 +107,13 @@ def read(
     return meta, arrays
 
 
+def by_name(x: NDArray[Any], names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    """Draws (..., N) as one variable, or as one for each name."""
+    if not names:
+        return {"x": x}
+    return {name: x[..., i] for i, name in enumerate(names)}
+
+
 def to_arviz(**groups: dict[str, NDArray[Any]]) -> Any:
     """Groups of arrays (chains, draws, ...) as ArviZ InferenceData (0.x) or DataTree (1.x)."""
     try:

@@ -49,6 +49,8 @@ class EvidenceResult:
         What was noticed about the data.
     settings, model : dict
         How the run was made, and of what.
+    names : tuple of str
+        Names of the columns of ``samples``, where they are parameters.
     """
 
     method: str
@@ -63,6 +65,7 @@ class EvidenceResult:
     notes: tuple[str, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
 
     @property
     def estimates(self) -> pd.DataFrame:
@@ -136,7 +139,7 @@ class EvidenceResult:
         """Posterior draws as ArviZ InferenceData (0.x) or DataTree (1.x)."""
         if not self.samples.size:
             raise ValueError(f"method {self.method!r} leaves no posterior draws to export")
-        return files.to_arviz(posterior={"x": self.samples[None]})
+        return files.to_arviz(posterior=files.by_name(self.samples[None], self.names))
 
     # -- files ------------------------------------------------------------------------------
 
@@ -151,6 +154,7 @@ class EvidenceResult:
             "notes": list(self.notes),
             "settings": self.settings,
             "model": self.model,
+            "names": list(self.names),
         }
         arrays = {f"trace/{k}": v for k, v in self.trace_columns.items()}
         arrays |= {f"history/{k}": v for k, v in self.history_columns.items()}
@@ -178,4 +182,5 @@ class EvidenceResult:
             tuple(meta["notes"]),
             meta["settings"],
             meta["model"],
+            tuple(meta.get("names", ())),
         )

@@ -19,7 +19,7 @@ from .families import family, make_path
 def sample(
     model: Any,
     *,
-    move: Any = "mgrad",
+    move: Any = None,
     reference: Any = None,
     draws: int = 1000,
     tune: int = 1000,
@@ -30,13 +30,14 @@ def sample(
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
 ) -> Draws:
-    """Draw latent values from the posterior by Markov chains.
+    """Draw latent values, or parameters, from the posterior by Markov chains.
 
     Parameters
     ----------
-    model : GPModel or SoftmaxModel
-    move : str or Move
-        The transition kernel, see :mod:`evidence.moves`.
+    model : GPModel, SoftmaxModel or DensityModel
+    move : str or Move, optional
+        The transition kernel, see :mod:`evidence.moves`. By default ``"mgrad"``; for a
+        DensityModel ``"splitting"``, or ``"elliptical"`` where it has no gradient.
     reference : {"ep", "laplace", "prior"} or GaussianReference, optional
         The Gaussian that moves use as their base, and where chains start: independent draws
         from it. By default the best there is for the model, EP for a GPModel; ``"prior"``
@@ -60,8 +61,8 @@ def sample(
     -------
     Draws
         ``draws.x`` (chains, draws, N), or (chains, draws, C·N) class by class for a
-        SoftmaxModel, ``draws.ess``, ``draws.rhat``, ``draws.summary()``,
-        ``draws.plot()``, ``draws.to_arviz()``, …
+        SoftmaxModel, (chains, draws, d) parameters of a DensityModel; ``draws.ess``,
+        ``draws.rhat``, ``draws.summary()``, ``draws.plot()``, ``draws.to_arviz()``, …
 
     Notes
     -----
@@ -78,8 +79,8 @@ def sample(
     >>> draws.ess.min > 200 and draws.rhat < 1.05
     True
     """
-    family(model)
-    mover = moves.get(move)
+    kind = family(model)
+    mover = moves.get(kind.move(model) if move is None else move)
     check_count("draws", draws, 1)
     check_count("tune", tune, 0)
     check_count("chains", chains, 1)
@@ -142,6 +143,7 @@ def sample(
         warnings=base.warnings + _warnings(run, mover, draws, thin),
         settings=settings,
         model=model.describe(),
+        names=getattr(model, "names", ()),
     )
 
 

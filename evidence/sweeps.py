@@ -25,7 +25,7 @@ def sweep(
     method: str | Sequence[str] = "smc",
     *,
     ladders: Sequence[Any] | Mapping[str, Any] = ("adaptive",),
-    moves: Sequence[Any] = ("mgrad",),
+    moves: Sequence[Any] | None = None,
     references: Sequence[Any] | None = None,
     seeds: int | Iterable[int] = 3,
     progressbar: bool = True,
@@ -74,6 +74,8 @@ def sweep(
     named = _name_ladders(ladders)
     if references is None:
         references = list(family(model).fits)[:1]
+    if moves is None:
+        moves = [family(model).move(model)]
     if isinstance(seeds, int | np.integer):
         check_count("seeds", seeds, 1)
         seeds = range(int(seeds))

@@ -200,7 +200,7 @@ def test_bad_options_are_named(options, message):
 
 
 def test_wrong_model_for_method():
-    with pytest.raises(ValueError, match="model must be a GPModel or a SoftmaxModel, got str"):
+    with pytest.raises(ValueError, match="model must be a GPModel, a SoftmaxModel or a DensityModel, got str"):
         estimate("model")
     with pytest.raises(ValueError, match="probit likelihood only"):
         estimate(small_model("logit"), method="orthant")

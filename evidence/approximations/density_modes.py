@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ _STARTS = 16
 _SAME = 1.0  # two modes closer than this in standard deviations are one
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _NEWTON = 20
+_ROUNDS = 200  # of steps in a trust region
 
 
 class Mode(NamedTuple):
@@ -40,10 +42,11 @@ def starts(model: DensityModel, rng: np.random.Generator, size: int) -> Array:
     """Points to begin from: the sampler's, the prior's, or around the origin; (size, d)."""
     if model.sampler is not None:
         points = np.asarray(model.sampler(rng, size), dtype=float)
-        if points.shape != (size, model.n):
+        wanted = (size, len(model.names))
+        if points.shape != wanted or not np.isfinite(points).all():
+            got = points.shape if points.shape != wanted else "NaN or inf among them"
             raise ValueError(
-                f"sampler(rng, {size}) must return points of shape {(size, model.n)}, got "
-                f"{points.shape}"
+                f"sampler(rng, {size}) must return finite points of shape {wanted}, got {got}"
             )
         return model.unconstrain(points)
     z = rng.standard_normal((size, model.n))
@@ -54,6 +57,8 @@ def starts(model: DensityModel, rng: np.random.Generator, size: int) -> Array:
 
 def _search(model: DensityModel) -> list[Mode]:
     points = starts(model, np.random.default_rng(0), _STARTS)
+    if model.sampler is None and model.prior is None:
+        points = np.concatenate([points, 3.0 * points])  # nobody said how far modes may lie
     found: list[Mode] = []
     for start in points:
         mode = _climb(model, start)
@@ -74,8 +79,7 @@ def _climb(model: DensityModel, start: Array) -> Mode | None:
         return -_finite(float(value[0])), -slope[0]
 
     with np.errstate(all="ignore"):
-        result = minimize(fall, start, jac=model.has_gradient, method="BFGS")
-        x = np.asarray(result.x)
+        x = np.asarray(_descend(model, fall, start))
         if not np.isfinite(x).all():
             return None
         x, H = _polish(model, x)
@@ -91,6 +95,20 @@ def _climb(model: DensityModel, start: Array) -> Mode | None:
     if not np.isfinite(value) or not np.isfinite(cov).all():
         return None
     return Mode(x, 0.5 * (cov + cov.T), value - half + 0.5 * x.size * _LOG_2PI)
+
+
+def _descend(model: DensityModel, fall: Callable[[Array], Any], start: Array) -> Array:
+    """A minimum of ``fall``: by Newton's steps in a trust region where there is a Hessian."""
+    if not (model.has_gradient and model.has_hessian):
+        return minimize(fall, start, jac=model.has_gradient, method="BFGS").x
+
+    def bend(x: Array) -> Array:
+        H = -model.hessian(x[None])[0]
+        return H if np.isfinite(H).all() else np.eye(x.size)
+
+    radius = {"initial_trust_radius": 1.0, "max_trust_radius": 1e4}
+    options = {"maxiter": _ROUNDS, **radius}
+    return minimize(fall, start, jac=True, hess=bend, method="trust-exact", options=options).x
 
 
 def _polish(model: DensityModel, x: Array) -> tuple[Array, Array | None]:

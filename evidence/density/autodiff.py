@@ -47,6 +47,8 @@ def from_jax(logdensity: Callable[[Any], Any], dim: int, **words: Any) -> Densit
     given = {"grad", "value_and_grad", "hessian", "third", "along", "vectorized"} & set(words)
     if given:
         raise ValueError(f"{', '.join(sorted(given))}: JAX derives these; leave them out")
+    if not callable(logdensity):
+        raise ValueError(f"logdensity must be a function, got {logdensity!r}")
     derived = _derive(logdensity)
     metric = words.get("metric")
     if callable(metric):

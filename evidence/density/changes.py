@@ -199,8 +199,7 @@ def tensor_contraction(d: Derivatives, F: Array, W: Array, inner: Array) -> Arra
 
 def diagonal(A: Array) -> Array:
     """The diagonals of a batch of matrices, to be written to."""
-    m, n, _ = A.shape
-    return A.reshape(m, n * n)[:, :: n + 1]
+    return np.einsum("mii->mi", A)  # a view, whatever the layout
 
 
 def check_bounds(bounds: Sequence[ArrayLike], dim: int) -> Bounded:
@@ -215,8 +214,15 @@ def check_bounds(bounds: Sequence[ArrayLike], dim: int) -> Bounded:
             f"is no limit; got {bounds!r}"
         )
     for i, (low, high) in enumerate(pairs):
-        if low is not None and high is not None and not low < high:
-            raise ValueError(f"bounds[{i}] must have low < high, got ({low}, {high})")
+        try:
+            ordered = (-np.inf if low is None else low) < (np.inf if high is None else high)
+            float(low or 0.0), float(high or 0.0)
+        except (TypeError, ValueError):
+            ordered = False
+        if not ordered:
+            raise ValueError(
+                f"bounds[{i}] must be numbers or None with low < high, got {pairs[i]}"
+            )
     return Bounded(pairs)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def central(function: Callable[[Array], Array], x: Array) -> Array:
 
 def check(model: Any, x: Array | None, tolerance: float) -> None:
     """Raise a ValueError that names the first derivative that is wrong."""
-    theta = model.constrain(model.probes()[:_POINTS]) if x is None else x
+    theta = model.arguments(model.probes()[:_POINTS]) if x is None else x
     given, both = model.functions, model._both
     rng = np.random.default_rng(7)
     w = rng.standard_normal(theta.shape)
@@ -45,8 +46,8 @@ def check(model: Any, x: Array | None, tolerance: float) -> None:
     if given.hessian is not None:
         H = model._hessian(theta)
         _compare("hessian", theta, H, np.swapaxes(H, 1, 2), tolerance)
-        if both is not None:
-            _compare("hessian", theta, H, central(lambda t: both(t)[1], theta), tolerance)
+        slope = partial(central, model._value) if both is None else lambda t: both(t)[1]
+        _compare("hessian", theta, H, central(slope, theta), tolerance)
         if given.third is not None:
             _compare(
                 "third", theta, model._third(theta, W), _slope(model._hessian, theta, W), tolerance

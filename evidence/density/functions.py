@@ -40,6 +40,16 @@ class Functions(NamedTuple):
     """(x, w) → ∇(wᵀH(x)w): the same with W = wwᵀ."""
 
 
+def _numbers(name: str, out: Any) -> Array:
+    """What a function returned as an array of numbers, or an error that names the function."""
+    if out is None or (isinstance(out, list) and any(row is None for row in out)):
+        raise ValueError(f"{name} returned None: it must return numbers")
+    try:
+        return np.asarray(out, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must return real numbers, as many each time: {error}") from None
+
+
 class Batched:
     """Calls one of the functions on a batch and checks the shape of what comes back.
 
@@ -52,13 +62,13 @@ class Batched:
     def __call__(self, x: Array, *more: Array) -> Array:
         m, d = x.shape
         shape = {1: (m,), 2: (m, d), 3: (m, d, d)}[_SHAPES[self.name].count(" ") + 1]
-        if self.vectorized:
-            with np.errstate(all="ignore"):
-                out = np.asarray(self.function(x, *more), dtype=float)
-        else:
-            with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):
+            if self.vectorized:
+                out = _numbers(self.name, self.function(x, *more))
+            else:
                 rows = [self.function(*row) for row in zip(x, *more, strict=True)]
-            out = np.array(rows, dtype=float)
+                out = _numbers(self.name, rows)
+        if not self.vectorized:
             if self.name == "logdensity" and out.ndim == 2 and out.shape[1] == 1:
                 out = out[:, 0]
         if out.shape != shape:
@@ -87,12 +97,16 @@ class ValueAndGradient:
         if self.both is None:
             return self.value(x), self.grad(x)
         with np.errstate(all="ignore"):
-            if self.vectorized:
-                value, slope = self.both(x)
-            else:
-                pairs = [self.both(row) for row in x]
-                value, slope = [v for v, _ in pairs], [g for _, g in pairs]
-        value, slope = np.asarray(value, dtype=float), np.asarray(slope, dtype=float)
+            pairs = [self.both(x)] if self.vectorized else [self.both(row) for row in x]
+        if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+            raise ValueError(
+                f"value_and_grad must return a pair (value, gradient), got {pairs[0]!r}"
+            )
+        if self.vectorized:
+            value, slope = pairs[0]
+        else:
+            value, slope = [v for v, _ in pairs], [g for _, g in pairs]
+        value, slope = _numbers("value_and_grad", value), _numbers("value_and_grad", slope)
         if value.shape != x.shape[:1] or slope.shape != x.shape:
             raise ValueError(
                 f"value_and_grad must return a value and a gradient per point, shapes "

@@ -108,15 +108,18 @@ class DensityModel:
         for name, function in self.functions._asdict().items():
             if not (callable(function) or (function is None and name != "logdensity")):
                 raise ValueError(f"{name} must be a function, got {function!r}")
+        for name in ("third", "along"):
+            if getattr(self.functions, name) is not None and hessian is None:
+                raise ValueError(f"{name}= needs hessian=, whose derivative it is")
         if sampler is not None and not callable(sampler):
             raise ValueError(f"sampler must be a function (rng, size) → points, got {sampler!r}")
         self.vectorized = vectorized
         self.metric = check_metric(metric)
         self.sampler = sampler
-        self.names = _check_names(names, self.n)
-        if isinstance(prior, Mapping) and names is None:
-            self.names = _check_names(list(prior), self.n)
         tractable = None if prior is None else check_prior(prior, self.n)
+        if isinstance(prior, Mapping) and names is None:
+            names = list(prior)
+        self.names = _check_names(names, self.n)
         #: the Gaussian that the prior is in the model's coordinates, or None
         self.prior: GaussianPrior | None = None
         #: the change from these coordinates to parameters, or None where they are the same
@@ -184,11 +187,15 @@ class DensityModel:
             raise ValueError(f"parameters {bad} are outside their bounds, or on them")
         return x
 
+    def arguments(self, x: Array) -> Array:
+        """What the functions are called with at coordinates x, (M, d)."""
+        return x if self.change is None else self.change(x)
+
     # -- the density in these coordinates ---------------------------------------------------
 
     def log_prob(self, x: Array) -> Array:
         """log density of every row, Jacobian and prior included; -inf where it is not a number."""
-        value = self._value(self.constrain(x))
+        value = self._value(self.arguments(x))
         if self.prior is not None:
             value = value + self.prior.log_prob(x)
         elif self.change is not None:
@@ -230,7 +237,7 @@ class DensityModel:
 
     def hessian(self, x: Array) -> Array:
         """∇² log density, (M, d, d)."""
-        H = self._need(self._hessian, "hessian")(self.constrain(x))
+        H = self._need(self._hessian, "hessian")(self.arguments(x))
         if self.change is not None:
             d = self.change.derivatives(x)
             H = changes.hessian(d, self._parameter_gradient(d.g), H)
@@ -326,7 +333,7 @@ class DensityModel:
         >>> wrong = DensityModel(lambda x: -np.sum(x**4), dim=2, grad=lambda x: -3.0 * x**3)
         >>> wrong.check_derivatives()  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: grad is wrong: at [0.6289 -0.6605] it is [-0.746 0.8645], but ...
+        ValueError: grad is wrong: at [-0.535   1.1716] it is [ 0.4595 -4.8243], but ...
         """
         from .checking import check
 
@@ -334,7 +341,7 @@ class DensityModel:
 
     def _probe(self) -> None:
         """Call the density once, for errors now rather than in the middle of a run."""
-        value = self._value(self.constrain(self.probes()))
+        value = self._value(self.arguments(self.probes()))
         if np.isposinf(value).any():
             raise ValueError("logdensity is +inf somewhere: such a density has no evidence")
 
@@ -356,7 +363,7 @@ class DensityModel:
 
     def describe(self) -> dict[str, Any]:
         """What a result tells of its model, in plain words and numbers."""
-        name = getattr(self.functions.logdensity, "__name__", "density")
+        name = getattr(self.functions.logdensity, "__name__", "density").strip("<>")
         prior = "none"
         if self.prior is not None:
             prior = "independent" if self.change is not None else "Gaussian"

@@ -39,7 +39,7 @@ class GaussianPrior:
         d = self.mean.size
         if self.mean.ndim != 1 or not np.isfinite(self.mean).all():
             raise ValueError(f"mean must be a finite vector, got {mean!r}")
-        if cov.ndim < 2:
+        if cov.shape in ((), (1,), (d,)):
             cov = np.diag(np.broadcast_to(cov, (d,)))
         if cov.shape != (d, d):
             raise ValueError(f"cov must be a number, {d} variances or a {d} x {d} matrix")

@@ -45,7 +45,8 @@ def ais(
         raise ValueError("posterior= and n_reverse= belong to direction='both'")
     draws = None
     if posterior is not None:
-        draws = problem.path.latent(_check_draws(posterior, problem.model.n))
+        width = len(getattr(problem.model, "names", ())) or problem.model.n
+        draws = problem.path.latent(_check_draws(posterior, width))
     plan = find_plan(problem, single=True)
     if plan is None:
         return stopped("ais")

@@ -101,5 +101,6 @@ def outcome_of_islands(
         outcome.trace = islands.trace_columns(stages, blocks, step_sizes)
         outcome.trace["logz"][-1], outcome.trace["logz_se"][-1] = estimate.value, estimate.se
         rng = np.random.default_rng(problem.child(2))
-        outcome.samples = islands.posterior_draws(blocks, rng, _N_DRAWS)
+        draws = islands.posterior_draws(blocks, rng, _N_DRAWS)
+        outcome.samples = problem.path.parameters(draws)
     return outcome

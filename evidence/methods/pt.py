@@ -273,7 +273,8 @@ def _conclude(
     whole = consecutive(ensembles.segments)
     draws = whole.draws.reshape(-1, problem.model.n)
     rng = np.random.default_rng(problem.child(2))
-    outcome.samples = draws[rng.choice(len(draws), min(_N_DRAWS, len(draws)), replace=False)]
+    kept = rng.choice(len(draws), min(_N_DRAWS, len(draws)), replace=False)
+    outcome.samples = problem.path.parameters(draws[kept])
     outcome.settings |= {
         "ensembles": int(whole.tilt.shape[0]),
         "sweeps": int(whole.tilt.shape[1]),

@@ -29,9 +29,10 @@ def plot_draws(draws: Draws) -> Figure:
     figure, axes = plt.subplots(2, 2, figsize=(10, 7), layout="constrained")
     (tilt, latent), (correlation, sizes) = axes
     plot_trace(draws.logtilt, tilt, label="log tilt (nats)")
-    plot_trace(draws.x[:, :, slowest], latent, label=f"slowest, $x_{{{slowest}}}$")
-    curves = {f"slowest, $x_{{{slowest}}}$": draws.x[:, :, slowest]}
-    curves |= {f"median, $x_{{{middle}}}$": draws.x[:, :, middle]} if middle != slowest else {}
+    plot_trace(draws.x[:, :, slowest], latent, label=f"slowest, {draws.label(slowest)}")
+    curves = {f"slowest, {draws.label(slowest)}": draws.x[:, :, slowest]}
+    if middle != slowest:
+        curves[f"median, {draws.label(middle)}"] = draws.x[:, :, middle]
     curves["log tilt"] = draws.logtilt
     for (label, values), style in zip(curves.items(), ("-", "--", ":"), strict=False):
         plot_autocorrelation(values, correlation, label=label, style=style)

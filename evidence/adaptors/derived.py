@@ -1,0 +1,114 @@
+r"""Derivatives by PyTensor, one point at a time.
+
+With the gradient g, the Hessian comes as products :math:`Hv = \nabla(g^\top v)`, and third
+derivatives as :math:`\nabla(w^\top H w)`; for a symmetric matrix
+:math:`W = \sum_k \lambda_k u_k u_k^\top` then
+:math:`\nabla\langle W, H\rangle = \sum_k \lambda_k \nabla(u_k^\top H u_k)`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Here:
+    """A function that cannot leave this process."""
+
+    __name__ = "pymc"
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a model from ev.from_pymc cannot be sent to other processes or be pickled; run it "
+            "on threads (leave executor= out), or build it anew in every process"
+        )
+
+
+class Graph(Here):
+    """A function compiled by PyTensor when first called; threads take turns."""
+
+    def __init__(self, inputs: list[Any], outputs: Any, mode: str | None = None) -> None:
+        self.inputs, self.outputs, self.mode = inputs, outputs, mode
+        self._lock, self._compiled = threading.Lock(), None
+
+    def __call__(self, *arguments: Any) -> Any:
+        with self._lock:  # its storage is shared between calls
+            if self._compiled is None:
+                from pymc.pytensorf import compile
+
+                self._compiled = compile(
+                    self.inputs, self.outputs, mode=self.mode, on_unused_input="ignore"
+                )
+            return self._compiled(*arguments)
+
+
+def derive(logp: Any, x: Any) -> tuple[dict[str, Callable[..., Any] | None], str]:
+    """Functions of batches for DensityModel, and what could not be derived, in words."""
+    import pytensor.tensor as pt
+    from pytensor.gradient import NullTypeGradError
+    from pytensor.graph.utils import MethodNotDefined
+
+    missing = (NotImplementedError, MethodNotDefined, NullTypeGradError)
+    v = pt.vector("v", dtype="float64")
+    value = Graph([x], logp)
+    functions: dict[str, Callable[..., Any] | None] = {
+        "logdensity": Here(lambda x: np.array([value(row) for row in x]))
+    }
+
+    def slope(y: Any) -> Any:
+        return pt.grad(y, x, consider_constant=[v], disconnected_inputs="ignore")
+
+    try:
+        g = slope(logp)
+        functions["value_and_grad"] = _pairs(Graph([x], [logp, g]))
+        product = slope((g * v).sum())
+        functions["hessian"] = _hessian(Graph([x, v], product))
+        third = slope((product * v).sum())
+    except missing as error:
+        lost = "third derivatives" if "hessian" in functions else "second derivatives"
+        return functions, f"no {lost if 'value_and_grad' in functions else 'gradient'}: {error}"
+    along = Graph([x, v], third)
+    functions["along"] = Here(lambda x, w: np.array([along(*row) for row in zip(x, w)]))
+    functions["third"] = _third(along)
+    return functions, ""
+
+
+def _pairs(graph: Graph) -> Here:
+    def value_and_grad(x: Array) -> tuple[Array, Array]:
+        pairs = [graph(row) for row in x]
+        return np.array([value for value, _ in pairs]), np.array([slope for _, slope in pairs])
+
+    return Here(value_and_grad)
+
+
+def _hessian(product: Graph) -> Here:
+    def hessian(x: Array) -> Array:
+        basis = np.eye(x.shape[1])
+        H = np.array([[product(row, e) for e in basis] for row in x])
+        return 0.5 * (H + np.swapaxes(H, 1, 2))
+
+    return Here(hessian)
+
+
+def _third(along: Graph) -> Here:
+    def third(x: Array, W: Array) -> Array:
+        s, U = np.linalg.eigh(W)
+        rows = [
+            sum(c * along(row, u) for c, u in zip(values, vectors.T, strict=True))
+            for row, values, vectors in zip(x, s, U, strict=True)
+        ]
+        return np.array(rows)
+
+    return Here(third)

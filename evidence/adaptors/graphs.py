@@ -1,0 +1,121 @@
+"""A PyMC model as graphs of one vector: log density, parameters, and the way back.
+
+The vector holds the value variables (PyMC's unconstrained coordinates) in the order of
+``model.value_vars``, each row by row. Everything here is symbolic; nothing is compiled.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Graphs(NamedTuple):
+    """Inputs and outputs, all vectors but ``logp``."""
+
+    x: Any
+    """Coordinates."""
+    logp: Any
+    """The model's log density, Jacobians included: a number."""
+    outward: Any
+    """Parameters from ``x``."""
+    theta: Any
+    """Parameters, as an input."""
+    inward: Any
+    """Coordinates from ``theta``."""
+    dim: int
+    names: tuple[str, ...]
+
+
+def graphs_of(model: Any) -> Graphs:
+    """The graphs of a ``pymc.Model`` whose free variables are continuous."""
+    import pytensor.tensor as pt
+    from pytensor.graph.replace import graph_replace
+
+    free, values = model.free_RVs, model.value_vars
+    _check_types(free, values)
+    transforms = [model.rvs_to_transforms[rv] for rv in free]
+    shapes = model.eval_rv_shapes()
+    inside = [shapes[value.name] for value in values]
+    outside = [shapes[rv.name] for rv in free]
+
+    def flat(parts: list[Any]) -> Any:
+        return pt.concatenate([part.ravel() for part in parts])
+
+    constrained = [
+        value if transform is None else transform.backward(value, *rv.owner.inputs)
+        for rv, value, transform in zip(free, values, transforms, strict=True)
+    ]
+    constrained = model.replace_rvs_by_values(constrained)  # limits may be other parameters
+    x, theta = pt.vector("x", dtype="float64"), pt.vector("theta", dtype="float64")
+    pieces = _split(x, values, inside)
+    given = _split(theta, free, outside)
+    forward = [
+        given[rv] if transform is None else transform.forward(given[rv], *rv.owner.inputs)
+        for rv, transform in zip(free, transforms, strict=True)
+    ]
+    return Graphs(
+        x,
+        graph_replace([_bounded(model)], pieces, strict=False)[0],
+        flat(graph_replace(constrained, pieces, strict=False)),
+        theta,
+        flat(graph_replace(forward, given, strict=False)),
+        sum(_size(shape) for shape in inside),
+        tuple(
+            name
+            for rv, shape in zip(free, outside, strict=True)
+            for name in _indexed(rv.name, shape)
+        ),
+    )
+
+
+def _bounded(model: Any) -> Any:
+    """The log density, -inf where a distribution's own parameters make no sense."""
+    from pytensor.graph.rewriting.utils import rewrite_graph
+
+    logp = model.logp()
+    if not model.check_bounds:
+        return logp
+    # JAX cannot raise errors from values, so assertions become -inf before it sees them
+    return rewrite_graph(logp, include=("local_check_parameter_to_ninf_switch",))
+
+
+def _split(vector: Any, variables: list[Any], shapes: list[tuple[int, ...]]) -> dict[Any, Any]:
+    """Consecutive pieces of the vector in the variables' shapes."""
+    ends = np.cumsum([0, *(_size(shape) for shape in shapes)]).tolist()
+    return {
+        variable: variable.type.filter_variable(vector[a:b].reshape(shape), allow_convert=True)
+        for variable, shape, a, b in zip(variables, shapes, ends[:-1], ends[1:], strict=True)
+    }
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    return int(np.prod(shape, dtype=int))
+
+
+def _indexed(name: str, shape: tuple[int, ...]) -> list[str]:
+    """``beta`` for a number, ``beta[0]``, …, ``W[0,1]``, … for arrays."""
+    if not shape:
+        return [name]
+    return [f"{name}[{','.join(map(str, index))}]" for index in np.ndindex(*map(int, shape))]
+
+
+def _check_types(free: list[Any], values: list[Any]) -> None:
+    if not free:
+        raise ValueError("the PyMC model has no free variables: there is nothing to integrate")
+    discrete = [
+        rv.name
+        for rv, value in zip(free, values, strict=True)
+        if not value.dtype.startswith("float")
+    ]
+    if discrete:
+        raise ValueError(
+            f"the PyMC model has discrete free variables ({', '.join(discrete)}), over which no "
+            "density can be integrated; sum them out first (pymc.Mixture, or marginalize of "
+            "pymc-extras)"
+        )
+    if any(value.dtype != "float64" for value in values):
+        raise ValueError(
+            "the PyMC model was built in single precision; set pytensor.config.floatX = 'float64'"
+        )

@@ -1,0 +1,45 @@
+"""Densities whose evidence is known, or that others have used for comparison.
+
+=============================  =========================================================
+:mod:`.gaussian`               any condition number, any dimension
+:mod:`.mixture`                separate modes of unequal weights
+:mod:`.banana`                 a bent Gaussian
+:mod:`.funnel`                 Neal's funnel: a scale that varies e^v-fold
+:mod:`.linear_regression`      conjugate, with its exact evidence
+:mod:`.logistic_regression`    with a Gaussian prior; simulated data
+:mod:`.neural_network`         one hidden layer, in JAX; simulated data
+=============================  =========================================================
+
+Each is a function that returns an :class:`~.example.Example`: the model, its exact log Z and
+exact draws where there are such.
+
+>>> import numpy as np
+>>> example = funnel(dim=2)
+>>> example.logz, example.draws(np.random.default_rng(0), 5).shape
+(0.0, (5, 3))
+"""
+
+from __future__ import annotations
+
+from .banana import banana
+from .example import Example
+from .funnel import funnel
+from .gaussian import gaussian
+from .linear_regression import linear_regression
+from .logistic_regression import SimulatedLogistic, logistic_regression, simulated_logistic
+from .mixture import gaussian_mixture
+from .neural_network import neural_network, simulated_network
+
+__all__ = [
+    "Example",
+    "SimulatedLogistic",
+    "banana",
+    "funnel",
+    "gaussian",
+    "gaussian_mixture",
+    "linear_regression",
+    "logistic_regression",
+    "neural_network",
+    "simulated_logistic",
+    "simulated_network",
+]

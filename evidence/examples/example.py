@@ -1,0 +1,85 @@
+"""What an example is, and the form in which one is written."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..density.model import DensityModel
+
+Array = NDArray[np.float64]
+
+
+class Example(NamedTuple):
+    """A model, and what is known of it."""
+
+    model: DensityModel
+    """Ready for :func:`evidence.log_evidence` and :func:`evidence.sample`."""
+    logz: float | None
+    """The exact log evidence, where there is one."""
+    draws: Callable[[np.random.Generator, int], Array] | None
+    """(rng, size) → independent exact draws of the parameters (size, d), where there are any."""
+    about: str
+    """In a line."""
+    weights: Array | None = None
+    """Of a mixture: the share of Z that each mode holds."""
+    assign: Callable[[Array], NDArray[np.intp]] | None = None
+    """Of a mixture: parameters (M, d) → the mode that each row belongs to (M,)."""
+
+
+class Smooth:
+    """A log density of batches with its derivatives; subclasses write these by hand.
+
+    Everything is a method, so that models can be sent to other processes.
+    """
+
+    dim: int
+
+    def __call__(self, x: Array) -> Array:
+        """Log density of every row, (M,)."""
+        return self.value_and_grad(x)[0]
+
+    def value_and_grad(self, x: Array) -> tuple[Array, Array]:
+        raise NotImplementedError
+
+    def hessian(self, x: Array) -> Array:
+        raise NotImplementedError
+
+    def third(self, x: Array, W: Array) -> Array:
+        """∇⟨W, hessian⟩."""
+        raise NotImplementedError
+
+    def along(self, x: Array, w: Array) -> Array:
+        """∇(wᵀ hessian w)."""
+        raise NotImplementedError
+
+    @property
+    def __name__(self) -> str:
+        return type(self).__qualname__.lower()
+
+    def model(self, **words: Any) -> DensityModel:
+        return DensityModel(
+            self,
+            self.dim,
+            value_and_grad=self.value_and_grad,
+            hessian=self.hessian,
+            third=self.third,
+            along=self.along,
+            vectorized=True,
+            **words,
+        )
+
+
+def check_count(name: str, value: Any, least: int = 1) -> None:
+    if not isinstance(value, numbers.Integral) or value < least:
+        raise ValueError(f"{name} must be a whole number, at least {least}, got {value!r}")
+
+
+def check_positive(name: str, value: Any) -> None:
+    if not isinstance(value, numbers.Real) or not 0.0 < float(value) < math.inf:
+        raise ValueError(f"{name} must be a positive number, got {value!r}")

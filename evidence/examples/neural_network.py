@@ -1,0 +1,147 @@
+r"""Regression by a neural network with one hidden layer, its width to be judged by evidence.
+
+.. math:: f(x) = b_2 + \sum_{h=1}^H v_h \tanh(a_h^T x + b_h),\qquad y_n \sim N(f(x_n), \sigma^2)
+
+Priors are Gaussian and shrink with the fan-in, so that functions are as large whatever the
+width:
+
+.. math:: a_{hj} \sim N(0, s_1^2 / D),\quad b_h \sim N(0, s_1^2),\quad
+          v_h \sim N(0, s_2^2 / H),\quad b_2 \sim N(0, s_2^2 / 4)
+
+Where the noise is learnt, :math:`\log\sigma \sim N(\log 0.3, 1)` is the last parameter. The
+posterior has :math:`2^H H!` equal modes: exchanged units, and units whose signs are turned.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..density.autodiff import from_jax
+from ..density.priors import GaussianPrior
+from .example import Example, check_count, check_positive
+
+Array = NDArray[np.float64]
+
+_LOG_2PI = float(np.log(2.0 * np.pi))
+_LOG_NOISE = float(np.log(0.3))
+_OFFSET = 0.5  # the output's offset, in units of its weights
+
+
+class Network:
+    """The log likelihood of one point θ = (a, b, v, b₂[, log σ]), in JAX."""
+
+    __name__ = "neural network"
+
+    def __init__(self, width: int, X: Array, y: Array, noise: float | None) -> None:
+        self.width, self.X, self.y, self.noise = width, X, y, noise
+
+    @property
+    def dim(self) -> int:
+        return self.width * (self.X.shape[1] + 2) + 1 + (self.noise is None)
+
+    def mean(self, theta: Any) -> Any:
+        """f at the inputs, (N,)."""
+        import jax.numpy as jnp
+
+        H, D = self.width, self.X.shape[1]
+        a = theta[: H * D].reshape(D, H)
+        b, v = theta[H * D : H * D + H], theta[H * D + H : H * D + 2 * H]
+        return jnp.tanh(self.X @ a + b) @ v + theta[H * D + 2 * H]
+
+    def __call__(self, theta: Any) -> Any:
+        import jax.numpy as jnp
+
+        log_noise = theta[-1] if self.noise is None else np.log(self.noise)
+        misfit = jnp.sum((self.y - self.mean(theta)) ** 2)
+        n = len(self.y)
+        return -0.5 * misfit * jnp.exp(-2.0 * log_noise) - n * (log_noise + 0.5 * _LOG_2PI)
+
+    def prior(self, inner: float, outer: float) -> GaussianPrior:
+        H, D = self.width, self.X.shape[1]
+        sd = [inner / np.sqrt(D)] * (H * D) + [inner] * H
+        sd += [outer / np.sqrt(H)] * H + [_OFFSET * outer]
+        mean = np.zeros(self.dim)
+        if self.noise is None:
+            sd, mean[-1] = [*sd, 1.0], _LOG_NOISE
+        return GaussianPrior(mean, np.square(sd))
+
+    def names(self) -> list[str]:
+        H, D = self.width, self.X.shape[1]
+        names = [f"a[{h},{j}]" for j in range(D) for h in range(H)]
+        names += [f"b[{h}]" for h in range(H)] + [f"v[{h}]" for h in range(H)] + ["offset"]
+        return names + ["log noise"] * (self.noise is None)
+
+
+def neural_network(
+    width: int,
+    X: ArrayLike,
+    y: ArrayLike,
+    noise: float | None = None,
+    inner: float = 2.0,
+    outer: float = 1.0,
+) -> Example:
+    """A network of ``width`` hidden units; needs JAX.
+
+    Parameters
+    ----------
+    width : int
+        Number of hidden units H.
+    X, y : array
+        Inputs (N, D) and outputs (N,), of a scale near 1.
+    noise : float, optional
+        Standard deviation of the noise; without it, it is learnt.
+    inner, outer : float
+        Scales s₁ and s₂ of the priors.
+
+    Examples
+    --------
+    >>> X = np.linspace(-2.0, 2.0, 20)[:, None]
+    >>> neural_network(3, X, np.sin(X[:, 0]), noise=0.1).model
+    DensityModel(neural network, dim=10, prior=Gaussian)
+    """
+    check_count("width", width)
+    for name, value in (("inner", inner), ("outer", outer), ("noise", noise)):
+        if value is not None or name != "noise":
+            check_positive(name, value)
+    X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
+    if (
+        X.ndim != 2
+        or y.shape != X.shape[:1]
+        or not (np.isfinite(X).all() and np.isfinite(y).all())
+    ):
+        raise ValueError(
+            f"X must be a finite matrix (N, D) and y N finite numbers, got shapes {X.shape} and "
+            f"{y.shape}"
+        )
+    density = Network(width, X, y, noise)
+    prior = density.prior(inner, outer)
+    model = from_jax(density, density.dim, prior=prior, names=density.names())
+    return Example(model, None, None, f"neural network of width {width} on {len(y)} points")
+
+
+def simulated_network(
+    width: int,
+    n: int = 100,
+    inputs: int = 1,
+    noise: float = 0.1,
+    inner: float = 2.0,
+    outer: float = 1.0,
+    seed: int = 0,
+) -> tuple[Array, Array]:
+    """Data of a network drawn from the prior of :func:`neural_network`: X (N, D) and y (N,).
+
+    >>> X, y = simulated_network(width=3)
+    >>> X.shape, y.shape
+    ((100, 1), (100,))
+    """
+    check_count("width", width)
+    check_count("n", n)
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, (n, inputs))
+    network = Network(width, X, np.zeros(n), noise)
+    prior = network.prior(inner, outer)
+    theta = prior.chol @ rng.standard_normal(network.dim)
+    return X, np.asarray(network.mean(theta)) + noise * rng.standard_normal(n)
