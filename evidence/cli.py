@@ -62,8 +62,12 @@ Method = Annotated[
         "or laplace."
     ),
 ]
-Reference = Annotated[str, _option(help="Where tempering starts: ep, laplace or prior.")]
-MoveName = Annotated[str, _option(help="Transition kernel, e.g. mgrad, splitting, elliptical.")]
+Reference = Annotated[
+    str | None, _option(help="Where tempering starts: ep (the default), laplace or prior.")
+]
+MoveName = Annotated[
+    str | None, _option(help="Transition kernel: mgrad (the default), splitting, elliptical, …")
+]
 CheckpointFile = Annotated[
     FilePath | None,
     _option(help="Keep what is computed here, and go on from it when it exists."),
@@ -147,8 +151,8 @@ def estimate(
     standardise: Standardise = True,
     likelihood: LikelihoodName = "probit",
     method: Method = "auto",
-    reference: Reference = "ep",
-    move: MoveName = "mgrad",
+    reference: Reference = None,
+    move: MoveName = None,
     target_se: OwnTargetSE = None,
     max_seconds: MaxSeconds = None,
     n_particles: Particles = None,

@@ -30,6 +30,10 @@ class DensityPath(TemperedPath):
     reference: DensityReference
     model: DensityModel
 
+    @property
+    def riemannian(self) -> bool:
+        return self.model.has_metric
+
     def build_coordinates(self, mass: str) -> Any:
         return coordinates(self.reference, mass)
 

@@ -29,7 +29,7 @@ from .drivers.execution import Clock, factorising
 from .drivers.progress import Progress
 from .families import Family, family
 from .methods.base import Outcome, Problem
-from .methods.registry import METHODS, check_options
+from .methods.registry import METHODS, check_options, check_unused
 from .result import Estimate, EvidenceResult
 
 Array = NDArray[np.float64]
@@ -72,10 +72,10 @@ def log_evidence(
         a SoftmaxModel of up to 4000 latent values a widened Laplace, ``"wide"``, and the prior
         for a larger one; for a DensityModel a Gaussian that was ``"fitted"`` to it, with tails as
         heavy as needed.
-        (Not used by orthant and sequential.)
+        (Not for orthant and sequential, which have no use for it.)
     move : str or Move, optional
         What moves particles at a fixed temperature. By default ``"mgrad"``; for a DensityModel
-        ``"splitting"``, or ``"elliptical"`` where it has no gradient. (Not used by importance,
+        ``"splitting"``, or ``"elliptical"`` where it has no gradient. (Not for importance,
         orthant and sequential.)
     betas : "adaptive", int or array
         Inverse temperatures from 0 to 1: a pilot's; that many, spaced like a pilot's; or these.
@@ -132,6 +132,8 @@ def log_evidence(
     check_positive("max_seconds", max_seconds)
     check_count("n_particles", n_particles, 2)
     check_count("n_islands", n_islands, 1)
+    told = {"reference": reference, "move": move, "betas": None if _adaptive(betas) else betas}
+    check_unused(method, {name for name, value in told.items() if value is not None})
     if reference is None:
         reference = kind.preferred(model)
     if isinstance(reference, str):
@@ -283,6 +285,10 @@ def _open_checkpoint(
     if random_seed is None and known is not None and "random_seed" in known:
         seed = np.random.SeedSequence(json.loads(known["random_seed"]))
     return Checkpoint(path, {**identity, "random_seed": json.dumps(seed.entropy)}), seed
+
+
+def _adaptive(betas: Any) -> bool:
+    return isinstance(betas, str) and betas == "adaptive"
 
 
 def _check_betas(betas: str | int | ArrayLike) -> tuple[Array | None, int | None]:

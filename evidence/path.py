@@ -106,6 +106,11 @@ class TemperedPath:
     dense: ClassVar[bool] = False
     """Whether the path has a curvature of its own, a full matrix at every point."""
 
+    @property
+    def riemannian(self) -> bool:
+        """Whether Riemannian moves find what they need."""
+        return self.separable
+
     def __init__(self, reference: Any) -> None:
         self.reference = reference
         self.model = reference.model

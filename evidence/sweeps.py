@@ -14,6 +14,7 @@ from .checks import check_count
 from .drivers import ladders as ladder_shapes
 from .estimate import log_evidence
 from .families import family
+from .methods.registry import unused
 from .result import EvidenceResult
 
 if TYPE_CHECKING:
@@ -88,15 +89,10 @@ def sweep(
     with tqdm(runs, unit="run", disable=None if progressbar else True, leave=False) as bar:
         for name, (reference, base), (move, mover), (label, betas), seed in bar:
             bar.set_description(f"{name} {move} {label} seed {seed}")
+            varied = {"reference": base, "move": mover, "betas": betas}
+            varied = {key: v for key, v in varied.items() if key not in unused(name)}
             result = log_evidence(
-                model,
-                method=name,
-                reference=base,
-                move=mover,
-                betas=betas,
-                random_seed=seed,
-                progressbar=False,
-                **words,
+                model, method=name, random_seed=seed, progressbar=False, **varied, **words
             )
             if result.settings.get("interrupted"):
                 break  # what is finished is kept, the run cut short is not

@@ -200,9 +200,26 @@ def test_bad_options_are_named(options, message):
 
 
 def test_wrong_model_for_method():
-    with pytest.raises(ValueError, match="model must be a GPModel, a SoftmaxModel or a DensityModel, got str"):
+    with pytest.raises(ValueError, match="GPModel, a SoftmaxModel or a DensityModel, got str"):
         estimate("model")
     with pytest.raises(ValueError, match="probit likelihood only"):
         estimate(small_model("logit"), method="orthant")
     with pytest.raises(ValueError, match="fitted to another model"):
         estimate(PROBIT, reference=ev.fit_ep(small_model("probit", 2)))
+
+
+@pytest.mark.parametrize(
+    ("method", "given"),
+    [
+        ("importance", {"move": "hmc"}),
+        ("importance", {"betas": 5}),
+        ("orthant", {"reference": "ep"}),
+        ("orthant", {"move": "mgrad"}),
+        ("sequential", {"betas": [0.0, 1.0]}),
+        ("ep", {"move": "mgrad"}),
+    ],
+)
+def test_arguments_that_change_nothing_are_refused(method, given):
+    model = ev.GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
+    with pytest.raises(ValueError, match=f"method='{method}' has no use for {next(iter(given))}="):
+        ev.log_evidence(model, method=method, progressbar=False, **given)

@@ -69,9 +69,12 @@ def fit_density(model: DensityModel) -> DensityReference:
         reference.seconds = time.perf_counter() - started
         return reference
     rng = np.random.default_rng(1)
-    fits = [_choose_tails(model, q, rng) for q in _candidates(model, rng)]
+    candidates = _candidates(model, rng)
+    if several:
+        candidates = candidates[:1]  # the one that covers all of them
+    fits = [_choose_tails(model, q, rng) for q in candidates]
     best, verdict = max(fits, key=_rank)
-    if not verdict.good:
+    if not verdict.good and not several:  # adapted to weights, it may well forget a mode
         adapted = _choose_tails(model, _adapt(model, best, rng), rng)
         if adapted[1].shape < max(verdict.shape, _GOOD_SHAPE) or not np.isfinite(verdict.shape):
             best, verdict = adapted

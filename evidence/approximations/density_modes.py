@@ -98,9 +98,12 @@ def _climb(model: DensityModel, start: Array) -> Mode | None:
 
 
 def _descend(model: DensityModel, fall: Callable[[Array], Any], start: Array) -> Array:
-    """A minimum of ``fall``: by Newton's steps in a trust region where there is a Hessian."""
+    """A minimum of ``fall``; with a Hessian by Newton's steps, plain or in a trust region."""
     if not (model.has_gradient and model.has_hessian):
         return minimize(fall, start, jac=model.has_gradient, method="BFGS").x
+    x, H = _polish(model, start)
+    if H is not None and _at_rest(H, model.log_prob_and_gradient(x[None])[1][0]):
+        return x
 
     def bend(x: Array) -> Array:
         H = -model.hessian(x[None])[0]
@@ -109,6 +112,15 @@ def _descend(model: DensityModel, fall: Callable[[Array], Any], start: Array) ->
     radius = {"initial_trust_radius": 1.0, "max_trust_radius": 1e4}
     options = {"maxiter": _ROUNDS, **radius}
     return minimize(fall, start, jac=True, hess=bend, method="trust-exact", options=options).x
+
+
+def _at_rest(H: Array, slope: Array) -> bool:
+    """Whether H is definite and Newton's step leads nowhere."""
+    try:
+        half = np.linalg.solve(np.linalg.cholesky(H), slope)
+    except np.linalg.LinAlgError:
+        return False
+    return bool(half @ half < 1e-12)
 
 
 def _polish(model: DensityModel, x: Array) -> tuple[Array, Array | None]:

@@ -269,6 +269,12 @@ class DensityModel:
     # -- the metric -------------------------------------------------------------------------
 
     @property
+    def has_metric(self) -> bool:
+        """Whether all that Riemannian moves need was given."""
+        second = self._fisher is not None or None not in (self._hessian, self._third)
+        return self.has_gradient and second
+
+    @property
     def tensorial(self) -> bool:
         """Whether the metric is the user's own, and changes as a tensor does."""
         return self._fisher is not None

@@ -112,7 +112,7 @@ def anneal(problem: Problem, trial: Trial | None, notes: list[str]) -> Outcome:
     attempts = [(problem.move, Settings()), (problem.move, _PATIENT)]
     if problem.model.n < _LARGE:
         others = [name for name in _OTHER_MOVES if name != problem.move.name]
-        if not problem.path.separable:
+        if not problem.path.riemannian:
             others = [name for name in others if name != "rmhmc"]
         attempts += [(moves.get(name), _PATIENT) for name in others]
     best = None

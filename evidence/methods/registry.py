@@ -33,6 +33,30 @@ METHODS: dict[str, Callable[..., Outcome]] = {
 }
 
 
+#: What of log_evidence's own arguments a method has no use for; approximations use none.
+UNUSED: dict[str, tuple[str, ...]] = dict.fromkeys(METHODS, ()) | {
+    "importance": ("move", "betas"),
+    "orthant": ("reference", "move", "betas"),
+    "sequential": ("reference", "move", "betas"),
+}
+_NOTHING = ("reference", "move", "betas")
+
+
+def unused(method: str) -> tuple[str, ...]:
+    """Arguments that would change nothing."""
+    return UNUSED.get(method, _NOTHING)
+
+
+def check_unused(method: str, given: set[str]) -> None:
+    """Refuse arguments that would change nothing: who gives them expects something else."""
+    for name in unused(method):
+        if name in given:
+            raise ValueError(
+                f"method={method!r} has no use for {name}=; leave it out, or use another method "
+                "('smc', 'ais', 'pt', 'arm')"
+            )
+
+
 def check_options(method: str, options: dict[str, Any]) -> None:
     """Refuse options the method does not have, naming those it has."""
     function = METHODS.get(method)  # ep and laplace are no methods, and have no options

@@ -26,14 +26,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import jit
+from .._jit import jit, reduction
 from .._lapack import factor_inverse, scratch
 from ..density.metrics import SoftAbs
 from .anderson import ROWS, accelerate
+from .eigen import LARGEST, decompose
+from .rows import run
 
 Array = NDArray[np.float64]
 
 MAX_ITERATIONS = 60
+FLAT = 20.0  # where φ(λ) = |λ| to rounding, in units of 1/α
+_WORTH_A_THREAD = 1_000_000  # M d³: below, waking a thread takes as long as the work
 
 
 class Soft(NamedTuple):
@@ -47,7 +51,9 @@ class Soft(NamedTuple):
 
     def solve(self, p: Array) -> Array:
         """G⁻¹p."""
-        return _times(self.Q, _back(self.Q, p) / self.phi)
+        out = np.empty_like(self.phi)
+        _soft_solve(self.Q, self.phi, p, out)
+        return out
 
     def half_logdet(self) -> Array:
         return 0.5 * np.log(self.phi).sum(axis=1)
@@ -66,7 +72,9 @@ class Plain(NamedTuple):
 
     def solve(self, p: Array) -> Array:
         """G⁻¹p."""
-        return _back(self.inverse, _times(self.inverse, p))
+        out = np.empty_like(p)
+        _plain_solve(self.inverse, p, out)
+        return out
 
     def half_logdet(self) -> Array:
         return np.log(np.einsum("mii->mi", self.L)).sum(axis=1)
@@ -80,9 +88,39 @@ def _times(A: Array, v: Array) -> Array:
     return np.matmul(A, v[:, :, None])[:, :, 0]
 
 
-def _back(A: Array, v: Array) -> Array:
-    """Aᵀ v."""
-    return np.matmul(v[:, None, :], A)[:, 0, :]
+@reduction
+def _soft_solve(Q, phi, p, out):
+    """out = Q φ⁻¹ Qᵀ p."""
+    n = p.shape[1]
+    inner = np.empty(n)
+    for m in range(p.shape[0]):
+        for k in range(n):
+            inner[k] = 0.0
+        for i in range(n):
+            for k in range(n):
+                inner[k] += Q[m, i, k] * p[m, i]
+        for k in range(n):
+            inner[k] /= phi[m, k]
+        for i in range(n):
+            total = 0.0
+            for k in range(n):
+                total += Q[m, i, k] * inner[k]
+            out[m, i] = total
+
+
+@reduction
+def _plain_solve(inverse, p, out):
+    """out = L⁻ᵀ L⁻¹ p."""
+    n = p.shape[1]
+    for m in range(p.shape[0]):
+        for i in range(n):
+            out[m, i] = 0.0
+        for i in range(n):
+            total = 0.0
+            for k in range(i + 1):
+                total += inverse[m, i, k] * p[m, k]
+            for k in range(i + 1):
+                out[m, k] += inverse[m, i, k] * total
 
 
 class Point(NamedTuple):
@@ -109,6 +147,7 @@ class Field:
 
     def __init__(self, path: Any, beta: Array) -> None:
         self.path, self.beta = path, beta
+        self.whole = bool((beta == 1.0).all())
         metric = path.model.metric
         self.alpha = metric.alpha if isinstance(metric, SoftAbs) else None
         self.evaluations = 0
@@ -120,9 +159,11 @@ class Field:
     def metric(self, y: Array) -> Soft | Plain:
         """The metric at a batch."""
         self.evaluations += len(y)
-        beta = self.beta[:, None, None]
         with np.errstate(all="ignore"):
-            A = beta * self.path.curvature(y) + (1.0 - beta) * self.path.reference.precision
+            A = self.path.curvature(y)
+            if not self.whole:
+                beta = self.beta[:, None, None]
+                A = beta * A + (1.0 - beta) * self.path.reference.precision
         if self.alpha is None:
             return plain(A)
         return soft(A, self.alpha)
@@ -143,19 +184,18 @@ class Field:
     def _trace_weight(self, metric: Any) -> Array:
         if isinstance(metric, Plain):
             return np.matmul(np.swapaxes(metric.inverse, 1, 2), metric.inverse)
-        ratio = metric.slope / metric.phi
-        return np.matmul(metric.Q * ratio[:, None, :], np.swapaxes(metric.Q, 1, 2))
+        W = np.empty_like(metric.Q)
+        _spectral(metric.Q, metric.slope / metric.phi, W)
+        return W
 
     def kinetic(self, y: Array, metric: Any, w: Array) -> Array:
         """∇(wᵀ G w) with w held fixed."""
         beta = self.beta[:, None]
         with np.errstate(all="ignore"):
-            if isinstance(metric, Plain):
+            if isinstance(metric, Plain) or metric.lam.min(initial=np.inf) * self.alpha > FLAT:
                 return beta * self.path.curvature_along(y, w)
-            inner = _back(metric.Q, w)
             V = np.empty_like(metric.Q)
-            _divided(metric.lam, metric.phi, metric.slope, inner, V)
-            V = np.matmul(np.matmul(metric.Q, V), np.swapaxes(metric.Q, 1, 2))
+            _divided(metric.Q, metric.lam, metric.phi, metric.slope, w, V)
             return beta * self.path.curvature_slope(y, V)
 
 
@@ -207,11 +247,17 @@ def _factorise(A, inverse, bad):
 
 def soft(A: Array, alpha: float) -> Soft:
     """SoftAbs of a batch."""
-    bad = ~np.isfinite(A).all(axis=(1, 2))
-    if bad.any():
-        A = np.where(bad[:, None, None], np.eye(A.shape[1]), A)
-    lam, Q = np.linalg.eigh(A)
-    phi, slope = np.empty_like(lam), np.empty_like(lam)
+    m, n = A.shape[:2]
+    lam, phi, slope = np.empty((m, n)), np.empty((m, n)), np.empty((m, n))
+    if n <= LARGEST:
+        Q, bad = np.empty((m, n, n)), np.empty(m, dtype=np.bool_)
+        if m * n**3 < _WORTH_A_THREAD:
+            decompose(A, Q, lam, bad, 0, 1)
+        else:
+            run(lambda first, stride: decompose(A, Q, lam, bad, first, stride), m)
+    else:
+        bad = ~np.isfinite(A).all(axis=(1, 2))
+        lam, Q = np.linalg.eigh(np.where(bad[:, None, None], np.eye(n), A))
     _softabs(lam, alpha, phi, slope)
     return Soft(Q, lam, phi, slope, bad)
 
@@ -225,7 +271,7 @@ def _softabs(lam, alpha, phi, slope):
             if abs(a) < 1e-4:
                 phi[m, i] = (1.0 + a * a / 3.0) / alpha
                 slope[m, i] = 2.0 * a / 3.0
-            elif abs(a) > 20.0:
+            elif abs(a) > FLAT:
                 phi[m, i] = abs(x)
                 slope[m, i] = 1.0 if x > 0.0 else -1.0
             else:
@@ -234,19 +280,60 @@ def _softabs(lam, alpha, phi, slope):
                 slope[m, i] = coth - a / (sinh * sinh)
 
 
+@reduction
+def _congruent(Q, B, T, out):
+    """out = Q B Qᵀ for symmetric B."""
+    n = Q.shape[0]
+    for i in range(n):
+        for k in range(n):
+            T[i, k] = 0.0
+        for k in range(n):
+            for j in range(n):
+                T[i, j] += Q[i, k] * B[k, j]
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(n):
+                total += T[i, k] * Q[j, k]
+            out[i, j] = out[j, i] = total
+
+
+@reduction
+def _spectral(Q, x, out):
+    """out = Q diag(x) Qᵀ."""
+    n = Q.shape[1]
+    row = np.empty(n)
+    for m in range(Q.shape[0]):
+        for i in range(n):
+            for k in range(n):
+                row[k] = Q[m, i, k] * x[m, k]
+            for j in range(i + 1):
+                total = 0.0
+                for k in range(n):
+                    total += row[k] * Q[m, j, k]
+                out[m, i, j] = out[m, j, i] = total
+
+
 @jit
-def _divided(lam, phi, slope, w, out):
-    """out = J ∘ wwᵀ, with J the divided differences of φ."""
+def _divided(Q, lam, phi, slope, w, out):
+    """out = Q (J ∘ Qᵀ w wᵀ Q) Qᵀ, with J the divided differences of φ."""
+    n = lam.shape[1]
+    B, T, inner = np.empty((n, n)), np.empty((n, n)), np.empty(n)
     for m in range(lam.shape[0]):
-        for i in range(lam.shape[1]):
-            out[m, i, i] = slope[m, i] * w[m, i] * w[m, i]
+        for k in range(n):
+            inner[k] = 0.0
+        for i in range(n):
+            for k in range(n):
+                inner[k] += Q[m, i, k] * w[m, i]
+        for i in range(n):
+            B[i, i] = slope[m, i] * inner[i] * inner[i]
             for j in range(i):
                 gap = lam[m, i] - lam[m, j]
                 if abs(gap) > 1e-6 * (abs(lam[m, i]) + abs(lam[m, j])):
                     ratio = (phi[m, i] - phi[m, j]) / gap
                 else:
                     ratio = 0.5 * (slope[m, i] + slope[m, j])
-                out[m, i, j] = out[m, j, i] = ratio * w[m, i] * w[m, j]
+                B[i, j] = B[j, i] = ratio * inner[i] * inner[j]
+        _congruent(Q[m], B, T, out[m])
 
 
 @jit

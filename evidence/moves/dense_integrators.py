@@ -69,13 +69,21 @@ def solve_momentum(
 ) -> tuple[Array, NDArray[np.bool_]]:
     """w = G⁻¹(p₀ + ε/4 ∇wᵀGw) at a fixed point."""
 
+    known_rows, held = np.arange(0), (field, point.y, point.metric, p0, 0.25 * eps[:, None])
+
     def image(w: Array, rows: Rows) -> Array:
-        if rows.size == len(p0):
-            y, metric, here, base, e = point.y, point.metric, field, p0, eps
-        else:
-            y, metric = point.y[rows], take(rows, point.metric)
-            here, base, e = field.rows(rows), p0[rows], eps[rows]
-        return metric.solve(base + 0.25 * e[:, None] * here.kinetic(y, metric, w))
+        nonlocal known_rows, held
+        if rows.size < len(p0) and rows is not known_rows:
+            known_rows = rows
+            held = (
+                field.rows(rows),
+                point.y[rows],
+                take(rows, point.metric),
+                p0[rows],
+                0.25 * eps[rows, None],
+            )
+        here, y, metric, base, e = held
+        return metric.solve(base + e * here.kinetic(y, metric, w))
 
     return fixed_point(image, point.metric.solve(p0), tolerance, known)
 
@@ -91,14 +99,20 @@ def solve_position(
 ) -> tuple[Array, NDArray[np.bool_], int]:
     """w = G(y')⁻¹p with y' = y + ε/2 (v + w)."""
     count = 0
+    e = 0.5 * eps[:, None]
+    known_rows, held = np.arange(0), (field, point.y + e * v, e, p)
 
     def image(w: Array, rows: Rows) -> Array:
-        nonlocal count
+        nonlocal count, known_rows, held
+        if rows.size < len(p) and rows is not known_rows:
+            known_rows = rows
+            held = field.rows(rows), point.y[rows] + e[rows] * v[rows], e[rows], p[rows]
         count += rows.size
-        there = point.y[rows] + 0.5 * eps[rows, None] * (v[rows] + w)
-        metric = field.rows(rows).metric(there)
-        out = metric.solve(p[rows])
-        out[metric.bad] = np.nan
+        here, y, half, q = held
+        metric = here.metric(y + half * w)
+        out = metric.solve(q)
+        if metric.bad.any():
+            out[metric.bad] = np.nan
         return out
 
     w, arrived = fixed_point(image, v, tolerance, known)

@@ -9,11 +9,13 @@ is done on rows of Qᵀ, which are contiguous.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .._jit import jit, vector_loop
 
-LARGEST = 24  # beyond this size LAPACK is as fast
+LARGEST = 64  # beyond this size LAPACK is as fast
 _SWEEPS = 60
 _EPS = 2.0**-53
 
@@ -117,28 +119,33 @@ def _diagonal(d, e, Qt):
 
 
 @jit
-def decompose(A, Qt, lam, bad, first, stride):
-    """Fill Qᵀ and λ of matrices first, first + stride, …; those not finite become I, and bad."""
+def decompose(A, Q, lam, bad, first, stride):
+    """Fill Q and λ of matrices first, first + stride, …; those not finite become I, and bad.
+
+    Eigenvalues are in no particular order.
+    """
     m, n = lam.shape
-    a, e, v, q = np.empty((n, n)), np.empty(n), np.empty(n), np.empty(n)
+    a, Qt = np.empty((n, n)), np.empty((n, n))
+    e, v, q = np.empty(n), np.empty(n), np.empty(n)
     for k in range(first, m, stride):
         size, finite = 0.0, True
         for i in range(n):
             for j in range(n):
                 size = max(size, abs(A[k, i, j]))
                 finite = finite and np.isfinite(A[k, i, j])
+        scale = 1.0
+        if finite and size > 1e-290:  # a power of two: nothing is rounded
+            scale = math.ldexp(1.0, -math.frexp(size)[1])
         bad[k] = not finite
-        scale = 1.0 if size == 0.0 or bad[k] else 1.0 / size
-        if not np.isfinite(scale):  # subnormal: as good as zero
-            scale = 1.0
         if finite:
             for i in range(n):
                 for j in range(n):
                     a[i, j] = scale * A[k, i, j]
-            _tridiagonal(a, lam[k], e, v, q, Qt[k])
-            bad[k] = not _diagonal(lam[k], e, Qt[k])
+            _tridiagonal(a, lam[k], e, v, q, Qt)
+            bad[k] = not _diagonal(lam[k], e, Qt)
         for i in range(n):
             lam[k, i] = 1.0 if bad[k] else lam[k, i] / scale
-            if bad[k]:
-                for j in range(n):
-                    Qt[k, i, j] = 1.0 if i == j else 0.0
+            for j in range(n):
+                Q[k, i, j] = Qt[j, i]
+                if bad[k]:
+                    Q[k, i, j] = 1.0 if i == j else 0.0
