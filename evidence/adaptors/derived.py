@@ -80,7 +80,9 @@ def derive(logp: Any, x: Any) -> tuple[dict[str, Callable[..., Any] | None], str
         lost = "third derivatives" if "hessian" in functions else "second derivatives"
         return functions, f"no {lost if 'value_and_grad' in functions else 'gradient'}: {error}"
     along = Graph([x, v], third)
-    functions["along"] = Here(lambda x, w: np.array([along(*row) for row in zip(x, w)]))
+    functions["along"] = Here(
+        lambda x, w: np.array([along(*row) for row in zip(x, w, strict=True)])
+    )
     functions["third"] = _third(along)
     return functions, ""
 

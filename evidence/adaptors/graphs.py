@@ -72,13 +72,16 @@ def graphs_of(model: Any) -> Graphs:
 
 def _bounded(model: Any) -> Any:
     """The log density, -inf where a distribution's own parameters make no sense."""
-    from pytensor.graph.rewriting.utils import rewrite_graph
-
     logp = model.logp()
     if not model.check_bounds:
         return logp
-    # JAX cannot raise errors from values, so assertions become -inf before it sees them
-    return rewrite_graph(logp, include=("local_check_parameter_to_ninf_switch",))
+    from pymc.logprob.utils import local_check_parameter_to_ninf_switch
+    from pytensor.graph.rewriting.basic import in2out
+    from pytensor.graph.rewriting.utils import rewrite_graph
+
+    # JAX cannot raise errors from values, and would drop the assertions
+    switch = in2out(local_check_parameter_to_ninf_switch)
+    return rewrite_graph(logp, include=("none",), custom_rewrite=switch)
 
 
 def _split(vector: Any, variables: list[Any], shapes: list[tuple[int, ...]]) -> dict[Any, Any]:

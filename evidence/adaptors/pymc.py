@@ -99,14 +99,16 @@ def _by_jax(graphs: Graphs, metric: Any) -> tuple[Found | None, str]:
             logp = _jaxified(graphs.x, graphs.logp)
             outward = Compiled("logdensity", _jaxified(graphs.x, graphs.outward))
             inward = Compiled("logdensity", _jaxified(graphs.theta, graphs.inward))
-            model = from_jax(logp, graphs.dim, metric=metric)
+            model = from_jax(logp, graphs.dim)
         origin = np.zeros((1, graphs.dim))
         model.log_prob_and_gradient(origin)
-        outward(origin)
+        inward(outward(origin))
     except Exception as error:  # JAX refuses in many ways; the reason is passed on
         line = str(error).strip().splitlines() or [""]
         return None, f"JAX cannot translate it: {type(error).__name__}: {line[0][:200]}"
-    return (model.functions._asdict(), Report(outward, inward, graphs.names), model.metric), ""
+    if callable(metric):  # written in JAX, as for ev.from_jax
+        metric = from_jax(logp, graphs.dim, metric=metric).metric
+    return (model.functions._asdict(), Report(outward, inward, graphs.names), metric), ""
 
 
 def _jaxified(x: Any, output: Any) -> Here:

@@ -97,7 +97,9 @@ class Program:
     def __reduce__(self) -> Any:
         stan = self.stan
         if not hasattr(stan, "lib_path"):
-            raise TypeError(f"{type(stan).__name__} has no lib_path, so no other process can open it")
+            raise TypeError(
+                f"{type(stan).__name__} has no lib_path, so no other process can open it"
+            )
         return _reopened, (stan.lib_path, stan.data, stan.seed)
 
     def value(self, x: Array) -> Array:

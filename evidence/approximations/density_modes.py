@@ -111,7 +111,10 @@ def _descend(model: DensityModel, fall: Callable[[Array], Any], start: Array) ->
 
     radius = {"initial_trust_radius": 1.0, "max_trust_radius": 1e4}
     options = {"maxiter": _ROUNDS, **radius}
-    return minimize(fall, start, jac=True, hess=bend, method="trust-exact", options=options).x
+    try:
+        return minimize(fall, start, jac=True, hess=bend, method="trust-exact", options=options).x
+    except UnboundLocalError:  # how SciPy ends where a Hessian is too ill-conditioned for it
+        return minimize(fall, start, jac=True, method="BFGS").x
 
 
 def _at_rest(H: Array, slope: Array) -> bool:

@@ -68,9 +68,8 @@ class Batched:
             else:
                 rows = [self.function(*row) for row in zip(x, *more, strict=True)]
                 out = _numbers(self.name, rows)
-        if not self.vectorized:
-            if self.name == "logdensity" and out.ndim == 2 and out.shape[1] == 1:
-                out = out[:, 0]
+        if not self.vectorized and self.name == "logdensity" and out.shape == (m, 1):
+            out = out[:, 0]
         if out.shape != shape:
             told = "a batch of points (M, d)" if self.vectorized else "one point (d,)"
             wanted = shape if self.vectorized else shape[1:]

@@ -362,9 +362,9 @@ class DensityModel:
     # -- what every model offers ------------------------------------------------------------
 
     def bare(self) -> DensityModel:
-        """The same model without what has been computed: light to send."""
+        """The same model without what only fitting needs: light to send."""
         model = copy.copy(self)
-        model.cache = {}
+        model.cache, model.sampler = {}, None
         return model
 
     def describe(self) -> dict[str, Any]:
@@ -379,9 +379,16 @@ class DensityModel:
         return "yes" if isinstance(self.change, Bounded) else "none"
 
     def identity(self) -> tuple[NDArray[Any], ...]:
-        """Arrays that tell this model from others: its values at a few points."""
+        """Arrays that tell this model from others: values, metric, the sampler's points."""
         x = self.probes()
-        return np.array(self.n), self.constrain(x), self.log_prob(x)
+        told = [np.array(self.n), self.constrain(x), self.log_prob(x)]
+        if self._fisher is not None:
+            told.append(self._matrix(self.arguments(x)))  # type: ignore[misc]
+        else:
+            told.append(np.array(getattr(self.metric, "alpha", 0.0)))
+        if self.sampler is not None:
+            told.append(np.asarray(self.sampler(np.random.default_rng(0), _PROBES), dtype=float))
+        return tuple(told)
 
     def __repr__(self) -> str:
         told = self.describe()

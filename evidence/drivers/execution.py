@@ -118,7 +118,14 @@ class Job:
     @cached_property
     def parcel(self) -> bytes:
         """All of it but the arguments, to be sent."""
-        return pickle.dumps((self.function, self.shared, self.options), pickle.HIGHEST_PROTOCOL)
+        try:
+            content = (self.function, self.shared, self.options)
+            return pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ValueError(
+                f"this cannot be sent to other processes ({error}): define the model's functions "
+                "in a module that workers can import, or leave out executor= (threads)"
+            ) from error
 
     @cached_property
     def key(self) -> str:

@@ -119,6 +119,12 @@ def move_until_mixed(
 
 
 def correlation(before: Array, after: Array) -> float:
+    """Of the rows that are finite: a density may be zero where particles start."""
+    finite = np.isfinite(before) & np.isfinite(after)
+    if not finite.all():
+        before, after = before[finite], after[finite]
+    if before.size < 2:
+        return 0.0
     spread = before.std() * after.std()
     if not spread > 0.0:
         return 0.0

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._jit import vector_loop
 from ..density.priors import GaussianPrior
 from .example import Example, Smooth, check_count, check_positive
 
@@ -49,22 +50,40 @@ class Logistic(Smooth):
         return (np.minimum(margin, 0.0) - np.log1p(e)).sum(axis=1), wrong @ self.yX
 
     def hessian(self, x: Array) -> Array:
-        e = np.exp(-np.abs(x @ self.yX.T))
-        packed = (-e / (1.0 + e) ** 2) @ self.pairs
-        return packed.take(self.back, axis=1).reshape(-1, self.dim, self.dim)
-
-    def _third_terms(self, x: Array) -> Array:
-        """d³ log p(y_n) / d margin³, without the sign y_n that ``yX`` brings."""
         margin = x @ self.yX.T
-        e, wrong = self._misfit(margin)
-        return e / (1.0 + e) ** 2 * (1.0 - 2.0 * wrong)
+        _second_terms(margin)
+        packed = margin @ self.pairs
+        return packed.take(self.back, axis=1).reshape(-1, self.dim, self.dim)
 
     def third(self, x: Array, W: Array) -> Array:
         quadratic = W.reshape(len(W), -1).take(self.upper, axis=1) @ self.doubled.T
-        return (self._third_terms(x) * quadratic) @ self.yX
+        _third_terms(x @ self.yX.T, quadratic)
+        return quadratic @ self.yX
 
     def along(self, x: Array, w: Array) -> Array:
-        return (self._third_terms(x) * (w @ self.X.T) ** 2) @ self.yX
+        projected = w @ self.X.T
+        projected *= projected
+        _third_terms(x @ self.yX.T, projected)
+        return projected @ self.yX
+
+
+@vector_loop
+def _second_terms(margin):
+    """d² log p(y_n) / d margin², in place: one pass over what may not fit the cache."""
+    for m in range(margin.shape[0]):
+        for n in range(margin.shape[1]):
+            e = np.exp(-abs(margin[m, n]))
+            margin[m, n] = -e / ((1.0 + e) * (1.0 + e))
+
+
+@vector_loop
+def _third_terms(margin, weight):
+    """weight *= d³ log p(y_n) / d margin³, without the sign y_n that ``yX`` brings."""
+    for m in range(margin.shape[0]):
+        for n in range(margin.shape[1]):
+            e = np.exp(-abs(margin[m, n]))
+            slope = e * (1.0 - e) / ((1.0 + e) * (1.0 + e) * (1.0 + e))
+            weight[m, n] *= slope if margin[m, n] > 0.0 else -slope
 
 
 def logistic_regression(X: ArrayLike, y: ArrayLike, prior_sd: float = 10.0) -> Example:

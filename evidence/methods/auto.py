@@ -112,6 +112,8 @@ def anneal(problem: Problem, trial: Trial | None, notes: list[str]) -> Outcome:
     attempts = [(problem.move, Settings()), (problem.move, _PATIENT)]
     if problem.model.n < _LARGE:
         others = [name for name in _OTHER_MOVES if name != problem.move.name]
+        if not getattr(problem.model, "has_gradient", True):
+            others = []
         if not problem.path.riemannian:
             others = [name for name in others if name != "rmhmc"]
         attempts += [(moves.get(name), _PATIENT) for name in others]

@@ -45,4 +45,6 @@ class PCN(LatentMove):
         x = self.draw(rng, path, len(state.x))
         _mix(path.mean, state.x, rho, x)
         new = Latent(x, path.tilt(x))
-        return metropolis(rng, beta * (new.tilt - state.tilt), state, new)
+        with np.errstate(invalid="ignore"):  # from one state of density zero to another
+            log_ratio = beta * (new.tilt - state.tilt)
+        return metropolis(rng, log_ratio, state, new)

@@ -26,17 +26,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import jit, reduction
-from .._lapack import factor_inverse, scratch
 from ..density.metrics import SoftAbs
-from .anderson import ROWS, accelerate
+from .anderson import ROWS
+from .dense_kernels import (
+    FLAT,
+    advance,
+    divided,
+    factorise,
+    plain_solve,
+    soft_solve,
+    softabs,
+    spectral,
+)
 from .eigen import LARGEST, decompose
 from .rows import run
 
 Array = NDArray[np.float64]
 
 MAX_ITERATIONS = 60
-FLAT = 20.0  # where φ(λ) = |λ| to rounding, in units of 1/α
 _WORTH_A_THREAD = 1_000_000  # M d³: below, waking a thread takes as long as the work
 
 
@@ -52,7 +59,7 @@ class Soft(NamedTuple):
     def solve(self, p: Array) -> Array:
         """G⁻¹p."""
         out = np.empty_like(self.phi)
-        _soft_solve(self.Q, self.phi, p, out)
+        soft_solve(self.Q, self.phi, p, out)
         return out
 
     def half_logdet(self) -> Array:
@@ -73,7 +80,7 @@ class Plain(NamedTuple):
     def solve(self, p: Array) -> Array:
         """G⁻¹p."""
         out = np.empty_like(p)
-        _plain_solve(self.inverse, p, out)
+        plain_solve(self.inverse, p, out)
         return out
 
     def half_logdet(self) -> Array:
@@ -86,41 +93,6 @@ class Plain(NamedTuple):
 
 def _times(A: Array, v: Array) -> Array:
     return np.matmul(A, v[:, :, None])[:, :, 0]
-
-
-@reduction
-def _soft_solve(Q, phi, p, out):
-    """out = Q φ⁻¹ Qᵀ p."""
-    n = p.shape[1]
-    inner = np.empty(n)
-    for m in range(p.shape[0]):
-        for k in range(n):
-            inner[k] = 0.0
-        for i in range(n):
-            for k in range(n):
-                inner[k] += Q[m, i, k] * p[m, i]
-        for k in range(n):
-            inner[k] /= phi[m, k]
-        for i in range(n):
-            total = 0.0
-            for k in range(n):
-                total += Q[m, i, k] * inner[k]
-            out[m, i] = total
-
-
-@reduction
-def _plain_solve(inverse, p, out):
-    """out = L⁻ᵀ L⁻¹ p."""
-    n = p.shape[1]
-    for m in range(p.shape[0]):
-        for i in range(n):
-            out[m, i] = 0.0
-        for i in range(n):
-            total = 0.0
-            for k in range(i + 1):
-                total += inverse[m, i, k] * p[m, k]
-            for k in range(i + 1):
-                out[m, k] += inverse[m, i, k] * total
 
 
 class Point(NamedTuple):
@@ -156,17 +128,25 @@ class Field:
         """The field of some rows; evaluations are counted apart."""
         return Field(self.path, self.beta[index])
 
+    @property
+    def hessian(self) -> bool:
+        """Whether G is the negative Hessian itself: then ∂ᵢG is symmetric in all indices."""
+        return self.alpha is None and not self.path.model.tensorial
+
     def metric(self, y: Array) -> Soft | Plain:
         """The metric at a batch."""
+        A = self.matrix(y)
+        return plain(A) if self.alpha is None else soft(A, self.alpha)
+
+    def matrix(self, y: Array) -> Array:
+        """A at a batch."""
         self.evaluations += len(y)
         with np.errstate(all="ignore"):
             A = self.path.curvature(y)
             if not self.whole:
                 beta = self.beta[:, None, None]
                 A = beta * A + (1.0 - beta) * self.path.reference.precision
-        if self.alpha is None:
-            return plain(A)
-        return soft(A, self.alpha)
+        return A
 
     def point(self, y: Array, metric: Any = None) -> Point:
         """Density, force and metric at a batch."""
@@ -185,7 +165,7 @@ class Field:
         if isinstance(metric, Plain):
             return np.matmul(np.swapaxes(metric.inverse, 1, 2), metric.inverse)
         W = np.empty_like(metric.Q)
-        _spectral(metric.Q, metric.slope / metric.phi, W)
+        spectral(metric.Q, metric.slope / metric.phi, W)
         return W
 
     def kinetic(self, y: Array, metric: Any, w: Array) -> Array:
@@ -195,7 +175,7 @@ class Field:
             if isinstance(metric, Plain) or metric.lam.min(initial=np.inf) * self.alpha > FLAT:
                 return beta * self.path.curvature_along(y, w)
             V = np.empty_like(metric.Q)
-            _divided(metric.Q, metric.lam, metric.phi, metric.slope, w, V)
+            divided(metric.Q, metric.lam, metric.phi, metric.slope, w, V)
             return beta * self.path.curvature_slope(y, V)
 
 
@@ -212,37 +192,8 @@ def plain(A: Array) -> Plain:
     """Cholesky factors of a batch, and their inverses."""
     L, inverse = np.ascontiguousarray(A), np.zeros_like(A)
     bad = np.zeros(len(A), dtype=np.bool_)
-    _factorise(L, inverse, bad)
+    factorise(L, inverse, bad)
     return Plain(L, inverse, bad)
-
-
-@jit
-def _factorise(A, inverse, bad):
-    """Lower triangles of L in place and of L⁻¹; rows that fail become the identity."""
-    s = scratch()
-    m, n = A.shape[0], A.shape[1]
-    work, other = np.zeros((n, n)), np.zeros((n, n))
-    for k in range(m):
-        finite = True
-        for i in range(n):
-            for j in range(n):
-                work[i, j] = A[k, i, j]
-                other[i, j] = 0.0
-                if not np.isfinite(A[k, i, j]):
-                    finite = False
-        info = 1
-        if finite:
-            info = factor_inverse(work, other, s)
-        bad[k] = info != 0
-        for i in range(n):
-            for j in range(n):
-                if bad[k]:
-                    A[k, i, j] = 1.0 if i == j else 0.0
-                    inverse[k, i, j] = A[k, i, j]
-                elif j <= i:
-                    A[k, i, j], inverse[k, i, j] = work[j, i], other[j, i]
-                else:
-                    A[k, i, j], inverse[k, i, j] = 0.0, 0.0
 
 
 def soft(A: Array, alpha: float) -> Soft:
@@ -258,106 +209,8 @@ def soft(A: Array, alpha: float) -> Soft:
     else:
         bad = ~np.isfinite(A).all(axis=(1, 2))
         lam, Q = np.linalg.eigh(np.where(bad[:, None, None], np.eye(n), A))
-    _softabs(lam, alpha, phi, slope)
+    softabs(lam, alpha, phi, slope)
     return Soft(Q, lam, phi, slope, bad)
-
-
-@jit
-def _softabs(lam, alpha, phi, slope):
-    for m in range(lam.shape[0]):
-        for i in range(lam.shape[1]):
-            x = lam[m, i]
-            a = alpha * x
-            if abs(a) < 1e-4:
-                phi[m, i] = (1.0 + a * a / 3.0) / alpha
-                slope[m, i] = 2.0 * a / 3.0
-            elif abs(a) > FLAT:
-                phi[m, i] = abs(x)
-                slope[m, i] = 1.0 if x > 0.0 else -1.0
-            else:
-                coth, sinh = 1.0 / np.tanh(a), np.sinh(a)
-                phi[m, i] = x * coth
-                slope[m, i] = coth - a / (sinh * sinh)
-
-
-@reduction
-def _congruent(Q, B, T, out):
-    """out = Q B Qᵀ for symmetric B."""
-    n = Q.shape[0]
-    for i in range(n):
-        for k in range(n):
-            T[i, k] = 0.0
-        for k in range(n):
-            for j in range(n):
-                T[i, j] += Q[i, k] * B[k, j]
-        for j in range(i + 1):
-            total = 0.0
-            for k in range(n):
-                total += T[i, k] * Q[j, k]
-            out[i, j] = out[j, i] = total
-
-
-@reduction
-def _spectral(Q, x, out):
-    """out = Q diag(x) Qᵀ."""
-    n = Q.shape[1]
-    row = np.empty(n)
-    for m in range(Q.shape[0]):
-        for i in range(n):
-            for k in range(n):
-                row[k] = Q[m, i, k] * x[m, k]
-            for j in range(i + 1):
-                total = 0.0
-                for k in range(n):
-                    total += row[k] * Q[m, j, k]
-                out[m, i, j] = out[m, j, i] = total
-
-
-@jit
-def _divided(Q, lam, phi, slope, w, out):
-    """out = Q (J ∘ Qᵀ w wᵀ Q) Qᵀ, with J the divided differences of φ."""
-    n = lam.shape[1]
-    B, T, inner = np.empty((n, n)), np.empty((n, n)), np.empty(n)
-    for m in range(lam.shape[0]):
-        for k in range(n):
-            inner[k] = 0.0
-        for i in range(n):
-            for k in range(n):
-                inner[k] += Q[m, i, k] * w[m, i]
-        for i in range(n):
-            B[i, i] = slope[m, i] * inner[i] * inner[i]
-            for j in range(i):
-                gap = lam[m, i] - lam[m, j]
-                if abs(gap) > 1e-6 * (abs(lam[m, i]) + abs(lam[m, j])):
-                    ratio = (phi[m, i] - phi[m, j]) / gap
-                else:
-                    ratio = 0.5 * (slope[m, i] + slope[m, j])
-                B[i, j] = B[j, i] = ratio * inner[i] * inner[j]
-        _congruent(Q[m], B, T, out[m])
-
-
-@jit
-def _advance(k, w, image, history, known, tolerance, done):
-    """One accelerated iteration of every row; marks rows that have arrived (1) or failed (2)."""
-    for m in range(w.shape[0]):
-        scale, distance = 0.0, 0.0
-        for i in range(w.shape[1]):
-            scale += image[m, i] * image[m, i]
-            if known.size > 0:
-                distance += (image[m, i] - known[m, i]) ** 2
-        size = accelerate(k, w[m], image[m], history[m])
-        limit = tolerance * tolerance * scale
-        arrived = size <= limit
-        if known.size > 0:
-            arrived = size <= 0.01 * scale and distance <= limit
-        if not np.isfinite(size):
-            done[m] = 2
-        elif arrived:
-            done[m] = 1
-            for i in range(w.shape[1]):
-                w[m, i] = image[m, i]
-        else:
-            done[m] = 0
 
 
 def fixed_point(
@@ -378,7 +231,7 @@ def fixed_point(
     done = np.empty(m, dtype=np.int64)
     for k in range(MAX_ITERATIONS):
         found = np.ascontiguousarray(image(w, rows))
-        _advance(k, w, found, history, target, tolerance, done)
+        advance(k, w, found, history, target, tolerance, done)
         if done.any():
             good = done == 1
             out[rows[good]], arrived[rows[good]] = w[good], True

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dense import Field, Point, fixed_point, minus_energy, take
+from .dense_kernels import newton
 from .riemann import IRREVERSIBLE, NO_FIXED_POINT, NO_METRIC, OK
 
 Array = NDArray[np.float64]
@@ -46,6 +47,10 @@ class Trajectories:
         kept = np.flatnonzero(~lost)
         self.alive = self.alive[kept]
         return kept
+
+    def lost(self, d: int, evaluations: int) -> End:
+        """The end when no row is left: functions are never called with an empty batch."""
+        return self.end(np.zeros((0, d)), np.zeros(0), np.zeros(0), evaluations)
 
     def end(self, y: Array, h: Array, log_ratio: Array, evaluations: int) -> End:
         m = self.code.size
@@ -97,19 +102,30 @@ def solve_position(
     tolerance: float,
     known: Array | None = None,
 ) -> tuple[Array, NDArray[np.bool_], int]:
-    """w = G(y')⁻¹p with y' = y + ε/2 (v + w)."""
+    """w = G(y')⁻¹p with y' = y + ε/2 (v + w).
+
+    Where G is the negative Hessian, G(y')w - p has the derivative G(y') + ε/2 ∂_wG, of which
+    the second part is about half of G(y') - G(y): Newton's iteration, nearly, for nothing.
+    """
     count = 0
     e = 0.5 * eps[:, None]
-    known_rows, held = np.arange(0), (field, point.y + e * v, e, p)
+    start = np.matmul(point.metric.L, np.swapaxes(point.metric.L, 1, 2)) if field.hessian else v
+    known_rows, held = np.arange(0), (field, point.y + e * v, e, p, start)
 
     def image(w: Array, rows: Rows) -> Array:
         nonlocal count, known_rows, held
         if rows.size < len(p) and rows is not known_rows:
             known_rows = rows
-            held = field.rows(rows), point.y[rows] + e[rows] * v[rows], e[rows], p[rows]
+            base = point.y[rows] + e[rows] * v[rows]
+            held = field.rows(rows), base, e[rows], p[rows], start[rows]
         count += rows.size
-        here, y, half, q = held
-        metric = here.metric(y + half * w)
+        here, base, half, q, first = held
+        there = base + half * w
+        if here.hessian:
+            out = np.empty_like(w)
+            newton(here.matrix(there), first, q, w, out)
+            return out
+        metric = here.metric(there)
         out = metric.solve(q)
         if metric.bad.any():
             out[metric.bad] = np.nan
@@ -125,13 +141,13 @@ def leapfrog(
     """Trajectories of the implicit generalised leapfrog, every step run backwards too."""
     way = Trajectories(field, start)
     before = minus_energy(start, p)
-    point, total = start, len(p)
+    point, total, d = start, len(p), p.shape[1]
     here, kept = field, way.alive
     if kept.size < len(p):
         point, p, eps, here = take(kept, point), p[kept], eps[kept], field.rows(kept)
     for _ in range(n_steps):
         if not way.alive.size:
-            break
+            return way.lost(d, total)
         e = 0.5 * eps[:, None]
         p_half = p + e * point.force
         v, ok = solve_momentum(here, point, eps, p_half, tolerances[0])
@@ -139,6 +155,8 @@ def leapfrog(
         if kept is not None:
             point, p_half, eps, v = take(kept, point), p_half[kept], eps[kept], v[kept]
             here, e = here.rows(kept), e[kept]
+        if not way.alive.size:
+            return way.lost(d, total)
         p_half = p_half + 0.5 * e * here.kinetic(point.y, point.metric, v)
         w, ok, count = solve_position(here, point, eps, v, p_half, tolerances[0])
         total += count
@@ -146,6 +164,8 @@ def leapfrog(
         if kept is not None:
             point, p_half, eps = take(kept, point), p_half[kept], eps[kept]
             v, w, here, e = v[kept], w[kept], here.rows(kept), e[kept]
+        if not way.alive.size:
+            return way.lost(d, total)
         there = here.point(point.y + e * (v + w))
         total += len(e)
         p = p_half + e * (there.force + 0.5 * here.kinetic(there.y, there.metric, w))
@@ -210,10 +230,10 @@ def midpoint(
     before = minus_energy(start, p)
     kept = way.alive
     here, y, p, eps = field.rows(kept), start.y[kept], p[kept], eps[kept]
-    guess, total = take(kept, start.metric).solve(p), 2 * kept.size
+    guess, total, d = take(kept, start.metric).solve(p), 2 * kept.size, p.shape[1]
     for _ in range(n_steps):
         if not way.alive.size:
-            break
+            return way.lost(d, total)
         w, middle, ok, count = solve_midpoint(here, y, p, eps, guess, tolerances[0])
         total += count
         y, p = y + eps[:, None] * w, 2.0 * middle - p
@@ -223,6 +243,8 @@ def midpoint(
         guess = w
         if kept is not None:
             here, y, p, eps, guess = here.rows(kept), y[kept], p[kept], eps[kept], w[kept]
+    if not way.alive.size:
+        return way.lost(d, total)
     point = here.point(y)
     after = minus_energy(point, p)
     return way.end(y, point.h, after - before[way.alive], total)

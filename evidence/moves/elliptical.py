@@ -47,7 +47,8 @@ class EllipticalSlice(LatentMove):
         m = len(state.x)
         beta = per_row(beta, m)
         v = self.draw(rng, path, m)
-        level = beta * state.tilt - rng.standard_exponential(m)
+        with np.errstate(invalid="ignore"):  # a state of density zero at β = 0
+            level = beta * state.tilt - rng.standard_exponential(m)
         high = rng.uniform(0.0, 2.0 * np.pi, m)
         low, theta = high - 2.0 * np.pi, high.copy()
         x, tilt = state.x.copy(), state.tilt.copy()
@@ -57,7 +58,8 @@ class EllipticalSlice(LatentMove):
             _on_ellipse(path.mean, state.x, v, theta, active, candidate)
             value = path.tilt(candidate)
             evaluations += active.size
-            inside = beta[active] * value > level[active]
+            with np.errstate(invalid="ignore"):
+                inside = beta[active] * value > level[active]
             x[active[inside]], tilt[active[inside]] = candidate[inside], value[inside]
             active = active[~inside]
             if not active.size:

@@ -108,4 +108,6 @@ class HMC(GradientMove):
         before, after = np.empty((2, m))
         log_density(state.a, state.tilt, p, beta, gamma, before)
         log_density(new.a, new.tilt, p_new, beta, gamma, after)
-        return metropolis(rng, after - before, state, new, n_steps)
+        with np.errstate(invalid="ignore"):  # from one state of density zero to another
+            log_ratio = after - before
+        return metropolis(rng, log_ratio, state, new, n_steps)

@@ -288,8 +288,9 @@ class RiemannMove(LatentMove):
     ) -> tuple[Latent, Info]:
         m = len(state.x)
         field = dense.Field(path, per_row(beta, m))
-        start = field.point(state.x)
-        end = self.trajectories(rng, field, start, self.step_sizes(rng, path, m))
+        with np.errstate(all="ignore"):  # trajectories that fly off are rejected
+            start = field.point(state.x)
+            end = self.trajectories(rng, field, start, self.step_sizes(rng, path, m))
         bad = end.code != OK
         y = np.where(bad[:, None], state.x, end.y)
         new, info = metropolis(rng, end.log_ratio, state, Latent(y, end.h))

@@ -229,6 +229,26 @@ def independent(**words: Any) -> Case:
     return Case(model, logz, _by_rejection(model))
 
 
+# -- importable by other processes ----------------------------------------------------------------
+
+
+def bell(x: np.ndarray) -> np.ndarray:
+    """Student's t with 5 degrees of freedom in every coordinate, shifted: normalised."""
+    return (BELL - 3.0 * np.log1p((x - 1.0) ** 2 / 5.0)).sum(axis=1)
+
+
+def bell_slope(x: np.ndarray) -> np.ndarray:
+    return -6.0 * (x - 1.0) / (5.0 + (x - 1.0) ** 2)
+
+
+def jax_banana(x: Any) -> Any:
+    """The banana's density, for one point."""
+    return 1.5 - 0.5 * x[0] ** 2 - (x[1] - 0.5 * (x[0] ** 2 - 1.0)) ** 2 / 0.98 - LOG_BANANA
+
+
+BELL = float(stats.t(5.0).logpdf(0.0))
+LOG_BANANA = float(np.log(2.0 * np.pi * 0.7))
+
 CASES = {f.__name__: f for f in (banana, funnel, limited, logistic, independent)}
 
 
@@ -247,6 +267,8 @@ def tempered_draws(
     Draws of that mixture are kept with the ratio of the two as probability.
     """
     path = make_path(reference)
+    if beta == 1.0:
+        return path.latent(case.draws(rng, m))
 
     def mixture(size):
         theirs = rng.random(size) < beta

@@ -47,7 +47,7 @@ def test_value_and_grad_is_named(part):
         return tuple(pair)
 
     words = given | {"grad": None, "value_and_grad": both}
-    with pytest.raises(ValueError, match="^value_and_grad is wrong"):
+    with pytest.raises(ValueError, match=r"^value_and_grad is wrong"):
         ev.DensityModel(dim=2, vectorized=True, check=True, **words)
 
 
@@ -61,7 +61,7 @@ def test_an_asymmetric_hessian_is_named():
         return H
 
     words = given | {"hessian": lopsided}
-    with pytest.raises(ValueError, match="^hessian is wrong: .*its own symmetry"):
+    with pytest.raises(ValueError, match=r"^hessian is wrong: .*its own symmetry"):
         ev.DensityModel(dim=2, vectorized=True, check=True, **words)
 
 

@@ -168,7 +168,11 @@ def test_softabs_and_metrics():
 @pytest.mark.parametrize(
     ("missing", "move", "match"),
     [
-        (("grad", "hessian", "third", "along"), "mgrad", "needs the density's gradient: pass grad="),
+        (
+            ("grad", "hessian", "third", "along"),
+            "mgrad",
+            "needs the density's gradient: pass grad=",
+        ),
         (("grad", "hessian", "third", "along"), "nuts", r"ev.from_jax.*move='elliptical'"),
         (("hessian", "third", "along"), "rmhmc", "needs hessian= of DensityModel"),
         (("third",), "rmhmc", "needs third= of DensityModel"),
@@ -196,7 +200,7 @@ def test_changed_coordinates_need_the_gradient_for_a_hessian():
 
 @pytest.mark.parametrize("move", ["mmala", "simplified-mmala", "second-order", "gibbs"])
 def test_moves_for_other_models(move):
-    with pytest.raises(ValueError, match="Gaussian|probit"):
+    with pytest.raises(ValueError, match=r"Gaussian|probit"):
         ev.sample(logistic().model, move=move, draws=2, tune=2, random_seed=0, progressbar=False)
 
 
@@ -218,12 +222,12 @@ def test_binding():
 
 
 def test_prior_reference_without_a_prior():
-    with pytest.raises(ValueError, match="reference='prior' needs a prior .* pass prior="):
+    with pytest.raises(ValueError, match=r"reference='prior' needs a prior .* pass prior="):
         estimate(banana().model, reference="prior")
 
 
 def test_unknown_reference():
-    with pytest.raises(ValueError, match="unknown reference 'ep'.* fitted, laplace, prior"):
+    with pytest.raises(ValueError, match=r"unknown reference 'ep'.* fitted, laplace, prior"):
         estimate(banana().model, reference="ep")
 
 
@@ -270,7 +274,7 @@ class TestJax:
     def test_not_installed_where_the_model_is_sent(self, monkeypatch):
         model = pickle.loads(pickle.dumps(ev.from_jax(bowl, 2)))
         monkeypatch.setitem(sys.modules, "jax", None)
-        with pytest.raises(ImportError, match="ev.from_jax needs JAX"):
+        with pytest.raises(ImportError, match="from_jax needs JAX"):
             model.log_prob(np.zeros((1, 2)))
 
     def test_not_a_function(self):

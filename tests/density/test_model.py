@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from density.cases import A, CASES, PRIOR, given, limited, logistic
+from density.cases import CASES, PRIOR, A, given, limited, logistic
 from scipy import stats
 from scipy.integrate import quad
 from scipy.special import betaln, expit, log_expit

@@ -8,6 +8,7 @@ densities whose exact draws are made by construction (:mod:`density.cases`).
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import mpmath as mp
 import numpy as np
@@ -21,7 +22,6 @@ from evidence.approximations.density_modes import fit_density_laplace
 from evidence.approximations.density_reference import DensityReference, density_prior_reference
 from evidence.density.checking import central
 from evidence.density_path import DensityPath
-from evidence.moves import dense
 from evidence.moves import dense_integrators as integrators
 from evidence.moves.base import per_row
 from evidence.moves.dense import Field, minus_energy, plain, soft
@@ -29,7 +29,7 @@ from evidence.moves.riemann import NO_METRIC, OK
 
 # -- SoftAbs ------------------------------------------------------------------------------------
 
-SCALES = np.concatenate([10.0 ** np.arange(-12, 13), [0.3, 1.0, 3.0, 19.9, 20.1, 9.9e-5, 1.01e-4]])
+SCALES = np.concatenate([10.0 ** np.arange(-12, 13), [0.019, 0.021, 0.3, 3.0, 19.9, 20.1]])
 
 
 def exact_softabs(x, alpha):
@@ -46,14 +46,31 @@ def exact_divided(x, y, alpha):
     return (exact_softabs(x, alpha)[0] - exact_softabs(y, alpha)[0]) / (mp.mpf(x) - mp.mpf(y))
 
 
-def functions(lam, alpha):
-    """φ, φ' and the divided differences of φ, from the compiled code."""
-    lam = np.atleast_2d(lam)
-    phi, slope = np.empty_like(lam), np.empty_like(lam)
-    dense._softabs(lam, alpha, phi, slope)
-    J = np.empty((*lam.shape, lam.shape[1]))
-    dense._divided(lam, phi, slope, np.ones_like(lam), J)
-    return phi, slope, J
+class Watched:
+    """A path that tells which V its ∇⟨V, A⟩ is asked for; A is given."""
+
+    def __init__(self, A, alpha):
+        self.A, self.model, self.asked = A, SimpleNamespace(metric=ev.SoftAbs(alpha)), None
+        self.reference = SimpleNamespace(precision=np.eye(A.shape[1]))
+
+    def curvature(self, y):
+        return self.A
+
+    def curvature_slope(self, y, V):
+        self.asked = V
+        return y
+
+    def curvature_along(self, y, w):
+        self.asked = w[:, :, None] * w[:, None, :]
+        return y
+
+
+def divided_differences(lam, alpha):
+    """J of pairs of eigenvalues (M, 2), as (M, 2, 2): V = J for w = 1 and diagonal A."""
+    path = Watched(lam[:, :, None] * np.eye(2), alpha)
+    field, one = Field(path, np.ones(len(lam))), np.ones_like(lam)
+    field.kinetic(one, field.metric(one), one)
+    return path.asked
 
 
 @pytest.mark.parametrize("alpha", [1e-3, 1.0, 1e6])
@@ -61,32 +78,37 @@ def functions(lam, alpha):
 def test_softabs_against_mpmath(alpha, sign):
     """|αλ| from 1e-12 to 1e12."""
     lam = np.concatenate([[0.0], sign * SCALES / alpha])
-    phi, slope, _ = functions(lam, alpha)
+    metric = soft(lam[:, None, None], alpha)
     with mp.workdps(80):
         wanted = np.array([[float(v) for v in exact_softabs(x, alpha)] for x in lam]).T
-    np.testing.assert_allclose(phi[0], wanted[0], rtol=1e-14)
-    np.testing.assert_allclose(slope[0], wanted[1], rtol=2e-8, atol=1e-300)
-    assert (np.abs(slope) <= 1.0).all()
+    np.testing.assert_allclose(metric.lam[:, 0], lam, rtol=1e-15)
+    np.testing.assert_allclose(metric.phi[:, 0], wanted[0], rtol=1e-14)
+    np.testing.assert_allclose(metric.slope[:, 0], wanted[1], rtol=1e-11, atol=1e-300)
+    assert (np.abs(metric.slope) <= 1.0).all()
 
 
 @pytest.mark.parametrize("alpha", [1.0, 1e6])
-@pytest.mark.parametrize("near", [0.0, 1e-15, 1e-12, 1e-9, 1e-7, 3e-7, 1e-5, 1e-3, 0.1])
-def test_divided_differences_against_mpmath(near, alpha):
+def test_divided_differences_against_mpmath(alpha):
     """Pairs (λ, λ(1 ± near)) and (λ, -λ(1 + near)), equal ones included."""
-    for scale in SCALES:
-        lam = np.array([1.0, 1.0 + near, 1.0 - near, -1.0 - near]) * scale / alpha
-        _, _, J = functions(lam, alpha)
-        with mp.workdps(80):
-            wanted = [[float(exact_divided(x, y, alpha)) for y in lam] for x in lam]
-        np.testing.assert_allclose(J[0], wanted, atol=1e-9)
-    np.testing.assert_array_equal(J[0], J[0].T)
+    nearness = np.array([0.0, 1e-15, 1e-12, 1e-9, 1e-7, 3e-7, 1e-5, 1e-3, 0.1])
+    other = np.concatenate([1.0 + nearness, 1.0 - nearness, -1.0 - nearness])
+    scales = np.concatenate([SCALES, [2e-8, 5e-8, 3e-7, 2e-6, 4e-5]])
+    lam = np.stack(np.broadcast_arrays(scales[:, None], scales[:, None] * other), axis=-1)
+    lam = lam.reshape(-1, 2) / alpha
+    J = divided_differences(lam, alpha)
+    with mp.workdps(80):
+        off = [float(exact_divided(x, y, alpha)) for x, y in lam]
+        own = [[float(exact_softabs(x, alpha)[1]) for x in pair] for pair in lam]
+    np.testing.assert_allclose(J[:, 0, 1], off, atol=1e-9)
+    np.testing.assert_array_equal(J[:, 0, 1], J[:, 1, 0])
+    np.testing.assert_allclose(np.einsum("mii->mi", J), own, rtol=1e-11)
 
 
 def test_soft_metric_is_the_matrix_function():
     rng = np.random.default_rng(0)
     A = rng.standard_normal((4, 5, 5))
     A = A + np.swapaxes(A, 1, 2)
-    alpha, p, z = 2.0, rng.standard_normal((4, 5)), rng.standard_normal((4, 5))
+    alpha, p = 2.0, rng.standard_normal((4, 5))
     metric = soft(A, alpha)
     assert not metric.bad.any()
     for k in range(4):
@@ -184,8 +206,8 @@ def convex(**words):
         lambda x: -((x @ B.T) ** 4 + np.cosh(x @ B.T)).sum(axis=1),
         3,
         grad=lambda x: -(4.0 * (x @ B.T) ** 3 + np.sinh(x @ B.T)) @ B,
-        hessian=lambda x: -np.einsum(
-            "mn,ni,nj->mij", 12.0 * (x @ B.T) ** 2 + np.cosh(x @ B.T), B, B
+        hessian=lambda x: (
+            -np.einsum("mn,ni,nj->mij", 12.0 * (x @ B.T) ** 2 + np.cosh(x @ B.T), B, B)
         ),
         third=third,
         vectorized=True,
@@ -196,8 +218,9 @@ def convex(**words):
 def field_of(metric, beta, tails):
     if metric == "hessian":
         model = convex(metric="hessian", check=True)
-        cov = 0.2 * np.array([[1.0, 0.3, 0.0], [0.3, 1.0, 0.2], [0.0, 0.2, 1.0]])
-        reference = DensityReference("given", model, np.array([0.1, 0.0, -0.1]), cov, 0.0, tails)
+        cov = np.array([[1.0, 0.3, 0.0], [0.3, 1.0, 0.2], [0.0, 0.2, 1.0]])
+        mean = np.array([0.1, 0.0, -0.1])  # few tails: they bend a Hessian
+        reference = DensityReference("given", model, mean, cov, 0.0, 0.2 * tails)
         y = 0.3 * np.random.default_rng(3).standard_normal((4, 3))
     else:
         case = funnel(metric=METRICS[metric], check=True)
@@ -281,7 +304,7 @@ def maps(name, tails=0.0, beta=0.8):
 
 
 def implicit(name, field, start, parts, eps, n_steps):
-    """The integrator returns positions only; momenta by the caller's own loop over ``captured``."""
+    """Positions, and the momenta that the energy is computed from at the end."""
     captured = []
 
     def watch(point, p):
@@ -439,7 +462,7 @@ class Recorded:
         return np.zeros(m)
 
 
-@pytest.mark.parametrize("metric", ["softabs 1e6", "fisher"])
+@pytest.mark.parametrize("metric", ["softabs 1", "fisher"])
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_do_not_influence_each_other(name, metric):
     """Alone, together, and beside rows that fail: the same end."""
@@ -528,7 +551,7 @@ def test_one_step_from_the_definition():
 # -- invariance ---------------------------------------------------------------------------------
 
 M = 20_000
-COSTLY_M = 4_000
+COSTLY_M = 3_000
 
 
 def statistics(path, y):
@@ -548,10 +571,8 @@ REFERENCES = {
 TARGETS = [
     ("banana", "given"),
     ("funnel", "tails"),
-    ("limited", "laplace"),
     ("limited", "tails"),
     ("logistic", "prior"),
-    ("independent", "prior"),
 ]
 
 _cache: dict[tuple[str, str, float], tuple[Case, DensityPath, np.ndarray, np.ndarray]] = {}
@@ -561,7 +582,7 @@ def exact(name, reference, beta):
     """A path and two independent sets of exact draws, shared by all moves of a process."""
     key = name, reference, beta
     if key not in _cache:
-        case = CASES[name](metric=ev.SoftAbs(1.0))
+        case = CASES[name](metric=ev.SoftAbs(0.5))
         q = REFERENCES[reference](case)
         rng = np.random.default_rng(2**20)
         if beta == 0.0:
@@ -572,8 +593,11 @@ def exact(name, reference, beta):
     return _cache[key]
 
 
-def smallest_p_value(name, reference, beta, move, steps, m=M, rare=0.0):
-    """Smallest p-value, times the number of statistics."""
+def smallest_p_value(name, reference, beta, move, steps, m=M, rare=0.02):
+    """Smallest p-value, times the number of statistics.
+
+    Failures are rejections, which is exact; they must be rare.
+    """
     _, path, start, fresh = exact(name, reference, beta)
     rng, state, moved = np.random.default_rng(0), move.init(path, start[:m]), 0.0
     for _ in range(steps):
@@ -605,14 +629,19 @@ MOVES = {
 @pytest.mark.parametrize("move", MOVES)
 def test_invariance(move, name, reference, beta):
     steps, m = (1, M // 2) if move == "nuts" else (3, M)
-    # a trajectory that diverges is part of NUTS
-    rare = 0.01 if move == "nuts" else 0.0
-    assert smallest_p_value(name, reference, beta, MOVES[move], steps, m, rare) > 1e-5
+    assert smallest_p_value(name, reference, beta, MOVES[move], steps, m) > 1e-5
+
+
+@pytest.mark.parametrize("reference", ["limited, laplace", "independent, prior"])
+@pytest.mark.parametrize("move", ["mgrad", "pcn", "hmc"])
+def test_invariance_with_other_references(move, reference):
+    assert smallest_p_value(*reference.split(", "), 0.3, MOVES[move], 2) > 1e-5
+    assert smallest_p_value(*reference.split(", "), 1.0, MOVES[move], 2) > 1e-5
 
 
 COSTLY = {
-    "rmhmc": moves.RMHMC(0.4, n_leapfrog=2),
-    "rmhmc-midpoint": moves.MidpointRMHMC(0.4, n_leapfrog=2),
+    "rmhmc": moves.RMHMC(0.3, n_leapfrog=2),
+    "rmhmc-midpoint": moves.MidpointRMHMC(0.3, n_leapfrog=2),
     "rmhmc-explicit": moves.ExplicitRMHMC(0.1, n_leapfrog=3, omega=3.0, sigma=0.3),
 }
 
@@ -622,6 +651,11 @@ COSTLY = {
 @pytest.mark.parametrize("move", COSTLY)
 def test_invariance_of_moves_with_a_metric(move, name, reference, beta):
     p = smallest_p_value(name, reference, beta, COSTLY[move], 1, COSTLY_M, rare=0.05)
+    assert p > 1e-5
+
+
+def test_invariance_in_coordinates_of_priors():
+    p = smallest_p_value("independent", "prior", 1.0, COSTLY["rmhmc"], 1, 2_000, rare=0.02)
     assert p > 1e-5
 
 

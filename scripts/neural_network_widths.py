@@ -1,0 +1,93 @@
+"""How wide a network do the data ask for? Evidence of three widths, the middle one the truth.
+
+    python scripts/neural_network_widths.py --out widths.csv
+
+Data are simulated from a network of the middle width; the noise is learnt. Prints log Z and its
+error bar for every width, and draws them beside the data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import evidence as ev
+
+WIDTHS, N, NOISE, INNER = [1, 2, 4], 50, 0.1, 3.0
+DATA_SEED = 387  # of 400, the one whose two units differ the most: both are needed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--widths", type=int, nargs=3, default=WIDTHS)
+    parser.add_argument("--n", type=int, default=N, help="data")
+    parser.add_argument("--noise", type=float, default=NOISE, help="that the data have")
+    parser.add_argument("--data-seed", type=int, default=DATA_SEED)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--n-particles", type=int, default=128, help="in each island")
+    parser.add_argument("--n-islands", type=int, default=8)
+    parser.add_argument("--move", default="mgrad")
+    parser.add_argument("--out", type=Path, default=Path("neural_network_widths.csv"))
+    options = parser.parse_args()
+
+    truth = options.widths[1]
+    X, y = ev.examples.simulated_network(
+        truth, n=options.n, noise=options.noise, inner=INNER, seed=options.data_seed
+    )
+    begun = time.perf_counter()
+    rows = []
+    for width in options.widths:
+        started = time.perf_counter()
+        example = ev.examples.neural_network(width, X, y, inner=INNER)
+        result = ev.log_evidence(
+            example.model,
+            method="smc",
+            move=options.move,
+            reference="prior",
+            n_particles=options.n_particles,
+            n_islands=options.n_islands,
+            random_seed=options.seed,
+        )
+        seconds = time.perf_counter() - started
+        rows.append((width, example.model.n, result.logz, result.logz_se, seconds))
+        print(
+            f"width {width:2d}  {example.model.n:2d} parameters  log Z {result.logz:9.3f} "
+            f"± {result.logz_se:.3f}  {seconds:5.1f} s",
+            *result.warnings,
+            sep="\n    ",
+            flush=True,
+        )
+    ranked = sorted(rows, key=lambda row: -row[2])
+    print(f"ranked first: width {ranked[0][0]}; simulated from width {truth}")
+    for width, _, logz, se, _ in ranked[1:]:
+        gap, error = ranked[0][2] - logz, float(np.hypot(ranked[0][3], se))
+        print(f"  ahead of width {width} by {gap:.2f} ± {error:.2f} nats, {gap / error:.1f} se")
+    print(f"{time.perf_counter() - begun:.0f} s in all")
+    with options.out.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["width", "parameters", "logz", "se", "seconds"])
+        writer.writerows(rows)
+    _figure(X, y, rows, options.out.with_suffix(".png"))
+
+
+def _figure(X: np.ndarray, y: np.ndarray, rows: list[tuple], path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
+    left.plot(X[:, 0], y, ".", color="0.4", ms=4)
+    left.set(xlabel="x", ylabel="y", title="data")
+    widths, _, logz, se, _ = np.array(rows).T
+    right.errorbar(range(3), logz - logz.max(), 2.0 * se, fmt="o", color="#1b3a5c", capsize=4)
+    right.set_yscale("symlog", linthresh=1.0)
+    right.set_xticks(range(3), [f"{w:.0f}" for w in widths])
+    right.set(xlabel="hidden units", ylabel="log Z - largest (±2 se)", title="evidence")
+    figure.savefig(path, dpi=150)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
