@@ -96,7 +96,7 @@ def newton(A, start, p, w, out):
                         L[i, j] = total / L[j, j]
                     else:
                         positive = positive and total > 0.0
-                        L[i, i] = np.sqrt(total)
+                        L[i, i] = np.sqrt(total) if total > 0.0 else 1.0
             if positive:
                 break
         for i in range(n):

@@ -118,7 +118,9 @@ def test_gradients_of_the_truths(name):
 def test_exact_truth(name, method):
     """Within 4.5 standard errors (1e-4 per case with 15 degrees of freedom)."""
     model, truth = TRUTHS[name]()
-    words = {"n_sweeps": 32, "n_particles": 32} if method == "pt" else {"target_se": 0.05}
+    words = {"target_se": 0.05}
+    if method == "pt":
+        words = {"n_sweeps": 32, "n_particles": 16, "n_levels": 6}
     result = estimate(model, method=method, **words)
     assert abs(result.logz - truth) < 4.5 * max(result.logz_se, 2e-3)
     assert 0.0 <= result.logz_se < (0.15 if method == "pt" else 0.08)
@@ -163,9 +165,10 @@ def test_samples_are_parameters():
 @pytest.mark.parametrize("method", ["auto", "smc", "pt", "ais"])
 @pytest.mark.parametrize("name", ["gaussian", "beta, bounds", "heavy", "two far", "limited"])
 def test_calibration(name, method):
-    """RMS z over 48 seeds (unless the answer is exact): for t with 15 degrees of freedom 1.07 ± 0.12, so 0.6 to 1.6.
+    """RMS z over 48 seeds, unless the answer is exact to rounding.
 
-    Outside by chance with probability 1e-4 at most.
+    For t with 15 degrees of freedom it is 1.07 ± 0.12: outside of 0.6 to 1.6 by chance with
+    probability 1e-4 at most.
     """
     z = []
     for seed in range(48):
