@@ -167,7 +167,7 @@ def log_evidence(
     with factorising(model.n):
         fits = fit_reported(model, kind)
         base = fit_reference(model, reference, fits)
-    warnings = base.warnings if base.name == "ep" or not base.converged else ()
+    warnings = base.warnings if base.name in ("ep", "fitted") or not base.converged else ()
     with Progress(progressbar) as progress:
         problem = Problem(
             model, base, mover, ladder, target_se, n_particles, n_islands,

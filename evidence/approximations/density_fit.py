@@ -27,7 +27,8 @@ Array = NDArray[np.float64]
 _TRIAL = 4096
 _TAILS = (0.0, 0.05, 0.15, 0.4)
 _GOOD_SHAPE, _GOOD_SHARE = 0.4, 0.1
-_BAD_SHAPE = 0.7
+_BAD_SHAPE = 0.5  # from here on weights have no variance
+_TELLING, _MISSING = 20.0, 0.3  # effective draws that tell log Z, and how much may be missing
 _ROUNDS = 20
 _COMPARABLE = 5.0  # modes whose logz is this close to the best one count
 
@@ -74,35 +75,48 @@ def fit_density(model: DensityModel) -> DensityReference:
         candidates = candidates[:1]  # the one that covers all of them
     fits = [_choose_tails(model, q, rng) for q in candidates]
     best, verdict = max(fits, key=_rank)
+    seen = [verdict.logz for _, verdict in fits if verdict.share * _TRIAL > _TELLING]
     if not verdict.good and not several:  # adapted to weights, it may well forget a mode
         adapted = _choose_tails(model, _adapt(model, best, rng), rng)
         if adapted[1].shape < max(verdict.shape, _GOOD_SHAPE) or not np.isfinite(verdict.shape):
             best, verdict = adapted
-        if model.prior is not None and not verdict.shape < _BAD_SHAPE:
+        if model.prior is not None and verdict.shape >= _BAD_SHAPE:
             reference = density_prior_reference(model)
             reference.seconds = time.perf_counter() - started
             return reference
+    verdict = judge(model, best, rng, 2 * _TRIAL)  # chosen for its verdict, it needs a fresh one
     best.logz = verdict.logz
     best.seconds = time.perf_counter() - started
     best.modes = np.array([mode.x for mode in modes]) if modes else None
-    if not verdict.shape < _BAD_SHAPE:
-        best.warnings = (
-            f"fitted reference: its importance weights have Pareto k = {verdict.shape:.2f}, so it "
-            "does not cover the density well and annealing has to do the work; a prior= or a "
-            "sampler= would help, and method='pt' is a cross-check",
-        )
+    best.warnings = _complaints(verdict, max(seen, default=-np.inf))
     return best
 
 
-def judge(model: DensityModel, q: DensityReference, rng: np.random.Generator) -> Verdict:
-    """What ``_TRIAL`` draws of q say."""
-    log_w, _ = _weights(model, q, rng, _TRIAL)
+def _complaints(verdict: Verdict, seen: float) -> tuple[str, ...]:
+    """Warnings, if there is reason to doubt that the reference covers the density."""
+    if verdict.shape >= _BAD_SHAPE:
+        reason = f"its importance weights have Pareto k = {verdict.shape:.2f}"
+    elif seen > verdict.logz + _MISSING:
+        reason = f"another start saw {seen - verdict.logz:.1f} nats more of log Z"
+    else:
+        return ()
+    return (
+        f"fitted reference: {reason}, so it does not cover the density well and annealing has to "
+        "do the work; a prior= or a sampler= would help, and method='pt' is a cross-check",
+    )
+
+
+def judge(
+    model: DensityModel, q: DensityReference, rng: np.random.Generator, n: int = _TRIAL
+) -> Verdict:
+    """What n draws of q say."""
+    log_w, _ = _weights(model, q, rng, n)
     finite = log_w[np.isfinite(log_w)]
-    if finite.size < _TRIAL // 100:
+    if finite.size < n // 100:
         return Verdict(np.inf, 0.0, -np.inf)
     total = float(logsumexp(finite))
-    share = float(np.exp(2.0 * total - logsumexp(2.0 * finite))) / _TRIAL
-    return Verdict(pareto_shape(np.sort(finite), _TRIAL), share, total - np.log(_TRIAL))
+    share = float(np.exp(2.0 * total - logsumexp(2.0 * finite))) / n
+    return Verdict(pareto_shape(np.sort(finite), n), share, total - np.log(n))
 
 
 def _weights(
