@@ -1,12 +1,11 @@
 r"""Regression by a neural network with one hidden layer, its width to be judged by evidence.
 
-.. math:: f(x) = b_2 + \sum_{h=1}^H v_h \tanh(a_h^T x + b_h),\qquad y_n \sim N(f(x_n), \sigma^2)
+.. math:: f(x) = \sum_{h=1}^H v_h \tanh(a_h^T x + b_h),\qquad y_n \sim N(f(x_n), \sigma^2)
 
-Priors are Gaussian and shrink with the fan-in, so that functions are as large whatever the
-width:
+Every unit has the same prior whatever the width, so that a superfluous one has to be silenced
+by the data, which costs evidence:
 
-.. math:: a_{hj} \sim N(0, s_1^2 / D),\quad b_h \sim N(0, s_1^2),\quad
-          v_h \sim N(0, s_2^2 / H),\quad b_2 \sim N(0, s_2^2 / 4)
+.. math:: a_{hj} \sim N(0, s_1^2 / D),\quad b_h \sim N(0, s_1^2),\quad v_h \sim N(0, s_2^2)
 
 Where the noise is learnt, :math:`\log\sigma \sim N(\log 0.3, 1)` is the last parameter. The
 posterior has :math:`2^H H!` equal modes: exchanged units, and units whose signs are turned.
@@ -27,11 +26,10 @@ Array = NDArray[np.float64]
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _LOG_NOISE = float(np.log(0.3))
-_OFFSET = 0.5  # the output's offset, in units of its weights
 
 
 class Network:
-    """The log likelihood of one point θ = (a, b, v, b₂[, log σ]), in JAX."""
+    """The log likelihood of one point θ = (a, b, v[, log σ]), in JAX."""
 
     __name__ = "neural network"
 
@@ -40,7 +38,7 @@ class Network:
 
     @property
     def dim(self) -> int:
-        return self.width * (self.X.shape[1] + 2) + 1 + (self.noise is None)
+        return self.width * (self.X.shape[1] + 2) + (self.noise is None)
 
     def mean(self, theta: Any) -> Any:
         """f at the inputs, (N,)."""
@@ -49,7 +47,7 @@ class Network:
         H, D = self.width, self.X.shape[1]
         a = theta[: H * D].reshape(D, H)
         b, v = theta[H * D : H * D + H], theta[H * D + H : H * D + 2 * H]
-        return jnp.tanh(self.X @ a + b) @ v + theta[H * D + 2 * H]
+        return jnp.tanh(self.X @ a + b) @ v
 
     def __call__(self, theta: Any) -> Any:
         import jax.numpy as jnp
@@ -62,7 +60,7 @@ class Network:
     def prior(self, inner: float, outer: float) -> GaussianPrior:
         H, D = self.width, self.X.shape[1]
         sd = [inner / np.sqrt(D)] * (H * D) + [inner] * H
-        sd += [outer / np.sqrt(H)] * H + [_OFFSET * outer]
+        sd += [outer] * H
         mean = np.zeros(self.dim)
         if self.noise is None:
             sd, mean[-1] = [*sd, 1.0], _LOG_NOISE
@@ -71,7 +69,7 @@ class Network:
     def names(self) -> list[str]:
         H, D = self.width, self.X.shape[1]
         names = [f"a[{h},{j}]" for j in range(D) for h in range(H)]
-        names += [f"b[{h}]" for h in range(H)] + [f"v[{h}]" for h in range(H)] + ["offset"]
+        names += [f"b[{h}]" for h in range(H)] + [f"v[{h}]" for h in range(H)]
         return names + ["log noise"] * (self.noise is None)
 
 
@@ -81,7 +79,7 @@ def neural_network(
     y: ArrayLike,
     noise: float | None = None,
     inner: float = 2.0,
-    outer: float = 1.0,
+    outer: float = 3.0,
 ) -> Example:
     """A network of ``width`` hidden units; needs JAX.
 
@@ -100,7 +98,7 @@ def neural_network(
     --------
     >>> X = np.linspace(-2.0, 2.0, 20)[:, None]
     >>> neural_network(3, X, np.sin(X[:, 0]), noise=0.1).model
-    DensityModel(neural network, dim=10, prior=Gaussian)
+    DensityModel(neural network, dim=9, prior=Gaussian)
     """
     check_count("width", width)
     for name, value in (("inner", inner), ("outer", outer), ("noise", noise)):
@@ -122,26 +120,15 @@ def neural_network(
     return Example(model, None, None, f"neural network of width {width} on {len(y)} points")
 
 
-def simulated_network(
-    width: int,
-    n: int = 100,
-    inputs: int = 1,
-    noise: float = 0.1,
-    inner: float = 2.0,
-    outer: float = 1.0,
-    seed: int = 0,
-) -> tuple[Array, Array]:
-    """Data of a network drawn from the prior of :func:`neural_network`: X (N, D) and y (N,).
+def simulated_network(n: int = 60, noise: float = 0.2, seed: int = 0) -> tuple[Array, Array]:
+    """Data of a network of two units that make a lopsided bump: X (N, 1) and y (N,).
 
-    >>> X, y = simulated_network(width=3)
+    >>> X, y = simulated_network()
     >>> X.shape, y.shape
-    ((100, 1), (100,))
+    ((60, 1), (60,))
     """
-    check_count("width", width)
     check_count("n", n)
-    rng = np.random.default_rng(seed)
-    shape = Network(width, np.zeros((1, inputs)), np.zeros(1), noise)
-    theta = shape.prior(inner, outer).chol @ rng.standard_normal(shape.dim)
-    X = rng.uniform(-2.0, 2.0, (n, inputs))
-    f = np.asarray(Network(width, X, np.zeros(n), noise).mean(theta))
-    return X, f + noise * rng.standard_normal(n)
+    check_positive("noise", noise)
+    X = np.linspace(-2.0, 2.0, n)[:, None]
+    f = 2.0 * np.tanh(2.0 * X[:, 0] + 2.0) - 1.5 * np.tanh(2.0 * X[:, 0] - 2.0)
+    return X, f + noise * np.random.default_rng(seed).standard_normal(n)

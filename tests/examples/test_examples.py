@@ -32,8 +32,9 @@ def logistic(dim=3, n=40):
 
 
 def network(noise=None):
-    X, y = examples.simulated_network(2, n=15, inputs=2)
-    return examples.neural_network(2, X, y, noise=noise)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (15, 2))
+    return examples.neural_network(2, X, np.sin(X[:, 0]) + X[:, 1], noise=noise)
 
 
 @pytest.mark.parametrize("make", EXACT.values(), ids=EXACT)
@@ -151,24 +152,26 @@ def test_simulated_labels_follow_the_model():
 
 
 def test_network_likelihood_and_names():
-    X, y = examples.simulated_network(3, n=10, inputs=2, noise=0.2, seed=1)
+    X, y = examples.simulated_network(n=10, noise=0.2, seed=1)
     example = examples.neural_network(3, X, y, noise=0.2)
     theta = np.random.default_rng(6).standard_normal((1, example.model.n))
-    a, b, v, offset = theta[0, :6].reshape(2, 3), theta[0, 6:9], theta[0, 9:12], theta[0, 12]
-    f = np.tanh(X @ a + b) @ v + offset
-    sd = np.r_[np.full(6, 2 / 2**0.5), np.full(3, 2.0), np.full(3, 1 / 3**0.5), 0.5]
+    a, b, v = theta[0, :3].reshape(1, 3), theta[0, 3:6], theta[0, 6:9]
+    f = np.tanh(X @ a + b) @ v
+    sd = np.r_[np.full(6, 2.0), np.full(3, 3.0)]
     wanted = stats.norm(f, 0.2).logpdf(y).sum() + stats.norm(0, sd).logpdf(theta[0]).sum()
     np.testing.assert_allclose(example.model.log_prob(theta), [wanted])
     assert example.model.names[:3] == ("a[0,0]", "a[1,0]", "a[2,0]")
+    wide = examples.neural_network(2, np.c_[X, X], y).model  # two inputs: priors shrink
+    assert np.allclose(np.diag(wide.prior.cov)[:8], [2.0] * 4 + [4.0] * 2 + [9.0] * 2)
     assert network().model.names[-1] == "log noise"
 
 
 def test_network_does_not_tell_units_apart():
     model = network(noise=0.2).model
-    theta = np.random.default_rng(7).standard_normal((1, 9))
+    theta = np.random.default_rng(7).standard_normal((1, 8))
     turned = theta.copy()
     turned[0, [0, 2, 4, 6]] *= -1.0  # a, b and v of the first unit
-    swapped = theta[:, [1, 0, 3, 2, 5, 4, 7, 6, 8]]
+    swapped = theta[:, [1, 0, 3, 2, 5, 4, 7, 6]]
     got = model.log_prob(np.r_[turned, swapped])
     np.testing.assert_allclose(got, np.repeat(model.log_prob(theta), 2))
 
