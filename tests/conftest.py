@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -21,6 +22,7 @@ def _cache_dir() -> Path:
 
 os.environ["NUMBA_CACHE_DIR"] = str(_cache_dir())  # before anything imports numba
 os.environ.setdefault("MPLBACKEND", "Agg")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores ^C
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import _thread
-import signal
 import threading
 import time
 
@@ -127,7 +126,6 @@ def test_max_seconds_too_short_for_anything():
 
 
 def test_interrupt_returns_the_partial_result():
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)  # may be ignored in CI
     model = ev.GPModel(K=covariance(60, 30.0), y=np.resize([1, -1, -1, 1], 60))
     estimate(model, n_particles=16, n_islands=2)  # compile first
     timer = threading.Timer(4.0, _thread.interrupt_main)
@@ -138,7 +136,6 @@ def test_interrupt_returns_the_partial_result():
         )
     finally:
         timer.join()
-        signal.signal(signal.SIGINT, previous)
     assert any("interrupted" in w for w in result.warnings)
     assert np.isfinite(result.logz)
 
