@@ -113,8 +113,12 @@ def test_gradients_of_the_truths(name):
     )
 
 
-@pytest.mark.parametrize("method", ["auto", "smc", "ais", "arm", "importance", "pt"])
-@pytest.mark.parametrize("name", ["gaussian", "beta, bounds", "heavy", "two far"])
+_NAMES, _METHODS = ("gaussian", "beta, bounds", "heavy", "two far"), ("auto", "smc", "ais", "arm")
+_CASES = [(name, method) for name in _NAMES for method in (*_METHODS, "importance")]
+_LONG = [pytest.param(name, "pt", marks=pytest.mark.slow) for name in _NAMES if name != "heavy"]
+
+
+@pytest.mark.parametrize(("name", "method"), [*_CASES, ("heavy", "pt"), *_LONG])
 def test_exact_truth(name, method):
     """Within 4.5 standard errors (1e-4 per case with 15 degrees of freedom)."""
     model, truth = TRUTHS[name]()
