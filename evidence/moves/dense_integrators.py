@@ -32,11 +32,10 @@ class End(NamedTuple):
 class Trajectories:
     """The rows still under way, and what became of the others."""
 
-    def __init__(self, field: Field, start: Point) -> None:
+    def __init__(self, start: Point) -> None:
         m = len(start.y)
         self.code = np.full(m, OK, dtype=np.int64)
         self.alive: Rows = np.arange(m)
-        self.fields = [field]
         self.drop(start.metric.bad, NO_METRIC)
 
     def drop(self, lost: NDArray[np.bool_], code: int) -> Rows | None:
@@ -139,7 +138,7 @@ def leapfrog(
     field: Field, start: Point, p: Array, eps: Array, n_steps: int, tolerances: tuple[float, float]
 ) -> End:
     """Trajectories of the implicit generalised leapfrog, every step run backwards too."""
-    way = Trajectories(field, start)
+    way = Trajectories(start)
     before = minus_energy(start, p)
     point, total, d = start, len(p), p.shape[1]
     here, kept = field, way.alive
@@ -226,7 +225,7 @@ def midpoint(
     field: Field, start: Point, p: Array, eps: Array, n_steps: int, tolerances: tuple[float, float]
 ) -> End:
     """Trajectories of the implicit midpoint rule, every step run backwards too."""
-    way = Trajectories(field, start)
+    way = Trajectories(start)
     before = minus_energy(start, p)
     kept = way.alive
     here, y, p, eps = field.rows(kept), start.y[kept], p[kept], eps[kept]
@@ -294,7 +293,7 @@ def explicit(
 def _explicit(
     field: Field, start: Point, p: Array, eps: Array, n_steps: int, bind: Binding, z: Array
 ) -> End:
-    way = Trajectories(field, start)
+    way = Trajectories(start)
     kept = way.alive
     y2 = start.y + bind.sigma * z[:, 0] @ bind.inverse_root.T
     p2 = p + bind.sigma * z[:, 1] @ bind.root.T

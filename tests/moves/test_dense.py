@@ -506,7 +506,7 @@ def test_rows_without_a_metric_are_rejected(name):
     assert info.failures >= (lowest < 0.0).sum()
     assert info.acceptance[lowest > 0.0].mean() > 0.2
     start = Field(path, per_row(1.0, 400)).point(y)
-    way = integrators.Trajectories(Field(path, per_row(1.0, 400)), start)
+    way = integrators.Trajectories(start)
     np.testing.assert_array_equal(way.code == NO_METRIC, lowest < 0.0)
 
 
