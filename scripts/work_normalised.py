@@ -12,15 +12,12 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
+from literal import LiteralAIS
 from research import TRUTH, research_model
 
 import evidence as ev
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-import report_pseudocode as report
 
 CONFIGURATIONS = {
     "auto": {},
@@ -33,7 +30,7 @@ CONFIGURATIONS = {
     "arm": {"method": "arm"},
     "sequential": {"method": "sequential"},
 }
-EPS, STEPS, F_MAX, TEMPERATURES = 0.1, 10, 5, 12
+TEMPERATURES = 12
 
 
 def main() -> None:
@@ -79,27 +76,14 @@ def _measure(data: str, model: ev.GPModel, name: str, options: argparse.Namespac
 
 def _literal(data: str, model: ev.GPModel, n: int) -> None:
     """AISq-RMHMC as the pseudo-code has it; EP is not even counted."""
-    reference = ev.fit_ep(model)
-    path = ev.Path(reference)
     betas = ev.ladders.geometric(TEMPERATURES, first=0.01)
-    fixed = [report.constants(reference, beta) for beta in betas]
+    chain = LiteralAIS(ev.Path(ev.fit_ep(model)), betas)
     log_w, seconds = [], []
     for seed in range(n):
-        rng, started = np.random.default_rng(seed), time.perf_counter()
-        x = path.mean + path.coordinates("base").T @ rng.standard_normal(path.n)
-        total = path.log_z0
-        for t in range(1, betas.size):
-            total += (betas[t] - betas[t - 1]) * path.tilt(x[None])[0]
-            if t == betas.size - 1:
-                break
-            inverse = report.riemann_metric(x, *fixed[t])[2]
-            p = np.linalg.solve(np.linalg.cholesky(inverse).T, rng.standard_normal(path.n))
-            new, _, before, after = report.rmhmc_proposal(x, p, STEPS, EPS, F_MAX, fixed[t])
-            if np.log(rng.random()) < before - after:
-                x = new
-        log_w.append(total)
+        started = time.perf_counter()
+        log_w.append(chain(np.random.default_rng(seed)))
         seconds.append(time.perf_counter() - started)
-        print(f"  literal AISq-RMHMC, chain {seed}: log w {total:.2f}, {seconds[-1]:.0f} s",
+        print(f"  literal AISq-RMHMC, chain {seed}: log w {log_w[-1]:.2f}, {seconds[-1]:.0f} s",
               flush=True)  # fmt: skip
     relative = np.exp(np.array(log_w) - max(log_w))
     sd = relative.std(ddof=1) / relative.mean() if n > 1 else np.nan

@@ -1,6 +1,7 @@
 """Figures, drawn on axes you may bring yourself; readable in black and white."""
 
 from .draws import plot_autocorrelation, plot_draws, plot_ess, plot_trace
+from .efficiency import plot_efficiency
 from .evidence import plot_logz_vs_time, plot_path, plot_result, plot_time
 from .hyper import plot_hyper_draws, plot_marginal
 from .hyperparameters import plot_hyperparameters
@@ -11,6 +12,7 @@ __all__ = [
     "plot_autocorrelation",
     "plot_comparison",
     "plot_draws",
+    "plot_efficiency",
     "plot_ess",
     "plot_hyper_draws",
     "plot_hyperparameters",

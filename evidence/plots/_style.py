@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 INK = "#1b3a5c"
 LINES = {"ep": (":", "EP"), "ep_corrected": ("-", "EP, corrected"), "laplace": ("-.", "Laplace")}
+SHADES = (INK, "#b5542a", "#4d7c4a", "#7a5195", "0.45")
+MARKER_CYCLE = "os^Dv<>pPX*h"
 MARKERS = {"ep": "o", "ep_corrected": "s", "laplace": "^"}
 
 
@@ -23,3 +26,9 @@ def whole_ticks(ax: Axes) -> Axes:
 
     ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
     return ax
+
+
+def told(frame: pd.DataFrame) -> list[str]:
+    """The columns that tell runs apart, for legends."""
+    names = [n for n in ("method", "move", "reference") if n in frame]
+    return [n for n in names if frame[n].nunique() > 1] or names[1:2] or ["method"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._style import INK, LINES, nothing
+from ._style import INK, LINES, MARKER_CYCLE, SHADES, nothing, told
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,22 +95,25 @@ def plot_time(result: EvidenceResult, ax: Axes) -> Axes:
     return ax
 
 
-def plot_logz_vs_time(frame: pd.DataFrame, ax: Axes | None = None) -> Axes:
+def plot_logz_vs_time(
+    frame: pd.DataFrame, ax: Axes | None = None, *, published: pd.DataFrame | None = None
+) -> Axes:
     """log Z against time for the runs of :func:`evidence.sweep`.
 
     One point per method, move, ladder and reference: mean over seeds ± one standard deviation
-    of single runs, with EP's and corrected EP's values as lines.
+    of single runs, with EP's and corrected EP's values as lines. ``published`` holds values
+    from elsewhere, drawn faintly: ``method``, ``ladder``, ``logz``, ``sd``, ``seconds``.
     """
     import matplotlib.pyplot as plt
 
     if ax is None:
         figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
         plt.close(figure)
-    told = ["method", "move", "reference"]
-    told = [name for name in told if frame[name].nunique() > 1] or ["move"]
-    markers = iter("os^Dv<>pPX*h" * 9)
-    shades = ("#1b3a5c", "#b5542a", "#4d7c4a", "#7a5195", "0.45")
-    for i, (_, group) in enumerate(frame.groupby(["method", "move", "reference"], sort=False)):
+    columns = told(frame)
+    markers = cycle(MARKER_CYCLE)
+    if published is not None:
+        _faintly(published, ax)
+    for i, (_, group) in enumerate(frame.groupby(columns, sort=False)):
         points = group.groupby("ladder", sort=False)[["seconds", "logz"]]
         mean = points.mean().sort_values("seconds")
         spread = points.std().logz.reindex(mean.index).fillna(0.0)
@@ -118,13 +122,13 @@ def plot_logz_vs_time(frame: pd.DataFrame, ax: Axes | None = None) -> Axes:
             mean.logz,
             yerr=spread,
             fmt=f"{next(markers)}-" if len(mean) > 1 else next(markers),
-            color=shades[i % len(shades)],
+            color=SHADES[i % len(SHADES)],
             ms=5,
             lw=1,
             capsize=2.5,
-            label=", ".join(str(group[name].iloc[0]) for name in told),
+            label=", ".join(str(group[name].iloc[0]) for name in columns),
         )
-        if len(frame.ladder.unique()) > 1:
+        if frame.ladder.nunique() > 1 and len(mean) > 1:
             for ladder, row in mean.iterrows():
                 ax.annotate(
                     str(ladder),
@@ -150,6 +154,18 @@ def plot_logz_vs_time(frame: pd.DataFrame, ax: Axes | None = None) -> Axes:
     )
     ax.legend(frameon=False, loc="best", fontsize=8)
     return ax
+
+
+def _faintly(published: pd.DataFrame, ax: Axes) -> None:
+    ax.errorbar(
+        published.seconds, published.logz, yerr=published.sd, fmt="x", color="0.7", ms=5, lw=0.8,
+        capsize=2, label="published", zorder=1,
+    )  # fmt: skip
+    for _, row in published.iterrows():
+        ax.annotate(
+            str(row.ladder), (row.seconds, row.logz), xytext=(4, -8),
+            textcoords="offset points", fontsize=6, color="0.6",
+        )  # fmt: skip
 
 
 def _name(result: EvidenceResult) -> str:

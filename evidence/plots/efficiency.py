@@ -1,0 +1,100 @@
+"""How much error is left after how much time."""
+
+from __future__ import annotations
+
+from itertools import cycle
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ._style import MARKER_CYCLE, SHADES, told
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+def plot_efficiency(
+    frame: pd.DataFrame,
+    truth: float,
+    ax: Axes | None = None,
+    *,
+    published: pd.DataFrame | None = None,
+) -> Axes:
+    """Root mean square error against seconds, for runs whose log Z is known to be ``truth``.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        One row per run, as from :func:`evidence.sweep`: ``method``, ``ladder``, ``seed``,
+        ``logz``, ``seconds``, and ``move`` and ``reference`` where they vary.
+    truth : float
+        log Z, in nats.
+    published : DataFrame, optional
+        Values from elsewhere, drawn faintly: ``method``, ``ladder``, ``logz``, ``sd``,
+        ``seconds``.
+
+    Returns
+    -------
+    Axes
+        A point for every method and ladder, with error bars of one standard error of the root
+        mean square. Thin lines join what is equally efficient: mean square times seconds is the
+        same along them, and ten times smaller from one to the next but one.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> model = ev.GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
+    >>> frame = ev.sweep(model, ladders=[2, 4], seeds=2, n_particles=64, progressbar=False)
+    >>> ax = ev.plots.plot_efficiency(frame, ev.log_orthant(model).logz)
+    """
+    import matplotlib.pyplot as plt
+
+    if ax is None:
+        figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
+        plt.close(figure)
+    if published is not None:
+        rms = np.hypot(published.sd, published.logz - truth)
+        ax.plot(
+            published.seconds, rms, "x", color="0.6", ms=5, mew=1, lw=0, label="published",
+            zorder=1,
+        )  # fmt: skip
+        for label, x, y in zip(published.ladder, published.seconds, rms, strict=True):
+            _write(ax, str(label), x, y, color="0.6")
+    looks = zip(cycle(MARKER_CYCLE), cycle(SHADES), strict=False)
+    for name, group in frame.groupby(told(frame), sort=False):
+        runs = group.groupby("ladder", sort=False)
+        seconds = runs.seconds.mean()
+        rms = np.sqrt(runs.logz.agg(lambda values: np.mean((values - truth) ** 2)))
+        se = rms / np.sqrt(2.0 * runs.logz.size())
+        order = np.argsort(seconds.to_numpy())
+        marker, shade = next(looks)
+        ax.errorbar(
+            seconds.iloc[order], rms.iloc[order], yerr=se.iloc[order], ms=5, lw=1, capsize=2.5,
+            fmt=f"{marker}-" if len(order) > 1 else marker, color=shade,
+            label=", ".join(map(str, np.atleast_1d(np.array(name, dtype=object)))), zorder=3,
+        )  # fmt: skip
+        if frame.ladder.nunique() > 1 and len(order) > 1:
+            for label in seconds.index:
+                _write(ax, str(label), seconds[label], rms[label], color="0.35")
+    ax.set(
+        xscale="log", yscale="log", xlabel="wall-clock time of a run (seconds)",
+        ylabel=r"root mean square error of $\log Z$ (nats)", title="Error against time",
+    )  # fmt: skip
+    _contours(ax)
+    ax.legend(frameon=False, fontsize=8, loc="best")
+    return ax
+
+
+def _write(ax: Axes, text: str, x: float, y: float, color: str) -> None:
+    ax.annotate(text, (x, y), xytext=(4, 4), textcoords="offset points", fontsize=7, color=color)
+
+
+def _contours(ax: Axes) -> None:
+    """Lines of equal mean square error times seconds, over what is in sight."""
+    (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()
+    x = np.array([x0, x1])
+    low, high = np.log10(y0**2 * x0), np.log10(y1**2 * x1)
+    for power in np.arange(np.ceil(low), high):
+        ax.plot(x, np.sqrt(10.0**power / x), color="0.85", lw=0.7, zorder=0)
+    ax.set(xlim=(x0, x1), ylim=(y0, y1))
