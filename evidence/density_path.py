@@ -126,5 +126,11 @@ class DensityPath(TemperedPath):
         return self.curvature_slope(y, w[:, :, None] * w[:, None, :])
 
 
+def own_path(model: DensityModel) -> DensityPath:
+    """The density in its own coordinates, from N(0, I) at β = 0."""
+    d = model.n
+    return DensityPath(DensityReference("given", model, np.zeros(d), np.eye(d), 0.0))
+
+
 def _no_nan(value: Array) -> Array:
     return np.where(np.isnan(value), -np.inf, value)

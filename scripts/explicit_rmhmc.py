@@ -27,7 +27,7 @@ from tqdm.auto import tqdm
 import evidence as ev
 from evidence import diagnostics, moves
 from evidence.approximations.density_modes import fit_density_laplace
-from evidence.approximations.density_reference import DensityReference
+from evidence.density_path import own_path
 from evidence.drivers.adaptation import DualAveraging
 from evidence.families import make_path
 from evidence.moves import rows
@@ -40,12 +40,6 @@ class Scheme(NamedTuple):
     move: Any
     draws: int
     """Per chain, relative to the others."""
-
-
-def own_coordinates(model: ev.DensityModel) -> Any:
-    """The density itself at β = 1, in the model's coordinates."""
-    d = model.n
-    return make_path(DensityReference("given", model, np.zeros(d), np.eye(d), 0.0))
 
 
 def schemes() -> list[Scheme]:
@@ -125,7 +119,7 @@ def sample(
 
 def funnel(options: argparse.Namespace) -> list[dict[str, Any]]:
     """A row per scheme; all from the same number of chains."""
-    path = own_coordinates(ev.examples.funnel(10).model)
+    path = own_path(ev.examples.funnel(10).model)
     table = []
     todo = schemes()
     total = sum(options.tune + options.draws * scheme.draws for scheme in todo)
@@ -200,7 +194,7 @@ def tune(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Accepted draws and squared jumps of v per second for many settings, from exact draws."""
     example = ev.examples.funnel(10)
     assert example.draws is not None
-    path = own_coordinates(example.model)
+    path = own_path(example.model)
     start = example.draws(np.random.default_rng(0), 128 if options.fast else 256)
     candidates: list[tuple[str, Any]] = [
         ("implicit", fixed(moves.RMHMC(eps, n_leapfrog=steps, jitter=0.05)))

@@ -19,6 +19,15 @@ TRUTH = {
 _USPS = {"usps-hard": (4.85, 5.10), "usps-book": (2.85, 2.35)}
 
 
+def research_inputs(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """X, standardised except for USPS, and y."""
+    data = ev.datasets.load("usps_3v5" if name in _USPS else name)
+    X = data["X"].astype(float)
+    if name not in _USPS:
+        X = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
+    return X, data["y"].astype(float)
+
+
 def research_model(
     name: str,
     likelihood: str = "probit",
@@ -31,15 +40,14 @@ def research_model(
     one of two settings.
     """
     if name in _USPS:
-        data = ev.datasets.load("usps_3v5")
-        X, (stored_l, stored_a) = data["X"].astype(float), _USPS[name]
+        stored_l, stored_a = _USPS[name]
     else:
         data = ev.datasets.load(name)
-        X = (data["X"] - data["X"].mean(axis=0)) / data["X"].std(axis=0, ddof=1)
         stored_l, stored_a = float(data["log_lengthscale"]), float(data["log_amplitude"])
+    X, y = research_inputs(name)
     length = np.exp(stored_l if log_lengthscale is None else log_lengthscale)
     amplitude = np.exp(stored_a if log_amplitude is None else log_amplitude)
     squared = np.sum(X**2, axis=1)
     distance = np.maximum(squared[:, None] + squared - 2.0 * X @ X.T, 0.0)
     K = amplitude**2 * np.exp(-0.5 * distance / length**2)
-    return ev.GPModel(K=K, y=data["y"].astype(float), likelihood=likelihood, jitter=1e-6)
+    return ev.GPModel(K=K, y=y, likelihood=likelihood, jitter=1e-6)

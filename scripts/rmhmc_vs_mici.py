@@ -30,8 +30,7 @@ from tqdm.auto import tqdm
 import evidence as ev
 from evidence import moves
 from evidence.approximations.density_modes import fit_density_laplace
-from evidence.approximations.density_reference import DensityReference
-from evidence.families import make_path
+from evidence.density_path import own_path
 from evidence.moves import dense, rows
 
 try:
@@ -202,12 +201,6 @@ class Mici:
 # -- this package's side --------------------------------------------------------------------------
 
 
-def our_path(model: ev.DensityModel) -> Any:
-    """The density itself in the model's own coordinates, at β = 1."""
-    d = model.n
-    return make_path(DensityReference("given", model, np.zeros(d), np.eye(d), 0.0))
-
-
 def our_move(problem: Problem) -> moves.RMHMC:
     return moves.RMHMC(
         step_size=problem.eps, n_leapfrog=problem.steps, jitter=0.0, tolerance=TOLERANCE
@@ -216,7 +209,7 @@ def our_move(problem: Problem) -> moves.RMHMC:
 
 def agreement(problem: Problem, rng: np.random.Generator) -> float:
     """Largest distance between the ends of both packages, relative to the path's length."""
-    path, move, rival = our_path(problem.model), our_move(problem), Mici(problem)
+    path, move, rival = own_path(problem.model), our_move(problem), Mici(problem)
     x = problem.starts[:8]
     field = dense.Field(path, np.ones(len(x)))
     start = field.point(x)
@@ -237,7 +230,7 @@ def time_ours(
 ) -> tuple[float, float, float]:
     """Seconds per transition, acceptance and share of failures, with a batch of m chains."""
     clock = time.process_time if threads == 1 else time.perf_counter
-    path, move = our_path(problem.model), our_move(problem)
+    path, move = own_path(problem.model), our_move(problem)
     rng = np.random.default_rng(seed)
     x = problem.starts[rng.permutation(len(problem.starts))[:m]]
     state, accepted, failed = move.init(path, x), 0.0, 0

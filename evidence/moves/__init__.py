@@ -49,6 +49,7 @@ from .nuts import NUTS
 from .rmhmc import RMHMC
 from .second_order import SecondOrder
 from .splitting import SplittingHMC
+from .trajectory import Trajectory, trajectory
 
 __all__ = [
     "HMC",
@@ -69,11 +70,13 @@ __all__ = [
     "SecondOrder",
     "SimplifiedMMALA",
     "SplittingHMC",
+    "Trajectory",
     "get",
     "names",
     "pcnl",
     "pmala",
     "take",
+    "trajectory",
 ]
 
 _BY_NAME: dict[str, Callable[[], Any]] = {

@@ -3,6 +3,7 @@
 from .draws import plot_autocorrelation, plot_draws, plot_ess, plot_trace
 from .efficiency import plot_efficiency
 from .evidence import plot_logz_vs_time, plot_path, plot_result, plot_time
+from .geometry import plot_density, plot_energy_error, plot_metric, plot_trajectory
 from .hyper import plot_hyper_draws, plot_marginal
 from .hyperparameters import plot_hyperparameters
 from .models import plot_comparison, plot_surface
@@ -11,17 +12,21 @@ from .predictions import plot_prediction
 __all__ = [
     "plot_autocorrelation",
     "plot_comparison",
+    "plot_density",
     "plot_draws",
     "plot_efficiency",
+    "plot_energy_error",
     "plot_ess",
     "plot_hyper_draws",
     "plot_hyperparameters",
     "plot_logz_vs_time",
     "plot_marginal",
+    "plot_metric",
     "plot_path",
     "plot_prediction",
     "plot_result",
     "plot_surface",
     "plot_time",
     "plot_trace",
+    "plot_trajectory",
 ]

@@ -39,14 +39,14 @@ def plot_efficiency(
     Axes
         A point for every method and ladder, with error bars of one standard error of the root
         mean square. Thin lines join what is equally efficient: mean square times seconds is the
-        same along them, and ten times smaller from one to the next but one.
+        same along one, and a tenth of it along the next below.
 
     Examples
     --------
     >>> import evidence as ev
     >>> model = ev.GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
     >>> frame = ev.sweep(model, ladders=[2, 4], seeds=2, n_particles=64, progressbar=False)
-    >>> ax = ev.plots.plot_efficiency(frame, ev.log_orthant(model).logz)
+    >>> ax = ev.plots.plot_efficiency(frame, -1.6)
     """
     import matplotlib.pyplot as plt
 

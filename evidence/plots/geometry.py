@@ -1,0 +1,96 @@
+"""Densities in the plane, their metric, and the way moves go through them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._style import INK
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ..density.model import DensityModel
+    from ..moves.trajectory import Trajectory
+
+_DROPS = (0.5, 1.5, 3.0, 5.0, 8.0, 12.0)  # nats below the top at which contours are drawn
+_GRID = 161
+_LARGE = 10.0  # nats: errors beyond this need a logarithmic axis
+
+
+def plot_density(
+    model: DensityModel,
+    ax: Axes,
+    *,
+    across: tuple[float, float],
+    up: tuple[float, float],
+) -> Axes:
+    """Grey contours of a density of two parameters, 0.5, 1.5, 3, 5, 8, 12 nats below its top.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> import matplotlib.pyplot as plt
+    >>> model = ev.examples.banana().model
+    >>> ax = ev.plots.plot_density(model, plt.figure().gca(), across=(-20, 20), up=(-15, 10))
+    """
+    if len(model.names) != 2:
+        raise ValueError(f"model must have two parameters, got {len(model.names)}")
+    x, y = np.linspace(*across, _GRID), np.linspace(*up, _GRID)
+    points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    log_p = np.asarray(model.log_prob(points)).reshape(_GRID, _GRID)
+    top = float(np.nanmax(log_p))
+    levels = [top - drop for drop in reversed(_DROPS)]
+    ax.contour(x, y, log_p, levels=levels, colors="0.7", linewidths=0.8, linestyles="solid")
+    ax.set(xlabel=model.names[0], ylabel=model.names[1], xlim=across, ylim=up)
+    return ax
+
+
+def plot_trajectory(
+    way: Trajectory, ax: Axes, *, label: str = "", style: str = "o-", color: str = INK
+) -> Axes:
+    """A trajectory of :func:`evidence.moves.trajectory`, from a cross to a larger marker."""
+    known = np.isfinite(way.x).all(axis=1)
+    x, y = way.x[known, 0], way.x[known, 1]
+    ax.plot(x, y, style, color=color, ms=3, lw=1.2, label=label)
+    ax.plot(x[:1], y[:1], "x", color="k", ms=9, mew=2, zorder=4)
+    ax.plot(x[-1:], y[-1:], style[:1], color=color, ms=8, mec="w", zorder=4)
+    return ax
+
+
+def plot_energy_error(
+    way: Trajectory, ax: Axes, *, label: str = "", style: str = "o-", color: str = INK
+) -> Axes:
+    """How far H is off along a trajectory, logarithmic where that is more than 10 nats."""
+    ax.plot(
+        np.arange(len(way.energy_error)), way.energy_error, style, color=color, ms=3, lw=1.2,
+        label=label,
+    )  # fmt: skip
+    ax.axhline(0.0, color="0.6", lw=0.8, zorder=0)
+    if np.nanmax(np.abs(way.energy_error)) > _LARGE:
+        ax.set_yscale("symlog", linthresh=1.0)
+    ax.set(xlabel="leapfrog step", ylabel="energy error (nats)", title="Error of the Hamiltonian")
+    return ax
+
+
+def plot_metric(model: DensityModel, points: ArrayLike, ax: Axes, *, size: float = 1.0) -> Axes:
+    """Ellipses wᵀ G(x) w = size² of the metric of Riemannian moves at ``points``, shape (M, 2)."""
+    from matplotlib.patches import Ellipse
+
+    from ..density_path import own_path
+    from ..moves.dense import Field
+
+    points = np.atleast_2d(np.asarray(points, dtype=float))
+    metric = Field(own_path(model), np.ones(len(points))).metric(points)
+    basis = np.broadcast_to(np.eye(2), (len(points), 2, 2))
+    inverse = np.stack([metric.solve(basis[:, i]) for i in range(2)], axis=-1)
+    for point, cov, bad in zip(points, inverse, metric.bad, strict=True):
+        if bad:
+            continue
+        values, vectors = np.linalg.eigh(cov)
+        width, height = 2.0 * size * np.sqrt(values)
+        angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
+        ax.add_patch(Ellipse(tuple(point), width, height, angle=angle, fc="none", ec=INK, lw=0.9))
+    return ax
