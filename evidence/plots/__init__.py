@@ -7,6 +7,7 @@ from .geometry import plot_density, plot_energy_error, plot_metric, plot_traject
 from .hyper import plot_hyper_draws, plot_marginal
 from .hyperparameters import plot_hyperparameters
 from .models import plot_comparison, plot_surface
+from .moves import plot_ess_vs_acceptance, plot_moves
 from .predictions import plot_prediction
 
 __all__ = [
@@ -17,11 +18,13 @@ __all__ = [
     "plot_efficiency",
     "plot_energy_error",
     "plot_ess",
+    "plot_ess_vs_acceptance",
     "plot_hyper_draws",
     "plot_hyperparameters",
     "plot_logz_vs_time",
     "plot_marginal",
     "plot_metric",
+    "plot_moves",
     "plot_path",
     "plot_prediction",
     "plot_result",

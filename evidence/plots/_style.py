@@ -32,3 +32,15 @@ def told(frame: pd.DataFrame) -> list[str]:
     """The columns that tell runs apart, for legends."""
     names = [n for n in ("method", "move", "reference") if n in frame]
     return [n for n in names if frame[n].nunique() > 1] or names[1:2] or ["method"]
+
+
+def log_ticks(ax: Axes, which: str = "both") -> Axes:
+    """Logarithmic axes whose labels do not run into each other, however few decades they span."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    for name in ("x", "y") if which == "both" else (which,):
+        axis = getattr(ax, f"{name}axis")
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=6))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+    return ax

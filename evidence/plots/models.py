@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ._style import INK, LINES, MARKERS
+from ._style import INK, LINES, MARKERS, log_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,6 +92,7 @@ def _curves(surface: Surface, name: str) -> Figure:
             capsize=3, lw=1.2, label="Monte Carlo ± 2 se",
         )  # fmt: skip
     ax.set(xscale="log", xlabel=_short(name), ylabel=r"$\log Z$ (nats)", title="Evidence")
+    log_ticks(ax, "x")
     ax.legend(frameon=False)
     plt.close(figure)
     return figure
@@ -127,10 +128,12 @@ def _contours(surface: Surface, across: str, up: str) -> Figure:
             lines = ax.contour(x, y, z, levels=levels, colors="w", linewidths=0.6)
             ax.clabel(lines, fmt="%.1f", fontsize=7)
             best = surface.best
-            ax.plot(best[across], best[up], "*", color="w", mec="k", ms=13, label="largest")
+            ax.plot(best[across], best[up], "*", color="w", mec="k", ms=13, label="largest",
+                clip_on=False)  # fmt: skip
             ax.legend(frameon=True, fontsize=8, loc="best")
         figure.colorbar(image, ax=ax, label="nats", format="%.4g")
         ax.set(xscale="log", yscale="log", xlabel=_short(across), title=title)
+        log_ticks(ax)
     np.atleast_1d(axes)[0].set_ylabel(_short(up))
     plt.close(figure)
     return figure
