@@ -1,6 +1,6 @@
 r"""Explicit Riemannian HMC (Cobb et al. 2019) again: the funnel, and trajectories of Figure 1.
 
-    python scripts/explicit_rmhmc.py --out out/
+    python scripts/explicit_rmhmc.py --out results/explicit_rmhmc
 
 The funnel in 10 + 1 dimensions by HMC, HMC tuned by hand for the known marginal of v, NUTS, and
 Riemannian HMC with the implicit leapfrog, the implicit midpoint rule and the explicit integrator
@@ -13,14 +13,15 @@ logistic regressions in two and ten dimensions from θ = 0. What Ω does is in
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import laboratory
 import numpy as np
+import pandas as pd
 from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
 
@@ -32,6 +33,7 @@ from evidence.drivers.adaptation import DualAveraging
 from evidence.families import make_path
 from evidence.moves import rows
 
+NAME = "explicit_rmhmc"
 SD = 3.0  # of v
 
 
@@ -123,7 +125,7 @@ def funnel(options: argparse.Namespace) -> list[dict[str, Any]]:
     table = []
     todo = schemes()
     total = sum(options.tune + options.draws * scheme.draws for scheme in todo)
-    with tqdm(total=total, unit="step", leave=False, ncols=88) as bar:
+    with tqdm(total=total, unit="step", leave=False, ncols=88, disable=None) as bar:
         for scheme in todo:
             bar.set_postfix_str(scheme.name)
             rng = np.random.default_rng(options.seed)
@@ -195,19 +197,19 @@ def tune(options: argparse.Namespace) -> list[dict[str, Any]]:
     example = ev.examples.funnel(10)
     assert example.draws is not None
     path = own_path(example.model)
-    start = example.draws(np.random.default_rng(0), 128 if options.fast else 256)
+    start = example.draws(np.random.default_rng(0), 16 if options.fast else 256)
     candidates: list[tuple[str, Any]] = [
         ("implicit", fixed(moves.RMHMC(eps, n_leapfrog=steps, jitter=0.05)))
         for eps, steps in ((0.14, 25), (0.25, 14), (0.35, 10))
     ]
-    for eps in (0.1, 0.05, 0.025):
-        for time_span in (0.5, 1.5, 3.5):
+    for eps in (0.05,) if options.fast else (0.1, 0.05, 0.025):
+        for time_span in (0.5,) if options.fast else (0.5, 1.5, 3.5):
             for omega in (10.0, 30.0, 100.0):
                 for sigma in (0.03, 0.1, 0.3):
                     steps = max(1, round(time_span / eps))
                     candidates.append(("explicit", explicit(eps, steps, omega, sigma)))
     found = []
-    with tqdm(total=len(candidates), unit="setting", leave=False, ncols=88) as bar:
+    with tqdm(total=len(candidates), unit="setting", leave=False, ncols=88, disable=None) as bar:
         for name, move in candidates:
             rng = np.random.default_rng(1)
             state = move.init(path, start.copy())
@@ -261,6 +263,7 @@ def walks(options: argparse.Namespace) -> list[dict[str, Any]]:
         for name, move in runs.items():
             rng = np.random.default_rng(options.seed)
             state, way, accepted = move.init(path, start), [start[0].copy()], 0.0
+            move.step(np.random.default_rng(0), path, 1.0, state)  # compile
             started = time.perf_counter()
             for _ in range(options.walk):
                 state, info = move.step(rng, path, 1.0, state)
@@ -290,54 +293,50 @@ def walks(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def figures(table: list[dict[str, Any]], ways: list[dict[str, Any]], out: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    fig, axes = plt.subplots(2, 4, figsize=(13, 6), sharex=True, sharey=True)
+    fig, axes = plt.subplots(2, 4, figsize=(13, 6), sharex=True, sharey=True, layout="constrained")
     grid = np.linspace(-12, 12, 200)
     for ax, row in zip(axes.flat, table, strict=True):
-        ax.hist(row["v"].ravel(), bins=60, range=(-12, 12), density=True, alpha=0.6)
-        ax.plot(grid, np.exp(-0.5 * (grid / SD) ** 2) / (SD * np.sqrt(2 * np.pi)), "r")
-        ax.set_title(f"{row['scheme']}\nKL {row['kl']:.4f}", fontsize=9)
+        ax.hist(row["v"].ravel(), bins=60, range=(-12, 12), density=True, color="0.8",
+                edgecolor="0.6", lw=0.4, label="draws")  # fmt: skip
+        ax.plot(grid, np.exp(-0.5 * (grid / SD) ** 2) / (SD * np.sqrt(2 * np.pi)), color="#1b3a5c",
+                label="N(0, 9)")  # fmt: skip
+        ax.set_title(f"{row['scheme']}\nKL {row['kl']:.3f} ({row['kl_low']:.3f} to "
+                     f"{row['kl_high']:.3f})", fontsize=9)  # fmt: skip
     for ax in axes[-1]:
         ax.set_xlabel("v")
-    fig.tight_layout()
-    fig.savefig(out / "explicit_rmhmc_funnel.png", dpi=130)
-    fig, axes = plt.subplots(2, 3, figsize=(11, 7))
+    for ax in axes[:, 0]:
+        ax.set_ylabel("density")
+    axes[0, 0].legend(frameon=False, fontsize=8)
+    laboratory.save_figure(fig, out, f"{NAME}_funnel")
+    fig, axes = plt.subplots(2, 3, figsize=(11, 7), layout="constrained")
     for ax, row in zip(axes.flat, ways, strict=True):
-        ax.plot(row["way"][:, 0], row["way"][:, 1], "o-", ms=2, lw=0.6)
-        ax.plot(*row["beta"][:2], "rx", ms=9, label="simulated from")
+        ax.plot(row["way"][:, 0], row["way"][:, 1], "o-", ms=2, lw=0.6, color="#1b3a5c")
+        ax.plot(*row["beta"][:2], "x", color="#b5542a", ms=9, mew=2, label="simulated from")
         ax.set_title(f"{row['dim']}-D, {row['scheme']}, {row['seconds']:.2f} s", fontsize=9)
-        ax.set(xlabel="θ₁", ylabel="θ₂")
-    axes[0, 0].legend(fontsize=7)
-    fig.tight_layout()
-    fig.savefig(out / "explicit_rmhmc_walks.png", dpi=130)
+        ax.set(xlabel=r"$\theta_1$", ylabel=r"$\theta_2$")
+    axes[0, 0].legend(frameon=False, fontsize=8)
+    laboratory.save_figure(fig, out, f"{NAME}_walks")
 
 
-def write(file: Path, table: list[dict[str, Any]]) -> None:
-    """Numbers only."""
-    plain = [{k: v for k, v in r.items() if not isinstance(v, np.ndarray)} for r in table]
-    with file.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(plain[0]))
-        writer.writeheader()
-        writer.writerows(plain)
+def numbers(table: list[dict[str, Any]]) -> pd.DataFrame:
+    """What of a table is not an array."""
+    return pd.DataFrame(
+        [{k: v for k, v in row.items() if not isinstance(v, np.ndarray)} for row in table]
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--fast", action="store_true", help="fewer chains and draws")
+    parser = laboratory.parser(__doc__, NAME)
     parser.add_argument("--chains", type=int, default=64)
     parser.add_argument("--draws", type=int, default=400)
     parser.add_argument("--tune", type=int, default=100)
     parser.add_argument("--walk", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="folder for CSV files and figures")
     options = parser.parse_args()
     if options.fast:
-        options.chains, options.draws = min(options.chains, 32), min(options.draws, 100)
-        options.tune = min(options.tune, 40)
+        options.chains, options.draws, options.tune = 16, 25, 15
     rows.stay_single()
     with threadpool_limits(1, user_api="blas"):
         table = funnel(options)
@@ -345,12 +344,9 @@ def main() -> None:
         settings = tune(options)
         ways = walks(options)
     print(f"\nload average {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores")
-    if options.out:
-        options.out.mkdir(parents=True, exist_ok=True)
-        write(options.out / "explicit_rmhmc_funnel.csv", table)
-        write(options.out / "explicit_rmhmc_settings.csv", settings)
-        write(options.out / "explicit_rmhmc_walks.csv", ways)
-        figures(table, ways, options.out)
+    for name, part in (("funnel", table), ("settings", settings), ("walks", ways)):
+        laboratory.save_table(numbers(part), options.out, f"{NAME}_{name}")
+    figures(table, ways, options.out)
 
 
 if __name__ == "__main__":

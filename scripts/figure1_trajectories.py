@@ -21,18 +21,24 @@ import evidence as ev
 from evidence import moves, plots
 from evidence.density.metrics import SoftAbs
 from evidence.density_path import own_path
+from evidence.examples.mixture import Mixture
 
 NAME = "figure1_trajectories"
-START, SEED, STEPS = np.array([-1.6, 2.2]), 4, 20
+START, SEED, STEPS = np.array([-2.5, -0.1]), 4, 20
 HMC = moves.HMC(0.25, coordinates="identity", n_leapfrog=STEPS, jitter=0.0)
 RMHMC = moves.RMHMC(0.25, n_leapfrog=STEPS, jitter=0.0)
 
 
 def mixture() -> ev.examples.Example:
-    """Three correlated Gaussians that overlap."""
-    example = ev.examples.gaussian_mixture(2, separation=3.0)
-    example.model.metric = SoftAbs(alpha=2.0)
-    return example
+    """Three Gaussians of equal weight that overlap, with correlations of ±0.97 and 0."""
+    means = np.array([[-1.5, 1.0], [1.5, 1.0], [0.0, -2.5]])
+    covs = np.array(
+        [[[1.0, 0.97], [0.97, 1.0]], [[1.0, -0.97], [-0.97, 1.0]], [[2.0, 0], [0, 0.2]]]
+    )
+    density = Mixture(means, np.linalg.cholesky(covs), np.full(3, 1.0 / 3.0))
+    model = density.model()
+    model.metric = SoftAbs(alpha=2.0)
+    return ev.examples.Example(model, 0.0, density.draws, "three correlated Gaussians")
 
 
 def trajectories(example: ev.examples.Example) -> pd.DataFrame:
@@ -83,7 +89,7 @@ def draw(example: ev.examples.Example, table: pd.DataFrame, out) -> None:
     looks = (("HMC", HMC, "s--", "#b5542a"), ("RMHMC", RMHMC, "o-", "#1b3a5c"))
     for ax, (name, move, style, color) in zip(axes, looks, strict=False):
         way = moves.trajectory(move, example.model, START, random_seed=SEED)
-        plots.plot_density(example.model, ax, across=(-6, 6), up=(-6, 6))
+        plots.plot_density(example.model, ax, across=(-5, 5), up=(-5, 4))
         if name == "RMHMC":
             plots.plot_metric(example.model, way.x[::4], ax, size=0.5)
         plots.plot_trajectory(way, ax, style=style, color=color)

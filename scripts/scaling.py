@@ -1,51 +1,59 @@
 """How run times grow: with N, with particles, and with worker processes.
 
-    python scripts/scaling.py --sizes 250 500 1000 2000 4000 --plot scaling.png
+    python scripts/scaling.py --sizes 250 500 1000 2000 4000
 
 Resample-move with a fixed ladder and fixed moves on simulated classification data; exponents are
-fitted to the larger half. Then one worker process against two on USPS 3-vs-5, in alternation.
+fitted to the larger half. Then one worker process against two, in alternation, on USPS 3-vs-5
+(the fast mode: on simulated data).
 """
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
+import laboratory
 import numpy as np
 import pandas as pd
 from research import research_model
 
 import evidence as ev
+from evidence import plots
 
+NAME = "scaling"
 BETAS = np.linspace(0.1, 1.0, 10)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = laboratory.parser(__doc__, NAME)
     parser.add_argument("--sizes", nargs="+", type=int, default=[250, 500, 1000, 2000, 4000])
     parser.add_argument("--particles", nargs="+", type=int, default=[32, 64, 128, 256, 512, 1024])
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--workers", action="store_true", help="only the worker comparison")
-    parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
-    if not options.workers:
-        by_size = pd.DataFrame([_by_size(n) for n in options.sizes])
-        print(by_size.round(2).to_string(index=False))
-        for part in ("ep", "islands"):
-            print(f"  {part}: time ~ N^{_exponent(by_size.n, by_size[part]):.2f}")
-        by_particles = pd.DataFrame(
-            [_timed(_simulated(1000), m) | {"particles": m} for m in options.particles]
-        )
-        print(by_particles.round(2).to_string(index=False))
-        exponent = _exponent(by_particles.particles, by_particles.islands)
-        print(f"  islands: time ~ particles^{exponent:.2f}")
-        if options.plot:
-            _draw(by_size, by_particles, options.plot)
-    _workers(options.repeats)
+    middle = 1000
+    if options.fast:
+        options.sizes, options.particles, options.repeats = [50, 100, 200, 400], [16, 32, 64], 2
+        middle = 100
+    repeats = range(options.repeats)
+    cases = [(n, 128) for n in options.sizes for _ in repeats]
+    cases += [(middle, m) for m in options.particles for _ in repeats]
+    _timed(_simulated(50), 16)  # compile
+    table = pd.DataFrame([_timed(_simulated(n), m) for n, m in laboratory.progress(cases)])
+    by_size, by_particles = table[: len(options.sizes) * options.repeats], table[-len(
+        options.particles) * options.repeats :]  # fmt: skip
+    for frame, size, parts in ((by_size, "N", ["EP", "islands"]),
+                               (by_particles, "particles", ["islands"])):  # fmt: skip
+        mean = frame.groupby(size).mean(numeric_only=True)
+        print(mean.round(3).to_string())
+        for part in parts:
+            power = plots.efficiency.exponent(mean.index, mean[part])
+            print(f"  {part}: time ~ {size}^{power:.2f}")
+    laboratory.save_table(table, options.out, NAME)
+    _draw(by_size, by_particles, options.out)
+    workers = _workers(options)
+    laboratory.save_table(workers, options.out, f"{NAME}_workers")
 
 
 def _simulated(n: int) -> ev.GPModel:
@@ -55,10 +63,6 @@ def _simulated(n: int) -> ev.GPModel:
     squared = np.sum((X[:, None] - X) ** 2, axis=2)
     blank = ev.GPModel(K=4.0 * np.exp(-0.5 * squared / 9.0), y=np.ones(n), jitter=1e-6)
     return ev.simulate(blank, random_seed=n).model
-
-
-def _by_size(n: int) -> dict[str, float]:
-    return {"n": n} | _timed(_simulated(n), 128)
 
 
 def _timed(model: ev.GPModel, particles: int) -> dict[str, float]:
@@ -73,24 +77,20 @@ def _timed(model: ev.GPModel, particles: int) -> dict[str, float]:
     islands = (last - first) * tasks / max(tasks - 2, 1)  # the first two ended together
     rows = float(result.trace.gradients.sum())
     return {
-        "ep": result.estimates.seconds["ep"],
+        "N": model.n,
+        "particles": particles,
+        "EP": result.estimates.seconds["ep"],
         "islands": islands,
         "us_per_move": 1e6 * islands / rows,
     }
 
 
-def _exponent(x: pd.Series, y: pd.Series) -> float:
-    half = len(x) // 2
-    return float(np.polyfit(np.log(x[half:]), np.log(y[half:]), 1)[0])
-
-
-def _workers(repeats: int) -> None:
-    model = research_model("usps-hard")
+def _workers(options) -> pd.DataFrame:
+    model = _simulated(200) if options.fast else research_model("usps-hard")
     context = multiprocessing.get_context("forkserver")
-    seconds: dict[int, list[float]] = {1: [], 2: []}
-    pools = {k: ProcessPoolExecutor(k, mp_context=context) for k in seconds}
-    found = set()
-    for repeat in range(repeats + 1):
+    pools = {k: ProcessPoolExecutor(k, mp_context=context) for k in (1, 2)}
+    rows = []
+    for repeat in range(options.repeats + 1):
         for k, pool in pools.items():
             started = time.perf_counter()
             result = ev.log_evidence(
@@ -98,36 +98,29 @@ def _workers(repeats: int) -> None:
                 progressbar=False,
             )  # fmt: skip
             if repeat:  # the first is for imports and compilation
-                seconds[k].append(time.perf_counter() - started)
-            found.add(result.logz)
+                rows.append((repeat, k, time.perf_counter() - started, result.logz))
     for pool in pools.values():
         pool.shutdown()
-    one, two = (np.array(seconds[k]) for k in (1, 2))
+    table = pd.DataFrame(rows, columns=["repeat", "workers", "seconds", "logz"])
+    wide = table.pivot(index="repeat", columns="workers", values="seconds")
+    ratio = wide[1] / wide[2]
     print(
-        f"USPS, 32 islands of 128: one worker {np.median(one):.1f} s, two "
-        f"{np.median(two):.1f} s, speed-up {np.median(one / two):.2f} "
-        f"(smallest {np.min(one / two):.2f}); {len(found)} distinct answer(s)"
+        f"N = {model.n}, 32 islands of 128: one worker {wide[1].median():.1f} s, two "
+        f"{wide[2].median():.1f} s, speed-up {ratio.median():.2f} (smallest {ratio.min():.2f}); "
+        f"{table.logz.nunique()} distinct answer(s)"
     )
+    return table
 
 
-def _draw(by_size: pd.DataFrame, by_particles: pd.DataFrame, path: Path) -> None:
+def _draw(by_size: pd.DataFrame, by_particles: pd.DataFrame, out) -> None:
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    for part, marker in (("ep", "s--"), ("islands", "o-")):
-        exponent = _exponent(by_size.n, by_size[part])
-        label = f"{'EP' if part == 'ep' else '16 islands of 128'}, $N^{{{exponent:.2f}}}$"
-        left.loglog(by_size.n, by_size[part], marker, color="#1b3a5c", label=label)
-    exponent = _exponent(by_particles.particles, by_particles.islands)
-    right.loglog(by_particles.particles, by_particles.islands, "o-", color="#1b3a5c",
-                 label=f"16 islands, N = 1000, $M^{{{exponent:.2f}}}$")  # fmt: skip
-    left.set(xlabel="data N", ylabel="seconds")
-    right.set(xlabel="particles of an island M", ylabel="seconds")
-    for ax, ticks in ((left, by_size.n), (right, by_particles.particles)):
-        ax.set_xticks(ticks, [f"{tick}" for tick in ticks])
-        ax.minorticks_off()
-        ax.legend(frameon=False)
-    figure.savefig(path, dpi=150)
+    plots.plot_scaling(by_size, left, size="N", seconds=["EP", "islands"])
+    left.set(xlabel="data N", title="16 islands of 128 particles")
+    plots.plot_scaling(by_particles, right, size="particles", seconds=["islands"])
+    right.set(xlabel="particles of an island", title=f"N = {int(by_particles.N.iloc[0])}")
+    laboratory.save_figure(figure, out, NAME)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Figures, drawn on axes you may bring yourself; readable in black and white."""
 
 from .draws import plot_autocorrelation, plot_draws, plot_ess, plot_trace
-from .efficiency import plot_efficiency
+from .efficiency import plot_calibration, plot_efficiency, plot_scaling
 from .evidence import plot_logz_vs_time, plot_path, plot_result, plot_time
 from .geometry import plot_density, plot_energy_error, plot_metric, plot_trajectory
 from .hyper import plot_hyper_draws, plot_marginal
@@ -12,6 +12,7 @@ from .predictions import plot_prediction
 
 __all__ = [
     "plot_autocorrelation",
+    "plot_calibration",
     "plot_comparison",
     "plot_density",
     "plot_draws",
@@ -28,6 +29,7 @@ __all__ = [
     "plot_path",
     "plot_prediction",
     "plot_result",
+    "plot_scaling",
     "plot_surface",
     "plot_time",
     "plot_trace",

@@ -6,8 +6,9 @@ from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ._style import MARKER_CYCLE, SHADES, told
+from ._style import INK, MARKER_CYCLE, SHADES, told
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,6 +85,82 @@ def plot_efficiency(
     _contours(ax)
     ax.legend(frameon=False, fontsize=8, loc="best")
     return ax
+
+
+def plot_calibration(z: ArrayLike, ax: Axes, *, df: float | None = None) -> Axes:
+    """z-scores (log Z minus truth, over the stated standard error) beside what they should be.
+
+    Honest error bars give a standard normal, or Student's t with ``df`` degrees of freedom where
+    they come from the spread of ``df`` + 1 islands. Bars of the histogram carry their own
+    standard errors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import matplotlib.pyplot as plt
+    >>> z = np.random.default_rng(0).standard_normal(200)
+    >>> plot_calibration(z, plt.figure().gca()).get_title()
+    '200 runs, RMS z = 0.95'
+    """
+    from scipy import stats
+
+    z = np.asarray(z, dtype=float)
+    z = z[np.isfinite(z)]
+    reach = max(4.0, 0.5 * np.ceil(2.0 * np.abs(z).max(initial=0.0)))
+    edges = np.linspace(-reach, reach, int(np.clip(2.0 * reach * z.size**0.5 / 4.0, 12, 60)) + 1)
+    counts, width = np.histogram(z, edges)[0], edges[1] - edges[0]
+    height, se = counts / (z.size * width), np.sqrt(counts) / (z.size * width)
+    ax.bar(
+        0.5 * (edges[1:] + edges[:-1]), height, width, yerr=se, color="0.85", edgecolor="0.5",
+        error_kw={"lw": 0.8, "ecolor": "0.5"}, label="measured",
+    )  # fmt: skip
+    grid = np.linspace(-reach, reach, 300)
+    law = stats.norm() if df is None else stats.t(df)
+    name = "standard normal" if df is None else f"Student t, {df:g} df"
+    ax.plot(grid, law.pdf(grid), color=INK, lw=1.5, label=name)
+    ax.set(
+        xlabel=r"$(\log \hat Z - \log Z)$ / stated standard error", ylabel="density",
+        title=f"{z.size} runs, RMS z = {np.sqrt(np.mean(z**2)):.2f}",
+    )  # fmt: skip
+    ax.legend(frameon=False, fontsize=8)
+    return ax
+
+
+def plot_scaling(frame: pd.DataFrame, ax: Axes, *, size: str, seconds: list[str]) -> Axes:
+    """Seconds against a size, log–log, with the exponent fitted to the larger half.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        A row for every run; runs of one size are averaged, bars are standard deviations.
+    size, seconds : str, list of str
+        Columns: what grows, and the times.
+    """
+    for name, marker, shade in zip(seconds, cycle(MARKER_CYCLE), cycle(SHADES), strict=False):
+        cells = frame.groupby(size)[name]
+        mean, sd = cells.mean(), cells.std().fillna(0.0)
+        label = f"{name.replace('_', ' ')}, exponent {exponent(mean.index, mean):.2f}"
+        ax.errorbar(
+            mean.index, mean, yerr=np.minimum(sd, 0.8 * mean), fmt=f"{marker}-", color=shade,
+            ms=5, lw=1.2, capsize=2.5, label=label,
+        )  # fmt: skip
+    ax.set(xscale="log", yscale="log", xlabel=size.replace("_", " "), ylabel="seconds")
+    ticks = sorted(frame[size].unique())
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.minorticks_off()
+    ax.legend(frameon=False, fontsize=8)
+    return ax
+
+
+def exponent(size: ArrayLike, seconds: ArrayLike) -> float:
+    """Slope of log seconds against log size over the larger half.
+
+    >>> exponent([1, 2, 4, 8], [1.0, 2.0, 8.0, 32.0])
+    2.0
+    """
+    x, y = np.log(np.asarray(size, dtype=float)), np.log(np.asarray(seconds, dtype=float))
+    half = min(len(x) // 2, len(x) - 2)
+    return float(np.round(np.polyfit(x[half:], y[half:], 1)[0], 12)) if len(x) > 1 else np.nan
 
 
 def _write(ax: Axes, text: str, x: float, y: float, color: str) -> None:

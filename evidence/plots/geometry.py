@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._style import INK
+from ._style import INK, whole_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,7 +72,7 @@ def plot_energy_error(
     if np.nanmax(np.abs(way.energy_error)) > _LARGE:
         ax.set_yscale("symlog", linthresh=1.0)
     ax.set(xlabel="leapfrog step", ylabel="energy error (nats)", title="Error of the Hamiltonian")
-    return ax
+    return whole_ticks(ax)
 
 
 def plot_metric(model: DensityModel, points: ArrayLike, ax: Axes, *, size: float = 1.0) -> Axes:
