@@ -13,14 +13,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def _cache_dir() -> Path:
+def cache_dir() -> Path:
     digest = hashlib.sha256()
     for source in sorted((ROOT / "evidence").rglob("*.py")):
         digest.update(source.read_bytes())
     return Path(tempfile.gettempdir()) / f"evidence-numba-{digest.hexdigest()[:16]}"
 
 
-os.environ["NUMBA_CACHE_DIR"] = str(_cache_dir())  # before anything imports numba
+os.environ["NUMBA_CACHE_DIR"] = str(cache_dir())  # before anything imports numba
 os.environ.setdefault("MPLBACKEND", "Agg")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores ^C
 

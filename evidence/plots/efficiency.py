@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._style import INK, MARKER_CYCLE, SHADES, told
+from ._style import INK, MARKER_CYCLE, SHADES, log_ticks, told
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,7 +100,7 @@ def plot_calibration(z: ArrayLike, ax: Axes, *, df: float | None = None) -> Axes
     >>> import matplotlib.pyplot as plt
     >>> z = np.random.default_rng(0).standard_normal(200)
     >>> plot_calibration(z, plt.figure().gca()).get_title()
-    '200 runs, RMS z = 0.95'
+    '200 runs, RMS z = 0.96'
     """
     from scipy import stats
 
@@ -146,8 +146,9 @@ def plot_scaling(frame: pd.DataFrame, ax: Axes, *, size: str, seconds: list[str]
         )  # fmt: skip
     ax.set(xscale="log", yscale="log", xlabel=size.replace("_", " "), ylabel="seconds")
     ticks = sorted(frame[size].unique())
+    log_ticks(ax, "y")
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    ax.minorticks_off()
+    ax.xaxis.minorticks_off()
     ax.legend(frameon=False, fontsize=8)
     return ax
 
