@@ -38,11 +38,15 @@ _TELLS = 2.0  # standard errors between the two best, below which their order is
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The table, best model first, the results it was made from, and what to be careful about."""
+    """Models side by side; made by :func:`compare`, where there is an example."""
 
     table: pd.DataFrame
+    """One row per model, most probable first: ``logz``, ``logz_se``, ``log_bayes_factor``,
+    ``probability`` and their errors, the approximations, ``method``, ``seconds``, ``warnings``."""
     results: dict[str, EvidenceResult]
+    """What each row was made from."""
     warnings: tuple[str, ...] = ()
+    """What to be careful about, in words."""
 
     @property
     def best(self) -> str:
@@ -83,6 +87,10 @@ def compare(
     models : mapping from name to model
     prior : mapping from name to number, optional
         Prior probabilities of the models, up to a factor; equal by default.
+    random_seed : int or Generator, optional
+        Same seed, same answer.
+    progressbar : bool
+        Show one line in a terminal or notebook.
     **words
         For every :func:`evidence.log_evidence`: ``method``, ``target_se``, ``executor``, …
 

@@ -168,7 +168,7 @@ def ess_tail(x: ArrayLike) -> Array:
 
 
 def rhat(x: ArrayLike) -> Array:
-    r"""Rank-normalised split R̂, the larger of bulk (ranks of x) and tail (of |x − median|).
+    r"""Rank-normalised split R̂, the larger of bulk (ranks of x) and tail (of ``|x − median|``).
 
     .. math:: \hat R = \sqrt{\hat v / W}
 

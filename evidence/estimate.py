@@ -55,7 +55,11 @@ def log_evidence(
     progressbar: bool = True,
     **options: Any,
 ) -> EvidenceResult:
-    r"""Estimate log Z = log ∫ p(y|x) N(x; m, K) dx with a calibrated error bar.
+    r"""Estimate the log marginal likelihood of a model with a calibrated error bar.
+
+    .. math:: \log Z = \log \int p(y|x)\, N(x; m, K)\, dx
+
+    and likewise for every other kind of model: a sum of natural logs, not divided by N.
 
     Parameters
     ----------
@@ -78,14 +82,15 @@ def log_evidence(
         ``"splitting"``, or ``"elliptical"`` where it has no gradient. (Not for importance,
         orthant and sequential.)
     betas : "adaptive", int or array
-        Inverse temperatures from 0 to 1: a pilot's; that many, spaced like a pilot's; or these.
-        (For methods that move particles.)
+        Inverse temperatures from 0 to 1: those that a pilot run found to be needed; that many,
+        spaced like the pilot's; or these. (For methods that move particles.)
     target_se : float, optional
-        Keep adding islands until the standard error is about this small. Default 0.05, unless
+        Keep adding islands (independent runs, whose spread is the error bar) until the standard
+        error is about this small. Default 0.05, unless
         ``n_particles`` or ``n_islands`` fixes the budget.
     n_particles : int, optional
         Particles of each island; draws of each for importance and orthant; chains in all for
-        ais; ensembles in all for pt. By default a pilot tells.
+        ais; ensembles in all for pt. By default a pilot run tells.
     n_islands : int, optional
         Number of independent islands (16); with ``target_se``, that many to begin with.
     max_seconds : float, optional
@@ -104,7 +109,9 @@ def log_evidence(
     progressbar : bool
         Show one line in a terminal or notebook.
     **options
-        What belongs to one method alone: see its function.
+        What belongs to one method alone: see :func:`~evidence.methods.smc.smc`,
+        :func:`~evidence.methods.ais.ais`, :func:`~evidence.methods.pt.pt`,
+        :func:`~evidence.methods.arm.arm` and :func:`~evidence.methods.sequential.sequential`.
 
     Returns
     -------
@@ -305,9 +312,19 @@ def _check_betas(betas: str | int | ArrayLike) -> tuple[Array | None, int | None
 def ais(model: Any, **words: Any) -> EvidenceResult:
     """Annealed importance sampling: :func:`log_evidence` with ``method="ais"``.
 
-    Options of its own: ``direction`` ("forward" or "both"), ``posterior``, ``n_reverse``; see
-    :func:`evidence.methods.ais.ais`.
+    Parameters
+    ----------
+    model : GPModel, SoftmaxModel or DensityModel
+    **words
+        What :func:`log_evidence` takes, and ``direction`` ("forward" or "both"), ``posterior``,
+        ``n_reverse``: see :func:`evidence.methods.ais.ais`.
 
+    Returns
+    -------
+    EvidenceResult
+
+    Examples
+    --------
     >>> from evidence import GPModel
     >>> model = GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
     >>> result = ais(model, direction="both", random_seed=0, progressbar=False)
@@ -320,9 +337,19 @@ def ais(model: Any, **words: Any) -> EvidenceResult:
 def parallel_tempering(model: Any, **words: Any) -> EvidenceResult:
     """Parallel tempering: :func:`log_evidence` with ``method="pt"``.
 
-    Options of its own: ``n_levels``, ``n_sweeps``, ``explore``, ``reversible``, ``estimator``;
-    see :func:`evidence.methods.pt.pt`.
+    Parameters
+    ----------
+    model : GPModel, SoftmaxModel or DensityModel
+    **words
+        What :func:`log_evidence` takes, and ``n_levels``, ``n_sweeps``, ``explore``,
+        ``reversible``, ``estimator``: see :func:`evidence.methods.pt.pt`.
 
+    Returns
+    -------
+    EvidenceResult
+
+    Examples
+    --------
     >>> from evidence import GPModel
     >>> model = GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
     >>> result = parallel_tempering(model, n_sweeps=50, random_seed=0, progressbar=False)
@@ -335,8 +362,19 @@ def parallel_tempering(model: Any, **words: Any) -> EvidenceResult:
 def resample_move(model: Any, **words: Any) -> EvidenceResult:
     """Tempered resample-move: :func:`log_evidence` with ``method="smc"``.
 
-    Options of its own: ``resampling``, ``waste_free``; see :func:`evidence.methods.smc.smc`.
+    Parameters
+    ----------
+    model : GPModel, SoftmaxModel or DensityModel
+    **words
+        What :func:`log_evidence` takes, and ``resampling``, ``waste_free``: see
+        :func:`evidence.methods.smc.smc`.
 
+    Returns
+    -------
+    EvidenceResult
+
+    Examples
+    --------
     >>> from evidence import GPModel
     >>> model = GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
     >>> result = resample_move(model, resampling="residual", random_seed=0, progressbar=False)

@@ -62,22 +62,33 @@ _TAIL = 0.7  # Pareto shape above which an error bar is doubtful
 
 @dataclass(frozen=True, eq=False)
 class IntegratedEvidence:
-    """log ∫ p(θ) Z(θ) dθ with its error bar, and draws of θ from its posterior."""
+    """log ∫ p(θ) Z(θ) dθ with its error bar, and draws of θ from its posterior.
+
+    Made by :func:`integrated_evidence`, where there is an example.
+    """
 
     logz: float
+    """log of the evidence with the hyperparameters integrated out."""
     logz_se: float
+    """Its standard error."""
     logz_ep: float
     """The same integral over EP's evidence."""
     names: tuple[str, ...]
+    """The hyperparameters integrated over."""
     theta: Array
     """Draws of the logs of hyperparameters from p(θ | y), equally weighted, shape (S, P)."""
     optimum: Optimum
     """Where EP's evidence times the prior is largest."""
     trace: pd.DataFrame
+    """One row per temperature."""
     warnings: tuple[str, ...]
+    """What went wrong, in words; empty when nothing did."""
     notes: tuple[str, ...]
+    """What was noticed on the way."""
     settings: dict[str, Any]
+    """How the run was made."""
     seconds: float
+    """Wall-clock time."""
 
     @property
     def table(self) -> pd.DataFrame:
@@ -159,6 +170,12 @@ def integrated_evidence(
         Latent draws behind every estimate of Z(θ), an even number.
     max_seconds, random_seed, executor, checkpoint, progressbar
         As in :func:`evidence.log_evidence`; the optimum is always finished.
+
+    Returns
+    -------
+    IntegratedEvidence
+        ``result.logz``, ``result.logz_se``, ``result.theta``, ``result.table``,
+        ``result.optimum``, ``result.plot()``, …
 
     Examples
     --------

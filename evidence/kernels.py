@@ -59,6 +59,12 @@ def parse_kernel(text: str) -> Any:
         Numbers, ``+``, ``*``, ``**`` and calls of scikit-learn's kernels with literal
         arguments. A number next to a kernel, or alone, is a ``ConstantKernel``.
 
+    Returns
+    -------
+    scikit-learn kernel
+
+    Examples
+    --------
     >>> parse_kernel("2**2 * RBF([1, 2.5]) + WhiteKernel(noise_level=0.1)")
     2**2 * RBF(length_scale=[1, 2.5]) + WhiteKernel(noise_level=0.1)
     >>> parse_kernel("RFB(1.5)")

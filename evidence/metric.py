@@ -52,7 +52,7 @@ class Metric:
 
     @cached_property
     def logdet(self) -> float:
-        """log |G|."""
+        """log det G."""
         return 2.0 * float(np.log(np.diag(self._L)).sum()) - self.model.logdet
 
     @cached_property

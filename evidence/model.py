@@ -53,12 +53,25 @@ class GPModel:
         It is never raised behind your back: what was added is in ``model.jitter``, and a
         matrix that is still not positive definite is an error.
 
+    Attributes
+    ----------
+    X, y, kernel, likelihood, mean
+        As given, checked and in their final form.
+    K, chol : array (N, N)
+        The prior covariance, jitter included, and its lower Cholesky factor.
+    jitter : float
+        What was added to the diagonal of the prior covariance, in its own units.
+    notes : tuple of str
+        What a careful reader should know about the data, in words.
+
     Examples
     --------
     >>> import numpy as np
     >>> model = GPModel(K=np.eye(2), y=[1, -1])
     >>> model.n, model.likelihood.name
     (2, 'probit')
+    >>> GPModel([[0.0], [1.0], [2.0]], [3, 0, 1], "4.0 * RBF(1.5)", likelihood="poisson")
+    GPModel(N=3, 2**2 * RBF(length_scale=1.5), poisson(exposure=1, offset=0))
     """
 
     def __init__(
@@ -91,18 +104,14 @@ class GPModel:
         self._set_prior(K)
         self.mean = check_mean(mean, self.n)
         self.theta = self.likelihood.theta(self.y)
-        #: what a careful reader should know about the data, in words
         self.notes = notes
 
     def _set_prior(self, K: ArrayLike | None) -> None:
         """K, or what the kernel says, with its jitter and Cholesky factor."""
         given, name = (call_kernel(self.kernel, self.X), "kernel(X)") if K is None else (K, "K")
         prior = factorise(given, name, self.n, self.relative_jitter)
-        #: prior covariance, jitter included
         self.K: Array = prior.K
-        #: what was added to the diagonal of the prior covariance, in its own units
         self.jitter: float = prior.jitter
-        #: lower Cholesky factor of K
         self.chol: Array = prior.chol
 
     @cached_property
@@ -139,7 +148,7 @@ class GPModel:
 
     @cached_property
     def logdet(self) -> float:
-        """log |K|."""
+        """log det K."""
         return 2.0 * float(np.log(np.diag(self.chol)).sum())
 
     def bare(self) -> GPModel:

@@ -28,7 +28,10 @@ _FIXED_POINT = 1e-4  # nats
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """The hyperparameters at which EP's log Z is largest, and how they were found."""
+    """The hyperparameters at which EP's log Z is largest, and how they were found.
+
+    Made by :func:`evidence.optimise`, where there is an example.
+    """
 
     model: GPModel
     """With these hyperparameters."""
@@ -48,6 +51,7 @@ class Optimum:
     warnings: tuple[str, ...]
     """What went wrong, in words; empty when nothing did."""
     seconds: float
+    """Wall-clock time."""
 
     @property
     def logz(self) -> float:

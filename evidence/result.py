@@ -51,6 +51,16 @@ class EvidenceResult:
         How the run was made, and of what.
     names : tuple of str
         Names of the columns of ``samples``, where they are parameters.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> model = ev.GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
+    >>> result = ev.log_evidence(model, method="smc", random_seed=0, progressbar=False)
+    >>> list(result.estimates.index), bool(result.logz_se < 0.1)
+    (['laplace', 'ep', 'ep_corrected', 'smc'], True)
+    >>> list(result.trace.columns[:4])
+    ['beta', 'logz', 'logz_se', 'ess']
     """
 
     method: str

@@ -46,6 +46,7 @@ class Simulated(NamedTuple):
     """The model with simulated data, and the latent values the data came from."""
 
     model: GPModel
+    """With the simulated data in the place of its own."""
     x: Array
     """(N,) an exact draw from the posterior of ``model``."""
     y: Array
@@ -57,6 +58,19 @@ def simulate(model: GPModel, random_seed: int | np.random.Generator | None = Non
 
     The new model shares all but the data with the old one; nothing is factorised again.
 
+    Parameters
+    ----------
+    model : GPModel
+    random_seed : int or Generator, optional
+        Same seed, same data.
+
+    Returns
+    -------
+    Simulated
+        ``simulated.model``, ``simulated.x``, ``simulated.y``.
+
+    Examples
+    --------
     >>> model = GPModel(K=np.eye(3), y=[0, 0, 0], likelihood="poisson")
     >>> simulated = simulate(model, random_seed=1)
     >>> simulated.y, simulated.model.K is model.K
@@ -85,8 +99,31 @@ def posterior_draws(
     """``n`` copies of the exact draw, each moved by itself: (n, N).
 
     Each row is exactly a draw from the posterior, but rows depend on each other through their
-    common start, less so the more ``n_moves``. By default a pilot run finds a number that
-    leaves little of it.
+    common start, less so the more ``n_moves``.
+
+    Parameters
+    ----------
+    simulated : Simulated
+        From :func:`simulate`.
+    n : int
+        Number of draws.
+    move, reference
+        As in :func:`evidence.log_evidence`.
+    n_moves : int, optional
+        Moves of each copy. By default a pilot run finds a number that leaves little of the
+        common start.
+    random_seed : int or Generator, optional
+        Same seed, same draws.
+
+    Returns
+    -------
+    array (n, N)
+
+    Examples
+    --------
+    >>> simulated = simulate(GPModel(K=np.eye(2), y=[1, -1]), random_seed=0)
+    >>> posterior_draws(simulated, 5, random_seed=0).shape
+    (5, 2)
     """
     check_count("n", n, 1)
     check_count("n_moves", n_moves, 1)
@@ -106,27 +143,37 @@ def posterior_draws(
 
 @dataclass(frozen=True, eq=False)
 class Bidirectional:
-    """Bounds on log Z of simulated data and Bennett's estimate, each with a standard error."""
+    """Bounds on log Z of simulated data and Bennett's estimate, each with a standard error.
+
+    Made by :func:`bidirectional`, where there is an example.
+    """
 
     lower: float
     """Mean of the forward log weights: at most log Z in expectation."""
     lower_se: float
+    """Its standard error."""
     upper: float
     """Minus the mean of the reverse log weights: at least log Z in expectation."""
     upper_se: float
+    """Its standard error."""
     logz: float
     """Bennett's acceptance ratio."""
     logz_se: float
+    """Its standard error."""
     gap: float
     """Reverse minus forward log mean weight: zero but for noise where log Z is known well."""
     gap_se: float
+    """Its standard error."""
     forward: Array
     """(n_chains,) log weights of paths up."""
     reverse: Array
     """(n_chains,) log weights of paths down; the mean of exp(reverse) estimates 1/Z."""
     plan: Plan
+    """Temperatures, step sizes and numbers of moves of all paths."""
     simulated: Simulated
+    """The data, and the exact draw that paths down start from."""
     seconds: float
+    """Wall-clock time."""
 
 
 def bidirectional(
@@ -152,6 +199,12 @@ def bidirectional(
     n_chains : int
         Chains up, and chains down.
     random_seed : int or Generator, optional
+        Same seed, same answer.
+
+    Returns
+    -------
+    Bidirectional
+        ``result.lower``, ``result.upper``, ``result.logz``, ``result.gap``, with their errors.
 
     Notes
     -----
@@ -160,6 +213,8 @@ def bidirectional(
     ``logz_se`` and ``gap_se`` take the copies as independent, which is good where they have
     forgotten their start.
 
+    Examples
+    --------
     >>> model = GPModel(K=4.0 * (0.5 * np.eye(3) + 0.5), y=[1, 1, -1])
     >>> result = bidirectional(model, n_chains=64, random_seed=0)
     >>> result.lower - 3 * result.lower_se < result.logz < result.upper + 3 * result.upper_se

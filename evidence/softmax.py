@@ -54,6 +54,19 @@ class SoftmaxModel:
     jitter : float, optional
         As for :class:`~evidence.model.GPModel`.
 
+    Attributes
+    ----------
+    classes : array (C,)
+        The labels in sorted order.
+    codes : array (N,)
+        The place of each datum's label in ``classes``.
+    kernels : tuple
+        One kernel per class, or none where matrices were given.
+    jitter : float
+        What was added to the diagonals, the largest.
+    notes : tuple of str
+        What a careful reader should know about the data, in words.
+
     Notes
     -----
     Classes with the same prior share one matrix and one factor.
@@ -83,12 +96,10 @@ class SoftmaxModel:
         mean: float | ArrayLike = 0.0,
         jitter: float | None = None,
     ) -> None:
-        #: labels in sorted order, and the place of each datum's label in them
         self.classes, self.codes = check_labels(y, classes)
         self.X = None if X is None else check_inputs(X, self.n_data)
         check_source(kernel, K, self.X)
         self.notes = () if kernel is None else notes_on_inputs(self.X)
-        #: one kernel per class, or none where matrices were given
         self.kernels = () if kernel is None else check_kernels(kernel, self.classes)
         #: jitter relative to the mean of each prior's diagonal
         self.relative_jitter = check_jitter(jitter, kernel is not None)
@@ -110,17 +121,18 @@ class SoftmaxModel:
         self.covariances: Array = np.stack([prior.K for prior in made])
         #: their lower Cholesky factors
         self.factors: Array = np.stack([prior.chol for prior in made])
-        #: what was added to the diagonals, the largest
         self.jitter: float = max(prior.jitter for prior in made)
 
     # -- sizes and matrices -----------------------------------------------------------------
 
     @property
     def n_classes(self) -> int:
+        """Number of classes, C."""
         return int(self.classes.size)
 
     @property
     def n_data(self) -> int:
+        """Number of data, N."""
         return int(self.codes.size)
 
     @property

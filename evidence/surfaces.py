@@ -50,7 +50,10 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """One row per cell, and its picture."""
+    """Evidence over a grid, one row per cell, and its picture.
+
+    Made by :func:`evidence_surface`, where there is an example.
+    """
 
     names: tuple[str, ...]
     """Hyperparameters along the axes."""
@@ -58,6 +61,7 @@ class Surface:
     """Their values, then ``ep``, ``ep_corrected``, ``logz``, ``logz_se``, ``method``,
     ``seconds``, ``warnings`` (texts, empty when all is well)."""
     warnings: tuple[str, ...] = ()
+    """What to be careful about, in words."""
 
     @property
     def column(self) -> str:
@@ -112,12 +116,23 @@ def evidence_surface(
         unambiguous ending does).
     method : str or None
         As in :func:`evidence.log_evidence`; ``None`` leaves Monte Carlo out.
+    target_se : float or None
+        Standard error that each cell should reach.
+    random_seed : int or Generator, optional
+        Same seed, same answer; needed with ``checkpoint``.
     executor, checkpoint
         As in :func:`evidence.log_evidence`; here tasks, and what is kept, are cells.
     max_seconds : float, optional
         Stop then: cells not begun are left out, running ones keep what they know.
+    progressbar : bool
+        Show one line in a terminal or notebook.
     **words
         More of the same: ``reference``, ``move``, …
+
+    Returns
+    -------
+    Surface
+        ``surface.table``, one row per cell; ``surface.best``; ``surface.plot()``.
 
     Examples
     --------

@@ -36,8 +36,9 @@ def sweep(
 
     Parameters
     ----------
-    model : GPModel, or another kind
+    model : GPModel, SoftmaxModel or DensityModel
     method : str or sequence of str
+        As in :func:`evidence.log_evidence`; a sequence runs them all.
     ladders : sequence or mapping
         Each ``"adaptive"``, a number n (``ev.ladders.geometric(n)``) or explicit temperatures;
         a mapping gives them names.
@@ -45,6 +46,8 @@ def sweep(
         Names or objects; the reference is by default the model's best.
     seeds : int or iterable of int
         How many seeds, or which.
+    progressbar : bool
+        Show one line in a terminal or notebook.
     **words
         For every run: ``target_se``, ``n_particles``, ``n_islands``, ``executor``, options of
         the method, …

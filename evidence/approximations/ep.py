@@ -62,6 +62,7 @@ def fit_ep(
 
     Parameters
     ----------
+    model : GPModel
     start : Sites, optional
         Where to begin: ``reference.sites`` of an earlier fit to the same data under other
         hyperparameters. It saves the sequential phase. Where parallel sweeps from there do not
@@ -73,6 +74,12 @@ def fit_ep(
         Sweeps end when no site's mean (in units of its standard deviation) or relative
         variance is off by more than ``tol``. Running out of sweeps leaves
         ``converged = False`` and a warning in words.
+
+    Returns
+    -------
+    GaussianReference
+        ``ep.logz``, ``ep.logz_corrected``, ``ep.mean``, ``ep.cov``, ``ep.sites`` (``.c``,
+        ``.nu``, ``.tau``), ``ep.converged``, ``ep.warnings``, …
 
     Examples
     --------

@@ -43,7 +43,18 @@ def fit_laplace(
 ) -> GaussianReference | SoftmaxReference:
     """Fit Laplace's method to a :class:`.GPModel` or a :class:`.SoftmaxModel`.
 
-    Newton's iteration ends when no step exceeds ``tol`` prior standard deviations.
+    Parameters
+    ----------
+    model : GPModel or SoftmaxModel
+    max_iterations : int
+        Of Newton's method. Running out of them leaves ``converged = False`` and a warning.
+    tol : float
+        The iteration ends when no step exceeds ``tol`` prior standard deviations.
+
+    Returns
+    -------
+    GaussianReference or SoftmaxReference
+        ``fit.logz``, ``fit.mean`` (the posterior mode), ``fit.converged``, ``fit.warnings``, …
 
     Examples
     --------

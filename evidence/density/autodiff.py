@@ -30,11 +30,14 @@ def from_jax(logdensity: Callable[[Any], Any], dim: int, **words: Any) -> Densit
         θ → log density (or, with ``prior``, log likelihood) of one point (d,), in ``jax.numpy``.
     dim : int
         Number of parameters.
-    metric : str, SoftAbs or callable, optional
-        As for DensityModel; or x → G(x) written in JAX, a metric of your own, which is
-        differentiated too.
     **words
-        ``prior``, ``bounds``, ``sampler``, ``names``, ``check``, as for DensityModel.
+        ``prior``, ``bounds``, ``sampler``, ``names``, ``check`` and ``metric``, as for
+        DensityModel; ``metric`` may also be x → G(x) written in JAX, a metric of your own,
+        which is differentiated too.
+
+    Returns
+    -------
+    DensityModel
 
     Examples
     --------

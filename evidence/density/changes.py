@@ -31,7 +31,7 @@ class Derivatives(NamedTuple):
 
 
 class LogSlope(NamedTuple):
-    """log |∂θ/∂x| of every row, (M,), and its three derivatives in each coordinate, (M, d)."""
+    """The log Jacobian of every row, (M,), and three derivatives in each coordinate, (M, d)."""
 
     total: Array
     first: Array

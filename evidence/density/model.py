@@ -62,8 +62,22 @@ class DensityModel:
     check : bool
         Compare every derivative given with finite differences, now.
 
+    Attributes
+    ----------
+    n : int
+        The dimension d.
+    names : tuple of str
+        The parameters' names.
+    prior : GaussianPrior or None
+        The Gaussian that the prior is in the model's coordinates.
+    notes : tuple of str
+        What a careful reader should know, in words.
+
     Notes
     -----
+    Moves work in unbounded coordinates x: the parameters θ themselves, unless ``bounds`` or
+    SciPy priors limit them; :meth:`constrain` and :meth:`unconstrain` go from one to the other.
+
     With JAX nothing but the density has to be written: :func:`evidence.from_jax`.
 
     Examples
@@ -120,7 +134,6 @@ class DensityModel:
         if isinstance(prior, Mapping) and names is None:
             names = list(prior)
         self.names = _check_names(names, self.n)
-        #: the Gaussian that the prior is in the model's coordinates, or None
         self.prior: GaussianPrior | None = None
         #: the change from these coordinates to parameters, or None where they are the same
         self.change: Change | None = None
@@ -229,10 +242,12 @@ class DensityModel:
 
     @property
     def has_gradient(self) -> bool:
+        """Whether gradients can be had."""
         return self._both is not None
 
     @property
     def has_hessian(self) -> bool:
+        """Whether Hessians can be had."""
         return self._hessian is not None
 
     def hessian(self, x: Array) -> Array:

@@ -24,8 +24,16 @@ _STEP = 1e-3  # of numerical differences in units of a standard normal
 
 
 class GaussianPrior:
-    """N(mean, cov); ``cov`` may be a number, variances or a matrix.
+    """N(mean, cov), a prior that tempering can start from.
 
+    Parameters
+    ----------
+    mean : array (d,)
+    cov : float, array (d,) or array (d, d)
+        One variance for all, variances, or the covariance matrix.
+
+    Examples
+    --------
     >>> prior = GaussianPrior([0.0, 1.0], 4.0)
     >>> prior.cov.tolist()
     [[4.0, 0.0], [0.0, 4.0]]
@@ -53,10 +61,12 @@ class GaussianPrior:
 
     @property
     def dim(self) -> int:
+        """Number of parameters."""
         return self.mean.size
 
     @cached_property
     def precision(self) -> Array:
+        """The inverse of the covariance."""
         half = solve_triangular(self.chol, np.eye(self.dim), lower=True)
         return half.T @ half
 
@@ -67,6 +77,7 @@ class GaussianPrior:
         return -0.5 * np.einsum("im,im->m", z, z) - constant
 
     def gradient(self, x: Array) -> Array:
+        """Gradient of the log density, row by row."""
         return -(x - self.mean) @ self.precision
 
 

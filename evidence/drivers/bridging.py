@@ -60,8 +60,8 @@ class Bridge(NamedTuple):
 def stepping_stone(tilt: ArrayLike, betas: ArrayLike, direction: str = "up") -> Bridge:
     r"""Importance sampling from each level to the next, log ratios summed.
 
-    .. math:: \text{up: } \sum_l \log \big\langle e^{\Delta_l h}\big\rangle_{l},\qquad
-              \text{down: } -\sum_l \log \big\langle e^{-\Delta_l h}\big\rangle_{l+1},
+    .. math:: \text{up: } \sum_l \log \langle e^{\Delta_l h}\rangle_{l},\qquad
+              \text{down: } -\sum_l \log \langle e^{-\Delta_l h}\rangle_{l+1},
               \qquad \Delta_l = \beta_{l+1} - \beta_l
 
     With independent samples, exp of the first is unbiased for the ratio of Z, and so is
@@ -120,8 +120,8 @@ def bennett(tilt: ArrayLike, betas: ArrayLike) -> Bridge:
 
     Each ratio c of neighbours solves, over the samples of both,
 
-    .. math:: \big\langle \sigma(\Delta_l h - c)\big\rangle_l
-              = \big\langle \sigma(c - \Delta_l h)\big\rangle_{l+1},
+    .. math:: \langle \sigma(\Delta_l h - c)\rangle_l
+              = \langle \sigma(c - \Delta_l h)\rangle_{l+1},
               \qquad \sigma(u) = 1 / (1 + e^{-u}).
     """
     tilt, betas = _check(tilt, betas)

@@ -1,4 +1,27 @@
-"""What a run has computed, on disk, so that it can go on where it was stopped.
+"""How to save and resume: what a run has computed, on disk, so that it can go on from there.
+
+>>> import tempfile
+>>> from pathlib import Path
+>>> import evidence as ev
+>>> folder = tempfile.TemporaryDirectory()
+>>> file = Path(folder.name) / "run.ckpt"
+>>> model = ev.GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
+>>> words = {"method": "smc", "n_particles": 100, "random_seed": 0, "progressbar": False}
+>>> stopped = ev.log_evidence(model, n_islands=4, checkpoint=file, **words)
+
+The same call goes on from the file, after a crash too; with ``n_particles`` given it may also ask
+for more. The numbers are those of a run without interruption:
+
+>>> resumed = ev.log_evidence(model, n_islands=12, checkpoint=file, **words)
+>>> resumed.logz == ev.log_evidence(model, n_islands=12, **words).logz
+True
+
+Results and draws have files of their own, plain arrays without pickles:
+
+>>> resumed.save(Path(folder.name) / "result.npz")
+>>> ev.EvidenceResult.load(Path(folder.name) / "result.npz").logz == resumed.logz
+True
+>>> folder.cleanup()
 
 A checkpoint holds named tuples of arrays under names ("plan", "block 3", …) and the identity of
 the run: model, seed, settings, package version. Runs are functions of their identity, so a run

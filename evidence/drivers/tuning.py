@@ -30,7 +30,7 @@ class Tuned(NamedTuple):
     rejection: Array
     """(L - 1,) mean of 1 - α between neighbours."""
     x: Array
-    """(L, R, N) latent values at every level, for :func:`run_segment` to go on from."""
+    """(L, R, N) latent values at every level, for :func:`.run_segment` to go on from."""
 
 
 def tune(

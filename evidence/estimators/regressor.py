@@ -51,7 +51,7 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
     n_features_in_, feature_names_in_
     kernel_, likelihood_ : with the learnt hyperparameters
     log_marginal_likelihood_value_ : log Z by the approximation, of the normalised targets
-    reference_ : the fitted :class:`GaussianReference`
+    reference_ : the fitted GaussianReference
     log_evidence_, log_evidence_se_ : after :meth:`log_evidence`
 
     Examples

@@ -43,7 +43,9 @@ class Likelihood(ABC):
     """
 
     name: ClassVar[str]
+    """As in ``likelihood="…"`` of a model."""
     log_concave: ClassVar[bool] = True
+    """Whether -l'' is nowhere negative."""
     counts: ClassVar[bool] = False
     """Whether observations are 0, 1, 2, …"""
     free: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})

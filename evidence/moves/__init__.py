@@ -49,7 +49,7 @@ from .nuts import NUTS
 from .rmhmc import RMHMC
 from .second_order import SecondOrder
 from .splitting import SplittingHMC
-from .trajectory import Trajectory, trajectory
+from .trajectories import Trajectory, trajectory
 
 __all__ = [
     "HMC",

@@ -72,7 +72,13 @@ def _log_ratio_u(a, tilt, slope, a1, tilt1, slope1, beta, gamma, delta, u, out):
 
 @dataclass
 class AGradZ(MGrad):
-    """Auxiliary gradient sampler in z; parameters as :class:`~.mgrad.MGrad`."""
+    """Auxiliary gradient sampler in z.
+
+    Parameters
+    ----------
+    step_size, coordinates, target, name
+        As for :class:`.MGrad`.
+    """
 
     target: float | None = 0.5
     name: str = "agrad-z"
@@ -97,7 +103,13 @@ class AGradZ(MGrad):
 
 @dataclass
 class AGradU(AGradZ):
-    """Auxiliary gradient sampler in u; parameters as :class:`~.mgrad.MGrad`."""
+    """Auxiliary gradient sampler in u.
+
+    Parameters
+    ----------
+    step_size, coordinates, target, name
+        As for :class:`.MGrad`.
+    """
 
     name: str = "agrad-u"
 

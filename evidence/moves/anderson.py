@@ -2,7 +2,8 @@ r"""Anderson acceleration of a fixed-point iteration w ← F(w), in compiled cod
 
 With residuals f = F(w) - w and differences Δ of the last few iterates,
 
-.. math:: \gamma = \arg\min |f - \Delta f\,\gamma|,\qquad w \leftarrow F(w) - \Delta F\,\gamma
+.. math:: \gamma = \operatorname{argmin} |f - \Delta f\,\gamma|,\qquad
+          w \leftarrow F(w) - \Delta F\,\gamma
 
 (Walker and Ni 2011). It has the same fixed points as the plain iteration and a memory of three.
 """
@@ -21,7 +22,7 @@ ROWS = 2 * MEMORY + 2  # rows of history needed
 def accelerate(k, w, image, history):
     """Replace w by the accelerated iterate, given ``image`` = F(w); k counts calls from 0.
 
-    Returns |F(w) - w|² of the iterate that came in.
+    Returns ``|F(w) - w|²`` of the iterate that came in.
     """
     n = w.size
     last_f, last_g = history[2 * MEMORY], history[2 * MEMORY + 1]

@@ -1,4 +1,4 @@
-"""What a move is.
+r"""How to add a move: one step that leaves every tempered density invariant.
 
 A move changes a *batch* of states and leaves p_β invariant, row by row::
 
@@ -10,9 +10,50 @@ particles with :func:`take` and reads ``state.tilt`` for weights, knowing nothin
 β, a number or one per row, enters only ``step``: a state stays valid when its temperature
 changes. ``Info`` is for diagnostics and adaptation only.
 
-To write a new one, derive from :class:`GradientMove` (which keeps coordinates, tilt and slope)
-or :class:`LatentMove` (latent values and tilt), write ``step``, end it with
-:func:`metropolis`, and add its name to ``evidence/moves/__init__.py``.
+To write a new one, derive from :class:`GradientMove` (which keeps coordinates a, tilt and its
+slope there) or :class:`LatentMove` (latent values and tilt), write ``step`` and end it with
+:func:`metropolis`. In coordinates the base is N(0, diag γ), so that
+:math:`\log p_\beta = \beta h - \tfrac12 \sum a^2/\gamma + \mathrm{const}`. Barker's proposal
+(Livingstone and Zanella 2022), whose steps prefer the side that the gradient points to:
+
+>>> from dataclasses import dataclass
+>>> import numpy as np
+>>> import evidence as ev
+>>> from evidence.moves.base import GradientMove, metropolis, per_row
+>>> @dataclass
+... class Barker(GradientMove):
+...     target: float = 0.6
+...     name: str = "barker"
+...
+...     def step(self, rng, path, beta, state):
+...         frame, beta = self.frame(path), per_row(beta, len(state.a))
+...         def force(s):
+...             return beta[:, None] * s.slope - s.a / frame.gamma
+...         def log_density(s):
+...             return beta * s.tilt - 0.5 * np.sum(s.a**2 / frame.gamma, axis=1)
+...         z = self.step_size * rng.standard_normal(state.a.shape)
+...         towards = rng.random(z.shape) < 1.0 / (1.0 + np.exp(-z * force(state)))
+...         z = np.where(towards, z, -z)
+...         new = self.evaluate(path, frame, state.a + z)
+...         ratio = np.logaddexp(0.0, -z * force(state)) - np.logaddexp(0.0, z * force(new))
+...         log_ratio = log_density(new) - log_density(state) + ratio.sum(axis=1)
+...         return metropolis(rng, log_ratio, state, new)
+
+It serves every model, driver and method at once. The evidence of two opposite probit labels is
+:math:`\log(\arccos(\tfrac13) / 2\pi)` here:
+
+>>> model = ev.GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
+>>> draws = ev.sample(model, move=Barker(), draws=500, tune=200, random_seed=0, progressbar=False)
+>>> bool(draws.rhat < 1.05), bool(0.4 < draws.acceptance.mean() < 0.8)
+(True, True)
+>>> result = ev.log_evidence(
+...     model, method="smc", move=Barker(), reference="prior", random_seed=0, progressbar=False
+... )
+>>> bool(abs(result.logz - np.log(np.arccos(1 / 3) / (2 * np.pi))) < 4 * result.logz_se)
+True
+
+A move of the package is a file beside this one, with its name in ``evidence/moves/__init__.py``
+and in ``tests/moves/test_invariance.py``, where exact draws have to stay exact draws.
 """
 
 from __future__ import annotations
@@ -33,10 +74,12 @@ _LONGEST = 64  # steps of a trajectory whose number of steps is not given
 
 
 class Info(NamedTuple):
-    """Acceptance probability per row, rows whose numerics failed, and the work done."""
+    """What a step tells: for diagnostics and adaptation only."""
 
     acceptance: Array
+    """Acceptance probability of each row, (M,)."""
     failures: int
+    """Rows whose numerics failed: rejected, and counted."""
     gradients: int
     """Evaluations of a row's log-likelihood, its gradient or its metric."""
 
@@ -51,20 +94,22 @@ StateT = TypeVar("StateT", bound=Any)
 
 
 class Move(Protocol):
-    """A transition kernel; ``step_size`` is what drivers adapt towards ``target``.
-
-    ``target`` is None where nothing needs tuning.
-    """
+    """A transition kernel of a batch of states, one row each."""
 
     name: str
+    """What results call it."""
     step_size: float
+    """What drivers adapt, during burn-in and between temperatures."""
     target: float | None
+    """The acceptance probability they adapt it towards; None where nothing needs tuning."""
 
     def prepare(self, path: Path) -> None:
         """Compute what is computed once per path."""
         ...
 
-    def init(self, path: Path, x: Array) -> Any: ...
+    def init(self, path: Path, x: Array) -> Any:
+        """The state at latent values ``x``, shape (M, N)."""
+        ...
 
     def init_reference(self, rng: np.random.Generator, path: Path, m: int) -> Any:
         """A state of ``m`` exact draws from the reference."""
@@ -72,7 +117,9 @@ class Move(Protocol):
 
     def step(
         self, rng: np.random.Generator, path: Path, beta: float | Array, state: Any
-    ) -> tuple[Any, Info]: ...
+    ) -> tuple[Any, Info]:
+        """One transition of every row that leaves p_β invariant; β a number or one per row."""
+        ...
 
     def latent(self, path: Path, state: Any) -> Array:
         """The batch x of a state, shape (M, N)."""
@@ -99,8 +146,19 @@ class Latent(NamedTuple):
 
 
 @dataclass
-class GradientMove:
-    """What moves that follow the tilt's gradient share: two N × N products per evaluation."""
+class GradientMove(Move):
+    """What moves that follow the tilt's gradient share: two N × N products per evaluation.
+
+    Parameters
+    ----------
+    step_size : float
+    coordinates : str, optional
+        One of :mod:`evidence.coordinates`; by default the base's own, whitened.
+    target : float or None
+        Acceptance probability that drivers tune ``step_size`` towards; None: not tuned.
+    name : str
+        What results call the move.
+    """
 
     step_size: float = 1.0
     coordinates: str | None = None
@@ -112,6 +170,7 @@ class GradientMove:
         return self.coordinates or "base"
 
     def frame(self, path: Path) -> Coordinates:
+        """The coordinates in use, as an object."""
         return path.coordinates(self.mass(path))
 
     def prepare(self, path: Path) -> None:
@@ -139,8 +198,17 @@ class GradientMove:
 
 
 @dataclass
-class LatentMove:
-    """What moves without a gradient share."""
+class LatentMove(Move):
+    """What moves without a gradient share.
+
+    Parameters
+    ----------
+    step_size : float
+    target : float or None
+        Acceptance probability that drivers tune ``step_size`` towards; None: not tuned.
+    name : str
+        What results call the move.
+    """
 
     step_size: float = 1.0
     target: float | None = None

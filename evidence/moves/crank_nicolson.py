@@ -32,7 +32,17 @@ def _mix(mean, x, rho, out):
 
 @dataclass
 class PCN(LatentMove):
-    """Preconditioned Crank–Nicolson; ``step_size`` is δ > 0."""
+    """Preconditioned Crank–Nicolson.
+
+    Parameters
+    ----------
+    step_size : float
+        δ > 0.
+    target : float or None
+        Acceptance probability that drivers tune ``step_size`` towards; None: not tuned.
+    name : str
+        What results call the move.
+    """
 
     step_size: float = 0.1
     target: float | None = 0.25

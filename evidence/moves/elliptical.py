@@ -37,7 +37,15 @@ def _on_ellipse(mean, x, v, theta, rows, out):
 
 @dataclass
 class EllipticalSlice(LatentMove):
-    """Elliptical slice sampler; without parameters."""
+    """Elliptical slice sampler; nothing to tune.
+
+    Parameters
+    ----------
+    step_size, target
+        Without effect.
+    name : str
+        What results call the move.
+    """
 
     name: str = "elliptical"
 

@@ -209,6 +209,8 @@ class ExplicitRMHMC(RMHMC):
     binding : {"base", "identity"}
         The matrix M that measures distances between copies: the base's precision, or none
         (models given by a density only).
+    step_size, n_leapfrog, jitter, tolerance, reverse_tolerance, target, name
+        As for :class:`.RMHMC`; nothing is solved here, so the tolerances have no effect.
     """
 
     name: str = "rmhmc-explicit"

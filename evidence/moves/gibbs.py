@@ -116,6 +116,10 @@ class ProbitGibbs(LatentMove):
     update : str
         ``"exact"`` draws every coordinate from its conditional; ``"slice"`` makes one
         transition from where it is, which needs no special function but mixes less.
+    step_size, target
+        Without effect.
+    name : str
+        What results call the move.
     """
 
     name: str = "gibbs"

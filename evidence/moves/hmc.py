@@ -65,6 +65,10 @@ class HMC(GradientMove):
         Every row's ε is multiplied by 1 ± jitter, the batch's number of steps by
         1 ± length_jitter, drawn afresh for each trajectory: no resonance with the target's
         periods.
+    target : float or None
+        Acceptance probability that drivers tune ``step_size`` towards; None: not tuned.
+    name : str
+        What results call the move.
     """
 
     step_size: float = 0.5

@@ -50,7 +50,19 @@ def _log_ratio(a, tilt, slope, a1, tilt1, slope1, beta, gamma, delta, out):
 
 @dataclass
 class Langevin(GradientMove):
-    """Langevin proposals; ``step_size`` is δ, ``coordinates`` the preconditioner."""
+    """Metropolis-adjusted Langevin proposals.
+
+    Parameters
+    ----------
+    step_size : float
+        δ.
+    coordinates : {"identity", "diagonal", "base", "prior", "expected"}, optional
+        The preconditioner, see :mod:`evidence.coordinates`; default ``"base"``.
+    target : float or None
+        Acceptance probability that drivers tune ``step_size`` towards; None: not tuned.
+    name : str
+        What results call the move.
+    """
 
     step_size: float = 0.1
     target: float | None = 0.55
@@ -69,5 +81,9 @@ class Langevin(GradientMove):
 
 
 def pmala(step_size: float = 0.01) -> Langevin:
-    """MALA preconditioned by the prior covariance."""
+    """MALA preconditioned by the prior covariance: :class:`Langevin` in other words.
+
+    >>> pmala(0.02).coordinates
+    'prior'
+    """
     return Langevin(step_size, coordinates="prior", name="pmala")

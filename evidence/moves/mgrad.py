@@ -86,6 +86,10 @@ class MGrad(GradientMove):
         choice and suits a prior, whose wide directions the data constrain; ``"base"`` suits a
         base that already resembles the posterior. Default: ``"base"`` unless the reference is
         the prior. With a prior, ``"base"`` is pCNL.
+    target : float or None
+        Acceptance probability that drivers tune ``step_size`` towards; None: not tuned.
+    name : str
+        What results call the move.
     """
 
     step_size: float = 1.0
@@ -123,5 +127,9 @@ class MGrad(GradientMove):
 
 
 def pcnl(step_size: float = 0.1) -> MGrad:
-    """Preconditioned Crank–Nicolson Langevin: the marginal sampler with Σ = C (eq. 2)."""
+    """Preconditioned Crank–Nicolson Langevin: :class:`MGrad` with Σ = C (eq. 2 of the paper).
+
+    >>> pcnl().coordinates
+    'base'
+    """
     return MGrad(step_size, coordinates="base", name="pcnl")

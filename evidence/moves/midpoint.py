@@ -149,7 +149,13 @@ def transitions(t, n_steps, tolerances, work, b, first, stride):
 
 @dataclass
 class MidpointRMHMC(RMHMC):
-    """Riemannian HMC by the implicit midpoint rule; parameters as :class:`~.rmhmc.RMHMC`."""
+    """Riemannian HMC by the implicit midpoint rule.
+
+    Parameters
+    ----------
+    step_size, n_leapfrog, jitter, tolerance, reverse_tolerance, target, name
+        As for :class:`.RMHMC`.
+    """
 
     name: str = "rmhmc-midpoint"
 

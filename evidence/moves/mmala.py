@@ -102,7 +102,17 @@ def transitions(t, c, work, b, first, stride):
 
 @dataclass
 class MMALA(RiemannMove):
-    """Manifold MALA; ``step_size`` is ε."""
+    """Manifold MALA.
+
+    Parameters
+    ----------
+    step_size : float
+        ε.
+    target : float or None
+        Acceptance probability that drivers tune ``step_size`` towards; None: not tuned.
+    name : str
+        What results call the move.
+    """
 
     step_size: float = 0.5
     target: float | None = 0.55
@@ -117,7 +127,13 @@ class MMALA(RiemannMove):
 
 @dataclass
 class SimplifiedMMALA(MMALA):
-    """Manifold MALA without the derivative of the metric; ``step_size`` is ε."""
+    """Manifold MALA without the derivative of the metric in the drift.
+
+    Parameters
+    ----------
+    step_size, target, name
+        As for :class:`MMALA`.
+    """
 
     name: str = "simplified-mmala"
 

@@ -199,6 +199,10 @@ class NUTS(GradientMove):
         A trajectory doubles at most so often.
     jitter : float
         Every row's ε is multiplied by 1 ± jitter, drawn afresh for each trajectory.
+    target : float or None
+        Acceptance probability that drivers tune ``step_size`` towards; None: not tuned.
+    name : str
+        What results call the move.
 
     Notes
     -----

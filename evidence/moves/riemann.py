@@ -230,7 +230,13 @@ Proposal = Callable[[Workspace, Batch, int, int], None]
 
 @dataclass
 class RiemannMove(LatentMove):
-    """A batch of transitions, one compiled call per row; subclasses say which."""
+    """A batch of transitions, one compiled call per row; subclasses say which.
+
+    Parameters
+    ----------
+    step_size, target, name
+        As for :class:`.LatentMove`.
+    """
 
     def prepare(self, path: Path) -> None:
         super().prepare(path)
@@ -238,6 +244,7 @@ class RiemannMove(LatentMove):
             self.density(path)
 
     def density(self, path: Path) -> Target:
+        """log p_β as compiled code sees it, made once per path."""
         return path.cached("riemann target", target)
 
     def step_sizes(self, rng: np.random.Generator, path: Path, m: int) -> Array:

@@ -282,6 +282,10 @@ class RMHMC(RiemannMove):
         Every row's ε is multiplied by 1 ± jitter.
     tolerance, reverse_tolerance : float
         Relative tolerances of the fixed points and of the way back.
+    target : float or None
+        Acceptance probability that drivers tune ``step_size`` towards; None: not tuned.
+    name : str
+        What results call the move.
     """
 
     step_size: float = 0.2

@@ -121,7 +121,17 @@ def transitions(t, work, b, first, stride):
 
 @dataclass
 class SecondOrder(RiemannMove):
-    """Second-order marginal sampler; ``step_size`` is δ in units of the base's mean variance."""
+    """Second-order marginal sampler.
+
+    Parameters
+    ----------
+    step_size : float
+        δ in units of the base's mean variance.
+    target : float or None
+        Acceptance probability that drivers tune ``step_size`` towards; None: not tuned.
+    name : str
+        What results call the move.
+    """
 
     step_size: float = 1.0
     target: float | None = 0.6

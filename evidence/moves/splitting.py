@@ -43,9 +43,16 @@ def _rotate(a, p, eps, out):
 
 @dataclass
 class SplittingHMC(HMC):
-    """Gaussian-splitting HMC; ``step_size`` is the angle of a step, at most a quarter turn.
+    """Gaussian-splitting HMC.
 
-    Parameters are those of :class:`~.hmc.HMC`, except that coordinates are always ``"base"``.
+    Parameters
+    ----------
+    step_size : float
+        The angle of a step, at most a quarter turn.
+    n_leapfrog, jitter, length_jitter, target, name
+        As for :class:`.HMC`.
+    coordinates
+        Without effect: always ``"base"``.
     """
 
     step_size: float = np.pi / 6.0

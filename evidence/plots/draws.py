@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def plot_draws(draws: Draws) -> Figure:
-    """Traces above; autocorrelations and effective sample sizes below.
+    """Traces above; autocorrelations and effective sample sizes below: ``draws.plot()``.
 
     The slowest latent value is the one with the smallest effective sample size.
     """
@@ -42,7 +42,22 @@ def plot_draws(draws: Draws) -> Figure:
 
 
 def plot_trace(values: ArrayLike, ax: Axes, *, label: str = "") -> Axes:
-    """A scalar of shape (chains, draws) along its chains, from a dark one to a light one."""
+    """A scalar along its chains, from a dark one to a light one.
+
+    Parameters
+    ----------
+    values : array (chains, draws)
+    ax : Axes
+    label : str
+        Of the vertical axis, with its unit.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> rng = np.random.default_rng(0)
+    >>> plot_trace(rng.normal(size=(2, 50)), Figure().gca(), label="log tilt (nats)").get_ylabel()
+    'log tilt (nats)'
+    """
     from matplotlib.colors import LinearSegmentedColormap
 
     values = np.asarray(values, dtype=float)
@@ -59,9 +74,16 @@ def plot_trace(values: ArrayLike, ax: Axes, *, label: str = "") -> Axes:
 def plot_autocorrelation(
     values: ArrayLike, ax: Axes, *, label: str = "", style: str = "-"
 ) -> Axes:
-    """Autocorrelation of a scalar of shape (chains, draws), all chains together.
+    """Autocorrelation of a scalar, all chains together.
 
     Several may share the axes, which reach as far as the slowest needs to die away.
+
+    Parameters
+    ----------
+    values : array (chains, draws)
+    ax : Axes
+    label, style : str
+        For the legend, and as Matplotlib's.
     """
     rho = np.asarray(diagnostics.autocorrelation(values))
     if np.isnan(rho).any():
@@ -81,7 +103,15 @@ def plot_autocorrelation(
 
 
 def plot_ess(ess: ArrayLike, ax: Axes, *, total: int) -> Axes:
-    """Effective sample sizes of all coordinates in order, beside the number of draws made."""
+    """Effective sample sizes of all coordinates in order, beside the number of draws made.
+
+    Parameters
+    ----------
+    ess : array (N,)
+    ax : Axes
+    total : int
+        Draws of all chains together.
+    """
     ess = np.asarray(ess, dtype=float)
     known = np.sort(ess[np.isfinite(ess)])
     if not known.size:

@@ -31,6 +31,8 @@ def plot_efficiency(
         ``logz``, ``seconds``, and ``move`` and ``reference`` where they vary.
     truth : float
         log Z, in nats.
+    ax : Axes, optional
+        Where to draw; by default on axes of its own.
     published : DataFrame, optional
         Values from elsewhere, drawn faintly: ``method``, ``ladder``, ``logz``, ``sd``,
         ``seconds``.
@@ -133,6 +135,7 @@ def plot_scaling(frame: pd.DataFrame, ax: Axes, *, size: str, seconds: list[str]
     ----------
     frame : DataFrame
         A row for every run; runs of one size are averaged, bars are standard deviations.
+    ax : Axes
     size, seconds : str, list of str
         Columns: what grows, and the times.
     """

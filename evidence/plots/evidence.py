@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def plot_result(result: EvidenceResult) -> Figure:
-    """log Z along β on the left, log Z against time on the right."""
+    """log Z along β on the left, log Z against time on the right: ``result.plot()``."""
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
@@ -30,7 +30,14 @@ def plot_result(result: EvidenceResult) -> Figure:
 
 
 def plot_path(result: EvidenceResult, ax: Axes) -> Axes:
-    """log Z_β − log Z₁ along the path from the reference (β = 0) to the posterior (β = 1)."""
+    """log Z_β along the path from the reference (β = 0) to the posterior (β = 1).
+
+    Parameters
+    ----------
+    result : EvidenceResult
+        Of a Monte Carlo method; :meth:`.EvidenceResult.plot` draws both halves.
+    ax : Axes
+    """
     trace = result.trace_columns
     if not trace:
         return nothing(ax, "no tempering in this method")
@@ -58,7 +65,14 @@ def plot_path(result: EvidenceResult, ax: Axes) -> Axes:
 
 
 def plot_time(result: EvidenceResult, ax: Axes) -> Axes:
-    """The running estimate with its error bar against wall-clock time, beside EP's lines."""
+    """The running estimate with its error bar against wall-clock time, beside EP's lines.
+
+    Parameters
+    ----------
+    result : EvidenceResult
+        Of a Monte Carlo method; :meth:`.EvidenceResult.plot` draws both halves.
+    ax : Axes
+    """
     history = result.history_columns
     rows = {row.method: row for row in result.rows}
     if not history or not history["seconds"].size:
@@ -101,8 +115,17 @@ def plot_logz_vs_time(
     """log Z against time for the runs of :func:`evidence.sweep`.
 
     One point per method, move, ladder and reference: mean over seeds ± one standard deviation
-    of single runs, with EP's and corrected EP's values as lines. ``published`` holds values
-    from elsewhere, drawn faintly: ``method``, ``ladder``, ``logz``, ``sd``, ``seconds``.
+    of single runs, with EP's and corrected EP's values as lines.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As from :func:`evidence.sweep`, where there is an example.
+    ax : Axes, optional
+        Where to draw; by default on axes of its own.
+    published : DataFrame, optional
+        Values from elsewhere, drawn faintly: ``method``, ``ladder``, ``logz``, ``sd``,
+        ``seconds``.
     """
     import matplotlib.pyplot as plt
 

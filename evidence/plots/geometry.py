@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ..density.model import DensityModel
-    from ..moves.trajectory import Trajectory
+    from ..moves.trajectories import Trajectory
 
 _DROPS = (0.5, 1.5, 3.0, 5.0, 8.0, 12.0)  # nats below the top at which contours are drawn
 _GRID = 161
@@ -28,6 +28,14 @@ def plot_density(
     up: tuple[float, float],
 ) -> Axes:
     """Grey contours of a density of two parameters, 0.5, 1.5, 3, 5, 8, 12 nats below its top.
+
+    Parameters
+    ----------
+    model : DensityModel
+        Of dimension 2.
+    ax : Axes
+    across, up : tuple of float
+        What to show of the first parameter, and of the second.
 
     Examples
     --------
@@ -51,7 +59,15 @@ def plot_density(
 def plot_trajectory(
     way: Trajectory, ax: Axes, *, label: str = "", style: str = "o-", color: str = INK
 ) -> Axes:
-    """A trajectory of :func:`evidence.moves.trajectory`, from a cross to a larger marker."""
+    """A trajectory of :func:`evidence.moves.trajectory`, from a cross to a larger marker.
+
+    Parameters
+    ----------
+    way : Trajectory
+    ax : Axes
+    label, style, color : str
+        For the legend, and as Matplotlib's.
+    """
     known = np.isfinite(way.x).all(axis=1)
     x, y = way.x[known, 0], way.x[known, 1]
     ax.plot(x, y, style, color=color, ms=3, lw=1.2, label=label)
@@ -63,7 +79,15 @@ def plot_trajectory(
 def plot_energy_error(
     way: Trajectory, ax: Axes, *, label: str = "", style: str = "o-", color: str = INK
 ) -> Axes:
-    """How far H is off along a trajectory, logarithmic where that is more than 10 nats."""
+    """How far H is off along a trajectory, logarithmic where that is more than 10 nats.
+
+    Parameters
+    ----------
+    way : Trajectory
+    ax : Axes
+    label, style, color : str
+        For the legend, and as Matplotlib's.
+    """
     ax.plot(
         np.arange(len(way.energy_error)), way.energy_error, style, color=color, ms=3, lw=1.2,
         label=label,
@@ -76,7 +100,18 @@ def plot_energy_error(
 
 
 def plot_metric(model: DensityModel, points: ArrayLike, ax: Axes, *, size: float = 1.0) -> Axes:
-    """Ellipses wᵀ G(x) w = size² of the metric of Riemannian moves at ``points``, shape (M, 2)."""
+    """Ellipses wᵀ G(x) w = size² of the metric that Riemannian moves use.
+
+    Parameters
+    ----------
+    model : DensityModel
+        Of dimension 2, with a metric.
+    points : array (M, 2)
+        Where.
+    ax : Axes
+    size : float
+        Of the ellipses, in standard deviations.
+    """
     from matplotlib.patches import Ellipse
 
     from ..density_path import own_path

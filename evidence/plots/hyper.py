@@ -23,7 +23,8 @@ _ROWS = 6  # more hyperparameters than this: the slowest
 def plot_hyper_draws(draws: HyperDraws) -> Figure:
     """A row per hyperparameter: its trace and its marginal, on logarithmic axes.
 
-    At most six are shown, those with the smallest effective sample sizes.
+    At most six are shown, those with the smallest effective sample sizes. ``draws.plot()`` for
+    draws of :func:`evidence.sample_hyperparameters`.
     """
     import matplotlib.pyplot as plt
 
@@ -49,7 +50,15 @@ def plot_hyper_draws(draws: HyperDraws) -> Figure:
 
 
 def plot_marginal(values: ArrayLike, ax: Axes, *, label: str = "") -> Axes:
-    """Histograms of a positive scalar of shape (chains, draws): all chains, and each alone."""
+    """Histograms of a positive scalar, on a logarithmic axis: all chains, and each alone.
+
+    Parameters
+    ----------
+    values : array (chains, draws)
+    ax : Axes
+    label : str
+        What it is, with its unit.
+    """
     values = np.asarray(values, dtype=float)
     low, high = values.min(), values.max()
     if low == high:

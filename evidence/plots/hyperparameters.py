@@ -17,7 +17,14 @@ _MANY = 2000  # points of a scatter plot
 
 
 def plot_hyperparameters(names: Sequence[str], theta: ArrayLike) -> Figure:
-    """Histograms on the diagonal and pairs below it, on logarithmic axes; theta holds logs."""
+    """Histograms on the diagonal and pairs below it, on logarithmic axes.
+
+    Parameters
+    ----------
+    names : sequence of str
+    theta : array (S, P)
+        Draws of the logs of the hyperparameters.
+    """
     import matplotlib.pyplot as plt
 
     values = np.exp(np.asarray(theta, dtype=float))

@@ -24,6 +24,13 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
 
     Hollow markers are the approximations. Models more than 30 nats below the best are drawn at
     the edge, with their values in words.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Of :func:`evidence.compare`; ``comparison.plot()`` is the same.
+    ax : Axes, optional
+        Where to draw; by default on axes of its own.
     """
     import matplotlib.pyplot as plt
 
@@ -65,7 +72,13 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
 
 
 def plot_surface(surface: Surface) -> Figure:
-    """Contours of log Z over two hyperparameters and of EP's errors, or curves over one."""
+    """Contours of log Z over two hyperparameters and of EP's errors, or curves over one.
+
+    Parameters
+    ----------
+    surface : Surface
+        Of :func:`evidence.evidence_surface`; ``surface.plot()`` is the same.
+    """
     surface.best  # noqa: B018  (says what is wrong where no cell is known)
     free = [name for name in surface.names if surface.table[name].nunique() > 1]
     if len(free) == 1:

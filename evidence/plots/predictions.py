@@ -17,6 +17,13 @@ def plot_prediction(prediction: Any, ax: Axes | None = None) -> Axes:
 
     The dark band is where the expectation E[y|x] lies (for labels, the probability of +1); the
     light one, absent for labels, is where a new observation does.
+
+    Parameters
+    ----------
+    prediction : Prediction
+        Of :func:`evidence.predict`, at new points; ``prediction.plot()`` is the same.
+    ax : Axes, optional
+        Where to draw; by default on axes of its own.
     """
     import matplotlib.pyplot as plt
 
