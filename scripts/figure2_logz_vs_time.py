@@ -214,13 +214,20 @@ def extrapolated(runs: pd.DataFrame) -> pd.DataFrame:
     literal = runs[runs.method == LITERAL]
     if literal.empty:
         return pd.DataFrame(columns=["method", "ladder", "seconds"])
-    steps = literal.ladder.str.extract(r"= (\d+)")[0].astype(int) - 1
-    each = float((literal.seconds / steps).median())
-    rows = []
-    for ladder in runs[runs.method.isin(["AISq-RMHMC", "AIS-RMHMC"])].ladder.unique():
-        if ladder not in set(literal.ladder):
-            rows.append((LITERAL, ladder, each * (int(ladder.rpartition("= ")[2]) - 1)))
-    return pd.DataFrame(rows, columns=["method", "ladder", "seconds"])
+    each = float((literal.seconds / (_temperatures(literal.ladder) - 1)).median())
+    ours = runs[runs.method.isin(["AISq-RMHMC", "AIS-RMHMC"])]
+    missing = ours[~ours.ladder.isin(literal.ladder)].drop_duplicates("ladder")
+    return pd.DataFrame(
+        {
+            "method": LITERAL,
+            "ladder": _short(missing.ladder),
+            "seconds": each * (_temperatures(missing.ladder) - 1),
+        }
+    )
+
+
+def _temperatures(ladders: pd.Series) -> pd.Series:
+    return ladders.str.extract(r"= (\d+)")[0].astype(int)
 
 
 def summary(runs: pd.DataFrame, truth: float) -> pd.DataFrame:
@@ -241,17 +248,42 @@ def summary(runs: pd.DataFrame, truth: float) -> pd.DataFrame:
 def draw(runs: pd.DataFrame, published: pd.DataFrame | None, truth: float, out: Path) -> None:
     import matplotlib.pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(13, 5.5), layout="constrained")
+    long = extrapolated(runs)
+    runs = runs.drop(columns="reference").assign(ladder=_short(runs.ladder))
+    if published is not None:
+        published = published.assign(ladder=_short(published.ladder))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(13, 6), layout="constrained")
     plots.plot_logz_vs_time(runs, left, published=published)
     left.set_title("One run: one chain, one island, or one call")
+    spread = runs.groupby(["method", "ladder"]).logz.agg(["mean", "std"])
+    near = spread[(spread["mean"] - truth).abs() < _NEAR]
+    left.set_ylim((near["mean"] - near["std"]).min() - 0.5, (near["mean"] + near["std"]).max() + 1)
     plots.plot_efficiency(runs, truth, right, published=published)
-    for _, row in extrapolated(runs).iterrows():
-        right.axvline(row.seconds, color="0.7", ls=(0, (1, 3)), lw=0.8)
+    low, high = right.get_xlim()
+    for _, row in long.iterrows():
+        right.axvline(row.seconds, color="0.6", ls=(0, (1, 3)), lw=0.9)
         right.annotate(
-            f"literal {row.ladder[:1]}, extrapolated", (row.seconds, 0.99), rotation=90,
-            xycoords=("data", "axes fraction"), fontsize=6, color="0.4", va="top", ha="right",
+            f"one literal chain, {row.ladder}, extrapolated", (row.seconds, 0.01), rotation=90,
+            xycoords=("data", "axes fraction"), fontsize=7, color="0.4", va="bottom", ha="right",
         )  # fmt: skip
+        high = max(high, 1.3 * row.seconds)
+    right.set_xlim(low, high)
+    handles, labels = right.get_legend_handles_labels()
+    lines, names = left.get_legend_handles_labels()
+    both = dict(zip(names, lines, strict=True)) | dict(zip(labels, handles, strict=True))
+    for ax in (left, right):
+        ax.get_legend().remove()
+    figure.legend(both.values(), both.keys(), loc="outside lower center", ncols=5, frameon=False)
     laboratory.save_figure(figure, out, NAME)
+
+
+_NEAR = 5.0  # nats: what is farther off is left out of the left panel
+
+
+def _short(ladders: pd.Series) -> pd.Series:
+    """The report's letters, powers of ten for numbers of particles."""
+    powers = {"R = 100": "$10^2$", "R = 1000": "$10^3$", "R = 10000": "$10^4$"}
+    return ladders.str.split(":").str[0].replace(powers)
 
 
 def main() -> None:
