@@ -1,0 +1,91 @@
+"""The notebooks as they are stored, and what the runner says of one that goes wrong."""
+
+from __future__ import annotations
+
+import sys
+from importlib import util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat")
+pytest.importorskip("nbclient")
+pytest.importorskip("ipykernel")
+v4 = nbformat.v4
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+
+
+def load() -> ModuleType:
+    """scripts/run_notebooks.py, which is not on the path."""
+    sys.path.insert(0, str(SCRIPTS))
+    try:
+        spec = util.spec_from_file_location("run_notebooks", SCRIPTS / "run_notebooks.py")
+        assert spec is not None
+        assert spec.loader is not None
+        found = util.module_from_spec(spec)
+        sys.modules[spec.name] = found
+        spec.loader.exec_module(found)
+    finally:
+        sys.path.remove(str(SCRIPTS))
+    return found
+
+
+runner = load()
+
+
+def write(folder: Path, **cells: str) -> Path:
+    """A notebook whose code cells have these names."""
+    notebook = v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": ""}})
+    notebook.cells = [{**v4.new_code_cell(source), "id": name} for name, source in cells.items()]
+    path = folder / "example.ipynb"
+    nbformat.write(nbformat.from_dict(notebook), path)
+    return path
+
+
+@pytest.mark.parametrize("path", runner.find([]), ids=lambda path: path.stem)
+def test_stored_notebooks(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    assert runner.stored(path) == []
+    assert notebook.metadata.kernelspec.name == "python3"
+    assert "EVIDENCE_FAST" in next(c.source for c in notebook.cells if c.cell_type == "code")
+    names = [cell.id for cell in notebook.cells]
+    assert len(set(names)) == len(names)
+    assert names[:2] == ["intro", "setup"]
+
+
+def test_all_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "Agg")  # figures are shown all the same
+    figure = "import matplotlib.pyplot as plt\nplt.plot([0, 1]);"
+    path = write(tmp_path, fast='import os\nprint(os.environ["EVIDENCE_FAST"])', drawn=figure)
+    run = runner.execute(path, fast=True)
+    assert run.error == ""
+    assert run.notebook.cells[0].outputs[0].text == "1\n"
+    runner.keep(run, tmp_path / "out")
+    assert (tmp_path / "out/figures/example-drawn.png").read_bytes().startswith(b"\x89PNG")
+    assert runner.stored(tmp_path / "out/example.ipynb") == [
+        "example.ipynb, cell 'fast': stored with outputs or a count",
+        "example.ipynb, cell 'drawn': stored with outputs or a count",
+    ]
+
+
+def test_a_failing_cell_is_named_with_its_traceback(tmp_path: Path) -> None:
+    run = runner.execute(write(tmp_path, good="x = 0", bad="1 / x"), fast=False)
+    assert run.error.startswith("example.ipynb, cell 'bad':")
+    assert "ZeroDivisionError: division by zero" in run.error
+    assert "\x1b" not in run.error
+
+
+def test_warnings_are_failures(tmp_path: Path) -> None:
+    source = 'import warnings\nwarnings.warn("look here", stacklevel=1)'
+    run = runner.execute(write(tmp_path, loud=source), fast=False)
+    assert run.error.startswith("example.ipynb, cell 'loud' wrote to stderr:")
+    assert "look here" in run.error
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(SystemExit, match="no notebook 'nothing'; known: 1_first_evidence"):
+        runner.find(["nothing"])
+    assert [path.stem for path in runner.find(["5_"])] == ["5_rmhmc_geometry"]
