@@ -148,8 +148,9 @@ def _check_models(models: Mapping[str, Any]) -> dict[str, Any]:
         )
     for model in models.values():
         family(model)
-    first_name, first = next(iter(models.items()))
-    for name, model in models.items():
+    observed = {name: model for name, model in models.items() if hasattr(model, "y")}
+    first_name, first = next(iter(observed.items()), ("", None))
+    for name, model in observed.items():  # a density keeps its data to itself
         if not np.array_equal(np.asarray(model.y), np.asarray(first.y)):
             raise ValueError(
                 f"models[{name!r}] is of other observations y than models[{first_name!r}]; "

@@ -100,3 +100,11 @@ def test_other_data_are_refused(models):
     other = ev.GPModel(X, -Y, "1.0 * RBF(0.8)", likelihood="gaussian")
     with pytest.raises(ValueError, match="other observations"):
         ev.compare({**models, "other": other})
+
+
+def test_densities_have_no_observations_to_compare():
+    models = {"gaussian": ev.examples.gaussian(2).model, "banana": ev.examples.banana(0.03).model}
+    table = ev.compare(models, random_seed=0, progressbar=False).table
+    truth = {"gaussian": ev.examples.gaussian(2).logz, "banana": 0.0}
+    for name, row in table.iterrows():
+        assert abs(row.logz - truth[name]) < 4.0 * row.logz_se + 1e-9

@@ -88,9 +88,9 @@ def _climb(model: DensityModel, start: Array) -> Mode | None:
         value = float(model.log_prob(x[None])[0])
         try:
             L = np.linalg.cholesky(H)
+            cov = np.linalg.inv(H)  # singular to rounding at a kink, though it has a root
         except np.linalg.LinAlgError:
             return None
-    cov = np.linalg.inv(H)
     half = float(np.log(np.diag(L)).sum())
     if not np.isfinite(value) or not np.isfinite(cov).all():
         return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._style import INK, LINES, MARKER_CYCLE, SHADES, nothing, told
+from ._style import INK, LINES, MARKER_CYCLE, SHADES, log_ticks, nothing, told
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -175,6 +175,7 @@ def plot_logz_vs_time(
         xscale="log",
         title="Estimate against time",
     )
+    log_ticks(ax, "x")
     ax.legend(frameon=False, loc="best", fontsize=8)
     return ax
 

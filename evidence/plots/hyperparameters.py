@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._style import INK
+from ._style import INK, log_ticks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,9 +48,11 @@ def plot_hyperparameters(names: Sequence[str], theta: ArrayLike) -> Figure:
                 ax.hist(values[:, i], np.geomspace(low, high * (1 + 1e-12), 31), color=INK,
                         alpha=0.75)  # fmt: skip
                 ax.set_yticks([])
+                log_ticks(ax, "x")
             else:
                 ax.plot(thinned[:, j], thinned[:, i], ".", color=INK, ms=2.5, alpha=0.4)
                 ax.set_yscale("log")
+                log_ticks(ax)
             if i == p - 1:
                 ax.set_xlabel(short[j])
             if j == 0 and i > 0:

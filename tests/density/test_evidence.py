@@ -307,3 +307,14 @@ def test_a_density_without_mass_where_one_looks():
         assert np.isneginf(state.tilt).any()
         state, _ = move.step(np.random.default_rng(4), path, 0.5, state)
         assert np.isfinite(state.tilt).mean() > np.isfinite(path.tilt(y)).mean()
+
+
+def test_a_density_with_kinks_has_an_evidence():
+    """Its Hessian is singular or worse wherever one looks."""
+
+    def kinked(x):
+        return -np.abs(x[:, 0]) - np.abs(x[:, 1] - np.abs(x[:, 0]))
+
+    model = ev.DensityModel(kinked, dim=2, vectorized=True)
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert abs(result.logz - np.log(4.0)) < 4.0 * result.logz_se
