@@ -89,7 +89,12 @@ def test_interrupt_keeps_what_is_there():
     assert 0 < len(found) < 100
 
 
-@pytest.mark.parametrize("method", list(METHODS))
+_LONG = {"pt": pytest.mark.slow}
+
+
+@pytest.mark.parametrize(
+    "method", [pytest.param(name, marks=_LONG.get(name, ())) for name in METHODS]
+)
 def test_log_evidence_is_the_same_in_processes(processes, method):
     x = np.linspace(0.0, 5.0, 25)[:, None]
     kernel = lambda a, b: 4.0 * np.exp(-0.5 * (a - b.T) ** 2)  # noqa: E731 (not picklable)

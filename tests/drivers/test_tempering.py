@@ -220,6 +220,7 @@ def test_round_trips_by_hand():
         assert got.tolist() == [finished]
 
 
+@pytest.mark.slow
 def test_taking_turns_travels_further():
     """20 levels that swap easily: taking turns crosses them in some 20 sweeps, tossing a coin
     in some 20²."""

@@ -38,7 +38,15 @@ def test_common_ancestors_add_up():
 
 
 @pytest.mark.parametrize("likelihood", ["probit", "poisson(exposure=1.5)"])
-@pytest.mark.parametrize("scheme", ["systematic", "multinomial", "residual", "stratified"])
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        "systematic",
+        "residual",
+        pytest.param("multinomial", marks=pytest.mark.slow),
+        pytest.param("stratified", marks=pytest.mark.slow),
+    ],
+)
 def test_single_island_variance(scheme, likelihood):
     """The mean of 300 islands' own variances against their spread: within a factor of 1.5,
     or too large where residual resampling's noise is left in."""

@@ -140,8 +140,15 @@ def _energy_of_copies(z, eps, steps):
     return energy(*parts) - before
 
 
-@pytest.mark.parametrize("reference", ["ep", "prior"])
-@pytest.mark.parametrize("beta", [0.3, 1.0])
+@pytest.mark.parametrize(
+    ("reference", "beta"),
+    [
+        ("ep", 0.3),
+        pytest.param("ep", 1.0, marks=pytest.mark.slow),
+        pytest.param("prior", 0.3, marks=pytest.mark.slow),
+        pytest.param("prior", 1.0, marks=pytest.mark.slow),
+    ],
+)
 def test_same_trajectories_as_the_report(reference, beta):
     """Against Algorithms 1-4 with converged fixed points: end point and energies."""
     model = ev.GPModel(K=small_model("probit", 8).K, y=np.resize([1.0, -1.0, 1.0, 1.0], 8))
