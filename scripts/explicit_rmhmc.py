@@ -336,7 +336,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if options.fast:
-        options.chains, options.draws, options.tune = 16, 25, 15
+        options.chains, options.draws, options.tune, options.walk = 8, 12, 10, 10
     rows.stay_single()
     with threadpool_limits(1, user_api="blas"):
         table = funnel(options)

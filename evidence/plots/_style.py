@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 INK = "#1b3a5c"
 LINES = {"ep": (":", "EP"), "ep_corrected": ("-", "EP, corrected"), "laplace": ("-.", "Laplace")}
 SHADES = (INK, "#b5542a", "#4d7c4a", "#7a5195", "0.45")
+_MANY = 300.0  # from such a span on, powers of ten are labels enough
 MARKER_CYCLE = "os^Dv<>pPX*h"
 MARKERS = {"ep": "o", "ep_corrected": "s", "laplace": "^"}
 
@@ -40,7 +41,9 @@ def log_ticks(ax: Axes, which: str = "both") -> Axes:
 
     for name in ("x", "y") if which == "both" else (which,):
         axis = getattr(ax, f"{name}axis")
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=6))
+        low, high = axis.get_view_interval()
+        few = low > 0.0 and high / low < _MANY
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=6))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_formatter(NullFormatter())
     return ax
