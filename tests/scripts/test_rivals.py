@@ -125,6 +125,7 @@ def test_summary_of_runs() -> None:
     assert row.stated_se == 0.2
     assert row.failures == 0
     assert found.mse_seconds[0] == pytest.approx(0.5 * 0.01)
+    np.testing.assert_allclose(found.ratio_error, [0.0, np.sqrt(2.0 / 4 + 2.0 / 2)])
     np.testing.assert_allclose(found.ratio, [1.0, row.mse_seconds / (0.5 * 0.01)])
 
 
@@ -137,6 +138,7 @@ def test_failures_are_counted_and_told() -> None:
     assert list(found.repeats) == [2, 1, 0]
     assert list(found.failures) == [0, 2, 1]
     assert found.bias[1] == pytest.approx(-0.2)
+    assert np.isnan(found.mse_seconds[1])  # one run that came through is no measurement
     text = table.markdown(found)
     assert "| other v (2 failed: out of memory) | -0.200 |" in text
     assert "| third v | failed: no answer within 5 s |" in text
@@ -152,7 +154,7 @@ def test_points_keep_their_order_in_every_panel() -> None:
         [
             runs("evidence", [-10.1, -9.9], [1.0, 1.0], variant="auto"),
             runs("other", [-10.2, -9.7], [1.0, 2.0], problem="q", base="ep"),
-            runs("fixed", [-10.2, -10.2], [1.0, 1.0]),
+            runs("fixed", [-10.2, -10.2 - 1e-9], [1.0, 1.0]),
         ]
     )
     for name, empty in (("p", "other v, from EP"), ("q", "evidence auto")):

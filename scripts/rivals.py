@@ -1,0 +1,216 @@
+r"""Other packages on the same evidence: bias, spread, seconds, and how they fail.
+
+    python scripts/rivals.py --out results/rivals
+    python scripts/rivals.py --data heart --only BlackJAX particles --repeats 5
+    python scripts/rivals.py --fast
+
+Makes environments with pinned versions (``scripts/rivals/*.txt``) in a cache folder, once. Every
+rival runs in a process of its own, on the same cores, with the settings of
+``scripts/rivals/roster.py``, in whitened coordinates; where it can start from a Gaussian other
+than the prior it has a second row with EP's, whose fit is not counted. This package's seconds
+count everything. On one core seconds are those of the processor, which a busy machine disturbs
+less. Rows of single runs are appended to ``runs.csv`` as they finish; ``--resume`` goes on there.
+The fast mode needs neither data nor environments: it takes a small simulated problem and what runs
+in this Python; with --only also rivals whose environment is there.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import laboratory
+import numpy as np
+import pandas as pd
+from research import TRUTH, research_model
+
+import evidence as ev
+
+PIECES = Path(__file__).parent / "rivals"
+sys.path.insert(0, str(PIECES))
+import problem as problems  # noqa: E402
+import runner  # noqa: E402
+import table as tables  # noqa: E402
+from roster import OWN, ROSTER, Rival  # noqa: E402
+
+NAME = "rivals"
+SIMULATED = "simulated"
+COLUMNS = [
+    "problem", "rival", "variant", "base", "likelihood", "settings", "cores", "version", "seed",
+    "first", "logz", "stated_se", "seconds", "cpu_seconds", "failure",
+]  # fmt: skip
+
+
+def simulated(likelihood: str = "probit") -> ev.GPModel:
+    """Forty labels drawn from a GP classifier."""
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    blank = ev.GPModel(X, np.ones(40), "9.0 * RBF(1.0)")
+    drawn = ev.simulate(blank, random_seed=0).model
+    return ev.GPModel(K=drawn.K, y=drawn.y, likelihood=likelihood, jitter=0.0)
+
+
+def make_model(name: str, likelihood: str = "probit") -> ev.GPModel:
+    return simulated(likelihood) if name == SIMULATED else research_model(name, likelihood)
+
+
+def find_truth(name: str, likelihood: str) -> tuple[float, float]:
+    """log Z and its standard error: a long run's where nobody has told it."""
+    if likelihood == "probit" and name in TRUTH:
+        return TRUTH[name]
+    words: dict[str, Any] = {"target_se": 0.02, "random_seed": 0, "progressbar": False}
+    if likelihood == "probit":
+        words |= {"method": "orthant", "target_se": 0.001}
+    found = ev.log_evidence(make_model(name, likelihood), **words)
+    return found.logz, found.logz_se
+
+
+def ready(rival: Rival, folder: Path) -> bool:
+    """Whether its Python is there with what the pins ask for."""
+    if rival.venv == OWN:
+        return True
+    pins, done = PIECES / f"{rival.venv}.txt", folder / rival.venv / "installed.txt"
+    return done.exists() and done.read_text() == pins.read_text()
+
+
+def build(name: str, folder: Path) -> None:
+    """An environment with the pinned versions; its list is kept in it when all are there."""
+    pins, home = PIECES / f"{name}.txt", folder / name
+    print(f"installing {pins.name} into {home}", flush=True)
+    venv.create(home, with_pip=True, clear=True)
+    install = [str(home / "bin" / "python"), "-m", "pip", "install", "-q", "-r", str(pins)]
+    subprocess.run(install, check=True)
+    (home / "installed.txt").write_text(pins.read_text())
+
+
+def parse(arguments: list[str] | None = None) -> Namespace:
+    parser = laboratory.parser(__doc__, NAME)
+    parser.add_argument("--data", nargs="+", default=["heart", "ripley", "usps-hard"],
+                        choices=sorted(TRUTH))  # fmt: skip
+    parser.add_argument("--only", nargs="+", default=[""], help="how the rivals' names begin")
+    parser.add_argument("--repeats", type=int, default=40, help="runs of each, at most")
+    parser.add_argument("--least", type=int, default=3, help="runs of each whatever they cost")
+    parser.add_argument(
+        "--budget", type=float, default=15.0,
+        help="seconds for a rival on a problem before it makes do with fewer runs",
+    )  # fmt: skip
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds of one run")
+    parser.add_argument("--cores", type=int, default=1)
+    parser.add_argument("--resume", action="store_true", help="keep the runs there are")
+    parser.add_argument("--venv", type=Path, default=Path.home() / ".cache" / "evidence-rivals",
+                        help="folder for the environments (default: %(default)s)")  # fmt: skip
+    options = parser.parse_args(arguments)
+    if options.fast:
+        options.data, options.repeats = [SIMULATED], min(options.repeats, 4)
+        options.limit, options.least = min(options.limit, 60.0), 2
+        options.budget = min(options.budget, 1.0)
+    return options
+
+
+def choose(options: Namespace) -> list[Rival]:
+    """Rivals asked for; environments that are missing are made.
+
+    The fast mode makes none, and uses those that are there for rivals asked for by name.
+    """
+    asked = [r for r in ROSTER if r.name.startswith(tuple(options.only))]
+    if options.fast:
+        named = options.only != [""]
+        return [r for r in asked if r.venv == OWN or (named and ready(r, options.venv))]
+    for name in dict.fromkeys(r.venv for r in asked if not ready(r, options.venv)):
+        build(name, options.venv)
+    return asked
+
+
+def stay_on(cores: int) -> None:
+    """This process and its children on so many cores, where the system lets them be chosen."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-cores:])
+
+
+def measure(options: Namespace, rivals: list[Rival], file: Path) -> pd.DataFrame:
+    """Single runs of all, appended to the file as they come."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not (options.resume and file.exists()):
+        pd.DataFrame(columns=COLUMNS).to_csv(file, index=False)
+    known = read(file)
+    cells = [(name, rival) for name in options.data for rival in rivals]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, rival in laboratory.progress(cells):
+            arrays = Path(folder) / f"{name}.npz"
+            if not arrays.exists():
+                problems.save(str(arrays), name, make_model(name))
+            seeds = left_over(known, name, rival, options)
+            rows = runner.measure(
+                rival, runner.find_python(rival, options.venv), arrays, name, seeds,
+                cores=options.cores, limit=options.limit, budget=options.budget,
+                least=options.least,
+            )  # fmt: skip
+            for row in rows:
+                line = pd.DataFrame([row], columns=COLUMNS)
+                line.to_csv(file, mode="a", header=False, index=False)
+    return read(file)
+
+
+def read(file: Path) -> pd.DataFrame:
+    """Runs from their file; empty text stays empty text."""
+    text = ("base", "failure", "version")
+    empty = {name: [""] for name in COLUMNS if name not in text}
+    return pd.read_csv(file, keep_default_na=False, na_values=empty)
+
+
+def left_over(known: pd.DataFrame, name: str, rival: Rival, options: Namespace) -> list[int]:
+    """Seeds still to run: none where a rival got as far as its budget or limit let it."""
+    own = known[(known.problem == name) & (known.rival == rival.name)
+                & (known.variant == rival.variant) & (known.base == rival.base)]  # fmt: skip
+    if len(own) >= options.least and own.seconds.sum() > options.budget:
+        return []
+    if own.failure.str.contains(runner.TOO_LONG).any():
+        return []
+    most = 2 if rival.deterministic else options.repeats
+    return [seed for seed in range(most) if seed not in set(own.seed)]
+
+
+def draw(runs: pd.DataFrame, truths: dict[tuple[str, str], tuple[float, float]]) -> Any:
+    """Error against time, a panel for each problem; deterministic approximations left out."""
+    import matplotlib.pyplot as plt
+
+    names = list(runs.problem.unique())
+    clock = "processor time" if (runs.cores == 1).all() else "wall-clock time"
+    figure, axes = plt.subplots(
+        1, len(names), figsize=(1.6 + 4.4 * len(names), 7.5), squeeze=False, layout="constrained"
+    )
+    for name, ax in zip(names, axes[0], strict=True):
+        ev.plots.plot_efficiency(tables.points(runs, name), truths[name, "probit"][0], ax)
+        ax.get_legend().remove()
+        ax.set(title=name, xlabel=f"{clock} of a run (seconds)")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(names) + 1,
+                  frameon=False, fontsize=7)  # fmt: skip
+    plt.close(figure)
+    return figure
+
+
+def main() -> None:
+    options = parse()
+    rivals = choose(options)
+    stay_on(options.cores)
+    runs = measure(options, rivals, options.out / "runs.csv")
+    kinds = runs[["problem", "likelihood"]].drop_duplicates().itertuples(index=False)
+    truths = {(name, kind): find_truth(name, kind) for name, kind in kinds}
+    table = tables.summarise(runs, truths)
+    laboratory.save_table(table, options.out, NAME)
+    for row in table.drop_duplicates(["rival", "variant", "base"]).itertuples():
+        print(f"{row.version:16} {tables.label(row)}: {row.settings}")
+    text = tables.markdown(table)
+    (options.out / f"{NAME}.md").write_text(text)
+    print(text)
+    laboratory.save_figure(draw(runs, truths), options.out, NAME)
+
+
+if __name__ == "__main__":
+    main()
