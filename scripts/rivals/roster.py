@@ -62,7 +62,7 @@ ROSTER: list[Rival] = [
         _rival("BlackJAX", "SMC, HMC", "blackjax_smc", kernel="hmc", double=False,
                target=0.8, start=0.3, ess=0.5),
         dict(particles=1000, steps=2, leapfrog=5),
-        dict(particles=1000, steps=1, leapfrog=3),
+        {"particles": 1000, "steps": 1, "leapfrog": 3, "usps-hard": {"steps": 2}},
     ),
     *_both(
         _rival("BlackJAX", "SMC, mGrad", "blackjax_smc", kernel="mgrad", double=False,
