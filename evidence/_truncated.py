@@ -1,6 +1,7 @@
-r"""Compiled draws from the standard normal truncated to (l, ∞), given their uniforms.
+r"""Compiled draws from the standard normal truncated to (l, ∞).
 
-:func:`upper_tail` inverts the distribution function. With Q = 1 - Φ the draw solves
+:func:`upper_normal` rejects; :func:`upper_tail` inverts the distribution function. With
+Q = 1 - Φ the draw solves
 
 .. math:: Q(z) = (1 - u)\,Q(l) \quad\Longleftrightarrow\quad \Phi(z) = u + (1 - u)\,\Phi(l),
 
@@ -8,7 +9,8 @@ and whichever side is below one half is used, so that nothing cancels in either 
 :func:`slice_step` is a Markov transition that needs no special function.
 
 References: M. J. Wichura, Applied Statistics 37 (1988) 477, AS 241 (quantiles of the normal);
-P. Damien and S. G. Walker, J. Comput. Graph. Stat. 10 (2001) 206 (slices).
+P. Damien and S. G. Walker, J. Comput. Graph. Stat. 10 (2001) 206 (slices); C. P. Robert,
+Statistics and Computing 5 (1995) 121 (rejection).
 """
 
 from __future__ import annotations
@@ -40,6 +42,21 @@ def upper_tail(lower, u):
     else:
         z = lower
     return max(z, lower)
+
+
+@jit
+def upper_normal(rng, t):
+    """One standard normal given that it exceeds ``t``, by exact rejection (Robert 1995)."""
+    if t < 0.4:
+        while True:
+            x = rng.standard_normal()
+            if x > t:
+                return x
+    rate = 0.5 * (t + math.sqrt(t * t + 4.0))
+    while True:
+        x = t + rng.standard_exponential() / rate
+        if 2.0 * rng.standard_exponential() > (x - rate) ** 2:
+            return x
 
 
 @jit

@@ -66,7 +66,8 @@ def log_evidence(
     model : GPModel, SoftmaxModel or DensityModel
     method : str
         ``"auto"`` tries cheap things and chooses; ``result.notes`` says what and why.
-        ``"smc"``: tempered resample-move. ``"ais"``: annealed importance sampling. ``"pt"``:
+        ``"guided"``: one latent value after the other, those to come as EP's sites have them
+        (:mod:`evidence.guiding`). ``"smc"``: tempered resample-move. ``"ais"``: annealed importance sampling. ``"pt"``:
         parallel tempering. ``"arm"``: adaptive resample-move. ``"importance"``: straight from
         the reference. ``"orthant"``: minimax tilting, for probit only; it shares no code with
         the rest, an independent cross-check. ``"sequential"``: one datum after the other, for
@@ -79,8 +80,8 @@ def log_evidence(
         (Not for orthant and sequential, which have no use for it.)
     move : str or Move, optional
         What moves particles at a fixed temperature. By default ``"mgrad"``; for a DensityModel
-        ``"splitting"``, or ``"elliptical"`` where it has no gradient. (Not for importance,
-        orthant and sequential.)
+        ``"splitting"``, or ``"elliptical"`` where it has no gradient. (Not for guided,
+        importance, orthant and sequential.)
     betas : "adaptive", int or array
         Inverse temperatures from 0 to 1: those that a pilot run found to be needed; that many,
         spaced like the pilot's; or these. (For methods that move particles.)
@@ -89,7 +90,7 @@ def log_evidence(
         error is about this small. Default 0.05, unless
         ``n_particles`` or ``n_islands`` fixes the budget.
     n_particles : int, optional
-        Particles of each island; draws of each for importance and orthant; chains in all for
+        Particles of each island; draws of each for guided, importance and orthant; chains in all for
         ais; ensembles in all for pt. By default a pilot run tells.
     n_islands : int, optional
         Number of independent islands (16); with ``target_se``, that many to begin with.
@@ -109,9 +110,10 @@ def log_evidence(
     progressbar : bool
         Show one line in a terminal or notebook.
     **options
-        What belongs to one method alone: see :func:`~evidence.methods.smc.smc`,
-        :func:`~evidence.methods.ais.ais`, :func:`~evidence.methods.pt.pt`,
-        :func:`~evidence.methods.arm.arm` and :func:`~evidence.methods.sequential.sequential`.
+        What belongs to one method alone: see :func:`~evidence.methods.guided.guided`,
+        :func:`~evidence.methods.smc.smc`, :func:`~evidence.methods.ais.ais`,
+        :func:`~evidence.methods.pt.pt`, :func:`~evidence.methods.arm.arm` and
+        :func:`~evidence.methods.sequential.sequential`.
 
     Returns
     -------

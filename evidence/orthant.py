@@ -10,9 +10,9 @@ After flipping signs, ordering and scaling the region is ``z + L̂ z > l`` for s
 and its mean is the probability, for every ``μ``. Botev's ``μ`` is the saddle point's, where ψ
 bounds all log weights and the log probability from above.
 
-References: Z. I. Botev, J. R. Stat. Soc. B 79 (2017) 125; C. P. Robert, Stat. Comput. 5 (1995)
-121 (truncated normal); J. Zhang and M. A. Stephens, Technometrics 51 (2009) 316 (Pareto fit);
-A. Vehtari et al., J. Mach. Learn. Res. 25 (2024) 72 (what the fit says about an average).
+References: Z. I. Botev, J. R. Stat. Soc. B 79 (2017) 125; J. Zhang and M. A. Stephens,
+Technometrics 51 (2009) 316 (Pareto fit); A. Vehtari et al., J. Mach. Learn. Res. 25 (2024) 72
+(what the fit says about an average).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from ._jit import jit
 from ._special import log_ndtr_derivatives
+from ._truncated import upper_normal
 from .diagnostics import pareto_shape
 
 _BATCH = 1000  # draws made together: the columns of a matrix product
@@ -313,7 +314,7 @@ def _draw_block(rng, bound, factor, mu, z, log_weight, tail):
                 bound[k, m] -= factor[k, j] * z[j, m]
         for m in range(tail.size):
             t = bound[k, m]
-            z[k, m] = mu[k] + _truncated_normal(rng, t)
+            z[k, m] = mu[k] + upper_normal(rng, t)
             log_weight[m] += mu[k] * (0.5 * mu[k] - z[k, m])
             if t < 5.0:
                 tail[m] *= 0.5 * math.erfc(_SQRT_HALF * t)
@@ -321,21 +322,6 @@ def _draw_block(rng, bound, factor, mu, z, log_weight, tail):
                 log_weight[m] += log_ndtr_derivatives(-t, 1)[0]
     for m in range(tail.size):
         log_weight[m] += math.log(tail[m])
-
-
-@jit
-def _truncated_normal(rng, t):
-    """One standard normal given that it exceeds ``t``, by exact rejection (Robert, 1995)."""
-    if t < 0.4:
-        while True:
-            x = rng.standard_normal()
-            if x > t:
-                return x
-    rate = 0.5 * (t + math.sqrt(t * t + 4.0))
-    while True:
-        x = t + rng.standard_exponential() / rate
-        if 2.0 * rng.standard_exponential() > (x - rate) ** 2:
-            return x
 
 
 class Weights:

@@ -210,6 +210,7 @@ def test_wrong_model_for_method():
     [
         ("importance", {"move": "hmc"}),
         ("importance", {"betas": 5}),
+        ("guided", {"move": "hmc"}),
         ("orthant", {"reference": "ep"}),
         ("orthant", {"move": "mgrad"}),
         ("sequential", {"betas": [0.0, 1.0]}),

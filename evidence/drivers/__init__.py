@@ -45,6 +45,7 @@ checkpoints, deadlines, targets and error bars. Its line in ``METHODS``
 :mod:`.resample_move`                 pilot runs and islands of tempered resample-move
 :mod:`.annealing`, :mod:`.crooks`     annealed importance sampling, up and down
 :mod:`.tempering`, :mod:`.bridging`   parallel tempering, log Z from all levels together
+:mod:`.guided`, :mod:`.tilting`       one value after the other, guided by EP or tilted
 :mod:`.arm`, :mod:`.sequential`       adaptive resample-move over temperatures and over data
 :mod:`.chains`                        Markov chains at one temperature
 :mod:`.ladders`, :mod:`.resampling`   temperatures and ancestors

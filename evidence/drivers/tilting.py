@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..model import GPModel
-from ..moves.gibbs import factors
+from ..moves.gibbs import latent_given_utilities, latent_root
 from ..orthant import Proposal, draw, minimax_proposal, oriented
 from .execution import Stopped
 from .islands import Islands
@@ -39,7 +39,7 @@ def prepare(model: GPModel) -> Tilted:
     cov = model.K.copy()
     cov.flat[:: model.n + 1] += 1.0
     proposal = minimax_proposal(*oriented(cov, model.y, model.mean))
-    return Tilted(proposal, model.y, model.mean, factors(model).root)
+    return Tilted(proposal, model.y, model.mean, latent_root(model))
 
 
 def run_tilted(
@@ -61,7 +61,9 @@ def run_tilted(
         w = np.exp(log_w - peak)
         rows.append((peak + np.log(w.mean()), w.mean() ** 2 / np.mean(w**2)))
         kept = min(_KEEP, n_particles)
-        latent.append(_latent(tilted, z[:, systematic(w, rng, kept)], rng))
+        oriented = tilted.proposal.restore(z[:, systematic(w, rng, kept)])
+        utilities = tilted.mean[:, None] + tilted.y[:, None] * oriented
+        latent.append(latent_given_utilities(utilities, tilted.mean, tilted.root, rng))
     log_z, ess = np.array(rows).T
     relative = (1.0 / ess - 1.0) / (n_particles - 1.0)
     one, none = np.ones(1), np.zeros(1, dtype=np.int64)
@@ -79,11 +81,3 @@ def run_tilted(
         np.array(latent),
         relative,
     )
-
-
-def _latent(tilted: Tilted, z: Array, rng: np.random.Generator) -> Array:
-    """x given the utilities, rows."""
-    utilities = tilted.y[:, None] * tilted.proposal.restore(z)  # minus their mean
-    root = tilted.root
-    noise = rng.standard_normal(utilities.shape)
-    return tilted.mean + (root.T @ utilities + noise).T @ root.T

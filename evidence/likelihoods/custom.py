@@ -126,6 +126,11 @@ def from_function(
     """
     if not callable(function):
         raise ValueError(f"function must be callable, got {function!r}")
+    if name == "probit":
+        raise ValueError(
+            "name: 'probit' is the name of the likelihood that some methods are made for; "
+            "choose another"
+        )
     values = tuple(
         (key, check_parameter(key, value, positive=False)) for key, value in (params or {}).items()
     )

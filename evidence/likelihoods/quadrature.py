@@ -60,7 +60,7 @@ def _log_tilted(kernel, theta, x, m, v, buffer, out):
 
 
 @jit
-def _local_maximum(kernel, theta, start, m, v, buffer, out):
+def local_maximum(kernel, theta, start, m, v, buffer, out):
     """A local maximum of the log tilted density: bracket the slope, then safeguarded Newton."""
     _log_tilted(kernel, theta, start, m, v, buffer, out)
     # exp(x) can overflow at the start: the curvature is inf there, but the step must not be 0
@@ -156,7 +156,7 @@ def _panel(kernel, theta, a, b, base, mode, width, m, v, x15, out, sums):
 @jit
 def _peak(kernel, theta, start, m, v, buffer, out):
     """A local maximum near ``start``: its place, height and width."""
-    mode = _local_maximum(kernel, theta, start, m, v, buffer, out)
+    mode = local_maximum(kernel, theta, start, m, v, buffer, out)
     _log_tilted(kernel, theta, mode, m, v, buffer, out)
     return mode, out[0], 1.0 / math.sqrt(max(-out[2], 1.0 / v))
 

@@ -2,8 +2,10 @@
 
 In this order, the first that promises the target:
 
-1. importance sampling from the reference, when a thousand draws say that a moderate number of
-   them is enough and that their weights have no heavy tail: annealing is not needed;
+1. draws guided by the reference's sites, when some hundreds of them say that a moderate number
+   is enough and that their weights have no heavy tail: annealing is not needed. For models that
+   cannot be drawn from one latent value after the other it is importance sampling from the
+   reference that is judged;
 2. for probit, minimax tilting, when two thousand draws say the same of its weights;
 3. resample-move, when its pilot mixes;
 4. for probit, minimax tilting after a longer look at its weights;
@@ -26,8 +28,13 @@ from ..drivers.execution import factorising
 from ..drivers.ladders import conditional_ess
 from ..drivers.resample_move import Settings
 from ..families import family, is_probit
+from ..guiding import CannotGuide
+from ..model import GPModel
 from ..moves.crank_nicolson import PCN
 from .base import Outcome, Problem
+from .guided import Trial as GuideTrial
+from .guided import run_trial as run_guide
+from .guided import try_guide
 from .importance import fair_share, importance
 from .orthant import Trial, look_again, run_trial, try_tilting
 from .smc import find_plan, run_plan, stopped, stuck
@@ -35,6 +42,7 @@ from .smc import find_plan, run_plan, stopped, stuck
 _TRIAL = 1024  # draws that judge importance sampling
 _ENOUGH = 50.0  # effective draws that tell a variance
 _MOST = 2**16  # draws a method may need
+_MOST_GUIDED = 2**20  # which makes do with fewer than any other would
 _SAFE_SD = 6.0  # of minimax tilting's log weights, when judged at a glance,
 _LARGEST_SD = 10.0  # and after
 _LONG_LOOK = 16_000  # of them
@@ -54,27 +62,68 @@ class Verdict(NamedTuple):
 
 
 def auto(problem: Problem) -> Outcome:
-    """Importance sampling, minimax tilting or resample-move, whichever fits the problem."""
-    target = problem.target_se or 0.05
+    """Guided draws, importance sampling, minimax tilting or resample-move, whichever fits."""
     notes: list[str] = []
     trial = None
     if not problem.reference.converged and problem.reference.name != "laplace":
         problem = _second_reference(problem, notes)
     if problem.betas is None and problem.n_betas is None:
-        verdict = judge_importance(problem, target)
-        notes.append(verdict.reason)
-        if verdict.draws <= _MOST:
-            per_island = max(fair_share(problem.model.n), math.ceil(verdict.draws / 16))
-            return _told(importance(_with_particles(problem, per_island)), notes)
-        if is_probit(problem.model):
+        target = problem.target_se or 0.05
+        outcome = _from_reference(problem, target, notes)
+        if outcome is None and is_probit(problem.model):
             trial = try_tilting(problem)
             verdict = judge_tilting(trial, target, _SAFE_SD)
             notes.append(verdict.reason)
             if verdict.draws <= _MOST:
-                return _told(run_trial(problem, trial), notes)
+                outcome = run_trial(problem, trial)
+        if outcome is not None:
+            return _told(outcome, notes)
     outcome = _told(anneal(problem, trial, notes), notes)
     outcome.settings["reference"] = problem.reference.name
     return outcome
+
+
+def _from_reference(problem: Problem, target: float, notes: list[str]) -> Outcome | None:
+    """Draws from the reference, guided where its sites can, if that is enough."""
+    found = _try_guide(problem, notes)
+    if found is not None:
+        verdict = judge_guide(found, problem.reference.name, target)
+        notes.append(verdict.reason)
+        return run_guide(problem, found) if verdict.draws <= _MOST_GUIDED else None
+    verdict = judge_importance(problem, target)
+    notes.append(verdict.reason)
+    if verdict.draws > _MOST:
+        return None
+    per_island = max(fair_share(problem.model.n), math.ceil(verdict.draws / 16))
+    return importance(_with_particles(problem, per_island))
+
+
+def _try_guide(problem: Problem, notes: list[str]) -> GuideTrial | None:
+    """A trial of guided draws, where there is such a thing."""
+    if not isinstance(problem.model, GPModel):
+        return None
+    try:
+        return try_guide(problem)
+    except CannotGuide as error:
+        notes.append(str(error))
+        return None
+
+
+def judge_guide(trial: GuideTrial, name: str, target: float) -> Verdict:
+    """Whether guided draws are enough."""
+    weights, variance = trial.weights, trial.relative_variance
+    worth = weights.n / (1.0 + variance)
+    shape = pareto_shape(weights.tail)
+    told = (
+        f"{weights.n} draws guided by the {name} sites are worth {worth:.0f} "
+        f"(Pareto k = {shape:.2f})"
+    )
+    if not shape < _SAFE_TAIL or worth < _ENOUGH:
+        return Verdict(math.inf, f"{told}: their weights are too uneven to rely on")
+    draws = _MARGIN * variance / target**2
+    if draws > _MOST_GUIDED:
+        return Verdict(draws, f"{told}: too few for the target")
+    return Verdict(draws, f"{told}: they are enough, annealing is not needed")
 
 
 def judge_importance(problem: Problem, target: float) -> Verdict:

@@ -15,6 +15,7 @@ from .ais import ais
 from .arm import arm
 from .auto import auto
 from .base import Outcome
+from .guided import guided
 from .importance import importance
 from .orthant import orthant
 from .pt import pt
@@ -26,6 +27,7 @@ METHODS: dict[str, Callable[..., Outcome]] = {
     "smc": smc,
     "ais": ais,
     "importance": importance,
+    "guided": guided,
     "pt": pt,
     "arm": arm,
     "orthant": orthant,
@@ -36,6 +38,7 @@ METHODS: dict[str, Callable[..., Outcome]] = {
 #: What of log_evidence's own arguments a method has no use for; approximations use none.
 UNUSED: dict[str, tuple[str, ...]] = dict.fromkeys(METHODS, ()) | {
     "importance": ("move", "betas"),
+    "guided": ("move", "betas"),
     "orthant": ("reference", "move", "betas"),
     "sequential": ("reference", "move", "betas"),
 }

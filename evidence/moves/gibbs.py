@@ -66,10 +66,21 @@ def factors(model: GPModel) -> Factors:
         eye = np.eye(model.n)
         precision = cho_solve(cho_factor(model.K + eye), eye) * np.outer(model.y, model.y)
         sd = 1.0 / np.sqrt(np.diag(precision))
-        root = indefinite_root(model, np.ones(model.n)).factor
+        root = latent_root(model)
         found = Factors(np.ascontiguousarray(precision), sd, -model.y * model.mean, root)
         _FACTORS[model] = found
     return found
+
+
+def latent_root(model: GPModel) -> Array:
+    """A, O(N³)."""
+    return indefinite_root(model, np.ones(model.n)).factor
+
+
+def latent_given_utilities(z: Array, mean: Array, root: Array, rng: np.random.Generator) -> Array:
+    """Rows of x given the columns of z, step 3."""
+    centred = z - mean[:, None]
+    return mean + (root.T @ centred + rng.standard_normal(z.shape)).T @ root.T
 
 
 @jit
@@ -174,8 +185,8 @@ class ProbitGibbs(LatentMove):
                 b = slice(start, start + _BLOCK)
                 pull = precision[b] @ r
                 _sweep_block(pull, precision[b, b].copy(), sd[b], lower[b], u[b], r[b])
-        z = model.y[:, None] * r  # minus its mean
-        return model.mean + (root.T @ z + rng.standard_normal(shape)).T @ root.T
+        z = model.mean[:, None] + model.y[:, None] * r
+        return latent_given_utilities(z, model.mean, root, rng)
 
 
 def _require_probit(model: Any) -> None:

@@ -55,6 +55,7 @@ def _rival(name: str, variant: str, module: str, venv: str = "main", **settings:
 
 ROSTER: list[Rival] = [
     _own("auto"),
+    _own("auto, se 0.01", target_se=0.01),
     _own("smc", method="smc"),
     _own("importance", method="importance"),
     _own("orthant", method="orthant"),

@@ -154,6 +154,7 @@ def _nowhere(x, y):
 
 
 REFUSED = [
+    ({"function": probit_by_hand, "name": "probit"}, "name: 'probit' is the name of"),
     ({"function": 3}, "function must be callable, got 3"),
     ({"function": _not_numbers}, r"function: Numba cannot compile f\(x, y\)"),
     ({"function": _three_values}, r"function: Numba cannot compile f\(x, y\)"),

@@ -63,15 +63,23 @@ def test_options_are_checked():
 
 def test_auto_does_not_anneal_where_draws_from_q_are_enough():
     result = estimate(small_model("poisson(exposure=1.5)", 5))
-    assert result.method == "importance"
+    assert result.method == "guided"
     assert "annealing is not needed" in result.notes[-1]
+    assert "guided by the ep sites" in result.summary()
+
+
+def test_auto_weighs_draws_from_q_where_they_cannot_be_guided():
+    model = ev.SoftmaxModel(K=covariance(6), y=[0, 1, 2, 1, 0, 0])
+    result = estimate(model)
+    assert result.method == "importance"
     assert "importance sampling is enough" in result.summary()
 
 
 def test_auto_anneals_where_they_are_not():
     model = ev.GPModel(K=covariance(40, 60.0), y=np.resize([9, 0, 0], 40), likelihood="poisson")
-    result = estimate(model, reference="laplace", target_se=0.1)
+    result = estimate(model, reference="prior", target_se=0.1)
     assert result.method == "smc"
+    assert any("too uneven to rely on" in note for note in result.notes)
     assert any("the pilot mixes" in note for note in result.notes)
     want = estimate(model, method="smc", target_se=0.05)
     assert abs(result.logz - want.logz) < 4.5 * np.hypot(result.logz_se, want.logz_se)
@@ -79,7 +87,7 @@ def test_auto_anneals_where_they_are_not():
 
 def test_auto_tilts_a_probit_corner():
     model = ev.GPModel(K=covariance(40, 3000.0), y=np.resize([1, 1, -1, 1, -1, -1], 40))
-    result = estimate(model)
+    result = estimate(model, reference="prior")
     assert result.method == "orthant"
     want = ev.log_orthant(model.K + np.eye(40), model.y, n_draws=100_000, rng=0)
     assert abs(result.logz - want.logp) < 4.5 * np.hypot(result.logz_se, want.se)

@@ -1,0 +1,88 @@
+"""Draws guided by the reference's sites; see :mod:`evidence.guiding`."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..checks import check_choice
+from ..drivers.execution import Job, factorising
+from ..drivers.guided import Guided, prepare, run_guided
+from ..drivers.resampling import SCHEMES
+from ..drivers.waves import Budget
+from ..model import GPModel
+from ..orthant import Weights
+from .base import Outcome, Problem, outcome_of_islands
+
+_FIRST = 16
+_FEWEST = 64
+_MEMORY = 2**22  # numbers in the draws of an island
+_TRIAL = 512
+_FEWER = 128  # draws of a trial at a time
+_FEW = 10.0  # effective draws of an island
+
+
+class Trial(NamedTuple):
+    """The guide and what its first weights look like."""
+
+    guided: Guided
+    weights: Weights
+
+    @property
+    def relative_variance(self) -> float:
+        return self.weights.se**2 * self.weights.n
+
+
+def guided(problem: Problem, *, resampling: str | None = "systematic") -> Outcome:
+    """One latent value after the other, those to come as the reference's sites have them.
+
+    An island's draws are resampled when they have become uneven, by ``resampling`` = systematic,
+    stratified, residual or multinomial, or None: never.
+    """
+    if resampling is not None:
+        check_choice("resampling", resampling, tuple(SCHEMES))
+    if not isinstance(problem.model, GPModel):
+        raise ValueError(
+            "method='guided' takes latent values one after the other and needs a GPModel, "
+            f"got a {type(problem.model).__name__}; use method='smc'"
+        )
+    return run_trial(problem, try_guide(problem), resampling)
+
+
+def try_guide(problem: Problem) -> Trial:
+    """Prepare, and look at a few weights."""
+    problem.progress.phase("guide")
+    rng, weights = np.random.default_rng(problem.child(5)), Weights()
+    with factorising(problem.model.n):
+        found = prepare(problem.reference)
+        while weights.n < _TRIAL and not (weights.n and problem.clock.stop()):
+            weights.add(found.guide.draw(_FEWER, rng)[1])
+    return Trial(found, weights)
+
+
+def run_trial(problem: Problem, trial: Trial, resampling: str | None = "systematic") -> Outcome:
+    """Islands until the target is met; the trial's own draws only decide how large they are."""
+    target = problem.target_se or 0.05
+    needed = trial.relative_variance / target**2 / (problem.n_islands or _FIRST)
+    most = max(1024, _MEMORY // problem.model.n)  # islands are many rather than large
+    n_particles = problem.n_particles or min(max(_FEWEST, math.ceil(1.5 * needed)), most)
+    options = {"n_particles": n_particles, "resampling": resampling}
+    job = Job(run_guided, (trial.guided,), options)
+    run = problem.run(job, Budget(problem.target_se, problem.n_islands or _FIRST))
+    outcome = outcome_of_islands(problem, "guided", run, np.ones(1), np.full(1, np.nan))
+    outcome.settings = {
+        "move": None,
+        "draws_per_island": n_particles,
+        "resampling": resampling,
+        "log_weight_sd": float(trial.weights.log_sd),
+    }
+    if run.blocks:
+        ess = float(np.mean([b.ess[-1] for b in run.blocks.values()])) * n_particles
+        if ess < _FEW and n_particles > _FEW:
+            outcome.warnings.append(
+                f"an island's {n_particles} draws are worth {ess:.1f}: the reference's sites "
+                "guide badly here; use method='smc', or 'auto'"
+            )
+    return outcome
