@@ -67,11 +67,12 @@ def log_evidence(
     method : str
         ``"auto"`` tries cheap things and chooses; ``result.notes`` says what and why.
         ``"guided"``: one latent value after the other, those to come as EP's sites have them
-        (:mod:`evidence.guiding`). ``"smc"``: tempered resample-move. ``"ais"``: annealed importance sampling. ``"pt"``:
-        parallel tempering. ``"arm"``: adaptive resample-move. ``"importance"``: straight from
-        the reference. ``"orthant"``: minimax tilting, for probit only; it shares no code with
-        the rest, an independent cross-check. ``"sequential"``: one datum after the other, for
-        probit only. ``"ep"`` and ``"laplace"``: the approximation alone, without an error bar.
+        (:mod:`evidence.guiding`). ``"smc"``: tempered resample-move. ``"ais"``: annealed
+        importance sampling. ``"pt"``: parallel tempering. ``"arm"``: adaptive resample-move.
+        ``"importance"``: straight from the reference. ``"orthant"``: minimax tilting, for probit
+        only; it shares no code with the rest, an independent cross-check. ``"sequential"``: one
+        datum after the other, for probit only. ``"ep"`` and ``"laplace"``: the approximation
+        alone, without an error bar.
     reference : {"ep", "laplace", "prior"} or GaussianReference, optional
         Where tempering starts; by default the best there is for the model: EP for a GPModel; for
         a SoftmaxModel of up to 4000 latent values a widened Laplace, ``"wide"``, and the prior
@@ -90,8 +91,8 @@ def log_evidence(
         error is about this small. Default 0.05, unless
         ``n_particles`` or ``n_islands`` fixes the budget.
     n_particles : int, optional
-        Particles of each island; draws of each for guided, importance and orthant; chains in all for
-        ais; ensembles in all for pt. By default a pilot run tells.
+        Particles of each island; draws of each for guided, importance and orthant; chains in
+        all for ais; ensembles in all for pt. By default a pilot run tells.
     n_islands : int, optional
         Number of independent islands (16); with ``target_se``, that many to begin with.
     max_seconds : float, optional

@@ -148,7 +148,16 @@ def make_guide(reference: GaussianReference) -> Guide:
     likelihood, y = model.likelihood, model.y
     theta = np.ascontiguousarray(likelihood.theta(y)[:, order])
     hint = np.asarray(likelihood.location(y), float)[order]
-    return Guide(order, mean[order], factor, sites, theta, hint, likelihood, reference.logz)
+    return Guide(
+        order,
+        mean[order],
+        np.asarray(factor, float),
+        sites,
+        theta,
+        hint,
+        likelihood,
+        reference.logz,
+    )
 
 
 def _of_utilities(sites: Sites, mean: Array, cov: Array) -> tuple[Sites, Array, Array]:

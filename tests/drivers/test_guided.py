@@ -10,6 +10,7 @@ import evidence as ev
 from evidence import guiding
 from evidence.approximations.reference import prior_reference
 from evidence.diagnostics import log_mean
+from evidence.drivers import guided as drivers_guided
 from evidence.drivers.guided import prepare, run_guided
 from evidence.drivers.resampling import SCHEMES
 
@@ -44,14 +45,36 @@ def test_resampling_happens_and_helps(monkeypatch):
 
 
 @pytest.mark.parametrize("resampling", ["multinomial", None])
-def test_an_island_knows_its_variance(resampling):
+def test_an_island_knows_its_variance(monkeypatch, resampling):
     """Mean of the islands' own variances against their spread: within 30 %."""
-    model = ev.GPModel(K=covariance(40, 30.0), y=np.resize([4, 0, 1], 40), likelihood="poisson")
-    prepared = prepare(ev.fit_laplace(model))
-    islands = run_guided(prepared, 400, 64, SEED(3), resampling=resampling)
+    monkeypatch.setattr(guiding, "_BLOCK", 2)
+    model = ev.GPModel(K=covariance(12, 4.0), y=np.resize([4, 0, 1], 12), likelihood="poisson")
+    prepared = prepare(prior_reference(model))
+    islands = run_guided(prepared, 600, 256, SEED(3), resampling=resampling)
     relative = np.exp(islands.log_z[-1] - islands.log_z[-1].max())
     spread = relative.var() / relative.mean() ** 2
     assert np.mean(islands.variance) == pytest.approx(spread, rel=0.3)
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "poisson(exposure=1.5)"])
+def test_draws_survive_resampling(monkeypatch, likelihood):
+    """Posterior means from 600 islands that resample after every value, z-scores below 5.
+
+    From the prior, with data that contradict each other; islands count by their estimates.
+    """
+    monkeypatch.setattr(guiding, "_BLOCK", 1)
+    monkeypatch.setattr(drivers_guided, "_RESAMPLE_BELOW", 1.0)
+    model = small_model(likelihood)
+    islands = run_guided(prepare(prior_reference(model)), 600, 64, SEED(4))
+    exact = exact_draws(np.random.default_rng(5), ev.fit_ep(model), 1.0, 20_000)
+    share = np.exp(islands.log_z[-1] - islands.log_z[-1].max())
+    share /= share.sum()
+    for power in (1, 2):
+        theirs = (exact - exact.mean(axis=0)) ** power
+        per_island = ((islands.draws - exact.mean(axis=0)) ** power).mean(axis=1)
+        mean = share @ per_island
+        variance = share**2 @ (per_island - mean) ** 2 + theirs.var(axis=0) / len(theirs)
+        assert (np.abs(mean - theirs.mean(axis=0)) < 5.0 * np.sqrt(variance)).all()
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
