@@ -227,7 +227,9 @@ def _draw_latent(
                     rng, kernel, theta[k], site, mean, root, mode, width, x, g, out
                 )  # fmt: skip
             else:
-                spacing = _SPACING * width * (_CLIFF if smooth else min(1.0, skew**-0.5))
+                spacing = (
+                    _SPACING * width * (_CLIFF if smooth else 1.0 / math.sqrt(max(1.0, skew)))
+                )
                 if not concave:  # a second mode may be narrower
                     other = _mode(kernel, theta[k], site, mean, root, hint[k], x, out)[1]
                     spacing = min(spacing, _SPACING * other)

@@ -163,6 +163,17 @@ def read(file: Path) -> pd.DataFrame:
     return pd.read_csv(file, keep_default_na=False, na_values=empty)
 
 
+def in_order(runs: pd.DataFrame) -> pd.DataFrame:
+    """Problems as they came, rivals as in the roster."""
+    place = {name: i for i, name in enumerate(runs.problem.unique())}
+    rank = {(r.name, r.variant, r.base): i for i, r in enumerate(ROSTER)}
+    who = zip(runs.rival, runs.variant, runs.base, strict=True)
+    keys = pd.DataFrame(
+        {"problem": runs.problem.map(place), "who": [rank.get(w, len(rank)) for w in who]}
+    )
+    return runs.iloc[keys.sort_values(["problem", "who"], kind="stable").index]
+
+
 def left_over(known: pd.DataFrame, name: str, rival: Rival, options: Namespace) -> list[int]:
     """Seeds still to run: none where a rival got as far as its budget or limit let it."""
     own = known[(known.problem == name) & (known.rival == rival.name)
@@ -199,7 +210,7 @@ def main() -> None:
     options = parse()
     rivals = choose(options)
     stay_on(options.cores)
-    runs = measure(options, rivals, options.out / "runs.csv")
+    runs = in_order(measure(options, rivals, options.out / "runs.csv"))
     kinds = runs[["problem", "likelihood"]].drop_duplicates().itertuples(index=False)
     truths = {(name, kind): find_truth(name, kind) for name, kind in kinds}
     table = tables.summarise(runs, truths)

@@ -85,6 +85,7 @@ def plot_efficiency(
         ylabel=r"root mean square error of $\log Z$ (nats)", title="Error against time",
     )  # fmt: skip
     _contours(ax)
+    log_ticks(ax)
     ax.legend(frameon=False, fontsize=8, loc="best")
     return ax
 

@@ -41,13 +41,14 @@ def points(runs: pd.DataFrame, problem: str) -> pd.DataFrame:
     """Runs of one problem for :func:`evidence.plots.plot_efficiency`.
 
     Whoever has no point on this problem keeps an empty row, so that all panels have the same
-    markers. What always says the same has no spread to draw, and is left out.
+    markers. What always says the same has no spread to draw and is left out, and so is what never
+    came through.
     """
     found = []
     for who, own in runs.groupby(_WHO[1:], sort=False, dropna=False):
         named = label(pd.Series(dict(zip(_WHO[1:], who, strict=True))))
         good = own[own.failure == ""]
-        if not good.empty and good.groupby("problem").logz.agg(np.ptp).max() < _SAME:
+        if good.empty or good.groupby("problem").logz.agg(np.ptp).max() < _SAME:
             continue
         here = good[good.problem == problem]
         if here.empty:
