@@ -56,8 +56,7 @@ def sample_hyperparameters(
         ``"agrad-z-joint"`` moves latent values and hyperparameters together, given a smoothed
         copy of the field; ``"agrad-z-gibbs"``, ``"pcnl-gibbs"`` and ``"elliptical-gibbs"``
         alternate between the two; ``"whitened"`` moves hyperparameters with the whitened field
-        held; ``"pseudo-marginal"`` integrates the field out by importance sampling from EP's
-        Gaussian.
+        held; ``"pseudo-marginal"`` integrates the field out by draws that EP's sites guide.
     fixed : names
         Hyperparameters held at the model's values.
     draws, tune, chains : int

@@ -144,7 +144,7 @@ def integrated_evidence(
     target_se: float | None = None,
     n_particles: int | None = None,
     n_islands: int | None = None,
-    n_draws: int = 64,
+    n_draws: int = 16,
     max_seconds: float | None = None,
     random_seed: int | np.random.Generator | None = None,
     executor: Executor | None = None,
@@ -167,7 +167,7 @@ def integrated_evidence(
     n_particles, n_islands : int, optional
         Hyperparameter settings per island (by default the pilot tells), and islands (16).
     n_draws : int
-        Latent draws behind every estimate of Z(θ), an even number.
+        Latent draws behind every estimate of Z(θ).
     max_seconds, random_seed, executor, checkpoint, progressbar
         As in :func:`evidence.log_evidence`; the optimum is always finished.
 
@@ -198,8 +198,6 @@ def integrated_evidence(
     check_count("n_particles", n_particles, 2)
     check_count("n_islands", n_islands, 1)
     check_count("n_draws", n_draws, 2, optional=False)
-    if n_draws % 2:
-        raise ValueError(f"n_draws must be even (draws come in mirrored pairs), got {n_draws}")
     if checkpoint is not None and random_seed is None:
         raise ValueError("checkpoint= needs random_seed=: a resumed run goes on with its seed")
     check_executor(executor)

@@ -119,7 +119,6 @@ def test_same_answer_in_processes_and_from_a_checkpoint(tmp_path):
     ("change", "message"),
     [
         ({"priors": {"length_scale": lognorm(1.0)}}, "no prior for k1__constant_value"),
-        ({"n_draws": 3}, "n_draws must be even"),
         ({"n_particles": 1}, "n_particles must be a whole number, at least 2"),
         ({"checkpoint": "x"}, "checkpoint= needs random_seed="),
         ({"model": 3}, "model must be a GPModel"),

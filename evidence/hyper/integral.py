@@ -1,7 +1,7 @@
 r"""Tempering over hyperparameters, with an unbiased estimate of the evidence at each of them.
 
 The target on θ (logs of hyperparameters) is :math:`p(\theta) \hat Z(\theta)`, with
-:math:`\hat Z` EP's importance-sampling estimate (:mod:`.pseudo_marginal`), and the start a
+the estimate :math:`\hat Z` from draws that EP guides (:mod:`evidence.guiding`), and the start a
 Student-t g around where EP's evidence is largest. Between them
 
 .. math:: \gamma_\beta(\theta, u) = g(\theta)^{1-\beta}\,
@@ -34,14 +34,14 @@ from ..drivers import ladders
 from ..drivers.execution import Stopped
 from ..drivers.islands import Islands
 from ..drivers.resampling import systematic
+from ..guiding import CannotGuide, make_guide
 from ..model import CovarianceError, GPModel
-from ..path import Path
 from ..priors import Priors
 
 Array = NDArray[np.float64]
 
 _DF = 5.0
-_EP_TOLERANCE = 1e-3  # importance weights make up for the rest
+_EP_TOLERANCE = 1e-3  # weights make up for the rest
 _DIGITS = 0.1  # nats of rounding, where sites are ten orders stronger than the prior
 _LONGEST = 24  # steps of a ladder
 
@@ -82,7 +82,7 @@ class Target:
         for i in np.flatnonzero(log_target > -np.inf):
             try:
                 log_z, ep = self._estimate(rng, theta[i])
-            except (CovarianceError, NotPositiveDefinite, OverflowError):
+            except (CovarianceError, NotPositiveDefinite, CannotGuide, OverflowError):
                 log_z = ep = -np.inf
                 failures += 1
             log_target[i] += log_z
@@ -93,14 +93,12 @@ class Target:
         everything = self.model.hyperparameters.theta.copy()
         everything[self.priors.free] = theta
         reference = fit_ep(self.model.at(everything), start=self.sites, tol=_EP_TOLERANCE)
-        root, info = dpotrf(reference.cov, lower=1, clean=1)
-        lost = rounding_error(reference.model, reference.sites, reference.mean)
-        if info != 0 or not lost < _DIGITS:
+        if not rounding_error(reference.model, reference.sites, reference.mean) < _DIGITS:
             raise NotPositiveDefinite
-        half = rng.standard_normal((self.n_draws // 2, self.model.n)) @ root.T
-        x = reference.mean + np.concatenate([half, -half])  # mirrored: odd terms cancel
-        tilt = Path(reference).tilt(x)
-        return reference.logz + float(np.logaddexp.reduce(tilt)) - math.log(len(x)), reference.logz
+        guide = make_guide(reference)
+        _, log_w = guide.draw(self.n_draws, rng)
+        log_mean = float(np.logaddexp.reduce(log_w)) - math.log(self.n_draws)
+        return guide.log_z0 + log_mean, reference.logz
 
 
 class Plan(NamedTuple):

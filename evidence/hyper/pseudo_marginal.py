@@ -1,34 +1,33 @@
 r"""Pseudo-marginal sampling of θ (Andrieu and Roberts 2009; Filippone and Girolami 2014).
 
-EP's Gaussian q at θ gives an unbiased estimate of the evidence,
-
-.. math:: \hat Z(\theta) = Z_q\,\frac1M \sum_{i=1}^M w_i,\qquad
-          w_i = \exp \sum_n h_n(x_{in}),\quad x_i \sim q,
-
-and a random walk on Ẑ(θ) p(θ) that keeps the estimate of the current θ leaves p(θ | y)
+Draws that EP's sites at θ guide (:mod:`evidence.guiding`) give an unbiased estimate of the
+evidence, :math:`\hat Z(\theta) = Z_q\,\frac1M \sum_{i=1}^M w_i`, and a random walk on
+:math:`\hat Z(\theta)\,p(\theta)` that keeps the estimate of the current θ leaves p(θ | y)
 invariant, for every M. One of the M draws, chosen with probability proportional to w, makes
 (x, θ) a draw of the joint posterior.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf
 
 from ..approximations.ep import rounding_error
 from ..approximations.reference import NotPositiveDefinite
-from ..model import CovarianceError
-from ..path import Path
+from ..guiding import CannotGuide, make_guide
+from ..model import CovarianceError, GPModel
+from ..moves.gibbs import latent_given_utilities, latent_root
 from .fields import GPField
 from .states import Info, State, Steps, Target, probability
 
 Array = NDArray[np.float64]
 
 _PILOT = 256
-_FEWEST, _MOST = 64, 1024
+_FEWEST, _MOST = 16, 1024
 _ROUNDING = 0.05  # nats of log Z_q
 
 
@@ -36,12 +35,34 @@ class Unreliable(ArithmeticError):
     """log Z_q has lost its digits: the data are nearly noiseless for this θ."""
 
 
-class Cloud(NamedTuple):
-    """Draws of q at one θ, their weights, and log Ẑ."""
+_FAILURES = (CovarianceError, NotPositiveDefinite, CannotGuide, Unreliable)
 
-    x: Array  # (M, N)
+
+@dataclass
+class Cloud:
+    """Guided draws at one θ, their weights, and log Ẑ."""
+
+    model: GPModel
+    values: Array  # (N, M), probit's utilities or latent values
+    utilities: bool
     log_weights: Array
     log_z: float
+
+    @property
+    def size(self) -> int:
+        return self.log_weights.size
+
+    @cached_property
+    def root(self) -> Array:
+        return latent_root(self.model)
+
+    def pick(self, rng: np.random.Generator) -> Array:
+        """Latent values (1, N) of one draw, chosen by weight."""
+        chosen = np.argmax(self.log_weights + rng.gumbel(size=self.size))
+        value = self.values[:, [chosen]]
+        if not self.utilities:
+            return np.ascontiguousarray(value.T)
+        return latent_given_utilities(value, self.model.mean, self.root, rng)
 
 
 def update(
@@ -52,7 +73,7 @@ def update(
     if cloud is None:
         try:
             cloud = _estimate(rng, target, state.theta, _pilot(rng, target, state.theta))
-        except (CovarianceError, NotPositiveDefinite, Unreliable):
+        except _FAILURES:
             raise ValueError(
                 "EP fails where the chain starts, the model's own hyperparameters (its likelihood "
                 "may be far narrower than the prior); start elsewhere with model.at(…), or use "
@@ -63,16 +84,15 @@ def update(
     log_prior = target.log_prior(theta)
     if log_prior > -np.inf:
         try:
-            new = _estimate(rng, target, theta, len(cloud.x))
+            new = _estimate(rng, target, theta, cloud.size)
             accepted = probability(new.log_z - cloud.log_z + log_prior - state.log_prior)
-        except (CovarianceError, NotPositiveDefinite, Unreliable):
+        except _FAILURES:
             failures = 1
     if rng.random() < accepted:
         cloud = new
     else:
         theta, log_prior = state.theta, state.log_prior
-    gumbel = rng.gumbel(size=len(cloud.x))
-    x = cloud.x[np.argmax(cloud.log_weights + gumbel)][None]
+    x = cloud.pick(rng)
     loglik, gradient = target.field.loglik(x, theta)
     state = State(theta, log_prior, x, loglik, gradient, state.factors, cloud)
     return state, Info(accepted, failures)
@@ -82,13 +102,10 @@ def _estimate(rng: np.random.Generator, target: Target, theta: Array, size: int)
     reference = cast(GPField, target.field).reference(theta)
     if rounding_error(reference.model, reference.sites, reference.mean) > _ROUNDING:
         raise Unreliable
-    root, info = dpotrf(reference.cov, lower=1, clean=1)
-    if info != 0:
-        raise NotPositiveDefinite
-    x = reference.mean + rng.standard_normal((size, reference.mean.size)) @ root.T
-    log_weights = Path(reference).tilt(x)
-    log_mean = np.logaddexp.reduce(log_weights) - np.log(size)
-    return Cloud(x, log_weights, reference.logz + float(log_mean))
+    guide = make_guide(reference)
+    values, log_weights = guide.draw(size, rng)
+    log_mean = float(np.logaddexp.reduce(log_weights)) - np.log(size)
+    return Cloud(reference.model, values, guide.utilities, log_weights, guide.log_z0 + log_mean)
 
 
 def _pilot(rng: np.random.Generator, target: Target, theta: Array) -> int:
