@@ -63,7 +63,7 @@ def run(
 def main() -> None:
     parser = laboratory.parser(__doc__, NAME)
     parser.add_argument("--draws", type=int, default=5000)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=1)
     options = parser.parse_args()
     if options.fast:
         problems, targets = {"small": small_regression()}, TARGETS[::2]

@@ -115,9 +115,15 @@ def _go_down(problem: Problem, plan: Plan, draws: Array, forward: Array, outcome
     outcome.logz, outcome.logz_se = both.value, both.se
     outcome.settings |= {"gap": both.gap, "gap_se": both.gap_se, "chains_down": len(draws)}
     if abs(both.gap) > 3.0 * both.gap_se + 0.05:
+        reason = (
+            "the ladder is too short; pass more temperatures (betas=)"
+            if both.gap > 0.0
+            else "reverse is the lower one, which a short ladder does not explain; the draws it "
+            "starts from have not reached the posterior (longer chains, or another move=)"
+        )
         outcome.warnings.append(
             f"forward and reverse estimates are {both.gap:.2f} ± {both.gap_se:.2f} nats apart: "
-            "the ladder is too short; pass more temperatures (betas=)"
+            + reason
         )
     return True
 

@@ -121,3 +121,17 @@ def test_auto_leaves_a_reference_that_failed():
     assert any("starts from the laplace reference" in note for note in result.notes)
     want = estimate(model, method="smc", target_se=0.02)
     assert abs(result.logz - want.logz) < 4.5 * np.hypot(result.logz_se, want.logz_se)
+
+
+@pytest.mark.parametrize(
+    ("shift", "betas", "reason"),
+    [(0.0, [0.0, 0.02, 1.0], "the ladder is too short"), (3.0, 40, "not reached the posterior")],
+)
+def test_ais_both_ways_tells_a_short_ladder_from_bad_draws(shift, betas, reason):
+    model = ev.GPModel(K=covariance(6), y=[0, 3, 7, 0, 3, 7], likelihood="poisson")
+    good = estimate(model, method="guided", n_islands=16, n_particles=64).samples
+    result = estimate(
+        model, method="ais", direction="both", reference="prior", betas=betas, n_particles=256,
+        posterior=good[:256] + shift * good.std(axis=0),
+    )  # fmt: skip
+    assert any(reason in warning for warning in result.warnings)
