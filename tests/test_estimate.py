@@ -9,6 +9,7 @@ import pytest
 from problems import LIKELIHOODS, covariance, log_z_by_quadrature, replace_fit, small_model
 
 import evidence as ev
+from evidence.drivers import waves
 
 
 def estimate(model, **options):
@@ -125,17 +126,24 @@ def test_max_seconds_too_short_for_anything():
     assert "nan" in result.summary()
 
 
-def test_interrupt_returns_the_partial_result():
+def test_interrupt_returns_the_partial_result(monkeypatch):
+    """^C half a second after the third piece of work."""
     model = ev.GPModel(K=covariance(60, 30.0), y=np.resize([1, -1, -1, 1], 60))
-    estimate(model, n_particles=16, n_islands=2)  # compile first
-    timer = threading.Timer(4.0, _thread.interrupt_main)
-    timer.start()
+    record, timers = waves._record, []
+
+    def then_interrupt(run, *rest):
+        record(run, *rest)
+        if len(run.blocks) == 3:
+            timers.append(threading.Timer(0.5, _thread.interrupt_main))
+            timers[0].start()
+
+    monkeypatch.setattr(waves, "_record", then_interrupt)
     try:
         result = estimate(
-            model, n_particles=64, n_islands=100_000, max_seconds=60.0, random_seed=0
+            model, n_particles=64, n_islands=100_000, max_seconds=120.0, random_seed=0
         )
     finally:
-        timer.join()
+        timers[0].join()
     assert any("interrupted" in w for w in result.warnings)
     assert np.isfinite(result.logz)
 
