@@ -36,6 +36,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dtrsm
 
 from ._jit import jit
 from ._special import log_ndtr_derivatives
@@ -46,6 +47,7 @@ from .likelihoods.quadrature import local_maximum
 
 Array = NDArray[np.float64]
 
+_CHECKED, _ROUNDING = 4, 0.1  # draws, and nats by which they may be off
 _BLOCK = 32  # coordinates between two matrix products
 _SKEW, _BENT = 0.03, 0.3  # third derivative and curvature up to which two draws are enough
 _NEWTON = 6  # steps of Newton's method before one that is safe
@@ -134,7 +136,7 @@ def make_guide(reference: GaussianReference) -> Guide:
         sites, mean, cov = _of_utilities(sites, mean, cov)
     sites = Sites(*(s[order] for s in sites))
     try:
-        factor = np.linalg.cholesky(cov[np.ix_(order, order)])
+        factor = np.asarray(np.linalg.cholesky(cov[np.ix_(order, order)]), float)
     except np.linalg.LinAlgError:
         raise CannotGuide(
             f"the covariance of the {reference.name} reference is numerically singular, so "
@@ -145,19 +147,43 @@ def make_guide(reference: GaussianReference) -> Guide:
             f"without one of its sites the {reference.name} reference is not a distribution; "
             "use method='smc'"
         )
+    if model.likelihood.name != "probit":
+        _check_rounding(reference, order, mean, factor)
     likelihood, y = model.likelihood, model.y
     theta = np.ascontiguousarray(likelihood.theta(y)[:, order])
     hint = np.asarray(likelihood.location(y), float)[order]
     return Guide(
         order,
         mean[order],
-        np.asarray(factor, float),
+        factor,
         sites,
         theta,
         hint,
         likelihood,
         reference.logz,
     )
+
+
+def _check_rounding(
+    reference: GaussianReference, order: NDArray[np.intp], mean: Array, factor: Array
+) -> None:
+    """Z_q N(x; μ, L Lᵀ) is the prior times all sites: the two must agree where q has its mass.
+
+    (Utilities have noise, which keeps their covariance well away from singular.)
+    """
+    model, sites = reference.model, reference.sites
+    eps = np.random.default_rng(0).standard_normal((mean.size, _CHECKED))
+    x = np.empty_like(eps)
+    x[order] = mean[order, None] + factor @ eps
+    white = dtrsm(1.0, model.chol, x - model.mean[:, None], lower=1)
+    prior = -0.5 * np.sum(white**2, axis=0) - np.log(model.chol.diagonal()).sum()
+    tilt = sites.c.sum() + sites.nu @ x - 0.5 * sites.tau @ x**2
+    q = reference.logz - 0.5 * np.sum(eps**2, axis=0) - np.log(factor.diagonal()).sum()
+    if not np.abs(prior + tilt - q).max() < _ROUNDING:
+        raise CannotGuide(
+            f"the covariance of the {reference.name} reference is singular to within rounding, so "
+            "values cannot be drawn one after the other; pass a larger jitter to the model"
+        )
 
 
 def _of_utilities(sites: Sites, mean: Array, cov: Array) -> tuple[Sites, Array, Array]:

@@ -226,6 +226,9 @@ def test_what_cannot_guide_says_so():
     wide.__dict__["cov"] = 10.0 * model.K
     with pytest.raises(CannotGuide, match="not a distribution"):
         make_guide(wide)
+    off = dataclasses.replace(ev.fit_ep(model), mean=ev.fit_ep(model).mean + 1.0)
+    with pytest.raises(CannotGuide, match="singular to within rounding"):
+        make_guide(off)
 
 
 def test_blocks_do_not_change_the_draws(monkeypatch):

@@ -2,14 +2,14 @@
 
 In this order, the first that promises the target:
 
-1. draws guided by the reference's sites, when some hundreds of them say that a moderate number
-   is enough and that their weights have no heavy tail: annealing is not needed. For models that
-   cannot be drawn from one latent value after the other it is importance sampling from the
-   reference that is judged;
-2. for probit, minimax tilting, when two thousand draws say the same of its weights;
-3. resample-move, when its pilot mixes;
-4. for probit, minimax tilting after a longer look at its weights;
-5. resample-move with more moves between temperatures, then with other moves.
+1. importance sampling from the reference, when a thousand draws are nearly worth their number;
+   where they cannot be guided also when they are worth less, if a moderate number is enough;
+2. draws guided by the reference's sites, when some hundreds of them say that a moderate number
+   is enough and that their weights have no heavy tail: annealing is not needed;
+3. for probit, minimax tilting, when two thousand draws say the same of its weights;
+4. resample-move, when its pilot mixes;
+5. for probit, minimax tilting after a longer look at its weights;
+6. resample-move with more moves between temperatures, then with other moves.
 
 Trials are judged by counts of work, not by a stopwatch: the same seed makes the same choice.
 """
@@ -42,6 +42,7 @@ from .smc import find_plan, run_plan, stopped, stuck
 _TRIAL = 1024  # draws that judge importance sampling
 _ENOUGH = 50.0  # effective draws that tell a variance
 _MOST = 2**16  # draws a method may need
+_NEARLY_ALL = 0.8  # of a draw is what it must be worth where guided ones are not even tried
 _MOST_GUIDED = 2**20  # which makes do with fewer than any other would
 _SAFE_SD = 6.0  # of minimax tilting's log weights, when judged at a glance,
 _LARGEST_SD = 10.0  # and after
@@ -55,10 +56,11 @@ _LARGE = 400  # from this N on factorising moves are not tried
 
 
 class Verdict(NamedTuple):
-    """Draws needed for the target (infinite: do not), and the reason in words."""
+    """Draws needed for the target (infinite: do not), the reason in words, a draw's worth."""
 
     draws: float
     reason: str
+    worth: float = 0.0
 
 
 def auto(problem: Problem) -> Outcome:
@@ -85,12 +87,14 @@ def auto(problem: Problem) -> Outcome:
 
 def _from_reference(problem: Problem, target: float, notes: list[str]) -> Outcome | None:
     """Draws from the reference, guided where its sites can, if that is enough."""
-    found = _try_guide(problem, notes)
-    if found is not None:
-        verdict = judge_guide(found, problem.reference.name, target)
-        notes.append(verdict.reason)
-        return run_guide(problem, found) if verdict.draws <= _MOST_GUIDED else None
-    verdict = judge_importance(problem, target)
+    first = None if is_probit(problem.model) else judge_importance(problem, target)
+    if first is None or first.worth < _NEARLY_ALL:  # a guided draw may cost a hundred others
+        found = _try_guide(problem, notes)
+        if found is not None:
+            verdict = judge_guide(found, problem.reference.name, target)
+            notes.append(verdict.reason)
+            return run_guide(problem, found) if verdict.draws <= _MOST_GUIDED else None
+    verdict = first or judge_importance(problem, target)
     notes.append(verdict.reason)
     if verdict.draws > _MOST:
         return None
@@ -143,7 +147,7 @@ def judge_importance(problem: Problem, target: float) -> Verdict:
         return Verdict(math.inf, f"{told}: their weights are too uneven, so annealing is needed")
     if draws > _MOST:
         return Verdict(draws, f"{told}: annealing is cheaper")
-    return Verdict(draws, f"{told}: importance sampling is enough, annealing is not needed")
+    return Verdict(draws, f"{told}: importance sampling is enough, annealing is not needed", ess)
 
 
 def judge_tilting(trial: Trial, target: float, largest_sd: float) -> Verdict:

@@ -63,9 +63,18 @@ def test_options_are_checked():
 
 def test_auto_does_not_anneal_where_draws_from_q_are_enough():
     result = estimate(small_model("poisson(exposure=1.5)", 5))
-    assert result.method == "guided"
+    assert result.method == "importance"
     assert "annealing is not needed" in result.notes[-1]
+    assert "importance sampling is enough" in result.summary()
+
+
+def test_auto_guides_draws_where_those_from_q_are_not_enough():
+    model = ev.GPModel(K=covariance(40, 60.0), y=np.resize([9, 0, 0], 40), likelihood="poisson")
+    result = estimate(model)
+    assert result.method == "guided"
     assert "guided by the ep sites" in result.summary()
+    want = estimate(model, method="smc", target_se=0.02)
+    assert abs(result.logz - want.logz) < 4.5 * np.hypot(result.logz_se, want.logz_se)
 
 
 def test_auto_weighs_draws_from_q_where_they_cannot_be_guided():
