@@ -5,7 +5,8 @@
 Gaussian-process regressions with noise variances 1, 0.1 and 0.01: aGrad-z, aGrad-u and mGrad are
 tuned to acceptance rates from 0.1 to 0.9, and the effective sample size of the first latent value
 is that of a chain of 5000 draws. Each run gives four such values, from four chains; lines are
-means over problems and seeds. The fast mode simulates one small regression.
+means over problems and seeds. Finished runs are on disk at once, and the same command goes on from
+there. The fast mode simulates one small regression.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def run(
     first = chains.x[:, :, :1]
     return [
         {
-            "problem": name, "move": move, "target": target, "seed": seed, "chain": k,
+            "problem": name, "move": move, "target": target, "seed": seed, "draws": draws,
+            "chain": k,
             "acceptance": float(acceptance[k]),
             "ess": float(diagnostics.ess(first[k : k + 1])[0]) * 5000 / draws,
         }
@@ -73,18 +75,19 @@ def main() -> None:
                                                      "regression 0.01")}  # fmt: skip
         targets = TARGETS
     cases = [
-        (name, move, target, seed)
+        (name, move, float(target), seed, options.draws)
         for seed in range(options.seeds)
         for name in problems
         for move in MOVES
         for target in targets
     ]
-    rows = [
-        row
-        for name, move, target, seed in laboratory.progress(cases)
-        for row in run(name, problems[name], move, target, seed, options.draws)
-    ]
-    table = pd.DataFrame(rows)
+    file = options.out / f"{NAME}_runs.csv"
+    if options.fast:
+        file.unlink(missing_ok=True)
+    table = laboratory.kept(
+        file, ["problem", "move", "target", "seed", "draws"], cases,
+        lambda name, *rest: run(name, problems[name], *rest),
+    )  # fmt: skip
     laboratory.save_table(table, options.out, NAME)
     mean = table.groupby(["move", "target"], sort=False)[["acceptance", "ess"]].mean()
     print(mean.round(2).to_string())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tqdm.auto import tqdm
 
@@ -35,6 +35,25 @@ def parser(doc: str | None, name: str) -> argparse.ArgumentParser:
 def progress(steps: Iterable[T], total: int | None = None) -> Iterable[T]:
     """One line that says how far; silent where nobody looks."""
     return tqdm(steps, total=total, disable=None)
+
+
+def kept(
+    file: Path, keys: list[str], cases: Iterable[tuple[Any, ...]], run: Callable[..., Any]
+) -> pd.DataFrame:
+    """Rows of ``run(*case)`` for every case, on disk at once: a case that is there is not run.
+
+    A row says which case it belongs to in the columns ``keys``.
+    """
+    import pandas as pd
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    done = set()
+    if file.exists():
+        done = set(pd.read_csv(file)[keys].itertuples(index=False, name=None))
+    for case in progress([case for case in cases if case not in done]):
+        rows = pd.DataFrame(run(*case))
+        rows.to_csv(file, mode="a", header=not file.exists(), index=False)
+    return pd.read_csv(file)
 
 
 def save_table(table: pd.DataFrame, folder: Path, name: str) -> None:

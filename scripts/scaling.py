@@ -4,7 +4,8 @@
 
 Resample-move with a fixed ladder and fixed moves on simulated classification data; exponents are
 fitted to the larger half. Then one worker process against two, in alternation, on USPS 3-vs-5
-(the fast mode: on simulated data).
+(the fast mode: on simulated data). Finished runs are on disk at once, and the same command goes
+on from there.
 """
 
 from __future__ import annotations
@@ -37,12 +38,14 @@ def main() -> None:
         options.sizes, options.particles, options.repeats = [50, 100, 200, 400], [16, 32, 64], 2
         middle = 100
     repeats = range(options.repeats)
-    cases = [(n, 128) for n in options.sizes for _ in repeats]
-    cases += [(middle, m) for m in options.particles for _ in repeats]
-    _timed(_simulated(50), 16)  # compile
-    table = pd.DataFrame([_timed(_simulated(n), m) for n, m in laboratory.progress(cases)])
-    by_size, by_particles = table[: len(options.sizes) * options.repeats], table[-len(
-        options.particles) * options.repeats :]  # fmt: skip
+    cases = [("N", n, 128, k) for n in options.sizes for k in repeats]
+    cases += [("particles", middle, m, k) for m in options.particles for k in repeats]
+    _timed("", 50, 16, 0)  # compile
+    file = options.out / f"{NAME}_runs.csv"
+    if options.fast:
+        file.unlink(missing_ok=True)
+    table = laboratory.kept(file, ["varied", "N", "particles", "repeat"], cases, _timed)
+    by_size, by_particles = (table[table.varied == name] for name in ("N", "particles"))
     for frame, size, parts in ((by_size, "N", ["EP", "islands"]),
                                (by_particles, "particles", ["islands"])):  # fmt: skip
         mean = frame.groupby(size).mean(numeric_only=True)
@@ -65,8 +68,9 @@ def _simulated(n: int) -> ev.GPModel:
     return ev.simulate(blank, random_seed=n).model
 
 
-def _timed(model: ev.GPModel, particles: int) -> dict[str, float]:
+def _timed(varied: str, n: int, particles: int, repeat: int) -> list[dict[str, object]]:
     """Seconds for EP and for 16 islands (the pilot left out)."""
+    model = _simulated(n)
     result = ev.log_evidence(
         model, method="smc", betas=BETAS, n_particles=particles, n_islands=16, random_seed=0,
         progressbar=False,
@@ -76,13 +80,17 @@ def _timed(model: ev.GPModel, particles: int) -> dict[str, float]:
     tasks = len(history)
     islands = (last - first) * tasks / max(tasks - 2, 1)  # the first two ended together
     rows = float(result.trace.gradients.sum())
-    return {
-        "N": model.n,
-        "particles": particles,
-        "EP": result.estimates.seconds["ep"],
-        "islands": islands,
-        "us_per_move": 1e6 * islands / rows,
-    }
+    return [
+        {
+            "varied": varied,
+            "N": n,
+            "particles": particles,
+            "repeat": repeat,
+            "EP": result.estimates.seconds["ep"],
+            "islands": islands,
+            "us_per_move": 1e6 * islands / rows,
+        }
+    ]
 
 
 def _workers(options) -> pd.DataFrame:

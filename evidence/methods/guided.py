@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..checks import check_choice
+from ..diagnostics import pareto_shape
 from ..drivers.execution import Job, factorising
 from ..drivers.guided import Guided, prepare, run_guided
 from ..drivers.resampling import SCHEMES
@@ -22,6 +23,7 @@ _MEMORY = 2**22  # numbers in the draws of an island
 _TRIAL = 512
 _FEWER = 128  # draws of a trial at a time
 _FEW = 10.0  # effective draws of an island
+_HEAVY, _SMALL = 0.7, 0.1  # a tail's shape, and a variance too small for it to matter
 
 
 class Trial(NamedTuple):
@@ -85,4 +87,10 @@ def run_trial(problem: Problem, trial: Trial, resampling: str | None = "systemat
                 f"an island's {n_particles} draws are worth {ess:.1f}: the reference's sites "
                 "guide badly here; use method='smc', or 'auto'"
             )
+    shape = pareto_shape(trial.weights.tail)
+    if shape > _HEAVY and trial.relative_variance > _SMALL:
+        outcome.warnings.append(
+            f"the weights of {trial.weights.n} guided draws have a heavy tail (Pareto k = "
+            f"{shape:.2f}): the error bar may be too small; method='smc' is a cross-check"
+        )
     return outcome

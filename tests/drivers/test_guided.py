@@ -120,3 +120,4 @@ def test_islands_that_are_worth_little_say_so():
         random_seed=0, progressbar=False, resampling=None,
     )  # fmt: skip
     assert any("guide badly" in warning for warning in result.warnings)
+    assert any("heavy tail" in warning for warning in result.warnings)
