@@ -1,6 +1,7 @@
 """Evidence with hyperparameters integrated out, against quadrature over them."""
 
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -102,7 +103,7 @@ def test_against_quadrature(exact, model, priors, fixed, name):
 def test_same_answer_in_processes_and_from_a_checkpoint(tmp_path):
     words = dict(n_particles=8, n_islands=4, random_seed=3, progressbar=False)
     here = ev.integrated_evidence(PROBIT, PROBIT_PRIORS, **words)
-    with ProcessPoolExecutor(1) as pool:
+    with ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as pool:
         there = ev.integrated_evidence(
             PROBIT, PROBIT_PRIORS, executor=pool, checkpoint=tmp_path / "run", **words
         )

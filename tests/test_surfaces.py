@@ -1,6 +1,7 @@
 """Evidence over a grid of hyperparameters."""
 
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import matplotlib as mpl
 import numpy as np
@@ -50,7 +51,7 @@ def test_processes_and_threads_agree():
     arguments = {"random_seed": 3, "progressbar": False, **words}
     grid = {"length_scale": [0.2, 0.5]}
     here = ev.evidence_surface(model, grid, **arguments)
-    with ProcessPoolExecutor(1) as pool:
+    with ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as pool:
         there = ev.evidence_surface(model, grid, executor=pool, **arguments)
     np.testing.assert_array_equal(here.table.logz, there.table.logz)
     assert (here.table.logz_se > 0).all()
