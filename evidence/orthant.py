@@ -354,6 +354,11 @@ class Weights:
         return math.sqrt(max(relative_var, 0.0) / (self.n - 1))
 
     @property
+    def relative_variance(self):
+        """Of one weight."""
+        return self.se**2 * self.n
+
+    @property
     def log_sd(self):
         variance = (self.moments[1] - self.moments[0] ** 2 / self.n) / (self.n - 1)
         return math.sqrt(max(variance, 0.0))

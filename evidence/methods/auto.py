@@ -115,7 +115,7 @@ def _try_guide(problem: Problem, notes: list[str]) -> GuideTrial | None:
 
 def judge_guide(trial: GuideTrial, name: str, target: float) -> Verdict:
     """Whether guided draws are enough."""
-    weights, variance = trial.weights, trial.relative_variance
+    weights, variance = trial.weights, trial.weights.relative_variance
     worth = weights.n / (1.0 + variance)
     shape = pareto_shape(weights.tail)
     told = (
@@ -154,7 +154,7 @@ def judge_tilting(trial: Trial, target: float, largest_sd: float) -> Verdict:
     """Whether minimax tilting can be trusted here."""
     weights = trial.weights
     told = f"{weights.n} of minimax tilting's log weights have sd {weights.log_sd:.1f}"
-    draws = trial.relative_variance / target**2
+    draws = weights.relative_variance / target**2
     if weights.complaints() or weights.log_sd > largest_sd or draws > _MOST:
         return Verdict(math.inf, f"{told}: too uneven to rely on")
     return Verdict(draws, f"{told}: it is chosen")

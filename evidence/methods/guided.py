@@ -32,10 +32,6 @@ class Trial(NamedTuple):
     guided: Guided
     weights: Weights
 
-    @property
-    def relative_variance(self) -> float:
-        return self.weights.se**2 * self.weights.n
-
 
 def guided(problem: Problem, *, resampling: str | None = "systematic") -> Outcome:
     """One latent value after the other, those to come as the reference's sites have them.
@@ -67,7 +63,7 @@ def try_guide(problem: Problem) -> Trial:
 def run_trial(problem: Problem, trial: Trial, resampling: str | None = "systematic") -> Outcome:
     """Islands until the target is met; the trial's own draws only decide how large they are."""
     target = problem.target_se or 0.05
-    needed = trial.relative_variance / target**2 / (problem.n_islands or _FIRST)
+    needed = trial.weights.relative_variance / target**2 / (problem.n_islands or _FIRST)
     most = max(1024, _MEMORY // problem.model.n)  # islands are many rather than large
     n_particles = problem.n_particles or min(max(_FEWEST, math.ceil(1.5 * needed)), most)
     options = {"n_particles": n_particles, "resampling": resampling}
@@ -88,7 +84,7 @@ def run_trial(problem: Problem, trial: Trial, resampling: str | None = "systemat
                 "guide badly here; use method='smc', or 'auto'"
             )
     shape = pareto_shape(trial.weights.tail)
-    if shape > _HEAVY and trial.relative_variance > _SMALL:
+    if shape > _HEAVY and trial.weights.relative_variance > _SMALL:
         outcome.warnings.append(
             f"the weights of {trial.weights.n} guided draws have a heavy tail (Pareto k = "
             f"{shape:.2f}): the error bar may be too small; method='smc' is a cross-check"

@@ -28,10 +28,6 @@ class Trial(NamedTuple):
     tilted: Tilted
     weights: Weights
 
-    @property
-    def relative_variance(self) -> float:
-        return self.weights.se**2 * self.weights.n
-
 
 def orthant(problem: Problem) -> Outcome:
     """Minimax tilting; ``n_particles`` is the number of draws of an island."""
@@ -59,7 +55,7 @@ def look_again(problem: Problem, trial: Trial, draws: int) -> Trial:
 def run_trial(problem: Problem, trial: Trial) -> Outcome:
     """Islands until the target is met; the trial's own draws only decide how large they are."""
     target = problem.target_se or 0.05
-    needed = trial.relative_variance / target**2 / (problem.n_islands or _FIRST)
+    needed = trial.weights.relative_variance / target**2 / (problem.n_islands or _FIRST)
     most = max(1024, _MEMORY // problem.model.n)  # islands are many rather than large
     n_particles = problem.n_particles or min(max(_FEWEST, math.ceil(1.2 * needed)), most)
     job = Job(run_tilted, (trial.tilted,), {"n_particles": n_particles})
