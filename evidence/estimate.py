@@ -70,7 +70,7 @@ def log_evidence(
         (:mod:`evidence.guiding`). ``"smc"``: tempered resample-move. ``"ais"``: annealed
         importance sampling. ``"pt"``: parallel tempering. ``"arm"``: adaptive resample-move.
         ``"importance"``: straight from the reference. ``"orthant"``: minimax tilting, for probit
-        only; it shares no code with the rest, an independent cross-check. ``"sequential"``: one
+        only; it needs neither EP nor annealing, an independent cross-check. ``"sequential"``: one
         datum after the other, for probit only. ``"ep"`` and ``"laplace"``: the approximation
         alone, without an error bar.
     reference : {"ep", "laplace", "prior"} or GaussianReference, optional

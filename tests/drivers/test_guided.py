@@ -93,7 +93,7 @@ def test_draws_are_posterior_draws(likelihood):
 
 
 def test_many_values_against_minimax_tilting():
-    """300 labels, log Z to 0.002 by both, which share nothing."""
+    """300 labels, log Z to 0.002 by both, which share truncated normals only."""
     X = np.random.default_rng(0).normal(size=(300, 2))
     model = ev.GPModel(X, np.where(X[:, 0] * X[:, 1] > 0.0, 1, -1), "20.0 * RBF(1.0)")
     result = ev.log_evidence(
