@@ -1,7 +1,7 @@
 r"""Compiled draws from the standard normal truncated to (l, ∞).
 
-:func:`upper_normal` rejects; :func:`upper_tail` inverts the distribution function. With
-Q = 1 - Φ the draw solves
+:func:`upper_tail` inverts the distribution function, :func:`upper_tails` does it in vector
+instructions. With Q = 1 - Φ the draw solves
 
 .. math:: Q(z) = (1 - u)\,Q(l) \quad\Longleftrightarrow\quad \Phi(z) = u + (1 - u)\,\Phi(l),
 
@@ -9,18 +9,20 @@ and whichever side is below one half is used, so that nothing cancels in either 
 :func:`slice_step` is a Markov transition that needs no special function.
 
 References: M. J. Wichura, Applied Statistics 37 (1988) 477, AS 241 (quantiles of the normal);
-P. Damien and S. G. Walker, J. Comput. Graph. Stat. 10 (2001) 206 (slices); C. P. Robert,
-Statistics and Computing 5 (1995) 121 (rejection).
+P. Damien and S. G. Walker, J. Comput. Graph. Stat. 10 (2001) 206 (slices).
 """
 
 from __future__ import annotations
 
 import math
 
-from ._jit import jit
+from ._jit import jit, vector_loop
+from ._special import erfcx_into, exp, log, log_ndtr_derivatives
 
 _SQRT_HALF = math.sqrt(0.5)
 _FAR = 30.0  # beyond 37 Q(l) underflows; from here on it is divided out
+_SMALL = 5.0  # from here on tails are multiplied by their logarithms
+_RARE = 2e-11  # below it quantiles take another polynomial
 
 
 @jit
@@ -44,19 +46,47 @@ def upper_tail(lower, u):
     return max(z, lower)
 
 
+@vector_loop
+def upper_tails(lower, u, mass, z):
+    """``mass = Q(lower)`` to 2e-15 relative and ``z = upper_tail(lower, u)``, for arrays.
+
+    Where Q(lower) underflows ``mass`` does.
+    """
+    n = lower.size
+    for i in range(n):
+        z[i] = abs(lower[i]) * _SQRT_HALF
+        z[i] = z[i] if z[i] < 30.0 else 30.0
+    erfcx_into(z, mass)
+    for i in range(n):
+        side = 0.5 * mass[i] * exp(-z[i] * z[i])
+        above = lower[i] > 0.0
+        mass[i] = side if above else 1.0 - side
+        p = (1.0 - u[i]) * mass[i]
+        rest = 1.0 - p if above else u[i] + (1.0 - u[i]) * side
+        small = p if p < rest else rest
+        small = small if small > _RARE else _RARE
+        far = _nearer_tail_quantile(math.sqrt(-log(small, small - 1.0)))
+        far = far if p < 0.5 else -far
+        near = _central_quantile(0.5 - p)
+        value = near if small > 0.075 else far
+        z[i] = value if value > lower[i] else lower[i]
+    for i in range(n):
+        p = (1.0 - u[i]) * mass[i]
+        if p < _RARE or p > 1.0 - _RARE:
+            z[i] = upper_tail(lower[i], u[i])
+
+
 @jit
-def upper_normal(rng, t):
-    """One standard normal given that it exceeds ``t``, by exact rejection (Robert 1995)."""
-    if t < 0.4:
-        while True:
-            x = rng.standard_normal()
-            if x > t:
-                return x
-    rate = 0.5 * (t + math.sqrt(t * t + 4.0))
-    while True:
-        x = t + rng.standard_exponential() / rate
-        if 2.0 * rng.standard_exponential() > (x - rate) ** 2:
-            return x
+def multiply_tails(lower, mass, product, log_product):
+    """Multiply masses of :func:`upper_tails` up, those that may underflow by their logarithm.
+
+    ``product`` has room for forty before a logarithm of it must be taken.
+    """
+    for i in range(lower.size):
+        if lower[i] < _SMALL:
+            product[i] *= mass[i]
+        else:
+            log_product[i] += log_ndtr_derivatives(-lower[i], 1)[0]
 
 
 @jit
@@ -91,7 +121,7 @@ def _far_hazard(x):
     return x + 1.0 / (x + 2.0 / (x + 3.0 / (x + 4.0 / x)))
 
 
-@jit
+@vector_loop
 def _central_quantile(q):
     """The z with Φ(z) = 1/2 + q, for |q| ≤ 0.425."""
     r = 0.180625 - q * q
@@ -117,23 +147,7 @@ def _central_quantile(q):
 def _tail_quantile(r):
     """The z > 1.4 with Q(z) = exp(-r²), for r ≤ 27."""
     if r <= 5.0:
-        r -= 1.6
-        a = 7.74545014278341407640e-4
-        a = a * r + 2.27238449892691845833e-2
-        a = a * r + 2.41780725177450611770e-1
-        a = a * r + 1.27045825245236838258e0
-        a = a * r + 3.64784832476320460504e0
-        a = a * r + 5.76949722146069140550e0
-        a = a * r + 4.63033784615654529590e0
-        a = a * r + 1.42343711074968357734e0
-        b = 1.05075007164441684324e-9
-        b = b * r + 5.47593808499534494600e-4
-        b = b * r + 1.51986665636164571966e-2
-        b = b * r + 1.48103976427480074590e-1
-        b = b * r + 6.89767334985100004550e-1
-        b = b * r + 1.67638483018380384940e0
-        b = b * r + 2.05319162663775882187e0
-        return a / (b * r + 1.0)
+        return _nearer_tail_quantile(r)
     r -= 5.0
     a = 2.01033439929228813265e-7
     a = a * r + 2.71155556874348757815e-5
@@ -150,4 +164,26 @@ def _tail_quantile(r):
     b = b * r + 1.48753612908506148525e-2
     b = b * r + 1.36929880922737958310e-1
     b = b * r + 5.99832206555887937690e-1
+    return a / (b * r + 1.0)
+
+
+@vector_loop
+def _nearer_tail_quantile(r):
+    """The same for r ≤ 5."""
+    r -= 1.6
+    a = 7.74545014278341407640e-4
+    a = a * r + 2.27238449892691845833e-2
+    a = a * r + 2.41780725177450611770e-1
+    a = a * r + 1.27045825245236838258e0
+    a = a * r + 3.64784832476320460504e0
+    a = a * r + 5.76949722146069140550e0
+    a = a * r + 4.63033784615654529590e0
+    a = a * r + 1.42343711074968357734e0
+    b = 1.05075007164441684324e-9
+    b = b * r + 5.47593808499534494600e-4
+    b = b * r + 1.51986665636164571966e-2
+    b = b * r + 1.48103976427480074590e-1
+    b = b * r + 6.89767334985100004550e-1
+    b = b * r + 1.67638483018380384940e0
+    b = b * r + 2.05319162663775882187e0
     return a / (b * r + 1.0)

@@ -38,9 +38,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
 
-from ._jit import jit
-from ._special import log_ndtr_derivatives
-from ._truncated import upper_normal
+from ._jit import jit, vector_loop
+from ._truncated import multiply_tails, upper_tails
 from .approximations.reference import GaussianReference, Sites
 from .likelihoods.base import Likelihood
 from .likelihoods.quadrature import local_maximum
@@ -59,7 +58,6 @@ _MORE = 4  # nodes it grows by
 _CAPACITY = 1536  # nodes, at most; then the spacing doubles
 _DROP = 25.0  # logarithm by which it must have fallen
 _REACH = 7.0  # standard deviations of the cavity searched for a second mode
-_SQRT_HALF = math.sqrt(0.5)
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -101,7 +99,7 @@ class Guide:
         """
         size = self.mean.size
         eps, values = np.empty((size, n)), np.empty((size, n))
-        log_weight, tail = np.zeros(n), np.empty(n)
+        log_weight, work = np.zeros(n), np.empty((4, n))
         for start in range(0, size, _BLOCK):
             block = slice(start, start + _BLOCK)
             np.matmul(self.factor[block, :start], eps[:start], out=values[block])
@@ -110,7 +108,8 @@ class Guide:
             given = (values[block], inner, *(s[block] for s in self.sites))
             theta = np.ascontiguousarray(self.theta[:, block].T)
             if self.utilities:
-                _draw_utilities(rng, *given, theta, eps[block], log_weight, tail)
+                rng.random(out=eps[block])
+                _draw_utilities(*given, theta, eps[block], log_weight, work)
             else:
                 how = (self.likelihood.kernel, self.likelihood.log_concave)
                 _draw_latent(rng, *how, *given, theta, self.hint[block], eps[block], log_weight)
@@ -199,37 +198,39 @@ def _of_utilities(sites: Sites, mean: Array, cov: Array) -> tuple[Sites, Array, 
     return s, rest * mean + sites.nu, scaled
 
 
-@jit
-def _draw_utilities(rng, values, factor, c, nu, tau, theta, eps, log_weight, tail):
+@vector_loop
+def _draw_utilities(values, factor, c, nu, tau, theta, eps, log_weight, work):
     """A block of utilities given those before it, whose pull is in ``values`` already.
 
-    With ``a = 1 - τ v`` the cavity is ``N((m - ν v)/a, v/a)``. Tails that are not small are
-    multiplied in ``tail``: one log for the block.
+    ``eps`` comes in as uniforms. With ``a = 1 - τ v`` the cavity is ``N((m - ν v)/a, v/a)``.
+    Tails that are not small are multiplied: one log for the block.
     """
-    for m in range(tail.size):
-        tail[m] = 1.0
+    product, bound, mass, z = work[0], work[1], work[2], work[3]
+    product[:] = 1.0
     for k in range(nu.size):
+        value, noise = values[k], eps[k]
         for j in range(k):
-            for m in range(tail.size):
-                values[k, m] += factor[k, j] * eps[j, m]
-        y, root = theta[k, 0], factor[k, k]
+            pull, before = factor[k, j], eps[j]
+            for m in range(value.size):
+                value[m] += pull * before[m]
+        root = factor[k, k]
         v = root * root
         a = 1.0 - tau[k] * v
-        sd = root / math.sqrt(a)
+        y_sd, less, over = theta[k, 0] * root / math.sqrt(a), nu[k] * v / a, 1.0 / a
         constant = c[k] + 0.5 * (nu[k] * nu[k] * v + math.log(a))
-        for m in range(tail.size):
-            cavity = (values[k, m] - nu[k] * v) / a
-            t = -y * cavity / sd
-            z = cavity + y * sd * upper_normal(rng, t)
-            if t < 5.0:
-                tail[m] *= 0.5 * math.erfc(_SQRT_HALF * t)
-            else:
-                log_weight[m] += log_ndtr_derivatives(-t, 1)[0]
-            log_weight[m] -= constant + a * cavity * (nu[k] - 0.5 * tau[k] * cavity)
-            eps[k, m] = (z - values[k, m]) / root
-            values[k, m] = z
-    for m in range(tail.size):
-        log_weight[m] += math.log(tail[m])
+        linear, square, to_bound, to_eps = a * nu[k], 0.5 * a * tau[k], -1.0 / y_sd, 1.0 / root
+        for m in range(value.size):
+            cavity = value[m] * over - less
+            bound[m] = cavity * to_bound
+            log_weight[m] -= constant + cavity * (linear - square * cavity)
+        upper_tails(bound, noise, mass, z)
+        for m in range(value.size):
+            new = y_sd * (z[m] - bound[m])
+            noise[m] = (new - value[m]) * to_eps
+            value[m] = new
+        multiply_tails(bound, mass, product, log_weight)
+    for m in range(product.size):
+        log_weight[m] += math.log(product[m])
 
 
 @jit

@@ -28,9 +28,9 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from ._jit import jit
+from ._jit import jit, vector_loop
 from ._special import log_ndtr_derivatives
-from ._truncated import upper_normal
+from ._truncated import multiply_tails, upper_tails
 from .diagnostics import pareto_shape
 
 _BATCH = 1000  # draws made together: the columns of a matrix product
@@ -39,7 +39,6 @@ _MAX_FACTOR = 100  # with a target, at most this many times n_draws
 _MAX_NEWTON = 100
 _MAX_ORDERINGS = 10
 _MAX_TAIL = 10_000  # weights kept for the Pareto fit
-_SQRT_HALF = math.sqrt(0.5)
 
 
 @dataclass(frozen=True)
@@ -291,37 +290,37 @@ def _tail_terms(t):
 def draw(proposal, n, rng):
     """``n`` draws of the proposal as columns ``z`` (N, n), and their log weights ``ψ(z, μ)``."""
     lower, factor, mu, *_ = proposal
-    z, log_weight, tail = np.empty((len(mu), n)), np.zeros(n), np.empty(n)
+    z, log_weight, work = np.empty((len(mu), n)), np.zeros(n), np.empty((3, n))
     for start in range(0, len(mu), _BLOCK):
         block = slice(start, start + _BLOCK)
         bound = (lower - mu)[block, None] - factor[block, :start] @ z[:start]
         inner = np.ascontiguousarray(factor[block, block])
-        _draw_block(rng, bound, inner, mu[block], z[block], log_weight, tail)
+        rng.random(out=z[block])
+        _draw_block(bound, inner, mu[block], z[block], log_weight, work)
     return z, log_weight
 
 
-@jit
-def _draw_block(rng, bound, factor, mu, z, log_weight, tail):
+@vector_loop
+def _draw_block(bound, factor, mu, z, log_weight, work):
     """Draw a block of coordinates given those before it, which ``bound`` has absorbed.
 
-    Tail probabilities that are not small are multiplied in ``tail``: one log for the block.
+    ``z`` comes in as uniforms. Tails that are not small are multiplied: one log for the block.
     """
-    for m in range(tail.size):
-        tail[m] = 1.0
+    product, mass, drawn = work[0], work[1], work[2]
+    product[:] = 1.0
     for k in range(mu.size):
+        below, new, tilt = bound[k], z[k], mu[k]
         for j in range(k):
-            for m in range(tail.size):
-                bound[k, m] -= factor[k, j] * z[j, m]
-        for m in range(tail.size):
-            t = bound[k, m]
-            z[k, m] = mu[k] + upper_normal(rng, t)
-            log_weight[m] += mu[k] * (0.5 * mu[k] - z[k, m])
-            if t < 5.0:
-                tail[m] *= 0.5 * math.erfc(_SQRT_HALF * t)
-            else:
-                log_weight[m] += log_ndtr_derivatives(-t, 1)[0]
-    for m in range(tail.size):
-        log_weight[m] += math.log(tail[m])
+            pull, before = factor[k, j], z[j]
+            for m in range(below.size):
+                below[m] -= pull * before[m]
+        upper_tails(below, new, mass, drawn)
+        for m in range(below.size):
+            new[m] = tilt + drawn[m]
+            log_weight[m] += tilt * (0.5 * tilt - new[m])
+        multiply_tails(below, mass, product, log_weight)
+    for m in range(product.size):
+        log_weight[m] += math.log(product[m])
 
 
 class Weights:

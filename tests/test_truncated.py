@@ -11,10 +11,11 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from scipy.special import log_ndtr, ndtr
 from scipy.stats import kstest, truncnorm
 
 from evidence._jit import jit
-from evidence._truncated import slice_step, upper_tail
+from evidence._truncated import multiply_tails, slice_step, upper_tail, upper_tails
 
 M = 20_000
 TINY = 2.0**-53
@@ -67,6 +68,35 @@ def test_quantiles_increase_from_the_bound(lower):
     z = np.array([upper_tail(lower, v) for v in u])
     assert np.isfinite(z).all()
     assert np.all(np.diff(z) >= -1e-14 * np.abs(z[1:]))
+
+
+@pytest.mark.interpreted
+def test_rows_are_the_scalar_form():
+    """Every pair of bound and uniform, and many at random; masses against SciPy."""
+    rng = np.random.default_rng(3)
+    bounds = np.array([-math.inf, *LOWER])
+    lower, u = (a.ravel() for a in np.meshgrid(bounds, [0.0, *UNIFORM]))
+    lower, u = np.r_[lower, 3.0 * rng.standard_normal(500)], np.r_[u, rng.random(500)]
+    mass, z = np.empty_like(u), np.empty_like(u)
+    upper_tails(lower, u, mass, z)
+    told = np.array([upper_tail(a, b) for a, b in zip(lower, u, strict=True)])
+    finite = np.isfinite(told)  # u = 0 of the whole line is not
+    np.testing.assert_allclose(z[finite], told[finite], rtol=2e-14, atol=2e-14)
+    np.testing.assert_array_equal(z[~finite], told[~finite])
+    usual = lower < 37.0
+    np.testing.assert_allclose(mass[usual], ndtr(-lower[usual]), rtol=4e-15)
+    assert np.all(mass[lower >= 40.0] < 1e-300)
+
+
+@pytest.mark.interpreted
+def test_products_of_tails():
+    lower = np.array([-2.0, 0.5, 4.99, 5.0, 5.01, 30.0, 300.0])
+    mass, product, logs = ndtr(-lower), np.full(7, 0.5), np.ones(7)
+    multiply_tails(lower, mass, product, logs)
+    np.testing.assert_allclose(logs + np.log(product), 1.0 - math.log(2.0) + log_ndtr(-lower))
+    assert np.all((product == 0.5) == (lower >= 5.0))
+    least = ndtr(-5.0) ** 40
+    assert least > 1e-300
 
 
 @jit

@@ -33,7 +33,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from .. import likelihoods
 from .._jit import jit
-from .._truncated import slice_step, upper_tail
+from .._truncated import slice_step, upper_tails
 from ..approximations.reference import indefinite_root
 from ..model import GPModel
 from ..path import Path
@@ -86,10 +86,14 @@ def latent_given_utilities(z: Array, mean: Array, root: Array, rng: np.random.Ge
 @jit
 def _augment(x, y, lower, u, r):
     """``r`` (N, M) for z_n ~ N(x_n, 1) given y_n z_n > 0."""
+    bound, mass, z = np.empty_like(r[0]), np.empty_like(r[0]), np.empty_like(r[0])
     for n in range(y.size):
-        for m in range(r.shape[1]):
-            centre = y[n] * x[m, n]
-            r[n, m] = centre + upper_tail(-centre, u[n, m]) + lower[n]
+        row = r[n]
+        for m in range(row.size):
+            bound[m] = -y[n] * x[m, n]
+        upper_tails(bound, u[n], mass, z)
+        for m in range(row.size):
+            row[m] = z[m] - bound[m] + lower[n]
 
 
 @jit
@@ -98,22 +102,25 @@ def _sweep_block(pull, precision, sd, lower, u, r):
 
     ``u`` holds one uniform per coordinate and row for an exact draw, two for a slice.
     """
+    bound, old, new = np.empty_like(r[0]), np.empty_like(r[0]), np.empty_like(r[0])
     for n in range(sd.size):
-        s = sd[n]
-        for m in range(r.shape[1]):
-            z = pull[n, m] * s  # standardised by its conditional moments
-            mean = r[n, m] - z * s
-            bound = (lower[n] - mean) / s
-            if u.shape[2] == 1:
-                z = upper_tail(bound, u[n, m, 0])
-            else:
-                z = slice_step(z, bound, 1.0 - u[n, m, 0], u[n, m, 1])
-            new = max(mean + s * z, lower[n])
-            pull[n, m] = new - r[n, m]
-            r[n, m] = new
+        s, row, change = sd[n], r[n], pull[n]
+        for m in range(row.size):
+            old[m] = change[m] * s  # standardised by its conditional moments
+            bound[m] = (lower[n] - row[m]) / s + old[m]
+        if u.shape[2] == 1:
+            upper_tails(bound, u[n, :, 0], change, new)
+        else:
+            for m in range(row.size):
+                new[m] = slice_step(old[m], bound[m], 1.0 - u[n, m, 0], u[n, m, 1])
+        for m in range(row.size):
+            value = max(row[m] + s * (new[m] - old[m]), lower[n])
+            change[m] = value - row[m]
+            row[m] = value
         for k in range(n + 1, sd.size):
-            for m in range(r.shape[1]):
-                pull[k, m] += precision[k, n] * pull[n, m]
+            onto, weight = pull[k], precision[k, n]
+            for m in range(row.size):
+                onto[m] += weight * change[m]
 
 
 @dataclass
