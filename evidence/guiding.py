@@ -33,6 +33,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +66,20 @@ class CannotGuide(ValueError):
     """The reference's sites do not leave a distribution behind when one is taken away."""
 
 
+class Twist(NamedTuple):
+    """A factor ``exp Σ (b s - a s²/2)`` of the guide's Gaussian in ``s = Dᵀ(x - origin)``."""
+
+    directions: Array
+    origin: Array
+    slope: Array
+    curvature: Array
+
+    def log(self, values: Array) -> Array:
+        """Its logarithm at columns."""
+        s = self.directions.T @ (values - self.origin[:, None])
+        return self.slope @ s - 0.5 * self.curvature @ s**2
+
+
 @dataclass(frozen=True)
 class Guide:
     """What draws need; arrays are in the order in which values are drawn."""
@@ -80,6 +95,8 @@ class Guide:
     """Where the likelihood of each is largest, more or less."""
     likelihood: Likelihood
     log_z0: float
+    twist: Twist | None = None
+    """Part of the Gaussian that is neither prior nor site (:mod:`evidence.twisting`)."""
 
     @property
     def utilities(self) -> bool:
@@ -117,6 +134,8 @@ class Guide:
             if chosen is not None:
                 done = slice(start + _BLOCK)
                 eps[done], values[done] = eps[done, chosen], values[done, chosen]
+        if self.twist is not None:
+            log_weight -= self.twist.log(values)
         drawn = np.empty_like(values)
         drawn[self.order] = values
         return drawn, log_weight

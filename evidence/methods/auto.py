@@ -118,10 +118,8 @@ def judge_guide(trial: GuideTrial, name: str, target: float) -> Verdict:
     weights, variance = trial.weights, trial.weights.relative_variance
     worth = weights.n / (1.0 + variance)
     shape = pareto_shape(weights.tail)
-    told = (
-        f"{weights.n} draws guided by the {name} sites are worth {worth:.0f} "
-        f"(Pareto k = {shape:.2f})"
-    )
+    by = f"the {name} sites" + (" and a learnt twist" if trial.guided.guide.twist else "")
+    told = f"{weights.n} draws guided by {by} are worth {worth:.0f} (Pareto k = {shape:.2f})"
     if not shape < _SAFE_TAIL or worth < _ENOUGH:
         return Verdict(math.inf, f"{told}: their weights are too uneven to rely on")
     draws = _MARGIN * variance / target**2

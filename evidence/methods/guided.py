@@ -1,11 +1,17 @@
-"""Draws guided by the reference's sites; see :mod:`evidence.guiding`."""
+"""Draws guided by the reference's sites; see :mod:`evidence.guiding`.
+
+Where the first weights are uneven the guide learns from them (:mod:`evidence.twisting`).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..checks import check_choice
 from ..diagnostics import pareto_shape
@@ -13,15 +19,21 @@ from ..drivers.execution import Job, factorising
 from ..drivers.guided import Guided, prepare, run_guided
 from ..drivers.resampling import SCHEMES
 from ..drivers.waves import Budget
+from ..guiding import CannotGuide, Guide
 from ..model import GPModel
 from ..orthant import Weights
+from ..twisting import twisted
 from .base import Outcome, Problem, outcome_of_islands
 
+Array = NDArray[np.float64]
+
 _FIRST = 16
-_FEWEST = 64
+_FEWEST, _MOST = 64, 512  # draws of an island where the target asks for none, between which
+_CHEAP = 2**18  # numbers are drawn: hundredths of a second
 _MEMORY = 2**22  # numbers in the draws of an island
 _TRIAL = 512
 _FEWER = 128  # draws of a trial at a time
+_UNEVEN = 0.1  # relative variance of a weight from which on the guide is taught
 _FEW = 10.0  # effective draws of an island
 _HEAVY, _SMALL = 0.7, 0.1  # a tail's shape, and a variance too small for it to matter
 
@@ -52,12 +64,32 @@ def guided(problem: Problem, *, resampling: str | None = "systematic") -> Outcom
 def try_guide(problem: Problem) -> Trial:
     """Prepare, and look at a few weights."""
     problem.progress.phase("guide")
-    rng, weights = np.random.default_rng(problem.child(5)), Weights()
+    rng, stop = np.random.default_rng(problem.child(5)), problem.clock.stop
     with factorising(problem.model.n):
         found = prepare(problem.reference)
-        while weights.n < _TRIAL and not (weights.n and problem.clock.stop()):
-            weights.add(found.guide.draw(_FEWER, rng)[1])
+        weights, first = Weights(), _look(found.guide, rng, stop)
+        for _, log_w in first:
+            weights.add(log_w)
+        if weights.relative_variance > _UNEVEN and not stop():
+            first += _look(found.guide, rng, stop)
+            drawn, log_w = (np.concatenate(part, axis=-1) for part in zip(*first, strict=True))
+            with contextlib.suppress(CannotGuide):
+                guide, taught = twisted(found.guide, drawn, log_w), Weights()
+                for _, log_w in _look(guide, rng, stop):
+                    taught.add(log_w)
+                if taught.relative_variance < weights.relative_variance:
+                    return Trial(found._replace(guide=guide), taught)
     return Trial(found, weights)
+
+
+def _look(
+    guide: Guide, rng: np.random.Generator, stop: Callable[[], bool]
+) -> list[tuple[Array, Array]]:
+    """Draws and their log weights, in batches."""
+    batches = [guide.draw(_FEWER, rng)]
+    while len(batches) * _FEWER < _TRIAL and not stop():
+        batches.append(guide.draw(_FEWER, rng))
+    return batches
 
 
 def run_trial(problem: Problem, trial: Trial, resampling: str | None = "systematic") -> Outcome:
@@ -65,7 +97,8 @@ def run_trial(problem: Problem, trial: Trial, resampling: str | None = "systemat
     target = problem.target_se or 0.05
     needed = trial.weights.relative_variance / target**2 / (problem.n_islands or _FIRST)
     most = max(1024, _MEMORY // problem.model.n)  # islands are many rather than large
-    n_particles = problem.n_particles or min(max(_FEWEST, math.ceil(1.5 * needed)), most)
+    at_least = min(max(_FEWEST, _CHEAP // problem.model.n), _MOST)
+    n_particles = problem.n_particles or min(max(at_least, math.ceil(1.5 * needed)), most)
     options = {"n_particles": n_particles, "resampling": resampling}
     job = Job(run_guided, (trial.guided,), options)
     run = problem.run(job, Budget(problem.target_se, problem.n_islands or _FIRST))
@@ -74,6 +107,7 @@ def run_trial(problem: Problem, trial: Trial, resampling: str | None = "systemat
         "move": None,
         "draws_per_island": n_particles,
         "resampling": resampling,
+        "twisted": trial.guided.guide.twist is not None,
         "log_weight_sd": float(trial.weights.log_sd),
     }
     if run.blocks:
