@@ -15,10 +15,13 @@ to the weights of a first batch, and let :math:`q' \propto q\,h` be the guide's 
 and Z grows by :math:`E_q[h] = \prod_i v_i^{1/2} \exp(\tfrac12 v_i b_i^2)`. Draws are made as
 before, likelihoods exactly and sites divided out, and at the end so is :math:`h`: unbiased,
 whatever has been learnt.
+
+Reference: E. L. Ionides, J. Comput. Graph. Stat. 17 (2008) 295 (truncated weights).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -42,6 +45,7 @@ def twisted(guide: Guide, drawn: Array, log_weight: Array) -> Guide:
     if guide.twist is not None:
         raise ValueError("a guide learns once")
     w = np.exp(log_weight - log_weight.max())
+    w = np.minimum(w, math.sqrt(w.size) * w.mean())  # no single draw teaches (Ionides 2008)
     effective = w.sum() ** 2 / (w @ w)
     size = min(_DIRECTIONS, guide.mean.size, int(effective / _EFFECTIVE))
     if size == 0:

@@ -29,6 +29,7 @@ SCRIPTS = (
     "kuss_rasmussen_grid",
     "agrad_figure4",
     "rivals",
+    "tilting",
 )
 HERE = Path(__file__).parent
 
