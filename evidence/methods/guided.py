@@ -28,12 +28,13 @@ from .base import Outcome, Problem, outcome_of_islands
 Array = NDArray[np.float64]
 
 _FIRST = 16
-_FEWEST, _MOST = 64, 512  # draws of an island where the target asks for none, between which
-_CHEAP = 2**18  # numbers are drawn: hundredths of a second
+_CHEAP = 2**18  # numbers to draw: hundredths of a second
+_PER_ISLAND = 64, 1024  # draws where the target asks for fewer, by how many are cheap
 _MEMORY = 2**22  # numbers in the draws of an island
 _TRIAL = 512
 _FEWER = 128  # draws of a trial at a time
 _UNEVEN = 0.1  # relative variance of a weight from which on the guide is taught
+_LESSONS = 512, 1536  # further draws that it learns from, by how many are cheap
 _FEW = 10.0  # effective draws of an island
 _HEAVY, _SMALL = 0.7, 0.1  # a tail's shape, and a variance too small for it to matter
 
@@ -67,15 +68,15 @@ def try_guide(problem: Problem) -> Trial:
     rng, stop = np.random.default_rng(problem.child(5)), problem.clock.stop
     with factorising(problem.model.n):
         found = prepare(problem.reference)
-        weights, first = Weights(), _look(found.guide, rng, stop)
+        weights, first = Weights(), _look(found.guide, _TRIAL, rng, stop)
         for _, log_w in first:
             weights.add(log_w)
         if weights.relative_variance > _UNEVEN and not stop():
-            first += _look(found.guide, rng, stop)
+            first += _look(found.guide, _between(*_LESSONS, problem.model.n), rng, stop)
             drawn, log_w = (np.concatenate(part, axis=-1) for part in zip(*first, strict=True))
             with contextlib.suppress(CannotGuide):
                 guide, taught = twisted(found.guide, drawn, log_w), Weights()
-                for _, log_w in _look(guide, rng, stop):
+                for _, log_w in _look(guide, _TRIAL, rng, stop):
                     taught.add(log_w)
                 if taught.relative_variance < weights.relative_variance:
                     return Trial(found._replace(guide=guide), taught)
@@ -83,13 +84,18 @@ def try_guide(problem: Problem) -> Trial:
 
 
 def _look(
-    guide: Guide, rng: np.random.Generator, stop: Callable[[], bool]
+    guide: Guide, n: int, rng: np.random.Generator, stop: Callable[[], bool]
 ) -> list[tuple[Array, Array]]:
     """Draws and their log weights, in batches."""
     batches = [guide.draw(_FEWER, rng)]
-    while len(batches) * _FEWER < _TRIAL and not stop():
+    while len(batches) * _FEWER < n and not stop():
         batches.append(guide.draw(_FEWER, rng))
     return batches
+
+
+def _between(fewest: int, most: int, size: int) -> int:
+    """So many draws of ``size`` numbers as are cheap."""
+    return min(max(fewest, _CHEAP // size), most)
 
 
 def run_trial(problem: Problem, trial: Trial, resampling: str | None = "systematic") -> Outcome:
@@ -97,7 +103,7 @@ def run_trial(problem: Problem, trial: Trial, resampling: str | None = "systemat
     target = problem.target_se or 0.05
     needed = trial.weights.relative_variance / target**2 / (problem.n_islands or _FIRST)
     most = max(1024, _MEMORY // problem.model.n)  # islands are many rather than large
-    at_least = min(max(_FEWEST, _CHEAP // problem.model.n), _MOST)
+    at_least = _between(*_PER_ISLAND, problem.model.n)
     n_particles = problem.n_particles or min(max(at_least, math.ceil(1.5 * needed)), most)
     options = {"n_particles": n_particles, "resampling": resampling}
     job = Job(run_guided, (trial.guided,), options)
