@@ -132,7 +132,7 @@ class HyperDraws:
         """The smallest effective sample size over the seconds after tuning."""
         return float(self.ess.min()) / self.seconds if self.seconds > 0.0 else math.nan
 
-    def summary(self) -> pd.DataFrame:
+    def table(self) -> pd.DataFrame:
         """One row per hyperparameter, in natural values; ``ess`` and ``rhat`` of the logs."""
         import pandas as pd
 
@@ -152,6 +152,28 @@ class HyperDraws:
             },
             index=pd.Index(self.names, name="hyperparameter"),
         )
+
+    def summary(self) -> str:
+        """A page of text: what ran, how well it mixed, and any warnings."""
+        chains, draws, _ = self.theta.shape
+        rates, sizes = self._means(self.acceptance), self._means(self.step_sizes)
+        lines = [
+            f"{self.scheme}: {chains} × {draws} draws (chains × draws) of hyperparameters and "
+            f"{self.x.shape[-1]} latent values",
+            "model: " + ", ".join(f"{k} {v}" for k, v in self.model.items()),
+            f"step of x: acceptance {rates[0]}, size {sizes[0]}",
+            f"step of hyperparameters: acceptance {rates[1]}, size {sizes[1]}",
+            f"seconds: {self.seconds:.2f} after tuning, {self.tune_seconds:.2f} tuning; smallest "
+            f"ESS per second {self.min_ess_per_second:.3g}; {self.failures} failures",
+            "",
+            self.table().to_string(float_format=lambda v: f"{v:.4g}"),
+        ]
+        lines += [f"WARNING: {warning}" for warning in self.warnings]
+        return "\n".join(lines)
+
+    @staticmethod
+    def _means(by_chain: Array) -> list[str]:
+        return ["-" if np.isnan(v).any() else f"{v.mean():.3g}" for v in by_chain.T]
 
     def __repr__(self) -> str:
         chains, draws, p = self.theta.shape

@@ -77,7 +77,7 @@ def sample_hyperparameters(
     Returns
     -------
     HyperDraws
-        ``draws.theta`` (chains, draws, P) logs, ``draws.x``, ``draws.summary()``,
+        ``draws.theta`` (chains, draws, P) logs, ``draws.x``, ``draws.table()``,
         ``draws.plot()``, ``draws.to_arviz()``, …
 
     Notes

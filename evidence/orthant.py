@@ -66,7 +66,7 @@ def log_orthant(
     n_draws: int = 10_000,
     target_se: float | None = None,
     max_seconds: float | None = None,
-    rng: np.random.Generator | int | None = None,
+    random_seed: np.random.Generator | int | None = None,
     progress: Callable[[int, float, float], None] | None = None,
 ) -> OrthantEstimate:
     """Estimate log P(signs_n z_n > 0 for all n), z ~ N(mean, cov).
@@ -85,8 +85,8 @@ def log_orthant(
         100 ``n_draws``.
     max_seconds : float, optional
         Ends it earlier, but not before the first batch.
-    rng : Generator or int, optional
-        The same generator state gives the same answer.
+    random_seed : int or Generator, optional
+        The same seed, or state of the generator, gives the same answer.
     progress : callable, optional
         ``progress(n, logp, se)`` is called after every batch.
 
@@ -103,7 +103,7 @@ def log_orthant(
     --------
     With correlations of one half all orthants of one sign have probability 1/(N + 1):
 
-    >>> estimate = log_orthant(0.5 * np.eye(3) + 0.5, [1, 1, 1], n_draws=1000, rng=0)
+    >>> estimate = log_orthant(0.5 * np.eye(3) + 0.5, [1, 1, 1], n_draws=1000, random_seed=0)
     >>> abs(estimate.logp - np.log(1 / 4)) < 4 * estimate.se < 0.02
     True
     """
@@ -122,7 +122,7 @@ def log_orthant(
             return OrthantEstimate(
                 proposal.bound, 0.0, 0.0, 0, True, time.perf_counter() - start, ""
             )
-        rng = np.random.default_rng(rng)
+        rng = np.random.default_rng(random_seed)
         done = _average(weights, proposal, rng, n_draws, target_se, deadline, progress)
     if proposal.bound == math.inf:
         complaints.append("Newton's method found no saddle point: mu = 0 was used.")

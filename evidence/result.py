@@ -110,7 +110,7 @@ class EvidenceResult:
             + f"   ({self.method})",
             "model: " + ", ".join(f"{k} {v}" for k, v in self.model.items()),
             "",
-            self.table(),
+            self._told(),
         ]
         if self.correction_terms.size:
             terms = "  ".join(
@@ -121,7 +121,7 @@ class EvidenceResult:
         lines += [f"WARNING: {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
-    def table(self) -> str:
+    def _told(self) -> str:
         """The estimates as aligned text."""
         lines = [f"{'':<14}{'log Z':>12}{'± se':>10}{'seconds':>10}"]
         for row in self.rows:

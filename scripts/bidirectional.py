@@ -72,7 +72,7 @@ def _truth(simulated: Simulated) -> tuple[float, float]:
     if model.likelihood.name == "gaussian":
         cov = model.K + model.likelihood.noise_std**2 * np.eye(model.n)
         return float(multivariate_normal(model.mean, cov).logpdf(y)), 0.0
-    found = ev.log_orthant(model.K + np.eye(model.n), y, n_draws=20_000, rng=0)
+    found = ev.log_orthant(model.K + np.eye(model.n), y, n_draws=20_000, random_seed=0)
     return found.logp, found.se
 
 

@@ -46,7 +46,7 @@ def check(model: ev.GPModel, table: pd.DataFrame, draws: int, seed: int) -> pd.D
     for cell in laboratory.progress(table[names].to_dict("records")):
         at = model.at(cell)
         found = ev.log_orthant(
-            at.K + np.eye(at.n), at.y, n_draws=draws, rng=np.random.default_rng([seed, 1])
+            at.K + np.eye(at.n), at.y, n_draws=draws, random_seed=np.random.default_rng([seed, 1])
         )
         rows.append((found.logp, found.se, found.log_weight_sd))
     checks = pd.DataFrame(rows, columns=["check", "check_se", "check_sd"], index=table.index)

@@ -227,8 +227,8 @@ def test_covariances_without_a_factor_are_counted(model, monkeypatch):
 # -- what is kept, shown and saved -------------------------------------------------------------
 
 
-def test_summary_in_natural_values(draws):
-    table = draws.summary()
+def test_table_in_natural_values(draws):
+    table = draws.table()
     assert list(table.index) == list(draws.names)
     flat = np.exp(draws.theta.reshape(-1, 2))
     np.testing.assert_allclose(table["mean"], flat.mean(axis=0))
@@ -236,6 +236,13 @@ def test_summary_in_natural_values(draws):
     np.testing.assert_allclose(table["ess"], draws.ess)
     assert {"sd", "q5", "q95", "ess_bulk", "ess_tail", "rhat"} <= set(table.columns)
     assert draws.min_ess_per_second == draws.ess.min() / draws.seconds
+
+
+def test_summary_is_a_page(draws):
+    lines = draws.summary().splitlines()
+    assert lines[0].startswith(f"{draws.scheme}: {draws.theta.shape[0]} × {draws.theta.shape[1]}")
+    assert all(any(line.startswith(name) for line in lines) for name in draws.names)
+    assert sum("WARNING" in line for line in lines) == len(draws.warnings)
 
 
 def test_saved_and_loaded(draws, tmp_path):

@@ -75,7 +75,7 @@ def test_scipy_agrees_in_few_dimensions(n):
             releps=1e-5,
             rng=np.random.default_rng(0),
         )
-        found = log_orthant(cov, signs, mean, n_draws=4000, rng=rng)
+        found = log_orthant(cov, signs, mean, n_draws=4000, random_seed=rng)
         assert found.converged, found.message
         assert abs(found.logp - np.log(truth)) < 4.5 * found.se + 2e-4
 
@@ -91,7 +91,7 @@ def test_one_dimension_is_exact(mean):
 def test_two_dimensions_are_sheppards_formula(rho):
     cov = np.array([[1.0, 2.0 * rho], [2.0 * rho, 4.0]])
     for signs in ([1, 1], [1, -1]):
-        found = log_orthant(cov, signs, rng=1)
+        found = log_orthant(cov, signs, random_seed=1)
         truth = np.log(0.25 + np.prod(signs) * np.arcsin(rho) / (2.0 * np.pi))
         assert abs(found.logp - truth) < 4.5 * found.se + 1e-12
 
@@ -102,7 +102,7 @@ def test_thirty_equicorrelated_dimensions(rho, shift):
     """9 comparisons at 4.5 standard errors: false alarm below 1e-4."""
     rng = np.random.default_rng(7)
     signs, mean = random_signs(rng, 30), shift * rng.random(30)
-    found = log_orthant(equicorrelated(30, rho), signs, mean, rng=rng)
+    found = log_orthant(equicorrelated(30, rho), signs, mean, random_seed=rng)
     assert found.converged, found.message
     assert abs(found.logp - equicorrelated_truth(signs, mean, rho)) < 4.5 * found.se
 
@@ -111,7 +111,7 @@ def test_thirty_equicorrelated_dimensions(rho, shift):
 def test_far_tails(mean):
     """Every weight is a probability of order exp(-450 N): all digits must survive."""
     n = 10
-    found = log_orthant(equicorrelated(n), np.ones(n), np.full(n, mean), rng=1)
+    found = log_orthant(equicorrelated(n), np.ones(n), np.full(n, mean), random_seed=1)
     assert found.converged, found.message
     if mean == -30.0:
         truth = equicorrelated_truth(np.ones(n), mean)
@@ -123,7 +123,7 @@ def test_far_tails(mean):
 def test_independent_signs_give_the_exact_product():
     rng = np.random.default_rng(2)
     var, signs, mean = rng.uniform(0.1, 9.0, 40), random_signs(rng, 40), rng.normal(size=40)
-    found = log_orthant(np.diag(var), signs, mean, rng=rng)
+    found = log_orthant(np.diag(var), signs, mean, random_seed=rng)
     np.testing.assert_allclose(found.logp, log_ndtr(signs * mean / np.sqrt(var)).sum(), rtol=1e-12)
     assert found.se < 1e-8
     assert found.log_weight_sd < 1e-8
@@ -146,7 +146,7 @@ def test_reference_values_of_the_research_data(research_data, name):
     length, variance = np.exp(log_scales[0]), np.exp(2.0 * log_scales[1])
     cov = variance * np.exp(-0.5 * cdist(x, x, "sqeuclidean") / length**2)
     cov += (1.0 + 1e-6 * variance) * np.eye(len(x))
-    found = log_orthant(cov, np.where(y > 0, 1.0, -1.0), rng=3)
+    found = log_orthant(cov, np.where(y > 0, 1.0, -1.0), random_seed=3)
     assert found.converged, found.message
     error = found.logp - float(row["logz"])
     assert abs(error) < 4.2 * np.hypot(found.se, float(row["logz_se"]))
@@ -160,7 +160,7 @@ def test_estimates_are_unbiased_and_error_bars_calibrated():
     rng = np.random.default_rng(5)
     signs, mean, cov = random_signs(rng, 10), 0.5 * rng.standard_normal(10), equicorrelated(10)
     truth = equicorrelated_truth(signs, mean)
-    runs = [log_orthant(cov, signs, mean, n_draws=1000, rng=seed) for seed in range(100)]
+    runs = [log_orthant(cov, signs, mean, n_draws=1000, random_seed=seed) for seed in range(100)]
     errors = np.array([run.logp for run in runs]) - truth
     z = errors / [run.se for run in runs]
     assert 0.8 < np.sqrt(np.mean(z**2)) < 1.25
@@ -193,8 +193,8 @@ def test_input_order_does_not_matter():
     rng = np.random.default_rng(8)
     cov, signs, mean = smooth(rng, 25), random_signs(rng, 25), rng.standard_normal(25)
     shuffle = rng.permutation(25)
-    one = log_orthant(cov, signs, mean, rng=1)
-    two = log_orthant(cov[np.ix_(shuffle, shuffle)], signs[shuffle], mean[shuffle], rng=2)
+    one = log_orthant(cov, signs, mean, random_seed=1)
+    two = log_orthant(cov[np.ix_(shuffle, shuffle)], signs[shuffle], mean[shuffle], random_seed=2)
     assert abs(one.logp - two.logp) < 4.5 * np.hypot(one.se, two.se)
 
 
@@ -266,9 +266,9 @@ def test_streaming_sums():
 def test_same_seed_same_answer():
     rng = np.random.default_rng(13)
     cov, signs = smooth(rng, 40), random_signs(rng, 40)
-    first = log_orthant(cov, signs, rng=np.random.default_rng(1), n_draws=2500)
-    again = log_orthant(cov, signs, rng=np.random.default_rng(1), n_draws=2500)
-    other = log_orthant(cov, signs, rng=np.random.default_rng(2), n_draws=2500)
+    first = log_orthant(cov, signs, random_seed=np.random.default_rng(1), n_draws=2500)
+    again = log_orthant(cov, signs, random_seed=np.random.default_rng(1), n_draws=2500)
+    other = log_orthant(cov, signs, random_seed=np.random.default_rng(2), n_draws=2500)
     assert (first.logp, first.se, first.n_draws) == (again.logp, again.se, 2500)
     assert first.logp != other.logp
 
@@ -277,14 +277,19 @@ def test_target_se_is_met_or_missing_it_is_said():
     rng = np.random.default_rng(14)
     cov, signs, seen = smooth(rng, 20), random_signs(rng, 20), []
     met = log_orthant(
-        cov, signs, n_draws=500, target_se=0.005, rng=1, progress=lambda *args: seen.append(args)
+        cov,
+        signs,
+        n_draws=500,
+        target_se=0.005,
+        random_seed=1,
+        progress=lambda *args: seen.append(args),
     )
     assert met.converged, met.message
     assert met.se <= 0.005
     assert met.n_draws > 500
     assert seen[-1] == (met.n_draws, met.logp, met.se)
     assert [n for n, _, _ in seen] == sorted({n for n, _, _ in seen})
-    missed = log_orthant(cov, signs, n_draws=100, target_se=1e-5, rng=1)
+    missed = log_orthant(cov, signs, n_draws=100, target_se=1e-5, random_seed=1)
     assert missed.n_draws == 10_000
     assert not missed.converged
     assert "before target_se" in missed.message
@@ -296,7 +301,7 @@ def test_time_limit_stops_and_says_so():
         np.ones(5),
         n_draws=10**6,
         max_seconds=0.05,
-        rng=1,
+        random_seed=1,
         progress=lambda *_: time.sleep(0.02),
     )
     assert 1000 <= found.n_draws < 10**6
@@ -308,7 +313,7 @@ def test_time_limit_stops_and_says_so():
 def test_heavy_tails_are_reported():
     """Random labels under a nearly noiseless smooth prior: no tilt can follow them."""
     rng = np.random.default_rng(1)
-    found = log_orthant(smooth(rng, 80, 1e8), random_signs(rng, 80), n_draws=1000, rng=0)
+    found = log_orthant(smooth(rng, 80, 1e8), random_signs(rng, 80), n_draws=1000, random_seed=0)
     assert not found.converged
     assert "too uneven" in found.message
     assert np.isfinite(found.logp)
@@ -327,7 +332,7 @@ def test_pareto_weights_are_recognised(shape, trusted):
 def test_newton_failure_falls_back_and_says_so(monkeypatch):
     monkeypatch.setattr(orthant, "_MAX_NEWTON", 1)
     n = 6
-    found = log_orthant(equicorrelated(n, 0.9), np.ones(n), np.full(n, -2.0), rng=1)
+    found = log_orthant(equicorrelated(n, 0.9), np.ones(n), np.full(n, -2.0), random_seed=1)
     assert not found.converged
     assert "Newton" in found.message
     assert abs(found.logp - equicorrelated_truth(np.ones(n), -2.0, 0.9)) < 4.5 * found.se
@@ -361,6 +366,6 @@ def test_inputs_are_left_alone():
     rng = np.random.default_rng(16)
     cov, signs, mean = smooth(rng, 6), random_signs(rng, 6), rng.standard_normal(6)
     copies = cov.copy(), signs.copy(), mean.copy()
-    log_orthant(cov, signs, mean, n_draws=100, rng=rng)
+    log_orthant(cov, signs, mean, n_draws=100, random_seed=rng)
     for before, after in zip(copies, (cov, signs, mean), strict=True):
         np.testing.assert_array_equal(before, after)

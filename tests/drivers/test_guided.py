@@ -99,7 +99,7 @@ def test_many_values_against_minimax_tilting():
     result = ev.log_evidence(
         model, method="guided", target_se=0.002, random_seed=0, progressbar=False
     )
-    want = ev.log_orthant(model.K + np.eye(300), model.y, target_se=0.004, rng=0)
+    want = ev.log_orthant(model.K + np.eye(300), model.y, target_se=0.004, random_seed=0)
     assert abs(result.logz - want.logp) < 4.5 * np.hypot(result.logz_se, want.se)
     assert not result.warnings
 

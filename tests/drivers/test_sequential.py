@@ -115,7 +115,7 @@ def test_against_minimax_tilting():
     model = ev.GPModel(
         K=covariance(60, scale=30.0, length=4.0), y=np.resize([1.0, 1, -1, -1, 1], 60)
     )
-    truth = ev.log_orthant(model.K + np.eye(60), model.y, n_draws=5_000, rng=5)
+    truth = ev.log_orthant(model.K + np.eye(60), model.y, n_draws=5_000, random_seed=5)
     assert truth.se < 0.02
     found = close(run_sequential(model, 100, 64, SEED(5)), truth.logp, slack=4.5 * truth.se)
     assert found.se < 0.05

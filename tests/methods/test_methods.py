@@ -98,7 +98,7 @@ def test_auto_tilts_a_probit_corner():
     model = ev.GPModel(K=covariance(40, 3000.0), y=np.resize([1, 1, -1, 1, -1, -1], 40))
     result = estimate(model, reference="prior")
     assert result.method == "orthant"
-    want = ev.log_orthant(model.K + np.eye(40), model.y, n_draws=100_000, rng=0)
+    want = ev.log_orthant(model.K + np.eye(40), model.y, n_draws=100_000, random_seed=0)
     assert abs(result.logz - want.logp) < 4.5 * np.hypot(result.logz_se, want.se)
 
 
