@@ -20,6 +20,10 @@ For probit the same is done for the utilities :math:`z_k = x_k + N(0,1)`, whose 
 the indicator of :math:`y_k z_k > 0`: the integrals are normal tails, the draws truncated
 normals, and conditioning on z rather than on x leaves weights several times less variable.
 
+Truncated normals are made from uniforms by inversion, and uniforms may come from a scrambled
+Sobol' net: digits that all islands share, shifted anew by each, so that every draw is what it
+was, and the islands are independent, while an island's draws fill the cube more evenly.
+
 For other likelihoods the integral is a sum over a lattice with a random shift, and :math:`x_k`
 is one of its nodes: for a shift that is uniform both are unbiased whatever the spacing, and for
 a smooth integrand the sum hardly depends on the shift.
@@ -47,6 +51,7 @@ from .likelihoods.quadrature import local_maximum
 
 Array = NDArray[np.float64]
 
+_BITS, _NET = 30, 1024  # digits of a net, and coordinates it is for
 _CHECKED, _ROUNDING = 4, 0.1  # draws, and nats by which they may be off
 _BLOCK = 32  # coordinates between two matrix products
 _SKEW, _BENT = 0.03, 0.3  # third derivative and curvature up to which two draws are enough
@@ -108,11 +113,13 @@ class Guide:
         n: int,
         rng: np.random.Generator,
         between: Callable[[Array], NDArray[np.intp] | None] = lambda log_weight: None,
+        net: NDArray[np.uint32] | None = None,
     ) -> tuple[Array, Array]:
         """``n`` draws as columns (N, n), in the model's order, and their log weights.
 
-        After every block of coordinates ``between(log_weight)`` may resample: it gives the
-        columns to go on with, having changed ``log_weight`` in place, or None.
+        With a ``net`` (:func:`make_net`) utilities are made from its points, shifted. After every
+        block of coordinates ``between(log_weight)`` may resample: it gives the columns to go on
+        with, having changed ``log_weight`` in place, or None.
         """
         size = self.mean.size
         eps, values = np.empty((size, n)), np.empty((size, n))
@@ -125,7 +132,7 @@ class Guide:
             given = (values[block], inner, *(s[block] for s in self.sites))
             theta = np.ascontiguousarray(self.theta[:, block].T)
             if self.utilities:
-                rng.random(out=eps[block])
+                _uniforms(rng, None if net is None else net[block, :n], eps[block])
                 _draw_utilities(*given, theta, eps[block], log_weight, work)
             else:
                 how = (self.likelihood.kernel, self.likelihood.log_concave)
@@ -139,6 +146,32 @@ class Guide:
         drawn = np.empty_like(values)
         drawn[self.order] = values
         return drawn, log_weight
+
+
+def make_net(guide: Guide, n: int, rng: np.random.Generator) -> NDArray[np.uint32] | None:
+    """``n`` points of a scrambled Sobol' net as integers (coordinates, n); None: no use for it.
+
+    Coordinates beyond the first thousand, which matter least, do without.
+    """
+    if not guide.utilities:
+        return None
+    from scipy.stats import qmc
+
+    net = qmc.Sobol(min(guide.mean.size, _NET), scramble=True, bits=_BITS, rng=rng)
+    points = net.random_base2(math.ceil(math.log2(n)))[:n]
+    return np.ascontiguousarray((points.T * 2.0**_BITS).astype(np.uint32))
+
+
+def _uniforms(rng: np.random.Generator, digits: NDArray[np.uint32] | None, out: Array) -> None:
+    """Fill rows of ``out``, as far as there are ``digits`` with these, shifted."""
+    rng.random(out=out)
+    if digits is None or not digits.size:
+        return
+    rows = out[: len(digits)]
+    shift = rng.integers(2**_BITS, size=(len(digits), 1), dtype=np.uint32)
+    rows *= 1.0 - 2.0**-22  # the sum must not round up
+    rows += digits ^ shift
+    rows *= 2.0**-_BITS
 
 
 def make_guide(reference: GaussianReference) -> Guide:

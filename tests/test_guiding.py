@@ -13,7 +13,7 @@ from scipy import stats
 import evidence as ev
 from evidence import guiding
 from evidence.approximations.reference import prior_reference
-from evidence.guiding import CannotGuide, make_guide
+from evidence.guiding import CannotGuide, make_guide, make_net
 from evidence.likelihoods import Poisson
 
 REFERENCES = {"ep": ev.fit_ep, "laplace": ev.fit_laplace, "prior": prior_reference}
@@ -241,3 +241,54 @@ def test_blocks_do_not_change_the_draws(monkeypatch):
     _, other = guide.draw(2000, rng_of(0))
     assert abs(np.log(np.exp(one).mean()) - np.log(np.exp(other).mean())) < 0.02
     assert one.std() == pytest.approx(other.std(), rel=0.2)
+
+
+def test_a_shifted_net_fills_every_coordinate_evenly(monkeypatch):
+    """One point in each of 64 cells, whatever the shift; what has no digits is only random."""
+    monkeypatch.setattr(guiding, "_NET", 3)
+    net = make_net(make_guide(ev.fit_ep(small_model("probit", 5))), 64, rng_of(0))
+    assert net.shape == (3, 64)
+    first, second = np.empty((5, 64)), np.empty((5, 64))
+    rng = rng_of(1)
+    for out in (first, second):
+        guiding._uniforms(rng, net, out)
+        assert (out >= 0.0).all()
+        assert (out < 1.0).all()
+        assert all(len(set(row)) == 64 for row in np.floor(64.0 * out[:3]).astype(int))
+    assert np.abs(first - second).min(axis=1).max() > 0.0
+    cells = np.floor(64.0 * first[3:]).astype(int)
+    assert all(len(set(row)) < 64 for row in cells)
+
+
+def test_a_single_point_of_a_net_is_uniform():
+    """Over shifts: Kolmogorov-Smirnov and correlation of two coordinates, both at 1e-6."""
+    net = make_net(make_guide(ev.fit_ep(small_model("probit", 2))), 8, rng_of(0))
+    rng, out, points = rng_of(1), np.empty((2, 8)), []
+    for _ in range(4000):
+        guiding._uniforms(rng, net, out)
+        points.append(out[:, 3].copy())
+    points = np.array(points)
+    assert all(stats.kstest(column, "uniform").pvalue > 1e-6 for column in points.T)
+    assert stats.pearsonr(*points.T).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("n", [64, 50])
+def test_unbiased_with_a_net(n):
+    """Means over 2000 shifts of one net, z-score below 4.5; less scatter than without."""
+    model = small_model("probit")
+    guide = make_guide(prior_reference(model))
+    net, rng = make_net(guide, n, rng_of(0)), rng_of(1)
+    assert net.shape[1] == n
+
+    def estimates(net):
+        return [np.exp(guide.draw(n, rng, net=net)[1]).mean() for _ in range(2000)]
+
+    with_net, without = np.array(estimates(net)), np.array(estimates(None))
+    error = guide.log_z0 + np.log(with_net.mean()) - log_z_by_quadrature(model)
+    assert abs(error) < 4.5 * with_net.std() / with_net.mean() / np.sqrt(2000)
+    assert with_net.std() < 0.5 * without.std()
+
+
+def test_only_utilities_are_made_from_a_net():
+    guide = make_guide(ev.fit_ep(small_model("poisson(exposure=1.5)")))
+    assert make_net(guide, 8, rng_of(0)) is None

@@ -29,6 +29,8 @@ class Guided(NamedTuple):
     guide: Guide
     mean: Array
     root: Array | None
+    net: NDArray[np.uint32] | None = None
+    """Digits that islands share, of no use to a single one, whose error bar they would spoil."""
 
 
 def prepare(reference: GaussianReference) -> Guided:
@@ -58,7 +60,7 @@ def run_guided(
         if stop():
             raise Stopped
         island = _Island(n_particles, resampling, rng)
-        drawn, log_w = guide.draw(n_particles, rng, island.between)
+        drawn, log_w = guide.draw(n_particles, rng, island.between, guided.net)
         w, log_mean = _normalised(log_w)
         log_z = guide.log_z0 + island.log_z + log_mean
         variance = island.family.variance(w[None])[0]

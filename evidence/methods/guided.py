@@ -19,7 +19,7 @@ from ..drivers.execution import Job, factorising
 from ..drivers.guided import Guided, prepare, run_guided
 from ..drivers.resampling import SCHEMES
 from ..drivers.waves import Budget
-from ..guiding import CannotGuide, Guide
+from ..guiding import CannotGuide, Guide, make_net
 from ..model import GPModel
 from ..orthant import Weights
 from ..twisting import twisted
@@ -103,10 +103,14 @@ def run_trial(problem: Problem, trial: Trial, resampling: str | None = "systemat
     target = problem.target_se or 0.05
     needed = trial.weights.relative_variance / target**2 / (problem.n_islands or _FIRST)
     most = max(1024, _MEMORY // problem.model.n)  # islands are many rather than large
-    at_least = _between(*_PER_ISLAND, problem.model.n)
-    n_particles = problem.n_particles or min(max(at_least, math.ceil(1.5 * needed)), most)
+    at_least = max(_between(*_PER_ISLAND, problem.model.n), 1.5 * needed)
+    n_particles = problem.n_particles or min(2 ** math.ceil(math.log2(at_least)), most)
     options = {"n_particles": n_particles, "resampling": resampling}
-    job = Job(run_guided, (trial.guided,), options)
+    shared = trial.guided
+    if problem.n_islands != 1:
+        rng = np.random.default_rng(problem.child(7))
+        shared = shared._replace(net=make_net(shared.guide, n_particles, rng))
+    job = Job(run_guided, (shared,), options)
     run = problem.run(job, Budget(problem.target_se, problem.n_islands or _FIRST))
     outcome = outcome_of_islands(problem, "guided", run, np.ones(1), np.full(1, np.nan))
     outcome.settings = {
