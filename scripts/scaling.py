@@ -102,7 +102,7 @@ def _workers(options) -> pd.DataFrame:
         for k, pool in pools.items():
             started = time.perf_counter()
             result = ev.log_evidence(
-                model, method="smc", n_islands=32, n_particles=128, random_seed=0, executor=pool,
+                model, method="smc", n_islands=64, n_particles=128, random_seed=0, executor=pool,
                 progressbar=False,
             )  # fmt: skip
             if repeat:  # the first is for imports and compilation
@@ -113,7 +113,7 @@ def _workers(options) -> pd.DataFrame:
     wide = table.pivot(index="repeat", columns="workers", values="seconds")
     ratio = wide[1] / wide[2]
     print(
-        f"N = {model.n}, 32 islands of 128: one worker {wide[1].median():.1f} s, two "
+        f"N = {model.n}, 64 islands of 128: one worker {wide[1].median():.1f} s, two "
         f"{wide[2].median():.1f} s, speed-up {ratio.median():.2f} (smallest {ratio.min():.2f}); "
         f"{table.logz.nunique()} distinct answer(s)"
     )
