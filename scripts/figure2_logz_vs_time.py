@@ -104,9 +104,9 @@ class Laboratory:
             ours("AISq-RMHMC", "c: B = 240", "ep", 240, 6),
             ours("AIS-RMHMC", "d: B = 1200", "prior", 1200, 3),
             ours("AISq-RMHMC", "e: B = 540", "ep", 540, 4),
-            late(ours("AIS-RMHMC", "f: B = 2000", "prior", 2000, 2)),
-            late(literal("b: B = 120", 120, 2)),
-            *(late(self.sequential(name, 10**4, name == "ARM", 2)) for name in ("ARM", "RM")),
+            late(ours("AIS-RMHMC", "f: B = 2000", "prior", 2000, 1)),
+            late(literal("b: B = 120", 120, 1)),
+            *(late(self.sequential(name, 10**4, name == "ARM", 1)) for name in ("ARM", "RM")),
         ]
 
     def fast(self) -> list[Setting]:
