@@ -74,7 +74,9 @@ class Coordinates:
 
     def to_latent(self, a: Array) -> Array:
         """x = m + T a."""
-        return self.mean + self.turn(a)
+        x = self.turn(a)
+        x += self.mean
+        return x
 
     def from_latent(self, x: Array) -> Array:
         """a = T⁻¹ (x - m)."""
@@ -106,7 +108,9 @@ class BlockCoordinates:
 
     def to_latent(self, a: Array) -> Array:
         """x = m + T a."""
-        return self.mean + self.turn(a)
+        x = self.turn(a)
+        x += self.mean
+        return x
 
     def from_latent(self, x: Array) -> Array:
         """a = T⁻¹ (x - m)."""

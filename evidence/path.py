@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpotrs
 
-from ._jit import jit
+from ._jit import jit, reduction
 from ._thin import add_rows, times_rows
 from .approximations.reference import GaussianReference
 from .coordinates import Coordinates, coordinates
@@ -32,7 +32,7 @@ _BLOCK = 64
 _COORDINATES = "coordinates "
 
 
-@jit
+@reduction
 def _tilt(kernel, theta, c, nu, tau, x, total):
     out = np.empty((4, x.shape[1]))
     n = x.shape[1]
@@ -45,7 +45,7 @@ def _tilt(kernel, theta, c, nu, tau, x, total):
         total[m] = s if not np.isnan(s) else -np.inf
 
 
-@jit
+@reduction
 def _tilt_and_gradient(kernel, theta, c, nu, tau, x, total, gradient):
     out = np.empty((4, x.shape[1]))
     n = x.shape[1]
@@ -59,7 +59,7 @@ def _tilt_and_gradient(kernel, theta, c, nu, tau, x, total, gradient):
         total[m] = s if not np.isnan(s) else -np.inf
 
 
-@jit
+@reduction
 def _thin_tilt_and_slope(kernel, theta, c, nu, tau, mean, T, a, total, slope):
     """Tilt and slope of a few rows in one pass over T: x, h and h' block by block."""
     n, rows = T.shape[0], a.shape[0]

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import jit
+from .._jit import jit, reduction
+from .._normal import standard_normal
 from ..path import Path
 from .base import Info, Slope, metropolis, per_row
 from .mgrad import MGrad
@@ -35,18 +36,17 @@ Array = NDArray[np.float64]
 
 
 @jit
-def _propose(a, slope, beta, gamma, delta, u, out):
+def _propose(a, slope, beta, pull, spread, delta, u, out):
     """``u`` and ``out`` enter as standard normals; they leave as u and the proposal."""
-    spread = np.sqrt(0.5 * delta)
+    away = np.sqrt(0.5 * delta)
     for m in range(a.shape[0]):
         for i in range(a.shape[1]):
-            push = gamma[i] * delta / (delta + 2.0 * gamma[i])
-            u[m, i] = a[m, i] + spread * u[m, i]
+            u[m, i] = a[m, i] + away * u[m, i]
             z = u[m, i] + 0.5 * delta * beta[m] * slope[m, i]
-            out[m, i] = 2.0 / delta * push * z + np.sqrt(push) * out[m, i]
+            out[m, i] = pull[i] * z + spread[i] * out[m, i]
 
 
-@jit
+@reduction
 def _log_ratio_z(a, tilt, slope, a1, tilt1, slope1, beta, delta, u, out):
     for m in range(a.shape[0]):
         b, total = beta[m], 0.0
@@ -58,15 +58,14 @@ def _log_ratio_z(a, tilt, slope, a1, tilt1, slope1, beta, delta, u, out):
         out[m] = b * (tilt1[m] - tilt[m]) + total
 
 
-@jit
-def _log_ratio_u(a, tilt, slope, a1, tilt1, slope1, beta, gamma, delta, u, out):
+@reduction
+def _log_ratio_u(a, tilt, slope, a1, tilt1, slope1, beta, pull, delta, u, out):
     for m in range(a.shape[0]):
         b, total = beta[m], 0.0
         for i in range(a.shape[1]):
             g, g1 = b * slope[m, i], b * slope1[m, i]
-            pull = 2.0 * gamma[i] / (delta + 2.0 * gamma[i])
-            total += (a[m, i] - pull * (u[m, i] + 0.25 * delta * g1)) * g1
-            total -= (a1[m, i] - pull * (u[m, i] + 0.25 * delta * g)) * g
+            total += (a[m, i] - pull[i] * (u[m, i] + 0.25 * delta * g1)) * g1
+            total -= (a1[m, i] - pull[i] * (u[m, i] + 0.25 * delta * g)) * g
         out[m] = b * (tilt1[m] - tilt[m]) + total
 
 
@@ -87,16 +86,17 @@ class AGradZ(MGrad):
         self, rng: np.random.Generator, path: Path, beta: float | Array, state: Slope
     ) -> tuple[Slope, Info]:
         frame, delta = self.frame(path), self.delta(path)
+        pull, push, _, _ = self._coefficients(path, frame)
         beta = per_row(beta, len(state.a))
-        u, a = rng.standard_normal((2, *state.a.shape))
-        _propose(state.a, state.slope, beta, frame.gamma, delta, u, a)
+        u, a = standard_normal(rng, (2, *state.a.shape))
+        _propose(state.a, state.slope, beta, pull, np.sqrt(push), delta, u, a)
         new = self.evaluate(path, frame, a)
         log_ratio = np.empty(len(a))
-        self._log_ratio(state, new, beta, frame.gamma, delta, u, log_ratio)
+        self._log_ratio(state, new, beta, pull, delta, u, log_ratio)
         return metropolis(rng, log_ratio, state, new)
 
     def _log_ratio(
-        self, old: Slope, new: Slope, beta: Array, gamma: Array, delta: float, u: Array, out: Array
+        self, old: Slope, new: Slope, beta: Array, pull: Array, delta: float, u: Array, out: Array
     ) -> None:
         _log_ratio_z(*old, *new, beta, delta, u, out)
 
@@ -114,6 +114,6 @@ class AGradU(AGradZ):
     name: str = "agrad-u"
 
     def _log_ratio(
-        self, old: Slope, new: Slope, beta: Array, gamma: Array, delta: float, u: Array, out: Array
+        self, old: Slope, new: Slope, beta: Array, pull: Array, delta: float, u: Array, out: Array
     ) -> None:
-        _log_ratio_u(*old, *new, beta, gamma, delta, u, out)
+        _log_ratio_u(*old, *new, beta, pull, delta, u, out)

@@ -65,6 +65,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import jit
+from .._normal import standard_normal
 from ..coordinates import Coordinates
 from ..path import Path
 
@@ -188,7 +189,7 @@ class GradientMove(Move):
     def init_reference(self, rng: np.random.Generator, path: Path, m: int) -> Slope:
         """``m`` exact draws from the reference."""
         frame = self.frame(path)
-        return self.evaluate(path, frame, rng.standard_normal((m, path.n)) * frame.root)
+        return self.evaluate(path, frame, standard_normal(rng, (m, path.n)) * frame.root)
 
     def latent(self, path: Path, state: Slope) -> Array:
         return self.to_latent(path, state.a)
@@ -219,7 +220,7 @@ class LatentMove(Move):
 
     def draw(self, rng: np.random.Generator, path: Path, m: int) -> Array:
         """``m`` exact draws from the reference, minus its mean."""
-        return path.coordinates("base").turn(rng.standard_normal((m, path.n)))
+        return path.coordinates("base").turn(standard_normal(rng, (m, path.n)))
 
     def init(self, path: Path, x: Array) -> Latent:
         """Cache the tilt of the batch ``x``."""

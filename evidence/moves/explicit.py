@@ -31,6 +31,7 @@ import numpy as np
 
 from .._jit import jit
 from .._lapack import scratch, symmetric_times
+from .._normal import standard_normal
 from ..path import Path
 from . import dense_integrators
 from .riemann import (
@@ -220,7 +221,7 @@ class ExplicitRMHMC(RMHMC):
     binding: str = "base"
 
     def noise(self, rng: np.random.Generator, m: int, n: int) -> Array:
-        return rng.standard_normal((m, 6, n))
+        return standard_normal(rng, (m, 6, n))
 
     def proposal(self, path: Path) -> Proposal:
         t, bind = self.density(path), binding(path, self.omega, self.sigma)
@@ -228,7 +229,7 @@ class ExplicitRMHMC(RMHMC):
 
     def trajectories(self, rng: np.random.Generator, field: Any, start: Any, eps: Array) -> Any:
         m, d = start.y.shape
-        z = rng.standard_normal((m, 3, d))
+        z = standard_normal(rng, (m, 3, d))
         p = start.metric.momentum(z[:, 0])
         bind = dense_binding(field.path, self.binding, self.omega, self.sigma)
         return dense_integrators.explicit(field, start, p, eps, self.n_steps, bind, z[:, 1:])

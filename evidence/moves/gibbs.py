@@ -33,6 +33,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from .. import likelihoods
 from .._jit import jit
+from .._normal import standard_normal
 from .._truncated import slice_step, upper_tails
 from ..approximations.reference import indefinite_root
 from ..model import GPModel
@@ -80,7 +81,7 @@ def latent_root(model: GPModel) -> Array:
 def latent_given_utilities(z: Array, mean: Array, root: Array, rng: np.random.Generator) -> Array:
     """Rows of x given the columns of z, step 3."""
     centred = z - mean[:, None]
-    return mean + (root.T @ centred + rng.standard_normal(z.shape)).T @ root.T
+    return mean + (root.T @ centred + standard_normal(rng, z.shape)).T @ root.T
 
 
 @jit

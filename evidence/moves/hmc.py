@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import jit
+from .._jit import jit, reduction
+from .._normal import standard_normal
 from ..path import Path
 from .base import GradientMove, Info, Slope, metropolis, per_row, quarter_turn
 
@@ -39,7 +40,7 @@ def drift(a, p, eps, out):
             out[m, i] = a[m, i] + eps[m] * p[m, i]
 
 
-@jit
+@reduction
 def log_density(a, tilt, p, beta, gamma, out):
     """-H of every row."""
     for m in range(a.shape[0]):
@@ -107,7 +108,7 @@ class HMC(GradientMove):
         m = len(state.a)
         gamma, beta = self.frame(path).gamma, per_row(beta, m)
         eps, n_steps = self.steps(rng, m)
-        p = rng.standard_normal(state.a.shape)
+        p = standard_normal(rng, state.a.shape)
         new, p_new = self.integrate(path, beta, state, p, eps, n_steps)
         before, after = np.empty((2, m))
         log_density(state.a, state.tilt, p, beta, gamma, before)

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import jit
+from .._jit import jit, reduction
+from .._normal import standard_normal
 from ..path import Path
 from .base import GradientMove, Info, Slope, metropolis, per_row
 
@@ -36,7 +37,7 @@ def _propose(a, slope, beta, gamma, delta, out):
             out[m, i] = a[m, i] + 0.5 * delta * force + spread * out[m, i]
 
 
-@jit
+@reduction
 def _log_ratio(a, tilt, slope, a1, tilt1, slope1, beta, gamma, delta, out):
     for m in range(a.shape[0]):
         total, b = 0.0, beta[m]
@@ -72,7 +73,7 @@ class Langevin(GradientMove):
         self, rng: np.random.Generator, path: Path, beta: float | Array, state: Slope
     ) -> tuple[Slope, Info]:
         frame, beta = self.frame(path), per_row(beta, len(state.a))
-        a = rng.standard_normal(state.a.shape)
+        a = standard_normal(rng, state.a.shape)
         _propose(state.a, state.slope, beta, frame.gamma, self.step_size, a)
         new = self.evaluate(path, frame, a)
         log_ratio = np.empty(len(a))

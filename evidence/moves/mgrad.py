@@ -28,7 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import jit
+from .._jit import jit, reduction
+from .._normal import standard_normal
 from ..coordinates import Coordinates
 from ..path import Path
 from .base import GradientMove, Info, Slope, metropolis, per_row
@@ -61,7 +62,7 @@ def _propose(a, slope, beta, pull, push, spread, out):
             out[m, i] = mean + spread[i] * out[m, i]
 
 
-@jit
+@reduction
 def _log_ratio(a, tilt, slope, a1, tilt1, slope1, beta, pull, push, weigh, out):
     for m in range(a.shape[0]):
         forward, backward = 0.0, 0.0
@@ -118,7 +119,7 @@ class MGrad(GradientMove):
         m, n = state.a.shape
         frame, beta = self.frame(path), per_row(beta, m)
         pull, push, spread, weigh = self._coefficients(path, frame)
-        a = rng.standard_normal((m, n))
+        a = standard_normal(rng, (m, n))
         _propose(state.a, state.slope, beta, pull, push, spread, a)
         new = self.evaluate(path, frame, a)
         log_ratio = np.empty(m)

@@ -28,7 +28,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import jit
+from .._jit import jit, reduction
+from .._normal import standard_normal
 from ..path import Path
 from .base import GradientMove, Info, Slope, per_row
 from .hmc import log_density
@@ -167,7 +168,7 @@ def _stop(t, rows, first, last):
                 break
 
 
-@jit
+@reduction
 def _turned(marks, s, m, last, rho):
     """The criterion for the whole stretch and for either half with its neighbour."""
     whole_first = whole_last = left_first = left_last = right_first = right_last = 0.0
@@ -229,7 +230,7 @@ class NUTS(GradientMove):
         """Double until every row has stopped. A row's random numbers depend on no other row."""
         m = len(state.a)
         eps = self.step_size * (1.0 + self.jitter * rng.uniform(-1.0, 1.0, m))
-        p = rng.standard_normal(state.a.shape)
+        p = standard_normal(rng, state.a.shape)
         gamma = self.frame(path).gamma
         trees = plant(state, p, per_row(beta, m), eps, gamma, self.max_depth)
         rows = np.arange(m)

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from .._jit import jit
 from .._lapack import factor_inverse, solve_lower, symmetric_times
+from .._normal import standard_normal
 from ..path import Path
 from . import dense, rows
 from .anderson import ROWS
@@ -253,7 +254,7 @@ class RiemannMove(LatentMove):
 
     def noise(self, rng: np.random.Generator, m: int, n: int) -> Array:
         """Standard normals of the batch, shape (M, ·, N)."""
-        return rng.standard_normal((m, 2, n))
+        return standard_normal(rng, (m, 2, n))
 
     def proposal(self, path: Path) -> Proposal:
         """The compiled transition with this move's parameters."""

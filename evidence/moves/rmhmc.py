@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from .._jit import jit
 from .._lapack import scratch
+from .._normal import standard_normal
 from ..path import Path
 from . import dense_integrators
 from .anderson import accelerate
@@ -309,7 +310,7 @@ class RMHMC(RiemannMove):
         return lambda *rows: transitions(t, self.n_steps, tolerances, *rows)
 
     def trajectories(self, rng: np.random.Generator, field: Any, start: Any, eps: Array) -> Any:
-        p = start.metric.momentum(rng.standard_normal(start.y.shape))
+        p = start.metric.momentum(standard_normal(rng, start.y.shape))
         return self.integrate(field, start, p, eps)
 
     def integrate(self, field: Any, start: Any, p: Array, eps: Array) -> Any:

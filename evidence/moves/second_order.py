@@ -19,6 +19,7 @@ import numpy as np
 
 from .._jit import jit
 from .._lapack import scratch
+from .._normal import standard_normal
 from ..path import Path
 from .riemann import (
     FORCE,
@@ -141,7 +142,7 @@ class SecondOrder(RiemannMove):
         return np.full(m, self.step_size * float(path.reference.var.mean()))
 
     def noise(self, rng: np.random.Generator, m: int, n: int) -> Array:
-        return rng.standard_normal((m, 3, n))
+        return standard_normal(rng, (m, 3, n))
 
     def proposal(self, path: Path) -> Proposal:
         t = self.density(path)
