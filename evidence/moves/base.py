@@ -240,7 +240,7 @@ class LatentMove(Move):
 
 def per_row(beta: float | Array, m: int) -> Array:
     """β as one number per row."""
-    return np.array(np.broadcast_to(beta, (m,)), dtype=float)
+    return np.full(m, beta, dtype=float)
 
 
 @jit
