@@ -41,6 +41,8 @@ def test_numbers_are_standard_normal_and_pairs_independent():
 def test_any_shape_is_filled_and_the_generator_goes_on(shape):
     rng = np.random.default_rng(2)
     z, again = standard_normal(rng, shape), standard_normal(rng, shape)
-    assert z.shape == shape and z.flags.c_contiguous and np.all(np.isfinite(z))
+    assert z.shape == shape
+    assert z.flags.c_contiguous
+    assert np.all(np.isfinite(z))
     assert z.size == 0 or not np.any(z == again)
     np.testing.assert_array_equal(z, standard_normal(np.random.default_rng(2), shape))

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._normal import standard_normal
 from ..density.model import DensityModel
 from ..density_path import own_path
 from . import dense
@@ -88,7 +87,7 @@ def _constant(
     move: HMC, path: Any, x: Array, beta: float, seed: int
 ) -> tuple[Array, float] | None:
     rng, row, state = np.random.default_rng(seed), per_row(beta, 1), move.init(path, x)
-    p, eps = standard_normal(rng, x.shape), np.full(1, move.step_size)
+    p, eps = rng.standard_normal(x.shape), np.full(1, move.step_size)
     assert move.n_leapfrog is not None
     new, p_new = move.integrate(path, row, state, p, eps, move.n_leapfrog)
     before, after = np.empty((2, 1))

@@ -13,6 +13,7 @@ from problems import small_model
 from scipy.stats import ttest_1samp
 
 import evidence as ev
+from evidence._normal import standard_normal
 from evidence.approximations.reference import prior_reference
 from evidence.diagnostics import ess
 from evidence.moves import HMC
@@ -119,7 +120,7 @@ class Numbers(NamedTuple):
 def numbers(rng: np.random.Generator, move: NUTS, m: int, n: int) -> Numbers:
     """The random numbers of a transition, in the order in which the batch draws them."""
     eps = move.step_size * (1.0 + move.jitter * rng.uniform(-1.0, 1.0, m))
-    p = rng.standard_normal((m, n))
+    p = standard_normal(rng, (m, n))
     forward, u_leaf, u_merge = [], [], []
     for depth in range(move.max_depth):
         forward.append(rng.random(m) < 0.5)
