@@ -18,10 +18,11 @@ def fit_reference(
     model: Any,
     reference: Any,
     fitted: Mapping[str, Any] | None = None,
+    move: Any = None,
 ) -> Any:
     """The reference by name, from ``fitted`` where it is there; an object is checked.
 
-    ``None`` stands for what suits the model best.
+    ``None`` stands for what suits the model, and the move, best.
     """
     entry = family(model)
     if isinstance(reference, entry.reference):
@@ -29,7 +30,7 @@ def fit_reference(
             raise ValueError("reference was fitted to another model; fit it to this one")
         return reference
     if reference is None:
-        reference = entry.preferred(model)
+        reference = entry.preferred(model, move)
     check_choice("reference", reference, tuple(entry.fits))
     if fitted and reference in fitted:
         return fitted[reference]

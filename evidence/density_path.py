@@ -32,7 +32,7 @@ class DensityPath(TemperedPath):
 
     @property
     def riemannian(self) -> bool:
-        return self.model.has_metric
+        return self.model.has_metric and self.reference.scales is None
 
     def build_coordinates(self, mass: str) -> Any:
         return coordinates(self.reference, mass)
@@ -55,7 +55,7 @@ class DensityPath(TemperedPath):
             return self._tilt(q, q.standardise(y), y)
 
     def _tilt(self, q: DensityReference, z: Array, y: Array) -> Array:
-        value = self.model.log_prob(q.to_model(y)) - q.log_base(z) - self.log_z0
+        value = q.target.log_prob(q.warp(y)) - q.log_base(z) - self.log_z0
         return value if q.change is None else _no_nan(value + q.change.log_slope(z).total)
 
     def tilt_and_gradient(self, y: Array) -> tuple[Array, Array]:
@@ -74,17 +74,21 @@ class DensityPath(TemperedPath):
         """log density of y at β = 1 and its gradient."""
         q = self.reference
         if q.change is None:
-            value, slope = self.model.log_prob_and_gradient(y)
+            value, slope = q.target.log_prob_and_gradient(y)
             return value, np.array(slope)
         z = q.standardise(y)
         d, extra = q.change.derivatives(z), q.change.log_slope(z)
-        value, slope = self.model.log_prob_and_gradient(q.mean + d.g @ q.root.T)
+        value, slope = q.target.log_prob_and_gradient(q.mean + d.g @ q.root.T)
         slope = changes.gradient(d, slope @ q.root) + extra.first
         return _no_nan(value + extra.total), slope @ q.inverse_root
 
     def curvature(self, y: Array) -> Array:
         """What the metric is made from at β = 1, (M, d, d)."""
         q, model = self.reference, self.model
+        if q.scales is not None:
+            raise ValueError(
+                "in a reference with scales the metric is not known; use reference='gaussian'"
+            )
         if q.change is None:
             return model.curvature(y)
         z = q.standardise(y)

@@ -14,6 +14,7 @@ localization: an improved R̂ for assessing convergence of MCMC, Bayesian Analys
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ Array = NDArray[np.float64]
 _BLOCK = 2**19  # draws worked on at a time: 4 MB, about what the processor's cache holds
 _NARROWEST = 8  # coordinates in a block at least: a cache line of the strided source
 _FEWEST = 4  # draws that say anything about mixing
+_MEANINGFUL = 0.5  # a relative standard error beyond it is no error bar of the logarithm
 
 
 class LogMean(NamedTuple):
@@ -43,11 +45,13 @@ def log_mean(log_values: ArrayLike) -> LogMean:
 
     Each :math:`\hat Z_i` is unbiased for Z, so :math:`\hat Z_i` are averaged, not their logs.
     The error bar is the standard error of the mean in relative terms; with one estimate it is
-    NaN.
+    NaN. Where it is large, :func:`widened` makes it larger.
 
     >>> estimate = log_mean([0.0, 0.1, -0.1, 0.05])
     >>> round(estimate.value, 4), round(estimate.se, 4)
     (0.0152, 0.042)
+    >>> round(log_mean([0.0, 10.0, -10.0, 5.0]).se)
+    29
     """
     log_values = np.asarray(log_values, dtype=float)
     k = log_values.size
@@ -56,13 +60,30 @@ def log_mean(log_values: ArrayLike) -> LogMean:
         return LogMean(float(peak), np.nan, np.nan, 1.0)
     z = np.exp(log_values - peak)
     mean = z.mean()
+    value = float(peak + np.log(mean))
     relative_sd = float(z.std(ddof=1) / mean) if k > 1 else np.nan
     return LogMean(
-        float(peak + np.log(mean)),
-        float(relative_sd / np.sqrt(k)),
+        value,
+        widened(relative_sd / math.sqrt(k), value, log_values),
         relative_sd,
         float(z.max() / z.sum()),
     )
+
+
+def widened(se: float, value: float, log_values: Array) -> float:
+    r"""The error bar of ``value``, the log of a mean, from the mean's relative standard error.
+
+    The two are the same while the latter is small, but it never exceeds one, however far apart
+    the logarithms are: a single estimate then outweighs all others, and the mean falls short of
+    Z by nobody knows how much. From one half on, the distance to what a lognormal :math:`\hat Z`
+    would have had for its mean, from the mean of the logarithms and half their variance, is
+    part of the error bar.
+    """
+    if not se > _MEANINGFUL:
+        return se
+    finite = log_values[np.isfinite(log_values)]
+    lognormal = finite.mean() + 0.5 * finite.var(ddof=min(1, finite.size - 1))
+    return math.hypot(se, lognormal - value)
 
 
 def pareto_shape(log_weights: ArrayLike, n: int | None = None) -> float:

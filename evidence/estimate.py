@@ -144,12 +144,12 @@ def log_evidence(
     check_count("n_islands", n_islands, 1)
     told = {"reference": reference, "move": move, "betas": None if _adaptive(betas) else betas}
     check_unused(method, {name for name, value in told.items() if value is not None})
+    mover = moves.get(kind.move(model) if move is None else move)
     if reference is None:
-        reference = kind.preferred(model)
+        reference = kind.preferred(model, mover)
     if isinstance(reference, str):
         check_choice("reference", reference, tuple(kind.fits))
     check_executor(executor)
-    mover = moves.get(kind.move(model) if move is None else move)
     ladder, n_betas = _check_betas(betas)
     check_options(method, options)
     if method in kind.reported:
@@ -177,7 +177,9 @@ def log_evidence(
     with factorising(model.n):
         fits = fit_reported(model, kind)
         base = fit_reference(model, reference, fits)
-    warnings = base.warnings if base.name in ("ep", "fitted") or not base.converged else ()
+    warnings = (
+        base.warnings if base.name in ("ep", "fitted", "gaussian") or not base.converged else ()
+    )
     with Progress(progressbar) as progress:
         problem = Problem(
             model, base, mover, ladder, target_se, n_particles, n_islands,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from .approximations.density_fit import fit_density
+from .approximations.density_fit import fit_density, fit_gaussian
 from .approximations.density_modes import fit_density_laplace
 from .approximations.density_reference import DensityReference, density_prior_reference
 from .approximations.ep import fit_ep
@@ -26,16 +26,17 @@ from .approximations.softmax_reference import (
 from .density.model import DensityModel
 from .density_path import DensityPath
 from .model import GPModel
+from .moves.riemann import RiemannMove
 from .path import Path, TemperedPath
 from .softmax import SoftmaxModel
 from .softmax_path import SoftmaxPath
 
 
 class Family(NamedTuple):
-    """References by name, the preferred one, those always reported; the path; the move."""
+    """References by name, the preferred one for a move, those always reported; path and move."""
 
     fits: Mapping[str, Callable[[Any], Any]]
-    preferred: Callable[[Any], str]
+    preferred: Callable[[Any, Any], str]
     reported: tuple[str, ...]
     reference: type
     path: Callable[[Any], TemperedPath]
@@ -46,7 +47,7 @@ class Family(NamedTuple):
 _FAMILIES: dict[type, Family] = {
     GPModel: Family(
         {"ep": fit_ep, "laplace": fit_laplace, "prior": prior_reference},
-        lambda model: "ep",
+        lambda model, move: "ep",
         ("laplace", "ep"),
         GaussianReference,
         Path,
@@ -57,7 +58,7 @@ _FAMILIES: dict[type, Family] = {
             "laplace": fit_softmax_laplace,
             "prior": softmax_prior_reference,
         },
-        lambda model: "wide" if model.n <= LARGEST_DENSE else "prior",
+        lambda model, move: "wide" if model.n <= LARGEST_DENSE else "prior",
         ("laplace",),
         SoftmaxReference,
         SoftmaxPath,
@@ -65,10 +66,11 @@ _FAMILIES: dict[type, Family] = {
     DensityModel: Family(
         {
             "fitted": fit_density,
+            "gaussian": fit_gaussian,
             "laplace": fit_density_laplace,
             "prior": density_prior_reference,
         },
-        lambda model: "fitted",
+        lambda model, move: "gaussian" if isinstance(move, RiemannMove) else "fitted",
         ("laplace",),
         DensityReference,
         DensityPath,

@@ -91,7 +91,7 @@ def sample(
     seed = seed_sequence(random_seed)
     clock = Clock(max_seconds)
     with factorising(model.n):
-        base = fit_reference(model, reference)
+        base = fit_reference(model, reference, move=mover)
         path = make_path(base)
         mover.prepare(path)
         bar = tqdm(

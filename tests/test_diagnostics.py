@@ -18,6 +18,23 @@ def test_log_mean_is_calibrated():
     assert 0.95 < np.sqrt(np.mean(z**2)) < 1.25  # Student t with 15 df has RMS 1.07
 
 
+def test_an_estimate_that_outweighs_all_others_has_a_wide_error_bar():
+    """Lognormal with sd 30: the mean of eight falls short by hundreds, and the bar says so."""
+    draws = np.random.default_rng(1).normal(-(30.0**2) / 2, 30.0, size=(300, 8))
+    estimates = [log_mean(row) for row in draws]
+    short = np.array([-e.value for e in estimates])
+    assert short.min() > 300.0
+    z = short / [e.se for e in estimates]
+    assert 0.5 < np.median(z) < 2.0
+    assert np.isfinite(log_mean([0.0, -np.inf, -np.inf]).se)
+
+
+def test_a_small_error_bar_is_the_relative_one():
+    rng = np.random.default_rng(2)
+    z = np.exp(rng.normal(0.0, 0.8, 16))
+    assert log_mean(np.log(z)).se == pytest.approx(z.std(ddof=1) / z.mean() / 4.0)
+
+
 def test_shift_and_single():
     assert log_mean([-1000.0, -1000.0]).value == pytest.approx(-1000.0)
     assert log_mean([-1000.0, -1000.0]).se == 0.0

@@ -6,7 +6,9 @@ are
 .. math:: x = m + R\, g(R^{-1}(y - m)),\qquad g(z) = z\,e^{hz^2/2},
 
 so moves and drivers see a Gaussian base, while draws in x have tails as heavy as ``tails`` = h
-says; h = 0 is the Gaussian itself, and then x = y.
+says; h = 0 is the Gaussian itself, and then x = y. Where some coordinates tell the scale of
+others, all this happens in coordinates u in which they do not, and x = ``scales(u)``
+(:mod:`evidence.density.scales`); R is triangular then, and only those that tell have tails.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from numpy.typing import NDArray
 
 from ..density.changes import Tails
 from ..density.model import DensityModel
+from ..density.scales import Rescaled, Scales
 from .reference import positive_eigh
 
 Array = NDArray[np.float64]
@@ -43,10 +46,17 @@ class DensityReference:
     warnings: tuple[str, ...] = ()
     modes: Array | None = None
     """Modes found on the way, in the model's coordinates."""
+    scales: Scales | None = None
 
     def identity(self) -> tuple[Array, ...]:
         """Arrays that tell this reference from others."""
-        return self.mean, self.cov, np.array(self.tails)
+        more = () if self.scales is None else self.scales.identity()
+        return self.mean, self.cov, np.array(self.tails), *more
+
+    @property
+    def target(self) -> Any:
+        """The density in u: the model itself where scales are constant."""
+        return self.model if self.scales is None else Rescaled(self.model, self.scales)
 
     @property
     def var(self) -> Array:
@@ -60,12 +70,19 @@ class DensityReference:
     @cached_property
     def root(self) -> Array:
         """R with R Rᵀ = Σ."""
+        if self.scales is not None:
+            order = np.concatenate([self.scales.parents, self.scales.children])
+            R = np.empty_like(self.cov)
+            R[order] = np.linalg.cholesky(self.cov[np.ix_(order, order)])
+            return R
         s, U = self.eigh
         return U * np.sqrt(s)
 
     @cached_property
     def inverse_root(self) -> Array:
         """R⁻¹."""
+        if self.scales is not None:
+            return np.linalg.inv(self.root)
         s, U = self.eigh
         return U.T / np.sqrt(s)[:, None]
 
@@ -76,7 +93,11 @@ class DensityReference:
 
     @cached_property
     def change(self) -> Tails | None:
-        return Tails(self.tails) if self.tails > 0.0 else None
+        if not self.tails > 0.0:
+            return None
+        if self.scales is None:
+            return Tails(self.tails)
+        return Tails(np.where(np.arange(self.mean.size) < self.scales.parents.size, self.tails, 0))
 
     def standardise(self, y: Array) -> Array:
         """z = R⁻¹(y - m)."""
@@ -87,17 +108,23 @@ class DensityReference:
         half = 0.5 * float(np.log(self.eigh[0]).sum()) + 0.5 * self.mean.size * _LOG_2PI
         return -0.5 * np.einsum("mi,mi->m", z, z) - half
 
-    def to_model(self, y: Array) -> Array:
-        """The model's coordinates x."""
+    def warp(self, y: Array) -> Array:
+        """u: the tails put on."""
         if self.change is None:
             return y
         return self.mean + self.change(self.standardise(y)) @ self.root.T
 
+    def to_model(self, y: Array) -> Array:
+        """The model's coordinates x."""
+        u = self.warp(y)
+        return u if self.scales is None else self.scales(u)
+
     def from_model(self, x: Array) -> Array:
         """y from the model's coordinates."""
+        u = x if self.scales is None else self.scales.inverse(x)
         if self.change is None:
-            return x
-        return self.mean + self.change.inverse(self.standardise(x)) @ self.root.T
+            return u
+        return self.mean + self.change.inverse(self.standardise(u)) @ self.root.T
 
     def curvature(self, x: Any) -> Any:
         raise ValueError(

@@ -131,15 +131,18 @@ class Tails:
     (19.81, 4.0)
     """
 
-    def __init__(self, h: float) -> None:
-        self.h = h
+    def __init__(self, h: ArrayLike) -> None:
+        self.h = np.asarray(h, dtype=float)
+        """One number, or one per coordinate."""
 
     def __call__(self, x: Array) -> Array:
         return x * np.exp(0.5 * self.h * x * x)
 
     def inverse(self, theta: Array) -> Array:
-        root = np.sqrt(lambertw(self.h * theta * theta).real / self.h)
-        return np.where(theta < 0.0, -root, root)
+        square = theta * theta
+        with np.errstate(divide="ignore", invalid="ignore"):
+            root = np.sqrt(lambertw(self.h * square).real / self.h)
+        return np.where(self.h > 0.0, np.copysign(root, theta), theta)
 
     def derivatives(self, x: Array) -> Derivatives:
         h, u = self.h, self.h * x * x

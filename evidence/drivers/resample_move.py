@@ -31,6 +31,7 @@ from .resampling import SCHEMES, systematic
 Array = NDArray[np.float64]
 
 _RESAMPLE_BELOW = 0.7  # relative ESS
+_TOO_LOW = 1e100  # tilts beyond it, of either sign, have no variance
 STRIDES = (1.0, 1.0, 0.125)  # every third step is short: it frees states that long ones leave
 KEEP = 64  # posterior draws kept per island
 
@@ -111,7 +112,8 @@ def move_until_mixed(
         stride = STRIDES[(k - 1) % len(STRIDES)]
         state, info = scaled(move, stride).step(rng, path, beta, state)
         if stride == 1.0 and move.target is not None:
-            move.step_size *= np.exp(2.0 / np.sqrt(k) * (info.acceptance.mean() - move.target))
+            factor = np.exp(2.0 / np.sqrt(k) * (info.acceptance.mean() - move.target))
+            move.step_size = float(min(move.step_size * factor, move.longest))
         mixing = correlation(start, state.tilt)
         if mixing < settings.mixing:
             break
@@ -119,8 +121,8 @@ def move_until_mixed(
 
 
 def correlation(before: Array, after: Array) -> float:
-    """Of the rows that are finite: a density may be zero where particles start."""
-    finite = np.isfinite(before) & np.isfinite(after)
+    """Of the rows that are not too low: a density may be zero where particles start."""
+    finite = (np.abs(before) < _TOO_LOW) & (np.abs(after) < _TOO_LOW)
     if not finite.all():
         before, after = before[finite], after[finite]
     if before.size < 2:

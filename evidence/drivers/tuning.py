@@ -89,7 +89,8 @@ def _tuning_round(
     betas, rng, target = replicas.betas, replicas.rng, replicas.move.target
     logs = np.log([moves[1.0].step_size for moves in replicas.moves])
     later, rejection = np.zeros(betas.size), np.zeros(betas.size - 1)
-    middle, first = np.log(replicas.move.step_size), n_sweeps // 2
+    middle, longest = np.log(replicas.move.step_size), np.log(replicas.move.longest)
+    first = n_sweeps // 2
     for sweep in range(n_sweeps):
         if stop():
             raise Stopped
@@ -97,7 +98,7 @@ def _tuning_round(
         if target is not None and acceptance is not None:
             logs += 2.0 / np.sqrt(1.0 + done + sweep) * (acceptance - target)
             logs[0] = logs[1]  # level 0 makes no moves
-            logs = np.clip(logs, middle - _WIDEST, middle + _WIDEST)
+            logs = np.clip(logs, middle - _WIDEST, min(middle + _WIDEST, longest))
             replicas.use(np.exp(logs))
         alpha = swap_acceptance(betas, replicas.tilt)
         replicas.swap(decide(rng, alpha, sweep % 2))

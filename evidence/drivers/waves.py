@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..diagnostics import LogMean, log_mean
+from ..diagnostics import LogMean, log_mean, widened
 from .checkpoint import Checkpoint
 from .execution import Clock, Job, run_tasks
 from .islands import Islands
@@ -149,7 +149,9 @@ def balanced(groups: list[Array]) -> LogMean:
     pooled = sum(one.var() * one.size for one in z) / (everything.size - len(groups))
     se = math.sqrt(pooled * np.sum(1.0 / sizes)) / len(groups) / mean
     share = max(one.max() / one.size for one in z) / (len(groups) * mean)
-    return LogMean(float(peak + math.log(mean)), se, math.sqrt(pooled) / mean, float(share))
+    value = float(peak + math.log(mean))
+    se = widened(se, value, everything)
+    return LogMean(value, se, math.sqrt(pooled) / mean, float(share))
 
 
 def run_waves(
@@ -243,10 +245,10 @@ def _conclude(run: Run, clock: Clock) -> None:
         elif run.budget.patience:
             say(f"target_se={target:g} was not met, and not pursued: {run.budget.patience}")
         else:
-            needed = run.final.size * (estimate.se / target) ** 2
             say(
                 f"target_se={target:g} was not met (by a factor {estimate.se / target:.1f}): it "
-                f"would take about {needed:.0f} islands; pass a larger n_particles or target_se"
+                f"would take about {(estimate.relative_sd / target) ** 2:.0f} islands; pass a "
+                "larger n_particles or target_se"
             )
     if estimate.relative_sd > 1.0 and estimate.largest_share > _LARGE_SHARE:
         say(

@@ -87,6 +87,12 @@ def auto(problem: Problem) -> Outcome:
 
 def _from_reference(problem: Problem, target: float, notes: list[str]) -> Outcome | None:
     """Draws from the reference, guided where its sites can, if that is enough."""
+    if getattr(problem.reference, "scales", None) is not None:
+        notes.append(
+            "the reference learnt from draws which coordinates tell the scale of others; weights "
+            "say nothing of the narrow ends that none of them saw, moves may reach them"
+        )
+        return None
     first = None if is_probit(problem.model) else judge_importance(problem, target)
     if first is None or first.worth < _NEARLY_ALL:  # a guided draw may cost a hundred others
         found = _try_guide(problem, notes)

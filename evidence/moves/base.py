@@ -58,8 +58,9 @@ and in ``tests/moves/test_invariance.py``, where exact draws have to stay exact 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +104,8 @@ class Move(Protocol):
     """What drivers adapt, during burn-in and between temperatures."""
     target: float | None
     """The acceptance probability they adapt it towards; None where nothing needs tuning."""
+    longest: ClassVar[float] = math.inf
+    """What they adapt it up to: longer steps would be the same ones, accepted as often."""
 
     def prepare(self, path: Path) -> None:
         """Compute what is computed once per path."""

@@ -10,6 +10,7 @@ step. Its gradient version pCNL is :func:`.mgrad.pcnl`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,7 @@ class PCN(LatentMove):
     step_size: float = 0.1
     target: float | None = 0.25
     name: str = "pcn"
+    longest: ClassVar[float] = 8.0  # ρ = 0.2: nearly a fresh draw of the base
 
     def step(
         self, rng: np.random.Generator, path: Path, beta: float | Array, state: Latent

@@ -12,6 +12,7 @@ quarter turn in a few steps gives nearly independent draws.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,10 +58,11 @@ class SplittingHMC(HMC):
 
     step_size: float = np.pi / 6.0
     name: str = "splitting"
+    longest: ClassVar[float] = 0.5 * np.pi
 
     def steps(self, rng: np.random.Generator, m: int) -> tuple[Array, int]:
         eps, n_steps = super().steps(rng, m)
-        return np.minimum(eps, 0.5 * np.pi), n_steps
+        return np.minimum(eps, self.longest), n_steps
 
     def mass(self, path: Path) -> str:
         return "base"
