@@ -77,7 +77,8 @@ def log_evidence(
         Where tempering starts; by default the best there is for the model: EP for a GPModel; for
         a SoftmaxModel of up to 4000 latent values a widened Laplace, ``"wide"``, and the prior
         for a larger one; for a DensityModel a Gaussian that was ``"fitted"`` to it, with tails as
-        heavy as needed.
+        heavy as needed and scales that depend on other coordinates where draws say so (or
+        ``"gaussian"`` without these, as Riemannian moves need it).
         (Not for orthant and sequential, which have no use for it.)
     move : str or Move, optional
         What moves particles at a fixed temperature. By default ``"mgrad"``; for a DensityModel

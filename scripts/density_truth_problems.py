@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +11,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import integrate
+from scipy import integrate, stats
 from scipy.special import logsumexp
 
 import evidence as ev
@@ -48,6 +50,7 @@ def problems() -> dict[str, Callable[[], Problem]]:
     found["banana, curvature 0.1"] = partial(_banana, 0.1)
     found["conjugate regression"] = _linear
     found["funnel 10+1"] = _funnel
+    found["eight schools"] = _schools
     found["logistic 2-D, quadrature"] = _logistic_quadrature
     found["normal(μ, σ), quadrature"] = _normal_quadrature
     if os.environ.get("EVIDENCE_DATA"):
@@ -93,10 +96,32 @@ def _linear() -> Problem:
 
 
 def _funnel() -> Problem:
-    """From a reference as wide in v as the prior, and with heavy tails: z reaches far."""
-    model = ev.examples.funnel(10).model
-    wide = DensityReference("wide", model, np.zeros(11), 9.0 * np.eye(11), 0.0, tails=0.4)
-    return Problem(model, 0.0, words={"reference": wide, "target_se": _TARGET}, most=5)
+    return Problem(ev.examples.funnel(10).model, 0.0, words={"target_se": _TARGET})
+
+
+def _schools() -> Problem:
+    """Eight effects beside their mean and log standard deviation: as hard as a funnel."""
+    y = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
+    se = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
+    jnp = importlib.import_module("jax.numpy")
+
+    def normal(x, mean, sd):  # type: ignore[no-untyped-def]
+        return -0.5 * ((x - mean) / sd) ** 2 - jnp.log(sd) - 0.5 * math.log(2.0 * math.pi)
+
+    def log_density(p):  # type: ignore[no-untyped-def]
+        mu, log_tau, effects = p[0], p[1], p[2:]
+        tau = jnp.exp(log_tau)
+        prior = normal(mu, 0.0, 5.0) + math.log(2.0 / (5.0 * math.pi)) - jnp.log1p((tau / 5) ** 2)
+        return prior + log_tau + jnp.sum(normal(effects, mu, tau) + normal(y, effects, se))
+
+    def marginal(mu, log_tau):  # type: ignore[no-untyped-def]
+        prior = stats.norm.logpdf(mu, 0.0, 5.0) + stats.halfcauchy.logpdf(np.exp(log_tau), 0, 5)
+        data = stats.norm.logpdf(y, mu, np.hypot(se, np.exp(log_tau))).sum()
+        return np.exp(prior + log_tau + data)
+
+    total, _ = integrate.dblquad(marginal, -15.0, 10.0, -30.0, 30.0, epsabs=0.0, epsrel=1e-6)
+    model = ev.from_jax(log_density, 10)
+    return Problem(model, math.log(total), words={"target_se": _TARGET})
 
 
 def _logistic_quadrature() -> Problem:

@@ -234,7 +234,8 @@ def standard_error(bridge: bridging.Bridge) -> float:
     each = bridge.influence.mean(axis=1)
     if each.size < 16:
         return bridge.se
-    return float(np.fmax(bridge.se, each.std(ddof=1) / np.sqrt(each.size)))
+    with np.errstate(over="ignore"):  # of a tilt too low to be squared
+        return float(np.fmax(bridge.se, each.std(ddof=1) / np.sqrt(each.size)))
 
 
 def _conclude(
