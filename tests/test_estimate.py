@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import _thread
+import signal
 import threading
 import time
 
@@ -9,7 +10,7 @@ import pytest
 from problems import LIKELIHOODS, covariance, log_z_by_quadrature, replace_fit, small_model
 
 import evidence as ev
-from evidence.drivers import waves
+from evidence.drivers import islands, waves
 
 
 def estimate(model, **options):
@@ -124,6 +125,24 @@ def test_max_seconds_too_short_for_anything():
     assert np.isfinite(result.estimates.loc["ep", "logz"])
     assert "there is no estimate" in " ".join(result.warnings)
     assert "nan" in result.summary()
+
+
+def test_an_interrupt_while_results_are_put_together_loses_nothing(monkeypatch):
+    model, before = small_model("probit", 12), signal.getsignal(signal.SIGINT)
+    words = {"method": "smc", "n_particles": 64, "n_islands": 8, "random_seed": 0}
+    expected = estimate(model, **words)
+    draws = islands.posterior_draws
+
+    def interrupted(*arguments):
+        signal.raise_signal(signal.SIGINT)
+        return draws(*arguments)
+
+    monkeypatch.setattr(islands, "posterior_draws", interrupted)
+    result = estimate(model, **words)
+    assert (result.logz, result.logz_se) == (expected.logz, expected.logz_se)
+    np.testing.assert_array_equal(result.samples, expected.samples)
+    assert result.settings["interrupted"]
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_interrupt_returns_the_partial_result(monkeypatch):

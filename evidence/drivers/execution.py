@@ -45,6 +45,7 @@ import hashlib
 import math
 import os
 import pickle
+import signal
 import socket
 import threading
 import time
@@ -108,6 +109,20 @@ class Clock:
     def stop(self) -> bool:
         """What a long task asks between two steps."""
         return self.interrupted.is_set() or self.expired()
+
+
+@contextmanager
+def shielded(clock: Clock) -> Iterator[None]:
+    """While results are put together ^C only sets the clock's flag: nothing is lost."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is None:
+        yield  # ^C does not arrive here, or is not Python's
+        return
+    signal.signal(signal.SIGINT, lambda *_: clock.interrupted.set())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Stopped(Exception):

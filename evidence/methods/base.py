@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..drivers import islands
 from ..drivers.checkpoint import Checkpoint
-from ..drivers.execution import Clock, Job, factorising
+from ..drivers.execution import Clock, Job, factorising, shielded
 from ..drivers.progress import Progress
 from ..drivers.waves import Budget, Run, Wave, run_waves
 from ..families import make_path
@@ -94,7 +94,9 @@ def outcome_of_islands(
         name: np.array([getattr(wave, name) for wave in run.history], dtype=float)
         for name in Wave._fields
     }
-    if run.blocks:
+    if not run.blocks:
+        return outcome
+    with shielded(problem.clock):
         blocks = [run.blocks[i] for i in sorted(run.blocks)]
         estimate = run.estimate()
         outcome.logz, outcome.logz_se = estimate.value, estimate.se
