@@ -8,7 +8,7 @@ import evidence as ev
 from evidence.approximations.reference import prior_reference
 from evidence.diagnostics import log_mean
 from evidence.drivers.resample_move import Plan, Settings, plan, run_islands
-from evidence.moves import MGrad
+from evidence.moves import PCN, MGrad, SplittingHMC
 
 REFERENCES = {"ep": ev.fit_ep, "laplace": ev.fit_laplace, "prior": prior_reference}
 SEED = np.random.SeedSequence
@@ -78,3 +78,12 @@ def test_explicit_ladder_is_followed():
     ladder = np.array([0.0, 0.25, 1.0])
     climb = plan(path, MGrad(), np.random.default_rng(6), Settings(), ladder)
     np.testing.assert_array_equal(climb.betas, ladder[1:])
+
+
+@pytest.mark.parametrize("move", [PCN(), SplittingHMC()])
+def test_steps_do_not_outgrow_what_they_mean(move):
+    """From a good reference nearly everything is accepted: the step could grow for ever."""
+    path = ev.Path(ev.fit_ep(small_model("probit", 12)))
+    betas = np.linspace(0.0, 1.0, 12)
+    found = plan(path, move, np.random.default_rng(0), Settings(), betas)
+    assert found.step_sizes.max() == move.longest

@@ -340,3 +340,10 @@ def test_bad_input():
         tune(path, MGrad(), rng, never, betas=np.array([0.0, 0.5]))
     with pytest.raises(ValueError, match="sweeps=0"):
         tune(path, MGrad(), rng, never, sweeps=0)
+
+
+def test_steps_do_not_outgrow_what_they_mean():
+    path = ev.Path(ev.fit_ep(small_model("probit", 12)))
+    tuned = tune(path, PCN(), np.random.default_rng(0), lambda: False, betas=np.linspace(0, 1, 5))
+    assert tuned.schedule.step_sizes.max() <= PCN.longest * (1.0 + 1e-12)
+    assert tuned.schedule.step_sizes.max() > 0.5 * PCN.longest
