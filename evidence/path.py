@@ -27,7 +27,7 @@ from .metric import Metric
 
 Array = NDArray[np.float64]
 
-_THIN = 4  # up to this many rows, products by hand beat the general ones
+THIN = 4  # up to this many rows, products by hand beat the general ones
 _BLOCK = 64
 _COORDINATES = "coordinates "
 
@@ -60,7 +60,7 @@ def _tilt_and_gradient(kernel, theta, c, nu, tau, x, total, gradient):
 
 
 @reduction
-def _thin_tilt_and_slope(kernel, theta, c, nu, tau, mean, T, a, total, slope):
+def thin_tilt_and_slope(kernel, theta, c, nu, tau, mean, T, a, total, slope):
     """Tilt and slope of a few rows in one pass over T: x, h and h' block by block."""
     n, rows = T.shape[0], a.shape[0]
     x, gradient = np.empty((rows, _BLOCK)), np.empty((rows, _BLOCK))
@@ -221,13 +221,16 @@ class Path(TemperedPath):
         return total, gradient
 
     def tilt_and_slope(self, frame: Coordinates, a: Array) -> tuple[Array, Array]:
-        if len(a) > _THIN:
+        if len(a) > THIN:
             return super().tilt_and_slope(frame, a)
         a, total = np.ascontiguousarray(a), np.empty(a.shape[0])
         slope = np.empty_like(a)
-        sites, theta = self.reference.sites, self.model.theta
-        _thin_tilt_and_slope(self._kernel, theta, *sites, frame.mean, frame.T, a, total, slope)
+        thin_tilt_and_slope(*self.thin_arguments(frame), a, total, slope)
         return total, slope
+
+    def thin_arguments(self, frame: Coordinates) -> tuple[Any, ...]:
+        """What :func:`thin_tilt_and_slope` needs to know of path and coordinates."""
+        return (self._kernel, self.model.theta, *self.reference.sites, frame.mean, frame.T)
 
     # -- the density ------------------------------------------------------------------------
 

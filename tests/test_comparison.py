@@ -65,7 +65,7 @@ def test_a_close_race_is_said():
     rng = np.random.default_rng(3)
     base = ev.GPModel(rng.normal(size=(30, 1)), rng.choice([-1, 1], 30), "9.0 * RBF(0.3)")
     near = {"a": base, "b": base.at({"length_scale": 0.301})}
-    close = ev.compare(near, method="smc", n_islands=8, n_particles=32, random_seed=0,
+    close = ev.compare(near, method="smc", n_islands=8, n_particles=16, random_seed=0,
                        progressbar=False)  # fmt: skip
     assert any("nats apart" in warning for warning in close.warnings)
     silent = ev.compare(near, method="ep", progressbar=False)

@@ -61,17 +61,26 @@ def run_chains(
     try:
         state, move = _tune(path, move, rng, clock, bar, beta, state, tune)
         tuned = time.perf_counter()
-        for i in range(draws):
-            if clock.stop():
-                break
-            for _ in range(thin):
-                state, info = move.step(rng, path, beta, state)
+        size = max(1, move.stretch(path, chains) // thin)
+        while kept < draws and not clock.stop():
+            new = slice(kept, min(kept + size, draws))
+            if size > 1:
+                state, x[:, new], tilt[:, new], info = move.run(
+                    rng, path, beta, state, thin * (new.stop - kept), thin
+                )
+                infos = [info]
+            else:
+                infos = []
+                for _ in range(thin):
+                    state, info = move.step(rng, path, beta, state)
+                    infos.append(info)
+                x[:, kept], tilt[:, kept] = state[0], state.tilt
+            for info in infos:
                 acceptance += info.acceptance
                 gradients += info.gradients
                 failures += info.failures
-            x[:, i], tilt[:, i] = state[0], state.tilt
-            kept = i + 1
-            bar.update(thin)
+            bar.update(thin * (new.stop - kept))
+            kept = new.stop
     except KeyboardInterrupt:
         if not kept:
             raise

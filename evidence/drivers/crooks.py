@@ -134,7 +134,9 @@ def _groups(log_w: ArrayLike) -> Array:
 
 
 def _log_mean(groups: Array) -> LogMean:
-    return log_mean(logsumexp(groups, axis=1) - math.log(groups.shape[1]))
+    """With the error bar of the mean itself: how far off it may be, the other direction tells."""
+    found = log_mean(logsumexp(groups, axis=1) - math.log(groups.shape[1]))
+    return found._replace(se=found.relative_sd / math.sqrt(len(groups)))
 
 
 def _mean(groups: Array) -> tuple[float, float]:

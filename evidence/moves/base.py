@@ -125,6 +125,23 @@ class Move(Protocol):
         """One transition of every row that leaves p_β invariant; β a number or one per row."""
         ...
 
+    def stretch(self, path: Path, rows: int) -> int:
+        """How many steps of so many rows :meth:`run` makes best at once; 1: it is not called."""
+        return 1
+
+    def run(
+        self,
+        rng: np.random.Generator,
+        path: Path,
+        beta: float | Array,
+        state: Any,
+        steps: int,
+        every: int,
+    ) -> tuple[Any, Array, Array, Info]:
+        """Many steps in one call: the last state, position and tilt of every ``every``-th one,
+        (M, K, N) and (M, K), and what the steps tell, acceptances summed."""
+        raise NotImplementedError
+
     def latent(self, path: Path, state: Any) -> Array:
         """The batch x of a state, shape (M, N)."""
         ...

@@ -31,10 +31,12 @@ from numpy.typing import NDArray
 from .._jit import jit, reduction
 from .._normal import standard_normal
 from ..coordinates import Coordinates
-from ..path import Path
+from ..path import THIN, Path, thin_tilt_and_slope
 from .base import GradientMove, Info, Slope, metropolis, per_row
 
 Array = NDArray[np.float64]
+
+_STRETCH = 64  # steps of a few rows in one compiled call
 
 
 class Coefficients(NamedTuple):
@@ -72,6 +74,35 @@ def _log_ratio(a, tilt, slope, a1, tilt1, slope1, beta, pull, push, weigh, out):
             forward += (a[m, i] - pull[i] * a1[m, i] - 0.5 * push[i] * g1) * weigh[i] * g1
             backward += (a1[m, i] - pull[i] * a[m, i] - 0.5 * push[i] * g) * weigh[i] * g
         out[m] = b * (tilt1[m] - tilt[m]) + forward - backward
+
+
+@jit
+def _run(
+    kernel, theta, c, nu, tau, mean, T, pull, push, spread, weigh, beta, z, u, every,
+    a, tilt, slope, positions, tilts, acceptance,
+):  # fmt: skip
+    """As many steps as ``z`` has normals for, recording every so many; returns the failures."""
+    rows = a.shape[0]
+    tilt1, slope1, log_ratio = np.empty(rows), np.empty_like(slope), np.empty(rows)
+    failures = 0
+    for k in range(z.shape[0]):
+        new = z[k]
+        _propose(a, slope, beta, pull, push, spread, new)
+        thin_tilt_and_slope(kernel, theta, c, nu, tau, mean, T, new, tilt1, slope1)
+        _log_ratio(a, tilt, slope, new, tilt1, slope1, beta, pull, push, weigh, log_ratio)
+        for m in range(rows):
+            if np.isnan(log_ratio[m]):
+                failures += 1
+                continue
+            probability = np.exp(min(log_ratio[m], 0.0))
+            acceptance[m] += probability
+            if u[k, m] < probability:
+                a[m], tilt[m], slope[m] = new[m], tilt1[m], slope1[m]
+        if (k + 1) % every == 0:
+            for m in range(rows):
+                positions[m, k // every] = a[m]
+                tilts[m, k // every] = tilt[m]
+    return failures
 
 
 @dataclass
@@ -125,6 +156,34 @@ class MGrad(GradientMove):
         log_ratio = np.empty(m)
         _log_ratio(*state, *new, beta, pull, push, weigh, log_ratio)
         return metropolis(rng, log_ratio, state, new)
+
+    def stretch(self, path: Path, rows: int) -> int:
+        simple = type(self).step is MGrad.step and isinstance(path, Path)
+        return _STRETCH if simple and rows <= THIN else 1
+
+    def run(
+        self,
+        rng: np.random.Generator,
+        path: Path,
+        beta: float | Array,
+        state: Slope,
+        steps: int,
+        every: int,
+    ) -> tuple[Slope, Array, Array, Info]:
+        """Steps of a few rows in one compiled call; acceptances are summed over the steps.
+
+        Also returns position and tilt of every ``every``-th state, (M, K, N) and (M, K).
+        """
+        frame, (m, n) = self.frame(path), state.a.shape
+        a, tilt, slope = (part.copy() for part in state)
+        acceptance = np.zeros(m)
+        positions, tilts = np.empty((m, steps // every, n)), np.empty((m, steps // every))
+        failures = _run(
+            *path.thin_arguments(frame), *self._coefficients(path, frame), per_row(beta, m),
+            standard_normal(rng, (steps, m, n)), rng.random((steps, m)), every,
+            a, tilt, slope, positions, tilts, acceptance,
+        )  # fmt: skip
+        return Slope(a, tilt, slope), positions, tilts, Info(acceptance, failures, m * steps)
 
 
 def pcnl(step_size: float = 0.1) -> MGrad:

@@ -14,8 +14,11 @@ REFERENCES = {"ep": ev.fit_ep, "laplace": ev.fit_laplace, "prior": prior_referen
 SEED = np.random.SeedSequence
 
 
-@pytest.mark.parametrize("reference", REFERENCES)
-@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+#: All but one: Laplace for outliers is so narrow that Ẑ has no variance, and no z-score.
+PAIRS = [(l, r) for l in LIKELIHOODS for r in REFERENCES if (l[:9], r) != ("student_t", "laplace")]
+
+
+@pytest.mark.parametrize(("likelihood", "reference"), PAIRS)
 def test_unbiased_for_z(likelihood, reference):
     """800 islands of only 16 particles and a ladder of 4: the mean of Ẑ is Z.
 

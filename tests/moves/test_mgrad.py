@@ -7,8 +7,9 @@ from problems import LIKELIHOODS, small_model
 from scipy.stats import ks_2samp
 
 import evidence as ev
+from evidence._normal import standard_normal
 from evidence.approximations.reference import prior_reference
-from evidence.moves import MGrad, take
+from evidence.moves import AGradZ, MGrad, mgrad, take
 from evidence.moves.mgrad import _log_ratio, coefficients
 
 
@@ -118,3 +119,57 @@ def test_one_move_serves_many_paths():
         b, _ = fresh.step(np.random.default_rng(6), path, 1.0, state)
         np.testing.assert_array_equal(a.a, b.a)
         del path, state
+
+
+class Replay:
+    """A generator that hands out what was drawn before, step by step."""
+
+    def __init__(self, normals, uniforms):
+        self.normals, self.uniforms = iter(normals), iter(uniforms)
+
+    def standard_normal(self, shape):
+        return next(self.normals).copy()
+
+    def random(self, m):
+        return next(self.uniforms)
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("rows", [1, 3, 4])
+def test_many_steps_in_one_call_are_the_same_steps(rows, monkeypatch):
+    path = ev.Path(ev.fit_ep(small_model("probit", 9)))
+    move, rng, steps = MGrad(4.0), np.random.default_rng(0), 12
+    assert move.stretch(path, rows) > 1
+    assert move.stretch(path, 5) == 1
+    assert AGradZ().stretch(path, rows) == 1
+    state = move.init_reference(rng, path, rows)
+    kept = [part.copy() for part in state]
+    last, x, tilt, info = move.run(np.random.default_rng(1), path, 0.7, state, steps, 3)
+    for part, before in zip(state, kept, strict=True):
+        np.testing.assert_array_equal(part, before)
+    again = np.random.default_rng(1)
+    replay = Replay(standard_normal(again, (steps, rows, 9)), again.random((steps, rows)))
+    monkeypatch.setattr(mgrad, "standard_normal", Replay.standard_normal)
+    acceptance = np.zeros(rows)
+    for k in range(steps):
+        state, one = move.step(replay, path, 0.7, state)
+        acceptance += one.acceptance
+        if (k + 1) % 3 == 0:
+            np.testing.assert_allclose(x[:, k // 3], state.a, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(tilt[:, k // 3], state.tilt, rtol=1e-9)
+    np.testing.assert_allclose(info.acceptance, acceptance, rtol=1e-9)
+    assert 0.0 < acceptance.sum() < rows * steps
+    assert info.gradients == rows * steps
+    np.testing.assert_allclose(last.slope, state.slope, rtol=1e-9, atol=1e-12)
+
+
+def test_a_state_without_density_is_left_alone():
+    """NaN ratios are rejections, and counted."""
+    path = ev.Path(ev.fit_ep(small_model("probit", 9)))
+    move = MGrad(1.0)
+    state = move.init_reference(np.random.default_rng(0), path, 2)
+    state.slope[1] = np.nan
+    last, _, _, info = move.run(np.random.default_rng(1), path, 1.0, state, 8, 8)
+    assert info.failures == 8
+    assert info.acceptance[1] == 0.0
+    np.testing.assert_array_equal(last.a[1], state.a[1])
