@@ -32,6 +32,7 @@ from .._jit import jit, reduction
 from .._normal import standard_normal
 from ..coordinates import Coordinates
 from ..path import THIN, Path, thin_tilt_and_slope
+from . import rows as parallel
 from .base import GradientMove, Info, Slope, metropolis, per_row
 
 Array = NDArray[np.float64]
@@ -170,20 +171,30 @@ class MGrad(GradientMove):
         steps: int,
         every: int,
     ) -> tuple[Slope, Array, Array, Info]:
-        """Steps of a few rows in one compiled call; acceptances are summed over the steps.
+        """Steps of a few rows in one compiled call, two rows to a thread.
 
-        Also returns position and tilt of every ``every``-th state, (M, K, N) and (M, K).
+        Two rows are what the thin products take at a time: the bits are the same on any number
+        of threads.
         """
         frame, (m, n) = self.frame(path), state.a.shape
         a, tilt, slope = (part.copy() for part in state)
-        acceptance = np.zeros(m)
         positions, tilts = np.empty((m, steps // every, n)), np.empty((m, steps // every))
-        failures = _run(
-            *path.thin_arguments(frame), *self._coefficients(path, frame), per_row(beta, m),
-            standard_normal(rng, (steps, m, n)), rng.random((steps, m)), every,
-            a, tilt, slope, positions, tilts, acceptance,
-        )  # fmt: skip
-        return Slope(a, tilt, slope), positions, tilts, Info(acceptance, failures, m * steps)
+        acceptance, failures, beta = np.zeros(m), np.zeros(m, dtype=int), per_row(beta, m)
+        z, u = standard_normal(rng, (steps, m, n)), rng.random((steps, m))
+        known = *path.thin_arguments(frame), *self._coefficients(path, frame)
+
+        def share(first: int, stride: int) -> None:
+            wide = 2 if stride > 1 else m
+            for start in range(wide * first, m, wide * stride):
+                own = slice(start, min(start + wide, m))
+                failures[start] = _run(
+                    *known, beta[own], z[:, own].copy(), u[:, own].copy(), every,
+                    a[own], tilt[own], slope[own], positions[own], tilts[own], acceptance[own],
+                )  # fmt: skip
+
+        parallel.run(share, (m + 1) // 2)
+        info = Info(acceptance, int(failures.sum()), m * steps)
+        return Slope(a, tilt, slope), positions, tilts, info
 
 
 def pcnl(step_size: float = 0.1) -> MGrad:

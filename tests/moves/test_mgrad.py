@@ -10,6 +10,7 @@ import evidence as ev
 from evidence._normal import standard_normal
 from evidence.approximations.reference import prior_reference
 from evidence.moves import AGradZ, MGrad, mgrad, take
+from evidence.moves import rows as parallel
 from evidence.moves.mgrad import _log_ratio, coefficients
 
 
@@ -173,3 +174,18 @@ def test_a_state_without_density_is_left_alone():
     assert info.failures == 8
     assert info.acceptance[1] == 0.0
     np.testing.assert_array_equal(last.a[1], state.a[1])
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4])
+def test_threads_do_not_change_a_bit(rows, monkeypatch):
+    path = ev.Path(ev.fit_ep(small_model("probit", 9)))
+    move = MGrad(1.0)
+    state = move.init_reference(np.random.default_rng(0), path, rows)
+
+    def run(cores):
+        monkeypatch.setattr(parallel, "_cores", lambda: cores)
+        last, x, tilt, info = move.run(np.random.default_rng(1), path, 1.0, state, 20, 2)
+        return *last, x, tilt, info.acceptance
+
+    for one, two in zip(run(1), run(2), strict=True):
+        np.testing.assert_array_equal(one, two)
