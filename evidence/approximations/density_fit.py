@@ -258,13 +258,15 @@ def _rescale(
             x, w = np.concatenate([x for x, _ in pool]), np.concatenate([w for _, w in pool])
             w /= w.sum()
         scales = learn(x, w)
+        if scales is None and kappa == 1.0:
+            return None
         mean, cov = _moments(x if scales is None else scales.inverse(x), w, enough)
         if not _usable(cov):
             break
         q = _gaussian(model, mean, cov, scales=scales)
         if done:
-            break
-    return q if q.scales is not None else None
+            return q
+    return None if q.scales is None else q
 
 
 def _draw(
