@@ -104,8 +104,8 @@ def learn(x: Array, w: Array) -> Scales | None:
     A child is a coordinate with residuals (from its regression on all others) whose log
     magnitude correlates with another coordinate; many weak correlations with the same one count
     as well. One whose residuals from the parents alone do not is a parent itself, as the common
-    mean of groups is. Then locations and log scales are regressed in turn: the former on all
-    parents, weighted by the scales, the latter where there is a correlation.
+    mean of groups is. Then locations and log scales are regressed in turn: a child's log scale
+    on the parents that it correlates with, its location on the others, weighted by the scales.
 
     >>> rng = np.random.default_rng(0)
     >>> v = 3.0 * rng.standard_normal(4000)

@@ -159,8 +159,8 @@ class MGrad(GradientMove):
         return metropolis(rng, log_ratio, state, new)
 
     def stretch(self, path: Path, rows: int) -> int:
-        simple = type(self).step is MGrad.step and isinstance(path, Path)
-        return _STRETCH if simple and rows <= THIN else 1
+        own = type(self).step is MGrad.step and type(self).evaluate is GradientMove.evaluate
+        return _STRETCH if own and type(path) is Path and rows <= THIN else 1
 
     def run(
         self,
