@@ -73,6 +73,7 @@ _LARGE = 1500  # from this N on, one factorisation keeps several BLAS threads bu
 _ATTEMPTS = 4  # times a task is submitted before it is run here
 _MANY = 256  # workers an executor may have when it does not say
 _POLL = 0.1  # seconds between two looks at the clock
+_OF_TASK = "raised by the task"  # marks errors that trying again will not mend
 
 
 def available_cores() -> int:
@@ -249,7 +250,11 @@ def answer(key: str, parcel: bytes | None, arguments: Mapping[str, Any], deadlin
     if job is None:
         return Reply(worker, False)
     with threadpool_limits(1, user_api="blas"):
-        return Reply(worker, True, _here(job, arguments, lambda: time.time() > deadline))
+        try:
+            return Reply(worker, True, _here(job, arguments, lambda: time.time() > deadline))
+        except Exception as error:
+            error.__dict__[_OF_TASK] = True  # travels with it
+            raise
 
 
 class _Remote:
@@ -314,12 +319,14 @@ class _Remote:
         except BrokenExecutor:
             raise
         except (Exception, CancelledError) as error:
-            if not _infrastructure(error):
+            if error.__dict__.get(_OF_TASK):
                 raise
             self.lost += 1
             self.deaths[index] += 1
             if self.deaths[index] < _ATTEMPTS:
                 self.submit(index)
+            elif not _about_workers(error):
+                raise
             return False
         if not reply.known:
             self.refused[index] += 1
@@ -342,6 +349,6 @@ class _Remote:
         return [f"{self.lost} tasks were lost with their worker and redone"] if self.lost else []
 
 
-def _infrastructure(error: BaseException) -> bool:
-    """Whether an error is about workers, not about the task."""
+def _about_workers(error: BaseException) -> bool:
+    """Whether an error says of itself that a worker was lost."""
     return isinstance(error, CancelledError) or type(error).__module__.startswith("distributed")

@@ -35,7 +35,8 @@ def slow(seconds, n_islands, seed, stop):
     return lognormal(0.2, n_islands, seed, stop)
 
 
-def broken(n_islands, seed, stop):
+def broken(folder, n_islands, seed, stop):
+    (Path(folder) / str(time.time_ns())).touch()
     raise RuntimeError("the task is at fault")
 
 

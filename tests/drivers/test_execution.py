@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -58,10 +58,38 @@ def test_shared_data_travel_once_per_worker(processes, tmp_path):
 
 
 @pytest.mark.parametrize("where", ["threads", "processes"])
-def test_errors_of_tasks_are_raised(processes, where):
+def test_errors_of_tasks_are_raised_at_once(processes, where, tmp_path):
     executor = processes if where == "processes" else None
     with pytest.raises(RuntimeError, match="the task is at fault"):
-        collect(Job(fakes.broken, ()), 4, executor)
+        collect(Job(fakes.broken, (str(tmp_path),)), 1, executor)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+class Faulty(Executor):
+    """Runs tasks here, and fails on its own account the first ``times`` times."""
+
+    _max_workers = 2
+
+    def __init__(self, times):
+        self.left = times
+
+    def submit(self, function, /, *args, **kwargs):
+        future = Future()
+        self.left -= 1
+        if self.left >= 0:
+            future.set_exception(AttributeError("of the executor"))
+        else:
+            future.set_result(function(*args, **kwargs))
+        return future
+
+
+def test_errors_of_the_executor_are_tried_again():
+    job = Job(fakes.lognormal, (0.3,))
+    found, notes = collect(job, 6, Faulty(3))
+    same(collect(job, 6)[0], found)
+    assert notes == ["3 tasks were lost with their worker and redone"]
+    with pytest.raises(AttributeError, match="of the executor"):
+        collect(job, 6, Faulty(1000))
 
 
 def test_a_broken_pool_is_replaced_by_this_process(tmp_path):
