@@ -123,6 +123,10 @@ class DensityPath(TemperedPath):
             out = out - np.einsum("mii->mi", V) * q.change.log_slope(z).third
         return out @ q.inverse_root
 
+    def curvature_tensor(self, y: Array) -> Array | None:
+        """All derivatives of the curvature (M, d, d, d), where the model knows them."""
+        return None if self.reference.change is not None else self.model.curvature_tensor(y)
+
     def curvature_along(self, y: Array, w: Array) -> Array:
         """∇(wᵀ curvature w)."""
         if self.reference.change is None:

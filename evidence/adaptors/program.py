@@ -17,7 +17,7 @@ from ..density.model import DensityModel
 
 Array = NDArray[np.float64]
 
-_DERIVED = {"grad", "value_and_grad", "hessian", "third", "along", "vectorized"}
+_DERIVED = {"grad", "value_and_grad", "hessian", "third", "along", "tensor", "vectorized"}
 _OWN = {"prior", "bounds", "names"}
 
 

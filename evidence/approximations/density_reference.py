@@ -103,10 +103,14 @@ class DensityReference:
         """z = R⁻¹(y - m)."""
         return (y - self.mean) @ self.inverse_root.T
 
+    @cached_property
+    def _at_mean(self) -> float:
+        """log N(m; m, Σ)."""
+        return -0.5 * float(np.log(self.eigh[0]).sum()) - 0.5 * self.mean.size * _LOG_2PI
+
     def log_base(self, z: Array) -> Array:
         """log N(y; m, Σ) from z."""
-        half = 0.5 * float(np.log(self.eigh[0]).sum()) + 0.5 * self.mean.size * _LOG_2PI
-        return -0.5 * np.einsum("mi,mi->m", z, z) - half
+        return self._at_mean - 0.5 * np.einsum("mi,mi->m", z, z)
 
     def warp(self, y: Array) -> Array:
         """u: the tails put on."""

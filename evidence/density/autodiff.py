@@ -47,7 +47,8 @@ def from_jax(logdensity: Callable[[Any], Any], dim: int, **words: Any) -> Densit
     >>> value.tolist(), (slope == 0.0).all().item()
     ([-2.0], True)
     """
-    given = {"grad", "value_and_grad", "hessian", "third", "along", "vectorized"} & set(words)
+    derivatives = {"grad", "value_and_grad", "hessian", "third", "along", "tensor", "vectorized"}
+    given = derivatives & set(words)
     if given:
         raise ValueError(f"{', '.join(sorted(given))}: JAX derives these; leave them out")
     if not callable(logdensity):

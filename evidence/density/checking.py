@@ -52,6 +52,9 @@ def check(model: Any, x: Array | None, tolerance: float) -> None:
             _compare(
                 "third", theta, model._third(theta, W), _slope(model._hessian, theta, W), tolerance
             )
+        if given.tensor is not None:
+            wanted = central(model._hessian, theta)
+            _compare("tensor", theta, model._tensor(theta), wanted, tolerance)
         if given.along is not None:
             outer = w[:, :, None] * w[:, None, :]
             wanted = _slope(model._hessian, theta, outer)

@@ -17,6 +17,7 @@ _SHAPES = {
     "hessian": "(M, d, d)",
     "third": "(M, d)",
     "along": "(M, d)",
+    "tensor": "(M, d, d, d)",
     "Fisher.matrix": "(M, d, d)",
     "Fisher.slope": "(M, d)",
     "Fisher.along": "(M, d)",
@@ -38,10 +39,14 @@ class Functions(NamedTuple):
     """(x, W) → ∇⟨W, H(x)⟩ for a symmetric matrix W."""
     along: Callable[..., Any] | None = None
     """(x, w) → ∇(wᵀH(x)w): the same with W = wwᵀ."""
+    tensor: Callable[..., Any] | None = None
+    """x → ∂ₖH(x)ᵢⱼ, all of them."""
 
 
 def _numbers(name: str, out: Any) -> Array:
     """What a function returned as an array of numbers, or an error that names the function."""
+    if type(out) is np.ndarray and out.dtype == np.float64:
+        return out
     if out is None or (isinstance(out, list) and any(row is None for row in out)):
         raise ValueError(f"{name} returned None: it must return numbers")
     try:
@@ -58,10 +63,11 @@ class Batched:
 
     def __init__(self, name: str, function: Callable[..., Any], vectorized: bool) -> None:
         self.name, self.function, self.vectorized = name, function, vectorized
+        self.ndim = _SHAPES[name].count(" ") + 1
 
     def __call__(self, x: Array, *more: Array) -> Array:
         m, d = x.shape
-        shape = {1: (m,), 2: (m, d), 3: (m, d, d)}[_SHAPES[self.name].count(" ") + 1]
+        shape = (m, d, d, d)[: self.ndim]
         with np.errstate(all="ignore"):
             if self.vectorized:
                 out = _numbers(self.name, self.function(x, *more))

@@ -44,6 +44,9 @@ class DensityModel:
         of third derivatives.
     along : callable, optional
         (θ, w) → ∇(wᵀ Hessian(θ) w) (d,), where that is cheaper than ``third`` with W = wwᵀ.
+    tensor : callable, optional
+        θ → all third derivatives (d, d, d): instead of ``third``, or beside it, where calls cost
+        more than numbers (few parameters, few chains).
     prior : GaussianPrior, distribution or sequence of distributions, optional
         A normalised prior that tempering can start from: Gaussian, or one continuous
         distribution of SciPy for each parameter.
@@ -102,6 +105,7 @@ class DensityModel:
         hessian: Callable[..., Any] | None = None,
         third: Callable[..., Any] | None = None,
         along: Callable[..., Any] | None = None,
+        tensor: Callable[..., Any] | None = None,
         prior: Any = None,
         bounds: Sequence[ArrayLike] | None = None,
         sampler: Callable[..., Any] | None = None,
@@ -118,11 +122,11 @@ class DensityModel:
                 "their own (scipy.stats.uniform, scipy.stats.gamma, …)"
             )
         self.n = int(dim)
-        self.functions = Functions(logdensity, grad, value_and_grad, hessian, third, along)
+        self.functions = Functions(logdensity, grad, value_and_grad, hessian, third, along, tensor)
         for name, function in self.functions._asdict().items():
             if not (callable(function) or (function is None and name != "logdensity")):
                 raise ValueError(f"{name} must be a function, got {function!r}")
-        for name in ("third", "along"):
+        for name in ("third", "along", "tensor"):
             if getattr(self.functions, name) is not None and hessian is None:
                 raise ValueError(f"{name}= needs hessian=, whose derivative it is")
         if sampler is not None and not callable(sampler):
@@ -165,6 +169,7 @@ class DensityModel:
         self._hessian = batched("hessian", given.hessian)
         self._third = batched("third", given.third)
         self._along = batched("along", given.along)
+        self._tensor = batched("tensor", given.tensor)
         self._fisher: Any = None
         if isinstance(self.metric, Fisher):
             self._fisher = self.metric
@@ -264,7 +269,7 @@ class DensityModel:
 
     def hessian_slope(self, x: Array, W: Array) -> Array:
         """∇⟨W, ∇² log density⟩ for symmetric matrices W (M, d, d)."""
-        third = self._need(self._third, "third")
+        third = self._need(self._third or self._contraction, "third")
         if self.change is None:
             return third(x, W)
         d = self.change.derivatives(x)
@@ -274,6 +279,13 @@ class DensityModel:
         if self.prior is None:
             out = out + np.einsum("mii->mi", W) * self.change.log_slope(x).third
         return out
+
+    @property
+    def _contraction(self) -> Callable[..., Array] | None:
+        if self._tensor is None:
+            return None
+        tensor = self._tensor
+        return lambda x, W: np.einsum("mijk,mij->mk", tensor(x), W)
 
     def hessian_along(self, x: Array, w: Array) -> Array:
         """∇(wᵀ ∇² log density w)."""
@@ -286,7 +298,8 @@ class DensityModel:
     @property
     def has_metric(self) -> bool:
         """Whether all that Riemannian moves need was given."""
-        second = self._fisher is not None or None not in (self._hessian, self._third)
+        third = self._third is not None or self._tensor is not None
+        second = self._fisher is not None or (self._hessian is not None and third)
         return self.has_gradient and second
 
     @property
@@ -323,12 +336,18 @@ class DensityModel:
             return self._slope_along(x, w)
         return self.curvature_slope(x, w[:, :, None] * w[:, None, :])
 
+    def curvature_tensor(self, x: Array) -> Array | None:
+        """All derivatives of the curvature (M, d, d, d), where there is a function for them."""
+        if self._tensor is None or self._fisher is not None or self.change is not None:
+            return None
+        return -self._tensor(x)
+
     def _parameter_gradient(self, theta: Array) -> Array:
         if self._both is None:
             raise MissingDerivative("a change of variables needs grad= too, not only hessian=")
         return self._both(theta)[1]
 
-    def _need(self, function: Batched | None, name: str) -> Batched:
+    def _need(self, function: Callable[..., Array] | None, name: str) -> Callable[..., Array]:
         if function is None:
             raise MissingDerivative(
                 f"this needs {name}= of DensityModel (ev.from_jax derives it); moves that do "

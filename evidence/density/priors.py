@@ -65,16 +65,23 @@ class GaussianPrior:
         return self.mean.size
 
     @cached_property
+    def _inverse_root(self) -> Array:
+        return solve_triangular(self.chol, np.eye(self.dim), lower=True)
+
+    @cached_property
+    def _at_mean(self) -> float:
+        """log density at the mean."""
+        return -float(np.log(np.diag(self.chol)).sum()) - 0.5 * self.dim * _LOG_2PI
+
+    @cached_property
     def precision(self) -> Array:
         """The inverse of the covariance."""
-        half = solve_triangular(self.chol, np.eye(self.dim), lower=True)
-        return half.T @ half
+        return self._inverse_root.T @ self._inverse_root
 
     def log_prob(self, x: Array) -> Array:
         """log density of every row."""
-        z = solve_triangular(self.chol, (x - self.mean).T, lower=True, check_finite=False)
-        constant = np.log(np.diag(self.chol)).sum() + 0.5 * self.dim * _LOG_2PI
-        return -0.5 * np.einsum("im,im->m", z, z) - constant
+        z = (x - self.mean) @ self._inverse_root.T
+        return self._at_mean - 0.5 * np.einsum("mi,mi->m", z, z)
 
     def gradient(self, x: Array) -> Array:
         """Gradient of the log density, row by row."""

@@ -39,6 +39,8 @@ class Smooth:
     """
 
     dim: int
+    tensor: Callable[[Array], Array] | None = None
+    """All third derivatives (M, d, d, d), where they are easily had."""
 
     def __call__(self, x: Array) -> Array:
         """Log density of every row, (M,)."""
@@ -70,6 +72,7 @@ class Smooth:
             hessian=self.hessian,
             third=self.third,
             along=self.along,
+            tensor=self.tensor,
             vectorized=True,
             **words,
         )

@@ -54,6 +54,14 @@ class Funnel(Smooth):
         trace = np.einsum("mii->m", W) - corner
         return self._slope(z, e, s, corner, side, trace)
 
+    def tensor(self, x: Array) -> Array:
+        _, z, e, s = self._parts(x)
+        T, i = np.zeros((len(x), *3 * (self.dim,))), np.arange(1, self.dim)
+        T[:, 0, 0, 0] = 0.5 * s
+        T[:, 0, 0, 1:] = T[:, 0, 1:, 0] = T[:, 1:, 0, 0] = -e[:, None] * z
+        T[:, 0, i, i] = T[:, i, 0, i] = T[:, i, i, 0] = e[:, None]
+        return T
+
     def along(self, x: Array, w: Array) -> Array:
         _, z, e, s = self._parts(x)
         first, rest = w[:, 0], w[:, 1:]

@@ -60,6 +60,12 @@ class Logistic(Smooth):
         _third_terms(x @ self.yX.T, quadratic)
         return quadratic @ self.yX
 
+    def tensor(self, x: Array) -> Array:
+        slopes = np.ones((len(x), len(self.X)))
+        _third_terms(x @ self.yX.T, slopes)
+        packed = np.matmul(self.pairs.T, slopes[:, :, None] * self.yX)
+        return packed.take(self.back, axis=1).reshape(-1, *3 * (self.dim,))
+
     def along(self, x: Array, w: Array) -> Array:
         projected = w @ self.X.T
         projected *= projected

@@ -31,8 +31,10 @@ from .anderson import ROWS
 from .dense_kernels import (
     FLAT,
     advance,
+    contract,
     divided,
     factorise,
+    momentum_fixed_points,
     plain_solve,
     soft_solve,
     softabs,
@@ -44,6 +46,7 @@ from .rows import run
 Array = NDArray[np.float64]
 
 MAX_ITERATIONS = 60
+_TENSOR = 256  # rows times pairs of coordinates up to which one call for all of ∂A pays
 _WORTH_A_THREAD = 1_000_000  # M d³: below, waking a thread takes as long as the work
 
 
@@ -105,17 +108,24 @@ class Point(NamedTuple):
     force: Array
     """∇(log p_β - ½ log|G|)."""
     metric: Any
+    tensor: Array | None = None
+    """∂ₖA_ij (M, d, d, d), where it takes the place of many calls."""
 
 
 def take(rows: NDArray[np.intp], batch: Any) -> Any:
     """Some rows of an array or of a tuple of them."""
+    if batch is None:
+        return None
     if isinstance(batch, tuple):
         return type(batch)(*(take(rows, field) for field in batch))
     return batch[rows]
 
 
 class Field:
-    """log p_β and its metric, for rows that have a β each."""
+    """log p_β and its metric, for rows that have a β each.
+
+    Far out numbers overflow: callers turn NumPy's warnings off, once for a whole trajectory.
+    """
 
     def __init__(self, path: Any, beta: Array) -> None:
         self.path, self.beta = path, beta
@@ -141,25 +151,37 @@ class Field:
     def matrix(self, y: Array) -> Array:
         """A at a batch."""
         self.evaluations += len(y)
-        with np.errstate(all="ignore"):
-            A = self.path.curvature(y)
-            if not self.whole:
-                beta = self.beta[:, None, None]
-                A = beta * A + (1.0 - beta) * self.path.reference.precision
+        A = self.path.curvature(y)
+        if not self.whole:
+            beta = self.beta[:, None, None]
+            A = beta * A + (1.0 - beta) * self.path.reference.precision
         return A
 
-    def point(self, y: Array, metric: Any = None) -> Point:
-        """Density, force and metric at a batch."""
-        metric = self.metric(y) if metric is None else metric
+    def point(self, y: Array, tensor: bool = False) -> Point:
+        """Density, force and metric at a batch; with ``tensor`` all of ∂A, if the model can."""
+        metric = self.metric(y)
         h, slope = self.path.tilt_and_gradient(y)
         q = self.path.reference
         z = q.standardise(y)
         log_p = self.beta * h - 0.5 * np.einsum("mi,mi->m", z, z)
         force = self.beta[:, None] * slope - z @ q.inverse_root
-        with np.errstate(all="ignore"):
-            W = self._trace_weight(metric)
-            trace = 0.5 * self.beta[:, None] * self.path.curvature_slope(y, W)
-        return Point(y, h, log_p, force - trace, metric)
+        T = self.tensor(y) if tensor else None
+        trace = 0.5 * self._slope(y, T, self._trace_weight(metric))
+        return Point(y, h, log_p, force - trace, metric, T)
+
+    def tensor(self, y: Array) -> Array | None:
+        """∂ₖA_ij of a small batch, or None."""
+        m, d = y.shape
+        T = self.path.curvature_tensor(y) if m * d * (d + 1) <= 2 * _TENSOR else None
+        return T if T is None or self.whole else self.beta[:, None, None, None] * T
+
+    def _slope(self, y: Array, T: Array | None, W: Array) -> Array:
+        """∇⟨W, A⟩."""
+        if T is None:
+            return self.beta[:, None] * self.path.curvature_slope(y, W)
+        out = np.empty_like(y)
+        contract(T, W, out)
+        return out
 
     def _trace_weight(self, metric: Any) -> Array:
         if isinstance(metric, Plain):
@@ -168,15 +190,31 @@ class Field:
         spectral(metric.Q, metric.slope / metric.phi, W)
         return W
 
-    def kinetic(self, y: Array, metric: Any, w: Array) -> Array:
+    def kinetic(self, point: Point, w: Array) -> Array:
         """∇(wᵀ G w) with w held fixed."""
-        beta = self.beta[:, None]
-        with np.errstate(all="ignore"):
-            if isinstance(metric, Plain) or metric.lam.min(initial=np.inf) * self.alpha > FLAT:
-                return beta * self.path.curvature_along(y, w)
-            V = np.empty_like(metric.Q)
-            divided(metric.Q, metric.lam, metric.phi, metric.slope, w, V)
-            return beta * self.path.curvature_slope(y, V)
+        y, metric, T = point.y, point.metric, point.tensor
+        if isinstance(metric, Plain) or metric.lam.min(initial=np.inf) * self.alpha > FLAT:
+            if T is not None:
+                return self._slope(y, T, w[:, :, None] * w[:, None, :])
+            return self.beta[:, None] * self.path.curvature_along(y, w)
+        V = np.empty_like(metric.Q)
+        divided(metric.Q, metric.lam, metric.phi, metric.slope, w, V)
+        return self._slope(y, T, V)
+
+    def momentum(
+        self, point: Point, base: Array, e: Array, tolerance: float, known: Array | None
+    ) -> tuple[Array, NDArray[np.bool_]]:
+        """Solve w = G⁻¹(base + e ∇wᵀGw) with the tensor at the point; see :func:`fixed_point`."""
+        w, arrived = np.empty_like(base), np.zeros(len(base), dtype=np.bool_)
+        metric, soft = point.metric, self.alpha is not None
+        nothing = np.zeros((0, 0))
+        factor, lam, phi, slope = metric[:4] if soft else (metric.inverse, *3 * (nothing,))
+        momentum_fixed_points(
+            soft, FLAT / self.alpha if self.alpha else 0.0, factor, lam, phi, slope,
+            point.tensor, base, e, nothing if known is None else known, tolerance,
+            MAX_ITERATIONS, w, arrived,
+        )  # fmt: skip
+        return w, arrived
 
 
 def minus_energy(point: Point, p: Array) -> Array:
@@ -231,13 +269,15 @@ def fixed_point(
     done = np.empty(m, dtype=np.int64)
     for k in range(MAX_ITERATIONS):
         found = np.ascontiguousarray(image(w, rows))
-        advance(k, w, found, history, target, tolerance, done)
-        if done.any():
+        waiting = advance(k, w, found, history, target, tolerance, done)
+        if waiting == 0 and rows.size == m:
+            return w, done == 1
+        if waiting < rows.size:
             good = done == 1
             out[rows[good]], arrived[rows[good]] = w[good], True
-            left = done == 0
-            if not left.any():
+            if waiting == 0:
                 break
+            left = done == 0
             rows, w, history = rows[left], w[left], history[left]
             target = target if known is None else target[left]
             done = done[left]

@@ -1,7 +1,7 @@
 """The three integrators of :mod:`.rmhmc`, :mod:`.midpoint` and :mod:`.explicit` for any density.
 
 A trajectory takes the whole batch; rows drop out where a metric does not exist, a fixed point is
-not found, or a step is not reversible.
+not found, or a step is not reversible. Those that fly off overflow on the way, without a warning.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dense import Field, Point, fixed_point, minus_energy, take
-from .dense_kernels import newton
+from .dense_kernels import extrapolate, newton
 from .riemann import IRREVERSIBLE, NO_FIXED_POINT, NO_METRIC, OK
 
 Array = NDArray[np.float64]
@@ -72,22 +72,18 @@ def solve_momentum(
     field: Field, point: Point, eps: Array, p0: Array, tolerance: float, known: Array | None = None
 ) -> tuple[Array, NDArray[np.bool_]]:
     """w = G⁻¹(p₀ + ε/4 ∇wᵀGw) at a fixed point."""
-
-    known_rows, held = np.arange(0), (field, point.y, point.metric, p0, 0.25 * eps[:, None])
+    e = 0.25 * eps[:, None]
+    if point.tensor is not None:
+        return field.momentum(point, p0, e, tolerance, known)
+    known_rows, held = np.arange(0), (field, point, p0, e)
 
     def image(w: Array, rows: Rows) -> Array:
         nonlocal known_rows, held
         if rows.size < len(p0) and rows is not known_rows:
             known_rows = rows
-            held = (
-                field.rows(rows),
-                point.y[rows],
-                take(rows, point.metric),
-                p0[rows],
-                0.25 * eps[rows, None],
-            )
-        here, y, metric, base, e = held
-        return metric.solve(base + e * here.kinetic(y, metric, w))
+            held = (field.rows(rows), take(rows, point), p0[rows], e[rows])
+        here, some, base, quarter = held
+        return some.metric.solve(base + quarter * here.kinetic(some, w))
 
     return fixed_point(image, point.metric.solve(p0), tolerance, known)
 
@@ -109,6 +105,10 @@ def solve_position(
     count = 0
     e = 0.5 * eps[:, None]
     start = np.matmul(point.metric.L, np.swapaxes(point.metric.L, 1, 2)) if field.hessian else v
+    guess = v
+    if field.hessian and point.tensor is not None:
+        guess = np.empty_like(v)
+        extrapolate(start, point.tensor, e, p, v, guess)
     known_rows, held = np.arange(0), (field, point.y + e * v, e, p, start)
 
     def image(w: Array, rows: Rows) -> Array:
@@ -130,17 +130,19 @@ def solve_position(
             out[metric.bad] = np.nan
         return out
 
-    w, arrived = fixed_point(image, v, tolerance, known)
+    w, arrived = fixed_point(image, guess, tolerance, known)
     return w, arrived, count
 
 
+@np.errstate(all="ignore")
 def leapfrog(
     field: Field, start: Point, p: Array, eps: Array, n_steps: int, tolerances: tuple[float, float]
 ) -> End:
     """Trajectories of the implicit generalised leapfrog, every step run backwards too."""
     way = Trajectories(start)
     before = minus_energy(start, p)
-    point, total, d = start, len(p), p.shape[1]
+    total, d = len(p), p.shape[1]
+    point = start._replace(tensor=field.tensor(start.y))
     here, kept = field, way.alive
     if kept.size < len(p):
         point, p, eps, here = take(kept, point), p[kept], eps[kept], field.rows(kept)
@@ -156,7 +158,7 @@ def leapfrog(
             here, e = here.rows(kept), e[kept]
         if not way.alive.size:
             return way.lost(d, total)
-        p_half = p_half + 0.5 * e * here.kinetic(point.y, point.metric, v)
+        p_half = p_half + 0.5 * e * here.kinetic(point, v)
         w, ok, count = solve_position(here, point, eps, v, p_half, tolerances[0])
         total += count
         kept = way.drop(~ok, NO_FIXED_POINT)
@@ -165,9 +167,9 @@ def leapfrog(
             v, w, here, e = v[kept], w[kept], here.rows(kept), e[kept]
         if not way.alive.size:
             return way.lost(d, total)
-        there = here.point(point.y + e * (v + w))
+        there = here.point(point.y + e * (v + w), tensor=True)
         total += len(e)
-        p = p_half + e * (there.force + 0.5 * here.kinetic(there.y, there.metric, w))
+        p = p_half + e * (there.force + 0.5 * here.kinetic(there, w))
         ok, count = _reversible(here, there, eps, p, v, w, tolerances[1])
         total += count
         kept = way.drop(~ok | there.metric.bad, IRREVERSIBLE)
@@ -185,7 +187,7 @@ def _reversible(
     e = 0.5 * eps[:, None]
     p_half = -p + e * there.force
     u, first = solve_momentum(field, there, eps, p_half, tolerance, -w)
-    p_half = p_half + 0.5 * e * field.kinetic(there.y, there.metric, u)
+    p_half = p_half + 0.5 * e * field.kinetic(there, u)
     _, second, count = solve_position(field, there, eps, u, p_half, tolerance, -v)
     return first & second, count
 
@@ -211,7 +213,7 @@ def solve_midpoint(
         count += rows.size
         here, e = field.rows(rows), 0.5 * eps[rows, None]
         point = here.point(y[rows] + e * w)
-        push = point.force + 0.5 * here.kinetic(point.y, point.metric, w)
+        push = point.force + 0.5 * here.kinetic(point, w)
         middle[rows] = p[rows] + e * push
         out = point.metric.solve(middle[rows])
         out[point.metric.bad] = np.nan
@@ -221,6 +223,7 @@ def solve_midpoint(
     return w, middle, arrived, count
 
 
+@np.errstate(all="ignore")
 def midpoint(
     field: Field, start: Point, p: Array, eps: Array, n_steps: int, tolerances: tuple[float, float]
 ) -> End:
@@ -282,17 +285,11 @@ def log_copies(bind: Binding, y: Array, p: Array, y2: Array, p2: Array) -> Array
     return -0.5 * total / bind.sigma**2
 
 
+@np.errstate(all="ignore")
 def explicit(
     field: Field, start: Point, p: Array, eps: Array, n_steps: int, bind: Binding, z: Array
 ) -> End:
     """Trajectories of Tao's splitting; z (M, 2, d) are the normals that make the copies."""
-    with np.errstate(all="ignore"):  # copies that drift apart overflow, and are rejected
-        return _explicit(field, start, p, eps, n_steps, bind, z)
-
-
-def _explicit(
-    field: Field, start: Point, p: Array, eps: Array, n_steps: int, bind: Binding, z: Array
-) -> End:
     way = Trajectories(start)
     kept = way.alive
     y2 = start.y + bind.sigma * z[:, 0] @ bind.inverse_root.T
@@ -334,5 +331,5 @@ def _flow(
 ) -> tuple[Array, Array]:
     """The flow of H(y, q) for a time ε, y being the point: moves p and the other position."""
     w = point.metric.solve(q)
-    push = point.force + 0.5 * field.kinetic(point.y, point.metric, w)
+    push = point.force + 0.5 * field.kinetic(point, w)
     return p + eps[:, None] * push, other + eps[:, None] * w

@@ -41,6 +41,7 @@ def from_tensor(
         hessian=hessian,
         third=lambda x, W: np.einsum("mijk,mij->mk", tensor(x), W),
         along=lambda x, w: np.einsum("mijk,mi,mj->mk", tensor(x), w, w),
+        tensor=tensor,
         vectorized=True,
         **words,
     )

@@ -27,7 +27,7 @@ def test_right_ones_pass():
 
 
 @pytest.mark.parametrize("build", [banana, limited])
-@pytest.mark.parametrize("name", ["grad", "hessian", "third", "along"])
+@pytest.mark.parametrize("name", ["grad", "hessian", "third", "along", "tensor"])
 def test_each_is_named(name, build):
     model = build().model
     given = model.functions._asdict()
@@ -77,7 +77,7 @@ def test_without_a_gradient(name):
     ev.DensityModel(dim=2, vectorized=True, check=True, **given | {"grad": None})
 
 
-@pytest.mark.parametrize("name", ["third", "along"])
+@pytest.mark.parametrize("name", ["third", "along", "tensor"])
 def test_without_a_hessian_third_derivatives_are_said_to_need_one(name):
     given = banana().model.functions._asdict()
     words = {"logdensity": given["logdensity"], "grad": given["grad"], name: given[name]}

@@ -116,6 +116,7 @@ def test_errors_of_the_users_function_are_its_own():
         ("hessian", lambda x: x, "hessian was called .* must return shape"),
         ("third", lambda x, W: W, "third was called .* must return shape"),
         ("along", lambda x, w: w[..., :1], "along was called .* must return shape"),
+        ("tensor", lambda x: x, "tensor was called .* must return shape"),
     ],
 )
 def test_shapes_of_derivatives(name, wrong, match, vectorized):
@@ -169,15 +170,19 @@ def test_softabs_and_metrics():
     ("missing", "move", "match"),
     [
         (
-            ("grad", "hessian", "third", "along"),
+            ("grad", "hessian", "third", "along", "tensor"),
             "mgrad",
             "needs the density's gradient: pass grad=",
         ),
-        (("grad", "hessian", "third", "along"), "nuts", r"ev.from_jax.*move='elliptical'"),
-        (("hessian", "third", "along"), "rmhmc", "needs hessian= of DensityModel"),
-        (("third",), "rmhmc", "needs third= of DensityModel"),
-        (("third",), "rmhmc-midpoint", "moves that do without are 'mgrad', 'hmc'"),
-        (("third",), "rmhmc-explicit", "needs third="),
+        (
+            ("grad", "hessian", "third", "along", "tensor"),
+            "nuts",
+            r"ev.from_jax.*move='elliptical'",
+        ),
+        (("hessian", "third", "along", "tensor"), "rmhmc", "needs hessian= of DensityModel"),
+        (("third", "tensor"), "rmhmc", "needs third= of DensityModel"),
+        (("third", "tensor"), "rmhmc-midpoint", "moves that do without are 'mgrad', 'hmc'"),
+        (("third", "tensor"), "rmhmc-explicit", "needs third="),
         (("grad",), "rmhmc", "grad"),
     ],
 )
@@ -258,7 +263,9 @@ def test_sampler_outside_the_bounds():
 
 
 class TestJax:
-    @pytest.mark.parametrize("name", ["grad", "value_and_grad", "hessian", "third", "along"])
+    @pytest.mark.parametrize(
+        "name", ["grad", "value_and_grad", "hessian", "third", "along", "tensor"]
+    )
     def test_derivatives_are_its_own(self, name):
         with pytest.raises(ValueError, match=f"{name}: JAX derives these; leave them out"):
             ev.from_jax(bowl, 2, **{name: bowl})

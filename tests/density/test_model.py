@@ -226,6 +226,11 @@ def test_vectorized_or_not_is_the_same():
         s = expit(A @ x)
         return -(s * (1.0 - s) * (1.0 - 2.0 * s) * np.einsum("ni,nj,ij->n", A, A, W)) @ A
 
+    def tensor(x):
+        s = expit(A @ x)
+        third = s * (1.0 - s) * (1.0 - 2.0 * s)
+        return -np.einsum("n,ni,nj,nk->ijk", third, A, A, A)
+
     batch = logistic().model
     one = ev.DensityModel(value, 2, grad=grad, hessian=hessian, third=third, prior=PRIOR)
     both = ev.DensityModel(value, 2, value_and_grad=lambda x: (value(x), grad(x)), prior=PRIOR)
@@ -240,6 +245,10 @@ def test_vectorized_or_not_is_the_same():
     np.testing.assert_allclose(one.hessian(x), batch.hessian(x), rtol=1e-12)
     np.testing.assert_allclose(one.hessian_slope(x, W), batch.hessian_slope(x, W), atol=1e-12)
     np.testing.assert_allclose(one.hessian_along(x, w), batch.hessian_along(x, w), atol=1e-12)
+    whole = ev.DensityModel(value, 2, grad=grad, hessian=hessian, tensor=tensor, prior=PRIOR)
+    assert whole.has_metric
+    np.testing.assert_allclose(whole.hessian_slope(x, W), one.hessian_slope(x, W), atol=1e-12)
+    np.testing.assert_allclose(whole.hessian_along(x, w), one.hessian_along(x, w), atol=1e-12)
     column = ev.DensityModel(lambda x: np.array([value(x)]), 2, prior=PRIOR)
     np.testing.assert_allclose(column.log_prob(x), batch.log_prob(x), rtol=1e-13)
 

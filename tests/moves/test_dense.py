@@ -22,10 +22,10 @@ from evidence.approximations.density_modes import fit_density_laplace
 from evidence.approximations.density_reference import DensityReference, density_prior_reference
 from evidence.density.checking import central
 from evidence.density_path import DensityPath
+from evidence.moves import dense, explicit, rmhmc
 from evidence.moves import dense_integrators as integrators
-from evidence.moves import explicit, rmhmc
 from evidence.moves.base import per_row
-from evidence.moves.dense import Field, minus_energy, plain, soft
+from evidence.moves.dense import Field, Point, minus_energy, plain, soft
 from evidence.moves.riemann import NO_METRIC, OK
 
 # -- SoftAbs ------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def divided_differences(lam, alpha):
     """J of pairs of eigenvalues (M, 2), as (M, 2, 2): V = J for w = 1 and diagonal A."""
     path = Watched(lam[:, :, None] * np.eye(2), alpha)
     field, one = Field(path, np.ones(len(lam))), np.ones_like(lam)
-    field.kinetic(one, field.metric(one), one)
+    field.kinetic(Point(one, one[:, 0], one[:, 0], one, field.metric(one)), one)
     return path.asked
 
 
@@ -199,9 +199,9 @@ def convex(**words):
     """Log-concave, three-dimensional, with third derivatives everywhere."""
     B = np.array([[1.0, 0.4, 0.0], [0.0, 1.0, -0.5], [0.3, 0.0, 1.0]])
 
-    def third(x, W):
+    def tensor(x):
         u = x @ B.T
-        return -np.einsum("mn,ni,nj,nk,mij->mk", 24.0 * u + np.sinh(u), B, B, B, W)
+        return -np.einsum("mn,ni,nj,nk->mijk", 24.0 * u + np.sinh(u), B, B, B)
 
     return ev.DensityModel(
         lambda x: -((x @ B.T) ** 4 + np.cosh(x @ B.T)).sum(axis=1),
@@ -210,7 +210,8 @@ def convex(**words):
         hessian=lambda x: (
             -np.einsum("mn,ni,nj->mij", 12.0 * (x @ B.T) ** 2 + np.cosh(x @ B.T), B, B)
         ),
-        third=third,
+        third=lambda x, W: np.einsum("mijk,mij->mk", tensor(x), W),
+        tensor=tensor,
         vectorized=True,
         **words,
     )
@@ -256,12 +257,46 @@ def test_field_by_differences(metric, beta, tails):
     wanted = central(log_p_metric, y)
     np.testing.assert_allclose(point.force, wanted, atol=2e-6 * max(1.0, np.abs(wanted).max()))
     wanted = central(quadratic, y)
-    found = field.kinetic(y, point.metric, w)
+    found = field.kinetic(point, w)
     np.testing.assert_allclose(found, wanted, atol=2e-6 * max(1.0, np.abs(wanted).max()))
+    # the same from all of ∂A at once
+    whole = field.point(y, tensor=True)
+    assert (whole.tensor is None) == (metric == "fisher" or tails > 0.0)
+    np.testing.assert_allclose(whole.force, point.force, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(field.kinetic(whole, w), found, rtol=1e-9, atol=1e-11)
     # and the energy they belong to
     p = np.random.default_rng(5).standard_normal(y.shape)
     kinetic = np.einsum("mi,mi->m", p, point.metric.solve(p))
     np.testing.assert_allclose(minus_energy(point, p), log_p_metric(y) - 0.5 * kinetic, atol=1e-9)
+
+
+@pytest.mark.parametrize("beta", [0.3, 1.0])
+@pytest.mark.parametrize("metric", ["hessian", "softabs 1", "softabs 1e6"])
+def test_trajectories_do_not_depend_on_how_derivatives_are_asked_for(metric, beta, monkeypatch):
+    """All of ∂A at a point in one call and compiled fixed points, or a call for each."""
+    field, y = field_of(metric, beta, 0.0)
+    eps = per_row(0.1, len(y))
+    ends, left = [], []
+    for most in (dense._TENSOR, 0):
+        monkeypatch.setattr(dense, "_TENSOR", most)
+        start = field.point(y)
+        p = start.metric.momentum(np.random.default_rng(1).standard_normal(y.shape))
+        asked = field.point(y, tensor=True)
+        assert (asked.tensor is None) == (most == 0)
+        w, arrived = integrators.solve_momentum(field, asked, eps, p, 1e-12)
+        back, there = integrators.solve_momentum(field, asked, eps, p, 1e-9, w)
+        _, missed = integrators.solve_momentum(field, asked, eps, p, 1e-9, w * (1.0 + 1e-6))
+        assert arrived.all()
+        assert there.all()
+        assert not missed.any()
+        left.append(w)
+        ends.append(integrators.leapfrog(field, start, p, eps, 5, (1e-11, 1e-8)))
+        np.testing.assert_allclose(back, w, atol=1e-8)
+    np.testing.assert_allclose(left[0], left[1], rtol=1e-9, atol=1e-11)
+    np.testing.assert_array_equal(ends[0].code, ends[1].code)
+    assert (ends[0].code == OK).any()
+    np.testing.assert_allclose(ends[0].y, ends[1].y, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(ends[0].log_ratio, ends[1].log_ratio, atol=1e-7)
 
 
 def test_each_row_has_its_own_temperature():

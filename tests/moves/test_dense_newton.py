@@ -7,7 +7,7 @@ import evidence as ev
 from evidence.approximations.density_modes import fit_density_laplace
 from evidence.density_path import DensityPath
 from evidence.moves import dense, dense_integrators
-from evidence.moves.dense_kernels import newton
+from evidence.moves.dense_kernels import extrapolate, newton
 
 
 def problem(beta, metric="hessian"):
@@ -72,3 +72,28 @@ def test_falls_back_where_the_extrapolated_matrix_is_not_positive():
     np.testing.assert_allclose(out, p)
     newton(-A, start, p, w, out)
     assert np.isnan(out).all()
+
+
+def test_the_first_guess_knows_metric_and_slope():
+    """Twice the step, four times the error: what it lacks is the second derivative."""
+    field, _, p = problem(1.0)
+    y = field.path.reference.mean + 0.3 * np.ones((7, 3))
+    point = field.point(y, tensor=True)
+    v, A, errors = point.metric.solve(p), field.matrix(y), []
+    for eps in (0.1, 0.2):
+        half = np.full((7, 1), 0.5 * eps)
+        guess, nothing = np.empty_like(v), point._replace(tensor=None)
+        extrapolate(A, point.tensor, half, p, v, guess)
+        w, _, _ = dense_integrators.solve_position(field, nothing, 2 * half[:, 0], v, p, 1e-13)
+        errors.append(np.abs(guess - w).max())
+    assert 3.0 < errors[1] / errors[0] < 6.0
+
+
+def test_fewer_evaluations_with_all_derivatives_at_the_start():
+    field, point, p = problem(1.0)
+    eps, v = np.full(7, 0.3), point.metric.solve(p)
+    known = field.point(point.y, tensor=True)
+    with_guess = dense_integrators.solve_position(field, known, eps, v, p, 1e-9)
+    without = dense_integrators.solve_position(field, point, eps, v, p, 1e-9)
+    np.testing.assert_allclose(with_guess[0], without[0], rtol=1e-8, atol=1e-11)
+    assert with_guess[2] < without[2]
