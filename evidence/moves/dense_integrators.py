@@ -2,6 +2,7 @@
 
 A trajectory takes the whole batch; rows drop out where a metric does not exist, a fixed point is
 not found, or a step is not reversible. Those that fly off overflow on the way, without a warning.
+Where asked, ``ends`` receives what the trajectory would end with after each step.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Trajectories:
             np.zeros((m, y.shape[1])),
             np.full(m, -np.inf),
             np.full(m, np.nan),
-            self.code,
+            self.code.copy(),
             evaluations,
         )
         ends.y[self.alive], ends.h[self.alive] = y, h
@@ -136,7 +137,13 @@ def solve_position(
 
 @np.errstate(all="ignore")
 def leapfrog(
-    field: Field, start: Point, p: Array, eps: Array, n_steps: int, tolerances: tuple[float, float]
+    field: Field,
+    start: Point,
+    p: Array,
+    eps: Array,
+    n_steps: int,
+    tolerances: tuple[float, float],
+    ends: list[End] | None = None,
 ) -> End:
     """Trajectories of the implicit generalised leapfrog, every step run backwards too."""
     way = Trajectories(start)
@@ -146,6 +153,11 @@ def leapfrog(
     here, kept = field, way.alive
     if kept.size < len(p):
         point, p, eps, here = take(kept, point), p[kept], eps[kept], field.rows(kept)
+
+    def end() -> End:
+        after = minus_energy(point, p)
+        return way.end(point.y, point.h, after - before[way.alive], total)
+
     for _ in range(n_steps):
         if not way.alive.size:
             return way.lost(d, total)
@@ -176,8 +188,9 @@ def leapfrog(
         point = there
         if kept is not None:
             point, p, eps, here = take(kept, point), p[kept], eps[kept], here.rows(kept)
-    after = minus_energy(point, p)
-    return way.end(point.y, point.h, after - before[way.alive], total)
+        if ends is not None:
+            ends.append(end())
+    return end()
 
 
 def _reversible(
@@ -225,7 +238,13 @@ def solve_midpoint(
 
 @np.errstate(all="ignore")
 def midpoint(
-    field: Field, start: Point, p: Array, eps: Array, n_steps: int, tolerances: tuple[float, float]
+    field: Field,
+    start: Point,
+    p: Array,
+    eps: Array,
+    n_steps: int,
+    tolerances: tuple[float, float],
+    ends: list[End] | None = None,
 ) -> End:
     """Trajectories of the implicit midpoint rule, every step run backwards too."""
     way = Trajectories(start)
@@ -233,6 +252,12 @@ def midpoint(
     kept = way.alive
     here, y, p, eps = field.rows(kept), start.y[kept], p[kept], eps[kept]
     guess, total, d = take(kept, start.metric).solve(p), 2 * kept.size, p.shape[1]
+
+    def end() -> End:
+        point = here.point(y)
+        after = minus_energy(point, p)
+        return way.end(y, point.h, after - before[way.alive], total)
+
     for _ in range(n_steps):
         if not way.alive.size:
             return way.lost(d, total)
@@ -245,11 +270,9 @@ def midpoint(
         guess = w
         if kept is not None:
             here, y, p, eps, guess = here.rows(kept), y[kept], p[kept], eps[kept], w[kept]
-    if not way.alive.size:
-        return way.lost(d, total)
-    point = here.point(y)
-    after = minus_energy(point, p)
-    return way.end(y, point.h, after - before[way.alive], total)
+        if ends is not None and way.alive.size:
+            ends.append(end())
+    return end() if way.alive.size else way.lost(d, total)
 
 
 # -- explicit, in doubled phase space -----------------------------------------------------------
@@ -287,7 +310,14 @@ def log_copies(bind: Binding, y: Array, p: Array, y2: Array, p2: Array) -> Array
 
 @np.errstate(all="ignore")
 def explicit(
-    field: Field, start: Point, p: Array, eps: Array, n_steps: int, bind: Binding, z: Array
+    field: Field,
+    start: Point,
+    p: Array,
+    eps: Array,
+    n_steps: int,
+    bind: Binding,
+    z: Array,
+    ends: list[End] | None = None,
 ) -> End:
     """Trajectories of Tao's splitting; z (M, 2, d) are the normals that make the copies."""
     way = Trajectories(start)
@@ -301,10 +331,15 @@ def explicit(
         p, eps, y2, p2 = p[kept], eps[kept], y2[kept], p2[kept]
     y, total = point.y, len(p)
     half = 0.5 * eps
+
+    def end() -> End:
+        after = minus_energy(point, p) + log_copies(bind, y, p, y2, p2)
+        return way.end(y, point.h, after - before[way.alive], total)
+
     for step in range(n_steps):
         if not way.alive.size:
             break
-        if step == 0:
+        if step == 0 or ends is not None:
             p, y2 = _flow(here, point, half, p, y2, p2)
         other = here.point(y2)
         p2, y = _flow(here, other, half, p2, y, p)
@@ -313,8 +348,8 @@ def explicit(
         p2, y = _flow(here, third, half, p2, y, p)
         point = here.point(y)
         total += 3 * len(p)
-        last = step == n_steps - 1
-        p, y2 = _flow(here, point, half if last else eps, p, y2, p2)
+        whole = step == n_steps - 1 or ends is not None
+        p, y2 = _flow(here, point, half if whole else eps, p, y2, p2)
         lost = other.metric.bad | third.metric.bad | point.metric.bad
         lost |= ~np.isfinite(p).all(axis=1) | ~np.isfinite(y2).all(axis=1)
         kept = way.drop(lost, NO_METRIC)
@@ -322,8 +357,9 @@ def explicit(
             point, here = take(kept, point), here.rows(kept)
             y, p, y2, p2 = y[kept], p[kept], y2[kept], p2[kept]
             eps, half = eps[kept], half[kept]
-    after = minus_energy(point, p) + log_copies(bind, y, p, y2, p2)
-    return way.end(y, point.h, after - before[way.alive], total)
+        if ends is not None:
+            ends.append(end())
+    return end()
 
 
 def _flow(

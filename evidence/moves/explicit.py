@@ -227,12 +227,14 @@ class ExplicitRMHMC(RMHMC):
         t, bind = self.density(path), binding(path, self.omega, self.sigma)
         return lambda *rows: transitions(t, bind, self.n_steps, *rows)
 
-    def trajectories(self, rng: np.random.Generator, field: Any, start: Any, eps: Array) -> Any:
+    def trajectories(
+        self, rng: np.random.Generator, field: Any, start: Any, eps: Array, ends: Any = None
+    ) -> Any:
         m, d = start.y.shape
         z = standard_normal(rng, (m, 3, d))
         p = start.metric.momentum(z[:, 0])
         bind = dense_binding(field.path, self.binding, self.omega, self.sigma)
-        return dense_integrators.explicit(field, start, p, eps, self.n_steps, bind, z[:, 1:])
+        return dense_integrators.explicit(field, start, p, eps, self.n_steps, bind, z[:, 1:], ends)
 
 
 def dense_binding(path: Any, kind: str, omega: float, sigma: float) -> dense_integrators.Binding:

@@ -163,6 +163,6 @@ class MidpointRMHMC(RMHMC):
         t, tolerances = self.density(path), (self.tolerance, self.reverse_tolerance)
         return lambda *rows: transitions(t, self.n_steps, tolerances, *rows)
 
-    def integrate(self, field: Any, start: Any, p: Array, eps: Array) -> Any:
+    def integrate(self, field: Any, start: Any, p: Array, eps: Array, ends: Any = None) -> Any:
         tolerances = (self.tolerance, self.reverse_tolerance)
-        return dense_integrators.midpoint(field, start, p, eps, self.n_steps, tolerances)
+        return dense_integrators.midpoint(field, start, p, eps, self.n_steps, tolerances, ends)

@@ -260,7 +260,9 @@ class RiemannMove(LatentMove):
         """The compiled transition with this move's parameters."""
         raise NotImplementedError
 
-    def trajectories(self, rng: np.random.Generator, field: Any, start: Any, eps: Array) -> Any:
+    def trajectories(
+        self, rng: np.random.Generator, field: Any, start: Any, eps: Array, ends: Any = None
+    ) -> Any:
         """The same for any density, see :mod:`.dense_integrators`."""
         raise ValueError(
             f"move {self.name!r} is for Gaussian-process models only; use 'rmhmc', "

@@ -309,11 +309,13 @@ class RMHMC(RiemannMove):
         t, tolerances = self.density(path), (self.tolerance, self.reverse_tolerance)
         return lambda *rows: transitions(t, self.n_steps, tolerances, *rows)
 
-    def trajectories(self, rng: np.random.Generator, field: Any, start: Any, eps: Array) -> Any:
+    def trajectories(
+        self, rng: np.random.Generator, field: Any, start: Any, eps: Array, ends: Any = None
+    ) -> Any:
         p = start.metric.momentum(standard_normal(rng, start.y.shape))
-        return self.integrate(field, start, p, eps)
+        return self.integrate(field, start, p, eps, ends)
 
-    def integrate(self, field: Any, start: Any, p: Array, eps: Array) -> Any:
+    def integrate(self, field: Any, start: Any, p: Array, eps: Array, ends: Any = None) -> Any:
         """End of trajectories from (start, p) for any density: the map without accept step."""
         tolerances = (self.tolerance, self.reverse_tolerance)
-        return dense_integrators.leapfrog(field, start, p, eps, self.n_steps, tolerances)
+        return dense_integrators.leapfrog(field, start, p, eps, self.n_steps, tolerances, ends)

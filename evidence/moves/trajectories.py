@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -71,37 +72,41 @@ def trajectory(
     if start.shape != (1, path.n) or not np.isfinite(start).all():
         raise ValueError(f"x must be {path.n} finite numbers, got shape {np.shape(x)}")
     total = n_steps or move.n_leapfrog or int(np.ceil(np.pi / 2 / move.step_size))
-    still = replace(move, jitter=0.0)
     points, errors = np.full((total + 1, path.n), np.nan), np.full(total + 1, np.nan)
     points[0], errors[0] = start[0], 0.0
     follow = _riemannian if isinstance(move, RiemannMove) else _constant
-    for k in range(1, total + 1):  # from the start each time: the same momentum, longer
-        end = follow(replace(still, n_leapfrog=k), path, start, beta, random_seed)
-        if end is None:
-            break
-        points[k], errors[k] = end
+    still = replace(move, jitter=0.0, n_leapfrog=total)
+    for k, (point, error) in enumerate(follow(still, path, start, beta, random_seed)):
+        points[k + 1], errors[k + 1] = point, error
     return Trajectory(points, errors)
 
 
 def _constant(
     move: HMC, path: Any, x: Array, beta: float, seed: int
-) -> tuple[Array, float] | None:
+) -> Iterator[tuple[Array, float]]:
     rng, row, state = np.random.default_rng(seed), per_row(beta, 1), move.init(path, x)
     p, eps = rng.standard_normal(x.shape), np.full(1, move.step_size)
-    assert move.n_leapfrog is not None
-    new, p_new = move.integrate(path, row, state, p, eps, move.n_leapfrog)
-    before, after = np.empty((2, 1))
     gamma = move.frame(path).gamma
-    log_density(state.a, state.tilt, p, row, gamma, before)
-    log_density(new.a, new.tilt, p_new, row, gamma, after)
-    return move.latent(path, new)[0], float(before[0] - after[0])
+
+    def log_p() -> float:
+        out = np.empty(1)
+        log_density(state.a, state.tilt, p, row, gamma, out)
+        return float(out[0])
+
+    before = log_p()
+    assert move.n_leapfrog is not None
+    for _ in range(move.n_leapfrog):
+        state, p = move.integrate(path, row, state, p, eps, 1)
+        yield move.latent(path, state)[0], before - log_p()
 
 
 def _riemannian(
     move: RiemannMove, path: Any, x: Array, beta: float, seed: int
-) -> tuple[Array, float] | None:
-    field = dense.Field(path, per_row(beta, 1))
+) -> Iterator[tuple[Array, float]]:
+    field, ends = dense.Field(path, per_row(beta, 1)), list[Any]()
     with np.errstate(all="ignore"):
         start, eps = field.point(x), np.full(1, move.step_size)
-        end = move.trajectories(np.random.default_rng(seed), field, start, eps)
-    return (end.y[0], float(-end.log_ratio[0])) if end.code[0] == OK else None
+        move.trajectories(np.random.default_rng(seed), field, start, eps, ends)
+    for end in ends:
+        if end.code[0] == OK:
+            yield end.y[0], float(-end.log_ratio[0])

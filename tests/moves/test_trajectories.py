@@ -9,6 +9,8 @@ from problems import small_model
 
 import evidence as ev
 from evidence import moves, plots
+from evidence.density_path import own_path
+from evidence.moves import dense
 
 START = np.array([1.0, -0.5])
 
@@ -45,11 +47,22 @@ def test_riemannian_energy_is_kept(gaussian, kind, most):
     assert np.linalg.norm(way.x[-1] - way.x[0]) > 0.1
 
 
-def test_points_are_those_of_shorter_trajectories():
+@pytest.mark.parametrize("kind", [moves.RMHMC, moves.MidpointRMHMC, moves.ExplicitRMHMC])
+def test_points_are_ends_of_shorter_trajectories(kind):
+    banana, start = ev.examples.banana().model, np.array([[1.0, 0.5]])
+    way = moves.trajectory(kind(0.05), banana, start[0], n_steps=6, random_seed=1)
+    field = dense.Field(own_path(banana), np.ones(1))
+    for k in range(1, 7):
+        move = kind(0.05, n_leapfrog=k, jitter=0.0)
+        rng = np.random.default_rng(1)
+        end = move.trajectories(rng, field, field.point(start), np.array([0.05]))
+        np.testing.assert_allclose(way.x[k], end.y[0], rtol=1e-12)
+        np.testing.assert_allclose(way.energy_error[k], -end.log_ratio[0], atol=1e-9)
+
+
+def test_figures():
     banana = ev.examples.banana().model
     long = moves.trajectory(moves.RMHMC(0.2), banana, [1.0, 0.5], n_steps=6, random_seed=1)
-    short = moves.trajectory(moves.RMHMC(0.2), banana, [1.0, 0.5], n_steps=3, random_seed=1)
-    np.testing.assert_array_equal(long.x[:4], short.x)
     figure, (left, right) = plt.subplots(1, 2)
     plots.plot_trajectory(long, left, label="way")
     plots.plot_energy_error(long, right)
