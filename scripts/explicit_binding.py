@@ -9,6 +9,10 @@ energy error and the acceptance against ε and Ω, in float64 and float32, with 
 the differences done right and done in place (later lines read what earlier ones wrote: volume
 is not preserved), with distances measured in plain coordinates (M = I) and in those of the
 posterior's curvature at its mode.
+
+Then one long trajectory (the paper's Figure 7): the funnel in 1 + 1 dimensions with SoftAbs
+(α = 1; with α = 10⁶ the metric has kinks, and no integrator follows it for long), each Ω against
+the implicit leapfrog with an eighth of the step.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ from tqdm.auto import tqdm
 
 import evidence as ev
 from evidence.approximations.density_modes import fit_density_laplace
+from evidence.density_path import own_path
+from evidence.moves import dense, dense_integrators, explicit
 
 STEPS = 10
 STARTS = 32
@@ -261,6 +267,94 @@ def figure(table: list[dict[str, Any]], file: Path) -> None:
     fig.savefig(file, dpi=130)
 
 
+# -- a long trajectory ----------------------------------------------------------------------------
+
+LONG_EPS, LONG_STEPS, FINER = 0.05, 1000, 8
+LONG_OMEGAS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+
+
+class Way(NamedTuple):
+    """Points of a trajectory, NaN from where it broke down, and H there minus H at the start."""
+
+    name: str
+    x: np.ndarray
+    drift: np.ndarray
+
+
+def long_ways(steps: int) -> tuple[Way, list[Way]]:
+    """The reference, and the implicit leapfrog and every Ω at :data:`LONG_EPS`."""
+    given = ev.examples.funnel(1).model.functions._asdict()
+    model = ev.DensityModel(dim=2, metric=ev.SoftAbs(1.0), vectorized=True, **given)
+    path = own_path(model)
+    field = dense.Field(path, np.ones(1))
+    start = field.point(np.array([[0.0, 1.0]]))
+    p = start.metric.momentum(np.random.default_rng(3).standard_normal((1, 2)))
+
+    def way(name: str, ends: list[Any], every: int = 1) -> Way:
+        x, drift = np.full((steps + 1, 2), np.nan), np.full(steps + 1, np.nan)
+        x[0], drift[0] = start.y[0], 0.0
+        for k, end in enumerate(ends[every - 1 :: every]):
+            if end.code[0] == 0:
+                x[k + 1], drift[k + 1] = end.y[0], -end.log_ratio[0]
+        return Way(name, x, drift)
+
+    def implicit(finer: int) -> list[Any]:
+        ends: list[Any] = []
+        eps = np.full(1, LONG_EPS / finer)
+        dense_integrators.leapfrog(field, start, p, eps, finer * steps, (1e-11, 1e-6), ends)
+        return ends
+
+    found = [way("implicit", implicit(1))]
+    for omega in LONG_OMEGAS:
+        ends: list[Any] = []
+        bind = explicit.dense_binding(path, "identity", omega, 1e8)  # only H(x, p) counts
+        copies, eps = np.zeros((1, 2, 2)), np.full(1, LONG_EPS)
+        dense_integrators.explicit(field, start, p, eps, steps, bind, copies, ends)
+        found.append(way(f"Ω = {omega:g}", ends))
+    return way("reference", implicit(FINER), FINER), found
+
+
+def show_long(reference: Way, found: list[Way]) -> None:
+    steps = len(reference.x) - 1
+    marks = [steps // 10, steps // 4, steps // 2, steps]
+    print(f"\nfunnel 1 + 1, one trajectory, ε = {LONG_EPS}: largest distance from the reference | "
+          "largest |ΔH|, up to step")  # fmt: skip
+    print(
+        " " * 10 + "".join(f"{k:10d}" for k in marks) + "  |" + "".join(f"{k:10d}" for k in marks)
+    )
+    for way in found:
+        apart, drift = distance(way, reference), np.abs(way.drift)
+        cells = [f"{np.nanmax(part[: k + 1]):10.2g}" for part in (apart, drift) for k in marks]
+        lost = np.isnan(apart).sum()
+        told = f"  lost at step {steps + 1 - lost}" if lost else ""
+        print(f"{way.name:10}" + "".join(cells[:4]) + "  |" + "".join(cells[4:]) + told)
+
+
+def distance(way: Way, reference: Way) -> np.ndarray:
+    return np.asarray(np.linalg.norm(way.x - reference.x, axis=1))
+
+
+def long_figure(reference: Way, found: list[Way], file: Path) -> None:
+    """The way itself, and distance and energy against time."""
+    import matplotlib.pyplot as plt
+
+    fig, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
+    left.plot(*reference.x.T, color="0.2", lw=0.8)
+    left.plot(*reference.x[0], "o", color="tab:red", ms=4)
+    left.set(xlabel="v", ylabel="z", title=f"implicit, ε = {LONG_EPS / FINER:g}")
+    t = LONG_EPS * np.arange(len(reference.x))
+    for k, way in enumerate(found):
+        style = {"color": plt.get_cmap("viridis")((k - 1) / len(LONG_OMEGAS)), "lw": 1.2}
+        if k == 0:
+            style = {"color": "tab:red", "lw": 1.6, "ls": "--", "zorder": 3}
+        middle.semilogy(t, np.maximum(distance(way, reference), 1e-6), label=way.name, **style)
+        right.semilogy(t, np.maximum(np.abs(way.drift), 1e-6), **style)
+    middle.set(xlabel="time", ylabel="distance from the reference", ylim=(1e-5, 1e2))
+    right.set(xlabel="time", ylabel="|ΔH|", ylim=(1e-5, 1e4))
+    middle.legend(fontsize=7, frameon=False, ncols=2)
+    fig.savefig(file, dpi=130)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fast", action="store_true", help="a coarser grid")
@@ -277,6 +371,9 @@ def main() -> None:
     show(table)
     for found in round_about:
         show_turns(found)
+    with np.errstate(all="ignore"):
+        reference, ways = long_ways(200 if options.fast else LONG_STEPS)
+    show_long(reference, ways)
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
         with (options.out / "explicit_binding.csv").open("w", newline="") as file:
@@ -284,6 +381,7 @@ def main() -> None:
             writer.writeheader()
             writer.writerows(table)
         figure(table, options.out / "explicit_binding.png")
+        long_figure(reference, ways, options.out / "explicit_binding_long.png")
 
 
 if __name__ == "__main__":
