@@ -58,6 +58,10 @@ class DensityPath(TemperedPath):
         value = q.target.log_prob(q.warp(y)) - q.log_base(z) - self.log_z0
         return value if q.change is None else _no_nan(value + q.change.log_slope(z).total)
 
+    def tilt_and_slope(self, frame: Any, a: Array) -> tuple[Array, Array]:
+        with np.errstate(all="ignore"):  # a step that is too long ends anywhere
+            return super().tilt_and_slope(frame, a)
+
     def tilt_and_gradient(self, y: Array) -> tuple[Array, Array]:
         q = self.reference
         z = q.standardise(y)

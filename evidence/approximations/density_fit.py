@@ -33,6 +33,7 @@ _BAD_SHAPE = 0.5  # from here on weights have no variance
 _TELLING, _MISSING = 20.0, 0.3  # effective draws that tell log Z, and how much may be missing
 _ROUNDS, _WIDE = 20, 0.15  # of adapting, and the tails meanwhile
 _SETTLED = 6  # further rounds from then on in which scales are learnt better
+_CLEARLY = 3.0  # times as even weights must be with scales: else something else is uneven
 _COMPARABLE = 5.0  # modes whose logz is this close to the best one count
 
 
@@ -92,9 +93,10 @@ def fit_density(model: DensityModel, scales: bool = True) -> DensityReference:
         if scales and not verdict.good:
             rescaled = _rescale(model, best, rng)
             if rescaled is not None:
-                best, verdict = max(
-                    (best, verdict), _choose_tails(model, rescaled, rng), key=_merit
-                )
+                other, told = _choose_tails(model, rescaled, rng)
+                lighter = told.shape < max(verdict.shape, _GOOD_SHAPE)
+                if lighter and told.share > _CLEARLY * verdict.share:
+                    best, verdict = other, told
         if model.prior is not None and verdict.shape >= _BAD_SHAPE:
             reference = density_prior_reference(model)
             reference.seconds = time.perf_counter() - started

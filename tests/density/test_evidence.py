@@ -12,8 +12,10 @@ from scipy import stats
 from scipy.special import betaln, logsumexp
 
 import evidence as ev
+from evidence import moves
 from evidence.approximations.density_fit import fit_density
 from evidence.density.checking import central
+from evidence.density_path import own_path
 from evidence.families import make_path
 
 
@@ -318,3 +320,18 @@ def test_a_density_with_kinks_has_an_evidence():
     model = ev.DensityModel(kinked, dim=2, vectorized=True)
     result = ev.log_evidence(model, random_seed=0, progressbar=False)
     assert abs(result.logz - np.log(4.0)) < 4.0 * result.logz_se
+
+
+@pytest.mark.parametrize(
+    "kind", [moves.HMC, moves.NUTS, moves.MGrad, moves.Langevin, moves.AGradZ]
+)
+def test_steps_that_are_too_long_are_rejected_without_a_warning(kind):
+    """Each length overflows somewhere else."""
+    path, rng = own_path(ev.examples.banana(0.1).model), np.random.default_rng(0)
+    start = rng.standard_normal((20, 2))
+    for power in (2, 20, 40, 50, 100, 101, 102, 103, 150, 155, 200, 300, 308):
+        move = kind(10.0**power, coordinates="identity")
+        state = move.init(path, start)
+        for _ in range(3):
+            state, _ = move.step(rng, path, 1.0, state)
+        assert np.isfinite(state.tilt).all()

@@ -155,6 +155,19 @@ def test_the_funnel_is_fitted(funnel):
     assert plain.warnings != ()
 
 
+def test_a_banana_is_not_a_funnel():
+    """Scales make its weights a little more even, and lose the ends where they extrapolate."""
+    model = ev.examples.banana(0.1).model
+    assert fit_density(model).scales is None
+    errors = [
+        ev.log_evidence(
+            model, method="smc", target_se=0.1, random_seed=seed, progressbar=False
+        ).logz
+        for seed in range(12)
+    ]
+    assert abs(np.mean(errors)) < 4.0 * np.std(errors, ddof=1) / np.sqrt(12.0)
+
+
 @pytest.mark.parametrize("method", ["auto", "smc", "ais"])
 def test_the_evidence_of_the_funnel(funnel, method):
     result = ev.log_evidence(funnel, method=method, random_seed=1, progressbar=False)
