@@ -199,9 +199,9 @@ def _reversible(
     """Whether the step from (y', -p') finds -w and then -v."""
     e = 0.5 * eps[:, None]
     p_half = -p + e * there.force
-    u, first = solve_momentum(field, there, eps, p_half, tolerance, -w)
-    p_half = p_half + 0.5 * e * field.kinetic(there, u)
-    _, second, count = solve_position(field, there, eps, u, p_half, tolerance, -v)
+    _, first = solve_momentum(field, there, eps, p_half, tolerance, -w)
+    p_half = p_half + 0.5 * e * field.kinetic(there, -w)  # not of what is only near -w
+    _, second, count = solve_position(field, there, eps, -w, p_half, tolerance, -v)
     return first & second, count
 
 
@@ -210,14 +210,18 @@ def _reversible(
 
 def solve_midpoint(
     field: Field,
-    y: Array,
+    start: Point,
     p: Array,
     eps: Array,
-    start: Array,
     tolerance: float,
     known: Array | None = None,
 ) -> tuple[Array, Array, NDArray[np.bool_], int]:
-    """w and p at the middle: w = G(ȳ)⁻¹p̄, ȳ = y + ε/2 w, p̄ = p + ε/2 (force + ½ ∇wᵀGw)."""
+    """w and p at the middle: w = G(ȳ)⁻¹p̄, ȳ = y + ε/2 w, p̄ = p + ε/2 (force + ½ ∇wᵀGw).
+
+    The first guess depends on (y, p) alone: where there are several solutions, a trajectory and
+    its reverse must find the same ones.
+    """
+    y, guess = start.y, start.metric.solve(p + 0.5 * eps[:, None] * start.force)
     middle = np.zeros_like(p)
     count = 0
 
@@ -232,7 +236,7 @@ def solve_midpoint(
         out[point.metric.bad] = np.nan
         return out
 
-    w, arrived = fixed_point(image, start, tolerance, known)
+    w, arrived = fixed_point(image, guess, tolerance, known)
     return w, middle, arrived, count
 
 
@@ -250,29 +254,33 @@ def midpoint(
     way = Trajectories(start)
     before = minus_energy(start, p)
     kept = way.alive
-    here, y, p, eps = field.rows(kept), start.y[kept], p[kept], eps[kept]
-    guess, total, d = take(kept, start.metric).solve(p), 2 * kept.size, p.shape[1]
+    here, point, p, eps = field.rows(kept), take(kept, start), p[kept], eps[kept]
+    total, d = kept.size, p.shape[1]
 
     def end() -> End:
-        point = here.point(y)
         after = minus_energy(point, p)
-        return way.end(y, point.h, after - before[way.alive], total)
+        return way.end(point.y, point.h, after - before[way.alive], total)
 
     for _ in range(n_steps):
         if not way.alive.size:
             return way.lost(d, total)
-        w, middle, ok, count = solve_midpoint(here, y, p, eps, guess, tolerances[0])
+        w, middle, ok, count = solve_midpoint(here, point, p, eps, tolerances[0])
         total += count
-        y, p = y + eps[:, None] * w, 2.0 * middle - p
-        _, _, back, count = solve_midpoint(here, y, -p, eps, -w, tolerances[1], -w)
-        total += count
-        kept = way.drop(~ok | ~back, NO_FIXED_POINT)
-        guess = w
+        kept = way.drop(~ok, NO_FIXED_POINT)
         if kept is not None:
-            here, y, p, eps, guess = here.rows(kept), y[kept], p[kept], eps[kept], w[kept]
-        if ends is not None and way.alive.size:
+            here, point, p, eps = here.rows(kept), take(kept, point), p[kept], eps[kept]
+            w, middle = w[kept], middle[kept]
+        if not way.alive.size:
+            return way.lost(d, total)
+        point, p = here.point(point.y + eps[:, None] * w), 2.0 * middle - p
+        _, _, back, count = solve_midpoint(here, point, -p, eps, tolerances[1], -w)
+        total += count + len(p)
+        kept = way.drop(~back | point.metric.bad, IRREVERSIBLE)
+        if kept is not None:
+            here, point, p, eps = here.rows(kept), take(kept, point), p[kept], eps[kept]
+        if ends is not None:
             ends.append(end())
-    return end() if way.alive.size else way.lost(d, total)
+    return end()
 
 
 # -- explicit, in doubled phase space -----------------------------------------------------------

@@ -213,6 +213,7 @@ def _reverse(t, beta, eps, x, x1, p1, r1, v, w, u, work, tolerance, s):
     if code != OK:
         return IRREVERSIBLE, 0
     for i in range(n):
+        u[i] = -w[i]  # not what is only near it: the next equation may magnify the difference
         p0[i] += 0.25 * eps * there[SLOPE, i] * u[i] * u[i]
         back[i] = -v[i]
     code, refactors = position_equation(

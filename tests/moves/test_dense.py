@@ -14,6 +14,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from density.cases import CASES, Case, banana, funnel, given, tempered_draws
+from scipy.special import ndtr, ndtri
 from scipy.stats import ks_2samp
 
 import evidence as ev
@@ -21,7 +22,7 @@ from evidence import moves
 from evidence.approximations.density_modes import fit_density_laplace
 from evidence.approximations.density_reference import DensityReference, density_prior_reference
 from evidence.density.checking import central
-from evidence.density_path import DensityPath
+from evidence.density_path import DensityPath, own_path
 from evidence.moves import dense, explicit, rmhmc
 from evidence.moves import dense_integrators as integrators
 from evidence.moves.base import per_row
@@ -701,3 +702,43 @@ def test_invariance_in_coordinates_of_priors():
 def test_invariance_in_other_coordinates(metric):
     for move in (moves.HMC(0.2, coordinates=metric, n_leapfrog=3), moves.MGrad(0.5, metric)):
         assert smallest_p_value("limited", "tails", 1.0, move, 3) > 1e-5
+
+
+# -- both ways as often: what an incomplete check of reversibility breaks ------------------------
+
+
+def crossings(move, low, high, cut, m):
+    """Funnel 10 + 1 from exact draws with v in (low, high): steps across ``cut`` upwards and
+    downwards that stay inside, each with its chance to be accepted, and the codes."""
+    rng = np.random.default_rng(1)
+    edges = ndtr(np.array([low, high]) / 3.0)
+    v = 3.0 * ndtri(edges[0] + (edges[1] - edges[0]) * (np.arange(m) + rng.random(m)) / m)
+    z = np.exp(0.5 * v)[:, None] * rng.standard_normal((m, 10))
+    field = Field(own_path(ev.examples.funnel(10).model), np.ones(m))
+    with np.errstate(all="ignore"):
+        start = field.point(np.column_stack([v, z]))
+        end = move.trajectories(rng, field, start, np.full(m, move.step_size))
+    chance = np.where(end.code == OK, np.exp(np.minimum(end.log_ratio, 0.0)), 0.0)
+    there = end.y[:, 0]
+    chance[(there < low) | (there > high)] = 0.0
+    return chance[(v < cut) & (there > cut)], chance[(v > cut) & (there < cut)], end.code
+
+
+@pytest.mark.parametrize(
+    ("move", "where"),
+    [
+        (moves.RMHMC(0.14, n_leapfrog=12), (-14.0, -8.0, -9.5)),
+        (moves.RMHMC(0.3, n_leapfrog=8), (-8.0, 8.0, 0.0)),
+        (moves.MidpointRMHMC(0.35, n_leapfrog=6), (-14.0, -8.0, -9.5)),
+        (moves.MidpointRMHMC(0.7, n_leapfrog=4), (-8.0, 8.0, 0.0)),
+    ],
+    ids=["leapfrog, neck", "leapfrog, long steps", "midpoint, neck", "midpoint, long steps"],
+)
+def test_funnel_is_crossed_as_often_upwards_as_downwards(move, where):
+    """False alarms at 4 standard deviations: 6e-5 each."""
+    up, down, codes = crossings(move, *where, 3000)
+    spread = np.sqrt((up**2).sum() + (down**2).sum())
+    assert abs(up.sum() - down.sum()) < 4.0 * spread
+    assert up.sum() > 5.0 * spread  # there is something to compare
+    if move.step_size < 0.2:
+        assert (codes == OK).mean() > 0.99
