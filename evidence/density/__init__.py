@@ -27,10 +27,10 @@ True
 >>> bool(abs(result.samples.mean() - a / 11.0) < 0.1)  # draws of the rate
 True
 
-Without ``grad=`` everything works too, with moves that need none. ``hessian=`` and ``third=``
-are for Laplace's method and Riemannian moves; :func:`evidence.from_jax` derives them all from a
-function in ``jax.numpy``. Functions of one point (d,), without ``vectorized=True``, work too and
-are slower. :func:`evidence.from_pymc` and :func:`evidence.from_stan` take programs.
+Without ``grad=`` everything works too, with moves that need none. ``hessian=`` and ``third=`` (or
+``tensor=``) are for Laplace's method and Riemannian moves; :func:`evidence.from_jax` derives
+what is needed from a function in ``jax.numpy``. Functions of one point (d,), without
+``vectorized=True``, work too and are slower. :func:`evidence.from_pymc` and :func:`evidence.from_stan` take programs.
 
 =====================  ===============================================================
 :mod:`.model`          :class:`~.model.DensityModel`, what users make
