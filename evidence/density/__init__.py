@@ -30,7 +30,8 @@ True
 Without ``grad=`` everything works too, with moves that need none. ``hessian=`` and ``third=`` (or
 ``tensor=``) are for Laplace's method and Riemannian moves; :func:`evidence.from_jax` derives
 what is needed from a function in ``jax.numpy``. Functions of one point (d,), without
-``vectorized=True``, work too and are slower. :func:`evidence.from_pymc` and :func:`evidence.from_stan` take programs.
+``vectorized=True``, work too and are slower. :func:`evidence.from_pymc` and
+:func:`evidence.from_stan` take programs.
 
 =====================  ===============================================================
 :mod:`.model`          :class:`~.model.DensityModel`, what users make
