@@ -51,7 +51,7 @@ def test_negative_hessian_from_what_there_is():
     case = limited()
     x = case.model.unconstrain(case.draws(np.random.default_rng(0), 1))[0]
     exact = -case.model.hessian(x[None])[0]
-    words = case.model.functions._asdict() | {"third": None, "along": None}
+    words = case.model.functions._asdict() | {"third": None, "along": None, "tensor": None}
     bounds = [(0.0, None), (None, 2.0), (0.0, 1.0)]
     for less in ({"hessian": None}, {"hessian": None, "grad": None}, {"grad": None}):
         model = ev.DensityModel(dim=3, vectorized=True, bounds=bounds, **words | less)
