@@ -173,7 +173,9 @@ class Field:
         """∂ₖA_ij of a small batch, or None."""
         m, d = y.shape
         T = self.path.curvature_tensor(y) if m * d * (d + 1) <= 2 * _TENSOR else None
-        return T if T is None or self.whole else self.beta[:, None, None, None] * T
+        if T is None:
+            return None
+        return np.ascontiguousarray(T if self.whole else self.beta[:, None, None, None] * T)
 
     def _slope(self, y: Array, T: Array | None, W: Array) -> Array:
         """∇⟨W, A⟩."""

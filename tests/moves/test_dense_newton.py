@@ -89,6 +89,26 @@ def test_the_first_guess_knows_metric_and_slope():
     assert 3.0 < errors[1] / errors[0] < 6.0
 
 
+def test_a_tensor_may_come_in_any_layout():
+    field, point, _ = problem(1.0)
+    model = field.path.model
+    given = model.functions._asdict()
+    other = ev.DensityModel(
+        dim=3,
+        vectorized=True,
+        prior=model.prior,
+        metric="hessian",
+        **given
+        | {
+            "tensor": lambda x: np.moveaxis(given["tensor"](x), 0, -1).copy().transpose(3, 0, 1, 2)
+        },
+    )
+    path = DensityPath(fit_density_laplace(other))
+    T = dense.Field(path, field.beta).tensor(point.y)
+    assert T.flags.c_contiguous
+    np.testing.assert_allclose(T, field.tensor(point.y))
+
+
 def test_fewer_evaluations_with_all_derivatives_at_the_start():
     field, point, p = problem(1.0)
     eps, v = np.full(7, 0.3), point.metric.solve(p)
