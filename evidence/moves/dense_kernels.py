@@ -11,14 +11,20 @@ from .anderson import ROWS, accelerate
 FLAT = 20.0  # where φ(λ) = |λ| to rounding, in units of 1/α
 
 
+@jit
+def _turn(Q, v, out):
+    """out = Qᵀ v."""
+    for k in range(v.size):
+        out[k] = 0.0
+    for i in range(v.size):
+        for k in range(v.size):
+            out[k] += Q[i, k] * v[i]
+
+
 @reduction
 def _soft_solve_row(Q, phi, p, inner, out):
     n = p.size
-    for k in range(n):
-        inner[k] = 0.0
-    for i in range(n):
-        for k in range(n):
-            inner[k] += Q[i, k] * p[i]
+    _turn(Q, p, inner)
     for k in range(n):
         inner[k] /= phi[k]
     for i in range(n):
@@ -176,11 +182,7 @@ def spectral(Q, x, out):
 @jit
 def _divided_row(Q, lam, phi, slope, w, B, T, inner, out):
     n = lam.size
-    for k in range(n):
-        inner[k] = 0.0
-    for i in range(n):
-        for k in range(n):
-            inner[k] += Q[i, k] * w[i]
+    _turn(Q, w, inner)
     for i in range(n):
         B[i, i] = slope[i] * inner[i] * inner[i]
         for j in range(i):
