@@ -33,29 +33,36 @@ _COORDINATES = "coordinates "
 
 
 @reduction
+def row_tilt(kernel, theta, c, nu, tau, x, out):
+    """Tilt of one row; ``out`` is the kernel's."""
+    kernel(x.ctypes, theta.ctypes, x.size, x.size, 1, 1, out.ctypes)
+    s = 0.0
+    for i in range(x.size):
+        s += out[0, i] - c[i] - x[i] * (nu[i] - 0.5 * tau[i] * x[i])
+    return s if not np.isnan(s) else -np.inf
+
+
+@jit
 def _tilt(kernel, theta, c, nu, tau, x, total):
     out = np.empty((4, x.shape[1]))
-    n = x.shape[1]
     for m in range(x.shape[0]):
-        kernel(x[m].ctypes, theta.ctypes, n, n, 1, 1, out.ctypes)
-        s = 0.0
-        for i in range(n):
-            xi = x[m, i]
-            s += out[0, i] - c[i] - xi * (nu[i] - 0.5 * tau[i] * xi)
-        total[m] = s if not np.isnan(s) else -np.inf
+        total[m] = row_tilt(kernel, theta, c, nu, tau, x[m], out)
 
 
 @reduction
-def _tilt_and_gradient(kernel, theta, c, nu, tau, x, total, gradient):
-    out = np.empty((4, x.shape[1]))
+def _tilt_and_gradient(kernel, theta, c, nu, tau, mean, x, total):
+    """Rows of x enter without their mean and leave as gradients."""
     n = x.shape[1]
+    point, out = np.empty(n), np.empty((4, n))
     for m in range(x.shape[0]):
-        kernel(x[m].ctypes, theta.ctypes, n, n, 1, 1, out.ctypes)
+        for i in range(n):
+            point[i] = x[m, i] + mean[i]
+        kernel(point.ctypes, theta.ctypes, n, n, 1, 1, out.ctypes)
         s = 0.0
         for i in range(n):
-            xi = x[m, i]
+            xi = point[i]
             s += out[0, i] - c[i] - xi * (nu[i] - 0.5 * tau[i] * xi)
-            gradient[m, i] = out[1, i] - nu[i] + tau[i] * xi
+            x[m, i] = out[1, i] - nu[i] + tau[i] * xi
         total[m] = s if not np.isnan(s) else -np.inf
 
 
@@ -208,21 +215,28 @@ class Path(TemperedPath):
     def tilt(self, x: Array) -> Array:
         """Σ_n h_n(x_n), shape (M,)."""
         x, total = np.ascontiguousarray(x), np.empty(x.shape[0])
-        _tilt(self._kernel, self.model.theta, *self.reference.sites, x, total)
+        _tilt(*self.tilt_arguments, x, total)
         return total
+
+    @property
+    def tilt_arguments(self) -> tuple[Any, ...]:
+        """What :func:`row_tilt` needs to know of the path."""
+        return self._kernel, self.model.theta, *self.reference.sites
 
     def tilt_and_gradient(self, x: Array) -> tuple[Array, Array]:
         """Σ_n h_n and its gradient, shapes (M,) and (M, N)."""
-        x = np.ascontiguousarray(x)  # the kernel walks along rows
-        total, gradient = np.empty(x.shape[0]), np.empty_like(x)
-        _tilt_and_gradient(
-            self._kernel, self.model.theta, *self.reference.sites, x, total, gradient
-        )
-        return total, gradient
+        return self._in_place(np.zeros(self.n), np.array(x, order="C"))
+
+    def _in_place(self, mean: Array, x: Array) -> tuple[Array, Array]:
+        """Tilt and gradient at mean + x; the gradient takes the place of x."""
+        total = np.empty(len(x))
+        _tilt_and_gradient(*self.tilt_arguments, mean, x, total)
+        return total, x
 
     def tilt_and_slope(self, frame: Coordinates, a: Array) -> tuple[Array, Array]:
         if len(a) > THIN:
-            return super().tilt_and_slope(frame, a)
+            tilt, gradient = self._in_place(frame.mean, frame.turn(a))
+            return tilt, frame.slope(gradient)
         a, total = np.ascontiguousarray(a), np.empty(a.shape[0])
         slope = np.empty_like(a)
         thin_tilt_and_slope(*self.thin_arguments(frame), a, total, slope)
@@ -230,7 +244,7 @@ class Path(TemperedPath):
 
     def thin_arguments(self, frame: Coordinates) -> tuple[Any, ...]:
         """What :func:`thin_tilt_and_slope` needs to know of path and coordinates."""
-        return (self._kernel, self.model.theta, *self.reference.sites, frame.mean, frame.T)
+        return *self.tilt_arguments, frame.mean, frame.T
 
     # -- the density ------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ MOVES = {
     "elliptical": (moves.EllipticalSlice(), 1),
     "hmc": (moves.HMC(0.3, n_leapfrog=3), 6),
     "splitting": (moves.SplittingHMC(0.3, n_leapfrog=3), 6),
-    "nuts": (moves.NUTS(0.5), None),
+    "nuts": (moves.NUTS(0.1), None),  # with 0.5 trajectories end at once
 }
 
 

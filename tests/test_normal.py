@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evidence._normal import _box_muller, standard_normal
+from evidence._normal import _LANES, _MANY, _box_muller, _uniforms, standard_normal
 
 EDGES = [0.0, 2.0**-53, 0.124, 0.125, 0.126, 0.375, 0.5, 0.625, 0.875, 1.0 - 2.0**-53]
 
@@ -24,6 +24,46 @@ def test_the_transformation_is_box_and_mullers():
     _box_muller(u, v)
     np.testing.assert_allclose(u, first, atol=1e-14)
     np.testing.assert_allclose(v, second, atol=1e-14)
+
+
+def xoshiro(state, count):
+    """xoshiro256++ as published, with whole numbers; the states of one lane, and its outputs."""
+    mask = 2**64 - 1
+
+    def rotate(x, k):
+        return ((x << k) | (x >> (64 - k))) & mask
+
+    s, out = [int(word) for word in state], []
+    for _ in range(count):
+        out.append((rotate((s[0] + s[3]) & mask, 23) + s[0]) & mask)
+        t = (s[1] << 17) & mask
+        s[2] ^= s[0]
+        s[3] ^= s[1]
+        s[1] ^= s[2]
+        s[0] ^= s[3]
+        s[2] ^= t
+        s[3] = rotate(s[3], 45)
+    return s, out
+
+
+@pytest.mark.interpreted
+def test_every_lane_is_xoshiro():
+    seeds = np.random.default_rng(3).integers(2**64, size=(4, _LANES), dtype=np.uint64)
+    lanes, u = seeds.copy(), np.empty((5, _LANES))
+    with np.errstate(over="ignore"):
+        _uniforms(lanes, u.reshape(-1))
+    for j in range(_LANES):
+        state, out = xoshiro(seeds[:, j], len(u))
+        assert [int(word) for word in lanes[:, j]] == state
+        assert list(u[:, j]) == [(bits >> 12) * 2.0**-52 for bits in out]
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("size", [_MANY - 1, _MANY, _MANY + 1, 2 * _MANY + 37])
+def test_no_number_is_forgotten_or_made_twice(size):
+    z = standard_normal(np.random.default_rng(4), (size,))
+    assert len(np.unique(z)) == size
+    assert np.abs(z).max() < 9.0
 
 
 def test_numbers_are_standard_normal_and_pairs_independent():

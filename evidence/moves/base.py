@@ -278,6 +278,13 @@ def _decide(log_ratio, u, acceptance, rejected):
     return count, failed
 
 
+@jit
+def put_back(before, after, rows):
+    """Give some rows of an array, with any number of axes, their old values."""
+    for m in rows:
+        after[m] = before[m]
+
+
 def metropolis(
     rng: np.random.Generator, log_ratio: Array, old: StateT, new: StateT, gradients: int = 1
 ) -> tuple[StateT, Info]:
@@ -291,7 +298,7 @@ def metropolis(
     if count:
         rejected = rejected[:count]
         for before, after in zip(old, new, strict=True):
-            after[rejected] = before[rejected]
+            put_back(before, after, rejected)
     return new, Info(acceptance, failed, gradients * m)
 
 

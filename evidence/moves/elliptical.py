@@ -11,28 +11,106 @@ space, so one N × N product serves the whole step and each further evaluation c
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import jit
-from ..path import Path
+from .._jit import jit, vector_loop
+from ..path import Path, row_tilt
 from .base import Info, Latent, LatentMove, per_row
 
 Array = NDArray[np.float64]
 
-_MAX_SHRINKS = 200  # the bracket is then 1e-40 wide: only rounding can get there
+_DRAWS = 16  # angles of a row that are drawn at once
+_ROUNDS = 12  # its bracket is then 1e-40 wide: only rounding can get there
+
+
+class Slices(NamedTuple):
+    """One ellipse per row, and how far the search on it has come."""
+
+    centre: Array  # (N,)
+    start: Array  # (M, N)
+    v: Array  # (M, N)
+    beta: Array  # (M,)
+    level: Array
+    low: Array
+    high: Array
+    angle: Array  # to be tried next
+    x: Array  # (M, N), what was tried last
+    tilt: Array  # (M,)
+
+
+@vector_loop
+def _place(s, m):
+    """Put x of a row where its angle points."""
+    x, start, v = s.x[m], s.start[m], s.v[m]
+    cosine, sine = math.cos(s.angle[m]), math.sin(s.angle[m])
+    for i in range(x.size):
+        x[i] = s.centre[i] + cosine * (start[i] - s.centre[i]) + sine * v[i]
 
 
 @jit
-def _on_ellipse(mean, x, v, theta, rows, out):
-    """Points at the angles theta of some rows."""
-    for k in range(rows.size):
-        m = rows[k]
-        c, s = np.cos(theta[m]), np.sin(theta[m])
-        for i in range(mean.size):
-            out[k, i] = mean[i] + c * (x[m, i] - mean[i]) + s * v[m, i]
+def _found(s, m, tilt, u):
+    """Whether the tilt is high enough; if not, the bracket shrinks and the next angle is drawn."""
+    if s.beta[m] * tilt > s.level[m]:
+        s.tilt[m] = tilt
+        return True
+    if s.angle[m] < 0.0:
+        s.low[m] = s.angle[m]
+    else:
+        s.high[m] = s.angle[m]
+    s.angle[m] = s.low[m] + (s.high[m] - s.low[m]) * u
+    return False
+
+
+@jit
+def _search(kernel, theta, c, nu, tau, s, rows, u):
+    """Try angles of every row in turn, row by row; returns the number of evaluations.
+
+    Rows that are done are -1 afterwards.
+    """
+    out, evaluations = np.empty((4, s.centre.size)), 0
+    for k, m in enumerate(rows):
+        for j in range(u.shape[1]):
+            _place(s, m)
+            evaluations += 1
+            if _found(s, m, row_tilt(kernel, theta, c, nu, tau, s.x[m], out), u[k, j]):
+                rows[k] = -1
+                break
+    return evaluations
+
+
+@jit
+def _place_all(s, rows):
+    for m in rows:
+        if m >= 0:
+            _place(s, m)
+
+
+@jit
+def _found_all(s, rows, tilt, u):
+    k = 0
+    for i, m in enumerate(rows):
+        if m >= 0:
+            if _found(s, m, tilt[k], u[i]):
+                rows[i] = -1
+            k += 1
+
+
+def _search_together(path: Path, s: Slices, rows: NDArray[np.intp], u: Array) -> int:
+    """The same with the tilts of all rows in one call, for any path."""
+    evaluations = 0
+    for column in u.T:
+        _place_all(s, rows)
+        tilt = path.tilt(s.x[rows[rows >= 0]])
+        evaluations += len(tilt)
+        _found_all(s, rows, tilt, column)
+        if not len(tilt):
+            break
+    return evaluations
 
 
 @dataclass
@@ -58,24 +136,22 @@ class EllipticalSlice(LatentMove):
         with np.errstate(invalid="ignore"):  # a state of density zero at β = 0
             level = beta * state.tilt - rng.standard_exponential(m)
         high = rng.uniform(0.0, 2.0 * np.pi, m)
-        low, theta = high - 2.0 * np.pi, high.copy()
-        x, tilt = state.x.copy(), state.tilt.copy()
-        active, evaluations = np.arange(m), 0
-        for _ in range(_MAX_SHRINKS):
-            candidate = np.empty((active.size, path.n))
-            _on_ellipse(path.mean, state.x, v, theta, active, candidate)
-            value = path.tilt(candidate)
-            evaluations += active.size
+        x, tilt = np.empty_like(state.x), np.empty(m)
+        slices = Slices(
+            path.mean, state.x, v, beta, level, high - 2.0 * np.pi, high, high.copy(), x, tilt
+        )
+        rows, evaluations = np.arange(m), 0
+        for _ in range(_ROUNDS):
+            u = rng.random((rows.size, _DRAWS))
             with np.errstate(invalid="ignore"):
-                inside = beta[active] * value > level[active]
-            x[active[inside]], tilt[active[inside]] = candidate[inside], value[inside]
-            active = active[~inside]
-            if not active.size:
+                if type(path) is Path:
+                    evaluations += _search(*path.tilt_arguments, slices, rows, u)
+                else:
+                    evaluations += _search_together(path, slices, rows, u)
+            rows = rows[rows >= 0]
+            if not rows.size:
                 break
-            negative = theta[active] < 0.0
-            low[active[negative]] = theta[active[negative]]
-            high[active[~negative]] = theta[active[~negative]]
-            theta[active] = rng.uniform(low[active], high[active])
+        x[rows], tilt[rows] = state.x[rows], state.tilt[rows]
         acceptance = np.ones(m)
-        acceptance[active] = 0.0
-        return Latent(x, tilt), Info(acceptance, int(active.size), evaluations)
+        acceptance[rows] = 0.0
+        return Latent(x, tilt), Info(acceptance, int(rows.size), evaluations)

@@ -14,10 +14,11 @@ and unless the same holds for either half together with the other half's nearest
 The new half must not hold a turned stretch among those that halving it again and again gives.
 
 Every live row of the batch is at the same leaf of the same doubling, so rows need no counters:
-they only drop out. Leaf n of a doubling leaves a *mark* in slot 1 + popcount(n). At the last
-leaf of a stretch of 2^k, in slot s, the marks of its first leaf and of its second half's first
-are those in slots s - k and s - k + 1 (cf. Phan et al. 2019); slot 0 holds the far end of the
-trajectory. That is N × (depth + 1) numbers per row, three times, instead of N × 2^depth.
+they only drop out. Leaf n = 0, 2, 4, … of a doubling leaves a *mark* in slot 1 + popcount(n). At
+the last leaf of a stretch of 2^k, k > 1, whose own slot would be s, the marks of its first leaf
+and of its second half's first are those in slots s - k and s - k + 1 (cf. Phan et al. 2019);
+slot 0 holds the far end of the trajectory. That is N × depth numbers per row, three times,
+instead of N × 2^depth.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import jit, reduction
+from .._jit import jit, reduction, vector_loop
 from .._normal import standard_normal
 from ..path import Path
 from .base import GradientMove, Info, Slope, per_row
@@ -65,7 +66,7 @@ def plant(state: Slope, p: Array, beta: Array, eps: Array, gamma: Array, depth: 
     m, n = p.shape
     start = np.empty(m)
     log_density(state.a, state.tilt, p, beta, gamma, start)
-    marks = np.empty((depth + 1, 3, m, n))
+    marks = np.empty((max(depth, 2), 3, m, n))
     marks[0, 2] = 0.0
     return Trees(
         a=np.stack([state.a, state.a]),
@@ -88,84 +89,142 @@ def plant(state: Slope, p: Array, beta: Array, eps: Array, gamma: Array, depth: 
 
 
 @jit
-def _aim(t, rows, u):
-    """Choose the end that grows."""
-    for m in rows:
-        t.end[m] = 1 if u[m] < 0.5 else 0
+def _aim(t, stiffness, rows, u, a):
+    """Choose the end that grows and take the first leap from there, to the rows of ``a``."""
+    for k, m in enumerate(rows):
+        e = 1 if u[m] < 0.5 else 0
+        t.end[m] = e
         t.log_weight[1, m] = -np.inf
-        for i in range(t.rho.shape[1]):
-            t.marks[0, 0, m, i] = t.p[1 - t.end[m], m, i]
+        _copy_row(t.p[1 - e, m], t.marks[0, 0, m])
+        _mark_before(t, m, 1)
+        _leap(t, stiffness, m, t.a[e, m], t.slope[e, m], a[k])
 
 
 @jit
-def _leap(t, gamma, rows, slot, a):
-    """Half a kick and a drift of the growing end; its coordinates also go to ``a``."""
-    for k, m in enumerate(rows):
-        e, b = t.end[m], t.beta[m]
-        eps = t.eps[m] if e == 1 else -t.eps[m]
-        for i in range(a.shape[1]):
-            t.marks[slot, 1, m, i] = t.p[e, m, i]
-            t.marks[slot, 2, m, i] = t.rho[m, i]
-            x = t.a[e, m, i]
-            p = t.p[e, m, i] + 0.5 * eps * (b * t.slope[e, m, i] - x / gamma[i])
-            x += eps * p
-            t.p[e, m, i] = p
-            t.a[e, m, i] = x
-            a[k, i] = x
+def _copy_row(old, new):
+    for i in range(old.size):
+        new[i] = old[i]
+
+
+@vector_loop
+def _leap(t, stiffness, m, a, slope, out):
+    """Half a kick and a drift from ``a`` to ``out``."""
+    e, b = t.end[m], t.beta[m]
+    eps, p = t.eps[m] if e == 1 else -t.eps[m], t.p[e, m]
+    for i in range(out.size):
+        p[i] += 0.5 * eps * (b * slope[i] - a[i] * stiffness[i])
+        out[i] = a[i] + eps * p[i]
+
+
+@reduction
+def _land(t, stiffness, m, a, slope):
+    """The other half of the kick; returns twice the leaf's energy in base and momentum."""
+    e, b = t.end[m], t.beta[m]
+    eps, p, rho = t.eps[m] if e == 1 else -t.eps[m], t.p[e, m], t.rho[m]
+    square = 0.0
+    for i in range(a.size):
+        pull = a[i] * stiffness[i]
+        p[i] += 0.5 * eps * (b * slope[i] - pull)
+        square += a[i] * pull + p[i] * p[i]
+        rho[i] += p[i]
+    return square
 
 
 @jit
-def _land(t, gamma, rows, slot, a, tilt, slope, u):
-    """The other half of the kick; weigh the leaf, and draw it or not."""
-    for k, m in enumerate(rows):
-        e, b = t.end[m], t.beta[m]
-        eps = t.eps[m] if e == 1 else -t.eps[m]
-        square = 0.0
-        for i in range(a.shape[1]):
-            pull = a[k, i] / gamma[i]
-            p = t.p[e, m, i] + 0.5 * eps * (b * slope[k, i] - pull)
-            square += a[k, i] * pull + p * p
-            t.p[e, m, i] = p
-            t.slope[e, m, i] = slope[k, i]
-            t.rho[m, i] += p
-            t.marks[slot, 0, m, i] = p
-        log_w = b * tilt[k] - 0.5 * square - t.start[m]
-        t.leaves[m] += 1
-        if not _DIVERGED < log_w < np.inf:  # NaN included
-            t.diverged[m], t.alive[m] = True, False
-            continue
-        t.acceptance[m] += np.exp(min(0.0, log_w))
-        t.log_weight[1, m] = np.logaddexp(t.log_weight[1, m], log_w)
-        if u[m] < np.exp(log_w - t.log_weight[1, m]):
+def _mark_before(t, m, slot):
+    """What a mark holds of the way to its leaf."""
+    _copy_row(t.p[t.end[m], m], t.marks[slot, 1, m])
+    _copy_row(t.rho[m], t.marks[slot, 2, m])
+
+
+@jit
+def _weigh(t, m, log_w, u):
+    """Count a leaf, unless it diverged; returns whether it is drawn."""
+    t.leaves[m] += 1
+    if not _DIVERGED < log_w < np.inf:  # NaN included
+        t.diverged[m], t.alive[m] = True, False
+        return False
+    t.acceptance[m] += np.exp(min(0.0, log_w))
+    t.log_weight[1, m] = np.logaddexp(t.log_weight[1, m], log_w)
+    return u < np.exp(log_w - t.log_weight[1, m])
+
+
+@jit
+def _advance(t, stiffness, rows, slot, levels, following, a, tilt, slope, u):
+    """Land every row, and leap towards slot ``following``, if there is one.
+
+    A row stops where it diverged or where one of the ``levels`` stretches that end here has
+    turned; none ends at leaves 0, 2, 4, … Returns how many rows go on: they close ranks at the
+    head of ``rows`` and ``a``.
+    """
+    count = 0
+    for k in range(rows.size):
+        m = rows[k]
+        p = t.p[t.end[m], m]
+        square = _land(t, stiffness, m, a[k], slope[k])
+        if _weigh(t, m, t.beta[m] * tilt[k] - 0.5 * square - t.start[m], u[m]):
             _copy(a, tilt, slope, k, t.fresh, m)
+        if levels == 0:
+            _copy_row(p, t.marks[slot, 0, m])
+        elif _pair_turned(t.marks[slot - 1, 0, m], p):
+            t.alive[m] = False
+        else:
+            _stop(t, m, slot - 2, slot - levels)
+        if not t.alive[m]:
+            continue
+        if following == 0:
+            _copy_row(a[k], t.a[t.end[m], m])
+            _copy_row(slope[k], t.slope[t.end[m], m])
+        else:
+            if levels > 0:
+                _mark_before(t, m, following)
+            _leap(t, stiffness, m, a[k], slope[k], a[count])
+        rows[count] = m
+        count += 1
+    return count
 
 
 @jit
 def _copy(a, tilt, slope, k, to, m):
     to.tilt[m] = tilt[k]
-    for i in range(a.shape[1]):
-        to.a[m, i] = a[k, i]
-        to.slope[m, i] = slope[k, i]
+    _copy_row(a[k], to.a[m])
+    _copy_row(slope[k], to.slope[m])
 
 
 @jit
 def _merge(t, rows, u):
-    """Draw from both halves, with a bias towards the new one."""
+    """Draw from both halves, with a bias towards the new one; returns how many rows go on."""
+    count = 0
     for m in rows:
         old, new = t.log_weight[0, m], t.log_weight[1, m]
         if u[m] < np.exp(min(0.0, new - old)):
             _copy(t.fresh.a, t.fresh.tilt, t.fresh.slope, m, t.drawn, m)
         t.log_weight[0, m] = np.logaddexp(old, new)
+        _stop(t, m, 0, 0)
+        if t.alive[m]:
+            rows[count] = m
+            count += 1
+    return count
 
 
 @jit
-def _stop(t, rows, first, last):
-    """Stop rows in which a stretch from marks ``first`` down to ``last`` to here has turned."""
-    for m in rows:
-        for s in range(first, last - 1, -1):
-            if _turned(t.marks, s, m, t.p[t.end[m], m], t.rho[m]):
-                t.alive[m] = False
-                break
+def _stop(t, m, first, last):
+    """Stop a row if a stretch from marks ``first`` down to ``last`` to here has turned."""
+    for s in range(first, last - 1, -1):
+        if _turned(t.marks, s, m, t.p[t.end[m], m], t.rho[m]):
+            t.alive[m] = False
+            return
+
+
+@reduction
+def _pair_turned(first, last):
+    """The criterion for two leaves."""
+    along_first = along_last = 0.0
+    for i in range(last.size):
+        rho = first[i] + last[i]
+        along_first += first[i] * rho
+        along_last += last[i] * rho
+    return not min(along_first, along_last) > 0.0
 
 
 @reduction
@@ -247,19 +306,16 @@ class NUTS(GradientMove):
         rows: NDArray[np.intp],
         depth: int,
     ) -> NDArray[np.intp]:
-        """Add 2^depth leaves to every row; returns the rows that go on."""
+        """Add 2^depth leaves to every row; returns the rows that go on, in the same memory."""
         frame, m = self.frame(path), trees.alive.size
-        _aim(trees, rows, rng.random(m))
+        stiffness, a = 1.0 / frame.gamma, np.empty((rows.size, path.n))
+        _aim(trees, stiffness, rows, rng.random(m), a)
         for leaf in range(2**depth):
             slot, levels = 1 + leaf.bit_count(), (leaf ^ (leaf + 1)).bit_count() - 1
-            a = np.empty((rows.size, path.n))
-            _leap(trees, frame.gamma, rows, slot, a)
-            new = self.evaluate(path, frame, a)
-            _land(trees, frame.gamma, rows, slot, *new, rng.random(m))
-            _stop(trees, rows, slot - 1, slot - levels)
-            rows = rows[trees.alive[rows]]
-            if not rows.size:
+            following = 1 + (leaf + 1).bit_count() if leaf + 1 < 2**depth else 0
+            new = self.evaluate(path, frame, a[: rows.size])
+            count = _advance(trees, stiffness, rows, slot, levels, following, *new, rng.random(m))
+            rows = rows[:count]
+            if not count:
                 return rows
-        _merge(trees, rows, rng.random(m))
-        _stop(trees, rows, 0, 0)
-        return rows[trees.alive[rows]]
+        return rows[: _merge(trees, rows, rng.random(m))]
