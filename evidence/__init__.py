@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .adaptors.stan import from_stan
     from .approximations.ep import fit_ep
     from .approximations.laplace import fit_laplace
+    from .class_predictive import ClassPrediction
     from .comparison import Comparison, compare
     from .density.autodiff import from_jax
     from .density.metrics import Fisher, SoftAbs
@@ -53,6 +54,7 @@ _HOME = {
     "Simulated": "simulation",
     "ais": "estimate",
     "bidirectional": "simulation",
+    "ClassPrediction": "class_predictive",
     "Comparison": "comparison",
     "DensityModel": "density.model",
     "Fisher": "density.metrics",
@@ -102,6 +104,7 @@ _ROOMS = {
 
 __all__ = [
     "Bidirectional",
+    "ClassPrediction",
     "Comparison",
     "DensityModel",
     "Draws",

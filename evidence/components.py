@@ -193,7 +193,17 @@ def _indefinite(model: GPModel, tau: Array) -> Callable[[Array], Array]:
     return explained
 
 
-def from_draws(model: GPModel, x: Array, points: Points) -> Projected:
+class Prior(Protocol):
+    """What draws at the data are carried on with: the prior's mean and factor there."""
+
+    @property
+    def mean(self) -> Array: ...
+
+    @property
+    def chol(self) -> Array: ...
+
+
+def from_draws(model: Prior, x: Array, points: Points) -> Projected:
     """One component per draw of the latent values at the data, ``x`` (S, N)."""
     a, _ = dpotrs(model.chol, np.asfortranarray((x - model.mean).T), lower=1, overwrite_b=1)
     return Projected(points, a, lambda k: _squares(_solve(model.chol, k)))

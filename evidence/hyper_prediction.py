@@ -15,6 +15,7 @@ from .hyper_draws import HyperDraws
 from .likelihoods.base import Likelihood
 from .model import GPModel
 from .predictive import Share
+from .softmax import SoftmaxModel
 
 Array = NDArray[np.float64]
 
@@ -31,26 +32,37 @@ def hyper_shares(
 
     Their means and variances are stored: a factor per θ would not fit into memory.
     """
-    theta, x = _thinned(model, draws, max_draws)
-    starts = np.flatnonzero(np.r_[True, (theta[1:] != theta[:-1]).any(axis=1)])
-    ends = [*starts[1:], len(theta)]
+    groups = list(distinct(model, draws, max_draws))
+    total = sum(len(x) for _, x in groups)
     bar = tqdm(
-        list(zip(starts, ends, strict=True)),
+        groups,
         desc="predict",
         unit="θ",
         leave=False,
         disable=None if progressbar else True,
     )
     shares = []
-    for first, end in bar:
-        there = model.at(theta[first])
-        components = _stored(there, x[first:end], points)
+    for theta, x in bar:
+        there = model.at(theta)
+        components = _stored(there, x, points)
         observed = there.likelihood if likelihood is None else likelihood
-        shares.append(Share((end - first) / len(theta), components, observed))
+        shares.append(Share(len(x) / total, components, observed))
     return shares
 
 
-def _thinned(model: GPModel, draws: HyperDraws, max_draws: int) -> tuple[Array, Array]:
+def distinct(
+    model: GPModel | SoftmaxModel, draws: HyperDraws, max_draws: int
+) -> Iterator[tuple[Array, Array]]:
+    """Every different θ among the kept draws, evenly spaced, with its draws of x."""
+    theta, x = _thinned(model, draws, max_draws)
+    starts = np.flatnonzero(np.r_[True, (theta[1:] != theta[:-1]).any(axis=1)])
+    for first, end in zip(starts, [*starts[1:], len(theta)], strict=True):
+        yield theta[first], x[first:end]
+
+
+def _thinned(
+    model: GPModel | SoftmaxModel, draws: HyperDraws, max_draws: int
+) -> tuple[Array, Array]:
     """θ (all that is free in the model) and x of the kept draws, evenly spaced."""
     if draws.model and draws.model != model.describe():
         raise ValueError(

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .components import GivenPoints, KernelPoints, Points
-from .model import GPModel
 
 Array = NDArray[np.float64]
 
 
+class Field(Protocol):
+    """One latent field: a :class:`~evidence.model.GPModel`, or a class of several."""
+
+    @property
+    def kernel(self) -> Callable[..., Any] | None: ...
+
+    @property
+    def X(self) -> Array | None: ...
+
+    @property
+    def n(self) -> int: ...
+
+    @property
+    def mean(self) -> Array: ...
+
+
 def new_points(
-    model: GPModel,
+    model: Field,
     X_new: ArrayLike | None,
     K_new: ArrayLike | None,
     k_diag: ArrayLike | None,
@@ -75,7 +91,7 @@ def _finite(name: str, value: ArrayLike) -> Array:
     return array
 
 
-def _new_mean(model: GPModel, mean_new: Any, n: int) -> Array:
+def _new_mean(model: Field, mean_new: Any, n: int) -> Array:
     if mean_new is None:
         if np.ptp(model.mean) > 0.0:
             raise ValueError(

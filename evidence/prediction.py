@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .approximations.reference import GaussianReference
 from .checks import check_choice, check_count, fit_reference
-from .components import (
-    Components,
-    Points,
-    Stored,
-    from_draws,
-    from_reference,
-)
+from .class_prediction import NewPoints, predict_classes
+from .class_predictive import ClassPrediction
+from .components import Components, Points, Stored, from_draws, from_reference
 from .draws import Draws
 from .drivers.execution import factorising
+from .families import family
 from .hyper_draws import HyperDraws
 from .hyper_prediction import hyper_shares
 from .likelihoods.base import Likelihood
@@ -25,15 +22,22 @@ from .model import GPModel
 from .new_points import new_points
 from .predictive import Prediction, Share
 from .result import EvidenceResult
+from .softmax import SoftmaxModel
 
 Array = NDArray[np.float64]
 
 
+@overload
+def predict(model: GPModel, X_new: ArrayLike | None = None, **options: Any) -> Prediction: ...
+@overload
 def predict(
-    model: GPModel,
+    model: SoftmaxModel, X_new: ArrayLike | None = None, **options: Any
+) -> ClassPrediction: ...
+def predict(
+    model: GPModel | SoftmaxModel,
     X_new: ArrayLike | None = None,
     *,
-    posterior: Any = "ep",
+    posterior: Any = None,
     K_new: ArrayLike | None = None,
     k_diag: ArrayLike | None = None,
     mean_new: float | ArrayLike | None = None,
@@ -41,26 +45,27 @@ def predict(
     max_draws: int = 200,
     batch_size: int | None = None,
     progressbar: bool = False,
-) -> Prediction:
+) -> Prediction | ClassPrediction:
     """Predict the latent value and a new observation at new points.
 
     Parameters
     ----------
-    model : GPModel
+    model : GPModel or SoftmaxModel
     X_new : array (n, D), optional
         New inputs, for models with a kernel. Without it (and without ``K_new``) the prediction
         is of the latent values of the data themselves.
-    posterior : str, GaussianReference, Draws, EvidenceResult, HyperDraws or array
-        What is known of the latent values at the data: a Gaussian, ``"ep"``, ``"laplace"`` or
-        ``"prior"`` or as fitted to this model; or posterior draws: those of
-        :func:`evidence.sample`, those that came with a Monte Carlo estimate, or an array
-        (..., N); or draws of hyperparameters and latent values together, of
-        :func:`evidence.sample_hyperparameters`.
+    posterior : str, reference, Draws, EvidenceResult, HyperDraws or array, optional
+        What is known of the latent values at the data: a Gaussian, ``"ep"`` (the default),
+        ``"laplace"`` (that of several classes) or ``"prior"``, or as fitted to this model; or
+        posterior draws: those of :func:`evidence.sample`, those that came with a Monte Carlo
+        estimate, or an array (..., N); or draws of hyperparameters and latent values together,
+        of :func:`evidence.sample_hyperparameters`.
     K_new, k_diag : array (n, N) and (n,), optional
         For a model with a given K: covariances of the new latent values with those of the
-        data, and their prior variances.
+        data, and their prior variances. Classes may have their own: (C, n, N) and (C, n).
     mean_new : float or array (n,), optional
-        Prior mean at the new points. Needed where the model's mean is not one number.
+        Prior mean at the new points. Needed where the model's mean is not one number. For
+        several classes a number, (C,) or (C, n).
     likelihood : Likelihood, optional
         That of the new observations, where it is not the model's own: same kind, with for
         example other exposures.
@@ -74,9 +79,11 @@ def predict(
 
     Returns
     -------
-    Prediction
+    Prediction or ClassPrediction
         ``mean`` and ``var`` of the latent value, ``y_mean``, ``y_var``, ``probability``,
-        ``quantiles(q)``, ``log_density(y_new)``, ``to_frame()``, ``plot()``.
+        ``quantiles(q)``, ``log_density(y_new)``, ``to_frame()``, ``plot()``. For several
+        classes ``probability`` (n, C), ``label``, ``log_density(y_new)``, ``to_frame()``,
+        ``plot()``.
 
     Notes
     -----
@@ -96,10 +103,25 @@ def predict(
     >>> predict(model, [[1.5]], posterior=draws).mean.round(1)
     array([1.5])
     """
-    if not isinstance(model, GPModel):
-        raise ValueError(f"model must be a GPModel, got {type(model).__name__}")
     check_count("batch_size", batch_size, 1)
     check_count("max_draws", max_draws, 1, optional=False)
+    if isinstance(model, SoftmaxModel):
+        if likelihood is not None:
+            raise ValueError("likelihood is for a GPModel; several classes have one likelihood")
+        with factorising(model.n_data):
+            return predict_classes(
+                model,
+                posterior if isinstance(posterior, HyperDraws) else _known(model, posterior),
+                NewPoints(X_new, K_new, k_diag, mean_new),
+                max_draws=max_draws,
+                batch_size=batch_size,
+                progressbar=progressbar,
+            )
+    if not isinstance(model, GPModel):
+        raise ValueError(
+            f"model must be a GPModel or a SoftmaxModel, got {type(model).__name__}; what a "
+            "DensityModel predicts is a function of its draws, ev.sample(model)"
+        )
     points = new_points(model, X_new, K_new, k_diag, mean_new)
     n = model.n if points is None else points.n
     observed = _likelihood(model, likelihood, n)
@@ -122,20 +144,32 @@ def predict(
 
 
 def _components(model: GPModel, posterior: Any, points: Points | None) -> Components:
+    known = _known(model, posterior)
+    if isinstance(known, GaussianReference):
+        if points is None:
+            return Stored(known.mean[None], known.var[None])
+        return from_reference(known, points)
+    if points is None:
+        return Stored(known, np.zeros((1, model.n)))
+    return from_draws(model, known, points)
+
+
+def _known(model: Any, posterior: Any) -> Any:
+    """A reference of this model, or posterior draws of it, (S, N)."""
+    entry = family(model)
+    if posterior is None:
+        posterior = "ep" if "ep" in entry.fits else "laplace"
     if isinstance(posterior, str):
-        check_choice("posterior", posterior, ("ep", "laplace", "prior"))
+        check_choice("posterior", posterior, tuple(entry.fits))
         posterior = fit_reference(model, posterior)
-    if isinstance(posterior, GaussianReference):
+    if isinstance(posterior, entry.reference):
         if posterior.model is not model:
             raise ValueError("posterior was fitted to another model; fit it to this one")
-        if points is None:
-            return Stored(posterior.mean[None], posterior.var[None])
-        return from_reference(posterior, points)
-    x = _draws(model, posterior)
-    return Stored(x, np.zeros((1, model.n))) if points is None else from_draws(model, x, points)
+        return posterior
+    return _draws(model, posterior)
 
 
-def _draws(model: GPModel, posterior: Any) -> Array:
+def _draws(model: Any, posterior: Any) -> Array:
     """Posterior draws, shape (S, N)."""
     if isinstance(posterior, Draws | EvidenceResult):
         if posterior.model and posterior.model != model.describe():
@@ -158,10 +192,11 @@ def _draws(model: GPModel, posterior: Any) -> Array:
         except (TypeError, ValueError):
             x = np.empty(0)
     if x.ndim < 2 or x.shape[-1] != model.n or not x.size:
+        names = ", ".join(map(repr, family(model).fits))
         raise ValueError(
-            "posterior must be 'ep', 'laplace', 'prior', a fitted reference, the Draws of "
-            "ev.sample, a HyperDraws, an EvidenceResult with samples, or an array of draws of "
-            f"shape (..., {model.n}); got {_shown(posterior)}"
+            f"posterior must be {names}, a fitted reference, Draws of ev.sample, a HyperDraws, "
+            f"an EvidenceResult with samples, or an array of draws of shape (..., {model.n}); got "
+            f"{_shown(posterior)}"
         )
     if not np.isfinite(x).all():
         raise ValueError("posterior: the draws contain NaN or inf")

@@ -451,7 +451,7 @@ def test_table_and_figure():
         (dict(mean_new=1.0), "mean_new goes with new points"),
         (dict(X_new=X_NEW, posterior="epp"), "unknown posterior 'epp'; did you mean 'ep'"),
         (dict(X_new=X_NEW, posterior=np.zeros((5, 7))), r"array of draws of shape \(..., 30\)"),
-        (dict(X_new=X_NEW, posterior=None), "got NoneType"),
+        (dict(X_new=X_NEW, posterior=3), "got int"),
         (dict(X_new=X_NEW, posterior=np.full((2, 30), np.nan)), "draws contain NaN"),
         (dict(X_new=X_NEW, batch_size=0), "batch_size must be a whole number"),
     ],
@@ -475,7 +475,7 @@ def test_bad_words_with_a_given_covariance():
     with pytest.raises(ValueError, match="mean_new is missing"):
         ev.predict(model, K_new=k, k_diag=np.ones(2))
     assert ev.predict(model, K_new=k, k_diag=np.ones(2), mean_new=0.5).mean.tolist() == [0.5, 0.5]
-    with pytest.raises(ValueError, match="must be a GPModel, got str"):
+    with pytest.raises(ValueError, match="must be a GPModel or a SoftmaxModel, got str"):
         ev.predict("probit")
 
 

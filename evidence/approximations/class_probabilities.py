@@ -28,18 +28,40 @@ class LatentPrediction(NamedTuple):
         >>> even.probabilities().round(2).tolist()
         [[0.33, 0.33, 0.33]]
         """
-        from scipy.special import ndtri, softmax
-        from scipy.stats import qmc
-
         C, n_new = self.mean.shape
-        u = qmc.Sobol(C, seed=0).random(n_points)
-        z = ndtri(np.clip(u, 1e-12, 1.0 - 1e-12))
-        s, U = np.linalg.eigh(self.cov)  # covariances may be singular
-        root = U * np.sqrt(np.maximum(s, 0.0))[:, None, :]
-        out = np.empty((n_new, C))
+        z, out = normal_nodes(C, n_points), np.empty((n_new, C))
         size = max(1, _MEMORY // (n_points * C))
         for first in range(0, n_new, size):
             rows = slice(first, first + size)
-            x = self.mean.T[rows, None, :] + np.matmul(z, np.swapaxes(root[rows], 1, 2))
-            out[rows] = softmax(x, axis=-1).mean(axis=1)
+            out[rows] = expected_softmax(self.mean.T[None, rows], self.cov[rows], z)
         return out
+
+
+def normal_nodes(C: int, least: int, components: int = 1) -> Array:
+    """Quasi-random normals for each of S components, ``least`` or more in all: (S, R, C).
+
+    >>> normal_nodes(3, 1024).shape, normal_nodes(3, 1024, 300).shape, normal_nodes(3, 8, 9).shape
+    ((1, 1024, 3), (300, 4, 3), (9, 1, 3))
+    """
+    from scipy.special import ndtri
+    from scipy.stats import qmc
+
+    each = -(-least // components)
+    u = qmc.Sobol(C, seed=0).random_base2((each * components - 1).bit_length())
+    z = ndtri(np.clip(u, 1e-12, 1.0 - 1e-12))
+    return z[: each * components].reshape(components, each, C)
+
+
+def expected_softmax(mean: Array, cov: Array, z: Array) -> Array:
+    """E[softmax(x)] at b points, shape (b, C), under a mixture of S Gaussians.
+
+    Means (S, b, C), the covariance (b, C, C) of every component, normals (S, R, C).
+    """
+    from scipy.special import softmax
+
+    if not cov.any():
+        return softmax(mean, axis=-1).mean(axis=0)
+    s, U = np.linalg.eigh(cov)  # covariances may be singular
+    root = U * np.sqrt(np.maximum(s, 0.0))[:, None, :]
+    x = np.einsum("src,bkc->srbk", z, root, optimize=True) + mean[:, None]
+    return softmax(x, axis=-1).mean(axis=(0, 1))

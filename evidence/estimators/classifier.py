@@ -17,10 +17,9 @@ from ..approximations.gradient import log_evidence_gradient
 from ..checks import check_choice, fit_reference
 from ..drivers.execution import factorising
 from ..prediction import predict
-from ..predictive import Prediction
 from ..result import EvidenceResult
 from .fitting import estimate, fit, fitted_kernel
-from .joint import laplace_at, softmax_probabilities
+from .joint import laplace_at
 
 Array = NDArray[np.float64]
 
@@ -158,7 +157,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return validate_data(self, X, dtype=np.float64, reset=False)
 
-    def _predict(self, X: Array) -> Prediction:
+    def _predict(self, X: Array) -> Any:
         return predict(self.reference_.model, X, posterior=self.reference_)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -167,7 +166,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         if not self._one_model:
             return self.classes_[self.base_estimator_.predict(X)]
         if self.n_classes_ > 2:
-            return self.classes_[softmax_probabilities(self.reference_, X).argmax(axis=1)]
+            return self.classes_[self._predict(X).probability.argmax(axis=1)]
         return self.classes_[(self._predict(X).mean > 0.0).astype(int)]
 
     @available_if(_has_probabilities)
@@ -177,12 +176,10 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         Three or more classes one_vs_one have none: the method is missing then.
         """
         X = self._inputs(X)
-        if self.n_classes_ == 2:
-            p = self._predict(X).probability
-            return np.column_stack([1.0 - p, p])
-        if self._one_model:
-            return softmax_probabilities(self.reference_, X)
-        return self.base_estimator_.predict_proba(X)
+        if not self._one_model:
+            return self.base_estimator_.predict_proba(X)
+        p = self._predict(X).probability
+        return np.column_stack([1.0 - p, p]) if self.n_classes_ == 2 else p
 
     def latent_mean_and_variance(self, X: ArrayLike) -> tuple[Array, Array]:
         """Mean and variance of the latent function; two classes only."""

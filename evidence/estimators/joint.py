@@ -22,7 +22,6 @@ Array = NDArray[np.float64]
 
 _STEP = 1e-4  # of the differences, in logs
 _AT_BOUND = 1e-3  # logs
-_BLOCK = 1000  # new points at a time
 
 
 def fit_softmax(
@@ -63,13 +62,3 @@ def laplace_at(X: Array, y: NDArray[Any], kernel: Any, theta: Array) -> SoftmaxR
             f"{np.shape(theta)}"
         )
     return fit_softmax_laplace(SoftmaxModel(X, y, kernel.clone_with_theta(theta)))
-
-
-def softmax_probabilities(reference: SoftmaxReference, X_new: Array) -> Array:
-    """Class probabilities at new points, shape (n, C), averaged over Laplace's posterior."""
-    model = reference.model
-    kernel = model.kernels[0]
-    blocks = (X_new[first : first + _BLOCK] for first in range(0, len(X_new), _BLOCK))
-    return np.concatenate(
-        [reference.predict(kernel(X, model.X), kernel.diag(X)).probabilities() for X in blocks]
-    )

@@ -1,5 +1,6 @@
 """Figures, drawn on axes you may bring yourself; readable in black and white."""
 
+from .class_predictions import plot_class_prediction
 from .draws import plot_autocorrelation, plot_draws, plot_ess, plot_trace
 from .efficiency import plot_calibration, plot_efficiency, plot_scaling
 from .evidence import plot_logz_vs_time, plot_path, plot_result, plot_time
@@ -13,6 +14,7 @@ from .predictions import plot_prediction
 __all__ = [
     "plot_autocorrelation",
     "plot_calibration",
+    "plot_class_prediction",
     "plot_comparison",
     "plot_density",
     "plot_draws",
