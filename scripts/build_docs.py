@@ -55,7 +55,8 @@ GROUPS = {
         "integrated_evidence", "IntegratedEvidence", "sample_hyperparameters", "HyperDraws",
     ],
     "Prediction": [
-        "predict", "Prediction", "GaussianProcessClassifier", "GaussianProcessRegressor",
+        "predict", "Prediction", "ClassPrediction", "GaussianProcessClassifier",
+        "GaussianProcessRegressor",
     ],
     "Simulated data and bounds": [
         "simulate", "Simulated", "posterior_draws", "bidirectional", "Bidirectional",
