@@ -67,26 +67,27 @@ def _tilt_and_gradient(kernel, theta, c, nu, tau, mean, x, total):
 
 
 @reduction
-def thin_tilt_and_slope(kernel, theta, c, nu, tau, mean, T, a, total, slope):
-    """Tilt and slope of a few rows in one pass over T: x, h and h' block by block."""
+def thin_tilt_and_slope(kernel, theta, c, nu, tau, mean, T, a, x, total, slope):
+    """x, tilt and slope of a few rows in one pass over T: x, h and h' block by block."""
     n, rows = T.shape[0], a.shape[0]
-    x, gradient = np.empty((rows, _BLOCK)), np.empty((rows, _BLOCK))
-    out = np.empty((4, _BLOCK))
+    gradient, out = np.empty((rows, _BLOCK)), np.empty((4, _BLOCK))
     total[:] = 0.0
     slope[:, :] = 0.0
     for first in range(0, n, _BLOCK):
         last = min(first + _BLOCK, n)
         size = last - first
-        times_rows(a, T, first, last, x)
+        times_rows(a, T, first, last, x[:, first:last])
         block = np.empty((4, size)) if size < _BLOCK else out
         for m in range(rows):
+            s = 0.0
+            for k in range(first, last):
+                x[m, k] += mean[k]
+            kernel(x[m, first:].ctypes, theta[0, first:].ctypes, size, n, 1, 1, block.ctypes)
             for i in range(size):
-                x[m, i] += mean[first + i]
-            kernel(x[m].ctypes, theta[0, first:].ctypes, size, n, 1, 1, block.ctypes)
-            for i in range(size):
-                xi, k = x[m, i], first + i
-                total[m] += block[0, i] - c[k] - xi * (nu[k] - 0.5 * tau[k] * xi)
-                gradient[m, i] = block[1, i] - nu[k] + tau[k] * xi
+                k = first + i
+                s += block[0, i] - c[k] - x[m, k] * (nu[k] - 0.5 * tau[k] * x[m, k])
+                gradient[m, i] = block[1, i] - nu[k] + tau[k] * x[m, k]
+            total[m] += s
         add_rows(gradient, T, first, last, slope)
     for m in range(rows):
         if np.isnan(total[m]):
@@ -238,8 +239,8 @@ class Path(TemperedPath):
             tilt, gradient = self._in_place(frame.mean, frame.turn(a))
             return tilt, frame.slope(gradient)
         a, total = np.ascontiguousarray(a), np.empty(a.shape[0])
-        slope = np.empty_like(a)
-        thin_tilt_and_slope(*self.thin_arguments(frame), a, total, slope)
+        x, slope = np.empty_like(a), np.empty_like(a)
+        thin_tilt_and_slope(*self.thin_arguments(frame), a, x, total, slope)
         return total, slope
 
     def thin_arguments(self, frame: Coordinates) -> tuple[Any, ...]:

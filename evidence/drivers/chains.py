@@ -57,7 +57,7 @@ def run_chains(
     acceptance, gradients, failures, kept = np.zeros(chains), 0, 0, 0
     started = time.perf_counter()
     tuned = started
-    interrupted = False
+    interrupted, size = False, 1
     try:
         state, move = _tune(path, move, rng, clock, bar, beta, state, tune)
         tuned = time.perf_counter()
@@ -86,10 +86,11 @@ def run_chains(
             raise
         interrupted = True
     x, tilt = x[:, :kept], tilt[:, :kept]
-    for chain in x:
-        for start in range(0, kept, _BLOCK):
-            block = chain[start : start + _BLOCK]
-            block[:] = move.to_latent(path, block)
+    if size == 1:
+        for chain in x:
+            for start in range(0, kept, _BLOCK):
+                block = chain[start : start + _BLOCK]
+                block[:] = move.to_latent(path, block)
     finished = time.perf_counter()
     return Chains(
         x,

@@ -138,8 +138,8 @@ class Move(Protocol):
         steps: int,
         every: int,
     ) -> tuple[Any, Array, Array, Info]:
-        """Many steps in one call: the last state, position and tilt of every ``every``-th one,
-        (M, K, N) and (M, K), and what the steps tell, acceptances summed."""
+        """Many steps in one call: the last state, x and tilt of every ``every``-th one, (M, K, N)
+        and (M, K), and what the steps tell, acceptances summed."""
         raise NotImplementedError
 
     def latent(self, path: Path, state: Any) -> Array:

@@ -80,16 +80,17 @@ def _log_ratio(a, tilt, slope, a1, tilt1, slope1, beta, pull, push, weigh, out):
 @jit
 def _run(
     kernel, theta, c, nu, tau, mean, T, pull, push, spread, weigh, beta, z, u, every,
-    a, tilt, slope, positions, tilts, acceptance,
+    a, x, tilt, slope, draws, tilts, acceptance,
 ):  # fmt: skip
     """As many steps as ``z`` has normals for, recording every so many; returns the failures."""
     rows = a.shape[0]
-    tilt1, slope1, log_ratio = np.empty(rows), np.empty_like(slope), np.empty(rows)
+    x1, tilt1, slope1 = np.empty_like(x), np.empty(rows), np.empty_like(slope)
+    log_ratio = np.empty(rows)
     failures = 0
     for k in range(z.shape[0]):
         new = z[k]
         _propose(a, slope, beta, pull, push, spread, new)
-        thin_tilt_and_slope(kernel, theta, c, nu, tau, mean, T, new, tilt1, slope1)
+        thin_tilt_and_slope(kernel, theta, c, nu, tau, mean, T, new, x1, tilt1, slope1)
         _log_ratio(a, tilt, slope, new, tilt1, slope1, beta, pull, push, weigh, log_ratio)
         for m in range(rows):
             if np.isnan(log_ratio[m]):
@@ -98,10 +99,10 @@ def _run(
             probability = np.exp(min(log_ratio[m], 0.0))
             acceptance[m] += probability
             if u[k, m] < probability:
-                a[m], tilt[m], slope[m] = new[m], tilt1[m], slope1[m]
+                a[m], x[m], tilt[m], slope[m] = new[m], x1[m], tilt1[m], slope1[m]
         if (k + 1) % every == 0:
             for m in range(rows):
-                positions[m, k // every] = a[m]
+                draws[m, k // every] = x[m]
                 tilts[m, k // every] = tilt[m]
     return failures
 
@@ -178,7 +179,8 @@ class MGrad(GradientMove):
         """
         frame, (m, n) = self.frame(path), state.a.shape
         a, tilt, slope = (part.copy() for part in state)
-        positions, tilts = np.empty((m, steps // every, n)), np.empty((m, steps // every))
+        x, kept = self.to_latent(path, a), steps // every
+        draws, tilts = np.empty((m, kept, n)), np.empty((m, kept))
         acceptance, failures, beta = np.zeros(m), np.zeros(m, dtype=int), per_row(beta, m)
         z, u = standard_normal(rng, (steps, m, n)), rng.random((steps, m))
         known = *path.thin_arguments(frame), *self._coefficients(path, frame)
@@ -189,12 +191,12 @@ class MGrad(GradientMove):
                 own = slice(start, min(start + wide, m))
                 failures[start] = _run(
                     *known, beta[own], z[:, own].copy(), u[:, own].copy(), every,
-                    a[own], tilt[own], slope[own], positions[own], tilts[own], acceptance[own],
+                    a[own], x[own], tilt[own], slope[own], draws[own], tilts[own], acceptance[own],
                 )  # fmt: skip
 
         parallel.run(share, (m + 1) // 2)
         info = Info(acceptance, int(failures.sum()), m * steps)
-        return Slope(a, tilt, slope), positions, tilts, info
+        return Slope(a, tilt, slope), draws, tilts, info
 
 
 def pcnl(step_size: float = 0.1) -> MGrad:
