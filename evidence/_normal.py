@@ -1,7 +1,7 @@
 r"""Standard normal numbers in vector instructions, several times faster than one by one.
 
 Box and Muller's transformation: with u, v uniform, :math:`\sqrt{-2\log(1-u)}` times cosine and
-sine of 2πv are two independent standard normals. Uniforms have 53 bits, so that no number is
+sine of 2πv are two independent standard normals. Uniforms have 52 bits or more: no number is
 beyond 8.6, where one of 10¹⁷ would be.
 
 Large batches take their uniforms from lanes of xoshiro256++ (Blackman and Vigna 2021), side by

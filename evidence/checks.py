@@ -13,6 +13,8 @@ import numpy as np
 
 from .families import family, is_probit
 
+_LONG = 80  # characters of a wrong value that a message shows
+
 
 def fit_reference(
     model: Any,
@@ -48,11 +50,14 @@ def seed_sequence(random_seed: int | np.random.Generator | None) -> np.random.Se
 
 
 def check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:
-    if value in known:
+    if isinstance(value, str) and value in known:
         return
     close = difflib.get_close_matches(str(value).lower(), known, n=1, cutoff=0.4)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise ValueError(f"unknown {name} {value!r}{hint or '.'} Known: {', '.join(known)}")
+    shown = repr(value)
+    if len(shown) > _LONG:
+        shown = f"of type {type(value).__name__}"
+    raise ValueError(f"unknown {name} {shown}{hint or '.'} Known: {', '.join(known)}")
 
 
 def check_executor(executor: Any) -> None:

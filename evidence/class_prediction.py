@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 from .approximations.class_probabilities import expected_softmax, normal_nodes
 from .approximations.softmax_reference import SoftmaxReference
 from .class_predictive import ClassPrediction
-from .components import GivenPoints, KernelPoints, block_size, from_draws
+from .components import GivenPoints, KernelPoints, block_size, check_variances, from_draws
 from .hyper_draws import HyperDraws
 from .hyper_prediction import distinct
 from .new_points import new_points
@@ -94,15 +94,22 @@ def predict_classes(
 ) -> ClassPrediction:
     """What ``posterior``, already checked, says of the new points."""
     if not isinstance(posterior, HyperDraws):
-        return _predict(model, posterior, new, _NODES, batch_size, progressbar)
+        count = 1 if isinstance(posterior, SoftmaxReference) else len(posterior)
+        z = normal_nodes(model.n_classes, _NODES, count)
+        return _predict(model, posterior, new, z, batch_size, progressbar)
     groups = list(distinct(model, posterior, max_draws))
-    nodes = max(1, _NODES // len(groups))
+    sizes = [len(x) for _, x in groups]
+    z = normal_nodes(model.n_classes, _NODES, sum(sizes))  # a share of them for every θ
+    shares = np.split(z, np.cumsum(sizes)[:-1])
     bar = tqdm(
         groups, desc="predict", unit="θ", leave=False, disable=None if progressbar else True
     )
     return ClassPrediction.mixture(
-        [_predict(model.at(theta), x, new, nodes, batch_size, False) for theta, x in bar],
-        [len(x) for _, x in groups],
+        [
+            _predict(model.at(theta), x, new, own, batch_size, False)
+            for (theta, x), own in zip(bar, shares, strict=True)
+        ],
+        sizes,
     )
 
 
@@ -110,19 +117,17 @@ def _predict(
     model: SoftmaxModel,
     posterior: SoftmaxReference | Array,
     new: NewPoints,
-    nodes: int,
+    z: Array,
     batch_size: int | None,
     progressbar: bool,
 ) -> ClassPrediction:
     C, points = model.n_classes, new.of(model)
     n = model.n_data if points is None else points[0].n
     if isinstance(posterior, SoftmaxReference):
-        count, at = 1, _from_reference(posterior, points)
+        at = _from_reference(posterior, points)
     else:
-        count = len(posterior)
-        at = _from_draws(model, posterior.reshape(count, C, -1), points)
-    z = normal_nodes(C, nodes, count)
-    size = batch_size or block_size(z.size + C * (model.n_data + count))
+        at = _from_draws(model, posterior.reshape(len(z), C, -1), points)
+    size = batch_size or block_size(z.size + C * (model.n_data + len(z)))
     out = np.empty((3, n, C))
     with tqdm(
         total=n, desc="predict", unit="point", leave=False, disable=None if progressbar else True
@@ -156,6 +161,9 @@ def _from_reference(
         if len(seen) == 1:
             K, diag = K[0], diag[0]
         latent = reference.predict(K, diag, np.stack([p.mean[rows] for p in points]))
+        check_variances(
+            np.diagonal(latent.cov, axis1=1, axis2=2), diag.T.reshape(len(latent.cov), -1)
+        )
         return Block(latent.mean.T[None], latent.cov)
 
     return at

@@ -122,7 +122,7 @@ class ClassPrediction:
             )
         hits = y[:, None] == self.classes
         if not hits.any(axis=1).all():
-            unknown = y[~hits.any(axis=1)][0].item()
+            unknown = y[~hits.any(axis=1)].tolist()[0]
             raise ValueError(f"y_new holds {unknown!r}, not one of {self.classes.tolist()}")
         return np.log(self.probability[hits])
 

@@ -150,14 +150,18 @@ class Projected:
     def at(self, rows: slice) -> tuple[Array, Array]:
         k, prior, mean = self.points.at(rows)
         var = prior - self.explained(k)
-        # rounding may leave a variance of -1e-13; anything more is no covariance function
-        worst = float(np.min(var / np.where(prior > 0.0, prior, 1.0), initial=0.0))
-        if worst < -1e-6:
-            raise ValueError(
-                f"a predictive variance is negative ({worst:.3g} of its prior variance): the "
-                "covariances of the new points do not belong to the prior of the model"
-            )
+        check_variances(var, prior)
         return mean + self.a.T @ k.T, np.maximum(var, 0.0)[None]
+
+
+def check_variances(var: Array, prior: Array) -> None:
+    """Rounding may leave a variance of -1e-13; anything more is no covariance function."""
+    worst = float(np.min(var / np.where(prior > 0.0, prior, 1.0), initial=0.0))
+    if worst < -1e-6:
+        raise ValueError(
+            f"a predictive variance is negative ({worst:.3g} of its prior variance): the "
+            "covariances of the new points do not belong to the prior of the model"
+        )
 
 
 def block_size(per_point: int) -> int:

@@ -162,9 +162,14 @@ class GPModel:
         """log N(x; mean, K) for a batch ``x`` of shape (..., N)."""
         from scipy.linalg import solve_triangular
 
-        white = solve_triangular(self.chol, np.atleast_2d(x - self.mean).T, lower=True)
+        x = np.asarray(x, dtype=float)
+        if x.shape[-1:] != (self.n,):
+            raise ValueError(
+                f"x must hold {self.n} latent values along its last axis, got shape {x.shape}"
+            )
+        white = solve_triangular(self.chol, (x - self.mean).reshape(-1, self.n).T, lower=True)
         value = -0.5 * (np.sum(white**2, axis=0) + self.logdet + self.n * np.log(2 * np.pi))
-        return value.reshape(np.shape(x)[:-1])
+        return value.reshape(x.shape[:-1])
 
     def describe(self) -> dict[str, Any]:
         """What a result tells of its model, in plain words and numbers."""

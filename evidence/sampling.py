@@ -6,6 +6,7 @@ import numbers
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from . import moves
@@ -81,10 +82,10 @@ def sample(
     """
     kind = family(model)
     mover = moves.get(kind.move(model) if move is None else move)
-    check_count("draws", draws, 1)
-    check_count("tune", tune, 0)
-    check_count("chains", chains, 1)
-    check_count("thin", thin, 1)
+    for name, value, least in (
+        ("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1), ("thin", thin, 1)
+    ):  # fmt: skip
+        check_count(name, value, least, optional=False)
     check_positive("max_seconds", max_seconds)
     if not isinstance(beta, numbers.Real) or not 0.0 <= beta <= 1.0:
         raise ValueError(f"beta must be a number between 0 and 1, got {beta!r}")
@@ -147,6 +148,21 @@ def sample(
     )
 
 
+_MANY = 100  # steps or draws of a chain that say something about it
+_STILL = 0.01  # acceptance
+_APART = 1.1  # R-hat
+
+
+def _apart(x: NDArray[np.float64]) -> float:
+    """The largest R-hat of halves of chains, without ranks, which take longer than the draws."""
+    chains, kept, n = x.shape
+    halves = x[:, : kept // 2 * 2].reshape(2 * chains, kept // 2, n)
+    within = halves.var(axis=1, ddof=1).mean(axis=0)
+    between = halves.mean(axis=1).var(axis=0, ddof=1)
+    moving = within > 0.0
+    return float(np.sqrt(1.0 + np.max(between[moving] / within[moving], initial=0.0)))
+
+
 def _warnings(run: Chains, move: Any, draws: int, thin: int) -> tuple[str, ...]:
     """What went wrong while sampling, in words."""
     found = []
@@ -158,6 +174,18 @@ def _warnings(run: Chains, move: Any, draws: int, thin: int) -> tuple[str, ...]:
         found.append(
             f"{run.failures} of {total} proposals failed numerically and were rejected; "
             "a smaller step_size helps"
+        )
+    still = np.flatnonzero(run.acceptance < _STILL) if kept * thin >= _MANY else []
+    if len(still) and move.target is not None:
+        found.append(
+            f"chain {', '.join(map(str, still))} hardly moved (less than {_STILL:.0%} of "
+            f"{total // chains} proposals were accepted): the step size of the others does not "
+            "suit the place where it started; try another reference or a smaller step_size"
+        )
+    elif kept >= _MANY and (r := _apart(run.x)) > _APART:
+        found.append(
+            f"the chains do not agree, R-hat is {r:.2f}: more draws, a longer tune or another "
+            "move are needed"
         )
     accepted = float(run.acceptance.mean())
     if move.target is not None and kept and accepted < move.target - 0.25:

@@ -147,6 +147,32 @@ def test_draws_of_hyperparameters_are_averaged_over():
     assert np.abs(found.probability - parts[0].probability).max() > 0.01
 
 
+def test_many_hyperparameters_share_the_nodes_out():
+    """Far from the data every setting says the same, so all nodes must count, not a few again."""
+    kernels = ["25.0 * RBF(1.0)", "16.0 * RBF(1.0)", "9.0 * RBF(1.0)"]
+    model = SoftmaxModel(X, Y, kernels)
+    rng = np.random.default_rng(5)
+    theta, x = 0.1 * rng.standard_normal((1, 300, 1)), rng.standard_normal((1, 300, model.n))
+    draws = HyperDraws(
+        theta, x, np.zeros((1, 300)), ("class[mid]__k2__length_scale",), "agrad-z-joint",
+        np.zeros((1, 2)), np.zeros((1, 2)), 1.0, 1.0, settings={"stride": 1},
+        model=model.describe(),
+    )  # fmt: skip
+    wanted = softmax(rng.standard_normal((10**6, 3)) * [5.0, 4.0, 3.0], axis=1).mean(axis=0)
+    for count in (50, 300):
+        found = predict(model, [[1e3]], posterior=draws, max_draws=count).probability[0]
+        np.testing.assert_allclose(found, wanted, atol=5e-3)
+
+
+@pytest.mark.parametrize("posterior", ["laplace", "draws"])
+def test_covariances_of_another_prior_are_refused(posterior):
+    model = SoftmaxModel(K=of_three(shared=True).K[0], y=Y)
+    k, diag = cross(of_three(shared=True))
+    known = np.zeros((2, model.n)) if posterior == "draws" else posterior
+    with pytest.raises(ValueError, match="do not belong to the prior of the model"):
+        predict(model, K_new=10.0 * k[0], k_diag=diag[0], posterior=known)
+
+
 def test_draws_and_results_are_taken():
     model = of_three(shared=True)
     draws = ev.sample(model, draws=400, tune=200, random_seed=0, progressbar=False)
@@ -172,7 +198,11 @@ def test_questions_and_table():
         found.log_density(new), np.log(found.probability[np.arange(5), [1, 0, 1, 2, 0]])
     )
     assert "5 points, 3 classes" in repr(found)
-    for y, words in ((["mid"], "a label for each"), (["mid"] * 4 + ["none"], "not one of")):
+    for y, words in (
+        (["mid"], "a label for each"),
+        (["mid"] * 4 + ["none"], "not one of"),
+        (["mid"] * 4 + [None], "None, not one of"),
+    ):
         with pytest.raises(ValueError, match=words):
             found.log_density(y)
 

@@ -103,3 +103,13 @@ def test_a_bare_model_travels_even_after_a_look_at_its_hyperparameters():
     model = ev.GPModel([0.0, 1.0], [1, -1], lambda a, b: np.exp(-0.5 * (a - b.T) ** 2))
     assert len(model.hyperparameters) == 0
     assert pickle.loads(pickle.dumps(model.bare())).n == 2
+
+
+def test_log_prior_of_any_batch():
+    model = ev.GPModel(X, Y, RBF(), mean=0.5)
+    x = np.random.default_rng(0).standard_normal((3, 4, 4))
+    one_by_one = [[model.log_prior(row) for row in rows] for rows in x]
+    np.testing.assert_allclose(model.log_prior(x), one_by_one, rtol=1e-12)
+    assert model.log_prior(x[0, 0]).shape == ()
+    with pytest.raises(ValueError, match=r"4 latent values along its last axis, got shape \(1,\)"):
+        model.log_prior(np.zeros(1))

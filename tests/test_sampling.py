@@ -112,6 +112,8 @@ def test_a_hopeless_step_size_is_a_warning():
     [
         ({"move": "mgard"}, "unknown move 'mgard'; did you mean 'mgrad'"),
         ({"draws": 0}, "draws must be a whole number, at least 1, got 0"),
+        ({"draws": None}, "draws must be a whole number, at least 1, got None"),
+        ({"reference": np.eye(99)}, "unknown reference of type ndarray. Known: ep, laplace"),
         ({"tune": -1}, "tune must be a whole number, at least 0, got -1"),
         ({"chains": 2.5}, "chains must be a whole number"),
         ({"thin": 0}, "thin must be"),
@@ -159,3 +161,28 @@ def test_other_moves_estimate_the_evidence_too(name):
     se = np.hypot(result.logz_se, exact.logz_se)
     assert abs(result.logz - exact.logz) < 4.0 * se
     assert result.settings["move"] == name
+
+
+def test_a_chain_that_never_moves_is_a_warning():
+    """It starts where the step size that suits the others is far too long."""
+    model = ev.GPModel(K=[[4.0, 3.0], [3.0, 5.0]], y=[3, 0], likelihood="poisson")
+    draws = quiet(
+        model, move="hmc", reference="prior", chains=8, draws=3000, tune=500, random_seed=5
+    )
+    stuck = np.flatnonzero(draws.acceptance < 0.01)
+    assert stuck.size > 0, "another seed is needed"
+    assert f"chain {stuck[0]} hardly moved" in " ".join(draws.warnings)
+
+
+def test_chains_that_disagree_are_a_warning():
+    model = ev.examples.gaussian_mixture(dim=2).model
+    draws = quiet(model, move="mala", draws=300, tune=300, chains=3, random_seed=0)
+    assert "the chains do not agree, R-hat" in " ".join(draws.warnings)
+
+
+def test_midpoint_steps_do_not_turn_into_reflections():
+    """On a Gaussian the rule accepts steps of any length; beyond 2 they lead back and forth."""
+    model = ev.examples.gaussian(2).model
+    draws = quiet(model, move="rmhmc-midpoint", draws=300, tune=300, random_seed=0)
+    assert draws.step_size <= 2.0
+    assert draws.rhat < 1.05

@@ -90,17 +90,17 @@ def fit_density(model: DensityModel, scales: bool = True) -> DensityReference:
         adapted = _choose_tails(model, _adapt(model, best, rng), rng)
         if adapted[1].shape < max(verdict.shape, _GOOD_SHAPE) or not np.isfinite(verdict.shape):
             best, verdict = adapted
-        if scales and not verdict.good:
-            rescaled = _rescale(model, best, rng)
-            if rescaled is not None:
-                other, told = _choose_tails(model, rescaled, rng)
-                lighter = told.shape < max(verdict.shape, _GOOD_SHAPE)
-                if lighter and told.share > _CLEARLY * verdict.share:
-                    best, verdict = other, told
-        if model.prior is not None and verdict.shape >= _BAD_SHAPE:
-            reference = density_prior_reference(model)
-            reference.seconds = time.perf_counter() - started
-            return reference
+    if scales and not several and verdict.share < 1.0 / _CLEARLY:
+        rescaled = _rescale(model, best, rng)
+        if rescaled is not None:
+            other, told = _choose_tails(model, rescaled, rng)
+            lighter = told.shape < max(verdict.shape, _GOOD_SHAPE)
+            if lighter and told.share > _CLEARLY * verdict.share:
+                best, verdict = other, told
+    if model.prior is not None and not several and verdict.shape >= _BAD_SHAPE:
+        reference = density_prior_reference(model)
+        reference.seconds = time.perf_counter() - started
+        return reference
     verdict = judge(model, best, rng, 2 * _TRIAL)  # chosen for its verdict, it needs a fresh one
     best.logz = verdict.logz
     best.seconds = time.perf_counter() - started

@@ -72,6 +72,9 @@ class Bounded:
         below, above = np.isfinite(self.low), np.isfinite(self.high)
         self._lower, self._upper = below & ~above, above & ~below
         self._both = below & above
+        # rounding must not put a point on a limit, where a density may have its pole
+        self._first = np.where(below, np.nextafter(self.low, np.inf), -np.inf)
+        self._last = np.where(above, np.nextafter(self.high, -np.inf), np.inf)
 
     def __call__(self, x: Array) -> Array:
         theta = np.array(x, dtype=float)
@@ -79,7 +82,7 @@ class Bounded:
         theta[:, one] = self.low[one] + np.exp(x[:, one])
         theta[:, two] = self.high[two] - np.exp(-x[:, two])
         theta[:, both] = self.low[both] + (self.high - self.low)[both] * expit(x[:, both])
-        return theta
+        return np.clip(theta, self._first, self._last, out=theta)
 
     def inverse(self, theta: Array) -> Array:
         x = np.array(theta, dtype=float)

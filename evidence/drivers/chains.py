@@ -122,12 +122,13 @@ def _tune(
         if clock.stop():
             break
         if target is not None:
-            move = replace(move, step_size=tuner.step_size)  # type: ignore[type-var]
+            step_size = min(tuner.step_size, move.longest)
+            move = replace(move, step_size=step_size)  # type: ignore[type-var]
         state, info = move.step(rng, path, beta, state)
         tuner.update(float(info.acceptance.mean()))
         if i == steps // 5:
             tuner.restart()
         bar.update()
     if target is not None and steps > 0:
-        move = replace(move, step_size=tuner.final)  # type: ignore[type-var]
+        move = replace(move, step_size=min(tuner.final, move.longest))  # type: ignore[type-var]
     return state, move

@@ -65,7 +65,8 @@ def run_guided(
         log_z = guide.log_z0 + island.log_z + log_mean
         variance = island.family.variance(w[None])[0]
         estimates.append((log_z, w.mean() ** 2 / np.mean(w * w), variance))
-        kept = drawn[:, systematic(w, rng, min(_KEEP, n_particles))]
+        mixed = rng.permutation(n_particles)  # every so-many-th draw of a net is a part of space
+        kept = drawn[:, mixed[systematic(w[mixed], rng, min(_KEEP, n_particles))]]
         if guided.root is not None:
             kept = latent_given_utilities(kept, guided.mean, guided.root, rng).T
         latent.append(kept.T)

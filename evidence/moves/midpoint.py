@@ -12,7 +12,7 @@ the generalised leapfrog; in return the energy error is steadier where curvature
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -158,6 +158,7 @@ class MidpointRMHMC(RMHMC):
     """
 
     name: str = "rmhmc-midpoint"
+    longest: ClassVar[float] = 2.0  # a quarter turn of a unit oscillator; twice that reflects
 
     def proposal(self, path: Path) -> Proposal:
         t, tolerances = self.density(path), (self.tolerance, self.reverse_tolerance)

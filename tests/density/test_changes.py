@@ -287,3 +287,10 @@ def test_gaussian_prior(cov):
 def test_bad_gaussian_prior(mean, cov, match):
     with pytest.raises(ValueError, match=match):
         GaussianPrior(mean, cov)
+
+
+@pytest.mark.parametrize("kind", ["low", "high", "both"])
+def test_rounding_puts_no_point_on_a_limit(kind):
+    change = Bounded([BOUNDS[kind]])
+    theta = change(np.array([[-700.0], [-40.0], [40.0], [700.0]]))
+    assert ((change.low < theta) & (theta < change.high)).all()

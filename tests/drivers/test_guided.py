@@ -135,3 +135,16 @@ def test_islands_that_are_worth_little_say_so():
     )  # fmt: skip
     assert any("guide badly" in warning for warning in result.warnings)
     assert any("heavy tail" in warning for warning in result.warnings)
+
+
+def test_draws_of_a_net_are_still_independent():
+    """One latent value: the mean of 1000 samples scatters as that of 1000 draws, over 40 seeds.
+
+    A sum of 40 squares beyond 90: a false alarm in 10⁵.
+    """
+    model = ev.GPModel(K=[[4.0]], y=[1], likelihood="probit")
+    words = {"method": "guided", "progressbar": False}
+    samples = [ev.log_evidence(model, random_seed=s, **words).samples for s in range(40)]
+    exact = exact_draws(np.random.default_rng(1), ev.fit_ep(model), 1.0, 100_000)[:, 0]
+    z = [(x.mean() - exact.mean()) / (exact.std() / len(x) ** 0.5) for x in samples]
+    assert np.sum(np.square(z)) < 90.0
