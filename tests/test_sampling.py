@@ -110,6 +110,9 @@ def test_a_hopeless_step_size_is_a_warning():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"move": moves.NUTS(0.0)}, "nuts: step_size must be a positive number, got 0.0"),
+        ({"move": moves.NUTS(max_depth=0)}, "nuts: max_depth must be a whole number, at least 1"),
+        ({"move": moves.HMC(n_leapfrog=2.5)}, "hmc: n_leapfrog must be a whole number"),
         ({"move": "mgard"}, "unknown move 'mgard'; did you mean 'mgrad'"),
         ({"draws": 0}, "draws must be a whole number, at least 1, got 0"),
         ({"draws": None}, "draws must be a whole number, at least 1, got None"),
