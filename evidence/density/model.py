@@ -269,7 +269,7 @@ class DensityModel:
 
     def hessian_slope(self, x: Array, W: Array) -> Array:
         """∇⟨W, ∇² log density⟩ for symmetric matrices W (M, d, d)."""
-        third = self._need(self._third or self._contraction, "third")
+        third = self._need(self._third or self._contraction, "tensor= or third")
         if self.change is None:
             return third(x, W)
         d = self.change.derivatives(x)
