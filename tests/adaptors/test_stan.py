@@ -223,7 +223,7 @@ def test_bad_programs(monkeypatch, tmp_path):
 
 
 def test_third_derivatives_are_missed_in_words():
-    with pytest.raises(ValueError, match="needs third="):
+    with pytest.raises(ValueError, match="needs tensor= or third="):
         ev.from_stan(Fake()).hessian_slope(np.zeros((1, 3)), np.eye(3)[None])
 
 

@@ -180,9 +180,9 @@ def test_softabs_and_metrics():
             r"ev.from_jax.*move='elliptical'",
         ),
         (("hessian", "third", "along", "tensor"), "rmhmc", "needs hessian= of DensityModel"),
-        (("third", "tensor"), "rmhmc", "needs third= of DensityModel"),
+        (("third", "tensor"), "rmhmc", "needs tensor= or third= of DensityModel"),
         (("third", "tensor"), "rmhmc-midpoint", "moves that do without are 'mgrad', 'hmc'"),
-        (("third", "tensor"), "rmhmc-explicit", "needs third="),
+        (("third", "tensor"), "rmhmc-explicit", "needs tensor= or third="),
         (("grad",), "rmhmc", "grad"),
     ],
 )
