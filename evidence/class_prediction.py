@@ -155,8 +155,10 @@ def _from_reference(
         means = model.mean.reshape(model.n_classes, -1)
         points = [GivenPoints(K, np.diag(K), m) for K, m in zip(model.K, means, strict=True)]
 
+    different = points[:1] if _alike(model, points) else points
+
     def at(rows: slice) -> Block:
-        seen = [p.at(rows) for p in (points[:1] if _alike(model, points) else points)]
+        seen = [p.at(rows) for p in different]
         K, diag = (np.stack(part) for part in list(zip(*seen, strict=True))[:2])
         if len(seen) == 1:
             K, diag = K[0], diag[0]
@@ -206,5 +208,6 @@ def _alike(model: SoftmaxModel, points: list[Any]) -> bool:
         return False
     first = points[0]
     return isinstance(first, KernelPoints) or all(
-        p.K_new is first.K_new and p.k_diag is first.k_diag for p in points
+        np.array_equal(p.K_new, first.K_new) and np.array_equal(p.k_diag, first.k_diag)
+        for p in points[1:]
     )
