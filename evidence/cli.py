@@ -24,6 +24,10 @@ _BAD_INPUT = 2
 _WARNED = 3
 _EXIT_CODES = """Exit codes: 0 fine; 1 unexpected error; 2 bad input or a file that
 cannot be written; 3 finished, but with warnings."""
+#: where errors are about what was asked for
+_ABOUT_ARGUMENTS = (
+    "estimate", "checks", "moves", "methods.registry", "drivers.checkpoint", "files"
+)  # fmt: skip
 
 app = typer.Typer(
     name="evidence",
@@ -216,7 +220,6 @@ def _run(
     """The result and the seconds it took, model included."""
     started = time.perf_counter()
     with _input_errors():
-        from . import checks, moves
         from . import estimate as room
         from .model import GPModel
 
@@ -224,7 +227,7 @@ def _run(
     try:
         result = room.log_evidence(model, **options)
     except ValueError as error:
-        if not any(_raised_in(at.__name__, error) for at in (room, checks, moves)):
+        if not _raised_in(_ABOUT_ARGUMENTS, error):
             raise  # not about the arguments: a defect, whose traceback is wanted
         _fail(error)
     return result, time.perf_counter() - started
@@ -369,11 +372,15 @@ def _fail(error: Exception) -> NoReturn:
     raise typer.Exit(_BAD_INPUT) from None
 
 
-def _raised_in(module: str, error: BaseException) -> bool:
+def _raised_in(modules: tuple[str, ...], error: BaseException) -> bool:
+    """Whether the error was raised in one of these modules or in one below them."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return trace is not None and trace.tb_frame.f_globals.get("__name__") == module
+    if trace is None:
+        return False
+    at = f"{trace.tb_frame.f_globals.get('__name__')}."
+    return any(at.startswith(f"{__package__}.{module}.") for module in modules)
 
 
 def _exit(result: EvidenceResult) -> NoReturn:

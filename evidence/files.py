@@ -97,7 +97,8 @@ def read(
     except FileNotFoundError:
         raise
     except Exception as error:
-        raise ValueError(f"{path} is not a saved result, or is damaged: {error}") from None
+        reason = "no .npz file" if "pickle" in str(error) else error  # NumPy's advice is no use
+        raise ValueError(f"{path} is not a saved result, or is damaged: {reason}") from None
     found, edition = meta.pop("format", None), meta.pop("version", None)
     if (found, edition) != (format, version):
         raise ValueError(

@@ -123,7 +123,8 @@ def evidence_surface(
     executor, checkpoint
         As in :func:`evidence.log_evidence`; here tasks, and what is kept, are cells.
     max_seconds : float, optional
-        Stop then: cells not begun are left out, running ones keep what they know.
+        Stop then: cells not begun are left out, running ones show what they know. With
+        ``checkpoint=`` the same call computes both later on.
     progressbar : bool
         Show one line in a terminal or notebook.
     **words
@@ -181,8 +182,10 @@ def evidence_surface(
 
         def done(index: int, cell: Cell) -> None:
             cells[missing[index]] = cell
-            store.put(f"cell {missing[index]}", cell)
-            store.save_soon()
+            # a cell that the clock cut short is shown, and computed again when resumed
+            if time.time() < deadline and "stopped" not in cell.warnings:
+                store.put(f"cell {missing[index]}", cell)
+                store.save_soon()
             bar.update()
 
         try:

@@ -47,6 +47,7 @@ _MOST_GUIDED = 2**20  # which makes do with fewer than any other would
 _SAFE_SD = 6.0  # of minimax tilting's log weights, when judged at a glance,
 _LARGEST_SD = 10.0  # and after
 _LONG_LOOK = 16_000  # of them
+_ALIKE = 0.99  # of n weights' worth: nearly constant
 _SAFE_TAIL = 0.67  # Pareto shape up to which a thousand weights tell their variance
 _MARGIN = 1.5  # draws beyond what the trial says
 _PATIENT = Settings(max_moves=96)
@@ -119,6 +120,12 @@ def _try_guide(problem: Problem, notes: list[str]) -> GuideTrial | None:
         return None
 
 
+def _reliable(shape: float, worth: float, n: int) -> bool:
+    """Whether n weights worth so many draws tell their variance; where they are nearly all the
+    same the shape of their tail is of no interest."""
+    return worth >= _ENOUGH and (shape < _SAFE_TAIL or worth > _ALIKE * n)
+
+
 def judge_guide(trial: GuideTrial, name: str, target: float) -> Verdict:
     """Whether guided draws are enough."""
     weights, variance = trial.weights, trial.weights.relative_variance
@@ -126,7 +133,7 @@ def judge_guide(trial: GuideTrial, name: str, target: float) -> Verdict:
     shape = pareto_shape(weights.tail)
     by = f"the {name} sites" + (" and a learnt twist" if trial.guided.guide.twist else "")
     told = f"{weights.n} draws guided by {by} are worth {worth:.0f} (Pareto k = {shape:.2f})"
-    if not shape < _SAFE_TAIL or worth < _ENOUGH:
+    if not _reliable(shape, worth, weights.n):
         return Verdict(math.inf, f"{told}: their weights are too uneven to rely on")
     draws = _MARGIN * variance / target**2
     if draws > _MOST_GUIDED:
@@ -147,7 +154,7 @@ def judge_importance(problem: Problem, target: float) -> Verdict:
         f"{_TRIAL} draws from the {problem.reference.name} reference are worth "
         f"{ess * _TRIAL:.0f} (Pareto k = {shape:.2f})"
     )
-    if not shape < _SAFE_TAIL or ess * _TRIAL < _ENOUGH:
+    if not _reliable(shape, ess * _TRIAL, _TRIAL):
         return Verdict(math.inf, f"{told}: their weights are too uneven, so annealing is needed")
     if draws > _MOST:
         return Verdict(draws, f"{told}: annealing is cheaper")

@@ -77,6 +77,17 @@ def test_auto_guides_draws_where_those_from_q_are_not_enough():
     assert abs(result.logz - want.logz) < 4.5 * np.hypot(result.logz_se, want.logz_se)
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_auto_does_not_mind_the_tail_of_weights_that_are_all_the_same(seed):
+    """Their Pareto shape is about the limit, their draws are worth 512 of 512."""
+    rng = np.random.default_rng(0)
+    X = ev.datasets.standardise(rng.normal(size=(2, 25)).T)
+    model = ev.GPModel(X, 2 * (rng.random(25) < 0.5) - 1, "RBF(1)")
+    result = ev.log_evidence(model, random_seed=seed, progressbar=False)
+    assert result.method == "guided"
+    assert result.logz_se < 1e-3
+
+
 def test_auto_weighs_draws_from_q_where_they_cannot_be_guided():
     model = ev.SoftmaxModel(K=covariance(6), y=[0, 1, 2, 1, 0, 0])
     result = estimate(model)
