@@ -99,6 +99,10 @@ class Quantiles:
 
     def __init__(self, distributions: Sequence[Any]) -> None:
         self.distributions = tuple(distributions)
+        self._last: tuple[Array, Derivatives] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_last": None}
 
     def __call__(self, x: Array) -> Array:
         theta = np.empty_like(x)
@@ -117,24 +121,32 @@ class Quantiles:
         x[~np.isfinite(x)] = np.nan
         return x
 
-    def _log_density(self, x: Array) -> Array:
-        """log f(g(x)), coordinate by coordinate."""
+    def _log_density(self, x: Array) -> tuple[Array, Array]:
+        """g(x) and log f(g(x)), coordinate by coordinate."""
         theta = self(x)
         columns = [d.logpdf(theta[:, i]) for i, d in enumerate(self.distributions)]
-        return np.stack(columns, axis=1)
+        return theta, np.stack(columns, axis=1)
 
     def slopes(self, x: Array) -> tuple[Array, Array]:
         """g and g' = φ(x) / f(g(x))."""
-        theta = self(x)
-        columns = [d.logpdf(theta[:, i]) for i, d in enumerate(self.distributions)]
-        log_f = np.stack(columns, axis=1)
+        theta, log_f = self._log_density(x)
         return theta, np.exp(-0.5 * (x * x + _LOG_2PI) - log_f)
 
     def derivatives(self, x: Array) -> Derivatives:
-        """g to third order; derivatives of log f along x by differences of fourth order."""
-        g, g1 = self.slopes(x)
-        h = _STEP
-        f = {k: self._log_density(x + k * h) for k in (-2, -1, 0, 1, 2)}
+        """g to third order; derivatives of log f along x by differences of fourth order.
+
+        Riemannian moves ask again and again at the same place, and quantiles take long: the last
+        answer is kept. Threads may share it, so it is read and replaced as a whole.
+        """
+        last = self._last
+        if last is None or not np.array_equal(last[0], x):
+            last = self._last = (x.copy(), self._derivatives(x))
+        return last[1]
+
+    def _derivatives(self, x: Array) -> Derivatives:
+        h, (g, log_f) = _STEP, self._log_density(x)
+        g1 = np.exp(-0.5 * (x * x + _LOG_2PI) - log_f)
+        f = {k: self._log_density(x + k * h)[1] for k in (-2, -1, 1, 2)} | {0: log_f}
         first = (8.0 * (f[1] - f[-1]) - (f[2] - f[-2])) / (12.0 * h)
         second = (16.0 * (f[1] + f[-1]) - (f[2] + f[-2]) - 30.0 * f[0]) / (12.0 * h * h)
         a = -x - first

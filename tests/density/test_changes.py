@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from scipy import stats
 from evidence.density import changes
 from evidence.density.changes import Bounded, Tails, check_bounds
 from evidence.density.checking import central
-from evidence.density.priors import GaussianPrior, Quantiles
+from evidence.density.priors import GaussianPrior, Quantiles, check_prior
 
 BOUNDS = {
     "free": (None, None),
@@ -294,3 +296,18 @@ def test_rounding_puts_no_point_on_a_limit(kind):
     change = Bounded([BOUNDS[kind]])
     theta = change(np.array([[-700.0], [-40.0], [40.0], [700.0]]))
     assert ((change.low < theta) & (theta < change.high)).all()
+
+
+def test_the_last_derivatives_are_kept_for_the_same_place_only():
+    change = check_prior([stats.gamma(2.5), stats.beta(2, 3)], 2)
+    x = np.random.default_rng(1).standard_normal((4, 2))
+    first = change.derivatives(x)
+    assert change.derivatives(x.copy()) is first
+    x += 0.5  # in place
+    for kept, fresh in zip(
+        change.derivatives(x), check_prior(list(change.distributions), 2).derivatives(x),
+        strict=True,
+    ):  # fmt: skip
+        np.testing.assert_array_equal(kept, fresh)
+    assert change.derivatives(x[:2])[0].shape == (2, 2)
+    assert pickle.loads(pickle.dumps(change))._last is None
