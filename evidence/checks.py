@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .families import family, is_probit
 
@@ -80,6 +81,18 @@ def check_count(name: str, value: Any, least: int, optional: bool = True) -> Non
         return
     if not isinstance(value, numbers.Integral) or value < least:
         raise ValueError(f"{name} must be a whole number, at least {least}, got {value!r}")
+
+
+def check_weights(name: str, parts: Sequence[Any], weights: Any) -> NDArray[np.float64]:
+    """Weights of a mixture's parts, scaled to sum to one; equal where none are given."""
+    if not parts:
+        raise ValueError(f"{name} is empty; give at least one")
+    w = np.ones(len(parts)) if weights is None else np.asarray(weights, dtype=float)
+    if w.shape != (len(parts),) or not (np.isfinite(w).all() and (w >= 0.0).all()):
+        raise ValueError(f"weights must be {len(parts)} non-negative numbers, got {weights!r}")
+    if w.sum() <= 0.0:
+        raise ValueError("weights sum to zero; give at least one positive weight")
+    return w / w.sum()
 
 
 def check_probit(model: Any, method: str) -> None:

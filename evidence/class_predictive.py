@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .checks import check_weights
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
@@ -73,22 +75,13 @@ class ClassPrediction:
         weights : array, optional
             Non-negative weights, scaled to sum to one; equal by default.
         """
-        if not predictions:
-            raise ValueError("predictions is empty; give at least one ClassPrediction")
-        w = np.ones(len(predictions)) if weights is None else np.asarray(weights, dtype=float)
-        if w.shape != (len(predictions),) or not (np.isfinite(w).all() and (w >= 0.0).all()):
-            raise ValueError(
-                f"weights must be {len(predictions)} non-negative numbers, got {weights!r}"
-            )
-        if w.sum() <= 0.0:
-            raise ValueError("weights sum to zero; give at least one positive weight")
+        w = check_weights("predictions", predictions, weights)
         first = predictions[0]
         for other in predictions[1:]:
             if other.probability.shape[0] != first.probability.shape[0]:
                 raise ValueError("predictions are of different numbers of points")
             if not np.array_equal(other.classes, first.classes):
                 raise ValueError("predictions are of different classes")
-        w = w / w.sum()
 
         def average(values: list[Array]) -> Array:
             return np.einsum("s,snk->nk", w, np.array(values))

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 from tqdm.auto import tqdm
 
-from .checks import check_choice
+from .checks import check_choice, check_weights
 from .components import Components, Stored, block_size
 from .likelihoods.base import Likelihood, Predictive
 from .quantiles import NODES, Part, latent_quantiles, observed_quantiles
@@ -128,22 +128,14 @@ class Prediction:
         weights : array, optional
             Positive weights, scaled to sum to one; equal by default.
         """
-        if not predictions:
-            raise ValueError("predictions is empty; give at least one Prediction")
-        w = np.ones(len(predictions)) if weights is None else np.asarray(weights, dtype=float)
-        if w.shape != (len(predictions),) or not (np.isfinite(w).all() and (w >= 0.0).all()):
-            raise ValueError(
-                f"weights must be {len(predictions)} non-negative numbers, got {weights!r}"
-            )
-        if w.sum() <= 0.0:
-            raise ValueError("weights sum to zero; give at least one positive weight")
+        w = check_weights("predictions", predictions, weights)
         if len(sizes := {prediction.mean.size for prediction in predictions}) > 1:
             raise ValueError(f"predictions are of different numbers of points: {sorted(sizes)}")
         if len(kinds := {p.shares[0].likelihood.name for p in predictions}) > 1:
             raise ValueError(f"predictions are of different kinds of data: {sorted(kinds)}")
         shares = [
             Share(weight * share.weight, share.components, share.likelihood)
-            for weight, prediction in zip(w / w.sum(), predictions, strict=True)
+            for weight, prediction in zip(w, predictions, strict=True)
             for share in prediction.shares
             if weight > 0.0
         ]
