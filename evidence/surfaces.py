@@ -183,7 +183,7 @@ def evidence_surface(
         def done(index: int, cell: Cell) -> None:
             cells[missing[index]] = cell
             # a cell that the clock cut short is shown, and computed again when resumed
-            if time.time() < deadline and "stopped" not in cell.warnings:
+            if time.time() < deadline:
                 store.put(f"cell {missing[index]}", cell)
                 store.save_soon()
             bar.update()

@@ -136,12 +136,13 @@ class Quantiles:
         """g to third order; derivatives of log f along x by differences of fourth order.
 
         Riemannian moves ask again and again at the same place, and quantiles take long: the last
-        answer is kept. Threads may share it, so it is read and replaced as a whole.
+        answer is kept. Threads may share it, so it is read and replaced as a whole, and what goes
+        out is a copy, since it goes on to functions of the user's.
         """
         last = self._last
         if last is None or not np.array_equal(last[0], x):
             last = self._last = (x.copy(), self._derivatives(x))
-        return last[1]
+        return Derivatives(*(part.copy() for part in last[1]))
 
     def _derivatives(self, x: Array) -> Derivatives:
         h, (g, log_f) = _STEP, self._log_density(x)
