@@ -13,91 +13,92 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import datasets, examples, likelihoods, moves, plots
-    from .adaptors.pymc import from_pymc
-    from .adaptors.stan import from_stan
-    from .approximations.ep import fit_ep
-    from .approximations.laplace import fit_laplace
-    from .class_predictive import ClassPrediction
-    from .comparison import Comparison, compare
-    from .density.autodiff import from_jax
-    from .density.metrics import Fisher, SoftAbs
-    from .density.model import DensityModel
-    from .density.priors import GaussianPrior
-    from .draws import Draws
-    from .drivers import ladders
-    from .estimate import ais, log_evidence, parallel_tempering, resample_move
+    from . import moves, plots
+    from .approximations.gp.ep import fit_ep
+    from .approximations.gp.laplace import fit_laplace
     from .estimators.classifier import GaussianProcessClassifier
     from .estimators.regressor import GaussianProcessRegressor
-    from .hyper_draws import HyperDraws
-    from .hyper_sampling import sample_hyperparameters
-    from .integration import IntegratedEvidence, integrated_evidence
-    from .kernels import parse_kernel
-    from .model import GPModel
-    from .optimisation import optimise
-    from .optimum import Optimum
-    from .orthant import log_orthant
-    from .path import Path
-    from .prediction import predict
-    from .predictive import Prediction
-    from .result import EvidenceResult
-    from .sampling import sample
-    from .simulation import Bidirectional, Simulated, bidirectional, posterior_draws, simulate
-    from .softmax import SoftmaxModel
-    from .surfaces import Surface, evidence_surface
-    from .sweeps import sweep
+    from .models import datasets, examples, likelihoods
+    from .models.adaptors.pymc import from_pymc
+    from .models.adaptors.stan import from_stan
+    from .models.classes import SoftmaxModel
+    from .models.density.autodiff import from_jax
+    from .models.density.metrics import Fisher, SoftAbs
+    from .models.density.model import DensityModel
+    from .models.density.priors import GaussianPrior
+    from .models.gp import GPModel
+    from .models.kernels.parse import parse_kernel
+    from .paths.gp import Path
+    from .prediction.class_predictive import ClassPrediction
+    from .prediction.predict import predict
+    from .prediction.predictive import Prediction
+    from .proposals.tilting import log_orthant
+    from .results.draws import Draws
+    from .results.evidence import EvidenceResult
+    from .results.hyper import HyperDraws
+    from .statistics import ladders
+    from .verbs.compare import Comparison, compare
+    from .verbs.estimate import ais, log_evidence, parallel_tempering, resample_move
+    from .verbs.integrate import IntegratedEvidence, integrated_evidence
+    from .verbs.optimise import optimise
+    from .verbs.optimum import Optimum
+    from .verbs.sample import sample
+    from .verbs.sample_hyperparameters import sample_hyperparameters
+    from .verbs.simulate import Bidirectional, Simulated, bidirectional, posterior_draws, simulate
+    from .verbs.surface import Surface, evidence_surface
+    from .verbs.sweep import sweep
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Bidirectional": "simulation",
-    "Simulated": "simulation",
-    "ais": "estimate",
-    "bidirectional": "simulation",
-    "ClassPrediction": "class_predictive",
-    "Comparison": "comparison",
-    "DensityModel": "density.model",
-    "Fisher": "density.metrics",
-    "GaussianPrior": "density.priors",
-    "SoftAbs": "density.metrics",
-    "Draws": "draws",
-    "EvidenceResult": "result",
-    "GPModel": "model",
+    "Bidirectional": "verbs.simulate",
+    "Simulated": "verbs.simulate",
+    "ais": "verbs.estimate",
+    "bidirectional": "verbs.simulate",
+    "ClassPrediction": "prediction.class_predictive",
+    "Comparison": "verbs.compare",
+    "DensityModel": "models.density.model",
+    "Fisher": "models.density.metrics",
+    "GaussianPrior": "models.density.priors",
+    "SoftAbs": "models.density.metrics",
+    "Draws": "results.draws",
+    "EvidenceResult": "results.evidence",
+    "GPModel": "models.gp",
     "GaussianProcessClassifier": "estimators.classifier",
     "GaussianProcessRegressor": "estimators.regressor",
-    "IntegratedEvidence": "integration",
-    "HyperDraws": "hyper_draws",
-    "Optimum": "optimum",
-    "Path": "path",
-    "Prediction": "predictive",
-    "SoftmaxModel": "softmax",
-    "Surface": "surfaces",
-    "compare": "comparison",
-    "evidence_surface": "surfaces",
-    "fit_ep": "approximations.ep",
-    "fit_laplace": "approximations.laplace",
-    "from_jax": "density.autodiff",
-    "from_pymc": "adaptors.pymc",
-    "from_stan": "adaptors.stan",
-    "integrated_evidence": "integration",
-    "log_evidence": "estimate",
-    "log_orthant": "orthant",
-    "optimise": "optimisation",
-    "parallel_tempering": "estimate",
-    "parse_kernel": "kernels",
-    "posterior_draws": "simulation",
-    "predict": "prediction",
-    "resample_move": "estimate",
-    "sample": "sampling",
-    "sample_hyperparameters": "hyper_sampling",
-    "simulate": "simulation",
-    "sweep": "sweeps",
+    "IntegratedEvidence": "verbs.integrate",
+    "HyperDraws": "results.hyper",
+    "Optimum": "verbs.optimum",
+    "Path": "paths.gp",
+    "Prediction": "prediction.predictive",
+    "SoftmaxModel": "models.classes",
+    "Surface": "verbs.surface",
+    "compare": "verbs.compare",
+    "evidence_surface": "verbs.surface",
+    "fit_ep": "approximations.gp.ep",
+    "fit_laplace": "approximations.gp.laplace",
+    "from_jax": "models.density.autodiff",
+    "from_pymc": "models.adaptors.pymc",
+    "from_stan": "models.adaptors.stan",
+    "integrated_evidence": "verbs.integrate",
+    "log_evidence": "verbs.estimate",
+    "log_orthant": "proposals.tilting",
+    "optimise": "verbs.optimise",
+    "parallel_tempering": "verbs.estimate",
+    "parse_kernel": "models.kernels.parse",
+    "posterior_draws": "verbs.simulate",
+    "predict": "prediction.predict",
+    "resample_move": "verbs.estimate",
+    "sample": "verbs.sample",
+    "sample_hyperparameters": "verbs.sample_hyperparameters",
+    "simulate": "verbs.simulate",
+    "sweep": "verbs.sweep",
 }
 _ROOMS = {
-    "datasets": "datasets",
-    "examples": "examples",
-    "ladders": "drivers.ladders",
-    "likelihoods": "likelihoods",
+    "datasets": "models.datasets",
+    "examples": "models.examples",
+    "ladders": "statistics.ladders",
+    "likelihoods": "models.likelihoods",
     "moves": "moves",
     "plots": "plots",
 }

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from .datasets import Dataset
-    from .result import EvidenceResult
+    from .models.datasets import Dataset
+    from .results.evidence import EvidenceResult
 
 # Heavy imports wait until a command needs them: --help and usage errors are instant.
 
@@ -130,7 +130,7 @@ def demo(
     """
     with _input_errors():
         _check_outputs(plot=plot)
-        from .datasets import load_demo
+        from .models.datasets import load_demo
 
         data = load_demo()
     if not as_json:
@@ -180,7 +180,7 @@ def estimate(
     """
     with _input_errors():
         _check_outputs(source=file, out=out, plot=plot)
-        from .datasets import read_table
+        from .models.datasets import read_table
 
         data = read_table(
             file,
@@ -220,8 +220,8 @@ def _run(
     """The result and the seconds it took, model included."""
     started = time.perf_counter()
     with _input_errors():
-        from . import estimate as room
-        from .model import GPModel
+        from .models.gp import GPModel
+        from .verbs import estimate as room
 
         model = GPModel(data.X, data.y, kernel=kernel, likelihood=likelihood)
     try:

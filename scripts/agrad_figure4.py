@@ -20,8 +20,9 @@ import pandas as pd
 from agrad_tables import problem
 
 import evidence as ev
-from evidence import diagnostics, moves, plots
+from evidence import moves, plots
 from evidence.approximations.reference import prior_reference
+from evidence.statistics import diagnostics
 
 NAME = "agrad_figure4"
 MOVES = ("agrad-z", "agrad-u", "mgrad")

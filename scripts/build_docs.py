@@ -32,12 +32,12 @@ ROOT = Path(__file__).resolve().parents[1]
 TEMPLATES = Path(__file__).parent / "documentation" / "templates"
 
 HOW_TO = {
-    "Add a likelihood": "evidence.likelihoods.custom",
+    "Add a likelihood": "evidence.models.likelihoods.custom",
     "Add a move": "evidence.moves.base",
     "Add a driver": "evidence.drivers",
-    "Bring any density": "evidence.density",
-    "Run on a cluster": "evidence.drivers.execution",
-    "Save and resume": "evidence.drivers.checkpoint",
+    "Bring any density": "evidence.models.density",
+    "Run on a cluster": "evidence.execution.tasks",
+    "Save and resume": "evidence.execution.checkpoint",
 }
 GROUPS = {
     "Models": ["GPModel", "SoftmaxModel", "DensityModel", "parse_kernel", "likelihoods"],
@@ -64,8 +64,8 @@ GROUPS = {
     "Data and figures": ["datasets", "plots"],
 }  # fmt: skip
 ROOMS = [
-    "evidence", "evidence.moves", "evidence.likelihoods", "evidence.plots", "evidence.examples",
-    "evidence.drivers.ladders", "evidence.datasets",
+    "evidence", "evidence.moves", "evidence.models.likelihoods", "evidence.plots",
+    "evidence.models.examples", "evidence.statistics.ladders", "evidence.models.datasets",
 ]  # fmt: skip
 
 

@@ -26,9 +26,9 @@ import numpy as np
 from tqdm.auto import tqdm
 
 import evidence as ev
-from evidence.approximations.density_modes import fit_density_laplace
-from evidence.density_path import own_path
-from evidence.moves import dense, dense_integrators, explicit
+from evidence.approximations.density.modes import fit_density_laplace
+from evidence.moves.riemannian import dense, dense_integrators, explicit
+from evidence.paths.density import own_path
 
 STEPS = 10
 STARTS = 32

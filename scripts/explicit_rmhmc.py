@@ -26,12 +26,13 @@ from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
 
 import evidence as ev
-from evidence import diagnostics, moves
-from evidence.approximations.density_modes import fit_density_laplace
-from evidence.density_path import own_path
-from evidence.drivers.adaptation import DualAveraging
-from evidence.families import make_path
-from evidence.moves import rows
+from evidence import moves
+from evidence.approximations.density.modes import fit_density_laplace
+from evidence.numerics import threads as rows
+from evidence.paths.density import own_path
+from evidence.paths.families import make_path
+from evidence.statistics import diagnostics
+from evidence.statistics.adaptation import DualAveraging
 
 NAME = "explicit_rmhmc"
 SD = 3.0  # of v

@@ -19,9 +19,9 @@ import pandas as pd
 
 import evidence as ev
 from evidence import moves, plots
-from evidence.density.metrics import SoftAbs
-from evidence.density_path import own_path
-from evidence.examples.mixture import Mixture
+from evidence.models.density.metrics import SoftAbs
+from evidence.models.examples.mixture import Mixture
+from evidence.paths.density import own_path
 
 NAME = "figure1_trajectories"
 START, SEED, STEPS = np.array([-2.5, -0.1]), 4, 20

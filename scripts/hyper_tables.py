@@ -20,9 +20,9 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 import evidence as ev
-from evidence import diagnostics
-from evidence.drivers.execution import factorising
-from evidence.priors import Priors
+from evidence.execution.tasks import factorising
+from evidence.models.priors import Priors
+from evidence.statistics import diagnostics
 
 #: scheme -> (seconds, κ, ESS of σ², ESS of ℓ², min ESS/s), from 5000 draws of one chain
 PAPER = {

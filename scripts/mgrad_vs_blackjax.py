@@ -18,9 +18,9 @@ import numpy as np
 from research import research_model
 
 import evidence as ev
-from evidence import diagnostics
 from evidence.approximations.reference import prior_reference
-from evidence.drivers.adaptation import DualAveraging
+from evidence.statistics import diagnostics
+from evidence.statistics.adaptation import DualAveraging
 
 
 def blackjax_run(path: ev.Path, options: argparse.Namespace) -> tuple[float, float, float, float]:

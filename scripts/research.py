@@ -1,6 +1,6 @@
 """The research data sets as models, and what is known about their log Z.
 
-Data are read from the folder that EVIDENCE_DATA names (see :func:`evidence.datasets.load`).
+Data are read from the folder that EVIDENCE_DATA names (see :func:`evidence.models.datasets.load`).
 """
 
 from __future__ import annotations

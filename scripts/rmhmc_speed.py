@@ -21,9 +21,10 @@ from threadpoolctl import threadpool_limits
 
 import evidence as ev
 from evidence import moves
-from evidence._lapack import scratch
-from evidence.moves import rmhmc, rows
-from evidence.moves.riemann import OK, momentum_at, target, workspace
+from evidence.moves.riemannian import rmhmc
+from evidence.moves.riemannian.metric import OK, momentum_at, target, workspace
+from evidence.numerics import threads as rows
+from evidence.numerics.lapack import scratch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 import report_pseudocode as report

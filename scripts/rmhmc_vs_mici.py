@@ -29,9 +29,10 @@ from tqdm.auto import tqdm
 
 import evidence as ev
 from evidence import moves
-from evidence.approximations.density_modes import fit_density_laplace
-from evidence.density_path import own_path
-from evidence.moves import dense, rows
+from evidence.approximations.density.modes import fit_density_laplace
+from evidence.moves.riemannian import dense
+from evidence.numerics import threads as rows
+from evidence.paths.density import own_path
 
 try:
     import mici

@@ -22,9 +22,9 @@ import pandas as pd
 
 import evidence as ev
 from evidence import plots
-from evidence.guiding import CannotGuide, make_guide
-from evidence.orthant import Weights, draw, minimax_proposal, oriented
-from evidence.twisting import twisted
+from evidence.proposals.guide import CannotGuide, make_guide
+from evidence.proposals.tilting import Weights, draw, minimax_proposal, oriented
+from evidence.proposals.twist import twisted
 
 NAME = "tilting"
 SE = 0.05

@@ -1,8 +1,7 @@
-"""Compiled code is cached in a folder keyed by the sources, so that no test runs stale code."""
+"""What all tests share: where compiled code is kept, and the research data."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import signal
 import tempfile
@@ -14,13 +13,10 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def cache_dir() -> Path:
-    digest = hashlib.sha256()
-    for source in sorted((ROOT / "evidence").rglob("*.py")):
-        digest.update(source.read_bytes())
-    return Path(tempfile.gettempdir()) / f"evidence-numba-{digest.hexdigest()[:16]}"
+    return Path(tempfile.gettempdir()) / f"evidence-numba-{os.getuid()}"
 
 
-os.environ["NUMBA_CACHE_DIR"] = str(cache_dir())  # before anything imports numba
+os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_dir()))  # before anything imports numba
 os.environ.setdefault("MPLBACKEND", "Agg")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores ^C
 

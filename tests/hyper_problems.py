@@ -10,8 +10,8 @@ from scipy.stats import multivariate_normal
 
 from evidence.hyper.fields import GPField
 from evidence.hyper.states import Target
-from evidence.model import GPModel
-from evidence.priors import Priors
+from evidence.models.gp import GPModel
+from evidence.models.priors import Priors
 
 X = np.array([[0.0], [0.7], [2.0]])
 

@@ -7,8 +7,9 @@ import itertools
 import numpy as np
 from scipy.special import logsumexp
 
-from evidence import GPModel, families
+from evidence import GPModel
 from evidence.approximations.reference import GaussianReference
+from evidence.paths import families
 
 #: one of each likelihood, with data that pull the latent values about
 LIKELIHOODS = {

@@ -22,9 +22,9 @@ from scipy.linalg import eigh, solve_triangular
 from scipy.linalg.blas import dsymv, dsyrk, dtrmm, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
-from .._jit import jit
-from ..covariance import CovarianceError
-from ..model import GPModel
+from ..models.covariance import CovarianceError
+from ..models.gp import GPModel
+from ..numerics.jit import jit
 
 Array = NDArray[np.float64]
 
@@ -214,7 +214,7 @@ class GaussianReference:
         """Terms l = 3, 4, … of the second-order correction to EP (empty for others)."""
         if self.name != "ep":
             return np.zeros(0)
-        from .correction import second_order_terms
+        from .gp.correction import second_order_terms
 
         return second_order_terms(self)
 

@@ -9,8 +9,8 @@ weight, resample, move. Over a fixed ladder every run of this one is an unbiased
 >>> import numpy as np
 >>> from scipy.special import logsumexp
 >>> import evidence as ev
->>> from evidence.diagnostics import log_mean
->>> from evidence.drivers.resampling import systematic
+>>> from evidence.statistics.diagnostics import log_mean
+>>> from evidence.statistics.resampling import systematic
 >>> def climb(path, move, betas, n, rng, steps=2):
 ...     log_z, state = path.log_z0, move.init_reference(rng, path, n)
 ...     for beta, following in pairwise(betas):

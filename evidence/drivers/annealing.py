@@ -1,7 +1,7 @@
 r"""Annealed importance sampling (Neal 2001), upwards from the reference and back down.
 
 Many chains climb one ladder as the rows of a batch, whatever move moves them. With Σh the tilt
-of :mod:`evidence.path`, a chain's weight is
+of :mod:`evidence.paths.gp`, a chain's weight is
 
 .. math:: \log w = \log Z_q + \sum_{t=1}^T (\beta_t - \beta_{t-1}) \sum_n h_n(x_{t-1}),
           \qquad E\,w = Z,
@@ -26,9 +26,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..execution.tasks import Stopped
 from ..moves.base import Move, scaled
-from ..path import Path
-from .execution import Stopped
+from ..paths.gp import Path
 from .islands import Islands
 from .resample_move import STRIDES, Plan, correlation
 

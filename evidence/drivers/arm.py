@@ -54,12 +54,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
+from ..execution.tasks import Stopped
 from ..moves.base import Move, scaled, take
-from ..path import Path
-from .execution import Stopped
+from ..paths.gp import Path
+from ..statistics.resampling import SCHEMES, Pool
 from .islands import Islands
 from .resample_move import KEEP, STRIDES, Plan, correlation
-from .resampling import SCHEMES, Pool
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..execution.tasks import Clock
 from ..moves.base import Move
-from ..path import Path
-from .adaptation import DualAveraging
-from .execution import Clock
+from ..paths.gp import Path
+from ..statistics.adaptation import DualAveraging
 
 Array = NDArray[np.float64]
 

@@ -42,7 +42,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import log_expit, logsumexp
 
-from ..diagnostics import LogMean, log_mean
+from ..statistics.diagnostics import LogMean, log_mean
 
 Array = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""Islands of draws guided by a reference's sites (:mod:`evidence.guiding`)."""
+"""Islands of draws guided by a reference's sites (:mod:`evidence.proposals.guide`)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..approximations.reference import GaussianReference
-from ..guiding import Guide, make_guide
-from ..moves.gibbs import latent_given_utilities, latent_root
-from .execution import Stopped
-from .genealogy import Genealogy
+from ..execution.tasks import Stopped
+from ..moves.gradient.gibbs import latent_given_utilities, latent_root
+from ..proposals.guide import Guide, make_guide
+from ..statistics.genealogy import Genealogy
+from ..statistics.resampling import SCHEMES, systematic
 from .islands import Islands
-from .resampling import SCHEMES, systematic
 
 Array = NDArray[np.float64]
 

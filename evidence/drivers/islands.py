@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..diagnostics import log_mean
+from ..statistics.diagnostics import log_mean
 
 Array = NDArray[np.float64]
 
@@ -39,6 +39,13 @@ class Islands(NamedTuple):
     """(G, kept, N) latent values from the posterior, equally weighted within an island."""
     variance: Array
     """(G,) each island's own estimate of the relative variance of its Ẑ; NaN where none."""
+
+
+def summarise(islands: Islands) -> str:
+    """What a progress bar says of finished islands besides their estimate."""
+    known = islands.acceptance[np.isfinite(islands.acceptance)]
+    acceptance = f", acc {known.mean():.2f}" if known.size else ""
+    return f"ESS {islands.ess.mean():.2f}{acceptance}"
 
 
 def trace_columns(stages: Array, blocks: list[Islands], step_sizes: Array) -> dict[str, Array]:

@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..execution.tasks import Stopped
 from ..moves.base import Move, scaled, take
-from ..path import Path
-from . import ladders
-from .execution import Stopped
-from .genealogy import Genealogy
+from ..paths.gp import Path
+from ..statistics import ladders
+from ..statistics.genealogy import Genealogy
+from ..statistics.resampling import SCHEMES, systematic
 from .islands import Islands
-from .resampling import SCHEMES, systematic
 
 Array = NDArray[np.float64]
 

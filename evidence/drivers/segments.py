@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import bridging
+from .tempering import bridging
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]

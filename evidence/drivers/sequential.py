@@ -38,17 +38,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.special import log_ndtr
 
-from .. import likelihoods
-from .._jit import jit
-from .._truncated import upper_tail
 from ..approximations.reference import indefinite_root
-from ..model import GPModel
-from ..moves.gibbs import _BLOCK, _sweep_block
+from ..execution.tasks import Stopped
+from ..models import likelihoods
+from ..models.gp import GPModel
+from ..moves.gradient.gibbs import _BLOCK, _sweep_block
+from ..numerics.jit import jit
+from ..numerics.truncated import upper_tail
+from ..statistics.resampling import Pool
 from .arm import More, as_rounds, check_options, fixed_rounds, growing
-from .execution import Stopped
 from .islands import Islands
 from .resample_move import KEEP
-from .resampling import Pool
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]

@@ -1,7 +1,7 @@
 r"""Minimax tilting in islands, with posterior draws of the latent values.
 
 A draw of the utilities :math:`r = y (z - m)` comes with a weight; islands resample theirs and
-turn them into latent values, x given z being Gaussian (:mod:`evidence.moves.gibbs`).
+turn them into latent values, x given z being Gaussian (:mod:`evidence.moves.gradient.gibbs`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model import GPModel
-from ..moves.gibbs import latent_given_utilities, latent_root
-from ..orthant import Proposal, draw, minimax_proposal, oriented
-from .execution import Stopped
+from ..execution.tasks import Stopped
+from ..models.gp import GPModel
+from ..moves.gradient.gibbs import latent_given_utilities, latent_root
+from ..proposals.tilting import Proposal, draw, minimax_proposal, oriented
+from ..statistics.resampling import systematic
 from .islands import Islands
-from .resampling import systematic
 
 Array = NDArray[np.float64]
 

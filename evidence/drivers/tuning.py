@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..execution.tasks import Stopped
 from ..moves.base import Move
-from ..path import Path
-from . import ladders
-from .execution import Stopped
+from ..paths.gp import Path
+from ..statistics import ladders
 from .segments import Schedule
-from .tempering import EXPLORE, Replicas, decide, swap_acceptance
+from .tempering.ensemble import EXPLORE, Replicas, decide, swap_acceptance
 
 Array = NDArray[np.float64]
 

@@ -24,12 +24,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..execution.tasks import Stopped
 from ..moves.base import Move, scaled, take
-from ..path import Path
-from .execution import Stopped
+from ..paths.gp import Path
+from ..statistics.resampling import SCHEMES
 from .islands import Islands
 from .resample_move import KEEP, STRIDES, Plan, correlation
-from .resampling import SCHEMES
 
 Array = NDArray[np.float64]
 

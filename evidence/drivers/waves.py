@@ -24,11 +24,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..diagnostics import LogMean, log_mean, widened
-from .checkpoint import Checkpoint
-from .execution import Clock, Job, run_tasks
-from .islands import Islands
-from .progress import Progress
+from ..execution.checkpoint import Checkpoint
+from ..execution.progress import Progress
+from ..execution.tasks import Clock, Job, run_tasks
+from ..statistics.diagnostics import LogMean, log_mean, widened
+from .islands import Islands, summarise
 
 Array = NDArray[np.float64]
 
@@ -223,7 +223,13 @@ def _record(run: Run, index: int, islands: Islands, clock: Clock, progress: Prog
     run.blocks[index] = islands
     estimate = run.estimate()
     run.history.append(Wave(clock.elapsed(), run.final.size, estimate.value, estimate.se))
-    progress.islands(islands, estimate, run.budget.target_se)
+    progress.running(
+        estimate.value,
+        estimate.se,
+        run.budget.target_se,
+        summarise(islands),
+        islands.log_z.shape[1],
+    )
 
 
 def _conclude(run: Run, clock: Clock) -> None:

@@ -13,11 +13,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..approximations.gradient import log_evidence_gradient
-from ..checks import check_choice, fit_reference
-from ..drivers.execution import factorising
-from ..prediction import predict
-from ..result import EvidenceResult
+from ..approximations.gp.gradient import log_evidence_gradient
+from ..execution.arguments import check_choice
+from ..execution.tasks import factorising
+from ..paths.families import fit_reference
+from ..prediction.predict import predict
+from ..results.evidence import EvidenceResult
 from .fitting import estimate, fit, fitted_kernel
 from .joint import laplace_at
 

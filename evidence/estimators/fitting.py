@@ -13,14 +13,15 @@ from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel
 from sklearn.utils import check_random_state
 
 from ..approximations.reference import GaussianReference
-from ..checks import check_choice, check_count, fit_reference
-from ..drivers.execution import factorising
-from ..estimate import log_evidence
-from ..likelihoods.base import Likelihood
-from ..model import GPModel
-from ..optimisation import optimise
-from ..result import EvidenceResult
-from ..softmax import SoftmaxModel
+from ..execution.arguments import check_choice, check_count
+from ..execution.tasks import factorising
+from ..models.classes import SoftmaxModel
+from ..models.gp import GPModel
+from ..models.likelihoods.base import Likelihood
+from ..paths.families import fit_reference
+from ..results.evidence import EvidenceResult
+from ..verbs.estimate import log_evidence
+from ..verbs.optimise import optimise
 from .joint import fit_softmax
 
 Array = NDArray[np.float64]

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from ..approximations.classes.laplace import fit_softmax_laplace
+from ..approximations.classes.reference import SoftmaxReference
 from ..approximations.reference import NotPositiveDefinite
-from ..approximations.softmax_laplace import fit_softmax_laplace
-from ..approximations.softmax_reference import SoftmaxReference
-from ..covariance import CovarianceError
-from ..softmax import SoftmaxModel
+from ..models.classes import SoftmaxModel
+from ..models.covariance import CovarianceError
 
 Array = NDArray[np.float64]
 

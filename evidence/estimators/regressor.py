@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .. import likelihoods
-from ..likelihoods.base import Likelihood
-from ..prediction import predict
-from ..predictive import Prediction
-from ..result import EvidenceResult
+from ..models import likelihoods
+from ..models.likelihoods.base import Likelihood
+from ..prediction.predict import predict
+from ..prediction.predictive import Prediction
+from ..results.evidence import EvidenceResult
 from .fitting import estimate, fit
 
 Array = NDArray[np.float64]

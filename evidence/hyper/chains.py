@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..drivers.adaptation import DualAveraging
-from ..priors import Priors
+from ..models.priors import Priors
+from ..statistics.adaptation import DualAveraging
 from .fields import Field
 from .schemes import KAPPA_TARGET, Scheme
 from .states import Info, State, Steps, Target

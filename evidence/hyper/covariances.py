@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import jit, vector_loop
-from .._special import exp
-from ..covariance import call_kernel
+from ..models.covariance import call_kernel
+from ..numerics.jit import jit, vector_loop
+from ..numerics.special import exp
 
 Array = NDArray[np.float64]
 
@@ -60,7 +60,7 @@ def covariance_functions(
 ) -> list[Callable[[Array], Array]]:
     """K(θ) with its jitter for each kernel, a new array per call; θ as ``kernel.theta`` has it.
 
-    >>> from evidence.kernels import parse_kernel
+    >>> from evidence.models.kernels.parse import parse_kernel
     >>> (K,) = covariance_functions([parse_kernel("4.0 * RBF(1.5)")], np.eye(2), 0.0)
     >>> K(np.log([9.0, 1.0])).round(4).tolist()
     [[9.0, 3.3109], [3.3109, 9.0]]

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import jit
-from .._lapack import factor, scratch, solve_lower
+from ..numerics.jit import jit
+from ..numerics.lapack import factor, scratch, solve_lower
 
 Array = NDArray[np.float64]
 

@@ -13,13 +13,13 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import jit
-from ..approximations.ep import fit_ep
+from ..approximations.gp.ep import fit_ep
 from ..approximations.reference import GaussianReference
-from ..hyperparameters import Hyperparameters, kernel_parameters
-from ..model import GPModel
-from ..priors import Named
-from ..softmax import SoftmaxModel
+from ..models.classes import SoftmaxModel
+from ..models.gp import GPModel
+from ..models.hyperparameters import Hyperparameters, kernel_parameters
+from ..models.priors import Named
+from ..numerics.jit import jit
 from .covariances import covariance_functions
 
 Array = NDArray[np.float64]
@@ -73,7 +73,7 @@ def _loglik(kernel, theta, x, gradient):
 
 
 class GPField:
-    """One block: the field of a :class:`~evidence.model.GPModel`.
+    """One block: the field of a :class:`~evidence.models.gp.GPModel`.
 
     >>> model = GPModel([[0.0], [1.0]], [1, -1], "4.0 * RBF(1.5)", likelihood="logit")
     >>> field = GPField(model)
@@ -115,7 +115,7 @@ class GPField:
 
 
 class SoftmaxField:
-    """A block per class: the field of a :class:`~evidence.softmax.SoftmaxModel`.
+    """A block per class: the field of a :class:`~evidence.models.classes.SoftmaxModel`.
 
     >>> model = SoftmaxModel([[0.0], [1.0], [2.0]], [0, 1, 2], "4.0 * RBF(1.5)")
     >>> field = SoftmaxField(model)

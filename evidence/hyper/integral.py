@@ -1,8 +1,8 @@
 r"""Tempering over hyperparameters, with an unbiased estimate of the evidence at each of them.
 
 The target on θ (logs of hyperparameters) is :math:`p(\theta) \hat Z(\theta)`, with
-the estimate :math:`\hat Z` from draws that EP guides (:mod:`evidence.guiding`), and the start a
-Student-t g around where EP's evidence is largest. Between them
+the estimate :math:`\hat Z` from draws that EP guides (:mod:`evidence.proposals.guide`),
+and the start a Student-t g around where EP's evidence is largest. Between them
 
 .. math:: \gamma_\beta(\theta, u) = g(\theta)^{1-\beta}\,
           [p(\theta)\,\hat Z(\theta, u)]^\beta\,m(u),
@@ -28,15 +28,15 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 from scipy.special import gammaln
 
-from ..approximations.ep import fit_ep, rounding_error
+from ..approximations.gp.ep import fit_ep, rounding_error
 from ..approximations.reference import NotPositiveDefinite, Sites
-from ..drivers import ladders
-from ..drivers.execution import Stopped
 from ..drivers.islands import Islands
-from ..drivers.resampling import systematic
-from ..guiding import CannotGuide, make_guide
-from ..model import CovarianceError, GPModel
-from ..priors import Priors
+from ..execution.tasks import Stopped
+from ..models.gp import CovarianceError, GPModel
+from ..models.priors import Priors
+from ..proposals.guide import CannotGuide, make_guide
+from ..statistics import ladders
+from ..statistics.resampling import systematic
 
 Array = NDArray[np.float64]
 

@@ -1,6 +1,6 @@
 r"""Pseudo-marginal sampling of θ (Andrieu and Roberts 2009; Filippone and Girolami 2014).
 
-Draws that EP's sites at θ guide (:mod:`evidence.guiding`) give an unbiased estimate of the
+Draws that EP's sites at θ guide (:mod:`evidence.proposals.guide`) give an unbiased estimate of the
 evidence, :math:`\hat Z(\theta) = Z_q\,\frac1M \sum_{i=1}^M w_i`, and a random walk on
 :math:`\hat Z(\theta)\,p(\theta)` that keeps the estimate of the current θ leaves p(θ | y)
 invariant, for every M. One of the M draws, chosen with probability proportional to w, makes
@@ -16,11 +16,11 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..approximations.ep import rounding_error
+from ..approximations.gp.ep import rounding_error
 from ..approximations.reference import NotPositiveDefinite
-from ..guiding import CannotGuide, make_guide
-from ..model import CovarianceError, GPModel
-from ..moves.gibbs import latent_given_utilities, latent_root
+from ..models.gp import CovarianceError, GPModel
+from ..moves.gradient.gibbs import latent_given_utilities, latent_root
+from ..proposals.guide import CannotGuide, make_guide
 from .fields import GPField
 from .states import Info, State, Steps, Target, probability
 

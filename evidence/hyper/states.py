@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..priors import Priors
+from ..models.priors import Priors
 from .factors import Factor
 from .fields import Field
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import check_choice, check_count
 from ..drivers.annealing import run_forward, run_reverse
 from ..drivers.chains import run_chains
 from ..drivers.crooks import bennett, bounds
-from ..drivers.execution import Job, Stopped
 from ..drivers.resample_move import Plan
 from ..drivers.waves import Budget
+from ..execution.arguments import check_choice, check_count
+from ..execution.tasks import Job, Stopped
 from .base import Outcome, Problem, outcome_of_islands
 from .smc import find_plan, stopped, warn_of_slow_mixing
 

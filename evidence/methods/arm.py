@@ -6,21 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import check_choice
 from ..drivers.arm import Sampler, check_options, run_arm
-from ..drivers.execution import Job, Stopped
 from ..drivers.islands import Islands
-from ..drivers.resampling import SCHEMES
 from ..drivers.waves import Budget
+from ..execution.arguments import check_choice
+from ..execution.tasks import Job, Stopped
+from ..statistics.resampling import SCHEMES
 from .base import Outcome, Problem, outcome_of_islands
-from .smc import (
-    STUCK_ADVICE,
-    choose_particles,
-    find_plan,
-    stopped,
-    stuck,
-    warn_of_slow_mixing,
-)
+from .smc import STUCK_ADVICE, choose_particles, find_plan, stopped, stuck, warn_of_slow_mixing
 
 _FIRST = 16
 _PILOTS = 4

@@ -23,14 +23,14 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import moves
-from ..diagnostics import pareto_shape
-from ..drivers.execution import factorising
-from ..drivers.ladders import conditional_ess
 from ..drivers.resample_move import Settings
-from ..families import family, is_probit
-from ..guiding import CannotGuide
-from ..model import GPModel
-from ..moves.crank_nicolson import PCN
+from ..execution.tasks import factorising
+from ..models.gp import GPModel
+from ..moves.gradient.crank_nicolson import PCN
+from ..paths.families import family, is_probit
+from ..proposals.guide import CannotGuide
+from ..statistics.diagnostics import pareto_shape
+from ..statistics.ladders import conditional_ess
 from .base import Outcome, Problem
 from .guided import Trial as GuideTrial
 from .guided import run_trial as run_guide

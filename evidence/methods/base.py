@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..drivers import islands
-from ..drivers.checkpoint import Checkpoint
-from ..drivers.execution import Clock, Job, factorising, shielded
-from ..drivers.progress import Progress
 from ..drivers.waves import Budget, Run, Wave, run_waves
-from ..families import make_path
+from ..execution.checkpoint import Checkpoint
+from ..execution.progress import Progress
+from ..execution.tasks import Clock, Job, factorising, shielded
 from ..moves.base import Move
-from ..path import TemperedPath
+from ..paths.families import make_path
+from ..paths.gp import TemperedPath
 
 Array = NDArray[np.float64]
 

@@ -1,6 +1,6 @@
-"""Draws guided by the reference's sites; see :mod:`evidence.guiding`.
+"""Draws guided by the reference's sites; see :mod:`evidence.proposals.guide`.
 
-Where the first weights are uneven the guide learns from them (:mod:`evidence.twisting`).
+Where the first weights are uneven the guide learns from them (:mod:`evidence.proposals.twist`).
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import check_choice
-from ..diagnostics import pareto_shape
-from ..drivers.execution import Job, factorising
 from ..drivers.guided import Guided, prepare, run_guided
-from ..drivers.resampling import SCHEMES
 from ..drivers.waves import Budget
-from ..guiding import CannotGuide, Guide, make_net
-from ..model import GPModel
-from ..orthant import Weights
-from ..twisting import twisted
+from ..execution.arguments import check_choice
+from ..execution.tasks import Job, factorising
+from ..models.gp import GPModel
+from ..proposals.guide import CannotGuide, Guide, make_net
+from ..proposals.tilting import Weights
+from ..proposals.twist import twisted
+from ..statistics.diagnostics import pareto_shape
+from ..statistics.resampling import SCHEMES
 from .base import Outcome, Problem, outcome_of_islands
 
 Array = NDArray[np.float64]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..drivers.execution import Job
 from ..drivers.resample_move import Plan, run_islands
 from ..drivers.waves import Budget
-from ..moves.crank_nicolson import PCN
+from ..execution.tasks import Job
+from ..moves.gradient.crank_nicolson import PCN
 from .base import Outcome, Problem, outcome_of_islands
 
 _FIRST = 16

@@ -1,6 +1,6 @@
 """Minimax tilting for probit: Z as the probability of an orthant.
 
-Independent of EP and annealing; see :mod:`evidence.orthant`.
+Independent of EP and annealing; see :mod:`evidence.proposals.tilting`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..drivers.execution import Job, factorising
 from ..drivers.tilting import Tilted, prepare, run_tilted
 from ..drivers.waves import Budget
-from ..orthant import Weights, draw
+from ..execution.tasks import Job, factorising
+from ..proposals.tilting import Weights, draw
 from .base import Outcome, Problem, outcome_of_islands
 
 TRIAL = 2000

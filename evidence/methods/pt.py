@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import check_choice, check_count
-from ..drivers import bridging
-from ..drivers.execution import Job, Stopped, run_tasks
 from ..drivers.segments import Schedule, Segment, consecutive, side_by_side, summarise
-from ..drivers.tempering import EXPLORE, run_segment
+from ..drivers.tempering import bridging
+from ..drivers.tempering.ensemble import EXPLORE, run_segment
 from ..drivers.tuning import tune
+from ..execution.arguments import check_choice, check_count
+from ..execution.tasks import Job, Stopped, run_tasks
 from .base import Outcome, Problem
 from .smc import stopped
 

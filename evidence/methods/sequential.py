@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..checks import check_choice, check_count
-from ..diagnostics import log_mean
 from ..drivers.arm import check_options
-from ..drivers.execution import Job, factorising
-from ..drivers.resampling import SCHEMES
 from ..drivers.sequential import prepare, run_sequential
 from ..drivers.waves import Budget
+from ..execution.arguments import check_choice, check_count
+from ..execution.tasks import Job, factorising
+from ..statistics.diagnostics import log_mean
+from ..statistics.resampling import SCHEMES
 from .arm import grown
 from .base import Outcome, Problem, outcome_of_islands
 from .smc import stopped

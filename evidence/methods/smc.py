@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import check_choice, check_count
 from ..drivers.annealing import refine
-from ..drivers.execution import Job, Stopped
 from ..drivers.resample_move import Plan, Settings, plan, run_islands
-from ..drivers.resampling import SCHEMES
 from ..drivers.waste_free import run_waste_free
 from ..drivers.waves import Budget
-from ..families import is_probit
+from ..execution.arguments import check_choice, check_count
+from ..execution.tasks import Job, Stopped
 from ..moves.base import Move
-from ..moves.riemann import RiemannMove
+from ..moves.riemannian.metric import RiemannMove
+from ..paths.families import is_probit
+from ..statistics.resampling import SCHEMES
 from .base import Outcome, Problem, outcome_of_islands
 
 _FIRST = 16

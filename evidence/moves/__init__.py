@@ -22,7 +22,7 @@ name                      move
 All but the last six cost O(N²) per row, as matrix products over the batch; these six factorise
 a matrix per step, row by row in parallel threads (``gibbs`` sweeps in O(N²)).
 
-For a :class:`~evidence.density.model.DensityModel` the three Riemannian integrators use a full
+For a :class:`.DensityModel` the three Riemannian integrators use a full
 metric (SoftAbs, the Hessian, or the user's own) on the whole batch at once (:mod:`.dense`); where
 curvature changes fast, ``rmhmc-midpoint`` takes the longest steps. Not for densities are
 ``gibbs``, ``mmala``, ``simplified-mmala`` and ``second-order``.
@@ -36,22 +36,22 @@ import numbers
 from collections.abc import Callable
 from typing import Any
 
-from .agrad import AGradU, AGradZ
 from .base import Info, Move, take
-from .crank_nicolson import PCN
-from .elliptical import EllipticalSlice
-from .explicit import ExplicitRMHMC
-from .gibbs import ProbitGibbs
-from .hmc import HMC
-from .langevin import Langevin, pmala
-from .mgrad import MGrad, pcnl
-from .midpoint import MidpointRMHMC
-from .mmala import MMALA, SimplifiedMMALA
-from .nuts import NUTS
-from .rmhmc import RMHMC
-from .second_order import SecondOrder
-from .splitting import SplittingHMC
-from .trajectories import Trajectory, trajectory
+from .gradient.agrad import AGradU, AGradZ
+from .gradient.crank_nicolson import PCN
+from .gradient.elliptical import EllipticalSlice
+from .gradient.gibbs import ProbitGibbs
+from .gradient.langevin import Langevin, pmala
+from .gradient.mgrad import MGrad, pcnl
+from .gradient.second_order import SecondOrder
+from .hamiltonian.hmc import HMC
+from .hamiltonian.nuts import NUTS
+from .hamiltonian.splitting import SplittingHMC
+from .hamiltonian.trajectories import Trajectory, trajectory
+from .riemannian.explicit import ExplicitRMHMC
+from .riemannian.midpoint import MidpointRMHMC
+from .riemannian.mmala import MMALA, SimplifiedMMALA
+from .riemannian.rmhmc import RMHMC
 
 __all__ = [
     "HMC",

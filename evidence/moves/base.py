@@ -65,10 +65,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import jit
-from .._normal import standard_normal
-from ..coordinates import Coordinates
-from ..path import Path
+from ..numerics.jit import jit
+from ..numerics.normal import standard_normal
+from ..paths.coordinates import Coordinates
+from ..paths.gp import Path
 
 Array = NDArray[np.float64]
 
@@ -106,6 +106,8 @@ class Move(Protocol):
     """The acceptance probability they adapt it towards; None where nothing needs tuning."""
     longest: ClassVar[float] = math.inf
     """What they adapt it up to: longer steps would be the same ones, accepted as often."""
+    riemannian: ClassVar[bool] = False
+    """Whether it follows a curvature that depends on the position."""
 
     def prepare(self, path: Path) -> None:
         """Compute what is computed once per path."""
@@ -174,7 +176,7 @@ class GradientMove(Move):
     ----------
     step_size : float
     coordinates : str, optional
-        One of :mod:`evidence.coordinates`; by default the base's own, whitened.
+        One of :mod:`evidence.paths.coordinates`; by default the base's own, whitened.
     target : float or None
         Acceptance probability that drivers tune ``step_size`` towards; None: not tuned.
     name : str

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import diagnostics
+from ..statistics import diagnostics
 from ._style import INK, nothing, whole_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..draws import Draws
+    from ..results.draws import Draws
 
 
 def plot_draws(draws: Draws) -> Figure:

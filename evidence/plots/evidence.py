@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..result import Estimate, EvidenceResult
+    from ..results.evidence import Estimate, EvidenceResult
 
 
 def plot_result(result: EvidenceResult) -> Figure:

@@ -12,8 +12,8 @@ from ._style import INK, whole_ticks
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..density.model import DensityModel
-    from ..moves.trajectories import Trajectory
+    from ..models.density.model import DensityModel
+    from ..moves.hamiltonian.trajectories import Trajectory
 
 _DROPS = (0.5, 1.5, 3.0, 5.0, 8.0, 12.0)  # nats below the top at which contours are drawn
 _GRID = 161
@@ -114,8 +114,8 @@ def plot_metric(model: DensityModel, points: ArrayLike, ax: Axes, *, size: float
     """
     from matplotlib.patches import Ellipse
 
-    from ..density_path import own_path
-    from ..moves.dense import Field
+    from ..moves.riemannian.dense import Field
+    from ..paths.density import own_path
 
     points = np.atleast_2d(np.asarray(points, dtype=float))
     metric = Field(own_path(model), np.ones(len(points))).metric(points)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-    from ..hyper_draws import HyperDraws
+    from ..results.hyper import HyperDraws
 
 _ROWS = 6  # more hyperparameters than this: the slowest
 

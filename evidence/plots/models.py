@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..comparison import Comparison
-    from ..surfaces import Surface
+    from ..verbs.compare import Comparison
+    from ..verbs.surface import Surface
 
 _HUGE = 30.0  # nats below the best at which a model only squeezes the others together
 

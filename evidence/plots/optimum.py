@@ -9,7 +9,7 @@ from ._style import INK, whole_ticks
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..optimum import Optimum
+    from ..verbs.optimum import Optimum
 
 _FLOOR = 1e-6  # nats; a logarithmic axis has no zero
 _STYLES = ("o-", "s--", "^:", "D-.")

@@ -11,12 +11,12 @@ from scipy.special import expit
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
-from evidence.diagnostics import log_mean
 from evidence.drivers.annealing import refine, run_forward, run_reverse
 from evidence.drivers.crooks import bennett, bounds
-from evidence.drivers.execution import Stopped
 from evidence.drivers.resample_move import Plan
+from evidence.execution.tasks import Stopped
 from evidence.moves import MGrad, get
+from evidence.statistics.diagnostics import log_mean
 
 REFERENCES = {"ep": ev.fit_ep, "laplace": ev.fit_laplace, "prior": prior_reference}
 STUDENT_T = "student_t(df=4, scale=0.5)"

@@ -8,12 +8,12 @@ from problems import LIKELIHOODS, exact_draws, log_z_by_quadrature, small_model
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
-from evidence.diagnostics import log_mean
 from evidence.drivers.arm import run_arm
-from evidence.drivers.execution import Stopped
 from evidence.drivers.resample_move import Plan, run_islands
-from evidence.drivers.resampling import SCHEMES, Pool
+from evidence.execution.tasks import Stopped
 from evidence.moves import HMC, EllipticalSlice, MGrad
+from evidence.statistics.diagnostics import log_mean
+from evidence.statistics.resampling import SCHEMES, Pool
 
 SEED = np.random.SeedSequence
 MOVES = {"mgrad": MGrad, "elliptical": EllipticalSlice, "hmc": HMC}

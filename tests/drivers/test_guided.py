@@ -7,12 +7,12 @@ import pytest
 from problems import LIKELIHOODS, covariance, exact_draws, log_z_by_quadrature, small_model
 
 import evidence as ev
-from evidence import guiding
 from evidence.approximations.reference import prior_reference
-from evidence.diagnostics import log_mean
 from evidence.drivers import guided as drivers_guided
 from evidence.drivers.guided import prepare, run_guided
-from evidence.drivers.resampling import SCHEMES
+from evidence.proposals import guide as guiding
+from evidence.statistics.diagnostics import log_mean
+from evidence.statistics.resampling import SCHEMES
 
 SEED = np.random.SeedSequence
 

@@ -6,9 +6,9 @@ from problems import LIKELIHOODS, log_z_by_quadrature, small_model
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
-from evidence.diagnostics import log_mean
 from evidence.drivers.resample_move import Plan, Settings, plan, run_islands
 from evidence.moves import PCN, MGrad, SplittingHMC
+from evidence.statistics.diagnostics import log_mean
 
 REFERENCES = {"ep": ev.fit_ep, "laplace": ev.fit_laplace, "prior": prior_reference}
 SEED = np.random.SeedSequence

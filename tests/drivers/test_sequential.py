@@ -11,16 +11,10 @@ from scipy.stats import multivariate_normal, norm
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
-from evidence.diagnostics import log_mean
-from evidence.drivers.execution import Stopped
-from evidence.drivers.resampling import SCHEMES
-from evidence.drivers.sequential import (
-    _Front,
-    _sweep_islands,
-    ordering,
-    prepare,
-    run_sequential,
-)
+from evidence.drivers.sequential import _Front, _sweep_islands, ordering, prepare, run_sequential
+from evidence.execution.tasks import Stopped
+from evidence.statistics.diagnostics import log_mean
+from evidence.statistics.resampling import SCHEMES
 
 SEED = np.random.SeedSequence
 STRONG = np.array([1.0, -1.0, -1.0, 1.0])

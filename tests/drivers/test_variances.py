@@ -8,10 +8,10 @@ from problems import log_z_by_quadrature, small_model
 
 import evidence as ev
 from evidence import moves
-from evidence.drivers.genealogy import Genealogy
 from evidence.drivers.resample_move import Settings, plan, run_islands
 from evidence.drivers.waste_free import run_waste_free
-from evidence.path import Path
+from evidence.paths.gp import Path
+from evidence.statistics.genealogy import Genealogy
 
 
 def prepared(likelihood="probit", n=3, reference="prior", cess=0.9):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import fakes
 import numpy as np
 import pytest
 
-from evidence.drivers.checkpoint import Checkpoint
-from evidence.drivers.execution import Clock, Job
-from evidence.drivers.progress import Progress
 from evidence.drivers.waves import Budget, Run, admitted, run_waves
-
-from . import fakes
+from evidence.execution.checkpoint import Checkpoint
+from evidence.execution.progress import Progress
+from evidence.execution.tasks import Clock, Job
 
 
 def waves(job, budget, seed=0, clock=None, checkpoint=None, executor=None):

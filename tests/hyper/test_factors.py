@@ -6,8 +6,8 @@ from scipy.stats import multivariate_normal
 
 from evidence.hyper.covariances import covariance_functions
 from evidence.hyper.factors import Factor
-from evidence.kernels import parse_kernel
-from evidence.model import GPModel
+from evidence.models.gp import GPModel
+from evidence.models.kernels.parse import parse_kernel
 
 
 @pytest.fixture(params=[1, 3, 33, 70])

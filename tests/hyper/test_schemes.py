@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, kstest
 
-from evidence import diagnostics
 from evidence.approximations.reference import prior_reference
 from evidence.hyper import agrad, centred, elliptical, joint, pcnl, pseudo_marginal, whitened
 from evidence.hyper.chains import run_chain
 from evidence.hyper.fields import GPField
 from evidence.hyper.schemes import SCHEMES
 from evidence.hyper.states import Steps
+from evidence.statistics import diagnostics
 
 STEPS = Steps(delta=0.8, kappa=0.1)
 #: schemes that start exactly from an exact draw: all but the one with estimates

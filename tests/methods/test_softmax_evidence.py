@@ -11,7 +11,7 @@ from problems import covariance
 from softmax_problems import exact_draws, log_z_by_quadrature, small_model
 
 import evidence as ev
-from evidence import families
+from evidence.paths import families
 
 METHODS = ["smc", "ais", "pt", "importance"]
 

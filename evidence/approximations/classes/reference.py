@@ -1,0 +1,258 @@
+r"""Gaussian references for several classes: independent priors times sites that couple classes.
+
+With W block by datum, :math:`W = D - \Pi\Pi^T / s`, D = diag(π), Π the C diagonal matrices
+diag(π_k) on top of each other and s the sum of π over classes, everything comes from C + 1
+factorisations of N × N matrices (Rasmussen and Williams 2006, section 3.5):
+
+.. math:: B_k = I + \sqrt{D_k} K_k \sqrt{D_k},\qquad E_k = \sqrt{D_k} B_k^{-1} \sqrt{D_k},\qquad
+          \textstyle\sum_k E_k = M M^T
+
+.. math:: (I + WK)^{-1} = I - EK + E R (MM^T)^{-1} R^T E K,\qquad
+          \log|I + WK| = \sum_k \log|B_k| + \log|MM^T| - N \log s
+
+.. math:: \Sigma_{kj} = \delta_{kj}(K_k - K_k E_k K_k) + K_k E_k (MM^T)^{-1} E_j K_j
+
+with R the C identities on top of each other. No matrix of size C·N is formed but ``cov``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+
+from ...models.classes import SoftmaxModel
+from ...models.likelihoods.softmax import SoftmaxSites
+from ..reference import NotPositiveDefinite, positive_eigh
+from .probabilities import LatentPrediction
+
+Array = NDArray[np.float64]
+
+#: dense matrices of this size at most: beyond it, Monte Carlo starts from the prior
+LARGEST_DENSE = 4000
+
+
+class CurvatureFactors(NamedTuple):
+    """√π, the C lower factors of B_k, M, and ½ log|I + WK|."""
+
+    root: Array
+    L: tuple[Array, ...]
+    M: Array
+    half_logdet: float
+
+    def times_E(self, v: Array) -> Array:
+        """E_k v_k for every class; v is (C, N) or (C, N, J)."""
+        out = np.empty_like(v)
+        for k, (s, L) in enumerate(zip(self.root, self.L, strict=True)):
+            scaled = s.reshape(-1, *(1,) * (v.ndim - 2))
+            out[k] = scaled * dpotrs(L, scaled * v[k], lower=1)[0]
+        return out
+
+    def solve_M(self, v: Array) -> Array:
+        """(M Mᵀ)⁻¹ v."""
+        return dpotrs(self.M, v, lower=1)[0]
+
+
+def factorise_curvature(model: SoftmaxModel, sites: SoftmaxSites) -> CurvatureFactors:
+    """The factors for sites with π (C, N) that sum to s over classes: C·N³ in all."""
+    root, factors, half = np.sqrt(sites.pi), [], -0.5 * model.n_data * np.log(sites.s)
+    total = np.zeros((model.n_data, model.n_data), order="F")
+    for s, K in zip(root, model.K, strict=True):
+        B = s[:, None] * K * s
+        B.flat[:: model.n_data + 1] += 1.0
+        L, info = dpotrf(B.T, lower=1, clean=1, overwrite_a=1)
+        if info != 0:
+            raise NotPositiveDefinite
+        half += float(np.log(np.diag(L)).sum())
+        inverse = dpotri(L, lower=1)[0]
+        inverse *= s[:, None]
+        inverse *= s
+        total += inverse  # the lower triangle is all that counts
+        factors.append(L)
+    M, info = dpotrf(total, lower=1, clean=1, overwrite_a=1)
+    if info != 0:
+        raise NotPositiveDefinite
+    return CurvatureFactors(root, tuple(factors), M, half + float(np.log(np.diag(M)).sum()))
+
+
+def solve_mean(
+    model: SoftmaxModel, sites: SoftmaxSites, factors: CurvatureFactors
+) -> tuple[Array, Array]:
+    """Mean of q and a = K⁻¹(mean - m), both flat."""
+    b = (sites.b.ravel() - sites.curvature(model.mean)).reshape(sites.b.shape)
+    c = factors.times_E(prior_times(model, b))
+    shift = np.broadcast_to(factors.solve_M(c.sum(axis=0)), b.shape)
+    a = b - c + factors.times_E(np.ascontiguousarray(shift))
+    return model.mean + prior_times(model, a).ravel(), a.ravel()
+
+
+def prior_times(model: SoftmaxModel, v: Array) -> Array:
+    """K_k v_k for every class, v (C, N)."""
+    return np.matmul(model.K, v[..., None])[..., 0]
+
+
+def log_normaliser(
+    model: SoftmaxModel, sites: SoftmaxSites, mu: Array, half_logdet: float
+) -> float:
+    """log ∫ N(x; m, K) exp(c + bᵀx - ½ xᵀWx) dx, given the mean of the integrand."""
+    m, b = model.mean, sites.b.ravel()
+    Wm = sites.curvature(m)
+    constant = sites.c + b @ m - 0.5 * m @ Wm
+    return float(constant - half_logdet + 0.5 * (b - Wm) @ (mu - m))
+
+
+@dataclass(frozen=True, eq=False)
+class PriorBlock:
+    """One class's prior, centred: what coordinates are made of."""
+
+    K: Array
+    name: str = "prior"
+
+    @property
+    def mean(self) -> Array:
+        return np.zeros(len(self.K))
+
+    @property
+    def var(self) -> Array:
+        return np.diag(self.K)
+
+    @cached_property
+    def eigh(self) -> tuple[Array, Array]:
+        return positive_eigh(self.K, self.name)
+
+    def curvature(self, x: Array) -> Array:
+        return np.zeros_like(x)
+
+
+@dataclass(eq=False)
+class SoftmaxReference:
+    """q(x) = N(mean, cov), its sites, and the estimate of log Z it stands for.
+
+    ``mean`` and ``var`` are flat, class by class.
+    """
+
+    name: str
+    model: SoftmaxModel
+    sites: SoftmaxSites
+    mean: Array
+    logz: float
+    converged: bool = True
+    n_sweeps: int = 0
+    seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+
+    def identity(self) -> tuple[Array, ...]:
+        """Arrays that tell this reference from others."""
+        return np.array(self.sites.c), self.sites.b, self.sites.pi
+
+    def curvature(self, x: Array) -> Array:
+        """W x for columns of x, what the sites add to the prior's precision."""
+        return self.sites.curvature(x)
+
+    @cached_property
+    def factors(self) -> CurvatureFactors:
+        """What solves with this reference's precision."""
+        return factorise_curvature(self.model, self.sites)
+
+    @cached_property
+    def prior_blocks(self) -> tuple[PriorBlock, ...]:
+        """The different priors: one where classes share it."""
+        return tuple(PriorBlock(K) for K in self.model.covariances)
+
+    @cached_property
+    def var(self) -> Array:
+        """Diagonal of Σ, shape (C·N,)."""
+        prior = np.array([np.diag(K) for K in self.model.K])
+        if self.name == "prior":
+            return prior.ravel()
+        for k in range(self.model.n_classes):
+            U, V = self._roots(k)
+            prior[k] += np.einsum("in,in->n", V, V) - np.einsum("in,in->n", U, U)
+        return prior.ravel()
+
+    @cached_property
+    def cov(self) -> Array:
+        """Σ, shape (C·N, C·N)."""
+        model, N = self.model, self.model.n_data
+        if model.n > LARGEST_DENSE:
+            raise ValueError(
+                f"the covariance of the {self.name} reference couples all {model.n_classes} x {N} "
+                f"= {model.n} latent values, more than the {LARGEST_DENSE} that a dense matrix is "
+                "made for; use reference='prior'"
+            )
+        V = np.empty((N, model.n), order="F")
+        blocks = []
+        for k, K in enumerate(model.K):
+            U, V[:, k * N : (k + 1) * N] = self._roots(k)
+            blocks.append(K - U.T @ U)
+        cov = dsyrk(1.0, V, trans=1, lower=1)
+        for k, block in enumerate(blocks):
+            own = slice(k * N, (k + 1) * N)
+            cov[own, own] += block
+        cov = np.tril(cov)
+        return np.ascontiguousarray(cov + np.tril(cov, -1).T)
+
+    def _roots(self, k: int) -> tuple[Array, Array]:
+        """U, V of class k: Σ_kk = K - UᵀU + VᵀV and Σ_kj = V_kᵀV_j."""
+        s, L, K = self.factors.root[k], self.factors.L[k], self.model.K[k]
+        U = solve_triangular(L, s[:, None] * K, lower=True, check_finite=False)
+        EK = s[:, None] * solve_triangular(L, U, lower=True, trans=1, check_finite=False)
+        return U, solve_triangular(self.factors.M, EK, lower=True, check_finite=False)
+
+    @cached_property
+    def eigh(self) -> tuple[Array, Array]:
+        """Eigenvalues and eigenvectors (columns, C-contiguous) of Σ."""
+        return positive_eigh(self.cov, self.name)
+
+    def predict(
+        self, k_star: ArrayLike, k_diag: ArrayLike, mean_new: ArrayLike = 0.0
+    ) -> LatentPrediction:
+        """Latent values of all classes at new points (Rasmussen and Williams, Algorithm 3.4).
+
+        Parameters
+        ----------
+        k_star : array (N*, N) or (C, N*, N)
+            Prior covariances between new points and the data, of every class or of each.
+        k_diag : array (N*,) or (C, N*)
+            Prior variances of the new points.
+        mean_new : float, array (C, 1) or (C, N*)
+            Prior mean there.
+
+        Returns
+        -------
+        LatentPrediction
+            ``mean`` (C, N*), ``cov`` (N*, C, C), ``probabilities()`` (N*, C).
+        """
+        model = self.model
+        C, N = model.n_classes, model.n_data
+        k_star = np.asarray(k_star, dtype=float)
+        if k_star.ndim not in (2, 3) or k_star.shape[-1] != N or k_star.shape[0] == 0:
+            raise ValueError(
+                f"k_star must be (N*, {N}) or ({C}, N*, {N}), got shape {k_star.shape}"
+            )
+        n_new = k_star.shape[-2]
+        cross = np.broadcast_to(k_star, (C, n_new, N))
+        diagonal = np.broadcast_to(np.asarray(k_diag, dtype=float), (C, n_new))
+        # sites are exact at the mode: their slope there is K⁻¹(mean - m)
+        a = (self.sites.b.ravel() - self.sites.curvature(self.mean)).reshape(C, N)
+        mean = np.broadcast_to(mean_new, (C, n_new)) + np.einsum("ksn,kn->ks", cross, a)
+        cov = np.zeros((n_new, C, C))
+        cov[:, np.arange(C), np.arange(C)] = diagonal.T
+        if self.name != "prior":
+            columns = np.ascontiguousarray(np.swapaxes(cross, 1, 2))
+            E = self.factors.times_E(columns)
+            cov[:, np.arange(C), np.arange(C)] -= np.einsum("kns,kns->sk", columns, E)
+            V = np.array([solve_triangular(self.factors.M, e, lower=True) for e in E])
+            cov += np.einsum("kns,jns->skj", V, V)
+        return LatentPrediction(mean, cov)
+
+
+def softmax_prior_reference(model: SoftmaxModel) -> SoftmaxReference:
+    """The prior as reference: empty sites, log Z_q = 0."""
+    return SoftmaxReference("prior", model, model.no_sites, model.mean, 0.0)

@@ -1,0 +1,1 @@
+"""Gaussian approximations of a DensityModel."""

@@ -1,0 +1,316 @@
+r"""A Gaussian fitted to a density by its own importance weights, with tails as heavy as needed.
+
+Begin where weights see most of the mass: at the modes found, at the prior, or at the sampler's
+points. Some thousand weights tell whether that will do. If not, the Gaussian moves: its draws are
+weighted by :math:`(p/q)^\kappa`, with κ ≤ 1 as large as leaves enough effective draws, and the
+next Gaussian has their mean and covariance; until κ = 1. Where that does not help, the same is
+done in coordinates whose scales depend on other coordinates
+(:mod:`evidence.models.density.scales`), learnt from the same draws. At last the tails are chosen
+whose weights are the most even. The Pareto shape of the weights says how good the fit is, and a
+bad one is a warning.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from ...models.density.model import DensityModel
+from ...models.density.scales import Scales, learn
+from ...statistics.diagnostics import pareto_shape
+from .modes import find_modes, starts
+from .reference import DensityReference, density_prior_reference
+
+Array = NDArray[np.float64]
+
+_TRIAL = 4096
+_TAILS = (0.0, 0.05, 0.15, 0.4)
+_GOOD_SHAPE, _GOOD_SHARE = 0.4, 0.1
+_BAD_SHAPE = 0.5  # from here on weights have no variance
+_TELLING, _MISSING = 20.0, 0.3  # effective draws that tell log Z, and how much may be missing
+_ROUNDS, _WIDE = 20, 0.15  # of adapting, and the tails meanwhile
+_SETTLED = 6  # further rounds from then on in which scales are learnt better
+_CLEARLY = 3.0  # times as even weights must be with scales: else something else is uneven
+_COMPARABLE = 5.0  # modes whose logz is this close to the best one count
+
+
+def _rank(fit: tuple[DensityReference, Verdict]) -> tuple[bool, float]:
+    """Among good ones the most even weights; among bad ones those that see the most mass."""
+    verdict = fit[1]
+    return verdict.good, verdict.share if verdict.good else verdict.logz
+
+
+class Verdict(NamedTuple):
+    """What weights say: Pareto shape, effective share of the draws, log of their mean."""
+
+    shape: float
+    share: float
+    logz: float
+
+    @property
+    def good(self) -> bool:
+        return self.shape < _GOOD_SHAPE and self.share > _GOOD_SHARE
+
+
+def fit_density(model: DensityModel, scales: bool = True) -> DensityReference:
+    """The reference that a DensityModel starts from unless told otherwise.
+
+    Parameters
+    ----------
+    model : DensityModel
+    scales : bool
+        Whether coordinates may tell each other's scale, as in hierarchical models.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> model = DensityModel(lambda x: -1.5 * np.log1p(0.5 * x[0] ** 2), dim=1)  # Student's t
+    >>> fit = fit_density(model)
+    >>> fit.name, fit.tails > 0.0, bool(abs(fit.logz - 1.5 * np.log(2.0)) < 0.1)
+    ('fitted', True, True)
+    """
+    started = time.perf_counter()
+    modes = find_modes(model)
+    several = sum(mode.logz > modes[0].logz - _COMPARABLE for mode in modes) > 1
+    if several and model.prior is not None:
+        reference = density_prior_reference(model)
+        reference.seconds = time.perf_counter() - started
+        return reference
+    rng = np.random.default_rng(1)
+    candidates = _candidates(model, rng)
+    if several:
+        candidates = candidates[:1]  # the one that covers all of them
+    fits = [_choose_tails(model, q, rng) for q in candidates]
+    best, verdict = max(fits, key=_rank)
+    seen = [verdict.logz for _, verdict in fits if verdict.share * _TRIAL > _TELLING]
+    if not verdict.good and not several:  # adapted to weights, it may well forget a mode
+        adapted = _choose_tails(model, _adapt(model, best, rng), rng)
+        if adapted[1].shape < max(verdict.shape, _GOOD_SHAPE) or not np.isfinite(verdict.shape):
+            best, verdict = adapted
+    if scales and not several and verdict.share < 1.0 / _CLEARLY:
+        rescaled = _rescale(model, best, rng)
+        if rescaled is not None:
+            other, told = _choose_tails(model, rescaled, rng)
+            lighter = told.shape < max(verdict.shape, _GOOD_SHAPE)
+            if lighter and told.share > _CLEARLY * verdict.share:
+                best, verdict = other, told
+    if model.prior is not None and not several and verdict.shape >= _BAD_SHAPE:
+        reference = density_prior_reference(model)
+        reference.seconds = time.perf_counter() - started
+        return reference
+    verdict = judge(model, best, rng, 2 * _TRIAL)  # chosen for its verdict, it needs a fresh one
+    best.logz = verdict.logz
+    best.seconds = time.perf_counter() - started
+    best.modes = np.array([mode.x for mode in modes]) if modes else None
+    best.warnings = _complaints(verdict, max(seen, default=-np.inf))
+    return best
+
+
+def fit_gaussian(model: DensityModel) -> DensityReference:
+    """:func:`fit_density` with constant scales, as Riemannian moves need it."""
+    return fit_density(model, scales=False)
+
+
+def _complaints(verdict: Verdict, seen: float) -> tuple[str, ...]:
+    """Warnings, if there is reason to doubt that the reference covers the density."""
+    if verdict.shape >= _BAD_SHAPE:
+        reason = f"its importance weights have Pareto k = {verdict.shape:.2f}"
+    elif seen > verdict.logz + _MISSING:
+        reason = f"another start saw {seen - verdict.logz:.1f} nats more of log Z"
+    else:
+        return ()
+    return (
+        f"fitted reference: {reason}, so it does not cover the density well and annealing has to "
+        "do the work; a prior= or a sampler= would help, and method='pt' is a cross-check",
+    )
+
+
+def judge(
+    model: DensityModel, q: DensityReference, rng: np.random.Generator, n: int = _TRIAL
+) -> Verdict:
+    """What n draws of q say."""
+    log_w, _ = _weights(model, q, rng, n)
+    finite = log_w[np.isfinite(log_w)]
+    if finite.size < n // 100:
+        return Verdict(np.inf, 0.0, -np.inf)
+    total = float(logsumexp(finite))
+    share = float(np.exp(2.0 * total - logsumexp(2.0 * finite))) / n
+    return Verdict(pareto_shape(np.sort(finite), n), share, total - np.log(n))
+
+
+def _weights(
+    model: DensityModel, q: DensityReference, rng: np.random.Generator, n: int
+) -> tuple[Array, Array]:
+    """Log weights of n draws, and the draws in coordinates with constant scales."""
+    z = rng.standard_normal((n, model.n))
+    log_q = q.log_base(z)
+    warped = z
+    if q.change is not None:
+        log_q = log_q - q.change.log_slope(z).total
+        warped = q.change(z)
+    u = q.mean + warped @ q.root.T
+    with np.errstate(all="ignore"):
+        log_p = q.target.log_prob(u)
+    return log_p - log_q, u
+
+
+def _gaussian(
+    model: DensityModel,
+    mean: Array,
+    cov: Array,
+    tails: float = 0.0,
+    scales: Scales | None = None,
+) -> DensityReference:
+    return DensityReference("fitted", model, mean, cov, 0.0, tails, scales=scales)
+
+
+def _candidates(model: DensityModel, rng: np.random.Generator) -> list[DensityReference]:
+    """Where one may begin: all modes, the points to start from, twice as wide."""
+    found = []
+    modes = [m for m in find_modes(model) if _usable(m.cov)]
+    if modes:
+        logz = np.array([mode.logz for mode in modes])
+        weight = np.exp(0.5 * (logz - logz.max()))  # a mode's share is known roughly only
+        weight /= weight.sum()
+        means = np.array([mode.x for mode in modes])
+        mean = weight @ means
+        cov = np.einsum("k,kij->ij", weight, np.array([mode.cov for mode in modes]))
+        cov += (weight[:, None] * (means - mean)).T @ (means - mean)
+        found.append(_gaussian(model, mean, cov))
+    points = starts(model, rng, max(500, 20 * model.n))
+    centre, spread = points.mean(axis=0), np.cov(points, rowvar=False).reshape(model.n, model.n)
+    if _usable(spread):
+        found += [_gaussian(model, centre, s * spread) for s in (1.0, 4.0)]
+    return found
+
+
+def _usable(cov: Array) -> bool:
+    if not np.isfinite(cov).all():
+        return False
+    s = np.linalg.eigvalsh(cov)
+    return bool(s[0] > 1e-13 * s[-1])
+
+
+def _choose_tails(
+    model: DensityModel, q: DensityReference, rng: np.random.Generator
+) -> tuple[DensityReference, Verdict]:
+    """The tails whose weights have the lightest tail of their own, or are the most even."""
+    tried = []
+    for h in _TAILS:
+        candidate = _gaussian(model, q.mean, q.cov, h, q.scales)
+        tried.append((candidate, judge(model, candidate, rng)))
+        if h == 0.0 and tried[0][1].shape < 0.0 and tried[0][1].share > 0.5:
+            return tried[0]
+    return max(tried, key=_merit)
+
+
+def _merit(fit: tuple[DensityReference, Verdict]) -> tuple[bool, float]:
+    """Among good ones the most even weights; among bad ones the lightest tail of weights."""
+    verdict = fit[1]
+    return verdict.good, verdict.share if verdict.good else -verdict.shape
+
+
+def _adapt(model: DensityModel, q: DensityReference, rng: np.random.Generator) -> DensityReference:
+    """Move the Gaussian to where its weights are, a little at a time."""
+    n = int(min(max(2000, 60 * model.n), 20_000))
+    for _ in range(_ROUNDS):
+        drawn = _draw(model, q, rng, n)
+        if drawn is None:
+            break
+        log_w, x, enough = drawn
+        kappa = _temper(log_w, enough)
+        mean, cov = _moments(x, _tempered(log_w, kappa), enough)
+        if not _usable(cov):
+            break
+        q = _gaussian(model, mean, cov)
+        if kappa == 1.0:
+            break
+    return q
+
+
+def _rescale(
+    model: DensityModel, q: DensityReference, rng: np.random.Generator
+) -> DensityReference | None:
+    """The same where scales are learnt as well; None where there are none to be learnt.
+
+    Once κ = 1 there are a few rounds with many draws, which are pooled in the end: how good a
+    fit is depends on how well its scales are known where they are extreme.
+    """
+    n = int(min(max(4000, 200 * model.n), 20_000))
+    pool: list[tuple[Array, Array]] = []
+    for _ in range(_ROUNDS):
+        drawn = _draw(model, q, rng, n)
+        if drawn is None:
+            break
+        log_w, u, enough = drawn
+        kappa = _temper(log_w, enough)
+        w = _tempered(log_w, kappa)
+        with np.errstate(all="ignore"):
+            x = u if q.scales is None else q.scales(u)
+            inside = np.isfinite(x).all(axis=1)
+        x, w = x[inside], w[inside] / w[inside].sum()
+        if kappa == 1.0:
+            pool.append((x, _effective(log_w) * w))
+            n = 20_000
+        done = len(pool) > _SETTLED
+        if done:
+            x, w = np.concatenate([x for x, _ in pool]), np.concatenate([w for _, w in pool])
+            w /= w.sum()
+        scales = learn(x, w)
+        if scales is None and kappa == 1.0:
+            return None
+        mean, cov = _moments(x if scales is None else scales.inverse(x), w, enough)
+        if not _usable(cov):
+            break
+        q = _gaussian(model, mean, cov, scales=scales)
+        if done:
+            return q
+    return None if q.scales is None else q
+
+
+def _draw(
+    model: DensityModel, q: DensityReference, rng: np.random.Generator, n: int
+) -> tuple[Array, Array, float] | None:
+    """Weighted draws of q with tails, and how many effective ones are enough."""
+    d = model.n
+    enough = min(max(8.0 * d, 0.05 * n), 0.5 * n)
+    log_w, u = _weights(model, _gaussian(model, q.mean, q.cov, _WIDE, q.scales), rng, n)
+    log_w = np.where(np.isfinite(log_w), log_w, -np.inf)
+    return None if np.isfinite(log_w).sum() < enough else (log_w, u, enough)
+
+
+def _tempered(log_w: Array, kappa: float) -> Array:
+    """Weights to the power κ; their sum is one."""
+    w = np.exp(kappa * (log_w - log_w.max()))
+    return w / w.sum()
+
+
+def _moments(x: Array, w: Array, enough: float) -> tuple[Array, Array]:
+    """Mean and covariance of weighted draws."""
+    d = x.shape[1]
+    mean = w @ x
+    cov = (w[:, None] * (x - mean)).T @ (x - mean)
+    # a few effective draws tell a large covariance badly: keep a share of the diagonal
+    keep = d / (d + 0.5 * enough)
+    return mean, (1.0 - keep) * cov + keep * np.diag(np.diag(cov))
+
+
+def _effective(log_w: Array, kappa: float = 1.0) -> float:
+    """How many draws weights^κ are worth."""
+    a = kappa * log_w
+    return float(np.exp(2.0 * logsumexp(a) - logsumexp(2.0 * a)))
+
+
+def _temper(log_w: Array, enough: float) -> float:
+    """The largest κ ≤ 1 for which weights^κ leave ``enough`` effective draws."""
+    if _effective(log_w) >= enough:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _effective(log_w, middle) >= enough else (low, middle)
+    return max(low, 1e-6)

@@ -1,0 +1,148 @@
+r"""Gaussian references of a :class:`.DensityModel`, with heavier tails.
+
+In latent coordinates y the reference is N(m, Σ) exactly. With Σ = R Rᵀ the model's coordinates
+are
+
+.. math:: x = m + R\, g(R^{-1}(y - m)),\qquad g(z) = z\,e^{hz^2/2},
+
+so moves and drivers see a Gaussian base, while draws in x have tails as heavy as ``tails`` = h
+says; h = 0 is the Gaussian itself, and then x = y. Where some coordinates tell the scale of
+others, all this happens in coordinates u in which they do not, and x = ``scales(u)``
+(:mod:`evidence.models.density.scales`); R is triangular then, and only those that tell have tails.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...models.density.changes import Tails
+from ...models.density.model import DensityModel
+from ...models.density.scales import Rescaled, Scales
+from ..reference import positive_eigh
+
+Array = NDArray[np.float64]
+
+_LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+@dataclass(eq=False)
+class DensityReference:
+    """N(mean, cov) in latent coordinates, and the estimate of log Z it stands for."""
+
+    name: str
+    model: DensityModel
+    mean: Array
+    cov: Array
+    logz: float
+    tails: float = 0.0
+    converged: bool = True
+    n_sweeps: int = 0
+    seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+    modes: Array | None = None
+    """Modes found on the way, in the model's coordinates."""
+    scales: Scales | None = None
+
+    def identity(self) -> tuple[Array, ...]:
+        """Arrays that tell this reference from others."""
+        more = () if self.scales is None else self.scales.identity()
+        return self.mean, self.cov, np.array(self.tails), *more
+
+    @property
+    def target(self) -> Any:
+        """The density in u: the model itself where scales are constant."""
+        return self.model if self.scales is None else Rescaled(self.model, self.scales)
+
+    @property
+    def var(self) -> Array:
+        return np.diag(self.cov)
+
+    @cached_property
+    def eigh(self) -> tuple[Array, Array]:
+        """Eigenvalues and eigenvectors (columns, C-contiguous) of Σ."""
+        return positive_eigh(self.cov, self.name)
+
+    @cached_property
+    def root(self) -> Array:
+        """R with R Rᵀ = Σ."""
+        if self.scales is not None:
+            order = np.concatenate([self.scales.parents, self.scales.children])
+            R = np.empty_like(self.cov)
+            R[order] = np.linalg.cholesky(self.cov[np.ix_(order, order)])
+            return R
+        s, U = self.eigh
+        return U * np.sqrt(s)
+
+    @cached_property
+    def inverse_root(self) -> Array:
+        """R⁻¹."""
+        if self.scales is not None:
+            return np.linalg.inv(self.root)
+        s, U = self.eigh
+        return U.T / np.sqrt(s)[:, None]
+
+    @cached_property
+    def precision(self) -> Array:
+        """Σ⁻¹."""
+        return self.inverse_root.T @ self.inverse_root
+
+    @cached_property
+    def change(self) -> Tails | None:
+        if not self.tails > 0.0:
+            return None
+        if self.scales is None:
+            return Tails(self.tails)
+        return Tails(np.where(np.arange(self.mean.size) < self.scales.parents.size, self.tails, 0))
+
+    def standardise(self, y: Array) -> Array:
+        """z = R⁻¹(y - m)."""
+        return (y - self.mean) @ self.inverse_root.T
+
+    @cached_property
+    def _at_mean(self) -> float:
+        """log N(m; m, Σ)."""
+        return -0.5 * float(np.log(self.eigh[0]).sum()) - 0.5 * self.mean.size * _LOG_2PI
+
+    def log_base(self, z: Array) -> Array:
+        """log N(y; m, Σ) from z."""
+        return self._at_mean - 0.5 * np.einsum("mi,mi->m", z, z)
+
+    def warp(self, y: Array) -> Array:
+        """u: the tails put on."""
+        if self.change is None:
+            return y
+        return self.mean + self.change(self.standardise(y)) @ self.root.T
+
+    def to_model(self, y: Array) -> Array:
+        """The model's coordinates x."""
+        u = self.warp(y)
+        return u if self.scales is None else self.scales(u)
+
+    def from_model(self, x: Array) -> Array:
+        """y from the model's coordinates."""
+        u = x if self.scales is None else self.scales.inverse(x)
+        if self.change is None:
+            return u
+        return self.mean + self.change.inverse(self.standardise(u)) @ self.root.T
+
+    def curvature(self, x: Any) -> Any:
+        raise ValueError(
+            "coordinates 'prior' and 'expected' need a Gaussian prior with a likelihood; use "
+            "'base', 'identity' or 'diagonal'"
+        )
+
+
+def density_prior_reference(model: DensityModel) -> DensityReference:
+    """The prior as reference, log Z_q = 0."""
+    if model.prior is None:
+        raise ValueError(
+            "reference='prior' needs a prior that is Gaussian in some coordinates: pass prior= "
+            "to DensityModel (ev.GaussianPrior, or distributions of scipy.stats), or use "
+            "reference='fitted'"
+        )
+    return DensityReference("prior", model, model.prior.mean, model.prior.cov, 0.0)

@@ -1,0 +1,1 @@
+"""Gaussian approximations of a GPModel: EP, Laplace, the second-order correction."""

@@ -1,0 +1,269 @@
+r"""Expectation propagation.
+
+A site is updated from its cavity :math:`\tau_c = 1/\Sigma_{nn} - \tau`,
+:math:`\nu_c = \mu_n/\Sigma_{nn} - \nu` so that q matches the first two moments of the tilted
+distribution :math:`p(y_n|x) N(x; \text{cavity})`. Two phases find the fixed point:
+
+1. *sequential* sweeps (:mod:`.sequential`), which cannot overcount and cross the large
+   distance from the prior in a few rounds;
+2. *parallel* sweeps, all sites at once: one Cholesky each, damped, with Anderson
+   extrapolation over the last few. Undamped parallel sweeps can cycle for ever.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...models.gp import GPModel
+from ..reference import GaussianReference, NotPositiveDefinite, Sites, SiteSolver, log_normaliser
+from .sequential import sequential_start
+
+Array = NDArray[np.float64]
+
+_MEMORY = 6
+_NEAR = 0.3  # mismatch, in standard deviations, at which parallel sweeps take over
+_MAX_SEQUENTIAL = 6
+_MAX_WARM = 40  # sweeps granted to a warm start
+ROUNDING = 1e-3  # nats of rounding error in log Z that are worth a warning
+
+
+class _FixedPoint(NamedTuple):
+    """Where parallel sweeps ended."""
+
+    sites: Sites
+    mu: Array
+    var: Array
+    half_logdet: float
+    sweeps: int
+    mismatch: float
+    skipped: int
+    converged: bool
+
+
+def fit_ep(
+    model: GPModel,
+    *,
+    start: Sites | None = None,
+    damping: float = 0.8,
+    max_sweeps: int = 200,
+    tol: float = 1e-9,
+) -> GaussianReference:
+    """Fit expectation propagation.
+
+    Parameters
+    ----------
+    model : GPModel
+    start : Sites, optional
+        Where to begin: ``reference.sites`` of an earlier fit to the same data under other
+        hyperparameters. It saves the sequential phase. Where parallel sweeps from there do not
+        converge (or Σ does not exist), the fit begins again from nothing. EP of a likelihood
+        that is not log-concave may have several fixed points; ``start`` then decides.
+    damping : float in (0, 1]
+        Fraction of each site update that is taken; halved whenever sweeps stop improving.
+    max_sweeps, tol
+        Sweeps end when no site's mean (in units of its standard deviation) or relative
+        variance is off by more than ``tol``. Running out of sweeps leaves
+        ``converged = False`` and a warning in words.
+
+    Returns
+    -------
+    GaussianReference
+        ``ep.logz``, ``ep.logz_corrected``, ``ep.mean``, ``ep.cov``, ``ep.sites`` (``.c``,
+        ``.nu``, ``.tau``), ``ep.converged``, ``ep.warnings``, …
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ep = fit_ep(GPModel(K=np.eye(2), y=[1, -1]))
+    >>> round(ep.logz, 6), ep.converged
+    (-1.386294, True)
+    >>> near = GPModel(K=1.1 * np.eye(2), y=[1, -1])
+    >>> abs(fit_ep(near, start=ep.sites).logz - fit_ep(near).logz) < 1e-9
+    True
+    """
+    if not isinstance(model, GPModel):
+        raise ValueError(
+            f"EP needs a GPModel, got {type(model).__name__}; for several classes use fit_laplace"
+        )
+    if not 0.0 < damping <= 1.0:
+        raise ValueError(f"damping must be in (0, 1], got {damping}")
+    if max_sweeps < 1:
+        raise ValueError(f"max_sweeps must be at least 1, got {max_sweeps}")
+    started = time.perf_counter()
+    solver = SiteSolver(model)
+    end, wasted = None, 0
+    if start is not None:
+        nu, tau = _check_start(start, model.n)
+        limit = min(_MAX_WARM, max_sweeps)
+        try:
+            end = _parallel_sweeps(model, solver, nu, tau, 0, limit, damping, tol)
+        except NotPositiveDefinite:
+            wasted = 1
+        else:
+            wasted = 0 if end.converged else end.sweeps
+    if end is None or not end.converged:
+        nu, tau, sweeps = sequential_start(model, min(_MAX_SEQUENTIAL, max_sweeps - 1), _NEAR)
+        end = _parallel_sweeps(model, solver, nu, tau, sweeps, max_sweeps, damping, tol)
+    return GaussianReference(
+        "ep",
+        model,
+        end.sites,
+        end.mu,
+        end.var,
+        log_normaliser(model, end.sites, end.mu, end.half_logdet),
+        converged=end.converged,
+        n_sweeps=wasted + end.sweeps,
+        seconds=time.perf_counter() - started,
+        warnings=_describe(model, end, tol),
+    )
+
+
+def rounding_error(model: GPModel, sites: Sites, mu: Array) -> float:
+    r"""About how many nats of log Z are rounding: :math:`\tfrac12 |a^T (m + K a - \mu)|`.
+
+    Sites ten orders of magnitude stronger than the prior leave few digits to their sum.
+    """
+    a = sites.nu - sites.tau * mu
+    return 0.5 * abs(float(a @ (model.mean + model.K @ a - mu)))
+
+
+def _parallel_sweeps(
+    model: GPModel,
+    solver: SiteSolver,
+    nu: Array,
+    tau: Array,
+    sweeps: int,
+    max_sweeps: int,
+    damping: float,
+    tol: float,
+) -> _FixedPoint:
+    """All sites at once until they match, or ``sweeps`` reaches ``max_sweeps``."""
+    mu, _, var, half_logdet = solver.solve(nu, tau)
+    if not var.min() > 0.0:
+        raise NotPositiveDefinite
+    history = _Anderson(_MEMORY)
+    best = np.inf
+    converged, skipped = False, 0
+    while sweeps < max_sweeps:
+        sweeps += 1
+        c, target_nu, target_tau, mismatch, skipped = _match(model, nu, tau, mu, var)
+        if mismatch < tol:
+            converged = True
+            break
+        if mismatch > 10.0 * best:
+            history.forget()
+            damping = max(0.5 * damping, 0.05)
+            best = mismatch
+        best = min(best, mismatch)
+        proposal = history.step(nu, tau, target_nu - nu, target_tau - tau, var, damping)
+        nu, tau, mu, var, half_logdet = _feasible(
+            solver, model.likelihood.log_concave, nu, tau, proposal
+        )
+    else:
+        c = _match(model, nu, tau, mu, var)[0]
+    return _FixedPoint(
+        Sites(c, nu, tau), mu, var, half_logdet, sweeps, mismatch, skipped, converged
+    )
+
+
+def _check_start(start: Sites, n: int) -> tuple[Array, Array]:
+    """ν and τ of a warm start."""
+    if not isinstance(start, Sites):
+        raise ValueError(
+            f"start must be the sites of an earlier fit, reference.sites, got {start!r}"
+        )
+    nu, tau = np.asarray(start.nu, dtype=float), np.asarray(start.tau, dtype=float)
+    if nu.shape != (n,) or tau.shape != (n,):
+        raise ValueError(f"start holds {nu.size} sites but the model has {n} observations")
+    if not (np.isfinite(nu).all() and np.isfinite(tau).all()):
+        raise ValueError("start contains NaN or inf; leave it out to begin from nothing")
+    return nu, tau
+
+
+def _match(
+    model: GPModel, nu: Array, tau: Array, mu: Array, var: Array
+) -> tuple[Array, Array, Array, float, int]:
+    """Moment matching for every site: (c, ν, τ, largest mismatch, sites left alone)."""
+    cavity_precision = 1.0 / var - tau
+    ok = cavity_precision > 1e-12 / var
+    v = np.where(ok, 1.0 / np.where(ok, cavity_precision, 1.0), var)
+    m = np.where(ok, v * (mu / var - nu), mu)
+    log_z, mean, variance = model.likelihood.tilted(model.y, m, v)
+    ok &= np.isfinite(log_z) & np.isfinite(mean) & (variance > 0.0)
+    target_tau = np.where(ok, 1.0 / variance - 1.0 / v, tau)
+    target_nu = np.where(ok, mean / variance - m / v, nu)
+    # log of the integral of the cavity times the site exp(ν x - τ x²/2)
+    spread = 1.0 + v * tau
+    site = 0.5 * (v * nu * nu + 2.0 * m * nu - tau * m * m) / spread - 0.5 * np.log(spread)
+    c = log_z - site
+    mismatch = np.maximum(np.abs(mean - mu) / np.sqrt(var), np.abs(variance / var - 1.0))
+    return c, target_nu, target_tau, float(np.max(mismatch[ok], initial=0.0)), int((~ok).sum())
+
+
+def _feasible(
+    solver: SiteSolver, log_concave: bool, nu: Array, tau: Array, proposal: tuple[Array, Array]
+) -> tuple[Array, Array, Array, Array, float]:
+    """Solve for the proposed sites, retreating towards the old ones until Σ exists."""
+    new_nu, new_tau = proposal
+    if log_concave:
+        new_tau = np.maximum(new_tau, 0.0)
+    for _ in range(30):
+        try:
+            mu, _, var, half_logdet = solver.solve(new_nu, new_tau)
+        except NotPositiveDefinite:
+            var = np.zeros(1)
+        if var.min() > 0.0:
+            return new_nu, new_tau, mu, var, half_logdet
+        new_nu, new_tau = 0.5 * (nu + new_nu), 0.5 * (tau + new_tau)
+    raise NotPositiveDefinite("EP found no step that keeps the covariance positive definite")
+
+
+class _Anderson:
+    """Anderson extrapolation of the damped fixed-point iteration, in units of each site."""
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+        self.forget()
+
+    def forget(self) -> None:
+        self._points: list[Array] = []
+        self._residuals: list[Array] = []
+
+    def step(
+        self, nu: Array, tau: Array, d_nu: Array, d_tau: Array, var: Array, damping: float
+    ) -> tuple[Array, Array]:
+        point, residual = np.concatenate([nu, tau]), np.concatenate([d_nu, d_tau])
+        self._points = [*self._points[-self.memory :], point]
+        self._residuals = [*self._residuals[-self.memory :], residual]
+        mixed, drift = point, residual
+        if len(self._points) > 1:
+            scale = np.concatenate([np.sqrt(var), var])
+            dp = np.diff(np.array(self._points), axis=0)
+            dr = np.diff(np.array(self._residuals), axis=0)
+            weights, *_ = np.linalg.lstsq((dr * scale).T, residual * scale, rcond=1e-10)
+            mixed = point - weights @ dp
+            drift = residual - weights @ dr
+        new = mixed + damping * drift
+        return new[: nu.size], new[nu.size :]
+
+
+def _describe(model: GPModel, end: _FixedPoint, tol: float) -> tuple[str, ...]:
+    said = []
+    if not end.converged:
+        said.append(
+            f"EP did not converge in {end.sweeps} sweeps (moments off by {end.mismatch:.2g}, "
+            f"wanted {tol:.2g}); its log Z is not to be trusted, try a smaller damping"
+        )
+    if end.skipped:
+        said.append(f"EP left {end.skipped} site(s) alone whose cavity variance was not positive")
+    lost = rounding_error(model, end.sites, end.mu)
+    if lost > ROUNDING:
+        said.append(
+            f"EP's log Z is uncertain by about {lost:.2g} nats of rounding: the likelihood is so "
+            "much narrower than the prior that differences cancel; allow more noise"
+        )
+    return tuple(said)

@@ -1,0 +1,101 @@
+r"""The gradient of EP's log Z in the hyperparameters.
+
+At its fixed point EP's log Z is stationary in the sites, so that only explicit dependence on
+the hyperparameters counts. With :math:`b = \nu - \tau m`, :math:`T = \mathrm{diag}(\tau)`,
+:math:`a = K^{-1}(\mu - m)` and :math:`R = (K + T^{-1})^{-1} = T - T \Sigma T`,
+
+.. math:: d \log Z_{EP} = \tfrac12 \mathrm{tr}\big[(a a^T - R)\, dK\big]
+          + \sum_n \partial_\varphi \log \hat Z_n \, d\varphi,
+
+where :math:`\hat Z_n` is the integral of the n-th likelihood against its cavity and φ are the
+logs of the likelihood's parameters. The first term is a contraction with the kernel's
+derivatives (:mod:`evidence.models.kernels.gradients`); the second a difference of one-dimensional
+integrals, so that a likelihood needs no derivatives of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from ...models.kernels.gradients import contract
+from ..reference import GaussianReference
+
+Array = NDArray[np.float64]
+
+# The integrals are good to 1e-11 and the stencil's error is h⁴/30: both give about 1e-9.
+_STEP = 6e-3
+_STENCIL = ((-2, 1.0 / 12.0), (-1, -2.0 / 3.0), (1, 2.0 / 3.0), (2, -1.0 / 12.0))
+
+
+def log_evidence_gradient(reference: GaussianReference) -> Array:
+    r"""Gradient of EP's log Z in ``model.hyperparameters.theta``, shape (P,).
+
+    It is as exact as the fixed point: sites that are off by ε leave an error of order ε.
+
+    Parameters
+    ----------
+    reference : GaussianReference
+        Made by :func:`evidence.fit_ep`.
+
+    >>> from evidence import GPModel, fit_ep
+    >>> model = GPModel([[0.0], [1.0]], [0.5, 1.0], "RBF(1.0)", likelihood="gaussian")
+    >>> gradient = log_evidence_gradient(fit_ep(model))
+    >>> dict(zip(model.hyperparameters.names, gradient.round(4).tolist()))
+    {'length_scale': 0.132, 'likelihood__noise_std': -0.8713}
+    """
+    if reference.name != "ep":
+        raise ValueError(
+            f"gradients are for EP only, got the {reference.name} reference; use ev.fit_ep(model)"
+        )
+    model = reference.model
+    free = model.hyperparameters
+    if not len(free):
+        raise ValueError(
+            "the model has no free hyperparameters: its kernel has no theta (or all of it is "
+            "fixed) and its likelihood has nothing to learn"
+        )
+    pieces = [_likelihood_part(reference)]
+    if free.n_kernel:
+        pieces.insert(0, contract(model.kernel, model.X, _sensitivity(reference)))  # type: ignore[arg-type]
+    return np.concatenate(pieces)
+
+
+def _sensitivity(reference: GaussianReference) -> Array:
+    """∂ log Z / ∂ kernel(X): through K, whose jitter follows the mean of the diagonal."""
+    model, (_, nu, tau) = reference.model, reference.sites
+    a = nu - tau * reference.mean
+    W = 0.5 * (np.outer(a, a) - _inner_precision(reference, tau))
+    W.flat[:: model.n + 1] += model.relative_jitter * np.trace(W) / model.n
+    return W
+
+
+def _inner_precision(reference: GaussianReference, tau: Array) -> Array:
+    """R = (K + T⁻¹)⁻¹; for τ ≥ 0 it is S (I + S K S)⁻¹ S with S = diag(√τ)."""
+    if tau.min() < 0.0:
+        R = -(tau[:, None] * reference.cov * tau)
+        R.flat[:: tau.size + 1] += tau
+        return R
+    s = np.sqrt(tau)
+    B = s[:, None] * reference.model.K * s
+    B.flat[:: s.size + 1] += 1.0
+    L, _ = dpotrf(B.T, lower=1, clean=1, overwrite_a=1)
+    inverse, _ = dpotri(L, lower=1, overwrite_c=1)
+    return s[:, None] * (inverse + np.tril(inverse, -1).T) * s
+
+
+def _likelihood_part(reference: GaussianReference) -> Array:
+    """Σ_n ∂ log Ẑ_n / ∂φ at the cavities, by a central difference of fourth order."""
+    model, (_, nu, tau) = reference.model, reference.sites
+    free = model.hyperparameters
+    v = 1.0 / (1.0 / reference.var - tau)
+    m = v * (reference.mean / reference.var - nu)
+    gradient = np.zeros(len(free) - free.n_kernel)
+    for p in range(gradient.size):
+        for steps, weight in _STENCIL:
+            theta = free.theta.copy()
+            theta[free.n_kernel + p] += steps * _STEP
+            likelihood = free.at(theta)[1]
+            gradient[p] += weight / _STEP * likelihood.tilted(model.y, m, v)[0].sum()
+    return gradient

@@ -1,0 +1,1 @@
+"""Parallel tempering: the ensemble and what its levels say about log Z."""

@@ -1,0 +1,1 @@
+"""Tasks, clocks, files, progress, checks of arguments. It knows no model."""

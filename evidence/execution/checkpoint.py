@@ -1,0 +1,166 @@
+"""How to save and resume: what a run has computed, on disk, so that it can go on from there.
+
+>>> import tempfile
+>>> from pathlib import Path
+>>> import evidence as ev
+>>> folder = tempfile.TemporaryDirectory()
+>>> file = Path(folder.name) / "run.ckpt"
+>>> model = ev.GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
+>>> words = {"method": "smc", "n_particles": 100, "random_seed": 0, "progressbar": False}
+>>> stopped = ev.log_evidence(model, n_islands=4, checkpoint=file, **words)
+
+The same call goes on from the file, after a crash too; with ``n_particles`` given it may also ask
+for more. The numbers are those of a run without interruption:
+
+>>> resumed = ev.log_evidence(model, n_islands=12, checkpoint=file, **words)
+>>> resumed.logz == ev.log_evidence(model, n_islands=12, **words).logz
+True
+
+Results and draws have files of their own, plain arrays without pickles:
+
+>>> resumed.save(Path(folder.name) / "result.npz")
+>>> ev.EvidenceResult.load(Path(folder.name) / "result.npz").logz == resumed.logz
+True
+>>> folder.cleanup()
+
+A checkpoint holds named tuples of arrays under names ("plan", "block 3", …) and the identity of
+the run: model, seed, settings, package version. Runs are functions of their identity, so a run
+that finds some of its pieces here computes the others and ends with the same numbers, bit for
+bit. A file of another identity is refused; so is a damaged one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+from typing import Any, TypeVar
+
+import numpy as np
+
+from . import files
+
+_FORMAT = "evidence-checkpoint"
+_VERSION = 1
+_EVERY = 1.0  # seconds between two writes at least, and
+_SHARE = 20.0  # a write's own duration times this
+
+T = TypeVar("T", bound=tuple[Any, ...])
+
+
+class Checkpoint:
+    """Pieces of a run, kept in memory and, with a ``path``, on disk.
+
+    Parameters
+    ----------
+    path : path or None
+        ``None`` keeps nothing on disk. An existing file is read and must be of this run.
+    identity : mapping
+        What makes this run this run: JSON-like values, compared one by one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from typing import NamedTuple
+    >>> class Piece(NamedTuple):
+    ...     value: np.ndarray
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = FilePath(folder.name) / "run.ckpt"
+    >>> first = Checkpoint(path, {"seed": 1})
+    >>> first.put("piece", Piece(np.arange(3)))
+    >>> first.save()
+    >>> Checkpoint(path, {"seed": 1}).get("piece", Piece)
+    Piece(value=array([0, 1, 2]))
+    >>> Checkpoint(path, {"seed": 2})
+    Traceback (most recent call last):
+        ...
+    ValueError: ...run.ckpt belongs to another run: seed is 1 there and 2 here; ...
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None, identity: Mapping[str, Any]) -> None:
+        self.path = None if path is None else FilePath(path)
+        self.identity = dict(identity)
+        self.resumed = False
+        self.warnings: list[str] = []
+        self._arrays: dict[str, Any] = {}
+        self._written, self._cost, self._dirty = -np.inf, 0.0, False
+        if self.path is not None and self.path.exists():
+            meta, self._arrays = files.read(self.path, _FORMAT, _VERSION)
+            self._compare(meta["identity"])
+            self.resumed = True
+
+    @staticmethod
+    def identity_of(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+        """What the run in a file was; None when there is no file."""
+        if not FilePath(path).exists():
+            return None
+        return dict(files.read(path, _FORMAT, _VERSION)[0]["identity"])
+
+    def _compare(self, theirs: Mapping[str, Any]) -> None:
+        for name in [*self.identity, *theirs]:
+            here, there = self.identity.get(name), theirs.get(name)
+            if here != there:
+                raise ValueError(
+                    f"{self.path} belongs to another run: {name} is {there} there and {here} "
+                    "here; give another checkpoint= or remove the file"
+                )
+
+    def get(self, name: str, kind: type[T]) -> T | None:
+        """The piece ``name``, or None when it is not there yet."""
+        fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+        keys = [f"{name}/{field}" for field in fields]
+        if not all(key in self._arrays for key in keys):
+            return None
+        values = (self._arrays[key] for key in keys)
+        return kind(*(v if v.ndim else v.item() for v in values))
+
+    def put(self, name: str, piece: tuple[Any, ...]) -> None:
+        """Keep ``piece``; written soon, see :meth:`save`."""
+        fields = piece._asdict()  # type: ignore[attr-defined]
+        self._arrays |= {f"{name}/{field}": np.asarray(v) for field, v in fields.items()}
+        self._dirty = True
+
+    def save_soon(self) -> None:
+        """Write unless that happened a moment ago: writing takes a twentieth of the time."""
+        wait = max(_EVERY, _SHARE * self._cost)
+        if time.perf_counter() - self._written > wait:
+            self.save()
+
+    def save(self) -> None:
+        """Write everything, atomically. A failure is a warning: the run goes on."""
+        if self.path is None or not self._dirty:
+            return
+        started = time.perf_counter()
+        try:
+            files.write(
+                self.path, _FORMAT, _VERSION, {"identity": self.identity}, self._arrays,
+                compress=False,
+            )  # fmt: skip
+            self._dirty = False
+        except OSError as error:
+            message = f"the checkpoint could not be written, the run goes on without: {error}"
+            if not self.warnings:
+                warnings.warn(message, RuntimeWarning, stacklevel=2)
+            self.warnings = [message]
+        else:
+            self.warnings = []
+        self._written = time.perf_counter()
+        self._cost = self._written - started
+
+
+def digest(*arrays: Any) -> str:
+    """A short fingerprint of arrays and texts.
+
+    >>> digest(np.zeros(2), "probit")
+    '6677ed657fe9'
+    """
+    state = hashlib.sha256()
+    for array in arrays:
+        value = np.ascontiguousarray(array)
+        state.update(f"{value.dtype.str}{value.shape}".encode())
+        state.update(value.tobytes())
+    return state.hexdigest()[:12]

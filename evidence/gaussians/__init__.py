@@ -1,0 +1,1 @@
+"""A Gaussian prior times Gaussian sites, behind one contract."""

@@ -1,0 +1,1 @@
+"""Data, prior, likelihood: what a user builds before anything is estimated."""

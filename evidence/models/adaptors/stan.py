@@ -1,0 +1,223 @@
+"""Models written in Stan."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .program import ProgramModel, Report, check_words
+
+Array = NDArray[np.float64]
+
+_NEEDED = (
+    "log_density",
+    "log_density_gradient",
+    "log_density_hessian",
+    "param_constrain",
+    "param_unconstrain",
+    "param_names",
+    "param_unc_num",
+)
+_THREADED = "STAN_THREADS=true"
+
+
+def from_stan(program: Any, data: Any = None, **words: Any) -> ProgramModel:
+    r"""A :class:`~evidence.models.density.model.DensityModel` from a Stan program, by BridgeStan.
+
+    All constants are kept (``propto=False``) and Jacobians are included, so that Z is the integral
+    of the ``model`` block as written. Stan does not normalise what declarations cut off:
+    ``real<lower=0> sigma; sigma ~ normal(0, 1);`` has half the mass of a half-normal prior, and
+    log Z comes out log 2 too small; write ``sigma ~ normal(0, 1) T[0, ];``.
+
+    Parameters
+    ----------
+    program : str, path or bridgestan.StanModel
+        The program's text, a ``.stan`` file, a library compiled by BridgeStan, or an open model.
+    data : dict, JSON text or path of a .json file, optional
+        What the ``data`` block asks for; not with an open model, which has its own.
+    **words
+        ``sampler`` (of parameters), ``metric``, ``check``, as for DensityModel.
+
+    Returns
+    -------
+    ProgramModel
+        A density in Stan's unconstrained parameters, with gradient and Hessian. Draws are the
+        parameters as declared, named as Stan counts, ``"beta[1]"``. Where the program raises an
+        error (``reject``, a negative scale) the density is zero.
+
+    Notes
+    -----
+    Models compiled here run on all threads; others take turns unless built with
+    ``STAN_THREADS=true``. Compiling takes BridgeStan's sources (downloaded at first use, or found
+    by the environment variable ``BRIDGESTAN``), a C++ compiler and make; the text of a program
+    is compiled once and kept in the user's cache folder.
+
+    Examples
+    --------
+    >>> from evidence import from_stan
+    >>> text = "parameters { real x; } model { x ~ normal(0, 1); }"
+    >>> model = from_stan(text)  # doctest: +SKIP
+    >>> model.names  # doctest: +SKIP
+    ('x',)
+    """
+    check_words(words, "ev.from_stan")
+    stan = _opened(program, data)
+    functions = Program(stan)
+    d = stan.param_unc_num()
+    if d < 1:
+        raise ValueError("the Stan program has no parameters: there is nothing to integrate")
+    names = tuple(_bracketed(name) for name in stan.param_names())
+    report = Report(functions.outward, functions.inward, names)
+    given = {
+        "logdensity": functions.value,
+        "value_and_grad": functions.value_and_grad,
+        "hessian": functions.hessian,
+    }
+    model = ProgramModel(given, d, report, "Stan program", **words)
+    functions.check(model.probes())
+    return model
+
+
+class Program:
+    """BridgeStan's functions for batches, on one thread unless the library was built for more."""
+
+    def __init__(self, stan: Any) -> None:
+        self.stan = stan
+        info = stan.model_info() if hasattr(stan, "model_info") else ""
+        threaded = _THREADED in info.replace(" ", "")
+        self._turn: Any = nullcontext() if threaded else threading.Lock()
+
+    def __reduce__(self) -> Any:
+        stan = self.stan
+        if not hasattr(stan, "lib_path"):
+            raise TypeError(
+                f"{type(stan).__name__} has no lib_path, so no other process can open it"
+            )
+        return _reopened, (stan.lib_path, stan.data, stan.seed)
+
+    def value(self, x: Array) -> Array:
+        return np.array([self._value(row) for row in x])
+
+    def value_and_grad(self, x: Array) -> tuple[Array, Array]:
+        value, slope = np.empty(len(x)), np.empty(x.shape)
+        for i, row in enumerate(np.ascontiguousarray(x)):
+            try:
+                with self._turn:
+                    value[i], slope[i] = self.stan.log_density_gradient(row, propto=False)
+            except RuntimeError:  # how a Stan program says that the density is zero here
+                value[i], slope[i] = -np.inf, np.nan
+        return value, slope
+
+    def hessian(self, x: Array) -> Array:
+        H = np.empty((*x.shape, x.shape[1]))
+        for i, row in enumerate(np.ascontiguousarray(x)):
+            try:
+                with self._turn:
+                    H[i] = self.stan.log_density_hessian(row, propto=False)[2]
+            except RuntimeError:
+                H[i] = np.nan
+        return H
+
+    def outward(self, x: Array) -> Array:
+        with self._turn:
+            return np.array([self.stan.param_constrain(row) for row in np.ascontiguousarray(x)])
+
+    def inward(self, theta: Array) -> Array:
+        out = np.empty((len(theta), self.stan.param_unc_num()))
+        for i, row in enumerate(np.ascontiguousarray(theta)):
+            try:
+                with self._turn:
+                    out[i] = self.stan.param_unconstrain(row)
+            except RuntimeError:  # outside the limits
+                out[i] = np.nan
+        return out
+
+    def check(self, x: Array) -> None:
+        """An error where the program fails wherever it is tried: that is no limit but a bug."""
+        for row in x:
+            try:
+                self.stan.log_density(row, propto=False)
+                return
+            except RuntimeError as error:
+                last = error
+        raise ValueError(f"the Stan program fails at all {len(x)} points tried: {last}")
+
+    def _value(self, row: Array) -> float:
+        try:
+            with self._turn:
+                return self.stan.log_density(np.ascontiguousarray(row), propto=False)
+        except RuntimeError:
+            return -np.inf
+
+
+def _reopened(library: str, data: str, seed: int) -> Program:
+    return Program(_bridgestan().StanModel(library, data, seed=seed, warn=False))
+
+
+def _opened(program: Any, data: Any) -> Any:
+    """An open model from whatever was given."""
+    if all(hasattr(program, name) for name in _NEEDED):
+        if data is not None:
+            raise ValueError("data= belongs to a program; an open Stan model has its own")
+        return program
+    if not isinstance(program, str | os.PathLike):
+        raise ValueError(
+            "program must be the text of a Stan program, a .stan file, a library compiled by "
+            f"BridgeStan, or a bridgestan.StanModel; got {program!r}"
+        )
+    bridgestan = _bridgestan()
+    path = _kept(program) if _is_text(program) else Path(program)
+    if not path.exists():
+        raise ValueError(f"program: there is no file {str(path)!r}")
+    options = {"make_args": ["STAN_THREADS=true"]} if path.suffix == ".stan" else {}
+    try:
+        # a library may well be open already: several data sets, one program
+        return bridgestan.StanModel(path, data, warn=False, **options)
+    except ValueError as error:
+        if "BridgeStan" not in str(error):
+            raise
+        raise RuntimeError(
+            f"BridgeStan needs its sources to compile a program: {error} Put them somewhere and "
+            "name the folder in the environment variable BRIDGESTAN, or compile the program "
+            "elsewhere and pass the library"
+        ) from error
+
+
+def _is_text(program: Any) -> bool:
+    return isinstance(program, str) and "{" in program
+
+
+def _kept(text: str) -> Path:
+    """A file with this text that stays, so that it is compiled once."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "evidence" / "stan" / hashlib.sha256(text.encode()).hexdigest()[:16]
+    path = folder / "program.stan"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _bracketed(name: str) -> str:
+    """``beta.1`` as ``beta[1]``, ``W.1.2`` as ``W[1,2]``."""
+    head, *indices = name.split(".")
+    if not indices or not all(index.isdigit() for index in indices):
+        return name
+    return f"{head}[{','.join(indices)}]"
+
+
+def _bridgestan() -> Any:
+    try:
+        import bridgestan
+    except ImportError:
+        raise ImportError(
+            "ev.from_stan needs BridgeStan, which is not installed: pip install 'evidence[stan]'"
+        ) from None
+    return bridgestan

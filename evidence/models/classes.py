@@ -1,0 +1,320 @@
+"""Several classes: one latent Gaussian field per class and a softmax likelihood."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .covariance import (
+    call_kernel,
+    check_inputs,
+    check_jitter,
+    check_source,
+    factorise,
+    notes_on_inputs,
+)
+from .hyperparameters import Hyperparameters
+from .kernels.classes import all_equal, check_kernels, class_parameters
+from .labels import check_labels
+from .likelihoods import softmax as _softmax
+from .likelihoods.softmax import SoftmaxSites
+
+Array = NDArray[np.float64]
+
+
+class SoftmaxModel:
+    r"""Classification into C classes with a latent Gaussian field for each of them.
+
+    .. math:: x_k \sim N(m_k, K_k),\qquad
+              p(y|x) = \prod_n \frac{e^{x_{y_n n}}}{\sum_k e^{x_{kn}}}
+
+    A state is flat, class by class: ``x.reshape(C, N)`` has one row per class, in the order of
+    ``model.classes``.
+
+    Parameters
+    ----------
+    X : array (N, D), optional
+        Inputs. Not needed when ``K`` is given.
+    y : array (N,)
+        Labels: numbers or strings.
+    kernel : scikit-learn kernel, callable or str, or a list of them
+        One for every class (each then has its own copy of the hyperparameters), or one per
+        class in the order of ``model.classes``.
+    K : array (N, N) or (C, N, N), optional
+        The prior covariance itself, of every class or of each, instead of ``kernel``.
+    classes : array (C,), optional
+        All labels there are, where ``y`` may lack some; by default those of ``y``. At least two.
+    mean : float, array (C,) or array (C, N)
+        Fixed prior mean.
+    jitter : float, optional
+        As for :class:`~evidence.models.gp.GPModel`.
+
+    Attributes
+    ----------
+    classes : array (C,)
+        The labels in sorted order.
+    codes : array (N,)
+        The place of each datum's label in ``classes``.
+    kernels : tuple
+        One kernel per class, or none where matrices were given.
+    jitter : float
+        What was added to the diagonals, the largest.
+    notes : tuple of str
+        What a careful reader should know about the data, in words.
+
+    Notes
+    -----
+    Classes with the same prior share one matrix and one factor.
+
+    Examples
+    --------
+    >>> model = SoftmaxModel([[0.0], [0.5], [2.0], [3.0]], ["a", "a", "b", "c"], "4.0 * RBF(1.0)")
+    >>> model.n, model.n_data, model.classes.tolist(), model.K.shape, model.shared
+    (12, 4, ['a', 'b', 'c'], (3, 4, 4), True)
+    >>> model.hyperparameters.names[:2]
+    ('class[a]__k1__constant_value', 'class[a]__k2__length_scale')
+    >>> other = model.at({"class[b]__k2__length_scale": 2.0})
+    >>> other.shared, other.kernels[1]
+    (False, 2**2 * RBF(length_scale=2))
+    >>> model.at({"length_scale": 3.0}).shared  # of every class
+    True
+    """
+
+    def __init__(
+        self,
+        X: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        kernel: Callable[..., Any] | str | Sequence[Any] | None = None,
+        *,
+        K: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        mean: float | ArrayLike = 0.0,
+        jitter: float | None = None,
+    ) -> None:
+        self.classes, self.codes = check_labels(y, classes)
+        self.X = None if X is None else check_inputs(X, self.n_data)
+        check_source(kernel, K, self.X)
+        self.notes = () if kernel is None else notes_on_inputs(self.X)
+        self.kernels = () if kernel is None else check_kernels(kernel, self.classes)
+        #: jitter relative to the mean of each prior's diagonal
+        self.relative_jitter = check_jitter(jitter, kernel is not None)
+        self._set_prior(_check_matrices(K, self.classes) if kernel is None else None)
+        self.mean = _check_mean(mean, self.n_classes, self.n_data)
+
+    def _set_prior(self, given: Array | None) -> None:
+        """Matrices as given, or what the kernels say, with jitter and Cholesky factors."""
+        if given is not None:
+            named = [(K, _name("K", i, len(given))) for i, K in enumerate(given)]
+        else:
+            kernels = self.kernels[:1] if all_equal(self.kernels) else self.kernels
+            named = [
+                (call_kernel(k, self.X), _name("kernel(X)", i, len(kernels)))
+                for i, k in enumerate(kernels)
+            ]
+        made = [factorise(K, name, self.n_data, self.relative_jitter) for K, name in named]
+        #: the different prior covariances, jitter included: shape (1, N, N) where classes share
+        self.covariances: Array = np.stack([prior.K for prior in made])
+        #: their lower Cholesky factors
+        self.factors: Array = np.stack([prior.chol for prior in made])
+        self.jitter: float = max(prior.jitter for prior in made)
+
+    # -- sizes and matrices -----------------------------------------------------------------
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, C."""
+        return int(self.classes.size)
+
+    @property
+    def n_data(self) -> int:
+        """Number of data, N."""
+        return int(self.codes.size)
+
+    @property
+    def n(self) -> int:
+        """Number of latent values, C·N."""
+        return self.n_classes * self.n_data
+
+    @property
+    def shared(self) -> bool:
+        """Whether all classes have one prior covariance."""
+        return len(self.covariances) == 1
+
+    @property
+    def K(self) -> Array:
+        """Prior covariances, shape (C, N, N); a view of one matrix where classes share."""
+        return np.broadcast_to(self.covariances, (self.n_classes, *self.covariances.shape[1:]))
+
+    @property
+    def chol(self) -> Array:
+        """Lower Cholesky factors of ``K``, likewise."""
+        return np.broadcast_to(self.factors, (self.n_classes, *self.factors.shape[1:]))
+
+    @property
+    def y(self) -> NDArray[Any]:
+        """The labels."""
+        return self.classes[self.codes]
+
+    # -- hyperparameters --------------------------------------------------------------------
+
+    @cached_property
+    def hyperparameters(self) -> Hyperparameters:
+        """What is free in the kernels: names, logs, bounds, class by class."""
+        return class_parameters(self.classes, self.kernels)
+
+    def at(self, theta: ArrayLike | Mapping[str, float]) -> SoftmaxModel:
+        """The same data under other hyperparameters.
+
+        Parameters
+        ----------
+        theta : array (P,) or mapping
+            Their natural logarithms in the order of ``model.hyperparameters.names``, or natural
+            *values* by name. A name without ``class[…]__`` means that parameter in all classes.
+        """
+        free = self.hyperparameters
+        if isinstance(theta, Mapping):
+            theta = self.by_class(theta)
+        model = copy.copy(self)
+        model.__dict__.pop("hyperparameters", None)
+        model.kernels = free.at(theta)[0].kernels
+        if len(free):
+            model._set_prior(None)
+        return model
+
+    def by_class(self, theta: Mapping[str, Any]) -> dict[str, Any]:
+        """Names that say nothing of a class, for every class that has them."""
+        names = self.hyperparameters.names
+        spelled: dict[str, Any] = {}
+        for name, value in theta.items():
+            ends = [known for known in names if known.endswith(f"]__{name}")] or [
+                known for known in names if known.endswith(f"__{name}")
+            ]
+            owners = [known.partition("]__")[0] for known in ends]
+            once = name not in names and len(set(owners)) == len(owners) > 1
+            spelled |= dict.fromkeys(ends if once else [name], value)
+        return spelled
+
+    # -- the densities ----------------------------------------------------------------------
+
+    @cached_property
+    def no_sites(self) -> SoftmaxSites:
+        """Sites that say nothing."""
+        zero = np.zeros((self.n_classes, self.n_data))
+        return SoftmaxSites(0.0, zero, zero)
+
+    def log_likelihood(self, x: ArrayLike) -> Array:
+        """log p(y|x) for a batch ``x`` of shape (..., C·N)."""
+        rows = self._rows(x)
+        total = np.empty(len(rows))
+        _softmax.tilt(self.codes, *self.no_sites, rows, total)
+        return total.reshape(np.shape(x)[:-1])
+
+    def log_likelihood_gradient(self, x: ArrayLike) -> tuple[Array, Array]:
+        """log p(y|x) and its gradient in x, shapes (...,) and (..., C·N)."""
+        rows = self._rows(x)
+        total, gradient = np.empty(len(rows)), np.empty_like(rows)
+        _softmax.tilt_and_gradient(self.codes, *self.no_sites, rows, total, gradient)
+        return total.reshape(np.shape(x)[:-1]), gradient.reshape(np.shape(x))
+
+    def _rows(self, x: ArrayLike) -> Array:
+        """A batch of flat states, checked: compiled code trusts its shape."""
+        x = np.asarray(x, dtype=float)
+        if x.shape[-1:] != (self.n,):
+            raise ValueError(
+                f"x must hold {self.n_classes} x {self.n_data} = {self.n} latent values along its "
+                f"last axis, class by class, got shape {x.shape}; flatten (C, N) with x.ravel()"
+            )
+        return np.ascontiguousarray(x.reshape(-1, self.n))
+
+    def log_prior(self, x: ArrayLike) -> Array:
+        """log Π_k N(x_k; m_k, K_k) for a batch ``x`` of shape (..., C·N)."""
+        from scipy.linalg import solve_triangular
+
+        fields = (self._rows(x) - self.mean).reshape(-1, self.n_classes, self.n_data)
+        value = np.full(len(fields), -0.5 * self.n * np.log(2 * np.pi))
+        for k, L in enumerate(self.chol):
+            white = solve_triangular(L, fields[:, k].T, lower=True)
+            value -= 0.5 * np.sum(white**2, axis=0) + np.log(np.diag(L)).sum()
+        return value.reshape(np.shape(x)[:-1])
+
+    def probabilities(self, x: ArrayLike) -> Array:
+        """p(class k | x_n), shape (..., C, N)."""
+        from scipy.special import softmax
+
+        fields = np.asarray(x, dtype=float)
+        return softmax(fields.reshape(*fields.shape[:-1], self.n_classes, -1), axis=-2)
+
+    def simulate(self, x: ArrayLike, rng: np.random.Generator) -> NDArray[Any]:
+        """Labels given latent values: (..., C·N) to (..., N)."""
+        fields = np.asarray(x, dtype=float)
+        fields = fields.reshape(*fields.shape[:-1], self.n_classes, -1)
+        return self.classes[np.argmax(fields + rng.gumbel(size=fields.shape), axis=-2)]
+
+    # -- what results, checkpoints and other processes need -----------------------------------
+
+    def bare(self) -> SoftmaxModel:
+        """The same model without inputs and kernels: all that computing needs, light to send."""
+        model = copy.copy(self)
+        model.kernels, model.X = (), None
+        for name in ("hyperparameters", "no_sites"):
+            model.__dict__.pop(name, None)
+        return model
+
+    def describe(self) -> dict[str, Any]:
+        """What a result tells of its model, in plain words and numbers."""
+        return {
+            "N": self.n_data,
+            "classes": self.n_classes,
+            "likelihood": "softmax",
+            "kernel": self._kernel_in_words(),
+            "jitter": float(f"{self.jitter:.6g}"),
+        }
+
+    def identity(self) -> tuple[NDArray[Any], ...]:
+        """Arrays that tell this model from others."""
+        return self.covariances, self.mean, self.codes, np.array(self.n_classes)
+
+    def _kernel_in_words(self) -> str:
+        if not self.kernels:
+            return "K given"
+        shown = self.kernels[:1] if all_equal(self.kernels) else self.kernels
+        return " | ".join(str(kernel) for kernel in shown)
+
+    def __repr__(self) -> str:
+        kernel = self._kernel_in_words() if self.kernels else "K"
+        return f"SoftmaxModel(N={self.n_data}, C={self.n_classes}, {kernel})"
+
+
+def _check_matrices(K: Any, classes: NDArray[Any]) -> Array:
+    """K as (1, N, N) or (C, N, N)."""
+    matrices = np.asarray(K, dtype=float)
+    if matrices.ndim == 3 and len(matrices) != classes.size:
+        raise ValueError(
+            f"K holds {len(matrices)} matrices but y has {classes.size} classes; pass one "
+            "N x N matrix for all of them or one for each"
+        )
+    return matrices if matrices.ndim == 3 else matrices[None]
+
+
+def _name(what: str, index: int, count: int) -> str:
+    return what if count == 1 else f"{what} of class {index}"
+
+
+def _check_mean(mean: float | ArrayLike, n_classes: int, n_data: int) -> Array:
+    """The prior mean of every latent value, shape (C·N,)."""
+    value = np.asarray(mean, dtype=float)
+    if value.shape not in ((), (n_classes,), (n_classes, n_data)):
+        raise ValueError(
+            f"mean must be a number, one per class ({n_classes},) or an array "
+            f"({n_classes}, {n_data}), got shape {value.shape}"
+        )
+    if not np.isfinite(value).all():
+        raise ValueError("mean contains NaN or inf")
+    if value.ndim == 1:
+        value = value[:, None]
+    return np.array(np.broadcast_to(value, (n_classes, n_data))).ravel()

@@ -1,0 +1,141 @@
+"""Prior covariances: from a kernel or a matrix, checked, jittered and factorised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.lapack import dpotrf
+
+Array = NDArray[np.float64]
+
+_KERNEL_JITTER = 1e-6
+
+
+class CovarianceError(ValueError):
+    """The prior covariance is not positive definite."""
+
+
+class Covariance(NamedTuple):
+    """A prior covariance with its jitter, what the jitter was, and its lower Cholesky factor."""
+
+    K: Array
+    jitter: float
+    chol: Array
+
+
+def factorise(K: Any, name: str, n: int, relative_jitter: float) -> Covariance:
+    """Check ``K``, add the jitter, factorise; ``name`` is what errors call it."""
+    prior = check_covariance(K, name)
+    if prior.shape[0] != n:
+        raise ValueError(
+            f"{name} is {prior.shape[0]} x {prior.shape[1]} but y has {n} observations"
+        )
+    jitter = float(relative_jitter * np.mean(np.diag(prior)))
+    prior.flat[:: n + 1] += jitter
+    factor, info = dpotrf(prior, lower=1, clean=1)
+    if info != 0:
+        raise CovarianceError(
+            f"{name} is not positive definite (Cholesky stopped at row {info} of {n}, "
+            f"jitter {jitter:.3g}); pass a larger relative jitter, e.g. jitter=1e-6, "
+            "or remove duplicated rows of X"
+        )
+    return Covariance(prior, jitter, factor)
+
+
+def check_source(kernel: Any, K: Any, X: Any) -> None:
+    """Exactly one of kernel and K; a kernel comes with inputs."""
+    if (kernel is None) == (K is None):
+        raise ValueError(
+            "give exactly one of kernel= (with X) and K= (the covariance matrix); "
+            f"got {'neither' if K is None else 'both'}"
+        )
+    if K is None and X is None:
+        raise ValueError("X is missing; a kernel needs the N x D inputs")
+
+
+def check_jitter(jitter: float | None, with_kernel: bool) -> float:
+    """The relative jitter; 1e-6 by default with a kernel, 0 with a matrix."""
+    if jitter is None:
+        return _KERNEL_JITTER if with_kernel else 0.0
+    if not (np.isfinite(jitter) and jitter >= 0):
+        raise ValueError(f"jitter must be a finite number ≥ 0, got {jitter}")
+    return float(jitter)
+
+
+def as_kernel(kernel: Any) -> Any:
+    """A string parsed into a kernel; anything else as it is."""
+    if not isinstance(kernel, str):
+        return kernel
+    from .kernels.parse import parse_kernel
+
+    return parse_kernel(kernel)
+
+
+def check_inputs(X: ArrayLike, n: int) -> Array:
+    try:
+        X = np.array(X, dtype=float, order="C")
+    except (TypeError, ValueError):
+        raise ValueError(
+            "X must be numeric; encode text columns as numbers before fitting"
+        ) from None
+    if X.ndim == 1:
+        X = X[:, None]
+    if X.ndim != 2:
+        raise ValueError(f"X must be N x D, got an array of shape {X.shape}")
+    if X.shape[0] != n:
+        raise ValueError(f"X has {X.shape[0]} rows but y has {n} observations")
+    if not np.isfinite(X).all():
+        bad = int((~np.isfinite(X)).any(axis=1).sum())
+        raise ValueError(f"X contains NaN or inf in {bad} row(s); drop or impute them first")
+    return X
+
+
+def notes_on_inputs(X: Any) -> tuple[str, ...]:
+    notes = []
+    duplicated = X.shape[0] - np.unique(X, axis=0).shape[0]
+    if duplicated:
+        notes.append(
+            f"X: {duplicated} duplicated row(s); the covariance is singular but for the jitter"
+        )
+    constant = np.flatnonzero((np.ptp(X, axis=0) == 0) & (len(X) > 1))
+    if len(constant):
+        listed = ", ".join(str(i) for i in constant[:5]) + (", …" if len(constant) > 5 else "")
+        notes.append(f"X: constant column(s) {listed} carry no information")
+    return tuple(notes)
+
+
+def call_kernel(kernel: Callable[..., Any], X: Any) -> Any:
+    if not callable(kernel):
+        raise ValueError(
+            f"kernel must be a scikit-learn kernel, a callable or a string, got {kernel!r}"
+        )
+    # scikit-learn kernels treat kernel(X) and kernel(X, X) differently: only the first adds
+    # the noise of a WhiteKernel.
+    return kernel(X) if hasattr(kernel, "get_params") else kernel(X, X)
+
+
+def check_covariance(K: Any, name: str) -> Array:
+    K = np.array(K, dtype=float, order="C")
+    if K.ndim != 2 or K.shape[0] != K.shape[1]:
+        raise ValueError(f"{name} must be a square matrix, got shape {K.shape}")
+    if not np.isfinite(K).all():
+        raise ValueError(f"{name} contains NaN or inf")
+    asymmetry = float(np.max(np.abs(K - K.T), initial=0.0))
+    if asymmetry > 1e-8 * float(np.max(np.abs(K), initial=0.0)):
+        raise ValueError(
+            f"{name} is not symmetric (largest difference {asymmetry:.3g}); "
+            "pass (K + K.T) / 2 if that is what you mean"
+        )
+    return 0.5 * (K + K.T)
+
+
+def check_mean(mean: float | ArrayLike, n: int) -> Array:
+    value = np.asarray(mean, dtype=float)
+    if value.shape not in ((), (n,)):
+        raise ValueError(f"mean must be a number or a vector of length {n}, got {value.shape}")
+    if not np.isfinite(value).all():
+        raise ValueError("mean contains NaN or inf")
+    return np.array(np.broadcast_to(value, (n,)))

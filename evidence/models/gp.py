@@ -1,0 +1,189 @@
+"""The model: a Gaussian prior over latent values and a likelihood for each datum."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import likelihoods
+from .covariance import CovarianceError as CovarianceError
+from .covariance import (
+    as_kernel,
+    call_kernel,
+    check_inputs,
+    check_jitter,
+    check_mean,
+    check_source,
+    factorise,
+    notes_on_inputs,
+)
+from .hyperparameters import Hyperparameters, free_parameters
+from .likelihoods.base import Likelihood
+
+Array = NDArray[np.float64]
+
+
+class GPModel:
+    r"""A latent Gaussian model, :math:`x \sim N(m, K)`, :math:`y_n \sim p(y_n|x_n)`.
+
+    Parameters
+    ----------
+    X : array (N, D), optional
+        Inputs. Not needed when ``K`` is given.
+    y : array (N,)
+        Observations, validated by the likelihood.
+    kernel : scikit-learn kernel, callable or str
+        A callable gets ``(X, X)`` and returns an (N, N) matrix. A string such as
+        ``"4.0 * RBF(1.5)"`` is parsed (never evaluated) into a scikit-learn kernel.
+    likelihood : str or Likelihood
+        ``"probit"``, ``"logit"``, ``"gaussian"``, ``"student_t"``, ``"poisson"``,
+        ``"negative_binomial"``, with parameters as in ``"student_t(df=4, scale=0.5)"``,
+        or an object from :mod:`evidence.models.likelihoods`.
+    K : array (N, N), optional
+        The prior covariance itself, instead of ``kernel``.
+    mean : float or array (N,)
+        Fixed prior mean (an offset of the latent function).
+    jitter : float, optional
+        Added to the diagonal, relative to its mean. Default 1e-6 with a kernel, 0 with ``K``.
+        It is never raised behind your back: what was added is in ``model.jitter``, and a
+        matrix that is still not positive definite is an error.
+
+    Attributes
+    ----------
+    X, y, kernel, likelihood, mean
+        As given, checked and in their final form.
+    K, chol : array (N, N)
+        The prior covariance, jitter included, and its lower Cholesky factor.
+    jitter : float
+        What was added to the diagonal of the prior covariance, in its own units.
+    notes : tuple of str
+        What a careful reader should know about the data, in words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> model = GPModel(K=np.eye(2), y=[1, -1])
+    >>> model.n, model.likelihood.name
+    (2, 'probit')
+    >>> GPModel([[0.0], [1.0], [2.0]], [3, 0, 1], "4.0 * RBF(1.5)", likelihood="poisson")
+    GPModel(N=3, 2**2 * RBF(length_scale=1.5), poisson(exposure=1, offset=0))
+    """
+
+    def __init__(
+        self,
+        X: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        kernel: Callable[..., Any] | str | None = None,
+        *,
+        likelihood: str | Likelihood = "probit",
+        K: ArrayLike | None = None,
+        mean: float | ArrayLike = 0.0,
+        jitter: float | None = None,
+    ) -> None:
+        if y is None:
+            raise ValueError("y is missing; pass the N observations")
+        self.likelihood = likelihoods.get(likelihood)
+        observed = np.asarray(y)
+        if observed.ndim != 1 or observed.size == 0:
+            raise ValueError(
+                f"y must be a non-empty vector of N observations, got shape {observed.shape}"
+            )
+        self.y, notes = self.likelihood.check(observed)
+        self.X = None if X is None else check_inputs(X, self.n)
+        check_source(kernel, K, self.X)
+        if kernel is not None:
+            notes += notes_on_inputs(self.X)
+        self.kernel = as_kernel(kernel)
+        #: jitter relative to the mean of the prior's diagonal
+        self.relative_jitter = check_jitter(jitter, kernel is not None)
+        self._set_prior(K)
+        self.mean = check_mean(mean, self.n)
+        self.theta = self.likelihood.theta(self.y)
+        self.notes = notes
+
+    def _set_prior(self, K: ArrayLike | None) -> None:
+        """K, or what the kernel says, with its jitter and Cholesky factor."""
+        given, name = (call_kernel(self.kernel, self.X), "kernel(X)") if K is None else (K, "K")
+        prior = factorise(given, name, self.n, self.relative_jitter)
+        self.K: Array = prior.K
+        self.jitter: float = prior.jitter
+        self.chol: Array = prior.chol
+
+    @cached_property
+    def hyperparameters(self) -> Hyperparameters:
+        """What is free in kernel and likelihood: names, logs, bounds."""
+        return free_parameters(self.kernel, self.likelihood)
+
+    def at(self, theta: ArrayLike | Mapping[str, float]) -> GPModel:
+        """The same data under other hyperparameters.
+
+        Parameters
+        ----------
+        theta : array (P,) or mapping
+            Their natural logarithms in the order of ``model.hyperparameters.names``, or natural
+            *values* by name, the others staying as they are.
+
+        >>> model = GPModel([[0.0], [1.0]], [1, -1], "4.0 * RBF(1.5)")
+        >>> model.at({"length_scale": 3.0}).kernel
+        2**2 * RBF(length_scale=3)
+        """
+        model = copy.copy(self)
+        for name in ("logdet", "hyperparameters"):
+            model.__dict__.pop(name, None)
+        model.kernel, model.likelihood = self.hyperparameters.at(theta)
+        if self.hyperparameters.n_kernel:
+            model._set_prior(None)
+        model.theta = model.likelihood.theta(model.y)
+        return model
+
+    @property
+    def n(self) -> int:
+        """Number of latent values."""
+        return int(self.y.size)
+
+    @cached_property
+    def logdet(self) -> float:
+        """log det K."""
+        return 2.0 * float(np.log(np.diag(self.chol)).sum())
+
+    def bare(self) -> GPModel:
+        """The same model without inputs and kernel: all that computing needs, light to send."""
+        model = copy.copy(self)
+        model.__dict__.pop("hyperparameters", None)  # it holds the kernel
+        model.kernel, model.X = None, None
+        return model
+
+    def log_prior(self, x: ArrayLike) -> Array:
+        """log N(x; mean, K) for a batch ``x`` of shape (..., N)."""
+        from scipy.linalg import solve_triangular
+
+        x = np.asarray(x, dtype=float)
+        if x.shape[-1:] != (self.n,):
+            raise ValueError(
+                f"x must hold {self.n} latent values along its last axis, got shape {x.shape}"
+            )
+        white = solve_triangular(self.chol, (x - self.mean).reshape(-1, self.n).T, lower=True)
+        value = -0.5 * (np.sum(white**2, axis=0) + self.logdet + self.n * np.log(2 * np.pi))
+        return value.reshape(x.shape[:-1])
+
+    def describe(self) -> dict[str, Any]:
+        """What a result tells of its model, in plain words and numbers."""
+        return {
+            "N": self.n,
+            "likelihood": likelihoods.describe(self.likelihood),
+            "kernel": "K given" if self.kernel is None else str(self.kernel),
+            "jitter": float(f"{self.jitter:.6g}"),
+        }
+
+    def identity(self) -> tuple[Array, ...]:
+        """Arrays that tell this model from others."""
+        return self.K, self.mean, self.theta
+
+    def __repr__(self) -> str:
+        kernel = "K" if self.kernel is None else str(self.kernel)
+        return f"GPModel(N={self.n}, {kernel}, {likelihoods.describe(self.likelihood)})"

@@ -1,0 +1,1 @@
+"""Covariance functions: parsing, derivatives, one per class."""

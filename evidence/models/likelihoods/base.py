@@ -1,0 +1,150 @@
+"""What a likelihood is: log p(y|x), its derivatives, and what follows from them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import quadrature
+
+Array = NDArray[np.float64]
+
+
+class Observations(NamedTuple):
+    """Data as a likelihood sees them, and what was changed on the way in."""
+
+    y: Array
+    notes: tuple[str, ...] = ()
+
+
+class Predictive(NamedTuple):
+    """Mean and variance of a new observation ``y`` given ``x ~ N(mean, var)``."""
+
+    mean: Array
+    var: Array
+
+
+class Likelihood(ABC):
+    r"""A factorising likelihood :math:`p(y|x) = \prod_n p(y_n|x_n)`.
+
+    A subclass names itself, validates ``y``, packs everything its compiled kernel needs per
+    datum into an array ``theta`` of shape (P, N), and can simulate. The rest (derivatives,
+    tilted moments for EP, cumulants, predictive densities) follows from the kernel.
+
+    Subclasses with a closed form override :meth:`tilted`. One that is not log-concave sets
+    ``log_concave = False`` and gives :meth:`fisher`, the expected curvature, as a positive
+    stand-in for :math:`-\ell''` in metrics.
+    """
+
+    name: ClassVar[str]
+    """As in ``likelihood="…"`` of a model."""
+    log_concave: ClassVar[bool] = True
+    """Whether -l'' is nowhere negative."""
+    counts: ClassVar[bool] = False
+    """Whether observations are 0, 1, 2, …"""
+    free: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
+    """Positive parameters that may be learnt, with default bounds."""
+
+    # -- what a subclass provides -------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def kernel(self) -> Any:
+        """The compiled function; see :func:`evidence.numerics.jit.kernel`."""
+
+    @abstractmethod
+    def check(self, y: ArrayLike) -> Observations:
+        """Validate ``y``, or raise ``ValueError`` saying what came and what is wanted."""
+
+    @abstractmethod
+    def theta(self, y: Array) -> Array:
+        """Per-datum parameters of the kernel, shape (P, N), C-contiguous."""
+
+    @abstractmethod
+    def location(self, y: Array) -> Array:
+        """A latent value per datum near which p(y_n|·) is largest (a hint for quadrature)."""
+
+    @abstractmethod
+    def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
+        """Draw ``y ~ p(y|x)``; leading axes of ``x`` are a batch."""
+
+    @abstractmethod
+    def conditional_moments(self, x: Array) -> tuple[Array, Array]:
+        """E[y|x] and var[y|x], elementwise."""
+
+    def fisher(self, y: Array) -> Array:
+        """Expected curvature per datum; needed only where ``log_concave`` is False."""
+        raise NotImplementedError(f"{self.name} has no Fisher information")
+
+    def cdf(self, y: Array, x: Array) -> Array:
+        """P(Y ≤ y | x), elementwise; only quantiles of new observations need it."""
+        raise NotImplementedError(f"{self.name} has no distribution function")
+
+    # -- what follows -------------------------------------------------------------------
+
+    def at(self, rows: Any) -> Self:
+        """The likelihood of some of the data: parameters that are one per datum are cut."""
+        if not is_dataclass(self):
+            return self
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        cut = {
+            name: np.asarray(value)[rows]
+            for name, value in values.items()
+            if isinstance(value, tuple) and value and isinstance(value[0], float)
+        }
+        return replace(self, **cut) if cut else self
+
+    def derivatives(self, x: ArrayLike, y: ArrayLike) -> Array:
+        """log p(y|x) and its first three derivatives, shape (4, N)."""
+        x, y = np.ascontiguousarray(x, dtype=float), np.atleast_1d(self.check(y).y)
+        if x.ndim != 1 or x.shape != y.shape:
+            raise ValueError(
+                f"x must be a vector with one latent value per datum, got shape {x.shape} "
+                f"for y of shape {y.shape}"
+            )
+        return quadrature.evaluate(self.kernel, self.theta(y), x)
+
+    def log_prob(self, x: ArrayLike, y: ArrayLike) -> Array:
+        """log p(y_n|x_n), shape (N,)."""
+        return self.derivatives(x, y)[0]
+
+    def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
+        """``log Ẑ``, mean and variance of p(y_n|x) N(x; m_n, v_n) for every n."""
+        out = quadrature.tilted_moments(self.kernel, self.theta(y), m, v, self.location(y), 2)
+        return out[0], out[1], out[2]
+
+    def tilted_cumulants(self, y: Array, m: Array, v: Array, order: int) -> Array:
+        """Cumulants of the tilted distributions, shape (order + 1, N).
+
+        Row 0 holds ``log Ẑ``, row l the l-th cumulant.
+        """
+        moments = quadrature.tilted_moments(
+            self.kernel, self.theta(y), m, v, self.location(y), order
+        )
+        return quadrature.cumulants(moments)
+
+    def log_predictive(self, y: ArrayLike, mean: ArrayLike, var: ArrayLike) -> Array:
+        """log p(y_n) under ``x_n ~ N(mean_n, var_n)``."""
+        arrays = np.broadcast_arrays(np.atleast_1d(self.check(y).y), mean, var)
+        if arrays[0].ndim != 1:
+            raise ValueError(
+                f"y, mean and var must be vectors of one length, got {arrays[0].ndim} axes"
+            )
+        return self.tilted(*(np.array(a, dtype=float) for a in arrays))[0]
+
+    def predictive(self, mean: ArrayLike, var: ArrayLike) -> Predictive:
+        """Mean and variance of a new ``y`` under ``x ~ N(mean, var)``, by 64-point quadrature."""
+        mean, var = np.broadcast_arrays(np.asarray(mean, float), np.asarray(var, float))
+        nodes, weights = np.polynomial.hermite_e.hermegauss(64)
+        weights = weights / weights.sum()
+        column = (-1,) + (1,) * mean.ndim
+        nodes, weights = nodes.reshape(column), weights.reshape(column)
+        m, v = self.conditional_moments(mean + np.sqrt(var) * nodes)
+        expected = (weights * m).sum(axis=0)
+        return Predictive(expected, (weights * (v + (m - expected) ** 2)).sum(axis=0))

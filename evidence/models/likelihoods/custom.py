@@ -1,0 +1,249 @@
+r"""How to add a likelihood: one function with three derivatives.
+
+Write log p(y|x) and its first three derivatives in x as one scalar function. Waiting times with
+rate :math:`e^{-x}`, :math:`p(y|x) = e^{-x} \exp(-y\,e^{-x})`, and a model of a single one:
+
+>>> import math
+>>> import numpy as np
+>>> import evidence as ev
+>>> def waiting(x, y):
+...     r = y * math.exp(-x)
+...     return -x - r, r - 1.0, -r, r
+>>> def positive(y):
+...     if not (y > 0).all():
+...         raise ValueError("y: waiting times must be positive")
+...     return y
+>>> exponential = ev.likelihoods.from_function(
+...     waiting, name="exponential", check=positive, location=np.log, log_concave=True,
+...     simulate=lambda x, rng: rng.exponential(np.exp(x)),
+... )
+>>> model = ev.GPModel(K=[[1.0]], y=[2.0], likelihood=exponential)
+>>> result = ev.log_evidence(model, target_se=0.01, random_seed=0, progressbar=False)
+
+The function is compiled (so: scalars and :mod:`math`, no arrays), and its derivatives are compared
+with finite differences on the spot. Everything else (EP's moments, moves, predictions) follows
+from it. Quadrature confirms the answer:
+
+>>> from scipy import integrate, stats
+>>> def joint(x):
+...     return stats.norm.pdf(x) * math.exp(waiting(x, 2.0)[0])
+>>> truth = math.log(integrate.quad(joint, -10, 10)[0])
+>>> bool(abs(result.logz - truth) < 4 * result.logz_se)
+True
+
+Parameters, predictive moments and likelihoods that are not log-concave: :func:`from_function`. To
+send such a likelihood to other processes, define its functions in a module that they can import.
+
+One that belongs into the package is a file beside this one: a frozen dataclass derived from
+:class:`.Likelihood` around a kernel that is compiled once and cached on disk
+(``logit.py`` is the shortest), its name in ``registry.py`` and its class in ``__init__.py``;
+``tests/models/likelihoods/cases.py`` then puts it through the tests of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numba
+import numpy as np
+from numba import carray
+from numba.core.errors import NumbaError
+from numba.np.unsafe.ndarray import to_fixed_tuple
+from numpy.typing import ArrayLike
+
+from ...numerics.jit import KERNEL
+from .base import Array, Likelihood, Observations
+from .checks import align, check_parameter, check_reals, stack
+from .differences import check_derivatives as compare_derivatives
+
+
+def from_function(
+    function: Callable[..., Any],
+    *,
+    name: str = "custom",
+    params: Mapping[str, ArrayLike] | None = None,
+    check: Callable[[Array], Any] | None = None,
+    location: Callable[..., Any] | None = None,
+    simulate: Callable[..., Any] | None = None,
+    conditional_moments: Callable[..., Any] | None = None,
+    fisher: Callable[..., Any] | None = None,
+    log_concave: bool = False,
+    check_derivatives: bool = True,
+    example_y: ArrayLike | None = None,
+) -> CustomLikelihood:
+    """Make a likelihood from a scalar function ``f(x, y, *params) -> (l, l1, l2, l3)``.
+
+    Parameters
+    ----------
+    function : callable
+        Plain Python that Numba can compile (use :mod:`math`), or already compiled by it.
+        Returns log p(y|x) and its first three derivatives in ``x``.
+    name : str
+        What the likelihood is called in summaries.
+    params : mapping
+        Parameters in the order in which the functions take them; each finite, a number or
+        an array with one value per datum.
+    check : callable, optional
+        ``check(y)`` returns valid observations as floats or raises ``ValueError``. Default:
+        any finite real numbers.
+    location : callable, optional
+        ``location(y, *params)``: a latent value near which p(y|·) is largest, where quadrature
+        looks for the integrand. Default: ``y`` itself, or 0 when ``check`` is given.
+    simulate : callable, optional
+        ``simulate(x, rng, *params)`` draws ``y``; ``x`` is (..., N).
+    conditional_moments : callable, optional
+        ``conditional_moments(x, *params)`` returns E[y|x] and var[y|x]; ``x`` is (..., N).
+    fisher : callable, optional
+        ``fisher(y, *params)``: a positive stand-in for -l2, for likelihoods that are not
+        log-concave.
+    log_concave : bool
+        Promise that ``l2 <= 0`` everywhere.
+    check_derivatives : bool
+        Compare l1, l2, l3 with finite differences now.
+    example_y : array, optional
+        Observations at which they are compared; by default a few values that pass ``check``.
+
+    Returns
+    -------
+    CustomLikelihood
+        For ``ev.GPModel(..., likelihood=…)``.
+
+    Examples
+    --------
+    With a parameter, Gaussian noise written anew (:mod:`evidence.models.likelihoods.custom` has a
+    whole story):
+
+    >>> import math
+    >>> def normal(x, y, s):
+    ...     z = (y - x) / s
+    ...     return -0.5 * z * z - math.log(s) - 0.9189385332046727, z / s, -1 / s**2, 0.0
+    >>> likelihood = from_function(normal, name="normal", params={"s": 0.5}, log_concave=True)
+    >>> likelihood, likelihood.log_prob([0.0, 1.0], [0.0, 0.0]).round(6).tolist()
+    (normal(s=0.5), [-0.225791, -2.225791])
+    """
+    if not callable(function):
+        raise ValueError(f"function must be callable, got {function!r}")
+    if name == "probit":
+        raise ValueError(
+            "name: 'probit' is the name of the likelihood that some methods are made for; "
+            "choose another"
+        )
+    values = tuple(
+        (key, check_parameter(key, value, positive=False)) for key, value in (params or {}).items()
+    )
+    likelihood = CustomLikelihood(
+        function=function,
+        name=name,
+        params=values,
+        check_function=check,
+        location_function=location,
+        simulate_function=simulate,
+        moments_function=conditional_moments,
+        fisher_function=fisher,
+        log_concave=log_concave,
+    )
+    if check_derivatives:
+        compare_derivatives(likelihood, example_y)
+    return likelihood
+
+
+@cache
+def _compile(function: Callable[..., Any], n_params: int) -> Any:
+    """The kernel around ``function``. Not cached on disk: Numba cannot see ``function`` change."""
+    scalar = (
+        function if hasattr(function, "py_func") else numba.njit(error_model="numpy")(function)
+    )
+
+    def kernel(x_, theta_, n, stride, step, order, out_):
+        x, out = carray(x_, n), carray(out_, (4, n))
+        theta = carray(theta_, (1 + n_params) * stride)
+        for i in range(n):
+            row = theta[stride + i * step :: stride]
+            y = theta[i * step]
+            f, f1, f2, f3 = scalar(x[i], y, *to_fixed_tuple(row, n_params))
+            out[0, i], out[1, i], out[2, i], out[3, i] = f, f1, f2, f3
+
+    try:
+        return numba.cfunc(KERNEL, error_model="numpy")(kernel)
+    except NumbaError as error:
+        raise ValueError(
+            f"function: Numba cannot compile f(x, y{', parameter' * n_params}) -> (l, l1, l2, l3);"
+            " use scalars and the math module, and return four floats"
+        ) from error
+
+
+@dataclass(frozen=True, repr=False)
+class CustomLikelihood(Likelihood):
+    """A likelihood around a user's function; made by :func:`from_function`."""
+
+    function: Callable[..., Any]
+    name: str  # type: ignore[misc]
+    params: tuple[tuple[str, float | tuple[float, ...]], ...]
+    check_function: Callable[[Array], Any] | None
+    location_function: Callable[..., Any] | None
+    simulate_function: Callable[..., Any] | None
+    moments_function: Callable[..., Any] | None
+    fisher_function: Callable[..., Any] | None
+    log_concave: bool  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        shown = (
+            f"{key}={f'<{len(value)} values>' if isinstance(value, tuple) else f'{value:g}'}"
+            for key, value in self.params
+        )
+        return f"{self.name}({', '.join(shown)})"
+
+    @property
+    def kernel(self) -> Any:
+        return _compile(self.function, len(self.params))
+
+    def _parameters(self, like: Array) -> tuple[Array, ...]:
+        return tuple(align(key, value, like) for key, value in self.params)
+
+    def at(self, rows: Any) -> CustomLikelihood:
+        return replace(
+            self,
+            params=tuple(
+                (key, tuple(np.asarray(value)[rows]) if isinstance(value, tuple) else value)
+                for key, value in self.params
+            ),
+        )
+
+    def _need(self, function: Callable[..., Any] | None, argument: str) -> Callable[..., Any]:
+        if function is None:
+            raise NotImplementedError(
+                f"{self.name} was made without {argument}; pass {argument}=… to from_function"
+            )
+        return function
+
+    def check(self, y: ArrayLike) -> Observations:
+        if self.check_function is None:
+            return check_reals(y, self.name)
+        return Observations(np.asarray(self.check_function(np.asarray(y)), dtype=float))
+
+    def theta(self, y: Array) -> Array:
+        return stack(y, y, *self._parameters(y))
+
+    def location(self, y: Array) -> Array:
+        if self.location_function is not None:
+            value = self.location_function(y, *self._parameters(y))
+            return np.array(np.broadcast_to(value, y.shape), dtype=float)
+        return y if self.check_function is None else np.zeros(y.shape)
+
+    def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
+        draw = self._need(self.simulate_function, "simulate")
+        x = np.asarray(x, float)
+        return np.asarray(draw(x, rng, *self._parameters(x)), dtype=float)
+
+    def conditional_moments(self, x: Array) -> tuple[Array, Array]:
+        moments = self._need(self.moments_function, "conditional_moments")
+        x = np.asarray(x, float)
+        mean, var = moments(x, *self._parameters(x))
+        return np.broadcast_to(mean, x.shape), np.broadcast_to(var, x.shape)
+
+    def fisher(self, y: Array) -> Array:
+        value = self._need(self.fisher_function, "fisher")(y, *self._parameters(y))
+        return np.array(np.broadcast_to(value, y.shape), dtype=float)

@@ -1,0 +1,89 @@
+"""Gaussian: y = x + noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import carray
+from numpy.typing import ArrayLike
+
+from ...numerics.jit import kernel
+from ...numerics.special import LOG_SQRT_2PI
+from .base import Array, Likelihood, Observations, Predictive
+from .checks import align, check_parameter, check_reals, stack
+
+
+@kernel
+def _kernel(x_, theta_, n, stride, step, order, out_):
+    x, theta, out = carray(x_, n), carray(theta_, 2 * stride), carray(out_, (4, n))
+    for i in range(n):
+        y, std = theta[i * step], theta[stride + i * step]
+        z = (y - x[i]) / std
+        out[0, i] = -0.5 * z * z - np.log(std) - LOG_SQRT_2PI
+        out[1, i] = z / std
+        out[2, i] = -1.0 / (std * std)
+        out[3, i] = 0.0
+
+
+@dataclass(frozen=True)
+class Gaussian(Likelihood):
+    r"""Real targets with normal noise, :math:`p(y|x) = N(y; x, s^2)`.
+
+    Parameters
+    ----------
+    noise_std : float or array (N,)
+        The standard deviation ``s`` of the noise, in the units of ``y``.
+
+    >>> Gaussian(noise_std=0.5).log_prob([0.0, 1.0], [0.0, 0.0]).round(6)
+    array([-0.225791, -2.225791])
+    """
+
+    noise_std: float | tuple[float, ...] = 1.0
+
+    name: ClassVar[str] = "gaussian"
+    free: ClassVar[Mapping[str, tuple[float, float]]] = {"noise_std": (1e-5, 1e5)}
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise_std", check_parameter("noise_std", self.noise_std))
+
+    @property
+    def kernel(self) -> Any:
+        return _kernel
+
+    def _std(self, like: Array) -> Array:
+        return align("noise_std", self.noise_std, like)
+
+    def check(self, y: ArrayLike) -> Observations:
+        return check_reals(y, self.name)
+
+    def theta(self, y: Array) -> Array:
+        return stack(y, y, self._std(y))
+
+    def location(self, y: Array) -> Array:
+        return y
+
+    def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
+        x = np.asarray(x, float)
+        return x + self._std(x) * rng.standard_normal(x.shape)
+
+    def conditional_moments(self, x: Array) -> tuple[Array, Array]:
+        x = np.asarray(x, float)
+        return x, np.broadcast_to(self._std(x) ** 2, x.shape)
+
+    def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
+        noise = self._std(y) ** 2
+        total = v + noise
+        log_z = -0.5 * (y - m) ** 2 / total - 0.5 * np.log(total) - LOG_SQRT_2PI
+        return log_z, m + v * (y - m) / total, v * noise / total
+
+    def tilted_cumulants(self, y: Array, m: Array, v: Array, order: int) -> Array:
+        cumulants = np.zeros((order + 1, y.size))
+        cumulants[0], cumulants[1], cumulants[2] = self.tilted(y, m, v)
+        return cumulants
+
+    def predictive(self, mean: ArrayLike, var: ArrayLike) -> Predictive:
+        mean, var = np.broadcast_arrays(np.asarray(mean, float), np.asarray(var, float))
+        return Predictive(mean, var + self._std(mean) ** 2)

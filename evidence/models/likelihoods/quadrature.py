@@ -1,0 +1,294 @@
+r"""Moments of one-dimensional tilted distributions :math:`p(y|x)\,N(x; m, v)` by quadrature.
+
+Each integral is split at its one or two modes, found uphill from the cavity's mean and from the
+likelihood's location, into panels that grow geometrically away from them and are halved until
+the 15-point Kronrod and the 7-point Gauss rule agree on the mass. This copes with what a GP
+produces: cavities a hundred times wider than the cliff the likelihood puts into them, counts
+that make the tilted density a needle, and the two modes of a robust likelihood. Not resolved
+are moments above the third that a tail of less than 1e-12 of the mass decides (a Student-t
+whose cavity is thousands of its scales wide).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...numerics.jit import jit
+from ...numerics.special import LOG_SQRT_2PI
+
+Array = NDArray[np.float64]
+
+# Kronrod nodes and weights on [0, 1) and the embedded Gauss weights (zero where not a node).
+_NODES = np.array([
+    0.991455371120812639206854697526329, 0.949107912342758524526189684047851,
+    0.864864423359769072789712788640926, 0.741531185599394439863864773280788,
+    0.586087235467691130294144691693013, 0.405845151377397166906606412076961,
+    0.207784955007898467600689403773245, 0.0,
+])  # fmt: skip
+_KRONROD = np.array([
+    0.022935322010529224963732008058970, 0.063092092629978553290700663189204,
+    0.104790010322250183839876322541518, 0.140653259715525918745189590510238,
+    0.169004726639267902826583426598550, 0.190350578064785409913256402421014,
+    0.204432940075298892414161999234649, 0.209482141084727828012999174891714,
+])  # fmt: skip
+_GAUSS = np.array([
+    0.0, 0.129484966168869693270611432679082, 0.0, 0.279705391489276667901467771423780,
+    0.0, 0.381830050505118944950369775488975, 0.0, 0.417959183673469387755102040816327,
+])  # fmt: skip
+_X15 = np.concatenate([-_NODES, _NODES[-2::-1]])
+_K15 = np.concatenate([_KRONROD, _KRONROD[-2::-1]])
+_G15 = np.concatenate([_GAUSS, _GAUSS[-2::-1]])
+
+_DROP = 60.0  # the integrand is followed until it has fallen by exp(-60)
+_TOLERANCE = 1e-11  # on |K15 - G7| relative to the total mass
+_MAX_PANELS = 400
+_MAX_DOUBLINGS = 30
+
+
+@jit
+def _log_tilted(kernel, theta, x, m, v, buffer, out):
+    """``out[:3] = g, g', g''`` at one point, for g = log p(y|x) - (x - m)²/2v."""
+    buffer[0] = x
+    kernel(buffer.ctypes, theta.ctypes, 1, 1, 0, 3, out.ctypes)
+    out[0] -= 0.5 * (x - m) * (x - m) / v
+    out[1] -= (x - m) / v
+    out[2] -= 1.0 / v
+
+
+@jit
+def local_maximum(kernel, theta, start, m, v, buffer, out):
+    """A local maximum of the log tilted density: bracket the slope, then safeguarded Newton."""
+    _log_tilted(kernel, theta, start, m, v, buffer, out)
+    # exp(x) can overflow at the start: the curvature is inf there, but the step must not be 0
+    step = max(1.0 / math.sqrt(max(-out[2], 1.0 / v)), 1e-6 * math.sqrt(v))
+    lo, hi = start, start
+    if out[1] > 0.0:
+        while out[1] > 0.0:
+            lo = hi
+            hi += step
+            step *= 2.0
+            _log_tilted(kernel, theta, hi, m, v, buffer, out)
+    else:
+        while out[1] < 0.0:
+            hi = lo
+            lo -= step
+            step *= 2.0
+            _log_tilted(kernel, theta, lo, m, v, buffer, out)
+    x, moved = 0.5 * (lo + hi), hi - lo
+    for _ in range(200):
+        _log_tilted(kernel, theta, x, m, v, buffer, out)
+        if out[1] > 0.0:
+            lo = x
+        else:
+            hi = x
+        if out[1] * out[1] < -1e-6 * out[2]:  # within a thousandth of a standard deviation
+            break
+        # Newton steps must shrink: down an exponential cliff they would stay at 1 for ever
+        step = out[1] / out[2] if out[2] < 0.0 else hi - lo
+        if not (lo < x - step < hi and abs(step) < 0.5 * moved):
+            step = x - 0.5 * (lo + hi)
+        x -= step
+        moved = abs(step)
+    return x
+
+
+@jit
+def _edge(kernel, theta, start, direction, width, floor, m, v, buffer, out):
+    """The first point, doubling steps outwards from ``start``, where g has dropped to floor."""
+    step = width
+    x = start + direction * step
+    _log_tilted(kernel, theta, x, m, v, buffer, out)
+    while out[0] > floor:
+        step *= 1.5
+        x += direction * step
+        _log_tilted(kernel, theta, x, m, v, buffer, out)
+    return x
+
+
+@jit
+def _grow(stack, count, start, end, step):
+    """Push panels from ``start`` to ``end``, each twice as long as the last; the new count."""
+    direction = 1.0 if end > start else -1.0
+    inner = start
+    for k in range(_MAX_DOUBLINGS):
+        outer = inner + direction * step
+        if (end - outer) * direction < 0.5 * step or k == _MAX_DOUBLINGS - 1:
+            outer = end
+        stack[count, 0], stack[count, 1] = min(inner, outer), max(inner, outer)
+        count += 1
+        if outer == end:
+            break
+        inner = outer
+        step *= 2.0
+    return count
+
+
+@jit
+def _panel(kernel, theta, a, b, base, mode, width, m, v, x15, out, sums):
+    """Add the Kronrod sums of one panel to ``sums``; return |K15 - G7| of the mass.
+
+    The prior's exponent is taken relative to the mode, ``(x-m)² - (mode-m)²`` factorised: far
+    from the cavity's mean both are large and their difference would lose its digits.
+    """
+    half, mid = 0.5 * (b - a), 0.5 * (a + b)
+    for i in range(15):
+        x15[i] = mid + half * _X15[i]
+    kernel(x15.ctypes, theta.ctypes, 15, 1, 0, 1, out.ctypes)
+    fine, coarse = 0.0, 0.0
+    for k in range(sums.size):
+        sums[k] = 0.0
+    for i in range(15):
+        away = x15[i] - mode
+        p = half * math.exp(out[i] - base - 0.5 * away * (away + 2.0 * (mode - m)) / v)
+        fine += _K15[i] * p
+        coarse += _G15[i] * p
+        term, u = _K15[i] * p, away / width
+        for k in range(sums.size):
+            sums[k] += term
+            term *= u
+    return abs(fine - coarse)
+
+
+@jit
+def _peak(kernel, theta, start, m, v, buffer, out):
+    """A local maximum near ``start``: its place, height and width."""
+    mode = local_maximum(kernel, theta, start, m, v, buffer, out)
+    _log_tilted(kernel, theta, mode, m, v, buffer, out)
+    return mode, out[0], 1.0 / math.sqrt(max(-out[2], 1.0 / v))
+
+
+@jit
+def tilted_one(kernel, theta, m, v, hint, moments, work):
+    """Write log Ẑ, mean and central moments 2, 3, … of one site into ``moments``.
+
+    All are NaN where the cavity is not a distribution (``v <= 0``, or NaN) or the likelihood
+    cannot be evaluated; ``v = 0`` is a point mass.
+    """
+    stack, x15, buffer, out, sums, totals = work
+    for k in range(moments.size):
+        moments[k] = np.nan if v != 0.0 else 0.0
+    if v == 0.0:
+        _log_tilted(kernel, theta, m, m, 1.0, buffer, out)
+        moments[0], moments[1] = out[0], m
+    if not (v > 0.0 and np.isfinite(v) and np.isfinite(m)):
+        return
+    mode, height, width = _peak(kernel, theta, m, m, v, buffer, out)
+    other, other_height, other_width = _peak(kernel, theta, hint, m, v, buffer, out)
+    top = max(height, other_height)
+    if other_height + math.log(other_width) > height + math.log(width):
+        mode, height, width, other, other_height, other_width = (
+            other, other_height, other_width, mode, height, width,
+        )  # fmt: skip
+    two = abs(other - mode) > min(width, other_width)
+    if not two:
+        other, other_width = mode, width
+    lo, hi, lo_width, hi_width = mode, other, width, other_width
+    if other < mode:
+        lo, hi, lo_width, hi_width = other, mode, other_width, width
+    floor = top - _DROP
+    first = _edge(kernel, theta, lo, -1.0, lo_width, floor, m, v, buffer, out)
+    last = _edge(kernel, theta, hi, 1.0, hi_width, floor, m, v, buffer, out)
+    if not (np.isfinite(first) and np.isfinite(last) and np.isfinite(top)):
+        return
+    count = _grow(stack, 0, lo, first, 2.0 * lo_width)
+    count = _grow(stack, count, hi, last, 2.0 * hi_width)
+    if two:
+        middle = 0.5 * (lo + hi)
+        count = _grow(stack, count, lo, middle, 2.0 * lo_width)
+        count = _grow(stack, count, hi, middle, 2.0 * hi_width)
+
+    buffer[0] = mode
+    kernel(buffer.ctypes, theta.ctypes, 1, 1, 0, 1, out.ctypes)
+    base = out[0] - (height - top)
+    for k in range(totals.size):
+        totals[k] = 0.0
+    used = 0
+    scale = math.sqrt(2.0 * math.pi) * width * math.exp(height - top)  # a floor for the mass
+    while count > 0:
+        count -= 1
+        a, b = stack[count, 0], stack[count, 1]
+        error = _panel(kernel, theta, a, b, base, mode, width, m, v, x15, out, sums)
+        used += 1
+        wanted = _TOLERANCE * max(totals[0], scale)
+        if error > wanted and used < _MAX_PANELS and count + 2 <= stack.shape[0]:
+            mid = 0.5 * (a + b)
+            stack[count, 0], stack[count, 1] = a, mid
+            stack[count + 1, 0], stack[count + 1, 1] = mid, b
+            count += 2
+        else:
+            for k in range(totals.size):
+                totals[k] += sums[k]
+
+    mass = totals[0]
+    shift = totals[1] / mass
+    moments[0] = top + math.log(mass) - LOG_SQRT_2PI - 0.5 * math.log(v)
+    moments[1] = mode + width * shift
+    power = width
+    for k in range(2, moments.size):
+        power *= width
+        central, binomial = 0.0, 1.0
+        for j in range(k + 1):  # Σ_j C(k, j) E[u^(k-j)] (-shift)^j
+            central += binomial * (totals[k - j] / mass) * (-shift) ** j
+            binomial *= (k - j) / (j + 1.0)
+        moments[k] = central * power
+
+
+@jit
+def _tilted_all(kernel, theta, m, v, hint, out, work):
+    datum, moments = np.empty(theta.shape[0]), np.empty(out.shape[0])
+    for n in range(m.size):
+        for p in range(theta.shape[0]):
+            datum[p] = theta[p, n]
+        tilted_one(kernel, datum, m[n], v[n], hint[n], moments, work)
+        for k in range(moments.size):
+            out[k, n] = moments[k]
+
+
+@jit
+def _evaluate(kernel, theta, x, out):
+    kernel(x.ctypes, theta.ctypes, x.size, theta.shape[1], 1, 3, out.ctypes)
+
+
+def tilted_workspace(size: int) -> tuple[Array, ...]:
+    """Scratch arrays of :func:`tilted_one` for ``size`` moments (log Ẑ counts as one)."""
+    return (
+        np.empty((160, 2)),
+        np.empty(15),
+        np.empty(1),
+        np.empty(60),
+        np.empty(size),
+        np.empty(size),
+    )
+
+
+def evaluate(kernel: Any, theta: Array, x: Array) -> Array:
+    """log p and its first three derivatives at ``x``, shape (4, N)."""
+    out = np.empty((4, x.size))
+    _evaluate(kernel, theta, x, out)
+    return out
+
+
+def tilted_moments(
+    kernel: Any, theta: Array, m: Array, v: Array, hint: Array, order: int
+) -> Array:
+    """log Ẑ, mean and central moments up to ``order`` (≥ 2), shape (order + 1, N)."""
+    out = np.empty((order + 1, m.size))
+    _tilted_all(kernel, theta, m, v, hint, out, tilted_workspace(order + 1))
+    return out
+
+
+def cumulants(moments: Array) -> Array:
+    """Cumulants from (log Ẑ, mean, central moments); rows 0 and 1 pass through."""
+    mu = moments.copy()
+    mu[0], mu[1] = 1.0, 0.0
+    kappa = np.zeros_like(mu)
+    for n in range(2, mu.shape[0]):
+        kappa[n] = mu[n] - sum(
+            math.comb(n - 1, k - 1) * kappa[k] * mu[n - k] for k in range(2, n - 1)
+        )
+    kappa[:2] = moments[:2]
+    return kappa

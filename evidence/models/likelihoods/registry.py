@@ -1,0 +1,112 @@
+"""Likelihoods by name: ``"student_t(df=4, scale=0.5)"`` to an object and back."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from dataclasses import fields
+from importlib import import_module
+from typing import Any
+
+from .base import Likelihood
+
+_CLASSES = {
+    "probit": "Probit",
+    "logit": "Logit",
+    "gaussian": "Gaussian",
+    "student_t": "StudentT",
+    "poisson": "Poisson",
+    "negative_binomial": "NegativeBinomial",
+}
+_MEANT = {
+    "bernoulli": "probit' or 'logit",
+    "binary": "probit' or 'logit",
+    "binomial": "probit' or 'logit",
+    "logistic": "logit",
+    "sigmoid": "logit",
+    "normal": "gaussian",
+    "robust": "student_t",
+    "t": "student_t",
+    "count": "poisson' or 'negative_binomial",
+}
+_EXAMPLE = "write for example 'probit' or 'student_t(df=4, scale=0.5)'"
+
+
+def get(spec: str | Likelihood) -> Likelihood:
+    """Return the likelihood that ``spec`` describes.
+
+    Parameters
+    ----------
+    spec : Likelihood or str
+        An object is returned as it is. A string is a name, with parameters as literal keyword
+        arguments if there are any; it is parsed, never evaluated.
+
+    >>> get("student-t(df=4)")
+    StudentT(df=4.0, scale=1.0)
+    """
+    if isinstance(spec, Likelihood):
+        return spec
+    if not isinstance(spec, str):
+        raise ValueError(
+            f"likelihood must be a Likelihood object or a string, got {spec!r}; {_EXAMPLE}"
+        )
+    head, bracket, rest = spec.strip().partition("(")
+    name = _known_name(head)
+    cls = getattr(import_module(f".{name}", __package__), _CLASSES[name])
+    arguments = _parse_arguments(spec, bracket + rest) if bracket else {}
+    valid = [field.name for field in fields(cls)]
+    for key in arguments:
+        if key not in valid:
+            takes = f"takes {', '.join(valid)}" if valid else "takes no parameters"
+            raise ValueError(f"likelihood: {name} has no parameter {key!r}; it {takes}")
+    return cls(**arguments)
+
+
+def _known_name(text: str) -> str:
+    key = re.sub(r"[\s_-]", "", text).lower()
+    names = {name.replace("_", ""): name for name in _CLASSES}
+    if key in names:
+        return names[key]
+    close = [names[k] for k in difflib.get_close_matches(key, names, n=1)]
+    meant = _MEANT.get(key, close[0] if close else "")
+    hint = f"did you mean '{meant}'? " if meant else ""
+    raise ValueError(
+        f"likelihood: unknown name {text.strip()!r}; {hint}Known: {', '.join(_CLASSES)} "
+        "(or make your own with evidence.models.likelihoods.from_function)"
+    )
+
+
+def _parse_arguments(spec: str, call: str) -> dict[str, Any]:
+    try:
+        tree = ast.parse("f" + call, mode="eval").body
+        if not isinstance(tree, ast.Call) or tree.args or not isinstance(tree.func, ast.Name):
+            raise ValueError
+        arguments = {str(k.arg): ast.literal_eval(k.value) for k in tree.keywords if k.arg}
+        if len(arguments) != len(tree.keywords):
+            raise ValueError
+    except (ValueError, SyntaxError):
+        raise ValueError(
+            f"likelihood: cannot read {spec!r}; parameters are keyword arguments with plain "
+            f"numbers, {_EXAMPLE}"
+        ) from None
+    return arguments
+
+
+def describe(likelihood: Likelihood) -> str:
+    """Return a short description; :func:`get` reads it back where parameters are scalars.
+
+    >>> from evidence.models.likelihoods import Gaussian
+    >>> describe(Gaussian(noise_std=0.1))
+    'gaussian(noise_std=0.1)'
+    """
+    if likelihood.name not in _CLASSES:
+        return repr(likelihood)
+    parts = [f"{f.name}={_shown(getattr(likelihood, f.name))}" for f in fields(likelihood)]  # type: ignore[arg-type]
+    return f"{likelihood.name}({', '.join(parts)})" if parts else likelihood.name
+
+
+def _shown(value: float | tuple[float, ...]) -> str:
+    if isinstance(value, tuple):
+        return f"<{len(value)} values>"
+    return repr(value).removesuffix(".0")

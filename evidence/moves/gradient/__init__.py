@@ -1,0 +1,1 @@
+"""Moves with one gradient a step, or none."""

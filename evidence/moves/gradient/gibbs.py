@@ -1,0 +1,205 @@
+r"""Gibbs sampling of the probit model's latent utilities (Albert and Chib 1993).
+
+With y_n = sign z_n and z_n ~ N(x_n, 1) the probit likelihood disappears, and with x integrated
+out z is N(m, K + I) restricted to an orthant (Holmes and Held 2006). One step is
+
+1. z | x, y: independent truncated normals;
+2. ``sweeps`` sweeps over the coordinates of z: with P = (K + I)⁻¹
+
+   .. math:: z_n \mid z_{-n} \sim N\big(z_n - [P(z - m)]_n / P_{nn},\ 1 / P_{nn}\big),
+             \quad y_n z_n > 0;
+
+3. x | z: with :math:`A A^T = C = (K^{-1} + I)^{-1}` and ε ~ N(0, I),
+
+   .. math:: x = m + C(z - m) + A\varepsilon = m + A\,(A^T(z - m) + \varepsilon).
+
+The state has passed through the augmented model at β = 1, and there is no such model in
+between: of the temperatures only 1, and 0 where q is drawn from directly, are possible.
+
+References: J. H. Albert and S. Chib, J. Am. Stat. Assoc. 88 (1993) 669; C. C. Holmes and
+L. Held, Bayesian Anal. 1 (2006) 145; P. Damien and S. G. Walker (2001), see
+:mod:`evidence.numerics.truncated` (slices).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from ...approximations.reference import indefinite_root
+from ...models import likelihoods
+from ...models.gp import GPModel
+from ...numerics.jit import jit
+from ...numerics.normal import standard_normal
+from ...numerics.truncated import slice_step, upper_tails
+from ...paths.gp import Path
+from ..base import Info, Latent, LatentMove, per_row
+
+Array = NDArray[np.float64]
+
+_BLOCK = 32  # coordinates between two matrix products
+_UNIFORMS = {"exact": 1, "slice": 2}  # update -> uniforms that a coordinate takes
+
+
+class Factors(NamedTuple):
+    """What a model's sweeps need; all but ``root`` for the oriented variables r = y (z - m)."""
+
+    precision: Array  # y P y
+    sd: Array  # P_nn^(-1/2)
+    lower: Array  # -y m: r exceeds it
+    root: Array  # A
+
+
+# A move is a description, copied by drivers at every temperature, and the factors depend on
+# the model alone, not on the path's reference: so they live here, as long as the model does.
+_FACTORS: WeakKeyDictionary[GPModel, Factors] = WeakKeyDictionary()
+
+
+def factors(model: GPModel) -> Factors:
+    """Factors of ``model``, O(N³) when first asked for."""
+    found = _FACTORS.get(model)
+    if found is None:
+        eye = np.eye(model.n)
+        precision = cho_solve(cho_factor(model.K + eye), eye) * np.outer(model.y, model.y)
+        sd = 1.0 / np.sqrt(np.diag(precision))
+        root = latent_root(model)
+        found = Factors(np.ascontiguousarray(precision), sd, -model.y * model.mean, root)
+        _FACTORS[model] = found
+    return found
+
+
+def latent_root(model: GPModel) -> Array:
+    """A, O(N³)."""
+    return indefinite_root(model, np.ones(model.n)).factor
+
+
+def latent_given_utilities(z: Array, mean: Array, root: Array, rng: np.random.Generator) -> Array:
+    """Rows of x given the columns of z, step 3."""
+    centred = z - mean[:, None]
+    return mean + (root.T @ centred + standard_normal(rng, z.shape)).T @ root.T
+
+
+@jit
+def _augment(x, y, lower, u, r):
+    """``r`` (N, M) for z_n ~ N(x_n, 1) given y_n z_n > 0."""
+    bound, mass, z = np.empty_like(r[0]), np.empty_like(r[0]), np.empty_like(r[0])
+    for n in range(y.size):
+        row = r[n]
+        for m in range(row.size):
+            bound[m] = -y[n] * x[m, n]
+        upper_tails(bound, u[n], mass, z)
+        for m in range(row.size):
+            row[m] = z[m] - bound[m] + lower[n]
+
+
+@jit
+def _sweep_block(pull, precision, sd, lower, u, r):
+    """Update a block of coordinates ``r``; ``pull`` enters as the block's rows of P r.
+
+    ``u`` holds one uniform per coordinate and row for an exact draw, two for a slice.
+    """
+    bound, old, new = np.empty_like(r[0]), np.empty_like(r[0]), np.empty_like(r[0])
+    for n in range(sd.size):
+        s, row, change = sd[n], r[n], pull[n]
+        for m in range(row.size):
+            old[m] = change[m] * s  # standardised by its conditional moments
+            bound[m] = (lower[n] - row[m]) / s + old[m]
+        if u.shape[2] == 1:
+            upper_tails(bound, u[n, :, 0], change, new)
+        else:
+            for m in range(row.size):
+                new[m] = slice_step(old[m], bound[m], 1.0 - u[n, m, 0], u[n, m, 1])
+        for m in range(row.size):
+            value = max(row[m] + s * (new[m] - old[m]), lower[n])
+            change[m] = value - row[m]
+            row[m] = value
+        for k in range(n + 1, sd.size):
+            onto, weight = pull[k], precision[k, n]
+            for m in range(row.size):
+                onto[m] += weight * change[m]
+
+
+@dataclass
+class ProbitGibbs(LatentMove):
+    """Gibbs sampler of the augmented probit model, for β = 1 (and β = 0, an exact draw).
+
+    Parameters
+    ----------
+    sweeps : int
+        Sweeps over z in a step. x is refreshed once, at their end.
+    update : str
+        ``"exact"`` draws every coordinate from its conditional; ``"slice"`` makes one
+        transition from where it is, which needs no special function but mixes less.
+    step_size, target
+        Without effect.
+    name : str
+        What results call the move.
+    """
+
+    name: str = "gibbs"
+    sweeps: int = 1
+    update: str = "exact"
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.sweeps, int | np.integer) and self.sweeps >= 1):
+            raise ValueError(f"sweeps must be an integer ≥ 1, got {self.sweeps!r}")
+        if self.update not in _UNIFORMS:
+            raise ValueError(f"update must be 'exact' or 'slice', got {self.update!r}")
+
+    def prepare(self, path: Path) -> None:
+        _require_probit(path.model)
+        super().prepare(path)
+        factors(path.model)
+
+    def init(self, path: Path, x: Array) -> Latent:
+        """Cache the tilt of the batch ``x``."""
+        _require_probit(path.model)
+        return super().init(path, x)
+
+    def step(
+        self, rng: np.random.Generator, path: Path, beta: float | Array, state: Latent
+    ) -> tuple[Latent, Info]:
+        m = len(state.x)
+        beta = per_row(beta, m)
+        cold, warm = np.flatnonzero(beta == 0.0), np.flatnonzero(beta == 1.0)
+        if cold.size + warm.size < m:
+            other = beta[(beta != 0.0) & (beta != 1.0)][0]
+            raise ValueError(
+                f"the move 'gibbs' exists at β = 0 and β = 1 only, got beta = {other:g}: the "
+                "augmented probit model has no tempered form; use 'elliptical' or 'mgrad' there"
+            )
+        x = np.empty(state.x.shape)
+        if cold.size:
+            x[cold] = path.mean + self.draw(rng, path, cold.size)
+        if warm.size:
+            x[warm] = self._cycle(rng, path.model, state.x[warm])
+        return Latent(x, path.tilt(x)), Info(np.ones(m), 0, self.sweeps * m)
+
+    def _cycle(self, rng: np.random.Generator, model: GPModel, x: Array) -> Array:
+        """x to z, sweeps over z, and back; rows of z are coordinates, so that BLAS and the
+        inner loops run along the batch."""
+        precision, sd, lower, root = factors(model)
+        shape = (model.n, len(x))
+        r = np.empty(shape)
+        _augment(x, model.y, lower, rng.random(shape), r)
+        for _ in range(self.sweeps):
+            u = rng.random((*shape, _UNIFORMS[self.update]))
+            for start in range(0, model.n, _BLOCK):
+                b = slice(start, start + _BLOCK)
+                pull = precision[b] @ r
+                _sweep_block(pull, precision[b, b].copy(), sd[b], lower[b], u[b], r[b])
+        z = model.mean[:, None] + model.y[:, None] * r
+        return latent_given_utilities(z, model.mean, root, rng)
+
+
+def _require_probit(model: Any) -> None:
+    if not isinstance(getattr(model, "likelihood", None), likelihoods.Probit):
+        raise ValueError(
+            f"the move 'gibbs' needs a GPModel with likelihood 'probit', got {model!r}; use "
+            "'mgrad' or 'elliptical'"
+        )

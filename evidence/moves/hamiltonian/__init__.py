@@ -1,0 +1,1 @@
+"""Hamiltonian moves with a constant mass."""

@@ -1,0 +1,112 @@
+"""The way of a Hamiltonian trajectory, for looking at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...models.density.model import DensityModel
+from ...paths.density import own_path
+from ..base import per_row
+from ..riemannian import dense
+from ..riemannian.metric import OK, RiemannMove
+from .hmc import HMC, log_density
+
+Array = NDArray[np.float64]
+
+
+class Trajectory(NamedTuple):
+    """Points along one trajectory and how far its energy is off at each."""
+
+    x: Array
+    """(steps + 1, N) latent values, the start first; NaN after a step that failed."""
+    energy_error: Array
+    """(steps + 1,) H at the point minus H at the start; a point is accepted with exp(-this)."""
+
+
+def trajectory(
+    move: Any,
+    target: Any,
+    x: ArrayLike,
+    *,
+    n_steps: int | None = None,
+    beta: float = 1.0,
+    random_seed: int = 0,
+) -> Trajectory:
+    """Follow one trajectory of Hamiltonian or Riemannian Monte Carlo step by step.
+
+    Parameters
+    ----------
+    move : HMC, RMHMC, MidpointRMHMC or ExplicitRMHMC
+        Its step size and metric are used; jitter is left out, and nothing is accepted or
+        rejected.
+    target : DensityModel or Path
+        A density, in its own coordinates; or the path of any model, for HMC.
+    x : array (N,)
+        Where it starts.
+    n_steps : int, optional
+        Leapfrog steps; by default the move's own number.
+    beta : float
+        Inverse temperature.
+    random_seed : int
+        For the momentum, and for the copies of the explicit integrator.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> banana = ev.examples.banana().model
+    >>> way = ev.moves.trajectory(ev.moves.HMC(0.1, coordinates="identity"), banana, [0.0, 0.0])
+    >>> way.x.shape[1], bool(abs(way.energy_error).max() < 0.5)
+    (2, True)
+    """
+    if not isinstance(move, HMC | RiemannMove) or not hasattr(move, "n_leapfrog"):
+        raise ValueError(f"move must be HMC or a kind of Riemannian HMC, got {move!r}")
+    path = own_path(target) if isinstance(target, DensityModel) else target
+    if isinstance(move, RiemannMove) and not path.dense:
+        raise ValueError("trajectories of Riemannian moves are followed for densities only")
+    start = np.array(x, dtype=float, ndmin=2)
+    if start.shape != (1, path.n) or not np.isfinite(start).all():
+        raise ValueError(f"x must be {path.n} finite numbers, got shape {np.shape(x)}")
+    total = n_steps or move.n_leapfrog or int(np.ceil(np.pi / 2 / move.step_size))
+    points, errors = np.full((total + 1, path.n), np.nan), np.full(total + 1, np.nan)
+    points[0], errors[0] = start[0], 0.0
+    follow = _riemannian if isinstance(move, RiemannMove) else _constant
+    still = replace(move, jitter=0.0, n_leapfrog=total)
+    for k, (point, error) in enumerate(follow(still, path, start, beta, random_seed)):
+        points[k + 1], errors[k + 1] = point, error
+    return Trajectory(points, errors)
+
+
+def _constant(
+    move: HMC, path: Any, x: Array, beta: float, seed: int
+) -> Iterator[tuple[Array, float]]:
+    rng, row, state = np.random.default_rng(seed), per_row(beta, 1), move.init(path, x)
+    p, eps = rng.standard_normal(x.shape), np.full(1, move.step_size)
+    gamma = move.frame(path).gamma
+
+    def log_p() -> float:
+        out = np.empty(1)
+        log_density(state.a, state.tilt, p, row, gamma, out)
+        return float(out[0])
+
+    before = log_p()
+    assert move.n_leapfrog is not None
+    for _ in range(move.n_leapfrog):
+        state, p = move.integrate(path, row, state, p, eps, 1)
+        yield move.latent(path, state)[0], before - log_p()
+
+
+def _riemannian(
+    move: RiemannMove, path: Any, x: Array, beta: float, seed: int
+) -> Iterator[tuple[Array, float]]:
+    field, ends = dense.Field(path, per_row(beta, 1)), list[Any]()
+    with np.errstate(all="ignore"):
+        start, eps = field.point(x), np.full(1, move.step_size)
+        move.trajectories(np.random.default_rng(seed), field, start, eps, ends)
+    for end in ends:
+        if end.code[0] == OK:
+            yield end.y[0], float(-end.log_ratio[0])

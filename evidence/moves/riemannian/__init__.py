@@ -1,0 +1,1 @@
+"""Moves with a metric that depends on the position."""

@@ -1,0 +1,1 @@
+"""Compiled ground: linear algebra, special functions, normals, threads. It knows no statistics."""

@@ -1,0 +1,191 @@
+"""BLAS and LAPACK inside compiled code, without the interpreter.
+
+The routines are those that SciPy ships (:mod:`scipy.linalg.cython_blas`), bound by name to the
+compiler's linker, so compiled callers can be cached on disk. All matrices are in column-major
+order: a C-contiguous array A is passed as its transpose, for which "lower" means the lower
+triangle in column-major order, i.e. ``A[j, i]`` with ``j ≤ i`` holds row i, column j.
+A block is the address of its first element; its leading dimension is that of the whole matrix.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+import numpy as np
+from numba import types
+from scipy.linalg import cython_blas, cython_lapack
+
+from .jit import jit
+
+_ITEM = 8  # bytes of a float64
+_BASE = 64  # below this size LAPACK itself is as fast
+
+
+def _address(module: Any, name: str) -> int:
+    capsule = module.__pyx_capi__[name]
+    get_name = ctypes.pythonapi.PyCapsule_GetName
+    get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.restype = ctypes.c_void_p
+    get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    return int(get_pointer(capsule, get_name(capsule)))
+
+
+def _bind(module: Any, name: str, n_arguments: int) -> Any:
+    """A function of ``n_arguments`` addresses."""
+    address = _address(module, name)
+    if numba.config.DISABLE_JIT:
+        routine = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
+        return lambda *arguments: routine(*map(int, arguments))
+    symbol = f"evidence_{name}"
+    llvm.add_symbol(symbol, address)
+    return types.ExternalFunction(symbol, types.void(*[types.intp] * n_arguments))
+
+
+_dpotrf = _bind(cython_lapack, "dpotrf", 5)
+_dtrtri = _bind(cython_lapack, "dtrtri", 6)
+_dtrmm = _bind(cython_blas, "dtrmm", 11)
+_dsyrk = _bind(cython_blas, "dsyrk", 10)
+_dtrsv = _bind(cython_blas, "dtrsv", 8)
+_dcopy = _bind(cython_blas, "dcopy", 5)
+_dsymv = _bind(cython_blas, "dsymv", 10)
+
+
+@jit
+def scratch():
+    """Flags, integers and reals that the Fortran interface wants by address."""
+    flags = np.empty(4, np.uint8)
+    flags[0], flags[1], flags[2], flags[3] = 76, 78, 84, 82  # L N T R
+    return flags, np.empty(4, np.int32), np.empty(2)
+
+
+@jit
+def _potrf(n, a, ld, s):
+    """Cholesky factor of a lower triangle in place; returns LAPACK's info."""
+    flags, ints, _ = s
+    ints[0], ints[1] = n, ld
+    at = ints.ctypes.data
+    _dpotrf(flags.ctypes.data, at, a, at + 4, at + 8)
+    return ints[2]
+
+
+@jit
+def _trtri(n, a, ld, s):
+    """Inverse of a lower triangle in place."""
+    flags, ints, _ = s
+    ints[0], ints[1] = n, ld
+    at, f = ints.ctypes.data, flags.ctypes.data
+    _dtrtri(f, f + 1, at, a, at + 4, at + 8)
+
+
+@jit
+def _trmm(side, trans, m, n, alpha, a, b, ld, s):
+    """B ← α op(A) B or α B op(A), A lower triangular; ``side``, ``trans`` index the flags."""
+    flags, ints, reals = s
+    ints[0], ints[1], ints[2], reals[0] = m, n, ld, alpha
+    at, f = ints.ctypes.data, flags.ctypes.data
+    _dtrmm(
+        f + side, f, f + trans, f + 1, at, at + 4, reals.ctypes.data, a, at + 8, b, at + 8
+    )  # fmt: skip
+
+
+@jit
+def _syrk(n, k, a, c, ld, s):
+    """C ← C - A Aᵀ, lower triangle."""
+    flags, ints, reals = s
+    ints[0], ints[1], ints[2], reals[0], reals[1] = n, k, ld, -1.0, 1.0
+    at, f, r = ints.ctypes.data, flags.ctypes.data, reals.ctypes.data
+    _dsyrk(f, f + 1, at, at + 4, r, a, at + 8, r + 8, c, at + 8)
+
+
+@jit
+def _copy(n, x, y, s):
+    _, ints, _ = s
+    ints[0], ints[1] = n, 1
+    at = ints.ctypes.data
+    _dcopy(at, x, at + 4, y, at + 4)
+
+
+@jit
+def _leaf(n, a, w, ld, s):
+    """L and L⁻¹ of a small block by LAPACK."""
+    info = _potrf(n, a, ld, s)
+    if info == 0:
+        for j in range(n):
+            step = j * (ld + 1) * _ITEM
+            _copy(n - j, a + step, w + step, s)
+        _trtri(n, w, ld, s)
+    return info
+
+
+@jit
+def factor_inverse(a, w, s):
+    """Cholesky factor of ``a`` (in place) and its inverse in ``w``; 0 or LAPACK's info.
+
+    Only lower triangles (column-major) are read and written. By halves, [[L, 0], [X, M]]:
+    X = A₂₁L⁻ᵀ, M Mᵀ = A₂₂ - X Xᵀ, and below L⁻¹ stands -M⁻¹X L⁻¹; 2/3 N³ flops, nearly all
+    in products of square blocks. The recursion keeps its own stack: (start, size, stage).
+    """
+    n = a.shape[0]
+    stack = np.zeros((64, 3), np.int64)
+    stack[0, 1], top = n, 0
+    while top >= 0:
+        start, size, stage = stack[top]
+        h = (size // 2 + 7) // 8 * 8
+        stack[top, 2] += 1
+        corner = start * (n + 1) * _ITEM
+        a11, w11 = a.ctypes.data + corner, w.ctypes.data + corner
+        a21, w21 = a11 + h * _ITEM, w11 + h * _ITEM
+        a22, w22 = a21 + h * n * _ITEM, w21 + h * n * _ITEM
+        if size <= _BASE:
+            info = _leaf(size, a11, w11, n, s)
+            if info != 0:
+                return start + info
+            top -= 1
+        elif stage == 0:
+            top += 1
+            stack[top, 0], stack[top, 1], stack[top, 2] = start, h, 0
+        elif stage == 1:
+            _trmm(3, 2, size - h, h, 1.0, w11, a21, n, s)
+            _syrk(size - h, h, a21, a22, n, s)
+            top += 1
+            stack[top, 0], stack[top, 1], stack[top, 2] = start + h, size - h, 0
+        else:
+            for j in range(h):
+                _copy(size - h, a21 + j * n * _ITEM, w21 + j * n * _ITEM, s)
+            _trmm(0, 1, size - h, h, -1.0, w22, w21, n, s)
+            _trmm(3, 1, size - h, h, 1.0, w11, w21, n, s)
+            top -= 1
+    return 0
+
+
+@jit
+def factor(a, s):
+    """Cholesky factor of ``a`` in place, lower triangle; 0 or LAPACK's info."""
+    return _potrf(a.shape[0], a.ctypes.data, a.shape[0], s)
+
+
+@jit
+def solve_lower(a, x, transposed, s):
+    """x ← L⁻¹x, or L⁻ᵀx, in place, for a lower triangle L."""
+    flags, ints, _ = s
+    n = a.shape[0]
+    ints[0], ints[1] = n, 1
+    at, f = ints.ctypes.data, flags.ctypes.data
+    trans = f + (2 if transposed else 1)
+    _dtrsv(f, trans, f + 1, at, a.ctypes.data, at, x.ctypes.data, at + 4)
+
+
+@jit
+def symmetric_times(a, x, out, s):
+    """out = A x for a symmetric A."""
+    flags, ints, reals = s
+    ints[0], ints[1], reals[0], reals[1] = a.shape[0], 1, 1.0, 0.0
+    at, r = ints.ctypes.data, reals.ctypes.data
+    _dsymv(
+        flags.ctypes.data, at, r, a.ctypes.data, at, x.ctypes.data, at + 4, r + 8,
+        out.ctypes.data, at + 4,
+    )  # fmt: skip

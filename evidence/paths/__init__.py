@@ -1,0 +1,1 @@
+"""Tempered densities p_beta from a reference to the posterior."""

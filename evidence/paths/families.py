@@ -1,0 +1,130 @@
+"""What each kind of model brings: the references one may start from, and its path.
+
+A new kind of model is one entry here. The model itself has ``n``, ``notes``, ``bare()``,
+``describe()`` and ``identity()``; a reference has ``name``, ``model``, ``mean``, ``logz``,
+``converged``, ``seconds`` and ``warnings``; the path is a
+:class:`~evidence.paths.gp.TemperedPath`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ..approximations.classes.laplace import fit_softmax_laplace, fit_wide_laplace
+from ..approximations.classes.reference import (
+    LARGEST_DENSE,
+    SoftmaxReference,
+    softmax_prior_reference,
+)
+from ..approximations.density.fit import fit_density, fit_gaussian
+from ..approximations.density.modes import fit_density_laplace
+from ..approximations.density.reference import DensityReference, density_prior_reference
+from ..approximations.gp.ep import fit_ep
+from ..approximations.gp.laplace import fit_laplace
+from ..approximations.reference import GaussianReference, prior_reference
+from ..execution.arguments import check_choice
+from ..models.classes import SoftmaxModel
+from ..models.density.model import DensityModel
+from ..models.gp import GPModel
+from .classes import SoftmaxPath
+from .density import DensityPath
+from .gp import Path, TemperedPath
+
+
+class Family(NamedTuple):
+    """References by name, the preferred one for a move, those always reported; path and move."""
+
+    fits: Mapping[str, Callable[[Any], Any]]
+    preferred: Callable[[Any, Any], str]
+    reported: tuple[str, ...]
+    reference: type
+    path: Callable[[Any], TemperedPath]
+    move: Callable[[Any], str] = lambda model: "mgrad"
+    """The move unless told otherwise."""
+
+
+_FAMILIES: dict[type, Family] = {
+    GPModel: Family(
+        {"ep": fit_ep, "laplace": fit_laplace, "prior": prior_reference},
+        lambda model, move: "ep",
+        ("laplace", "ep"),
+        GaussianReference,
+        Path,
+    ),
+    SoftmaxModel: Family(
+        {
+            "wide": fit_wide_laplace,
+            "laplace": fit_softmax_laplace,
+            "prior": softmax_prior_reference,
+        },
+        lambda model, move: "wide" if model.n <= LARGEST_DENSE else "prior",
+        ("laplace",),
+        SoftmaxReference,
+        SoftmaxPath,
+    ),
+    DensityModel: Family(
+        {
+            "fitted": fit_density,
+            "gaussian": fit_gaussian,
+            "laplace": fit_density_laplace,
+            "prior": density_prior_reference,
+        },
+        lambda model, move: "gaussian" if getattr(move, "riemannian", False) else "fitted",
+        ("laplace",),
+        DensityReference,
+        DensityPath,
+        lambda model: "splitting" if model.has_gradient else "elliptical",
+    ),
+}
+
+
+def family(model: Any) -> Family:
+    """The entry of ``model``, or an error that lists what there is."""
+    for kind, entry in _FAMILIES.items():
+        if isinstance(model, kind):
+            return entry
+    *first, last = (f"a {kind.__name__}" for kind in _FAMILIES)
+    known = f"{', '.join(first)} or {last}"
+    raise ValueError(f"model must be {known}, got {type(model).__name__}")
+
+
+def make_path(reference: Any) -> TemperedPath:
+    """The path from ``reference`` to its model's posterior."""
+    return family(reference.model).path(reference)
+
+
+def is_probit(model: Any) -> bool:
+    """Whether Z is an orthant probability."""
+    return isinstance(model, GPModel) and model.likelihood.name == "probit"
+
+
+def check_probit(model: Any, method: str) -> None:
+    if not is_probit(model):
+        raise ValueError(
+            f"method={method!r} is for the probit likelihood only (Z is then an orthant "
+            f"probability), got {model!r}; use method='smc'"
+        )
+
+
+def fit_reference(
+    model: Any,
+    reference: Any,
+    fitted: Mapping[str, Any] | None = None,
+    move: Any = None,
+) -> Any:
+    """The reference by name, from ``fitted`` where it is there; an object is checked.
+
+    ``None`` stands for what suits the model, and the move, best.
+    """
+    entry = family(model)
+    if isinstance(reference, entry.reference):
+        if reference.model is not model:
+            raise ValueError("reference was fitted to another model; fit it to this one")
+        return reference
+    if reference is None:
+        reference = entry.preferred(model, move)
+    check_choice("reference", reference, tuple(entry.fits))
+    if fitted and reference in fitted:
+        return fitted[reference]
+    return entry.fits[reference](model)

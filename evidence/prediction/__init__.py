@@ -1,0 +1,1 @@
+"""Everything at new points."""

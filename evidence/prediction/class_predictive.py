@@ -1,0 +1,134 @@
+r"""Predictions for several classes: what :func:`evidence.predict` makes of a SoftmaxModel.
+
+With weights :math:`w_s` and latent values :math:`x_* \sim N(m_s, S_s)` of the C classes, a new
+label has
+
+.. math:: p(y_* = k) = \sum_s w_s \int \mathrm{softmax}(x)_k\, N(x; m_s, S_s)\,dx.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..execution.arguments import check_weights
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassPrediction:
+    """What a model of several classes says at new points; made by :func:`evidence.predict`.
+
+    Attributes
+    ----------
+    classes : array (C,)
+        The labels, in the order of the columns below.
+    probability : array (n, C)
+        P(y = class) for a new observation; rows sum to one.
+    mean, var : array (n, C)
+        Mean and variance of the latent value of each class.
+
+    Examples
+    --------
+    >>> from evidence import SoftmaxModel, predict
+    >>> X, y = [[0.0], [0.5], [2.0], [3.0], [3.5]], ["a", "a", "b", "c", "c"]
+    >>> prediction = predict(SoftmaxModel(X, y, "9.0 * RBF(1.0)"), [[0.2], [3.3], [30.0]])
+    >>> prediction.label.tolist()[:2], prediction.probability[2].round(2).tolist()
+    (['a', 'c'], [0.33, 0.33, 0.33])
+    >>> prediction.log_density(["a", "c", "b"]).round(1).tolist()
+    [-0.3, -0.4, -1.1]
+    """
+
+    classes: NDArray[Any]
+    probability: Array
+    mean: Array
+    var: Array
+    X_new: Array | None = field(default=None, repr=False)
+    data: tuple[Array, NDArray[Any]] | None = field(default=None, repr=False)
+    """Inputs and labels that the model was given, for the plot."""
+
+    def __repr__(self) -> str:
+        n, C = self.probability.shape
+        return (
+            f"ClassPrediction({n} points, {C} classes; probability, label, mean, var, "
+            "log_density(), to_frame(), plot())"
+        )
+
+    @classmethod
+    def mixture(
+        cls, predictions: Sequence[ClassPrediction], weights: ArrayLike | None = None
+    ) -> ClassPrediction:
+        """The mixture of several predictions of the same points: over models, for example.
+
+        Parameters
+        ----------
+        predictions : sequence of ClassPrediction
+        weights : array, optional
+            Non-negative weights, scaled to sum to one; equal by default.
+        """
+        w = check_weights("predictions", predictions, weights)
+        first = predictions[0]
+        for other in predictions[1:]:
+            if other.probability.shape[0] != first.probability.shape[0]:
+                raise ValueError("predictions are of different numbers of points")
+            if not np.array_equal(other.classes, first.classes):
+                raise ValueError("predictions are of different classes")
+
+        def average(values: list[Array]) -> Array:
+            return np.einsum("s,snk->nk", w, np.array(values))
+
+        mean = average([p.mean for p in predictions])
+        return replace(
+            first,
+            probability=average([p.probability for p in predictions]),
+            mean=mean,
+            var=average([p.var + (p.mean - mean) ** 2 for p in predictions]),
+        )
+
+    @property
+    def label(self) -> NDArray[Any]:
+        """The most probable class at every point, shape (n,)."""
+        return self.classes[self.probability.argmax(axis=1)]
+
+    def log_density(self, y_new: ArrayLike) -> Array:
+        """Log predictive probability of new labels, one per point.
+
+        Parameters
+        ----------
+        y_new : array (n,)
+            Labels among ``classes``.
+        """
+        y = np.asarray(y_new)
+        n = len(self.probability)
+        if y.shape != (n,):
+            raise ValueError(
+                f"y_new must be a vector with a label for each of {n} points, got shape {y.shape}"
+            )
+        hits = y[:, None] == self.classes
+        if not hits.any(axis=1).all():
+            unknown = y[~hits.any(axis=1)].tolist()[0]
+            raise ValueError(f"y_new holds {unknown!r}, not one of {self.classes.tolist()}")
+        return np.log(self.probability[hits])
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per point: the most probable label and the probability of every class."""
+        import pandas as pd
+
+        columns = {"label": self.label}
+        columns |= {f"p[{c}]": p for c, p in zip(self.classes, self.probability.T, strict=True)}
+        return pd.DataFrame(columns)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Probabilities along a single input, or a map of the classes over two; and the data."""
+        from ..plots.class_predictions import plot_class_prediction
+
+        return plot_class_prediction(self, ax)

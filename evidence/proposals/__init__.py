@@ -1,0 +1,1 @@
+"""Independent weighted draws: guided, twisted, tilted. No chain."""

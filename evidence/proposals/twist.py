@@ -1,0 +1,89 @@
+r"""A guide that learns from its own weights where its Gaussian is wrong.
+
+Weights of guided draws (:mod:`.guide`) are uneven mostly because the posterior is
+wider or narrower than its Gaussian along the few directions in which it is wide. Take those,
+:math:`s = D^T(x - μ)` with :math:`s \sim N(0, I)` under q, fit
+
+.. math:: \log w \approx \text{const} + \sum_i \big(b_i s_i - \tfrac12 a_i s_i^2\big)
+          =: \text{const} + \log h(s)
+
+to the weights of a first batch, and let :math:`q' \propto q\,h` be the guide's Gaussian: along
+:math:`D_i` its variance becomes :math:`v_i = 1/(1 + a_i)` and its mean :math:`v_i b_i`,
+
+.. math:: Σ' = Σ - G\,(I - V)\,G^T, \qquad μ' = μ + G V b, \qquad G = Σ D ,
+
+and Z grows by :math:`E_q[h] = \prod_i v_i^{1/2} \exp(\tfrac12 v_i b_i^2)`. Draws are made as
+before, likelihoods exactly and sites divided out, and at the end so is :math:`h`: unbiased,
+whatever has been learnt.
+
+Reference: E. L. Ionides, J. Comput. Graph. Stat. 17 (2008) 295 (truncated weights).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .guide import CannotGuide, Guide, Twist
+
+Array = NDArray[np.float64]
+
+_DIRECTIONS = 16
+_EFFECTIVE = 16.0  # draws for every direction
+_ITERATIONS, _SPARE = 4, 8  # of the subspace
+_WIDEST = 4.0  # v, at most
+
+
+def twisted(guide: Guide, drawn: Array, log_weight: Array) -> Guide:
+    """The guide with what its draws (N, n), in the model's order, say about it; O(N³).
+
+    Raises :class:`CannotGuide` where nothing can be learnt.
+    """
+    if guide.twist is not None:
+        raise ValueError("a guide learns once")
+    w = np.exp(log_weight - log_weight.max())
+    w = np.minimum(w, math.sqrt(w.size) * w.mean())  # no single draw teaches (Ionides 2008)
+    effective = w.sum() ** 2 / (w @ w)
+    size = min(_DIRECTIONS, guide.mean.size, int(effective / _EFFECTIVE))
+    if size == 0:
+        raise CannotGuide(f"{effective:.0f} effective draws are too few to learn from")
+    directions = _wide_directions(guide.factor, size)
+    s = directions.T @ (drawn[guide.order] - guide.mean[:, None])
+    slope, curvature = _fit(s, log_weight, w)
+    v = 1.0 / (1.0 + curvature)
+    onto = guide.factor @ (guide.factor.T @ directions)
+    mean = guide.mean + onto @ (v * slope)
+    log_h = 0.5 * float(np.sum(np.log(v) + v * slope**2))
+    cov = guide.factor @ guide.factor.T - (onto * (1.0 - v)) @ onto.T
+    try:
+        factor = np.asarray(np.linalg.cholesky(cov), float)
+    except np.linalg.LinAlgError:
+        raise CannotGuide("what was learnt leaves no distribution") from None
+    if np.min(1.0 - guide.sites.tau * factor.diagonal() ** 2) <= 0.0:
+        raise CannotGuide("what was learnt leaves no distribution without one of the sites")
+    twist = Twist(directions, guide.mean, slope, curvature)
+    return replace(guide, mean=mean, factor=factor, twist=twist, log_z0=guide.log_z0 + log_h)
+
+
+def _wide_directions(factor: Array, size: int) -> Array:
+    """D: near the leading eigenvectors of Σ, scaled such that DᵀΣD = I."""
+    rng = np.random.default_rng(0)
+    basis = rng.standard_normal((len(factor), min(size + _SPARE, len(factor))))
+    for _ in range(_ITERATIONS):
+        basis, _ = np.linalg.qr(factor @ (factor.T @ basis))
+    inner = factor.T @ basis
+    variances, rotation = np.linalg.eigh(inner.T @ inner)
+    return basis @ rotation[:, ::-1][:, :size] / np.sqrt(variances[::-1][:size])
+
+
+def _fit(s: Array, log_weight: Array, w: Array) -> tuple[Array, Array]:
+    """b and a by least squares under the weights: it is the posterior that h must describe."""
+    seen = w > 0.0
+    root = np.sqrt(w[seen])
+    features = np.vstack([np.ones(s.shape[1]), s, -0.5 * s**2])[:, seen]
+    found = np.linalg.lstsq((features * root).T, log_weight[seen] * root, rcond=None)[0]
+    _, slope, curvature = np.split(found, [1, 1 + len(s)])
+    return slope, np.maximum(curvature, 1.0 / _WIDEST - 1.0)

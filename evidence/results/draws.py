@@ -1,0 +1,273 @@
+"""Posterior draws of the latent values, and how well the chains that made them mix."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..execution import files
+from ..statistics import diagnostics
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+
+_FORMAT = "evidence-draws"
+_VERSION = 1
+_ARRAYS = ("x", "logtilt", "acceptance")
+_META = (
+    *("step_size", "move", "seconds", "tune_seconds", "gradients", "failures"),
+    *("warnings", "settings", "model", "names"),
+)
+
+
+class Range(NamedTuple):
+    """The least, the middle and the largest over the latent coordinates."""
+
+    min: float
+    median: float
+    max: float
+
+
+@dataclass(eq=False)
+class Draws:
+    """Draws of several Markov chains from the posterior, and what they cost.
+
+    Diagnostics of a coordinate that never moves, or with fewer than 4 draws, are NaN, and so
+    are the extremes over all coordinates then: what cannot be judged is not passed over.
+
+    Attributes
+    ----------
+    x : array (chains, draws, N)
+        Latent values after tuning, each chain from first to last.
+    logtilt : array (chains, draws)
+        log p(y|x) minus the log of the Gaussian sites: what of the posterior its Gaussian
+        reference leaves to the sampler. It often mixes slowest.
+    acceptance : array (chains,)
+        Mean acceptance probability after tuning.
+    step_size : float
+        NaN where the move has none.
+    move : str
+        The name of the Markov move.
+    seconds, tune_seconds : float
+        Wall-clock time of all chains after tuning and while tuning.
+    gradients : float
+        Evaluations of the log likelihood or its gradient, per draw and chain.
+    failures : int
+        Proposals dropped because their numbers were not finite.
+    warnings : tuple of str
+        What went wrong, in words; empty when nothing did.
+    settings, model : dict
+        How the run was made, and of what.
+    names : tuple of str
+        Names of the coordinates, where they are parameters.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x, logtilt = rng.standard_normal((4, 500, 3)), rng.standard_normal((4, 500))
+    >>> draws = Draws(x, logtilt, np.full(4, 0.6), 0.3, "mgrad", 2.0, 1.0, 1.0, 0)
+    >>> draws.table().shape, bool(draws.ess.min > 1500), bool(draws.rhat < 1.01)
+    ((3, 9), True, True)
+    """
+
+    x: Array
+    logtilt: Array
+    acceptance: Array
+    step_size: float
+    move: str
+    seconds: float
+    tune_seconds: float
+    gradients: float
+    failures: int
+    warnings: tuple[str, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+    model: dict[str, Any] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.names = tuple(self.names)
+        self.x = np.asarray(self.x, dtype=float)
+        self.logtilt = np.asarray(self.logtilt, dtype=float)
+        self.acceptance = np.asarray(self.acceptance, dtype=float)
+        if self.x.ndim != 3 or 0 in self.x.shape:
+            raise ValueError(f"x must have shape (chains, draws, N), got {self.x.shape}")
+        for name, shape in (("logtilt", self.x.shape[:2]), ("acceptance", self.x.shape[:1])):
+            if getattr(self, name).shape != shape:
+                raise ValueError(
+                    f"{name} must have shape {shape} to go with x of shape {self.x.shape}, "
+                    f"got {getattr(self, name).shape}"
+                )
+
+    # -- diagnostics ------------------------------------------------------------------------
+
+    @cached_property
+    def ess_by_coordinate(self) -> Array:
+        """Effective sample size of the mean of each latent value, shape (N,)."""
+        return diagnostics.ess(self.x)
+
+    @cached_property
+    def ess_bulk_by_coordinate(self) -> Array:
+        """Effective sample size in the bulk, shape (N,)."""
+        return diagnostics.ess_bulk(self.x)
+
+    @cached_property
+    def ess_tail_by_coordinate(self) -> Array:
+        """Effective sample size in the tails, shape (N,)."""
+        return diagnostics.ess_tail(self.x)
+
+    @cached_property
+    def rhat_by_coordinate(self) -> Array:
+        """Rank-normalised split R̂, shape (N,)."""
+        return diagnostics.rhat(self.x)
+
+    @cached_property
+    def ess(self) -> Range:
+        """Effective sample sizes of the means over the coordinates."""
+        return _range(self.ess_by_coordinate)
+
+    @cached_property
+    def ess_bulk(self) -> Range:
+        """Effective sample sizes in the bulk over the coordinates."""
+        return _range(self.ess_bulk_by_coordinate)
+
+    @cached_property
+    def ess_tail(self) -> Range:
+        """Effective sample sizes in the tails over the coordinates."""
+        return _range(self.ess_tail_by_coordinate)
+
+    @cached_property
+    def rhat(self) -> float:
+        """The largest rank-normalised split R̂ of all coordinates."""
+        return float(self.rhat_by_coordinate.max())
+
+    @cached_property
+    def min_ess_per_second(self) -> float:
+        """The smallest effective sample size over the seconds after tuning."""
+        return self.ess.min / self.seconds if self.seconds > 0.0 else math.nan
+
+    @cached_property
+    def mean(self) -> Array:
+        """Posterior means, shape (N,)."""
+        return self.x.mean(axis=(0, 1))
+
+    @cached_property
+    def sd(self) -> Array:
+        """Posterior standard deviations, shape (N,); NaN from a single draw."""
+        if self.logtilt.size < 2:
+            return np.full(self.x.shape[2], np.nan)
+        return diagnostics.by_coordinate(lambda z: z.std(axis=(1, 2), ddof=1), self.x)
+
+    @property
+    def kind(self) -> str:
+        """What is drawn, in words."""
+        return "parameters" if self.names else "latent values"
+
+    def label(self, i: int) -> str:
+        """What coordinate i is called on a plot."""
+        return self.names[i] if self.names else f"$x_{{{i}}}$"
+
+    def table(self) -> pd.DataFrame:
+        """One row per latent coordinate, with ``mcse`` the standard error of its mean."""
+        import pandas as pd
+
+        q5, q95 = diagnostics.by_coordinate(
+            lambda z: np.quantile(z, (0.05, 0.95), axis=(1, 2)), self.x
+        )
+        return pd.DataFrame(
+            {
+                "mean": self.mean,
+                "sd": self.sd,
+                "q5": q5,
+                "q95": q95,
+                "ess": self.ess_by_coordinate,
+                "ess_bulk": self.ess_bulk_by_coordinate,
+                "ess_tail": self.ess_tail_by_coordinate,
+                "rhat": self.rhat_by_coordinate,
+                "mcse": self.sd / np.sqrt(self.ess_by_coordinate),
+            },
+            index=list(self.names) or None,
+        )
+
+    def summary(self) -> str:
+        """A page of text: what ran, how well it mixed, and any warnings."""
+        chains, draws, n = self.x.shape
+        low, high = self.acceptance.min(), self.acceptance.max()
+        lines = [
+            f"{self.move}: {chains} × {draws} draws (chains × draws) of {n} {self.kind}",
+            "model: " + ", ".join(f"{k} {v}" for k, v in self.model.items()),
+            f"step size {_number(self.step_size, '.4g')}, "
+            f"acceptance {_number(self.acceptance.mean(), '.3f')}"
+            + (f" ({low:.3f} to {high:.3f} by chain)" if chains > 1 else "")
+            + f", {_number(self.gradients, '.3g')} gradients per draw",
+            f"seconds: {self.seconds:.2f} after tuning, {self.tune_seconds:.2f} tuning",
+            "",
+            f"{'':<14}{'min':>10}{'median':>10}{'max':>10}",
+        ]
+        for name, row in (
+            ("ESS", self.ess),
+            ("ESS bulk", self.ess_bulk),
+            ("ESS tail", self.ess_tail),
+        ):
+            lines.append(f"{name:<14}" + "".join(f"{_number(v, '.0f'):>10}" for v in row))
+        lines += [
+            f"{'min ESS/s':<14}{_number(self.min_ess_per_second, '.1f'):>10}",
+            f"{'max R-hat':<14}{_number(self.rhat, '.3f'):>10}",
+            f"{'failures':<14}{self.failures:>10}",
+        ]
+        if draws > 3 and (lost := int(np.isnan(self.ess_by_coordinate).sum())):
+            lines.append(f"WARNING: {lost} of {n} {self.kind} never move, or are not finite")
+        lines += [f"WARNING: {warning}" for warning in self.warnings]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        chains, draws, n = self.x.shape
+        flag = f", {len(self.warnings)} warning(s)" if self.warnings else ""
+        return f"Draws({self.move}, chains={chains}, draws={draws}, n={n}{flag})"
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Traces, autocorrelations and the effective sample sizes of all coordinates.
+
+        Returns the Matplotlib figure; with ``path`` it is also saved there.
+        """
+        from ..plots import plot_draws
+
+        figure = plot_draws(self)
+        if path is not None:
+            figure.savefig(path, dpi=150)
+        return figure
+
+    def to_arviz(self) -> Any:
+        """Draws and log tilt as ArviZ InferenceData (0.x) or DataTree (1.x)."""
+        posterior = files.by_name(self.x, self.names)
+        return files.to_arviz(posterior=posterior, sample_stats={"logtilt": self.logtilt})
+
+    # -- files ------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one ``.npz`` file (arrays and JSON, no pickles), atomically."""
+        meta = {name: getattr(self, name) for name in _META}
+        files.write(path, _FORMAT, _VERSION, meta, {name: getattr(self, name) for name in _ARRAYS})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Draws:
+        """Read what :meth:`save` wrote; any other file is refused with a clear message."""
+        meta, arrays = files.read(path, _FORMAT, _VERSION)
+        fields: dict[str, Any] = {**meta, **arrays, "warnings": tuple(meta["warnings"])}
+        return cls(**fields)
+
+
+def _range(values: Array) -> Range:
+    return Range(float(values.min()), float(np.median(values)), float(values.max()))
+
+
+def _number(value: float, form: str) -> str:
+    return "-" if math.isnan(value) else format(value, form)

@@ -1,0 +1,1 @@
+"""What weights and chains say: diagnostics, resampling, ladders. It knows no model."""

@@ -1,0 +1,203 @@
+r"""Maximum-likelihood (or MAP) hyperparameters, with EP's log Z as the likelihood.
+
+The objective is :math:`\log Z_{EP}(\theta) + \log p(\theta)` in the logs θ of the
+hyperparameters. A prior is given for the natural value v and used as a density of
+:math:`\theta = \log v`, Jacobian included, :math:`\log p_v(e^\theta) + \theta`: where the
+maximum lies depends on this choice. The search (:mod:`.search`) is L-BFGS-B with exact gradients,
+within the bounds of the kernel and the likelihood.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
+from tqdm.auto import tqdm
+
+from ..approximations.gp.ep import fit_ep
+from ..execution.arguments import check_count, check_positive, seed_sequence
+from ..execution.tasks import factorising
+from ..hyper.search import Search
+from ..models.gp import GPModel
+from ..models.hyperparameters import Hyperparameters
+from ..models.priors import Priors
+from .optimum import Optimum, report
+
+Array = NDArray[np.float64]
+
+_REACH = 10.0  # starts are drawn within this factor
+_ROWS = 1000  # of X, at most, for the typical distance
+
+
+def optimise(
+    model: GPModel,
+    *,
+    n_restarts: int = 0,
+    fixed: Iterable[str] = (),
+    priors: Mapping[str, Any] | None = None,
+    max_iterations: int = 200,
+    tol: float = 1e-3,
+    random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
+) -> Optimum:
+    r"""Find the hyperparameters that maximise EP's log Z.
+
+    Parameters
+    ----------
+    model : GPModel
+        The search begins at its hyperparameters and stays within their bounds.
+    n_restarts : int
+        Further starts, drawn log-uniformly: length scales within a factor of 10 of the median
+        distance between inputs (one per column: of the median difference in it, times
+        :math:`\sqrt D`), hyperparameters with a prior between its 5 % and 95 % quantiles, all
+        others within a factor of 10 of their values in ``model``; clipped into the bounds.
+    fixed : list of str
+        Names (or unambiguous endings) of hyperparameters that stay as they are.
+    priors : mapping of str to frozen scipy.stats distribution, optional
+        Of natural values, by name. The log density of the *logarithm* of the value is added to
+        log Z, so the result is a MAP estimate of the logs.
+    max_iterations : int
+        Of L-BFGS-B, for each start.
+    tol : float
+        The search ends when no component of the projected gradient, in nats per unit of log,
+        is larger. (Below 1e-4 the rounding of log Z may end it earlier.)
+    random_seed : int or Generator, optional
+        For the starts. Same seed, same answer.
+    progressbar : bool
+        Show one line in a terminal or notebook.
+
+    Returns
+    -------
+    Optimum
+        ``optimum.model``, ``optimum.logz``, ``optimum.table``, ``optimum.warnings``,
+        ``optimum.evidence()``, …
+
+    Notes
+    -----
+    Where the covariance is singular or EP does not converge, a trial point is rejected:
+    ``optimum.rejected`` counts them. ^C returns the best so far, with a warning.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import evidence as ev
+    >>> X = np.linspace(0.0, 6.0, 40)
+    >>> y = np.sin(2.0 * X) + 0.1 * np.random.default_rng(0).normal(size=40)
+    >>> model = ev.GPModel(X, y, "RBF(1.0)", likelihood="gaussian(noise_std=0.5)")
+    >>> best = ev.optimise(model, progressbar=False)
+    >>> best.table.value.round(2).to_dict()
+    {'length_scale': 0.92, 'likelihood__noise_std': 0.07}
+    """
+    if not isinstance(model, GPModel):
+        raise ValueError(f"model must be a GPModel, got {type(model).__name__}")
+    check_count("n_restarts", n_restarts, 0, optional=False)
+    check_count("max_iterations", max_iterations, 1, optional=False)
+    check_positive("tol", tol)
+    free, moving = model.hyperparameters, _moving(model.hyperparameters, fixed)
+    known = _priors(free, priors, moving)
+    rng = np.random.default_rng(seed_sequence(random_seed))
+    started = time.perf_counter()
+    bar = tqdm(unit="fit", leave=False, disable=None if progressbar else True, ncols=88)
+    search, errors, interrupted = Search(model, moving, known, bar), None, False
+    with factorising(model.n), bar:
+        try:
+            for restart, start in enumerate(_starts(model, moving, known, n_restarts, rng)):
+                search.run(restart, start, max_iterations, tol)
+            if search.best is not None:
+                errors = search.standard_errors()
+        except KeyboardInterrupt:
+            if search.best is None:
+                raise
+            interrupted = True
+        if search.best is None:
+            raise RuntimeError(
+                f"log Z could not be computed at any start: {search.ends[-1].message}"
+            )
+        reference = fit_ep(model.at(search.best.theta))
+    return report(search, reference, errors, interrupted, time.perf_counter() - started)
+
+
+def _moving(free: Hyperparameters, fixed: Iterable[str]) -> NDArray[np.intp]:
+    """Positions of what is optimised."""
+    if not len(free):
+        raise ValueError(
+            "the model has no free hyperparameters: build it with a scikit-learn kernel (not "
+            "with K= or a function) whose bounds are not all 'fixed'"
+        )
+    if isinstance(fixed, str):
+        raise ValueError(f"fixed must be a list of names, got the string {fixed!r}")
+    held = {free.index(name) for name in fixed or ()}
+    moving = np.array([i for i in range(len(free)) if i not in held], dtype=np.intp)
+    if not moving.size:
+        raise ValueError("fixed holds every hyperparameter; leave at least one to optimise")
+    for i in moving:
+        low, high = free.bounds[i]
+        if not low <= free.theta[i] <= high:
+            raise ValueError(
+                f"{free.names[i]} starts at {np.exp(free.theta[i]):.6g}, outside its bounds "
+                f"({np.exp(low):.6g}, {np.exp(high):.6g}); move the start or widen the bounds"
+            )
+    return moving
+
+
+def _priors(
+    free: Hyperparameters, priors: Mapping[str, Any] | None, moving: NDArray[np.intp]
+) -> Priors | None:
+    if priors is None or (isinstance(priors, Mapping) and not priors):
+        return None
+    given = {free.index(name) for name in priors} if isinstance(priors, Mapping) else set()
+    for i in given - set(moving.tolist()):
+        raise ValueError(f"{free.names[i]} has a prior and is fixed; drop one of the two")
+    others = [name for i, name in enumerate(free.names) if i not in given]
+    found = Priors.of(free, priors, others)
+    if not np.isfinite(found.log_density(free.theta[found.free])):
+        raise ValueError(
+            "the priors have no density at the model's own hyperparameters "
+            f"({', '.join(found.names)}); start inside, e.g. with model.at"
+        )
+    return found
+
+
+def _starts(
+    model: GPModel,
+    moving: NDArray[np.intp],
+    priors: Priors | None,
+    n_restarts: int,
+    rng: np.random.Generator,
+) -> list[Array]:
+    """The model's own hyperparameters, then random ones."""
+    free = model.hyperparameters
+    starts = [free.theta.copy()]
+    if not n_restarts:
+        return starts
+    windows = free.theta[:, None] + np.log(_REACH) * np.array([-1.0, 1.0])
+    for i in moving:
+        if i < free.n_kernel and "length_scale" in free.names[i].rpartition("__")[2]:
+            distance = _typical_distance(model.X, free.names[i])  # type: ignore[arg-type]
+            windows[i] += np.log(distance) - free.theta[i]
+    if priors is not None:
+        for i, distribution in zip(priors.free, priors.distributions, strict=True):
+            if not isinstance(distribution, str):
+                windows[i] = np.log(distribution.ppf([0.05, 0.95]))
+    low, high = np.clip(windows, free.bounds[:, :1], free.bounds[:, 1:]).T
+    for _ in range(n_restarts):
+        start = free.theta.copy()
+        start[moving] = rng.uniform(low, high)[moving]
+        starts.append(start)
+    return starts
+
+
+def _typical_distance(X: Array, name: str) -> float:
+    """Median distance between inputs; for one column of D, scaled to be comparable."""
+    rows = X[:: -(-len(X) // _ROWS)]
+    scale = 1.0
+    if name.endswith("]"):
+        column = int(name[name.rindex("[") + 1 : -1])
+        rows, scale = rows[:, [column]], np.sqrt(X.shape[1])
+    distances = pdist(rows)
+    distances = distances[distances > 0.0]
+    return scale * float(np.median(distances)) if distances.size else 1.0

@@ -1,0 +1,196 @@
+"""One call from a model to posterior draws."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from .. import moves
+from ..drivers.chains import Chains, run_chains
+from ..execution.arguments import check_count, check_positive, seed_sequence
+from ..execution.tasks import Clock, factorising
+from ..paths.families import family, fit_reference, make_path
+from ..results.draws import Draws
+
+
+def sample(
+    model: Any,
+    *,
+    move: Any = None,
+    reference: Any = None,
+    draws: int = 1000,
+    tune: int = 1000,
+    chains: int = 4,
+    thin: int = 1,
+    beta: float = 1.0,
+    max_seconds: float | None = None,
+    random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
+) -> Draws:
+    """Draw latent values, or parameters, from the posterior by Markov chains.
+
+    Parameters
+    ----------
+    model : GPModel, SoftmaxModel or DensityModel
+    move : str or Move, optional
+        The transition kernel, see :mod:`evidence.moves`. By default ``"mgrad"``; for a
+        DensityModel ``"splitting"``, or ``"elliptical"`` where it has no gradient.
+    reference : {"ep", "laplace", "prior"} or GaussianReference, optional
+        The Gaussian that moves use as their base, and where chains start: independent draws
+        from it. By default the best there is for the model, EP for a GPModel; ``"prior"``
+        gives the samplers of the literature.
+    draws, tune, chains : int
+        Recorded draws per chain, steps before them (the step size adapts to the move's
+        ``target`` acceptance, then stays fixed), and chains. Chains advance together as one
+        batch, which costs little more than one.
+    thin : int
+        Steps between recorded draws.
+    beta : float
+        Inverse temperature: 1 is the posterior, 0 the reference.
+    max_seconds : float, optional
+        Stop then, with what there is.
+    random_seed : int or Generator, optional
+        Same seed, same draws (unless ``max_seconds`` cuts them short).
+    progressbar : bool
+        Show one line in a terminal or notebook.
+
+    Returns
+    -------
+    Draws
+        ``draws.x`` (chains, draws, N), or (chains, draws, C·N) class by class for a
+        SoftmaxModel, (chains, draws, d) parameters of a DensityModel; ``draws.ess``,
+        ``draws.rhat``, ``draws.summary()``, ``draws.plot()``, ``draws.to_arviz()``, …
+
+    Notes
+    -----
+    ^C ends the run early and returns what is recorded.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evidence import GPModel, sample
+    >>> model = GPModel(K=4.0 * (0.5 * np.eye(3) + 0.5), y=[1, 1, -1])
+    >>> draws = sample(model, draws=500, tune=200, random_seed=0, progressbar=False)
+    >>> draws.x.shape
+    (4, 500, 3)
+    >>> draws.ess.min > 200 and draws.rhat < 1.05
+    True
+    """
+    kind = family(model)
+    mover = moves.get(kind.move(model) if move is None else move)
+    for name, value, least in (
+        ("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1), ("thin", thin, 1)
+    ):  # fmt: skip
+        check_count(name, value, least, optional=False)
+    check_positive("max_seconds", max_seconds)
+    if not isinstance(beta, numbers.Real) or not 0.0 <= beta <= 1.0:
+        raise ValueError(f"beta must be a number between 0 and 1, got {beta!r}")
+    seed = seed_sequence(random_seed)
+    clock = Clock(max_seconds)
+    with factorising(model.n):
+        base = fit_reference(model, reference, move=mover)
+        path = make_path(base)
+        mover.prepare(path)
+        bar = tqdm(
+            total=tune + thin * draws,
+            desc=mover.name,
+            unit="step",
+            leave=False,
+            disable=None if progressbar else True,
+            ncols=88,
+        )
+        with bar:
+            run = run_chains(
+                path,
+                mover,
+                np.random.default_rng(seed),
+                clock,
+                bar,
+                beta=float(beta),
+                chains=chains,
+                tune=tune,
+                draws=draws,
+                thin=thin,
+            )
+    if not run.tilt.size:
+        raise RuntimeError(
+            f"the run ended before its first draw was recorded (max_seconds={max_seconds}, "
+            f"tune={tune}); allow more time or tune less"
+        )
+    settings = {
+        "reference": base.name,
+        "draws": draws,
+        "tune": tune,
+        "chains": chains,
+        "thin": thin,
+        "beta": float(beta),
+        "random_seed": random_seed if isinstance(random_seed, numbers.Integral) else None,
+    }
+    steps = max(run.x.shape[1] * chains, 1)
+    return Draws(
+        x=path.parameters(run.x),
+        logtilt=run.tilt,
+        acceptance=run.acceptance,
+        step_size=run.step_size,
+        move=mover.name,
+        seconds=run.seconds,
+        tune_seconds=run.tune_seconds,
+        gradients=run.gradients / steps,
+        failures=run.failures,
+        warnings=base.warnings + _warnings(run, mover, draws, thin),
+        settings=settings,
+        model=model.describe(),
+        names=getattr(model, "names", ()),
+    )
+
+
+_MANY = 100  # steps or draws of a chain that say something about it
+_STILL = 0.01  # acceptance
+_APART = 1.1  # R-hat
+
+
+def _apart(x: NDArray[np.float64]) -> float:
+    """The largest R-hat of halves of chains, without ranks, which take longer than the draws."""
+    chains, kept, n = x.shape
+    halves = x[:, : kept // 2 * 2].reshape(2 * chains, kept // 2, n)
+    within = halves.var(axis=1, ddof=1).mean(axis=0)
+    between = halves.mean(axis=1).var(axis=0, ddof=1)
+    moving = within > 0.0
+    return float(np.sqrt(1.0 + np.max(between[moving] / within[moving], initial=0.0)))
+
+
+def _warnings(run: Chains, move: Any, draws: int, thin: int) -> tuple[str, ...]:
+    """What went wrong while sampling, in words."""
+    found = []
+    chains, kept = run.tilt.shape
+    if run.interrupted:
+        found.append(f"stopped early: {kept} of {draws} draws per chain were recorded")
+    total = max(kept * chains * thin, 1)
+    if run.failures > 0.01 * total:
+        found.append(
+            f"{run.failures} of {total} proposals failed numerically and were rejected; "
+            "a smaller step_size helps"
+        )
+    still = np.flatnonzero(run.acceptance < _STILL) if kept * thin >= _MANY else []
+    if len(still) and move.target is not None:
+        found.append(
+            f"chain {', '.join(map(str, still))} hardly moved (less than {_STILL:.0%} of "
+            f"{total // chains} proposals were accepted): the step size of the others does not "
+            "suit the place where it started; try another reference or a smaller step_size"
+        )
+    elif kept >= _MANY and (r := _apart(run.x)) > _APART:
+        found.append(
+            f"the chains do not agree, R-hat is {r:.2f}: more draws, a longer tune or another "
+            "move are needed"
+        )
+    accepted = float(run.acceptance.mean())
+    if move.target is not None and kept and accepted < move.target - 0.25:
+        found.append(
+            f"acceptance is {accepted:.2f}, far below the target {move.target:.2f}; "
+            "tune longer, or start from another step_size"
+        )
+    return tuple(found)

@@ -1,0 +1,161 @@
+"""Many runs side by side: ladders, moves, references and seeds into one tidy table."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from ..execution.arguments import check_count
+from ..methods.registry import unused
+from ..paths.families import family
+from ..results.evidence import EvidenceResult
+from ..statistics import ladders as ladder_shapes
+from .estimate import log_evidence
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def sweep(
+    model: Any,
+    method: str | Sequence[str] = "smc",
+    *,
+    ladders: Sequence[Any] | Mapping[str, Any] = ("adaptive",),
+    moves: Sequence[Any] | None = None,
+    references: Sequence[Any] | None = None,
+    seeds: int | Iterable[int] = 3,
+    progressbar: bool = True,
+    **words: Any,
+) -> pd.DataFrame:
+    """Run :func:`evidence.log_evidence` for every combination.
+
+    Parameters
+    ----------
+    model : GPModel, SoftmaxModel or DensityModel
+    method : str or sequence of str
+        As in :func:`evidence.log_evidence`; a sequence runs them all.
+    ladders : sequence or mapping
+        Each ``"adaptive"``, a number n (``ev.ladders.geometric(n)``) or explicit temperatures;
+        a mapping gives them names.
+    moves, references : sequence
+        Names or objects; the reference is by default the model's best.
+    seeds : int or iterable of int
+        How many seeds, or which.
+    progressbar : bool
+        Show one line in a terminal or notebook.
+    **words
+        For every run: ``target_se``, ``n_particles``, ``n_islands``, ``executor``, options of
+        the method, …
+
+    Returns
+    -------
+    DataFrame
+        One row per run (^C leaves those finished by then): ``method``, ``move``, ``ladder``,
+        ``reference``, ``seed``, ``logz``,
+        ``logz_se``, ``seconds`` (fitting the reference included), ``gradients``, ``levels``,
+        ``warnings`` (their number), and ``ep`` and ``ep_corrected`` where the model has
+        them. What was asked for is in ``frame.attrs["words"]``.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> model = ev.GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
+    >>> frame = ev.sweep(model, ladders=[2, 4], seeds=2, n_particles=64, progressbar=False)
+    >>> frame.groupby("ladder").logz.mean().round(1).to_dict()
+    {'geometric(2)': -1.6, 'geometric(4)': -1.6}
+    >>> ax = ev.plots.plot_logz_vs_time(frame)
+    """
+    import pandas as pd
+
+    if "checkpoint" in words:
+        raise ValueError("checkpoint= is for one run: call ev.log_evidence for each of them")
+    methods = [method] if isinstance(method, str) else list(method)
+    named = _name_ladders(ladders)
+    if references is None:
+        references = list(family(model).fits)[:1]
+    if moves is None:
+        moves = [family(model).move(model)]
+    if isinstance(seeds, int | np.integer):
+        check_count("seeds", seeds, 1)
+        seeds = range(int(seeds))
+    runs = list(
+        itertools.product(methods, _label(references), _label(moves), named.items(), list(seeds))
+    )
+    if not runs:
+        raise ValueError("nothing to run: methods, references, moves, ladders or seeds are empty")
+    rows = []
+    with tqdm(runs, unit="run", disable=None if progressbar else True, leave=False) as bar:
+        for name, (reference, base), (move, mover), (label, betas), seed in bar:
+            bar.set_description(f"{name} {move} {label} seed {seed}")
+            varied = {"reference": base, "move": mover, "betas": betas}
+            varied = {key: v for key, v in varied.items() if key not in unused(name)}
+            result = log_evidence(
+                model, method=name, random_seed=seed, progressbar=False, **varied, **words
+            )
+            if result.settings.get("interrupted"):
+                break  # what is finished is kept, the run cut short is not
+            rows.append(_row(result, name, label, reference, move, seed))
+    frame = pd.DataFrame(rows)
+    frame.attrs["interrupted"] = len(rows) < len(runs)
+    frame.attrs["words"] = {key: str(value) for key, value in words.items()}
+    return frame
+
+
+def _name_ladders(ladders: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(ladders, Mapping):
+        return {
+            label: ladder_shapes.geometric(int(betas))
+            if isinstance(betas, int | np.integer)
+            else betas
+            for label, betas in ladders.items()
+        }
+    if isinstance(ladders, str):
+        raise ValueError(f"ladders must be a sequence or a mapping, got {ladders!r}")
+    named: dict[str, Any] = {}
+    for ladder in ladders:
+        if isinstance(ladder, str):
+            named[ladder] = ladder
+        elif isinstance(ladder, int | np.integer):
+            named[f"geometric({ladder})"] = ladder_shapes.geometric(int(ladder))
+        else:
+            label = f"{ladder_shapes.check(ladder).size - 1} steps"
+            while label in named:
+                label += "'"
+            named[label] = ladder
+    return named
+
+
+def _label(things: Sequence[Any]) -> list[tuple[str, Any]]:
+    """Each with its name, or with all of its settings where names are not enough."""
+    names = [t if isinstance(t, str) else str(getattr(t, "name", t)) for t in things]
+    clear = len(set(names)) == len(names)
+    return [
+        (name if clear or isinstance(t, str) else repr(t), t)
+        for name, t in zip(names, things, strict=True)
+    ]
+
+
+def _row(
+    result: EvidenceResult, method: str, ladder: str, reference: str, move: str, seed: int
+) -> dict[str, Any]:
+    estimates = {row.method: row for row in result.rows}
+    trace = result.trace_columns
+    return {
+        "method": method,
+        "move": move,
+        "ladder": ladder,
+        "reference": reference,
+        "seed": seed,
+        "logz": result.logz,
+        "logz_se": result.logz_se,
+        "seconds": result.rows[-1].seconds,
+        "gradients": float(np.sum(trace["gradients"])) if "gradients" in trace else math.nan,
+        "levels": len(trace["beta"]) if "beta" in trace else 0,
+        "warnings": len(result.warnings),
+        **{name: estimates[name].logz for name in ("ep", "ep_corrected") if name in estimates},
+    }

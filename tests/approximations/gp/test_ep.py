@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problems import LIKELIHOODS, covariance, log_z_by_quadrature, small_model
+
+import evidence as ev
+from evidence.approximations import reference
+from evidence.approximations.gp import ep as ep_module
+from evidence.approximations.gp import sequential
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("n", [1, 2, 3, 12])
+def test_fixed_point_matches_moments(likelihood, n):
+    """At convergence every tilted mean and variance is q's own, to 1e-8."""
+    model = small_model(likelihood, n)
+    ep = ev.fit_ep(model)
+    assert ep.converged
+    assert not ep.warnings
+    # q from scratch, with dense inverses
+    precision = np.linalg.inv(model.K)
+    cov = np.linalg.inv(precision + np.diag(ep.sites.tau))
+    mean = cov @ (precision @ model.mean + ep.sites.nu)
+    np.testing.assert_allclose(ep.mean, mean, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(ep.cov, cov, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(ep.var, np.diag(cov), rtol=1e-9)
+    v = 1.0 / (1.0 / np.diag(cov) - ep.sites.tau)
+    m = v * (mean / np.diag(cov) - ep.sites.nu)
+    _, tilted_mean, tilted_var = model.likelihood.tilted(model.y, m, v)
+    np.testing.assert_allclose(tilted_mean, mean, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(tilted_var, np.diag(cov), rtol=1e-8)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_site_normalisers(likelihood):
+    """log Z_q is the log integral of the prior times the sites, and each c_n makes its site
+    integrate against the cavity as the likelihood does."""
+    model = small_model(likelihood)
+    ep = ev.fit_ep(model)
+    c, nu, tau = ep.sites
+    x = np.zeros(model.n)  # log Z_q = log N(x; m, K) + log t(x) - log q(x), at any x
+    site = np.sum(c + nu * x - 0.5 * tau * x * x)
+    residual = x - ep.mean
+    log_q = -0.5 * (
+        residual @ np.linalg.solve(ep.cov, residual) + np.linalg.slogdet(2 * np.pi * ep.cov)[1]
+    )
+    assert ep.logz == pytest.approx(model.log_prior(x) + site - log_q, abs=1e-9)
+    v = 1.0 / (1.0 / ep.var - tau)
+    m = v * (ep.mean / ep.var - nu)
+    log_zhat = model.likelihood.tilted(model.y, m, v)[0]
+    grid = m + np.sqrt(v) * np.linspace(-30, 30, 200_001)[:, None]
+    density = np.exp(-0.5 * (grid - m) ** 2 / v) / np.sqrt(2 * np.pi * v)
+    integral = np.trapezoid(density * np.exp(c + nu * grid - 0.5 * tau * grid**2), grid, axis=0)
+    np.testing.assert_allclose(np.log(integral), log_zhat, atol=1e-8)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_exact_for_one_observation(likelihood):
+    model = small_model(likelihood, 1)
+    assert ev.fit_ep(model).logz == pytest.approx(log_z_by_quadrature(model, 200), abs=1e-6)
+
+
+def test_exact_for_gaussian_likelihood():
+    rng = np.random.default_rng(0)
+    n, noise = 40, 0.3
+    K = covariance(n)
+    y, mean = rng.standard_normal(n), rng.standard_normal(n)
+    ep = ev.fit_ep(ev.GPModel(K=K, y=y, mean=mean, likelihood=f"gaussian(noise_std={noise})"))
+    total = K + noise**2 * np.eye(n)
+    r = y - mean
+    exact = -0.5 * (r @ np.linalg.solve(total, r) + np.linalg.slogdet(2 * np.pi * total)[1])
+    assert ep.logz == pytest.approx(exact, abs=1e-8)
+    assert ep.logz_corrected == pytest.approx(exact, abs=1e-7)
+
+
+@pytest.mark.parametrize("noise", [1e-2, 1e-3, 1e-4, 1e-5])
+def test_little_noise_keeps_its_digits_or_says_that_it_lost_them(noise):
+    X = np.linspace(0.0, 6.0, 40)
+    y = np.sin(2.0 * X) + 0.1 * np.random.default_rng(0).normal(size=40)
+    model = ev.GPModel(X, y, "100.0 * RBF(1.0)", likelihood=f"gaussian(noise_std={noise})")
+    total = np.linalg.cholesky(model.K + noise**2 * np.eye(40))
+    white = np.linalg.solve(total, y)
+    exact = -0.5 * white @ white - np.log(np.diag(total)).sum() - 20.0 * np.log(2.0 * np.pi)
+    ep = ev.fit_ep(model, tol=1e-6)
+    said = [w for w in ep.warnings if "nats of rounding" in w]
+    assert abs(ep.logz - exact) < (1e-3 if not said else np.inf)
+    assert bool(said) == (noise < 1e-3)
+
+
+def test_negative_site_precisions_are_kept():
+    """An outlier of a robust likelihood has a site that takes precision away."""
+    model = ev.GPModel(
+        K=covariance(6), y=[0.1, 0.2, 8.0, 0.1, 0.0, -0.1], likelihood="student_t(df=3, scale=0.1)"
+    )
+    ep = ev.fit_ep(model)
+    assert ep.converged
+    assert ep.sites.tau.min() < 0
+    cov = np.linalg.inv(np.linalg.inv(model.K) + np.diag(ep.sites.tau))
+    np.testing.assert_allclose(ep.cov, cov, rtol=1e-7, atol=1e-9)
+    # log Z_q against its definition at x = 0
+    log_q = -0.5 * (
+        ep.mean @ np.linalg.solve(cov, ep.mean) + np.linalg.slogdet(2 * np.pi * cov)[1]
+    )
+    assert ep.logz == pytest.approx(
+        model.log_prior(np.zeros(6)) + ep.sites.c.sum() - log_q, abs=1e-8
+    )
+
+
+@pytest.mark.interpreted
+def test_blocked_sequential_sweep_is_exact(monkeypatch):
+    """Blocks only postpone work: block size 1 and 5 give the same sweep as one block."""
+    model = small_model("probit", 12)
+    results = []
+    for block in (1, 5, 64):
+        monkeypatch.setattr(sequential, "_BLOCK", block)
+        results.append(sequential.sequential_start(model, 2, 0.0))
+    for nu, tau, _ in results[1:]:
+        np.testing.assert_allclose(nu, results[0][0], rtol=1e-10)
+        np.testing.assert_allclose(tau, results[0][1], rtol=1e-10)
+
+
+@pytest.mark.interpreted
+def test_running_out_of_sweeps_is_said():
+    ep = ev.fit_ep(small_model("probit", 12), max_sweeps=2)
+    assert not ep.converged
+    assert "did not converge" in ep.warnings[0]
+
+
+@pytest.mark.parametrize("damping", [0.3, 1.0])
+def test_damping_does_not_change_the_fixed_point(damping):
+    model = small_model("logit", 12)
+    assert ev.fit_ep(model, damping=damping).logz == pytest.approx(
+        ev.fit_ep(model).logz, abs=1e-10
+    )
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_warm_start_ends_at_the_same_fixed_point(likelihood):
+    model = small_model(likelihood, 12)
+    near = ev.GPModel(K=1.1 * model.K, y=model.y, mean=model.mean, likelihood=model.likelihood)
+    cold, warm = ev.fit_ep(near), ev.fit_ep(near, start=ev.fit_ep(model).sites)
+    assert warm.converged
+    assert warm.n_sweeps <= cold.n_sweeps
+    assert warm.logz == pytest.approx(cold.logz, abs=1e-8)
+    np.testing.assert_allclose(warm.mean, cold.mean, atol=1e-7)
+    assert ev.fit_ep(near, start=cold.sites).n_sweeps == 1
+
+
+@pytest.mark.parametrize("tau", [-100.0, 1e8])
+def test_a_useless_start_is_left_behind(tau):
+    """Σ does not exist, or sites so strong that damped sweeps need long to weaken them."""
+    model = small_model("student_t(df=4, scale=0.5)", 12)
+    start = reference.Sites(np.zeros(12), np.full(12, -50.0 * tau), np.full(12, tau))
+    ep = ev.fit_ep(model, start=start)
+    assert ep.converged
+    assert ep.logz == pytest.approx(ev.fit_ep(model).logz, abs=1e-8)
+
+
+def test_a_warm_start_that_runs_out_of_sweeps(monkeypatch):
+    monkeypatch.setattr(ep_module, "_MAX_WARM", 1)
+    model, other = small_model("probit", 12), small_model("logit", 12)
+    cold, warm = ev.fit_ep(model), ev.fit_ep(model, start=ev.fit_ep(other).sites)
+    assert warm.logz == cold.logz
+    assert warm.n_sweeps == cold.n_sweeps + 1
+
+
+def test_bad_options():
+    model = small_model("probit")
+    with pytest.raises(ValueError, match=r"reference\.sites"):
+        ev.fit_ep(model, start=np.zeros(3))
+    with pytest.raises(ValueError, match="start holds 12 sites but the model has 3"):
+        ev.fit_ep(model, start=ev.fit_ep(small_model("probit", 12)).sites)
+    with pytest.raises(ValueError, match="start contains NaN"):
+        ev.fit_ep(model, start=reference.Sites(*np.full((3, 3), np.nan)))
+    with pytest.raises(ValueError, match="damping"):
+        ev.fit_ep(model, damping=0.0)
+    with pytest.raises(ValueError, match="max_sweeps"):
+        ev.fit_ep(model, max_sweeps=0)

@@ -1,0 +1,224 @@
+"""Nothing computed is lost: killed at any moment, resumed to the same bits."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import evidence as ev
+from evidence.execution import files
+from evidence.execution.checkpoint import Checkpoint
+from evidence.methods.registry import METHODS
+
+RUN = """
+import sys
+import numpy as np
+import evidence as ev
+x = np.linspace(0.0, 8.0, 60)[:, None]
+K = 9.0 * np.exp(-0.5 * (x - x.T) ** 2) + 1e-6 * np.eye(60)
+model = ev.GPModel(K=K, y=np.resize([1, 1, -1], 60), likelihood="logit")
+print("ready", flush=True)
+result = ev.log_evidence(model, method="smc", checkpoint=sys.argv[1], random_seed=5,
+                         n_islands=64, n_particles=256, progressbar=False)
+print(repr(result.logz), result.samples.sum())
+"""
+
+
+class Piece(NamedTuple):
+    value: np.ndarray
+    number: float
+
+
+def start(path):
+    return subprocess.Popen(
+        [sys.executable, "-c", RUN, str(path)], stdout=subprocess.PIPE, text=True
+    )
+
+
+def answer(path):
+    process = start(path)
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    return out.splitlines()[1]
+
+
+def kill_and_resume(folder, want, seconds):
+    path = folder / "run.ckpt"
+    process = start(path)
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(seconds)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert answer(path) == want
+    assert [p.name for p in folder.iterdir() if not p.name.startswith(".")] == ["run.ckpt"]
+
+
+def test_killed_and_resumed(tmp_path):
+    want = answer(tmp_path / "whole.ckpt")
+    for i, seconds in enumerate((0.3, 1.2)):
+        (tmp_path / str(i)).mkdir()
+        kill_and_resume(tmp_path / str(i), want, seconds)
+
+
+@pytest.mark.slow
+def test_killed_at_twenty_moments(tmp_path):
+    rng = np.random.default_rng(0)
+    started = time.perf_counter()
+    want = answer(tmp_path / "whole.ckpt")
+    whole = time.perf_counter() - started
+    for i, seconds in enumerate(rng.uniform(0.0, whole, 20)):
+        (tmp_path / str(i)).mkdir()
+        kill_and_resume(tmp_path / str(i), want, seconds)
+
+
+def small(checkpoint, **words):
+    model = ev.GPModel(K=np.eye(4) + 1.0, y=[1, 1, -1, 1])
+    words = {"random_seed": 1, "n_islands": 8, "n_particles": 32, "method": "smc"} | words
+    return ev.log_evidence(model, checkpoint=checkpoint, progressbar=False, **words)
+
+
+def test_islands_on_disk_are_not_run_again(tmp_path, monkeypatch):
+    path = tmp_path / "run.ckpt"
+    first = small(path)
+    monkeypatch.setattr(
+        "evidence.methods.smc.run_islands", lambda *a, **k: pytest.fail("ran again")
+    )
+    again = small(path)
+    assert (again.logz, again.logz_se) == (first.logz, first.logz_se)
+    np.testing.assert_array_equal(again.samples, first.samples)
+
+
+def test_more_islands_go_on_from_fewer(tmp_path):
+    small(tmp_path / "run.ckpt", n_islands=8)
+    assert small(tmp_path / "run.ckpt", n_islands=24).logz == small(None, n_islands=24).logz
+
+
+def test_blocks_of_another_size_are_made_anew(tmp_path):
+    small(tmp_path / "run.ckpt", n_islands=9)
+    assert small(tmp_path / "run.ckpt", n_islands=24).logz == small(None, n_islands=24).logz
+    assert small(tmp_path / "run.ckpt", n_islands=9).logz == small(None, n_islands=9).logz
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_resumes_to_the_same_bits(tmp_path, method):
+    """A run whose file has lost every other piece ends where the whole run ended."""
+    path = tmp_path / "run.ckpt"
+    words = {"method": method, "n_islands": 12, "n_particles": 32}
+    want = small(path, **words)
+    meta, arrays = files.read(path, "evidence-checkpoint", 1)
+    pieces = sorted({name.split("/")[0] for name in arrays})
+    assert len(pieces) > 1
+    kept = {name: a for name, a in arrays.items() if name.split("/")[0] in pieces[::2]}
+    files.write(path, "evidence-checkpoint", 1, meta, kept)
+    found = small(path, **words)
+    assert (found.logz, found.logz_se) == (want.logz, want.logz_se)
+    np.testing.assert_array_equal(found.samples, want.samples)
+
+
+@pytest.mark.parametrize("method", ["smc", "pt", "auto"])
+def test_what_decides_the_islands_is_part_of_the_run(tmp_path, method):
+    words = {"method": method, "n_particles": None, "n_islands": None}
+    small(tmp_path / "run.ckpt", target_se=0.2, **words)
+    with pytest.raises(ValueError, match=r"target_se is 0\.2 there and 0\.1 here"):
+        small(tmp_path / "run.ckpt", target_se=0.1, **words)
+
+
+def test_numpy_seeds(tmp_path):
+    first = small(tmp_path / "run.ckpt", random_seed=np.int64(1))
+    assert small(tmp_path / "run.ckpt", random_seed=1).logz == first.logz
+
+
+def test_seed_comes_from_the_file_when_none_is_given(tmp_path):
+    first = small(tmp_path / "run.ckpt", random_seed=None)
+    assert small(tmp_path / "run.ckpt", random_seed=None).logz == first.logz
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"random_seed": 2}, "random_seed is 1 there and 2 here"),
+        ({"move": "pcn"}, "move is MGrad.* there and PCN"),
+        ({"n_particles": 64}, "n_particles is 32 there and 64 here"),
+        ({"reference": "prior"}, "reference is ep there and prior here"),
+        ({"betas": [0.5, 1.0]}, "betas is adaptive there"),
+        ({"resampling": "residual"}, "options is .*residual"),
+        ({"method": "importance"}, "method is smc there"),
+    ],
+)
+def test_another_run_is_refused(tmp_path, change, message):
+    small(tmp_path / "run.ckpt")
+    with pytest.raises(ValueError, match=f"belongs to another run: {message}"):
+        small(tmp_path / "run.ckpt", **change)
+
+
+def test_another_model_or_version_is_refused(tmp_path, monkeypatch):
+    small(tmp_path / "run.ckpt")
+    model = ev.GPModel(K=np.eye(4) + 1.1, y=[1, 1, -1, 1])
+    with pytest.raises(ValueError, match="belongs to another run: model is"):
+        ev.log_evidence(model, method="smc", checkpoint=tmp_path / "run.ckpt", random_seed=1)
+    monkeypatch.setattr("evidence.verbs.estimate.__version__", "0.0.0")
+    with pytest.raises(ValueError, match="package version is"):
+        small(tmp_path / "run.ckpt")
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "a result", "text"])
+def test_damaged_files_are_refused(tmp_path, damage):
+    path = tmp_path / "run.ckpt"
+    result = small(path)
+    content = bytearray(path.read_bytes())
+    if damage == "truncated":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "flipped":
+        content[len(content) // 3] ^= 255
+        path.write_bytes(content)
+    elif damage == "text":
+        path.write_text("not a checkpoint")
+    else:
+        result.save(path)
+    with pytest.raises(ValueError, match=r"run\.ckpt (is not|holds)"):
+        small(path)
+
+
+def test_full_disk_is_a_warning(tmp_path, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "write", full)
+    with pytest.warns(RuntimeWarning, match="checkpoint could not be written.*No space left"):
+        result = small(tmp_path / "run.ckpt")
+    assert result.logz == small(None).logz
+    assert any("No space left" in w for w in result.warnings)
+
+
+def test_a_disk_that_recovers_is_used_again(tmp_path, monkeypatch):
+    store, calls, write = Checkpoint(tmp_path / "run.ckpt", {}), [], files.write
+
+    def flaky(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(*args, **kwargs)
+
+    monkeypatch.setattr(files, "write", flaky)
+    store.put("piece", Piece(np.arange(2), 1.5))
+    with pytest.warns(RuntimeWarning, match="the run goes on without"):
+        store.save()
+    store.save()
+    assert not store.warnings
+    found = Checkpoint(tmp_path / "run.ckpt", {}).get("piece", Piece)
+    assert found.number == 1.5
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folder permissions as on Unix")
+def test_missing_folder_is_a_warning(tmp_path):
+    with pytest.warns(RuntimeWarning, match="checkpoint could not be written"):
+        result = small(tmp_path / "nowhere" / "run.ckpt")
+    assert np.isfinite(result.logz)

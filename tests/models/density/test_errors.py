@@ -1,0 +1,300 @@
+"""Every wrong input is named, with what came and what would do."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from models.density.cases import PRIOR, banana, limited, logistic
+from scipy import stats
+
+import evidence as ev
+from evidence import moves
+from evidence.approximations.density.modes import fit_density_laplace
+from evidence.models.density.functions import MissingDerivative
+
+
+def bowl(x):
+    return -0.5 * x @ x
+
+
+def build(logdensity=bowl, dim=2, **words):
+    return ev.DensityModel(logdensity, dim, **words)
+
+
+def estimate(model, **words):
+    return ev.log_evidence(model, random_seed=0, progressbar=False, **words)
+
+
+@pytest.mark.parametrize("dim", [0, -1, 2.0, "2", None, (2,)])
+def test_dim(dim):
+    with pytest.raises(ValueError, match=r"dim must be a whole number, at least 1, got"):
+        build(dim=dim)
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        ({"logdensity": 3.0}, "logdensity must be a function, got 3.0"),
+        ({"logdensity": None}, "logdensity must be a function, got None"),
+        ({"grad": 1}, "grad must be a function"),
+        ({"value_and_grad": 1}, "value_and_grad must be a function"),
+        ({"hessian": np.eye(2)}, "hessian must be a function"),
+        ({"third": "no"}, "third must be a function"),
+        ({"along": 1}, "along must be a function"),
+        ({"sampler": np.zeros((3, 2))}, r"sampler must be a function \(rng, size\)"),
+        ({"metric": "riemann"}, "metric must be 'softabs', 'hessian'.* got 'riemann'"),
+        ({"metric": None}, "metric must be"),
+        ({"names": ["a"]}, "names must hold 2 different names"),
+        ({"names": ["a", "a"]}, "names must hold 2 different names"),
+        ({"bounds": [(0.0, 1.0)]}, "bounds must hold 2 pairs"),
+        ({"bounds": [(0.0, 1.0), (1.0, 0.0)]}, r"bounds\[1\]"),
+        ({"bounds": [None, None], "prior": PRIOR}, "give bounds or prior, not both"),
+        ({"prior": ev.GaussianPrior(np.zeros(3))}, "prior has 3 dimensions .* dim=2"),
+        ({"prior": [stats.norm()]}, "prior holds 1 distributions .* dim=2"),
+        ({"prior": {"a": stats.norm()}}, "prior holds 1 distributions .* dim=2"),
+        ({"prior": [stats.norm(), 3.0]}, r"prior\[1\] must be a continuous distribution .* 3.0"),
+        ({"prior": [stats.norm(), stats.poisson(3)]}, r"prior\[1\] must be a continuous"),
+        ({"prior": stats.poisson(3)}, "prior.* must be a continuous"),
+        ({"prior": "gaussian"}, "prior must be ev.GaussianPrior"),
+        ({"prior": 1.0}, "prior must be ev.GaussianPrior"),
+        ({"prior": lambda rng, size: 0}, "sampler="),
+    ],
+)
+def test_arguments(words, match):
+    with pytest.raises(ValueError, match=match):
+        build(**words)
+
+
+@pytest.mark.parametrize(
+    ("logdensity", "vectorized", "match"),
+    [
+        (lambda x: x, False, r"logdensity was called with one point .* got \(2,\); vectorized="),
+        (lambda x: -x @ x.T, True, r"logdensity was called with a batch .* got \(8, 8\)"),
+        (lambda x: -0.5 * (x * x).sum(), True, r"must return shape \(8,\), got \(\)"),
+        (lambda x: None, False, "logdensity.* returned None"),
+        (lambda x: None, True, "logdensity"),
+        (lambda x: "high", False, "logdensity.* numbers"),
+        (lambda x: [1.0] * (1 + (x[0] > 0.0)), False, "logdensity"),
+        (lambda x: 1j, False, "logdensity.* numbers"),
+    ],
+)
+def test_shapes_of_the_density(logdensity, vectorized, match):
+    with pytest.raises(ValueError, match=match):
+        build(logdensity, vectorized=vectorized)
+
+
+def test_a_vectorized_function_that_is_not_said_to_be():
+    def batch(x):
+        return -0.5 * (x * x).sum(axis=1)
+
+    with pytest.raises(ValueError, match="axis"):  # NumPy's own: x has one axis only
+        build(batch)
+    build(batch, vectorized=True)
+
+
+def test_errors_of_the_users_function_are_its_own():
+    def broken(x):
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        build(broken)
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize(
+    ("name", "wrong", "match"),
+    [
+        ("grad", lambda x: x[..., :1], r"grad was called .* must return shape"),
+        ("grad", lambda x: None, "grad"),
+        ("value_and_grad", lambda x: (x[..., 0], x[..., :1]), "value_and_grad must return"),
+        ("value_and_grad", lambda x: x[..., 0], "value_and_grad must return"),
+        ("value_and_grad", lambda x: (x, x, x), "value_and_grad must return"),
+        ("value_and_grad", lambda x: None, "value_and_grad must return"),
+        ("hessian", lambda x: x, "hessian was called .* must return shape"),
+        ("third", lambda x, W: W, "third was called .* must return shape"),
+        ("along", lambda x, w: w[..., :1], "along was called .* must return shape"),
+        ("tensor", lambda x: x, "tensor was called .* must return shape"),
+    ],
+)
+def test_shapes_of_derivatives(name, wrong, match, vectorized):
+    given = banana().model.functions._asdict()
+
+    def one(function):
+        if vectorized or function is None:
+            return function
+        return lambda *point: function(*(part[None] for part in point))[0]
+
+    words = {key: one(function) for key, function in given.items()} | {name: wrong}
+    model = ev.DensityModel(dim=2, vectorized=vectorized, **words)
+    with pytest.raises(ValueError, match=match):
+        model.check_derivatives()
+
+
+@pytest.mark.parametrize("name", ["matrix", "slope", "along"])
+def test_shapes_of_a_metric(name):
+    good = {
+        "matrix": lambda x: np.broadcast_to(np.eye(2), (len(x), 2, 2)),
+        "slope": lambda x, W: np.zeros_like(x),
+        "along": lambda x, w: np.zeros_like(x),
+    }
+    model = banana(metric=ev.Fisher(**good | {name: lambda x, *_: x[:, 0]})).model
+    with pytest.raises(ValueError, match=rf"Fisher\.{name} was called"):
+        model.check_derivatives()
+
+
+def test_infinite_density():
+    with pytest.raises(ValueError, match=r"logdensity is \+inf somewhere"):
+        build(lambda x: np.inf)
+
+
+def test_parameters_outside_their_bounds():
+    model = limited().model
+    good = [1.0, 1.0, 0.5]
+    for i, value in ((0, -1.0), (0, 0.0), (1, 3.0), (2, 1.0), (2, np.nan)):
+        theta = np.array([good, good])
+        theta[1, i] = value
+        with pytest.raises(ValueError, match=r"parameters \[.*\] are outside their bounds"):
+            model.unconstrain(theta)
+
+
+def test_softabs_and_metrics():
+    for alpha in (0.0, -1.0, np.nan):
+        with pytest.raises(ValueError, match="alpha must be positive"):
+            ev.SoftAbs(alpha)
+
+
+@pytest.mark.parametrize(
+    ("missing", "move", "match"),
+    [
+        (
+            ("grad", "hessian", "third", "along", "tensor"),
+            "mgrad",
+            "needs the density's gradient: pass grad=",
+        ),
+        (
+            ("grad", "hessian", "third", "along", "tensor"),
+            "nuts",
+            r"ev.from_jax.*move='elliptical'",
+        ),
+        (("hessian", "third", "along", "tensor"), "rmhmc", "needs hessian= of DensityModel"),
+        (("third", "tensor"), "rmhmc", "needs tensor= or third= of DensityModel"),
+        (("third", "tensor"), "rmhmc-midpoint", "moves that do without are 'mgrad', 'hmc'"),
+        (("third", "tensor"), "rmhmc-explicit", "needs tensor= or third="),
+        (("grad",), "rmhmc", "grad"),
+    ],
+)
+def test_missing_derivatives(missing, move, match):
+    words = {k: f for k, f in banana().model.functions._asdict().items() if k not in missing}
+    model = ev.DensityModel(dim=2, vectorized=True, **words)
+    with pytest.raises(MissingDerivative, match=match):
+        ev.sample(model, move=move, draws=2, tune=2, random_seed=0, progressbar=False)
+    with pytest.raises(MissingDerivative, match=match):
+        estimate(model, method="smc", move=move, n_particles=32, n_islands=2)
+
+
+def test_changed_coordinates_need_the_gradient_for_a_hessian():
+    words = limited().model.functions._asdict() | {"grad": None}
+    bounds = [(0.0, None), (None, 2.0), (0.0, 1.0)]
+    model = ev.DensityModel(dim=3, vectorized=True, bounds=bounds, **words)
+    with pytest.raises(MissingDerivative, match="a change of variables needs grad="):
+        model.hessian(np.zeros((1, 3)))
+
+
+@pytest.mark.parametrize("move", ["mmala", "simplified-mmala", "second-order", "gibbs"])
+def test_moves_for_other_models(move):
+    with pytest.raises(ValueError, match=r"Gaussian|probit"):
+        ev.sample(logistic().model, move=move, draws=2, tune=2, random_seed=0, progressbar=False)
+
+
+def test_coordinates_that_a_density_has_not():
+    for move in (moves.pmala(), moves.HMC(coordinates="expected")):
+        with pytest.raises(ValueError, match="need a Gaussian prior with a likelihood"):
+            ev.sample(banana().model, move=move, draws=2, tune=2, progressbar=False)
+
+
+def test_binding():
+    with pytest.raises(ValueError, match="binding must be 'base' or 'identity', got 'none'"):
+        ev.sample(
+            banana().model,
+            move=moves.ExplicitRMHMC(binding="none"),
+            draws=2,
+            tune=2,
+            progressbar=False,
+        )
+
+
+def test_prior_reference_without_a_prior():
+    with pytest.raises(ValueError, match=r"reference='prior' needs a prior .* pass prior="):
+        estimate(banana().model, reference="prior")
+
+
+def test_unknown_reference():
+    known = r"unknown reference 'ep'.* fitted, gaussian, laplace, prior"
+    with pytest.raises(ValueError, match=known):
+        estimate(banana().model, reference="ep")
+
+
+def test_reference_of_another_model():
+    other = fit_density_laplace(limited().model)
+    with pytest.raises(ValueError, match="reference was fitted to another model"):
+        estimate(banana().model, reference=other)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "match"),
+    [
+        (lambda rng, size: rng.standard_normal((2, size)), r"sampler\(rng, .*\) must return"),
+        (lambda rng, size: rng.standard_normal(2), r"sampler\(rng, .*\) must return"),
+        (lambda rng, size: None, r"sampler\(rng, .*\) must return"),
+        (lambda rng, size: np.full((size, 2), np.nan), r"sampler.* finite points .*NaN or inf"),
+    ],
+)
+def test_sampler(sampler, match):
+    with pytest.raises(ValueError, match=match):
+        estimate(build(sampler=sampler), method="smc", n_particles=32, n_islands=2)
+
+
+def test_sampler_outside_the_bounds():
+    with pytest.raises(ValueError, match=r"parameters \[.*\] are outside their bounds"):
+        estimate(build(sampler=lambda rng, m: -np.ones((m, 2)), bounds=[(0, 1), (0, 1)]))
+
+
+class TestJax:
+    @pytest.mark.parametrize(
+        "name", ["grad", "value_and_grad", "hessian", "third", "along", "tensor"]
+    )
+    def test_derivatives_are_its_own(self, name):
+        with pytest.raises(ValueError, match=f"{name}: JAX derives these; leave them out"):
+            ev.from_jax(bowl, 2, **{name: bowl})
+
+    def test_vectorized_is_its_own(self):
+        with pytest.raises(ValueError, match="vectorized: JAX derives these"):
+            ev.from_jax(bowl, 2, vectorized=True)
+
+    def test_not_installed(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "jax", None)
+        with pytest.raises(ImportError, match=r"pip install 'evidence\[jax\]'"):
+            ev.from_jax(bowl, 2)
+
+    def test_not_installed_where_the_model_is_sent(self, monkeypatch):
+        model = pickle.loads(pickle.dumps(ev.from_jax(bowl, 2)))
+        monkeypatch.setitem(sys.modules, "jax", None)
+        with pytest.raises(ImportError, match="from_jax needs JAX"):
+            model.log_prob(np.zeros((1, 2)))
+
+    def test_not_a_function(self):
+        with pytest.raises(ValueError, match="logdensity must be a function, got 3"):
+            ev.from_jax(3, 2)
+
+    def test_wrong_shape(self):
+        with pytest.raises(ValueError, match="logdensity"):
+            ev.from_jax(lambda x: -0.5 * x * x, 2)
+
+    def test_wrong_dimension_and_name_of_metric(self):
+        with pytest.raises(ValueError, match="dim must be"):
+            ev.from_jax(bowl, 0)
+        with pytest.raises(ValueError, match="metric must be"):
+            ev.from_jax(bowl, 2, metric="none")

@@ -1,0 +1,124 @@
+"""What the likelihoods say about observations and parameters they cannot use."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from evidence.models.likelihoods import (
+    Gaussian,
+    Logit,
+    NegativeBinomial,
+    Poisson,
+    Probit,
+    StudentT,
+)
+
+NAN = float("nan")
+INF = float("inf")
+
+OBSERVATIONS = [
+    (Poisson(), [1, -3], r"y: the poisson likelihood wants counts 0, 1, 2, …, got -3$"),
+    (Poisson(), [0.5, 2, 7.25], r"wants counts 0, 1, 2, …, got 0\.5, 7\.25$"),
+    (Poisson(), [1, NAN], r"y contains NaN or inf"),
+    (Poisson(), [1, INF], r"y contains NaN or inf"),
+    (Poisson(), ["1", "2"], r"y: the poisson likelihood wants counts.*type <U1; convert"),
+    (Poisson(), -np.arange(1.0, 9.0), r"got -8, -7, -6, -5, -4, -3, …$"),
+    (NegativeBinomial(), [1e6 + 0.5], r"y: the negative_binomial .* got 1000000\.5$"),
+    (Gaussian(), [NAN], r"y contains NaN or inf; drop or impute"),
+    (Gaussian(), [1 + 2j], r"y: the gaussian likelihood wants finite real numbers.*complex"),
+    (StudentT(), [-INF], r"y contains NaN or inf"),
+    (StudentT(), [None], r"y: the student_t likelihood.*type object"),
+    (Logit(), [0, 1, 2], r"y: the logit likelihood wants labels -1 and \+1 .* got 0, 1, 2$"),
+    (Logit(), ["a", "b"], r"type <U1; encode the two classes first"),
+    (Probit(), [-1, 0], r"y: the probit likelihood wants labels .*, got -1, 0$"),
+    (Probit(), [1, NAN], r"y contains NaN or inf"),
+]
+
+
+@pytest.mark.parametrize(("likelihood", "y", "message"), OBSERVATIONS)
+def test_bad_observations(likelihood, y, message):
+    with pytest.raises(ValueError, match=message):
+        likelihood.check(y)
+
+
+PARAMETERS = [
+    (Gaussian, {"noise_std": 0.0}, r"noise_std must be a positive finite number.*got 0$"),
+    (Gaussian, {"noise_std": [1.0, -2.0]}, r"noise_std must be .*got -2$"),
+    (Gaussian, {"noise_std": "1"}, r"noise_std must be .*got '1'$"),
+    (Gaussian, {"noise_std": [[1.0]]}, r"noise_std must be .*vector"),
+    (Gaussian, {"noise_std": []}, r"noise_std must be .*got \[\]$"),
+    (StudentT, {"df": INF}, r"df must be a positive finite number.*got inf$"),
+    (StudentT, {"scale": NAN}, r"scale must be .*got nan$"),
+    (StudentT, {"df": True}, r"df must be .*got True$"),
+    (Poisson, {"exposure": -1}, r"exposure must be a positive finite number.*got -1$"),
+    (Poisson, {"offset": [0.0, INF]}, r"offset must be a finite number.*got inf$"),
+    (NegativeBinomial, {"dispersion": 0}, r"dispersion must be a positive .*got 0$"),
+    (NegativeBinomial, {"exposure": None}, r"exposure must be .*got None$"),
+]
+
+
+@pytest.mark.parametrize(("make", "arguments", "message"), PARAMETERS)
+def test_bad_parameters(make, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (Gaussian, "noise_std"),
+        (StudentT, "df"),
+        (StudentT, "scale"),
+        (Poisson, "exposure"),
+        (Poisson, "offset"),
+        (NegativeBinomial, "dispersion"),
+    ],
+)
+def test_parameters_of_another_length(make, name):
+    likelihood = make(**{name: [1.0, 2.0, 3.0]})
+    message = f"{name} has 3 values but there are 2 data; give a number or one value per datum"
+    y = np.ones(2)
+    with pytest.raises(ValueError, match=message):
+        likelihood.theta(y)
+    with pytest.raises(ValueError, match=message):
+        likelihood.log_prob(y, y)
+    with pytest.raises(ValueError, match=message):
+        likelihood.simulate(np.ones((5, 2)), np.random.default_rng(0))
+    with pytest.raises(ValueError, match=message):
+        likelihood.conditional_moments(y)
+
+
+def test_latent_values_of_another_length():
+    with pytest.raises(ValueError, match=r"x must be a vector .* \(3,\) for y of shape \(2,\)"):
+        Logit().log_prob(np.zeros(3), [1, -1])
+    with pytest.raises(ValueError, match=r"y, mean and var must be vectors"):
+        Logit().log_predictive([1, -1], np.zeros((3, 2)), 1.0)
+
+
+def test_rates_too_large_to_draw():
+    for likelihood in (Poisson(), NegativeBinomial()):
+        with pytest.raises(ValueError, match=r"x: the rate reaches .*too large to draw"):
+            likelihood.simulate(np.array([60.0]), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), Logit()])
+def test_labels_in_other_codes(likelihood):
+    for labels in ([0, 1], [False, True], [0.0, 1.0]):
+        y, notes = likelihood.check(labels)
+        np.testing.assert_array_equal(y, [-1.0, 1.0])
+        assert notes == ("y: labels 0/1 were taken as -1/+1",)
+    assert likelihood.check([-1, 1]).notes == ()
+
+
+def test_counts_and_reals_of_any_number_type():
+    for y in ([0, 3], np.array([0, 3], np.uint8), [0.0, 3.0]):
+        np.testing.assert_array_equal(Poisson().check(y).y, [0.0, 3.0])
+        assert Gaussian().check(y).y.dtype == float
+    np.testing.assert_array_equal(Poisson().check([False, True]).y, [0.0, 1.0])
+
+
+def test_likelihoods_are_values():
+    assert StudentT(4, 0.5) == StudentT(4.0, np.float32(0.5))
+    assert Poisson(exposure=np.array([1.0, 2.0])) == Poisson(exposure=[1, 2])
+    assert len({Poisson(exposure=[1, 2]), Poisson(exposure=(1, 2)), Poisson()}) == 2

@@ -1,0 +1,137 @@
+"""log p and its first three derivatives against 40-digit differentiation."""
+
+from __future__ import annotations
+
+import ctypes
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from evidence.models.likelihoods import Gaussian, NegativeBinomial, Poisson, StudentT, describe
+
+from . import oracle
+from .cases import CASES
+
+# near zero and on both sides of where the probit kernel changes its formula (-4 and -7)
+_GRID = [0.0, 1e-8, 1e-3, 0.5, 1.5, 4 - 1e-9, 4 + 1e-9, 7 - 1e-9, 7 + 1e-9, 12.0, 25.0, 40.0]
+# relative to the datum: its mode, and where the count kernels change theirs (±½)
+_AROUND = [0.0, 1e-6, 0.02, 0.5 - 1e-9, 0.5 + 1e-9, 3.0]
+
+
+def _points(likelihood, y):
+    centre = likelihood.location(np.array([y]))[0]
+    x = [s * g for g in _GRID for s in (1, -1)] + [
+        centre + s * a for a in _AROUND for s in (1, -1)
+    ]
+    return np.unique(x)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: describe(c.likelihood))
+def test_kernel_matches_mpmath(case):
+    """Relative error below 1e-10; where terms cancel to zero, 1e-13 of the largest of them."""
+    for y in case.ys:
+        x = _points(case.likelihood, y)
+        got = case.likelihood.derivatives(x, np.full(x.size, y))
+        with mp.workdps(40):
+            log_density = case.log_density(y)
+            want = np.array([[float(d) for d in oracle.derivatives(log_density, t)] for t in x]).T
+        terms = np.array([case.terms(t, y) for t in x]).T
+        allowed = np.maximum(1e-10 * np.abs(want), 1e-13 * terms) + 1e-300
+        bad = np.abs(got - want) > allowed
+        assert not bad.any(), [
+            (y, k, x[i], got[k, i], want[k, i]) for k, i in np.argwhere(bad)[:5]
+        ]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: describe(c.likelihood))
+def test_first_order_agrees_with_third(case):
+    """Kernels may take a shorter way when only log p and its slope are asked for."""
+    lik = case.likelihood
+    for y in case.ys:
+        x = np.unique(np.concatenate([_points(lik, y), np.linspace(-60, 60, 2401)]))
+        want = lik.derivatives(x, np.full(x.size, y))
+        theta, got = lik.theta(np.array([y])), np.empty((4, x.size))
+        pointers = (_pointer(x), _pointer(theta))
+        lik.kernel.ctypes(*pointers, x.size, 1, 0, 1, _pointer(got))
+        np.testing.assert_allclose(got[:2], want[:2], rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: describe(c.likelihood))
+@pytest.mark.parametrize("n", [1, 3, 8, 37])
+def test_first_order_walks_along_the_data(case, n):
+    """Data of every kind side by side: whole vectors and what is left of them."""
+    lik, y = case.likelihood, np.resize(np.array(case.ys, dtype=float), n)
+    x = np.random.default_rng(n).normal(0.0, 3.0, n)
+    want = lik.derivatives(x, y)
+    theta, got = lik.theta(y), np.empty((4, n))
+    lik.kernel.ctypes(_pointer(x), _pointer(theta), n, n, 1, 1, _pointer(got))
+    np.testing.assert_allclose(got[:2], want[:2], rtol=1e-12)
+
+
+def _pointer(array):
+    return array.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c.likelihood.log_concave], ids=lambda c: describe(c.likelihood)
+)
+def test_second_derivative_is_never_positive(case):
+    x = np.concatenate([np.linspace(-700, 700, 2801), np.linspace(-9, 9, 1801)])
+    for y in case.ys:
+        assert (case.likelihood.derivatives(x, np.full(x.size, y))[2] <= 0.0).all()
+
+
+def test_counts_do_not_overflow_below_700():
+    x = np.array([700.0, 700.0, -700.0, -700.0])
+    y = np.array([0.0, 1e6, 0.0, 1e6])
+    for likelihood in (Poisson(), NegativeBinomial(2.0)):
+        assert np.isfinite(likelihood.derivatives(x, y)).all()
+    np.testing.assert_allclose(Poisson().log_prob([700.0], [0]), -np.exp(700.0))
+
+
+def test_large_dispersion_approaches_poisson():
+    x, y = np.linspace(-3, 9, 25), np.repeat([0.0, 3.0, 4000.0, 0.0, 20.0], 5)
+    got = NegativeBinomial(dispersion=1e15).derivatives(x, y)
+    np.testing.assert_allclose(got, Poisson().derivatives(x, y), rtol=2e-7, atol=1e-7)
+
+
+def test_large_df_approaches_gaussian():
+    x, y = np.linspace(-5, 5, 11), np.zeros(11)
+    got = StudentT(df=1e14, scale=0.3).derivatives(x, y)
+    np.testing.assert_allclose(got, Gaussian(0.3).derivatives(x, y), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("make", [Poisson, NegativeBinomial])
+def test_exposure_and_offset_shift_the_latent_value(make):
+    x, y = np.array([0.3, -2.0, 5.0]), np.array([0.0, 4.0, 150.0])
+    exposure, offset = np.array([2.0, 0.01, 1e4]), np.array([-1.0, 0.5, -7.0])
+    got = make(exposure=exposure, offset=offset).derivatives(x, y)
+    want = make().derivatives(x + offset + np.log(exposure), y)
+    np.testing.assert_allclose(got, want, rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "values"),
+    [
+        (Gaussian, "noise_std", (0.1, 2.0)),
+        (StudentT, "df", (1.0, 30.0)),
+        (StudentT, "scale", (0.1, 2.0)),
+        (NegativeBinomial, "dispersion", (0.1, 2.0)),
+    ],
+)
+def test_a_parameter_per_datum(make, name, values):
+    x, y = np.array([0.3, 1.2]), np.array([1.0, 3.0])
+    got = make(**{name: np.array(values)}).derivatives(x, y)
+    for i, value in enumerate(values):
+        want = make(**{name: value}).derivatives(x[[i]], y[[i]])[:, 0]
+        np.testing.assert_array_equal(got[:, i], want)
+
+
+def test_fisher_is_the_expected_curvature():
+    df, scale = 3.0, 0.7
+    likelihood = StudentT(df, scale)
+    y = np.linspace(-4e3, 4e3, 4_000_001)
+    _, _, l2, _ = rows = likelihood.derivatives(np.zeros(y.size), y)
+    expected = np.trapezoid(-l2 * np.exp(rows[0]), y)
+    np.testing.assert_allclose(likelihood.fisher(np.zeros(2)), expected, rtol=1e-6)

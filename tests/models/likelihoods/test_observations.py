@@ -1,0 +1,156 @@
+"""New observations: normalisation, simulation, predictive moments and densities."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from evidence.models.likelihoods import (
+    Gaussian,
+    Logit,
+    NegativeBinomial,
+    Poisson,
+    Probit,
+    StudentT,
+    describe,
+)
+
+from . import oracle
+
+ALL = [
+    Probit(),
+    Logit(),
+    Gaussian(0.7),
+    StudentT(12.0, 0.7),
+    Poisson(exposure=2.0, offset=0.3),
+    NegativeBinomial(1.7, exposure=2.0, offset=0.3),
+]
+BINARY, COUNTS = ALL[:2], ALL[4:]
+
+
+def _id(likelihood):
+    return describe(likelihood)
+
+
+def _support(likelihood):
+    """Every possible observation and its weight in a sum or an integral."""
+    if likelihood in BINARY:
+        return np.array([-1.0, 1.0]), 1.0
+    if likelihood in COUNTS:
+        return np.arange(4000.0), 1.0
+    y = np.linspace(-200.0, 200.0, 800_001)
+    return y, y[1] - y[0]
+
+
+@pytest.mark.parametrize("likelihood", ALL, ids=_id)
+def test_log_prob_is_normalised_with_the_stated_moments(likelihood):
+    y, weight = _support(likelihood)
+    for x in (-1.3, 0.0, 2.0):
+        p = np.exp(likelihood.log_prob(np.full(y.size, x), y)) * weight
+        mean = p @ y
+        want_mean, want_var = likelihood.conditional_moments(np.array([x]))
+        assert p.sum() == pytest.approx(1.0, rel=1e-10)
+        assert mean == pytest.approx(want_mean[0], rel=1e-10, abs=1e-10)
+        assert p @ (y - mean) ** 2 == pytest.approx(want_var[0], rel=1e-8)
+
+
+@pytest.mark.parametrize("likelihood", ALL, ids=_id)
+def test_simulate_has_the_conditional_moments(likelihood):
+    """36 z-scores beyond 5.5 in all tests together: false alarm below 2e-6 for normal ones."""
+    rng = np.random.default_rng(20)
+    x = np.array([-1.3, 0.0, 2.0])
+    n = 60_000
+    y = likelihood.simulate(np.broadcast_to(x, (n, 3)), rng)
+    assert y.shape == (n, 3)
+    assert y.dtype == float
+    mean, var = likelihood.conditional_moments(x)
+    square = (y - mean) ** 2
+    assert (np.abs(y.mean(axis=0) - mean) < 5.5 * np.sqrt(var / n)).all()
+    spread = square.std(axis=0) / np.sqrt(n)
+    assert (np.abs(square.mean(axis=0) - var) < 5.5 * spread + 1e-12).all()
+
+
+@pytest.mark.parametrize("likelihood", ALL, ids=_id)
+def test_simulate_repeats_with_its_seed_and_passes_check(likelihood):
+    x = np.linspace(-2, 2, 7)
+    first, second = (likelihood.simulate(x, np.random.default_rng(3)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(likelihood.check(first).y, first)
+
+
+@pytest.mark.parametrize("likelihood", ALL, ids=_id)
+@pytest.mark.parametrize(("mean", "var"), [(0.4, 0.8), (-1.5, 0.05)])
+def test_predictive_matches_brute_force(likelihood, mean, var):
+    x = mean + np.sqrt(var) * np.linspace(-12, 12, 4001)
+    p = np.exp(-0.5 * (x - mean) ** 2 / var)
+    p /= p.sum()
+    m, v = likelihood.conditional_moments(x)
+    want_mean = p @ m
+    got = likelihood.predictive(mean, var)
+    assert got.mean == pytest.approx(want_mean, rel=1e-10, abs=1e-12)
+    assert got.var == pytest.approx(p @ v + p @ (m - want_mean) ** 2, rel=1e-9)
+    if likelihood not in (*BINARY, *COUNTS):
+        return
+    y, _ = _support(likelihood)
+    q = np.exp(likelihood.log_predictive(y[:400], mean, var))
+    want = np.exp(likelihood.log_prob(np.repeat(x, 2), np.tile(y[:2], x.size)))
+    np.testing.assert_allclose(q[:2], p @ want.reshape(-1, 2), rtol=1e-10)
+    assert q.sum() == pytest.approx(1.0, abs=1e-4 if likelihood in COUNTS else 1e-12)
+
+
+@pytest.mark.parametrize("likelihood", ALL, ids=_id)
+def test_generic_predictive_agrees(likelihood):
+    """The 64-point rule of the base class, which serves custom likelihoods."""
+    mean, var = np.array([[0.4, -2.0], [0.0, 1.0]]), np.array([0.3, 0.01])
+    from evidence.models.likelihoods import Likelihood
+
+    got, want = Likelihood.predictive(likelihood, mean, var), likelihood.predictive(mean, var)
+    assert got.mean.shape == want.var.shape == (2, 2)
+    np.testing.assert_allclose(got.mean, want.mean, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(got.var, want.var, rtol=1e-6)
+
+
+def test_log_predictive_of_real_targets():
+    likelihood = StudentT(3.0, 0.5)
+    y = np.array([-40.0, 0.0, 3.0])
+    got = likelihood.log_predictive(y, 1.0, 4.0)
+    x = 1.0 + np.linspace(-24, 24, 200_001)
+    prior = np.exp(-0.125 * (x - 1.0) ** 2) / np.sqrt(8.0 * np.pi)
+    want = [
+        np.log(np.trapezoid(prior * np.exp(likelihood.log_prob(x, np.full(x.size, t))), x))
+        for t in y
+    ]
+    np.testing.assert_allclose(got, want, rtol=1e-9)
+    gaussian = Gaussian(0.5).log_predictive([1.0], 0.0, 0.0)
+    np.testing.assert_allclose(gaussian, Gaussian(0.5).log_prob([0.0], [1.0]))
+
+
+@pytest.mark.parametrize("make", [Probit, Logit])
+def test_probability_in_wide_cavities(make):
+    mean = np.array([0.0, 3.0, -30.0, 500.0, -900.0, 2.0])
+    var = np.array([1.0, 1e-4, 25.0, 1e5, 1e5, 0.0])
+    with mp.workdps(30):
+        log_density = getattr(oracle, make.name)(1)
+        want = [
+            float(mp.exp(oracle.tilted_cumulants(log_density, m, v, 0, 0.0)[0]))
+            for m, v in zip(mean[:-1], var[:-1], strict=True)
+        ]
+    want.append(np.exp(make().log_prob([2.0], [1])[0]))
+    got = make().probability(mean, var)
+    np.testing.assert_allclose(got, want, rtol=1e-9)
+    np.testing.assert_allclose(got + make().probability(-mean, var), 1.0, rtol=1e-9)
+
+
+def test_moments_that_do_not_exist():
+    mean, var = StudentT(df=(0.5, 1.5, 3.0)).conditional_moments(np.ones(3))
+    np.testing.assert_array_equal(mean, [np.nan, 1.0, 1.0])
+    np.testing.assert_array_equal(var, [np.inf, np.inf, 3.0])
+    predicted = StudentT(df=2.0).predictive([0.0], [1.0])
+    assert (predicted.mean[0], predicted.var[0]) == (0.0, np.inf)
+
+
+@pytest.mark.parametrize("make", [Poisson, NegativeBinomial])
+def test_moments_that_overflow_are_inf(make):
+    assert make().conditional_moments(np.array([1e3]))[0] == np.inf
+    assert make().predictive(0.0, 1e5).mean == np.inf

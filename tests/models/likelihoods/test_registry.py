@@ -1,0 +1,100 @@
+"""Likelihoods by name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from evidence import likelihoods
+from evidence.models.likelihoods import Gaussian, NegativeBinomial, Poisson, Probit, StudentT
+
+READ = [
+    ("probit", Probit()),
+    ("  Probit() ", Probit()),
+    ("studentt", StudentT()),
+    ("Student-t(df = 3)", StudentT(df=3.0)),
+    ("StudentT(df=4, scale=5e-1)", StudentT(4.0, 0.5)),
+    ("negative binomial(dispersion=2)", NegativeBinomial(2.0)),
+    ("poisson(exposure=(1, 2), offset=-1)", Poisson((1.0, 2.0), -1.0)),
+]
+
+
+@pytest.mark.parametrize(("text", "want"), READ)
+def test_get_reads(text, want):
+    assert likelihoods.get(text) == want
+
+
+def test_get_passes_objects_through():
+    likelihood = Gaussian(0.2)
+    assert likelihoods.get(likelihood) is likelihood
+
+
+REFUSED = [
+    ("probti", r"unknown name 'probti'; did you mean 'probit'\? Known: probit, logit, gaussian"),
+    ("bernoulli", r"did you mean 'probit' or 'logit'\?"),
+    ("logistic", r"did you mean 'logit'\?"),
+    ("normal(noise_std=1)", r"did you mean 'gaussian'\?"),
+    ("xyz", r"unknown name 'xyz'; Known: .*from_function"),
+    ("gaussian(sigma=1)", r"gaussian has no parameter 'sigma'; it takes noise_std$"),
+    ("student_t(nu=4)", r"no parameter 'nu'; it takes df, scale$"),
+    ("probit(a=1)", r"it takes no parameters$"),
+    ("student_t(4)", r"cannot read 'student_t\(4\)'; parameters are keyword"),
+    ("student_t(df=4", r"cannot read"),
+    ("student_t(df=4, df=5)", r"cannot read"),
+    ("student_t(df=__import__('os').getpid())", r"cannot read"),
+    ("student_t(**{'df': 4})", r"cannot read"),
+    ("student_t(df=4)(scale=1)", r"cannot read"),
+    ("student_t(df=4).x", r"cannot read"),
+    ("student_t(df=-4)", r"df must be a positive finite number"),
+    ("student_t(df='4')", r"df must be .*got '4'$"),
+    ("", r"unknown name ''"),
+    (None, r"likelihood must be a Likelihood object or a string, got None"),
+    (Probit, r"likelihood must be a Likelihood object or a string.*Probit"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED)
+def test_get_refuses(text, message):
+    with pytest.raises(ValueError, match=message):
+        likelihoods.get(text)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "text"),
+    [
+        (Probit(), "probit"),
+        (StudentT(4, 0.5), "student_t(df=4, scale=0.5)"),
+        (Gaussian(1e-7), "gaussian(noise_std=1e-07)"),
+        (Gaussian(0.1 + 0.2), "gaussian(noise_std=0.30000000000000004)"),
+        (NegativeBinomial(1e22), "negative_binomial(dispersion=1e+22, exposure=1, offset=0)"),
+    ],
+)
+def test_describe_round_trips(likelihood, text):
+    assert likelihoods.describe(likelihood) == text
+    assert likelihoods.get(text) == likelihood
+
+
+def test_describe_is_short_for_arrays():
+    text = likelihoods.describe(Poisson(exposure=[1.0] * 500))
+    assert text == "poisson(exposure=<500 values>, offset=0)"
+
+
+def test_names_are_imported_when_first_used():
+    """Importing one likelihood compiles no other."""
+    code = (
+        "import sys; from evidence import likelihoods as l; "
+        "early = 'evidence.models.likelihoods.base' in sys.modules; l.get('poisson'); "
+        "print(early, *(n for n in ('poisson', 'logit', 'probit', 'negative_binomial') "
+        "if f'evidence.models.likelihoods.{n}' in sys.modules))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["False", "poisson"]
+
+
+def test_module_attributes():
+    assert set(likelihoods.__all__) <= set(dir(likelihoods))
+    assert all(getattr(likelihoods, name) for name in likelihoods.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        likelihoods.Nonsense  # noqa: B018

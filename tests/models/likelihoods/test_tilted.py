@@ -1,0 +1,131 @@
+"""Tilted moments and cumulants against brute-force integrals at 30 digits."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from evidence.models.likelihoods import (
+    Gaussian,
+    Likelihood,
+    Logit,
+    NegativeBinomial,
+    Poisson,
+    Probit,
+    StudentT,
+)
+
+from . import oracle
+
+ORDER = 8
+
+# likelihood, oracle, y, cavity mean, cavity variance, tolerance of the cumulants 3 … 8
+CAVITIES = [
+    (Probit(), oracle.probit, 1.0, 0.0, 1.0, 1e-10),
+    (Probit(), oracle.probit, -1.0, 40.0, 1e-4, 1e-10),
+    (Probit(), oracle.probit, 1.0, -1e3, 1e5, 1e-8),
+    (Logit(), oracle.logit, -1.0, 0.5, 2.0, 1e-10),
+    (Logit(), oracle.logit, 1.0, 30.0, 1e-4, 1e-10),
+    (Logit(), oracle.logit, 1.0, -600.0, 1e5, 1e-8),
+    (Logit(), oracle.logit, 1.0, 600.0, 1e5, 1e-8),
+    (Gaussian(0.01), lambda y: oracle.gaussian(y, 0.01), -1e3, 1e3, 1e5, 1e-8),
+    (Gaussian(5.0), lambda y: oracle.gaussian(y, 5.0), 3.0, -2.0, 1e-4, 1e-8),
+    (Poisson(), oracle.poisson, 0.0, 0.0, 1.0, 1e-10),
+    (Poisson(), oracle.poisson, 0.0, 900.0, 1e5, 1e-8),
+    (Poisson(), oracle.poisson, 7.0, -30.0, 1e-4, 1e-8),
+    (Poisson(), oracle.poisson, 1000.0, 12.0, 0.3, 1e-8),
+    (Poisson(), oracle.poisson, 1e6, -900.0, 1e5, 1e-8),
+    (Poisson(), oracle.poisson, 1e6, 13.8, 1e-4, 1e-8),
+    (NegativeBinomial(0.5), lambda y: oracle.negative_binomial(y, 0.5), 0.0, 500.0, 1e5, 1e-7),
+    (NegativeBinomial(0.5), lambda y: oracle.negative_binomial(y, 0.5), 7.0, -3.0, 40.0, 1e-8),
+    (NegativeBinomial(1e6), lambda y: oracle.negative_binomial(y, 1e6), 1e6, 0.0, 9.0, 1e-8),
+    # Student-t: one mode, the needle of a datum in a wide cavity, an outlier, and two modes
+    # of comparable mass (log-mass ratios near 1, then 1e-3)
+    (StudentT(), oracle.student_t, 0.5, 0.0, 1.0, 1e-8),
+    (StudentT(4, 0.01), lambda y: oracle.student_t(y, 4, 0.01), 3.0, 1.0, 100.0, 1e-6),
+    (StudentT(1, 0.1), lambda y: oracle.student_t(y, 1, 0.1), 1e3, 0.0, 1e-4, 1e-8),
+    (StudentT(8, 0.05), lambda y: oracle.student_t(y, 8, 0.05), 8.0, 0.0, 1.0, 1e-8),
+    (StudentT(8, 0.05), lambda y: oracle.student_t(y, 8, 0.05), 8.5, 0.0, 1.0, 1e-8),
+    (StudentT(2, 1e-3), lambda y: oracle.student_t(y, 2, 1e-3), 0.0, 6.0, 1.0, 1e-6),
+]
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "log_density", "y", "m", "v", "tol"),
+    CAVITIES,
+    ids=lambda p: f"{p:g}" if isinstance(p, float) else getattr(p, "name", ""),
+)
+def test_quadrature_matches_brute_force(likelihood, log_density, y, m, v, tol):
+    """1e-9 for log Z, mean (of itself or the standard deviation) and variance."""
+    with mp.workdps(30):
+        feature = likelihood.location(np.array([y]))[0]
+        scale = getattr(likelihood, "scale", getattr(likelihood, "noise_std", 1.0))
+        kappa = oracle.tilted_cumulants(log_density(y), m, v, ORDER, feature, scale)
+        want = np.array([float(k) for k in kappa])
+    y, m, v = (np.array([a]) for a in (y, m, v))
+    got = Likelihood.tilted_cumulants(likelihood, y, m, v, ORDER)[:, 0]
+    sd = np.sqrt(want[2])
+    assert got[0] == pytest.approx(want[0], rel=1e-9, abs=1e-12)
+    assert got[1] == pytest.approx(want[1], rel=1e-9, abs=1e-9 * sd)
+    assert got[2] == pytest.approx(want[2], rel=1e-9)
+    for k in range(3, ORDER + 1):
+        assert got[k] == pytest.approx(want[k], rel=tol, abs=tol * sd**k), k
+    np.testing.assert_allclose(Likelihood.tilted(likelihood, y, m, v), got[:3, None], rtol=1e-12)
+
+
+def test_oracle_agrees_with_the_closed_form():
+    with mp.workdps(30):
+        got = oracle.tilted_cumulants(oracle.gaussian(1.0, 0.5), -2.0, 3.0, 4, 1.0, 0.5)
+        total = mp.mpf("3.25")
+        log_z = -mp.mpf(9) / (2 * total) - mp.log(2 * mp.pi * total) / 2
+        want = [log_z, -2 + 9 / total, mp.mpf("0.75") / total, 0, 0]
+        assert max(abs(a - b) for a, b in zip(got, want, strict=True)) < 1e-15
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), Gaussian(0.3)], ids=lambda p: p.name)
+def test_closed_form_equals_quadrature(likelihood):
+    m, v = (a.ravel() for a in np.meshgrid(np.linspace(-9, 9, 13), 10.0 ** np.arange(-4, 6)))
+    for scaled in (m, m * np.sqrt(v)):
+        y = np.where(np.arange(m.size) % 2, 1.0, -1.0)
+        closed = likelihood.tilted(y, scaled, v)
+        generic = Likelihood.tilted(likelihood, y, scaled, v)
+        assert np.max(np.abs(closed[0] - generic[0]) / (1.0 + np.abs(closed[0]))) < 1e-9
+        assert np.max(np.abs(closed[1] - generic[1]) / np.sqrt(closed[2])) < 1e-9
+        assert np.max(np.abs(closed[2] / generic[2] - 1.0)) < 3e-9
+
+
+def test_gaussian_cumulants_stop_at_two():
+    y, m, v = np.array([1.0, 2.0]), np.zeros(2), np.array([1.0, 5.0])
+    kappa = Gaussian(0.3).tilted_cumulants(y, m, v, ORDER)
+    np.testing.assert_array_equal(kappa[:3], Gaussian(0.3).tilted(y, m, v))
+    assert (kappa[3:] == 0.0).all()
+
+
+@pytest.mark.parametrize(
+    "likelihood", [Logit(), StudentT(), Poisson(), NegativeBinomial()], ids=lambda p: p.name
+)
+def test_cavities_without_a_density(likelihood):
+    """A point mass is exact; what is no distribution gives NaN and does not hang."""
+    y = np.ones(5)
+    m, v = np.array([0.3, 0.0, np.nan, np.inf, 0.0]), np.array([0.0, -1.0, 1.0, 1.0, np.inf])
+    log_z, mean, var = likelihood.tilted(y, m, v)
+    assert (log_z[0], mean[0], var[0]) == (likelihood.log_prob([0.3], [1])[0], 0.3, 0.0)
+    assert np.isnan([log_z[1:], mean[1:], var[1:]]).all()
+
+
+def test_many_random_cavities_obey_the_evidence_identities():
+    """d log Z/dm = (mean - m)/v and d²log Z/dm² = (var - v)/v², by central differences."""
+    rng = np.random.default_rng(0)
+    n = 400
+    for likelihood in (Logit(), StudentT(4, 0.3), Poisson(), NegativeBinomial(2.0)):
+        v = 10.0 ** rng.uniform(-2, 2, n)
+        m = np.clip(rng.normal(size=n) * (1 + np.sqrt(v)), -20, 20)
+        y = likelihood.check(likelihood.simulate(np.clip(m, -3, 3), rng)).y
+        h = 1e-3 * np.sqrt(v)
+        low, mid, high = (likelihood.tilted(y, m + k * h, v) for k in (-1, 0, 1))
+        slope = (high[0] - low[0]) / (2 * h)
+        tilt = (high[1] - low[1]) / (2 * h)
+        scale = 1 / np.sqrt(v) + np.abs(slope)
+        np.testing.assert_array_less(np.abs((mid[1] - m) / v - slope) / scale, 1e-4)
+        np.testing.assert_allclose(mid[2] / v, tilt, rtol=1e-3, atol=1e-5)

@@ -1,0 +1,110 @@
+"""Models side by side: exact evidences, Bayes factors and their errors."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+import evidence as ev
+from evidence.verbs.compare import probabilities
+
+mpl.use("Agg")
+
+X = np.linspace(0.0, 3.0, 10)
+Y = np.sin(2.0 * X)
+
+
+def exact(model):
+    """log N(y; 0, K + s²I)."""
+    cov = model.K + model.likelihood.noise_std**2 * np.eye(model.n)
+    _, logdet = np.linalg.slogdet(2.0 * np.pi * cov)
+    return -0.5 * (logdet + model.y @ np.linalg.solve(cov, model.y))
+
+
+@pytest.fixture(scope="module")
+def models():
+    base = ev.GPModel(X, Y, "1.0 * RBF(0.8)", likelihood="gaussian(noise_std=0.3)")
+    return {"short": base.at({"length_scale": 0.2}), "right": base}
+
+
+@pytest.fixture(scope="module")
+def comparison(models):
+    return ev.compare(models, prior={"short": 3.0, "right": 1.0}, random_seed=0, progressbar=False)
+
+
+def test_against_closed_form(models, comparison):
+    truth = {name: exact(model) for name, model in models.items()}
+    table = comparison.table
+    for name, value in truth.items():
+        assert table.logz[name] == pytest.approx(value, abs=1e-6)
+    odds = np.exp(truth["short"] - truth["right"]) * 3.0
+    assert table.probability["right"] == pytest.approx(1.0 / (1.0 + odds), rel=1e-4)
+    assert table.log_bayes_factor["short"] == pytest.approx(
+        truth["short"] - truth["right"], abs=1e-5
+    )
+    assert list(table.index) == ["right", "short"]
+    assert comparison.best == "right"
+    assert set(comparison.results) == {"right", "short"}
+
+
+def test_errors_are_carried_through():
+    """Against 200,000 draws of the errors; a percent of Monte Carlo error."""
+    logz, se, prior = (
+        np.array([0.0, -0.5, -2.0]),
+        np.array([0.02, 0.03, 0.05]),
+        np.array([1, 2, 1]),
+    )
+    p, p_se = probabilities(logz, se, prior)
+    draws = logz + se * np.random.default_rng(0).normal(size=(200_000, 3))
+    weight = prior * np.exp(draws)
+    sampled = weight / weight.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(p, prior * np.exp(logz) / np.sum(prior * np.exp(logz)))
+    np.testing.assert_allclose(p_se, sampled.std(axis=0), rtol=0.02)
+
+
+def test_a_close_race_is_said():
+    rng = np.random.default_rng(3)
+    base = ev.GPModel(rng.normal(size=(30, 1)), rng.choice([-1, 1], 30), "9.0 * RBF(0.3)")
+    near = {"a": base, "b": base.at({"length_scale": 0.301})}
+    close = ev.compare(near, method="smc", n_islands=8, n_particles=16, random_seed=0,
+                       progressbar=False)  # fmt: skip
+    assert any("nats apart" in warning for warning in close.warnings)
+    silent = ev.compare(near, method="ep", progressbar=False)
+    assert any("no error bars" in warning for warning in silent.warnings)
+
+
+def test_shown(comparison):
+    assert "right" in comparison.summary()
+    assert "<table" in comparison._repr_html_()
+    ax = comparison.plot()
+    ax.figure.canvas.draw()
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["right", "short"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"models": {}}, "must map names to models"),
+        ({"prior": {"right": 1.0}}, "prior must give one number for each"),
+        ({"prior": {"right": 1.0, "short": -1.0}}, "prior\\['short'\\] must be a positive"),
+        ({"checkpoint": "x"}, "checkpoint= is for one run"),
+        ({"method": "nuts"}, "unknown method"),
+    ],
+)
+def test_bad_input(models, change, message):
+    arguments = {"models": models, "progressbar": False, **change}
+    with pytest.raises(ValueError, match=message):
+        ev.compare(arguments.pop("models"), **arguments)
+
+
+def test_other_data_are_refused(models):
+    other = ev.GPModel(X, -Y, "1.0 * RBF(0.8)", likelihood="gaussian")
+    with pytest.raises(ValueError, match="other observations"):
+        ev.compare({**models, "other": other})
+
+
+def test_densities_have_no_observations_to_compare():
+    models = {"gaussian": ev.examples.gaussian(2).model, "banana": ev.examples.banana(0.03).model}
+    table = ev.compare(models, random_seed=0, progressbar=False).table
+    truth = {"gaussian": ev.examples.gaussian(2).logz, "banana": 0.0}
+    for name, row in table.iterrows():
+        assert abs(row.logz - truth[name]) < 4.0 * row.logz_se + 1e-9

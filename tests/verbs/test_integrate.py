@@ -1,0 +1,131 @@
+"""Evidence with hyperparameters integrated out, against quadrature over them."""
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+from scipy.stats import gamma, lognorm, multivariate_normal
+
+import evidence as ev
+from evidence.hyper.integral import Plan, StudentT, Target, run_theta_islands
+from evidence.models.priors import Priors
+
+X = np.linspace(0.0, 3.0, 8)
+Y = np.sin(2.0 * X)
+GAUSSIAN = ev.GPModel(X, Y, "1.0 * RBF(0.8)", likelihood="gaussian(noise_std=0.3)")
+PRIORS = {"length_scale": lognorm(0.7), "noise_std": gamma(2.0, scale=0.2)}
+PROBIT = ev.GPModel([0.0, 0.7, 2.0], [1, 1, -1], "4.0 * RBF(1.0)")
+PROBIT_PRIORS = {"length_scale": lognorm(0.8), "constant_value": lognorm(1.0, scale=3.0)}
+
+
+def log_z_gaussian(model):
+    cov = model.K + model.likelihood.noise_std**2 * np.eye(model.n)
+    return multivariate_normal(cov=cov).logpdf(model.y)
+
+
+def log_z_probit(model):
+    """An orthant of three dimensions has a closed form in its correlations."""
+    cov = (model.K + np.eye(3)) * np.outer(model.y, model.y)
+    sd = np.sqrt(np.diag(cov))
+    angles = np.arcsin((cov / np.outer(sd, sd))[np.triu_indices(3, 1)])
+    return float(np.log(0.125 + angles.sum() / (4.0 * np.pi)))
+
+
+def by_quadrature(model, priors, fixed, log_z, n):
+    """log ∫ p(θ) Z(θ) dθ and the posterior means of θ, two-dimensional, by the midpoint rule."""
+    known = Priors.of(model.hyperparameters, priors, fixed)
+    axes = [np.linspace(-5.0, 4.5, n), np.linspace(-6.0, 6.0, n)]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
+    theta = np.tile(model.hyperparameters.theta, (len(grid), 1))
+    theta[:, known.free] = grid
+    value = known.log_density(grid)
+    inside = np.flatnonzero(value > value.max() - 30.0)
+    value[inside] += [log_z(model.at(theta[i])) for i in inside]
+    value[value <= value.max() - 40.0] = -np.inf
+    total = np.logaddexp.reduce(value[inside])
+    cell = np.prod([axis[1] - axis[0] for axis in axes])
+    mean = np.exp(value[inside] - total) @ grid[inside]
+    return total + np.log(cell), mean
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return {
+        "gaussian": by_quadrature(GAUSSIAN, PRIORS, ["constant_value"], log_z_gaussian, 61),
+        "probit": by_quadrature(PROBIT, PROBIT_PRIORS, [], log_z_probit, 31),
+    }
+
+
+def island(model, priors, fixed, plan, seeds, m=24):
+    """Estimates of the bare islands: no pilot, a start that does not fit well."""
+    known = Priors.of(model.hyperparameters, priors, fixed)
+    target = Target(model, known, ev.fit_ep(model).sites, 16)
+    centre = model.hyperparameters.theta[known.free]
+    start = StudentT(centre, np.diag([0.8, 1.2]))
+    plan = Plan(plan, np.diag([0.6, 0.8]), 2)
+    return run_theta_islands(target, start, plan, seeds, m, np.random.SeedSequence(0))
+
+
+@pytest.mark.parametrize("betas", [[1.0], [0.2, 1.0]], ids=["one step", "tempered"])
+def test_islands_are_unbiased(exact, betas):
+    """False alarm 6e-5: 4 standard errors. The noise of Ẑ is large on purpose (16 draws)."""
+    islands = island(PROBIT, PROBIT_PRIORS, [], np.array(betas), 60)
+    z = np.exp(islands.log_z[-1] - exact["probit"][0])
+    assert abs(z.mean() - 1.0) < 4.0 * z.std(ddof=1) / np.sqrt(z.size)
+    assert z.std(ddof=1) / np.sqrt(z.size) < 0.1  # it would see an error of this size
+    assert islands.draws.shape == (60, 24, 3)
+
+
+@pytest.mark.parametrize(
+    ("model", "priors", "fixed", "name"),
+    [
+        (GAUSSIAN, PRIORS, ["constant_value"], "gaussian"),
+        (PROBIT, PROBIT_PRIORS, [], "probit"),
+    ],
+)
+def test_against_quadrature(exact, model, priors, fixed, name):
+    """Three standard errors, fixed seed; draws of θ within 0.2 of their mean."""
+    result = ev.integrated_evidence(
+        model, priors, fixed=fixed, target_se=0.05, random_seed=1, progressbar=False
+    )
+    truth, mean = exact[name]
+    assert abs(result.logz - truth) < 3.0 * result.logz_se
+    assert result.logz_se < 0.06
+    np.testing.assert_allclose(result.theta.mean(axis=0), mean, atol=0.2)
+    if name == "gaussian":
+        assert result.logz_ep == pytest.approx(result.logz, abs=1e-3)
+    assert "integrated out" in result.summary()
+    assert list(result.table.index) == list(result.names)
+    assert len(result.plot().axes) == 4
+
+
+def test_same_answer_in_processes_and_from_a_checkpoint(tmp_path):
+    words = dict(n_particles=8, n_islands=4, random_seed=3, progressbar=False)
+    here = ev.integrated_evidence(PROBIT, PROBIT_PRIORS, **words)
+    with ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as pool:
+        there = ev.integrated_evidence(
+            PROBIT, PROBIT_PRIORS, executor=pool, checkpoint=tmp_path / "run", **words
+        )
+    again = ev.integrated_evidence(PROBIT, PROBIT_PRIORS, checkpoint=tmp_path / "run", **words)
+    assert here.logz == there.logz == again.logz
+    np.testing.assert_array_equal(here.theta, again.theta)
+    with pytest.raises(ValueError, match="belongs to another run: budget"):
+        ev.integrated_evidence(
+            PROBIT, PROBIT_PRIORS, checkpoint=tmp_path / "run", **(words | {"n_particles": 4})
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"priors": {"length_scale": lognorm(1.0)}}, "no prior for k1__constant_value"),
+        ({"n_particles": 1}, "n_particles must be a whole number, at least 2"),
+        ({"checkpoint": "x"}, "checkpoint= needs random_seed="),
+        ({"model": 3}, "model must be a GPModel"),
+    ],
+)
+def test_bad_input(change, message):
+    arguments = {"model": PROBIT, "priors": PROBIT_PRIORS, "progressbar": False, **change}
+    with pytest.raises(ValueError, match=message):
+        ev.integrated_evidence(arguments.pop("model"), arguments.pop("priors"), **arguments)

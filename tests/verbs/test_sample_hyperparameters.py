@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import hyper_problems as problems
+import numpy as np
+import pytest
+from scipy import stats
+
+import evidence as ev
+from evidence.hyper import chains
+from evidence.hyper.fields import SoftmaxField
+from evidence.results.hyper import HyperDraws
+from evidence.verbs import sample_hyperparameters as hyper_sampling
+from evidence.verbs.sample_hyperparameters import sample_hyperparameters
+
+
+class Named(problems.LogNormal):
+    """With the name that a frozen scipy.stats distribution has."""
+
+    class dist:
+        name = "lognormal"
+
+
+PRIORS = {"constant_value": Named(), "length_scale": Named()}
+QUICK = dict(draws=60, tune=40, random_seed=0, progressbar=False)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return ev.GPModel(problems.X, [1, 1, -1], "2.0 * RBF(1.0)", likelihood="logit")
+
+
+@pytest.fixture(scope="module")
+def draws(model):
+    return sample_hyperparameters(model, PRIORS, **(QUICK | dict(draws=400, tune=300)))
+
+
+def test_what_comes_back(model, draws):
+    assert draws.theta.shape == (2, 400, 2)
+    assert draws.x.shape == (2, 400, 3)
+    assert draws.loglik.shape == (2, 400)
+    assert draws.names == model.hyperparameters.names
+    assert draws.acceptance.shape == draws.step_sizes.shape == (2, 2)
+    assert draws.failures == 0
+    assert draws.seconds > 0.0
+    assert draws.settings["priors"]["k2__length_scale"] == "lognormal()"
+    assert draws.model["N"] == 3
+    x, value = draws.x[1, 7], draws.loglik[1, 7]
+    assert model.likelihood.log_prob(x, model.y).sum() == pytest.approx(value)
+    assert repr(draws).startswith("HyperDraws(agrad-z-joint, chains=2, draws=400, theta=2")
+
+
+@pytest.mark.parametrize("scheme", hyper_sampling.SCHEMES)
+def test_same_seed_same_draws(model, scheme):
+    words = QUICK | dict(scheme=scheme, draws=20, tune=15)
+    one = sample_hyperparameters(model, PRIORS, **words)
+    two = sample_hyperparameters(model, PRIORS, **words)
+    other = sample_hyperparameters(model, PRIORS, **(words | {"random_seed": 1}))
+    np.testing.assert_array_equal(one.theta, two.theta)
+    np.testing.assert_array_equal(one.x, two.x)
+    assert (one.theta != other.theta).any()
+    assert one.scheme == scheme
+
+
+def test_a_chain_does_not_depend_on_those_beside_it(model):
+    one = sample_hyperparameters(model, PRIORS, chains=1, **QUICK)
+    three = sample_hyperparameters(model, PRIORS, chains=3, **QUICK)
+    np.testing.assert_array_equal(one.theta[0], three.theta[0])
+
+
+def test_thinning_and_what_is_kept(model):
+    every = sample_hyperparameters(model, PRIORS, chains=1, **QUICK)
+    thinned = sample_hyperparameters(model, PRIORS, chains=1, **(QUICK | dict(draws=20)), thin=3)
+    np.testing.assert_array_equal(thinned.theta, every.theta[:, 2::3])
+    few = sample_hyperparameters(model, PRIORS, chains=1, keep=7, **QUICK)
+    assert few.settings["stride"] == 9
+    np.testing.assert_array_equal(few.x, every.x[:, ::9])
+
+
+def test_latent_values_kept_fit_into_memory(model, monkeypatch):
+    monkeypatch.setattr(hyper_sampling, "_MEMORY", 8 * 2 * 3 * 10)
+    assert sample_hyperparameters(model, PRIORS, **QUICK).x.shape == (2, 10, 3)
+
+
+def test_fixed_hyperparameters_stay(model):
+    prior = {"length_scale": stats.gamma(2)}
+    found = sample_hyperparameters(model, prior, fixed=["constant_value"], **QUICK)
+    assert found.names == ("k2__length_scale",)
+    assert found.theta.shape == (2, 60, 1)
+    assert found.settings["priors"] == {"k2__length_scale": "gamma(2)"}
+
+
+def test_likelihood_parameters_alone():
+    """A given covariance has no hyperparameters, its likelihood has."""
+    model = ev.GPModel(K=np.eye(3), y=[0.5, -2.0, 1.0], likelihood="gaussian(noise_std=0.5)")
+    found = sample_hyperparameters(model, {"noise_std": "flat"}, **QUICK)
+    assert found.names == ("likelihood__noise_std",)
+    assert len(np.unique(found.theta)) > 10
+
+
+def test_kernels_that_are_no_squared_exponential(model):
+    matern = ev.GPModel(problems.X, [1, 1, -1], "2.0 * Matern(1.0, nu=1.5)")
+    assert len(np.unique(sample_hyperparameters(matern, PRIORS, **QUICK).theta)) > 20
+
+
+def test_a_field_stands_for_itself():
+    field, _ = problems.softmax()
+    priors = {"variance0": "flat", "variance1": Named()}
+    found = sample_hyperparameters(field, priors, **QUICK)
+    assert found.x.shape == (2, 60, 4)
+    with pytest.raises(ValueError, match="needs EP's Gaussian, which Softmax does not have"):
+        sample_hyperparameters(field, priors, scheme="pseudo-marginal", **QUICK)
+
+
+def test_several_classes():
+    """Names without a class stand for all of them."""
+    X, y = np.linspace(0.0, 3.0, 9)[:, None], list("aabbbcccc")
+    model = ev.SoftmaxModel(X, y, "2.0 * RBF(1.0)")
+    found = sample_hyperparameters(
+        model, {"length_scale": Named()}, fixed=["constant_value"], **QUICK
+    )
+    assert found.names == tuple(f"class[{k}]__k2__length_scale" for k in "abc")
+    assert found.theta.shape == (2, 60, 3)
+    assert found.x.shape == (2, 60, 27)
+    x = found.x[1, 7].reshape(3, 9)
+    picked = x[["abc".index(label) for label in y], np.arange(9)]
+    value = np.sum(picked - np.log(np.exp(x).sum(axis=0)))
+    assert found.loglik[1, 7] == pytest.approx(value)
+    assert (found.theta.std(axis=(0, 1)) > 0.01).all()
+    field, there = SoftmaxField(model), model.hyperparameters.theta + 0.1 * np.arange(6)
+    for block in range(3):
+        np.testing.assert_allclose(field.covariance(block, there), model.at(there).K[block])
+    given = ev.SoftmaxModel(K=np.eye(9), y=y)
+    with pytest.raises(ValueError, match="build it with a kernel, not with K="):
+        sample_hyperparameters(given, {}, **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"scheme": "agrad-joint"}, "unknown scheme 'agrad-joint'; did you mean 'agrad-z-joint'"),
+        ({"draws": 0}, "draws must be a whole number, at least 1"),
+        ({"draws": None}, "draws must be a whole number, at least 1"),
+        ({"tune": -1}, "tune must be a whole number"),
+        ({"chains": 0}, "chains must be"),
+        ({"thin": 0.5}, "thin must be"),
+        ({"keep": 0}, "keep must be"),
+        ({"max_seconds": 0.0}, "max_seconds must be a positive number"),
+        ({"random_seed": "a"}, "random_seed must be"),
+        ({"priors": {"length_scale": "flat"}}, "no prior for k1__constant_value"),
+        ({"model": "probit"}, "model must be a GPModel or a SoftmaxModel, got str"),
+        (
+            {"priors": {**PRIORS, "length_scale": stats.uniform(3.0, 1.0)}},
+            "prior of k2__length_scale has density 0 at the model's value 1,",
+        ),
+    ],
+)
+def test_bad_arguments_are_refused_in_words(model, change, said):
+    words = {"model": model, "priors": PRIORS, **QUICK, **change}
+    with pytest.raises(ValueError, match=said):
+        sample_hyperparameters(words.pop("model"), words.pop("priors"), **words)
+
+
+# -- runs that end early, or go wrong ----------------------------------------------------------
+
+
+def interrupting(monkeypatch, at):
+    """^C reaches the main thread after ``at`` iterations of all chains."""
+    import _thread
+
+    made, count = hyper_sampling._Bar.tick, [0]
+
+    def tick(self, steps):
+        made(self, steps)
+        count[0] += 1
+        if count[0] == at:
+            _thread.interrupt_main()
+
+    monkeypatch.setattr(hyper_sampling._Bar, "tick", tick)
+
+
+def test_an_interrupt_returns_what_is_recorded(model, monkeypatch):
+    interrupting(monkeypatch, 400)
+    found = sample_hyperparameters(model, PRIORS, **(QUICK | dict(draws=100_000, keep=1000)))
+    kept = found.theta.shape[1]
+    assert 1 <= kept < 100_000
+    assert found.x.shape[1] == -(-kept // 100)
+    assert f"stopped early: {kept} of 100000 draws" in found.warnings[0]
+
+
+def test_an_interrupt_while_tuning_has_nothing_to_return(model, monkeypatch):
+    interrupting(monkeypatch, 20)
+    with pytest.raises(RuntimeError, match="before every chain had recorded a draw"):
+        sample_hyperparameters(model, PRIORS, **(QUICK | dict(tune=100_000)))
+
+
+def test_time_runs_out(model):
+    found = sample_hyperparameters(model, PRIORS, max_seconds=1.0, **(QUICK | {"draws": 10**5}))
+    assert found.theta.shape[1] < 10**5
+    assert "stopped early" in found.warnings[0]
+
+
+def test_chains_that_disagree_are_reported(model, draws):
+    apart = draws.theta + np.array([0.0, 5.0])[:, None, None]
+    run = HyperDraws(
+        apart, draws.x, draws.loglik, draws.names, draws.scheme, np.array([[0.1, 0.01]] * 2),
+        draws.step_sizes, 1.0, 1.0, failures=100,
+    )  # fmt: skip
+    said = hyper_sampling._warnings(run, hyper_sampling.SCHEMES["agrad-z-joint"], 400, 1)
+    failed, latent, theta, disagree = said
+    assert failed.startswith("100 proposals of hyperparameters in 800 iterations")
+    assert "acceptance of latent values is 0.10, far below the target 0.55" in latent
+    assert "acceptance of hyperparameters is 0.01, far from the target 0.25" in theta
+    assert "chains disagree on k1__constant_value, k2__length_scale" in disagree
+
+
+def test_covariances_without_a_factor_are_counted(model, monkeypatch):
+    """Without jitter, and with length scales the inputs cannot tell from infinity."""
+    bare = ev.GPModel(problems.X, [1, 1, -1], "2.0 * RBF(1.0)", likelihood="logit", jitter=0.0)
+    monkeypatch.setattr(chains, "_START", chains.Steps(1.0, 400.0))
+    found = sample_hyperparameters(
+        bare, {"constant_value": "flat", "length_scale": "flat"}, **(QUICK | dict(tune=0))
+    )
+    assert found.failures > 0
+    assert any("failed numerically" in warning for warning in found.warnings)
+
+
+# -- what is kept, shown and saved -------------------------------------------------------------
+
+
+def test_table_in_natural_values(draws):
+    table = draws.table()
+    assert list(table.index) == list(draws.names)
+    flat = np.exp(draws.theta.reshape(-1, 2))
+    np.testing.assert_allclose(table["mean"], flat.mean(axis=0))
+    np.testing.assert_allclose(table["median"], np.median(flat, axis=0))
+    np.testing.assert_allclose(table["ess"], draws.ess)
+    assert {"sd", "q5", "q95", "ess_bulk", "ess_tail", "rhat"} <= set(table.columns)
+    assert draws.min_ess_per_second == draws.ess.min() / draws.seconds
+
+
+def test_summary_is_a_page(draws):
+    lines = draws.summary().splitlines()
+    assert lines[0].startswith(f"{draws.scheme}: {draws.theta.shape[0]} × {draws.theta.shape[1]}")
+    assert all(any(line.startswith(name) for line in lines) for name in draws.names)
+    assert sum("WARNING" in line for line in lines) == len(draws.warnings)
+
+
+def test_saved_and_loaded(draws, tmp_path):
+    draws.save(tmp_path / "run.npz")
+    again = HyperDraws.load(tmp_path / "run.npz")
+    for name in ("theta", "x", "loglik", "acceptance", "step_sizes"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(draws, name))
+    for name in ("names", "scheme", "seconds", "failures", "warnings", "settings", "model"):
+        assert getattr(again, name) == getattr(draws, name)
+    np.savez(tmp_path / "other.npz", meta='{"format": "evidence-draws", "version": 1}')
+    with pytest.raises(ValueError, match="this package reads 'evidence-hyper-draws'"):
+        HyperDraws.load(tmp_path / "other.npz")
+
+
+def test_arviz(draws):
+    pytest.importorskip("arviz")
+    data = draws.to_arviz()
+    np.testing.assert_allclose(data["posterior"]["k2__length_scale"], np.exp(draws.theta[..., 1]))
+    assert data["posterior"]["x"].shape == (2, 400, 3)
+    assert data["sample_stats"]["loglik"].shape == (2, 400)
+
+
+def test_figure(draws, tmp_path):
+    figure = draws.plot(tmp_path / "run.png")
+    assert (tmp_path / "run.png").stat().st_size > 10_000
+    assert [ax.get_title() for ax in figure.axes[::2]] == list(draws.names)
+    many = HyperDraws(
+        np.tile(draws.theta, 5), draws.x, draws.loglik, tuple("abcdefghij"), "whitened",
+        draws.acceptance, draws.step_sizes, 1.0, 1.0,
+    )  # fmt: skip
+    assert len(many.plot().axes) == 12
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"theta": np.zeros((2, 4))}, r"theta must have shape \(chains, draws, P\)"),
+        ({"loglik": np.zeros((2, 3))}, r"loglik must have shape \(2, 400\)"),
+        ({"acceptance": np.zeros(2)}, r"acceptance must have shape \(2, 2\)"),
+        ({"x": np.zeros((3, 4, 3))}, r"x must have shape \(2, kept, N\)"),
+        ({"names": ("a",)}, "names must name 2 hyperparameters, got 1"),
+    ],
+)
+def test_shapes_are_checked(draws, change, said):
+    fields = {name: getattr(draws, name) for name in draws.__dataclass_fields__}
+    with pytest.raises(ValueError, match=said):
+        HyperDraws(**(fields | change))
