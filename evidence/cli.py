@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from .messages import InputError
+
 if TYPE_CHECKING:
     from .models.datasets import Dataset
     from .results.evidence import EvidenceResult
@@ -24,10 +26,6 @@ _BAD_INPUT = 2
 _WARNED = 3
 _EXIT_CODES = """Exit codes: 0 fine; 1 unexpected error; 2 bad input or a file that
 cannot be written; 3 finished, but with warnings."""
-#: where errors are about what was asked for
-_ABOUT_ARGUMENTS = (
-    "estimate", "checks", "moves", "methods.registry", "drivers.checkpoint", "files"
-)  # fmt: skip
 
 app = typer.Typer(
     name="evidence",
@@ -224,12 +222,7 @@ def _run(
         from .verbs import estimate as room
 
         model = GPModel(data.X, data.y, kernel=kernel, likelihood=likelihood)
-    try:
         result = room.log_evidence(model, **options)
-    except ValueError as error:
-        if not _raised_in(_ABOUT_ARGUMENTS, error):
-            raise  # not about the arguments: a defect, whose traceback is wanted
-        _fail(error)
     return result, time.perf_counter() - started
 
 
@@ -299,21 +292,21 @@ def _check_outputs(
             continue
         for other, used in taken.items():
             if path.resolve() == used.resolve():
-                raise ValueError(f"{option}: {path} is {other} already")
+                raise InputError(f"{option}: {path} is {other} already")
         taken[option] = path
         if path.is_dir():
-            raise ValueError(f"{option}: {path} is a folder")
+            raise InputError(f"{option}: {path} is a folder")
         if not path.parent.is_dir():
-            raise ValueError(f"{option}: there is no folder {path.parent}")
+            raise InputError(f"{option}: there is no folder {path.parent}")
         try:
             with tempfile.TemporaryFile(dir=path.parent):
                 pass
         except OSError as error:
-            raise ValueError(
+            raise InputError(
                 f"{option}: cannot write to {path.parent}: {error.strerror}"
             ) from None
         if path.exists() and not os.access(path, os.W_OK):
-            raise ValueError(f"{option}: cannot write to {path}: it is read-only")
+            raise InputError(f"{option}: cannot write to {path}: it is read-only")
     if plot is not None:
         _check_figure_name(plot)
 
@@ -323,7 +316,7 @@ def _check_figure_name(plot: FilePath) -> None:
 
     known = FigureCanvasBase.get_supported_filetypes()
     if plot.suffix.lower().removeprefix(".") not in known:
-        raise ValueError(
+        raise InputError(
             f"--plot: {plot} must end in .png, .pdf, .svg or another format of Matplotlib"
         )
 
@@ -360,7 +353,7 @@ def _input_errors() -> Iterator[None]:
     """What is wrong with the input becomes one line; anything else keeps its traceback."""
     try:
         yield
-    except (ValueError, OSError, MemoryError) as error:
+    except (InputError, OSError, MemoryError) as error:
         _fail(error)
 
 
@@ -370,17 +363,6 @@ def _fail(error: Exception) -> NoReturn:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     typer.echo(f"error: {' '.join(text.split())}", err=True)
     raise typer.Exit(_BAD_INPUT) from None
-
-
-def _raised_in(modules: tuple[str, ...], error: BaseException) -> bool:
-    """Whether the error was raised in one of these modules or in one below them."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
-        return False
-    at = f"{trace.tb_frame.f_globals.get('__name__')}."
-    return any(at.startswith(f"{__package__}.{module}.") for module in modules)
 
 
 def _exit(result: EvidenceResult) -> NoReturn:

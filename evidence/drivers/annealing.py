@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..execution.tasks import Stopped
+from ..messages import InputError
 from ..moves.base import Move, scaled
 from ..paths.gp import Path
 from .islands import Islands
@@ -42,7 +43,7 @@ def refine(plan: Plan, n: int, single: bool = False) -> Plan:
     interpolated, and numbers of moves are those of the pilot's next temperature.
     """
     if n < 1:
-        raise ValueError(f"refine needs n ≥ 1 temperatures, got {n}")
+        raise InputError(f"refine needs n ≥ 1 temperatures, got {n}")
     known = np.concatenate([[0.0], plan.betas])
     betas = np.interp(np.linspace(0.0, known.size - 1.0, n + 1)[1:], np.arange(known.size), known)
     betas[-1] = 1.0

@@ -55,6 +55,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from ..execution.tasks import Stopped
+from ..messages import InputError
 from ..moves.base import Move, scaled, take
 from ..paths.gp import Path
 from ..statistics.resampling import SCHEMES, Pool
@@ -252,12 +253,12 @@ def as_rounds(particles: ArrayLike, n_particles: int, n_steps: int) -> NDArray[n
     """Rounds beyond the first that come nearest to the wanted numbers of particles."""
     particles = np.asarray(particles, dtype=float)
     if particles.shape != (n_steps,):
-        raise ValueError(
+        raise InputError(
             f"particles must have one entry for each of the {n_steps} steps, got shape "
             f"{particles.shape}"
         )
     if not (np.isfinite(particles).all() and (particles > 0.0).all()):
-        raise ValueError("particles must be positive and finite")
+        raise InputError("particles must be positive and finite")
     return np.maximum(np.rint(particles / n_particles), 1.0).astype(np.intp) - 1
 
 
@@ -266,9 +267,9 @@ def _check(
 ) -> None:
     check_options(threshold, i_max, resampling)
     if generate not in ("copy", "anticipate", "reseed"):
-        raise ValueError(f"generate must be 'copy', 'anticipate' or 'reseed', got {generate!r}")
+        raise InputError(f"generate must be 'copy', 'anticipate' or 'reseed', got {generate!r}")
     if (sampler is None) == (generate == "reseed"):
-        raise ValueError(
+        raise InputError(
             "generate='reseed' and sampler= belong together: sampler(rng, beta, m) returns m "
             f"draws of the current target; got generate={generate!r}, sampler={sampler!r}"
         )
@@ -300,8 +301,8 @@ def fixed_rounds(extra: int, stop: Callable[[], bool]) -> More:
 def check_options(threshold: float, i_max: int, resampling: str) -> None:
     """What adaptive resample-move asks of its options, whatever the targets."""
     if not (isinstance(threshold, Real) and 0.0 <= threshold <= 1.0):
-        raise ValueError(f"threshold must be a relative ESS between 0 and 1, got {threshold!r}")
+        raise InputError(f"threshold must be a relative ESS between 0 and 1, got {threshold!r}")
     if not (isinstance(i_max, int | np.integer) and i_max >= 0):
-        raise ValueError(f"i_max must be an integer ≥ 0, got {i_max!r}")
+        raise InputError(f"i_max must be an integer ≥ 0, got {i_max!r}")
     if resampling not in SCHEMES:
-        raise ValueError(f"resampling must be one of {', '.join(SCHEMES)}, got {resampling!r}")
+        raise InputError(f"resampling must be one of {', '.join(SCHEMES)}, got {resampling!r}")

@@ -42,6 +42,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import log_expit, logsumexp
 
+from ..messages import InputError
 from ..statistics.diagnostics import LogMean, log_mean
 
 Array = NDArray[np.float64]
@@ -129,7 +130,7 @@ def _groups(log_w: ArrayLike) -> Array:
     """Log weights as (independent groups, weights of a group)."""
     log_w = np.asarray(log_w, dtype=float)
     if log_w.ndim not in (1, 2) or log_w.size == 0:
-        raise ValueError(f"log weights must be a vector or (groups, n), got shape {log_w.shape}")
+        raise InputError(f"log weights must be a vector or (groups, n), got shape {log_w.shape}")
     return log_w.reshape(len(log_w), -1)
 
 

@@ -40,6 +40,7 @@ from scipy.special import log_ndtr
 
 from ..approximations.reference import indefinite_root
 from ..execution.tasks import Stopped
+from ..messages import InputError
 from ..models import likelihoods
 from ..models.gp import GPModel
 from ..moves.gradient.gibbs import _BLOCK, _sweep_block
@@ -100,12 +101,12 @@ def ordering(
             return np.random.default_rng(rng).permutation(model.n)
         if how == "tail":
             return _smallest_tail_first(model)
-        raise ValueError(
+        raise InputError(
             f"order must be one of {', '.join(_ORDERS)} or a permutation, got {how!r}"
         )
     order = np.asarray(how)
     if order.shape != (model.n,) or not np.array_equal(np.sort(order), np.arange(model.n)):
-        raise ValueError(
+        raise InputError(
             f"order must be a permutation of 0, …, {model.n - 1} (each number once), got an array "
             f"of shape {order.shape}"
         )
@@ -248,7 +249,7 @@ def run_sequential(
     check_options(threshold, i_max, resampling)
     _check(sweeps, move_every)
     if particles is not None and adaptive:
-        raise ValueError("adaptive=True chooses the numbers of particles; particles= fixes them")
+        raise InputError("adaptive=True chooses the numbers of particles; particles= fixes them")
     fixed = (
         np.zeros(model.n, int) if particles is None else as_rounds(particles, n_particles, model.n)
     )
@@ -257,7 +258,7 @@ def run_sequential(
     rng = np.random.default_rng(seed)
     shared = order if isinstance(order, Prepared) else prepare(model, order, rng)
     if shared.model is not model:
-        raise ValueError("order was prepared for another model; call prepare(model, order)")
+        raise InputError("order was prepared for another model; call prepare(model, order)")
     g, m = n_islands, n_particles
     front = _Front(shared, g * m, rng)
     grow = growing(threshold, i_max, stop)
@@ -323,7 +324,7 @@ def _sweep_islands(front: _Front, moving: NDArray[np.bool_], m: int, sweeps: int
 
 def _require_probit(model: GPModel) -> None:
     if not isinstance(model.likelihood, likelihoods.Probit):
-        raise ValueError(
+        raise InputError(
             "sequential Monte Carlo over the data needs likelihood 'probit', got "
             f"{model.likelihood.name!r}; use method 'smc'"
         )
@@ -331,8 +332,8 @@ def _require_probit(model: GPModel) -> None:
 
 def _check(sweeps: int, move_every: int | None) -> None:
     if not (isinstance(sweeps, int | np.integer) and sweeps >= 1):
-        raise ValueError(f"sweeps must be an integer ≥ 1, got {sweeps!r}")
+        raise InputError(f"sweeps must be an integer ≥ 1, got {sweeps!r}")
     if move_every is not None and not (
         isinstance(move_every, int | np.integer) and move_every >= 1
     ):
-        raise ValueError(f"move_every must be an integer ≥ 1 or None, got {move_every!r}")
+        raise InputError(f"move_every must be an integer ≥ 1 or None, got {move_every!r}")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..execution.tasks import Stopped
+from ..messages import InputError
 from ..moves.base import Move
 from ..paths.gp import Path
 from ..statistics import ladders
@@ -56,9 +57,9 @@ def tune(
     """
     for name, value, least in (("n_levels", n_levels, 2), ("rounds", rounds, 1)):
         if value is not None and value < least:
-            raise ValueError(f"{name} must be at least {least}, got {value}")
+            raise InputError(f"{name} must be at least {least}, got {value}")
     if sweeps < 1 or n_ensembles < 1:
-        raise ValueError(
+        raise InputError(
             "sweeps and n_ensembles must be at least 1, got "
             f"sweeps={sweeps}, n_ensembles={n_ensembles}"
         )

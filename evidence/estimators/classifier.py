@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..approximations.gp.gradient import log_evidence_gradient
 from ..execution.arguments import check_choice
 from ..execution.tasks import factorising
+from ..messages import InputError
 from ..paths.families import fit_reference
 from ..prediction.predict import predict
 from ..results.evidence import EvidenceResult
@@ -119,7 +120,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         self.n_classes_ = self.classes_.size
         if self.n_classes_ == 1:
-            raise ValueError(
+            raise InputError(
                 "GaussianProcessClassifier requires 2 or more distinct classes; got 1 class "
                 f"(only class {self.classes_[0]!r} is present)"
             )
@@ -204,7 +205,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if theta is None:
             if eval_gradient:
-                raise ValueError("eval_gradient needs theta")
+                raise InputError("eval_gradient needs theta")
             return self.log_marginal_likelihood_value_
         theta = np.asarray(theta, dtype=float)
         if self.n_classes_ == 2:
@@ -221,7 +222,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         several = self._binary
         each = len(several[0].reference_.model.hyperparameters)
         if theta.shape not in ((each,), (each * len(several),)):
-            raise ValueError(
+            raise InputError(
                 f"theta must hold {each} or {each * len(several)} logs, got shape {theta.shape}"
             )
         parts = np.split(np.resize(theta, each * len(several)), len(several))
@@ -245,7 +246,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
 
     def _two_classes(self, what: str) -> None:
         if self.n_classes_ > 2:
-            raise ValueError(
+            raise InputError(
                 f"{what} is there for two classes only, this has {self.n_classes_} by "
                 f"multi_class={self.multi_class!r}"
             )

@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from ..approximations.reference import GaussianReference
 from ..execution.arguments import check_choice, check_count
 from ..execution.tasks import factorising
+from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
 from ..models.likelihoods.base import Likelihood
@@ -36,9 +37,9 @@ def start_kernel(estimator: Any) -> Any:
     if estimator.kernel is None:
         return ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
     if isinstance(estimator.kernel, CompoundKernel):
-        raise ValueError("kernel cannot be a CompoundKernel")
+        raise InputError("kernel cannot be a CompoundKernel")
     if not hasattr(estimator.kernel, "get_params"):
-        raise ValueError(f"kernel must be a scikit-learn kernel, got {estimator.kernel!r}")
+        raise InputError(f"kernel must be a scikit-learn kernel, got {estimator.kernel!r}")
     return clone(estimator.kernel)
 
 
@@ -58,7 +59,7 @@ def fit(
     check_choice("approximation", estimator.approximation, APPROXIMATIONS)
     check_count("n_restarts_optimizer", estimator.n_restarts_optimizer, 0, optional=False)
     if estimator.optimizer not in ("fmin_l_bfgs_b", None):
-        raise ValueError(f"optimizer must be 'fmin_l_bfgs_b' or None, got {estimator.optimizer!r}")
+        raise InputError(f"optimizer must be 'fmin_l_bfgs_b' or None, got {estimator.optimizer!r}")
     reference: Any
     with factorising(len(y)):
         if likelihood == "softmax":

@@ -15,6 +15,7 @@ from scipy.optimize import minimize
 from ..approximations.classes.laplace import fit_softmax_laplace
 from ..approximations.classes.reference import SoftmaxReference
 from ..approximations.reference import NotPositiveDefinite
+from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.covariance import CovarianceError
 
@@ -57,7 +58,7 @@ def fit_softmax(
 def laplace_at(X: Array, y: NDArray[Any], kernel: Any, theta: Array) -> SoftmaxReference:
     """Laplace's method with the logs ``theta`` in every class's kernel."""
     if np.shape(theta) != np.shape(kernel.theta):
-        raise ValueError(
+        raise InputError(
             f"theta must hold the logs of {len(kernel.theta)} hyperparameters, got shape "
             f"{np.shape(theta)}"
         )

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..messages import InputError
 from ..models import likelihoods
 from ..models.likelihoods.base import Likelihood
 from ..prediction.predict import predict
@@ -95,7 +96,7 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
         """Learn the hyperparameters, then fit the posterior."""
         likelihood = likelihoods.get(self.likelihood)
         if hasattr(likelihood, "probability"):
-            raise ValueError(
+            raise InputError(
                 f"likelihood {likelihood.name!r} is for labels; use GaussianProcessClassifier"
             )
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)

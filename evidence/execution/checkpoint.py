@@ -41,6 +41,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..messages import InputError
 from . import files
 
 _FORMAT = "evidence-checkpoint"
@@ -104,7 +105,7 @@ class Checkpoint:
         for name in [*self.identity, *theirs]:
             here, there = self.identity.get(name), theirs.get(name)
             if here != there:
-                raise ValueError(
+                raise InputError(
                     f"{self.path} belongs to another run: {name} is {there} there and {here} "
                     "here; give another checkpoint= or remove the file"
                 )

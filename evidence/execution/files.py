@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..messages import InputError
+
 _META = "meta"
 
 
@@ -53,10 +55,10 @@ def write(
     >>> folder.cleanup()
     """
     if taken := {"format", "version"} & set(meta):
-        raise ValueError(f"meta must not contain {sorted(taken)}: they identify the file")
+        raise InputError(f"meta must not contain {sorted(taken)}: they identify the file")
     for name, array in arrays.items():
         if name == _META or np.asarray(array).dtype.hasobject:
-            raise ValueError(f"array {name!r} must have another name than 'meta' and no objects")
+            raise InputError(f"array {name!r} must have another name than 'meta' and no objects")
     try:
         text = json.dumps({"format": format, "version": version, **meta})
     except TypeError as error:
@@ -98,10 +100,10 @@ def read(
         raise
     except Exception as error:
         reason = "no .npz file" if "pickle" in str(error) else error  # NumPy's advice is no use
-        raise ValueError(f"{path} is not a saved result, or is damaged: {reason}") from None
+        raise InputError(f"{path} is not a saved result, or is damaged: {reason}") from None
     found, edition = meta.pop("format", None), meta.pop("version", None)
     if (found, edition) != (format, version):
-        raise ValueError(
+        raise InputError(
             f"{path} holds {found!r} version {edition!r}, "
             f"this package reads {format!r} version {version}"
         )

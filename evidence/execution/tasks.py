@@ -67,6 +67,7 @@ from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
+from ..messages import InputError
 from ..numerics import threads as rows
 
 _LARGE = 1500  # from this N on, one factorisation keeps several BLAS threads busy
@@ -151,7 +152,7 @@ class Job:
             content = (self.function, self.shared, self.options)
             return pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise ValueError(
+            raise InputError(
                 f"this cannot be sent to other processes ({error}): define the model's functions "
                 "in a module that workers can import, or leave out executor= (threads)"
             ) from error

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..approximations.gp.ep import rounding_error
 from ..approximations.reference import NotPositiveDefinite
+from ..messages import InputError
 from ..models.gp import CovarianceError, GPModel
 from ..moves.gradient.gibbs import latent_given_utilities, latent_root
 from ..proposals.guide import CannotGuide, make_guide
@@ -74,7 +75,7 @@ def update(
         try:
             cloud = _estimate(rng, target, state.theta, _pilot(rng, target, state.theta))
         except _FAILURES:
-            raise ValueError(
+            raise InputError(
                 "EP fails where the chain starts, the model's own hyperparameters (its likelihood "
                 "may be far narrower than the prior); start elsewhere with model.at(…), or use "
                 "scheme='agrad-z-joint'"

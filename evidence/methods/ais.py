@@ -14,6 +14,7 @@ from ..drivers.resample_move import Plan
 from ..drivers.waves import Budget
 from ..execution.arguments import check_choice, check_count
 from ..execution.tasks import Job, Stopped
+from ..messages import InputError
 from .base import Outcome, Problem, outcome_of_islands
 from .smc import find_plan, stopped, warn_of_slow_mixing
 
@@ -42,7 +43,7 @@ def ais(
     check_choice("direction", direction, ("forward", "both"))
     check_count("n_reverse", n_reverse, 2)
     if direction == "forward" and (posterior is not None or n_reverse is not None):
-        raise ValueError("posterior= and n_reverse= belong to direction='both'")
+        raise InputError("posterior= and n_reverse= belong to direction='both'")
     draws = None
     if posterior is not None:
         width = len(getattr(problem.model, "names", ())) or problem.model.n
@@ -131,13 +132,13 @@ def _go_down(problem: Problem, plan: Plan, draws: Array, forward: Array, outcome
 def _check_draws(posterior: ArrayLike, n: int) -> Array:
     draws = np.asarray(posterior, dtype=float)
     if draws.ndim not in (2, 3) or draws.shape[-1] != n or len(draws) < 2:
-        raise ValueError(
+        raise InputError(
             f"posterior must hold draws of the {n} latent values: independent ones (M, {n}) or "
             f"two and more chains (chains, draws, {n}), such as ev.sample(model).x; got shape "
             f"{draws.shape}"
         )
     if not np.isfinite(draws).all():
-        raise ValueError("posterior contains NaN or inf")
+        raise InputError("posterior contains NaN or inf")
     return draws
 
 

@@ -11,6 +11,7 @@ from ..drivers.islands import Islands
 from ..drivers.waves import Budget
 from ..execution.arguments import check_choice
 from ..execution.tasks import Job, Stopped
+from ..messages import InputError
 from ..statistics.resampling import SCHEMES
 from .base import Outcome, Problem, outcome_of_islands
 from .smc import STUCK_ADVICE, choose_particles, find_plan, stopped, stuck, warn_of_slow_mixing
@@ -40,7 +41,7 @@ def arm(
     """
     check_choice("generate", generate, ("copy", "anticipate", "reseed"))
     if (generate == "reseed") != (sampler is not None):
-        raise ValueError("generate='reseed' and sampler= belong together: give both or neither")
+        raise InputError("generate='reseed' and sampler= belong together: give both or neither")
     check_choice("resampling", resampling, tuple(SCHEMES))
     check_options(threshold, i_max, resampling)
     plan = find_plan(problem)

@@ -17,6 +17,7 @@ from ..drivers.guided import Guided, prepare, run_guided
 from ..drivers.waves import Budget
 from ..execution.arguments import check_choice
 from ..execution.tasks import Job, factorising
+from ..messages import InputError
 from ..models.gp import GPModel
 from ..proposals.guide import CannotGuide, Guide, make_net
 from ..proposals.tilting import Weights
@@ -55,7 +56,7 @@ def guided(problem: Problem, *, resampling: str | None = "systematic") -> Outcom
     if resampling is not None:
         check_choice("resampling", resampling, tuple(SCHEMES))
     if not isinstance(problem.model, GPModel):
-        raise ValueError(
+        raise InputError(
             "method='guided' takes latent values one after the other and needs a GPModel, "
             f"got a {type(problem.model).__name__}; use method='smc'"
         )

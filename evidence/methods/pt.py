@@ -14,6 +14,7 @@ from ..drivers.tempering.ensemble import EXPLORE, run_segment
 from ..drivers.tuning import tune
 from ..execution.arguments import check_choice, check_count
 from ..execution.tasks import Job, Stopped, run_tasks
+from ..messages import InputError
 from .base import Outcome, Problem
 from .smc import stopped
 
@@ -124,7 +125,7 @@ def pt(
     check_count("n_sweeps", n_sweeps, 4)
     check_count("explore", explore, 1, optional=False)
     if n_levels is not None and problem.betas is not None:
-        raise ValueError("give n_levels= or betas=, not both")
+        raise InputError("give n_levels= or betas=, not both")
     pilot = _pilot(problem, n_levels or (problem.n_betas and problem.n_betas + 1), explore)
     if pilot is None:
         return stopped("pt")

@@ -6,11 +6,11 @@ problem and, as keyword-only arguments, the options that are its own.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ..messages import InputError, suggest
 from .ais import ais
 from .arm import arm
 from .auto import auto
@@ -54,7 +54,7 @@ def check_unused(method: str, given: set[str]) -> None:
     """Refuse arguments that would change nothing: who gives them expects something else."""
     for name in unused(method):
         if name in given:
-            raise ValueError(
+            raise InputError(
                 f"method={method!r} has no use for {name}=; leave it out, or use another method "
                 "('smc', 'ais', 'pt', 'arm')"
             )
@@ -67,7 +67,7 @@ def check_options(method: str, options: dict[str, Any]) -> None:
     known = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
     for name in options:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
             has = f"it takes {', '.join(known)}" if known else "it has none of its own"
-            raise TypeError(f"method={method!r} has no option {name!r}{hint} ({has})")
+            raise TypeError(
+                f"method={method!r} has no option {name!r}{suggest(name, known)} ({has})"
+            )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..messages import InputError
 from .covariance import (
     call_kernel,
     check_inputs,
@@ -225,7 +226,7 @@ class SoftmaxModel:
         """A batch of flat states, checked: compiled code trusts its shape."""
         x = np.asarray(x, dtype=float)
         if x.shape[-1:] != (self.n,):
-            raise ValueError(
+            raise InputError(
                 f"x must hold {self.n_classes} x {self.n_data} = {self.n} latent values along its "
                 f"last axis, class by class, got shape {x.shape}; flatten (C, N) with x.ravel()"
             )
@@ -294,7 +295,7 @@ def _check_matrices(K: Any, classes: NDArray[Any]) -> Array:
     """K as (1, N, N) or (C, N, N)."""
     matrices = np.asarray(K, dtype=float)
     if matrices.ndim == 3 and len(matrices) != classes.size:
-        raise ValueError(
+        raise InputError(
             f"K holds {len(matrices)} matrices but y has {classes.size} classes; pass one "
             "N x N matrix for all of them or one for each"
         )
@@ -309,12 +310,12 @@ def _check_mean(mean: float | ArrayLike, n_classes: int, n_data: int) -> Array:
     """The prior mean of every latent value, shape (C·N,)."""
     value = np.asarray(mean, dtype=float)
     if value.shape not in ((), (n_classes,), (n_classes, n_data)):
-        raise ValueError(
+        raise InputError(
             f"mean must be a number, one per class ({n_classes},) or an array "
             f"({n_classes}, {n_data}), got shape {value.shape}"
         )
     if not np.isfinite(value).all():
-        raise ValueError("mean contains NaN or inf")
+        raise InputError("mean contains NaN or inf")
     if value.ndim == 1:
         value = value[:, None]
     return np.array(np.broadcast_to(value, (n_classes, n_data))).ravel()

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpotrf
 
+from ..messages import InputError
+
 Array = NDArray[np.float64]
 
 _KERNEL_JITTER = 1e-6
 
 
-class CovarianceError(ValueError):
+class CovarianceError(InputError):
     """The prior covariance is not positive definite."""
 
 
@@ -30,7 +32,7 @@ def factorise(K: Any, name: str, n: int, relative_jitter: float) -> Covariance:
     """Check ``K``, add the jitter, factorise; ``name`` is what errors call it."""
     prior = check_covariance(K, name)
     if prior.shape[0] != n:
-        raise ValueError(
+        raise InputError(
             f"{name} is {prior.shape[0]} x {prior.shape[1]} but y has {n} observations"
         )
     jitter = float(relative_jitter * np.mean(np.diag(prior)))
@@ -48,12 +50,12 @@ def factorise(K: Any, name: str, n: int, relative_jitter: float) -> Covariance:
 def check_source(kernel: Any, K: Any, X: Any) -> None:
     """Exactly one of kernel and K; a kernel comes with inputs."""
     if (kernel is None) == (K is None):
-        raise ValueError(
+        raise InputError(
             "give exactly one of kernel= (with X) and K= (the covariance matrix); "
             f"got {'neither' if K is None else 'both'}"
         )
     if K is None and X is None:
-        raise ValueError("X is missing; a kernel needs the N x D inputs")
+        raise InputError("X is missing; a kernel needs the N x D inputs")
 
 
 def check_jitter(jitter: float | None, with_kernel: bool) -> float:
@@ -61,7 +63,7 @@ def check_jitter(jitter: float | None, with_kernel: bool) -> float:
     if jitter is None:
         return _KERNEL_JITTER if with_kernel else 0.0
     if not (np.isfinite(jitter) and jitter >= 0):
-        raise ValueError(f"jitter must be a finite number ≥ 0, got {jitter}")
+        raise InputError(f"jitter must be a finite number ≥ 0, got {jitter}")
     return float(jitter)
 
 
@@ -78,18 +80,18 @@ def check_inputs(X: ArrayLike, n: int) -> Array:
     try:
         X = np.array(X, dtype=float, order="C")
     except (TypeError, ValueError):
-        raise ValueError(
+        raise InputError(
             "X must be numeric; encode text columns as numbers before fitting"
         ) from None
     if X.ndim == 1:
         X = X[:, None]
     if X.ndim != 2:
-        raise ValueError(f"X must be N x D, got an array of shape {X.shape}")
+        raise InputError(f"X must be N x D, got an array of shape {X.shape}")
     if X.shape[0] != n:
-        raise ValueError(f"X has {X.shape[0]} rows but y has {n} observations")
+        raise InputError(f"X has {X.shape[0]} rows but y has {n} observations")
     if not np.isfinite(X).all():
         bad = int((~np.isfinite(X)).any(axis=1).sum())
-        raise ValueError(f"X contains NaN or inf in {bad} row(s); drop or impute them first")
+        raise InputError(f"X contains NaN or inf in {bad} row(s); drop or impute them first")
     return X
 
 
@@ -109,7 +111,7 @@ def notes_on_inputs(X: Any) -> tuple[str, ...]:
 
 def call_kernel(kernel: Callable[..., Any], X: Any) -> Any:
     if not callable(kernel):
-        raise ValueError(
+        raise InputError(
             f"kernel must be a scikit-learn kernel, a callable or a string, got {kernel!r}"
         )
     # scikit-learn kernels treat kernel(X) and kernel(X, X) differently: only the first adds
@@ -120,12 +122,12 @@ def call_kernel(kernel: Callable[..., Any], X: Any) -> Any:
 def check_covariance(K: Any, name: str) -> Array:
     K = np.array(K, dtype=float, order="C")
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
-        raise ValueError(f"{name} must be a square matrix, got shape {K.shape}")
+        raise InputError(f"{name} must be a square matrix, got shape {K.shape}")
     if not np.isfinite(K).all():
-        raise ValueError(f"{name} contains NaN or inf")
+        raise InputError(f"{name} contains NaN or inf")
     asymmetry = float(np.max(np.abs(K - K.T), initial=0.0))
     if asymmetry > 1e-8 * float(np.max(np.abs(K), initial=0.0)):
-        raise ValueError(
+        raise InputError(
             f"{name} is not symmetric (largest difference {asymmetry:.3g}); "
             "pass (K + K.T) / 2 if that is what you mean"
         )
@@ -135,7 +137,7 @@ def check_covariance(K: Any, name: str) -> Array:
 def check_mean(mean: float | ArrayLike, n: int) -> Array:
     value = np.asarray(mean, dtype=float)
     if value.shape not in ((), (n,)):
-        raise ValueError(f"mean must be a number or a vector of length {n}, got {value.shape}")
+        raise InputError(f"mean must be a number or a vector of length {n}, got {value.shape}")
     if not np.isfinite(value).all():
-        raise ValueError("mean contains NaN or inf")
+        raise InputError("mean contains NaN or inf")
     return np.array(np.broadcast_to(value, (n,)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import os
 from collections.abc import Iterable
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..messages import InputError, suggest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,8 +83,8 @@ def load(name: str) -> dict[str, NDArray[Any]]:
     the folder that holds them. Known names are in :data:`NAMES`.
     """
     if name not in NAMES:
-        raise ValueError(
-            f"unknown data set {name!r}{_hint(name, NAMES)} Known: {', '.join(NAMES)}"
+        raise InputError(
+            f"unknown data set {name!r}{suggest(name, NAMES)} Known: {', '.join(NAMES)}"
         )
     folder = os.environ.get(_PLACE)
     if not folder:
@@ -134,7 +135,7 @@ def read_table(
     table.columns = [str(column) for column in table.columns]
     names = _choose(list(table.columns), target, features, drop)
     if len(table) < 2:
-        raise ValueError(f"{path} has {len(table)} row(s) of data; at least 2 are needed")
+        raise InputError(f"{path} has {len(table)} row(s) of data; at least 2 are needed")
     _check_target(table[target])
     _check_features(table[names])
     X = np.ascontiguousarray(table[names].to_numpy(dtype=float))
@@ -152,9 +153,9 @@ def _read(path: FilePath) -> pd.DataFrame:
         raise FileNotFoundError(f"there is no file {path}")
     suffix = path.suffix.lower()
     if suffix not in (".csv", *_PARQUET):
-        raise ValueError(f"{path}: the name must end in .csv or .parquet to say what it is")
+        raise InputError(f"{path}: the name must end in .csv or .parquet to say what it is")
     if suffix in _PARQUET and importlib.util.find_spec("pyarrow") is None:
-        raise ValueError("reading Parquet needs pyarrow: pip install 'evidence[data]'")
+        raise InputError("reading Parquet needs pyarrow: pip install 'evidence[data]'")
 
     import pandas as pd
 
@@ -164,9 +165,9 @@ def _read(path: FilePath) -> pd.DataFrame:
         else:
             table = pd.read_parquet(path)
     except ValueError as error:  # pandas' and pyarrow's parser errors are ValueErrors
-        raise ValueError(f"cannot read {path}: {error}") from None
+        raise InputError(f"cannot read {path}: {error}") from None
     if suffix == ".csv" and not isinstance(table.index, pd.RangeIndex):
-        raise ValueError(f"cannot read {path}: its rows have more fields than the header")
+        raise InputError(f"cannot read {path}: its rows have more fields than the header")
     return table
 
 
@@ -176,7 +177,7 @@ def _choose(
     """The names of the feature columns."""
     repeated = sorted({column for column in columns if columns.count(column) > 1})
     if repeated:
-        raise ValueError(f"column names must differ, found twice: {', '.join(repeated)}")
+        raise InputError(f"column names must differ, found twice: {', '.join(repeated)}")
     _check_known("target", [target], columns)
     drop = list(drop)
     _check_known("drop", drop, columns)
@@ -184,10 +185,10 @@ def _choose(
     _check_known("features", chosen, columns)
     for option, names in (("features", chosen), ("drop", drop)):
         if target in names:
-            raise ValueError(f"{option}: {target!r} is the target")
+            raise InputError(f"{option}: {target!r} is the target")
     chosen = [column for column in dict.fromkeys(chosen) if column not in drop]
     if not chosen:
-        raise ValueError("features: no column is left to explain the target from")
+        raise InputError("features: no column is left to explain the target from")
     return chosen
 
 
@@ -197,15 +198,15 @@ def _check_known(option: str, names: list[str], columns: list[str]) -> None:
             shown = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
             alone = len(columns) == 1 and any(mark in columns[0] for mark in ";\t")
             advice = " (is the separator a comma?)" if alone else ""
-            raise ValueError(
-                f"{option}: there is no column {name!r}{_hint(name, columns)} "
+            raise InputError(
+                f"{option}: there is no column {name!r}{suggest(name, columns)} "
                 f"Columns: {shown}{advice}"
             )
 
 
 def _check_target(column: pd.Series) -> None:
     if column.isna().any():
-        raise ValueError(
+        raise InputError(
             f"target {column.name!r} has {int(column.isna().sum())} missing value(s); "
             "drop those rows first"
         )
@@ -214,26 +215,20 @@ def _check_target(column: pd.Series) -> None:
     found = sorted({str(value) for value in column})
     shown = ", ".join(repr(value) for value in found[:4]) + (", …" if len(found) > 4 else "")
     advice = "encode the two classes as -1 and +1" if len(found) == 2 else "numbers are needed"
-    raise ValueError(f"target {column.name!r} holds text or dates ({shown}); {advice}")
+    raise InputError(f"target {column.name!r} holds text or dates ({shown}); {advice}")
 
 
 def _check_features(table: pd.DataFrame) -> None:
     bad = [name for name in table if table[name].dtype.kind not in "biuf"]
     if bad:
         listed = ", ".join(bad[:8]) + (", …" if len(bad) > 8 else "")
-        raise ValueError(
+        raise InputError(
             f"features: not numeric: {listed}; encode these columns as numbers or drop them"
         )
     finite = np.isfinite(table.to_numpy(dtype=float, na_value=np.nan))
     if not finite.all():
         listed = ", ".join(table.columns[~finite.all(axis=0)][:8])
-        raise ValueError(
+        raise InputError(
             f"features: missing or infinite values in {int((~finite.all(axis=1)).sum())} row(s), "
             f"column(s) {listed}; drop or impute them first"
         )
-
-
-def _hint(name: str, known: Iterable[str]) -> str:
-    folded = {k.lower(): k for k in known}
-    close = difflib.get_close_matches(name.lower(), folded, n=1)
-    return f"; did you mean {folded[close[0]]!r}?" if close else "."

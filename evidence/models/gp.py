@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..messages import InputError
 from . import likelihoods
 from .covariance import CovarianceError as CovarianceError
 from .covariance import (
@@ -86,11 +87,11 @@ class GPModel:
         jitter: float | None = None,
     ) -> None:
         if y is None:
-            raise ValueError("y is missing; pass the N observations")
+            raise InputError("y is missing; pass the N observations")
         self.likelihood = likelihoods.get(likelihood)
         observed = np.asarray(y)
         if observed.ndim != 1 or observed.size == 0:
-            raise ValueError(
+            raise InputError(
                 f"y must be a non-empty vector of N observations, got shape {observed.shape}"
             )
         self.y, notes = self.likelihood.check(observed)
@@ -164,7 +165,7 @@ class GPModel:
 
         x = np.asarray(x, dtype=float)
         if x.shape[-1:] != (self.n,):
-            raise ValueError(
+            raise InputError(
                 f"x must hold {self.n} latent values along its last axis, got shape {x.shape}"
             )
         white = solve_triangular(self.chol, (x - self.mean).reshape(-1, self.n).T, lower=True)

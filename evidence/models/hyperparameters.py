@@ -15,7 +15,6 @@ adds its own, ``likelihood__noise_std``. Any unambiguous ending of a name does.
 
 from __future__ import annotations
 
-import difflib
 import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..messages import InputError, suggest
 from .likelihoods.base import Likelihood
 
 Array = NDArray[np.float64]
@@ -57,7 +57,7 @@ class Hyperparameters:
     def index(self, name: str) -> int:
         """Position of ``name``, or of the one name that ends with it."""
         if not isinstance(name, str):
-            raise ValueError(f"a hyperparameter's name is a string, got {name!r}")
+            raise InputError(f"a hyperparameter's name is a string, got {name!r}")
         exact = [i for i, known in enumerate(self.names) if known == name]
         found = exact or [
             i
@@ -69,10 +69,10 @@ class Hyperparameters:
         listed = ", ".join(self.names) or "none"
         if found:
             meant = ", ".join(self.names[i] for i in found)
-            raise ValueError(f"hyperparameter {name!r} is ambiguous: it may be {meant}")
-        close = difflib.get_close_matches(name, self.names, n=1, cutoff=0.4)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"unknown hyperparameter {name!r}{hint or '.'} Free: {listed}")
+            raise InputError(f"hyperparameter {name!r} is ambiguous: it may be {meant}")
+        raise InputError(
+            f"unknown hyperparameter {name!r}{suggest(name, self.names)} Free: {listed}"
+        )
 
     def vector(self, theta: ArrayLike | Mapping[str, float]) -> Array:
         """``theta`` as a vector of logs; a mapping gives *natural* values of some names."""
@@ -81,22 +81,22 @@ class Hyperparameters:
             for name, value in theta.items():
                 number = isinstance(value, numbers.Real)
                 if not (number and np.isfinite(value) and value > 0.0):
-                    raise ValueError(f"hyperparameter {name!r} must be positive, got {value!r}")
+                    raise InputError(f"hyperparameter {name!r} must be positive, got {value!r}")
                 out[self.index(name)] = np.log(float(value))
             return out
         try:
             out = np.array(theta, dtype=float)
         except (TypeError, ValueError):
-            raise ValueError(
+            raise InputError(
                 f"theta must be a vector of logs or a mapping from names to values, got {theta!r}"
             ) from None
         if out.shape != self.theta.shape:
-            raise ValueError(
+            raise InputError(
                 f"theta must hold the logs of {len(self)} hyperparameters "
                 f"({', '.join(self.names)}), got shape {out.shape}"
             )
         if not np.isfinite(out).all():
-            raise ValueError("theta contains NaN or inf")
+            raise InputError("theta contains NaN or inf")
         return out
 
     def at(self, theta: ArrayLike | Mapping[str, float]) -> tuple[Any, Any]:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..messages import InputError
+
 
 def check_labels(
     y: ArrayLike | None, classes: ArrayLike | None = None
@@ -18,22 +20,22 @@ def check_labels(
     (['a', 'b'], [1, 0, 1])
     """
     if y is None:
-        raise ValueError("y is missing; pass the N labels")
+        raise InputError("y is missing; pass the N labels")
     labels = _plain(y, "y")
     if classes is None:
         known = np.unique(labels)
         if known.size < 2:
-            raise ValueError(
+            raise InputError(
                 f"y holds a single class ({known[0]}); a softmax needs at least two: pass "
                 "classes= where there are others"
             )
     else:
         known = np.unique(_plain(classes, "classes"))
         if known.size < 2:
-            raise ValueError(f"classes must hold at least two labels, got {known.tolist()}")
+            raise InputError(f"classes must hold at least two labels, got {known.tolist()}")
         strange = np.setdiff1d(labels, known)
         if strange.size:
-            raise ValueError(f"y holds {strange[0]!r}, which is not among classes")
+            raise InputError(f"y holds {strange[0]!r}, which is not among classes")
     return known, np.searchsorted(known, labels).astype(np.intp)
 
 
@@ -41,25 +43,25 @@ def _plain(values: ArrayLike, name: str) -> NDArray[Any]:
     """A vector of whole numbers, booleans or strings."""
     labels = np.asarray(values)
     if labels.ndim != 1 or labels.size == 0:
-        raise ValueError(f"{name} must be a non-empty vector of labels, got shape {labels.shape}")
+        raise InputError(f"{name} must be a non-empty vector of labels, got shape {labels.shape}")
     if labels.dtype.kind == "O":
         kinds = {type(label) for label in labels.tolist()}
         if len(kinds) > 1 or not kinds <= {str, int, float, bool}:
             told = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise ValueError(
+            raise InputError(
                 f"{name} must hold labels of one kind, numbers or strings, got objects ({told}); "
                 "drop or name missing labels first"
             )
         labels = np.array(labels.tolist())
     if labels.dtype.kind == "f":
         if not np.isfinite(labels).all():
-            raise ValueError(f"{name} contains NaN or inf; drop those rows first")
+            raise InputError(f"{name} contains NaN or inf; drop those rows first")
         broken = labels[labels != np.floor(labels)]
         if broken.size:
-            raise ValueError(
+            raise InputError(
                 f"{name} must hold class labels, got continuous values such as {broken[0]:g}; "
                 "for regression use GPModel with likelihood='gaussian'"
             )
     if labels.dtype.kind not in "biufUS":
-        raise ValueError(f"{name} must hold numbers or strings, got values of type {labels.dtype}")
+        raise InputError(f"{name} must hold numbers or strings, got values of type {labels.dtype}")
     return labels

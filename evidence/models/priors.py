@@ -15,6 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..messages import InputError
+
 Array = NDArray[np.float64]
 
 _FLAT_SD = 10.0
@@ -76,31 +78,31 @@ class Priors:
         fixed : names held at the model's values
         """
         if not isinstance(mapping, Mapping):
-            raise ValueError(
+            raise InputError(
                 "priors must map names of hyperparameters to distributions, "
                 f"got {type(mapping).__name__}"
             )
         if isinstance(fixed, str):
-            raise ValueError(f"fixed must be a list of names, got the string {fixed!r}")
+            raise InputError(f"fixed must be a list of names, got the string {fixed!r}")
         known = hyperparameters.names
         given: dict[int, Any] = {}
         for name, distribution in mapping.items():
             index = hyperparameters.index(name)
             if index in given:
-                raise ValueError(f"{known[index]} has two priors")
+                raise InputError(f"{known[index]} has two priors")
             _check_distribution(known[index], distribution)
             given[index] = distribution
         held = {hyperparameters.index(name) for name in fixed or ()}
         if both := sorted(held & set(given)):
-            raise ValueError(f"{known[both[0]]} has a prior and is fixed; drop one of the two")
+            raise InputError(f"{known[both[0]]} has a prior and is fixed; drop one of the two")
         missing = [name for i, name in enumerate(known) if i not in held and i not in given]
         if missing:
-            raise ValueError(
+            raise InputError(
                 f"no prior for {', '.join(missing)}: give one in priors= (a frozen scipy.stats "
                 "distribution of the value, or 'flat'), or hold it by its name in fixed="
             )
         if not given:
-            raise ValueError(
+            raise InputError(
                 "no hyperparameter is free; give at least one a prior"
                 if known
                 else "the model has no free hyperparameters; build it with a kernel, not with K="
@@ -119,7 +121,7 @@ class Priors:
         """Log density of the logs ``theta``, shape (..., P) to (...)."""
         theta = np.asarray(theta, dtype=float)
         if theta.shape[-1:] != (len(self),):
-            raise ValueError(
+            raise InputError(
                 f"theta must hold the logs of {len(self)} hyperparameters "
                 f"({', '.join(self.names)}) along its last axis, got shape {theta.shape}"
             )
@@ -163,22 +165,22 @@ class Priors:
 def _check_distribution(name: str, distribution: Any) -> None:
     if isinstance(distribution, str):
         if distribution != "flat":
-            raise ValueError(
+            raise InputError(
                 f"prior of {name}: the only word is 'flat', got {distribution!r}; "
                 "pass a frozen distribution such as scipy.stats.gamma(2, scale=1.5)"
             )
         return
     if not all(hasattr(distribution, need) for need in ("logpdf", "rvs", "support", "args")):
-        raise ValueError(
+        raise InputError(
             f"prior of {name}: got {distribution!r}; pass a frozen continuous distribution such "
             "as scipy.stats.gamma(2, scale=1.5), or 'flat'"
         )
     support = np.asarray(distribution.support())
     if support.shape != (2,):
-        raise ValueError(f"prior of {name}: its parameters must be numbers, not arrays")
+        raise InputError(f"prior of {name}: its parameters must be numbers, not arrays")
     low, high = support
     if not (low >= 0.0 and high > low):
-        raise ValueError(
+        raise InputError(
             f"prior of {name}: its support is ({low:g}, {high:g}), but the value is positive; "
             "use for example gamma, lognorm, invgamma, halfnorm or truncnorm"
         )

@@ -30,12 +30,12 @@ curvature changes fast, ``rmhmc-midpoint`` takes the longest steps. Not for dens
 
 from __future__ import annotations
 
-import difflib
 import math
 import numbers
 from collections.abc import Callable
 from typing import Any
 
+from ..messages import InputError, suggest
 from .base import Info, Move, take
 from .gradient.agrad import AGradU, AGradZ
 from .gradient.crank_nicolson import PCN
@@ -116,14 +116,14 @@ def get(move: str | Move) -> Any:
     """
     if not isinstance(move, str):
         if not (hasattr(move, "step") and hasattr(move, "init_reference")):
-            raise ValueError(f"move must be a name or a move object, got {move!r}")
+            raise InputError(f"move must be a name or a move object, got {move!r}")
         _check(move)
         return move
     key = move.lower().replace("_", "-")
     if key not in _BY_NAME:
-        close = difflib.get_close_matches(key, _BY_NAME, n=1, cutoff=0.4)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"unknown move {move!r}{hint} Known: {', '.join(_BY_NAME)}")
+        raise InputError(
+            f"unknown move {move!r}{suggest(key, _BY_NAME)} Known: {', '.join(_BY_NAME)}"
+        )
     return _BY_NAME[key]()
 
 
@@ -131,10 +131,10 @@ def _check(move: Any) -> None:
     """Sizes and numbers of steps that a user gave."""
     step_size = getattr(move, "step_size", 1.0)
     if not (isinstance(step_size, numbers.Real) and 0.0 < step_size < math.inf):
-        raise ValueError(f"{move.name}: step_size must be a positive number, got {step_size!r}")
+        raise InputError(f"{move.name}: step_size must be a positive number, got {step_size!r}")
     for name in ("n_leapfrog", "max_depth"):
         count = getattr(move, name, None)
         if count is not None and not (isinstance(count, numbers.Integral) and count >= 1):
-            raise ValueError(
+            raise InputError(
                 f"{move.name}: {name} must be a whole number, at least 1, got {count!r}"
             )

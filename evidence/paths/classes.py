@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..approximations.classes.reference import SoftmaxReference
+from ..messages import InputError
 from ..models.likelihoods import softmax as _softmax
 from .coordinates import MASSES, block_coordinates, coordinates
 from .gp import TemperedPath
@@ -32,7 +33,7 @@ class SoftmaxPath(TemperedPath):
     def build_coordinates(self, mass: str) -> Any:
         if mass == "expected":
             known = ", ".join(known for known in MASSES if known != "expected")
-            raise ValueError(
+            raise InputError(
                 "coordinates 'expected' need a likelihood with one latent value per datum, which "
                 f"{self.model!r} has not; use one of {known}"
             )

@@ -29,6 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from ..messages import InputError
+
 Array = NDArray[np.float64]
 
 MASSES = ("identity", "diagonal", "base", "prior", "expected")
@@ -142,7 +144,7 @@ def block_coordinates(blocks: Sequence[Base], mean: Array, mass: str) -> BlockCo
 def coordinates(base: Base, mass: str) -> Coordinates:
     """Coordinates of ``base`` for one of the masses above: one eigendecomposition at most."""
     if mass not in MASSES:
-        raise ValueError(f"unknown coordinates {mass!r}. Known: {', '.join(MASSES)}")
+        raise InputError(f"unknown coordinates {mass!r}. Known: {', '.join(MASSES)}")
     s, U = base.eigh
     if mass == "prior" and base.name == "prior":
         mass = "base"
@@ -162,7 +164,7 @@ def coordinates(base: Base, mass: str) -> Coordinates:
         inner.flat[:: s.size + 1] += 1.0
     gamma, V = eigh(inner, driver="evd", overwrite_a=True, check_finite=False)
     if gamma[0] <= 0.0:
-        raise ValueError(
+        raise InputError(
             f"coordinates {mass!r} need a positive definite mass, but relative to the "
             f"{base.name} reference it has eigenvalue {gamma[0]:.3g}; use 'base'"
         )

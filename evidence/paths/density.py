@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..approximations.density.reference import DensityReference
+from ..messages import InputError
 from ..models.density import changes
 from ..models.density.model import DensityModel
 from .coordinates import coordinates
@@ -90,7 +91,7 @@ class DensityPath(TemperedPath):
         """What the metric is made from at β = 1, (M, d, d)."""
         q, model = self.reference, self.model
         if q.scales is not None:
-            raise ValueError(
+            raise InputError(
                 "in a reference with scales the metric is not known; use reference='gaussian'"
             )
         if q.change is None:

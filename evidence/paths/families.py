@@ -24,6 +24,7 @@ from ..approximations.gp.ep import fit_ep
 from ..approximations.gp.laplace import fit_laplace
 from ..approximations.reference import GaussianReference, prior_reference
 from ..execution.arguments import check_choice
+from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.density.model import DensityModel
 from ..models.gp import GPModel
@@ -86,7 +87,7 @@ def family(model: Any) -> Family:
             return entry
     *first, last = (f"a {kind.__name__}" for kind in _FAMILIES)
     known = f"{', '.join(first)} or {last}"
-    raise ValueError(f"model must be {known}, got {type(model).__name__}")
+    raise InputError(f"model must be {known}, got {type(model).__name__}")
 
 
 def make_path(reference: Any) -> TemperedPath:
@@ -101,7 +102,7 @@ def is_probit(model: Any) -> bool:
 
 def check_probit(model: Any, method: str) -> None:
     if not is_probit(model):
-        raise ValueError(
+        raise InputError(
             f"method={method!r} is for the probit likelihood only (Z is then an orthant "
             f"probability), got {model!r}; use method='smc'"
         )
@@ -120,7 +121,7 @@ def fit_reference(
     entry = family(model)
     if isinstance(reference, entry.reference):
         if reference.model is not model:
-            raise ValueError("reference was fitted to another model; fit it to this one")
+            raise InputError("reference was fitted to another model; fit it to this one")
         return reference
     if reference is None:
         reference = entry.preferred(model, move)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..messages import InputError
 from ._style import MARKER_CYCLE, SHADES
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def plot_class_prediction(prediction: Any, ax: Axes | None = None) -> Axes:
     X = prediction.X_new
     if X is None or X.shape[1] not in (1, 2):
         found = "no inputs" if X is None else f"{X.shape[1]} inputs"
-        raise ValueError(f"plot is for predictions along one or two inputs, this one has {found}")
+        raise InputError(f"plot is for predictions along one or two inputs, this one has {found}")
     if ax is None:
         figure, ax = plt.subplots(figsize=(7, 4 if X.shape[1] == 1 else 5), layout="constrained")
         plt.close(figure)  # the caller has the axes; no window should pop up for it later

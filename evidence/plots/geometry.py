@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..messages import InputError
 from ._style import INK, whole_ticks
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def plot_density(
     >>> ax = ev.plots.plot_density(model, plt.figure().gca(), across=(-20, 20), up=(-15, 10))
     """
     if len(model.names) != 2:
-        raise ValueError(f"model must have two parameters, got {len(model.names)}")
+        raise InputError(f"model must have two parameters, got {len(model.names)}")
     x, y = np.linspace(*across, _GRID), np.linspace(*up, _GRID)
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     log_p = np.asarray(model.log_prob(points)).reshape(_GRID, _GRID)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ..messages import InputError
 from ._style import INK, LINES, MARKERS, log_ticks
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def plot_surface(surface: Surface) -> Figure:
         return _curves(surface, free[0])
     if len(free) == 2:
         return _contours(surface, *free)
-    raise ValueError(
+    raise InputError(
         f"a picture needs one or two hyperparameters that vary, got {len(free)}: "
         f"{', '.join(surface.names)}; choose a slice of surface.table"
     )

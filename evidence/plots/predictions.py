@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..messages import InputError
 from ._style import INK
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def plot_prediction(prediction: Any, ax: Axes | None = None) -> Axes:
     X = prediction.X_new
     if X is None or X.shape[1] != 1:
         found = "no inputs" if X is None else f"{X.shape[1]} inputs"
-        raise ValueError(f"plot is for predictions along a single input, this one has {found}")
+        raise InputError(f"plot is for predictions along a single input, this one has {found}")
     if ax is None:
         figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
         plt.close(figure)  # the caller has the axes; no window should pop up for it later

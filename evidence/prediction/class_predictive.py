@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..execution.arguments import check_weights
+from ..messages import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,9 +80,9 @@ class ClassPrediction:
         first = predictions[0]
         for other in predictions[1:]:
             if other.probability.shape[0] != first.probability.shape[0]:
-                raise ValueError("predictions are of different numbers of points")
+                raise InputError("predictions are of different numbers of points")
             if not np.array_equal(other.classes, first.classes):
-                raise ValueError("predictions are of different classes")
+                raise InputError("predictions are of different classes")
 
         def average(values: list[Array]) -> Array:
             return np.einsum("s,snk->nk", w, np.array(values))
@@ -110,13 +111,13 @@ class ClassPrediction:
         y = np.asarray(y_new)
         n = len(self.probability)
         if y.shape != (n,):
-            raise ValueError(
+            raise InputError(
                 f"y_new must be a vector with a label for each of {n} points, got shape {y.shape}"
             )
         hits = y[:, None] == self.classes
         if not hits.any(axis=1).all():
             unknown = y[~hits.any(axis=1)].tolist()[0]
-            raise ValueError(f"y_new holds {unknown!r}, not one of {self.classes.tolist()}")
+            raise InputError(f"y_new holds {unknown!r}, not one of {self.classes.tolist()}")
         return np.log(self.probability[hits])
 
     def to_frame(self) -> pd.DataFrame:

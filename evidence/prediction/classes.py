@@ -12,6 +12,7 @@ from tqdm.auto import tqdm
 
 from ..approximations.classes.probabilities import expected_softmax, normal_nodes
 from ..approximations.classes.reference import SoftmaxReference
+from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..results.hyper import HyperDraws
 from .class_predictive import ClassPrediction
@@ -67,7 +68,7 @@ class NewPoints(NamedTuple):
         if value is None or np.ndim(value) < axes:
             return [value] * C
         if len(value) != C:
-            raise ValueError(
+            raise InputError(
                 f"{name} has {len(value)} parts along its first axis and the model {C} classes; "
                 "pass one for all classes or one for each"
             )

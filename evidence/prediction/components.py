@@ -22,6 +22,7 @@ from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from ..approximations.reference import GaussianReference, NotPositiveDefinite
+from ..messages import InputError
 from ..models.gp import GPModel
 
 Array = NDArray[np.float64]
@@ -97,7 +98,7 @@ class KernelPoints:
         X_new = self.X_new[rows]
         k = np.ascontiguousarray(self.kernel(X_new, self.X), dtype=float)
         if k.shape != (len(X_new), len(self.X)):
-            raise ValueError(
+            raise InputError(
                 f"kernel(X_new, X) has shape {k.shape}, not {(len(X_new), len(self.X))}: "
                 "it must give one row per new point and one column per datum"
             )
@@ -158,7 +159,7 @@ def check_variances(var: Array, prior: Array) -> None:
     """Rounding may leave a variance of -1e-13; anything more is no covariance function."""
     worst = float(np.min(var / np.where(prior > 0.0, prior, 1.0), initial=0.0))
     if worst < -1e-6:
-        raise ValueError(
+        raise InputError(
             f"a predictive variance is negative ({worst:.3g} of its prior variance): the "
             "covariances of the new points do not belong to the prior of the model"
         )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
+from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
 from ..models.likelihoods.base import Likelihood
@@ -65,7 +66,7 @@ def _thinned(
 ) -> tuple[Array, Array]:
     """θ (all that is free in the model) and x of the kept draws, evenly spaced."""
     if draws.model and draws.model != model.describe():
-        raise ValueError(
+        raise InputError(
             f"posterior was made for another model, {draws.model}, not {model.describe()}"
         )
     stride = draws.settings.get("stride", 1)

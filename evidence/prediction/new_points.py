@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..messages import InputError
 from .components import GivenPoints, KernelPoints, Points
 
 Array = NDArray[np.float64]
@@ -39,7 +40,7 @@ def new_points(
     """The new points, or None for the data themselves."""
     if model.kernel is None:
         if X_new is not None:
-            raise ValueError(
+            raise InputError(
                 "X_new: this model was given K and has no kernel; pass K_new= (n x N) and "
                 "k_diag= (n) for the new points"
             )
@@ -47,18 +48,18 @@ def new_points(
             _check_no_mean(mean_new)
             return None
         if K_new is None or k_diag is None:
-            raise ValueError("K_new and k_diag go together; pass both")
+            raise InputError("K_new and k_diag go together; pass both")
         K, diag = _finite("K_new", K_new), _finite("k_diag", k_diag)
         if K.ndim != 2 or K.shape[1] != model.n or diag.shape != K.shape[:1]:
-            raise ValueError(
+            raise InputError(
                 f"K_new must be n x {model.n} and k_diag a vector of length n, got shapes "
                 f"{K.shape} and {diag.shape}"
             )
         if diag.min(initial=0.0) < 0.0:
-            raise ValueError(f"k_diag holds a negative variance, {diag.min():.3g}")
+            raise InputError(f"k_diag holds a negative variance, {diag.min():.3g}")
         return GivenPoints(K, diag, _new_mean(model, mean_new, len(K)))
     if K_new is not None or k_diag is not None:
-        raise ValueError("K_new and k_diag are for models with a given K; pass X_new")
+        raise InputError("K_new and k_diag are for models with a given K; pass X_new")
     if X_new is None:
         _check_no_mean(mean_new)
         return None
@@ -68,7 +69,7 @@ def new_points(
     if X.ndim == 1 and columns == 1:
         X = X[:, None]
     if X.ndim != 2 or X.shape[1] != columns or not len(X):
-        raise ValueError(
+        raise InputError(
             f"X_new must be n x {columns}, like the X of the model, got shape {X.shape}"
         )
     return KernelPoints(model.kernel, model.X, X, _new_mean(model, mean_new, len(X)))
@@ -76,30 +77,30 @@ def new_points(
 
 def _check_no_mean(mean_new: Any) -> None:
     if mean_new is not None:
-        raise ValueError("mean_new goes with new points; pass X_new (or K_new and k_diag) too")
+        raise InputError("mean_new goes with new points; pass X_new (or K_new and k_diag) too")
 
 
 def _finite(name: str, value: ArrayLike) -> Array:
     try:
         array = np.array(value, dtype=float, order="C")
     except (TypeError, ValueError):
-        raise ValueError(
+        raise InputError(
             f"{name} must be an array of numbers, got {type(value).__name__}"
         ) from None
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} contains NaN or inf; drop or impute those first")
+        raise InputError(f"{name} contains NaN or inf; drop or impute those first")
     return array
 
 
 def _new_mean(model: Field, mean_new: Any, n: int) -> Array:
     if mean_new is None:
         if np.ptp(model.mean) > 0.0:
-            raise ValueError(
+            raise InputError(
                 "mean_new is missing: the prior mean of this model differs between data; pass "
                 "the prior mean at the new points"
             )
         mean_new = model.mean[0]
     mean = _finite("mean_new", mean_new)
     if mean.shape not in ((), (n,)):
-        raise ValueError(f"mean_new must be a number or {n} of them, got shape {mean.shape}")
+        raise InputError(f"mean_new must be a number or {n} of them, got shape {mean.shape}")
     return np.broadcast_to(mean, (n,))

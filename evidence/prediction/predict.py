@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..approximations.reference import GaussianReference
 from ..execution.arguments import check_choice, check_count
 from ..execution.tasks import factorising
+from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
 from ..models.likelihoods.base import Likelihood
@@ -107,7 +108,7 @@ def predict(
     check_count("max_draws", max_draws, 1, optional=False)
     if isinstance(model, SoftmaxModel):
         if likelihood is not None:
-            raise ValueError("likelihood is for a GPModel; several classes have one likelihood")
+            raise InputError("likelihood is for a GPModel; several classes have one likelihood")
         with factorising(model.n_data):
             return predict_classes(
                 model,
@@ -118,7 +119,7 @@ def predict(
                 progressbar=progressbar,
             )
     if not isinstance(model, GPModel):
-        raise ValueError(
+        raise InputError(
             f"model must be a GPModel or a SoftmaxModel, got {type(model).__name__}; what a "
             "DensityModel predicts is a function of its draws, ev.sample(model)"
         )
@@ -128,7 +129,7 @@ def predict(
     with factorising(model.n):
         if isinstance(posterior, HyperDraws):
             if likelihood is not None and any("likelihood__" in name for name in posterior.names):
-                raise ValueError(
+                raise InputError(
                     "likelihood: the draws hold parameters of the likelihood; leave it out"
                 )
             shares = hyper_shares(model, posterior, points, likelihood, max_draws, progressbar)
@@ -164,7 +165,7 @@ def _known(model: Any, posterior: Any) -> Any:
         posterior = fit_reference(model, posterior)
     if isinstance(posterior, entry.reference):
         if posterior.model is not model:
-            raise ValueError("posterior was fitted to another model; fit it to this one")
+            raise InputError("posterior was fitted to another model; fit it to this one")
         return posterior
     return _draws(model, posterior)
 
@@ -173,16 +174,16 @@ def _draws(model: Any, posterior: Any) -> Array:
     """Posterior draws, shape (S, N)."""
     if isinstance(posterior, Draws | EvidenceResult):
         if posterior.model and posterior.model != model.describe():
-            raise ValueError(
+            raise InputError(
                 f"posterior was made for another model, {posterior.model}, not {model.describe()}"
             )
         if (beta := posterior.settings.get("beta", 1.0)) != 1.0:
-            raise ValueError(
+            raise InputError(
                 f"posterior holds draws at beta={beta}, not from the posterior; sample at beta=1"
             )
         x = posterior.x if isinstance(posterior, Draws) else posterior.samples
         if not x.size:
-            raise ValueError(
+            raise InputError(
                 "posterior: the method of this result leaves no draws; use method='smc', "
                 "or ev.sample"
             )
@@ -193,13 +194,13 @@ def _draws(model: Any, posterior: Any) -> Array:
             x = np.empty(0)
     if x.ndim < 2 or x.shape[-1] != model.n or not x.size:
         names = ", ".join(map(repr, family(model).fits))
-        raise ValueError(
+        raise InputError(
             f"posterior must be {names}, a fitted reference, Draws of ev.sample, a HyperDraws, "
             f"an EvidenceResult with samples, or an array of draws of shape (..., {model.n}); got "
             f"{_shown(posterior)}"
         )
     if not np.isfinite(x).all():
-        raise ValueError("posterior: the draws contain NaN or inf")
+        raise InputError("posterior: the draws contain NaN or inf")
     return x.reshape(-1, model.n)
 
 
@@ -212,7 +213,7 @@ def _likelihood(model: GPModel, likelihood: Likelihood | None, n: int) -> Likeli
     """That of the new observations; parameters that are one per datum must fit them."""
     chosen = model.likelihood if likelihood is None else likelihood
     if not isinstance(chosen, Likelihood) or chosen.name != model.likelihood.name:
-        raise ValueError(
+        raise InputError(
             f"likelihood must be a {model.likelihood.name} likelihood like the model's, "
             f"got {chosen!r}"
         )
@@ -220,7 +221,7 @@ def _likelihood(model: GPModel, likelihood: Likelihood | None, n: int) -> Likeli
         chosen.at(np.arange(n))
         chosen.theta(chosen.location(np.zeros(n)) * 0.0)
     except (IndexError, ValueError):
-        raise ValueError(
+        raise InputError(
             f"{chosen.name} has parameters with one value per datum, which do not fit {n} new "
             "points; pass likelihood= with one value per new point"
         ) from None

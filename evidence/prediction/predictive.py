@@ -23,6 +23,7 @@ from scipy.special import logsumexp
 from tqdm.auto import tqdm
 
 from ..execution.arguments import check_choice, check_weights
+from ..messages import InputError
 from ..models.likelihoods.base import Likelihood, Predictive
 from .components import Components, Stored, block_size
 from .quantiles import NODES, Part, latent_quantiles, observed_quantiles
@@ -130,9 +131,9 @@ class Prediction:
         """
         w = check_weights("predictions", predictions, weights)
         if len(sizes := {prediction.mean.size for prediction in predictions}) > 1:
-            raise ValueError(f"predictions are of different numbers of points: {sorted(sizes)}")
+            raise InputError(f"predictions are of different numbers of points: {sorted(sizes)}")
         if len(kinds := {p.shares[0].likelihood.name for p in predictions}) > 1:
-            raise ValueError(f"predictions are of different kinds of data: {sorted(kinds)}")
+            raise InputError(f"predictions are of different kinds of data: {sorted(kinds)}")
         shares = [
             Share(weight * share.weight, share.components, share.likelihood)
             for weight, prediction in zip(w, predictions, strict=True)
@@ -184,7 +185,7 @@ class Prediction:
     def probability(self) -> Array:
         """P(y = +1), shape (n,); for binary likelihoods."""
         if not hasattr(self.likelihood, "probability"):
-            raise ValueError(
+            raise InputError(
                 f"probability is for binary likelihoods, not {self.likelihood.name}; "
                 "see y_mean and quantiles"
             )
@@ -217,7 +218,7 @@ class Prediction:
         check_choice("of", of, ("latent", "y"))
         levels = np.asarray(q, dtype=float)
         if levels.ndim > 1 or not ((levels > 0.0) & (levels < 1.0)).all():
-            raise ValueError(f"q must be probabilities strictly between 0 and 1, got {q!r}")
+            raise InputError(f"q must be probabilities strictly between 0 and 1, got {q!r}")
         out = np.empty((levels.size, self.mean.size))
         find = latent_quantiles if of == "latent" else observed_quantiles
         for rows, parts in self._blocks(NODES if of == "y" else 1):
@@ -239,7 +240,7 @@ class Prediction:
         """
         y = np.asarray(y_new)
         if y.shape != self.mean.shape:
-            raise ValueError(
+            raise InputError(
                 f"y_new must be a vector with one observation for each of {self.mean.size} "
                 f"points, got shape {y.shape}"
             )

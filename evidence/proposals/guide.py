@@ -44,6 +44,7 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
 
 from ..approximations.reference import GaussianReference, Sites
+from ..messages import InputError
 from ..models.likelihoods.base import Likelihood
 from ..models.likelihoods.quadrature import local_maximum
 from ..numerics.jit import jit, vector_loop
@@ -67,7 +68,7 @@ _REACH = 7.0  # standard deviations of the cavity searched for a second mode
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
-class CannotGuide(ValueError):
+class CannotGuide(InputError):
     """The reference's sites do not leave a distribution behind when one is taken away."""
 
 

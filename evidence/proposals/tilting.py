@@ -28,6 +28,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
+from ..messages import InputError
 from ..numerics.jit import jit, vector_loop
 from ..numerics.special import log_ndtr_derivatives
 from ..numerics.truncated import multiply_tails, upper_tails
@@ -110,10 +111,10 @@ def log_orthant(
     start = time.perf_counter()
     cov, lower = oriented(cov, signs, mean)
     if n_draws < 100:
-        raise ValueError(f"n_draws must be at least 100, got {n_draws}")
+        raise InputError(f"n_draws must be at least 100, got {n_draws}")
     for name, value in (("target_se", target_se), ("max_seconds", max_seconds)):
         if value is not None and not value > 0.0:
-            raise ValueError(f"{name} must be positive or None, got {value}")
+            raise InputError(f"{name} must be positive or None, got {value}")
     deadline = math.inf if max_seconds is None else start + max_seconds
     weights, complaints = Weights(), []
     with threadpool_limits(1, user_api="blas"):  # at these sizes a second thread loses
@@ -158,20 +159,20 @@ def oriented(cov, signs, mean):
     """Covariance and lower bounds of ``signs * (z - mean)``, after checking all three."""
     cov, signs = np.asarray(cov, float), np.asarray(signs, float)
     if cov.ndim != 2 or cov.shape[0] != cov.shape[1] or not len(cov):
-        raise ValueError(f"cov must be a square matrix, got shape {cov.shape}")
+        raise InputError(f"cov must be a square matrix, got shape {cov.shape}")
     mean = np.zeros(len(cov)) if mean is None else np.asarray(mean, float)
     for name, vector in (("signs", signs), ("mean", mean)):
         if vector.shape != (len(cov),):
-            raise ValueError(f"{name} must have shape ({len(cov)},), got {vector.shape}")
+            raise InputError(f"{name} must have shape ({len(cov)},), got {vector.shape}")
     if not np.all(np.abs(signs) == 1.0):
-        raise ValueError("signs must be +1 or -1")
+        raise InputError("signs must be +1 or -1")
     if not np.all(np.isfinite(mean)):
-        raise ValueError("mean must be finite")
+        raise InputError("mean must be finite")
     size = np.max(np.abs(cov))
     if not np.isfinite(size) or np.max(np.abs(cov - cov.T)) > 1e-8 * size:
-        raise ValueError("cov must be finite and symmetric")
+        raise InputError("cov must be finite and symmetric")
     if np.min(cov.diagonal()) <= 0.0:
-        raise ValueError("cov must be positive definite, got a variance that is not positive")
+        raise InputError("cov must be positive definite, got a variance that is not positive")
     return cov * np.outer(signs, signs), -signs * mean
 
 
@@ -219,7 +220,7 @@ def _sequential(cov, lower, order):
     try:
         factor = np.linalg.cholesky(cov)
     except np.linalg.LinAlgError as error:
-        raise ValueError("cov must be positive definite, got a matrix that is not") from error
+        raise InputError("cov must be positive definite, got a matrix that is not") from error
     scale = factor.diagonal().copy()
     factor /= scale[:, None]
     np.fill_diagonal(factor, 0.0)

@@ -27,6 +27,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..messages import InputError
 from .guide import CannotGuide, Guide, Twist
 
 Array = NDArray[np.float64]
@@ -43,7 +44,7 @@ def twisted(guide: Guide, drawn: Array, log_weight: Array) -> Guide:
     Raises :class:`CannotGuide` where nothing can be learnt.
     """
     if guide.twist is not None:
-        raise ValueError("a guide learns once")
+        raise InputError("a guide learns once")
     w = np.exp(log_weight - log_weight.max())
     w = np.minimum(w, math.sqrt(w.size) * w.mean())  # no single draw teaches (Ionides 2008)
     effective = w.sum() ** 2 / (w @ w)

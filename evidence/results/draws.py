@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..execution import files
+from ..messages import InputError
 from ..statistics import diagnostics
 
 if TYPE_CHECKING:
@@ -99,10 +100,10 @@ class Draws:
         self.logtilt = np.asarray(self.logtilt, dtype=float)
         self.acceptance = np.asarray(self.acceptance, dtype=float)
         if self.x.ndim != 3 or 0 in self.x.shape:
-            raise ValueError(f"x must have shape (chains, draws, N), got {self.x.shape}")
+            raise InputError(f"x must have shape (chains, draws, N), got {self.x.shape}")
         for name, shape in (("logtilt", self.x.shape[:2]), ("acceptance", self.x.shape[:1])):
             if getattr(self, name).shape != shape:
-                raise ValueError(
+                raise InputError(
                     f"{name} must have shape {shape} to go with x of shape {self.x.shape}, "
                     f"got {getattr(self, name).shape}"
                 )

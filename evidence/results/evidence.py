@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..execution import files
+from ..messages import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,7 +149,7 @@ class EvidenceResult:
     def to_arviz(self) -> Any:
         """Posterior draws as ArviZ InferenceData (0.x) or DataTree (1.x)."""
         if not self.samples.size:
-            raise ValueError(f"method {self.method!r} leaves no posterior draws to export")
+            raise InputError(f"method {self.method!r} leaves no posterior draws to export")
         return files.to_arviz(posterior=files.by_name(self.samples[None], self.names))
 
     # -- files ------------------------------------------------------------------------------

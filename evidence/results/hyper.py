@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..execution import files
+from ..messages import InputError
 from ..statistics import diagnostics
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class HyperDraws:
         for name in _ARRAYS:
             setattr(self, name, np.asarray(getattr(self, name), dtype=float))
         if self.theta.ndim != 3 or 0 in self.theta.shape:
-            raise ValueError(f"theta must have shape (chains, draws, P), got {self.theta.shape}")
+            raise InputError(f"theta must have shape (chains, draws, P), got {self.theta.shape}")
         chains, draws, p = self.theta.shape
         wanted = {
             "loglik": (chains, draws),
@@ -102,14 +103,14 @@ class HyperDraws:
         }
         for name, shape in wanted.items():
             if getattr(self, name).shape != shape:
-                raise ValueError(
+                raise InputError(
                     f"{name} must have shape {shape} to go with theta of shape "
                     f"{self.theta.shape}, got {getattr(self, name).shape}"
                 )
         if self.x.ndim != 3 or self.x.shape[0] != chains:
-            raise ValueError(f"x must have shape ({chains}, kept, N), got {self.x.shape}")
+            raise InputError(f"x must have shape ({chains}, kept, N), got {self.x.shape}")
         if len(self.names) != p:
-            raise ValueError(f"names must name {p} hyperparameters, got {len(self.names)}")
+            raise InputError(f"names must name {p} hyperparameters, got {len(self.names)}")
 
     # -- diagnostics ------------------------------------------------------------------------
 

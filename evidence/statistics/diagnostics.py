@@ -23,6 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
 
+from ..messages import InputError
+
 Array = NDArray[np.float64]
 
 _BLOCK = 2**19  # draws worked on at a time: 4 MB, about what the processor's cache holds
@@ -221,7 +223,7 @@ def by_coordinate(statistic: Callable[[Array], Array], x: ArrayLike) -> Array:
     """
     x = np.asarray(x)
     if x.ndim < 2 or 0 in x.shape:
-        raise ValueError(f"x must have shape (chains, draws, ...) without zeros, got {x.shape}")
+        raise InputError(f"x must have shape (chains, draws, ...) without zeros, got {x.shape}")
     chains, draws, *shape = x.shape
     flat = x.reshape(chains, draws, -1)
     width = max(_NARROWEST, _BLOCK // (chains * draws))

@@ -17,6 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import PchipInterpolator
 from scipy.special import expit
 
+from ..messages import InputError
+
 Array = NDArray[np.float64]
 
 
@@ -31,7 +33,7 @@ def geometric(n: int, first: float = 1e-3) -> Array:
     [0.0, 0.01, 0.1, 1.0]
     """
     if n < 2 or not 0.0 < first < 1.0:
-        raise ValueError(f"geometric needs n ≥ 2 and 0 < first < 1, got n={n}, first={first}")
+        raise InputError(f"geometric needs n ≥ 2 and 0 < first < 1, got n={n}, first={first}")
     ladder = np.concatenate([[0.0], np.geomspace(first, 1.0, n)])
     ladder[-1] = 1.0
     return ladder
@@ -44,7 +46,7 @@ def geometric_down(n: int, last: float = 1e-3) -> Array:
     [0.0, 0.9, 0.99, 1.0]
     """
     if n < 2 or not 0.0 < last < 1.0:
-        raise ValueError(f"geometric_down needs n ≥ 2 and 0 < last < 1, got n={n}, last={last}")
+        raise InputError(f"geometric_down needs n ≥ 2 and 0 < last < 1, got n={n}, last={last}")
     return 1.0 - geometric(n, last)[::-1]
 
 
@@ -55,7 +57,7 @@ def linear(n: int) -> Array:
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     if n < 1:
-        raise ValueError(f"linear needs n ≥ 1 steps, got {n}")
+        raise InputError(f"linear needs n ≥ 1 steps, got {n}")
     return np.linspace(0.0, 1.0, n + 1)
 
 
@@ -66,7 +68,7 @@ def power(n: int, exponent: float = 4.0) -> Array:
     [0.0, 0.0625, 0.25, 0.5625, 1.0]
     """
     if n < 1 or not 0.0 < exponent < np.inf:
-        raise ValueError(
+        raise InputError(
             f"power needs n ≥ 1 and a positive exponent, got n={n}, exponent={exponent}"
         )
     ladder = linear(n) ** exponent
@@ -83,7 +85,7 @@ def sigmoid(n: int, sharpness: float = 4.0) -> Array:
     [0.0, 0.105, 0.5, 0.895, 1.0]
     """
     if n < 1 or not 0.0 < sharpness < np.inf:
-        raise ValueError(
+        raise InputError(
             f"sigmoid needs n ≥ 1 and a positive sharpness, got n={n}, sharpness={sharpness}"
         )
     value = expit(sharpness * (2.0 * linear(n) - 1.0))
@@ -94,7 +96,7 @@ def sigmoid(n: int, sharpness: float = 4.0) -> Array:
 def _strict(ladder: Array, name: str) -> Array:
     """The ladder, unless rounding has made two of its temperatures one."""
     if (np.diff(ladder) <= 0.0).any():
-        raise ValueError(f"temperatures coincide in {name}")
+        raise InputError(f"temperatures coincide in {name}")
     return ladder
 
 
@@ -122,17 +124,17 @@ def equal_barrier(betas: ArrayLike, rates: ArrayLike, n: int) -> Array:
     """
     ladder, rates = check(betas), np.asarray(rates, dtype=float)
     if rates.shape != (ladder.size - 1,):
-        raise ValueError(
+        raise InputError(
             f"rates must hold one number per step of betas, {ladder.size - 1}, got an array of "
             f"shape {rates.shape}"
         )
     if not (np.isfinite(rates) & (rates >= 0.0)).all():
-        raise ValueError(
+        raise InputError(
             f"rates must be finite and not negative, got {rates.min():g} … {rates.max():g}; a "
             "rejection rate is the mean of 1 - acceptance"
         )
     if n < 1:
-        raise ValueError(f"equal_barrier needs n ≥ 1 steps, got {n}")
+        raise InputError(f"equal_barrier needs n ≥ 1 steps, got {n}")
     cost = np.diff(ladder) if not rates.any() else rates
     cost = np.maximum(cost, _SMALLEST_SHARE * cost.mean())
     barrier = np.concatenate([[0.0], np.cumsum(cost)])
@@ -145,11 +147,11 @@ def check(betas: ArrayLike) -> Array:
     """Validate an explicit ladder; 0 is put in front when it is missing."""
     ladder = np.asarray(betas, dtype=float)
     if ladder.ndim != 1 or ladder.size == 0 or not np.isfinite(ladder).all():
-        raise ValueError("betas must be 'adaptive' or a vector of finite numbers")
+        raise InputError("betas must be 'adaptive' or a vector of finite numbers")
     if ladder[0] > 0.0:
         ladder = np.concatenate([[0.0], ladder])
     if ladder[0] != 0.0 or ladder[-1] != 1.0 or (np.diff(ladder) <= 0.0).any():
-        raise ValueError(
+        raise InputError(
             f"betas must increase strictly from 0 to 1, got {ladder[0]:g} … {ladder[-1]:g}"
         )
     return ladder

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from ..execution.arguments import seed_sequence
+from ..messages import InputError
 from ..paths.families import family
 from ..results.evidence import EvidenceResult
 from .estimate import log_evidence
@@ -119,7 +120,7 @@ def compare(
     models = _check_models(models)
     weights = _check_prior(prior, models)
     if "checkpoint" in words:
-        raise ValueError("checkpoint= is for one run: call ev.log_evidence for each model")
+        raise InputError("checkpoint= is for one run: call ev.log_evidence for each model")
     seeds = seed_sequence(random_seed).spawn(len(models))
     results: dict[str, EvidenceResult] = {}
     with tqdm(models.items(), unit="model", disable=None if progressbar else True) as bar:
@@ -143,7 +144,7 @@ def compare(
 
 def _check_models(models: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(models, Mapping) or not models:
-        raise ValueError(
+        raise InputError(
             f"models must map names to models, {{'rbf': m1, 'matern': m2}}, got {models!r}"
         )
     for model in models.values():
@@ -152,7 +153,7 @@ def _check_models(models: Mapping[str, Any]) -> dict[str, Any]:
     first_name, first = next(iter(observed.items()), ("", None))
     for name, model in observed.items():  # a density keeps its data to itself
         if not np.array_equal(np.asarray(model.y), np.asarray(first.y)):
-            raise ValueError(
+            raise InputError(
                 f"models[{name!r}] is of other observations y than models[{first_name!r}]; "
                 "evidences of different data cannot be compared"
             )
@@ -163,15 +164,15 @@ def _check_prior(prior: Mapping[str, float] | None, models: dict[str, Any]) -> d
     if prior is None:
         return dict.fromkeys(models, 1.0)
     if not isinstance(prior, Mapping):
-        raise ValueError(f"prior must map names of models to numbers, got {prior!r}")
+        raise InputError(f"prior must map names of models to numbers, got {prior!r}")
     if set(prior) != set(models):
-        raise ValueError(
+        raise InputError(
             f"prior must give one number for each of {', '.join(models)}; got "
             + ", ".join(map(str, prior))
         )
     for name, value in prior.items():
         if not (isinstance(value, numbers.Real) and np.isfinite(value) and value > 0):
-            raise ValueError(f"prior[{name!r}] must be a positive number, got {value!r}")
+            raise InputError(f"prior[{name!r}] must be a positive number, got {value!r}")
     return {name: float(value) for name, value in prior.items()}
 
 

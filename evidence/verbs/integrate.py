@@ -36,6 +36,7 @@ from ..hyper.integral import (
     run_theta_islands,
     spread,
 )
+from ..messages import InputError
 from ..models.gp import GPModel
 from ..models.priors import Priors
 from ..statistics.diagnostics import pareto_shape
@@ -123,7 +124,7 @@ class IntegratedEvidence:
     def plot(self) -> Figure:
         """Posterior of every hyperparameter, and of every pair."""
         if not len(self.theta):
-            raise ValueError("there are no draws to plot: " + "; ".join(self.warnings))
+            raise InputError("there are no draws to plot: " + "; ".join(self.warnings))
         from ..plots import plot_hyperparameters
 
         return plot_hyperparameters(self.names, self.theta)
@@ -192,14 +193,14 @@ def integrated_evidence(
     (True, (1000, 2))
     """
     if not isinstance(model, GPModel):
-        raise ValueError(f"model must be a GPModel, got {type(model).__name__}")
+        raise InputError(f"model must be a GPModel, got {type(model).__name__}")
     check_positive("target_se", target_se)
     check_positive("max_seconds", max_seconds)
     check_count("n_particles", n_particles, 2)
     check_count("n_islands", n_islands, 1)
     check_count("n_draws", n_draws, 2, optional=False)
     if checkpoint is not None and random_seed is None:
-        raise ValueError("checkpoint= needs random_seed=: a resumed run goes on with its seed")
+        raise InputError("checkpoint= needs random_seed=: a resumed run goes on with its seed")
     check_executor(executor)
     fixed = list(fixed or ()) if not isinstance(fixed, str) else fixed
     known = Priors.of(model.hyperparameters, priors, fixed)

@@ -22,6 +22,7 @@ from ..approximations.gp.ep import fit_ep
 from ..execution.arguments import check_count, check_positive, seed_sequence
 from ..execution.tasks import factorising
 from ..hyper.search import Search
+from ..messages import InputError
 from ..models.gp import GPModel
 from ..models.hyperparameters import Hyperparameters
 from ..models.priors import Priors
@@ -93,7 +94,7 @@ def optimise(
     {'length_scale': 0.92, 'likelihood__noise_std': 0.07}
     """
     if not isinstance(model, GPModel):
-        raise ValueError(f"model must be a GPModel, got {type(model).__name__}")
+        raise InputError(f"model must be a GPModel, got {type(model).__name__}")
     check_count("n_restarts", n_restarts, 0, optional=False)
     check_count("max_iterations", max_iterations, 1, optional=False)
     check_positive("tol", tol)
@@ -124,20 +125,20 @@ def optimise(
 def _moving(free: Hyperparameters, fixed: Iterable[str]) -> NDArray[np.intp]:
     """Positions of what is optimised."""
     if not len(free):
-        raise ValueError(
+        raise InputError(
             "the model has no free hyperparameters: build it with a scikit-learn kernel (not "
             "with K= or a function) whose bounds are not all 'fixed'"
         )
     if isinstance(fixed, str):
-        raise ValueError(f"fixed must be a list of names, got the string {fixed!r}")
+        raise InputError(f"fixed must be a list of names, got the string {fixed!r}")
     held = {free.index(name) for name in fixed or ()}
     moving = np.array([i for i in range(len(free)) if i not in held], dtype=np.intp)
     if not moving.size:
-        raise ValueError("fixed holds every hyperparameter; leave at least one to optimise")
+        raise InputError("fixed holds every hyperparameter; leave at least one to optimise")
     for i in moving:
         low, high = free.bounds[i]
         if not low <= free.theta[i] <= high:
-            raise ValueError(
+            raise InputError(
                 f"{free.names[i]} starts at {np.exp(free.theta[i]):.6g}, outside its bounds "
                 f"({np.exp(low):.6g}, {np.exp(high):.6g}); move the start or widen the bounds"
             )
@@ -151,11 +152,11 @@ def _priors(
         return None
     given = {free.index(name) for name in priors} if isinstance(priors, Mapping) else set()
     for i in given - set(moving.tolist()):
-        raise ValueError(f"{free.names[i]} has a prior and is fixed; drop one of the two")
+        raise InputError(f"{free.names[i]} has a prior and is fixed; drop one of the two")
     others = [name for i, name in enumerate(free.names) if i not in given]
     found = Priors.of(free, priors, others)
     if not np.isfinite(found.log_density(free.theta[found.free])):
-        raise ValueError(
+        raise InputError(
             "the priors have no density at the model's own hyperparameters "
             f"({', '.join(found.names)}); start inside, e.g. with model.at"
         )

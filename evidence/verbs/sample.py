@@ -13,6 +13,7 @@ from .. import moves
 from ..drivers.chains import Chains, run_chains
 from ..execution.arguments import check_count, check_positive, seed_sequence
 from ..execution.tasks import Clock, factorising
+from ..messages import InputError
 from ..paths.families import family, fit_reference, make_path
 from ..results.draws import Draws
 
@@ -88,7 +89,7 @@ def sample(
         check_count(name, value, least, optional=False)
     check_positive("max_seconds", max_seconds)
     if not isinstance(beta, numbers.Real) or not 0.0 <= beta <= 1.0:
-        raise ValueError(f"beta must be a number between 0 and 1, got {beta!r}")
+        raise InputError(f"beta must be a number between 0 and 1, got {beta!r}")
     seed = seed_sequence(random_seed)
     clock = Clock(max_seconds)
     with factorising(model.n):

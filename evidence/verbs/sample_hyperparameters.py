@@ -17,6 +17,7 @@ from ..execution.tasks import Clock, Job, run_tasks
 from ..hyper.chains import Chain, run_chain
 from ..hyper.fields import Field, GPField, SoftmaxField
 from ..hyper.schemes import KAPPA_TARGET, SCHEMES, Scheme
+from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
 from ..models.priors import Priors
@@ -191,14 +192,14 @@ def _field(model: Any, scheme: Scheme) -> Any:
         field = GPField(model)
     elif isinstance(model, SoftmaxModel):
         if not model.kernels:
-            raise ValueError(
+            raise InputError(
                 "the model has no free hyperparameters; build it with a kernel, not with K="
             )
         field = SoftmaxField(model)
     elif not isinstance(model, Field):
-        raise ValueError(f"model must be a GPModel or a SoftmaxModel, got {type(model).__name__}")
+        raise InputError(f"model must be a GPModel or a SoftmaxModel, got {type(model).__name__}")
     if scheme.latent is None and not hasattr(field, "reference"):
-        raise ValueError(
+        raise InputError(
             f"scheme={scheme.name!r} needs EP's Gaussian, which {type(model).__name__} does not "
             "have; use scheme='agrad-z-joint'"
         )
@@ -212,7 +213,7 @@ def _check_start(field: Any, priors: Priors) -> None:
     for p, (name, log_value) in enumerate(zip(priors.names, theta, strict=True)):
         alone = Priors((name,), priors.free[p : p + 1], priors.distributions[p : p + 1])
         if not np.isfinite(alone.log_density([log_value])):
-            raise ValueError(
+            raise InputError(
                 f"the prior of {name} has density 0 at the model's value "
                 f"{np.exp(log_value):.4g}, where chains start; give the model a value inside "
                 "the prior's support, for example with model.at({...})"

@@ -30,6 +30,7 @@ from ..drivers.crooks import bennett, bounds
 from ..drivers.resample_move import Plan, Settings
 from ..execution.arguments import check_count, seed_sequence
 from ..execution.tasks import factorising
+from ..messages import InputError
 from ..models.gp import GPModel
 from ..moves.base import Move
 from ..paths.families import fit_reference, make_path
@@ -78,7 +79,7 @@ def simulate(model: GPModel, random_seed: int | np.random.Generator | None = Non
     (array([2., 3., 2.]), True)
     """
     if not isinstance(model, GPModel):
-        raise ValueError(f"model must be a GPModel, got {type(model).__name__}")
+        raise InputError(f"model must be a GPModel, got {type(model).__name__}")
     rng = np.random.default_rng(seed_sequence(random_seed))
     x = model.mean + model.chol @ rng.standard_normal(model.n)
     new = copy.copy(model)
@@ -129,7 +130,7 @@ def posterior_draws(
     check_count("n", n, 1)
     check_count("n_moves", n_moves, 1)
     if not isinstance(simulated, Simulated):
-        raise ValueError(
+        raise InputError(
             "simulated must come from ev.simulate (only there an exact draw is known), got "
             f"{type(simulated).__name__}"
         )
@@ -247,7 +248,7 @@ def _plan(
 ) -> Plan:
     """The ladder asked for."""
     if isinstance(betas, str) and betas != "adaptive":
-        raise ValueError(f"betas must be 'adaptive', a whole number or a vector, got {betas!r}")
+        raise InputError(f"betas must be 'adaptive', a whole number or a vector, got {betas!r}")
     number = isinstance(betas, numbers.Integral)
     if number:
         check_count("betas", betas, 1)

@@ -24,6 +24,7 @@ from ..approximations.gp.ep import fit_ep
 from ..execution.arguments import check_executor, check_positive, seed_sequence
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.tasks import Clock, Job, Stopped, run_tasks
+from ..messages import InputError
 from ..models.gp import CovarianceError, GPModel
 from .estimate import log_evidence
 
@@ -73,7 +74,7 @@ class Surface:
         """Hyperparameters of the cell with the largest evidence, for ``model.at``."""
         values = self.table[self.column]
         if values.isna().all():
-            raise ValueError("no cell has an evidence: " + "; ".join(self.warnings))
+            raise InputError("no cell has an evidence: " + "; ".join(self.warnings))
         row = self.table.loc[values.idxmax()]
         return {name: float(row[name]) for name in self.names}
 
@@ -147,11 +148,11 @@ def evidence_surface(
     (0.4, 6)
     """
     if not isinstance(model, GPModel):
-        raise ValueError(f"model must be a GPModel, got {type(model).__name__}")
+        raise InputError(f"model must be a GPModel, got {type(model).__name__}")
     check_positive("max_seconds", max_seconds)
     check_executor(executor)
     if checkpoint is not None and random_seed is None:
-        raise ValueError("checkpoint= needs random_seed=: a resumed run goes on with its seed")
+        raise InputError("checkpoint= needs random_seed=: a resumed run goes on with its seed")
     names, axes = _check_grid(model, grid)
     points = list(itertools.product(*axes))
     seed = seed_sequence(random_seed)
@@ -201,7 +202,7 @@ def _check_grid(
     model: GPModel, grid: Mapping[str, ArrayLike]
 ) -> tuple[tuple[str, ...], list[Array]]:
     if not isinstance(grid, Mapping) or not grid:
-        raise ValueError(
+        raise InputError(
             "grid must map names of hyperparameters to values, for example "
             f"{{'length_scale': [0.5, 1, 2]}}, got {grid!r}"
         )
@@ -211,14 +212,14 @@ def _check_grid(
         try:
             axis = np.atleast_1d(np.asarray(values, dtype=float))
         except (TypeError, ValueError):
-            raise ValueError(f"grid[{name!r}] must hold numbers, got {values!r}") from None
+            raise InputError(f"grid[{name!r}] must hold numbers, got {values!r}") from None
         if axis.ndim != 1 or axis.size == 0 or not (np.isfinite(axis) & (axis > 0)).all():
-            raise ValueError(f"grid[{name!r}] must be a vector of positive numbers")
+            raise InputError(f"grid[{name!r}] must be a vector of positive numbers")
         if np.unique(axis).size < axis.size:
-            raise ValueError(f"grid[{name!r}] holds a value twice")
+            raise InputError(f"grid[{name!r}] holds a value twice")
         axes.append(axis)
     if len(set(names)) < len(names):
-        raise ValueError(f"grid names a hyperparameter twice: {', '.join(names)}")
+        raise InputError(f"grid names a hyperparameter twice: {', '.join(names)}")
     return tuple(names), axes
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..execution.arguments import check_count
+from ..messages import InputError
 from ..methods.registry import unused
 from ..paths.families import family
 from ..results.evidence import EvidenceResult
@@ -73,7 +74,7 @@ def sweep(
     import pandas as pd
 
     if "checkpoint" in words:
-        raise ValueError("checkpoint= is for one run: call ev.log_evidence for each of them")
+        raise InputError("checkpoint= is for one run: call ev.log_evidence for each of them")
     methods = [method] if isinstance(method, str) else list(method)
     named = _name_ladders(ladders)
     if references is None:
@@ -87,7 +88,7 @@ def sweep(
         itertools.product(methods, _label(references), _label(moves), named.items(), list(seeds))
     )
     if not runs:
-        raise ValueError("nothing to run: methods, references, moves, ladders or seeds are empty")
+        raise InputError("nothing to run: methods, references, moves, ladders or seeds are empty")
     rows = []
     with tqdm(runs, unit="run", disable=None if progressbar else True, leave=False) as bar:
         for name, (reference, base), (move, mover), (label, betas), seed in bar:
@@ -115,7 +116,7 @@ def _name_ladders(ladders: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
             for label, betas in ladders.items()
         }
     if isinstance(ladders, str):
-        raise ValueError(f"ladders must be a sequence or a mapping, got {ladders!r}")
+        raise InputError(f"ladders must be a sequence or a mapping, got {ladders!r}")
     named: dict[str, Any] = {}
     for ladder in ladders:
         if isinstance(ladder, str):

@@ -6,8 +6,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from evidence.prediction.predict.components import Stored
-from evidence.prediction.predict.predictive import Prediction, Share
 from problems import covariance
 from scipy.stats import nbinom, norm, poisson
 from scipy.stats import t as student
@@ -21,6 +19,8 @@ from evidence.models.likelihoods import (
     Probit,
     StudentT,
 )
+from evidence.prediction.components import Stored
+from evidence.prediction.predictive import Prediction, Share
 
 RNG = np.random.default_rng(1)
 X = RNG.uniform(0.0, 5.0, (30, 2))

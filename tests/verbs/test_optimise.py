@@ -13,6 +13,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 import evidence as ev
 from evidence.approximations.gp.gradient import log_evidence_gradient
 from evidence.hyper import search
+from evidence.models.covariance import CovarianceError
 from evidence.models.kernels.parse import parse_kernel
 from evidence.verbs import optimise as optimisation
 from evidence.verbs import optimum
@@ -158,7 +159,7 @@ def test_rejected_points(monkeypatch):
 
     def fit(model, **words):
         if model.kernel.k2.length_scale > 0.7:
-            raise ev.model.CovarianceError("singular")
+            raise CovarianceError("singular")
         return ev.fit_ep(model, **words)
 
     monkeypatch.setattr(search, "fit_ep", fit)

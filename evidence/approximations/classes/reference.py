@@ -27,6 +27,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
+from ...messages import InputError
 from ...models.classes import SoftmaxModel
 from ...models.likelihoods.softmax import SoftmaxSites
 from ..reference import NotPositiveDefinite, positive_eigh
@@ -181,7 +182,7 @@ class SoftmaxReference:
         """Σ, shape (C·N, C·N)."""
         model, N = self.model, self.model.n_data
         if model.n > LARGEST_DENSE:
-            raise ValueError(
+            raise InputError(
                 f"the covariance of the {self.name} reference couples all {model.n_classes} x {N} "
                 f"= {model.n} latent values, more than the {LARGEST_DENSE} that a dense matrix is "
                 "made for; use reference='prior'"
@@ -233,7 +234,7 @@ class SoftmaxReference:
         C, N = model.n_classes, model.n_data
         k_star = np.asarray(k_star, dtype=float)
         if k_star.ndim not in (2, 3) or k_star.shape[-1] != N or k_star.shape[0] == 0:
-            raise ValueError(
+            raise InputError(
                 f"k_star must be (N*, {N}) or ({C}, N*, {N}), got shape {k_star.shape}"
             )
         n_new = k_star.shape[-2]

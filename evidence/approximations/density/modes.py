@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from ...messages import InputError
 from ...models.density.checking import central
 from ...models.density.model import DensityModel
 from .reference import DensityReference
@@ -45,7 +46,7 @@ def starts(model: DensityModel, rng: np.random.Generator, size: int) -> Array:
         wanted = (size, len(model.names))
         if points.shape != wanted or not np.isfinite(points).all():
             got = points.shape if points.shape != wanted else "NaN or inf among them"
-            raise ValueError(
+            raise InputError(
                 f"sampler(rng, {size}) must return finite points of shape {wanted}, got {got}"
             )
         return model.unconstrain(points)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...messages import InputError
 from ...models.density.changes import Tails
 from ...models.density.model import DensityModel
 from ...models.density.scales import Rescaled, Scales
@@ -131,7 +132,7 @@ class DensityReference:
         return self.mean + self.change.inverse(self.standardise(u)) @ self.root.T
 
     def curvature(self, x: Any) -> Any:
-        raise ValueError(
+        raise InputError(
             "coordinates 'prior' and 'expected' need a Gaussian prior with a likelihood; use "
             "'base', 'identity' or 'diagonal'"
         )
@@ -140,7 +141,7 @@ class DensityReference:
 def density_prior_reference(model: DensityModel) -> DensityReference:
     """The prior as reference, log Z_q = 0."""
     if model.prior is None:
-        raise ValueError(
+        raise InputError(
             "reference='prior' needs a prior that is Gaussian in some coordinates: pass prior= "
             "to DensityModel (ev.GaussianPrior, or distributions of scipy.stats), or use "
             "reference='fitted'"

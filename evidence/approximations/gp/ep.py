@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...messages import InputError
 from ...models.gp import GPModel
 from ..reference import GaussianReference, NotPositiveDefinite, Sites, SiteSolver, log_normaliser
 from .sequential import sequential_start
@@ -86,13 +87,13 @@ def fit_ep(
     True
     """
     if not isinstance(model, GPModel):
-        raise ValueError(
+        raise InputError(
             f"EP needs a GPModel, got {type(model).__name__}; for several classes use fit_laplace"
         )
     if not 0.0 < damping <= 1.0:
-        raise ValueError(f"damping must be in (0, 1], got {damping}")
+        raise InputError(f"damping must be in (0, 1], got {damping}")
     if max_sweeps < 1:
-        raise ValueError(f"max_sweeps must be at least 1, got {max_sweeps}")
+        raise InputError(f"max_sweeps must be at least 1, got {max_sweeps}")
     started = time.perf_counter()
     solver = SiteSolver(model)
     end, wasted = None, 0
@@ -173,14 +174,14 @@ def _parallel_sweeps(
 def _check_start(start: Sites, n: int) -> tuple[Array, Array]:
     """ν and τ of a warm start."""
     if not isinstance(start, Sites):
-        raise ValueError(
+        raise InputError(
             f"start must be the sites of an earlier fit, reference.sites, got {start!r}"
         )
     nu, tau = np.asarray(start.nu, dtype=float), np.asarray(start.tau, dtype=float)
     if nu.shape != (n,) or tau.shape != (n,):
-        raise ValueError(f"start holds {nu.size} sites but the model has {n} observations")
+        raise InputError(f"start holds {nu.size} sites but the model has {n} observations")
     if not (np.isfinite(nu).all() and np.isfinite(tau).all()):
-        raise ValueError("start contains NaN or inf; leave it out to begin from nothing")
+        raise InputError("start contains NaN or inf; leave it out to begin from nothing")
     return nu, tau
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri
 
+from ...messages import InputError
 from ...models.kernels.gradients import contract
 from ..reference import GaussianReference
 
@@ -46,13 +47,13 @@ def log_evidence_gradient(reference: GaussianReference) -> Array:
     {'length_scale': 0.132, 'likelihood__noise_std': -0.8713}
     """
     if reference.name != "ep":
-        raise ValueError(
+        raise InputError(
             f"gradients are for EP only, got the {reference.name} reference; use ev.fit_ep(model)"
         )
     model = reference.model
     free = model.hyperparameters
     if not len(free):
-        raise ValueError(
+        raise InputError(
             "the model has no free hyperparameters: its kernel has no theta (or all of it is "
             "fixed) and its likelihood has nothing to learn"
         )

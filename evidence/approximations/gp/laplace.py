@@ -14,6 +14,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ...messages import InputError
 from ...models.classes import SoftmaxModel
 from ...models.gp import GPModel
 from ...models.likelihoods.quadrature import evaluate
@@ -58,7 +59,7 @@ def fit_laplace(
     True
     """
     if max_iterations < 1:
-        raise ValueError(f"max_iterations must be at least 1, got {max_iterations}")
+        raise InputError(f"max_iterations must be at least 1, got {max_iterations}")
     if isinstance(model, SoftmaxModel):
         return fit_softmax_laplace(model, max_iterations=max_iterations, tol=tol)
     started = time.perf_counter()

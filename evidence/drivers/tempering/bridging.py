@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, logsumexp
 
+from ...messages import InputError
 from ...statistics import ladders
 from ...statistics.diagnostics import ess
 
@@ -70,7 +71,7 @@ def stepping_stone(tilt: ArrayLike, betas: ArrayLike, direction: str = "up") -> 
     """
     tilt, betas = _check(tilt, betas)
     if direction not in ("up", "down"):
-        raise ValueError(f"direction must be 'up' or 'down', got {direction!r}")
+        raise InputError(f"direction must be 'up' or 'down', got {direction!r}")
     step = np.diff(betas)
     with np.errstate(all="ignore"):  # -inf where a level has left the support
         if direction == "up":
@@ -256,12 +257,12 @@ def _solve(hessian: Array, right: Array) -> Array:
 def _check(tilt: ArrayLike, betas: ArrayLike) -> tuple[Array, Array]:
     tilt, betas = np.asarray(tilt, dtype=float), ladders.check(betas)
     if tilt.ndim != 3 or tilt.shape[2] != betas.size or tilt.size == 0:
-        raise ValueError(
+        raise InputError(
             f"tilt must have shape (chains, sweeps, {betas.size}) for {betas.size} levels from "
             f"β = 0 to 1, got {tilt.shape}"
         )
     if np.isnan(tilt).any() or np.isposinf(tilt).any():
-        raise ValueError("tilt must hold numbers or -inf, got NaN or inf: drop such sweeps")
+        raise InputError("tilt must hold numbers or -inf, got NaN or inf: drop such sweeps")
     return tilt, betas
 
 

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...execution.tasks import Stopped
+from ...messages import InputError
 from ...moves.base import Move, scaled
 from ...paths.gp import Path
 from ...statistics import ladders
@@ -226,15 +227,15 @@ def _check_segment(
 ) -> None:
     levels = schedule.betas.size
     if ladders.check(schedule.betas).size != levels or schedule.step_sizes.shape != (levels,):
-        raise ValueError(
+        raise InputError(
             "schedule needs betas from 0 to 1 and one step size for each, got "
             f"{levels} betas from {schedule.betas[0]:g} and {schedule.step_sizes.size} step sizes"
         )
     if n_sweeps < 1 or explore < 1:
-        raise ValueError(
+        raise InputError(
             f"n_sweeps and explore must be at least 1, got n_sweeps={n_sweeps}, explore={explore}"
         )
     if x is not None and (x.ndim != 3 or x.shape[0] != levels or x.shape[2] != path.n):
-        raise ValueError(
+        raise InputError(
             f"x must have shape (levels, ensembles, N) = ({levels}, R, {path.n}), got {x.shape}"
         )

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...messages import InputError
+
 
 class Graphs(NamedTuple):
     """Inputs and outputs, all vectors but ``logp``."""
@@ -106,19 +108,19 @@ def _indexed(name: str, shape: tuple[int, ...]) -> list[str]:
 
 def _check_types(free: list[Any], values: list[Any]) -> None:
     if not free:
-        raise ValueError("the PyMC model has no free variables: there is nothing to integrate")
+        raise InputError("the PyMC model has no free variables: there is nothing to integrate")
     discrete = [
         rv.name
         for rv, value in zip(free, values, strict=True)
         if not value.dtype.startswith("float")
     ]
     if discrete:
-        raise ValueError(
+        raise InputError(
             f"the PyMC model has discrete free variables ({', '.join(discrete)}), over which no "
             "density can be integrated; sum them out first (pymc.Mixture, or marginalize of "
             "pymc-extras)"
         )
     if any(value.dtype != "float64" for value in values):
-        raise ValueError(
+        raise InputError(
             "the PyMC model was built in single precision; set pytensor.config.floatX = 'float64'"
         )

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...messages import InputError
 from ..density.model import DensityModel
 
 Array = NDArray[np.float64]
@@ -81,7 +82,7 @@ class ProgramModel(DensityModel):
         theta = np.asarray(theta, dtype=float)
         k = len(self.names)
         if theta.shape[-1:] != (k,):
-            raise ValueError(
+            raise InputError(
                 f"parameters must have shape (…, {k}), in the order of model.names; got "
                 f"{theta.shape}"
             )
@@ -90,7 +91,7 @@ class ProgramModel(DensityModel):
             x = self.report.inward(rows)
         bad = ~np.isfinite(x).all(axis=1)
         if bad.any():
-            raise ValueError(f"parameters {rows[bad][0]} are outside their bounds, or on them")
+            raise InputError(f"parameters {rows[bad][0]} are outside their bounds, or on them")
         return x.reshape(*theta.shape[:-1], self.n)
 
     def check_derivatives(self, x: ArrayLike | None = None, tolerance: float = 1e-4) -> None:
@@ -105,6 +106,6 @@ def check_words(words: dict[str, Any], adaptor: str) -> None:
     """An error for what the program itself decides."""
     derived, own = sorted(_DERIVED & set(words)), sorted(_OWN & set(words))
     if derived:
-        raise ValueError(f"{', '.join(derived)}: {adaptor} derives these; leave them out")
+        raise InputError(f"{', '.join(derived)}: {adaptor} derives these; leave them out")
     if own:
-        raise ValueError(f"{', '.join(own)}: the program given to {adaptor} has its own")
+        raise InputError(f"{', '.join(own)}: the program given to {adaptor} has its own")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...messages import InputError
 from ..density.autodiff import Compiled, from_jax
 from .derived import Graph, Here, derive
 from .graphs import Graphs, graphs_of
@@ -63,13 +64,13 @@ def from_pymc(model: Any, backend: str | None = None, **words: Any) -> ProgramMo
     pymc = _import(model)
     check_words(words, "ev.from_pymc")
     if backend not in (None, "jax", "pytensor"):
-        raise ValueError(f"backend must be 'jax', 'pytensor' or None, got {backend!r}")
+        raise InputError(f"backend must be 'jax', 'pytensor' or None, got {backend!r}")
     graphs = graphs_of(model)
     metric = words.pop("metric", "softabs")
     notes = []
     found, reason = (None, "") if backend == "pytensor" else _by_jax(graphs, metric)
     if found is None and backend == "jax":
-        raise ValueError(f"backend='jax' does not work for this PyMC model: {reason}")
+        raise InputError(f"backend='jax' does not work for this PyMC model: {reason}")
     if found is None:
         found, lost = _by_pytensor(graphs, metric)
         told = f" ({reason})" if reason else ""
@@ -160,7 +161,7 @@ def _prior_draws(
             kept = np.concatenate([kept, theta[usable]])
             if len(kept) >= size:
                 return kept[:size]
-        raise ValueError(
+        raise InputError(
             "draws of the PyMC model's prior lie on the limits of their parameters; pass "
             "sampler=(rng, size) → parameters"
         )
@@ -180,7 +181,7 @@ def _import(model: Any) -> Any:
             "ev.from_pymc needs PyMC, which is not installed: pip install 'evidence[pymc]'"
         ) from None
     if not isinstance(model, pymc.Model):
-        raise ValueError(
+        raise InputError(
             f"model must be a pymc.Model (with pymc.Model() as model: …), got {model!r}"
         )
     return pymc

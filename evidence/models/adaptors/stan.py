@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...messages import InputError
 from .program import ProgramModel, Report, check_words
 
 Array = NDArray[np.float64]
@@ -72,7 +73,7 @@ def from_stan(program: Any, data: Any = None, **words: Any) -> ProgramModel:
     functions = Program(stan)
     d = stan.param_unc_num()
     if d < 1:
-        raise ValueError("the Stan program has no parameters: there is nothing to integrate")
+        raise InputError("the Stan program has no parameters: there is nothing to integrate")
     names = tuple(_bracketed(name) for name in stan.param_names())
     report = Report(functions.outward, functions.inward, names)
     given = {
@@ -147,7 +148,7 @@ class Program:
                 return
             except RuntimeError as error:
                 last = error
-        raise ValueError(f"the Stan program fails at all {len(x)} points tried: {last}")
+        raise InputError(f"the Stan program fails at all {len(x)} points tried: {last}")
 
     def _value(self, row: Array) -> float:
         try:
@@ -165,17 +166,17 @@ def _opened(program: Any, data: Any) -> Any:
     """An open model from whatever was given."""
     if all(hasattr(program, name) for name in _NEEDED):
         if data is not None:
-            raise ValueError("data= belongs to a program; an open Stan model has its own")
+            raise InputError("data= belongs to a program; an open Stan model has its own")
         return program
     if not isinstance(program, str | os.PathLike):
-        raise ValueError(
+        raise InputError(
             "program must be the text of a Stan program, a .stan file, a library compiled by "
             f"BridgeStan, or a bridgestan.StanModel; got {program!r}"
         )
     bridgestan = _bridgestan()
     path = _kept(program) if _is_text(program) else Path(program)
     if not path.exists():
-        raise ValueError(f"program: there is no file {str(path)!r}")
+        raise InputError(f"program: there is no file {str(path)!r}")
     options = {"make_args": ["STAN_THREADS=true"]} if path.suffix == ".stan" else {}
     try:
         # a library may well be open already: several data sets, one program

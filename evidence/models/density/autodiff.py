@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...messages import InputError
 from .metrics import Fisher
 from .model import DensityModel
 
@@ -50,9 +51,9 @@ def from_jax(logdensity: Callable[[Any], Any], dim: int, **words: Any) -> Densit
     derivatives = {"grad", "value_and_grad", "hessian", "third", "along", "tensor", "vectorized"}
     given = derivatives & set(words)
     if given:
-        raise ValueError(f"{', '.join(sorted(given))}: JAX derives these; leave them out")
+        raise InputError(f"{', '.join(sorted(given))}: JAX derives these; leave them out")
     if not callable(logdensity):
-        raise ValueError(f"logdensity must be a function, got {logdensity!r}")
+        raise InputError(f"logdensity must be a function, got {logdensity!r}")
     derived = _derive(logdensity)
     metric = words.get("metric")
     if callable(metric):

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, lambertw
 
+from ...messages import InputError
+
 Array = NDArray[np.float64]
 
 
@@ -215,7 +217,7 @@ def check_bounds(bounds: Sequence[ArrayLike], dim: int) -> Bounded:
     except TypeError:
         pairs = []
     if len(pairs) != dim or any(len(pair) != 2 for pair in pairs):
-        raise ValueError(
+        raise InputError(
             f"bounds must hold {dim} pairs (low, high), one per parameter, with None where there "
             f"is no limit; got {bounds!r}"
         )
@@ -226,7 +228,7 @@ def check_bounds(bounds: Sequence[ArrayLike], dim: int) -> Bounded:
         except (TypeError, ValueError):
             ordered = False
         if not ordered:
-            raise ValueError(
+            raise InputError(
                 f"bounds[{i}] must be numbers or None with low < high, got {pairs[i]}"
             )
     return Bounded(pairs)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...messages import InputError
+
 Array = NDArray[np.float64]
 
 _STEP = 1e-4
@@ -76,10 +78,10 @@ def _slope(matrix: Callable[[Array], Array], theta: Array, W: Array) -> Array:
 def _compare(name: str, theta: Array, given: Array, wanted: Array, tolerance: float) -> None:
     for at, a, b in zip(theta, given, wanted, strict=True):
         if not (np.isfinite(a).all() and np.isfinite(b).all()):
-            raise ValueError(f"{name} is not finite at {_short(at)}: {_short(a)}")
+            raise InputError(f"{name} is not finite at {_short(at)}: {_short(a)}")
         error = np.linalg.norm(a - b)
         if error > tolerance * max(1.0, float(np.linalg.norm(b))):
-            raise ValueError(
+            raise InputError(
                 f"{name} is wrong: at {_short(at)} it is {_short(a)}, but finite differences "
                 f"(or its own symmetry) say {_short(b)}"
             )

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...messages import InputError
+
 Array = NDArray[np.float64]
 
 _SHAPES = {
@@ -24,7 +26,7 @@ _SHAPES = {
 }
 
 
-class MissingDerivative(ValueError):
+class MissingDerivative(InputError):
     """A move or metric needs a derivative that the model was not given."""
 
 
@@ -48,11 +50,11 @@ def _numbers(name: str, out: Any) -> Array:
     if type(out) is np.ndarray and out.dtype == np.float64:
         return out
     if out is None or (isinstance(out, list) and any(row is None for row in out)):
-        raise ValueError(f"{name} returned None: it must return numbers")
+        raise InputError(f"{name} returned None: it must return numbers")
     try:
         return np.asarray(out, dtype=float)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must return real numbers, as many each time: {error}") from None
+        raise InputError(f"{name} must return real numbers, as many each time: {error}") from None
 
 
 class Batched:
@@ -80,7 +82,7 @@ class Batched:
             told = "a batch of points (M, d)" if self.vectorized else "one point (d,)"
             wanted = shape if self.vectorized else shape[1:]
             got = out.shape if self.vectorized else out.shape[1:]
-            raise ValueError(
+            raise InputError(
                 f"{self.name} was called with {told} and must return shape {wanted}, got {got}; "
                 "vectorized= says whether functions take batches"
             )
@@ -104,7 +106,7 @@ class ValueAndGradient:
         with np.errstate(all="ignore"):
             pairs = [self.both(x)] if self.vectorized else [self.both(row) for row in x]
         if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
-            raise ValueError(
+            raise InputError(
                 f"value_and_grad must return a pair (value, gradient), got {pairs[0]!r}"
             )
         if self.vectorized:
@@ -113,7 +115,7 @@ class ValueAndGradient:
             value, slope = [v for v, _ in pairs], [g for _, g in pairs]
         value, slope = _numbers("value_and_grad", value), _numbers("value_and_grad", slope)
         if value.shape != x.shape[:1] or slope.shape != x.shape:
-            raise ValueError(
+            raise InputError(
                 f"value_and_grad must return a value and a gradient per point, shapes "
                 f"{x.shape[:1]} and {x.shape} for this batch; got {value.shape} and {slope.shape}"
             )

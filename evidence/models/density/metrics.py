@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...messages import InputError
+
 METRICS = ("softabs", "hessian")
 
 
@@ -34,7 +36,7 @@ class SoftAbs:
 
     def __post_init__(self) -> None:
         if not self.alpha > 0.0:
-            raise ValueError(f"alpha must be positive, got {self.alpha!r}")
+            raise InputError(f"alpha must be positive, got {self.alpha!r}")
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def check_metric(metric: object) -> SoftAbs | Hessian | Fisher:
         return SoftAbs()
     if metric == "hessian":
         return Hessian()
-    raise ValueError(
+    raise InputError(
         f"metric must be 'softabs', 'hessian', ev.SoftAbs(alpha), or ev.Fisher(matrix, slope); "
         f"got {metric!r}"
     )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...messages import InputError
 from . import changes
 from .changes import Bounded, Change, check_bounds
 from .functions import Batched, Functions, MissingDerivative, ValueAndGradient
@@ -115,9 +116,9 @@ class DensityModel:
         check: bool = False,
     ) -> None:
         if not isinstance(dim, numbers.Integral) or dim < 1:
-            raise ValueError(f"dim must be a whole number, at least 1, got {dim!r}")
+            raise InputError(f"dim must be a whole number, at least 1, got {dim!r}")
         if prior is not None and bounds is not None:
-            raise ValueError(
+            raise InputError(
                 "give bounds or prior, not both: the distributions of a prior have limits of "
                 "their own (scipy.stats.uniform, scipy.stats.gamma, …)"
             )
@@ -125,12 +126,12 @@ class DensityModel:
         self.functions = Functions(logdensity, grad, value_and_grad, hessian, third, along, tensor)
         for name, function in self.functions._asdict().items():
             if not (callable(function) or (function is None and name != "logdensity")):
-                raise ValueError(f"{name} must be a function, got {function!r}")
+                raise InputError(f"{name} must be a function, got {function!r}")
         for name in ("third", "along", "tensor"):
             if getattr(self.functions, name) is not None and hessian is None:
-                raise ValueError(f"{name}= needs hessian=, whose derivative it is")
+                raise InputError(f"{name}= needs hessian=, whose derivative it is")
         if sampler is not None and not callable(sampler):
-            raise ValueError(f"sampler must be a function (rng, size) → points, got {sampler!r}")
+            raise InputError(f"sampler must be a function (rng, size) → points, got {sampler!r}")
         self.vectorized = vectorized
         self.metric = check_metric(metric)
         self.sampler = sampler
@@ -202,7 +203,7 @@ class DensityModel:
         x = self.change.inverse(theta.reshape(-1, self.n)).reshape(theta.shape)
         if np.isnan(x).any():
             bad = theta.reshape(-1, self.n)[np.isnan(x).reshape(-1, self.n).any(axis=1)][0]
-            raise ValueError(f"parameters {bad} are outside their bounds, or on them")
+            raise InputError(f"parameters {bad} are outside their bounds, or on them")
         return x
 
     def arguments(self, x: Array) -> Array:
@@ -383,7 +384,7 @@ class DensityModel:
         """Call the density once, for errors now rather than in the middle of a run."""
         value = self._value(self.arguments(self.probes()))
         if np.isposinf(value).any():
-            raise ValueError("logdensity is +inf somewhere: such a density has no evidence")
+            raise InputError("logdensity is +inf somewhere: such a density has no evidence")
 
     def probes(self) -> Array:
         """A few fixed points, in the model's coordinates."""
@@ -440,5 +441,5 @@ def _check_names(names: Sequence[str] | None, dim: int) -> tuple[str, ...]:
         return tuple(f"x[{i}]" for i in range(dim))
     found = tuple(str(name) for name in names)
     if len(found) != dim or len(set(found)) != dim:
-        raise ValueError(f"names must hold {dim} different names, got {list(names)!r}")
+        raise InputError(f"names must hold {dim} different names, got {list(names)!r}")
     return found

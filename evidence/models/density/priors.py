@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.special import ndtr, ndtri
 
+from ...messages import InputError
 from .changes import Derivatives
 
 Array = NDArray[np.float64]
@@ -46,17 +47,17 @@ class GaussianPrior:
         cov = np.asarray(cov, dtype=float)
         d = self.mean.size
         if self.mean.ndim != 1 or not np.isfinite(self.mean).all():
-            raise ValueError(f"mean must be a finite vector, got {mean!r}")
+            raise InputError(f"mean must be a finite vector, got {mean!r}")
         if cov.shape in ((), (1,), (d,)):
             cov = np.diag(np.broadcast_to(cov, (d,)))
         if cov.shape != (d, d):
-            raise ValueError(f"cov must be a number, {d} variances or a {d} x {d} matrix")
+            raise InputError(f"cov must be a number, {d} variances or a {d} x {d} matrix")
         if not np.allclose(cov, cov.T, rtol=1e-8, atol=0.0):
-            raise ValueError("cov must be symmetric")
+            raise InputError("cov must be symmetric")
         try:
             self.chol: Array = cholesky(cov, lower=True)
         except (np.linalg.LinAlgError, ValueError):
-            raise ValueError("cov must be positive definite and finite") from None
+            raise InputError("cov must be positive definite and finite") from None
         self.cov: Array = np.array(cov)
 
     @property
@@ -158,7 +159,7 @@ def check_prior(prior: Any, dim: int) -> GaussianPrior | Quantiles:
     """A prior in one of the two forms, or an error that says which there are."""
     if isinstance(prior, GaussianPrior):
         if prior.dim != dim:
-            raise ValueError(f"prior has {prior.dim} dimensions but the model has dim={dim}")
+            raise InputError(f"prior has {prior.dim} dimensions but the model has dim={dim}")
         return prior
     if hasattr(prior, "ppf"):
         prior = [prior] * dim
@@ -167,15 +168,15 @@ def check_prior(prior: Any, dim: int) -> GaussianPrior | Quantiles:
     needed = ("ppf", "isf", "cdf", "sf", "logpdf")
     if isinstance(prior, Sequence) and not isinstance(prior, str):
         if len(prior) != dim:
-            raise ValueError(f"prior holds {len(prior)} distributions but the model has dim={dim}")
+            raise InputError(f"prior holds {len(prior)} distributions but the model has dim={dim}")
         for i, distribution in enumerate(prior):
             if not all(hasattr(distribution, name) for name in needed):
-                raise ValueError(
+                raise InputError(
                     f"prior[{i}] must be a continuous distribution of scipy.stats with its "
                     f"parameters, such as scipy.stats.norm(0, 1); got {distribution!r}"
                 )
         return Quantiles(prior)
-    raise ValueError(
+    raise InputError(
         "prior must be ev.GaussianPrior(mean, cov), or one distribution of scipy.stats per "
         f"parameter; got {prior!r}. A prior that can only be sampled and evaluated belongs into "
         "logdensity, with its sampler as sampler="

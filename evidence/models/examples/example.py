@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...messages import InputError
 from ..density.model import DensityModel
 
 Array = NDArray[np.float64]
@@ -80,9 +81,9 @@ class Smooth:
 
 def check_count(name: str, value: Any, least: int = 1) -> None:
     if not isinstance(value, numbers.Integral) or value < least:
-        raise ValueError(f"{name} must be a whole number, at least {least}, got {value!r}")
+        raise InputError(f"{name} must be a whole number, at least {least}, got {value!r}")
 
 
 def check_positive(name: str, value: Any) -> None:
     if not isinstance(value, numbers.Real) or not 0.0 < float(value) < math.inf:
-        raise ValueError(f"{name} must be a positive number, got {value!r}")
+        raise InputError(f"{name} must be a positive number, got {value!r}")

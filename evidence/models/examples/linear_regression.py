@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...messages import InputError
 from ..density.priors import GaussianPrior
 from .example import Example, Smooth, check_positive
 
@@ -72,7 +73,7 @@ def linear_regression(
     check_positive("noise", noise)
     check_positive("prior_sd", prior_sd)
     if (X is None) != (y is None):
-        raise ValueError("X and y go together: give both or neither")
+        raise InputError("X and y go together: give both or neither")
     if X is None:
         rng = np.random.default_rng(_SEED)
         X = rng.standard_normal((_N, _DIM))
@@ -83,7 +84,7 @@ def linear_regression(
         or y.shape != X.shape[:1]
         or not (np.isfinite(X).all() and np.isfinite(y).all())
     ):
-        raise ValueError(
+        raise InputError(
             f"X must be a finite matrix (N, d) and y N finite numbers, got shapes {X.shape} and "
             f"{y.shape}"
         )

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...messages import InputError
 from ...numerics.jit import vector_loop
 from ..density.priors import GaussianPrior
 from .example import Example, Smooth, check_count, check_positive
@@ -106,12 +107,12 @@ def logistic_regression(X: ArrayLike, y: ArrayLike, prior_sd: float = 10.0) -> E
     X = np.ascontiguousarray(X, dtype=float)
     labels = np.asarray(y)
     if X.ndim != 2 or labels.shape != X.shape[:1] or not np.isfinite(X).all():
-        raise ValueError(
+        raise InputError(
             f"X must be a finite matrix (N, d) and y hold N labels, got shapes {X.shape} and "
             f"{labels.shape}"
         )
     if not (np.isin(labels, (-1, 1)).all() or np.isin(labels, (0, 1)).all()):
-        raise ValueError(f"y must hold -1 and 1, or 0 and 1, got {np.unique(labels)[:5]}")
+        raise InputError(f"y must hold -1 and 1, or 0 and 1, got {np.unique(labels)[:5]}")
     check_positive("prior_sd", prior_sd)
     dim = X.shape[1]
     model = Logistic(X, np.where(labels == 1, 1.0, -1.0)).model(

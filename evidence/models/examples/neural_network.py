@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...messages import InputError
 from ..density.autodiff import from_jax
 from ..density.priors import GaussianPrior
 from .example import Example, check_count, check_positive
@@ -110,7 +111,7 @@ def neural_network(
         or y.shape != X.shape[:1]
         or not (np.isfinite(X).all() and np.isfinite(y).all())
     ):
-        raise ValueError(
+        raise InputError(
             f"X must be a finite matrix (N, D) and y N finite numbers, got shapes {X.shape} and "
             f"{y.shape}"
         )

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...messages import InputError
 from ..covariance import as_kernel
 from ..hyperparameters import Hyperparameters, kernel_parameters
 
@@ -19,7 +20,7 @@ def check_kernels(kernel: Any, classes: NDArray[Any]) -> tuple[Any, ...]:
     if not isinstance(kernel, list | tuple):
         return (as_kernel(kernel),) * classes.size
     if len(kernel) != classes.size:
-        raise ValueError(
+        raise InputError(
             f"kernel must be one kernel or a list of one per class, got {len(kernel)} kernels "
             f"for {classes.size} classes"
         )

@@ -28,6 +28,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist, squareform
 from scipy.special import kv
 
+from ...messages import InputError
+
 Array = NDArray[np.float64]
 Pullback = Callable[[Array], Array]
 Value = Array | float  # a constant stays a number
@@ -62,12 +64,12 @@ def contract(kernel: Any, X: Array, W: Array) -> Array:
     True
     """
     if not hasattr(kernel, "theta"):
-        raise ValueError(
+        raise InputError(
             "kernel: gradients need a scikit-learn kernel, or one with its interface "
             f"(theta, hyperparameters, eval_gradient), got {kernel!r}"
         )
     if np.shape(W) != (len(X), len(X)):
-        raise ValueError(f"W must be {len(X)} x {len(X)}, as the kernel is, got {np.shape(W)}")
+        raise InputError(f"W must be {len(X)} x {len(X)}, as the kernel is, got {np.shape(W)}")
     return _reverse(kernel, X)[1](W)
 
 
@@ -114,7 +116,7 @@ def _power(kernel: Any, X: Array) -> tuple[Value, Pullback]:
 
 
 def _compound(kernel: Any, X: Array) -> tuple[Value, Pullback]:
-    raise ValueError(
+    raise InputError(
         "kernel: a CompoundKernel stands for several covariances; pass one of them, or their sum"
     )
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import inspect
 import math
 import operator
 import warnings
 from typing import Any, NoReturn
+
+from ...messages import InputError, suggest
 
 _NAMES = (
     "ConstantKernel",
@@ -73,17 +74,17 @@ def parse_kernel(text: str) -> Any:
     ValueError: kernel: unknown name 'RFB'; did you mean 'RBF'? Known: ConstantKernel, ...
     """
     if not isinstance(text, str):
-        raise ValueError(f"kernel: expected a string such as '4.0 * RBF(1.5)', got {text!r}")
+        raise InputError(f"kernel: expected a string such as '4.0 * RBF(1.5)', got {text!r}")
     text = text.strip()
     if not text:
-        raise ValueError("kernel: the expression is empty; write for example '4.0 * RBF(1.5)'")
+        raise InputError("kernel: the expression is empty; write for example '4.0 * RBF(1.5)'")
     if len(text) > _LONGEST:
-        raise ValueError(f"kernel: {len(text)} characters are too many (limit {_LONGEST})")
+        raise InputError(f"kernel: {len(text)} characters are too many (limit {_LONGEST})")
     try:
         tree = _syntax_tree(text)
         return _as_kernel(_value(tree, text), tree, text)
     except (RecursionError, MemoryError):
-        raise ValueError("kernel: the expression is nested too deeply") from None
+        raise InputError("kernel: the expression is nested too deeply") from None
 
 
 def _syntax_tree(text: str) -> ast.expr:
@@ -93,9 +94,9 @@ def _syntax_tree(text: str) -> ast.expr:
             return ast.parse(text, mode="eval").body
     except SyntaxError as error:
         where = f" at character {error.offset}" if error.offset else ""
-        raise ValueError(f"kernel: cannot read {_shown(text)}: {error.msg}{where}") from None
+        raise InputError(f"kernel: cannot read {_shown(text)}: {error.msg}{where}") from None
     except ValueError as error:  # null bytes
-        raise ValueError(f"kernel: cannot read {_shown(text)}: {error}") from None
+        raise InputError(f"kernel: cannot read {_shown(text)}: {error}") from None
 
 
 def _value(node: ast.expr, text: str) -> Any:
@@ -111,7 +112,7 @@ def _value(node: ast.expr, text: str) -> Any:
             return _called(_known_name(name), node, text)
         case ast.Name(id=name):
             known = _known_name(name)
-            raise ValueError(f"kernel: {known} needs brackets, write {known}(…)")
+            raise InputError(f"kernel: {known} needs brackets, write {known}(…)")
     _refuse(node, text)
 
 
@@ -139,7 +140,7 @@ def _called(name: str, node: ast.Call, text: str) -> Any:
     cls = getattr(kernels, name)
     known = tuple(p for p in inspect.signature(cls).parameters if p not in _NOT_OFFERED)
     if len(node.args) > len(known):
-        raise ValueError(
+        raise InputError(
             f"kernel: {name} takes at most {len(known)} arguments ({', '.join(known)}), "
             f"got {len(node.args)}"
         )
@@ -150,12 +151,12 @@ def _called(name: str, node: ast.Call, text: str) -> Any:
         if key is None or isinstance(value, ast.Starred):
             _refuse(node, text)
         if key not in known:
-            raise ValueError(
-                f"kernel: {name} has no parameter {key!r}{_hint(key, known)} "
+            raise InputError(
+                f"kernel: {name} has no parameter {key!r}{suggest(key, known, _MEANT)} "
                 f"It takes {', '.join(known)}"
             )
         if key in arguments:
-            raise ValueError(f"kernel: {name} got {key} twice")
+            raise InputError(f"kernel: {name} got {key} twice")
         arguments[key] = _argument(name, key, value, text)
     return cls(**arguments)
 
@@ -169,7 +170,7 @@ def _argument(name: str, key: str, node: ast.expr, text: str) -> Any:
             return "fixed"
         if items and len(items) == 2:
             return tuple(_positive(_value(item, text), item, text) for item in items)
-        raise ValueError(
+        raise InputError(
             f"kernel: {key} of {name} must be 'fixed' or a pair of numbers, "
             f"got {_source(node, text)}"
         )
@@ -177,7 +178,7 @@ def _argument(name: str, key: str, node: ast.expr, text: str) -> Any:
         return [_positive(_value(item, text), item, text) for item in items]
     text_or_none = isinstance(node, ast.Constant) and not isinstance(node.value, int | float)
     if items is not None or text_or_none:
-        raise ValueError(f"kernel: {key} of {name} must be a number, got {_source(node, text)}")
+        raise InputError(f"kernel: {key} of {name} must be a number, got {_source(node, text)}")
     number = _value(node, text)
     return 0.0 if key == "sigma_0" and number == 0.0 else _positive(number, node, text)
 
@@ -186,7 +187,7 @@ def _metric(node: ast.expr, text: str) -> str:
     value = node.value if isinstance(node, ast.Constant) else None
     if value in _METRICS:
         return value
-    raise ValueError(
+    raise InputError(
         f"kernel: metric must be one of {', '.join(map(repr, _METRICS))}, "
         f"got {_source(node, text)}"
     )
@@ -203,7 +204,7 @@ def _as_kernel(value: Any, node: ast.expr, text: str) -> Any:
 def _positive(value: Any, node: ast.expr, text: str) -> float:
     if isinstance(value, float) and value > 0.0:
         return value
-    raise ValueError(
+    raise InputError(
         f"kernel: {_source(node, text)} must be a positive number for a covariance to result"
     )
 
@@ -214,26 +215,16 @@ def _finite(compute: Any, node: ast.expr, text: str) -> float:
     except (OverflowError, ZeroDivisionError):
         value = math.inf
     if not isinstance(value, float) or not math.isfinite(value):  # a root may be complex
-        raise ValueError(f"kernel: {_source(node, text)} is not a finite real number")
+        raise InputError(f"kernel: {_source(node, text)} is not a finite real number")
     return value
 
 
 def _known_name(name: str) -> str:
     if name in _NAMES:
         return name
-    raise ValueError(
-        f"kernel: unknown name {name!r}{_hint(name, _NAMES)} Known: {', '.join(_NAMES)}"
+    raise InputError(
+        f"kernel: unknown name {name!r}{suggest(name, _NAMES, _MEANT)} Known: {', '.join(_NAMES)}"
     )
-
-
-def _hint(name: str, known: tuple[str, ...]) -> str:
-    """The nearest name, upper and lower case aside."""
-    folded = {k.lower().replace("_", ""): k for k in known}
-    key = name.lower().replace("_", "")
-    close = [folded[k] for k in difflib.get_close_matches(key, folded, n=1)]
-    meant = _MEANT.get(key, "")
-    guess = meant if meant in known else next(iter(close), "")
-    return f"; did you mean {guess!r}?" if guess else "."
 
 
 def _source(node: ast.expr, text: str) -> str:
@@ -245,4 +236,4 @@ def _shown(text: str) -> str:
 
 
 def _refuse(node: ast.expr, text: str) -> NoReturn:
-    raise ValueError(f"kernel: cannot use {_source(node, text)}; {_GRAMMAR}")
+    raise InputError(f"kernel: cannot use {_source(node, text)}; {_GRAMMAR}")

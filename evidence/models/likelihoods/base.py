@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...messages import InputError
 from . import quadrature
 
 Array = NDArray[np.float64]
@@ -104,7 +105,7 @@ class Likelihood(ABC):
         """log p(y|x) and its first three derivatives, shape (4, N)."""
         x, y = np.ascontiguousarray(x, dtype=float), np.atleast_1d(self.check(y).y)
         if x.ndim != 1 or x.shape != y.shape:
-            raise ValueError(
+            raise InputError(
                 f"x must be a vector with one latent value per datum, got shape {x.shape} "
                 f"for y of shape {y.shape}"
             )
@@ -133,7 +134,7 @@ class Likelihood(ABC):
         """log p(y_n) under ``x_n ~ N(mean_n, var_n)``."""
         arrays = np.broadcast_arrays(np.atleast_1d(self.check(y).y), mean, var)
         if arrays[0].ndim != 1:
-            raise ValueError(
+            raise InputError(
                 f"y, mean and var must be vectors of one length, got {arrays[0].ndim} axes"
             )
         return self.tilted(*(np.array(a, dtype=float) for a in arrays))[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...messages import InputError
 from .base import Observations
 
 Array = NDArray[np.float64]
@@ -19,7 +20,7 @@ def check_labels(y: ArrayLike, likelihood: str) -> Observations:
         return Observations(values)
     if np.isin(found, (0.0, 1.0)).all():
         return Observations(2.0 * values - 1.0, ("y: labels 0/1 were taken as -1/+1",))
-    raise ValueError(f"y: the {likelihood} likelihood wants {wanted}, got {_shown(found)}")
+    raise InputError(f"y: the {likelihood} likelihood wants {wanted}, got {_shown(found)}")
 
 
 def check_counts(y: ArrayLike, likelihood: str) -> Observations:
@@ -28,7 +29,7 @@ def check_counts(y: ArrayLike, likelihood: str) -> Observations:
     values = _finite(y, likelihood, wanted, "convert them to numbers first")
     bad = np.unique(values[(values < 0.0) | (values != np.floor(values))])
     if bad.size:
-        raise ValueError(f"y: the {likelihood} likelihood wants {wanted}, got {_shown(bad)}")
+        raise InputError(f"y: the {likelihood} likelihood wants {wanted}, got {_shown(bad)}")
     return Observations(values)
 
 
@@ -42,13 +43,13 @@ def check_reals(y: ArrayLike, likelihood: str) -> Observations:
 def _finite(y: ArrayLike, likelihood: str, wanted: str, advice: str) -> Array:
     raw = np.asarray(y)
     if raw.dtype.kind not in "biuf":
-        raise ValueError(
+        raise InputError(
             f"y: the {likelihood} likelihood wants {wanted}, "
             f"got values of type {raw.dtype}; {advice}"
         )
     values = raw.astype(float)
     if not np.isfinite(values).all():
-        raise ValueError("y contains NaN or inf; drop or impute those rows first")
+        raise InputError("y contains NaN or inf; drop or impute those rows first")
     return values
 
 
@@ -66,11 +67,11 @@ def check_parameter(
     wanted = f"a {'positive ' if positive else ''}finite number, or a vector of one per datum"
     raw = np.asarray(value)
     if raw.dtype.kind not in "iuf" or raw.ndim > 1 or raw.size == 0:
-        raise ValueError(f"{name} must be {wanted}, got {value!r}")
+        raise InputError(f"{name} must be {wanted}, got {value!r}")
     numbers = raw.astype(float)
     bad = numbers[~(np.isfinite(numbers) & ((numbers > 0.0) | (not positive)))]
     if bad.size:
-        raise ValueError(f"{name} must be {wanted}, got {bad[0]:g}")
+        raise InputError(f"{name} must be {wanted}, got {bad[0]:g}")
     return float(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
 
 
@@ -78,7 +79,7 @@ def align(name: str, value: float | tuple[float, ...], like: Array) -> Array:
     """Return the parameter as an array that broadcasts with the last axis of ``like``."""
     array = np.asarray(value, dtype=float)
     if array.ndim and np.ndim(like) and like.shape[-1] != array.size:
-        raise ValueError(
+        raise InputError(
             f"{name} has {array.size} values but there are {like.shape[-1]} data; "
             "give a number or one value per datum"
         )

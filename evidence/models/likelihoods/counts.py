@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, xlogy
 
+from ...messages import InputError
 from .base import Array, Likelihood, Observations
 from .checks import align, check_counts, check_parameter
 
@@ -43,7 +44,7 @@ def draw_counts(rate: Array, rng: np.random.Generator) -> Array:
     """Poisson counts as floats."""
     largest = np.max(rate, initial=0.0)
     if not largest < _MAX_RATE:
-        raise ValueError(
+        raise InputError(
             f"x: the rate reaches {largest:.3g}, too large to draw counts from (limit "
             f"{_MAX_RATE:.0e}); use a prior with a smaller amplitude or a lower mean"
         )

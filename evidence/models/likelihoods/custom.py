@@ -11,7 +11,7 @@ rate :math:`e^{-x}`, :math:`p(y|x) = e^{-x} \exp(-y\,e^{-x})`, and a model of a 
 ...     return -x - r, r - 1.0, -r, r
 >>> def positive(y):
 ...     if not (y > 0).all():
-...         raise ValueError("y: waiting times must be positive")
+...         raise InputError("y: waiting times must be positive")
 ...     return y
 >>> exponential = ev.likelihoods.from_function(
 ...     waiting, name="exponential", check=positive, location=np.log, log_concave=True,
@@ -54,6 +54,7 @@ from numba.core.errors import NumbaError
 from numba.np.unsafe.ndarray import to_fixed_tuple
 from numpy.typing import ArrayLike
 
+from ...messages import InputError
 from ...numerics.jit import KERNEL
 from .base import Array, Likelihood, Observations
 from .checks import align, check_parameter, check_reals, stack
@@ -125,9 +126,9 @@ def from_function(
     (normal(s=0.5), [-0.225791, -2.225791])
     """
     if not callable(function):
-        raise ValueError(f"function must be callable, got {function!r}")
+        raise InputError(f"function must be callable, got {function!r}")
     if name == "probit":
-        raise ValueError(
+        raise InputError(
             "name: 'probit' is the name of the likelihood that some methods are made for; "
             "choose another"
         )
@@ -169,7 +170,7 @@ def _compile(function: Callable[..., Any], n_params: int) -> Any:
     try:
         return numba.cfunc(KERNEL, error_model="numpy")(kernel)
     except NumbaError as error:
-        raise ValueError(
+        raise InputError(
             f"function: Numba cannot compile f(x, y{', parameter' * n_params}) -> (l, l1, l2, l3);"
             " use scalars and the math module, and return four floats"
         ) from error

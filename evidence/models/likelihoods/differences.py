@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ...messages import InputError
 from . import quadrature
 from .base import Array, Likelihood
 
@@ -27,12 +28,12 @@ def check_derivatives(likelihood: Likelihood, y: ArrayLike | None = None) -> Non
         x = location[n] + _OFFSETS
         rows = quadrature.evaluate(likelihood.kernel, datum, x)
         if not np.isfinite(rows).any(axis=1).all():
-            raise ValueError(
+            raise InputError(
                 f"function: not finite between x = {x[0]:g} and {x[-1]:g} at y = {value:g}; "
                 "check its formula, or pass location="
             )
         if likelihood.log_concave and (rows[2] > 0.0).any():
-            raise ValueError(
+            raise InputError(
                 f"log_concave=True, but the second derivative is {np.max(rows[2]):g} > 0 "
                 f"at y = {value:g}"
             )
@@ -50,7 +51,7 @@ def _examples(likelihood: Likelihood) -> Array:
         except ValueError:
             continue
     if not accepted:
-        raise ValueError(
+        raise InputError(
             "example_y: none of -1, 0, 1, 2, -0.7, 0.4 passes check, so the derivatives cannot "
             "be tried; give a few valid observations as example_y="
         )
@@ -79,7 +80,7 @@ def _compare(k: int, claimed: Array, slopes: Array, x: Array, y: float) -> None:
     if wrong.any():
         i = int(np.argmax(np.where(wrong, best, -1.0)))
         found = slopes[error[:, i].argmin(), i]
-        raise ValueError(
+        raise InputError(
             f"function: {_NAMES[k]} is wrong at x = {x[i]:g}, y = {y:g}: it returns "
             f"{claimed[i]:g}, finite differences of {_NAMES[k - 1]} give {found:g}"
         )

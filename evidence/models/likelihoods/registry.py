@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 from dataclasses import fields
 from importlib import import_module
 from typing import Any
 
+from ...messages import InputError, suggest
 from .base import Likelihood
 
 _CLASSES = {
@@ -48,7 +48,7 @@ def get(spec: str | Likelihood) -> Likelihood:
     if isinstance(spec, Likelihood):
         return spec
     if not isinstance(spec, str):
-        raise ValueError(
+        raise InputError(
             f"likelihood must be a Likelihood object or a string, got {spec!r}; {_EXAMPLE}"
         )
     head, bracket, rest = spec.strip().partition("(")
@@ -59,7 +59,7 @@ def get(spec: str | Likelihood) -> Likelihood:
     for key in arguments:
         if key not in valid:
             takes = f"takes {', '.join(valid)}" if valid else "takes no parameters"
-            raise ValueError(f"likelihood: {name} has no parameter {key!r}; it {takes}")
+            raise InputError(f"likelihood: {name} has no parameter {key!r}; it {takes}")
     return cls(**arguments)
 
 
@@ -68,12 +68,10 @@ def _known_name(text: str) -> str:
     names = {name.replace("_", ""): name for name in _CLASSES}
     if key in names:
         return names[key]
-    close = [names[k] for k in difflib.get_close_matches(key, names, n=1)]
-    meant = _MEANT.get(key, close[0] if close else "")
-    hint = f"did you mean '{meant}'? " if meant else ""
-    raise ValueError(
-        f"likelihood: unknown name {text.strip()!r}; {hint}Known: {', '.join(_CLASSES)} "
-        "(or make your own with evidence.models.likelihoods.from_function)"
+    hint = f"; did you mean '{_MEANT[key]}'?" if key in _MEANT else suggest(key, _CLASSES)
+    raise InputError(
+        f"likelihood: unknown name {text.strip()!r}{hint} Known: {', '.join(_CLASSES)} "
+        "(or make your own with ev.likelihoods.from_function)"
     )
 
 
@@ -86,7 +84,7 @@ def _parse_arguments(spec: str, call: str) -> dict[str, Any]:
         if len(arguments) != len(tree.keywords):
             raise ValueError
     except (ValueError, SyntaxError):
-        raise ValueError(
+        raise InputError(
             f"likelihood: cannot read {spec!r}; parameters are keyword arguments with plain "
             f"numbers, {_EXAMPLE}"
         ) from None

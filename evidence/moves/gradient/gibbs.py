@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from ...approximations.reference import indefinite_root
+from ...messages import InputError
 from ...models import likelihoods
 from ...models.gp import GPModel
 from ...numerics.jit import jit
@@ -147,9 +148,9 @@ class ProbitGibbs(LatentMove):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.sweeps, int | np.integer) and self.sweeps >= 1):
-            raise ValueError(f"sweeps must be an integer ≥ 1, got {self.sweeps!r}")
+            raise InputError(f"sweeps must be an integer ≥ 1, got {self.sweeps!r}")
         if self.update not in _UNIFORMS:
-            raise ValueError(f"update must be 'exact' or 'slice', got {self.update!r}")
+            raise InputError(f"update must be 'exact' or 'slice', got {self.update!r}")
 
     def prepare(self, path: Path) -> None:
         _require_probit(path.model)
@@ -169,7 +170,7 @@ class ProbitGibbs(LatentMove):
         cold, warm = np.flatnonzero(beta == 0.0), np.flatnonzero(beta == 1.0)
         if cold.size + warm.size < m:
             other = beta[(beta != 0.0) & (beta != 1.0)][0]
-            raise ValueError(
+            raise InputError(
                 f"the move 'gibbs' exists at β = 0 and β = 1 only, got beta = {other:g}: the "
                 "augmented probit model has no tempered form; use 'elliptical' or 'mgrad' there"
             )
@@ -199,7 +200,7 @@ class ProbitGibbs(LatentMove):
 
 def _require_probit(model: Any) -> None:
     if not isinstance(getattr(model, "likelihood", None), likelihoods.Probit):
-        raise ValueError(
+        raise InputError(
             f"the move 'gibbs' needs a GPModel with likelihood 'probit', got {model!r}; use "
             "'mgrad' or 'elliptical'"
         )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...messages import InputError
 from ...models.density.model import DensityModel
 from ...paths.density import own_path
 from ..base import per_row
@@ -64,13 +65,13 @@ def trajectory(
     (2, True)
     """
     if not isinstance(move, HMC | RiemannMove) or not hasattr(move, "n_leapfrog"):
-        raise ValueError(f"move must be HMC or a kind of Riemannian HMC, got {move!r}")
+        raise InputError(f"move must be HMC or a kind of Riemannian HMC, got {move!r}")
     path = own_path(target) if isinstance(target, DensityModel) else target
     if isinstance(move, RiemannMove) and not path.dense:
-        raise ValueError("trajectories of Riemannian moves are followed for densities only")
+        raise InputError("trajectories of Riemannian moves are followed for densities only")
     start = np.array(x, dtype=float, ndmin=2)
     if start.shape != (1, path.n) or not np.isfinite(start).all():
-        raise ValueError(f"x must be {path.n} finite numbers, got shape {np.shape(x)}")
+        raise InputError(f"x must be {path.n} finite numbers, got shape {np.shape(x)}")
     total = n_steps or move.n_leapfrog or int(np.ceil(np.pi / 2 / move.step_size))
     points, errors = np.full((total + 1, path.n), np.nan), np.full(total + 1, np.nan)
     points[0], errors[0] = start[0], 0.0

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...messages import InputError
 from ...numerics.jit import jit
 from ...numerics.lapack import scratch, symmetric_times
 from ...numerics.normal import standard_normal
@@ -244,7 +245,7 @@ def dense_binding(path: Any, kind: str, omega: float, sigma: float) -> dense_int
         one = np.eye(path.n)
         return dense_integrators.Binding(one, one, one, one, omega, sigma)
     if kind != "base":
-        raise ValueError(f"binding must be 'base' or 'identity', got {kind!r}")
+        raise InputError(f"binding must be 'base' or 'identity', got {kind!r}")
     return dense_integrators.Binding(
         q.precision, q.root @ q.root.T, q.inverse_root.T, q.root, omega, sigma
     )

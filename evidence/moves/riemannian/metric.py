@@ -25,6 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...messages import InputError
 from ...numerics import threads as rows
 from ...numerics.anderson import ROWS
 from ...numerics.jit import jit
@@ -70,7 +71,7 @@ class Workspace(NamedTuple):
 def target(path: Path) -> Target:
     """Collect what :class:`Target` holds."""
     if not path.separable:
-        raise ValueError(
+        raise InputError(
             "this move's metric needs a likelihood with one latent value per datum, which "
             f"{path.model!r} has not; use 'mgrad', 'splitting', 'hmc' or 'elliptical'"
         )
@@ -267,7 +268,7 @@ class RiemannMove(LatentMove):
         self, rng: np.random.Generator, field: Any, start: Any, eps: Array, ends: Any = None
     ) -> Any:
         """The same for any density, see :mod:`.dense_integrators`."""
-        raise ValueError(
+        raise InputError(
             f"move {self.name!r} is for Gaussian-process models only; use 'rmhmc', "
             "'rmhmc-midpoint' or 'rmhmc-explicit'"
         )

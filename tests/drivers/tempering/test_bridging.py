@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logsumexp
 
-from evidence.drivers.tempering.ensemble import bridging
+from evidence.drivers.tempering import bridging
 from evidence.statistics import ladders
 
 A, S, DIM = 1.5, 0.8, 3

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from evidence.drivers.tempering.ensemble.ensemble import run_segment
 from problems import LIKELIHOODS, exact_draws, log_z_by_quadrature, small_model
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
 from evidence.drivers import segments, tuning
 from evidence.drivers.segments import Schedule
-from evidence.drivers.tempering.ensemble import bridging
-from evidence.drivers.tempering.ensemble import ensemble as tempering
+from evidence.drivers.tempering import bridging
+from evidence.drivers.tempering import ensemble as tempering
+from evidence.drivers.tempering.ensemble import run_segment
 from evidence.drivers.tuning import tune
 from evidence.execution.tasks import Stopped
 from evidence.moves import PCN, EllipticalSlice, MGrad, ProbitGibbs

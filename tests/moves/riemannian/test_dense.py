@@ -321,7 +321,7 @@ STARTS = 6
 
 
 def bind(path, omega=2.0, sigma=0.5):
-    return moves.explicit.dense_binding(path, "base", omega, sigma)
+    return explicit.dense_binding(path, "base", omega, sigma)
 
 
 def maps(name, tails=0.0, beta=0.8):
@@ -466,7 +466,7 @@ def test_energy_error_of_the_doubled_map_is_of_second_order():
 @pytest.mark.parametrize("kind", ["base", "identity"])
 def test_binding_matrices(kind):
     path = DensityPath(given(banana()))
-    b = moves.explicit.dense_binding(path, kind, 3.0, 0.1)
+    b = explicit.dense_binding(path, kind, 3.0, 0.1)
     M = path.reference.precision if kind == "base" else np.eye(2)
     np.testing.assert_allclose(b.M, M, rtol=1e-12)
     np.testing.assert_allclose(b.M @ b.inverse, np.eye(2), atol=1e-12)

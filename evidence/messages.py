@@ -1,0 +1,54 @@
+"""What the package says to its users: mistakes as errors, doubts as warnings with a code.
+
+It says nothing about when: rooms raise and collect these where they notice something.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+
+
+class InputError(ValueError):
+    """A mistake in what was asked for: the text names the argument, what came, what would do."""
+
+
+class Message(str):
+    """A warning: a text, and a code that programs may rely on.
+
+    >>> warning = Message("ep-not-converged", "EP did not converge in 200 sweeps")
+    >>> warning.code, warning == "EP did not converge in 200 sweeps"
+    ('ep-not-converged', True)
+    """
+
+    __slots__ = ("code",)
+    code: str
+
+    def __new__(cls, code: str, text: str) -> Message:
+        message = super().__new__(cls, text)
+        message.code = code
+        return message
+
+    def __getnewargs__(self) -> tuple[str, str]:
+        return self.code, str(self)
+
+
+def suggest(word: object, choices: Iterable[str], meant: Mapping[str, str] | None = None) -> str:
+    """``"; did you mean 'probit'?"`` where a choice is close, else ``"."``.
+
+    Case, blanks, hyphens and underscores do not count; ``meant`` adds synonyms.
+
+    >>> suggest("Probt", ["probit", "logit"]), suggest("x", ["probit"])
+    ("; did you mean 'probit'?", '.')
+    """
+    folded = {_fold(choice): choice for choice in choices}
+    key = _fold(str(word))
+    close = [folded[k] for k in difflib.get_close_matches(key, folded, n=1, cutoff=0.45)]
+    if meant and meant.get(key) in folded.values():
+        close = [meant[key]]
+    return f"; did you mean {close[0]!r}?" if close else "."
+
+
+def _fold(word: str) -> str:
+    return re.sub(r"[\s_-]", "", word).lower()
