@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .approximations.gp.laplace import fit_laplace
     from .estimators.classifier import GaussianProcessClassifier
     from .estimators.regressor import GaussianProcessRegressor
+    from .messages import InputError
     from .models import datasets, examples, likelihoods
     from .models.adaptors.pymc import from_pymc
     from .models.adaptors.stan import from_stan
@@ -66,6 +67,7 @@ _HOME = {
     "GPModel": "models.gp",
     "GaussianProcessClassifier": "estimators.classifier",
     "GaussianProcessRegressor": "estimators.regressor",
+    "InputError": "messages",
     "IntegratedEvidence": "verbs.integrate",
     "HyperDraws": "results.hyper",
     "Optimum": "verbs.optimum",
@@ -116,6 +118,7 @@ __all__ = [
     "GaussianProcessClassifier",
     "GaussianProcessRegressor",
     "HyperDraws",
+    "InputError",
     "IntegratedEvidence",
     "Optimum",
     "Path",

@@ -14,6 +14,9 @@ class InputError(ValueError):
     """A mistake in what was asked for: the text names the argument, what came, what would do."""
 
 
+InputError.__module__ = "evidence"  # its public name, in tracebacks and pickles
+
+
 class Message(str):
     """A warning: a text, and a code that programs may rely on.
 

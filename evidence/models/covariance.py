@@ -114,9 +114,12 @@ def call_kernel(kernel: Callable[..., Any], X: Any) -> Any:
         raise InputError(
             f"kernel must be a scikit-learn kernel, a callable or a string, got {kernel!r}"
         )
-    # scikit-learn kernels treat kernel(X) and kernel(X, X) differently: only the first adds
-    # the noise of a WhiteKernel.
-    return kernel(X) if hasattr(kernel, "get_params") else kernel(X, X)
+    if not hasattr(kernel, "get_params"):
+        return kernel(X, X)
+    try:
+        return kernel(X)  # not kernel(X, X): only this adds the noise of a WhiteKernel
+    except ValueError as error:  # as many length scales as columns, for example
+        raise InputError(f"kernel: {error}") from error
 
 
 def check_covariance(K: Any, name: str) -> Array:

@@ -36,7 +36,7 @@ REFUSED = [
     ("bernoulli", r"did you mean 'probit' or 'logit'\?"),
     ("logistic", r"did you mean 'logit'\?"),
     ("normal(noise_std=1)", r"did you mean 'gaussian'\?"),
-    ("xyz", r"unknown name 'xyz'; Known: .*from_function"),
+    ("xyz", r"unknown name 'xyz'. Known: .*from_function"),
     ("gaussian(sigma=1)", r"gaussian has no parameter 'sigma'; it takes noise_std$"),
     ("student_t(nu=4)", r"no parameter 'nu'; it takes df, scale$"),
     ("probit(a=1)", r"it takes no parameters$"),
