@@ -38,8 +38,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.special import log_ndtr
 
-from ..approximations.reference import indefinite_root
 from ..execution.tasks import Stopped
+from ..gaussians.dense import posterior_root
 from ..messages import InputError
 from ..models import likelihoods
 from ..models.gp import GPModel
@@ -76,7 +76,7 @@ def prepare(
     cov = (model.K[np.ix_(order, order)] + np.eye(model.n)) * np.outer(y, y)
     factor, _ = dpotrf(cov, lower=1, clean=1)
     inverse, _ = dtrtri(factor, lower=1)
-    root = indefinite_root(model, np.ones(model.n)).factor
+    root = posterior_root(model.prior, np.ones(model.n)).factor
     return Prepared(model, order, np.ascontiguousarray(inverse), -y * model.mean[order], root)
 
 

@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 
 from ..approximations.classes.laplace import fit_softmax_laplace
 from ..approximations.classes.reference import SoftmaxReference
-from ..approximations.reference import NotPositiveDefinite
+from ..gaussians.base import NotPositiveDefinite
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.covariance import CovarianceError

@@ -29,9 +29,9 @@ from scipy.linalg.lapack import dpotrf
 from scipy.special import gammaln
 
 from ..approximations.gp.ep import fit_ep, rounding_error
-from ..approximations.reference import NotPositiveDefinite, Sites
 from ..drivers.islands import Islands
 from ..execution.tasks import Stopped
+from ..gaussians.base import NotPositiveDefinite, Sites
 from ..models.gp import CovarianceError, GPModel
 from ..models.priors import Priors
 from ..proposals.guide import CannotGuide, make_guide
@@ -93,7 +93,7 @@ class Target:
         everything = self.model.hyperparameters.theta.copy()
         everything[self.priors.free] = theta
         reference = fit_ep(self.model.at(everything), start=self.sites, tol=_EP_TOLERANCE)
-        if not rounding_error(reference.model, reference.sites, reference.mean) < _DIGITS:
+        if not rounding_error(reference.model.prior, reference.sites, reference.mean) < _DIGITS:
             raise NotPositiveDefinite
         guide = make_guide(reference)
         _, log_w = guide.draw(self.n_draws, rng)

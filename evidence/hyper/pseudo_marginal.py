@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..approximations.gp.ep import rounding_error
-from ..approximations.reference import NotPositiveDefinite
+from ..gaussians.base import NotPositiveDefinite
 from ..messages import InputError
 from ..models.gp import CovarianceError, GPModel
 from ..moves.gradient.gibbs import latent_given_utilities, latent_root
@@ -101,7 +101,7 @@ def update(
 
 def _estimate(rng: np.random.Generator, target: Target, theta: Array, size: int) -> Cloud:
     reference = cast(GPField, target.field).reference(theta)
-    if rounding_error(reference.model, reference.sites, reference.mean) > _ROUNDING:
+    if rounding_error(reference.model.prior, reference.sites, reference.mean) > _ROUNDING:
         raise Unreliable
     guide = make_guide(reference)
     values, log_weights = guide.draw(size, rng)

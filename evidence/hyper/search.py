@@ -17,7 +17,8 @@ from scipy.optimize import minimize
 
 from ..approximations.gp.ep import ROUNDING, fit_ep, rounding_error
 from ..approximations.gp.gradient import log_evidence_gradient
-from ..approximations.reference import GaussianReference, NotPositiveDefinite, Sites
+from ..approximations.reference import GaussianReference
+from ..gaussians.base import NotPositiveDefinite, Sites
 from ..models.gp import CovarianceError, GPModel
 from ..models.priors import Priors
 
@@ -93,7 +94,7 @@ class Search:
             raise Rejected(str(error)) from None
         if not reference.converged:
             raise Rejected(reference.warnings[0])
-        if rounding_error(reference.model, reference.sites, reference.mean) > ROUNDING:
+        if rounding_error(reference.model.prior, reference.sites, reference.mean) > ROUNDING:
             raise Rejected(reference.warnings[-1])
         value, gradient = reference.logz, log_evidence_gradient(reference)
         if self.priors is not None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..gaussians.dense import DensePrior
 from ..messages import InputError
 from .covariance import (
     call_kernel,
@@ -157,6 +158,12 @@ class SoftmaxModel:
         return np.broadcast_to(self.factors, (self.n_classes, *self.factors.shape[1:]))
 
     @property
+    def class_priors(self) -> tuple[DensePrior, ...]:
+        """Each class's own prior, with the mean of its latent values."""
+        means = self.mean.reshape(self.n_classes, self.n_data)
+        return tuple(map(DensePrior, means, self.K, self.chol))
+
+    @property
     def y(self) -> NDArray[Any]:
         """The labels."""
         return self.classes[self.codes]
@@ -234,14 +241,9 @@ class SoftmaxModel:
 
     def log_prior(self, x: ArrayLike) -> Array:
         """log Π_k N(x_k; m_k, K_k) for a batch ``x`` of shape (..., C·N)."""
-        from scipy.linalg import solve_triangular
-
-        fields = (self._rows(x) - self.mean).reshape(-1, self.n_classes, self.n_data)
-        value = np.full(len(fields), -0.5 * self.n * np.log(2 * np.pi))
-        for k, L in enumerate(self.chol):
-            white = solve_triangular(L, fields[:, k].T, lower=True)
-            value -= 0.5 * np.sum(white**2, axis=0) + np.log(np.diag(L)).sum()
-        return value.reshape(np.shape(x)[:-1])
+        fields = self._rows(x).reshape(-1, self.n_classes, self.n_data)
+        value = sum(p.log_density(fields[:, k]) for k, p in enumerate(self.class_priors))
+        return np.reshape(value, np.shape(x)[:-1])
 
     def probabilities(self, x: ArrayLike) -> Array:
         """p(class k | x_n), shape (..., C, N)."""

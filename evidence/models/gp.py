@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..gaussians.dense import DenseGaussian, DensePrior
 from ..messages import InputError
 from . import likelihoods
 from .covariance import CovarianceError as CovarianceError
@@ -24,6 +25,7 @@ from .covariance import (
     notes_on_inputs,
 )
 from .hyperparameters import Hyperparameters, free_parameters
+from .kernels.gradients import contract
 from .likelihoods.base import Likelihood
 
 Array = NDArray[np.float64]
@@ -115,6 +117,22 @@ class GPModel:
         self.jitter: float = prior.jitter
         self.chol: Array = prior.chol
 
+    def prior_gradient(self, q: DenseGaussian) -> Array:
+        r"""Σ_ij W_ij ∂K_ij for every free parameter of the kernel, :math:`W = (aa^T - R)/2`.
+
+        It is how log Z_q depends on the prior where the sites do not change.
+        """
+        assert self.kernel is not None  # without one there is no parameter
+        a = q.nu - q.tau * q.mean
+        W = 0.5 * (np.outer(a, a) - q.inner)
+        W.flat[:: self.n + 1] += self.relative_jitter * np.trace(W) / self.n
+        return contract(self.kernel, self.X, W)
+
+    @property
+    def prior(self) -> DensePrior:
+        """N(mean, K), as approximations see it."""
+        return DensePrior(self.mean, self.K, self.chol)
+
     @cached_property
     def hyperparameters(self) -> Hyperparameters:
         """What is free in kernel and likelihood: names, logs, bounds."""
@@ -134,8 +152,7 @@ class GPModel:
         2**2 * RBF(length_scale=3)
         """
         model = copy.copy(self)
-        for name in ("logdet", "hyperparameters"):
-            model.__dict__.pop(name, None)
+        model.__dict__.pop("hyperparameters", None)
         model.kernel, model.likelihood = self.hyperparameters.at(theta)
         if self.hyperparameters.n_kernel:
             model._set_prior(None)
@@ -147,11 +164,6 @@ class GPModel:
         """Number of latent values."""
         return int(self.y.size)
 
-    @cached_property
-    def logdet(self) -> float:
-        """log det K."""
-        return 2.0 * float(np.log(np.diag(self.chol)).sum())
-
     def bare(self) -> GPModel:
         """The same model without inputs and kernel: all that computing needs, light to send."""
         model = copy.copy(self)
@@ -161,16 +173,12 @@ class GPModel:
 
     def log_prior(self, x: ArrayLike) -> Array:
         """log N(x; mean, K) for a batch ``x`` of shape (..., N)."""
-        from scipy.linalg import solve_triangular
-
         x = np.asarray(x, dtype=float)
         if x.shape[-1:] != (self.n,):
             raise InputError(
                 f"x must hold {self.n} latent values along its last axis, got shape {x.shape}"
             )
-        white = solve_triangular(self.chol, (x - self.mean).reshape(-1, self.n).T, lower=True)
-        value = -0.5 * (np.sum(white**2, axis=0) + self.logdet + self.n * np.log(2 * np.pi))
-        return value.reshape(x.shape[:-1])
+        return self.prior.log_density(x.reshape(-1, self.n)).reshape(x.shape[:-1])
 
     def describe(self) -> dict[str, Any]:
         """What a result tells of its model, in plain words and numbers."""

@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg.lapack import dpotrs
 
 from ..approximations.reference import GaussianReference
 from ..numerics.jit import jit, reduction
@@ -260,7 +259,7 @@ class Path(TemperedPath):
         """β ℓ' + (1 - β)(ν - τ x) - K⁻¹(x - m), shape (M, N)."""
         x = np.ascontiguousarray(np.atleast_2d(x), dtype=float)
         _, nu, tau = self.reference.sites
-        prior = dpotrs(self.model.chol, (x - self.model.mean).T, lower=1)[0].T
+        prior = self.model.prior.solve((x - self.model.mean).T).T
         _, tilt = self.tilt_and_gradient(x)
         return nu - tau * x - prior + np.reshape(beta, (-1, 1)) * tilt
 

@@ -53,7 +53,7 @@ class Metric:
     @cached_property
     def logdet(self) -> float:
         """log det G."""
-        return 2.0 * float(np.log(np.diag(self._L)).sum()) - self.model.logdet
+        return 2.0 * float(np.log(np.diag(self._L)).sum()) - self.model.prior.logdet
 
     @cached_property
     def half_trace(self) -> Array:

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from ..approximations.reference import GaussianReference, NotPositiveDefinite
+from ..approximations.reference import GaussianReference
+from ..gaussians.base import NotPositiveDefinite
 from ..messages import InputError
 from ..models.gp import GPModel
 

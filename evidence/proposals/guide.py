@@ -41,9 +41,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dtrsm
 
-from ..approximations.reference import GaussianReference, Sites
+from ..approximations.reference import GaussianReference
+from ..gaussians.base import Conditionals, NotPositiveDefinite, Sites
 from ..messages import InputError
 from ..models.likelihoods.base import Likelihood
 from ..models.likelihoods.quadrature import local_maximum
@@ -90,10 +90,8 @@ class Twist(NamedTuple):
 class Guide:
     """What draws need; arrays are in the order in which values are drawn."""
 
-    order: NDArray[np.intp]
-    mean: Array
-    factor: Array
-    """L, the lower Cholesky factor of q's covariance."""
+    gaussian: Conditionals
+    """q, one value after the other."""
     sites: Sites
     theta: Array
     """Parameters of the likelihood, shape (P, N)."""
@@ -101,13 +99,10 @@ class Guide:
     """Where the likelihood of each is largest, more or less."""
     likelihood: Likelihood
     log_z0: float
+    utilities: bool
+    """Whether what is drawn are probit's utilities rather than the latent values."""
     twist: Twist | None = None
     """Part of the Gaussian that is neither prior nor site (:mod:`evidence.proposals.twist`)."""
-
-    @property
-    def utilities(self) -> bool:
-        """Whether what is drawn are probit's utilities rather than the latent values."""
-        return self.likelihood.name == "probit"
 
     def draw(
         self,
@@ -122,15 +117,13 @@ class Guide:
         block of coordinates ``between(log_weight)`` may resample: it gives the columns to go on
         with, having changed ``log_weight`` in place, or None.
         """
-        size = self.mean.size
+        q, size = self.gaussian, self.gaussian.order.size
         eps, values = np.empty((size, n)), np.empty((size, n))
         log_weight, work = np.zeros(n), np.empty((4, n))
         for start in range(0, size, _BLOCK):
-            block = slice(start, start + _BLOCK)
-            np.matmul(self.factor[block, :start], eps[:start], out=values[block])
-            values[block] += self.mean[block, None]
-            inner = np.ascontiguousarray(self.factor[block, block])
-            given = (values[block], inner, *(s[block] for s in self.sites))
+            block = slice(start, min(start + _BLOCK, size))
+            values[block] = q.means(block, eps, values)
+            given = (values[block], q.inner(block), *(s[block] for s in self.sites))
             theta = np.ascontiguousarray(self.theta[:, block].T)
             if self.utilities:
                 _uniforms(rng, None if net is None else net[block, :n], eps[block])
@@ -140,12 +133,12 @@ class Guide:
                 _draw_latent(rng, *how, *given, theta, self.hint[block], eps[block], log_weight)
             chosen = between(log_weight)
             if chosen is not None:
-                done = slice(start + _BLOCK)
+                done = slice(block.stop)
                 eps[done], values[done] = eps[done, chosen], values[done, chosen]
         if self.twist is not None:
             log_weight -= self.twist.log(values)
         drawn = np.empty_like(values)
-        drawn[self.order] = values
+        drawn[q.order] = values
         return drawn, log_weight
 
 
@@ -158,7 +151,7 @@ def make_net(guide: Guide, n: int, rng: np.random.Generator) -> NDArray[np.uint3
         return None
     from scipy.stats import qmc
 
-    net = qmc.Sobol(min(guide.mean.size, _NET), scramble=True, bits=_BITS, rng=rng)
+    net = qmc.Sobol(min(guide.gaussian.order.size, _NET), scramble=True, bits=_BITS, rng=rng)
     points = net.random_base2(math.ceil(math.log2(n)))[:n]
     return np.ascontiguousarray((points.T * 2.0**_BITS).astype(np.uint32))
 
@@ -181,74 +174,63 @@ def make_guide(reference: GaussianReference) -> Guide:
     Before them come those whose sites have negative precision: what is left without one of its
     sites is then a distribution for all.
     """
-    model, sites, cov, mean = reference.model, reference.sites, reference.cov, reference.mean
-    matters = sites.tau * reference.var
-    order = np.argsort(np.where(matters < 0.0, -np.inf, -matters), kind="stable")
-    if model.likelihood.name == "probit":
-        sites, mean, cov = _of_utilities(sites, mean, cov)
-    sites = Sites(*(s[order] for s in sites))
+    model, likelihood = reference.model, reference.model.likelihood
+    matters = reference.sites.tau * reference.var
+    wish = np.argsort(np.where(matters < 0.0, -np.inf, -matters), kind="stable")
+    q = reference.gaussian.conditionals(wish)
+    sites = Sites(*(s[q.order] for s in reference.sites))
+    utilities = _of_utilities(sites, q) if likelihood.name == "probit" else None
+    if utilities is not None:
+        sites, q = utilities
     try:
-        factor = np.asarray(np.linalg.cholesky(cov[np.ix_(order, order)]), float)
-    except np.linalg.LinAlgError:
+        sd = q.sd
+    except NotPositiveDefinite:
         raise CannotGuide(
             f"the covariance of the {reference.name} reference is numerically singular, so "
             "values cannot be drawn one after the other; pass a larger jitter to the model"
         ) from None
-    if np.min(1.0 - sites.tau * factor.diagonal() ** 2) <= 0.0:
+    if utilities is None:
+        _check_rounding(reference, q)
+    if np.min(1.0 - sites.tau * sd**2) <= 0.0:
         raise CannotGuide(
             f"without one of its sites the {reference.name} reference is not a distribution; "
             "use method='smc'"
         )
-    if model.likelihood.name != "probit":
-        _check_rounding(reference, order, mean, factor)
-    likelihood, y = model.likelihood, model.y
-    theta = np.ascontiguousarray(likelihood.theta(y)[:, order])
-    hint = np.asarray(likelihood.location(y), float)[order]
-    return Guide(
-        order,
-        mean[order],
-        factor,
-        sites,
-        theta,
-        hint,
-        likelihood,
-        reference.logz,
-    )
+    theta = np.ascontiguousarray(likelihood.theta(model.y)[:, q.order])
+    hint = np.asarray(likelihood.location(model.y), float)[q.order]
+    return Guide(q, sites, theta, hint, likelihood, reference.logz, utilities is not None)
 
 
-def _check_rounding(
-    reference: GaussianReference, order: NDArray[np.intp], mean: Array, factor: Array
-) -> None:
+def _check_rounding(reference: GaussianReference, q: Conditionals) -> None:
     """Z_q N(x; μ, L Lᵀ) is the prior times all sites: the two must agree where q has its mass.
 
     (Utilities have noise, which keeps their covariance well away from singular.)
     """
-    model, sites = reference.model, reference.sites
-    eps = np.random.default_rng(0).standard_normal((mean.size, _CHECKED))
+    sites, order = reference.sites, q.order
+    eps = np.random.default_rng(0).standard_normal((order.size, _CHECKED))
     x = np.empty_like(eps)
-    x[order] = mean[order, None] + factor @ eps
-    white = dtrsm(1.0, model.chol, x - model.mean[:, None], lower=1)
-    prior = -0.5 * np.sum(white**2, axis=0) - np.log(model.chol.diagonal()).sum()
-    tilt = sites.c.sum() + sites.nu @ x - 0.5 * sites.tau @ x**2
-    q = reference.logz - 0.5 * np.sum(eps**2, axis=0) - np.log(factor.diagonal()).sum()
-    if not np.abs(prior + tilt - q).max() < _ROUNDING:
+    x[order] = q.mean[:, None] + q.colour(eps)
+    target = reference.model.prior.log_density(x.T) + sites.c.sum() + sites.nu @ x
+    target -= 0.5 * sites.tau @ x**2
+    found = reference.logz - 0.5 * np.sum(eps**2, axis=0) - np.log(q.sd).sum()
+    found -= order.size * _LOG_SQRT_2PI
+    if not np.abs(target - found).max() < _ROUNDING:
         raise CannotGuide(
             f"the covariance of the {reference.name} reference is singular to within rounding, so "
             "values cannot be drawn one after the other; pass a larger jitter to the model"
         )
 
 
-def _of_utilities(sites: Sites, mean: Array, cov: Array) -> tuple[Sites, Array, Array]:
-    """Sites, mean and covariance of z = x + N(0, 1), where t(x) = ∫ s(z) N(z; x, 1) dz."""
+def _of_utilities(sites: Sites, q: Conditionals) -> tuple[Sites, Conditionals] | None:
+    """Sites and q of z = x + N(0, 1), where t(x) = ∫ s(z) N(z; x, 1) dz, if q offers that."""
     rest = 1.0 - sites.tau  # variance of z given x, s included
     if np.min(rest) <= 0.0:
         raise CannotGuide("a site is narrower than probit's noise, which no probit site can be")
     s = Sites(
         sites.c - 0.5 * np.log(rest) - 0.5 * sites.nu**2 / rest, sites.nu / rest, sites.tau / rest
     )
-    scaled = rest[:, None] * cov * rest
-    scaled.flat[:: rest.size + 1] += rest
-    return s, rest * mean + sites.nu, scaled
+    widened = q.widened(rest, rest, sites.nu)
+    return None if widened is None else (s, widened)
 
 
 @vector_loop

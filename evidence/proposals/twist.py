@@ -27,6 +27,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..gaussians.base import Conditionals, NotPositiveDefinite
 from ..messages import InputError
 from .guide import CannotGuide, Guide, Twist
 
@@ -48,35 +49,34 @@ def twisted(guide: Guide, drawn: Array, log_weight: Array) -> Guide:
     w = np.exp(log_weight - log_weight.max())
     w = np.minimum(w, math.sqrt(w.size) * w.mean())  # no single draw teaches (Ionides 2008)
     effective = w.sum() ** 2 / (w @ w)
-    size = min(_DIRECTIONS, guide.mean.size, int(effective / _EFFECTIVE))
+    q = guide.gaussian
+    size = min(_DIRECTIONS, q.order.size, int(effective / _EFFECTIVE))
     if size == 0:
         raise CannotGuide(f"{effective:.0f} effective draws are too few to learn from")
-    directions = _wide_directions(guide.factor, size)
-    s = directions.T @ (drawn[guide.order] - guide.mean[:, None])
+    directions = _wide_directions(q, size)
+    s = directions.T @ (drawn[q.order] - q.mean[:, None])
     slope, curvature = _fit(s, log_weight, w)
     v = 1.0 / (1.0 + curvature)
-    onto = guide.factor @ (guide.factor.T @ directions)
-    mean = guide.mean + onto @ (v * slope)
+    onto = q.times(directions)
     log_h = 0.5 * float(np.sum(np.log(v) + v * slope**2))
-    cov = guide.factor @ guide.factor.T - (onto * (1.0 - v)) @ onto.T
     try:
-        factor = np.asarray(np.linalg.cholesky(cov), float)
-    except np.linalg.LinAlgError:
+        learnt = q.less(onto @ (v * slope), onto, 1.0 - v)
+        sd = learnt.sd
+    except NotPositiveDefinite:
         raise CannotGuide("what was learnt leaves no distribution") from None
-    if np.min(1.0 - guide.sites.tau * factor.diagonal() ** 2) <= 0.0:
+    if np.min(1.0 - guide.sites.tau * sd**2) <= 0.0:
         raise CannotGuide("what was learnt leaves no distribution without one of the sites")
-    twist = Twist(directions, guide.mean, slope, curvature)
-    return replace(guide, mean=mean, factor=factor, twist=twist, log_z0=guide.log_z0 + log_h)
+    twist = Twist(directions, q.mean, slope, curvature)
+    return replace(guide, gaussian=learnt, twist=twist, log_z0=guide.log_z0 + log_h)
 
 
-def _wide_directions(factor: Array, size: int) -> Array:
+def _wide_directions(q: Conditionals, size: int) -> Array:
     """D: near the leading eigenvectors of Σ, scaled such that DᵀΣD = I."""
     rng = np.random.default_rng(0)
-    basis = rng.standard_normal((len(factor), min(size + _SPARE, len(factor))))
+    basis = rng.standard_normal((q.mean.size, min(size + _SPARE, q.mean.size)))
     for _ in range(_ITERATIONS):
-        basis, _ = np.linalg.qr(factor @ (factor.T @ basis))
-    inner = factor.T @ basis
-    variances, rotation = np.linalg.eigh(inner.T @ inner)
+        basis, _ = np.linalg.qr(q.times(basis))
+    variances, rotation = np.linalg.eigh(basis.T @ q.times(basis))
     return basis @ rotation[:, ::-1][:, :size] / np.sqrt(variances[::-1][:size])
 
 

@@ -81,7 +81,7 @@ def simulate(model: GPModel, random_seed: int | np.random.Generator | None = Non
     if not isinstance(model, GPModel):
         raise InputError(f"model must be a GPModel, got {type(model).__name__}")
     rng = np.random.default_rng(seed_sequence(random_seed))
-    x = model.mean + model.chol @ rng.standard_normal(model.n)
+    x = model.prior.draw(rng)
     new = copy.copy(model)
     new.y, notes = model.likelihood.check(model.likelihood.simulate(x, rng))
     new.theta = model.likelihood.theta(new.y)

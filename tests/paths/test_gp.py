@@ -82,7 +82,7 @@ def test_against_the_report(reference, beta):
     with np.errstate(divide="ignore"):
         Sigma_tilde = 1.0 / q.sites.tau
     found = report.riemann_metric(
-        x, model.y, model.K, model.chol, model.logdet, q.mean, Sigma_tilde, L_Sigma,
+        x, model.y, model.K, model.chol, model.prior.logdet, q.mean, Sigma_tilde, L_Sigma,
         logdet_Sigma, beta, prior,
     )  # fmt: skip
     value, gradient, G_inv, logdet_G, dg = found

@@ -31,7 +31,7 @@ def test_unbiased_whatever_was_learnt(likelihood, bent, drift):
     guide = make_guide(ev.fit_ep(model))
     other = taught(guide, bent, drift)
     assert abs(other.log_z0 - guide.log_z0) > 0.01
-    assert np.abs(other.mean - guide.mean).max() > 0.05
+    assert np.abs(other.gaussian.mean - guide.gaussian.mean).max() > 0.05
     weights = Weights()
     weights.add(other.draw(40_000, rng_of(1))[1])
     error = other.log_z0 + weights.logp - log_z_by_quadrature(model)
@@ -62,11 +62,11 @@ def test_what_is_learnt_is_the_density_that_the_twist_stands_for():
     """q' / q is h over its mean: everywhere, to rounding."""
     guide = make_guide(ev.fit_ep(small_model("poisson(exposure=1.5)", 30)))
     other = taught(guide, 0.3, 0.4)
-    x = guide.mean[:, None] + 2.0 * rng_of(3).standard_normal((30, 5))
+    x = guide.gaussian.mean[:, None] + 2.0 * rng_of(3).standard_normal((30, 5))
 
     def log_density(g):
-        white = np.linalg.solve(g.factor, x - g.mean[:, None])
-        return -0.5 * np.sum(white**2, axis=0) - np.log(g.factor.diagonal()).sum()
+        white = np.linalg.solve(g.gaussian.factor, x - g.gaussian.mean[:, None])
+        return -0.5 * np.sum(white**2, axis=0) - np.log(g.gaussian.factor.diagonal()).sum()
 
     got = log_density(other) + other.log_z0 - log_density(guide) - guide.log_z0
     np.testing.assert_allclose(got, other.twist.log(x), rtol=1e-8, atol=1e-8)
@@ -77,8 +77,8 @@ def test_nothing_is_changed_where_weights_are_even():
     guide = make_guide(ev.fit_ep(small_model("gaussian(noise_std=0.7)", 12)))
     drawn, log_w = guide.draw(300, rng_of(0))
     other = twisted(guide, drawn, log_w)
-    np.testing.assert_allclose(other.mean, guide.mean, atol=1e-8)
-    np.testing.assert_allclose(other.factor, guide.factor, atol=1e-8)
+    np.testing.assert_allclose(other.gaussian.mean, guide.gaussian.mean, atol=1e-8)
+    np.testing.assert_allclose(other.gaussian.factor, guide.gaussian.factor, atol=1e-8)
 
 
 def _noisy_labels():
@@ -119,8 +119,10 @@ def test_what_cannot_be_learnt():
     with pytest.raises(ValueError, match="learns once"):
         twisted(twisted(guide, drawn, log_w), drawn, log_w)
     wide = dataclasses.replace(
-        guide, sites=guide.sites._replace(tau=0.999 / guide.factor.diagonal() ** 2)
+        guide, sites=guide.sites._replace(tau=0.999 / guide.gaussian.factor.diagonal() ** 2)
     )
-    grows = 2.0 * np.sum(((drawn - drawn.mean(axis=1, keepdims=True))[guide.order]) ** 2, axis=0)
+    grows = 2.0 * np.sum(
+        ((drawn - drawn.mean(axis=1, keepdims=True))[guide.gaussian.order]) ** 2, axis=0
+    )
     with pytest.raises(CannotGuide, match="without one of the sites"):
         twisted(wide, drawn, np.minimum(grows, 5.0))

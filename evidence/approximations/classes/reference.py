@@ -17,6 +17,7 @@ with R the C identities on top of each other. No matrix of size C·N is formed b
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -25,12 +26,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotrs
 
+from ...gaussians.base import NotPositiveDefinite
+from ...gaussians.dense import DenseGaussian
 from ...messages import InputError
 from ...models.classes import SoftmaxModel
 from ...models.likelihoods.softmax import SoftmaxSites
-from ..reference import NotPositiveDefinite, positive_eigh
+from ..reference import positive_eigh
 from .probabilities import LatentPrediction
 
 Array = NDArray[np.float64]
@@ -40,20 +43,15 @@ LARGEST_DENSE = 4000
 
 
 class CurvatureFactors(NamedTuple):
-    """√π, the C lower factors of B_k, M, and ½ log|I + WK|."""
+    """q of every class by itself, M, and ½ log|I + WK|."""
 
-    root: Array
-    L: tuple[Array, ...]
+    classes: tuple[DenseGaussian, ...]
     M: Array
     half_logdet: float
 
     def times_E(self, v: Array) -> Array:
         """E_k v_k for every class; v is (C, N) or (C, N, J)."""
-        out = np.empty_like(v)
-        for k, (s, L) in enumerate(zip(self.root, self.L, strict=True)):
-            scaled = s.reshape(-1, *(1,) * (v.ndim - 2))
-            out[k] = scaled * dpotrs(L, scaled * v[k], lower=1)[0]
-        return out
+        return np.stack([q.inner_times(own) for q, own in zip(self.classes, v, strict=True)])
 
     def solve_M(self, v: Array) -> Array:
         """(M Mᵀ)⁻¹ v."""
@@ -62,24 +60,15 @@ class CurvatureFactors(NamedTuple):
 
 def factorise_curvature(model: SoftmaxModel, sites: SoftmaxSites) -> CurvatureFactors:
     """The factors for sites with π (C, N) that sum to s over classes: C·N³ in all."""
-    root, factors, half = np.sqrt(sites.pi), [], -0.5 * model.n_data * np.log(sites.s)
-    total = np.zeros((model.n_data, model.n_data), order="F")
-    for s, K in zip(root, model.K, strict=True):
-        B = s[:, None] * K * s
-        B.flat[:: model.n_data + 1] += 1.0
-        L, info = dpotrf(B.T, lower=1, clean=1, overwrite_a=1)
-        if info != 0:
-            raise NotPositiveDefinite
-        half += float(np.log(np.diag(L)).sum())
-        inverse = dpotri(L, lower=1)[0]
-        inverse *= s[:, None]
-        inverse *= s
-        total += inverse  # the lower triangle is all that counts
-        factors.append(L)
-    M, info = dpotrf(total, lower=1, clean=1, overwrite_a=1)
+    zero = np.zeros(model.n_data)
+    classes = tuple(
+        prior.with_sites(zero, pi) for prior, pi in zip(model.class_priors, sites.pi, strict=True)
+    )
+    half = sum(q.half_logdet for q in classes) - 0.5 * model.n_data * np.log(sites.s)
+    M, info = dpotrf(sum(q.inner for q in classes).T, lower=1, clean=1, overwrite_a=1)
     if info != 0:
         raise NotPositiveDefinite
-    return CurvatureFactors(root, tuple(factors), M, half + float(np.log(np.diag(M)).sum()))
+    return CurvatureFactors(classes, M, half + float(np.log(np.diag(M)).sum()))
 
 
 def solve_mean(
@@ -169,13 +158,12 @@ class SoftmaxReference:
     @cached_property
     def var(self) -> Array:
         """Diagonal of Σ, shape (C·N,)."""
-        prior = np.array([np.diag(K) for K in self.model.K])
         if self.name == "prior":
-            return prior.ravel()
-        for k in range(self.model.n_classes):
-            U, V = self._roots(k)
-            prior[k] += np.einsum("in,in->n", V, V) - np.einsum("in,in->n", U, U)
-        return prior.ravel()
+            return np.concatenate([np.diag(K) for K in self.model.K])
+        own = [q.variances for q in self.factors.classes]
+        return np.concatenate(
+            [v + np.einsum("in,in->n", V, V) for v, V in zip(own, self._couplings(), strict=True)]
+        )
 
     @cached_property
     def cov(self) -> Array:
@@ -187,24 +175,19 @@ class SoftmaxReference:
                 f"= {model.n} latent values, more than the {LARGEST_DENSE} that a dense matrix is "
                 "made for; use reference='prior'"
             )
-        V = np.empty((N, model.n), order="F")
-        blocks = []
-        for k, K in enumerate(model.K):
-            U, V[:, k * N : (k + 1) * N] = self._roots(k)
-            blocks.append(K - U.T @ U)
+        V = np.asfortranarray(np.hstack(list(self._couplings())))
         cov = dsyrk(1.0, V, trans=1, lower=1)
-        for k, block in enumerate(blocks):
+        for k, q in enumerate(self.factors.classes):
             own = slice(k * N, (k + 1) * N)
-            cov[own, own] += block
+            cov[own, own] += q.covariance
         cov = np.tril(cov)
         return np.ascontiguousarray(cov + np.tril(cov, -1).T)
 
-    def _roots(self, k: int) -> tuple[Array, Array]:
-        """U, V of class k: Σ_kk = K - UᵀU + VᵀV and Σ_kj = V_kᵀV_j."""
-        s, L, K = self.factors.root[k], self.factors.L[k], self.model.K[k]
-        U = solve_triangular(L, s[:, None] * K, lower=True, check_finite=False)
-        EK = s[:, None] * solve_triangular(L, U, lower=True, trans=1, check_finite=False)
-        return U, solve_triangular(self.factors.M, EK, lower=True, check_finite=False)
+    def _couplings(self) -> Iterator[Array]:
+        """V of every class: Σ_kj = δ_kj Σ_k + V_kᵀV_j, Σ_k being that of the class by itself."""
+        for q, K in zip(self.factors.classes, self.model.K, strict=True):
+            EK = q.inner_times(K)
+            yield solve_triangular(self.factors.M, EK, lower=True, check_finite=False)
 
     @cached_property
     def eigh(self) -> tuple[Array, Array]:

@@ -14,35 +14,20 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ...numerics.jit import jit
-from ..reference import GaussianReference
+from ...gaussians.base import Gaussian
+from ...models.gp import GPModel
+
+Array = NDArray[np.float64]
 
 MAX_ORDER = 8
 
 
-@jit
-def _pair_sums(cov, scale, kappa, out):
-    """``out[l] += Σ_{m<n} κ_lm κ_ln ρ_mn^l`` for the rows l = 3 … of ``kappa``."""
-    n = scale.size
-    for i in range(n):
-        for j in range(i):
-            rho = cov[i, j] * scale[i] * scale[j]
-            power = rho * rho
-            for l in range(3, kappa.shape[0]):
-                power *= rho
-                out[l] += kappa[l, i] * kappa[l, j] * power
-
-
-def second_order_terms(
-    reference: GaussianReference, max_order: int = MAX_ORDER
-) -> NDArray[np.float64]:
-    """The terms l = 3 … ``max_order`` (their sum is the correction)."""
-    model, sites, var = reference.model, reference.sites, reference.var
-    v = 1.0 / (1.0 / var - sites.tau)
-    m = v * (reference.mean / var - sites.nu)
+def second_order_terms(model: GPModel, gaussian: Gaussian, max_order: int = MAX_ORDER) -> Array:
+    """The terms l = 3 … ``max_order`` (their sum is the correction), for EP's ``gaussian``."""
+    var = gaussian.variances
+    v = 1.0 / (1.0 / var - gaussian.tau)
+    m = v * (gaussian.mean / var - gaussian.nu)
     cumulants = model.likelihood.tilted_cumulants(model.y, m, v, max_order)
     scale = 1.0 / np.sqrt(var)
-    standardised = cumulants * scale ** np.arange(max_order + 1)[:, None]
-    sums = np.zeros(max_order + 1)
-    _pair_sums(reference.cov, scale, standardised, sums)
+    sums = gaussian.pair_sums(cumulants * scale ** np.arange(max_order + 1)[:, None])
     return np.array([sums[l] / math.factorial(l) for l in range(3, max_order + 1)])

@@ -18,9 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...messages import InputError
+from ...gaussians.base import Gaussian, NotPositiveDefinite, Prior, Sites
+from ...messages import InputError, Message
 from ...models.gp import GPModel
-from ..reference import GaussianReference, NotPositiveDefinite, Sites, SiteSolver, log_normaliser
+from ..reference import GaussianReference
+from .laplace import fit_laplace
 from .sequential import sequential_start
 
 Array = NDArray[np.float64]
@@ -35,10 +37,8 @@ ROUNDING = 1e-3  # nats of rounding error in log Z that are worth a warning
 class _FixedPoint(NamedTuple):
     """Where parallel sweeps ended."""
 
-    sites: Sites
-    mu: Array
-    var: Array
-    half_logdet: float
+    c: Array
+    gaussian: Gaussian
     sweeps: int
     mismatch: float
     skipped: int
@@ -95,46 +95,53 @@ def fit_ep(
     if max_sweeps < 1:
         raise InputError(f"max_sweeps must be at least 1, got {max_sweeps}")
     started = time.perf_counter()
-    solver = SiteSolver(model)
     end, wasted = None, 0
     if start is not None:
         nu, tau = _check_start(start, model.n)
         limit = min(_MAX_WARM, max_sweeps)
         try:
-            end = _parallel_sweeps(model, solver, nu, tau, 0, limit, damping, tol)
+            end = _parallel_sweeps(model, nu, tau, 0, limit, damping, tol)
         except NotPositiveDefinite:
             wasted = 1
         else:
             wasted = 0 if end.converged else end.sweeps
     if end is None or not end.converged:
-        nu, tau, sweeps = sequential_start(model, min(_MAX_SEQUENTIAL, max_sweeps - 1), _NEAR)
-        end = _parallel_sweeps(model, solver, nu, tau, sweeps, max_sweeps, damping, tol)
+        nu, tau, sweeps = _cold_start(model, max_sweeps)
+        end = _parallel_sweeps(model, nu, tau, sweeps, max_sweeps, damping, tol)
+    q = end.gaussian
     return GaussianReference(
         "ep",
         model,
-        end.sites,
-        end.mu,
-        end.var,
-        log_normaliser(model, end.sites, end.mu, end.half_logdet),
+        Sites(end.c, q.nu, q.tau),
+        q.mean,
+        q.variances,
+        q.log_normaliser(end.c),
         converged=end.converged,
         n_sweeps=wasted + end.sweeps,
         seconds=time.perf_counter() - started,
-        warnings=_describe(model, end, tol),
+        warnings=_describe(end, tol),
     )
 
 
-def rounding_error(model: GPModel, sites: Sites, mu: Array) -> float:
+def _cold_start(model: GPModel, max_sweeps: int) -> tuple[Array, Array, int]:
+    """ν, τ and sweeps: sequential ones, which need K as a matrix, or else Laplace's sites."""
+    if model.prior.covariance is not None:
+        return sequential_start(model, min(_MAX_SEQUENTIAL, max_sweeps - 1), _NEAR)
+    sites = fit_laplace(model).sites
+    return sites.nu, np.maximum(sites.tau, 0.0), 0
+
+
+def rounding_error(prior: Prior, sites: Sites, mean: Array) -> float:
     r"""About how many nats of log Z are rounding: :math:`\tfrac12 |a^T (m + K a - \mu)|`.
 
     Sites ten orders of magnitude stronger than the prior leave few digits to their sum.
     """
-    a = sites.nu - sites.tau * mu
-    return 0.5 * abs(float(a @ (model.mean + model.K @ a - mu)))
+    a = sites.nu - sites.tau * mean
+    return 0.5 * abs(float(a @ (prior.mean + prior.times(a) - mean)))
 
 
 def _parallel_sweeps(
     model: GPModel,
-    solver: SiteSolver,
     nu: Array,
     tau: Array,
     sweeps: int,
@@ -143,15 +150,15 @@ def _parallel_sweeps(
     tol: float,
 ) -> _FixedPoint:
     """All sites at once until they match, or ``sweeps`` reaches ``max_sweeps``."""
-    mu, _, var, half_logdet = solver.solve(nu, tau)
-    if not var.min() > 0.0:
+    q = model.prior.with_sites(nu, tau)
+    if not q.variances.min() > 0.0:
         raise NotPositiveDefinite
     history = _Anderson(_MEMORY)
     best = np.inf
     converged, skipped = False, 0
     while sweeps < max_sweeps:
         sweeps += 1
-        c, target_nu, target_tau, mismatch, skipped = _match(model, nu, tau, mu, var)
+        c, target_nu, target_tau, mismatch, skipped = _match(model, q)
         if mismatch < tol:
             converged = True
             break
@@ -160,15 +167,12 @@ def _parallel_sweeps(
             damping = max(0.5 * damping, 0.05)
             best = mismatch
         best = min(best, mismatch)
-        proposal = history.step(nu, tau, target_nu - nu, target_tau - tau, var, damping)
-        nu, tau, mu, var, half_logdet = _feasible(
-            solver, model.likelihood.log_concave, nu, tau, proposal
-        )
+        change = target_nu - q.nu, target_tau - q.tau
+        proposal = history.step(q.nu, q.tau, *change, q.variances, damping)
+        q = _feasible(q, model.likelihood.log_concave, *proposal)
     else:
-        c = _match(model, nu, tau, mu, var)[0]
-    return _FixedPoint(
-        Sites(c, nu, tau), mu, var, half_logdet, sweeps, mismatch, skipped, converged
-    )
+        c = _match(model, q)[0]
+    return _FixedPoint(c, q, sweeps, mismatch, skipped, converged)
 
 
 def _check_start(start: Sites, n: int) -> tuple[Array, Array]:
@@ -185,10 +189,9 @@ def _check_start(start: Sites, n: int) -> tuple[Array, Array]:
     return nu, tau
 
 
-def _match(
-    model: GPModel, nu: Array, tau: Array, mu: Array, var: Array
-) -> tuple[Array, Array, Array, float, int]:
+def _match(model: GPModel, q: Gaussian) -> tuple[Array, Array, Array, float, int]:
     """Moment matching for every site: (c, ν, τ, largest mismatch, sites left alone)."""
+    nu, tau, mu, var = q.nu, q.tau, q.mean, q.variances
     cavity_precision = 1.0 / var - tau
     ok = cavity_precision > 1e-12 / var
     v = np.where(ok, 1.0 / np.where(ok, cavity_precision, 1.0), var)
@@ -205,21 +208,19 @@ def _match(
     return c, target_nu, target_tau, float(np.max(mismatch[ok], initial=0.0)), int((~ok).sum())
 
 
-def _feasible(
-    solver: SiteSolver, log_concave: bool, nu: Array, tau: Array, proposal: tuple[Array, Array]
-) -> tuple[Array, Array, Array, Array, float]:
-    """Solve for the proposed sites, retreating towards the old ones until Σ exists."""
-    new_nu, new_tau = proposal
+def _feasible(q: Gaussian, log_concave: bool, nu: Array, tau: Array) -> Gaussian:
+    """q for the proposed sites, retreating towards the old ones until it exists."""
     if log_concave:
-        new_tau = np.maximum(new_tau, 0.0)
+        tau = np.maximum(tau, 0.0)
     for _ in range(30):
         try:
-            mu, _, var, half_logdet = solver.solve(new_nu, new_tau)
+            new = q.prior.with_sites(nu, tau, reuse=q)
         except NotPositiveDefinite:
-            var = np.zeros(1)
-        if var.min() > 0.0:
-            return new_nu, new_tau, mu, var, half_logdet
-        new_nu, new_tau = 0.5 * (nu + new_nu), 0.5 * (tau + new_tau)
+            pass
+        else:
+            if new.variances.min() > 0.0:
+                return new
+        nu, tau = 0.5 * (q.nu + nu), 0.5 * (q.tau + tau)
     raise NotPositiveDefinite("EP found no step that keeps the covariance positive definite")
 
 
@@ -252,19 +253,23 @@ class _Anderson:
         return new[: nu.size], new[nu.size :]
 
 
-def _describe(model: GPModel, end: _FixedPoint, tol: float) -> tuple[str, ...]:
-    said = []
+def _describe(end: _FixedPoint, tol: float) -> tuple[Message, ...]:
+    warnings = []
     if not end.converged:
-        said.append(
+        text = (
             f"EP did not converge in {end.sweeps} sweeps (moments off by {end.mismatch:.2g}, "
             f"wanted {tol:.2g}); its log Z is not to be trusted, try a smaller damping"
         )
+        warnings.append(Message("ep-not-converged", text))
     if end.skipped:
-        said.append(f"EP left {end.skipped} site(s) alone whose cavity variance was not positive")
-    lost = rounding_error(model, end.sites, end.mu)
+        text = f"EP left {end.skipped} site(s) alone whose cavity variance was not positive"
+        warnings.append(Message("ep-sites-skipped", text))
+    q = end.gaussian
+    lost = rounding_error(q.prior, Sites(end.c, q.nu, q.tau), q.mean)
     if lost > ROUNDING:
-        said.append(
+        text = (
             f"EP's log Z is uncertain by about {lost:.2g} nats of rounding: the likelihood is so "
             "much narrower than the prior that differences cancel; allow more noise"
         )
-    return tuple(said)
+        warnings.append(Message("ep-rounding", text))
+    return tuple(warnings)

@@ -17,10 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotri
 
 from ...messages import InputError
-from ...models.kernels.gradients import contract
 from ..reference import GaussianReference
 
 Array = NDArray[np.float64]
@@ -59,31 +57,8 @@ def log_evidence_gradient(reference: GaussianReference) -> Array:
         )
     pieces = [_likelihood_part(reference)]
     if free.n_kernel:
-        pieces.insert(0, contract(model.kernel, model.X, _sensitivity(reference)))  # type: ignore[arg-type]
+        pieces.insert(0, model.prior_gradient(reference.gaussian))
     return np.concatenate(pieces)
-
-
-def _sensitivity(reference: GaussianReference) -> Array:
-    """∂ log Z / ∂ kernel(X): through K, whose jitter follows the mean of the diagonal."""
-    model, (_, nu, tau) = reference.model, reference.sites
-    a = nu - tau * reference.mean
-    W = 0.5 * (np.outer(a, a) - _inner_precision(reference, tau))
-    W.flat[:: model.n + 1] += model.relative_jitter * np.trace(W) / model.n
-    return W
-
-
-def _inner_precision(reference: GaussianReference, tau: Array) -> Array:
-    """R = (K + T⁻¹)⁻¹; for τ ≥ 0 it is S (I + S K S)⁻¹ S with S = diag(√τ)."""
-    if tau.min() < 0.0:
-        R = -(tau[:, None] * reference.cov * tau)
-        R.flat[:: tau.size + 1] += tau
-        return R
-    s = np.sqrt(tau)
-    B = s[:, None] * reference.model.K * s
-    B.flat[:: s.size + 1] += 1.0
-    L, _ = dpotrf(B.T, lower=1, clean=1, overwrite_a=1)
-    inverse, _ = dpotri(L, lower=1, overwrite_c=1)
-    return s[:, None] * (inverse + np.tril(inverse, -1).T) * s
 
 
 def _likelihood_part(reference: GaussianReference) -> Array:

@@ -14,13 +14,14 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ...messages import InputError
+from ...gaussians.base import Gaussian, NotPositiveDefinite, Sites
+from ...messages import InputError, Message
 from ...models.classes import SoftmaxModel
 from ...models.gp import GPModel
 from ...models.likelihoods.quadrature import evaluate
 from ..classes.laplace import fit_softmax_laplace
 from ..classes.reference import SoftmaxReference
-from ..reference import GaussianReference, NotPositiveDefinite, Sites, SiteSolver, log_normaliser
+from ..reference import GaussianReference
 
 Array = NDArray[np.float64]
 
@@ -63,18 +64,18 @@ def fit_laplace(
     if isinstance(model, SoftmaxModel):
         return fit_softmax_laplace(model, max_iterations=max_iterations, tol=tol)
     started = time.perf_counter()
-    solver = SiteSolver(model)
-    lik = model.likelihood
+    prior, lik = model.prior, model.likelihood
+    gaussian: Gaussian | None = None
     x, a = model.mean.copy(), np.zeros(model.n)
     value = _objective(model, x, a)
-    width = np.sqrt(np.diag(model.K))
+    width = np.sqrt(prior.variances)
     converged, iterations = False, 0
     while not converged and iterations < max_iterations:
         iterations += 1
         _, d1, d2, _ = evaluate(lik.kernel, model.theta, x)
         tau = np.maximum(-d2, 0.0)
-        mu, a_new, _ = solver.mean(d1 + tau * x, tau)
-        x_step, a_step = mu - x, a_new - a
+        gaussian = prior.with_sites(d1 + tau * x, tau, reuse=gaussian)
+        x_step, a_step = gaussian.mean - x, gaussian.dual - a
         step = 1.0
         while step > 1e-10:
             trial = _objective(model, x + step * x_step, a + step * a_step)
@@ -86,26 +87,28 @@ def fit_laplace(
         converged = bool(np.max(np.abs(x_step) / width) < tol)
     f, d1, d2, _ = evaluate(lik.kernel, model.theta, x)
     tau = -d2
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
     if not converged:
-        warnings = (f"Laplace: Newton did not converge in {max_iterations} iterations",)
+        text = f"Laplace: Newton did not converge in {max_iterations} iterations"
+        warnings = (Message("laplace-not-converged", text),)
     try:
-        _, _, var, half_logdet = solver.solve(d1 + tau * x, tau)
+        gaussian = prior.with_sites(d1 + tau * x, tau, reuse=gaussian)
     except NotPositiveDefinite:
-        warnings += (
+        text = (
             "Laplace: the curvature at the mode is not positive definite; "
-            "negative site precisions were set to zero",
+            "negative site precisions were set to zero"
         )
+        warnings += (Message("laplace-no-maximum", text),)
         tau = np.maximum(tau, 0.0)
-        _, _, var, half_logdet = solver.solve(d1 + tau * x, tau)
+        gaussian = prior.with_sites(d1 + tau * x, tau)
     sites = Sites(f - d1 * x - 0.5 * tau * x * x, d1 + tau * x, tau)
     return GaussianReference(
         "laplace",
         model,
         sites,
         x,
-        var,
-        log_normaliser(model, sites, x, half_logdet),
+        gaussian.variances,
+        gaussian.log_normaliser(sites.c, mean=x),
         converged=converged,
         n_sweeps=iterations,
         seconds=time.perf_counter() - started,

@@ -66,7 +66,7 @@ def sequential_start(model: GPModel, max_sweeps: int, near: float) -> tuple[Arra
     n = model.n
     nu, tau = np.zeros(n), np.zeros(n)
     mu = model.mean.copy()
-    cov = np.array(model.K, order="F")
+    cov = np.array(model.prior.covariance, order="F")
     hint = model.likelihood.location(model.y)
     kernel, work = model.likelihood.kernel, tilted_workspace(3)
     for sweep in range(1, max_sweeps + 1):

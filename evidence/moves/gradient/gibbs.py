@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from ...approximations.reference import indefinite_root
+from ...gaussians.dense import posterior_root
 from ...messages import InputError
 from ...models import likelihoods
 from ...models.gp import GPModel
@@ -76,7 +76,7 @@ def factors(model: GPModel) -> Factors:
 
 def latent_root(model: GPModel) -> Array:
     """A, O(N³)."""
-    return indefinite_root(model, np.ones(model.n)).factor
+    return posterior_root(model.prior, np.ones(model.n)).factor
 
 
 def latent_given_utilities(z: Array, mean: Array, root: Array, rng: np.random.Generator) -> Array:

@@ -1,0 +1,195 @@
+r"""The contract of a Gaussian prior times Gaussian sites.
+
+A prior :math:`x \sim N(m, K)` times sites :math:`t_n(x_n) = \exp(c_n + \nu_n x_n - \tau_n
+x_n^2/2)` is, up to its normaliser, :math:`q(x) = N(\mu, \Sigma)` with
+
+.. math:: \Sigma^{-1} = K^{-1} + T,\quad T = \mathrm{diag}(\tau),\quad b = \nu - \tau m,\quad
+          a = K^{-1}(\mu - m) = \nu - \tau\mu,\quad
+          R = K^{-1} - K^{-1}\Sigma K^{-1} = (K + T^{-1})^{-1}.
+
+A :class:`Prior` makes a :class:`Gaussian` from ν and τ; whoever fits, corrects, differentiates,
+draws or predicts asks these two classes and does not know how K is stored: as a matrix
+(:mod:`.dense`), by a sparse precision, or as a Markov chain.
+
+It does not know likelihoods, and it chooses no sites: :mod:`evidence.approximations` does.
+
+Reference: C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for Machine Learning (2006),
+section 3.6.3.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Sites(NamedTuple):
+    """Parameters of the N site functions exp(c + ν x - τ x²/2)."""
+
+    c: Array
+    nu: Array
+    tau: Array
+
+
+class NotPositiveDefinite(ArithmeticError):
+    """K⁻¹ + diag(τ) is not positive definite (only negative τ can do this)."""
+
+
+class Prior(ABC):
+    """x ~ N(m, K)."""
+
+    mean: Array
+    """m, shape (N,)."""
+
+    covariance: Array | None = None
+    """K, where it exists as a matrix."""
+
+    @property
+    @abstractmethod
+    def variances(self) -> Array:
+        """diag K, shape (N,)."""
+
+    @abstractmethod
+    def with_sites(self, nu: Array, tau: Array, reuse: Gaussian | None = None) -> Gaussian:
+        """q for these sites; the memory of ``reuse``, of no use afterwards, is taken where it can.
+
+        Raises :class:`NotPositiveDefinite` where there is no such q.
+        """
+
+    @abstractmethod
+    def times(self, v: Array) -> Array:
+        """K v, v of shape (N,)."""
+
+    @abstractmethod
+    def solve(self, v: Array) -> Array:
+        """K⁻¹ v, v of shape (N,) or (N, J)."""
+
+    @abstractmethod
+    def log_density(self, x: Array) -> Array:
+        """log N(x; m, K) of every row of ``x``, shape (M, N)."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator) -> Array:
+        """One x ~ N(m, K)."""
+
+    @abstractmethod
+    def explained(self, cross: Array) -> Array:
+        """kᵀK⁻¹k of every row k of ``cross`` (B, N): prior variance that x itself takes away."""
+
+
+class Gaussian(ABC):
+    """q = N(μ, Σ), the normalised product of a prior and its sites."""
+
+    prior: Prior
+    nu: Array
+    tau: Array
+
+    @property
+    @abstractmethod
+    def mean(self) -> Array:
+        """μ, shape (N,)."""
+
+    @property
+    @abstractmethod
+    def dual(self) -> Array:
+        """a = K⁻¹(μ - m), so that μ = m + K a, without cancellation where sites are strong."""
+
+    @property
+    @abstractmethod
+    def variances(self) -> Array:
+        """diag Σ, shape (N,)."""
+
+    @property
+    @abstractmethod
+    def half_logdet(self) -> float:
+        """½ log|I + K T|."""
+
+    @abstractmethod
+    def inner_times(self, v: Array) -> Array:
+        """R v, v of shape (N,) or (N, J)."""
+
+    @abstractmethod
+    def explained(self, cross: Array) -> Array:
+        """kᵀRk of every row k of ``cross`` (B, N): prior variance that the sites take away."""
+
+    @abstractmethod
+    def pair_sums(self, kappa: Array) -> Array:
+        """Σ_{m<n} κ_lm κ_ln ρ_mn^l for rows l ≥ 3 of ``kappa`` (l, N), ρ the correlations."""
+
+    @abstractmethod
+    def conditionals(self, order: NDArray[np.intp]) -> Conditionals:
+        """x one value after the other, in this order or in one that suits the structure better."""
+
+    @property
+    def covariance(self) -> Array:
+        """Σ as a matrix: for small N, unless it is there anyway."""
+        return np.column_stack([self.solve(unit) for unit in np.eye(self.tau.size)])
+
+    def solve(self, v: Array) -> Array:
+        """Σ v = K v - K R K v, v of shape (N,)."""
+        Kv = self.prior.times(v)
+        return Kv - self.prior.times(self.inner_times(Kv))
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        """One x ~ q, for τ ≥ 0: a draw from the prior, corrected by its own noisy sites."""
+        f = self.prior.draw(rng) - self.prior.mean
+        root = np.sqrt(self.tau)
+        shift = root * rng.standard_normal(f.size)
+        return self.mean + f - self.solve(self.tau * f + shift)
+
+    def log_normaliser(self, c: Array, mean: Array | None = None) -> float:
+        r"""log ∫ N(x; m, K) Π t_n(x_n) dx; ``mean`` where μ is known better than from here.
+
+        .. math:: \textstyle\sum_n (c_n + \nu_n m_n - \tau_n m_n^2/2) - \tfrac12 \log|I + K T|
+                  + \tfrac12 b^T(\mu - m)
+        """
+        m = self.prior.mean
+        b = self.nu - self.tau * m
+        constant = np.sum(c + self.nu * m - 0.5 * self.tau * m * m)
+        away = (self.mean if mean is None else mean) - m
+        return float(constant - self.half_logdet + 0.5 * b @ away)
+
+
+class Conditionals(ABC):
+    r"""x in the order in which its values are drawn: :math:`x = \mu + L ε`, L lower triangular.
+
+    Blocks of consecutive values are drawn together: what those before them say of their means,
+    and L inside the block. All arrays are in that order, draws are columns.
+    """
+
+    order: NDArray[np.intp]
+    mean: Array
+
+    @property
+    @abstractmethod
+    def sd(self) -> Array:
+        """Diagonal of L, shape (N,); :class:`NotPositiveDefinite` where Σ has no such factor."""
+
+    @abstractmethod
+    def means(self, block: slice, eps: Array, values: Array) -> Array:
+        """E[x_block | x before the block], shape (B, M), from ``eps`` and ``values`` (N, M)."""
+
+    @abstractmethod
+    def inner(self, block: slice) -> Array:
+        """L inside the block, shape (B, B), C-contiguous."""
+
+    @abstractmethod
+    def times(self, v: Array) -> Array:
+        """Σ v for columns of v (N, J)."""
+
+    @abstractmethod
+    def colour(self, eps: Array) -> Array:
+        """L ε for columns of ε (N, M)."""
+
+    def less(self, shift: Array, onto: Array, drop: Array) -> Conditionals:
+        """Mean μ + shift and covariance Σ - onto diag(drop) ontoᵀ, where that is offered."""
+        raise NotPositiveDefinite(f"the covariance of {type(self).__name__} cannot be changed")
+
+    def widened(self, scale: Array, noise: Array, shift: Array) -> Conditionals | None:
+        """Of scale · x + shift + N(0, noise) instead of x; None where that is not offered."""
+        return None

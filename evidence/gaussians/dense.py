@@ -1,0 +1,345 @@
+r"""The contract for a covariance matrix: everything from one Cholesky factor of I + S K S.
+
+With τ ≥ 0, :math:`S = \mathrm{diag}(\sqrt\tau)` and :math:`L L^T = I + S K S`:
+
+.. math:: R = S L^{-T} L^{-1} S,\qquad \tfrac12\log|I + K T| = \sum\log\mathrm{diag}\,L,\qquad
+          \tau_n \Sigma_{nn} = 1 - \sum_k (L^{-1})^2_{kn}.
+
+A negative τ has no such S; then :math:`M = I + L_K^T T L_K = L_M L_M^T` is factorised instead,
+which is positive definite exactly when Σ is, and :math:`Σ = F F^T` with :math:`F = L_K L_M^{-T}`.
+Nothing inverts K. A factorisation costs N³/3, variances N³/3 more.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dsymv, dsyrk, dtrmm, dtrsm
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtri
+
+from ..numerics.jit import jit
+from .base import Conditionals, Gaussian, NotPositiveDefinite, Prior
+
+Array = NDArray[np.float64]
+
+_SMALL = 1e-5  # below this τΣ the cheap formula for the variance has lost too many digits
+_HALVES = 128  # above this size a factor is inverted by halves
+
+
+class DensePrior(Prior):
+    """x ~ N(m, K) with K a matrix and L_K its lower Cholesky factor."""
+
+    covariance: Array
+
+    def __init__(self, mean: Array, K: Array, chol: Array) -> None:
+        self.mean, self.covariance, self.chol = mean, K, chol
+
+    @property
+    def variances(self) -> Array:
+        return np.diag(self.covariance)
+
+    @property
+    def logdet(self) -> float:
+        """log|K|."""
+        return 2.0 * float(np.log(np.diag(self.chol)).sum())
+
+    def with_sites(self, nu: Array, tau: Array, reuse: Gaussian | None = None) -> DenseGaussian:
+        if tau.min(initial=0.0) < 0.0:
+            return SignedGaussian(self, nu, tau)
+        return PositiveGaussian(self, nu, tau, getattr(reuse, "work", None))
+
+    def times(self, v: Array) -> Array:
+        return dsymv(1.0, self.covariance.T, v)
+
+    def solve(self, v: Array) -> Array:
+        return dpotrs(self.chol, v, lower=1)[0]
+
+    def log_density(self, x: Array) -> Array:
+        white = solve_triangular(self.chol, (x - self.mean).T, lower=True)
+        constant = self.logdet + self.mean.size * np.log(2 * np.pi)
+        return -0.5 * (np.sum(white**2, axis=0) + constant)
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        return self.mean + self.chol @ rng.standard_normal(self.mean.size)
+
+    def explained(self, cross: Array) -> Array:
+        return _squares(dtrsm(1.0, self.chol, cross.T, lower=1))
+
+
+class DenseGaussian(Gaussian):
+    """What both signs of τ share."""
+
+    prior: DensePrior
+
+    def pair_sums(self, kappa: Array) -> Array:
+        out = np.zeros(len(kappa))
+        _pair_sums(self.covariance, 1.0 / np.sqrt(self.variances), kappa, out)
+        return out
+
+    def conditionals(self, order: NDArray[np.intp]) -> DenseConditionals:
+        covariance = self.covariance[np.ix_(order, order)]
+        return DenseConditionals(order, self.mean[order], covariance)
+
+    @property
+    @abstractmethod
+    def inner(self) -> Array:
+        """R as a matrix."""
+
+
+class PositiveGaussian(DenseGaussian):
+    """q for τ ≥ 0."""
+
+    def __init__(
+        self, prior: DensePrior, nu: Array, tau: Array, work: Array | None = None
+    ) -> None:
+        self.prior, self.nu, self.tau = prior, nu, tau
+        self._s = np.sqrt(tau)
+        self._L: Array | None = None
+        if not tau.any():
+            return
+        self.work = np.empty_like(prior.covariance) if work is None else work
+        _scaled_gram(prior.covariance, self._s, self.work)
+        self._L, info = dpotrf(self.work.T, lower=1, clean=0, overwrite_a=1)
+        if info != 0:
+            raise NotPositiveDefinite("I + S K S has no Cholesky factor")
+
+    @cached_property
+    def dual(self) -> Array:
+        b = self.nu - self.tau * self.prior.mean
+        a = b - self.inner_times(self.prior.times(b))
+        # a is what is left of b where sites are strong: refine it once
+        rest = b - a - self.tau * self.prior.times(a)
+        return a + (rest - self.inner_times(self.prior.times(rest)))
+
+    @cached_property
+    def mean(self) -> Array:
+        return self.prior.mean + self.prior.times(self.dual)
+
+    @cached_property
+    def half_logdet(self) -> float:
+        return 0.0 if self._L is None else float(np.log(np.diag(self._L)).sum())
+
+    @cached_property
+    def variances(self) -> Array:
+        if self._L is None:
+            return self.prior.variances.copy()
+        inverse = _lower_inverse(self._L)
+        reduced = np.empty_like(self.tau)
+        _lower_column_squares(inverse.T, reduced)
+        reduced = 1.0 - reduced
+        var = np.empty_like(self.tau)
+        ok = reduced > _SMALL
+        var[ok] = reduced[ok] / self.tau[ok]
+        few = np.flatnonzero(~ok)
+        if few.size:
+            columns = np.asfortranarray(self._s[:, None] * self.prior.covariance[:, few])
+            columns = dtrmm(1.0, inverse, columns, lower=1, overwrite_b=1)
+            var[few] = self.prior.variances[few] - _squares(columns)
+        return var
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Σ, shape (N, N)."""
+        K = self.prior.covariance
+        if self._L is None:
+            return K
+        V = dtrsm(1.0, self._L, np.asfortranarray(self._s[:, None] * K), lower=1, overwrite_b=1)
+        lower = dsyrk(-1.0, V, beta=1.0, c=K.T.copy(order="F"), trans=1, lower=1, overwrite_c=1)
+        full = np.ascontiguousarray(lower.T)
+        _copy_upper_to_lower(full)
+        return full
+
+    @property
+    def inner(self) -> Array:
+        if self._L is None:
+            return np.zeros_like(self.prior.covariance)
+        inverse = np.ascontiguousarray(dpotri(self._L, lower=1)[0].T)
+        _copy_upper_to_lower(inverse)
+        inverse *= self._s[:, None]
+        inverse *= self._s
+        return inverse
+
+    def inner_times(self, v: Array) -> Array:
+        if self._L is None:
+            return np.zeros_like(v)
+        s = self._s if v.ndim == 1 else self._s[:, None]
+        return s * dpotrs(self._L, s * v, lower=1)[0]
+
+    def explained(self, cross: Array) -> Array:
+        if self._L is None:
+            return np.zeros(len(cross))
+        return _squares(dtrsm(1.0, self._L, (cross * self._s).T, lower=1))
+
+
+class SignedGaussian(DenseGaussian):
+    """q for τ of any sign, as far as there is one."""
+
+    def __init__(self, prior: DensePrior, nu: Array, tau: Array) -> None:
+        self.prior, self.nu, self.tau = prior, nu, tau
+        self._root = posterior_root(prior, tau)
+
+    @cached_property
+    def mean(self) -> Array:
+        F, b = self._root.factor, self.nu - self.tau * self.prior.mean
+        return self.prior.mean + F @ (F.T @ b)
+
+    @property
+    def dual(self) -> Array:
+        return self.nu - self.tau * self.mean
+
+    @property
+    def half_logdet(self) -> float:
+        return float(np.log(np.diag(self._root.inner)).sum())
+
+    @cached_property
+    def variances(self) -> Array:
+        return np.einsum("nk,nk->n", self._root.factor, self._root.factor)
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Σ, shape (N, N)."""
+        return self._root.factor @ self._root.factor.T
+
+    @property
+    def inner(self) -> Array:
+        # R = T - T Σ T
+        R = -(self.tau[:, None] * self.covariance * self.tau)
+        R.flat[:: self.tau.size + 1] += self.tau
+        return R
+
+    def inner_times(self, v: Array) -> Array:
+        tau = self.tau if v.ndim == 1 else self.tau[:, None]
+        F = self._root.factor
+        return tau * (v - F @ (F.T @ (tau * v)))
+
+    def explained(self, cross: Array) -> Array:
+        w = dtrsm(1.0, self.prior.chol, cross.T, lower=1)
+        return _squares(w) - _squares(dtrsm(1.0, self._root.inner, w, lower=1))
+
+
+class DenseConditionals(Conditionals):
+    """x = μ + L ε with L as a matrix, factorised when it is first needed."""
+
+    def __init__(self, order: NDArray[np.intp], mean: Array, covariance: Array) -> None:
+        self.order, self.mean, self._covariance = order, mean, covariance
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"order": self.order, "mean": self.mean, "factor": self.factor}
+
+    @cached_property
+    def factor(self) -> Array:
+        """L, shape (N, N)."""
+        try:
+            return np.asarray(np.linalg.cholesky(self._covariance), float)
+        except np.linalg.LinAlgError:
+            raise NotPositiveDefinite("the covariance is numerically singular") from None
+
+    @property
+    def sd(self) -> Array:
+        return self.factor.diagonal()
+
+    def means(self, block: slice, eps: Array, values: Array) -> Array:
+        out = np.matmul(self.factor[block, : block.start], eps[: block.start])
+        out += self.mean[block, None]
+        return out
+
+    def inner(self, block: slice) -> Array:
+        return np.ascontiguousarray(self.factor[block, block])
+
+    def times(self, v: Array) -> Array:
+        return self.factor @ (self.factor.T @ v)
+
+    def colour(self, eps: Array) -> Array:
+        return self.factor @ eps
+
+    def less(self, shift: Array, onto: Array, drop: Array) -> DenseConditionals:
+        covariance = self.factor @ self.factor.T - (onto * drop) @ onto.T
+        return DenseConditionals(self.order, self.mean + shift, covariance)
+
+    def widened(self, scale: Array, noise: Array, shift: Array) -> DenseConditionals:
+        scaled = scale[:, None] * self._covariance * scale
+        scaled.flat[:: scale.size + 1] += noise
+        return DenseConditionals(self.order, scale * self.mean + shift, scaled)
+
+
+class Root(NamedTuple):
+    """``factor @ factor.T = Σ`` and L_M, the lower factor of M."""
+
+    factor: Array
+    inner: Array
+
+
+def posterior_root(prior: DensePrior, tau: Array) -> Root:
+    """Square root of Σ = (K⁻¹ + diag τ)⁻¹ for τ of any sign."""
+    M = prior.chol.T @ (tau[:, None] * prior.chol)
+    M.flat[:: tau.size + 1] += 1.0
+    L, info = dpotrf(M, lower=1, clean=1)
+    if info != 0:
+        raise NotPositiveDefinite("I + L_Kᵀ diag(τ) L_K has no Cholesky factor")
+    factor = solve_triangular(L, prior.chol.T, lower=True, check_finite=False).T
+    return Root(np.ascontiguousarray(factor), L)
+
+
+def _squares(columns: Array) -> Array:
+    return np.einsum("nb,nb->b", columns, columns)
+
+
+def _lower_inverse(L: Array) -> Array:
+    """Inverse of a lower factor in Fortran order, by halves: twice as fast as LAPACK here."""
+    n = L.shape[0]
+    if n <= _HALVES:
+        return dtrtri(L, lower=1)[0]
+    h = n // 2
+    out = np.empty_like(L, order="F")
+    out[:h, :h] = _lower_inverse(L[:h, :h])
+    out[h:, h:] = _lower_inverse(L[h:, h:])
+    corner = dtrmm(-1.0, out[h:, h:], L[h:, :h], lower=1)
+    out[h:, :h] = dtrmm(1.0, out[:h, :h], corner, side=1, lower=1, overwrite_b=1)
+    return out
+
+
+@jit
+def _scaled_gram(K, s, out):
+    """``out = I + diag(s) K diag(s)``, lower triangle in Fortran order (upper in C order)."""
+    n = s.size
+    for i in range(n):
+        for j in range(i, n):
+            out[i, j] = s[i] * s[j] * K[i, j]
+        out[i, i] += 1.0
+
+
+@jit
+def _lower_column_squares(rows, out):
+    """Column sums of squares of a lower factor given by its transpose's rows."""
+    for i in range(out.size):
+        total = 0.0
+        for j in range(i, out.size):
+            total += rows[i, j] * rows[i, j]
+        out[i] = total
+
+
+@jit
+def _copy_upper_to_lower(a):
+    n = a.shape[0]
+    for i0 in range(0, n, 32):
+        for j0 in range(i0, n, 32):
+            for i in range(i0, min(i0 + 32, n)):
+                for j in range(max(j0, i + 1), min(j0 + 32, n)):
+                    a[j, i] = a[i, j]
+
+
+@jit
+def _pair_sums(cov, scale, kappa, out):
+    n = scale.size
+    for i in range(n):
+        for j in range(i):
+            rho = cov[i, j] * scale[i] * scale[j]
+            power = rho * rho
+            for l in range(3, kappa.shape[0]):
+                power *= rho
+                out[l] += kappa[l, i] * kappa[l, j] * power

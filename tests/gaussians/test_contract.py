@@ -1,0 +1,212 @@
+"""Every implementation against the equations of the contract; every caller with any of them."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from gaussians.markov import MarkovModel, MarkovPrior, autoregression
+
+import evidence as ev
+from evidence.approximations.gp.correction import second_order_terms
+from evidence.gaussians.base import NotPositiveDefinite
+from evidence.gaussians.dense import DensePrior
+from evidence.proposals.guide import make_guide
+
+N = 40
+BANDS = autoregression(N, 0.9, 2.0)
+Q = np.diag(BANDS[0]) + np.diag(BANDS[1], 1) + np.diag(BANDS[1], -1)
+K = np.linalg.inv(Q)
+MEAN = np.linspace(-1.0, 1.0, N)
+
+
+def dense():
+    return DensePrior(MEAN, np.ascontiguousarray(K), np.asfortranarray(np.linalg.cholesky(K)))
+
+
+def markov():
+    return MarkovPrior(MEAN, *BANDS)
+
+
+def site_parameters(kind):
+    rng = np.random.default_rng(3)
+    nu, tau = rng.standard_normal(N), rng.gamma(1.0, 1.0, N)
+    if kind == "none":
+        return np.zeros(N), np.zeros(N)
+    if kind == "signed":
+        tau[::5] = -0.05
+    if kind == "weak":
+        tau[::3] = 1e-9
+    return nu, tau
+
+
+@pytest.fixture(params=["positive", "signed", "weak", "none"])
+def sites(request):
+    return site_parameters(request.param)
+
+
+@pytest.fixture(params=[dense, markov])
+def prior(request):
+    return request.param()
+
+
+def close(found, expected, rtol=1e-9):
+    expected = np.asarray(expected)
+    atol = rtol * np.abs(expected).max() + 1e-12
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol)
+
+
+def test_priors(prior):
+    rng = np.random.default_rng(0)
+    v, x = rng.standard_normal(N), rng.standard_normal((3, N))
+    close(prior.variances, np.diag(K))
+    close(prior.times(v), K @ v)
+    close(prior.solve(v), Q @ v)
+    close(prior.solve(x.T), Q @ x.T)
+    close(prior.explained(x), np.diag(x @ Q @ x.T))
+    away = x - MEAN
+    constant = np.linalg.slogdet(2 * np.pi * K)[1]
+    close(prior.log_density(x), -0.5 * (np.diag(away @ Q @ away.T) + constant))
+
+
+def test_gaussians(prior, sites):
+    nu, tau = sites
+    q = prior.with_sites(nu, tau)
+    cov = np.linalg.inv(Q + np.diag(tau))
+    mean = cov @ (Q @ MEAN + nu)
+    R = Q - Q @ cov @ Q
+    rng = np.random.default_rng(0)
+    v, x = rng.standard_normal(N), rng.standard_normal((3, N))
+    close(q.mean, mean)
+    close(q.dual, Q @ (mean - MEAN), rtol=1e-8)
+    close(q.variances, np.diag(cov))
+    close(q.covariance, cov)
+    close(q.solve(v), cov @ v)
+    close(q.inner_times(v), R @ v, rtol=1e-8)
+    close(q.inner_times(x.T), R @ x.T, rtol=1e-8)
+    close(q.explained(x), np.diag(x @ R @ x.T), rtol=1e-8)
+    half = 0.5 * np.linalg.slogdet(np.eye(N) + K * tau)[1]
+    assert q.half_logdet == pytest.approx(half, rel=1e-9)
+    # log Z_q: prior times sites over q, at any point
+    c = rng.standard_normal(N)
+    log_q = -0.5 * np.sum((x - mean) @ np.linalg.inv(cov) * (x - mean), axis=1)
+    log_q -= 0.5 * np.linalg.slogdet(2 * np.pi * cov)[1]
+    together = prior.log_density(x) + np.sum(c + nu * x - 0.5 * tau * x**2, axis=1)
+    close(np.full(3, q.log_normaliser(c)), together - log_q)
+
+
+def test_pair_sums(prior, sites):
+    q = prior.with_sites(*sites)
+    kappa = np.random.default_rng(1).standard_normal((6, N))
+    sd = np.sqrt(np.diag(q.covariance))
+    rho = np.triu(q.covariance / np.outer(sd, sd), 1)
+    expected = [0.0, 0.0, 0.0] + [kappa[l] @ rho**l @ kappa[l] for l in range(3, 6)]
+    close(q.pair_sums(kappa), expected)
+
+
+@pytest.mark.parametrize("size", [1, 7, N])
+def test_conditionals(prior, sites, size):
+    """Drawn block by block, x = μ + L ε with L Lᵀ = Σ in the order that was chosen."""
+    q = prior.with_sites(*sites)
+    drawn = q.conditionals(np.random.default_rng(2).permutation(N))
+    drawn = pickle.loads(pickle.dumps(drawn))
+    eps, values = np.eye(N), np.zeros((N, N))
+    for start in range(0, N, size):
+        block = slice(start, min(start + size, N))
+        values[block] = drawn.means(block, eps, values) + drawn.inner(block) @ eps[block]
+    cov = q.covariance[np.ix_(drawn.order, drawn.order)]
+    close(drawn.mean, q.mean[drawn.order])
+    L = values - drawn.mean[:, None]
+    close(L @ L.T, cov)
+    close(np.diag(L), drawn.sd)
+    close(drawn.colour(eps), L)
+    close(drawn.times(eps), cov)
+
+
+def test_draws_have_the_covariance(prior):
+    """z scores of the moments of 4000 draws: the largest of 2 · 40 is beyond 4.5 once in 2000."""
+    rng = np.random.default_rng(5)
+    for q in (prior, prior.with_sites(*site_parameters("positive"))):
+        x = np.array([q.draw(rng) for _ in range(4000)])
+        z = (x - q.mean) / np.sqrt(q.variances)
+        assert np.abs(z.mean(axis=0)).max() * np.sqrt(4000) < 4.5
+        assert np.abs((z**2).mean(axis=0) - 1.0).max() * np.sqrt(4000 / 2) < 4.5
+
+
+def test_memory_that_is_reused_changes_nothing(prior):
+    first, second = site_parameters("positive"), site_parameters("weak")
+    old = prior.with_sites(*first)
+    new, fresh = prior.with_sites(*second, reuse=old), prior.with_sites(*second)
+    assert np.array_equal(new.mean, fresh.mean)
+    assert np.array_equal(new.variances, fresh.variances)
+
+
+def test_no_gaussian(prior):
+    with pytest.raises(NotPositiveDefinite):
+        prior.with_sites(np.zeros(N), np.full(N, -10.0))
+
+
+# -- callers: the same numbers whatever the prior is made of -----------------------------------
+
+
+def twins(likelihood, y):
+    words = dict(likelihood=likelihood, mean=0.3)
+    return ev.GPModel(None, y, K=K, jitter=0.0, **words), MarkovModel(BANDS, y, **words)
+
+
+RNG = np.random.default_rng(8)
+LATENT = 0.3 + np.linalg.cholesky(K) @ RNG.standard_normal(N)
+CASES = {
+    "probit": np.where(RNG.random(N) < 0.5, 1, -1),
+    "logit": np.where(LATENT + RNG.standard_normal(N) > 0.0, 1, -1),
+    "poisson": RNG.poisson(np.exp(LATENT)),
+    "student_t(df=4, scale=0.5)": LATENT + 0.5 * RNG.standard_t(4, N),
+}
+
+
+@pytest.fixture(params=CASES)
+def pair(request):
+    return twins(request.param, CASES[request.param])
+
+
+def test_laplace(pair):
+    a, b = map(ev.fit_laplace, pair)
+    close(b.logz, a.logz)
+    close(b.mean, a.mean, rtol=1e-7)
+    close(b.var, a.var, rtol=1e-7)
+
+
+def test_ep_and_its_correction(pair):
+    a, b = map(ev.fit_ep, pair)
+    assert a.converged
+    assert b.converged
+    close(b.logz, a.logz)
+    close(b.mean, a.mean, rtol=1e-7)
+    close(b.var, a.var, rtol=1e-7)
+    close(second_order_terms(pair[1], b.gaussian), a.correction, rtol=1e-6)
+
+
+def test_guided_draws(pair):
+    """Both are unbiased for Z; 16 runs of 256 draws, 4 standard errors of their difference."""
+    estimates = []
+    for model in pair:
+        guide = make_guide(ev.fit_ep(model))
+        runs = []
+        for seed in range(16):
+            log_w = guide.draw(256, np.random.default_rng(seed))[1]
+            runs.append(guide.log_z0 + np.log(np.mean(np.exp(log_w))))
+        estimates.append((np.mean(runs), np.var(runs) / 16))
+    (a, va), (b, vb) = estimates
+    assert abs(a - b) < 4.0 * np.sqrt(va + vb) + 1e-6
+    assert np.sqrt(va + vb) < 0.05
+
+
+def test_moves_and_paths(pair):
+    """The base coordinates and the densities of the path need the contract only."""
+    dense_path, chain_path = (ev.Path(ev.fit_laplace(model)) for model in pair)
+    x = np.random.default_rng(0).standard_normal((3, N))
+    close(chain_path.tilt(x), dense_path.tilt(x), rtol=1e-7)
+    close(chain_path.gradient(x, 0.5), dense_path.gradient(x, 0.5), rtol=1e-7)
+    frame = chain_path.coordinates("base")
+    close(frame.to_latent(frame.from_latent(x)), x, rtol=1e-7)
