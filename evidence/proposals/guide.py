@@ -189,13 +189,13 @@ def make_guide(reference: GaussianReference) -> Guide:
             f"the covariance of the {reference.name} reference is numerically singular, so "
             "values cannot be drawn one after the other; pass a larger jitter to the model"
         ) from None
-    if utilities is None:
-        _check_rounding(reference, q)
     if np.min(1.0 - sites.tau * sd**2) <= 0.0:
         raise CannotGuide(
             f"without one of its sites the {reference.name} reference is not a distribution; "
             "use method='smc'"
         )
+    if utilities is None:
+        _check_rounding(reference, q)
     theta = np.ascontiguousarray(likelihood.theta(model.y)[:, q.order])
     hint = np.asarray(likelihood.location(model.y), float)[q.order]
     return Guide(q, sites, theta, hint, likelihood, reference.logz, utilities is not None)

@@ -87,7 +87,7 @@ def reference_with(model, sites):
     log_z = np.sum(sites.c + sites.nu * m - 0.5 * sites.tau * m * m) + 0.5 * pull @ cov @ pull
     log_z -= 0.5 * np.linalg.slogdet(np.eye(model.n) + model.K * sites.tau)[1]
     return dataclasses.replace(
-        ev.fit_ep(model), sites=sites, mean=mean, var=np.diag(cov).copy(), logz=log_z, _cov=None
+        ev.fit_ep(model), sites=sites, mean=mean, var=np.diag(cov).copy(), logz=log_z
     )
 
 
@@ -207,7 +207,7 @@ def test_sites_of_negative_precision_come_first():
     ep = ev.fit_ep(model)
     negative = ep.sites.tau < 0.0
     assert 0 < negative.sum() < 12
-    order = make_guide(ep).order
+    order = make_guide(ep).gaussian.order
     assert set(order[: negative.sum()]) == set(np.flatnonzero(negative))
 
 
@@ -218,17 +218,23 @@ def test_what_cannot_guide_says_so():
     with pytest.raises(CannotGuide, match="narrower than probit's noise"):
         make_guide(narrow)
     model = small_model("poisson(exposure=1.5)", 3)
-    singular = dataclasses.replace(ev.fit_ep(model), _cov=np.ones((3, 3)))
-    singular.__dict__["cov"] = np.ones((3, 3))
-    with pytest.raises(CannotGuide, match="numerically singular"):
-        make_guide(singular)
-    wide = dataclasses.replace(ev.fit_ep(model))
-    wide.__dict__["cov"] = 10.0 * model.K
-    with pytest.raises(CannotGuide, match="not a distribution"):
-        make_guide(wide)
-    off = dataclasses.replace(ev.fit_ep(model), mean=ev.fit_ep(model).mean + 1.0)
+    ep = ev.fit_ep(model)
+    for cov, words in ((np.ones((3, 3)), "numerically singular"), (10.0 * model.K, "not a dist")):
+        with pytest.raises(CannotGuide, match=words):
+            make_guide(with_covariance(ep, cov))
     with pytest.raises(CannotGuide, match="singular to within rounding"):
-        make_guide(off)
+        make_guide(dataclasses.replace(ep, logz=ep.logz + 1.0))
+
+
+def with_covariance(reference, cov):
+    """The same sites, and a q that has nothing to do with them."""
+
+    class Wrong(type(reference.gaussian)):
+        covariance = cov
+
+    wrong = dataclasses.replace(reference)
+    wrong.__dict__["gaussian"] = Wrong(reference.model.prior, *reference.sites[1:])
+    return wrong
 
 
 def test_blocks_do_not_change_the_draws(monkeypatch):
