@@ -37,6 +37,16 @@ class Message(str):
         return self.code, str(self)
 
 
+def messages(texts: Iterable[str]) -> tuple[Message, ...]:
+    """Each text once, as a :class:`Message`; one that came without a code has an empty one.
+
+    >>> [(one.code, one) for one in messages(["a text", Message("few", "two"), "a text"])]
+    [('', 'a text'), ('few', 'two')]
+    """
+    coded = (text if isinstance(text, Message) else Message("", text) for text in texts)
+    return tuple(dict.fromkeys(coded))
+
+
 def suggest(word: object, choices: Iterable[str], meant: Mapping[str, str] | None = None) -> str:
     """``"; did you mean 'probit'?"`` where a choice is close, else ``"."``.
 

@@ -89,7 +89,7 @@ def _sync_folder(folder: FilePath) -> None:
 
 
 def read(
-    path: str | os.PathLike[str], format: str, version: int
+    path: str | os.PathLike[str], format: str, *versions: int
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Read what :func:`write` wrote; any other file is refused with a clear message."""
     try:
@@ -102,10 +102,10 @@ def read(
         reason = "no .npz file" if "pickle" in str(error) else error  # NumPy's advice is no use
         raise InputError(f"{path} is not a saved result, or is damaged: {reason}") from None
     found, edition = meta.pop("format", None), meta.pop("version", None)
-    if (found, edition) != (format, version):
+    if found != format or edition not in versions:
         raise InputError(
             f"{path} holds {found!r} version {edition!r}, "
-            f"this package reads {format!r} version {version}"
+            f"this package reads {format!r} version {' or '.join(map(str, versions))}"
         )
     return meta, arrays
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,23 +10,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import plots
 from ..execution import files
-from ..messages import InputError
+from ..messages import InputError, Message
 from ..statistics import diagnostics
+from .base import Result
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
-
-_FORMAT = "evidence-draws"
-_VERSION = 1
-_ARRAYS = ("x", "logtilt", "acceptance")
-_META = (
-    *("step_size", "move", "seconds", "tune_seconds", "gradients", "failures"),
-    *("warnings", "settings", "model", "names"),
-)
 
 
 class Range(NamedTuple):
@@ -38,8 +31,8 @@ class Range(NamedTuple):
     max: float
 
 
-@dataclass(eq=False)
-class Draws:
+@dataclass(eq=False, repr=False)
+class Draws(Result):
     """Draws of several Markov chains from the posterior, and what they cost.
 
     Diagnostics of a coordinate that never moves, or with fewer than 4 draws, are NaN, and so
@@ -64,8 +57,8 @@ class Draws:
         Evaluations of the log likelihood or its gradient, per draw and chain.
     failures : int
         Proposals dropped because their numbers were not finite.
-    warnings : tuple of str
-        What went wrong, in words; empty when nothing did.
+    warnings : tuple of Message
+        What went wrong: texts, each with a short ``code``; empty when nothing did.
     settings, model : dict
         How the run was made, and of what.
     names : tuple of str
@@ -80,6 +73,9 @@ class Draws:
     ((3, 9), True, True)
     """
 
+    _format = "evidence-draws"
+    _digits = ".0f"
+
     x: Array
     logtilt: Array
     acceptance: Array
@@ -89,16 +85,16 @@ class Draws:
     tune_seconds: float
     gradients: float
     failures: int
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.names = tuple(self.names)
-        self.x = np.asarray(self.x, dtype=float)
-        self.logtilt = np.asarray(self.logtilt, dtype=float)
-        self.acceptance = np.asarray(self.acceptance, dtype=float)
+        for name in ("x", "logtilt", "acceptance"):
+            setattr(self, name, np.asarray(getattr(self, name), dtype=float))
         if self.x.ndim != 3 or 0 in self.x.shape:
             raise InputError(f"x must have shape (chains, draws, N), got {self.x.shape}")
         for name, shape in (("logtilt", self.x.shape[:2]), ("acceptance", self.x.shape[:1])):
@@ -198,11 +194,10 @@ class Draws:
             index=list(self.names) or None,
         )
 
-    def summary(self) -> str:
-        """A page of text: what ran, how well it mixed, and any warnings."""
+    def _about(self) -> list[str]:
         chains, draws, n = self.x.shape
         low, high = self.acceptance.min(), self.acceptance.max()
-        lines = [
+        return [
             f"{self.move}: {chains} × {draws} draws (chains × draws) of {n} {self.kind}",
             "model: " + ", ".join(f"{k} {v}" for k, v in self.model.items()),
             f"step size {_number(self.step_size, '.4g')}, "
@@ -210,60 +205,32 @@ class Draws:
             + (f" ({low:.3f} to {high:.3f} by chain)" if chains > 1 else "")
             + f", {_number(self.gradients, '.3g')} gradients per draw",
             f"seconds: {self.seconds:.2f} after tuning, {self.tune_seconds:.2f} tuning",
-            "",
-            f"{'':<14}{'min':>10}{'median':>10}{'max':>10}",
+            f"largest R-hat {_number(self.rhat, '.3f')}, smallest ESS per second "
+            f"{_number(self.min_ess_per_second, '.1f')}, failures {self.failures}",
         ]
-        for name, row in (
-            ("ESS", self.ess),
-            ("ESS bulk", self.ess_bulk),
-            ("ESS tail", self.ess_tail),
-        ):
-            lines.append(f"{name:<14}" + "".join(f"{_number(v, '.0f'):>10}" for v in row))
-        lines += [
-            f"{'min ESS/s':<14}{_number(self.min_ess_per_second, '.1f'):>10}",
-            f"{'max R-hat':<14}{_number(self.rhat, '.3f'):>10}",
-            f"{'failures':<14}{self.failures:>10}",
-        ]
-        if draws > 3 and (lost := int(np.isnan(self.ess_by_coordinate).sum())):
-            lines.append(f"WARNING: {lost} of {n} {self.kind} never move, or are not finite")
-        lines += [f"WARNING: {warning}" for warning in self.warnings]
-        return "\n".join(lines)
 
-    def __repr__(self) -> str:
+    def _frame(self) -> pd.DataFrame:
+        import pandas as pd
+
+        rows = {"ESS": self.ess, "ESS bulk": self.ess_bulk, "ESS tail": self.ess_tail}
+        return pd.DataFrame(rows.values(), rows.keys())
+
+    def _remarks(self) -> list[str]:
+        n, lost = self.x.shape[2], int(np.isnan(self.ess_by_coordinate).sum())
+        still = f"WARNING: {lost} of {n} {self.kind} never move, or are not finite"
+        return [still] * (lost > 0 and self.x.shape[1] > 3) + super()._remarks()
+
+    def _label(self) -> str:
         chains, draws, n = self.x.shape
-        flag = f", {len(self.warnings)} warning(s)" if self.warnings else ""
-        return f"Draws({self.move}, chains={chains}, draws={draws}, n={n}{flag})"
+        return f"{self.move}, chains={chains}, draws={draws}, n={n}"
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """Traces, autocorrelations and the effective sample sizes of all coordinates.
-
-        Returns the Matplotlib figure; with ``path`` it is also saved there.
-        """
-        from ..plots import plot_draws
-
-        figure = plot_draws(self)
-        if path is not None:
-            figure.savefig(path, dpi=150)
-        return figure
+    def _figure(self) -> Figure:
+        return plots.plot_draws(self)
 
     def to_arviz(self) -> Any:
         """Draws and log tilt as ArviZ InferenceData (0.x) or DataTree (1.x)."""
         posterior = files.by_name(self.x, self.names)
-        return files.to_arviz(posterior=posterior, sample_stats={"logtilt": self.logtilt})
-
-    # -- files ------------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one ``.npz`` file (arrays and JSON, no pickles), atomically."""
-        meta = {name: getattr(self, name) for name in _META}
-        files.write(path, _FORMAT, _VERSION, meta, {name: getattr(self, name) for name in _ARRAYS})
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Draws:
-        """Read what :meth:`save` wrote; any other file is refused with a clear message."""
-        meta, arrays = files.read(path, _FORMAT, _VERSION)
-        fields: dict[str, Any] = {**meta, **arrays, "warnings": tuple(meta["warnings"])}
-        return cls(**fields)
+        return self._to_arviz(posterior=posterior, sample_stats={"logtilt": self.logtilt})
 
 
 def _range(values: Array) -> Range:

@@ -1,0 +1,289 @@
+"""What every result can do: be saved and loaded, shown as text and HTML, and drawn."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..execution import files
+from ..execution.checkpoint import digest
+from ..messages import InputError, Message, messages
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_VERSION = 2
+_MOST_ROWS = 60  # of a table in a notebook
+
+
+class Result:
+    """The base of everything a run leaves behind.
+
+    A kind of result is a dataclass (``eq=False, repr=False``) that derives from this class. Its
+    fields are all there is to it, and what a file keeps. It states
+
+    ``_format``
+        The name of its files.
+    ``_about() -> list[str]``
+        The lines above its table; the first is the answer.
+
+    and where these are not enough
+
+    ``_label() -> str``
+        What ``repr`` shows between its brackets; by default the first line of ``_about``.
+    ``_frame() -> DataFrame``
+        The table below these lines; by default there is none. ``_digits`` formats its floats.
+    ``_figure() -> Figure``
+        What ``plot`` draws; a result that fills one pair of axes states ``_draw(ax) -> Axes``
+        instead, and derives from :class:`ResultOnAxes`.
+    ``__post_init__``
+        Checks and conversions; it calls the one here. Files return tuples as lists and named
+        tuples as dictionaries, so a field of named tuples is made of them again there.
+
+    The fields ``warnings`` and ``notes``, where it has them, are shown below the table. A text
+    among the warnings becomes a :class:`~evidence.messages.Message`, so each has a ``code``.
+
+    Fields may hold numbers, text, arrays, data frames, other results, and tuples, lists and
+    dictionaries of these. Models are the exception: a file keeps their fingerprint, and
+    :meth:`load` takes the model itself.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> @dataclass(frozen=True, eq=False, repr=False)
+    ... class Tosses(Result):
+    ...     _format = "example-tosses"
+    ...     heads: np.ndarray
+    ...     warnings: tuple[Message, ...] = ()
+    ...
+    ...     def _about(self):
+    ...         return [f"{self.heads.sum()} heads in {self.heads.size} tosses"]
+    >>> tosses = Tosses(np.array([True, False]), (Message("few", "only two tosses"),))
+    >>> tosses
+    Tosses(1 heads in 2 tosses, 1 warning(s))
+    >>> print(tosses.summary())
+    1 heads in 2 tosses
+    WARNING: only two tosses
+    >>> with TemporaryDirectory() as folder:
+    ...     tosses.save(Path(folder) / "tosses.npz")
+    ...     again = Tosses.load(Path(folder) / "tosses.npz")
+    >>> again.heads, again.warnings[0].code
+    (array([ True, False]), 'few')
+    """
+
+    _format: ClassVar[str] = ""
+    _digits: ClassVar[str] = ".4g"
+    warnings: tuple[Message, ...]
+    notes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.name == "warnings":
+                object.__setattr__(self, "warnings", messages(value))
+            elif str(field.type).startswith("tuple[") and isinstance(value, list):
+                object.__setattr__(self, field.name, tuple(value))
+
+    # -- shown ------------------------------------------------------------------------------
+
+    def _about(self) -> list[str]:
+        raise NotImplementedError
+
+    def _label(self) -> str:
+        return self._about()[0]
+
+    def _frame(self) -> pd.DataFrame | None:
+        return None
+
+    def _figure(self) -> Figure:
+        raise NotImplementedError
+
+    def summary(self) -> str:
+        """A page of text: the answer, its table, notes and warnings."""
+        lines, frame = self._about(), self._frame()
+        if frame is not None:
+            lines += ["", frame.to_string(float_format=self._number, na_rep="-")]
+        return "\n".join([*lines, *self._remarks()])
+
+    def _remarks(self) -> list[str]:
+        notes, warnings = getattr(self, "notes", ()), getattr(self, "warnings", ())
+        return [f"note: {note}" for note in notes] + [f"WARNING: {w}" for w in warnings]
+
+    def _number(self, value: float) -> str:
+        return format(value, self._digits)
+
+    def __repr__(self) -> str:
+        count = len(getattr(self, "warnings", ()))
+        flag = f", {count} warning(s)" if count else ""
+        return f"{type(self).__name__}({self._label()}{flag})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the summary, its table as one of HTML."""
+        first, *more = map(html.escape, self._about())
+        frame, remarks = self._frame(), map(html.escape, self._remarks())
+        table = "" if frame is None else frame.to_html(
+            float_format=self._number, na_rep="-", border=0, max_rows=_MOST_ROWS
+        )  # fmt: skip
+        above, below = ("".join(f"<div>{line}</div>" for line in part) for part in (more, remarks))
+        return f"<div><strong>{first}</strong>{above}\n{table}{below}</div>"
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Draw the result.
+
+        Returns the Matplotlib figure; with ``path`` it is also saved there.
+        """
+        figure = self._figure()
+        if path is not None:
+            figure.savefig(path, dpi=150)
+        return figure
+
+    def _to_arviz(self, **groups: dict[str, NDArray[Any]]) -> Any:
+        """Groups of draws for ArviZ, with the warnings among the posterior's attributes."""
+        data = files.to_arviz(**groups)
+        if self.warnings:
+            data["posterior"].attrs |= {
+                "warnings": [str(warning) for warning in self.warnings],
+                "warning_codes": [warning.code for warning in self.warnings],
+            }
+        return data
+
+    # -- files ------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one ``.npz`` file (arrays and JSON, no pickles), atomically."""
+        arrays: dict[str, NDArray[Any]] = {}
+        state = _pack(self._state(), "", arrays)
+        files.write(path, self._format, _VERSION, {"fields": state}, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], **models: Any) -> Self:
+        """Read what :meth:`save` wrote; any other file is refused with a clear message.
+
+        Parameters
+        ----------
+        path : path
+        **models
+            Files hold no models: a result that has one, in a field ``model``, say, is given it
+            as ``model=``. It must be the one the result was made with.
+        """
+        meta, arrays = files.read(path, cls._format, 1, _VERSION)
+        if "fields" in meta:
+            return cls._restore(_unpack(meta["fields"], arrays, models), models)
+        return cls._restore(cls._of_version_1(meta, arrays), models)
+
+    @classmethod
+    def _of_version_1(
+        cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> dict[str, Any]:
+        """Fields by name from a file of the first version."""
+        return {**meta, **arrays}
+
+    def _state(self) -> dict[str, Any]:
+        """What a file keeps, by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+
+    @classmethod
+    def _restore(cls, state: dict[str, Any], models: Mapping[str, Any]) -> Self:
+        """The result from what a file kept, and the models that it could not keep."""
+        for name, value in state.items():
+            if isinstance(value, dict) and "$model" in value:
+                if name not in models:
+                    raise InputError(f"{name} is missing; files hold no models, give {name}=")
+                if _fingerprint(models[name]) != value["$model"]:
+                    raise InputError(
+                        f"{name} is another one than the result was made with: "
+                        f"{_fingerprint(models[name])}, not {value['$model']}"
+                    )
+                state[name] = models[name]
+        return cls(**state)
+
+
+class ResultOnAxes(Result):
+    """A result whose picture fills one pair of axes, which may be the caller's."""
+
+    def _draw(self, ax: Axes | None) -> Axes:
+        raise NotImplementedError
+
+    def plot(  # type: ignore[override]
+        self, ax: Axes | None = None, path: str | os.PathLike[str] | None = None
+    ) -> Axes:
+        """Draw the result on ``ax``, or on axes of its own.
+
+        Returns the Matplotlib axes; with ``path`` their figure is also saved there.
+        """
+        ax = self._draw(ax)
+        if path is not None:
+            ax.get_figure(root=True).savefig(path, dpi=150)
+        return ax
+
+
+# What JSON has no word for is a dictionary with one key, which starts with a dollar.
+
+
+def _pack(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Any:
+    """``value`` as JSON; its arrays are added to ``arrays``, under names that begin so."""
+    if isinstance(value, Result):
+        return {"$result": value._format, "fields": _pack(value._state(), name, arrays)}
+    if isinstance(value, Message):
+        return {"$message": [value.code, str(value)]}
+    if isinstance(value, np.ndarray):
+        arrays[name] = value
+        return {"$array": name}
+    if isinstance(value, np.generic):
+        return value.item()
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        join = f"{name}/" if name else ""
+        return {str(key): _pack(item, f"{join}{key}", arrays) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_pack(item, f"{name}/{i}", arrays) for i, item in enumerate(value)]
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if hasattr(value, "to_dict"):
+        return {"$frame": value.to_dict("tight")}
+    if hasattr(value, "identity"):
+        return {"$model": _fingerprint(value)}
+    raise InputError(f"{name} is of type {type(value).__name__}, which a file cannot hold")
+
+
+def _unpack(value: Any, arrays: dict[str, NDArray[Any]], models: Mapping[str, Any]) -> Any:
+    if isinstance(value, list):
+        return [_unpack(item, arrays, models) for item in value]
+    match value:
+        case {"$array": name}:
+            return arrays[name]
+        case {"$message": [code, text]}:
+            return Message(code, text)
+        case {"$frame": frame}:
+            import pandas as pd
+
+            return pd.DataFrame.from_dict(frame, orient="tight")
+        case {"$result": format, "fields": state}:
+            kind = next(kind for kind in _kinds(Result) if kind._format == format)
+            return kind._restore(_unpack(state, arrays, models), models)
+        case dict():
+            return {key: _unpack(item, arrays, models) for key, item in value.items()}
+    return value
+
+
+def _kinds(kind: type[Result]) -> Iterator[type[Result]]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from _kinds(child)
+
+
+def _fingerprint(model: Any) -> str:
+    return f"{digest(*model.identity())} ({model!r})"
