@@ -34,30 +34,35 @@ if TYPE_CHECKING:
     from .prediction.predict import predict
     from .prediction.predictive import Prediction
     from .proposals.tilting import log_orthant
+    from .results.comparison import Comparison
     from .results.draws import Draws
     from .results.evidence import EvidenceResult
     from .results.hyper import HyperDraws
+    from .results.simulated import Bidirectional, Simulated
+    from .results.sweep import Sweep
     from .statistics import ladders
-    from .verbs.compare import Comparison, compare
+    from .verbs.bidirectional import bidirectional
+    from .verbs.compare import compare
     from .verbs.estimate import ais, log_evidence, parallel_tempering, resample_move
     from .verbs.integrate import IntegratedEvidence, integrated_evidence
     from .verbs.optimise import optimise
     from .verbs.optimum import Optimum
+    from .verbs.posterior_draws import posterior_draws
     from .verbs.sample import sample
     from .verbs.sample_hyperparameters import sample_hyperparameters
-    from .verbs.simulate import Bidirectional, Simulated, bidirectional, posterior_draws, simulate
+    from .verbs.simulate import simulate
     from .verbs.surface import Surface, evidence_surface
     from .verbs.sweep import sweep
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Bidirectional": "verbs.simulate",
-    "Simulated": "verbs.simulate",
+    "Bidirectional": "results.simulated",
+    "Simulated": "results.simulated",
     "ais": "verbs.estimate",
-    "bidirectional": "verbs.simulate",
+    "bidirectional": "verbs.bidirectional",
     "ClassPrediction": "prediction.class_predictive",
-    "Comparison": "verbs.compare",
+    "Comparison": "results.comparison",
     "DensityModel": "models.density.model",
     "Fisher": "models.density.metrics",
     "GaussianPrior": "models.density.priors",
@@ -75,6 +80,7 @@ _HOME = {
     "Prediction": "prediction.predictive",
     "SoftmaxModel": "models.classes",
     "Surface": "verbs.surface",
+    "Sweep": "results.sweep",
     "compare": "verbs.compare",
     "evidence_surface": "verbs.surface",
     "fit_ep": "approximations.gp.ep",
@@ -88,7 +94,7 @@ _HOME = {
     "optimise": "verbs.optimise",
     "parallel_tempering": "verbs.estimate",
     "parse_kernel": "models.kernels.parse",
-    "posterior_draws": "verbs.simulate",
+    "posterior_draws": "verbs.posterior_draws",
     "predict": "prediction.predict",
     "resample_move": "verbs.estimate",
     "sample": "verbs.sample",
@@ -127,6 +133,7 @@ __all__ = [
     "SoftAbs",
     "SoftmaxModel",
     "Surface",
+    "Sweep",
     "ais",
     "bidirectional",
     "compare",

@@ -21,7 +21,7 @@ from scipy.stats import multivariate_normal
 from tqdm.auto import tqdm
 
 import evidence as ev
-from evidence.verbs.simulate import Bidirectional, Simulated, bidirectional, simulate
+from evidence import Bidirectional, Simulated, bidirectional, simulate
 
 
 def main() -> None:

@@ -46,7 +46,7 @@ GROUPS = {
     ],
     "Evidence": [
         "log_evidence", "EvidenceResult", "resample_move", "ais", "parallel_tempering",
-        "log_orthant", "ladders", "sweep",
+        "log_orthant", "ladders", "sweep", "Sweep",
     ],
     "Approximations": ["fit_ep", "fit_laplace", "Path"],
     "Posterior draws": ["sample", "Draws", "moves"],

@@ -1,49 +1,90 @@
-"""What all figures share: readable in black and white."""
+"""What all figures share: readable in black and white, with labels that do not collide."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
 
 INK = "#1b3a5c"
 LINES = {"ep": (":", "EP"), "ep_corrected": ("-", "EP, corrected"), "laplace": ("-.", "Laplace")}
 SHADES = (INK, "#b5542a", "#4d7c4a", "#7a5195", "0.45")
-_MANY = 300.0  # from such a span on, powers of ten are labels enough
 MARKER_CYCLE = "os^Dv<>pPX*h"
 MARKERS = {"ep": "o", "ep_corrected": "s", "laplace": "^"}
+_FEW, _MANY = 6.0, 300.0  # spans of a logarithmic axis: even steps below, powers of ten above
+
+
+def new_figure(
+    width: float, height: float, rows: int = 1, columns: int = 1, **options: Any
+) -> tuple[Figure, Any]:
+    """A figure of so many inches, and its axes."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(width, height), layout="constrained", **options
+    )
+    plt.close(figure)  # the caller has the figure; no window should pop up for it later
+    return figure, axes
+
+
+def axes_of(ax: Axes | None, width: float = 7.0, height: float = 4.5) -> Axes:
+    """``ax``, or the axes of a figure of their own."""
+    return new_figure(width, height)[1] if ax is None else ax
 
 
 def nothing(ax: Axes, reason: str) -> Axes:
+    """Empty axes, and why they are."""
     ax.text(0.5, 0.5, reason, ha="center", va="center", transform=ax.transAxes, color="0.4")
     ax.set_axis_off()
     return ax
 
 
+def legend(ax: Axes, **options: Any) -> Axes:
+    """A legend without a frame."""
+    ax.legend(**{"frameon": False, "loc": "best", **options})
+    return ax
+
+
+def write(
+    ax: Axes, text: object, x: float, y: float, *, away: tuple[float, float] = (4, 4), **look: Any
+) -> None:
+    """A few small words beside a point, ``away`` from it in printer's points."""
+    look = {"fontsize": 7, "color": "0.35", **look}
+    ax.annotate(str(text), (x, y), xytext=away, textcoords="offset points", **look)
+
+
 def whole_ticks(ax: Axes) -> Axes:
+    """Ticks at whole numbers along x."""
     from matplotlib.ticker import MaxNLocator
 
     ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
     return ax
 
 
-def told(frame: pd.DataFrame) -> list[str]:
+def log_ticks(*axes: Axis) -> None:
+    """Plain numbers on logarithmic axes, however few or many decades they span."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    for axis in axes:
+        low, high = axis.get_view_interval()
+        span = high / low if low > 0.0 else _MANY
+        subs = (1.0, 2.0, 5.0) if span < _MANY else (1.0,)
+        few = MaxNLocator(4) if span < _FEW else LogLocator(subs=subs, numticks=6)
+        axis.set_major_locator(few)
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def short_name(name: str) -> str:
+    """The last part of a hyperparameter's name: ``k2__length_scale`` is "length scale"."""
+    return name.rpartition("__")[2].replace("_", " ")
+
+
+def distinct(frame: pd.DataFrame) -> list[str]:
     """The columns that tell runs apart, for legends."""
     names = [n for n in ("method", "move", "reference") if n in frame]
     return [n for n in names if frame[n].nunique() > 1] or names[1:2] or ["method"]
-
-
-def log_ticks(ax: Axes, which: str = "both") -> Axes:
-    """Logarithmic axes whose labels do not run into each other, however few decades they span."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    for name in ("x", "y") if which == "both" else (which,):
-        axis = getattr(ax, f"{name}axis")
-        low, high = axis.get_view_interval()
-        few = low > 0.0 and high / low < _MANY
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=6))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.set_minor_formatter(NullFormatter())
-    return ax

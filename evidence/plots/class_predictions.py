@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..messages import InputError
-from ._style import MARKER_CYCLE, SHADES
+from ._style import MARKER_CYCLE, SHADES, axes_of, legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +19,20 @@ _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 _DEPTH = 0.5  # of a class's colour where it is certain
 
 
-def plot_class_prediction(prediction: Any, ax: Axes | None = None) -> Axes:
+class ClassPrediction(Protocol):
+    """What a model of several classes says at new points."""
+
+    @property
+    def X_new(self) -> Array | None: ...
+    @property
+    def data(self) -> tuple[Array, NDArray[Any]] | None: ...
+    @property
+    def classes(self) -> NDArray[Any]: ...
+    @property
+    def probability(self) -> Array: ...
+
+
+def plot_class_prediction(prediction: ClassPrediction, ax: Axes | None = None) -> Axes:
     """Class probabilities along a single input, or a map of the classes over two; and the data.
 
     On the map colours are mixed as the probabilities say; where the new points make a full
@@ -32,27 +45,23 @@ def plot_class_prediction(prediction: Any, ax: Axes | None = None) -> Axes:
     ax : Axes, optional
         Where to draw; by default on axes of its own.
     """
-    import matplotlib.pyplot as plt
-
     X = prediction.X_new
     if X is None or X.shape[1] not in (1, 2):
         found = "no inputs" if X is None else f"{X.shape[1]} inputs"
         raise InputError(f"plot is for predictions along one or two inputs, this one has {found}")
-    if ax is None:
-        figure, ax = plt.subplots(figsize=(7, 4 if X.shape[1] == 1 else 5), layout="constrained")
-        plt.close(figure)  # the caller has the axes; no window should pop up for it later
-    (_lines if X.shape[1] == 1 else _map)(ax, prediction)
-    ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
-    return ax
+    single = X.shape[1] == 1
+    ax = axes_of(ax, 7, 4 if single else 5)
+    (_lines if single else _map)(ax, prediction, X)
+    return legend(ax, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
 
 
 def _look(k: int) -> dict[str, Any]:
     return {"color": SHADES[k % len(SHADES)], "marker": MARKER_CYCLE[k % len(MARKER_CYCLE)]}
 
 
-def _lines(ax: Axes, prediction: Any) -> None:
-    order = np.argsort(prediction.X_new[:, 0])
-    x = prediction.X_new[order, 0]
+def _lines(ax: Axes, prediction: ClassPrediction, X: Array) -> None:
+    order = np.argsort(X[:, 0])
+    x = X[order, 0]
     for k, name in enumerate(prediction.classes):
         look = _look(k)
         ax.plot(
@@ -66,10 +75,10 @@ def _lines(ax: Axes, prediction: Any) -> None:
     ax.set_yticks(np.linspace(0.0, 1.0, 6))
 
 
-def _map(ax: Axes, prediction: Any) -> None:
+def _map(ax: Axes, prediction: ClassPrediction, X: Array) -> None:
     from matplotlib.colors import to_rgb
 
-    X, p = prediction.X_new, prediction.probability
+    p = prediction.probability
     shades = np.array([to_rgb(_look(k)["color"]) for k in range(p.shape[1])])
     colours = 1.0 - _DEPTH * (p @ (1.0 - shades))
     grid = [np.unique(column) for column in X.T]

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..statistics import diagnostics
-from ._style import INK, nothing, whole_ticks
+from ._style import INK, legend, new_figure, nothing, whole_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..results.draws import Draws
+Array = NDArray[np.float64]
 
 
-def plot_draws(draws: Draws) -> Figure:
+class Chains(Protocol):
+    """Draws of several chains, and the effective sample size of each coordinate."""
+
+    @property
+    def x(self) -> Array: ...
+    @property
+    def logtilt(self) -> Array: ...
+    @property
+    def ess_by_coordinate(self) -> Array: ...
+    def label(self, i: int) -> str: ...
+
+
+def plot_draws(draws: Chains) -> Figure:
     """Traces above; autocorrelations and effective sample sizes below: ``draws.plot()``.
 
     The slowest latent value is the one with the smallest effective sample size.
     """
-    import matplotlib.pyplot as plt
-
     order = np.argsort(np.nan_to_num(draws.ess_by_coordinate, nan=-1.0))
     slowest, middle = int(order[0]), int(order[order.size // 2])
-    figure, axes = plt.subplots(2, 2, figsize=(10, 7), layout="constrained")
+    figure, axes = new_figure(10, 7, 2, 2)
     (tilt, latent), (correlation, sizes) = axes
     plot_trace(draws.logtilt, tilt, label="log tilt (nats)")
     plot_trace(draws.x[:, :, slowest], latent, label=f"slowest, {draws.label(slowest)}")
@@ -37,7 +47,6 @@ def plot_draws(draws: Draws) -> Figure:
     for (label, values), style in zip(curves.items(), ("-", "--", ":"), strict=False):
         plot_autocorrelation(values, correlation, label=label, style=style)
     plot_ess(draws.ess_by_coordinate, sizes, total=draws.logtilt.size)
-    plt.close(figure)
     return figure
 
 
@@ -98,7 +107,7 @@ def plot_autocorrelation(
     ax.set(xlim=(0.0, right), ylim=(bottom, 1.05))
     ax.set(xlabel="lag (draws)", ylabel="autocorrelation", title="Autocorrelation of the chains")
     if label:
-        ax.legend(frameon=False, loc="best")
+        legend(ax)
     return whole_ticks(ax)
 
 
@@ -113,16 +122,16 @@ def plot_ess(ess: ArrayLike, ax: Axes, *, total: int) -> Axes:
         Draws of all chains together.
     """
     ess = np.asarray(ess, dtype=float)
-    known = np.sort(ess[np.isfinite(ess)])
-    if not known.size:
+    finite = np.sort(ess[np.isfinite(ess)])
+    if not finite.size:
         return nothing(ax, "no effective sample sizes")
-    missing = ess.size - known.size  # those without one rank below the worst
+    missing = ess.size - finite.size  # those without one rank below the worst
     rank = np.arange(missing + 1, ess.size + 1)
-    marker = "o" if known.size <= 50 else ""
-    ax.plot(rank, known, "-", marker=marker, color=INK, ms=3.5, lw=1.4)
+    marker = "o" if finite.size <= 50 else ""
+    ax.plot(rank, finite, "-", marker=marker, color=INK, ms=3.5, lw=1.4)
     for value, style, name in (
-        (known[0], "-.", "smallest"),
-        (np.median(known), "--", "median"),
+        (finite[0], "-.", "smallest"),
+        (np.median(finite), "--", "median"),
         (total, ":", "draws made"),
     ):
         ax.axhline(value, ls=style, color="0.25", lw=1.0, label=f"{name}, {value:.0f}")
@@ -132,7 +141,7 @@ def plot_ess(ess: ArrayLike, ax: Axes, *, total: int) -> Axes:
         title="Effective sample sizes" + (f" ({missing} undefined)" if missing else ""),
         yscale="log",
         xlim=(0.0, ess.size + 1.0),
-        ylim=(min(0.7 * known[0], 0.07 * total), 1.5 * max(known[-1], total)),
+        ylim=(min(0.7 * finite[0], 0.07 * total), 1.5 * max(finite[-1], total)),
     )
-    ax.legend(framealpha=0.9, edgecolor="none", loc="best")
+    legend(ax, frameon=True, framealpha=0.9, edgecolor="none")
     return whole_ticks(ax)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._style import INK, MARKER_CYCLE, SHADES, log_ticks, told
+from ._style import INK, MARKER_CYCLE, SHADES, axes_of, distinct, legend, log_ticks, write
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,11 +51,7 @@ def plot_efficiency(
     >>> frame = ev.sweep(model, ladders=[2, 4], seeds=2, n_particles=64, progressbar=False)
     >>> ax = ev.plots.plot_efficiency(frame, -1.6)
     """
-    import matplotlib.pyplot as plt
-
-    if ax is None:
-        figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
-        plt.close(figure)
+    ax = axes_of(ax)
     if published is not None:
         rms = np.hypot(published.sd, published.logz - truth)
         ax.plot(
@@ -63,9 +59,9 @@ def plot_efficiency(
             zorder=1,
         )  # fmt: skip
         for label, x, y in zip(published.ladder, published.seconds, rms, strict=True):
-            _write(ax, str(label), x, y, color="0.6")
+            write(ax, label, x, y, color="0.6")
     looks = zip(cycle(MARKER_CYCLE), cycle(SHADES), strict=False)
-    for name, group in frame.groupby(told(frame), sort=False):
+    for name, group in frame.groupby(distinct(frame), sort=False):
         runs = group.groupby("ladder", sort=False)
         seconds = runs.seconds.mean()
         rms = np.sqrt(runs.logz.agg(lambda values: np.mean((values - truth) ** 2)))
@@ -79,15 +75,14 @@ def plot_efficiency(
         )  # fmt: skip
         if frame.ladder.nunique() > 1 and len(order) > 1:
             for label in seconds.index:
-                _write(ax, str(label), seconds[label], rms[label], color="0.35")
+                write(ax, label, seconds[label], rms[label])
     ax.set(
         xscale="log", yscale="log", xlabel="wall-clock time of a run (seconds)",
         ylabel=r"root mean square error of $\log Z$ (nats)", title="Error against time",
     )  # fmt: skip
     _contours(ax)
-    log_ticks(ax)
-    ax.legend(frameon=False, fontsize=8, loc="best")
-    return ax
+    log_ticks(ax.xaxis, ax.yaxis)
+    return legend(ax, fontsize=8)
 
 
 def plot_calibration(z: ArrayLike, ax: Axes, *, df: float | None = None) -> Axes:
@@ -125,8 +120,7 @@ def plot_calibration(z: ArrayLike, ax: Axes, *, df: float | None = None) -> Axes
         xlabel=r"$(\log \hat Z - \log Z)$ / stated standard error", ylabel="density",
         title=f"{z.size} runs, RMS z = {np.sqrt(np.mean(z**2)):.2f}",
     )  # fmt: skip
-    ax.legend(frameon=False, fontsize=8)
-    return ax
+    return legend(ax, fontsize=8)
 
 
 def plot_scaling(frame: pd.DataFrame, ax: Axes, *, size: str, seconds: list[str]) -> Axes:
@@ -150,11 +144,10 @@ def plot_scaling(frame: pd.DataFrame, ax: Axes, *, size: str, seconds: list[str]
         )  # fmt: skip
     ax.set(xscale="log", yscale="log", xlabel=size.replace("_", " "), ylabel="seconds")
     ticks = sorted(frame[size].unique())
-    log_ticks(ax, "y")
+    log_ticks(ax.yaxis)
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.xaxis.minorticks_off()
-    ax.legend(frameon=False, fontsize=8)
-    return ax
+    return legend(ax, fontsize=8)
 
 
 def exponent(size: ArrayLike, seconds: ArrayLike) -> float:
@@ -166,10 +159,6 @@ def exponent(size: ArrayLike, seconds: ArrayLike) -> float:
     x, y = np.log(np.asarray(size, dtype=float)), np.log(np.asarray(seconds, dtype=float))
     half = min(len(x) // 2, len(x) - 2)
     return float(np.round(np.polyfit(x[half:], y[half:], 1)[0], 12)) if len(x) > 1 else np.nan
-
-
-def _write(ax: Axes, text: str, x: float, y: float, color: str) -> None:
-    ax.annotate(text, (x, y), xytext=(4, 4), textcoords="offset points", fontsize=7, color=color)
 
 
 def _contours(ax: Axes) -> None:

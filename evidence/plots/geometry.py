@@ -69,8 +69,8 @@ def plot_trajectory(
     label, style, color : str
         For the legend, and as Matplotlib's.
     """
-    known = np.isfinite(way.x).all(axis=1)
-    x, y = way.x[known, 0], way.x[known, 1]
+    finite = np.isfinite(way.x).all(axis=1)
+    x, y = way.x[finite, 0], way.x[finite, 1]
     ax.plot(x, y, style, color=color, ms=3, lw=1.2, label=label)
     ax.plot(x[:1], y[:1], "x", color="k", ms=9, mew=2, zorder=4)
     ax.plot(x[-1:], y[-1:], style[:1], color=color, ms=8, mec="w", zorder=4)

@@ -1,23 +1,37 @@
-"""Figures of hyperparameters drawn together with the latent field."""
+"""Figures of posterior draws of hyperparameters."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._style import INK
+from ._style import INK, log_ticks, new_figure, short_name
 from .draws import plot_trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-    from ..results.hyper import HyperDraws
+Array = NDArray[np.float64]
 
 _ROWS = 6  # more hyperparameters than this: the slowest
+_MANY = 2000  # points of a scatter plot
+
+
+class HyperDraws(Protocol):
+    """Draws of hyperparameters, (chains, draws, P), and how well each of them mixed."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+    @property
+    def values(self) -> Array: ...
+    @property
+    def ess(self) -> Array: ...
+    @property
+    def rhat(self) -> Array: ...
 
 
 def plot_hyper_draws(draws: HyperDraws) -> Figure:
@@ -26,26 +40,18 @@ def plot_hyper_draws(draws: HyperDraws) -> Figure:
     At most six are shown, those with the smallest effective sample sizes. ``draws.plot()`` for
     draws of :func:`evidence.sample_hyperparameters`.
     """
-    import matplotlib.pyplot as plt
-
     order = np.argsort(np.nan_to_num(draws.ess, nan=-1.0), kind="stable")
-    shown = sorted(order[:_ROWS]) if len(order) <= _ROWS else order[:_ROWS]
-    figure, axes = plt.subplots(
-        len(shown),
-        2,
-        figsize=(10, 0.8 + 2.2 * len(shown)),
-        layout="constrained",
-        squeeze=False,
-        gridspec_kw={"width_ratios": (2, 1)},
+    shown = sorted(order) if len(order) <= _ROWS else order[:_ROWS]
+    figure, axes = new_figure(
+        10, 0.8 + 2.2 * len(shown), len(shown), 2, squeeze=False, width_ratios=(2, 1)
     )
     for (left, right), p in zip(axes, shown, strict=True):
         name, values = draws.names[p], draws.values[:, :, p]
         plot_trace(values, left)
-        left.set(yscale="log", ylabel=name.rpartition("__")[2], title=name)
-        _plain_ticks(left.yaxis, values)
-        plot_marginal(values, right, label=name.rpartition("__")[2])
+        left.set(yscale="log", ylabel=short_name(name), title=name)
+        log_ticks(left.yaxis)
+        plot_marginal(values, right, label=short_name(name))
         right.set_title(f"ESS {draws.ess[p]:.0f}, R-hat {draws.rhat[p]:.3f}")
-    plt.close(figure)
     return figure
 
 
@@ -73,16 +79,43 @@ def plot_marginal(values: ArrayLike, ax: Axes, *, label: str = "") -> Axes:
     ax.axvline(float(np.median(values)), color=INK, ls="--", lw=1.2)
     ax.set(xscale="log", xlabel=label, ylabel="density of the log")
     ax.set_ylim(bottom=0.0)
-    _plain_ticks(ax.xaxis, values)
+    log_ticks(ax.xaxis)
     return ax
 
 
-def _plain_ticks(axis: Axis, values: NDArray[np.float64]) -> None:
-    """Few ticks on a logarithmic axis, as plain numbers."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+def plot_hyperparameters(names: Sequence[str], theta: ArrayLike) -> Figure:
+    """Histograms on the diagonal and pairs below it, on logarithmic axes.
 
-    ratio = values.max() / values.min()
-    steps = (1.0, 2.0, 5.0) if ratio < 200.0 else (1.0,)
-    axis.set_major_locator(MaxNLocator(4) if ratio < 6.0 else LogLocator(subs=steps, numticks=6))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_locator(NullLocator())
+    Parameters
+    ----------
+    names : sequence of str
+    theta : array (S, P)
+        Draws of the logs of the hyperparameters.
+    """
+    values = np.exp(np.asarray(theta, dtype=float))
+    p = len(names)
+    labels = [short_name(name) for name in names]
+    if len(set(labels)) < p:
+        labels = list(names)
+    figure, axes = new_figure(2.6 * p + 1, 2.3 * p + 0.6, p, p, squeeze=False)
+    thinned = values[:: max(1, -(-len(values) // _MANY))]
+    for i, row in enumerate(axes):
+        for j, ax in enumerate(row):
+            if j > i:
+                ax.set_axis_off()
+                continue
+            ax.set_xscale("log")
+            if i == j:
+                edges = np.geomspace(values[:, i].min(), values[:, i].max() * (1 + 1e-12), 31)
+                ax.hist(values[:, i], edges, color=INK, alpha=0.75)
+                ax.set_yticks([])
+            else:
+                ax.plot(thinned[:, j], thinned[:, i], ".", color=INK, ms=2.5, alpha=0.4)
+                ax.set_yscale("log")
+                log_ticks(ax.yaxis)
+            log_ticks(ax.xaxis)
+            if i == p - 1:
+                ax.set_xlabel(labels[j])
+            if j == 0 and i > 0:
+                ax.set_ylabel(labels[i])
+    return figure

@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..messages import InputError
-from ._style import INK, LINES, MARKERS, log_ticks
+from ._style import INK, LINES, MARKERS, axes_of, legend, log_ticks, new_figure, short_name
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..verbs.compare import Comparison
-    from ..verbs.surface import Surface
+Array = NDArray[np.float64]
 
 _HUGE = 30.0  # nats below the best at which a model only squeezes the others together
+_CELLS = 100  # of a map, beyond which values are not written into them
+
+
+class Comparison(Protocol):
+    """One row per model: ``logz``, ``logz_se``, ``probability``, and approximations."""
+
+    @property
+    def table(self) -> pd.DataFrame: ...
+
+
+class Surface(Protocol):
+    """log Z over a grid of hyperparameters; its ``column`` is the best there is of it."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+    @property
+    def table(self) -> pd.DataFrame: ...
+    @property
+    def column(self) -> str: ...
+    @property
+    def best(self) -> Mapping[str, float]: ...
 
 
 def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
@@ -33,12 +55,8 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     ax : Axes, optional
         Where to draw; by default on axes of its own.
     """
-    import matplotlib.pyplot as plt
-
     table = comparison.table
-    if ax is None:
-        figure, ax = plt.subplots(figsize=(7, 1.2 + 0.5 * len(table)), layout="constrained")
-        plt.close(figure)
+    ax = axes_of(ax, 7, 1.2 + 0.5 * len(table))
     top = float(table.logz.max())
     rows = np.arange(len(table))[::-1]
     near = (top - table.logz < _HUGE).to_numpy()
@@ -52,24 +70,20 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
                 table[name][near], rows[near], marker, mfc="none", mec="0.35", ms=7, lw=0,
                 label=LINES[name][1],
             )  # fmt: skip
+    look = {"va": "center", "fontsize": 8}
     left = ax.get_xlim()[0]
-    for row, (_, values) in zip(rows, table.iterrows(), strict=True):
+    for row, values in zip(rows, table.itertuples(), strict=True):
         if top - values.logz < _HUGE:
-            told = f"P = {values.probability:.3f}" if values.probability >= 5e-4 else "P < 0.001"
-            ax.annotate(
-                told, (1.01, row), xycoords=("axes fraction", "data"), va="center", fontsize=8
-            )
+            share = f"P = {values.probability:.3f}" if values.probability >= 5e-4 else "P < 0.001"
+            ax.annotate(share, (1.01, row), xycoords=("axes fraction", "data"), **look)
         else:
-            ax.annotate(
-                f"← {values.logz:.1f} ± {values.logz_se:.2g}", (left, row), va="center",
-                fontsize=8, color="0.35",
-            )  # fmt: skip
+            answer = f"← {values.logz:.1f} ± {values.logz_se:.2g}"
+            ax.annotate(answer, (left, row), color="0.35", **look)
     ax.set_yticks(rows, table.index)
     ax.set(ylim=(-0.6, len(table) - 0.4), xlabel=r"$\log Z$ (nats)", title="Models by evidence")
     ax.grid(axis="y", color="0.9", lw=0.8)
     ax.set_axisbelow(True)
-    ax.legend(frameon=False, fontsize=8, loc="best")
-    return ax
+    return legend(ax, fontsize=8)
 
 
 def plot_surface(surface: Surface) -> Figure:
@@ -93,10 +107,8 @@ def plot_surface(surface: Surface) -> Figure:
 
 
 def _curves(surface: Surface, name: str) -> Figure:
-    import matplotlib.pyplot as plt
-
     table = surface.table.sort_values(name)
-    figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    figure, ax = new_figure(7, 4.5)
     for column in ("ep", "ep_corrected"):
         style, label = LINES[column]
         ax.plot(table[name], table[column], style, color="0.35", label=label)
@@ -105,59 +117,47 @@ def _curves(surface: Surface, name: str) -> Figure:
             table[name], table.logz, yerr=2.0 * table.logz_se, fmt="D", color=INK, ms=4,
             capsize=3, lw=1.2, label="Monte Carlo ± 2 se",
         )  # fmt: skip
-    ax.set(xscale="log", xlabel=_short(name), ylabel=r"$\log Z$ (nats)", title="Evidence")
-    log_ticks(ax, "x")
-    ax.legend(frameon=False)
-    plt.close(figure)
+    ax.set(xscale="log", xlabel=short_name(name), ylabel=r"$\log Z$ (nats)", title="Evidence")
+    log_ticks(ax.xaxis)
+    legend(ax, loc=None)
     return figure
 
 
 def _contours(surface: Surface, across: str, up: str) -> Figure:
-    import matplotlib.pyplot as plt
-
-    table = surface.table
-    panels = {surface.column: _title(surface.column)}
+    grid = surface.table.pivot(index=up, columns=across)
     if surface.column == "logz":
-        table = table.assign(
-            ep_error=table.ep - table.logz, corrected_error=table.ep_corrected - table.logz
-        )
-        panels |= {"ep_error": r"EP $-$ Monte Carlo", "corrected_error": r"corrected EP $-$ MC"}
+        values = {r"$\log Z$, Monte Carlo": grid.logz}
+        errors = {
+            r"EP $-$ Monte Carlo": grid.ep - grid.logz,
+            r"corrected EP $-$ MC": grid.ep_corrected - grid.logz,
+        }
     else:
-        panels |= {"ep": "EP"}
-    grids = {column: table.pivot(index=up, columns=across, values=column) for column in panels}
-    figure, axes = plt.subplots(
-        1, len(panels), figsize=(4.6 * len(panels), 4), layout="constrained"
-    )
-    errors = [np.abs(g.to_numpy()) for column, g in grids.items() if column.endswith("error")]
-    reach = max((float(np.nanmax(e)) for e in errors), default=0.0)
-    for ax, (column, title) in zip(np.atleast_1d(axes), panels.items(), strict=True):
-        grid = grids[column]
-        x, y, z = grid.columns.to_numpy(), grid.index.to_numpy(), grid.to_numpy()
-        if column.endswith("error"):
+        values, errors = {"EP, corrected": grid.ep_corrected, "EP": grid.ep}, {}
+    reach = max((float(np.nanmax(np.abs(error))) for error in errors.values()), default=0.0)
+    panels = len(values) + len(errors)
+    figure, axes = new_figure(4.6 * panels, 4, 1, panels)
+    x, y = grid.logz.columns.to_numpy(), grid.index.to_numpy()
+    for ax, (title, panel) in zip(axes, {**values, **errors}.items(), strict=True):
+        z = panel.to_numpy()
+        if title in errors:
             image = ax.pcolormesh(_edges(x), _edges(y), z, cmap="RdBu_r", vmin=-reach, vmax=reach)
-            _write(ax, x, y, z, "{:+.2f}")
+            _write(ax, x, y, z)
         else:
             levels = _levels(z)
             image = ax.contourf(x, y, z, levels=levels, cmap="viridis", extend="min")
             lines = ax.contour(x, y, z, levels=levels, colors="w", linewidths=0.6)
             ax.clabel(lines, fmt="%.1f", fontsize=7)
-            best = surface.best
-            ax.plot(best[across], best[up], "*", color="w", mec="k", ms=13, label="largest",
-                clip_on=False)  # fmt: skip
-            ax.legend(frameon=True, fontsize=8, loc="best")
+            best = surface.best[across], surface.best[up]
+            ax.plot(*best, "*", color="w", mec="k", ms=13, label="largest", clip_on=False)
+            legend(ax, frameon=True, fontsize=8)
         figure.colorbar(image, ax=ax, label="nats", format="%.4g")
-        ax.set(xscale="log", yscale="log", xlabel=_short(across), title=title)
-        log_ticks(ax)
-    np.atleast_1d(axes)[0].set_ylabel(_short(up))
-    plt.close(figure)
+        ax.set(xscale="log", yscale="log", xlabel=short_name(across), title=title)
+        log_ticks(ax.xaxis, ax.yaxis)
+    axes[0].set_ylabel(short_name(up))
     return figure
 
 
-def _short(name: str) -> str:
-    return name.rpartition("__")[2].replace("_", " ")
-
-
-def _edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _edges(values: Array) -> Array:
     """Cell borders half-way between the values on a logarithmic axis."""
     logs = np.log(values)
     middle = 0.5 * (logs[1:] + logs[:-1])
@@ -165,11 +165,7 @@ def _edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.exp(np.concatenate([[first], middle, [last]]))
 
 
-def _title(column: str) -> str:
-    return {"logz": r"$\log Z$, Monte Carlo", "ep_corrected": "EP, corrected"}[column]
-
-
-def _levels(z: NDArray[np.float64]) -> NDArray[np.float64]:
+def _levels(z: Array) -> Array:
     """Levels that grow apart below the top, where the interest is."""
     top, bottom = float(np.nanmax(z)), float(np.nanmin(z))
     drops = np.array([0.5, 1, 2, 3, 5, 8, 12, 20, 35, 60, 100, 200, 500, 1000, 2000, 5000])
@@ -178,18 +174,8 @@ def _levels(z: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.append(np.sort(top - drops), top)
 
 
-def _write(
-    ax: Axes,
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    z: NDArray[np.float64],
-    form: str,
-) -> None:
-    if z.size > 100:
-        return
-    for j, row in enumerate(z):
-        for i, value in enumerate(row):
-            if np.isfinite(value):
-                ax.text(x[i], y[j], form.format(value), ha="center", va="center", fontsize=7,
-                        bbox={"boxstyle": "round,pad=0.1", "fc": "w", "ec": "none",
-                              "alpha": 0.7})  # fmt: skip
+def _write(ax: Axes, x: Array, y: Array, z: Array) -> None:
+    """The value in every cell, where there are not too many."""
+    box = {"boxstyle": "round,pad=0.1", "fc": "w", "ec": "none", "alpha": 0.7}
+    for j, i in np.argwhere(np.isfinite(z)) if z.size <= _CELLS else ():
+        ax.text(x[i], y[j], f"{z[j, i]:+.2f}", ha="center", va="center", fontsize=7, bbox=box)

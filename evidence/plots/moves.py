@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._style import INK, MARKER_CYCLE, SHADES
+from ._style import INK, MARKER_CYCLE, SHADES, legend
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,9 +36,9 @@ def plot_moves(frame: pd.DataFrame, ax: Axes) -> Axes:
     frame = frame.sort_values("rate")
     rows = np.arange(len(frame))
     if "published" in frame:
-        known = frame.published.notna().to_numpy()
+        given = frame.published.notna().to_numpy()
         ax.errorbar(
-            frame.published[known], rows[known], xerr=_on_log(frame, "published")[:, known],
+            frame.published[given], rows[given], xerr=_on_log(frame, "published")[:, given],
             fmt="o", mfc="none", color="0.5", ms=6, lw=1, capsize=2.5, label="published",
         )  # fmt: skip
     ax.errorbar(
@@ -50,8 +50,7 @@ def plot_moves(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.set_ylim(-0.6, len(frame) - 0.4)
     ax.grid(axis="y", color="0.9", lw=0.8)
     ax.set_axisbelow(True)
-    ax.legend(frameon=False, fontsize=8, loc="lower right")
-    return ax
+    return legend(ax, fontsize=8, loc="lower right")
 
 
 def _on_log(frame: pd.DataFrame, name: str) -> np.ndarray:
@@ -91,5 +90,4 @@ def plot_ess_vs_acceptance(frame: pd.DataFrame, ax: Axes) -> Axes:
             capsize=2.5, label=str(name),
         )  # fmt: skip
     ax.set(xlabel="acceptance rate", ylabel="effective sample size", xlim=(0, 1), ylim=(0, None))
-    ax.legend(frameon=False, loc="best")
-    return ax
+    return legend(ax)

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ..messages import InputError
-from ._style import INK
+from ._style import INK, axes_of, legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Array = NDArray[np.float64]
 
-def plot_prediction(prediction: Any, ax: Axes | None = None) -> Axes:
+
+class Prediction(Protocol):
+    """What a model says at new points."""
+
+    @property
+    def X_new(self) -> Array | None: ...
+    @property
+    def data(self) -> tuple[Array, Array] | None: ...
+    @property
+    def likelihood(self) -> Any: ...
+    @property
+    def y_mean(self) -> Array: ...
+    @property
+    def probability(self) -> Array: ...
+    def quantiles(self, q: ArrayLike, of: str = "latent") -> Array: ...
+
+
+def plot_prediction(prediction: Prediction, ax: Axes | None = None) -> Axes:
     """Expected observation and 90 % bands against the input, and the data.
 
     The dark band is where the expectation E[y|x] lies (for labels, the probability of +1); the
@@ -26,15 +45,11 @@ def plot_prediction(prediction: Any, ax: Axes | None = None) -> Axes:
     ax : Axes, optional
         Where to draw; by default on axes of its own.
     """
-    import matplotlib.pyplot as plt
-
     X = prediction.X_new
     if X is None or X.shape[1] != 1:
         found = "no inputs" if X is None else f"{X.shape[1]} inputs"
         raise InputError(f"plot is for predictions along a single input, this one has {found}")
-    if ax is None:
-        figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-        plt.close(figure)  # the caller has the axes; no window should pop up for it later
+    ax = axes_of(ax, 7, 4)
     order = np.argsort(X[:, 0])
     x = X[order, 0]
     binary = hasattr(prediction.likelihood, "probability")
@@ -53,11 +68,10 @@ def plot_prediction(prediction: Any, ax: Axes | None = None) -> Axes:
         shown = 0.5 * (y + 1.0) if binary else y
         ax.plot(inputs[:, 0], shown, "o", color="k", ms=3.5, mfc="none", mew=0.8, label="data")
     ax.set(xlabel="input", ylabel=name if binary else "y")
-    ax.legend(frameon=False, loc="best", fontsize="small")
-    return ax
+    return legend(ax, fontsize="small")
 
 
-def _expected(prediction: Any, binary: bool) -> np.ndarray:
+def _expected(prediction: Prediction, binary: bool) -> Array:
     """E[y|x] at the 5 % and 95 % quantiles of x; links are monotone."""
     x = prediction.quantiles([0.05, 0.95])
     mean, _ = prediction.likelihood.conditional_moments(x)

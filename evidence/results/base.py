@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _VERSION = 2
-_MOST_ROWS = 60  # of a table in a notebook
+_MOST_ROWS, _WIDTH = 60, 100  # of a table, the width in characters of one in text
 
 
 class Result:
@@ -44,8 +44,8 @@ class Result:
     ``_frame() -> DataFrame``
         The table below these lines; by default there is none. ``_digits`` formats its floats.
     ``_figure() -> Figure``
-        What ``plot`` draws; a result that fills one pair of axes states ``_draw(ax) -> Axes``
-        instead, and derives from :class:`ResultOnAxes`.
+        What ``plot`` draws; by default nothing. A result that fills one pair of axes states
+        ``_draw(ax) -> Axes`` instead, and derives from :class:`ResultOnAxes`.
     ``__post_init__``
         Checks and conversions; it calls the one here. Files return tuples as lists and named
         tuples as dictionaries, so a field of named tuples is made of them again there.
@@ -108,13 +108,18 @@ class Result:
         return None
 
     def _figure(self) -> Figure:
-        raise NotImplementedError
+        raise InputError(f"{type(self).__name__} has no figure of its own; plot its fields")
 
     def summary(self) -> str:
         """A page of text: the answer, its table, notes and warnings."""
         lines, frame = self._about(), self._frame()
         if frame is not None:
-            lines += ["", frame.to_string(float_format=self._number, na_rep="-")]
+            lines += [
+                "",
+                frame.to_string(
+                    float_format=self._number, na_rep="-", max_rows=_MOST_ROWS, line_width=_WIDTH
+                ),
+            ]
         return "\n".join([*lines, *self._remarks()])
 
     def _remarks(self) -> list[str]:
@@ -224,8 +229,9 @@ class ResultOnAxes(Result):
         Returns the Matplotlib axes; with ``path`` their figure is also saved there.
         """
         ax = self._draw(ax)
-        if path is not None:
-            ax.get_figure(root=True).savefig(path, dpi=150)
+        figure = ax.get_figure(root=True)
+        if path is not None and figure is not None:
+            figure.savefig(path, dpi=150)
         return ax
 
 

@@ -19,7 +19,7 @@ from ..statistics import ladders as ladder_shapes
 from .estimate import log_evidence
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from ..results.sweep import Sweep
 
 
 def sweep(
@@ -32,7 +32,7 @@ def sweep(
     seeds: int | Iterable[int] = 3,
     progressbar: bool = True,
     **words: Any,
-) -> pd.DataFrame:
+) -> Sweep:
     """Run :func:`evidence.log_evidence` for every combination.
 
     Parameters
@@ -55,7 +55,8 @@ def sweep(
 
     Returns
     -------
-    DataFrame
+    Sweep
+        A pandas DataFrame with ``save`` and ``load``.
         One row per run (^C leaves those finished by then): ``method``, ``move``, ``ladder``,
         ``reference``, ``seed``, ``logz``,
         ``logz_se``, ``seconds`` (fitting the reference included), ``gradients``, ``levels``,
@@ -71,7 +72,7 @@ def sweep(
     {'geometric(2)': -1.6, 'geometric(4)': -1.6}
     >>> ax = ev.plots.plot_logz_vs_time(frame)
     """
-    import pandas as pd
+    from ..results.sweep import Sweep
 
     if "checkpoint" in words:
         raise InputError("checkpoint= is for one run: call ev.log_evidence for each of them")
@@ -101,7 +102,7 @@ def sweep(
             if result.settings.get("interrupted"):
                 break  # what is finished is kept, the run cut short is not
             rows.append(_row(result, name, label, reference, move, seed))
-    frame = pd.DataFrame(rows)
+    frame = Sweep(rows)
     frame.attrs["interrupted"] = len(rows) < len(runs)
     frame.attrs["words"] = {key: str(value) for key, value in words.items()}
     return frame

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import evidence as ev
-from evidence.verbs.compare import probabilities
+from evidence.results.comparison import probabilities
 
 mpl.use("Agg")
 
@@ -67,9 +67,9 @@ def test_a_close_race_is_said():
     near = {"a": base, "b": base.at({"length_scale": 0.301})}
     close = ev.compare(near, method="smc", n_islands=8, n_particles=16, random_seed=0,
                        progressbar=False)  # fmt: skip
-    assert any("nats apart" in warning for warning in close.warnings)
+    assert "close-race" in [warning.code for warning in close.warnings]
     silent = ev.compare(near, method="ep", progressbar=False)
-    assert any("no error bars" in warning for warning in silent.warnings)
+    assert "no-error-bars" in [warning.code for warning in silent.warnings]
 
 
 def test_shown(comparison):
@@ -78,6 +78,14 @@ def test_shown(comparison):
     ax = comparison.plot()
     ax.figure.canvas.draw()
     assert [label.get_text() for label in ax.get_yticklabels()] == ["right", "short"]
+
+
+def test_saved_and_loaded(comparison, tmp_path):
+    comparison.save(tmp_path / "comparison.npz")
+    back = ev.Comparison.load(tmp_path / "comparison.npz")
+    assert back.table.equals(comparison.table)
+    assert back.summary() == comparison.summary()
+    assert back.results["right"].summary() == comparison.results["right"].summary()
 
 
 @pytest.mark.parametrize(

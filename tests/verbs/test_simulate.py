@@ -6,7 +6,7 @@ from problems import LIKELIHOODS, MEAN, covariance, log_z_by_quadrature, small_m
 from scipy.stats import kstest
 
 import evidence as ev
-from evidence.verbs.simulate import bidirectional, posterior_draws, simulate
+from evidence import bidirectional, posterior_draws, simulate
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
@@ -113,6 +113,26 @@ def test_a_simulated_data_set_may_be_given():
     assert one.simulated is simulated
     assert one.logz == two.logz
     assert one.lower == two.lower
+
+
+def test_saved_and_loaded(tmp_path):
+    """The file holds no model: the one the data were simulated from is given again."""
+    model = small_model("poisson(exposure=1.5)")
+    result = bidirectional(model, n_chains=8, random_seed=1)
+    result.save(tmp_path / "bounds.npz")
+    result.simulated.save(tmp_path / "data.npz")
+    back = ev.Bidirectional.load(tmp_path / "bounds.npz", model=model)
+    assert back.summary() == result.summary()
+    np.testing.assert_array_equal(back.plan.betas, result.plan.betas)
+    built, x, y = ev.Simulated.load(tmp_path / "data.npz", model=model)
+    np.testing.assert_array_equal(x, result.simulated.x)
+    np.testing.assert_array_equal(y, built.y)
+    np.testing.assert_array_equal(built.theta, result.simulated.model.theta)
+    with pytest.raises(ValueError, match="model is missing"):
+        ev.Simulated.load(tmp_path / "data.npz")
+    other = ev.GPModel(K=2.0 * model.K, y=model.y, likelihood="poisson(exposure=1.5)")
+    with pytest.raises(ValueError, match="model is another one"):
+        ev.Simulated.load(tmp_path / "data.npz", model=other)
 
 
 def test_bad_input():

@@ -50,6 +50,15 @@ def test_rows_are_runs(frame):
     assert (result.logz, result.logz_se) == (row.logz, row.logz_se)
 
 
+def test_saved_and_loaded(frame, tmp_path):
+    frame.save(tmp_path / "sweep.npz")
+    back = ev.Sweep.load(tmp_path / "sweep.npz")
+    assert back.equals(frame)
+    assert back.attrs == frame.attrs
+    assert "48 runs" in back.summary()
+    assert type(back.groupby("move").logz.mean().to_frame()).__name__ == "DataFrame"
+
+
 def test_plot(frame):
     ax = ev.plots.plot_logz_vs_time(frame)
     assert len(ax.containers) == 2 * 2 * 2

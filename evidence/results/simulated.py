@@ -1,0 +1,128 @@
+"""Simulated data with their exact posterior draw, and the bounds on log Z that it allows."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..drivers.resample_move import Plan
+from ..models.covariance import notes_on_inputs
+from ..models.gp import GPModel
+from .base import Result
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    import pandas as pd
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Simulated(Result):
+    """The model with simulated data, and the latent values the data came from.
+
+    Made by :func:`evidence.simulate`, where there is an example; ``model, x, y = simulated``
+    takes it apart. :meth:`load` needs the ``model=`` that the data were simulated from.
+    """
+
+    _format = "evidence-simulated"
+
+    model: GPModel
+    """With the simulated data in the place of its own."""
+    x: Array
+    """(N,) an exact draw from the posterior of ``model``."""
+    y: Array
+    """(N,) the data, ``model.y``."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.model, self.x, self.y))
+
+    def _about(self) -> list[str]:
+        return [f"{self.y.size} simulated observations of {self.model!r}"]
+
+    def _frame(self) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame({"x": self.x, "y": self.y})
+
+    @classmethod
+    def _restore(cls, state: dict[str, Any], models: Mapping[str, Any]) -> Self:
+        given = {name: with_data(model, state["y"]) for name, model in models.items()}
+        return super()._restore(state, given)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Bidirectional(Result):
+    """Bounds on log Z of simulated data and Bennett's estimate, each with a standard error.
+
+    Made by :func:`evidence.bidirectional`, where there is an example. :meth:`load` needs the
+    ``model=`` that the data were simulated from.
+    """
+
+    _format = "evidence-bidirectional"
+    _digits = ".4f"
+
+    lower: float
+    """Mean of the forward log weights: at most log Z in expectation."""
+    lower_se: float
+    """Its standard error."""
+    upper: float
+    """Minus the mean of the reverse log weights: at least log Z in expectation."""
+    upper_se: float
+    """Its standard error."""
+    logz: float
+    """Bennett's acceptance ratio."""
+    logz_se: float
+    """Its standard error."""
+    gap: float
+    """Reverse minus forward log mean weight: zero but for noise where log Z is known well."""
+    gap_se: float
+    """Its standard error."""
+    forward: Array
+    """(n_chains,) log weights of paths up."""
+    reverse: Array
+    """(n_chains,) log weights of paths down; the mean of exp(reverse) estimates 1/Z."""
+    plan: Plan
+    """Temperatures, step sizes and numbers of moves of all paths."""
+    simulated: Simulated
+    """The data, and the exact draw that paths down start from."""
+    seconds: float
+    """Wall-clock time."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.plan, dict):  # from a file
+            object.__setattr__(self, "plan", Plan(**self.plan))
+
+    def _about(self) -> list[str]:
+        return [
+            f"log Z = {self.logz:.4f} ± {self.logz_se:.4f}   (simulated data, Bennett)",
+            f"model: {self.simulated.model!r}",
+            f"{self.forward.size} paths each way over {self.plan.betas.size} temperatures in "
+            f"{self.seconds:.1f} s; they differ by {self.gap:.4f} ± {self.gap_se:.4f}",
+        ]
+
+    def _label(self) -> str:
+        return f"{self.lower:.4f} ≤ log Z ≤ {self.upper:.4f}, logz={self.logz:.4f}"
+
+    def _frame(self) -> pd.DataFrame:
+        import pandas as pd
+
+        names = ("lower", "logz", "upper")
+        rows = [(getattr(self, name), getattr(self, f"{name}_se")) for name in names]
+        return pd.DataFrame(rows, ["lower bound", "Bennett", "upper bound"], ["logz", "logz_se"])
+
+
+def with_data(model: GPModel, y: Array) -> GPModel:
+    """The same model of other data; nothing is factorised again."""
+    new = copy.copy(model)
+    new.y, notes = model.likelihood.check(y)
+    new.theta = model.likelihood.theta(new.y)
+    new.notes = notes if model.kernel is None else notes + notes_on_inputs(model.X)
+    return new
