@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from .models.gp import GPModel
     from .models.kernels.parse import parse_kernel
     from .paths.gp import Path
-    from .prediction.class_predictive import ClassPrediction
+    from .prediction.classes import ClassPrediction
+    from .prediction.gp import Prediction
     from .prediction.predict import predict
-    from .prediction.predictive import Prediction
     from .proposals.tilting import log_orthant
     from .results.draws import Draws
     from .results.evidence import EvidenceResult
@@ -56,7 +56,7 @@ _HOME = {
     "Simulated": "verbs.simulate",
     "ais": "verbs.estimate",
     "bidirectional": "verbs.simulate",
-    "ClassPrediction": "prediction.class_predictive",
+    "ClassPrediction": "prediction.classes",
     "Comparison": "verbs.compare",
     "DensityModel": "models.density.model",
     "Fisher": "models.density.metrics",
@@ -72,7 +72,7 @@ _HOME = {
     "HyperDraws": "results.hyper",
     "Optimum": "verbs.optimum",
     "Path": "paths.gp",
-    "Prediction": "prediction.predictive",
+    "Prediction": "prediction.gp",
     "SoftmaxModel": "models.classes",
     "Surface": "verbs.surface",
     "compare": "verbs.compare",

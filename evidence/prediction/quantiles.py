@@ -39,6 +39,10 @@ class Part(NamedTuple):
     var: Array
     likelihood: Likelihood
 
+    def average(self, values: Array) -> Array:
+        """The weight times the mean of values (S, …), one for each component."""
+        return self.weight * values.mean(axis=0)
+
     def log_density(self, y: Array) -> Array:
         """log ∫ p(y|x) N(x; m, v) dx for every component, shape (S, b)."""
 
@@ -97,7 +101,7 @@ def observed_quantiles(q: Array, parts: list[Part]) -> Array:
     if likelihood.name == "gaussian":
         return latent_quantiles(q, [_with_noise(part) for part in parts])
     if hasattr(likelihood, "probability"):
-        negative = sum(part.weight * part.probability(-1.0).mean(axis=0) for part in parts)
+        negative = sum(part.average(part.probability(-1.0)) for part in parts)
         return np.where(q[:, None] <= negative, -1.0, 1.0)
     nodes = _nodes(parts)
     if type(likelihood).cdf is Likelihood.cdf:
