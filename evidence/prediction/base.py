@@ -34,6 +34,8 @@ class AtPoints:
             Non-negative weights, scaled to sum to one; equal by default.
         """
         w = check_weights("predictions", predictions, weights)
+        if len(predictions) == 1:
+            return predictions[0]
         if len(sizes := {len(prediction.mean) for prediction in predictions}) > 1:
             raise InputError(f"predictions are of different numbers of points: {sorted(sizes)}")
         others = predictions[0]._mixed(w, predictions)

@@ -5,7 +5,7 @@ Draws of hyperparameters fall into parts, one for every setting of the hyperpara
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,19 +21,11 @@ from .points import Model
 Array = NDArray[np.float64]
 
 
-class Known(NamedTuple):
-    """A reference or draws (S, C·N), under the model's hyperparameters or others."""
+def known_at_data(model: Model, posterior: Any, max_draws: int) -> list[tuple[Array | None, Any]]:
+    """Pairs of θ (None: the model's own) and what is known under it: a reference or (S, C·N).
 
-    posterior: Any
-    theta: Array | None = None
-
-    @property
-    def count(self) -> int:
-        return len(self.posterior) if isinstance(self.posterior, np.ndarray) else 1
-
-
-def known_at_data(model: Model, posterior: Any, max_draws: int) -> list[Known]:
-    """``posterior``, as :func:`evidence.predict` takes it, checked; fitted where it is a name."""
+    ``posterior`` is as :func:`evidence.predict` takes it; what is only named is fitted.
+    """
     if isinstance(posterior, HyperDraws):
         return _by_hyperparameters(model, posterior, max_draws)
     entry = family(model)
@@ -43,13 +35,15 @@ def known_at_data(model: Model, posterior: Any, max_draws: int) -> list[Known]:
         check_choice("posterior", posterior, tuple(entry.fits))
         posterior = fit_reference(model, posterior)
     if not isinstance(posterior, entry.reference):
-        return [Known(_draws(model, posterior))]
+        return [(None, _draws(model, posterior))]
     if posterior.model is not model:  # type: ignore[attr-defined]
         raise InputError("posterior was fitted to another model; fit it to this one")
-    return [Known(posterior)]
+    return [(None, posterior)]
 
 
-def _by_hyperparameters(model: Model, draws: HyperDraws, max_draws: int) -> list[Known]:
+def _by_hyperparameters(
+    model: Model, draws: HyperDraws, max_draws: int
+) -> list[tuple[Array | None, Any]]:
     """Every different θ among the kept draws, evenly spaced, with its draws of x."""
     _check_model(model, draws)
     kept = draws.theta[:, :: draws.settings.get("stride", 1)][:, : draws.x.shape[1]]
@@ -60,10 +54,7 @@ def _by_hyperparameters(model: Model, draws: HyperDraws, max_draws: int) -> list
     chosen = np.linspace(0, len(x) - 1, min(max_draws, len(x))).round().astype(int)
     theta, x = theta[chosen], x[chosen]
     starts = np.flatnonzero((theta[1:] != theta[:-1]).any(axis=1)) + 1
-    return [
-        Known(own, same[0])
-        for own, same in zip(np.split(x, starts), np.split(theta, starts), strict=True)
-    ]
+    return list(zip(theta[np.r_[0, starts]], np.split(x, starts), strict=True))
 
 
 def _draws(model: Model, posterior: Any) -> Array:

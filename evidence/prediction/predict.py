@@ -128,12 +128,9 @@ def predict(
     _check_likelihood(model, likelihood, posterior, n)
     with factorising(model.y.size):
         parts = known_at_data(model, posterior, max_draws)
-        counts = [part.count for part in parts]
-        mixtures = (
-            (there, mixture_at(there, part.posterior, points))
-            for part in parts
-            for there in [model if part.theta is None else model.at(part.theta)]
-        )
+        counts = [len(known) if isinstance(known, np.ndarray) else 1 for _, known in parts]
+        if isinstance(model, SoftmaxModel):
+            nodes = normal_nodes(model.n_classes, NODES, sum(counts))
         bar = tqdm(
             total=n * len(parts), desc="predict", unit="point", leave=False,
             disable=None if progressbar else True,
@@ -144,26 +141,19 @@ def predict(
             "X_new": model.X if points is None else points.X,
             "data": None if model.X is None else (model.X, model.y),
         }
+        predictions: list[Any] = []
         with bar:
-            if isinstance(model, SoftmaxModel):
-                nodes = normal_nodes(model.n_classes, NODES, sum(counts))
-                own = np.split(nodes, np.cumsum(counts)[:-1])  # a share of them for every θ
-                return ClassPrediction.mixture(
-                    [
-                        ClassPrediction.of(mixture, model.classes, z, **rest)
-                        for (_, mixture), z in zip(mixtures, own, strict=True)
-                    ],
-                    counts,
-                )
-            return Prediction.mixture(
-                [
-                    Prediction.of(
-                        mixture, likelihood or there.likelihood, keep=len(parts) > 1, **rest
-                    )
-                    for there, mixture in mixtures
-                ],
-                counts,
-            )
+            for theta, known in parts:
+                there = model if theta is None else model.at(theta)
+                mixture = mixture_at(there, known, points)
+                if isinstance(there, SoftmaxModel):
+                    own, nodes = np.split(nodes, [mixture.count])
+                    predictions += [ClassPrediction.of(mixture, there.classes, own, **rest)]
+                else:
+                    observed = there.likelihood if likelihood is None else likelihood
+                    rest["keep"] = len(parts) > 1
+                    predictions += [Prediction.of(mixture, observed, **rest)]
+    return type(predictions[0]).mixture(predictions, counts)
 
 
 def _check_likelihood(
