@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from .models.gp import GPModel
     from .models.kernels.parse import parse_kernel
     from .paths.gp import Path
-    from .prediction.class_predictive import ClassPrediction
+    from .prediction.classes import ClassPrediction
+    from .prediction.gp import Prediction
     from .prediction.predict import predict
-    from .prediction.predictive import Prediction
     from .proposals.tilting import log_orthant
     from .results.comparison import Comparison
     from .results.draws import Draws
@@ -61,7 +61,7 @@ _HOME = {
     "Simulated": "results.simulated",
     "ais": "verbs.estimate",
     "bidirectional": "verbs.bidirectional",
-    "ClassPrediction": "prediction.class_predictive",
+    "ClassPrediction": "prediction.classes",
     "Comparison": "results.comparison",
     "DensityModel": "models.density.model",
     "Fisher": "models.density.metrics",
@@ -77,7 +77,7 @@ _HOME = {
     "HyperDraws": "results.hyper",
     "Optimum": "verbs.optimum",
     "Path": "paths.gp",
-    "Prediction": "prediction.predictive",
+    "Prediction": "prediction.gp",
     "SoftmaxModel": "models.classes",
     "Surface": "verbs.surface",
     "Sweep": "results.sweep",

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..messages import InputError
 from ..models import likelihoods
 from ..models.likelihoods.base import Likelihood
+from ..prediction.gp import Prediction
 from ..prediction.predict import predict
-from ..prediction.predictive import Prediction
 from ..results.evidence import EvidenceResult
 from .fitting import estimate, fit
 

@@ -1,38 +1,50 @@
-"""One call from a model and its posterior to predictions at new points."""
+"""One call from a model and its posterior to predictions at new points.
+
+New points become what the prior sees of them (:mod:`.points`), the posterior becomes a mixture
+of Gaussians there (:mod:`.mixture`), and a prediction is what can be asked of that mixture.
+"""
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+from tqdm.auto import tqdm
 
-from ..approximations.reference import GaussianReference
-from ..execution.arguments import check_choice, check_count
+from ..approximations.classes.probabilities import normal_nodes
+from ..execution.arguments import check_count
 from ..execution.tasks import factorising
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
 from ..models.likelihoods.base import Likelihood
-from ..paths.families import family, fit_reference
-from ..results.draws import Draws
-from ..results.evidence import EvidenceResult
 from ..results.hyper import HyperDraws
-from .class_predictive import ClassPrediction
-from .classes import NewPoints, predict_classes
-from .components import Components, Points, Stored, from_draws, from_reference
-from .hyper import hyper_shares
-from .new_points import new_points
-from .predictive import Prediction, Share
-
-Array = NDArray[np.float64]
+from .classes import NODES, ClassPrediction
+from .gp import Prediction
+from .mixture import mixture_at
+from .points import new_points
+from .posterior import known_at_data
 
 
-@overload
-def predict(model: GPModel, X_new: ArrayLike | None = None, **options: Any) -> Prediction: ...
+class _Options(TypedDict, total=False):
+    posterior: Any
+    K_new: ArrayLike | None
+    k_diag: ArrayLike | None
+    mean_new: float | ArrayLike | None
+    likelihood: Likelihood | None
+    max_draws: int
+    batch_size: int | None
+    progressbar: bool
+
+
 @overload
 def predict(
-    model: SoftmaxModel, X_new: ArrayLike | None = None, **options: Any
+    model: GPModel, X_new: ArrayLike | None = None, **options: Unpack[_Options]
+) -> Prediction: ...
+@overload
+def predict(
+    model: SoftmaxModel, X_new: ArrayLike | None = None, **options: Unpack[_Options]
 ) -> ClassPrediction: ...
 def predict(
     model: GPModel | SoftmaxModel,
@@ -106,111 +118,52 @@ def predict(
     """
     check_count("batch_size", batch_size, 1)
     check_count("max_draws", max_draws, 1, optional=False)
-    if isinstance(model, SoftmaxModel):
-        if likelihood is not None:
-            raise InputError("likelihood is for a GPModel; several classes have one likelihood")
-        with factorising(model.n_data):
-            return predict_classes(
-                model,
-                posterior if isinstance(posterior, HyperDraws) else _known(model, posterior),
-                NewPoints(X_new, K_new, k_diag, mean_new),
-                max_draws=max_draws,
-                batch_size=batch_size,
-                progressbar=progressbar,
-            )
-    if not isinstance(model, GPModel):
+    if not isinstance(model, GPModel | SoftmaxModel):
         raise InputError(
             f"model must be a GPModel or a SoftmaxModel, got {type(model).__name__}; what a "
             "DensityModel predicts is a function of its draws, ev.sample(model)"
         )
     points = new_points(model, X_new, K_new, k_diag, mean_new)
-    n = model.n if points is None else points.n
-    observed = _likelihood(model, likelihood, n)
-    with factorising(model.n):
-        if isinstance(posterior, HyperDraws):
-            if likelihood is not None and any("likelihood__" in name for name in posterior.names):
-                raise InputError(
-                    "likelihood: the draws hold parameters of the likelihood; leave it out"
-                )
-            shares = hyper_shares(model, posterior, points, likelihood, max_draws, progressbar)
-        else:
-            shares = [Share(1.0, _components(model, posterior, points), observed)]
-        return Prediction.of(
-            shares,
-            X_new=getattr(points, "X_new", model.X if points is None else None),
-            data=None if model.X is None else (model.X, model.y),
-            batch_size=batch_size,
-            progressbar=progressbar,
-        )
+    n = model.y.size if points is None else points.n
+    _check_likelihood(model, likelihood, posterior, n)
+    with factorising(model.y.size):
+        parts = known_at_data(model, posterior, max_draws)
+        counts = [len(known) if isinstance(known, np.ndarray) else 1 for _, known in parts]
+        if isinstance(model, SoftmaxModel):
+            nodes = normal_nodes(model.n_classes, NODES, sum(counts))
+        bar = tqdm(
+            total=n * len(parts), desc="predict", unit="point", leave=False,
+            disable=None if progressbar else True,
+        )  # fmt: skip
+        rest: dict[str, Any] = {
+            "batch_size": batch_size,
+            "bar": bar,
+            "X_new": model.X if points is None else points.X,
+            "data": None if model.X is None else (model.X, model.y),
+        }
+        predictions: list[Any] = []
+        with bar:
+            for theta, known in parts:
+                there = model if theta is None else model.at(theta)
+                mixture = mixture_at(there, known, points)
+                if isinstance(there, SoftmaxModel):
+                    own, nodes = np.split(nodes, [mixture.count])
+                    predictions += [ClassPrediction.of(mixture, there.classes, own, **rest)]
+                else:
+                    observed = there.likelihood if likelihood is None else likelihood
+                    rest["keep"] = len(parts) > 1
+                    predictions += [Prediction.of(mixture, observed, **rest)]
+    return type(predictions[0]).mixture(predictions, counts)
 
 
-def _components(model: GPModel, posterior: Any, points: Points | None) -> Components:
-    known = _known(model, posterior)
-    if isinstance(known, GaussianReference):
-        if points is None:
-            return Stored(known.mean[None], known.var[None])
-        return from_reference(known, points)
-    if points is None:
-        return Stored(known, np.zeros((1, model.n)))
-    return from_draws(model, known, points)
-
-
-def _known(model: Any, posterior: Any) -> Any:
-    """A reference of this model, or posterior draws of it, (S, N)."""
-    entry = family(model)
-    if posterior is None:
-        posterior = "ep" if "ep" in entry.fits else "laplace"
-    if isinstance(posterior, str):
-        check_choice("posterior", posterior, tuple(entry.fits))
-        posterior = fit_reference(model, posterior)
-    if isinstance(posterior, entry.reference):
-        if posterior.model is not model:
-            raise InputError("posterior was fitted to another model; fit it to this one")
-        return posterior
-    return _draws(model, posterior)
-
-
-def _draws(model: Any, posterior: Any) -> Array:
-    """Posterior draws, shape (S, N)."""
-    if isinstance(posterior, Draws | EvidenceResult):
-        if posterior.model and posterior.model != model.describe():
-            raise InputError(
-                f"posterior was made for another model, {posterior.model}, not {model.describe()}"
-            )
-        if (beta := posterior.settings.get("beta", 1.0)) != 1.0:
-            raise InputError(
-                f"posterior holds draws at beta={beta}, not from the posterior; sample at beta=1"
-            )
-        x = posterior.x if isinstance(posterior, Draws) else posterior.samples
-        if not x.size:
-            raise InputError(
-                "posterior: the method of this result leaves no draws; use method='smc', "
-                "or ev.sample"
-            )
-    else:
-        try:
-            x = np.asarray(posterior, dtype=float)
-        except (TypeError, ValueError):
-            x = np.empty(0)
-    if x.ndim < 2 or x.shape[-1] != model.n or not x.size:
-        names = ", ".join(map(repr, family(model).fits))
-        raise InputError(
-            f"posterior must be {names}, a fitted reference, Draws of ev.sample, a HyperDraws, "
-            f"an EvidenceResult with samples, or an array of draws of shape (..., {model.n}); got "
-            f"{_shown(posterior)}"
-        )
-    if not np.isfinite(x).all():
-        raise InputError("posterior: the draws contain NaN or inf")
-    return x.reshape(-1, model.n)
-
-
-def _shown(value: Any) -> str:
-    shape = getattr(value, "shape", None)
-    return type(value).__name__ if shape is None else f"an array of shape {shape}"
-
-
-def _likelihood(model: GPModel, likelihood: Likelihood | None, n: int) -> Likelihood:
+def _check_likelihood(
+    model: GPModel | SoftmaxModel, likelihood: Likelihood | None, posterior: Any, n: int
+) -> None:
     """That of the new observations; parameters that are one per datum must fit them."""
+    if isinstance(model, SoftmaxModel):
+        if likelihood is not None:
+            raise InputError("likelihood is for a GPModel; several classes have one likelihood")
+        return
     chosen = model.likelihood if likelihood is None else likelihood
     if not isinstance(chosen, Likelihood) or chosen.name != model.likelihood.name:
         raise InputError(
@@ -225,4 +178,6 @@ def _likelihood(model: GPModel, likelihood: Likelihood | None, n: int) -> Likeli
             f"{chosen.name} has parameters with one value per datum, which do not fit {n} new "
             "points; pass likelihood= with one value per new point"
         ) from None
-    return chosen
+    names = posterior.names if isinstance(posterior, HyperDraws) else ()
+    if likelihood is not None and any("likelihood__" in name for name in names):
+        raise InputError("likelihood: the draws hold parameters of the likelihood; leave it out")

@@ -39,6 +39,10 @@ class Part(NamedTuple):
     var: Array
     likelihood: Likelihood
 
+    def average(self, values: Array) -> Array:
+        """The weight times the mean of values (S, …), one for each component."""
+        return self.weight * values.mean(axis=0)
+
     def log_density(self, y: Array) -> Array:
         """log ∫ p(y|x) N(x; m, v) dx for every component, shape (S, b)."""
 
@@ -55,19 +59,6 @@ class Part(NamedTuple):
     def probability(self, label: float) -> Array:
         """P(y = label) for every component, shape (S, b); for binary likelihoods."""
         return np.exp(self.log_density(np.full(self.mean.shape[1], label)))
-
-
-class _Nodes(NamedTuple):
-    """Equally weighted latent values (K, b) that stand for a part."""
-
-    weight: float
-    x: Array
-    likelihood: Likelihood
-
-    def cdf(self, y: Array, column: Array) -> Array:
-        """The part's share of P(Y ≤ y), y and column of one shape (C,)."""
-        likelihood = self.likelihood.at(column)
-        return self.weight * likelihood.cdf(y, self.x[:, column]).mean(axis=0)
 
 
 def latent_quantiles(q: Array, parts: list[Part]) -> Array:
@@ -97,17 +88,19 @@ def observed_quantiles(q: Array, parts: list[Part]) -> Array:
     if likelihood.name == "gaussian":
         return latent_quantiles(q, [_with_noise(part) for part in parts])
     if hasattr(likelihood, "probability"):
-        negative = sum(part.weight * part.probability(-1.0).mean(axis=0) for part in parts)
+        negative = sum(part.average(part.probability(-1.0)) for part in parts)
         return np.where(q[:, None] <= negative, -1.0, 1.0)
     nodes = _nodes(parts)
     if type(likelihood).cdf is Likelihood.cdf:
         return _simulated(q, nodes)
 
     def distribution(y: Array, column: Array) -> Array:
-        return np.sum([part.cdf(y, column) for part in nodes], axis=0)
+        return np.sum(
+            [p.average(p.likelihood.at(column).cdf(y, p.mean[:, column])) for p in nodes], axis=0
+        )
 
     if likelihood.counts:
-        return _whole(distribution, q, nodes[0].x.shape[1])
+        return _whole(distribution, q, nodes[0].mean.shape[1])
     return _roots(distribution, q, *_bracket(distribution, q, nodes), 1e-6)
 
 
@@ -116,20 +109,22 @@ def _with_noise(part: Part) -> Part:
     return part._replace(mean=mean, var=var)
 
 
-def _nodes(parts: list[Part]) -> list[_Nodes]:
-    """Each component's strata are entered at another place (a golden-ratio sequence).
+def _nodes(parts: list[Part]) -> list[Part]:
+    """Components without variance, about a thousand in all, that stand for those of the parts.
 
-    So nodes of components that lie close together do not repeat each other.
+    Each component's strata are entered at another place (a golden-ratio sequence), so that nodes
+    of components that lie close together do not repeat each other.
     """
     per_component = max(1, NODES // sum(len(part.mean) for part in parts))
-    found, passed = [], 0
-    for weight, mean, var, likelihood in parts:
-        shift = (0.5 + (passed + np.arange(len(mean))) * _GOLDEN) % 1.0
+    nodes, passed = [], 0
+    for part in parts:
+        S, b = part.mean.shape
+        shift = (0.5 + (passed + np.arange(S)) * _GOLDEN) % 1.0
         z = ndtri((np.arange(per_component)[:, None] + shift) / per_component)
-        x = mean + z[..., None] * np.sqrt(var)
-        found.append(_Nodes(weight, x.reshape(-1, mean.shape[1]), likelihood))
-        passed += len(mean)
-    return found
+        x = part.mean + z[..., None] * np.sqrt(part.var)
+        nodes.append(part._replace(mean=x.reshape(-1, b), var=np.zeros((1, b))))
+        passed += S
+    return nodes
 
 
 def _roots(
@@ -155,13 +150,13 @@ def _grid(q: Array, width: int) -> tuple[Array, NDArray[np.intp]]:
 
 
 def _bracket(
-    distribution: Callable[..., Array], q: Array, nodes: list[_Nodes]
+    distribution: Callable[..., Array], q: Array, nodes: list[Part]
 ) -> tuple[Array, Array]:
     """From the extreme nodes outwards, doubling steps, until q lies between."""
-    level, column = _grid(q, nodes[0].x.shape[1])
+    level, column = _grid(q, nodes[0].mean.shape[1])
     ends = []
     for direction in (-1.0, 1.0):
-        start = direction * np.max([(direction * part.x).max(axis=0) for part in nodes], axis=0)
+        start = direction * np.max([(direction * part.mean).max(axis=0) for part in nodes], axis=0)
         end, step = start[column], 1.0
         while (short := direction * (distribution(end, column) - level) < 0.0).any():
             end = np.where(short, end + direction * step, end)
@@ -183,11 +178,11 @@ def _whole(distribution: Callable[..., Array], q: Array, width: int) -> Array:
     return high.reshape(q.size, width)
 
 
-def _simulated(q: Array, nodes: list[_Nodes]) -> Array:
+def _simulated(q: Array, nodes: list[Part]) -> Array:
     rng = np.random.default_rng(0)
     drawn, weights = [], []
-    for weight, x, likelihood in nodes:
-        x = np.repeat(x, _SIMULATED, axis=0)
+    for weight, mean, _, likelihood in nodes:
+        x = np.repeat(mean, _SIMULATED, axis=0)
         drawn.append(likelihood.simulate(x, rng))
         weights.append(np.full(len(x), weight / len(x)))
     y = np.concatenate(drawn)

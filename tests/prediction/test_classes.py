@@ -250,13 +250,20 @@ def test_figures():
         ({"X_new": NEW, "likelihood": ev.likelihoods.Probit()}, "likelihood is for a GPModel"),
         ({"X_new": NEW, "mean_new": [1.0, 2.0]}, "mean_new has 2 parts"),
         ({"X_new": NEW, "mean_new": np.ones((3, 2))}, "mean_new must be a number or 5"),
-        ({"K_new": np.ones((2, 5, 12)), "k_diag": np.ones((3, 5))}, "K_new has 2 parts"),
         ({"K_new": np.ones((5, 12)), "k_diag": np.ones(5)}, "pass X_new"),
     ],
 )
 def test_bad_words(words, match):
     with pytest.raises(ValueError, match=match):
         predict(of_three(), **words)
+
+
+def test_bad_words_with_a_given_covariance():
+    model = SoftmaxModel(K=of_three().K, y=Y)
+    with pytest.raises(ValueError, match="K_new has 2 parts"):
+        predict(model, K_new=np.ones((2, 5, 12)), k_diag=np.ones((3, 5)))
+    with pytest.raises(ValueError, match="K_new must be n x 12"):
+        predict(model, K_new=np.ones((3, 5, 12)), k_diag=np.ones((3, 4)))
 
 
 def test_a_density_has_draws_instead():

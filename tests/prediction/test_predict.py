@@ -19,8 +19,8 @@ from evidence.models.likelihoods import (
     Probit,
     StudentT,
 )
-from evidence.prediction.components import Stored
-from evidence.prediction.predictive import Prediction, Share
+from evidence.prediction.gp import Prediction
+from evidence.prediction.mixture import Stored
 
 RNG = np.random.default_rng(1)
 X = RNG.uniform(0.0, 5.0, (30, 2))
@@ -44,7 +44,7 @@ def model_of(likelihood: str, **words) -> ev.GPModel:
 def made(likelihood, mean, var) -> Prediction:
     """A prediction from its components."""
     mean, var = np.atleast_2d(mean), np.atleast_2d(var)
-    return Prediction.of([Share(1.0, Stored(mean, var), likelihood)])
+    return Prediction.of(Stored(mean[None], var[0][:, None, None]), likelihood)
 
 
 # -- the latent value -------------------------------------------------------------------------

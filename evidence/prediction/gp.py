@@ -1,7 +1,6 @@
-r"""Predictions at new points, for the latent value and for a new observation.
+r"""Predictions of a GPModel at new points: of the latent value and of a new observation.
 
-The latent value at a new point is Gaussian under a Gaussian posterior, and a mixture of
-Gaussians under posterior draws (:mod:`evidence.prediction.components`). With weights
+The latent value is a mixture of Gaussians (:mod:`evidence.prediction.mixture`). With weights
 :math:`w_s` and components :math:`N(m_s, v_s)` a new observation has
 
 .. math:: p(y_*) = \sum_s w_s \int p(y_*|x) N(x; m_s, v_s)\,dx,
@@ -13,19 +12,19 @@ points is kept: whatever is asked for is computed a block of points at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
-from tqdm.auto import tqdm
 
-from ..execution.arguments import check_choice, check_weights
+from ..execution.arguments import check_choice
 from ..messages import InputError
 from ..models.likelihoods.base import Likelihood, Predictive
-from .components import Components, Stored, block_size
+from .base import AtPoints
+from .mixture import Mixture, Stored, blocks
 from .quantiles import NODES, Part, latent_quantiles, observed_quantiles
 
 if TYPE_CHECKING:
@@ -35,21 +34,20 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Share:
-    """Components with the weight of all of them together, and their likelihood."""
+class Share(NamedTuple):
+    """A mixture with its weight among others, and its likelihood."""
 
     weight: float
-    components: Components
+    mixture: Mixture
     likelihood: Likelihood
 
     def at(self, rows: slice) -> Part:
-        likelihood = self.likelihood.at(rows)
-        return Part(self.weight, *self.components.at(rows), likelihood)
+        mean, cov = self.mixture.at(rows)
+        return Part(self.weight, mean[0], cov[:, 0, 0][None], self.likelihood.at(rows))
 
 
 @dataclass(frozen=True, eq=False)
-class Prediction:
+class Prediction(AtPoints):
     """What a model says at new points; made by :func:`evidence.predict`.
 
     Attributes
@@ -89,68 +87,41 @@ class Prediction:
         )
 
     @classmethod
-    def of(cls, shares: Sequence[Share], *, progressbar: bool = False, **rest: Any) -> Prediction:
-        """Prediction from its components: one pass over the points for mean and variance."""
-        n = shares[0].components.n
-        mean, var = np.empty(n), np.empty(n)
-        made = cls(mean, var, tuple(shares), **rest)
-        bar = tqdm(
-            total=n,
-            desc="predict",
-            unit="point",
-            leave=False,
-            disable=None if progressbar else True,
-        )
-        with bar:
-            for rows, parts in made._blocks():
-                mean[rows] = sum(part.weight * part.mean.mean(axis=0) for part in parts)
-                var[rows] = sum(
-                    part.weight * (part.var + (part.mean - mean[rows]) ** 2).mean(axis=0)
-                    for part in parts
-                )
-                bar.update(len(mean[rows]))
-        if len(shares) == shares[0].components.count == 1:  # all there is to keep
-            known = Share(1.0, Stored(mean[None], var[None]), shares[0].likelihood)
-            return replace(made, shares=(known,))
-        return made
-
-    @classmethod
-    def mixture(
-        cls, predictions: Sequence[Prediction], weights: ArrayLike | None = None
+    def of(
+        cls,
+        mixture: Mixture,
+        likelihood: Likelihood,
+        batch_size: int | None = None,
+        bar: Any = None,
+        keep: bool = False,
+        **context: Any,
     ) -> Prediction:
-        """The mixture of several predictions of the same points.
+        """One pass over the points; ``keep`` the components there, not what they come from."""
+        keep = keep or mixture.count == 1
+        mean, var = np.empty((2, mixture.n))
+        kept = np.empty((1, mixture.count, mixture.n) if keep else 0), np.empty((mixture.n, 1, 1))
+        for rows in blocks([mixture], batch_size, bar=bar):
+            m, cov = mixture.at(rows)
+            mean[rows], var[rows] = m[0].mean(axis=0), cov[:, 0, 0] + m[0].var(axis=0)
+            if keep:
+                kept[0][:, :, rows], kept[1][rows] = m, cov
+        share = Share(1.0, Stored(*kept) if keep else mixture, likelihood)
+        return cls(mean, var, (share,), batch_size=batch_size, **context)
 
-        Averages over hyperparameters or over models: components, likelihoods included, are
-        kept apart, so quantiles and densities are those of the mixture.
-
-        Parameters
-        ----------
-        predictions : sequence of Prediction
-        weights : array, optional
-            Positive weights, scaled to sum to one; equal by default.
-        """
-        w = check_weights("predictions", predictions, weights)
-        if len(sizes := {prediction.mean.size for prediction in predictions}) > 1:
-            raise InputError(f"predictions are of different numbers of points: {sorted(sizes)}")
-        if len(kinds := {p.shares[0].likelihood.name for p in predictions}) > 1:
+    def _mixed(self, w: Array, predictions: Sequence[Prediction]) -> dict[str, Any]:
+        if len(kinds := {p.likelihood.name for p in predictions}) > 1:
             raise InputError(f"predictions are of different kinds of data: {sorted(kinds)}")
         shares = [
-            Share(weight * share.weight, share.components, share.likelihood)
+            share._replace(weight=weight * share.weight)
             for weight, prediction in zip(w, predictions, strict=True)
             for share in prediction.shares
             if weight > 0.0
         ]
-        first = predictions[0]
-        return cls.of(shares, X_new=first.X_new, data=first.data, batch_size=first.batch_size)
+        return {"shares": tuple(shares)}
 
-    def _blocks(self, per_point: int = 1) -> Iterator[tuple[slice, list[Part]]]:
-        """Points a block at a time; ``per_point`` numbers will be held for each of them."""
-        n = self.mean.size
-        count = sum(share.components.count for share in self.shares)
-        size = min(share.components.block() for share in self.shares)
-        size = self.batch_size or min(size, block_size(max(count, per_point)))
-        for start in range(0, n, size):
-            rows = slice(start, min(start + size, n))
+    def _blocks(self, work: int = 1) -> Iterator[tuple[slice, list[Part]]]:
+        """Points a block at a time; ``work`` numbers will be needed for each of them."""
+        for rows in blocks([share.mixture for share in self.shares], self.batch_size, work):
             yield rows, [share.at(rows) for share in self.shares]
 
     @property
@@ -166,9 +137,11 @@ class Prediction:
         mean, var = np.empty_like(self.mean), np.empty_like(self.mean)
         for rows, parts in self._blocks():
             y = [part.likelihood.predictive(part.mean, part.var) for part in parts]
-            weights = [part.weight for part in parts]
-            mean[rows] = _average(weights, [one.mean for one in y])
-            var[rows] = _average(weights, [one.var + (one.mean - mean[rows]) ** 2 for one in y])
+            mean[rows] = sum(p.average(one.mean) for p, one in zip(parts, y, strict=True))
+            var[rows] = sum(
+                p.average(one.var + (one.mean - mean[rows]) ** 2)
+                for p, one in zip(parts, y, strict=True)
+            )
         return Predictive(mean, var)
 
     @property
@@ -194,8 +167,7 @@ class Prediction:
     def _probability(self, label: float) -> Array:
         out = np.empty_like(self.mean)
         for rows, parts in self._blocks():
-            weights = [part.weight for part in parts]
-            out[rows] = _average(weights, [part.probability(label) for part in parts])
+            out[rows] = sum(part.average(part.probability(label)) for part in parts)
         return out
 
     def quantiles(self, q: ArrayLike, of: str = "latent") -> Array:
@@ -273,8 +245,3 @@ class Prediction:
         from ..plots.predictions import plot_prediction
 
         return plot_prediction(self, ax)
-
-
-def _average(weights: Sequence[float], values: Sequence[Array]) -> Array:
-    """Over the shares, and over the equally weighted components of each."""
-    return np.sum([w * x.mean(axis=0) for w, x in zip(weights, values, strict=True)], axis=0)

@@ -1,0 +1,169 @@
+"""New points as users give them, and as the prior sees them.
+
+A model has C latent fields: one, or one for each class. Fields with one prior see the new points
+alike, so covariances come once for all C of them or once for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..messages import InputError
+from ..models.classes import SoftmaxModel
+from ..models.gp import GPModel
+
+Array = NDArray[np.float64]
+Model = GPModel | SoftmaxModel
+
+_DIAGONAL = 256  # points at a time when a kernel has no diag
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Inputs for the kernels of a model, or covariances that stand for them."""
+
+    mean: Array
+    """Prior mean of every field, shape (C, n)."""
+    X: Array | None = None
+    K: Array | None = None
+    """Covariances with the latent values at the data, (F, n, N): F = 1 or C."""
+    diag: Array | None = None
+    """Prior variances, (F, n)."""
+
+    @property
+    def n(self) -> int:
+        return self.mean.shape[1]
+
+    def at(self, model: Model, rows: slice) -> tuple[Array, Array, Array]:
+        """Covariances (F, b, N), variances (F, b) and means (C, b) under the model's prior."""
+        if self.K is not None and self.diag is not None:
+            return self.K[:, rows], self.diag[:, rows], self.mean[:, rows]
+        assert self.X is not None
+        each = [_covariances(kernel, model.X, self.X[rows]) for kernel in _kernels(model)]
+        k, diag = (np.stack(part) for part in zip(*each, strict=True))
+        return k, diag, self.mean[:, rows]
+
+
+def prior_means(model: Model) -> Array:
+    """Of every latent field at the data, shape (C, N)."""
+    return model.mean.reshape(getattr(model, "n_classes", 1), -1)
+
+
+def _kernels(model: Model) -> tuple[Any, ...]:
+    """The different kernels; none where the model was given matrices."""
+    if isinstance(model, GPModel):
+        return () if model.kernel is None else (model.kernel,)
+    return model.kernels[:1] if model.shared else model.kernels
+
+
+def _covariances(kernel: Callable[..., Any], X: Any, X_new: Array) -> tuple[Array, Array]:
+    """Covariances (b, N) with the data, and variances (b,)."""
+    k = np.ascontiguousarray(kernel(X_new, X), dtype=float)
+    if k.shape != (len(X_new), len(X)):
+        raise InputError(
+            f"kernel(X_new, X) has shape {k.shape}, not {(len(X_new), len(X))}: "
+            "it must give one row per new point and one column per datum"
+        )
+    if hasattr(kernel, "diag"):
+        return k, np.asarray(kernel.diag(X_new), dtype=float)
+    parts = (X_new[i : i + _DIAGONAL] for i in range(0, len(X_new), _DIAGONAL))
+    return k, np.concatenate([np.diag(kernel(part, part)) for part in parts])
+
+
+def new_points(
+    model: Model,
+    X_new: ArrayLike | None,
+    K_new: ArrayLike | None,
+    k_diag: ArrayLike | None,
+    mean_new: float | ArrayLike | None,
+) -> Points | None:
+    """The new points, or None for the data themselves."""
+    if X_new is None and K_new is None and k_diag is None:
+        if mean_new is not None:
+            raise InputError("mean_new goes with new points; pass X_new (or K_new and k_diag) too")
+        return None
+    if _kernels(model):
+        if K_new is not None or k_diag is not None:
+            raise InputError("K_new and k_diag are for models with a given K; pass X_new")
+        X = _inputs(model, X_new)
+        return Points(_new_mean(model, mean_new, len(X)), X)
+    if X_new is not None:
+        raise InputError(
+            "X_new: this model was given K and has no kernel; pass K_new= (n x N) and "
+            "k_diag= (n) for the new points"
+        )
+    if K_new is None or k_diag is None:
+        raise InputError("K_new and k_diag go together; pass both")
+    C, N = prior_means(model).shape
+    K, diag = _by_field("K_new", K_new, 2, C), _by_field("k_diag", k_diag, 1, C)
+    if K.ndim != 3 or K.shape[2] != N or diag.shape[1:] != K.shape[1:2]:
+        raise InputError(
+            f"K_new must be n x {N} and k_diag a vector of length n, got shapes "
+            f"{np.shape(K_new)} and {np.shape(k_diag)}"
+        )
+    if diag.min(initial=0.0) < 0.0:
+        raise InputError(f"k_diag holds a negative variance, {diag.min():.3g}")
+    F = max(len(K), len(diag))
+    K, diag = (np.broadcast_to(part, (F, *part.shape[1:])) for part in (K, diag))
+    return Points(_new_mean(model, mean_new, K.shape[1]), None, K, diag)
+
+
+def _inputs(model: Model, X_new: Any) -> Array:
+    X = _finite("X_new", X_new)
+    assert model.X is not None
+    columns = model.X.shape[1]
+    if X.ndim == 1 and columns == 1:
+        X = X[:, None]
+    if X.ndim != 2 or X.shape[1] != columns or not len(X):
+        raise InputError(
+            f"X_new must be n x {columns}, like the X of the model, got shape {X.shape}"
+        )
+    return X
+
+
+def _by_field(name: str, value: ArrayLike, axes: int, C: int) -> Array:
+    """What all fields have together, or one part for each class, along a first axis."""
+    array = _finite(name, value)
+    if C == 1 or array.ndim <= axes:
+        return array[None]
+    if len(array) != C:
+        raise InputError(
+            f"{name} has {len(array)} parts along its first axis and the model {C} classes; "
+            "pass one for all classes or one for each"
+        )
+    return array
+
+
+def _finite(name: str, value: ArrayLike) -> Array:
+    try:
+        array = np.array(value, dtype=float, order="C")
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{name} must be an array of numbers, got {type(value).__name__}"
+        ) from None
+    if not np.isfinite(array).all():
+        raise InputError(f"{name} contains NaN or inf; drop or impute those first")
+    return array
+
+
+def _new_mean(model: Model, mean_new: float | ArrayLike | None, n: int) -> Array:
+    """Shape (C, n)."""
+    before = prior_means(model)
+    if mean_new is None:
+        if np.ptp(before, axis=1).any():
+            raise InputError(
+                "mean_new is missing: the prior mean of this model differs between data; pass "
+                "the prior mean at the new points"
+            )
+        return np.broadcast_to(before[:, :1], (len(before), n))
+    mean = _by_field("mean_new", mean_new, 0, len(before))
+    if mean.ndim == 1:
+        mean = mean[:, None]
+    if mean.ndim != 2 or mean.shape[1] not in (1, n):
+        raise InputError(f"mean_new must be a number or {n} of them, got shape {mean.shape[1:]}")
+    return np.broadcast_to(mean, (len(before), n))

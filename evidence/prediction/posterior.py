@@ -1,0 +1,95 @@
+"""What is known of the latent values at the data: a Gaussian reference, or posterior draws.
+
+Draws of hyperparameters fall into parts, one for every setting of the hyperparameters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..execution.arguments import check_choice
+from ..messages import InputError
+from ..paths.families import family, fit_reference
+from ..results.draws import Draws
+from ..results.evidence import EvidenceResult
+from ..results.hyper import HyperDraws
+from .points import Model
+
+Array = NDArray[np.float64]
+
+
+def known_at_data(model: Model, posterior: Any, max_draws: int) -> list[tuple[Array | None, Any]]:
+    """Pairs of θ (None: the model's own) and what is known under it: a reference or (S, C·N).
+
+    ``posterior`` is as :func:`evidence.predict` takes it; what is only named is fitted.
+    """
+    if isinstance(posterior, HyperDraws):
+        return _by_hyperparameters(model, posterior, max_draws)
+    entry = family(model)
+    if posterior is None:
+        posterior = "ep" if "ep" in entry.fits else "laplace"
+    if isinstance(posterior, str):
+        check_choice("posterior", posterior, tuple(entry.fits))
+        posterior = fit_reference(model, posterior)
+    if not isinstance(posterior, entry.reference):
+        return [(None, _draws(model, posterior))]
+    if posterior.model is not model:  # type: ignore[attr-defined]
+        raise InputError("posterior was fitted to another model; fit it to this one")
+    return [(None, posterior)]
+
+
+def _by_hyperparameters(
+    model: Model, draws: HyperDraws, max_draws: int
+) -> list[tuple[Array | None, Any]]:
+    """Every different θ among the kept draws, evenly spaced, with its draws of x."""
+    _check_model(model, draws)
+    kept = draws.theta[:, :: draws.settings.get("stride", 1)][:, : draws.x.shape[1]]
+    x = draws.x.reshape(-1, model.n)
+    theta = np.tile(model.hyperparameters.theta, (len(x), 1))
+    where = [model.hyperparameters.index(name) for name in draws.names]
+    theta[:, where] = kept.reshape(len(x), -1)
+    chosen = np.linspace(0, len(x) - 1, min(max_draws, len(x))).round().astype(int)
+    theta, x = theta[chosen], x[chosen]
+    starts = np.flatnonzero((theta[1:] != theta[:-1]).any(axis=1)) + 1
+    return list(zip(theta[np.r_[0, starts]], np.split(x, starts), strict=True))
+
+
+def _draws(model: Model, posterior: Any) -> Array:
+    """Posterior draws, shape (S, C·N)."""
+    if isinstance(posterior, Draws | EvidenceResult):
+        _check_model(model, posterior)
+        if (beta := posterior.settings.get("beta", 1.0)) != 1.0:
+            raise InputError(
+                f"posterior holds draws at beta={beta}, not from the posterior; sample at beta=1"
+            )
+        x = posterior.x if isinstance(posterior, Draws) else posterior.samples
+        if not x.size:
+            raise InputError(
+                "posterior: the method of this result leaves no draws; use method='smc', "
+                "or ev.sample"
+            )
+    else:
+        try:
+            x = np.asarray(posterior, dtype=float)
+        except (TypeError, ValueError):
+            x = np.empty(0)
+    if x.ndim < 2 or x.shape[-1] != model.n or not x.size:
+        names, shape = ", ".join(map(repr, family(model).fits)), getattr(posterior, "shape", None)
+        raise InputError(
+            f"posterior must be {names}, a fitted reference, Draws of ev.sample, a HyperDraws, "
+            f"an EvidenceResult with samples, or an array of draws of shape (..., {model.n}); got "
+            + (type(posterior).__name__ if shape is None else f"an array of shape {shape}")
+        )
+    if not np.isfinite(x).all():
+        raise InputError("posterior: the draws contain NaN or inf")
+    return x.reshape(-1, model.n)
+
+
+def _check_model(model: Model, posterior: Draws | EvidenceResult | HyperDraws) -> None:
+    if posterior.model and posterior.model != model.describe():
+        raise InputError(
+            f"posterior was made for another model, {posterior.model}, not {model.describe()}"
+        )
