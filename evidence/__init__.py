@@ -43,13 +43,14 @@ if TYPE_CHECKING:
     from .statistics import ladders
     from .verbs.bidirectional import bidirectional
     from .verbs.compare import compare
-    from .verbs.estimate import ais, log_evidence, parallel_tempering, resample_move
+    from .verbs.estimate import log_evidence
     from .verbs.integrate import IntegratedEvidence, integrated_evidence
     from .verbs.optimise import optimise
     from .verbs.optimum import Optimum
     from .verbs.posterior_draws import posterior_draws
     from .verbs.sample import sample
     from .verbs.sample_hyperparameters import sample_hyperparameters
+    from .verbs.shorthands import ais, parallel_tempering, resample_move
     from .verbs.simulate import simulate
     from .verbs.surface import Surface, evidence_surface
     from .verbs.sweep import sweep
@@ -59,7 +60,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Bidirectional": "results.simulated",
     "Simulated": "results.simulated",
-    "ais": "verbs.estimate",
+    "ais": "verbs.shorthands",
     "bidirectional": "verbs.bidirectional",
     "ClassPrediction": "prediction.classes",
     "Comparison": "results.comparison",
@@ -92,11 +93,11 @@ _HOME = {
     "log_evidence": "verbs.estimate",
     "log_orthant": "proposals.tilting",
     "optimise": "verbs.optimise",
-    "parallel_tempering": "verbs.estimate",
+    "parallel_tempering": "verbs.shorthands",
     "parse_kernel": "models.kernels.parse",
     "posterior_draws": "verbs.posterior_draws",
     "predict": "prediction.predict",
-    "resample_move": "verbs.estimate",
+    "resample_move": "verbs.shorthands",
     "sample": "verbs.sample",
     "sample_hyperparameters": "verbs.sample_hyperparameters",
     "simulate": "verbs.simulate",

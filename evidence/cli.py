@@ -244,6 +244,7 @@ def _as_dict(result: EvidenceResult, seconds: float) -> dict[str, Any]:
         "method": result.method,
         "estimates": {row.method: _without_method(row._asdict()) for row in result.rows},
         "warnings": list(result.warnings),
+        "warning_codes": [warning.code for warning in result.warnings],
         "notes": list(result.notes),
         "settings": result.settings,
         "model": result.model,

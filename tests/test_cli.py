@@ -138,7 +138,8 @@ def test_warnings_are_shown_and_exit_with_3(quick):
     assert found.exit_code == 3
     assert found.stderr == ""
     assert answer(found)["logz"] is None  # NaN is not JSON
-    assert answer(found)["warnings"]
+    assert all(isinstance(warning, str) for warning in answer(found)["warnings"])
+    assert len(answer(found)["warning_codes"]) == len(answer(found)["warnings"]) > 0
     quiet = run(*quick, "--max-seconds", 1e-9, "--quiet")
     assert "WARNING: " in quiet.stderr
     assert "WARNING: " not in quiet.stdout

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from ..execution.checkpoint import Checkpoint
 from ..execution.progress import Progress
 from ..execution.tasks import Clock, Job, run_tasks
+from ..messages import Message
 from ..statistics.diagnostics import LogMean, log_mean, widened
 from .islands import Islands, summarise
 
@@ -264,4 +265,5 @@ def _conclude(run: Run, clock: Clock) -> None:
         )
     failures = sum(int(block.failures.sum()) for block in run.blocks.values())
     if failures:
-        say(f"{failures} proposals were rejected because their numerics failed")
+        text = f"{failures} proposals were rejected because their numerics failed"
+        say(Message("failed-proposals", text))

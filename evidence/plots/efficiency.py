@@ -102,12 +102,13 @@ def plot_calibration(z: ArrayLike, ax: Axes, *, df: float | None = None) -> Axes
     """
     from scipy import stats
 
-    z = np.asarray(z, dtype=float)
-    z = z[np.isfinite(z)]
-    reach = max(4.0, 0.5 * np.ceil(2.0 * np.abs(z).max(initial=0.0)))
-    edges = np.linspace(-reach, reach, int(np.clip(2.0 * reach * z.size**0.5 / 4.0, 12, 60)) + 1)
-    counts, width = np.histogram(z, edges)[0], edges[1] - edges[0]
-    height, se = counts / (z.size * width), np.sqrt(counts) / (z.size * width)
+    scores = np.asarray(z, dtype=float)
+    scores = scores[np.isfinite(scores)]
+    n = scores.size
+    reach = max(4.0, 0.5 * np.ceil(2.0 * np.abs(scores).max(initial=0.0)))
+    edges = np.linspace(-reach, reach, int(np.clip(2.0 * reach * n**0.5 / 4.0, 12, 60)) + 1)
+    counts, width = np.histogram(scores, edges)[0], edges[1] - edges[0]
+    height, se = counts / (n * width), np.sqrt(counts) / (n * width)
     ax.bar(
         0.5 * (edges[1:] + edges[:-1]), height, width, yerr=se, color="0.85", edgecolor="0.5",
         error_kw={"lw": 0.8, "ecolor": "0.5"}, label="measured",
@@ -118,7 +119,7 @@ def plot_calibration(z: ArrayLike, ax: Axes, *, df: float | None = None) -> Axes
     ax.plot(grid, law.pdf(grid), color=INK, lw=1.5, label=name)
     ax.set(
         xlabel=r"$(\log \hat Z - \log Z)$ / stated standard error", ylabel="density",
-        title=f"{z.size} runs, RMS z = {np.sqrt(np.mean(z**2)):.2f}",
+        title=f"{n} runs, RMS z = {np.sqrt(np.mean(scores**2)):.2f}",
     )  # fmt: skip
     return legend(ax, fontsize=8)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,7 +70,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
                 table[name][near], rows[near], marker, mfc="none", mec="0.35", ms=7, lw=0,
                 label=LINES[name][1],
             )  # fmt: skip
-    look = {"va": "center", "fontsize": 8}
+    look: dict[str, Any] = {"va": "center", "fontsize": 8}
     left = ax.get_xlim()[0]
     for row, values in zip(rows, table.itertuples(), strict=True):
         if top - values.logz < _HUGE:

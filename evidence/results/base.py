@@ -206,10 +206,10 @@ class Result:
             if isinstance(value, dict) and "$model" in value:
                 if name not in models:
                     raise InputError(f"{name} is missing; files hold no models, give {name}=")
-                if _fingerprint(models[name]) != value["$model"]:
+                if fingerprint(models[name]) != value["$model"]:
                     raise InputError(
                         f"{name} is another one than the result was made with: "
-                        f"{_fingerprint(models[name])}, not {value['$model']}"
+                        f"{fingerprint(models[name])}, not {value['$model']}"
                     )
                 state[name] = models[name]
         return cls(**state)
@@ -261,7 +261,7 @@ def _pack(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Any:
     if hasattr(value, "to_dict"):
         return {"$frame": value.to_dict("tight")}
     if hasattr(value, "identity"):
-        return {"$model": _fingerprint(value)}
+        return {"$model": fingerprint(value)}
     raise InputError(f"{name} is of type {type(value).__name__}, which a file cannot hold")
 
 
@@ -291,5 +291,6 @@ def _kinds(kind: type[Result]) -> Iterator[type[Result]]:
         yield from _kinds(child)
 
 
-def _fingerprint(model: Any) -> str:
+def fingerprint(model: Any) -> str:
+    """What tells a model, and its data, from others."""
     return f"{digest(*model.identity())} ({model!r})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -15,15 +15,19 @@ from ..paths.families import family
 from ..results.comparison import Comparison
 from ..results.evidence import EvidenceResult
 from .estimate import log_evidence
+from .options import EveryModel
+
+if TYPE_CHECKING:
+    from ..models.types import Model
 
 
 def compare(
-    models: Mapping[str, Any],
+    models: Mapping[str, Model],
     *,
     prior: Mapping[str, float] | None = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
-    **words: Any,
+    **words: Unpack[EveryModel],
 ) -> Comparison:
     """Compare models of the same data by their evidence.
 
@@ -81,25 +85,28 @@ def compare(
     return Comparison.of(results, weights, cut)
 
 
-def _check_models(models: Mapping[str, Any]) -> dict[str, Any]:
+def _check_models(models: Mapping[str, Model]) -> dict[str, Model]:
     if not isinstance(models, Mapping) or not models:
         raise InputError(
             f"models must map names to models, {{'rbf': m1, 'matern': m2}}, got {models!r}"
         )
     for model in models.values():
         family(model)
-    observed = {name: model for name, model in models.items() if hasattr(model, "y")}
-    first_name, first = next(iter(observed.items()), ("", None))
-    for name, model in observed.items():  # a density keeps its data to itself
-        if not np.array_equal(np.asarray(model.y), np.asarray(first.y)):
+    # a density keeps its data to itself
+    observed = {name: np.asarray(m.y) for name, m in models.items() if hasattr(m, "y")}
+    first = next(iter(observed), "")
+    for name, y in observed.items():
+        if not np.array_equal(y, observed[first]):
             raise InputError(
-                f"models[{name!r}] is of other observations y than models[{first_name!r}]; "
+                f"models[{name!r}] is of other observations y than models[{first!r}]; "
                 "evidences of different data cannot be compared"
             )
     return dict(models)
 
 
-def _check_prior(prior: Mapping[str, float] | None, models: dict[str, Any]) -> dict[str, float]:
+def _check_prior(
+    prior: Mapping[str, float] | None, models: Mapping[str, Model]
+) -> dict[str, float]:
     if prior is None:
         return dict.fromkeys(models, 1.0)
     if not isinstance(prior, Mapping):

@@ -8,7 +8,7 @@ import numbers
 import os
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,11 +24,19 @@ from ..execution.arguments import (
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.progress import Progress
 from ..execution.tasks import Clock, factorising
+from ..messages import Message, messages
 from ..methods.base import Outcome, Problem
 from ..methods.registry import METHODS, check_options, check_unused
 from ..paths.families import Family, check_probit, family, fit_reference
+from ..results.base import fingerprint
 from ..results.evidence import Estimate, EvidenceResult
 from ..statistics import ladders
+from .options import MethodOptions
+
+if TYPE_CHECKING:
+    from ..models.types import Model
+    from ..moves.base import Move
+    from .options import Reference
 
 Array = NDArray[np.float64]
 
@@ -37,11 +45,11 @@ _PROBIT_ONLY = ("orthant", "sequential")
 
 
 def log_evidence(
-    model: Any,
+    model: Model,
     *,
     method: str = "auto",
-    reference: Any = None,
-    move: Any = None,
+    reference: str | Reference | None = None,
+    move: str | Move | None = None,
     betas: str | int | ArrayLike = "adaptive",
     target_se: float | None = None,
     n_particles: int | None = None,
@@ -51,7 +59,7 @@ def log_evidence(
     executor: Executor | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progressbar: bool = True,
-    **options: Any,
+    **options: Unpack[MethodOptions],
 ) -> EvidenceResult:
     r"""Estimate the log marginal likelihood of a model with a calibrated error bar.
 
@@ -141,165 +149,62 @@ def log_evidence(
     check_positive("max_seconds", max_seconds)
     check_count("n_particles", n_particles, 2)
     check_count("n_islands", n_islands, 1)
-    told = {"reference": reference, "move": move, "betas": None if _adaptive(betas) else betas}
-    check_unused(method, {name for name, value in told.items() if value is not None})
-    mover = moves.get(kind.move(model) if move is None else move)
-    if reference is None:
-        reference = kind.preferred(model, mover)
-    if isinstance(reference, str):
-        check_choice("reference", reference, tuple(kind.fits))
     check_executor(executor)
+    check_options(method, dict(options))
     ladder, n_betas = _check_betas(betas)
-    check_options(method, options)
-    if method in kind.reported:
-        return _deterministic(model, kind, method)
-    if method in _PROBIT_ONLY:
-        check_probit(model, method)
+    mover, reference = _check_start(model, kind, method, reference, move, betas)
     if target_se is None and n_particles is None and n_islands is None:
         target_se = DEFAULT_TARGET_SE
+    clock = Clock(max_seconds)
+    if method in kind.reported:
+        fits = _fit_reported(model, kind)
+        outcome = Outcome(method, fits[method].logz, warnings=fits[method].warnings)
+        return _report(model, fits, outcome, {"method": method}, clock)
 
-    clock, seed = Clock(max_seconds), seed_sequence(random_seed)
-    settings: dict[str, Any] = {
-        "method": method,
-        "target_se": target_se,
-        "n_particles": n_particles,
-        "n_islands": n_islands,
-        "max_seconds": max_seconds,
-        "random_seed": random_seed if isinstance(random_seed, numbers.Integral) else None,
-        **{name: value for name, value in options.items() if _is_plain(value)},
-    }
-    identity = _identity(model, method, reference, mover, n_particles, options)
+    budget = {"target_se": target_se, "n_particles": n_particles, "n_islands": n_islands}
+    identity = _identity(model, method, reference, mover, budget, options)
     identity["betas"] = str(n_betas or "adaptive") if ladder is None else digest(ladder)
-    if n_particles is None or method in ("auto", "pt"):  # then these decide how islands are run
-        identity |= {"target_se": str(target_se), "n_islands": str(n_islands)}
-    store, seed = _open_checkpoint(checkpoint, identity, seed, random_seed)
+    store, seed = _open_checkpoint(checkpoint, identity, random_seed)
+    fits = _fit_reported(model, kind)
     with factorising(model.n):
-        fits = fit_reported(model, kind)
         base = fit_reference(model, reference, fits)
-    warnings = (
-        base.warnings if base.name in ("ep", "fitted", "gaussian") or not base.converged else ()
-    )
     with Progress(progressbar) as progress:
         problem = Problem(
             model, base, mover, ladder, target_se, n_particles, n_islands,
             seed, clock, progress, store, executor, n_betas,
         )  # fmt: skip
-        try:
-            with factorising(model.n):  # one BLAS thread: the same bits on any number of cores
-                outcome = METHODS[method](problem, **options)
-        except KeyboardInterrupt:
-            clock.interrupted.set()
-            outcome = Outcome(method, warnings=["interrupted before there was an estimate"])
-        finally:
-            store.save()
-    settings |= {"reference": base.name, "move": mover.name, **outcome.settings}
-    settings["interrupted"] = clock.interrupted.is_set()
-    rows = tabulate(fits)
-    rows += [Estimate(*other, clock.elapsed()) for other in outcome.others]
-    rows.append(Estimate(outcome.method, outcome.logz, outcome.logz_se, clock.elapsed()))
-    samples = np.zeros((0, model.n)) if outcome.samples is None else outcome.samples
-    return EvidenceResult(
-        outcome.method,
-        outcome.logz,
-        outcome.logz_se,
-        tuple(rows),
-        outcome.trace,
-        outcome.history,
-        samples,
-        _correction(fits),
-        tuple(dict.fromkeys([*warnings, *outcome.warnings, *store.warnings])),
-        (*model.notes, *outcome.notes),
-        settings,
-        model.describe(),
-        getattr(model, "names", ()),
-    )
-
-
-def _deterministic(model: Any, kind: Family, method: str) -> EvidenceResult:
-    with factorising(model.n):
-        fits = fit_reported(model, kind)
-    fit = fits[method]
-    return EvidenceResult(
-        method,
-        fit.logz,
-        math.nan,
-        tuple(tabulate(fits)),
-        correction_terms=_correction(fits),
-        warnings=fit.warnings,
-        notes=model.notes,
-        settings={"method": method},
-        model=model.describe(),
-    )
-
-
-def fit_reported(model: Any, kind: Family) -> dict[str, Any]:
-    return {name: kind.fits[name](model) for name in kind.reported}
-
-
-def tabulate(fits: Mapping[str, Any]) -> list[Estimate]:
-    """What the approximations say, and EP with its correction."""
-    rows = [Estimate(name, fit.logz, math.nan, fit.seconds) for name, fit in fits.items()]
-    if "ep" in fits:
-        clock = Clock()
-        corrected = fits["ep"].logz_corrected
-        seconds = fits["ep"].seconds + clock.elapsed()
-        rows.append(Estimate("ep_corrected", corrected, math.nan, seconds))
-    return rows
-
-
-def _correction(fits: Mapping[str, Any]) -> Array:
-    return fits["ep"].correction if "ep" in fits else np.zeros(0)
-
-
-def _identity(
-    model: Any,
-    method: str,
-    reference: Any,
-    move: Any,
-    n_particles: int | None,
-    options: dict[str, Any],
-) -> dict[str, str]:
-    """What decides the numbers of a run, besides its seed."""
-    return {
-        "package version": __version__,
-        "model": f"{digest(*model.identity())} ({model!r})",
+        outcome = _run(problem, method, options)
+    if base.name in ("ep", "fitted", "gaussian") or not base.converged:
+        outcome.warnings = [*base.warnings, *outcome.warnings]
+    settings = {
         "method": method,
-        "reference": reference if isinstance(reference, str) else digest(*reference.identity()),
-        "move": repr(move),
-        "n_particles": str(n_particles),
-        "options": ", ".join(f"{k}={_told(v)}" for k, v in sorted(options.items())),
+        **budget,
+        "max_seconds": max_seconds,
+        "random_seed": random_seed if isinstance(random_seed, numbers.Integral) else None,
+        **{name: value for name, value in options.items() if _is_plain(value)},
+        "reference": base.name,
+        "move": mover.name,
+        **outcome.settings,
+        "interrupted": clock.interrupted.is_set(),
     }
+    return _report(model, fits, outcome, settings, clock)
 
 
-def _told(value: Any) -> str:
-    if _is_plain(value):
-        return str(value)
-    if callable(value):
-        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)}"
-    return digest(np.asarray(value, dtype=float))
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, str | bool | numbers.Number)
-
-
-def _open_checkpoint(
-    path: str | os.PathLike[str] | None,
-    identity: dict[str, str],
-    seed: np.random.SeedSequence,
-    random_seed: Any,
-) -> tuple[Checkpoint, np.random.SeedSequence]:
-    """The checkpoint and the seed: that of the file where the caller leaves it open."""
-    if path is None:
-        return Checkpoint(None, {}), seed
-    known = Checkpoint.identity_of(path)
-    if random_seed is None and known is not None and "random_seed" in known:
-        seed = np.random.SeedSequence(json.loads(known["random_seed"]))
-    return Checkpoint(path, {**identity, "random_seed": json.dumps(seed.entropy)}), seed
-
-
-def _adaptive(betas: Any) -> bool:
-    return isinstance(betas, str) and betas == "adaptive"
+def _check_start(
+    model: Model, kind: Family, method: str, reference: Any, move: Any, betas: Any
+) -> tuple[Move, Any]:
+    """The move and the reference, or its name: the model's own where none is given."""
+    adaptive = isinstance(betas, str)
+    given = {"reference": reference is not None, "move": move is not None, "betas": not adaptive}
+    check_unused(method, {name for name, is_given in given.items() if is_given})
+    if method in _PROBIT_ONLY:
+        check_probit(model, method)
+    mover = moves.get(kind.move(model) if move is None else move)
+    if reference is None:
+        reference = kind.preferred(model, mover)
+    if isinstance(reference, str):
+        check_choice("reference", reference, tuple(kind.fits))
+    return mover, reference
 
 
 def _check_betas(betas: str | int | ArrayLike) -> tuple[Array | None, int | None]:
@@ -313,76 +218,107 @@ def _check_betas(betas: str | int | ArrayLike) -> tuple[Array | None, int | None
     return ladders.check(betas), None
 
 
-def ais(model: Any, **words: Any) -> EvidenceResult:
-    """Annealed importance sampling: :func:`log_evidence` with ``method="ais"``.
-
-    Parameters
-    ----------
-    model : GPModel, SoftmaxModel or DensityModel
-    **words
-        What :func:`log_evidence` takes, and ``direction`` ("forward" or "both"), ``posterior``,
-        ``n_reverse``: see :func:`evidence.methods.ais.ais`.
-
-    Returns
-    -------
-    EvidenceResult
-
-    Examples
-    --------
-    >>> from evidence import GPModel
-    >>> model = GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
-    >>> result = ais(model, direction="both", random_seed=0, progressbar=False)
-    >>> list(result.estimates.index[-3:])
-    ['ais_forward', 'ais_reverse', 'ais']
-    """
-    return log_evidence(model, method="ais", **words)
+def _identity(
+    model: Model,
+    method: str,
+    reference: Any,
+    move: Move,
+    budget: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> dict[str, str]:
+    """What decides the numbers of a run, besides its temperatures and its seed."""
+    if budget["n_particles"] is not None and method not in ("auto", "pt"):
+        budget = {"n_particles": budget["n_particles"]}  # islands are run the same for any target
+    return {
+        "package version": __version__,
+        "model": fingerprint(model),
+        "method": method,
+        "reference": reference if isinstance(reference, str) else digest(*reference.identity()),
+        "move": repr(move),
+        **{name: str(value) for name, value in budget.items()},
+        "options": ", ".join(f"{k}={_option_text(v)}" for k, v in sorted(options.items())),
+    }
 
 
-def parallel_tempering(model: Any, **words: Any) -> EvidenceResult:
-    """Parallel tempering: :func:`log_evidence` with ``method="pt"``.
-
-    Parameters
-    ----------
-    model : GPModel, SoftmaxModel or DensityModel
-    **words
-        What :func:`log_evidence` takes, and ``n_levels``, ``n_sweeps``, ``explore``,
-        ``reversible``, ``estimator``: see :func:`evidence.methods.pt.pt`.
-
-    Returns
-    -------
-    EvidenceResult
-
-    Examples
-    --------
-    >>> from evidence import GPModel
-    >>> model = GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
-    >>> result = parallel_tempering(model, n_sweeps=50, random_seed=0, progressbar=False)
-    >>> list(result.trace.columns[:4])
-    ['beta', 'logz', 'acceptance', 'swap_rate']
-    """
-    return log_evidence(model, method="pt", **words)
+def _open_checkpoint(
+    path: str | os.PathLike[str] | None,
+    identity: dict[str, str],
+    random_seed: int | np.random.Generator | None,
+) -> tuple[Checkpoint, np.random.SeedSequence]:
+    """The checkpoint and the seed: that of the file where the caller leaves it open."""
+    seed = seed_sequence(random_seed)
+    if path is None:
+        return Checkpoint(None, {}), seed
+    earlier = Checkpoint.identity_of(path)
+    if random_seed is None and earlier is not None and "random_seed" in earlier:
+        seed = np.random.SeedSequence(json.loads(earlier["random_seed"]))
+    return Checkpoint(path, {**identity, "random_seed": json.dumps(seed.entropy)}), seed
 
 
-def resample_move(model: Any, **words: Any) -> EvidenceResult:
-    """Tempered resample-move: :func:`log_evidence` with ``method="smc"``.
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | bool | numbers.Number)
 
-    Parameters
-    ----------
-    model : GPModel, SoftmaxModel or DensityModel
-    **words
-        What :func:`log_evidence` takes, and ``resampling``, ``waste_free``: see
-        :func:`evidence.methods.smc.smc`.
 
-    Returns
-    -------
-    EvidenceResult
+def _option_text(value: Any) -> str:
+    """What tells the value of an option from others."""
+    if _is_plain(value):
+        return str(value)
+    if callable(value):
+        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)}"
+    return digest(np.asarray(value, dtype=float))
 
-    Examples
-    --------
-    >>> from evidence import GPModel
-    >>> model = GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
-    >>> result = resample_move(model, resampling="residual", random_seed=0, progressbar=False)
-    >>> result.method
-    'smc'
-    """
-    return log_evidence(model, method="smc", **words)
+
+def _fit_reported(model: Model, kind: Family) -> dict[str, Any]:
+    """The approximations that every result shows beside its own estimate."""
+    with factorising(model.n):
+        return {name: kind.fits[name](model) for name in kind.reported}
+
+
+def _run(problem: Problem, method: str, options: MethodOptions) -> Outcome:
+    """The method's own work; what an interrupt leaves of it."""
+    try:
+        with factorising(problem.model.n):  # one BLAS thread: the same bits on any number of cores
+            outcome = METHODS[method](problem, **options)
+    except KeyboardInterrupt:
+        problem.clock.interrupted.set()
+        text = "interrupted before there was an estimate"
+        outcome = Outcome(method, warnings=[Message("interrupted", text)])
+    finally:
+        problem.checkpoint.save()
+    outcome.warnings += problem.checkpoint.warnings
+    return outcome
+
+
+def _report(
+    model: Model,
+    fits: Mapping[str, Any],
+    outcome: Outcome,
+    settings: dict[str, Any],
+    clock: Clock,
+) -> EvidenceResult:
+    """The result: approximations first, then the method's estimates, the answer last."""
+    rows = [Estimate(name, fit.logz, math.nan, fit.seconds) for name, fit in fits.items()]
+    correction = np.zeros(0)
+    if "ep" in fits:
+        watch = Clock()
+        corrected, correction = fits["ep"].logz_corrected, fits["ep"].correction
+        seconds = fits["ep"].seconds + watch.elapsed()
+        rows.append(Estimate("ep_corrected", corrected, math.nan, seconds))
+    if outcome.method not in fits:
+        answer = (outcome.method, outcome.logz, outcome.logz_se)
+        rows += [Estimate(*row, clock.elapsed()) for row in (*outcome.others, answer)]
+    return EvidenceResult(
+        outcome.method,
+        outcome.logz,
+        outcome.logz_se,
+        tuple(rows),
+        outcome.trace,
+        outcome.history,
+        np.zeros((0, model.n)) if outcome.samples is None else outcome.samples,
+        correction,
+        messages(outcome.warnings),
+        (*model.notes, *outcome.notes),
+        settings,
+        model.describe(),
+        getattr(model, "names", ()),
+    )

@@ -36,7 +36,7 @@ from ..hyper.integral import (
     run_theta_islands,
     spread,
 )
-from ..messages import InputError
+from ..messages import InputError, messages
 from ..models.gp import GPModel
 from ..models.priors import Priors
 from ..statistics.diagnostics import pareto_shape
@@ -330,7 +330,7 @@ def _report(
 
     logz = se = logz_ep = math.nan
     theta, trace = np.zeros((0, len(names))), {}
-    warnings = [w for w in warnings if "their numerics failed" not in w]
+    warnings = [w for w in messages(warnings) if w.code != "failed-proposals"]
     if run.blocks:
         blocks = [run.blocks[i] for i in sorted(run.blocks)]
         lost = sum(int(block.failures.sum()) for block in blocks)

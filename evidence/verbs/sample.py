@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +14,25 @@ from .. import moves
 from ..drivers.chains import Chains, run_chains
 from ..execution.arguments import check_count, check_positive, seed_sequence
 from ..execution.tasks import Clock, factorising
-from ..messages import InputError
+from ..messages import InputError, Message, messages
 from ..paths.families import family, fit_reference, make_path
 from ..results.draws import Draws
 
+if TYPE_CHECKING:
+    from ..models.types import Model
+    from ..moves.base import Move
+    from .options import Reference
+
+_MANY = 100  # steps or draws of a chain that say something about it
+_STILL = 0.01  # acceptance
+_APART = 1.1  # R-hat
+
 
 def sample(
-    model: Any,
+    model: Model,
     *,
-    move: Any = None,
-    reference: Any = None,
+    move: str | Move | None = None,
+    reference: str | Reference | None = None,
     draws: int = 1000,
     tune: int = 1000,
     chains: int = 4,
@@ -81,57 +91,30 @@ def sample(
     >>> draws.ess.min > 200 and draws.rhat < 1.05
     True
     """
-    kind = family(model)
-    mover = moves.get(kind.move(model) if move is None else move)
-    for name, value, least in (
-        ("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1), ("thin", thin, 1)
-    ):  # fmt: skip
-        check_count(name, value, least, optional=False)
+    mover = moves.get(family(model).move(model) if move is None else move)
+    counts = {"draws": draws, "tune": tune, "chains": chains, "thin": thin}
+    for name, value in counts.items():
+        check_count(name, value, 0 if name == "tune" else 1, optional=False)
     check_positive("max_seconds", max_seconds)
     if not isinstance(beta, numbers.Real) or not 0.0 <= beta <= 1.0:
         raise InputError(f"beta must be a number between 0 and 1, got {beta!r}")
-    seed = seed_sequence(random_seed)
+    rng = np.random.default_rng(seed_sequence(random_seed))
     clock = Clock(max_seconds)
-    with factorising(model.n):
+    bar = tqdm(
+        total=tune + thin * draws, desc=mover.name, unit="step", leave=False, ncols=88,
+        disable=None if progressbar else True,
+    )  # fmt: skip
+    with factorising(model.n), bar:
         base = fit_reference(model, reference, move=mover)
         path = make_path(base)
         mover.prepare(path)
-        bar = tqdm(
-            total=tune + thin * draws,
-            desc=mover.name,
-            unit="step",
-            leave=False,
-            disable=None if progressbar else True,
-            ncols=88,
-        )
-        with bar:
-            run = run_chains(
-                path,
-                mover,
-                np.random.default_rng(seed),
-                clock,
-                bar,
-                beta=float(beta),
-                chains=chains,
-                tune=tune,
-                draws=draws,
-                thin=thin,
-            )
+        run = run_chains(path, mover, rng, clock, bar, beta=float(beta), **counts)
     if not run.tilt.size:
         raise RuntimeError(
             f"the run ended before its first draw was recorded (max_seconds={max_seconds}, "
             f"tune={tune}); allow more time or tune less"
         )
-    settings = {
-        "reference": base.name,
-        "draws": draws,
-        "tune": tune,
-        "chains": chains,
-        "thin": thin,
-        "beta": float(beta),
-        "random_seed": random_seed if isinstance(random_seed, numbers.Integral) else None,
-    }
-    steps = max(run.x.shape[1] * chains, 1)
+    seed = random_seed if isinstance(random_seed, numbers.Integral) else None
     return Draws(
         x=path.parameters(run.x),
         logtilt=run.tilt,
@@ -140,18 +123,49 @@ def sample(
         move=mover.name,
         seconds=run.seconds,
         tune_seconds=run.tune_seconds,
-        gradients=run.gradients / steps,
+        gradients=run.gradients / run.tilt.size,
         failures=run.failures,
-        warnings=base.warnings + _warnings(run, mover, draws, thin),
-        settings=settings,
+        warnings=messages([*base.warnings, *_warnings(run, mover, draws, thin)]),
+        settings={"reference": base.name, **counts, "beta": float(beta), "random_seed": seed},
         model=model.describe(),
         names=getattr(model, "names", ()),
     )
 
 
-_MANY = 100  # steps or draws of a chain that say something about it
-_STILL = 0.01  # acceptance
-_APART = 1.1  # R-hat
+def _warnings(run: Chains, move: Move, draws: int, thin: int) -> Iterator[Message]:
+    """What went wrong while sampling."""
+    chains, kept = run.tilt.shape
+    if run.interrupted:
+        text = f"stopped early: {kept} of {draws} draws per chain were recorded"
+        yield Message("stopped-early", text)
+    total = max(kept * chains * thin, 1)
+    if run.failures > 0.01 * total:
+        yield Message(
+            "failed-proposals",
+            f"{run.failures} of {total} proposals failed numerically and were rejected; "
+            "a smaller step_size helps",
+        )
+    still = np.flatnonzero(run.acceptance < _STILL) if kept * thin >= _MANY else np.zeros(0)
+    if still.size and move.target is not None:
+        yield Message(
+            "still-chain",
+            f"chain {', '.join(map(str, still))} hardly moved (less than {_STILL:.0%} of "
+            f"{total // chains} proposals were accepted): the step size of the others does not "
+            "suit the place where it started; try another reference or a smaller step_size",
+        )
+    elif kept >= _MANY and (r := _apart(run.x)) > _APART:
+        yield Message(
+            "chains-disagree",
+            f"the chains do not agree, R-hat is {r:.2f}: more draws, a longer tune or another "
+            "move are needed",
+        )
+    accepted = float(run.acceptance.mean())
+    if move.target is not None and kept and accepted < move.target - 0.25:
+        yield Message(
+            "low-acceptance",
+            f"acceptance is {accepted:.2f}, far below the target {move.target:.2f}; "
+            "tune longer, or start from another step_size",
+        )
 
 
 def _apart(x: NDArray[np.float64]) -> float:
@@ -162,36 +176,3 @@ def _apart(x: NDArray[np.float64]) -> float:
     between = halves.mean(axis=1).var(axis=0, ddof=1)
     moving = within > 0.0
     return float(np.sqrt(1.0 + np.max(between[moving] / within[moving], initial=0.0)))
-
-
-def _warnings(run: Chains, move: Any, draws: int, thin: int) -> tuple[str, ...]:
-    """What went wrong while sampling, in words."""
-    found = []
-    chains, kept = run.tilt.shape
-    if run.interrupted:
-        found.append(f"stopped early: {kept} of {draws} draws per chain were recorded")
-    total = max(kept * chains * thin, 1)
-    if run.failures > 0.01 * total:
-        found.append(
-            f"{run.failures} of {total} proposals failed numerically and were rejected; "
-            "a smaller step_size helps"
-        )
-    still = np.flatnonzero(run.acceptance < _STILL) if kept * thin >= _MANY else []
-    if len(still) and move.target is not None:
-        found.append(
-            f"chain {', '.join(map(str, still))} hardly moved (less than {_STILL:.0%} of "
-            f"{total // chains} proposals were accepted): the step size of the others does not "
-            "suit the place where it started; try another reference or a smaller step_size"
-        )
-    elif kept >= _MANY and (r := _apart(run.x)) > _APART:
-        found.append(
-            f"the chains do not agree, R-hat is {r:.2f}: more draws, a longer tune or another "
-            "move are needed"
-        )
-    accepted = float(run.acceptance.mean())
-    if move.target is not None and kept and accepted < move.target - 0.25:
-        found.append(
-            f"acceptance is {accepted:.2f}, far below the target {move.target:.2f}; "
-            "tune longer, or start from another step_size"
-        )
-    return tuple(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -17,21 +17,25 @@ from ..paths.families import family
 from ..results.evidence import EvidenceResult
 from ..statistics import ladders as ladder_shapes
 from .estimate import log_evidence
+from .options import EveryRun
 
 if TYPE_CHECKING:
+    from ..models.types import Model
+    from ..moves.base import Move
     from ..results.sweep import Sweep
+    from .options import Reference
 
 
 def sweep(
-    model: Any,
+    model: Model,
     method: str | Sequence[str] = "smc",
     *,
     ladders: Sequence[Any] | Mapping[str, Any] = ("adaptive",),
-    moves: Sequence[Any] | None = None,
-    references: Sequence[Any] | None = None,
+    moves: Sequence[str | Move] | None = None,
+    references: Sequence[str | Reference] | None = None,
     seeds: int | Iterable[int] = 3,
     progressbar: bool = True,
-    **words: Any,
+    **words: Unpack[EveryRun],
 ) -> Sweep:
     """Run :func:`evidence.log_evidence` for every combination.
 
@@ -78,15 +82,18 @@ def sweep(
         raise InputError("checkpoint= is for one run: call ev.log_evidence for each of them")
     methods = [method] if isinstance(method, str) else list(method)
     named = _name_ladders(ladders)
-    if references is None:
-        references = list(family(model).fits)[:1]
-    if moves is None:
-        moves = [family(model).move(model)]
+    kind = family(model)
     if isinstance(seeds, int | np.integer):
         check_count("seeds", seeds, 1)
         seeds = range(int(seeds))
     runs = list(
-        itertools.product(methods, _label(references), _label(moves), named.items(), list(seeds))
+        itertools.product(
+            methods,
+            _label(list(kind.fits)[:1] if references is None else references),
+            _label([kind.move(model)] if moves is None else moves),
+            named.items(),
+            list(seeds),
+        )
     )
     if not runs:
         raise InputError("nothing to run: methods, references, moves, ladders or seeds are empty")
@@ -109,26 +116,20 @@ def sweep(
 
 
 def _name_ladders(ladders: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
-    if isinstance(ladders, Mapping):
-        return {
-            label: ladder_shapes.geometric(int(betas))
-            if isinstance(betas, int | np.integer)
-            else betas
-            for label, betas in ladders.items()
-        }
     if isinstance(ladders, str):
         raise InputError(f"ladders must be a sequence or a mapping, got {ladders!r}")
     named: dict[str, Any] = {}
-    for ladder in ladders:
-        if isinstance(ladder, str):
-            named[ladder] = ladder
-        elif isinstance(ladder, int | np.integer):
-            named[f"geometric({ladder})"] = ladder_shapes.geometric(int(ladder))
+    pairs = ladders.items() if isinstance(ladders, Mapping) else ((None, one) for one in ladders)
+    for label, ladder in pairs:
+        if isinstance(ladder, int | np.integer):
+            named[label or f"geometric({ladder})"] = ladder_shapes.geometric(int(ladder))
+        elif label is not None or isinstance(ladder, str):
+            named[label or ladder] = ladder
         else:
-            label = f"{ladder_shapes.check(ladder).size - 1} steps"
-            while label in named:
-                label += "'"
-            named[label] = ladder
+            steps = f"{ladder_shapes.check(ladder).size - 1} steps"
+            while steps in named:
+                steps += "'"
+            named[steps] = ladder
     return named
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from evidence import plots
+from evidence.messages import Message
 from evidence.results.draws import Draws
 from evidence.statistics import diagnostics
 
@@ -26,7 +27,7 @@ def make(chains=4, draws=400, n=6, seed=0, **more):
 
 @pytest.fixture(scope="module")
 def draws():
-    return make(settings={"random_seed": 1}, warnings=("too few draws",))
+    return make(settings={"random_seed": 1}, warnings=(Message("few", "too few draws"),))
 
 
 def test_ranges_over_the_coordinates(draws):
@@ -100,7 +101,8 @@ def test_save_and_load(draws, tmp_path):
         np.testing.assert_array_equal(getattr(back, name), getattr(draws, name))
     for name in ("step_size", "move", "seconds", "tune_seconds", "gradients", "failures"):
         assert getattr(back, name) == getattr(draws, name)
-    assert back.warnings == draws.warnings
+    assert back.warnings == draws.warnings == ("too few draws",)
+    assert back.warnings[0].code == "few"
     assert back.settings == draws.settings
     assert back.model == draws.model
     assert back.summary() == draws.summary()
@@ -139,6 +141,9 @@ def test_to_arviz(draws):
     data = draws.to_arviz()
     np.testing.assert_array_equal(data["posterior"]["x"], draws.x)
     np.testing.assert_array_equal(data["sample_stats"]["logtilt"], draws.logtilt)
+    assert data["posterior"].attrs["warnings"] == ["too few draws"]
+    assert data["posterior"].attrs["warning_codes"] == ["few"]
+    assert "warnings" not in make().to_arviz()["posterior"].attrs
 
 
 def test_to_arviz_without_arviz(draws, monkeypatch):

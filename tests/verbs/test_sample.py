@@ -83,7 +83,7 @@ def test_time_limit_and_interrupt(monkeypatch):
     model = small_model("probit", 5)
     draws = quiet(model, draws=2_000_000, tune=10, max_seconds=0.5)
     assert 0 < draws.x.shape[1] < 2_000_000
-    assert "stopped early" in draws.warnings[0]
+    assert draws.warnings[0].code == "stopped-early"
     with pytest.raises(RuntimeError, match="before its first draw was recorded"):
         quiet(model, draws=5, tune=10**7, max_seconds=0.05)
 
@@ -104,7 +104,7 @@ def test_time_limit_and_interrupt(monkeypatch):
 def test_a_hopeless_step_size_is_a_warning():
     model = small_model("probit", 30)
     draws = quiet(model, move=moves.MGrad(1e6), reference="prior", draws=50, tune=0)
-    assert any("far below the target" in warning for warning in draws.warnings)
+    assert "low-acceptance" in [warning.code for warning in draws.warnings]
 
 
 @pytest.mark.parametrize(
@@ -174,13 +174,14 @@ def test_a_chain_that_never_moves_is_a_warning():
     )
     stuck = np.flatnonzero(draws.acceptance < 0.01)
     assert stuck.size > 0, "another seed is needed"
-    assert f"chain {stuck[0]} hardly moved" in " ".join(draws.warnings)
+    (warning,) = (warning for warning in draws.warnings if warning.code == "still-chain")
+    assert warning.startswith(f"chain {stuck[0]} hardly moved")
 
 
 def test_chains_that_disagree_are_a_warning():
     model = ev.examples.gaussian_mixture(dim=2).model
     draws = quiet(model, move="mala", draws=300, tune=300, chains=3, random_seed=0)
-    assert "the chains do not agree, R-hat" in " ".join(draws.warnings)
+    assert "chains-disagree" in [warning.code for warning in draws.warnings]
 
 
 def test_midpoint_steps_do_not_turn_into_reflections():

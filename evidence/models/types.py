@@ -1,0 +1,11 @@
+"""The kinds of model there are, for type hints."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from .classes import SoftmaxModel
+from .density.model import DensityModel
+from .gp import GPModel
+
+Model: TypeAlias = GPModel | SoftmaxModel | DensityModel

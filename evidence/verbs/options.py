@@ -1,0 +1,109 @@
+"""Keywords that verbs hand on to :func:`evidence.log_evidence`, for type checkers.
+
+They are explained in :func:`evidence.log_evidence` and in :mod:`evidence.methods`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    import os
+    from concurrent.futures import Executor
+
+    import numpy as np
+    from numpy.typing import ArrayLike
+
+    from ..approximations.classes.reference import SoftmaxReference
+    from ..approximations.density.reference import DensityReference
+    from ..approximations.reference import GaussianReference
+    from ..drivers.arm import Sampler
+    from ..moves.base import Move
+
+    Reference = GaussianReference | SoftmaxReference | DensityReference
+
+
+class Budget(TypedDict, total=False):
+    """How much, and where."""
+
+    target_se: float | None
+    n_particles: int | None
+    n_islands: int | None
+    max_seconds: float | None
+    executor: Executor | None
+
+
+class Start(Budget, total=False):
+    """From where, and how."""
+
+    reference: str | Reference | None
+    move: str | Move | None
+    betas: str | int | ArrayLike
+
+
+class Run(Start, total=False):
+    """All that log_evidence takes for every method."""
+
+    random_seed: int | np.random.Generator | None
+    checkpoint: str | os.PathLike[str] | None
+    progressbar: bool
+
+
+class AisOptions(TypedDict, total=False):
+    """What :func:`evidence.methods.ais.ais` takes."""
+
+    direction: str
+    posterior: ArrayLike | None
+    n_reverse: int | None
+
+
+class TemperingOptions(TypedDict, total=False):
+    """What :func:`evidence.methods.pt.pt` takes."""
+
+    n_levels: int | None
+    n_sweeps: int | None
+    explore: int
+    reversible: bool
+    estimator: str
+
+
+class ResampleMoveOptions(TypedDict, total=False):
+    """What :func:`evidence.methods.smc.smc` takes."""
+
+    resampling: str | None
+    waste_free: int | None
+
+
+class MethodOptions(AisOptions, TemperingOptions, ResampleMoveOptions, total=False):
+    """What belongs to one method alone, all methods together."""
+
+    threshold: float
+    i_max: int
+    generate: str
+    sampler: Sampler | None
+    freeze: bool
+    order: str | ArrayLike
+    adaptive: bool
+    sweeps: int
+
+
+class AisRun(Run, AisOptions):
+    """All that :func:`evidence.ais` takes."""
+
+
+class TemperingRun(Run, TemperingOptions):
+    """All that :func:`evidence.parallel_tempering` takes."""
+
+
+class ResampleMoveRun(Run, ResampleMoveOptions):
+    """All that :func:`evidence.resample_move` takes."""
+
+
+class EveryModel(Start, MethodOptions, total=False):
+    """What :func:`evidence.compare` takes for every model."""
+
+    method: str
+
+
+class EveryRun(Budget, MethodOptions):
+    """What :func:`evidence.sweep` takes for every run."""
