@@ -2,8 +2,8 @@
 
 from .class_predictions import plot_class_prediction
 from .draws import plot_autocorrelation, plot_draws, plot_ess, plot_trace
-from .efficiency import plot_calibration, plot_efficiency, plot_scaling
-from .evidence import plot_logz_vs_time, plot_path, plot_result, plot_time
+from .efficiency import plot_calibration, plot_efficiency, plot_logz_vs_time, plot_scaling
+from .evidence import plot_path, plot_result, plot_time
 from .geometry import plot_density, plot_energy_error, plot_metric, plot_trajectory
 from .hyper import plot_hyper_draws, plot_hyperparameters, plot_marginal
 from .models import plot_comparison, plot_surface

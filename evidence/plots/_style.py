@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
@@ -32,8 +33,13 @@ def new_figure(
 
 
 def axes_of(ax: Axes | None, width: float = 7.0, height: float = 4.5) -> Axes:
-    """``ax``, or the axes of a figure of their own."""
+    """``ax``, or those of a new figure."""
     return new_figure(width, height)[1] if ax is None else ax
+
+
+def looks() -> Iterator[tuple[str, str]]:
+    """Markers and shades, never the same pair for long."""
+    return zip(cycle(MARKER_CYCLE), cycle(SHADES), strict=False)
 
 
 def nothing(ax: Axes, reason: str) -> Axes:
@@ -55,6 +61,19 @@ def write(
     """A few small words beside a point, ``away`` from it in printer's points."""
     look = {"fontsize": 7, "color": "0.35", **look}
     ax.annotate(str(text), (x, y), xytext=away, textcoords="offset points", **look)
+
+
+def bars(ax: Axes, x: Any, y: Any, se: Any, fmt: str, color: str, label: str, **look: Any) -> None:
+    """Points with error bars."""
+    look = {"ms": 5, "lw": 1.2, "capsize": 2.5, "zorder": 3, **look}
+    ax.errorbar(x, y, se, fmt=fmt, color=color, label=label, **look)
+
+
+def approximations(ax: Axes, values: Mapping[str, float], middle: float, reach: float) -> None:
+    """A line for each approximation that is within ``reach`` of ``middle``."""
+    for name, (style, label) in LINES.items():
+        if name in values and abs(values[name] - middle) < reach:
+            ax.axhline(values[name], ls=style, color="0.25", lw=1.2, label=label)
 
 
 def whole_ticks(ax: Axes) -> Axes:
@@ -82,9 +101,3 @@ def log_ticks(*axes: Axis) -> None:
 def short_name(name: str) -> str:
     """The last part of a hyperparameter's name: ``k2__length_scale`` is "length scale"."""
     return name.rpartition("__")[2].replace("_", " ")
-
-
-def distinct(frame: pd.DataFrame) -> list[str]:
-    """The columns that tell runs apart, for legends."""
-    names = [n for n in ("method", "move", "reference") if n in frame]
-    return [n for n in names if frame[n].nunique() > 1] or names[1:2] or ["method"]

@@ -35,8 +35,8 @@ class ClassPrediction(Protocol):
 def plot_class_prediction(prediction: ClassPrediction, ax: Axes | None = None) -> Axes:
     """Class probabilities along a single input, or a map of the classes over two; and the data.
 
-    On the map colours are mixed as the probabilities say; where the new points make a full
-    grid, lines separate the most probable classes.
+    On the map colours are mixed in the proportions of the probabilities; where the new points
+    make a full grid, lines separate the most probable classes.
 
     Parameters
     ----------
@@ -47,8 +47,8 @@ def plot_class_prediction(prediction: ClassPrediction, ax: Axes | None = None) -
     """
     X = prediction.X_new
     if X is None or X.shape[1] not in (1, 2):
-        found = "no inputs" if X is None else f"{X.shape[1]} inputs"
-        raise InputError(f"plot is for predictions along one or two inputs, this one has {found}")
+        inputs = "no inputs" if X is None else f"{X.shape[1]} inputs"
+        raise InputError(f"plot is for predictions along one or two inputs, this one has {inputs}")
     single = X.shape[1] == 1
     ax = axes_of(ax, 7, 4 if single else 5)
     (_lines if single else _map)(ax, prediction, X)

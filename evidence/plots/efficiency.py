@@ -1,18 +1,51 @@
-"""How much error is left after how much time."""
+"""Many runs side by side: log Z, or the error that is left of it, after how much time."""
 
 from __future__ import annotations
 
-from itertools import cycle
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._style import INK, MARKER_CYCLE, SHADES, axes_of, distinct, legend, log_ticks, write
+from ._style import INK, approximations, axes_of, bars, legend, log_ticks, looks, write
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+
+
+def plot_logz_vs_time(
+    frame: pd.DataFrame, ax: Axes | None = None, *, published: pd.DataFrame | None = None
+) -> Axes:
+    """log Z against time for the runs of :func:`evidence.sweep`.
+
+    One point per method, move, ladder and reference: mean over seeds ± one standard deviation
+    of single runs, with EP's and corrected EP's values as lines.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As from :func:`evidence.sweep`, where there is an example.
+    ax : Axes, optional
+        Where to draw; by default on axes of its own.
+    published : DataFrame, optional
+        Values from elsewhere, drawn faintly: ``method``, ``ladder``, ``logz``, ``sd``,
+        ``seconds``.
+    """
+    ax = axes_of(ax)
+    if published is not None:
+        _published(ax, published, published.logz, published.sd)
+    _runs(ax, frame, lambda logz: (logz.mean(), logz.std().fillna(0.0)))
+    values = {name: float(frame[name].iloc[0]) for name in ("ep", "ep_corrected") if name in frame}
+    reach = 4.0 * float(frame.logz.std()) + 0.2
+    approximations(ax, values, float(frame.logz.median()), reach)
+    ax.set(
+        xlabel="wall-clock time (seconds, fitting the reference included)", xscale="log",
+        ylabel=r"$\log Z$ (nats), mean ± sd over seeds", title="Estimate against time",
+    )  # fmt: skip
+    log_ticks(ax.xaxis)
+    return legend(ax, fontsize=8)
 
 
 def plot_efficiency(
@@ -53,29 +86,13 @@ def plot_efficiency(
     """
     ax = axes_of(ax)
     if published is not None:
-        rms = np.hypot(published.sd, published.logz - truth)
-        ax.plot(
-            published.seconds, rms, "x", color="0.6", ms=5, mew=1, lw=0, label="published",
-            zorder=1,
-        )  # fmt: skip
-        for label, x, y in zip(published.ladder, published.seconds, rms, strict=True):
-            write(ax, label, x, y, color="0.6")
-    looks = zip(cycle(MARKER_CYCLE), cycle(SHADES), strict=False)
-    for name, group in frame.groupby(distinct(frame), sort=False):
-        runs = group.groupby("ladder", sort=False)
-        seconds = runs.seconds.mean()
-        rms = np.sqrt(runs.logz.agg(lambda values: np.mean((values - truth) ** 2)))
-        se = rms / np.sqrt(2.0 * runs.logz.size())
-        order = np.argsort(seconds.to_numpy())
-        marker, shade = next(looks)
-        ax.errorbar(
-            seconds.iloc[order], rms.iloc[order], yerr=se.iloc[order], ms=5, lw=1, capsize=2.5,
-            fmt=f"{marker}-" if len(order) > 1 else marker, color=shade,
-            label=", ".join(map(str, np.atleast_1d(np.array(name, dtype=object)))), zorder=3,
-        )  # fmt: skip
-        if frame.ladder.nunique() > 1 and len(order) > 1:
-            for label in seconds.index:
-                write(ax, label, seconds[label], rms[label])
+        _published(ax, published, np.hypot(published.sd, published.logz - truth), None)
+
+    def error(logz: Any) -> tuple[Any, Any]:
+        rms = np.sqrt(logz.agg(lambda values: np.mean((values - truth) ** 2)))
+        return rms, rms / np.sqrt(2.0 * logz.size())
+
+    _runs(ax, frame, error)
     ax.set(
         xscale="log", yscale="log", xlabel="wall-clock time of a run (seconds)",
         ylabel=r"root mean square error of $\log Z$ (nats)", title="Error against time",
@@ -135,14 +152,11 @@ def plot_scaling(frame: pd.DataFrame, ax: Axes, *, size: str, seconds: list[str]
     size, seconds : str, list of str
         Columns: what grows, and the times.
     """
-    for name, marker, shade in zip(seconds, cycle(MARKER_CYCLE), cycle(SHADES), strict=False):
+    for name, (marker, shade) in zip(seconds, looks(), strict=False):
         cells = frame.groupby(size)[name]
         mean, sd = cells.mean(), cells.std().fillna(0.0)
         label = f"{name.replace('_', ' ')}, exponent {exponent(mean.index, mean):.2f}"
-        ax.errorbar(
-            mean.index, mean, yerr=np.minimum(sd, 0.8 * mean), fmt=f"{marker}-", color=shade,
-            ms=5, lw=1.2, capsize=2.5, label=label,
-        )  # fmt: skip
+        bars(ax, mean.index, mean, np.minimum(sd, 0.8 * mean), f"{marker}-", shade, label)
     ax.set(xscale="log", yscale="log", xlabel=size.replace("_", " "), ylabel="seconds")
     ticks = sorted(frame[size].unique())
     log_ticks(ax.yaxis)
@@ -170,3 +184,30 @@ def _contours(ax: Axes) -> None:
     for power in np.arange(np.ceil(low), high):
         ax.plot(x, np.sqrt(10.0**power / x), color="0.85", lw=0.7, zorder=0)
     ax.set(xlim=(x0, x1), ylim=(y0, y1))
+
+
+def _published(ax: Axes, published: pd.DataFrame, values: Any, sd: Any) -> None:
+    """Values from elsewhere, faintly."""
+    bars(ax, published.seconds, values, sd, "x", "0.65", "published", lw=0.8, zorder=1)
+    for label, x, y in zip(published.ladder, published.seconds, values, strict=True):
+        write(ax, label, x, y, away=(4, -8), color="0.6")
+
+
+def _runs(ax: Axes, frame: pd.DataFrame, summary: Callable[[Any], tuple[Any, Any]]) -> None:
+    """A point for every ladder; those of one method, move and reference joined in order of time.
+
+    ``summary`` takes log Z grouped by ladder to values and lengths of their bars.
+    """
+    names = [n for n in ("method", "move", "reference") if n in frame]
+    names = [n for n in names if frame[n].nunique() > 1] or names[1:2] or ["method"]
+    groups = frame.groupby(names, sort=False)
+    for (marker, shade), (_, group) in zip(looks(), groups, strict=False):
+        runs = group.groupby("ladder", sort=False)
+        seconds = runs.seconds.mean().sort_values()
+        value, se = (column.reindex(seconds.index) for column in summary(runs.logz))
+        joined = len(seconds) > 1
+        label = ", ".join(map(str, group[names].iloc[0]))
+        bars(ax, seconds, value, se, f"{marker}-" if joined else marker, shade, label)
+        if joined and frame.ladder.nunique() > 1:
+            for ladder in seconds.index:
+                write(ax, ladder, seconds[ladder], value[ladder])

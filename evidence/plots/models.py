@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..messages import InputError
-from ._style import INK, LINES, MARKERS, axes_of, legend, log_ticks, new_figure, short_name
+from ._style import INK, LINES, MARKERS, axes_of, bars, legend, log_ticks, new_figure, short_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+_LABEL = "Monte Carlo ± 2 se"
 _HUGE = 30.0  # nats below the best at which a model only squeezes the others together
 _CELLS = 100  # of a map, beyond which values are not written into them
 
@@ -29,13 +30,11 @@ class Comparison(Protocol):
     def table(self) -> pd.DataFrame: ...
 
 
-class Surface(Protocol):
-    """log Z over a grid of hyperparameters; its ``column`` is the best there is of it."""
+class Surface(Comparison, Protocol):
+    """One row per cell of a grid of hyperparameters; ``column`` is the best there is of log Z."""
 
     @property
     def names(self) -> Sequence[str]: ...
-    @property
-    def table(self) -> pd.DataFrame: ...
     @property
     def column(self) -> str: ...
     @property
@@ -46,7 +45,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     """log Z of every model with its error bar (± 2 se), the best at the top.
 
     Hollow markers are the approximations. Models more than 30 nats below the best are drawn at
-    the edge, with their values in words.
+    the edge, with their values as text.
 
     Parameters
     ----------
@@ -60,16 +59,13 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     top = float(table.logz.max())
     rows = np.arange(len(table))[::-1]
     near = (top - table.logz < _HUGE).to_numpy()
-    ax.errorbar(
-        table.logz[near], rows[near], xerr=2.0 * table.logz_se[near], fmt="D", color=INK, ms=5,
-        capsize=3, lw=1.2, label="Monte Carlo ± 2 se", zorder=3,
-    )  # fmt: skip
+    xerr = 2.0 * table.logz_se[near]
+    bars(ax, table.logz[near], rows[near], None, "D", INK, _LABEL, xerr=xerr)
+    hollow: dict[str, Any] = {"mfc": "none", "mec": "0.35", "ms": 7, "lw": 0}
     for name, marker in MARKERS.items():
         if name in table:
-            ax.plot(
-                table[name][near], rows[near], marker, mfc="none", mec="0.35", ms=7, lw=0,
-                label=LINES[name][1],
-            )  # fmt: skip
+            label = LINES[name][1]
+            ax.plot(table[name][near], rows[near], marker, label=label, **hollow)
     look: dict[str, Any] = {"va": "center", "fontsize": 8}
     left = ax.get_xlim()[0]
     for row, values in zip(rows, table.itertuples(), strict=True):
@@ -94,7 +90,7 @@ def plot_surface(surface: Surface) -> Figure:
     surface : Surface
         Of :func:`evidence.evidence_surface`; ``surface.plot()`` is the same.
     """
-    surface.best  # noqa: B018  (says what is wrong where no cell is known)
+    surface.best  # noqa: B018  (an error where there is nothing to draw)
     free = [name for name in surface.names if surface.table[name].nunique() > 1]
     if len(free) == 1:
         return _curves(surface, free[0])
@@ -110,13 +106,10 @@ def _curves(surface: Surface, name: str) -> Figure:
     table = surface.table.sort_values(name)
     figure, ax = new_figure(7, 4.5)
     for column in ("ep", "ep_corrected"):
-        style, label = LINES[column]
-        ax.plot(table[name], table[column], style, color="0.35", label=label)
+        line, label = LINES[column]
+        ax.plot(table[name], table[column], line, color="0.35", label=label)
     if table.logz.notna().any():
-        ax.errorbar(
-            table[name], table.logz, yerr=2.0 * table.logz_se, fmt="D", color=INK, ms=4,
-            capsize=3, lw=1.2, label="Monte Carlo ± 2 se",
-        )  # fmt: skip
+        bars(ax, table[name], table.logz, 2.0 * table.logz_se, "D", INK, _LABEL)
     ax.set(xscale="log", xlabel=short_name(name), ylabel=r"$\log Z$ (nats)", title="Evidence")
     log_ticks(ax.xaxis)
     legend(ax, loc=None)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._style import INK, MARKER_CYCLE, SHADES, legend
+from ._style import INK, bars, legend, looks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,14 +36,12 @@ def plot_moves(frame: pd.DataFrame, ax: Axes) -> Axes:
     rows = np.arange(len(frame))
     if "published" in frame:
         given = frame.published.notna().to_numpy()
-        ax.errorbar(
-            frame.published[given], rows[given], xerr=_on_log(frame, "published")[:, given],
-            fmt="o", mfc="none", color="0.5", ms=6, lw=1, capsize=2.5, label="published",
+        bars(
+            ax, frame.published[given], rows[given], None, "o", "0.5", "published",
+            xerr=_on_log(frame, "published")[:, given], mfc="none", ms=6, lw=1, zorder=2,
         )  # fmt: skip
-    ax.errorbar(
-        frame.rate, rows, xerr=_on_log(frame, "rate"), fmt="D", color=INK, ms=5, lw=1.2,
-        capsize=2.5, label="here", zorder=3,
-    )  # fmt: skip
+    xerr = _on_log(frame, "rate")
+    bars(ax, frame.rate, rows, None, "D", INK, "here", xerr=xerr)
     ax.set_yticks(rows, frame.move)
     ax.set(xscale="log", xlabel="smallest effective sample size per second")
     ax.set_ylim(-0.6, len(frame) - 0.4)
@@ -79,15 +76,11 @@ def plot_ess_vs_acceptance(frame: pd.DataFrame, ax: Axes) -> Axes:
     ... })
     >>> ax = plot_ess_vs_acceptance(frame, plt.figure().gca())
     """
-    looks = zip(cycle(MARKER_CYCLE), cycle(SHADES), strict=False)
-    for name, runs in frame.groupby("move", sort=False):
+    groups = frame.groupby("move", sort=False)
+    for (marker, shade), (name, runs) in zip(looks(), groups, strict=False):
         cells = runs.groupby("target")
         mean = cells[["acceptance", "ess"]].mean()
         se = cells.ess.std().fillna(0.0) / np.sqrt(cells.size())
-        marker, shade = next(looks)
-        ax.errorbar(
-            mean.acceptance, mean.ess, yerr=se, fmt=f"{marker}-", color=shade, ms=5, lw=1.2,
-            capsize=2.5, label=str(name),
-        )  # fmt: skip
+        bars(ax, mean.acceptance, mean.ess, se, f"{marker}-", shade, str(name))
     ax.set(xlabel="acceptance rate", ylabel="effective sample size", xlim=(0, 1), ylim=(0, None))
     return legend(ax)

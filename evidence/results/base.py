@@ -114,20 +114,17 @@ class Result:
         """A page of text: the answer, its table, notes and warnings."""
         lines, frame = self._about(), self._frame()
         if frame is not None:
-            lines += [
-                "",
-                frame.to_string(
-                    float_format=self._number, na_rep="-", max_rows=_MOST_ROWS, line_width=_WIDTH
-                ),
-            ]
+            lines += ["", frame.to_string(**self._options(), line_width=_WIDTH)]
         return "\n".join([*lines, *self._remarks()])
 
     def _remarks(self) -> list[str]:
         notes, warnings = getattr(self, "notes", ()), getattr(self, "warnings", ())
         return [f"note: {note}" for note in notes] + [f"WARNING: {w}" for w in warnings]
 
-    def _number(self, value: float) -> str:
-        return format(value, self._digits)
+    def _options(self) -> dict[str, Any]:
+        """How numbers are written in a table, and how much of it is shown."""
+        number = f"{{:{self._digits}}}".format
+        return {"float_format": number, "na_rep": "-", "max_rows": _MOST_ROWS}
 
     def __repr__(self) -> str:
         count = len(getattr(self, "warnings", ()))
@@ -138,9 +135,7 @@ class Result:
         """What a notebook shows: the summary, its table as one of HTML."""
         first, *more = map(html.escape, self._about())
         frame, remarks = self._frame(), map(html.escape, self._remarks())
-        table = "" if frame is None else frame.to_html(
-            float_format=self._number, na_rep="-", border=0, max_rows=_MOST_ROWS
-        )  # fmt: skip
+        table = "" if frame is None else frame.to_html(**self._options(), border=0)
         above, below = ("".join(f"<div>{line}</div>" for line in part) for part in (more, remarks))
         return f"<div><strong>{first}</strong>{above}\n{table}{below}</div>"
 
@@ -180,8 +175,8 @@ class Result:
         ----------
         path : path
         **models
-            Files hold no models: a result that has one, in a field ``model``, say, is given it
-            as ``model=``. It must be the one the result was made with.
+            Files hold no models. A result with a model in its field ``model`` is given it here,
+            as ``model=``; it must be the one the result was made with.
         """
         meta, arrays = files.read(path, cls._format, 1, _VERSION)
         if "fields" in meta:
@@ -235,7 +230,7 @@ class ResultOnAxes(Result):
         return ax
 
 
-# What JSON has no word for is a dictionary with one key, which starts with a dollar.
+# What JSON cannot express is a dictionary whose first key starts with a dollar.
 
 
 def _pack(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Any:
@@ -245,6 +240,8 @@ def _pack(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Any:
     if isinstance(value, Message):
         return {"$message": [value.code, str(value)]}
     if isinstance(value, np.ndarray):
+        while name in arrays:
+            name += "'"
         arrays[name] = value
         return {"$array": name}
     if isinstance(value, np.generic):

@@ -165,7 +165,7 @@ class Draws(Result):
 
     @property
     def kind(self) -> str:
-        """What is drawn, in words."""
+        """What is drawn, for texts."""
         return "parameters" if self.names else "latent values"
 
     def label(self, i: int) -> str:

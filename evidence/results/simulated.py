@@ -81,7 +81,8 @@ class Bidirectional(Result):
     logz_se: float
     """Its standard error."""
     gap: float
-    """Reverse minus forward log mean weight: zero but for noise where log Z is known well."""
+    """Reverse minus forward log mean weight: zero but for noise where the bounds
+    can be trusted."""
     gap_se: float
     """Its standard error."""
     forward: Array

@@ -27,7 +27,7 @@ def compare(
     prior: Mapping[str, float] | None = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
-    **words: Unpack[EveryModel],
+    **options: Unpack[EveryModel],
 ) -> Comparison:
     """Compare models of the same data by their evidence.
 
@@ -40,7 +40,7 @@ def compare(
         Same seed, same answer.
     progressbar : bool
         Show one line in a terminal or notebook.
-    **words
+    **options
         For every :func:`evidence.log_evidence`: ``method``, ``target_se``, ``executor``, …
 
     Returns
@@ -65,7 +65,7 @@ def compare(
     """
     models = _check_models(models)
     weights = _check_prior(prior, models)
-    if "checkpoint" in words:
+    if "checkpoint" in options:
         raise InputError("checkpoint= is for one run: call ev.log_evidence for each model")
     seeds = seed_sequence(random_seed).spawn(len(models))
     results: dict[str, EvidenceResult] = {}
@@ -73,7 +73,7 @@ def compare(
         for (name, model), seed in zip(bar, seeds, strict=True):
             bar.set_description(name)
             result = log_evidence(
-                model, random_seed=np.random.default_rng(seed), progressbar=False, **words
+                model, random_seed=np.random.default_rng(seed), progressbar=False, **options
             )
             if result.settings.get("interrupted"):
                 break

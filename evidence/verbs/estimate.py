@@ -71,7 +71,7 @@ def log_evidence(
     ----------
     model : GPModel, SoftmaxModel or DensityModel
     method : str
-        ``"auto"`` tries cheap things and chooses; ``result.notes`` says what and why.
+        ``"auto"`` makes cheap trials and chooses; ``result.notes`` gives its reasons.
         ``"guided"``: one latent value after the other, those to come as EP's sites have them
         (:mod:`evidence.proposals.guide`). ``"smc"``: tempered resample-move. ``"ais"``: annealed
         importance sampling. ``"pt"``: parallel tempering. ``"arm"``: adaptive resample-move.
@@ -83,7 +83,7 @@ def log_evidence(
         Where tempering starts; by default the best there is for the model: EP for a GPModel; for
         a SoftmaxModel of up to 4000 latent values a widened Laplace, ``"wide"``, and the prior
         for a larger one; for a DensityModel a Gaussian that was ``"fitted"`` to it, with tails as
-        heavy as needed and scales that depend on other coordinates where draws say so (or
+        heavy as needed and scales that depend on other coordinates where draws call for it (or
         ``"gaussian"`` without these, as Riemannian moves need it).
         (Not for orthant and sequential, which have no use for it.)
     move : str or Move, optional
@@ -91,15 +91,15 @@ def log_evidence(
         ``"splitting"``, or ``"elliptical"`` where it has no gradient. (Not for guided,
         importance, orthant and sequential.)
     betas : "adaptive", int or array
-        Inverse temperatures from 0 to 1: those that a pilot run found to be needed; that many,
-        spaced like the pilot's; or these. (For methods that move particles.)
+        Inverse temperatures from 0 to 1: as many as a pilot run needs; that many, spaced like the
+        pilot's; or these. (For methods that move particles.)
     target_se : float, optional
         Keep adding islands (independent runs, whose spread is the error bar) until the standard
         error is about this small. Default 0.05, unless
         ``n_particles`` or ``n_islands`` fixes the budget.
     n_particles : int, optional
         Particles of each island; draws of each for guided, importance and orthant; chains in
-        all for ais; ensembles in all for pt. By default a pilot run tells.
+        all for ais; ensembles in all for pt. By default a pilot run decides.
     n_islands : int, optional
         Number of independent islands (16); with ``target_se``, that many to begin with.
     max_seconds : float, optional
@@ -131,8 +131,8 @@ def log_evidence(
 
     Notes
     -----
-    ^C ends the run early and returns what the finished islands say (none, where it came before
-    them).
+    ^C ends the run early and returns the estimate from the islands finished by then, NaN where
+    there are none.
 
     Examples
     --------

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..moves.base import Move
     from .options import Reference
 
-_MANY = 100  # steps or draws of a chain that say something about it
+_MANY = 100  # steps or draws of a chain from which on it is judged
 _STILL = 0.01  # acceptance
 _APART = 1.1  # R-hat
 

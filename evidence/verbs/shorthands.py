@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from ..results.evidence import EvidenceResult
 
 
-def ais(model: Model, **words: Unpack[AisRun]) -> EvidenceResult:
+def ais(model: Model, **options: Unpack[AisRun]) -> EvidenceResult:
     """Annealed importance sampling: :func:`evidence.log_evidence` with ``method="ais"``.
 
     Parameters
     ----------
     model : GPModel, SoftmaxModel or DensityModel
-    **words
+    **options
         What :func:`evidence.log_evidence` takes, and ``direction`` ("forward" or "both"),
         ``posterior``, ``n_reverse``: see :func:`evidence.methods.ais.ais`.
 
@@ -34,16 +34,16 @@ def ais(model: Model, **words: Unpack[AisRun]) -> EvidenceResult:
     >>> list(result.estimates.index[-3:])
     ['ais_forward', 'ais_reverse', 'ais']
     """
-    return log_evidence(model, method="ais", **words)
+    return log_evidence(model, method="ais", **options)
 
 
-def parallel_tempering(model: Model, **words: Unpack[TemperingRun]) -> EvidenceResult:
+def parallel_tempering(model: Model, **options: Unpack[TemperingRun]) -> EvidenceResult:
     """Parallel tempering: :func:`evidence.log_evidence` with ``method="pt"``.
 
     Parameters
     ----------
     model : GPModel, SoftmaxModel or DensityModel
-    **words
+    **options
         What :func:`evidence.log_evidence` takes, and ``n_levels``, ``n_sweeps``, ``explore``,
         ``reversible``, ``estimator``: see :func:`evidence.methods.pt.pt`.
 
@@ -59,16 +59,16 @@ def parallel_tempering(model: Model, **words: Unpack[TemperingRun]) -> EvidenceR
     >>> list(result.trace.columns[:4])
     ['beta', 'logz', 'acceptance', 'swap_rate']
     """
-    return log_evidence(model, method="pt", **words)
+    return log_evidence(model, method="pt", **options)
 
 
-def resample_move(model: Model, **words: Unpack[ResampleMoveRun]) -> EvidenceResult:
+def resample_move(model: Model, **options: Unpack[ResampleMoveRun]) -> EvidenceResult:
     """Tempered resample-move: :func:`evidence.log_evidence` with ``method="smc"``.
 
     Parameters
     ----------
     model : GPModel, SoftmaxModel or DensityModel
-    **words
+    **options
         What :func:`evidence.log_evidence` takes, and ``resampling``, ``waste_free``: see
         :func:`evidence.methods.smc.smc`.
 
@@ -84,4 +84,4 @@ def resample_move(model: Model, **words: Unpack[ResampleMoveRun]) -> EvidenceRes
     >>> result.method
     'smc'
     """
-    return log_evidence(model, method="smc", **words)
+    return log_evidence(model, method="smc", **options)

@@ -35,7 +35,7 @@ def sweep(
     references: Sequence[str | Reference] | None = None,
     seeds: int | Iterable[int] = 3,
     progressbar: bool = True,
-    **words: Unpack[EveryRun],
+    **options: Unpack[EveryRun],
 ) -> Sweep:
     """Run :func:`evidence.log_evidence` for every combination.
 
@@ -53,7 +53,7 @@ def sweep(
         How many seeds, or which.
     progressbar : bool
         Show one line in a terminal or notebook.
-    **words
+    **options
         For every run: ``target_se``, ``n_particles``, ``n_islands``, ``executor``, options of
         the method, …
 
@@ -78,7 +78,7 @@ def sweep(
     """
     from ..results.sweep import Sweep
 
-    if "checkpoint" in words:
+    if "checkpoint" in options:
         raise InputError("checkpoint= is for one run: call ev.log_evidence for each of them")
     methods = [method] if isinstance(method, str) else list(method)
     named = _name_ladders(ladders)
@@ -104,14 +104,14 @@ def sweep(
             varied = {"reference": base, "move": mover, "betas": betas}
             varied = {key: v for key, v in varied.items() if key not in unused(name)}
             result = log_evidence(
-                model, method=name, random_seed=seed, progressbar=False, **varied, **words
+                model, method=name, random_seed=seed, progressbar=False, **varied, **options
             )
             if result.settings.get("interrupted"):
                 break  # what is finished is kept, the run cut short is not
             rows.append(_row(result, name, label, reference, move, seed))
     frame = Sweep(rows)
     frame.attrs["interrupted"] = len(rows) < len(runs)
-    frame.attrs["words"] = {key: str(value) for key, value in words.items()}
+    frame.attrs["words"] = {key: str(value) for key, value in options.items()}
     return frame
 
 

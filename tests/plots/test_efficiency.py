@@ -40,12 +40,11 @@ def test_rms_error_is_where_it_should_be(ax):
     frame = runs()
     plots.plot_efficiency(frame, -10.0, ax, published=PUBLISHED)
     lines = {c.get_label(): c.lines[0].get_xydata() for c in ax.containers}
-    assert set(lines) == {"a", "b"}
+    assert set(lines) == {"published", "a", "b"}
     expected = np.sqrt(np.mean((frame.logz[frame.method == "b"] + 10.0) ** 2))
     np.testing.assert_allclose(lines["b"], [[0.5, expected]])
     assert lines["a"][:, 0].tolist() == [1.0, 2.0]
-    old = next(line for line in ax.lines if line.get_label() == "published")
-    np.testing.assert_allclose(old.get_xydata(), [[70.0, np.hypot(0.3, 0.2)]])
+    np.testing.assert_allclose(lines["published"], [[70.0, np.hypot(0.3, 0.2)]])
     assert "nats" in ax.get_ylabel()
     assert "seconds" in ax.get_xlabel()
 
