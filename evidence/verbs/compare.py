@@ -14,8 +14,8 @@ from ..messages import InputError, Message
 from ..paths.families import family
 from ..results.comparison import Comparison
 from ..results.evidence import EvidenceResult
+from ._options import EveryModel
 from .estimate import log_evidence
-from .options import EveryModel
 
 if TYPE_CHECKING:
     from ..models.types import Model

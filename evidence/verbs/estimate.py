@@ -31,12 +31,12 @@ from ..paths.families import Family, check_probit, family, fit_reference
 from ..results.base import fingerprint
 from ..results.evidence import Estimate, EvidenceResult
 from ..statistics import ladders
-from .options import MethodOptions
+from ._options import MethodOptions
 
 if TYPE_CHECKING:
     from ..models.types import Model
     from ..moves.base import Move
-    from .options import Reference
+    from ._options import Reference
 
 Array = NDArray[np.float64]
 

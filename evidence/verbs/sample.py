@@ -21,7 +21,7 @@ from ..results.draws import Draws
 if TYPE_CHECKING:
     from ..models.types import Model
     from ..moves.base import Move
-    from .options import Reference
+    from ._options import Reference
 
 _MANY = 100  # steps or draws of a chain from which on it is judged
 _STILL = 0.01  # acceptance

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
+from ._options import AisRun, ResampleMoveRun, TemperingRun
 from .estimate import log_evidence
-from .options import AisRun, ResampleMoveRun, TemperingRun
 
 if TYPE_CHECKING:
     from ..models.types import Model

@@ -16,14 +16,14 @@ from ..methods.registry import unused
 from ..paths.families import family
 from ..results.evidence import EvidenceResult
 from ..statistics import ladders as ladder_shapes
+from ._options import EveryRun
 from .estimate import log_evidence
-from .options import EveryRun
 
 if TYPE_CHECKING:
     from ..models.types import Model
     from ..moves.base import Move
     from ..results.sweep import Sweep
-    from .options import Reference
+    from ._options import Reference
 
 
 def sweep(

@@ -9,7 +9,7 @@ import pytest
 
 import evidence as ev
 from evidence.methods.registry import METHODS
-from evidence.verbs import options
+from evidence.verbs import _options as options
 
 
 def own(method: str) -> set[str]:
