@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..gaussians.base import Prior
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
@@ -49,9 +50,9 @@ class Points:
         return k, diag, self.mean[:, rows]
 
 
-def prior_means(model: Model) -> Array:
-    """Of every latent field at the data, shape (C, N)."""
-    return model.mean.reshape(getattr(model, "n_classes", 1), -1)
+def priors(model: Model) -> tuple[Prior, ...]:
+    """That of every latent field at the data."""
+    return (model.prior,) if isinstance(model, GPModel) else model.class_priors
 
 
 def _kernels(model: Model) -> tuple[Any, ...]:
@@ -99,7 +100,7 @@ def new_points(
         )
     if K_new is None or k_diag is None:
         raise InputError("K_new and k_diag go together; pass both")
-    C, N = prior_means(model).shape
+    C, N = len(fields := priors(model)), fields[0].mean.size
     K, diag = _by_field("K_new", K_new, 2, C), _by_field("k_diag", k_diag, 1, C)
     if K.ndim != 3 or K.shape[2] != N or diag.shape[1:] != K.shape[1:2]:
         raise InputError(
@@ -153,7 +154,7 @@ def _finite(name: str, value: ArrayLike) -> Array:
 
 def _new_mean(model: Model, mean_new: float | ArrayLike | None, n: int) -> Array:
     """Shape (C, n)."""
-    before = prior_means(model)
+    before = np.array([prior.mean for prior in priors(model)])
     if mean_new is None:
         if np.ptp(before, axis=1).any():
             raise InputError(
