@@ -95,6 +95,12 @@ def blocks(
             bar.update(min(size, n - start))
 
 
+def stored(mixture: Mixture, batch_size: int | None = None, bar: Any = None) -> Stored:
+    """What the mixture is at all of its points."""
+    mean, cov = zip(*map(mixture.at, blocks([mixture], batch_size, bar=bar)), strict=True)
+    return Stored(np.concatenate(mean, axis=2), np.concatenate(cov))
+
+
 def mixture_at(model: Model, known: Any, points: Points | None) -> Mixture:
     """What a reference of the model, or draws (S, C·N), say of the points (None: the data)."""
     fields = priors(model)

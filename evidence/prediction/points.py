@@ -91,7 +91,14 @@ def new_points(
     if _kernels(model):
         if K_new is not None or k_diag is not None:
             raise InputError("K_new and k_diag are for models with a given K; pass X_new")
-        X = _inputs(model, X_new)
+        assert model.X is not None
+        X, columns = _finite("X_new", X_new), model.X.shape[1]
+        if X.ndim == 1 and columns == 1:
+            X = X[:, None]
+        if X.ndim != 2 or X.shape[1] != columns or not len(X):
+            raise InputError(
+                f"X_new must be n x {columns}, like the X of the model, got shape {X.shape}"
+            )
         return Points(_new_mean(model, mean_new, len(X)), X)
     if X_new is not None:
         raise InputError(
@@ -114,19 +121,6 @@ def new_points(
     return Points(_new_mean(model, mean_new, K.shape[1]), None, K, diag)
 
 
-def _inputs(model: Model, X_new: Any) -> Array:
-    X = _finite("X_new", X_new)
-    assert model.X is not None
-    columns = model.X.shape[1]
-    if X.ndim == 1 and columns == 1:
-        X = X[:, None]
-    if X.ndim != 2 or X.shape[1] != columns or not len(X):
-        raise InputError(
-            f"X_new must be n x {columns}, like the X of the model, got shape {X.shape}"
-        )
-    return X
-
-
 def _by_field(name: str, value: ArrayLike, axes: int, C: int) -> Array:
     """What all fields have together, or one part for each class, along a first axis."""
     array = _finite(name, value)
@@ -140,7 +134,7 @@ def _by_field(name: str, value: ArrayLike, axes: int, C: int) -> Array:
     return array
 
 
-def _finite(name: str, value: ArrayLike) -> Array:
+def _finite(name: str, value: Any) -> Array:
     try:
         array = np.array(value, dtype=float, order="C")
     except (TypeError, ValueError):
