@@ -93,7 +93,7 @@ def _map(ax: Axes, prediction: ClassPrediction, X: Array) -> None:
                     *grid, (column - rest).reshape(shape), [0.0], colors="k", linewidths=0.8
                 )
     else:
-        ax.scatter(*X.T, c=colours, s=25, lw=0)
+        ax.scatter(X[:, 0], X[:, 1], c=colours, s=25, lw=0)
     if prediction.data is not None:
         inputs, labels = prediction.data
         for k, name in enumerate(prediction.classes):
