@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..execution.arguments import check_weights
 from ..messages import InputError
+from ..results.base import ResultOnAxes
 
 Array = NDArray[np.float64]
 
 
-class AtPoints:
-    """Mean and variance of latent values at n points, which are a mixture's under mixing."""
+class AtPoints(ResultOnAxes):
+    """Mean and variance of latent values at n points, and how predictions are mixed."""
 
     mean: Array
     var: Array
@@ -34,19 +35,26 @@ class AtPoints:
             Non-negative weights, scaled to sum to one; equal by default.
         """
         w = check_weights("predictions", predictions, weights)
-        if len(predictions) == 1:
-            return predictions[0]
         if len(sizes := {len(prediction.mean) for prediction in predictions}) > 1:
             raise InputError(f"predictions are of different numbers of points: {sorted(sizes)}")
         others = predictions[0]._mixed(w, predictions)
-        mean = average(w, [p.mean for p in predictions])
-        var = average(w, [p.var + (p.mean - mean) ** 2 for p in predictions])
+        mean = np.tensordot(w, [p.mean for p in predictions], 1)
+        var = np.tensordot(w, [p.var + (p.mean - mean) ** 2 for p in predictions], 1)
         return replace(predictions[0], mean=mean, var=var, **others)  # type: ignore[type-var]
 
     def _mixed(self, w: Array, predictions: Sequence[Self]) -> dict[str, Any]:
         """The other fields of a mixture; predictions that do not go together are refused."""
         raise NotImplementedError
 
+    def _one_each(self, y_new: ArrayLike) -> NDArray[Any]:
+        """New observations, one for each point."""
+        y = np.asarray(y_new)
+        if y.shape != self.mean.shape[:1]:
+            raise InputError(
+                f"y_new must be a vector with one observation for each of {len(self.mean)} "
+                f"points, got shape {y.shape}"
+            )
+        return y
 
-def average(weights: Sequence[float] | Array, values: Sequence[Array]) -> Array:
-    return np.sum([w * x for w, x in zip(weights, values, strict=True)], axis=0)
+    def _about(self) -> list[str]:
+        return [f"{type(self).__name__} at {self._label()}"]

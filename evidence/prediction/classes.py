@@ -9,7 +9,7 @@ label has
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..approximations.classes.probabilities import expected_softmax
 from ..messages import InputError
-from .base import AtPoints, average
+from ..plots.class_predictions import plot_class_prediction
+from .base import AtPoints
 from .mixture import Mixture, blocks
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ Array = NDArray[np.float64]
 NODES = 1024  # quasi-random latent values behind every probability, at least
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassPrediction(AtPoints):
     """What a model of several classes says at new points; made by :func:`evidence.predict`.
 
@@ -53,20 +54,24 @@ class ClassPrediction(AtPoints):
     [-0.3, -0.4, -1.1]
     """
 
+    _format = "evidence-class-prediction"
+
     classes: NDArray[Any]
     probability: Array
     mean: Array
     var: Array
-    X_new: Array | None = field(default=None, repr=False)
-    data: tuple[Array, NDArray[Any]] | None = field(default=None, repr=False)
+    X_new: Array | None = None
+    data: tuple[Array, NDArray[Any]] | None = None
     """Inputs and labels that the model was given, for the plot."""
 
-    def __repr__(self) -> str:
-        n, C = self.probability.shape
-        return (
-            f"ClassPrediction({n} points, {C} classes; probability, label, mean, var, "
-            "log_density(), to_frame(), plot())"
-        )
+    def _label(self) -> str:
+        return "{} points, {} classes".format(*self.probability.shape)
+
+    def _frame(self) -> pd.DataFrame:
+        return self.to_frame()
+
+    def _draw(self, ax: Axes | None) -> Axes:
+        return plot_class_prediction(self, ax)
 
     @classmethod
     def of(
@@ -90,7 +95,7 @@ class ClassPrediction(AtPoints):
     def _mixed(self, w: Array, predictions: Sequence[ClassPrediction]) -> dict[str, Any]:
         if not all(np.array_equal(p.classes, self.classes) for p in predictions):
             raise InputError("predictions are of different classes")
-        return {"probability": average(w, [p.probability for p in predictions])}
+        return {"probability": np.tensordot(w, [p.probability for p in predictions], 1)}
 
     @property
     def label(self) -> NDArray[Any]:
@@ -105,12 +110,7 @@ class ClassPrediction(AtPoints):
         y_new : array (n,)
             Labels among ``classes``.
         """
-        y = np.asarray(y_new)
-        n = len(self.probability)
-        if y.shape != (n,):
-            raise InputError(
-                f"y_new must be a vector with a label for each of {n} points, got shape {y.shape}"
-            )
+        y = self._one_each(y_new)
         hits = y[:, None] == self.classes
         if not hits.any(axis=1).all():
             unknown = y[~hits.any(axis=1)].tolist()[0]
@@ -124,9 +124,3 @@ class ClassPrediction(AtPoints):
         columns = {"label": self.label}
         columns |= {f"p[{c}]": p for c, p in zip(self.classes, self.probability.T, strict=True)}
         return pd.DataFrame(columns)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Probabilities along a single input, or a map of the classes over two; and the data."""
-        from ..plots.class_predictions import plot_class_prediction
-
-        return plot_class_prediction(self, ax)

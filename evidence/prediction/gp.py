@@ -11,8 +11,9 @@ points is kept: whatever is asked for is computed a block of points at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,9 +23,11 @@ from scipy.special import logsumexp
 
 from ..execution.arguments import check_choice
 from ..messages import InputError
+from ..models import likelihoods
 from ..models.likelihoods.base import Likelihood, Predictive
+from ..plots.predictions import plot_prediction
 from .base import AtPoints
-from .mixture import Mixture, Stored, blocks
+from .mixture import Mixture, Stored, blocks, stored
 from .quantiles import NODES, Part, latent_quantiles, observed_quantiles
 
 if TYPE_CHECKING:
@@ -46,7 +49,7 @@ class Share(NamedTuple):
         return Part(self.weight, mean[0], cov[:, 0, 0][None], self.likelihood.at(rows))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Prediction(AtPoints):
     """What a model says at new points; made by :func:`evidence.predict`.
 
@@ -70,21 +73,42 @@ class Prediction(AtPoints):
     (2, 2)
     """
 
+    _format = "evidence-prediction"
+
     mean: Array
     var: Array
-    shares: tuple[Share, ...] = field(repr=False)
-    X_new: Array | None = field(default=None, repr=False)
-    data: tuple[Array, Array] | None = field(default=None, repr=False)
+    shares: tuple[Share, ...]
+    X_new: Array | None = None
+    data: tuple[Array, Array] | None = None
     """Inputs and observations that the model was given, for the plot."""
-    batch_size: int | None = field(default=None, repr=False)
+    batch_size: int | None = None
 
-    def __repr__(self) -> str:
+    def _label(self) -> str:
         parts = len(self.shares)
         of = f", averaged over {parts} settings of hyperparameters" if parts > 1 else ""
-        return (
-            f"Prediction({self.mean.size} points, {self.shares[0].likelihood.name}{of}; "
-            "mean, var, y_mean, y_var, quantiles(), log_density(), to_frame(), plot())"
-        )
+        return f"{self.mean.size} points, {self.likelihood.name}{of}"
+
+    def _frame(self) -> pd.DataFrame:
+        """What is there already; :meth:`to_frame` has more."""
+        import pandas as pd
+
+        return pd.DataFrame({"mean": self.mean, "sd": np.sqrt(self.var)})
+
+    def _draw(self, ax: Axes | None) -> Axes:
+        return plot_prediction(self, ax)
+
+    def _state(self) -> dict[str, Any]:
+        there = [(share, stored(share.mixture, self.batch_size)) for share in self.shares]
+        shares = [(s.weight, at.mean, at.cov, _in_words(s.likelihood)) for s, at in there]
+        return super()._state() | {"shares": shares}
+
+    @classmethod
+    def _restore(cls, state: dict[str, Any], models: Mapping[str, Any]) -> Prediction:
+        shares = [
+            Share(weight, Stored(mean, cov), likelihoods.get(words))
+            for weight, mean, cov, words in state["shares"]
+        ]
+        return super()._restore(state | {"shares": shares}, models)
 
     @classmethod
     def of(
@@ -96,17 +120,14 @@ class Prediction(AtPoints):
         keep: bool = False,
         **context: Any,
     ) -> Prediction:
-        """One pass over the points; ``keep`` the components there, not what they come from."""
-        keep = keep or mixture.count == 1
+        """``keep`` what the mixture is at the points, instead of what makes it."""
+        if keep or mixture.count == 1:
+            mixture, bar = stored(mixture, batch_size, bar), None
         mean, var = np.empty((2, mixture.n))
-        kept = np.empty((1, mixture.count, mixture.n) if keep else 0), np.empty((mixture.n, 1, 1))
         for rows in blocks([mixture], batch_size, bar=bar):
             m, cov = mixture.at(rows)
             mean[rows], var[rows] = m[0].mean(axis=0), cov[:, 0, 0] + m[0].var(axis=0)
-            if keep:
-                kept[0][:, :, rows], kept[1][rows] = m, cov
-        share = Share(1.0, Stored(*kept) if keep else mixture, likelihood)
-        return cls(mean, var, (share,), batch_size=batch_size, **context)
+        return cls(mean, var, (Share(1.0, mixture, likelihood),), batch_size=batch_size, **context)
 
     def _mixed(self, w: Array, predictions: Sequence[Prediction]) -> dict[str, Any]:
         if len(kinds := {p.likelihood.name for p in predictions}) > 1:
@@ -131,17 +152,11 @@ class Prediction(AtPoints):
 
     @cached_property
     def _observed(self) -> Predictive:
-        if hasattr(self.likelihood, "probability"):
-            positive, negative = self.probability, self._probability(-1.0)
-            return Predictive(positive - negative, 4.0 * positive * negative)
-        mean, var = np.empty_like(self.mean), np.empty_like(self.mean)
+        mean, var = np.empty((2, self.mean.size))
         for rows, parts in self._blocks():
-            y = [part.likelihood.predictive(part.mean, part.var) for part in parts]
-            mean[rows] = sum(p.average(one.mean) for p, one in zip(parts, y, strict=True))
-            var[rows] = sum(
-                p.average(one.var + (one.mean - mean[rows]) ** 2)
-                for p, one in zip(parts, y, strict=True)
-            )
+            each = [(part, part.predictive()) for part in parts]
+            mean[rows] = sum(part.average(y.mean) for part, y in each)
+            var[rows] = sum(part.average(y.var + (y.mean - mean[rows]) ** 2) for part, y in each)
         return Predictive(mean, var)
 
     @property
@@ -162,12 +177,9 @@ class Prediction(AtPoints):
                 f"probability is for binary likelihoods, not {self.likelihood.name}; "
                 "see y_mean and quantiles"
             )
-        return self._probability(1.0)
-
-    def _probability(self, label: float) -> Array:
         out = np.empty_like(self.mean)
         for rows, parts in self._blocks():
-            out[rows] = sum(part.average(part.probability(label)) for part in parts)
+            out[rows] = sum(part.average(part.probability(1.0)) for part in parts)
         return out
 
     def quantiles(self, q: ArrayLike, of: str = "latent") -> Array:
@@ -210,13 +222,7 @@ class Prediction(AtPoints):
         One integral per point and component, some 20 µs each where the likelihood has no
         closed form; for posterior draws they are interpolated from a few dozen, to 1e-8.
         """
-        y = np.asarray(y_new)
-        if y.shape != self.mean.shape:
-            raise InputError(
-                f"y_new must be a vector with one observation for each of {self.mean.size} "
-                f"points, got shape {y.shape}"
-            )
-        y = self.likelihood.check(y).y
+        y = self.likelihood.check(self._one_each(y_new)).y
         out = np.full(self.mean.size, -np.inf)
         for rows, parts in self._blocks():
             for part in parts:
@@ -240,8 +246,11 @@ class Prediction(AtPoints):
             columns["probability"] = self.probability
         return pd.DataFrame(columns)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Expected observation with 90 % bands against a single input, and the data."""
-        from ..plots.predictions import plot_prediction
 
-        return plot_prediction(self, ax)
+def _in_words(likelihood: Likelihood) -> str:
+    """What :func:`evidence.likelihoods.get` reads back."""
+    words = repr(likelihood)
+    with suppress(InputError):
+        if likelihoods.get(words) == likelihood:
+            return words
+    raise InputError(f"the likelihood {words} is made of a function, which a file cannot hold")

@@ -20,16 +20,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from ..approximations.classes.reference import SoftmaxReference
 from ..approximations.reference import GaussianReference
-from ..gaussians.base import NotPositiveDefinite
 from ..messages import InputError
-from ..models.classes import SoftmaxModel
-from ..models.gp import GPModel
-from .points import Model, Points, prior_means
+from .points import Model, Points, priors
 
 Array = NDArray[np.float64]
 
@@ -100,78 +95,38 @@ def blocks(
             bar.update(min(size, n - start))
 
 
+def stored(mixture: Mixture, batch_size: int | None = None, bar: Any = None) -> Stored:
+    """What the mixture is at all of its points."""
+    mean, cov = zip(*map(mixture.at, blocks([mixture], batch_size, bar=bar)), strict=True)
+    return Stored(np.concatenate(mean, axis=2), np.concatenate(cov))
+
+
 def mixture_at(model: Model, known: Any, points: Points | None) -> Mixture:
     """What a reference of the model, or draws (S, C·N), say of the points (None: the data)."""
-    means = prior_means(model)
+    fields = priors(model)
+    means = np.array([prior.mean for prior in fields])
     C, N = means.shape
-    if isinstance(model, SoftmaxModel) and isinstance(known, SoftmaxReference):
+    if isinstance(known, SoftmaxReference):
         if points is None:
-            diag = np.diagonal(model.covariances, axis1=1, axis2=2)
-            points = Points(means, None, model.covariances, diag)
-        sites = known.sites
-        a = (sites.b.ravel() - sites.curvature(known.mean)).reshape(C, 1, N)
-        return Projected(points, model, a, lambda k: -known.predict(k, 0.0).cov)
+            diag = np.diagonal(known.model.covariances, axis1=1, axis2=2)
+            points = Points(means, None, known.model.covariances, diag)
+        return Projected(points, model, known.dual[:, None], known.explained)
     if isinstance(known, GaussianReference):
         if points is None:
             return Stored(known.mean[None, None], known.var[:, None, None])
-        a = (known.sites.nu - known.sites.tau * known.mean)[None, None]
-        return Projected(points, model, a, partial(_field_by_field, [_explained(known)], C))
+        q = known.gaussian
+        return Projected(points, model, q.dual[None, None], partial(_by_field, [q.explained], C))
     x = known.reshape(-1, C, N).swapaxes(0, 1)
     if points is None:
         return Stored(x, np.zeros((N, C, C)))
-    factors = model.chol[None] if isinstance(model, GPModel) else model.factors
-    a = np.array([
-        dpotrs(L, (own - m).T, lower=1)[0].T
-        for L, own, m in zip(np.broadcast_to(factors, (C, N, N)), x, means, strict=True)
-    ])  # fmt: skip
-    explained = [lambda k, L=L: _squares(_solve(L, k)) for L in factors]
-    return Projected(points, model, a, partial(_field_by_field, explained, C))
+    a = np.array([p.solve((own - m).T).T for p, own, m in zip(fields, x, means, strict=True)])
+    different = fields[:1] if getattr(model, "shared", True) else fields
+    explained = partial(_by_field, [prior.explained for prior in different], C)
+    return Projected(points, model, a, explained)
 
 
-def _field_by_field(parts: Sequence[Callable[[Array], Array]], C: int, k: Array) -> Array:
+def _by_field(parts: Sequence[Callable[[Array], Array]], C: int, k: Array) -> Array:
     """kᵀRk, (b, C, C), of fields that know nothing of each other; k is (F, b, N)."""
     F = max(len(parts), len(k))
     each = [parts[i % len(parts)](k[i % len(k)]) for i in range(F)]
     return np.transpose(each)[:, :, None] * np.eye(C)
-
-
-def _explained(reference: GaussianReference) -> Callable[[Array], Array]:
-    model, tau = reference.model, reference.sites.tau
-    if not tau.any():
-        return lambda k: np.zeros(len(k))
-    if tau.min() < 0.0:
-        return _indefinite(model, tau)
-    s = np.sqrt(tau)
-    B = s[:, None] * model.K * s
-    B.flat[:: model.n + 1] += 1.0
-    L = _cholesky(B)
-    return lambda k: _squares(_solve(L, k * s))
-
-
-def _indefinite(model: GPModel, tau: Array) -> Callable[[Array], Array]:
-    """kᵀRk for τ of any sign: |w|² - |L_M⁻¹w|², w = L_K⁻¹k, M = I + L_Kᵀ diag(τ) L_K."""
-    M = model.chol.T @ (tau[:, None] * model.chol)
-    M.flat[:: model.n + 1] += 1.0
-    L = _cholesky(M)
-
-    def explained(k: Array) -> Array:
-        w = _solve(model.chol, k)
-        return _squares(w) - _squares(_solve(L, w.T))
-
-    return explained
-
-
-def _cholesky(matrix: Array) -> Array:
-    L, info = dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
-    if info != 0:
-        raise NotPositiveDefinite("the covariance of the reference is not positive definite")
-    return L
-
-
-def _solve(L: Array, k: Array) -> Array:
-    """L⁻¹kᵀ, shape (N, b), for k (b, N); k itself is left alone."""
-    return dtrsm(1.0, L, k.T, lower=1)
-
-
-def _squares(columns: Array) -> Array:
-    return np.einsum("nb,nb->b", columns, columns)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..gaussians.base import Prior
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
@@ -49,9 +50,9 @@ class Points:
         return k, diag, self.mean[:, rows]
 
 
-def prior_means(model: Model) -> Array:
-    """Of every latent field at the data, shape (C, N)."""
-    return model.mean.reshape(getattr(model, "n_classes", 1), -1)
+def priors(model: Model) -> tuple[Prior, ...]:
+    """That of every latent field at the data."""
+    return (model.prior,) if isinstance(model, GPModel) else model.class_priors
 
 
 def _kernels(model: Model) -> tuple[Any, ...]:
@@ -90,7 +91,14 @@ def new_points(
     if _kernels(model):
         if K_new is not None or k_diag is not None:
             raise InputError("K_new and k_diag are for models with a given K; pass X_new")
-        X = _inputs(model, X_new)
+        assert model.X is not None
+        X, columns = _finite("X_new", X_new), model.X.shape[1]
+        if X.ndim == 1 and columns == 1:
+            X = X[:, None]
+        if X.ndim != 2 or X.shape[1] != columns or not len(X):
+            raise InputError(
+                f"X_new must be n x {columns}, like the X of the model, got shape {X.shape}"
+            )
         return Points(_new_mean(model, mean_new, len(X)), X)
     if X_new is not None:
         raise InputError(
@@ -99,7 +107,7 @@ def new_points(
         )
     if K_new is None or k_diag is None:
         raise InputError("K_new and k_diag go together; pass both")
-    C, N = prior_means(model).shape
+    C, N = len(fields := priors(model)), fields[0].mean.size
     K, diag = _by_field("K_new", K_new, 2, C), _by_field("k_diag", k_diag, 1, C)
     if K.ndim != 3 or K.shape[2] != N or diag.shape[1:] != K.shape[1:2]:
         raise InputError(
@@ -111,19 +119,6 @@ def new_points(
     F = max(len(K), len(diag))
     K, diag = (np.broadcast_to(part, (F, *part.shape[1:])) for part in (K, diag))
     return Points(_new_mean(model, mean_new, K.shape[1]), None, K, diag)
-
-
-def _inputs(model: Model, X_new: Any) -> Array:
-    X = _finite("X_new", X_new)
-    assert model.X is not None
-    columns = model.X.shape[1]
-    if X.ndim == 1 and columns == 1:
-        X = X[:, None]
-    if X.ndim != 2 or X.shape[1] != columns or not len(X):
-        raise InputError(
-            f"X_new must be n x {columns}, like the X of the model, got shape {X.shape}"
-        )
-    return X
 
 
 def _by_field(name: str, value: ArrayLike, axes: int, C: int) -> Array:
@@ -139,7 +134,7 @@ def _by_field(name: str, value: ArrayLike, axes: int, C: int) -> Array:
     return array
 
 
-def _finite(name: str, value: ArrayLike) -> Array:
+def _finite(name: str, value: Any) -> Array:
     try:
         array = np.array(value, dtype=float, order="C")
     except (TypeError, ValueError):
@@ -153,7 +148,7 @@ def _finite(name: str, value: ArrayLike) -> Array:
 
 def _new_mean(model: Model, mean_new: float | ArrayLike | None, n: int) -> Array:
     """Shape (C, n)."""
-    before = prior_means(model)
+    before = np.array([prior.mean for prior in priors(model)])
     if mean_new is None:
         if np.ptp(before, axis=1).any():
             raise InputError(

@@ -141,19 +141,18 @@ def predict(
             "X_new": model.X if points is None else points.X,
             "data": None if model.X is None else (model.X, model.y),
         }
-        predictions: list[Any] = []
+        made: list[Any] = []
         with bar:
             for theta, known in parts:
                 there = model if theta is None else model.at(theta)
                 mixture = mixture_at(there, known, points)
                 if isinstance(there, SoftmaxModel):
                     own, nodes = np.split(nodes, [mixture.count])
-                    predictions += [ClassPrediction.of(mixture, there.classes, own, **rest)]
+                    made += [ClassPrediction.of(mixture, there.classes, own, **rest)]
                 else:
-                    observed = there.likelihood if likelihood is None else likelihood
-                    rest["keep"] = len(parts) > 1
-                    predictions += [Prediction.of(mixture, observed, **rest)]
-    return type(predictions[0]).mixture(predictions, counts)
+                    observed = likelihood or there.likelihood
+                    made += [Prediction.of(mixture, observed, keep=len(parts) > 1, **rest)]
+    return made[0] if len(made) == 1 else made[0].mixture(made, counts)
 
 
 def _check_likelihood(

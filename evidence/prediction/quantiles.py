@@ -21,10 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from ..models.likelihoods.base import Likelihood
+from ..models.likelihoods.base import Likelihood, Predictive
 from ..numerics.chebyshev import over_means
 
 Array = NDArray[np.float64]
+Grid = tuple[Array, NDArray[np.intp]]
+Excess = Callable[[Array, Array, NDArray[np.intp]], Array]
+"""From y, a level and the column of a point to P(Y ≤ y) minus the level."""
 
 NODES = 1000
 _SIMULATED = 10  # observations per node
@@ -38,6 +41,11 @@ class Part(NamedTuple):
     mean: Array
     var: Array
     likelihood: Likelihood
+
+    @property
+    def weights(self) -> Array:
+        """Of every component, shape (S,)."""
+        return np.full(len(self.mean), self.weight / len(self.mean))
 
     def average(self, values: Array) -> Array:
         """The weight times the mean of values (S, …), one for each component."""
@@ -60,6 +68,13 @@ class Part(NamedTuple):
         """P(y = label) for every component, shape (S, b); for binary likelihoods."""
         return np.exp(self.log_density(np.full(self.mean.shape[1], label)))
 
+    def predictive(self) -> Predictive:
+        """Mean and variance of a new observation under every component, shape (S, b)."""
+        if not hasattr(self.likelihood, "probability"):
+            return self.likelihood.predictive(self.mean, self.var)
+        positive, negative = self.probability(1.0), self.probability(-1.0)
+        return Predictive(positive - negative, 4.0 * positive * negative)
+
 
 def latent_quantiles(q: Array, parts: list[Part]) -> Array:
     """Quantiles of the latent value, shape (Q, b)."""
@@ -67,26 +82,25 @@ def latent_quantiles(q: Array, parts: list[Part]) -> Array:
     sd = np.sqrt(np.concatenate([np.broadcast_to(part.var, part.mean.shape) for part in parts]))
     if len(mean) == 1:
         return mean + sd * ndtri(q)[:, None]
-    weights = np.repeat(
-        [part.weight / len(part.mean) for part in parts], [len(part.mean) for part in parts]
-    )
+    weights = np.concatenate([part.weights for part in parts])
     by_point = np.ascontiguousarray(mean.T)
     sd_by_point = np.ascontiguousarray(np.maximum(sd, 1e-300).T)  # a component may be a point
 
-    def distribution(t: Array, column: Array) -> Array:
+    def excess(t: Array, level: Array, column: NDArray[np.intp]) -> Array:
         with np.errstate(over="ignore"):
-            return ndtr((t[:, None] - by_point[column]) / sd_by_point[column]) @ weights
+            return ndtr((t[:, None] - by_point[column]) / sd_by_point[column]) @ weights - level
 
     low = np.array([(mean + sd * z).min(axis=0) for z in ndtri(q)])
     high = np.array([(mean + sd * z).max(axis=0) for z in ndtri(q)])
-    return _roots(distribution, q, low, high, 1e-13)
+    return _root(excess, _grid(q, mean), low.ravel(), high.ravel(), 1e-13).reshape(low.shape)
 
 
 def observed_quantiles(q: Array, parts: list[Part]) -> Array:
     """Quantiles of a new observation, shape (Q, b)."""
     likelihood = parts[0].likelihood
     if likelihood.name == "gaussian":
-        return latent_quantiles(q, [_with_noise(part) for part in parts])
+        noisy = [(part, part.predictive()) for part in parts]
+        return latent_quantiles(q, [part._replace(mean=y.mean, var=y.var) for part, y in noisy])
     if hasattr(likelihood, "probability"):
         negative = sum(part.average(part.probability(-1.0)) for part in parts)
         return np.where(q[:, None] <= negative, -1.0, 1.0)
@@ -94,19 +108,16 @@ def observed_quantiles(q: Array, parts: list[Part]) -> Array:
     if type(likelihood).cdf is Likelihood.cdf:
         return _simulated(q, nodes)
 
-    def distribution(y: Array, column: Array) -> Array:
-        return np.sum(
-            [p.average(p.likelihood.at(column).cdf(y, p.mean[:, column])) for p in nodes], axis=0
-        )
+    def excess(y: Array, level: Array, column: NDArray[np.intp]) -> Array:
+        cdf = [p.average(p.likelihood.at(column).cdf(y, p.mean[:, column])) for p in nodes]
+        return np.sum(cdf, axis=0) - level
 
+    grid = _grid(q, nodes[0].mean)
     if likelihood.counts:
-        return _whole(distribution, q, nodes[0].mean.shape[1])
-    return _roots(distribution, q, *_bracket(distribution, q, nodes), 1e-6)
-
-
-def _with_noise(part: Part) -> Part:
-    mean, var = part.likelihood.predictive(part.mean, part.var)
-    return part._replace(mean=mean, var=var)
+        flat = _whole(excess, grid)
+    else:
+        flat = _root(excess, grid, *_bracket(excess, grid, nodes), 1e-6)
+    return flat.reshape(q.size, -1)
 
 
 def _nodes(parts: list[Part]) -> list[Part]:
@@ -127,67 +138,55 @@ def _nodes(parts: list[Part]) -> list[Part]:
     return nodes
 
 
-def _roots(
-    distribution: Callable[..., Array], q: Array, low: Array, high: Array, tol: float
-) -> Array:
-    """Where the distribution function reaches q, to ``tol`` of q, between low and high (Q, b)."""
+def _grid(q: Array, mean: Array) -> Grid:
+    """Levels and columns of a (Q, b) table, flat, for means (S, b)."""
+    return np.repeat(q, mean.shape[1]), np.tile(np.arange(mean.shape[1]), q.size)
+
+
+def _root(excess: Excess, grid: Grid, low: Array, high: Array, tol: float) -> Array:
+    """Where the distribution function reaches the levels, to ``tol`` of them."""
     from scipy.optimize.elementwise import find_root
 
-    level, column = _grid(q, low.shape[1])
     wider = 1e-12 * (np.abs(low) + np.abs(high))  # rounding must not cost the change of sign
-    found = find_root(
-        lambda y, level, column: distribution(y, column) - level,
-        ((low - wider).ravel(), (high + wider).ravel()),
-        args=(level, column),
-        tolerances={"fatol": tol * float(np.minimum(q, 1.0 - q).min())},
-    )
-    return found.x.reshape(low.shape)
+    least = float(np.minimum(grid[0], 1.0 - grid[0]).min())
+    ends, tolerances = (low - wider, high + wider), {"fatol": tol * least}
+    return find_root(excess, ends, args=grid, tolerances=tolerances).x
 
 
-def _grid(q: Array, width: int) -> tuple[Array, NDArray[np.intp]]:
-    """Levels and columns of a (Q, b) table, flat."""
-    return np.repeat(q, width), np.tile(np.arange(width), q.size)
-
-
-def _bracket(
-    distribution: Callable[..., Array], q: Array, nodes: list[Part]
-) -> tuple[Array, Array]:
-    """From the extreme nodes outwards, doubling steps, until q lies between."""
-    level, column = _grid(q, nodes[0].mean.shape[1])
+def _bracket(excess: Excess, grid: Grid, nodes: list[Part]) -> tuple[Array, Array]:
+    """From the extreme nodes outwards, doubling steps, until the levels lie between."""
     ends = []
     for direction in (-1.0, 1.0):
         start = direction * np.max([(direction * part.mean).max(axis=0) for part in nodes], axis=0)
-        end, step = start[column], 1.0
-        while (short := direction * (distribution(end, column) - level) < 0.0).any():
+        end, step = start[grid[1]], 1.0
+        while (short := direction * excess(end, *grid) < 0.0).any():
             end = np.where(short, end + direction * step, end)
             step *= 2.0
-        ends.append(end.reshape(q.size, -1))
+        ends.append(end)
     return ends[0], ends[1]
 
 
-def _whole(distribution: Callable[..., Array], q: Array, width: int) -> Array:
-    """The smallest whole numbers at which the distribution function reaches q."""
-    level, column = _grid(q, width)
-    low, high = np.full(level.size, -1.0), np.ones(level.size)
-    while not (enough := distribution(high, column) >= level).all():
+def _whole(excess: Excess, grid: Grid) -> Array:
+    """The smallest whole numbers at which the distribution function reaches the levels."""
+    low, high = np.full(grid[0].size, -1.0), np.ones(grid[0].size)
+    while not (enough := excess(high, *grid) >= 0.0).all():
         low, high = np.where(enough, low, high), np.where(enough, high, 4.0 * high)
     while (high - low > np.maximum(1.0, 1e-15 * high)).any():
         middle = np.floor(0.5 * (low + high))
-        enough = distribution(middle, column) >= level
+        enough = excess(middle, *grid) >= 0.0
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return high.reshape(q.size, width)
+    return high
 
 
 def _simulated(q: Array, nodes: list[Part]) -> Array:
     rng = np.random.default_rng(0)
-    drawn, weights = [], []
-    for weight, mean, _, likelihood in nodes:
-        x = np.repeat(mean, _SIMULATED, axis=0)
-        drawn.append(likelihood.simulate(x, rng))
-        weights.append(np.full(len(x), weight / len(x)))
-    y = np.concatenate(drawn)
+    drawn = [
+        p._replace(mean=p.likelihood.simulate(np.repeat(p.mean, _SIMULATED, axis=0), rng))
+        for p in nodes
+    ]
+    y = np.concatenate([part.mean for part in drawn])
     order = np.argsort(y, axis=0)
-    below = np.cumsum(np.concatenate(weights)[order], axis=0)
+    below = np.cumsum(np.concatenate([part.weights for part in drawn])[order], axis=0)
     ordered = np.take_along_axis(y, order, axis=0)
     first = [np.minimum((below < level - 1e-12).sum(axis=0), len(y) - 1) for level in q]
     return np.array([np.take_along_axis(ordered, at[None], axis=0)[0] for at in first])

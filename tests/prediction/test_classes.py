@@ -199,12 +199,26 @@ def test_questions_and_table():
     )
     assert "5 points, 3 classes" in repr(found)
     for y, words in (
-        (["mid"], "a label for each"),
+        (["mid"], "y_new must be a vector with one observation for each of 5"),
         (["mid"] * 4 + ["none"], "not one of"),
         (["mid"] * 4 + [None], "None, not one of"),
     ):
         with pytest.raises(ValueError, match=words):
             found.log_density(y)
+
+
+def test_file_and_notebook(tmp_path):
+    found = predict(of_three(), NEW)
+    found.save(tmp_path / "classes.npz")
+    again = ClassPrediction.load(tmp_path / "classes.npz")
+    for name in ("classes", "probability", "mean", "var", "X_new", "label"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(found, name))
+    np.testing.assert_array_equal(again.data[1], Y)
+    assert "5 points, 3 classes" in found.summary()
+    assert "p[mid]" in found._repr_html_()
+    found.plot(path=tmp_path / "classes.png")
+    assert (tmp_path / "classes.png").stat().st_size > 1000
+    plt.close("all")
 
 
 def test_mixture_checks_what_it_mixes():

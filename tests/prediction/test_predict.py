@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 import tracemalloc
 
 import numpy as np
 import pytest
+from gaussians.markov import MarkovModel, autoregression
 from problems import covariance
 from scipy.stats import nbinom, norm, poisson
 from scipy.stats import t as student
@@ -319,6 +321,63 @@ def test_memory_does_not_grow_with_points_times_draws():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100e6  # points × draws is 40 MB an array, of which several would be alive
+
+
+# -- other priors, files ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("posterior", ["ep", "prior", "draws"])
+@pytest.mark.parametrize("likelihood", ["poisson", "student_t(df=4, scale=0.3)"])
+def test_a_prior_that_is_no_matrix_says_the_same(posterior, likelihood):
+    """A Markov chain behind the same contract; its model has no K and no Cholesky factor."""
+    n, bands = 40, autoregression(40, 0.9, 2.0)
+    K = np.linalg.inv(np.diag(bands[0]) + np.diag(bands[1], 1) + np.diag(bands[1], -1))
+    rng = np.random.default_rng(4)
+    y = rng.poisson(2.0, n).astype(float)
+    y[7] = 30.0
+    words = dict(likelihood=likelihood, mean=0.3)
+    models = [ev.GPModel(None, y, K=K, jitter=0.0, **words), MarkovModel(bands, y, **words)]
+    new = dict(K_new=0.8 * K[::3], k_diag=np.full(14, 2.0))
+    if posterior == "draws":
+        posterior = rng.standard_normal((30, n))
+    for where in (new, {}):
+        dense, markov = (ev.predict(m, posterior=posterior, **where) for m in models)
+        for name in ("mean", "var", "y_mean", "y_var"):
+            np.testing.assert_allclose(getattr(markov, name), getattr(dense, name), rtol=1e-7)
+
+
+@pytest.mark.parametrize("posterior", ["ep", "draws", "hyper"])
+def test_files_and_notebooks(posterior, tmp_path):
+    likelihood = StudentT(df=4.0, scale=tuple(np.linspace(0.2, 0.4, 30)))
+    model = ev.GPModel(X, DATA["student_t(df=4, scale=0.2)"], KERNEL, likelihood=likelihood)
+    x = RNG.standard_normal((4, 30))
+    if posterior == "draws":
+        posterior = x
+    elif posterior == "hyper":
+        posterior = hyper_draws([0.0, 0.0, 1.0, 2.0], x, ("constant_value",))
+    new = StudentT(df=4.0, scale=tuple(np.linspace(0.1, 0.5, 17)))
+    made = ev.predict(model, X_NEW, posterior=posterior, likelihood=new, batch_size=5)
+    made.save(tmp_path / "prediction.npz")
+    again = Prediction.load(tmp_path / "prediction.npz")
+    y = np.linspace(-1.0, 1.0, 17)
+    np.testing.assert_array_equal(again.mean, made.mean)
+    np.testing.assert_allclose(again.log_density(y), made.log_density(y), rtol=1e-12)
+    np.testing.assert_allclose(again.quantiles(0.3, of="y"), made.quantiles(0.3, of="y"))
+    assert again.likelihood == new
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(made)).y_var, made.y_var)
+    assert repr(again) == repr(made)
+    assert "17 points, student_t" in made.summary()
+    assert "<table" in made._repr_html_()
+
+
+def test_a_function_is_not_saved(tmp_path):
+    def normal(x, y):
+        return -0.5 * (y - x) ** 2 - 0.9189385332046727, y - x, -1.0, 0.0
+
+    likelihood = ev.likelihoods.from_function(normal, name="normal")
+    prediction = made(likelihood, [[0.2]], [[0.3]])
+    with pytest.raises(ValueError, match="made of a function, which a file cannot hold"):
+        prediction.save(tmp_path / "prediction.npz")
 
 
 # -- mixtures of predictions ------------------------------------------------------------------

@@ -194,6 +194,26 @@ class SoftmaxReference:
         """Eigenvalues and eigenvectors (columns, C-contiguous) of Σ."""
         return positive_eigh(self.cov, self.name)
 
+    @property
+    def dual(self) -> Array:
+        """K⁻¹(mean - m), shape (C, N); sites are exact at the mode, so it is their slope there."""
+        return (self.sites.b.ravel() - self.sites.curvature(self.mean)).reshape(self.sites.b.shape)
+
+    def explained(self, cross: Array) -> Array:
+        r"""k_iᵀR_ij k_j for all classes i, j, shape (B, C, C): what the sites take away.
+
+        ``cross`` (C, B, N) holds a covariance k_i with the data for each of B new points, or
+        (1, B, N) where all classes have one; R is :math:`K^{-1} - K^{-1} \Sigma K^{-1}`.
+        """
+        C, (_, B, N) = self.model.n_classes, cross.shape
+        if self.name == "prior":
+            return np.zeros((B, C, C))
+        columns = np.ascontiguousarray(np.broadcast_to(cross.swapaxes(1, 2), (C, N, B)))
+        E = self.factors.times_E(columns)
+        V = np.array([solve_triangular(self.factors.M, e, lower=True) for e in E])
+        own = np.einsum("kns,kns->sk", columns, E)[:, :, None] * np.eye(C)
+        return own - np.einsum("kns,jns->skj", V, V)
+
     def predict(
         self, k_star: ArrayLike, k_diag: ArrayLike, mean_new: ArrayLike = 0.0
     ) -> LatentPrediction:
@@ -213,28 +233,19 @@ class SoftmaxReference:
         LatentPrediction
             ``mean`` (C, N*), ``cov`` (N*, C, C), ``probabilities()`` (N*, C).
         """
-        model = self.model
-        C, N = model.n_classes, model.n_data
+        C, N = self.model.n_classes, self.model.n_data
         k_star = np.asarray(k_star, dtype=float)
         if k_star.ndim not in (2, 3) or k_star.shape[-1] != N or k_star.shape[0] == 0:
             raise InputError(
                 f"k_star must be (N*, {N}) or ({C}, N*, {N}), got shape {k_star.shape}"
             )
-        n_new = k_star.shape[-2]
-        cross = np.broadcast_to(k_star, (C, n_new, N))
-        diagonal = np.broadcast_to(np.asarray(k_diag, dtype=float), (C, n_new))
-        # sites are exact at the mode: their slope there is K⁻¹(mean - m)
-        a = (self.sites.b.ravel() - self.sites.curvature(self.mean)).reshape(C, N)
-        mean = np.broadcast_to(mean_new, (C, n_new)) + np.einsum("ksn,kn->ks", cross, a)
-        cov = np.zeros((n_new, C, C))
-        cov[:, np.arange(C), np.arange(C)] = diagonal.T
-        if self.name != "prior":
-            columns = np.ascontiguousarray(np.swapaxes(cross, 1, 2))
-            E = self.factors.times_E(columns)
-            cov[:, np.arange(C), np.arange(C)] -= np.einsum("kns,kns->sk", columns, E)
-            V = np.array([solve_triangular(self.factors.M, e, lower=True) for e in E])
-            cov += np.einsum("kns,jns->skj", V, V)
-        return LatentPrediction(mean, cov)
+        cross = np.broadcast_to(k_star, (C, *k_star.shape[-2:]))
+        diagonal = np.broadcast_to(np.asarray(k_diag, dtype=float), cross.shape[:2])
+        mean = np.broadcast_to(mean_new, cross.shape[:2])
+        return LatentPrediction(
+            mean + np.einsum("ksn,kn->ks", cross, self.dual),
+            diagonal.T[:, :, None] * np.eye(C) - self.explained(cross),
+        )
 
 
 def softmax_prior_reference(model: SoftmaxModel) -> SoftmaxReference:
