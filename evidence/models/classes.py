@@ -21,6 +21,7 @@ from .covariance import (
     notes_on_inputs,
 )
 from .hyperparameters import Hyperparameters
+from .identity import rounded, sketch
 from .kernels.classes import all_equal, check_kernels, class_parameters
 from .labels import check_labels
 from .likelihoods import softmax as _softmax
@@ -279,8 +280,9 @@ class SoftmaxModel:
         }
 
     def identity(self) -> tuple[NDArray[Any], ...]:
-        """Arrays that tell this model from others."""
-        return self.covariances, self.mean, self.codes, np.array(self.n_classes)
+        """Arrays that tell this model from others: see :mod:`evidence.models.identity`."""
+        sizes = np.array([self.n_classes, self.n_data])
+        return *sketch(self.covariances), rounded(self.jitter), self.mean, self.codes, sizes
 
     def _kernel_in_words(self) -> str:
         if not self.kernels:

@@ -25,6 +25,7 @@ from .covariance import (
     notes_on_inputs,
 )
 from .hyperparameters import Hyperparameters, free_parameters
+from .identity import rounded, sketch
 from .kernels.gradients import contract
 from .likelihoods.base import Likelihood
 
@@ -189,9 +190,11 @@ class GPModel:
             "jitter": float(f"{self.jitter:.6g}"),
         }
 
-    def identity(self) -> tuple[Array, ...]:
-        """Arrays that tell this model from others."""
-        return self.K, self.mean, self.theta
+    def identity(self) -> tuple[NDArray[Any], ...]:
+        """Arrays that tell this model from others: see :mod:`evidence.models.identity`."""
+        sd = np.sqrt(np.diag(self.K))
+        likelihood = self.likelihood.identity(self.y, self.mean, sd)
+        return *sketch(self.K), rounded(self.jitter), self.mean, self.y, *likelihood
 
     def __repr__(self) -> str:
         kernel = "K" if self.kernel is None else str(self.kernel)

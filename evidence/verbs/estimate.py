@@ -168,7 +168,8 @@ def log_evidence(
         "random_seed": random_seed if isinstance(random_seed, numbers.Integral) else None,
         **{name: value for name, value in options.items() if _is_plain(value)},
     }
-    identity = _identity(model, method, reference, mover, n_particles, options)
+    named = (model, method, reference, mover, n_particles, options)
+    identity = {} if checkpoint is None else _identity(*named)
     identity["betas"] = str(n_betas or "adaptive") if ladder is None else digest(ladder)
     if n_particles is None or method in ("auto", "pt"):  # then these decide how islands are run
         identity |= {"target_se": str(target_se), "n_islands": str(n_islands)}
@@ -262,7 +263,7 @@ def _identity(
     """What decides the numbers of a run, besides its seed."""
     return {
         "package version": __version__,
-        "model": f"{digest(*model.identity())} ({model!r})",
+        "model": f"{type(model).__name__} {digest(*model.identity())}",
         "method": method,
         "reference": reference if isinstance(reference, str) else digest(*reference.identity()),
         "move": repr(move),
