@@ -205,9 +205,9 @@ def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
     """One of some words."""
     known = tuple(known)
     if not (isinstance(value, str) and value in known):
-        raise InputError(
-            f"unknown {name} {shown(value)}{suggest(value, known)} Known: {', '.join(known)}"
-        )
+        plain = value is None or isinstance(value, str | numbers.Number)
+        what = shown(value) if plain else f"of type {type(value).__name__}"
+        raise InputError(f"unknown {name} {what}{suggest(value, known)} Known: {', '.join(known)}")
 
 
 def check_flag(name: str, value: Any) -> None:

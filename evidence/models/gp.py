@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -109,6 +108,8 @@ class GPModel:
         self.mean = check_mean(mean, self.n)
         self.theta = self.likelihood.theta(self.y)
         self.notes = notes
+        #: what is free in kernel and likelihood: names, logs, bounds
+        self.hyperparameters: Hyperparameters = free_parameters(self.kernel, self.likelihood)
 
     def _set_prior(self, K: ArrayLike | None) -> None:
         """K, or what the kernel says, with its jitter and Cholesky factor."""
@@ -134,11 +135,6 @@ class GPModel:
         """N(mean, K), as approximations see it."""
         return DensePrior(self.mean, self.K, self.chol)
 
-    @cached_property
-    def hyperparameters(self) -> Hyperparameters:
-        """What is free in kernel and likelihood: names, logs, bounds."""
-        return free_parameters(self.kernel, self.likelihood)
-
     def at(self, theta: ArrayLike | Mapping[str, float]) -> GPModel:
         """The same data under other hyperparameters.
 
@@ -153,9 +149,10 @@ class GPModel:
         2**2 * RBF(length_scale=3)
         """
         model = copy.copy(self)
-        model.__dict__.pop("hyperparameters", None)
-        model.kernel, model.likelihood = self.hyperparameters.at(theta)
-        if self.hyperparameters.n_kernel:
+        model.hyperparameters = self.hyperparameters.moved(theta)
+        model.kernel = model.hyperparameters.kernel
+        model.likelihood = model.hyperparameters.likelihood
+        if model.hyperparameters.n_kernel:
             model._set_prior(None)
         model.theta = model.likelihood.theta(model.y)
         return model
@@ -168,8 +165,8 @@ class GPModel:
     def bare(self) -> GPModel:
         """The same model without inputs and kernel: all that computing needs, light to send."""
         model = copy.copy(self)
-        model.__dict__.pop("hyperparameters", None)  # it holds the kernel
         model.kernel, model.X = None, None
+        model.hyperparameters = free_parameters(None, self.likelihood)
         return model
 
     def log_prior(self, x: ArrayLike) -> Array:

@@ -84,6 +84,20 @@ def test_all_modes_are_found():
     assert any("other mode" in warning for warning in fit.warnings)
 
 
+def test_curvature_beside_which_everything_else_is_lost():
+    """A ripple too fine to matter, with a Hessian of its own: SciPy's trust region has no step."""
+    k = 1e20
+
+    def hessian(x):
+        return (-1.0 + k * np.cos(k * x))[:, :, None]
+
+    model = ev.DensityModel(
+        lambda x: -0.5 * x[:, 0] ** 2, 1, grad=lambda x: -x, hessian=hessian, vectorized=True
+    )
+    fit = fit_density_laplace(model)
+    assert np.isfinite(fit.mean).all()  # as SciPy ends here, nothing would be assigned
+
+
 def test_no_mode_is_a_value():
     """A density without a peak: converged is False, and words say why."""
     model = ev.DensityModel(lambda x: 0.0 * x[:, 0], 1, vectorized=True)
