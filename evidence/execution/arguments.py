@@ -1,11 +1,17 @@
-"""Checks that public functions make of their arguments."""
+"""Checks that public functions make of their arguments: all of them, in one place.
+
+Each takes the argument's name and what came; it returns the value in its final form, or raises an
+:class:`~evidence.messages.InputError` of one line that names the argument.
+"""
 
 from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -13,58 +19,233 @@ from numpy.typing import NDArray
 
 from ..messages import InputError, suggest
 
+Array = NDArray[np.float64]
+Shape = tuple[int | str, ...]
+
 _LONG = 80  # characters of a wrong value that a message shows
+_FINEST = 1e-9  # nats: no sampler's error bar is smaller in double precision
+_OTHER_KINDS = {"c": "complex numbers", "m": "time differences", "M": "dates", "V": "records"}
+
+
+def shown(value: Any) -> str:
+    """A wrong value in a message: its text where that is short, else what it is."""
+    shape = np.shape(value) if hasattr(value, "__array__") else ()
+    text = " ".join(repr(value).split())
+    if len(text) <= _LONG and not shape:
+        return text
+    return f"a {type(value).__name__}" + (f" of shape {shape}" if shape else "")
+
+
+# -- numbers ----------------------------------------------------------------------------------
+
+
+def number(
+    name: str, value: Any, *, above: float = -math.inf, least: float = -math.inf,
+    most: float = math.inf, below: float = math.inf,
+) -> float:  # fmt: skip
+    """A finite real number within limits.
+
+    >>> number("tol", 1, above=0.0)
+    1.0
+    >>> number("beta", 1.5, least=0.0, most=1.0)
+    Traceback (most recent call last):
+    evidence.InputError: beta must be a number at least 0 and at most 1, got 1.5
+    """
+    scalar = np.ndim(value) == 0 and isinstance(value, np.ndarray)
+    x = value.item() if scalar else value
+    if isinstance(x, numbers.Real) and not isinstance(x, bool):
+        try:
+            x = float(x)
+        except OverflowError:
+            x = math.inf
+        if math.isfinite(x) and above < x < below and least <= x <= most:
+            return x
+    if above == 0.0 and below == most == math.inf:
+        wanted = "a positive number"
+    else:
+        limits = (("above", above), ("at least", least), ("at most", most), ("below", below))
+        told = " and ".join(f"{word} {x:g}" for word, x in limits if math.isfinite(x))
+        wanted = f"a number {told}".strip() if told else "a finite number"
+    raise InputError(f"{name} must be {wanted}, got {shown(value)}")
+
+
+def check_positive(name: str, value: Any, optional: bool = True) -> None:
+    """A positive number, or None."""
+    if value is not None or not optional:
+        number(name, value, above=0.0)
+
+
+def check_target(name: str, value: Any) -> None:
+    """A standard error to stop at: positive, and one that doubles can hold beside log Z."""
+    check_positive(name, value)
+    if value is not None and value < _FINEST:
+        raise InputError(f"{name} must be at least {_FINEST:g}, got {value!r}")
+
+
+def check_count(name: str, value: Any, least: int = 1, optional: bool = True) -> None:
+    """A whole number, or None."""
+    if value is None and optional:
+        return
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise InputError(f"{name} must be a whole number, at least {least}, got {shown(value)}")
+
+
+def check_memory(name: str, value: Any, *sizes: Any) -> None:
+    """That arrays of these sizes, for which ``value`` asks, have room on this machine."""
+    wanted = 8 * math.prod(int(size) for size in sizes)
+    try:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows does not tell
+        there = 2**38
+    if wanted > there:
+        raise InputError(
+            f"{name}={shown(value)} is too large: its numbers would take {wanted // 10**9} GB of "
+            f"memory, this machine has {there // 10**9} GB"
+        )
+
+
+# -- arrays -----------------------------------------------------------------------------------
+
+
+def array(name: str, value: Any, *shapes: Shape, finite: bool = True) -> Array:
+    """Real numbers as a new array of doubles, or an error that says why they are none.
+
+    Parameters
+    ----------
+    name : str
+        What the argument is called.
+    value : array_like
+        Lists, arrays of any real type, masked arrays without masked entries, Series, DataFrames.
+    *shapes : tuple, optional
+        Those allowed; a letter stands for any size above zero.
+    finite : bool
+        Whether NaN and inf are refused.
+
+    Examples
+    --------
+    >>> array("x", [1, 2.5], ("n",), ("n", "d"))
+    array([1. , 2.5])
+    >>> array("mean", [1, 2], (), (3,))
+    Traceback (most recent call last):
+    evidence.InputError: mean must be a number or an array of shape (3,), got shape (2,)
+    >>> array("y", np.ma.masked_equal([1, -999], -999))
+    Traceback (most recent call last):
+    evidence.InputError: y has 1 masked entry; fill or drop them first
+    """
+    numbers_ = real_array(name, value)
+    if shapes and not any(_fits(numbers_.shape, shape) for shape in shapes):
+        raise InputError(f"{name} must be {_in_words(shapes)}, got shape {numbers_.shape}")
+    if finite and not np.isfinite(numbers_).all():
+        bad = ~np.isfinite(numbers_).reshape(len(numbers_) if numbers_.ndim else 1, -1)
+        rows = f" in {int(bad.any(axis=1).sum())} row(s)" if numbers_.ndim == 2 else ""
+        raise InputError(f"{name} contains NaN or inf{rows}; its numbers must be finite")
+    return numbers_
+
+
+def real_array(name: str, value: Any) -> Array:
+    """Any numbers as doubles, whatever their shape and size."""
+    if hasattr(value, "tocoo"):
+        raise InputError(f"{name} is a sparse matrix; pass a dense one, {name}.toarray()")
+    masked = int(np.ma.count_masked(value)) if isinstance(value, np.ma.MaskedArray) else 0
+    if masked:
+        entries = "entry" if masked == 1 else "entries"
+        raise InputError(f"{name} has {masked} masked {entries}; fill or drop them first")
+    try:
+        raw = np.asarray(value)
+        objects = raw.dtype.kind == "O"
+        if raw.dtype.kind in "biuf" or (objects and all(map(_is_real, raw.flat))):
+            return np.array(raw, dtype=float, order="C")
+    except (TypeError, ValueError, OverflowError, Warning) as error:
+        reason = str(error).split(".")[0]
+        raise InputError(f"{name} must be an array of real numbers: {reason}") from None
+    what = _OTHER_KINDS.get(raw.dtype.kind, f"values of type {raw.dtype}")
+    raise InputError(
+        f"{name} must hold real numbers, got {what if raw.ndim else shown(value)}; convert them "
+        "to numbers first"
+    )
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real | Decimal | np.bool_)
+
+
+def _fits(shape: tuple[int, ...], wanted: Shape) -> bool:
+    return len(shape) == len(wanted) and all(
+        size > 0 if isinstance(want, str) else size == want
+        for size, want in zip(shape, wanted, strict=True)
+    )
+
+
+def _in_words(shapes: tuple[Shape, ...]) -> str:
+    listed = [str(shape).replace("'", "") for shape in shapes if shape]
+    words = ["a number"] * (() in shapes) + [f"an array of shape {' or '.join(listed)}"] * any(
+        shapes
+    )
+    return " or ".join(words)
+
+
+def check_weights(name: str, parts: Sequence[Any], weights: Any) -> Array:
+    """Weights of a mixture's parts, scaled to sum to one; equal where none are given."""
+    if not parts:
+        raise InputError(f"{name} is empty; give at least one")
+    w = np.ones(len(parts)) if weights is None else array("weights", weights, (len(parts),))
+    if (w < 0.0).any() or w.sum() <= 0.0:
+        raise InputError(
+            f"weights must be {len(parts)} non-negative numbers, one of them positive, got "
+            f"{shown(weights)}"
+        )
+    return w / w.sum()
+
+
+# -- words, switches, objects -----------------------------------------------------------------
+
+
+def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
+    """One of some words."""
+    known = tuple(known)
+    if not (isinstance(value, str) and value in known):
+        plain = value is None or isinstance(value, str | numbers.Number)
+        what = shown(value) if plain else f"of type {type(value).__name__}"
+        raise InputError(f"unknown {name} {what}{suggest(value, known)} Known: {', '.join(known)}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """True or False: the word "no" is true to Python."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name} must be True or False, got {shown(value)}")
+
+
+def check_function(name: str, value: Any, optional: bool = True) -> None:
+    """A function, or None."""
+    if not (callable(value) or (optional and value is None)):
+        raise InputError(f"{name} must be a function, got {shown(value)}")
+
+
+def names(name: str, value: Any, count: int) -> tuple[str, ...]:
+    """As many different names."""
+    listed = tuple(map(str, value)) if isinstance(value, Iterable) else ()
+    if len(listed) != count or len(set(listed)) != count:
+        raise InputError(f"{name} must hold {count} different names, got {shown(value)}")
+    return listed
+
+
+def check_executor(executor: Any) -> None:
+    """Where tasks run."""
+    if executor is not None and not isinstance(executor, Executor):
+        raise InputError(
+            "executor must be a concurrent.futures.Executor (Dask: client.get_executor()), got "
+            f"{shown(executor)}"
+        )
 
 
 def seed_sequence(random_seed: int | np.random.Generator | None) -> np.random.SeedSequence:
+    """Seeds from what users call one."""
     if isinstance(random_seed, np.random.Generator):
         return np.random.SeedSequence(random_seed.integers(0, 2**32, size=4).tolist())
     if random_seed is None or (isinstance(random_seed, numbers.Integral) and random_seed >= 0):
         return np.random.SeedSequence(None if random_seed is None else int(random_seed))
     raise InputError(
-        f"random_seed must be a non-negative int, a numpy Generator or None, got {random_seed!r}"
+        "random_seed must be a non-negative int, a numpy Generator or None, got "
+        f"{shown(random_seed)}"
     )
-
-
-def check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:
-    if isinstance(value, str) and value in known:
-        return
-    hint = suggest(value, known)
-    shown = repr(value)
-    if len(shown) > _LONG:
-        shown = f"of type {type(value).__name__}"
-    raise InputError(f"unknown {name} {shown}{hint} Known: {', '.join(known)}")
-
-
-def check_executor(executor: Any) -> None:
-    if executor is not None and not isinstance(executor, Executor):
-        raise InputError(
-            "executor must be a concurrent.futures.Executor (Dask: client.get_executor()), got "
-            f"{type(executor).__name__}"
-        )
-
-
-def check_positive(name: str, value: Any) -> None:
-    if value is None:
-        return
-    if not isinstance(value, numbers.Real) or not (math.isfinite(value) and value > 0):
-        raise InputError(f"{name} must be a positive number, got {value!r}")
-
-
-def check_count(name: str, value: Any, least: int, optional: bool = True) -> None:
-    if value is None and optional:
-        return
-    if not isinstance(value, numbers.Integral) or value < least:
-        raise InputError(f"{name} must be a whole number, at least {least}, got {value!r}")
-
-
-def check_weights(name: str, parts: Sequence[Any], weights: Any) -> NDArray[np.float64]:
-    """Weights of a mixture's parts, scaled to sum to one; equal where none are given."""
-    if not parts:
-        raise InputError(f"{name} is empty; give at least one")
-    w = np.ones(len(parts)) if weights is None else np.asarray(weights, dtype=float)
-    if w.shape != (len(parts),) or not (np.isfinite(w).all() and (w >= 0.0).all()):
-        raise InputError(f"weights must be {len(parts)} non-negative numbers, got {weights!r}")
-    if w.sum() <= 0.0:
-        raise InputError("weights sum to zero; give at least one positive weight")
-    return w / w.sum()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from .covariance import (
     notes_on_inputs,
 )
 from .hyperparameters import Hyperparameters
+from .identity import rounded, sketch
 from .kernels.classes import all_equal, check_kernels, class_parameters
 from .labels import check_labels
 from .likelihoods import softmax as _softmax
@@ -107,6 +107,8 @@ class SoftmaxModel:
         self.relative_jitter = check_jitter(jitter, kernel is not None)
         self._set_prior(_check_matrices(K, self.classes) if kernel is None else None)
         self.mean = _check_mean(mean, self.n_classes, self.n_data)
+        #: what is free in the kernels: names, logs, bounds, class by class
+        self.hyperparameters: Hyperparameters = class_parameters(self.classes, self.kernels)
 
     def _set_prior(self, given: Array | None) -> None:
         """Matrices as given, or what the kernels say, with jitter and Cholesky factors."""
@@ -170,11 +172,6 @@ class SoftmaxModel:
 
     # -- hyperparameters --------------------------------------------------------------------
 
-    @cached_property
-    def hyperparameters(self) -> Hyperparameters:
-        """What is free in the kernels: names, logs, bounds, class by class."""
-        return class_parameters(self.classes, self.kernels)
-
     def at(self, theta: ArrayLike | Mapping[str, float]) -> SoftmaxModel:
         """The same data under other hyperparameters.
 
@@ -184,13 +181,12 @@ class SoftmaxModel:
             Their natural logarithms in the order of ``model.hyperparameters.names``, or natural
             *values* by name. A name without ``class[…]__`` means that parameter in all classes.
         """
-        free = self.hyperparameters
         if isinstance(theta, Mapping):
             theta = self.by_class(theta)
         model = copy.copy(self)
-        model.__dict__.pop("hyperparameters", None)
-        model.kernels = free.at(theta)[0].kernels
-        if len(free):
+        model.hyperparameters = self.hyperparameters.moved(theta)
+        model.kernels = model.hyperparameters.kernel.kernels
+        if len(model.hyperparameters):
             model._set_prior(None)
         return model
 
@@ -209,7 +205,7 @@ class SoftmaxModel:
 
     # -- the densities ----------------------------------------------------------------------
 
-    @cached_property
+    @property
     def no_sites(self) -> SoftmaxSites:
         """Sites that say nothing."""
         zero = np.zeros((self.n_classes, self.n_data))
@@ -264,8 +260,7 @@ class SoftmaxModel:
         """The same model without inputs and kernels: all that computing needs, light to send."""
         model = copy.copy(self)
         model.kernels, model.X = (), None
-        for name in ("hyperparameters", "no_sites"):
-            model.__dict__.pop(name, None)
+        model.hyperparameters = class_parameters(self.classes, ())
         return model
 
     def describe(self) -> dict[str, Any]:
@@ -279,8 +274,9 @@ class SoftmaxModel:
         }
 
     def identity(self) -> tuple[NDArray[Any], ...]:
-        """Arrays that tell this model from others."""
-        return self.covariances, self.mean, self.codes, np.array(self.n_classes)
+        """Arrays that tell this model from others: see :mod:`evidence.models.identity`."""
+        sizes = np.array([self.n_classes, self.n_data])
+        return *sketch(self.covariances), rounded(self.jitter), self.mean, self.codes, sizes
 
     def _kernel_in_words(self) -> str:
         if not self.kernels:

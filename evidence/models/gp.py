@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from .covariance import (
     notes_on_inputs,
 )
 from .hyperparameters import Hyperparameters, free_parameters
+from .identity import rounded, sketch
 from .kernels.gradients import contract
 from .likelihoods.base import Likelihood
 
@@ -108,6 +108,8 @@ class GPModel:
         self.mean = check_mean(mean, self.n)
         self.theta = self.likelihood.theta(self.y)
         self.notes = notes
+        #: what is free in kernel and likelihood: names, logs, bounds
+        self.hyperparameters: Hyperparameters = free_parameters(self.kernel, self.likelihood)
 
     def _set_prior(self, K: ArrayLike | None) -> None:
         """K, or what the kernel says, with its jitter and Cholesky factor."""
@@ -133,11 +135,6 @@ class GPModel:
         """N(mean, K), as approximations see it."""
         return DensePrior(self.mean, self.K, self.chol)
 
-    @cached_property
-    def hyperparameters(self) -> Hyperparameters:
-        """What is free in kernel and likelihood: names, logs, bounds."""
-        return free_parameters(self.kernel, self.likelihood)
-
     def at(self, theta: ArrayLike | Mapping[str, float]) -> GPModel:
         """The same data under other hyperparameters.
 
@@ -152,9 +149,10 @@ class GPModel:
         2**2 * RBF(length_scale=3)
         """
         model = copy.copy(self)
-        model.__dict__.pop("hyperparameters", None)
-        model.kernel, model.likelihood = self.hyperparameters.at(theta)
-        if self.hyperparameters.n_kernel:
+        model.hyperparameters = self.hyperparameters.moved(theta)
+        model.kernel = model.hyperparameters.kernel
+        model.likelihood = model.hyperparameters.likelihood
+        if model.hyperparameters.n_kernel:
             model._set_prior(None)
         model.theta = model.likelihood.theta(model.y)
         return model
@@ -167,8 +165,8 @@ class GPModel:
     def bare(self) -> GPModel:
         """The same model without inputs and kernel: all that computing needs, light to send."""
         model = copy.copy(self)
-        model.__dict__.pop("hyperparameters", None)  # it holds the kernel
         model.kernel, model.X = None, None
+        model.hyperparameters = free_parameters(None, self.likelihood)
         return model
 
     def log_prior(self, x: ArrayLike) -> Array:
@@ -189,9 +187,11 @@ class GPModel:
             "jitter": float(f"{self.jitter:.6g}"),
         }
 
-    def identity(self) -> tuple[Array, ...]:
-        """Arrays that tell this model from others."""
-        return self.K, self.mean, self.theta
+    def identity(self) -> tuple[NDArray[Any], ...]:
+        """Arrays that tell this model from others: see :mod:`evidence.models.identity`."""
+        sd = np.sqrt(np.diag(self.K))
+        likelihood = self.likelihood.identity(self.y, self.mean, sd)
+        return *sketch(self.K), rounded(self.jitter), self.mean, self.y, *likelihood
 
     def __repr__(self) -> str:
         kernel = "K" if self.kernel is None else str(self.kernel)

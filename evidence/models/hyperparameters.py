@@ -114,6 +114,12 @@ class Hyperparameters:
         likelihood = replace(self.likelihood, **changes) if changes else self.likelihood  # type: ignore[type-var]
         return kernel, likelihood
 
+    def moved(self, theta: ArrayLike | Mapping[str, float]) -> Hyperparameters:
+        """The same ones at other values."""
+        kernel, likelihood = self.at(theta)
+        values = np.exp(self.vector(theta))
+        return replace(self, theta=np.log(values), kernel=kernel, likelihood=likelihood)
+
 
 def kernel_parameters(kernel: Any) -> tuple[tuple[str, ...], list[float], list[list[float]]]:
     """Names, logs and their bounds of what is free in a kernel."""

@@ -9,6 +9,7 @@ A new kind of model is one entry here. The model itself has ``n``, ``notes``, ``
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..approximations.classes.laplace import fit_softmax_laplace, fit_wide_laplace
@@ -36,13 +37,15 @@ from .gp import Path, TemperedPath
 class Family(NamedTuple):
     """References by name, the preferred one for a move, those always reported; path and move."""
 
-    fits: Mapping[str, Callable[[Any], Any]]
+    fits: Mapping[str, Callable[..., Any]]
     preferred: Callable[[Any, Any], str]
     reported: tuple[str, ...]
     reference: type
     path: Callable[[Any], TemperedPath]
     move: Callable[[Any], str] = lambda model: "mgrad"
     """The move unless told otherwise."""
+    after: Mapping[str, str] = MappingProxyType({})
+    """Fits that take another one, by its name, as their second argument where it is there."""
 
 
 _FAMILIES: dict[type, Family] = {
@@ -76,6 +79,7 @@ _FAMILIES: dict[type, Family] = {
         DensityReference,
         DensityPath,
         lambda model: "splitting" if model.has_gradient else "elliptical",
+        {"fitted": "laplace", "gaussian": "laplace"},
     ),
 }
 
@@ -126,6 +130,8 @@ def fit_reference(
     if reference is None:
         reference = entry.preferred(model, move)
     check_choice("reference", reference, tuple(entry.fits))
-    if fitted and reference in fitted:
+    fitted = fitted or {}
+    if reference in fitted:
         return fitted[reference]
-    return entry.fits[reference](model)
+    first = fitted.get(entry.after.get(reference, ""))
+    return entry.fits[reference](model, *([] if first is None else [first]))

@@ -162,7 +162,8 @@ def log_evidence(
         return _report(model, fits, outcome, {"method": method}, clock)
 
     budget = {"target_se": target_se, "n_particles": n_particles, "n_islands": n_islands}
-    identity = _identity(model, method, reference, mover, budget, options)
+    named = (model, method, reference, mover, budget, options)
+    identity = {} if checkpoint is None else _identity(*named)
     identity["betas"] = str(n_betas or "adaptive") if ladder is None else digest(ladder)
     store, seed = _open_checkpoint(checkpoint, identity, random_seed)
     fits = _fit_reported(model, kind)

@@ -211,7 +211,7 @@ def integrated_evidence(
         checkpoint,
         {
             "package version": __version__,
-            "model": f"{digest(*model.identity())} ({model!r})",
+            "model": f"{type(model).__name__} {digest(*model.identity())}",
             "bounds": digest(model.hyperparameters.bounds),
             "priors": ", ".join(map(_told, known.names, known.distributions)),
             "budget": f"{target_se}, {n_particles}, {n_islands}, {n_draws}",

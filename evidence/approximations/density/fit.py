@@ -13,17 +13,19 @@ bad one is a warning.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from ...messages import Message
 from ...models.density.model import DensityModel
 from ...models.density.scales import Scales, learn
 from ...statistics.diagnostics import pareto_shape
-from .modes import find_modes, starts
-from .reference import DensityReference, density_prior_reference
+from .modes import COMPARABLE, find_modes, starts
+from .reference import DensityReference, Mode, density_prior_reference
 
 Array = NDArray[np.float64]
 
@@ -35,7 +37,6 @@ _TELLING, _MISSING = 20.0, 0.3  # effective draws that tell log Z, and how much 
 _ROUNDS, _WIDE = 20, 0.15  # of adapting, and the tails meanwhile
 _SETTLED = 6  # further rounds from then on in which scales are learnt better
 _CLEARLY = 3.0  # times as even weights must be with scales: else something else is uneven
-_COMPARABLE = 5.0  # modes whose logz is this close to the best one count
 
 
 def _rank(fit: tuple[DensityReference, Verdict]) -> tuple[bool, float]:
@@ -56,12 +57,16 @@ class Verdict(NamedTuple):
         return self.shape < _GOOD_SHAPE and self.share > _GOOD_SHARE
 
 
-def fit_density(model: DensityModel, scales: bool = True) -> DensityReference:
+def fit_density(
+    model: DensityModel, laplace: DensityReference | None = None, *, scales: bool = True
+) -> DensityReference:
     """The reference that a DensityModel starts from unless told otherwise.
 
     Parameters
     ----------
     model : DensityModel
+    laplace : DensityReference, optional
+        :func:`.fit_density_laplace` of the model, whose modes are then not looked for again.
     scales : bool
         Whether coordinates may tell each other's scale, as in hierarchical models.
 
@@ -74,14 +79,14 @@ def fit_density(model: DensityModel, scales: bool = True) -> DensityReference:
     ('fitted', True, True)
     """
     started = time.perf_counter()
-    modes = find_modes(model)
-    several = sum(mode.logz > modes[0].logz - _COMPARABLE for mode in modes) > 1
+    modes = find_modes(model) if laplace is None else laplace.modes
+    several = sum(mode.logz > modes[0].logz - COMPARABLE for mode in modes) > 1
     if several and model.prior is not None:
         reference = density_prior_reference(model)
         reference.seconds = time.perf_counter() - started
         return reference
     rng = np.random.default_rng(1)
-    candidates = _candidates(model, rng)
+    candidates = _candidates(model, modes, rng)
     if several:
         candidates = candidates[:1]  # the one that covers all of them
     fits = [_choose_tails(model, q, rng) for q in candidates]
@@ -105,17 +110,17 @@ def fit_density(model: DensityModel, scales: bool = True) -> DensityReference:
     verdict = judge(model, best, rng, 2 * _TRIAL)  # chosen for its verdict, it needs a fresh one
     best.logz = verdict.logz
     best.seconds = time.perf_counter() - started
-    best.modes = np.array([mode.x for mode in modes]) if modes else None
+    best.modes = modes
     best.warnings = _complaints(verdict, max(seen, default=-np.inf))
     return best
 
 
-def fit_gaussian(model: DensityModel) -> DensityReference:
+def fit_gaussian(model: DensityModel, laplace: DensityReference | None = None) -> DensityReference:
     """:func:`fit_density` with constant scales, as Riemannian moves need it."""
-    return fit_density(model, scales=False)
+    return fit_density(model, laplace, scales=False)
 
 
-def _complaints(verdict: Verdict, seen: float) -> tuple[str, ...]:
+def _complaints(verdict: Verdict, seen: float) -> tuple[Message, ...]:
     """Warnings, if there is reason to doubt that the reference covers the density."""
     if verdict.shape >= _BAD_SHAPE:
         reason = f"its importance weights have Pareto k = {verdict.shape:.2f}"
@@ -124,8 +129,11 @@ def _complaints(verdict: Verdict, seen: float) -> tuple[str, ...]:
     else:
         return ()
     return (
-        f"fitted reference: {reason}, so it does not cover the density well and annealing has to "
-        "do the work; a prior= or a sampler= would help, and method='pt' is a cross-check",
+        Message(
+            "poor-reference",
+            f"fitted reference: {reason}, so it does not cover the density well and annealing has "
+            "to do the work; a prior= or a sampler= would help, and method='pt' is a cross-check",
+        ),
     )
 
 
@@ -168,11 +176,12 @@ def _gaussian(
     return DensityReference("fitted", model, mean, cov, 0.0, tails, scales=scales)
 
 
-def _candidates(model: DensityModel, rng: np.random.Generator) -> list[DensityReference]:
+def _candidates(
+    model: DensityModel, modes: Iterable[Mode], rng: np.random.Generator
+) -> list[DensityReference]:
     """Where one may begin: all modes, the points to start from, twice as wide."""
     found = []
-    modes = [m for m in find_modes(model) if _usable(m.cov)]
-    if modes:
+    if modes := [m for m in modes if _usable(m.cov)]:
         logz = np.array([mode.logz for mode in modes])
         weight = np.exp(0.5 * (logz - logz.max()))  # a mode's share is known roughly only
         weight /= weight.sum()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from ...messages import InputError
+from ...messages import Message
 from ...models.density.checking import central
 from ...models.density.model import DensityModel
-from .reference import DensityReference
+from .reference import DensityReference, Mode
 
 Array = NDArray[np.float64]
 
@@ -22,41 +22,11 @@ _SAME = 1.0  # two modes closer than this in standard deviations are one
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _NEWTON = 20
 _ROUNDS = 200  # of steps in a trust region
+COMPARABLE = 5.0  # modes whose logz is this close to the best one count
 
 
-class Mode(NamedTuple):
-    """A maximum, the inverse of the negative Hessian there, and Laplace's log Z."""
-
-    x: Array
-    cov: Array
-    logz: float
-
-
-def find_modes(model: DensityModel) -> list[Mode]:
-    """Distinct modes, the one with the largest estimate of log Z first; computed once."""
-    if "modes" not in model.cache:
-        model.cache["modes"] = _search(model)
-    return model.cache["modes"]
-
-
-def starts(model: DensityModel, rng: np.random.Generator, size: int) -> Array:
-    """Points to begin from: the sampler's, the prior's, or around the origin; (size, d)."""
-    if model.sampler is not None:
-        points = np.asarray(model.sampler(rng, size), dtype=float)
-        wanted = (size, len(model.names))
-        if points.shape != wanted or not np.isfinite(points).all():
-            got = points.shape if points.shape != wanted else "NaN or inf among them"
-            raise InputError(
-                f"sampler(rng, {size}) must return finite points of shape {wanted}, got {got}"
-            )
-        return model.unconstrain(points)
-    z = rng.standard_normal((size, model.n))
-    if model.prior is not None:
-        return model.prior.mean + z @ model.prior.chol.T
-    return z * np.where(np.arange(size) % 2, 3.0, 1.0)[:, None]
-
-
-def _search(model: DensityModel) -> list[Mode]:
+def find_modes(model: DensityModel) -> tuple[Mode, ...]:
+    """Distinct modes, the one with the largest estimate of log Z first."""
     points = starts(model, np.random.default_rng(0), _STARTS)
     if model.sampler is None and model.prior is None:
         points = np.concatenate([points, 3.0 * points])  # nobody said how far modes may lie
@@ -65,7 +35,17 @@ def _search(model: DensityModel) -> list[Mode]:
         mode = _climb(model, start)
         if mode is not None and not any(_same(mode, known) for known in found):
             found.append(mode)
-    return sorted(found, key=lambda mode: -mode.logz)
+    return tuple(sorted(found, key=lambda mode: -mode.logz))
+
+
+def starts(model: DensityModel, rng: np.random.Generator, size: int) -> Array:
+    """Points to begin from: the sampler's, the prior's, or around the origin; (size, d)."""
+    if model.sampler is not None:
+        return model.sampled(rng, size)
+    z = rng.standard_normal((size, model.n))
+    if model.prior is not None:
+        return model.prior.mean + z @ model.prior.chol.T
+    return z * np.where(np.arange(size) % 2, 3.0, 1.0)[:, None]
 
 
 def _climb(model: DensityModel, start: Array) -> Mode | None:
@@ -110,11 +90,24 @@ def _descend(model: DensityModel, fall: Callable[[Array], Any], start: Array) ->
         H = -model.hessian(x[None])[0]
         return H if np.isfinite(H).all() else np.eye(x.size)
 
-    radius = {"initial_trust_radius": 1.0, "max_trust_radius": 1e4}
-    options = {"maxiter": _ROUNDS, **radius}
+    return _trust_region(fall, bend, start)
+
+
+def _trust_region(
+    fall: Callable[[Array], Any], bend: Callable[[Array], Array], start: Array
+) -> Any:
+    """SciPy's nearly exact trust region, or BFGS where that is left without a step.
+
+    It looks for a shift λ that makes the Hessian H definite, between -min H_ii and Gershgorin's
+    bound, to which the gradient over the radius is added. Where one coordinate's curvature is so
+    negative that everything else is lost in rounding beside it, both are the same number, H + λI
+    is singular however often it is tried, and SciPy's ``solve`` (1.16, 1.17) returns a step that
+    was never assigned: an UnboundLocalError.
+    """
+    options = {"maxiter": _ROUNDS, "initial_trust_radius": 1.0, "max_trust_radius": 1e4}
     try:
         return minimize(fall, start, jac=True, hess=bend, method="trust-exact", options=options).x
-    except UnboundLocalError:  # how SciPy ends where a Hessian is too ill-conditioned for it
+    except UnboundLocalError:
         return minimize(fall, start, jac=True, method="BFGS").x
 
 
@@ -194,35 +187,25 @@ def fit_density_laplace(model: DensityModel) -> DensityReference:
     """
     started = time.perf_counter()
     modes = find_modes(model)
-    if not modes:
-        complaint = (
+    if modes:
+        best = modes[0]
+        reference = DensityReference("laplace", model, best.x, best.cov, best.logz)
+        others = sum(mode.logz > best.logz - COMPARABLE for mode in modes[1:])
+        complaint = Message(
+            "several-modes",
+            f"Laplace: {others} other mode(s) hold a comparable share of Z; this one's logz "
+            "leaves them out. Start from reference='prior' or 'fitted', and use method='pt'",
+        )
+    else:
+        n, others = model.n, 1
+        reference = DensityReference("laplace", model, np.zeros(n), np.eye(n), float("nan"))
+        reference.converged = False
+        complaint = Message(
+            "no-mode",
             "Laplace: no mode with a definite Hessian was found; reference='fitted' or 'prior' "
-            "do without"
+            "do without",
         )
-        return DensityReference(
-            "laplace",
-            model,
-            np.zeros(model.n),
-            np.eye(model.n),
-            float("nan"),
-            converged=False,
-            seconds=time.perf_counter() - started,
-            warnings=(complaint,),
-        )
-    best = modes[0]
-    others = sum(mode.logz > best.logz - 5.0 for mode in modes[1:])
-    complaint = (
-        f"Laplace: {others} other mode(s) hold a comparable share of Z; this one's logz leaves "
-        "them out. Start from reference='prior' or 'fitted', and use method='pt'"
-    )
-    return DensityReference(
-        "laplace",
-        model,
-        best.x,
-        best.cov,
-        best.logz,
-        n_sweeps=len(modes),
-        seconds=time.perf_counter() - started,
-        warnings=(complaint,) if others else (),
-        modes=np.array([mode.x for mode in modes]),
-    )
+    reference.n_sweeps, reference.modes = len(modes), modes
+    reference.warnings = (complaint,) if others else ()
+    reference.seconds = time.perf_counter() - started
+    return reference

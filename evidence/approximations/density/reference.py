@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,20 @@ from ...messages import InputError
 from ...models.density.changes import Tails
 from ...models.density.model import DensityModel
 from ...models.density.scales import Rescaled, Scales
+from ...models.identity import rounded
 from ..reference import positive_eigh
 
 Array = NDArray[np.float64]
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+class Mode(NamedTuple):
+    """A maximum, the inverse of the negative Hessian there, and Laplace's log Z."""
+
+    x: Array
+    cov: Array
+    logz: float
 
 
 @dataclass(eq=False)
@@ -45,14 +54,14 @@ class DensityReference:
     n_sweeps: int = 0
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
-    modes: Array | None = None
-    """Modes found on the way, in the model's coordinates."""
+    modes: tuple[Mode, ...] = ()
+    """Modes found on the way, the best first, in the model's coordinates."""
     scales: Scales | None = None
 
     def identity(self) -> tuple[Array, ...]:
-        """Arrays that tell this reference from others."""
+        """Arrays that tell this reference from others: see :mod:`evidence.models.identity`."""
         more = () if self.scales is None else self.scales.identity()
-        return self.mean, self.cov, np.array(self.tails), *more
+        return tuple(rounded(part) for part in (self.mean, self.cov, self.tails, *more))
 
     @property
     def target(self) -> Any:
@@ -83,7 +92,7 @@ class DensityReference:
     def inverse_root(self) -> Array:
         """R⁻¹."""
         if self.scales is not None:
-            return np.linalg.inv(self.root)
+            return np.asarray(np.linalg.inv(self.root), dtype=float)
         s, U = self.eigh
         return U.T / np.sqrt(s)[:, None]
 

@@ -41,7 +41,8 @@ class Graph(Here):
 
     def __init__(self, inputs: list[Any], outputs: Any, mode: str | None = None) -> None:
         self.inputs, self.outputs, self.mode = inputs, outputs, mode
-        self._lock, self._compiled = threading.Lock(), None
+        self._lock = threading.Lock()
+        self._compiled: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
         with self._lock:  # its storage is shared between calls

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ def from_stan(program: Any, data: Any = None, **words: Any) -> ProgramModel:
         raise InputError("the Stan program has no parameters: there is nothing to integrate")
     names = tuple(_bracketed(name) for name in stan.param_names())
     report = Report(functions.outward, functions.inward, names)
-    given = {
+    given: dict[str, Callable[..., Any] | None] = {
         "logdensity": functions.value,
         "value_and_grad": functions.value_and_grad,
         "hessian": functions.hessian,
@@ -174,7 +175,8 @@ def _opened(program: Any, data: Any) -> Any:
             f"BridgeStan, or a bridgestan.StanModel; got {program!r}"
         )
     bridgestan = _bridgestan()
-    path = _kept(program) if _is_text(program) else Path(program)
+    is_text = isinstance(program, str) and "{" in program
+    path = _kept(str(program)) if is_text else Path(program)
     if not path.exists():
         raise InputError(f"program: there is no file {str(path)!r}")
     options = {"make_args": ["STAN_THREADS=true"]} if path.suffix == ".stan" else {}
@@ -189,10 +191,6 @@ def _opened(program: Any, data: Any) -> Any:
             "name the folder in the environment variable BRIDGESTAN, or compile the program "
             "elsewhere and pass the library"
         ) from error
-
-
-def _is_text(program: Any) -> bool:
-    return isinstance(program, str) and "{" in program
 
 
 def _kept(text: str) -> Path:

@@ -11,13 +11,13 @@ coordinate alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, lambertw
 
+from ...execution.arguments import shown
 from ...messages import InputError
 
 Array = NDArray[np.float64]
@@ -41,22 +41,6 @@ class LogSlope(NamedTuple):
     third: Array
 
 
-class Change(Protocol):
-    """One monotone function per coordinate."""
-
-    def __call__(self, x: Array) -> Array:
-        """θ = g(x)."""
-        ...
-
-    def inverse(self, theta: Array) -> Array:
-        """x, or NaN where θ is outside the range."""
-        ...
-
-    def derivatives(self, x: Array) -> Derivatives: ...
-
-    def log_slope(self, x: Array) -> LogSlope: ...
-
-
 class Bounded:
     """Coordinates with limits: logarithms above or below one limit, logits between two.
 
@@ -67,10 +51,28 @@ class Bounded:
     [[0.0, -2.0, 0.0]]
     """
 
-    def __init__(self, bounds: Sequence[tuple[float | None, float | None] | None]) -> None:
-        pairs = [(None, None) if pair is None else tuple(pair) for pair in bounds]
-        self.low = np.array([-np.inf if low is None else low for low, _ in pairs], dtype=float)
-        self.high = np.array([np.inf if high is None else high for _, high in pairs], dtype=float)
+    def __init__(self, bounds: Any, dim: int | None = None) -> None:
+        pairs: Any
+        try:
+            pairs = [(None, None) if pair is None else tuple(pair) for pair in bounds]
+        except TypeError:
+            pairs = []
+        if not pairs or len(pairs) != (dim or len(pairs)) or any(len(p) != 2 for p in pairs):
+            raise InputError(
+                f"bounds must hold {dim or 'some'} pairs (low, high), one per parameter, with "
+                f"None where there is no limit; got {shown(bounds)}"
+            )
+        self.low, self.high = np.full(len(pairs), -np.inf), np.full(len(pairs), np.inf)
+        for i, pair in enumerate(pairs):
+            try:
+                for end, limit in zip((self.low, self.high), pair, strict=True):
+                    end[i] = end[i] if limit is None else limit
+            except (TypeError, ValueError):
+                self.low[i] = np.nan
+            if not self.low[i] < self.high[i]:
+                raise InputError(
+                    f"bounds[{i}] must be numbers or None with low < high, got {shown(pair)}"
+                )
         below, above = np.isfinite(self.low), np.isfinite(self.high)
         self._lower, self._upper = below & ~above, above & ~below
         self._both = below & above
@@ -187,9 +189,8 @@ def tensor(d: Derivatives, F: Array) -> Array:
     return d.g1[:, :, None] * F * d.g1[:, None, :]
 
 
-def pull(d: Derivatives, W: Array) -> Array:
-    """D W D, what W becomes for f."""
-    return tensor(d, W)
+#: D W D, what W becomes for f
+pull = tensor
 
 
 def contraction(d: Derivatives, slope: Array, H: Array, W: Array, inner: Array) -> Array:
@@ -208,30 +209,3 @@ def tensor_contraction(d: Derivatives, F: Array, W: Array, inner: Array) -> Arra
 def diagonal(A: Array) -> Array:
     """The diagonals of a batch of matrices, to be written to."""
     return np.einsum("mii->mi", A)  # a view, whatever the layout
-
-
-def check_bounds(bounds: Sequence[ArrayLike], dim: int) -> Bounded:
-    """The change for these bounds, or an error that names what is wrong."""
-    try:
-        pairs = [(None, None) if pair is None else tuple(pair) for pair in bounds]
-    except TypeError:
-        pairs = []
-    if len(pairs) != dim or any(len(pair) != 2 for pair in pairs):
-        raise InputError(
-            f"bounds must hold {dim} pairs (low, high), one per parameter, with None where there "
-            f"is no limit; got {bounds!r}"
-        )
-    for i, (low, high) in enumerate(pairs):
-        try:
-            ordered = (-np.inf if low is None else low) < (np.inf if high is None else high)
-            float(low or 0.0), float(high or 0.0)
-        except (TypeError, ValueError):
-            ordered = False
-        if not ordered:
-            raise InputError(
-                f"bounds[{i}] must be numbers or None with low < high, got {pairs[i]}"
-            )
-    return Bounded(pairs)
-
-
-Contraction = Callable[[Array, Array], Array]

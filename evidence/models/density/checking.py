@@ -34,41 +34,37 @@ def central(function: Callable[[Array], Array], x: Array) -> Array:
 
 
 def check(model: Any, x: Array | None, tolerance: float) -> None:
-    """Raise a ValueError that names the first derivative that is wrong."""
+    """Raise an error that names the first derivative that is wrong."""
     theta = model.arguments(model.probes()[:_POINTS]) if x is None else x
-    given, both = model.functions, model._both
-    rng = np.random.default_rng(7)
-    w = rng.standard_normal(theta.shape)
-    W = w[:, :, None] * w[:, None, :]
-    W = W + np.eye(model.n)
+    calls, both, value = model.calls, model.both, model.calls["logdensity"]
+    w = np.random.default_rng(7).standard_normal(theta.shape)
+    square = w[:, :, None] * w[:, None, :]
+    W = square + np.eye(model.n)
+
+    def compare(name: str, given: Array, wanted: Array) -> None:
+        _compare(name, theta, given, wanted, tolerance)
+
     if both is not None:
-        name = "grad" if given.value_and_grad is None else "value_and_grad"
-        _compare(name, theta, both(theta)[1], central(model._value, theta), tolerance)
-        _compare(name, theta, both(theta)[0], model._value(theta), tolerance)
-    if given.hessian is not None:
-        H = model._hessian(theta)
-        _compare("hessian", theta, H, np.swapaxes(H, 1, 2), tolerance)
-        slope = partial(central, model._value) if both is None else lambda t: both(t)[1]
-        _compare("hessian", theta, H, central(slope, theta), tolerance)
-        if given.third is not None:
-            _compare(
-                "third", theta, model._third(theta, W), _slope(model._hessian, theta, W), tolerance
-            )
-        if given.tensor is not None:
-            wanted = central(model._hessian, theta)
-            _compare("tensor", theta, model._tensor(theta), wanted, tolerance)
-        if given.along is not None:
-            outer = w[:, :, None] * w[:, None, :]
-            wanted = _slope(model._hessian, theta, outer)
-            _compare("along", theta, model._along(theta, w), wanted, tolerance)
-    if model._fisher is not None:
-        F = model._matrix(theta)
-        _compare("Fisher.matrix", theta, F, np.swapaxes(F, 1, 2), tolerance)
-        wanted = _slope(model._matrix, theta, W)
-        _compare("Fisher.slope", theta, model._slope(theta, W), wanted, tolerance)
-        if model._slope_along is not None:
-            wanted = _slope(model._matrix, theta, w[:, :, None] * w[:, None, :])
-            _compare("Fisher.along", theta, model._slope_along(theta, w), wanted, tolerance)
+        name = "grad" if model.functions.value_and_grad is None else "value_and_grad"
+        compare(name, both(theta)[1], central(value, theta))
+        compare(name, both(theta)[0], value(theta))
+    for name, third, along in (
+        ("hessian", "third", "along"),
+        ("Fisher.matrix", "Fisher.slope", "Fisher.along"),
+    ):
+        matrix = calls.get(name)
+        if matrix is None:
+            continue
+        compare(name, matrix(theta), np.swapaxes(matrix(theta), 1, 2))
+        if name == "hessian":
+            slopes = partial(central, value) if both is None else lambda t: both(t)[1]
+            compare(name, matrix(theta), central(slopes, theta))
+        if name == "hessian" and "tensor" in calls:
+            compare("tensor", calls["tensor"](theta), central(matrix, theta))
+        for derived, direction, weight in ((third, W, W), (along, w, square)):
+            if derived in calls:
+                wanted = _slope(matrix, theta, weight)
+                compare(derived, calls[derived](theta, direction), wanted)
 
 
 def _slope(matrix: Callable[[Array], Array], theta: Array, W: Array) -> Array:

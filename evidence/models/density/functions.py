@@ -9,20 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...messages import InputError
+from .metrics import Fisher
 
 Array = NDArray[np.float64]
+Call = Callable[..., Array]
 
-_SHAPES = {
-    "logdensity": "(M,)",
-    "grad": "(M, d)",
-    "value_and_grad": "(M,) and (M, d)",
-    "hessian": "(M, d, d)",
-    "third": "(M, d)",
-    "along": "(M, d)",
-    "tensor": "(M, d, d, d)",
-    "Fisher.matrix": "(M, d, d)",
-    "Fisher.slope": "(M, d)",
-    "Fisher.along": "(M, d)",
+#: axes of what a function returns for a batch
+_AXES = {
+    "logdensity": 1,
+    "grad": 2,
+    "hessian": 3,
+    "third": 2,
+    "along": 2,
+    "tensor": 4,
+    "Fisher.matrix": 3,
+    "Fisher.slope": 2,
+    "Fisher.along": 2,
 }
 
 
@@ -45,6 +47,30 @@ class Functions(NamedTuple):
     """x → ∂ₖH(x)ᵢⱼ, all of them."""
 
 
+def batched(functions: Functions, metric: object, vectorized: bool) -> dict[str, Call]:
+    """Functions of batches, by name, for those that were given."""
+    given = functions._asdict()
+    if isinstance(metric, Fisher):
+        given |= {f"Fisher.{name}": function for name, function in vars(metric).items()}
+    return {
+        name: Batched(name, given[name], vectorized)
+        for name in _AXES
+        if given.get(name) is not None
+    }
+
+
+def value_and_gradient(
+    functions: Functions, calls: dict[str, Call], vectorized: bool
+) -> Callable[[Array], tuple[Array, Array]] | None:
+    """Both at once, from one function or from two; None where there is no gradient."""
+    if functions.value_and_grad is not None:
+        return Pairs(functions.value_and_grad, vectorized)
+    if functions.grad is None:
+        return None
+    value, grad = calls["logdensity"], calls["grad"]
+    return lambda x: (value(x), grad(x))
+
+
 def _numbers(name: str, out: Any) -> Array:
     """What a function returned as an array of numbers, or an error that names the function."""
     if type(out) is np.ndarray and out.dtype == np.float64:
@@ -65,11 +91,10 @@ class Batched:
 
     def __init__(self, name: str, function: Callable[..., Any], vectorized: bool) -> None:
         self.name, self.function, self.vectorized = name, function, vectorized
-        self.ndim = _SHAPES[name].count(" ") + 1
 
     def __call__(self, x: Array, *more: Array) -> Array:
         m, d = x.shape
-        shape = (m, d, d, d)[: self.ndim]
+        shape = (m, d, d, d)[: _AXES[self.name]]
         with np.errstate(all="ignore"):
             if self.vectorized:
                 out = _numbers(self.name, self.function(x, *more))
@@ -80,40 +105,31 @@ class Batched:
             out = out[:, 0]
         if out.shape != shape:
             told = "a batch of points (M, d)" if self.vectorized else "one point (d,)"
-            wanted = shape if self.vectorized else shape[1:]
-            got = out.shape if self.vectorized else out.shape[1:]
+            first = 0 if self.vectorized else 1
             raise InputError(
-                f"{self.name} was called with {told} and must return shape {wanted}, got {got}; "
-                "vectorized= says whether functions take batches"
+                f"{self.name} was called with {told} and must return shape {shape[first:]}, got "
+                f"{out.shape[first:]}; vectorized= says whether functions take batches"
             )
         return out
 
 
-class ValueAndGradient:
-    """Both at once, from one function or from two."""
+class Pairs:
+    """Calls ``value_and_grad`` on a batch, likewise."""
 
-    def __init__(self, functions: Functions, vectorized: bool) -> None:
-        self.both, self.vectorized = functions.value_and_grad, vectorized
-        if self.both is None:
-            assert functions.logdensity is not None
-            assert functions.grad is not None
-            self.value = Batched("logdensity", functions.logdensity, vectorized)
-            self.grad = Batched("grad", functions.grad, vectorized)
+    def __init__(self, function: Callable[..., Any], vectorized: bool) -> None:
+        self.function, self.vectorized = function, vectorized
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
-        if self.both is None:
-            return self.value(x), self.grad(x)
         with np.errstate(all="ignore"):
-            pairs = [self.both(x)] if self.vectorized else [self.both(row) for row in x]
+            pairs = [self.function(x)] if self.vectorized else [self.function(row) for row in x]
         if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
             raise InputError(
                 f"value_and_grad must return a pair (value, gradient), got {pairs[0]!r}"
             )
-        if self.vectorized:
-            value, slope = pairs[0]
-        else:
-            value, slope = [v for v, _ in pairs], [g for _, g in pairs]
-        value, slope = _numbers("value_and_grad", value), _numbers("value_and_grad", slope)
+        value, slope = (
+            _numbers("value_and_grad", part[0] if self.vectorized else list(part))
+            for part in zip(*pairs, strict=True)
+        )
         if value.shape != x.shape[:1] or slope.shape != x.shape:
             raise InputError(
                 f"value_and_grad must return a value and a gradient per point, shapes "

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...execution.arguments import number, shown
 from ...messages import InputError
-
-METRICS = ("softabs", "hessian")
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,7 @@ class SoftAbs:
     alpha: float = 1e6
 
     def __post_init__(self) -> None:
-        if not self.alpha > 0.0:
-            raise InputError(f"alpha must be positive, got {self.alpha!r}")
+        number("alpha", self.alpha, above=0.0)
 
 
 @dataclass(frozen=True)
@@ -79,15 +77,16 @@ class Fisher:
     along: Callable[..., Any] | None = None
 
 
+_BY_NAME: dict[object, Callable[[], SoftAbs | Hessian]] = {"softabs": SoftAbs, "hessian": Hessian}
+
+
 def check_metric(metric: object) -> SoftAbs | Hessian | Fisher:
     """A metric from its name; an object is returned as it is."""
     if isinstance(metric, SoftAbs | Hessian | Fisher):
         return metric
-    if metric == "softabs":
-        return SoftAbs()
-    if metric == "hessian":
-        return Hessian()
+    if isinstance(metric, str) and metric in _BY_NAME:
+        return _BY_NAME[metric]()
     raise InputError(
         f"metric must be 'softabs', 'hessian', ev.SoftAbs(alpha), or ev.Fisher(matrix, slope); "
-        f"got {metric!r}"
+        f"got {shown(metric)}"
     )

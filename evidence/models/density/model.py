@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import copy
-import numbers
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...execution.arguments import array, check_count, check_flag, check_function, check_memory
+from ...execution.arguments import names as check_names
 from ...messages import InputError
+from ..identity import rounded
 from . import changes
-from .changes import Bounded, Change, check_bounds
-from .functions import Batched, Functions, MissingDerivative, ValueAndGradient
+from .changes import Bounded
+from .functions import Call, Functions, MissingDerivative, batched, value_and_gradient
 from .metrics import Fisher, Hessian, SoftAbs, check_metric
 from .priors import GaussianPrior, Quantiles, check_prior
 
 Array = NDArray[np.float64]
 
-_PROBES = 8  # points at which a density is asked who it is
+_PROBES = 8  # points at which a density is asked what it is,
+_DERIVED = 3  # of them for all derivatives, and
+_SCALES = {True: 0.3, False: 3.0}  # how far the others are, with and without a prior
 
 
 class DensityModel:
@@ -115,43 +119,45 @@ class DensityModel:
         names: Sequence[str] | None = None,
         check: bool = False,
     ) -> None:
-        if not isinstance(dim, numbers.Integral) or dim < 1:
-            raise InputError(f"dim must be a whole number, at least 1, got {dim!r}")
+        check_count("dim", dim, 1, optional=False)
+        check_memory("dim", dim, dim, dim)
         if prior is not None and bounds is not None:
             raise InputError(
                 "give bounds or prior, not both: the distributions of a prior have limits of "
                 "their own (scipy.stats.uniform, scipy.stats.gamma, …)"
             )
-        self.n = int(dim)
+        self.n: int = int(dim)
         self.functions = Functions(logdensity, grad, value_and_grad, hessian, third, along, tensor)
         for name, function in self.functions._asdict().items():
-            if not (callable(function) or (function is None and name != "logdensity")):
-                raise InputError(f"{name} must be a function, got {function!r}")
+            check_function(name, function, optional=name != "logdensity")
         for name in ("third", "along", "tensor"):
             if getattr(self.functions, name) is not None and hessian is None:
                 raise InputError(f"{name}= needs hessian=, whose derivative it is")
-        if sampler is not None and not callable(sampler):
-            raise InputError(f"sampler must be a function (rng, size) → points, got {sampler!r}")
-        self.vectorized = vectorized
-        self.metric = check_metric(metric)
-        self.sampler = sampler
+        check_function("sampler", sampler)
+        check_flag("vectorized", vectorized)
+        check_flag("check", check)
+        self.vectorized: bool = vectorized
+        self.metric: SoftAbs | Hessian | Fisher = check_metric(metric)
+        self.sampler: Callable[..., Any] | None = sampler
         tractable = None if prior is None else check_prior(prior, self.n)
         if isinstance(prior, Mapping) and names is None:
             names = list(prior)
-        self.names = _check_names(names, self.n)
+        plain = [f"x[{i}]" for i in range(self.n)]
+        self.names: tuple[str, ...] = check_names("names", plain if names is None else names, dim)
         self.prior: GaussianPrior | None = None
         #: the change from these coordinates to parameters, or None where they are the same
-        self.change: Change | None = None
+        self.change: Bounded | Quantiles | None = None
+        #: the same where no prior makes it
+        self.limits: Bounded | None = None
         if isinstance(tractable, Quantiles):
             self.change, self.prior = tractable, GaussianPrior(np.zeros(self.n))
         elif tractable is not None:
             self.prior = tractable
         elif bounds is not None:
-            limits = check_bounds(bounds, self.n)
-            limited = np.isfinite(limits.low) | np.isfinite(limits.high)
-            self.change = limits if limited.any() else None
+            limits = Bounded(bounds, self.n)
+            if np.isfinite([limits.low, limits.high]).any():
+                self.change = self.limits = limits
         self.notes: tuple[str, ...] = ()
-        self.cache: dict[str, Any] = {}
         self._wrap()
         self._probe()
         if check:
@@ -159,28 +165,12 @@ class DensityModel:
 
     def _wrap(self) -> None:
         """Functions of batches from functions of whatever kind."""
-        given, vectorized = self.functions, self.vectorized
-        self._value = Batched("logdensity", given.logdensity, vectorized)  # type: ignore[arg-type]
-        has_gradient = given.grad is not None or given.value_and_grad is not None
-        self._both = ValueAndGradient(given, vectorized) if has_gradient else None
-
-        def batched(name: str, function: Callable[..., Any] | None) -> Batched | None:
-            return None if function is None else Batched(name, function, vectorized)
-
-        self._hessian = batched("hessian", given.hessian)
-        self._third = batched("third", given.third)
-        self._along = batched("along", given.along)
-        self._tensor = batched("tensor", given.tensor)
-        self._fisher: Any = None
-        if isinstance(self.metric, Fisher):
-            self._fisher = self.metric
-            self._matrix = batched("Fisher.matrix", self.metric.matrix)
-            self._slope = batched("Fisher.slope", self.metric.slope)
-            self._slope_along = batched("Fisher.along", self.metric.along)
+        #: the functions given, by name: batches in, batches out
+        self.calls = batched(self.functions, self.metric, self.vectorized)
+        self.both = value_and_gradient(self.functions, self.calls, self.vectorized)
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
-        return {**kept, "cache": {}}
+        return {k: v for k, v in self.__dict__.items() if k not in ("calls", "both")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -191,9 +181,7 @@ class DensityModel:
     def constrain(self, x: ArrayLike) -> Array:
         """Parameters θ from the model's coordinates x, (…, d)."""
         x = np.asarray(x, dtype=float)
-        if self.change is None:
-            return x
-        return self.change(x.reshape(-1, self.n)).reshape(x.shape)
+        return x if self.change is None else self.change(x.reshape(-1, self.n)).reshape(x.shape)
 
     def unconstrain(self, theta: ArrayLike) -> Array:
         """Coordinates of parameters (…, d)."""
@@ -210,88 +198,89 @@ class DensityModel:
         """What the functions are called with at coordinates x, (M, d)."""
         return x if self.change is None else self.change(x)
 
+    def sampled(self, rng: np.random.Generator, size: int) -> Array:
+        """Coordinates of the sampler's points, (size, d)."""
+        points, wanted = self.sampler(rng, size), (size, len(self.names))  # type: ignore[misc]
+        return self.unconstrain(array(f"sampler(rng, {size})", points, wanted))
+
     # -- the density in these coordinates ---------------------------------------------------
 
     def log_prob(self, x: Array) -> Array:
         """log density of every row, Jacobian and prior included; -inf where it is not a number."""
-        value = self._value(self.arguments(x))
+        value = self.calls["logdensity"](self.arguments(x))
         if self.prior is not None:
             value = value + self.prior.log_prob(x)
-        elif self.change is not None:
-            value = value + self.change.log_slope(x).total
+        elif self.limits is not None:
+            value = value + self.limits.log_slope(x).total
         return _no_nan(value)
 
     def log_prob_and_gradient(self, x: Array) -> tuple[Array, Array]:
         """log density (M,) and its gradient (M, d)."""
-        if self._both is None:
+        if self.both is None:
             raise MissingDerivative(
                 "this needs the density's gradient: pass grad= to DensityModel, write the "
                 "density in JAX (ev.from_jax), or use a move without gradients "
                 "(move='elliptical' or 'pcn')"
             )
         if self.change is None:
-            value, slope = self._both(x)
+            value, slope = self.both(x)
         elif isinstance(self.change, Quantiles):
             theta, g1 = self.change.slopes(x)
-            value, slope = self._both(theta)
+            value, slope = self.both(theta)
             slope = g1 * slope
         else:
             d = self.change.derivatives(x)
-            value, slope = self._both(d.g)
+            value, slope = self.both(d.g)
             slope = changes.gradient(d, slope)
         if self.prior is not None:
             value, slope = value + self.prior.log_prob(x), slope + self.prior.gradient(x)
-        elif self.change is not None:
-            log_slope = self.change.log_slope(x)
+        elif self.limits is not None:
+            log_slope = self.limits.log_slope(x)
             value, slope = value + log_slope.total, slope + log_slope.first
         return _no_nan(value), slope
 
     @property
     def has_gradient(self) -> bool:
         """Whether gradients can be had."""
-        return self._both is not None
+        return self.both is not None
 
     @property
     def has_hessian(self) -> bool:
         """Whether Hessians can be had."""
-        return self._hessian is not None
+        return "hessian" in self.calls
 
     def hessian(self, x: Array) -> Array:
         """∇² log density, (M, d, d)."""
-        H = self._need(self._hessian, "hessian")(self.arguments(x))
+        H = self._need("hessian")(self.arguments(x))
         if self.change is not None:
             d = self.change.derivatives(x)
             H = changes.hessian(d, self._parameter_gradient(d.g), H)
         if self.prior is not None:
             H = H - self.prior.precision
-        elif self.change is not None:
-            changes.diagonal(H)[...] += self.change.log_slope(x).second
+        elif self.limits is not None:
+            changes.diagonal(H)[...] += self.limits.log_slope(x).second
         return H
 
     def hessian_slope(self, x: Array, W: Array) -> Array:
         """∇⟨W, ∇² log density⟩ for symmetric matrices W (M, d, d)."""
-        third = self._need(self._third or self._contraction, "tensor= or third")
+        third = self.calls.get("third", self._contraction)
         if self.change is None:
             return third(x, W)
         d = self.change.derivatives(x)
-        H = self._need(self._hessian, "hessian")(d.g)
+        H = self._need("hessian")(d.g)
         inner = third(d.g, changes.pull(d, W))
         out = changes.contraction(d, self._parameter_gradient(d.g), H, W, inner)
-        if self.prior is None:
-            out = out + np.einsum("mii->mi", W) * self.change.log_slope(x).third
+        if self.limits is not None:
+            out = out + np.einsum("mii->mi", W) * self.limits.log_slope(x).third
         return out
 
-    @property
-    def _contraction(self) -> Callable[..., Array] | None:
-        if self._tensor is None:
-            return None
-        tensor = self._tensor
-        return lambda x, W: np.einsum("mijk,mij->mk", tensor(x), W)
+    def _contraction(self, x: Array, W: Array) -> Array:
+        return np.einsum("mijk,mij->mk", self._need("tensor", "tensor= or third")(x), W)
 
     def hessian_along(self, x: Array, w: Array) -> Array:
         """∇(wᵀ ∇² log density w)."""
-        if self.change is None and self._along is not None:
-            return self._along(x, w)
+        if self.change is None and "along" in self.calls:
+            return self.calls["along"](x, w)
         return self.hessian_slope(x, w[:, :, None] * w[:, None, :])
 
     # -- the metric -------------------------------------------------------------------------
@@ -299,62 +288,59 @@ class DensityModel:
     @property
     def has_metric(self) -> bool:
         """Whether all that Riemannian moves need was given."""
-        third = self._third is not None or self._tensor is not None
-        second = self._fisher is not None or (self._hessian is not None and third)
-        return self.has_gradient and second
+        third = "third" in self.calls or "tensor" in self.calls
+        return self.has_gradient and (self.tensorial or (self.has_hessian and third))
 
     @property
     def tensorial(self) -> bool:
         """Whether the metric is the user's own, and changes as a tensor does."""
-        return self._fisher is not None
+        return "Fisher.matrix" in self.calls
 
     def curvature(self, x: Array) -> Array:
         """What the metric is made from: the negative Hessian, or the user's own matrix."""
-        if self._fisher is None:
+        if not self.tensorial:
             return -self.hessian(x)
-        if self.change is None:
-            F = self._matrix(x)  # type: ignore[misc]
-        else:
-            d = self.change.derivatives(x)
-            F = changes.tensor(d, self._matrix(d.g))  # type: ignore[misc]
+        F = self.calls["Fisher.matrix"](self.arguments(x))
+        if self.change is not None:
+            F = changes.tensor(self.change.derivatives(x), F)
         return F if self.prior is None else F + self.prior.precision
 
     def curvature_slope(self, x: Array, W: Array) -> Array:
         """∇⟨W, curvature⟩."""
-        if self._fisher is None:
+        if not self.tensorial:
             return -self.hessian_slope(x, W)
+        matrix, slope = self.calls["Fisher.matrix"], self.calls["Fisher.slope"]
         if self.change is None:
-            return self._slope(x, W)  # type: ignore[misc]
+            return slope(x, W)
         d = self.change.derivatives(x)
-        inner = self._slope(d.g, changes.pull(d, W))  # type: ignore[misc]
-        return changes.tensor_contraction(d, self._matrix(d.g), W, inner)  # type: ignore[misc]
+        return changes.tensor_contraction(d, matrix(d.g), W, slope(d.g, changes.pull(d, W)))
 
     def curvature_along(self, x: Array, w: Array) -> Array:
         """∇(wᵀ curvature w)."""
-        if self._fisher is None:
+        if not self.tensorial:
             return -self.hessian_along(x, w)
-        if self.change is None and self._slope_along is not None:
-            return self._slope_along(x, w)
+        if self.change is None and "Fisher.along" in self.calls:
+            return self.calls["Fisher.along"](x, w)
         return self.curvature_slope(x, w[:, :, None] * w[:, None, :])
 
     def curvature_tensor(self, x: Array) -> Array | None:
         """All derivatives of the curvature (M, d, d, d), where there is a function for them."""
-        if self._tensor is None or self._fisher is not None or self.change is not None:
+        if "tensor" not in self.calls or self.tensorial or self.change is not None:
             return None
-        return -self._tensor(x)
+        return -self.calls["tensor"](x)
 
     def _parameter_gradient(self, theta: Array) -> Array:
-        if self._both is None:
+        if self.both is None:
             raise MissingDerivative("a change of variables needs grad= too, not only hessian=")
-        return self._both(theta)[1]
+        return self.both(theta)[1]
 
-    def _need(self, function: Callable[..., Array] | None, name: str) -> Callable[..., Array]:
-        if function is None:
+    def _need(self, name: str, argument: str | None = None) -> Call:
+        if name not in self.calls:
             raise MissingDerivative(
-                f"this needs {name}= of DensityModel (ev.from_jax derives it); moves that do "
-                "without are 'mgrad', 'hmc', 'nuts' and 'splitting'"
+                f"this needs {argument or name}= of DensityModel (ev.from_jax derives it); moves "
+                "that do without are 'mgrad', 'hmc', 'nuts' and 'splitting'"
             )
-        return function
+        return self.calls[name]
 
     # -- checks -----------------------------------------------------------------------------
 
@@ -378,11 +364,12 @@ class DensityModel:
         """
         from .checking import check
 
-        check(self, None if x is None else np.atleast_2d(np.asarray(x, float)), tolerance)
+        d = self.n
+        check(self, None if x is None else np.atleast_2d(array("x", x, (d,), ("m", d))), tolerance)
 
     def _probe(self) -> None:
         """Call the density once, for errors now rather than in the middle of a run."""
-        value = self._value(self.arguments(self.probes()))
+        value = self.calls["logdensity"](self.arguments(self.probes()))
         if np.isposinf(value).any():
             raise InputError("logdensity is +inf somewhere: such a density has no evidence")
 
@@ -399,7 +386,7 @@ class DensityModel:
     def bare(self) -> DensityModel:
         """The same model without what only fitting needs: light to send."""
         model = copy.copy(self)
-        model.cache, model.sampler = {}, None
+        model.sampler = None
         return model
 
     def describe(self) -> dict[str, Any]:
@@ -408,22 +395,30 @@ class DensityModel:
         prior = "none"
         if self.prior is not None:
             prior = "independent" if self.change is not None else "Gaussian"
-        return {"dim": self.n, "density": name, "prior": prior, "bounds": self._limits()}
-
-    def _limits(self) -> str:
-        return "yes" if isinstance(self.change, Bounded) else "none"
+        bounds = "none" if self.limits is None else "yes"
+        return {"dim": self.n, "density": name, "prior": prior, "bounds": bounds}
 
     def identity(self) -> tuple[NDArray[Any], ...]:
-        """Arrays that tell this model from others: values, metric, the sampler's points."""
+        """What this density computes: see :mod:`evidence.models.identity`.
+
+        Values at fixed draws of the prior, or around the origin, and at the sampler's; at a few
+        of them all derivatives and the metric.
+        """
         x = self.probes()
-        told = [np.array(self.n), self.constrain(x), self.log_prob(x)]
-        if self._fisher is not None:
-            told.append(self._matrix(self.arguments(x)))  # type: ignore[misc]
-        else:
-            told.append(np.array(getattr(self.metric, "alpha", 0.0)))
+        centre = 0.0 if self.prior is None else self.prior.mean
+        x = np.concatenate([x, centre + _SCALES[self.prior is not None] * (x - centre)])
         if self.sampler is not None:
-            told.append(np.asarray(self.sampler(np.random.default_rng(0), _PROBES), dtype=float))
-        return tuple(told)
+            x = np.concatenate([x, self.sampled(np.random.default_rng(0), _PROBES)])
+        values = [rounded(self.constrain(x)), rounded(self.log_prob(x), 1.0)]
+        theta, w = self.arguments(x[:_DERIVED]), x[:_DERIVED]
+        square = w[:, :, None] * w[:, None, :]
+        more = {"third": [square], "Fisher.slope": [square], "along": [w], "Fisher.along": [w]}
+        if self.both is not None:
+            values.append(rounded(self.both(theta)[1]))
+        names = [name for name in self.calls if name not in ("logdensity", "grad")]
+        values += [rounded(self.calls[name](theta, *more.get(name, ()))) for name in names]
+        words = np.array([type(self.metric).__name__, str(self.has_gradient), *names])
+        return words, rounded(getattr(self.metric, "alpha", 0.0)), *values
 
     def __repr__(self) -> str:
         told = self.describe()
@@ -434,12 +429,3 @@ class DensityModel:
 
 def _no_nan(value: Array) -> Array:
     return np.where(np.isnan(value), -np.inf, value)
-
-
-def _check_names(names: Sequence[str] | None, dim: int) -> tuple[str, ...]:
-    if names is None:
-        return tuple(f"x[{i}]" for i in range(dim))
-    found = tuple(str(name) for name in names)
-    if len(found) != dim or len(set(found)) != dim:
-        raise InputError(f"names must hold {dim} different names, got {list(names)!r}")
-    return found

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.special import ndtr, ndtri
 
+from ...execution.arguments import array, shown
 from ...messages import InputError
 from .changes import Derivatives
 
@@ -43,22 +44,18 @@ class GaussianPrior:
     """
 
     def __init__(self, mean: ArrayLike, cov: ArrayLike = 1.0) -> None:
-        self.mean: Array = np.atleast_1d(np.asarray(mean, dtype=float))
-        cov = np.asarray(cov, dtype=float)
+        self.mean: Array = np.atleast_1d(array("mean", mean, (), ("d",)))
         d = self.mean.size
-        if self.mean.ndim != 1 or not np.isfinite(self.mean).all():
-            raise InputError(f"mean must be a finite vector, got {mean!r}")
-        if cov.shape in ((), (1,), (d,)):
+        cov = array("cov", cov, (), (1,), (d,), (d, d))
+        if cov.ndim < 2:
             cov = np.diag(np.broadcast_to(cov, (d,)))
-        if cov.shape != (d, d):
-            raise InputError(f"cov must be a number, {d} variances or a {d} x {d} matrix")
         if not np.allclose(cov, cov.T, rtol=1e-8, atol=0.0):
             raise InputError("cov must be symmetric")
         try:
             self.chol: Array = cholesky(cov, lower=True)
-        except (np.linalg.LinAlgError, ValueError):
-            raise InputError("cov must be positive definite and finite") from None
-        self.cov: Array = np.array(cov)
+        except np.linalg.LinAlgError:
+            raise InputError("cov must be positive definite") from None
+        self.cov: Array = cov
 
     @property
     def dim(self) -> int:
@@ -173,11 +170,12 @@ def check_prior(prior: Any, dim: int) -> GaussianPrior | Quantiles:
             if not all(hasattr(distribution, name) for name in needed):
                 raise InputError(
                     f"prior[{i}] must be a continuous distribution of scipy.stats with its "
-                    f"parameters, such as scipy.stats.norm(0, 1); got {distribution!r}"
+                    f"parameters, such as scipy.stats.norm(0, 1); got "
+                    f"{shown(distribution)}"
                 )
         return Quantiles(prior)
     raise InputError(
         "prior must be ev.GaussianPrior(mean, cov), or one distribution of scipy.stats per "
-        f"parameter; got {prior!r}. A prior that can only be sampled and evaluated belongs into "
-        "logdensity, with its sampler as sampler="
+        f"parameter; got {shown(prior)}. A prior that can only be sampled and evaluated belongs "
+        "into logdensity, with its sampler as sampler="
     )

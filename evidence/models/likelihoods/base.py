@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
@@ -12,9 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...messages import InputError
+from ..identity import rounded
 from . import quadrature
 
 Array = NDArray[np.float64]
+
+_PLACES = (-2.3, -1.1, -0.37, 0.13, 0.71, 1.9)  # where a likelihood is asked what it is
 
 
 class Observations(NamedTuple):
@@ -100,6 +104,23 @@ class Likelihood(ABC):
             if isinstance(value, tuple) and value and isinstance(value[0], float)
         }
         return replace(self, **cut) if cut else self
+
+    def identity(self, y: Array, mean: Array, sd: Array) -> tuple[NDArray[Any], ...]:
+        """What this likelihood computes of the data: see :mod:`evidence.models.identity`.
+
+        log p(y_n|x) and three derivatives for every datum, at its ``location`` and at some places
+        of its prior N(mean_n, sd_n²), in units of ``sd``; the hint and the curvature that
+        quadrature and metrics use.
+        """
+        theta, hint = self.theta(y), self.location(y)
+        points = [hint, *(mean + place * sd for place in _PLACES)]
+        values = np.array([quadrature.evaluate(self.kernel, theta, x) for x in points])
+        with np.errstate(all="ignore"):
+            parts = [rounded(values * sd ** np.arange(4)[:, None], 1.0), rounded(hint / sd, 1.0)]
+            with suppress(NotImplementedError):
+                if not self.log_concave:
+                    parts.append(rounded(self.fisher(y) * sd**2, 1.0))
+        return np.array([type(self).__name__, self.log_concave]), *parts
 
     def derivatives(self, x: ArrayLike, y: ArrayLike) -> Array:
         """log p(y|x) and its first three derivatives, shape (4, N)."""

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from evidence.models.density import changes
-from evidence.models.density.changes import Bounded, Tails, check_bounds
+from evidence.models.density.changes import Bounded, Tails
 from evidence.models.density.checking import central
 from evidence.models.density.priors import GaussianPrior, Quantiles, check_prior
 
@@ -253,11 +253,11 @@ def test_the_diagonal_is_written_to_whatever_the_layout(layout):
 )
 def test_bad_bounds(bounds, match):
     with pytest.raises(ValueError, match=match):
-        check_bounds(bounds, 2)
+        Bounded(bounds, 2)
 
 
 def test_infinite_limits_are_no_limits():
-    change = check_bounds([(-np.inf, np.inf), (0.0, np.inf), np.array([-np.inf, 1.0])], 3)
+    change = Bounded([(-np.inf, np.inf), (0.0, np.inf), np.array([-np.inf, 1.0])], 3)
     x = np.array([[0.5, 0.0, 0.0]])
     np.testing.assert_array_equal(change(x), [[0.5, 1.0, 0.0]])
 
@@ -276,14 +276,14 @@ def test_gaussian_prior(cov):
 @pytest.mark.parametrize(
     ("mean", "cov", "match"),
     [
-        ([0.0, np.nan], 1.0, "mean must be a finite vector"),
-        ([[0.0], [1.0]], 1.0, "mean must be a finite vector"),
+        ([0.0, np.nan], 1.0, "mean contains NaN"),
+        ([[0.0], [1.0]], 1.0, "mean must be"),
         ([0.0, 0.0], [1.0, 2.0, 3.0], "cov must be"),
-        ([0.0, 0.0], np.eye(3), "cov must be a number, 2 variances or a 2 x 2 matrix"),
+        ([0.0, 0.0], np.eye(3), "cov must be a number or an array of shape"),
         ([0.0, 0.0], [[1.0, 0.5], [0.0, 1.0]], "cov must be symmetric"),
         ([0.0, 0.0], [[1.0, 2.0], [2.0, 1.0]], "cov must be positive definite"),
         ([0.0, 0.0], -1.0, "cov must be positive definite"),
-        ([0.0, 0.0], np.inf, "cov must be"),
+        ([0.0, 0.0], np.inf, "cov contains"),
     ],
 )
 def test_bad_gaussian_prior(mean, cov, match):

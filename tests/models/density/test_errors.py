@@ -44,7 +44,7 @@ def test_dim(dim):
         ({"hessian": np.eye(2)}, "hessian must be a function"),
         ({"third": "no"}, "third must be a function"),
         ({"along": 1}, "along must be a function"),
-        ({"sampler": np.zeros((3, 2))}, r"sampler must be a function \(rng, size\)"),
+        ({"sampler": np.zeros((3, 2))}, "sampler must be a function"),
         ({"metric": "riemann"}, "metric must be 'softabs', 'hessian'.* got 'riemann'"),
         ({"metric": None}, "metric must be"),
         ({"names": ["a"]}, "names must hold 2 different names"),
@@ -162,7 +162,7 @@ def test_parameters_outside_their_bounds():
 
 def test_softabs_and_metrics():
     for alpha in (0.0, -1.0, np.nan):
-        with pytest.raises(ValueError, match="alpha must be positive"):
+        with pytest.raises(ValueError, match="alpha must be a positive"):
             ev.SoftAbs(alpha)
 
 
@@ -246,10 +246,10 @@ def test_reference_of_another_model():
 @pytest.mark.parametrize(
     ("sampler", "match"),
     [
-        (lambda rng, size: rng.standard_normal((2, size)), r"sampler\(rng, .*\) must return"),
-        (lambda rng, size: rng.standard_normal(2), r"sampler\(rng, .*\) must return"),
-        (lambda rng, size: None, r"sampler\(rng, .*\) must return"),
-        (lambda rng, size: np.full((size, 2), np.nan), r"sampler.* finite points .*NaN or inf"),
+        (lambda rng, size: rng.standard_normal((2, size)), r"sampler\(rng, .*\) must"),
+        (lambda rng, size: rng.standard_normal(2), r"sampler\(rng, .*\) must"),
+        (lambda rng, size: None, r"sampler\(rng, .*\) must"),
+        (lambda rng, size: np.full((size, 2), np.nan), r"sampler.* contains NaN or inf"),
     ],
 )
 def test_sampler(sampler, match):
