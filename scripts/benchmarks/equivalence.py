@@ -9,7 +9,9 @@ call is one of: ``same bits``; ``1e-9``, all numbers within a relative 1e-9; ``D
 the part that differs most; ``FAILED``; ``new``. Times are not numbers to compare. The exit code
 is the number of calls that differ or fail.
 
-Where the order of random numbers changes a call must differ: then say so, compare ``logz`` with
+The last bits of compiled code may depend on what Numba's cache held while it was compiled: before
+a difference is believed, both trees run once more with an empty NUMBA_CACHE_DIR. Where the order
+of random numbers changes a call must differ: then say so, compare ``logz`` with
 its standard error by eye (``--values``), and make a new file.
 """
 
