@@ -6,8 +6,8 @@
 Small calls with fixed seeds over methods, moves, models, likelihoods and verbs, by public names
 only, so that any version of the package can run them (PYTHONPATH says which). Against a file each
 call is one of: ``same bits``; ``1e-9``, every array within 1e-9 of its largest number;
-``DIFFERENT``, with the part that differs most; ``FAILED``; ``new``. Times are not numbers to compare. The exit code
-is the number of calls that differ or fail.
+``DIFFERENT``, with the part that differs most; ``FAILED``; ``new``. Times are not compared. The
+exit code is the number of calls that differ or fail.
 
 The last bits of compiled code may depend on what Numba's cache held while it was compiled: before
 a difference is believed, both trees run once more with an empty NUMBA_CACHE_DIR. Where the order
