@@ -1,15 +1,16 @@
 """Every figure and table, one script after the other.
 
     python scripts/run_all.py --fast
-    python scripts/run_all.py --out results --only figure2_logz_vs_time rivals
+    python scripts/run_all.py --out results --only figure2_logz_vs_time compare
 
 The fast mode takes minutes, needs no data and checks that all scripts run; the full mode takes
 hours and the research data (EVIDENCE_DATA=folder). Each script writes into a folder of its own;
-what it prints is there as log.txt.
+what it prints is there as log.txt. Not run: what needs another package that is not installed.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -19,51 +20,75 @@ from pathlib import Path
 
 import laboratory
 
-SCRIPTS = (
-    "explicit_rmhmc",  # the longest first
-    "figure2_logz_vs_time",
-    "figure1_trajectories",
-    "agrad_tables",
-    "calibration",
-    "scaling",
-    "kuss_rasmussen_grid",
-    "agrad_figure4",
-    "rivals",
-    "tilting",
-)
-HERE = Path(__file__).parent
+#: the longest first, and what a script needs beside this package
+SCRIPTS = {
+    "papers.explicit_rmhmc": "",
+    "papers.figure2_logz_vs_time": "",
+    "papers.figure1_trajectories": "",
+    "papers.agrad_tables": "",
+    "benchmarks.calibration": "",
+    "benchmarks.scaling": "",
+    "papers.kuss_rasmussen_grid": "",
+    "papers.agrad_figure4": "",
+    "rivals.compare": "",
+    "benchmarks.tilting": "",
+    "papers.explicit_binding": "",
+    "papers.hyper_tables": "",
+    "papers.mnist_traces": "",
+    "benchmarks.bidirectional": "",
+    "benchmarks.density_truths": "",
+    "benchmarks.neural_network_widths": "jax",
+    "benchmarks.reference_table": "",
+    "benchmarks.rmhmc_speed": "",
+    "benchmarks.step_cost": "",
+    "benchmarks.work_normalised": "",
+    "rivals.estimator_vs_sklearn": "",
+    "rivals.mgrad_vs_blackjax": "blackjax",
+    "rivals.rmhmc_vs_mici": "mici",
+}
+NAMES = {script.rpartition(".")[2]: script for script in SCRIPTS}
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def run(name: str, fast: bool, out: Path) -> tuple[str, int, float]:
-    folder = out / name
+    folder = (out / name).resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, str(HERE / f"{name}.py"), "--out", str(folder)]
+    command = [sys.executable, "-m", f"scripts.{NAMES[name]}", "--out", str(folder)]
     started = time.perf_counter()
     with (folder / "log.txt").open("w") as log:
         # one thread each: scripts run side by side, and two threads of BLAS lose to one
         threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         code = subprocess.run(
-            command + ["--fast"] * fast, stdout=log, stderr=subprocess.STDOUT,
+            command + ["--fast"] * fast, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT,
             env=os.environ | threads, check=False,
         ).returncode  # fmt: skip
     return name, code, time.perf_counter() - started
 
 
+def installed(package: str) -> bool:
+    return not package or importlib.util.find_spec(package) is not None
+
+
 def main() -> int:
     parser = laboratory.parser(__doc__, "")
-    parser.add_argument("--only", nargs="+", choices=SCRIPTS, default=SCRIPTS)
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--jobs", type=int, help="scripts at a time (fast: 2; full: 1)")
     options = parser.parse_args()
     jobs = options.jobs or (2 if options.fast else 1)  # full runs measure time: alone
+    needs = {name: SCRIPTS[NAMES[name]] for name in options.only}
+    missing = {name: package for name, package in needs.items() if not installed(package)}
+    todo = [name for name in options.only if name not in missing]
     failed = []
     with ThreadPoolExecutor(jobs) as pool:
-        tasks = [pool.submit(run, name, options.fast, options.out) for name in options.only]
+        tasks = [pool.submit(run, name, options.fast, options.out) for name in todo]
         for task in tasks:
             name, code, seconds = task.result()
             print(f"{name:<24} {seconds:7.1f} s  {'ok' if code == 0 else 'FAILED'}", flush=True)
             if code:
                 failed.append(name)
                 print((options.out / name / "log.txt").read_text()[-3000:])
+    for name, package in missing.items():
+        print(f"{name:<24} not run: {package} is not installed")
     return len(failed)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from roster import OWN
+from .roster import OWN
 
 HERE = Path(__file__).parent
 _START_UP = 120.0  # seconds for imports, on top of the first run's limit

@@ -15,6 +15,7 @@ import math
 import sys
 import time
 import warnings
+from pathlib import Path
 
 from problem import load
 
@@ -25,6 +26,7 @@ def main() -> None:
     with contextlib.redirect_stdout(sys.stderr):  # what rivals print is not ours
         warnings.simplefilter("ignore")
         problem = load(file)
+        sys.path.append(str(Path(__file__).parent / "packages"))
         rival = importlib.import_module(module)
         before = problem.bases[words["base"]].seconds if "base" in words else 0.0
         print(json.dumps({"version": rival.VERSION}), file=lines, flush=True)

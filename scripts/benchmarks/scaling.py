@@ -1,6 +1,6 @@
 """How run times grow: with N, with particles, and with worker processes.
 
-    python scripts/scaling.py --sizes 250 500 1000 2000 4000
+    python -m scripts.benchmarks.scaling --sizes 250 500 1000 2000 4000
 
 Resample-move with a fixed ladder and fixed moves on simulated classification data; exponents are
 fitted to the larger half. Then one worker process against two, in alternation, on USPS 3-vs-5
@@ -15,13 +15,13 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 
-import laboratory
 import numpy as np
 import pandas as pd
-from research import research_model
 
 import evidence as ev
 from evidence import plots
+from scripts import laboratory
+from scripts.laboratory import research_model
 
 NAME = "scaling"
 BETAS = np.linspace(0.1, 1.0, 10)

@@ -1,7 +1,7 @@
 """log Z against time on USPS 3-vs-5: the report's Figure 2 run again, beside this package.
 
-    python scripts/figure2_logz_vs_time.py --out results/figure2
-    python scripts/figure2_logz_vs_time.py --fast
+    python -m scripts.papers.figure2_logz_vs_time --out results/figure2
+    python -m scripts.papers.figure2_logz_vs_time --fast
 
 Rows of the table are single runs: one AIS chain with the report's settings (a)-(g), moved by
 this package's converged RMHMC and by the literal pseudo-code; one island of data-sequential
@@ -26,42 +26,22 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-import laboratory
 import numpy as np
 import pandas as pd
-from literal import LiteralAIS
-from research import TRUTH, research_model
 from threadpoolctl import threadpool_limits
 
 import evidence as ev
 from evidence import moves, plots
 from evidence.approximations.reference import prior_reference
 from evidence.drivers.sequential import run_sequential
+from scripts import laboratory
+from scripts.laboratory import TRUTH, research_model
+from scripts.papers.literal import LiteralAIS
 
 NAME = "figure2_logz_vs_time"
 FIRST = {"ep": 0.01, "prior": 1e-4}
 RMHMC = moves.RMHMC(0.1, n_leapfrog=10, jitter=0.0)
 HMC = moves.HMC(0.02, coordinates="identity", n_leapfrog=200, jitter=0.0)
-
-#: published in 2016: method, ladder or particles, log Z, its sd over 10 runs, seconds
-PUBLISHED = pd.DataFrame(
-    [
-        ("ARM", "R = 100", -107.53, 2.05, 27),
-        ("ARM", "R = 1000", -106.12, 0.83, 86),
-        ("ARM", "R = 10000", -105.88, 0.14, 1566),
-        ("RM", "R = 100", -108.34, 2.10, 48),
-        ("RM", "R = 1000", -106.60, 0.94, 155),
-        ("RM", "R = 10000", -105.93, 0.15, 1965),
-        ("AISq-RMHMC", "a: B = 12", -106.05, 1.00, 76),
-        ("AISq-RMHMC", "b: B = 120", -105.75, 0.49, 703),
-        ("AISq-RMHMC", "c: B = 240", -105.77, 0.22, 1327),
-        ("AISq-RMHMC", "e: B = 540", -105.75, 0.14, 2806),
-        ("AIS-RMHMC", "d: B = 1200", -106.86, 2.29, 2016),
-        ("AIS-RMHMC", "f: B = 2000", -106.67, 1.72, 3559),
-        ("AISq-HMC", "g: B = 400", -105.69, 0.57, 21038),
-    ],
-    columns=["method", "ladder", "logz", "sd", "seconds"],
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -312,7 +292,7 @@ def main() -> None:
         file.unlink(missing_ok=True)
         runs, published = measure(model, True, file), None
     else:
-        truth, published = TRUTH["usps-hard"][0], PUBLISHED
+        truth, published = TRUTH["usps-hard"][0], laboratory.published("report_2016")
         runs = read(file) if options.draw else measure(research_model("usps-hard"), False, file)
     table = summary(runs, truth)
     print(table.round(4).to_string(index=False))

@@ -1,7 +1,7 @@
 """mGrad here against BlackJAX's ``mgrad_gaussian``: min ESS per second on the same targets.
 
     pip install blackjax
-    python scripts/mgrad_vs_blackjax.py --data heart german
+    python -m scripts.rivals.mgrad_vs_blackjax --data heart german
 
 Both sample the same logistic Gaussian-process posteriors with the same number of chains. BlackJAX
 runs compiled, in double precision, its chains vectorised, its step size adapted to the same
@@ -15,12 +15,15 @@ import argparse
 import time
 
 import numpy as np
-from research import research_model
+import pandas as pd
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
 from evidence.statistics import diagnostics
 from evidence.statistics.adaptation import DualAveraging
+from scripts import laboratory
+
+NAME = "mgrad_vs_blackjax"
 
 
 def blackjax_run(path: ev.Path, options: argparse.Namespace) -> tuple[float, float, float, float]:
@@ -87,7 +90,7 @@ def evidence_run(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = laboratory.parser(__doc__, NAME)
     parser.add_argument("--data", nargs="+", default=["heart", "german"])
     parser.add_argument("--draws", type=int, default=5000)
     parser.add_argument("--tune", type=int, default=2000)
@@ -95,8 +98,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--repeats", type=int, default=2)
     options = parser.parse_args()
+    if options.fast:
+        options.data, options.draws, options.tune = ["simulated"], 200, 200
+    rows = []
     for name in options.data:
-        model = research_model(name, "logit")
+        simulated = laboratory.simulated_model("logit")
+        model = simulated if options.fast else laboratory.research_model(name, "logit")
         print(f"{name}: N = {model.n}, {options.chains} chains of {options.draws} draws")
         for fit in (prior_reference, ev.fit_ep):
             reference = fit(model)
@@ -111,12 +118,15 @@ def main() -> None:
                     )
                     seconds, ess, accept, step = found
                     speeds[who].append(ess / seconds)
+                    rows.append((name, reference.name, who, seconds, ess, accept, step))
                     print(
                         f"  base {reference.name:6} {who:9} {seconds:7.2f} s  min ESS {ess:8.1f}"
                         f"  min ESS/s {ess / seconds:8.1f}  accept {accept:.2f}  step {step:.4g}"
                     )
             ratio = np.median(speeds["evidence"]) / np.median(speeds["blackjax"])
             print(f"  base {reference.name:6} ratio {ratio:.2f}")
+    columns = ["data", "base", "package", "seconds", "min_ess", "acceptance", "step_size"]
+    laboratory.save_table(pd.DataFrame(rows, columns=columns), options.out, NAME)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """log Z over length scale and amplitude on USPS 3-vs-5: the picture of Kuss and Rasmussen (2005).
 
-    python scripts/kuss_rasmussen_grid.py --out results/grid
+    python -m scripts.papers.kuss_rasmussen_grid --out results/grid
 
 Every cell by EP, corrected EP and Monte Carlo (method="auto"); then, as an independent check,
 by minimax tilting, and z-scores where tilting is sure of itself. Cells that are finished are kept
@@ -13,12 +13,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-import laboratory
 import numpy as np
 import pandas as pd
-from research import research_inputs
 
 import evidence as ev
+from scripts import laboratory
+from scripts.laboratory import research_inputs
 
 NAME = "kuss_rasmussen_grid"
 _CHECKED_SE, _CHECKED_SD = 0.1, 10.0  # beyond these, tilting has too little to say

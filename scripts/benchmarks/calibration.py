@@ -1,7 +1,7 @@
 """Are the error bars honest? z-scores of many short runs against a known log Z.
 
-    python scripts/calibration.py --data heart --methods smc ais --n-particles 8
-    python scripts/calibration.py --data ripley --methods smc --option waste_free=8
+    python -m scripts.benchmarks.calibration --data heart --methods smc ais --n-particles 8
+    python -m scripts.benchmarks.calibration --data ripley --methods smc --option waste_free=8
 
 Prints the RMS of (log Z - truth) / se, which should be near 1 (Student's t with 15 degrees of
 freedom, from 16 islands, has 1.07), and draws the histograms. The fast mode calibrates on a small
@@ -14,24 +14,16 @@ import argparse
 import sys
 import time
 
-import laboratory
 import numpy as np
 import pandas as pd
-from research import TRUTH, research_model
 
 import evidence as ev
 from evidence import plots
+from scripts import laboratory
+from scripts.laboratory import TRUTH, research_model
 
 NAME = "calibration"
 _ISLANDS = 15  # degrees of freedom of the usual 16
-
-
-def simulated() -> tuple[ev.GPModel, tuple[float, float]]:
-    rng = np.random.default_rng(0)
-    blank = ev.GPModel(rng.normal(size=(40, 2)), np.ones(40), "9.0 * RBF(1.0)")
-    model = ev.simulate(blank, random_seed=0).model
-    truth = ev.log_evidence(model, method="orthant", target_se=0.001, random_seed=0)
-    return model, (truth.logz, truth.logz_se)
 
 
 def measure(
@@ -114,7 +106,8 @@ def main() -> None:
     parser.add_argument("--reference", default="ep")
     options = parser.parse_args()
     if options.fast:
-        (model, truth), name = simulated(), "simulated"
+        model, name = laboratory.simulated_model(), "simulated"
+        truth = laboratory.by_tilting(model)
         options.seeds, options.methods = 60, ["smc"]
         options.n_particles = 8
     else:

@@ -1,7 +1,7 @@
 """GaussianProcessClassifier of this package beside scikit-learn's, on the same folds.
 
-    python scripts/estimator_vs_sklearn.py
-    python scripts/estimator_vs_sklearn.py --data heart digits_3v5 --folds 3
+    python -m scripts.rivals.estimator_vs_sklearn
+    python -m scripts.rivals.estimator_vs_sklearn --data heart digits_3v5 --folds 3
 
 Held-out log loss (mean over folds, with the standard error of the paired difference), seconds
 per fit, and the evidence at each estimator's own hyperparameters: its approximation, and a
@@ -11,11 +11,12 @@ C·RBF with the same start and bounds, and no restarts. Then one fit of each to 
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
+from collections.abc import Iterator
 
 import numpy as np
+import pandas as pd
 from sklearn.datasets import load_digits, make_classification
 from sklearn.gaussian_process import GaussianProcessClassifier as Laplace
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -25,6 +26,9 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 import evidence as ev
+from scripts import laboratory
+
+NAME = "estimator_vs_sklearn"
 
 HEAD = (
     f"{'data':<12}{'N':>5}{'D':>5}  {'loss sklearn':>13}{'loss here':>11}{'difference':>18}"
@@ -51,11 +55,16 @@ def ionosphere_like() -> tuple[np.ndarray, np.ndarray]:
     )  # fmt: skip
 
 
+def simulated() -> tuple[np.ndarray, np.ndarray]:
+    return make_classification(80, 2, n_redundant=0, flip_y=0.05, random_state=0)
+
+
 DATA = {
     "heart": lambda: research("heart"),
     "pima": lambda: research("pima"),
     "ionosphere": ionosphere_like,
     "digits_3v5": digits,
+    "simulated": simulated,
 }
 
 
@@ -68,7 +77,7 @@ def estimators(start):
     return Laplace(start), ev.GaussianProcessClassifier(start)
 
 
-def compare(name: str, folds: int) -> None:
+def compare(name: str, folds: int) -> dict[str, object]:
     X, y = DATA[name]()
     start = ConstantKernel(1.0) * RBF(np.sqrt(X.shape[1]))
     loss, seconds = np.zeros((2, folds)), np.zeros((2, folds))
@@ -86,9 +95,20 @@ def compare(name: str, folds: int) -> None:
         f"{f'{gap.mean():+.4f} ± {se:.4f}':>18}{slow:>11.2f}{quick:>8.2f}{quick / slow:>7.2f}",
         flush=True,
     )
+    return {
+        "data": name,
+        "loss_sklearn": theirs,
+        "loss_here": ours,
+        "difference": gap.mean(),
+        "difference_se": se,
+        "seconds_sklearn": slow,
+        "seconds_here": quick,
+    }
 
 
-def evidence_rows(name: str, X: np.ndarray, y: np.ndarray, kernels: dict) -> None:
+def evidence_rows(
+    name: str, X: np.ndarray, y: np.ndarray, kernels: dict
+) -> Iterator[dict[str, object]]:
     labels = np.where(y == np.unique(y)[1], 1.0, -1.0)
     for which, kernel in kernels.items():
         model = ev.GPModel(X, labels, kernel, likelihood="logit")
@@ -102,6 +122,14 @@ def evidence_rows(name: str, X: np.ndarray, y: np.ndarray, kernels: dict) -> Non
             f"{laplace - result.logz:>+10.3f}{ep - result.logz:>+8.3f}",
             flush=True,
         )
+        yield {
+            "data": name,
+            "at": which,
+            "laplace": laplace,
+            "ep": ep,
+            "logz": result.logz,
+            "logz_se": result.logz_se,
+        }
 
 
 def all_of_it(name: str) -> dict:
@@ -130,21 +158,23 @@ def usps() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", nargs="*", choices=DATA, default=list(DATA))
+    parser = laboratory.parser(__doc__, NAME)
+    parser.add_argument("--data", nargs="*", choices=DATA, default=list(DATA)[:-1])
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--no-usps", action="store_true")
     options = parser.parse_args()
+    if options.fast:
+        options.data, options.folds, options.no_usps = ["simulated"], 2, True
     warnings.simplefilter("ignore")  # hyperparameters at their bounds
     print(HEAD)
-    for name in options.data:
-        compare(name, options.folds)
+    table = pd.DataFrame([compare(name, options.folds) for name in options.data])
+    laboratory.save_table(table, options.out, NAME)
     print(
         f"\n{'evidence':<12}{'at':<9}{'kernel':<34}{'Laplace':>10}{'EP':>10}"
         f"{'Monte Carlo':>20}{'Laplace−MC':>10}{'EP−MC':>8}"
     )
-    for name in options.data:
-        evidence_rows(name, **all_of_it(name))
+    rows = [row for name in options.data for row in evidence_rows(name, **all_of_it(name))]
+    laboratory.save_table(pd.DataFrame(rows), options.out, f"{NAME}_evidence")
     if not options.no_usps:
         usps()
 

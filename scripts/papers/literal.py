@@ -13,7 +13,7 @@ import numpy as np
 
 import evidence as ev
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 import report_pseudocode as report
 
 EPS, STEPS, F_MAX = 0.1, 10, 5

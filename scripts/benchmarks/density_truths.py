@@ -1,6 +1,6 @@
 """Densities with known evidence: every method against the truth, over many seeds.
 
-    python scripts/density_truths.py --seeds 20 --out truths.csv
+    python -m scripts.benchmarks.density_truths --seeds 20 --out results/truths
 
 Prints for each problem and method the mean error, the RMS of (log Z - truth) / se, which should
 be near 1 (Student's t with 15 degrees of freedom, from 16 islands, has 1.07), the largest |z|
@@ -10,8 +10,6 @@ each mode. Then the posteriors whose truth comes from quadrature or from importa
 
 from __future__ import annotations
 
-import argparse
-import csv
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,11 +17,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from density_truth_problems import Problem, problems
+import pandas as pd
 from tqdm.auto import tqdm
 
 import evidence as ev
+from scripts import laboratory
+from scripts.benchmarks.density_truth_problems import Problem, problems
 
+NAME = "density_truths"
 _ROUNDING = 1e-6  # below this, an error is rounding
 
 
@@ -45,30 +46,25 @@ class Row(NamedTuple):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = laboratory.parser(__doc__, NAME)
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--fast", action="store_true", help="3 seeds")
     parser.add_argument("--only", nargs="+", help="problems by name")
     parser.add_argument("--methods", nargs="+", default=["smc", "ais", "pt", "arm", "auto"])
-    parser.add_argument("--out", type=Path, default=Path("density_truths.csv"))
     options = parser.parse_args()
-    seeds = 3 if options.fast else options.seeds
+    if options.fast:
+        options.seeds, options.methods = 2, options.methods[:1]
+        options.only = options.only or ["Gaussian 2-D", "mixture 2-D", "conjugate regression"]
 
     rows: list[Row] = []
     print(f"{'problem':28s} {'method':5s}  runs    error ± its se   RMS z  max |z|   se   seconds")
-    with options.out.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([*Row._fields, "z"])
-        for name, make in problems().items():
-            if options.only and name not in options.only:
-                continue
-            for row in _problem(name, make, options.methods, seeds):
-                rows.append(row)
-                writer.writerow([*row, row.z])
-                file.flush()
+    for name, make in problems().items():
+        if not options.only or name in options.only:
+            rows += _problem(name, make, options.methods, options.seeds)
+            table = pd.DataFrame(rows).assign(z=[row.z for row in rows])
+            laboratory.save_table(table, options.out, NAME)
     z = np.array([row.z for row in rows])
     print(f"\n{len(z)} runs: RMS z {_rms(z):.2f}, beyond 3 se: {int((np.abs(z) > 3).sum())}")
-    _figure(rows, options.out.with_suffix(".png"))
+    _draw(rows, options.out)
 
 
 def _problem(
@@ -144,7 +140,7 @@ def _rms(z: np.ndarray) -> float:
     return float(np.sqrt(np.mean(z**2)))
 
 
-def _figure(rows: list[Row], path: Path) -> None:
+def _draw(rows: list[Row], out: Path) -> None:
     import matplotlib.pyplot as plt
 
     names = list(dict.fromkeys(row.problem for row in rows))
@@ -160,7 +156,7 @@ def _figure(rows: list[Row], path: Path) -> None:
     ax.invert_yaxis()
     ax.set(xlabel=r"$(\log \hat Z - \log Z)$ / stated se", xlim=(-6.2, 6.2))
     figure.legend(ncols=len(methods), loc="outside upper right", frameon=False)
-    figure.savefig(path, dpi=150)
+    laboratory.save_figure(figure, out, NAME)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Effective sample size against acceptance rate (Titsias and Papaspiliopoulos 2018, Figure 4).
 
-    python scripts/agrad_figure4.py --out results/agrad_figure4
+    python -m scripts.papers.agrad_figure4 --out results/agrad_figure4
 
 Gaussian-process regressions with noise variances 1, 0.1 and 0.01: aGrad-z, aGrad-u and mGrad are
 tuned to acceptance rates from 0.1 to 0.9, and the effective sample size of the first latent value
@@ -14,15 +14,14 @@ from __future__ import annotations
 import dataclasses
 import sys
 
-import laboratory
 import numpy as np
 import pandas as pd
-from agrad_tables import problem
 
 import evidence as ev
 from evidence import moves, plots
-from evidence.approximations.reference import prior_reference
 from evidence.statistics import diagnostics
+from scripts import laboratory
+from scripts.papers.agrad_tables import problem
 
 NAME = "agrad_figure4"
 MOVES = ("agrad-z", "agrad-u", "mgrad")
@@ -43,7 +42,7 @@ def run(
     chains = ev.sample(
         model,
         move=dataclasses.replace(moves.get(move), target=float(target)),
-        reference=prior_reference(model),
+        reference="prior",
         draws=draws,
         tune=max(draws // 2, 500),
         chains=4,

@@ -1,6 +1,6 @@
 """How far apart are the bounds on log Z, and do they hold? Bidirectional Monte Carlo.
 
-    python scripts/bidirectional.py --cases 100 --plot gap.png
+    python -m scripts.benchmarks.bidirectional --cases 100 --out results/bidirectional
 
 On data simulated from a model the posterior draw they came from is known, so that annealing
 down from it bounds log Z from above as annealing up does from below. Printed are
@@ -17,15 +17,18 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from scipy.stats import multivariate_normal
 from tqdm.auto import tqdm
 
 import evidence as ev
-from evidence import Bidirectional, Simulated, bidirectional, simulate
+from scripts import laboratory
+
+NAME = "bidirectional"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = laboratory.parser(__doc__, NAME)
     parser.add_argument("--n", type=int, default=100, help="data in the first part")
     parser.add_argument("--temperatures", type=int, nargs="+", default=[2**k for k in range(10)])
     parser.add_argument("--chains", type=int, default=128)
@@ -33,10 +36,11 @@ def main() -> None:
     parser.add_argument("--reference", default="prior")
     parser.add_argument("--move", default="mgrad")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--plot", type=Path, help="write a figure of the first part here")
     options = parser.parse_args()
+    if options.fast:
+        options.n, options.cases, options.temperatures = 40, 8, [2**k for k in range(6)]
 
-    simulated = simulate(_model(options.n, "probit"), options.seed)
+    simulated = ev.simulate(_model(options.n, "probit"), options.seed)
     truth, truth_se = _truth(simulated)
     print(
         f"{options.n} probit labels, reference {options.reference}, move {options.move}, "
@@ -56,9 +60,12 @@ def main() -> None:
         )
         cells = "".join(f"{value:9.3f} ± {se:<12.3f}" for value, se in pairs)
         print(f"{n:6d}  {cells}{found.seconds:.2f}")
-    if options.plot:
-        _figure(options.temperatures, results, truth, options.plot)
-    _coverage(options)
+    columns = ("lower", "lower_se", "upper", "upper_se", "logz", "logz_se", "gap", "gap_se")
+    table = pd.DataFrame([{c: getattr(r, c) for c in (*columns, "seconds")} for r in results])
+    table.insert(0, "temperatures", options.temperatures)
+    laboratory.save_table(table.assign(truth=truth), options.out, NAME)
+    _draw(table, truth, options.out)
+    laboratory.save_table(_coverage(options), options.out, f"{NAME}_coverage")
 
 
 def _model(n: int, likelihood: str, amplitude: float = 3.0, length: float = 8.0) -> ev.GPModel:
@@ -67,7 +74,7 @@ def _model(n: int, likelihood: str, amplitude: float = 3.0, length: float = 8.0)
     return ev.GPModel(K=K, y=np.ones(n), likelihood=likelihood, jitter=1e-6)
 
 
-def _truth(simulated: Simulated) -> tuple[float, float]:
+def _truth(simulated: ev.Simulated) -> tuple[float, float]:
     model, y = simulated.model, simulated.y
     if model.likelihood.name == "gaussian":
         cov = model.K + model.likelihood.noise_std**2 * np.eye(model.n)
@@ -77,9 +84,9 @@ def _truth(simulated: Simulated) -> tuple[float, float]:
 
 
 def _run(
-    simulated: Simulated, options: argparse.Namespace, seed: int, betas: str | int
-) -> Bidirectional:
-    return bidirectional(
+    simulated: ev.Simulated, options: argparse.Namespace, seed: int, betas: str | int
+) -> ev.Bidirectional:
+    return ev.bidirectional(
         simulated,
         reference=options.reference,
         move=options.move,
@@ -89,7 +96,7 @@ def _run(
     )
 
 
-def _coverage(options: argparse.Namespace) -> None:
+def _coverage(options: argparse.Namespace) -> pd.DataFrame:
     """Each case has its own size, length scale and likelihood, and a pilot's own ladder."""
     rng = np.random.default_rng(options.seed)
     rows = []
@@ -97,7 +104,7 @@ def _coverage(options: argparse.Namespace) -> None:
         likelihood = ("gaussian(noise_std=0.5)", "probit")[case % 2]
         n, amplitude = int(rng.integers(2, 31)), rng.uniform(0.5, 4.0)
         model = _model(n, likelihood, amplitude, rng.uniform(0.5, 8.0))
-        simulated = simulate(model, rng)
+        simulated = ev.simulate(model, rng)
         truth, truth_se = _truth(simulated)
         found = _run(simulated, options, case, "adaptive")
         rows.append(
@@ -109,7 +116,8 @@ def _coverage(options: argparse.Namespace) -> None:
                 found.upper - found.lower,
             )
         )
-    lower, upper, z, gap, width = np.array(rows).T
+    table = pd.DataFrame(rows, columns=["lower", "upper", "z", "gap", "width"])
+    lower, upper, z, gap, width = table.to_numpy().T
     holds = (lower < 2.0) & (upper < 2.0)
     print(f"\n{options.cases} simulated cases, half of them Gaussian, half probit")
     print(f"  both bounds hold within 2 se      {100 * holds.mean():.0f} %")
@@ -119,11 +127,10 @@ def _coverage(options: argparse.Namespace) -> None:
     print(f"  Bennett within 2 se of log Z      {100 * (np.abs(z) < 2.0).mean():.0f} %")
     print(f"  Bennett, RMS z                    {np.sqrt(np.mean(z**2)):.3f}")
     print(f"  gap between the ways, RMS z       {np.sqrt(np.mean(gap**2)):.3f}")
+    return table
 
 
-def _figure(
-    temperatures: list[int], results: list[Bidirectional], truth: float, path: Path
-) -> None:
+def _draw(table: pd.DataFrame, truth: float, out: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
@@ -133,14 +140,13 @@ def _figure(
         ("lower", "lower_se", dict(marker="^", color="#1b3a5c"), "lower bound, up"),
         ("logz", "logz_se", dict(marker="o", color="0.2", mfc="white"), "Bennett, both"),
     ):
-        value = np.array([getattr(r, name) for r in results]) - truth
-        error = 2.0 * np.array([getattr(r, se) for r in results])
-        ax.errorbar(temperatures, value, error, capsize=3, lw=1.0, ms=5, label=label, **style)
+        ax.errorbar(table.temperatures, table[name] - truth, 2.0 * table[se], capsize=3, lw=1.0,
+                    ms=5, label=label, **style)  # fmt: skip
     ax.set_xscale("log", base=2)
     ax.set_yscale("symlog", linthresh=1.0)
     ax.set(xlabel="temperatures", ylabel="distance from log Z (± 2 se)")
     ax.legend(frameon=False)
-    figure.savefig(path, dpi=150)
+    laboratory.save_figure(figure, out, NAME)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How wide a network do the data ask for? Evidence of three widths, the middle one the truth.
 
-    python scripts/neural_network_widths.py --out widths.csv
+    python -m scripts.benchmarks.neural_network_widths --out results/widths
 
 Data are simulated from a network of two hidden units. Prints log Z and its error bar for every
 width, and draws them beside the data.
@@ -8,21 +8,23 @@ width, and draws them beside the data.
 
 from __future__ import annotations
 
-import argparse
-import csv
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 import evidence as ev
+from scripts import laboratory
+
+NAME = "neural_network_widths"
 
 WIDTHS, TRUTH = [1, 2, 4], 2
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = laboratory.parser(__doc__, NAME)
     parser.add_argument("--widths", type=int, nargs=3, default=WIDTHS)
     parser.add_argument("--n", type=int, default=60, help="data")
     parser.add_argument("--noise", type=float, default=0.2, help="that the data have")
@@ -32,8 +34,9 @@ def main() -> None:
     parser.add_argument("--n-particles", type=int, default=128, help="in each island")
     parser.add_argument("--n-islands", type=int, default=4)
     parser.add_argument("--move", default="hmc")
-    parser.add_argument("--out", type=Path, default=Path("neural_network_widths.csv"))
     options = parser.parse_args()
+    if options.fast:
+        options.n, options.n_particles, options.n_islands = 20, 8, 2
 
     X, y = ev.examples.simulated_network(options.n, options.noise, options.data_seed)
     noise = None if options.learn_noise else options.noise
@@ -66,25 +69,23 @@ def main() -> None:
         gap, error = ranked[0][2] - logz, float(np.hypot(ranked[0][3], se))
         print(f"  ahead of width {width} by {gap:.2f} ± {error:.2f} nats, {gap / error:.1f} se")
     print(f"{time.perf_counter() - begun:.0f} s in all")
-    with options.out.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["width", "parameters", "logz", "se", "seconds"])
-        writer.writerows(rows)
-    _figure(X, y, rows, options.out.with_suffix(".png"))
+    table = pd.DataFrame(rows, columns=["width", "parameters", "logz", "se", "seconds"])
+    laboratory.save_table(table, options.out, NAME)
+    _draw(X, y, table, options.out)
 
 
-def _figure(X: np.ndarray, y: np.ndarray, rows: list[tuple], path: Path) -> None:
+def _draw(X: np.ndarray, y: np.ndarray, table: pd.DataFrame, out: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
     left.plot(X[:, 0], y, ".", color="0.4", ms=4)
     left.set(xlabel="x", ylabel="y", title="data")
-    widths, _, logz, se, _ = np.array(rows).T
-    right.errorbar(range(3), logz - logz.max(), 2.0 * se, fmt="o", color="#1b3a5c", capsize=4)
+    below = table.logz - table.logz.max()
+    right.errorbar(range(3), below, 2.0 * table.se, fmt="o", color="#1b3a5c", capsize=4)
     right.set_yscale("symlog", linthresh=1.0)
-    right.set_xticks(range(3), [f"{w:.0f}" for w in widths])
+    right.set_xticks(range(3), table.width)
     right.set(xlabel="hidden units", ylabel="log Z - largest (±2 se)", title="evidence")
-    figure.savefig(path, dpi=150)
+    laboratory.save_figure(figure, out, NAME)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The tables of Titsias and Papaspiliopoulos (2018) run again beside the paper's.
 
-    python scripts/agrad_tables.py --data heart german
-    python scripts/agrad_tables.py --data lgcp64 --tune 2000 --draws 5000 --chains 2 --repeats 1
+    python -m scripts.papers.agrad_tables --data heart german
+    python -m scripts.papers.agrad_tables --data lgcp64 --draws 5000 --chains 2 --repeats 1
 
 Tables 1, 4 and 5: Gaussian-process regression with noise variances 0.01, 1 and 0.1; 2 and 6: the
 log-Gaussian Cox process, 64 x 64 and merged to 32 x 32; 3 and 7-10: logistic classification, all
@@ -18,17 +18,18 @@ import argparse
 import resource
 import sys
 
-import laboratory
 import numpy as np
 import pandas as pd
-from agrad_paper import PAPER
-from research import research_model
 
 import evidence as ev
 from evidence import moves, plots
 from evidence.approximations.reference import prior_reference
+from scripts import laboratory
+from scripts.laboratory import research_model
 
 NAME = "agrad_tables"
+PAPER = laboratory.published("titsias_2018")
+PROBLEMS = list(dict.fromkeys(PAPER.problem))
 #: samplers whose metric is constant in x, as the paper's for the Cox process
 CONSTANT_METRIC = {
     "mmala": moves.Langevin(0.1, coordinates="expected", name="mmala"),
@@ -99,9 +100,9 @@ def run(model: ev.GPModel, reference: object, method: str, seed: int, options) -
     }
 
 
-def table(model: ev.GPModel, paper: dict, options: argparse.Namespace) -> pd.DataFrame:
-    """The paper's table, run here: means over repeats."""
-    prior, names = prior_reference(model), options.moves or list(paper)
+def table(model: ev.GPModel, paper: pd.DataFrame, options: argparse.Namespace) -> pd.DataFrame:
+    """The paper's table, run here: means over repeats; ``paper`` has its rows by move."""
+    prior, names = prior_reference(model), options.moves or list(paper.index)
     cases = [(name, name, prior) for name in names]
     if "mgrad" in names and not options.prior_only:
         cases.append(("mgrad, EP base", "mgrad", ev.fit_ep(model)))
@@ -109,13 +110,12 @@ def table(model: ev.GPModel, paper: dict, options: argparse.Namespace) -> pd.Dat
     for label, method, reference in laboratory.progress(cases):
         seeds = range(options.seed, options.seed + options.repeats)
         runs = pd.DataFrame([run(model, reference, method, seed, options) for seed in seeds])
-        told = paper.get(label, (np.nan,) * 7)
-        rows.append(
-            {"move": label, **runs.mean(), "rate_sd": runs.rate.std()}
-            | {"paper step": told[1], "paper min": told[2]}
-            | {"published": told[5], "published_sd": told[6]}
-        )
-    return pd.DataFrame(rows)
+        rows.append({"move": label, **runs.mean(), "rate_sd": runs.rate.std()})
+    names = {"step": "paper step", "ess_min": "paper min"} | {
+        "rate": "published", "rate_sd": "published_sd"
+    }  # fmt: skip
+    beside = paper.reindex([row["move"] for row in rows])[list(names)].rename(columns=names)
+    return pd.concat([pd.DataFrame(rows), beside.reset_index(drop=True)], axis=1)
 
 
 def tell(name: str, frame: pd.DataFrame, options: argparse.Namespace) -> None:
@@ -152,8 +152,8 @@ def draw(frames: dict[str, pd.DataFrame], out) -> None:
 
 def main() -> None:
     parser = laboratory.parser(__doc__, NAME)
-    parser.add_argument("--data", nargs="+", choices=sorted(PAPER),
-                        default=[name for name in PAPER if name != "lgcp64"])  # fmt: skip
+    parser.add_argument("--data", nargs="+", choices=sorted(PROBLEMS),
+                        default=[name for name in PROBLEMS if name != "lgcp64"])  # fmt: skip
     parser.add_argument("--moves", nargs="+", help="only these")
     parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--tune", type=int, default=2000)
@@ -173,11 +173,8 @@ def main() -> None:
         options.repeats, options.moves, options.data = 2, list(_SMALL), ["simulated"]
     frames = {}
     for name in options.data:
-        if options.fast:
-            model, paper = small_classification(), {}
-        else:
-            model, (_, paper) = problem(name, options.cox_length), PAPER[name]
-        frames[name] = table(model, paper, options)
+        model = small_classification() if options.fast else problem(name, options.cox_length)
+        frames[name] = table(model, PAPER[PAPER.problem == name].set_index("move"), options)
         tell(name, frames[name], options)
         laboratory.save_table(frames[name], options.out, f"{NAME}_{name.replace(' ', '_')}")
         draw(frames, options.out)

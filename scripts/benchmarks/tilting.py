@@ -1,6 +1,6 @@
 """Where minimax tilting degenerates: the variance of one weight against the number of data.
 
-    python scripts/tilting.py --sizes 100 200 400 800 1600
+    python -m scripts.benchmarks.tilting --sizes 100 200 400 800 1600
 
 Labels are drawn from probit models whose latent function varies over a fraction of the inputs'
 spread, so that every datum adds something of its own. Of minimax tilting, and of draws guided by
@@ -16,7 +16,6 @@ import contextlib
 import sys
 import time
 
-import laboratory
 import numpy as np
 import pandas as pd
 
@@ -25,6 +24,7 @@ from evidence import plots
 from evidence.proposals.guide import CannotGuide, make_guide
 from evidence.proposals.tilting import Weights, draw, minimax_proposal, oriented
 from evidence.proposals.twist import twisted
+from scripts import laboratory
 
 NAME = "tilting"
 SE = 0.05

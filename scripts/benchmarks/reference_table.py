@@ -1,6 +1,6 @@
 """Every driver, move and reference against known log Z: a table of z-scores.
 
-    python scripts/reference_table.py --data heart ripley --csv table.csv
+    python -m scripts.benchmarks.reference_table --data heart ripley
 
 z = (log Z - truth) / combined standard error; combinations that do not finish in --max-seconds
 or whose run ends with a warning are marked. Numbers beyond 3 are starred.
@@ -8,25 +8,25 @@ or whose run ends with a warning are marked. Numbers beyond 3 are starred.
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from research import TRUTH, research_model
 
 import evidence as ev
+from scripts import laboratory
+from scripts.laboratory import TRUTH, research_model
 
+NAME = "reference_table"
 METHODS = ("ais", "smc", "pt", "arm")
 MOVES = ("mgrad", "splitting", "rmhmc", "elliptical", "pcn")
 REFERENCES = ("ep", "laplace", "prior")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = laboratory.parser(__doc__, NAME)
     parser.add_argument("--data", nargs="+", default=["heart", "ripley"], choices=sorted(TRUTH))
     parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--moves", nargs="+", default=MOVES)
@@ -34,19 +34,24 @@ def main() -> None:
     parser.add_argument("--target-se", type=float, default=0.1)
     parser.add_argument("--max-seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--csv", type=Path)
     options = parser.parse_args()
+    if options.fast:
+        model = laboratory.simulated_model()
+        problems = {"simulated": (model, laboratory.by_tilting(model))}
+        options.methods, options.moves = ("smc", "ais"), ("mgrad",)
+        options.target_se = 0.3
+    else:
+        problems = {data: (research_model(data), TRUTH[data]) for data in options.data}
     rows = []
-    for data in options.data:
-        model = research_model(data)
+    for data, (model, truth) in problems.items():
         for method in options.methods:
             for reference in options.references:
                 for move in options.moves:
-                    rows.append(_run(options, data, model, method, reference, move))
+                    run = _run(options, model, truth, method, reference, move)
+                    rows.append({"data": data} | run)
                     print(_line(rows[-1]), flush=True)
-                    if options.csv:
-                        pd.DataFrame(rows).to_csv(options.csv, index=False)
     frame = pd.DataFrame(rows)
+    laboratory.save_table(frame, options.out, NAME)
     done = frame[np.isfinite(frame.z)]
     clean = done[done.warnings == 0]
     print(f"\n{len(done)} of {len(frame)} finished, {len(clean)} of them without a warning")
@@ -58,8 +63,7 @@ def main() -> None:
             )
 
 
-def _run(options, data, model, method, reference, move) -> dict:
-    truth, truth_se = TRUTH[data]
+def _run(options, model, truth, method, reference, move) -> dict:
     started = time.perf_counter()
     result = ev.log_evidence(
         model,
@@ -71,9 +75,8 @@ def _run(options, data, model, method, reference, move) -> dict:
         random_seed=options.seed,
         progressbar=False,
     )
-    z = (result.logz - truth) / math.hypot(result.logz_se, truth_se)
+    z = (result.logz - truth[0]) / math.hypot(result.logz_se, truth[1])
     return {
-        "data": data,
         "method": method,
         "reference": reference,
         "move": move,

@@ -1,6 +1,6 @@
 """Riemannian HMC: time per transition against the literal pseudo-code, and against each other.
 
-    python scripts/rmhmc_speed.py --data heart usps-hard
+    python -m scripts.benchmarks.rmhmc_speed --data heart usps-hard
 
 First the implicit generalised leapfrog (ε = 0.1, L = 10, β = 1, one thread) from the same states
 with the same momenta as the report's Algorithms 1-4 with five fixed-point iterations; then
@@ -9,14 +9,11 @@ accepted moves per second of the implicit, midpoint and explicit integrators.
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-from research import research_model
+import pandas as pd
 from threadpoolctl import threadpool_limits
 
 import evidence as ev
@@ -25,19 +22,21 @@ from evidence.moves.riemannian import rmhmc
 from evidence.moves.riemannian.metric import OK, momentum_at, target, workspace
 from evidence.numerics import threads as rows
 from evidence.numerics.lapack import scratch
+from scripts import laboratory
+from scripts.laboratory import research_model
+from scripts.papers.literal import report
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-import report_pseudocode as report
-
+NAME = "rmhmc_speed"
 EPS, STEPS, LITERAL_F_MAX, CONVERGED_F_MAX = 0.1, 10, 5, 40
 
 
-def against_the_report(path: ev.Path, repeats: int) -> None:
+def against_the_report(path: ev.Path, repeats: int) -> list[dict[str, float]]:
     """Seconds per transition, this package and the literal pseudo-code, side by side."""
     t, n = target(path), path.n
     work, fixed = workspace(n), report.constants(path.reference, 1.0)
     rng, s = np.random.default_rng(0), scratch()
     x = path.mean + rng.standard_normal(n) @ path.coordinates("base").T.T
+    found: list[dict[str, float]] = []
     ratios, tolerances = [], (1e-9, 1e-6)
     rmhmc.trajectory(t, work, 1.0, EPS, 1, x.copy(), np.zeros(n), tolerances)  # compile
     print("   ours (s)  literal (s)  ratio   energy error: ours  literal  converged   |Δx|")
@@ -54,6 +53,7 @@ def against_the_report(path: ev.Path, repeats: int) -> None:
         _, _, H0, H1 = report.rmhmc_proposal(x, p, STEPS, EPS, LITERAL_F_MAX, fixed)
         literal = time.perf_counter() - started
         ratios.append(literal / ours)
+        found.append({"ours": ours, "literal": literal, "ratio": ratios[-1]})
         line = f"{ours:10.3f} {literal:11.3f} {literal / ours:8.1f} {before - after:+18.5f} "
         line += f"{H1 - H0:+10.5f}"
         if repeat == 0:
@@ -63,9 +63,10 @@ def against_the_report(path: ev.Path, repeats: int) -> None:
         if code == OK:
             x = x_end
     print(f"   median ratio {np.median(ratios):.1f}, smallest {min(ratios):.1f}")
+    return found
 
 
-def side_by_side(path: ev.Path, m: int, repeats: int) -> None:
+def side_by_side(path: ev.Path, m: int, repeats: int) -> list[dict[str, object]]:
     """Accepted moves per second and distance travelled, for a few settings of each."""
     candidates = [
         moves.RMHMC(0.1, n_leapfrog=10),
@@ -78,6 +79,7 @@ def side_by_side(path: ev.Path, m: int, repeats: int) -> None:
         ),
     ]
     print("   move                ε   L    Ω     σ  accept  failed  accepted/s  ESJD/s")
+    found: list[dict[str, object]] = []
     for candidate in candidates:
         move = replace(candidate, jitter=0.0)
         rng = np.random.default_rng(1)
@@ -98,23 +100,44 @@ def side_by_side(path: ev.Path, m: int, repeats: int) -> None:
             f"{accepted / (m * repeats):7.2f} {failed:7d} {accepted / seconds:11.3f} "
             f"{jump / seconds:7.3f}"
         )
+        found.append(
+            {
+                "move": move.name,
+                "eps": move.step_size,
+                "steps": move.n_steps,
+                "omega": getattr(move, "omega", None),
+                "sigma": getattr(move, "sigma", None),
+                "acceptance": accepted / (m * repeats),
+                "failed": failed,
+                "accepted_per_s": accepted / seconds,
+                "jump_per_s": jump / seconds,
+            }
+        )
+    return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = laboratory.parser(__doc__, NAME)
     parser.add_argument("--data", nargs="+", default=["heart", "usps-hard"])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--rows", type=int, default=4)
     options = parser.parse_args()
+    if options.fast:
+        options.data, options.repeats = ["simulated"], 2
+    first, second = [], []
     rows.stay_single()
     for name in options.data:
-        path = ev.Path(ev.fit_ep(research_model(name)))
+        model = laboratory.simulated_model() if options.fast else research_model(name)
+        path = ev.Path(ev.fit_ep(model))
         path.coordinates("base")
         with threadpool_limits(1, user_api="blas"):
             print(f"{name}: implicit leapfrog against the literal pseudo-code")
-            against_the_report(path, options.repeats)
+            first += [{"data": name} | row for row in against_the_report(path, options.repeats)]
             print(f"{name}: integrators, one thread, {options.rows} rows")
-            side_by_side(path, options.rows, options.repeats)
+            moved = side_by_side(path, options.rows, options.repeats)
+            second += [{"data": name} | row for row in moved]
+    laboratory.save_table(pd.DataFrame(first), options.out, f"{NAME}_report")
+    laboratory.save_table(pd.DataFrame(second), options.out, f"{NAME}_integrators")
 
 
 if __name__ == "__main__":

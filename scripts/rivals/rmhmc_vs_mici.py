@@ -1,7 +1,7 @@
 r"""Riemannian HMC here against mici's: seconds per transition from the same starting points.
 
     pip install mici
-    python scripts/rmhmc_vs_mici.py --out out/
+    python -m scripts.rivals.rmhmc_vs_mici --out results/rmhmc_vs_mici
 
 Both integrate with the implicit generalised leapfrog, the same step size, number of steps and
 tolerance of the fixed points, and check that each step can be reversed. mici gets compiled
@@ -14,7 +14,6 @@ there are two threads. Every table begins by how well the ends of the same traje
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+import pandas as pd
 from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
 
@@ -33,6 +33,7 @@ from evidence.approximations.density.modes import fit_density_laplace
 from evidence.moves.riemannian import dense
 from evidence.numerics import threads as rows
 from evidence.paths.density import own_path
+from scripts import laboratory
 
 try:
     import mici
@@ -40,6 +41,7 @@ try:
 except ImportError as error:
     raise SystemExit("this comparison needs mici: pip install mici") from error
 
+NAME = "rmhmc_vs_mici"
 TOLERANCE = 1e-9
 
 
@@ -359,11 +361,8 @@ def show(table: list[dict[str, Any]]) -> None:
         )
 
 
-def figure(table: list[dict[str, Any]], file: Path) -> None:
+def draw(table: list[dict[str, Any]], out: Path) -> None:
     """Milliseconds per transition against the number of chains."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     names = list(dict.fromkeys(row["problem"] for row in table))
@@ -384,18 +383,16 @@ def figure(table: list[dict[str, Any]], file: Path) -> None:
     axes[0, 0].set_ylabel("ms per transition")
     axes[0, 0].legend(fontsize=7)
     fig.tight_layout()
-    fig.savefig(file, dpi=150)
+    laboratory.save_figure(fig, out, NAME)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--fast", action="store_true", help="fewer problems and repeats")
+    parser = laboratory.parser(__doc__, NAME)
     parser.add_argument("--transitions", type=int, default=40, help="of mici per repeat")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--only", nargs="+", default=[""], help="how the problems' names begin")
     parser.add_argument("--chains", type=int, nargs="+", default=[1, 16, 256])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], choices=(1, 2))
-    parser.add_argument("--out", type=Path, help="folder for a CSV and a figure")
     options = parser.parse_args()
     if options.fast:
         options.transitions, options.repeats = min(options.transitions, 8), 2
@@ -408,13 +405,8 @@ def main() -> None:
             with tqdm.external_write_mode():
                 show([row for row in table if row["problem"] == problem.name])
     print(f"\nload average at the end: {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores")
-    if options.out:
-        options.out.mkdir(parents=True, exist_ok=True)
-        with (options.out / "rmhmc_vs_mici.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(table[0]))
-            writer.writeheader()
-            writer.writerows(table)
-        figure(table, options.out / "rmhmc_vs_mici.png")
+    laboratory.save_table(pd.DataFrame(table), options.out, NAME)
+    draw(table, options.out)
 
 
 if __name__ == "__main__":

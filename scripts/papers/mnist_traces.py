@@ -1,18 +1,19 @@
 """Figure 2 of Titsias and Papaspiliopoulos (2018): ten digits, hyperparameters sampled.
 
-    python scripts/mnist_traces.py --out mnist
-    python scripts/mnist_traces.py --schemes agrad-z-joint --held-back 10 --out held
+    python -m scripts.papers.mnist_traces --out results/mnist
+    python -m scripts.papers.mnist_traces --schemes agrad-z-joint --held-back 10 --out held
 
 A softmax Gaussian-process classifier on 1000 digits: 10 latent fields of 1000 values, and a
 length scale and an amplitude for each. Every scheme starts from the same θ and climbs in log
-likelihood; the trace of all its steps goes to a CSV file, then a figure shows what is there.
-With ``--held-back`` that many digits of every class are predicted from the last draws.
+likelihood; the trace of all its steps goes to a CSV file, then a figure shows what is there. The
+fast mode takes fifty of scikit-learn's small digits. With ``--held-back`` that many digits of
+every class are predicted from the last draws.
 """
 
 from __future__ import annotations
 
-import argparse
 import resource
+import sys
 import time
 from pathlib import Path
 
@@ -22,23 +23,26 @@ from scipy.linalg import cho_solve
 from scipy.special import softmax
 
 import evidence as ev
+from scripts import laboratory
 
+NAME = "mnist_traces"
 SCHEMES = ("agrad-z-joint", "agrad-z-gibbs", "elliptical-gibbs", "pcnl-gibbs")
 STYLES = dict(zip(SCHEMES, ("-", "--", "-.", ":"), strict=True))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = laboratory.parser(__doc__, NAME)
     parser.add_argument("--schemes", nargs="+", default=SCHEMES)
     parser.add_argument("--tune", type=int, default=1000)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--per-class", type=int, default=100, help="digits of every class")
     parser.add_argument("--held-back", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("mnist"))
     options = parser.parse_args()
+    if options.fast:
+        options.tune, options.draws, options.per_class, options.held_back = 30, 30, 5, 1
     options.out.mkdir(parents=True, exist_ok=True)
-    data = ev.datasets.load("mnist1000")
+    data = bundled() if options.fast else ev.datasets.load("mnist1000")
     train, test = _split(data["y"], options.per_class, options.held_back)
     X = np.asarray(data["X"], dtype=float)
     squares = np.sum(X[train] ** 2, axis=1)
@@ -75,6 +79,14 @@ def main() -> None:
                 flush=True,
             )
     draw(options.out)
+
+
+def bundled() -> dict[str, np.ndarray]:
+    """The small digits of scikit-learn, pixels in [0, 1]."""
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    return {"X": X / 16.0, "y": y}
 
 
 def _split(y: np.ndarray, per_class: int, held_back: int) -> tuple[np.ndarray, np.ndarray]:
@@ -114,8 +126,8 @@ def draw(folder: Path) -> None:
             ax.plot(trace.iteration, trace.loglik, style, lw=1.3, label=scheme)
     ax.set(xlabel="iteration", ylabel="log likelihood (nats)", title="1000 digits, 10 classes")
     ax.legend(frameon=False)
-    figure.savefig(folder / "traces.png", dpi=150)
+    laboratory.save_figure(figure, folder, NAME)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,8 +1,8 @@
 r"""Other packages on the same evidence: bias, spread, seconds, and how they fail.
 
-    python scripts/rivals.py --out results/rivals
-    python scripts/rivals.py --data heart --only BlackJAX particles --repeats 5
-    python scripts/rivals.py --fast
+    python -m scripts.rivals.compare --out results/rivals
+    python -m scripts.rivals.compare --data heart --only BlackJAX particles --repeats 5
+    python -m scripts.rivals.compare --fast
 
 Makes environments with pinned versions (``scripts/rivals/*.txt``) in a cache folder, once. Every
 rival runs in a process of its own, on the same cores, with the settings of
@@ -18,27 +18,23 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 import venv
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-import laboratory
-import numpy as np
 import pandas as pd
-from research import TRUTH, research_model
 
 import evidence as ev
+from scripts import laboratory
+from scripts.laboratory import TRUTH
+from scripts.rivals import problem as problems
+from scripts.rivals import runner
+from scripts.rivals import table as tables
+from scripts.rivals.roster import OWN, ROSTER, Rival
 
-PIECES = Path(__file__).parent / "rivals"
-sys.path.insert(0, str(PIECES))
-import problem as problems  # noqa: E402
-import runner  # noqa: E402
-import table as tables  # noqa: E402
-from roster import OWN, ROSTER, Rival  # noqa: E402
-
+PIECES = Path(__file__).parent
 NAME = "rivals"
 SIMULATED = "simulated"
 COLUMNS = [
@@ -47,26 +43,20 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def simulated(likelihood: str = "probit") -> ev.GPModel:
-    """Forty labels drawn from a GP classifier."""
-    X = np.random.default_rng(0).normal(size=(40, 2))
-    blank = ev.GPModel(X, np.ones(40), "9.0 * RBF(1.0)")
-    drawn = ev.simulate(blank, random_seed=0).model
-    return ev.GPModel(K=drawn.K, y=drawn.y, likelihood=likelihood, jitter=0.0)
-
-
 def make_model(name: str, likelihood: str = "probit") -> ev.GPModel:
-    return simulated(likelihood) if name == SIMULATED else research_model(name, likelihood)
+    if name == SIMULATED:
+        return laboratory.simulated_model(likelihood)
+    return laboratory.research_model(name, likelihood)
 
 
 def find_truth(name: str, likelihood: str) -> tuple[float, float]:
     """log Z and its standard error: a long run's where nobody has told it."""
     if likelihood == "probit" and name in TRUTH:
         return TRUTH[name]
-    words: dict[str, Any] = {"target_se": 0.02, "random_seed": 0, "progressbar": False}
+    model = make_model(name, likelihood)
     if likelihood == "probit":
-        words |= {"method": "orthant", "target_se": 0.001}
-    found = ev.log_evidence(make_model(name, likelihood), **words)
+        return laboratory.by_tilting(model)
+    found = ev.log_evidence(model, target_se=0.02, random_seed=0, progressbar=False)
     return found.logz, found.logz_se
 
 

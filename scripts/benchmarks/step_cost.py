@@ -1,6 +1,6 @@
 """Time of a step of every O(N²) move against its bare matrix products, at M = 256.
 
-    python scripts/step_cost.py --n 250 1000 4096
+    python -m scripts.benchmarks.step_cost --n 250 1000 4096
 
 One BLAS thread. "products" counts the N × N products of a step; their time is that of the same
 products alone, in the same run, alternating with the step.
@@ -8,18 +8,19 @@ products alone, in the same run, alternating with the step.
 
 from __future__ import annotations
 
-import argparse
 import time
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 from threadpoolctl import threadpool_limits
 
 import evidence as ev
 from evidence import moves
 from evidence.approximations.reference import prior_reference
-from evidence.moves import Info
+from scripts import laboratory
 
+NAME = "step_cost"
 #: move -> (object, products per step)
 MOVES = {
     "mgrad": (moves.MGrad(1.0), 2),
@@ -47,15 +48,18 @@ def model(n: int, likelihood: str) -> ev.GPModel:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = laboratory.parser(__doc__, NAME)
     parser.add_argument("--n", type=int, nargs="+", default=[250, 1000])
     parser.add_argument("--rows", type=int, default=256)
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--likelihood", default="probit")
     parser.add_argument("--moves", nargs="+", default=list(MOVES))
     options = parser.parse_args()
+    if options.fast:
+        options.n, options.repeats = [50, 100], 3
     rng = np.random.default_rng(1)
     print(f"M = {options.rows}, {options.likelihood}, milliseconds: median of {options.repeats}")
+    rows = []
     for n in options.n:
         path = ev.Path(prior_reference(model(n, options.likelihood)))
         T = path.coordinates("base").T
@@ -64,10 +68,14 @@ def main() -> None:
             move, products = MOVES[name]
             move = replace(move)
             with threadpool_limits(1, user_api="blas"):
-                print(f"N = {n:5d}  {name:11}", row(path, move, products, T, a, rng, options))
+                found = row(path, move, products, T, a, rng, options)
+            rows.append({"N": n, "move": name, **found})
+            print(f"N = {n:5d}  {name:11} step {found['step']:8.2f}  products "
+                  f"{found['products']:8.2f}  ratio {found['ratio']:5.2f}")  # fmt: skip
+    laboratory.save_table(pd.DataFrame(rows), options.out, NAME)
 
 
-def row(path, move, products, T, a, rng, options) -> str:  # type: ignore[no-untyped-def]
+def row(path, move, products, T, a, rng, options) -> dict:  # type: ignore[no-untyped-def]
     state = move.init_reference(rng, path, len(a))
     state, info = move.step(rng, path, 1.0, state)
     steps, bare, counts = [], [], []
@@ -81,10 +89,10 @@ def row(path, move, products, T, a, rng, options) -> str:  # type: ignore[no-unt
             _ = a @ (T if k % 2 else T.T)
         bare.append((time.perf_counter() - started) / max(1, round(counts[-1])) * counts[-1])
     step, gemm = 1e3 * np.median(steps), 1e3 * np.median(bare)
-    return f"step {step:8.2f}  products {gemm:8.2f}  ratio {step / gemm:5.2f}"
+    return {"step": step, "products": gemm, "ratio": step / gemm}
 
 
-def _products(products: int | None, info: Info, m: int) -> float:
+def _products(products: int | None, info: moves.Info, m: int) -> float:
     return products if products is not None else 2.0 * info.gradients / m
 
 

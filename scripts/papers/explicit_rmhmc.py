@@ -1,6 +1,6 @@
 r"""Explicit Riemannian HMC (Cobb et al. 2019) again: the funnel, and trajectories of Figure 1.
 
-    python scripts/explicit_rmhmc.py --out results/explicit_rmhmc
+    python -m scripts.papers.explicit_rmhmc --out results/explicit_rmhmc
 
 The funnel in 10 + 1 dimensions by HMC, HMC tuned by hand for the known marginal of v, NUTS, and
 Riemannian HMC with the implicit leapfrog, the implicit midpoint rule and the explicit integrator
@@ -19,7 +19,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import laboratory
 import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
@@ -33,6 +32,7 @@ from evidence.paths.density import own_path
 from evidence.paths.families import make_path
 from evidence.statistics import diagnostics
 from evidence.statistics.adaptation import DualAveraging
+from scripts import laboratory
 
 NAME = "explicit_rmhmc"
 SD = 3.0  # of v

@@ -1,6 +1,6 @@
 """Trajectories of HMC and Riemannian HMC on a mixture of three Gaussians (the report's Figure 1).
 
-    python scripts/figure1_trajectories.py --out results/figure1
+    python -m scripts.papers.figure1_trajectories --out results/figure1
 
 Both start at the same cross, with the same normals for their momenta, and go as many leapfrog
 steps; RMHMC's metric is SoftAbs, the implicit leapfrog's fixed points are solved to 1e-9. Beside
@@ -13,15 +13,14 @@ from __future__ import annotations
 import dataclasses
 import sys
 
-import laboratory
 import numpy as np
 import pandas as pd
 
 import evidence as ev
 from evidence import moves, plots
-from evidence.models.density.metrics import SoftAbs
 from evidence.models.examples.mixture import Mixture
 from evidence.paths.density import own_path
+from scripts import laboratory
 
 NAME = "figure1_trajectories"
 START, SEED, STEPS = np.array([-2.5, -0.1]), 4, 20
@@ -37,7 +36,7 @@ def mixture() -> ev.examples.Example:
     )
     density = Mixture(means, np.linalg.cholesky(covs), np.full(3, 1.0 / 3.0))
     model = density.model()
-    model.metric = SoftAbs(alpha=2.0)
+    model.metric = ev.SoftAbs(alpha=2.0)
     return ev.examples.Example(model, 0.0, density.draws, "three correlated Gaussians")
 
 

@@ -1,6 +1,6 @@
 """Work-normalised variance: variance of log Z times seconds, fitting the reference included.
 
-    python scripts/work_normalised.py --data usps-hard --seeds 20 --literal-chains 4
+    python -m scripts.benchmarks.work_normalised --data usps-hard --seeds 20 --literal-chains 4
 
 The smaller the better: it is what a run's variance would be after one second. --literal-chains
 also times the report's AISq-RMHMC as its pseudo-code has it (12 geometric temperatures, one
@@ -14,11 +14,14 @@ import sys
 import time
 
 import numpy as np
-from literal import LiteralAIS
-from research import TRUTH, research_model
+import pandas as pd
 
 import evidence as ev
+from scripts import laboratory
+from scripts.laboratory import TRUTH, research_model
+from scripts.papers.literal import LiteralAIS
 
+NAME = "work_normalised"
 CONFIGURATIONS = {
     "auto": {},
     "importance": {"method": "importance"},
@@ -34,26 +37,39 @@ TEMPERATURES = 12
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = laboratory.parser(__doc__, NAME)
     parser.add_argument("--data", nargs="+", default=["heart", "ripley"], choices=sorted(TRUTH))
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--target-se", type=float, default=0.05)
     parser.add_argument("--only", nargs="+", choices=CONFIGURATIONS, default=CONFIGURATIONS)
     parser.add_argument("--literal-chains", type=int, default=0)
     options = parser.parse_args()
+    if options.fast:
+        options.data, options.seeds = ["simulated"], 3
+    rows = []
     for data in options.data:
-        model = research_model(data)
+        if options.fast:
+            model = laboratory.simulated_model()
+            truth = laboratory.by_tilting(model)
+        else:
+            model, truth = research_model(data), TRUTH[data]
         print(
-            f"{data}\n  {'':<16}{'mean error':>11}{'sd':>8}{'mean se':>9}{'RMS z':>7}"
-            f"{'warned':>7}{'seconds':>9}{'worst':>7}{'var × s':>10}"
+            f"{data}\n  {'':<16}{'mean error':>10}{'sd':>10}{'mean se':>10}{'RMS z':>10}"
+            f"{'warned':>10}{'seconds':>10}{'worst':>10}{'var × s':>10}"
         )
         for name in options.only:
-            _measure(data, model, name, options)
+            rows.append({"data": data, "method": name, **_measure(model, truth, name, options)})
+            print(
+                f"  {name:<16}", *(f"{v:>9.4g}" for v in list(rows[-1].values())[2:]), flush=True
+            )
         if options.literal_chains:
-            _literal(data, model, options.literal_chains)
+            _literal(model, options.literal_chains)
+    laboratory.save_table(pd.DataFrame(rows), options.out, NAME)
 
 
-def _measure(data: str, model: ev.GPModel, name: str, options: argparse.Namespace) -> None:
+def _measure(
+    model: ev.GPModel, truth: tuple[float, float], name: str, options: argparse.Namespace
+) -> dict[str, float]:
     words = {"target_se": options.target_se, "progressbar": False, **CONFIGURATIONS[name]}
     ev.log_evidence(model, random_seed=10**6, **words)  # compile
     rows = []
@@ -64,17 +80,20 @@ def _measure(data: str, model: ev.GPModel, name: str, options: argparse.Namespac
             (result.logz, result.logz_se, time.perf_counter() - started, len(result.warnings))
         )
     logz, se, seconds, warned = np.array(rows).T
-    truth, truth_se = TRUTH[data]
-    z = (logz - truth) / np.hypot(se, truth_se)
-    print(
-        f"  {name:<16}{logz.mean() - truth:>+11.4f}{logz.std(ddof=1):>8.4f}{se.mean():>9.4f}"
-        f"{np.sqrt(np.mean(z**2)):>7.2f}{int((warned > 0).sum()):>7}{np.median(seconds):>9.2f}"
-        f"{seconds.max():>7.2f}{logz.var(ddof=1) * seconds.mean():>10.1e}",
-        flush=True,
-    )
+    z = (logz - truth[0]) / np.hypot(se, truth[1])
+    return {
+        "mean_error": logz.mean() - truth[0],
+        "sd": logz.std(ddof=1),
+        "mean_se": se.mean(),
+        "rms_z": np.sqrt(np.mean(z**2)),
+        "warned": int((warned > 0).sum()),
+        "seconds": np.median(seconds),
+        "slowest": seconds.max(),
+        "variance_times_seconds": logz.var(ddof=1) * seconds.mean(),
+    }
 
 
-def _literal(data: str, model: ev.GPModel, n: int) -> None:
+def _literal(model: ev.GPModel, n: int) -> None:
     """AISq-RMHMC as the pseudo-code has it; EP is not even counted."""
     betas = ev.ladders.geometric(TEMPERATURES, first=0.01)
     chain = LiteralAIS(ev.Path(ev.fit_ep(model)), betas)
