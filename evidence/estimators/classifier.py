@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -13,15 +14,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..approximations.gp.gradient import log_evidence_gradient
 from ..execution.arguments import check_choice
-from ..execution.tasks import factorising
 from ..messages import InputError
-from ..paths.families import fit_reference
+from ..models.classes import SoftmaxModel
+from ..models.gp import GPModel
 from ..prediction.predict import predict
 from ..results.evidence import EvidenceResult
-from .fitting import estimate, fit, fitted_kernel
-from .joint import laplace_at
+from .fitting import LogEvidence, check_parameters, estimate, fit, fitted_kernel, start_kernel
 
 Array = NDArray[np.float64]
 
@@ -45,14 +44,14 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         Default ``1.0 * RBF(1.0)`` with both numbers fixed, as in scikit-learn.
     likelihood : {"logit", "probit"}
     approximation : {"ep", "laplace"}
-        The posterior for predictions and ``log_marginal_likelihood_value_``. Hyperparameters
-        are learnt with EP in either case.
-    optimizer : {"fmin_l_bfgs_b", None}
-        ``None`` keeps the kernel as it is.
+        The posterior for predictions, and whose log Z the hyperparameters are learnt with.
+    optimizer : {"fmin_l_bfgs_b", None} or callable
+        ``None`` keeps the kernel as it is. A callable is called as scikit-learn does,
+        ``optimizer(obj_func, initial_theta, bounds=bounds)``, to minimise minus log Z.
     n_restarts_optimizer : int
-        Further starts of the optimizer, drawn as :func:`evidence.optimise` does: from a window
-        that the inputs suggest rather than from all of the kernel's bounds. (One start only with
-        ``multi_class="softmax"``.)
+        Further starts of the optimizer: with EP drawn as :func:`evidence.optimise` does, from a
+        window that the inputs suggest rather than from all of the kernel's bounds; else within a
+        factor of 10 of the kernel's values.
     copy_X_train : bool
         Taken for compatibility; inputs are always copied.
     random_state : int, RandomState or None
@@ -92,7 +91,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         *,
         likelihood: str = "logit",
         approximation: str = "ep",
-        optimizer: str | None = "fmin_l_bfgs_b",
+        optimizer: str | Callable[..., Any] | None = "fmin_l_bfgs_b",
         n_restarts_optimizer: int = 0,
         warm_start: bool = False,
         copy_X_train: bool = True,
@@ -115,6 +114,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         """Learn the hyperparameters, then fit the posterior."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
+        check_parameters(self)
         check_choice("likelihood", self.likelihood, ("logit", "probit"))
         check_choice("multi_class", self.multi_class, ("softmax", *_MULTI))
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -125,9 +125,10 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
                 f"(only class {self.classes_[0]!r} is present)"
             )
         if self._one_model:
-            binary = self.n_classes_ == 2
-            labels: NDArray[Any] = 2.0 * codes - 1.0 if binary else codes
-            self.reference_ = fit(self, X, labels, self.likelihood if binary else "softmax")
+            kernel, model = start_kernel(self), None
+            if self.n_classes_ == 2:
+                model = GPModel(X, 2.0 * codes - 1.0, kernel, likelihood=self.likelihood)
+            self.reference_ = fit(self, model or SoftmaxModel(X, codes, kernel))
             self.log_marginal_likelihood_value_ = self.reference_.logz
             return self
         self.base_estimator_ = _MULTI[self.multi_class](clone(self), n_jobs=self.n_jobs)
@@ -198,9 +199,9 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
     ) -> float | tuple[float, Array]:
         """log Z by the approximation, at the logs ``theta`` of the kernel's hyperparameters.
 
-        The mean over binary problems where there are more than two classes; ``theta`` is then
-        that of one kernel, or of all of them one after the other. The gradient is EP's, and for
-        two classes. ``clone_kernel`` is taken for compatibility: kernels are never changed.
+        Where there are binary problems, their mean, and ``theta`` is that of one kernel or of all
+        of them one after the other; there is no gradient then. ``clone_kernel`` is taken for
+        compatibility: kernels are never changed.
         """
         check_is_fitted(self)
         if theta is None:
@@ -208,17 +209,11 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
                 raise InputError("eval_gradient needs theta")
             return self.log_marginal_likelihood_value_
         theta = np.asarray(theta, dtype=float)
-        if self.n_classes_ == 2:
-            with factorising(self.reference_.model.n):
-                reference = fit_reference(self.reference_.model.at(theta), self.approximation)
-            if eval_gradient:
-                return reference.logz, log_evidence_gradient(reference)
-            return reference.logz
+        if self._one_model:
+            evidence = LogEvidence(self.reference_.model, self.reference_.name)
+            return evidence(theta) if eval_gradient else evidence.fit(theta).logz
         if eval_gradient:
             self._two_classes("the gradient of the log marginal likelihood")
-        if self._one_model:
-            model = self.reference_.model
-            return laplace_at(model.X, model.y, model.kernels[0], theta).logz
         several = self._binary
         each = len(several[0].reference_.model.hyperparameters)
         if theta.shape not in ((each,), (each * len(several),)):

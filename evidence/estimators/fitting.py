@@ -1,33 +1,99 @@
-"""What the estimators share: from their parameters to a fitted reference."""
+"""What the estimators share: from their parameters to a fitted reference.
+
+Hyperparameters are learnt by the evidence of the approximation that predicts: EP's with its exact
+gradient (:func:`evidence.optimise`), Laplace's with differences.
+"""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel
 from sklearn.utils import check_random_state
 
-from ..approximations.reference import GaussianReference
+from ..approximations.gp.gradient import log_evidence_gradient
 from ..execution.arguments import check_choice, check_count
 from ..execution.tasks import factorising
-from ..messages import InputError
+from ..messages import InputError, Message, messages
 from ..models.classes import SoftmaxModel
+from ..models.covariance import CovarianceError
 from ..models.gp import GPModel
-from ..models.likelihoods.base import Likelihood
 from ..paths.families import fit_reference
 from ..results.evidence import EvidenceResult
 from ..verbs.estimate import log_evidence
 from ..verbs.optimise import optimise
-from .joint import fit_softmax
 
 Array = NDArray[np.float64]
 
-APPROXIMATIONS = ("ep", "laplace")
+_STEP = 1e-4  # of the differences, in logs
+_AT_BOUND = 1e-3  # logs
+_REACH = 10.0  # starts are drawn within this factor
+_SAME_HEIGHT = 0.01  # nats
+_REJECTED = 1e10  # minus log Z where there is none
+_FOR_EVERYBODY = ("interrupted", "several-fixed-points")  # warnings of a search
+
+
+class End(NamedTuple):
+    """Where a search over hyperparameters ended, and why, if not at an optimum."""
+
+    logz: float
+    theta: Array
+    trouble: str = ""
+
+
+class LogEvidence:
+    """log Z by an approximation, over the logs of the hyperparameters.
+
+    Those are the kernel's, which several classes share, and the likelihood's.
+    """
+
+    def __init__(self, model: GPModel | SoftmaxModel, approximation: str) -> None:
+        self.model, self.approximation = model, approximation
+        free = model.hyperparameters
+        self._times = model.n_classes if isinstance(model, SoftmaxModel) else 1
+        self.theta, self.bounds = (a[: len(a) // self._times] for a in (free.theta, free.bounds))
+        self.names = [name.rpartition("]__")[2] for name in free.names[: len(self.theta)]]
+
+    def fit(self, theta: Array) -> Any:
+        """The reference at ``theta``."""
+        if theta.shape != self.theta.shape:
+            raise InputError(f"theta must hold {len(self.theta)} logs, got shape {theta.shape}")
+        model = self.model.at(np.tile(theta, self._times))
+        with factorising(model.y.size):
+            return fit_reference(model, self.approximation)
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """log Z and its gradient: exact for EP, else by forward differences."""
+        reference = self.fit(theta)
+        if self.approximation == "ep":
+            return reference.logz, log_evidence_gradient(reference)
+        ahead = [self.fit(theta + step).logz for step in _STEP * np.eye(theta.size)]
+        return reference.logz, (np.array(ahead) - reference.logz) / _STEP
+
+    def negative(self, theta: Array, eval_gradient: bool = True) -> Any:
+        """What scikit-learn's optimizers minimise."""
+        try:
+            if not eval_gradient:
+                return -self.fit(theta).logz
+            value, gradient = self(theta)
+        except (CovarianceError, ArithmeticError, np.linalg.LinAlgError):
+            return (_REJECTED, np.zeros_like(theta)) if eval_gradient else _REJECTED
+        return -value, -gradient
+
+    def climb(self, start: Array, optimizer: Any) -> End:
+        """From one start, by L-BFGS-B or an optimizer as scikit-learn takes them."""
+        if callable(optimizer):
+            theta, value = optimizer(self.negative, start, bounds=self.bounds)
+            return End(-float(value), np.asarray(theta, dtype=float))
+        found = minimize(self.negative, start, jac=True, method="L-BFGS-B", bounds=self.bounds)
+        return End(-float(found.fun), found.x, "" if found.success else str(found.message))
 
 
 def start_kernel(estimator: Any) -> Any:
@@ -49,47 +115,81 @@ def fitted_kernel(reference: Any) -> Any:
     return model.kernels[0] if isinstance(model, SoftmaxModel) else model.kernel
 
 
-def fit(
-    estimator: Any, X: Array, y: Array, likelihood: str | Likelihood, mean: float = 0.0
-) -> Any:
-    """The reference at the hyperparameters that maximise log Z, or at those given.
-
-    ``likelihood="softmax"`` makes one model of several classes, by Laplace's method.
-    """
-    check_choice("approximation", estimator.approximation, APPROXIMATIONS)
+def check_parameters(estimator: Any) -> None:
+    """Those that both estimators have."""
+    check_choice("approximation", estimator.approximation, ("ep", "laplace"))
     check_count("n_restarts_optimizer", estimator.n_restarts_optimizer, 0, optional=False)
-    if estimator.optimizer not in ("fmin_l_bfgs_b", None):
-        raise InputError(f"optimizer must be 'fmin_l_bfgs_b' or None, got {estimator.optimizer!r}")
-    reference: Any
-    with factorising(len(y)):
-        if likelihood == "softmax":
-            learn = estimator.optimizer is not None
-            reference, said = fit_softmax(X, y, start_kernel(estimator), learn)
-        else:
-            reference, said = _fit(estimator, X, y, likelihood, mean)
-    for text in said:
-        warnings.warn(text, ConvergenceWarning, stacklevel=3)
+    optimizer = estimator.optimizer
+    if not (optimizer is None or optimizer == "fmin_l_bfgs_b" or callable(optimizer)):
+        raise InputError(
+            f"optimizer must be 'fmin_l_bfgs_b', a callable or None, got {optimizer!r}"
+        )
+
+
+def fit(estimator: Any, model: GPModel | SoftmaxModel) -> Any:
+    """The reference at the hyperparameters that maximise log Z, or at the model's own."""
+    several = isinstance(model, SoftmaxModel)
+    evidence = LogEvidence(model, "laplace" if several else estimator.approximation)
+    restarts, seed = estimator.n_restarts_optimizer, check_random_state(estimator.random_state)
+    optimizer = estimator.optimizer
+    ends: list[End] = []
+    kept: list[Message] = []
+    if optimizer is None or not evidence.theta.size:
+        with factorising(model.y.size):
+            reference = fit_reference(model, evidence.approximation)
+    elif isinstance(model, GPModel) and evidence.approximation == "ep" and not callable(optimizer):
+        found = optimise(
+            model, n_restarts=restarts, random_seed=int(seed.randint(2**31)), progressbar=False
+        )
+        thetas = np.log(found.restarts[evidence.names].to_numpy(dtype=float))
+        troubles = np.where(found.restarts.converged, "", found.restarts.message)
+        ends = [End(*each) for each in zip(found.restarts.logz, thetas, troubles, strict=True)]
+        reference = found.reference
+        kept = [one for one in messages(found.warnings) if one.code in _FOR_EVERYBODY]
+    else:
+        near = evidence.theta[:, None] + np.log(_REACH) * np.array([-1.0, 1.0])
+        low, high = np.clip(near, evidence.bounds[:, :1], evidence.bounds[:, 1:]).T
+        starts = [evidence.theta, *(seed.uniform(low, high) for _ in range(restarts))]
+        ends = [evidence.climb(start, optimizer) for start in starts]
+        reference = evidence.fit(max(ends, key=lambda end: end.logz).theta)
+    for message in (*kept, *_doubts(evidence, ends), *map(_in_our_words, reference.warnings)):
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
     return reference
 
 
-def _fit(
-    estimator: Any, X: Array, y: Array, likelihood: str | Likelihood, mean: float
-) -> tuple[GaussianReference, tuple[str, ...]]:
-    """The reference, and what there is to warn of."""
-    model = GPModel(X, y, start_kernel(estimator), likelihood=likelihood, mean=mean)
-    said: tuple[str, ...] = ()
-    if estimator.optimizer is not None and len(model.hyperparameters):
-        found = optimise(
-            model,
-            n_restarts=estimator.n_restarts_optimizer,
-            random_seed=int(check_random_state(estimator.random_state).randint(2**31)),
-            progressbar=False,
+def _doubts(evidence: LogEvidence, ends: list[End]) -> Iterator[Message]:
+    """What to be careful about after a search."""
+    done = sorted((end for end in ends if end.logz > -_REJECTED), key=lambda end: -end.logz)
+    if len(done) < len(ends):
+        text = f"{len(ends) - len(done)} of {len(ends)} starts failed"
+        yield Message("starts-failed", text)
+    if not done:
+        return
+    best = done[0]
+    for name, value, bounds in zip(evidence.names, best.theta, evidence.bounds, strict=True):
+        away = np.abs(value - bounds)
+        if away.min() < _AT_BOUND:
+            side, bound = ("lower", "upper")[away.argmin()], np.exp(bounds[away.argmin()])
+            ours = name.startswith("likelihood__")
+            advice = "the data do not determine it" if ours else "widen its bounds or fix it"
+            yield Message("at-bound", f"{name} is at its {side} bound {bound:g}: {advice}")
+    if best.trouble:
+        text = f"the search for hyperparameters stopped early: {best.trouble}"
+        yield Message("stopped-early", text)
+    if len(done) > 1 and best.logz - done[1].logz > _SAME_HEIGHT:
+        text = (
+            f"the best optimum, {best.logz - done[1].logz:.2g} nats above the next, was found by "
+            f"only 1 of {len(ends)} starts: raise n_restarts_optimizer to look for better ones"
         )
-        if estimator.approximation == "ep":
-            return found.reference, found.warnings
-        model, said = found.model, found.warnings
-    reference = fit_reference(model, estimator.approximation)
-    return reference, (*said, *reference.warnings)
+        yield Message("found-once", text)
+
+
+def _in_our_words(warning: Message) -> Message:
+    """Without advice that is for others than users of the estimators."""
+    if warning.code != "ep-not-converged":
+        return warning
+    text = "EP did not converge, its log Z is not to be trusted: try approximation='laplace'"
+    return Message(warning.code, text)
 
 
 def estimate(estimator: Any, words: dict[str, Any]) -> EvidenceResult:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..execution.arguments import check_count
 from ..messages import InputError
 from ..models import likelihoods
+from ..models.gp import GPModel
 from ..models.likelihoods.base import Likelihood
+from ..models.likelihoods.gaussian import Gaussian
 from ..prediction.gp import Prediction
 from ..prediction.predict import predict
 from ..results.evidence import EvidenceResult
-from .fitting import estimate, fit
+from .fitting import check_parameters, estimate, fit, start_kernel
 
 Array = NDArray[np.float64]
+
+_NO_NOISE = Gaussian(1e-150)
 
 
 class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
@@ -27,17 +34,23 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
     ----------
     kernel : scikit-learn kernel, optional
         Default ``1.0 * RBF(1.0)`` with both numbers fixed, as in scikit-learn.
+    alpha : float or array (N,), optional
+        The variance of normal noise (of the normalised targets), known instead of learnt. Then
+        everything is as in scikit-learn: predictions leave this noise out.
     likelihood : str or Likelihood
         ``"gaussian"``, ``"student_t"``, ``"poisson"``, ``"negative_binomial"``, with starting
         parameters as in ``"student_t(df=4, scale=0.5)"``. Its free parameters (noise included)
         are learnt with the kernel's.
     approximation : {"ep", "laplace"}
-        The posterior for predictions and ``log_marginal_likelihood_value_``. Hyperparameters
-        are learnt with EP in either case; for normal noise it is exact.
-    optimizer : {"fmin_l_bfgs_b", None}
-        ``None`` keeps kernel and likelihood as they are.
+        The posterior for predictions, and whose log Z the hyperparameters are learnt with; both
+        are exact for normal noise.
+    optimizer : {"fmin_l_bfgs_b", None} or callable
+        ``None`` keeps kernel and likelihood as they are. A callable is called as scikit-learn
+        does, ``optimizer(obj_func, initial_theta, bounds=bounds)``, to minimise minus log Z; the
+        logs of the likelihood's parameters come after the kernel's.
     n_restarts_optimizer : int
-        Further starts of the optimizer, drawn as :func:`evidence.optimise` does.
+        Further starts of the optimizer: with EP drawn as :func:`evidence.optimise` does, else
+        within a factor of 10 of the values given.
     normalize_y : bool
         Real targets are shifted and scaled to mean 0 and variance 1 for the fit (and
         predictions scaled back); for counts the prior mean is set to that of the average count.
@@ -73,9 +86,10 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
         self,
         kernel: Any = None,
         *,
+        alpha: float | ArrayLike | None = None,
         likelihood: str | Likelihood = "gaussian",
         approximation: str = "ep",
-        optimizer: str | None = "fmin_l_bfgs_b",
+        optimizer: str | Callable[..., Any] | None = "fmin_l_bfgs_b",
         n_restarts_optimizer: int = 0,
         normalize_y: bool = False,
         warm_start: bool = False,
@@ -83,6 +97,7 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
+        self.alpha = alpha
         self.likelihood = likelihood
         self.approximation = approximation
         self.optimizer = optimizer
@@ -99,38 +114,83 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
             raise InputError(
                 f"likelihood {likelihood.name!r} is for labels; use GaussianProcessClassifier"
             )
+        shape = np.asarray(y).shape
+        if len(shape) == 2 and shape[1] > 1:
+            raise InputError(
+                f"y must be a vector of targets, got shape {shape}: fit one output at a time, "
+                "for example with sklearn.multioutput.MultiOutputRegressor"
+            )
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        check_parameters(self)
+        if self.alpha is not None:
+            likelihood = _known_noise(self.alpha, likelihood, y.size)
         self._shift, self._scale, mean = 0.0, 1.0, 0.0
         if self.normalize_y and likelihood.counts:
             mean = float(likelihood.location(np.array([np.mean(y)]))[0])
         elif self.normalize_y:
             self._shift, self._scale = float(np.mean(y)), float(np.std(y)) or 1.0
-        self.reference_ = fit(self, X, (y - self._shift) / self._scale, likelihood, mean)
+        y = (y - self._shift) / self._scale
+        self.reference_ = fit(
+            self, GPModel(X, y, start_kernel(self), likelihood=likelihood, mean=mean)
+        )
         self.kernel_ = self.reference_.model.kernel
         self.likelihood_ = self.reference_.model.likelihood
         self.log_marginal_likelihood_value_ = self.reference_.logz
         return self
 
-    def _predict(self, X: ArrayLike) -> Prediction:
+    def _predict(self, X: Array) -> Prediction:
+        observed = None if self.alpha is None else _NO_NOISE
+        return predict(self.reference_.model, X, posterior=self.reference_, likelihood=observed)
+
+    def _inputs(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        return predict(self.reference_.model, X, posterior=self.reference_)
+        return validate_data(self, X, dtype=np.float64, reset=False)
 
-    def predict(self, X: ArrayLike, return_std: bool = False) -> Array | tuple[Array, Array]:
-        """Mean of a new observation, and its standard deviation when asked for.
+    def _latent_cov(self, X: Array) -> Array:
+        """Posterior covariance k** - kᵀRk of the latent values at X."""
+        k = self.kernel_(X, self.reference_.model.X)
+        return self.kernel_(X) - k @ self.reference_.gaussian.inner_times(k.T)
 
-        The standard deviation is that of the observation, noise included. (scikit-learn's own
-        regressor leaves out the noise in its ``alpha`` and includes that of a WhiteKernel.)
+    def predict(
+        self, X: ArrayLike, return_std: bool = False, return_cov: bool = False
+    ) -> Array | tuple[Array, Array]:
+        """Mean of new observations, and their standard deviations or covariance if asked for.
+
+        Both are those of observations, noise included, unless the noise is in ``alpha``. The
+        covariance is there for normal and Student-t noise.
         """
+        if return_std and return_cov:
+            raise InputError("ask for one of return_std and return_cov, not both")
+        X = self._inputs(X)
         prediction = self._predict(X)
         mean = self._shift + self._scale * prediction.y_mean
         if return_std:
             return mean, self._scale * np.sqrt(prediction.y_var)
-        return mean
+        if not return_cov:
+            return mean
+        if self.likelihood_.name not in ("gaussian", "student_t"):
+            raise InputError(
+                f"return_cov is for normal and Student-t noise, not {self.likelihood_.name}; "
+                "see return_std and sample_y"
+            )
+        cov = self._latent_cov(X)
+        np.fill_diagonal(cov, prediction.y_var)
+        return mean, self._scale**2 * cov
+
+    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0) -> Array:
+        """Draws of new observations at all rows of X together, shape (n, n_samples)."""
+        check_count("n_samples", n_samples, 1, optional=False)
+        X = self._inputs(X)
+        prediction = self._predict(X)
+        rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
+        x = rng.multivariate_normal(
+            prediction.mean, self._latent_cov(X), n_samples, check_valid="ignore", method="eigh"
+        )
+        return self._shift + self._scale * prediction.likelihood.simulate(x, rng).T
 
     def predict_quantiles(self, X: ArrayLike, q: ArrayLike = (0.05, 0.5, 0.95)) -> Array:
         """Quantiles of a new observation, shape (n, Q) for Q probabilities ``q``."""
-        quantiles = self._predict(X).quantiles(np.atleast_1d(q), of="y")
+        quantiles = self._predict(self._inputs(X)).quantiles(np.atleast_1d(q), of="y")
         return self._shift + self._scale * quantiles.T
 
     def log_evidence(self, **words: Any) -> EvidenceResult:
@@ -141,3 +201,13 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return estimate(self, words)
+
+
+def _known_noise(alpha: float | ArrayLike, likelihood: Likelihood, n: int) -> Gaussian:
+    """One standard deviation for every datum, which is not learnt."""
+    if likelihood.name != "gaussian":
+        raise InputError(f"alpha is the variance of normal noise, not for {likelihood.name}")
+    value = np.asarray(alpha, dtype=float)
+    if value.shape not in ((), (n,)) or not (np.isfinite(value) & (value > 0.0)).all():
+        raise InputError(f"alpha must be a positive number or {n} of them, got {alpha!r}")
+    return Gaussian(tuple(np.broadcast_to(np.sqrt(value), n).tolist()))

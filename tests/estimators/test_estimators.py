@@ -196,27 +196,114 @@ def test_warm_start_begins_where_the_last_fit_ended():
     np.testing.assert_array_equal(one.kernel_.theta, ended)
 
 
-def test_the_seed_and_the_restarts_reach_the_search(monkeypatch):
-    from evidence.estimators import fitting
+def recorder(starts):
+    """An optimizer in scikit-learn's form that stays where it is."""
 
-    seen = []
+    def optimizer(obj_func, initial_theta, bounds):
+        value, gradient = obj_func(initial_theta, eval_gradient=True)
+        assert value == pytest.approx(obj_func(initial_theta, eval_gradient=False), abs=1e-9)
+        assert gradient.shape == initial_theta.shape == bounds[:, 0].shape
+        assert ((bounds[:, 0] <= initial_theta) & (initial_theta <= bounds[:, 1])).all()
+        starts.append(initial_theta)
+        return initial_theta, value
 
-    def recorded(model, **words):
-        seen.append(words)
-        return ev.optimise(model, **{**words, "n_restarts": 0})
+    return optimizer
 
-    monkeypatch.setattr(fitting, "optimise", recorded)
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("words", [{}, {"approximation": "laplace"}, {"multi_class": "softmax"}])
+def test_a_callable_optimizer_hears_of_seed_and_restarts(words):
+    inputs, labels = (IRIS, SPECIES) if "multi_class" in words else (X, Y)
+    kept = []
     for seed in (3, 3, 4):
-        GaussianProcessClassifier(KERNEL, n_restarts_optimizer=2, random_state=seed).fit(X, Y)
-    assert [words["n_restarts"] for words in seen] == [2, 2, 2]
-    seeds = [words["random_seed"] for words in seen]
-    assert seeds[0] == seeds[1] != seeds[2]
+        starts = []
+        one = GaussianProcessClassifier(
+            KERNEL, optimizer=recorder(starts), n_restarts_optimizer=2, random_state=seed, **words
+        ).fit(inputs, labels)
+        kept.append(np.array(starts))
+        values = [one.log_marginal_likelihood(start) for start in starts]
+        assert one.log_marginal_likelihood_value_ == pytest.approx(max(values), abs=1e-9)
+    assert kept[0].shape == (3, 2)
+    np.testing.assert_array_equal(kept[0][0], KERNEL.theta)
+    np.testing.assert_array_equal(kept[0], kept[1])
+    assert (kept[0][1:] != kept[2][1:]).all()
+
+
+def test_a_callable_optimizer_finds_what_the_default_finds():
+    from scipy.optimize import minimize
+
+    def nelder_mead(obj_func, initial_theta, bounds):
+        found = minimize(
+            lambda theta: obj_func(theta, eval_gradient=False), initial_theta,
+            bounds=bounds, method="Nelder-Mead",
+        )  # fmt: skip
+        return found.x, found.fun
+
+    y = WAVE.copy()
+    y[::8] += 1.0
+    for words in ({}, {"likelihood": "student_t(df=4, scale=0.3)"}):
+        one, other = (
+            GaussianProcessRegressor(RBF(1.0), optimizer=optimizer, **words).fit(LINE, y)
+            for optimizer in ("fmin_l_bfgs_b", nelder_mead)
+        )
+        assert other.log_marginal_likelihood_value_ == pytest.approx(
+            one.log_marginal_likelihood_value_, abs=1e-3
+        )
+        np.testing.assert_allclose(other.kernel_.theta, one.kernel_.theta, atol=0.02)
+
+
+def test_restarts_find_a_better_optimum():
+    words = dict(likelihood="gaussian(noise_std=1.0)", random_state=0)
+    kernel = RBF(30.0, (1e-2, 1e3))
+    alone = GaussianProcessRegressor(kernel, **words).fit(LINE, WAVE)
+    with pytest.warns(ConvergenceWarning, match="raise n_restarts_optimizer") as caught:
+        helped = GaussianProcessRegressor(kernel, n_restarts_optimizer=3, **words).fit(LINE, WAVE)
+    assert [warning.message.args[0].code for warning in caught] == ["found-once"]
+    assert helped.log_marginal_likelihood_value_ > alone.log_marginal_likelihood_value_ + 5.0
+
+
+def test_laplace_learns_by_its_own_evidence():
+    # forward differences with steps of 1e-4 move the optimum by half a step; scikit-learn's own
+    # search ends within 1e-3 of its optimum
+    from sklearn.gaussian_process import GaussianProcessClassifier as Their
+
+    ours = GaussianProcessClassifier(KERNEL, approximation="laplace").fit(X, Y)
+    theirs = Their(KERNEL).fit(X, Y)
+    np.testing.assert_allclose(ours.kernel_.theta, theirs.kernel_.theta, atol=0.02)
+    by_ep = GaussianProcessClassifier(KERNEL).fit(X, Y)
+    assert np.abs(ours.kernel_.theta - by_ep.kernel_.theta).max() > 0.05
+    value, slope = ours.log_marginal_likelihood(ours.kernel_.theta, eval_gradient=True)
+    assert value > ours.log_marginal_likelihood(by_ep.kernel_.theta)
+    assert np.abs(slope).max() < 0.01
 
 
 def test_bound_is_a_convergence_warning():
     kernel = ConstantKernel(2.0, (1.0, 2.5)) * RBF(1.0)
-    with pytest.warns(ConvergenceWarning, match="constant_value is at its upper bound 2.5"):
-        GaussianProcessClassifier(kernel).fit(X, Y)
+    for approximation in ("ep", "laplace"):
+        one = GaussianProcessClassifier(kernel, approximation=approximation)
+        with pytest.warns(ConvergenceWarning, match="constant_value is at its upper") as caught:
+            one.fit(X, Y)
+        assert [warning.message.args[0].code for warning in caught] == ["at-bound"]
+
+
+def test_warnings_are_in_the_words_of_the_estimators():
+    """A noiseless line: the noise goes to its bound, the length scale too, and EP's digits go."""
+    others = (
+        "fixed=",
+        "a prior",
+        "damping",
+        "max_iterations",
+        "n_restarts ",
+        "optimise(",
+        "jitter",
+    )
+    with pytest.warns(ConvergenceWarning) as caught:
+        GaussianProcessRegressor(
+            RBF(1.0, (1e-1, 3.0)), n_restarts_optimizer=2, random_state=1
+        ).fit(LINE, LINE[:, 0])
+    texts = [str(warning.message) for warning in caught]
+    assert any("length_scale is at its upper bound 3" in text for text in texts)
+    assert not [(text, word) for text in texts for word in others if word in text]
 
 
 @pytest.mark.parametrize(
@@ -225,7 +312,7 @@ def test_bound_is_a_convergence_warning():
         (dict(likelihood="gaussian"), "unknown likelihood 'gaussian'"),
         (dict(approximation="mcmc"), "unknown approximation 'mcmc'"),
         (dict(multi_class="all"), "unknown multi_class 'all'"),
-        (dict(optimizer="adam"), "optimizer must be 'fmin_l_bfgs_b' or None, got 'adam'"),
+        (dict(optimizer="adam"), "optimizer must be 'fmin_l_bfgs_b', a callable or None"),
         (dict(n_restarts_optimizer=-1), "n_restarts_optimizer must be a whole number"),
         (dict(kernel=CompoundKernel([RBF()])), "kernel cannot be a CompoundKernel"),
         (dict(kernel=np.dot), "kernel must be a scikit-learn kernel"),
@@ -264,6 +351,63 @@ def test_regressor_agrees_with_scikit_learn():
     assert ours.log_evidence(random_seed=0).logz == pytest.approx(
         ours.log_marginal_likelihood_value_, abs=1e-6
     )
+
+
+def test_known_noise_is_scikit_learns_alpha():
+    # the model's jitter, 1e-6 of the prior variance, is the difference
+    alpha = np.linspace(0.02, 0.2, 40)
+    kernel, new = 1.0 * RBF(1.0), np.linspace(-1.0, 8.0, 30)[:, None]
+    for value in (0.04, alpha):
+        ours = GaussianProcessRegressor(kernel, alpha=value, normalize_y=True).fit(LINE, WAVE)
+        theirs = TheirRegressor(kernel, alpha=value, normalize_y=True).fit(LINE, WAVE)
+        np.testing.assert_allclose(ours.kernel_.theta, theirs.kernel_.theta, atol=2e-3)
+        for words in ({"return_std": True}, {"return_cov": True}):
+            mean, spread = ours.predict(new, **words)
+            their_mean, their_spread = theirs.predict(new, **words)
+            np.testing.assert_allclose(mean, their_mean, atol=1e-3)
+            np.testing.assert_allclose(spread, their_spread, atol=1e-3)
+    for bad in (0.0, [0.1, 0.2], np.nan):
+        with pytest.raises(ValueError, match="alpha must be a positive number or 40"):
+            GaussianProcessRegressor(alpha=bad).fit(LINE, WAVE)
+    with pytest.raises(ValueError, match="alpha is the variance of normal noise"):
+        GaussianProcessRegressor(alpha=0.1, likelihood="poisson").fit(LINE, np.ones(40))
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "student_t(df=6, scale=0.2)", "poisson"])
+def test_draws_have_the_moments_of_predictions(likelihood):
+    # 20,000 draws at 4 points: means within 5 standard errors (false alarm below 1e-5); of
+    # covariances, whose terms have at most the kurtosis of t with 6 degrees, within 8 %
+    y = np.random.default_rng(0).poisson(np.exp(1.0 + WAVE)) if likelihood == "poisson" else WAVE
+    one = GaussianProcessRegressor(
+        RBF(1.0), likelihood=likelihood, normalize_y=True, optimizer=None
+    ).fit(LINE, y)
+    new = np.array([[0.5], [0.8], [3.0], [9.0]])
+    draws = one.sample_y(new, 20_000, random_state=2)
+    assert draws.shape == (4, 20_000)
+    np.testing.assert_array_equal(draws, one.sample_y(new, 20_000, random_state=2))
+    mean, std = one.predict(new, return_std=True)
+    assert (np.abs(draws.mean(axis=1) - mean) < 5.0 * std / np.sqrt(20_000)).all()
+    np.testing.assert_allclose(draws.std(axis=1), std, rtol=0.08)
+    if likelihood == "poisson":
+        with pytest.raises(ValueError, match="return_cov is for normal and Student-t noise"):
+            one.predict(new, return_cov=True)
+    else:
+        again, cov = one.predict(new, return_cov=True)
+        np.testing.assert_array_equal(again, mean)
+        np.testing.assert_allclose(np.sqrt(np.diag(cov)), std, rtol=1e-12)
+        np.testing.assert_allclose(np.cov(draws), cov, atol=0.08 * std.max() ** 2)
+        assert abs(cov[0, 1]) > 1e-3 * std.max() ** 2
+    with pytest.raises(ValueError, match="return_std and return_cov"):
+        one.predict(new, return_std=True, return_cov=True)
+
+
+def test_what_is_not_offered_is_refused_by_name():
+    two = np.column_stack([WAVE, WAVE])
+    with pytest.raises(ValueError, match=r"y must be a vector of targets, got shape \(40, 2\)"):
+        GaussianProcessRegressor().fit(LINE, two)
+    for estimator, y in ((GaussianProcessRegressor(), WAVE), (GaussianProcessClassifier(), Y)):
+        with pytest.raises(TypeError, match="sample_weight"):
+            estimator.fit(LINE, y, sample_weight=np.ones(40))
 
 
 def test_robust_regression_shrugs_off_outliers():
