@@ -118,7 +118,7 @@ def array(name: str, value: Any, *shapes: Shape, finite: bool = True) -> Array:
     value : array_like
         Lists, arrays of any real type, masked arrays without masked entries, Series, DataFrames.
     *shapes : tuple, optional
-        Those allowed; a letter stands for any size above zero.
+        Those allowed; a letter stands for any size above zero, the same one each time.
     finite : bool
         Whether NaN and inf are refused.
 
@@ -181,8 +181,9 @@ def _is_real(value: Any) -> bool:
 
 
 def _fits(shape: tuple[int, ...], wanted: Shape) -> bool:
+    letters: dict[int | str, int] = {}
     return len(shape) == len(wanted) and all(
-        size > 0 if isinstance(want, str) else size == want
+        size == (letters.setdefault(want, size or -1) if isinstance(want, str) else want)
         for size, want in zip(shape, wanted, strict=True)
     )
 
