@@ -124,7 +124,8 @@ class GPModel:
 
         It is how log Z_q depends on the prior where the sites do not change.
         """
-        assert self.kernel is not None and self.X is not None  # otherwise there is no parameter
+        assert self.kernel is not None  # otherwise there is no parameter
+        assert self.X is not None
         a = q.nu - q.tau * q.mean
         W = 0.5 * (np.outer(a, a) - q.inner)
         W.flat[:: self.n + 1] += self.relative_jitter * np.trace(W) / self.n
