@@ -118,7 +118,7 @@ def array(name: str, value: Any, *shapes: Shape, finite: bool = True) -> Array:
     value : array_like
         Lists, arrays of any real type, masked arrays without masked entries, Series, DataFrames.
     *shapes : tuple, optional
-        Those allowed; a letter stands for any size above zero.
+        Those allowed; a letter stands for any size above zero, the same one each time.
     finite : bool
         Whether NaN and inf are refused.
 
@@ -133,18 +133,20 @@ def array(name: str, value: Any, *shapes: Shape, finite: bool = True) -> Array:
     Traceback (most recent call last):
     evidence.InputError: y has 1 masked entry; fill or drop them first
     """
-    numbers_ = real_array(name, value)
+    numbers_ = _real_array(name, value)
     if shapes and not any(_fits(numbers_.shape, shape) for shape in shapes):
         raise InputError(f"{name} must be {_in_words(shapes)}, got shape {numbers_.shape}")
     if finite and not np.isfinite(numbers_).all():
-        bad = ~np.isfinite(numbers_).reshape(len(numbers_) if numbers_.ndim else 1, -1)
+        if numbers_.ndim == 0:
+            raise InputError(f"{name} must be a finite number, got {numbers_}")
+        bad = ~np.isfinite(numbers_).reshape(len(numbers_), -1)
         rows = f" in {int(bad.any(axis=1).sum())} row(s)" if numbers_.ndim == 2 else ""
         raise InputError(f"{name} contains NaN or inf{rows}; its numbers must be finite")
     return numbers_
 
 
-def real_array(name: str, value: Any) -> Array:
-    """Any numbers as doubles, whatever their shape and size."""
+def plain(name: str, value: Any) -> NDArray[Any]:
+    """Values of any kind as an array, unless some of them are missing."""
     if hasattr(value, "tocoo"):
         raise InputError(f"{name} is a sparse matrix; pass a dense one, {name}.toarray()")
     masked = int(np.ma.count_masked(value)) if isinstance(value, np.ma.MaskedArray) else 0
@@ -152,14 +154,22 @@ def real_array(name: str, value: Any) -> Array:
         entries = "entry" if masked == 1 else "entries"
         raise InputError(f"{name} has {masked} masked {entries}; fill or drop them first")
     try:
-        raw = np.asarray(value)
-        objects = raw.dtype.kind == "O"
-        if raw.dtype.kind in "biuf" or (objects and all(map(_is_real, raw.flat))):
-            return np.array(raw, dtype=float, order="C")
-    except (TypeError, ValueError, OverflowError, Warning) as error:
+        return np.asarray(value)
+    except (TypeError, ValueError, Warning) as error:
         reason = str(error).split(".")[0]
-        raise InputError(f"{name} must be an array of real numbers: {reason}") from None
-    what = _OTHER_KINDS.get(raw.dtype.kind, f"values of type {raw.dtype}")
+        raise InputError(f"{name} must be an array of values: {reason}") from None
+
+
+def _real_array(name: str, value: Any) -> Array:
+    """Any numbers as doubles, whatever their shape and size."""
+    raw = plain(name, value)
+    kind = raw.dtype.kind
+    if kind in "biuf" or (kind == "O" and all(map(_is_real, raw.flat))):
+        try:
+            return np.array(raw, dtype=float, order="C")
+        except OverflowError:
+            raise InputError(f"{name} holds numbers too large for double precision") from None
+    what = _OTHER_KINDS.get(kind, f"values of type {raw.dtype}")
     raise InputError(
         f"{name} must hold real numbers, got {what if raw.ndim else shown(value)}; convert them "
         "to numbers first"
@@ -171,8 +181,9 @@ def _is_real(value: Any) -> bool:
 
 
 def _fits(shape: tuple[int, ...], wanted: Shape) -> bool:
+    letters: dict[int | str, int] = {}
     return len(shape) == len(wanted) and all(
-        size > 0 if isinstance(want, str) else size == want
+        size == (letters.setdefault(want, size or -1) if isinstance(want, str) else want)
         for size, want in zip(shape, wanted, strict=True)
     )
 

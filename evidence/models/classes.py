@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..execution.arguments import array
 from ..gaussians.dense import DensePrior
 from ..messages import InputError
 from .covariance import (
@@ -105,15 +106,19 @@ class SoftmaxModel:
         self.kernels = () if kernel is None else check_kernels(kernel, self.classes)
         #: jitter relative to the mean of each prior's diagonal
         self.relative_jitter = check_jitter(jitter, kernel is not None)
-        self._set_prior(_check_matrices(K, self.classes) if kernel is None else None)
-        self.mean = _check_mean(mean, self.n_classes, self.n_data)
+        count, n = self.n_classes, self.n_data
+        self._set_prior(None if K is None else array("K", K, (n, n), (count, n, n)))
+        mean = array("mean", mean, (), (count,), (count, n))
+        rows = mean[:, None] if mean.ndim == 1 else mean
+        self.mean: Array = np.broadcast_to(rows, (count, n)).ravel()
         #: what is free in the kernels: names, logs, bounds, class by class
         self.hyperparameters: Hyperparameters = class_parameters(self.classes, self.kernels)
 
     def _set_prior(self, given: Array | None) -> None:
         """Matrices as given, or what the kernels say, with jitter and Cholesky factors."""
         if given is not None:
-            named = [(K, _name("K", i, len(given))) for i, K in enumerate(given)]
+            several = given[None] if given.ndim == 2 else given
+            named = [(K, _name("K", i, len(several))) for i, K in enumerate(several)]
         else:
             kernels = self.kernels[:1] if all_equal(self.kernels) else self.kernels
             named = [
@@ -289,31 +294,5 @@ class SoftmaxModel:
         return f"SoftmaxModel(N={self.n_data}, C={self.n_classes}, {kernel})"
 
 
-def _check_matrices(K: Any, classes: NDArray[Any]) -> Array:
-    """K as (1, N, N) or (C, N, N)."""
-    matrices = np.asarray(K, dtype=float)
-    if matrices.ndim == 3 and len(matrices) != classes.size:
-        raise InputError(
-            f"K holds {len(matrices)} matrices but y has {classes.size} classes; pass one "
-            "N x N matrix for all of them or one for each"
-        )
-    return matrices if matrices.ndim == 3 else matrices[None]
-
-
 def _name(what: str, index: int, count: int) -> str:
     return what if count == 1 else f"{what} of class {index}"
-
-
-def _check_mean(mean: float | ArrayLike, n_classes: int, n_data: int) -> Array:
-    """The prior mean of every latent value, shape (C·N,)."""
-    value = np.asarray(mean, dtype=float)
-    if value.shape not in ((), (n_classes,), (n_classes, n_data)):
-        raise InputError(
-            f"mean must be a number, one per class ({n_classes},) or an array "
-            f"({n_classes}, {n_data}), got shape {value.shape}"
-        )
-    if not np.isfinite(value).all():
-        raise InputError("mean contains NaN or inf")
-    if value.ndim == 1:
-        value = value[:, None]
-    return np.array(np.broadcast_to(value, (n_classes, n_data))).ravel()

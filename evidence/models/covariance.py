@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpotrf
 
+from ..execution.arguments import array, number, shown
 from ..messages import InputError
 
 Array = NDArray[np.float64]
@@ -62,9 +63,7 @@ def check_jitter(jitter: float | None, with_kernel: bool) -> float:
     """The relative jitter; 1e-6 by default with a kernel, 0 with a matrix."""
     if jitter is None:
         return _KERNEL_JITTER if with_kernel else 0.0
-    if not (np.isfinite(jitter) and jitter >= 0):
-        raise InputError(f"jitter must be a finite number ≥ 0, got {jitter}")
-    return float(jitter)
+    return number("jitter", jitter, least=0.0)
 
 
 def as_kernel(kernel: Any) -> Any:
@@ -77,22 +76,11 @@ def as_kernel(kernel: Any) -> Any:
 
 
 def check_inputs(X: ArrayLike, n: int) -> Array:
-    try:
-        X = np.array(X, dtype=float, order="C")
-    except (TypeError, ValueError):
-        raise InputError(
-            "X must be numeric; encode text columns as numbers before fitting"
-        ) from None
-    if X.ndim == 1:
-        X = X[:, None]
-    if X.ndim != 2:
-        raise InputError(f"X must be N x D, got an array of shape {X.shape}")
-    if X.shape[0] != n:
-        raise InputError(f"X has {X.shape[0]} rows but y has {n} observations")
-    if not np.isfinite(X).all():
-        bad = int((~np.isfinite(X)).any(axis=1).sum())
-        raise InputError(f"X contains NaN or inf in {bad} row(s); drop or impute them first")
-    return X
+    """Inputs as an (N, D) matrix."""
+    inputs = array("X", X, ("N",), ("N", "D"))
+    if len(inputs) != n:
+        raise InputError(f"X has {len(inputs)} rows but y has {n} observations")
+    return inputs[:, None] if inputs.ndim == 1 else inputs
 
 
 def notes_on_inputs(X: Any) -> tuple[str, ...]:
@@ -112,7 +100,7 @@ def notes_on_inputs(X: Any) -> tuple[str, ...]:
 def call_kernel(kernel: Callable[..., Any], X: Any) -> Any:
     if not callable(kernel):
         raise InputError(
-            f"kernel must be a scikit-learn kernel, a callable or a string, got {kernel!r}"
+            f"kernel must be a scikit-learn kernel, a callable or a string, got {shown(kernel)}"
         )
     if not hasattr(kernel, "get_params"):
         return kernel(X, X)
@@ -123,11 +111,8 @@ def call_kernel(kernel: Callable[..., Any], X: Any) -> Any:
 
 
 def check_covariance(K: Any, name: str) -> Array:
-    K = np.array(K, dtype=float, order="C")
-    if K.ndim != 2 or K.shape[0] != K.shape[1]:
-        raise InputError(f"{name} must be a square matrix, got shape {K.shape}")
-    if not np.isfinite(K).all():
-        raise InputError(f"{name} contains NaN or inf")
+    """A symmetric matrix."""
+    K = array(name, K, ("N", "N"))
     asymmetry = float(np.max(np.abs(K - K.T), initial=0.0))
     if asymmetry > 1e-8 * float(np.max(np.abs(K), initial=0.0)):
         raise InputError(
@@ -135,12 +120,3 @@ def check_covariance(K: Any, name: str) -> Array:
             "pass (K + K.T) / 2 if that is what you mean"
         )
     return 0.5 * (K + K.T)
-
-
-def check_mean(mean: float | ArrayLike, n: int) -> Array:
-    value = np.asarray(mean, dtype=float)
-    if value.shape not in ((), (n,)):
-        raise InputError(f"mean must be a number or a vector of length {n}, got {value.shape}")
-    if not np.isfinite(value).all():
-        raise InputError("mean contains NaN or inf")
-    return np.array(np.broadcast_to(value, (n,)))

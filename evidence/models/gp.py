@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..execution.arguments import array, plain
 from ..gaussians.dense import DenseGaussian, DensePrior
 from ..messages import InputError
 from . import likelihoods
@@ -18,7 +19,6 @@ from .covariance import (
     call_kernel,
     check_inputs,
     check_jitter,
-    check_mean,
     check_source,
     factorise,
     notes_on_inputs,
@@ -91,7 +91,7 @@ class GPModel:
         if y is None:
             raise InputError("y is missing; pass the N observations")
         self.likelihood = likelihoods.get(likelihood)
-        observed = np.asarray(y)
+        observed = plain("y", y)
         if observed.ndim != 1 or observed.size == 0:
             raise InputError(
                 f"y must be a non-empty vector of N observations, got shape {observed.shape}"
@@ -105,7 +105,7 @@ class GPModel:
         #: jitter relative to the mean of the prior's diagonal
         self.relative_jitter = check_jitter(jitter, kernel is not None)
         self._set_prior(K)
-        self.mean = check_mean(mean, self.n)
+        self.mean: Array = np.broadcast_to(array("mean", mean, (), (self.n,)), (self.n,)).copy()
         self.theta = self.likelihood.theta(self.y)
         self.notes = notes
         #: what is free in kernel and likelihood: names, logs, bounds
@@ -124,7 +124,8 @@ class GPModel:
 
         It is how log Z_q depends on the prior where the sites do not change.
         """
-        assert self.kernel is not None  # without one there is no parameter
+        assert self.kernel is not None  # otherwise there is no parameter
+        assert self.X is not None
         a = q.nu - q.tau * q.mean
         W = 0.5 * (np.outer(a, a) - q.inner)
         W.flat[:: self.n + 1] += self.relative_jitter * np.trace(W) / self.n
@@ -149,10 +150,9 @@ class GPModel:
         2**2 * RBF(length_scale=3)
         """
         model = copy.copy(self)
-        model.hyperparameters = self.hyperparameters.moved(theta)
-        model.kernel = model.hyperparameters.kernel
-        model.likelihood = model.hyperparameters.likelihood
-        if model.hyperparameters.n_kernel:
+        model.hyperparameters = free = self.hyperparameters.moved(theta)
+        model.kernel, model.likelihood = free.kernel, free.likelihood or self.likelihood
+        if free.n_kernel:
             model._set_prior(None)
         model.theta = model.likelihood.theta(model.y)
         return model

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..execution.arguments import plain
 from ..messages import InputError
 
 
@@ -21,7 +22,7 @@ def check_labels(
     """
     if y is None:
         raise InputError("y is missing; pass the N labels")
-    labels = _plain(y, "y")
+    labels = _labels("y", y)
     if classes is None:
         known = np.unique(labels)
         if known.size < 2:
@@ -30,7 +31,7 @@ def check_labels(
                 "classes= where there are others"
             )
     else:
-        known = np.unique(_plain(classes, "classes"))
+        known = np.unique(_labels("classes", classes))
         if known.size < 2:
             raise InputError(f"classes must hold at least two labels, got {known.tolist()}")
         strange = np.setdiff1d(labels, known)
@@ -39,29 +40,20 @@ def check_labels(
     return known, np.searchsorted(known, labels).astype(np.intp)
 
 
-def _plain(values: ArrayLike, name: str) -> NDArray[Any]:
+def _labels(name: str, values: ArrayLike) -> NDArray[Any]:
     """A vector of whole numbers, booleans or strings."""
-    labels = np.asarray(values)
+    labels = plain(name, values)
     if labels.ndim != 1 or labels.size == 0:
         raise InputError(f"{name} must be a non-empty vector of labels, got shape {labels.shape}")
-    if labels.dtype.kind == "O":
-        kinds = {type(label) for label in labels.tolist()}
-        if len(kinds) > 1 or not kinds <= {str, int, float, bool}:
-            told = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise InputError(
-                f"{name} must hold labels of one kind, numbers or strings, got objects ({told}); "
-                "drop or name missing labels first"
-            )
+    if labels.dtype.kind == "O" and len({type(label) for label in labels}) == 1:
         labels = np.array(labels.tolist())
-    if labels.dtype.kind == "f":
-        if not np.isfinite(labels).all():
-            raise InputError(f"{name} contains NaN or inf; drop those rows first")
-        broken = labels[labels != np.floor(labels)]
-        if broken.size:
-            raise InputError(
-                f"{name} must hold class labels, got continuous values such as {broken[0]:g}; "
-                "for regression use GPModel with likelihood='gaussian'"
-            )
-    if labels.dtype.kind not in "biufUS":
-        raise InputError(f"{name} must hold numbers or strings, got values of type {labels.dtype}")
+    if labels.dtype.kind == "f" and not (labels == np.floor(labels)).all():
+        bad = labels[labels != np.floor(labels)][0]
+        raise InputError(
+            f"{name} must hold class labels, got {bad:g}; drop rows with missing labels, and for "
+            "continuous values use GPModel with likelihood='gaussian'"
+        )
+    if labels.dtype.kind not in "biufUS" or labels.ndim != 1:
+        kinds = ", ".join(sorted({type(label).__name__ for label in labels.tolist()}))
+        raise InputError(f"{name} must hold labels of one kind, numbers or strings, got {kinds}")
     return labels

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .example import Example, Smooth, check_positive
+from ...execution.arguments import number
+from .example import Example, Smooth
 
 Array = NDArray[np.float64]
 
@@ -46,9 +47,6 @@ class Banana(Smooth):
         first = 4.0 * b * W[:, 0, 1] - 12.0 * b * b * x[:, 0] * corner
         return np.stack([first, 2.0 * b * corner], axis=1)
 
-    def along(self, x: Array, w: Array) -> Array:
-        return self.third(x, w[:, :, None] * w[:, None, :])
-
     def draws(self, rng: np.random.Generator, size: int) -> Array:
         x = rng.standard_normal((size, 2)) * (_SD, 1.0)
         x[:, 1] += self.b * (x[:, 0] ** 2 - _SD**2)
@@ -64,7 +62,6 @@ def banana(curvature: float = 0.1) -> Example:
     >>> example.logz, example.model.n
     (0.0, 2)
     """
-    check_positive("curvature", curvature)
-    density = Banana(float(curvature))
+    density = Banana(number("curvature", curvature, above=0.0))
     about = f"banana in 2 dimensions, curvature {curvature:g}"
     return Example(density.model(), 0.0, density.draws, about)

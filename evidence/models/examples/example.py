@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
-import numbers
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...messages import InputError
+from ...execution.arguments import array
 from ..density.model import DensityModel
+from ..density.priors import GaussianPrior
 
 Array = NDArray[np.float64]
 
@@ -59,7 +58,7 @@ class Smooth:
 
     def along(self, x: Array, w: Array) -> Array:
         """∇(wᵀ hessian w)."""
-        raise NotImplementedError
+        return self.third(x, w[:, :, None] * w[:, None, :])
 
     @property
     def __name__(self) -> str:
@@ -79,11 +78,30 @@ class Smooth:
         )
 
 
-def check_count(name: str, value: Any, least: int = 1) -> None:
-    if not isinstance(value, numbers.Integral) or value < least:
-        raise InputError(f"{name} must be a whole number, at least {least}, got {value!r}")
+class Quadratic(Smooth):
+    """A log density whose Hessian is the same everywhere."""
+
+    precision: Array
+    """The negative Hessian, (d, d)."""
+
+    def hessian(self, x: Array) -> Array:
+        return np.repeat(-self.precision[None], len(x), axis=0)
+
+    def third(self, x: Array, W: Array) -> Array:
+        return np.zeros_like(x)
 
 
-def check_positive(name: str, value: Any) -> None:
-    if not isinstance(value, numbers.Real) or not 0.0 < float(value) < math.inf:
-        raise InputError(f"{name} must be a positive number, got {value!r}")
+def check_data(X: Any, y: Any) -> tuple[Array, Array]:
+    """Inputs (N, d) and as many outputs."""
+    X = array("X", X, ("N", "d"))
+    return X, array("y", y, (len(X),))
+
+
+def regression(density: Smooth, prior_sd: float) -> DensityModel:
+    """The model of coefficients β with the prior N(0, s²I)."""
+    dim = density.dim
+    return density.model(
+        prior=GaussianPrior(np.zeros(dim), prior_sd**2),
+        metric="hessian",
+        names=[f"beta[{i}]" for i in range(dim)],
+    )

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .example import Example, Smooth, check_count
+from ...execution.arguments import check_count, check_memory
+from .example import Example, Smooth
 
 Array = NDArray[np.float64]
 
@@ -91,7 +92,8 @@ def funnel(dim: int = 10) -> Example:
     >>> example.model.n, example.logz
     (11, 0.0)
     """
-    check_count("dim", dim)
+    check_count("dim", dim, optional=False)
+    check_memory("dim", dim, dim, dim)
     density = Funnel(dim)
     names = ["v", *(f"z[{i}]" for i in range(dim))]
     about = f"Neal's funnel, {dim} parameters of scale e^(v/2)"

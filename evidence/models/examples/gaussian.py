@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .example import Example, Smooth, check_count, check_positive
+from ...execution.arguments import check_count, check_memory, number
+from .example import Example, Quadratic
 
 Array = NDArray[np.float64]
 
@@ -19,7 +20,7 @@ _SEED = 271
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
-class Gaussian(Smooth):
+class Gaussian(Quadratic):
     """The log density, without its constant."""
 
     def __init__(self, mean: Array, variances: Array, axes: Array) -> None:
@@ -33,15 +34,6 @@ class Gaussian(Smooth):
         away = x - self.mean
         slope = -away @ self.precision
         return 0.5 * np.einsum("mi,mi->m", away, slope), slope
-
-    def hessian(self, x: Array) -> Array:
-        return np.repeat(-self.precision[None], len(x), axis=0)
-
-    def third(self, x: Array, W: Array) -> Array:
-        return np.zeros_like(x)
-
-    def along(self, x: Array, w: Array) -> Array:
-        return np.zeros_like(x)
 
     def draws(self, rng: np.random.Generator, size: int) -> Array:
         return self.mean + rng.standard_normal((size, self.dim)) @ self.root.T
@@ -61,8 +53,9 @@ def gaussian(dim: int = 2, condition: float = 1e4) -> Example:
     >>> round(example.logz, 4)  # log 2π + log 10
     4.1405
     """
-    check_count("dim", dim)
-    check_positive("condition", condition)
+    check_count("dim", dim, optional=False)
+    check_memory("dim", dim, dim, dim)
+    condition = number("condition", condition, above=0.0)
     rng = np.random.default_rng(_SEED)
     variances = np.geomspace(1.0, condition, dim)
     density = Gaussian(rng.standard_normal(dim), variances, rotation(rng, dim))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...execution.arguments import number
 from ...messages import InputError
-from ..density.priors import GaussianPrior
-from .example import Example, Smooth, check_positive
+from .example import Example, Quadratic, check_data, regression
 
 Array = NDArray[np.float64]
 
@@ -19,34 +19,25 @@ _SEED, _N, _DIM = 5, 50, 5
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
-class Linear(Smooth):
+class Linear(Quadratic):
     """The log likelihood, from what is sufficient: XᵀX, Xᵀy and yᵀy over σ²."""
 
     def __init__(self, X: Array, y: Array, noise: float) -> None:
         self.dim = X.shape[1]
-        self.gram, self.cross = X.T @ X / noise**2, X.T @ y / noise**2
+        self.precision, self.cross = X.T @ X / noise**2, X.T @ y / noise**2
         self.constant = -0.5 * (y @ y / noise**2 + len(y) * (_LOG_2PI + 2.0 * np.log(noise)))
 
     def value_and_grad(self, x: Array) -> tuple[Array, Array]:
-        Gx = x @ self.gram
+        Gx = x @ self.precision
         value = self.constant + np.einsum("mi,mi->m", x, self.cross - 0.5 * Gx)
         return value, self.cross - Gx
-
-    def hessian(self, x: Array) -> Array:
-        return np.repeat(-self.gram[None], len(x), axis=0)
-
-    def third(self, x: Array, W: Array) -> Array:
-        return np.zeros_like(x)
-
-    def along(self, x: Array, w: Array) -> Array:
-        return np.zeros_like(x)
 
 
 class _Posterior:
     """Exact draws of the coefficients."""
 
     def __init__(self, likelihood: Linear, prior_sd: float) -> None:
-        precision = likelihood.gram + np.eye(likelihood.dim) / prior_sd**2
+        precision = likelihood.precision + np.eye(likelihood.dim) / prior_sd**2
         self.mean = np.linalg.solve(precision, likelihood.cross)
         self.root = np.linalg.inv(np.linalg.cholesky(precision)).T
 
@@ -70,32 +61,17 @@ def linear_regression(
     >>> bool(abs(example.logz - exact) < 1e-12)
     True
     """
-    check_positive("noise", noise)
-    check_positive("prior_sd", prior_sd)
+    noise, prior_sd = number("noise", noise, above=0.0), number("prior_sd", prior_sd, above=0.0)
     if (X is None) != (y is None):
         raise InputError("X and y go together: give both or neither")
     if X is None:
         rng = np.random.default_rng(_SEED)
         X = rng.standard_normal((_N, _DIM))
         y = X @ rng.standard_normal(_DIM) + noise * rng.standard_normal(_N)
-    X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
-    if (
-        X.ndim != 2
-        or y.shape != X.shape[:1]
-        or not (np.isfinite(X).all() and np.isfinite(y).all())
-    ):
-        raise InputError(
-            f"X must be a finite matrix (N, d) and y N finite numbers, got shapes {X.shape} and "
-            f"{y.shape}"
-        )
-    density, dim = Linear(X, y, noise), X.shape[1]
-    model = density.model(
-        prior=GaussianPrior(np.zeros(dim), prior_sd**2),
-        metric="hessian",
-        names=[f"beta[{i}]" for i in range(dim)],
-    )
+    X, y = check_data(X, y)
+    density = Linear(X, y, noise)
     L = np.linalg.cholesky(prior_sd**2 * X @ X.T + noise**2 * np.eye(len(y)))
     z = np.linalg.solve(L, y)
     logz = -0.5 * float(z @ z + len(y) * _LOG_2PI) - float(np.log(np.diag(L)).sum())
-    about = f"linear regression of {len(y)} numbers on {dim} inputs, noise {noise:g}"
-    return Example(model, logz, _Posterior(density, prior_sd), about)
+    about = f"linear regression of {len(y)} numbers on {X.shape[1]} inputs, noise {noise:g}"
+    return Example(regression(density, prior_sd), logz, _Posterior(density, prior_sd), about)

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...execution.arguments import check_count, check_memory, number, seed_sequence
 from ...messages import InputError
 from ...numerics.jit import vector_loop
-from ..density.priors import GaussianPrior
-from .example import Example, Smooth, check_count, check_positive
+from .example import Example, Smooth, check_data, regression
 
 Array = NDArray[np.float64]
 
@@ -104,23 +104,14 @@ def logistic_regression(X: ArrayLike, y: ArrayLike, prior_sd: float = 10.0) -> E
     >>> logistic_regression(data.X, data.y).model
     DensityModel(logistic, dim=2, prior=Gaussian)
     """
-    X = np.ascontiguousarray(X, dtype=float)
-    labels = np.asarray(y)
-    if X.ndim != 2 or labels.shape != X.shape[:1] or not np.isfinite(X).all():
-        raise InputError(
-            f"X must be a finite matrix (N, d) and y hold N labels, got shapes {X.shape} and "
-            f"{labels.shape}"
-        )
+    X, labels = check_data(X, y)
     if not (np.isin(labels, (-1, 1)).all() or np.isin(labels, (0, 1)).all()):
         raise InputError(f"y must hold -1 and 1, or 0 and 1, got {np.unique(labels)[:5]}")
-    check_positive("prior_sd", prior_sd)
-    dim = X.shape[1]
-    model = Logistic(X, np.where(labels == 1, 1.0, -1.0)).model(
-        prior=GaussianPrior(np.zeros(dim), prior_sd**2),
-        metric="hessian",
-        names=[f"beta[{i}]" for i in range(dim)],
+    prior_sd = number("prior_sd", prior_sd, above=0.0)
+    model = regression(Logistic(X, np.where(labels == 1, 1.0, -1.0)), prior_sd)
+    about = (
+        f"logistic regression of {len(X)} labels on {X.shape[1]} inputs, prior N(0, {prior_sd:g}²)"
     )
-    about = f"logistic regression of {len(X)} labels on {dim} inputs, prior N(0, {prior_sd:g}²)"
     return Example(model, None, None, about)
 
 
@@ -141,9 +132,10 @@ def simulated_logistic(dim: int = 2, n: int = 100, seed: int = 0) -> SimulatedLo
     >>> data.X.shape, sorted(set(data.y.tolist()))
     ((500, 10), [-1, 1])
     """
-    check_count("dim", dim)
-    check_count("n", n)
-    rng = np.random.default_rng(seed)
+    check_count("dim", dim, optional=False)
+    check_count("n", n, optional=False)
+    check_memory("n", n, n, dim)
+    rng = np.random.default_rng(seed_sequence(seed))
     beta = rng.standard_normal(dim)
     X = np.column_stack([np.ones(n), rng.standard_normal((n, dim - 1))])
     y = np.where(rng.random(n) * (1.0 + np.exp(-X @ beta)) < 1.0, 1, -1)

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from .example import Example, Smooth, check_count, check_positive
+from ...execution.arguments import check_count, check_memory, number
+from .example import Example, Smooth
 from .gaussian import rotation
 
 Array = NDArray[np.float64]
@@ -70,9 +71,6 @@ class Mixture(Smooth):
         H = self._hessian(r, slopes, g)
         return out - 2.0 * np.einsum("mij,mjk,mk->mi", H, W, g)
 
-    def along(self, x: Array, w: Array) -> Array:
-        return self.third(x, w[:, :, None] * w[:, None, :])
-
     def assign(self, x: Array) -> NDArray[np.intp]:
         return self._components(np.atleast_2d(x))[0].argmax(axis=1)
 
@@ -97,9 +95,11 @@ def gaussian_mixture(dim: int = 2, n_modes: int = 3, separation: float = 10.0) -
     >>> np.bincount(modes).size
     3
     """
-    check_count("dim", dim)
-    check_count("n_modes", n_modes)
-    check_positive("separation", separation)
+    check_count("dim", dim, optional=False)
+    check_count("n_modes", n_modes, optional=False)
+    check_memory("dim", dim, dim, dim, n_modes)
+    check_memory("n_modes", n_modes, n_modes, n_modes, _ARRANGEMENTS, dim)
+    separation = number("separation", separation, above=0.0)
     rng = np.random.default_rng(_SEED)
     means = separation * _arrange(rng, n_modes, dim)
     sds = np.sqrt(np.geomspace(1.0 / _SPREAD, _SPREAD, dim)) if dim > 1 else np.ones(1)

@@ -18,10 +18,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...messages import InputError
+from ...execution.arguments import (
+    check_count,
+    check_memory,
+    check_positive,
+    number,
+    seed_sequence,
+)
 from ..density.autodiff import from_jax
 from ..density.priors import GaussianPrior
-from .example import Example, check_count, check_positive
+from .example import Example, check_data
 
 Array = NDArray[np.float64]
 
@@ -60,8 +66,7 @@ class Network:
 
     def prior(self, inner: float, outer: float) -> GaussianPrior:
         H, D = self.width, self.X.shape[1]
-        sd = [inner / np.sqrt(D)] * (H * D) + [inner] * H
-        sd += [outer] * H
+        sd = [inner / np.sqrt(D)] * (H * D) + [inner] * H + [outer] * H
         mean = np.zeros(self.dim)
         if self.noise is None:
             sd, mean[-1] = [*sd, 1.0], _LOG_NOISE
@@ -101,20 +106,11 @@ def neural_network(
     >>> neural_network(3, X, np.sin(X[:, 0]), noise=0.1).model
     DensityModel(neural network, dim=9, prior=Gaussian)
     """
-    check_count("width", width)
-    for name, value in (("inner", inner), ("outer", outer), ("noise", noise)):
-        if value is not None or name != "noise":
-            check_positive(name, value)
-    X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
-    if (
-        X.ndim != 2
-        or y.shape != X.shape[:1]
-        or not (np.isfinite(X).all() and np.isfinite(y).all())
-    ):
-        raise InputError(
-            f"X must be a finite matrix (N, D) and y N finite numbers, got shapes {X.shape} and "
-            f"{y.shape}"
-        )
+    check_count("width", width, optional=False)
+    check_positive("noise", noise)
+    inner, outer = number("inner", inner, above=0.0), number("outer", outer, above=0.0)
+    X, y = check_data(X, y)
+    check_memory("width", width, width, width, X.shape[1] + 2, X.shape[1] + 2)
     density = Network(width, X, y, noise)
     prior = density.prior(inner, outer)
     model = from_jax(density, density.dim, prior=prior, names=density.names())
@@ -128,8 +124,9 @@ def simulated_network(n: int = 60, noise: float = 0.2, seed: int = 0) -> tuple[A
     >>> X.shape, y.shape
     ((60, 1), (60,))
     """
-    check_count("n", n)
-    check_positive("noise", noise)
+    check_count("n", n, optional=False)
+    check_memory("n", n, n)
+    noise = number("noise", noise, above=0.0)
     X = np.linspace(-2.0, 2.0, n)[:, None]
     f = 2.0 * np.tanh(2.0 * X[:, 0] + 2.0) - 1.5 * np.tanh(2.0 * X[:, 0] - 2.0)
-    return X, f + noise * np.random.default_rng(seed).standard_normal(n)
+    return X, f + noise * np.random.default_rng(seed_sequence(seed)).standard_normal(n)

@@ -13,23 +13,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .base import Likelihood, Observations, Predictive
-    from .custom import from_function
-    from .gaussian import Gaussian
-    from .logit import Logit
-    from .negative_binomial import NegativeBinomial
-    from .poisson import Poisson
-    from .probit import Probit
-    from .registry import describe, get
-    from .student_t import StudentT
+    from .base import Likelihood as Likelihood
+    from .base import Observations as Observations
+    from .base import Predictive as Predictive
+    from .custom import from_function as from_function
+    from .gaussian import Gaussian as Gaussian
+    from .logit import Logit as Logit
+    from .negative_binomial import NegativeBinomial as NegativeBinomial
+    from .poisson import Poisson as Poisson
+    from .probit import Probit as Probit
+    from .registry import describe as describe
+    from .registry import get as get
+    from .student_t import StudentT as StudentT
 
-_HOME = {
-    "Probit": "probit",
-    "Logit": "logit",
-    "Gaussian": "gaussian",
-    "StudentT": "student_t",
-    "Poisson": "poisson",
-    "NegativeBinomial": "negative_binomial",
+#: those that models know by name, each in a file of that name, and their classes
+NAMES = {
+    "probit": "Probit",
+    "logit": "Logit",
+    "gaussian": "Gaussian",
+    "student_t": "StudentT",
+    "poisson": "Poisson",
+    "negative_binomial": "NegativeBinomial",
+}
+_HOME = {cls: name for name, cls in NAMES.items()} | {
     "Likelihood": "base",
     "Observations": "base",
     "Predictive": "base",
@@ -38,20 +44,7 @@ _HOME = {
     "describe": "registry",
 }
 
-__all__ = [
-    "Gaussian",
-    "Likelihood",
-    "Logit",
-    "NegativeBinomial",
-    "Observations",
-    "Poisson",
-    "Predictive",
-    "Probit",
-    "StudentT",
-    "describe",
-    "from_function",
-    "get",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

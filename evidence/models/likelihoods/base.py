@@ -58,10 +58,8 @@ class Likelihood(ABC):
 
     # -- what a subclass provides -------------------------------------------------------
 
-    @property
-    @abstractmethod
-    def kernel(self) -> Any:
-        """The compiled function; see :func:`evidence.numerics.jit.kernel`."""
+    kernel: ClassVar[Any]
+    """The compiled function; see :func:`evidence.numerics.jit.kernel`."""
 
     @abstractmethod
     def check(self, y: ArrayLike) -> Observations:
@@ -71,9 +69,9 @@ class Likelihood(ABC):
     def theta(self, y: Array) -> Array:
         """Per-datum parameters of the kernel, shape (P, N), C-contiguous."""
 
-    @abstractmethod
     def location(self, y: Array) -> Array:
         """A latent value per datum near which p(y_n|·) is largest (a hint for quadrature)."""
+        return y
 
     @abstractmethod
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
@@ -161,8 +159,13 @@ class Likelihood(ABC):
         return self.tilted(*(np.array(a, dtype=float) for a in arrays))[0]
 
     def predictive(self, mean: ArrayLike, var: ArrayLike) -> Predictive:
-        """Mean and variance of a new ``y`` under ``x ~ N(mean, var)``, by 64-point quadrature."""
-        mean, var = np.broadcast_arrays(np.asarray(mean, float), np.asarray(var, float))
+        """Mean and variance of a new ``y`` under ``x ~ N(mean, var)``."""
+        return self._predictive(
+            *np.broadcast_arrays(np.asarray(mean, float), np.asarray(var, float))
+        )
+
+    def _predictive(self, mean: Array, var: Array) -> Predictive:
+        """By 64-point quadrature."""
         nodes, weights = np.polynomial.hermite_e.hermegauss(64)
         weights = weights / weights.sum()
         column = (-1,) + (1,) * mean.ndim

@@ -5,55 +5,46 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...execution.arguments import array, number
 from ...messages import InputError
-from .base import Observations
+from .base import Likelihood, Observations
 
 Array = NDArray[np.float64]
 
+_EXACT = 2.0**53
 
-def check_labels(y: ArrayLike, likelihood: str) -> Observations:
+
+def check_labels(self: Likelihood, y: ArrayLike) -> Observations:
     """Return labels as ±1. Labels 0/1 (or booleans) are taken as -1/+1, with a note."""
-    wanted = "labels -1 and +1 (or 0 and 1)"
-    values = _finite(y, likelihood, wanted, "encode the two classes first")
+    values = array("y", y)
     found = np.unique(values)
     if np.isin(found, (-1.0, 1.0)).all():
         return Observations(values)
     if np.isin(found, (0.0, 1.0)).all():
         return Observations(2.0 * values - 1.0, ("y: labels 0/1 were taken as -1/+1",))
-    raise InputError(f"y: the {likelihood} likelihood wants {wanted}, got {_shown(found)}")
-
-
-def check_counts(y: ArrayLike, likelihood: str) -> Observations:
-    """Return counts 0, 1, 2, … as floats."""
-    wanted = "counts 0, 1, 2, …"
-    values = _finite(y, likelihood, wanted, "convert them to numbers first")
-    bad = np.unique(values[(values < 0.0) | (values != np.floor(values))])
-    if bad.size:
-        raise InputError(f"y: the {likelihood} likelihood wants {wanted}, got {_shown(bad)}")
-    return Observations(values)
-
-
-def check_reals(y: ArrayLike, likelihood: str) -> Observations:
-    """Return any finite real targets as floats."""
-    return Observations(
-        _finite(y, likelihood, "finite real numbers", "convert them to numbers first")
+    raise InputError(
+        f"y: the {self.name} likelihood wants labels -1 and +1 (or 0 and 1), got {_listed(found)}"
     )
 
 
-def _finite(y: ArrayLike, likelihood: str, wanted: str, advice: str) -> Array:
-    raw = np.asarray(y)
-    if raw.dtype.kind not in "biuf":
+def check_counts(self: Likelihood, y: ArrayLike) -> Observations:
+    """Return counts 0, 1, 2, … as floats."""
+    values = array("y", y)
+    bad = np.unique(values[(values < 0.0) | (values != np.floor(values)) | (values > _EXACT)])
+    if bad.size:
         raise InputError(
-            f"y: the {likelihood} likelihood wants {wanted}, "
-            f"got values of type {raw.dtype}; {advice}"
+            f"y: the {self.name} likelihood wants counts 0, 1, 2, … (up to 2^53), got "
+            f"{_listed(bad)}"
         )
-    values = raw.astype(float)
-    if not np.isfinite(values).all():
-        raise InputError("y contains NaN or inf; drop or impute those rows first")
-    return values
+    return Observations(values)
 
 
-def _shown(values: Array) -> str:
+def check_reals(self: Likelihood, y: ArrayLike) -> Observations:
+    """Return any finite real targets as floats."""
+    return Observations(array("y", y))
+
+
+def _listed(values: Array) -> str:
     return ", ".join(f"{v:.12g}" for v in values[:6]) + (", …" if values.size > 6 else "")
 
 
@@ -64,15 +55,12 @@ def check_parameter(
 
     Tuples, unlike arrays, let likelihoods be compared, hashed and printed.
     """
-    wanted = f"a {'positive ' if positive else ''}finite number, or a vector of one per datum"
-    raw = np.asarray(value)
-    if raw.dtype.kind not in "iuf" or raw.ndim > 1 or raw.size == 0:
-        raise InputError(f"{name} must be {wanted}, got {value!r}")
-    numbers = raw.astype(float)
-    bad = numbers[~(np.isfinite(numbers) & ((numbers > 0.0) | (not positive)))]
-    if bad.size:
-        raise InputError(f"{name} must be {wanted}, got {bad[0]:g}")
-    return float(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
+    values = array(name, value, (), ("N",))
+    if values.ndim == 0:
+        return number(name, value, above=0.0 if positive else -np.inf)
+    if positive and (values <= 0.0).any():
+        raise InputError(f"{name} must be positive, got {values.min():g}")
+    return tuple(values.tolist())
 
 
 def align(name: str, value: float | tuple[float, ...], like: Array) -> Array:
@@ -88,7 +76,4 @@ def align(name: str, value: float | tuple[float, ...], like: Array) -> Array:
 
 def stack(y: Array, *rows: ArrayLike) -> Array:
     """Kernel parameters as a C-contiguous (P, N) array; every row is broadcast to ``y``."""
-    theta = np.empty((len(rows), y.size))
-    for p, row in enumerate(rows):
-        theta[p] = row
-    return theta
+    return np.array([np.broadcast_to(row, y.shape) for row in rows], dtype=float)

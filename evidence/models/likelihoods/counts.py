@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, xlogy
 
 from ...messages import InputError
-from .base import Array, Likelihood, Observations
+from .base import Array, Likelihood
 from .checks import align, check_counts, check_parameter
 
 # Stirling: log Γ(n+1) = n log n - n + ½ log(2πn) + Σ_k S_k / n^(2k+1)
@@ -76,8 +76,7 @@ class CountLikelihood(Likelihood):
         with np.errstate(over="ignore"):
             return np.exp(x + self.shift(x))
 
-    def check(self, y: ArrayLike) -> Observations:
-        return check_counts(y, self.name)
+    check = check_counts
 
     def location(self, y: Array) -> Array:
         return np.log(np.maximum(y, 0.5)) - self.shift(y)

@@ -54,6 +54,7 @@ from numba.core.errors import NumbaError
 from numba.np.unsafe.ndarray import to_fixed_tuple
 from numpy.typing import ArrayLike
 
+from ...execution.arguments import array, check_flag, check_function, plain
 from ...messages import InputError
 from ...numerics.jit import KERNEL
 from .base import Array, Likelihood, Observations
@@ -125,8 +126,14 @@ def from_function(
     >>> likelihood, likelihood.log_prob([0.0, 1.0], [0.0, 0.0]).round(6).tolist()
     (normal(s=0.5), [-0.225791, -2.225791])
     """
-    if not callable(function):
-        raise InputError(f"function must be callable, got {function!r}")
+    given = {
+        "check": check, "location": location, "simulate": simulate,
+        "conditional_moments": conditional_moments, "fisher": fisher,
+    }  # fmt: skip
+    check_function("function", function, optional=False)
+    for argument, value in given.items():
+        check_function(argument, value)
+    check_flag("log_concave", log_concave)
     if name == "probit":
         raise InputError(
             "name: 'probit' is the name of the likelihood that some methods are made for; "
@@ -198,7 +205,7 @@ class CustomLikelihood(Likelihood):
         return f"{self.name}({', '.join(shown)})"
 
     @property
-    def kernel(self) -> Any:
+    def kernel(self) -> Any:  # type: ignore[override]
         return _compile(self.function, len(self.params))
 
     def _parameters(self, like: Array) -> tuple[Array, ...]:
@@ -222,8 +229,8 @@ class CustomLikelihood(Likelihood):
 
     def check(self, y: ArrayLike) -> Observations:
         if self.check_function is None:
-            return check_reals(y, self.name)
-        return Observations(np.asarray(self.check_function(np.asarray(y)), dtype=float))
+            return check_reals(self, y)
+        return Observations(array("check(y)", self.check_function(plain("y", y))))
 
     def theta(self, y: Array) -> Array:
         return stack(y, y, *self._parameters(y))

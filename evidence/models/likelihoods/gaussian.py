@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import carray
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from ...numerics.jit import kernel
 from ...numerics.special import LOG_SQRT_2PI
-from .base import Array, Likelihood, Observations, Predictive
+from .base import Array, Likelihood, Predictive
 from .checks import align, check_parameter, check_reals, stack
 
 
@@ -49,21 +49,15 @@ class Gaussian(Likelihood):
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise_std", check_parameter("noise_std", self.noise_std))
 
-    @property
-    def kernel(self) -> Any:
-        return _kernel
+    kernel = staticmethod(_kernel)
 
     def _std(self, like: Array) -> Array:
         return align("noise_std", self.noise_std, like)
 
-    def check(self, y: ArrayLike) -> Observations:
-        return check_reals(y, self.name)
+    check = check_reals
 
     def theta(self, y: Array) -> Array:
         return stack(y, y, self._std(y))
-
-    def location(self, y: Array) -> Array:
-        return y
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
         x = np.asarray(x, float)
@@ -84,6 +78,5 @@ class Gaussian(Likelihood):
         cumulants[0], cumulants[1], cumulants[2] = self.tilted(y, m, v)
         return cumulants
 
-    def predictive(self, mean: ArrayLike, var: ArrayLike) -> Predictive:
-        mean, var = np.broadcast_arrays(np.asarray(mean, float), np.asarray(var, float))
+    def _predictive(self, mean: Array, var: Array) -> Predictive:
         return Predictive(mean, var + self._std(mean) ** 2)

@@ -3,7 +3,7 @@ r"""Logit: p(y|x) = σ(y x), y = ±1."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import carray
@@ -13,8 +13,8 @@ from scipy.special import expit
 from ...numerics.jit import kernel
 from ...numerics.special import exp, log, log1p_exp, sigmoid
 from . import quadrature
-from .base import Array, Likelihood, Observations, Predictive
-from .checks import check_labels
+from .base import Array, Likelihood, Predictive
+from .checks import check_labels, stack
 
 
 @kernel
@@ -52,18 +52,12 @@ class Logit(Likelihood):
 
     name: ClassVar[str] = "logit"
 
-    @property
-    def kernel(self) -> Any:
-        return _kernel
+    kernel = staticmethod(_kernel)
 
-    def check(self, y: ArrayLike) -> Observations:
-        return check_labels(y, self.name)
+    check = check_labels
 
     def theta(self, y: Array) -> Array:
-        return np.ascontiguousarray(y[None, :])
-
-    def location(self, y: Array) -> Array:
-        return y
+        return stack(y, y)
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
         x = np.asarray(x, float)
@@ -79,6 +73,6 @@ class Logit(Likelihood):
         log_z = quadrature.tilted_moments(_kernel, label[None, :], m, v, label, 2)[0]
         return np.exp(log_z).reshape(mean.shape)
 
-    def predictive(self, mean: ArrayLike, var: ArrayLike) -> Predictive:
-        p, q = self.probability(mean, var), self.probability(-np.asarray(mean), var)
+    def _predictive(self, mean: Array, var: Array) -> Predictive:
+        p, q = self.probability(mean, var), self.probability(-mean, var)
         return Predictive(p - q, 4.0 * p * q)

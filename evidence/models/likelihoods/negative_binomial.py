@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import carray
@@ -125,9 +125,7 @@ class NegativeBinomial(CountLikelihood):
         super().__post_init__()
         object.__setattr__(self, "dispersion", check_parameter("dispersion", self.dispersion))
 
-    @property
-    def kernel(self) -> Any:
-        return _kernel
+    kernel = staticmethod(_kernel)
 
     def _size(self, like: Array) -> Array:
         return align("dispersion", self.dispersion, like)
@@ -153,8 +151,7 @@ class NegativeBinomial(CountLikelihood):
         with np.errstate(over="ignore"):
             return mean, mean + mean * (mean / self._size(mean))
 
-    def predictive(self, mean: ArrayLike, var: ArrayLike) -> Predictive:
-        mean, var = np.broadcast_arrays(np.asarray(mean, float), np.asarray(var, float))
+    def _predictive(self, mean: Array, var: Array) -> Predictive:
         mu, spread = lognormal_moments(mean + self.shift(mean), var)
         with np.errstate(over="ignore"):
             square = mu * mu + spread

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import carray
@@ -83,9 +83,7 @@ class Poisson(CountLikelihood):
 
     name: ClassVar[str] = "poisson"
 
-    @property
-    def kernel(self) -> Any:
-        return _kernel
+    kernel = staticmethod(_kernel)
 
     def theta(self, y: Array) -> Array:
         return stack(y, y, self.shift(y) - np.log(np.where(y > 0.0, y, 1.0)), log_peak(y))
@@ -100,7 +98,6 @@ class Poisson(CountLikelihood):
         rate = self.mean(x)
         return rate, rate
 
-    def predictive(self, mean: ArrayLike, var: ArrayLike) -> Predictive:
-        mean, var = np.broadcast_arrays(np.asarray(mean, float), np.asarray(var, float))
+    def _predictive(self, mean: Array, var: Array) -> Predictive:
         rate, spread = lognormal_moments(mean + self.shift(mean), var)
         return Predictive(rate, rate + spread)

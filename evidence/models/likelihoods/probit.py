@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import carray
@@ -12,8 +12,8 @@ from scipy.special import ndtr
 
 from ...numerics.jit import jit, kernel
 from ...numerics.special import log_ndtr_derivatives, log_ndtr_slopes
-from .base import Array, Likelihood, Observations, Predictive
-from .checks import check_labels
+from .base import Array, Likelihood, Predictive
+from .checks import check_labels, stack
 
 
 @kernel
@@ -53,18 +53,12 @@ class Probit(Likelihood):
 
     name: ClassVar[str] = "probit"
 
-    @property
-    def kernel(self) -> Any:
-        return _kernel
+    kernel = staticmethod(_kernel)
 
-    def check(self, y: ArrayLike) -> Observations:
-        return check_labels(y, self.name)
+    check = check_labels
 
     def theta(self, y: Array) -> Array:
-        return np.ascontiguousarray(y[None, :])
-
-    def location(self, y: Array) -> Array:
-        return y
+        return stack(y, y)
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
         x = np.asarray(x, float)
@@ -82,6 +76,6 @@ class Probit(Likelihood):
         """P(y = +1) under ``x ~ N(mean, var)``."""
         return ndtr(np.asarray(mean) / np.sqrt(1.0 + np.asarray(var)))
 
-    def predictive(self, mean: ArrayLike, var: ArrayLike) -> Predictive:
-        p, q = self.probability(mean, var), self.probability(-np.asarray(mean), var)
+    def _predictive(self, mean: Array, var: Array) -> Predictive:
+        p, q = self.probability(mean, var), self.probability(-mean, var)
         return Predictive(p - q, 4.0 * p * q)

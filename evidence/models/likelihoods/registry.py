@@ -8,17 +8,11 @@ from dataclasses import fields
 from importlib import import_module
 from typing import Any
 
+from ...execution.arguments import shown
 from ...messages import InputError, suggest
+from . import NAMES
 from .base import Likelihood
 
-_CLASSES = {
-    "probit": "Probit",
-    "logit": "Logit",
-    "gaussian": "Gaussian",
-    "student_t": "StudentT",
-    "poisson": "Poisson",
-    "negative_binomial": "NegativeBinomial",
-}
 _MEANT = {
     "bernoulli": "probit' or 'logit",
     "binary": "probit' or 'logit",
@@ -49,11 +43,11 @@ def get(spec: str | Likelihood) -> Likelihood:
         return spec
     if not isinstance(spec, str):
         raise InputError(
-            f"likelihood must be a Likelihood object or a string, got {spec!r}; {_EXAMPLE}"
+            f"likelihood must be a Likelihood object or a string, got {shown(spec)}; {_EXAMPLE}"
         )
     head, bracket, rest = spec.strip().partition("(")
     name = _known_name(head)
-    cls = getattr(import_module(f".{name}", __package__), _CLASSES[name])
+    cls = getattr(import_module(f".{name}", __package__), NAMES[name])
     arguments = _parse_arguments(spec, bracket + rest) if bracket else {}
     valid = [field.name for field in fields(cls)]
     for key in arguments:
@@ -65,12 +59,12 @@ def get(spec: str | Likelihood) -> Likelihood:
 
 def _known_name(text: str) -> str:
     key = re.sub(r"[\s_-]", "", text).lower()
-    names = {name.replace("_", ""): name for name in _CLASSES}
+    names = {name.replace("_", ""): name for name in NAMES}
     if key in names:
         return names[key]
-    hint = f"; did you mean '{_MEANT[key]}'?" if key in _MEANT else suggest(key, _CLASSES)
+    hint = f"; did you mean '{_MEANT[key]}'?" if key in _MEANT else suggest(key, NAMES)
     raise InputError(
-        f"likelihood: unknown name {text.strip()!r}{hint} Known: {', '.join(_CLASSES)} "
+        f"likelihood: unknown name {text.strip()!r}{hint} Known: {', '.join(NAMES)} "
         "(or make your own with ev.likelihoods.from_function)"
     )
 
@@ -98,13 +92,13 @@ def describe(likelihood: Likelihood) -> str:
     >>> describe(Gaussian(noise_std=0.1))
     'gaussian(noise_std=0.1)'
     """
-    if likelihood.name not in _CLASSES:
+    if likelihood.name not in NAMES:
         return repr(likelihood)
-    parts = [f"{f.name}={_shown(getattr(likelihood, f.name))}" for f in fields(likelihood)]  # type: ignore[arg-type]
+    parts = [f"{f.name}={_in_words(getattr(likelihood, f.name))}" for f in fields(likelihood)]  # type: ignore[arg-type]
     return f"{likelihood.name}({', '.join(parts)})" if parts else likelihood.name
 
 
-def _shown(value: float | tuple[float, ...]) -> str:
+def _in_words(value: float | tuple[float, ...]) -> str:
     if isinstance(value, tuple):
         return f"<{len(value)} values>"
     return repr(value).removesuffix(".0")

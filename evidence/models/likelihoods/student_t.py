@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import carray
@@ -13,7 +13,7 @@ from scipy.special import stdtr
 
 from ...numerics.jit import kernel
 from ...numerics.special import LOG_SQRT_2PI
-from .base import Array, Likelihood, Observations, Predictive
+from .base import Array, Likelihood, Predictive
 from .checks import align, check_parameter, check_reals, stack
 from .counts import log_peak
 
@@ -73,22 +73,16 @@ class StudentT(Likelihood):
         object.__setattr__(self, "df", check_parameter("df", self.df))
         object.__setattr__(self, "scale", check_parameter("scale", self.scale))
 
-    @property
-    def kernel(self) -> Any:
-        return _kernel
+    kernel = staticmethod(_kernel)
 
     def _parameters(self, like: Array) -> tuple[Array, Array]:
         return align("df", self.df, like), align("scale", self.scale, like)
 
-    def check(self, y: ArrayLike) -> Observations:
-        return check_reals(y, self.name)
+    check = check_reals
 
     def theta(self, y: Array) -> Array:
         df, scale = self._parameters(y)
         return stack(y, y, df, scale * np.sqrt(df), _log_normaliser(df) - np.log(scale))
-
-    def location(self, y: Array) -> Array:
-        return y
 
     def fisher(self, y: Array) -> Array:
         """``(d + 1) / ((d + 3) s²)`` per datum."""
@@ -111,7 +105,6 @@ class StudentT(Likelihood):
         var = np.where(df > 2.0, scale**2 * df / excess, np.inf)
         return np.where(df > 1.0, x, np.nan), np.broadcast_to(var, x.shape)
 
-    def predictive(self, mean: ArrayLike, var: ArrayLike) -> Predictive:
-        mean, var = np.broadcast_arrays(np.asarray(mean, float), np.asarray(var, float))
+    def _predictive(self, mean: Array, var: Array) -> Predictive:
         expected, noise = self.conditional_moments(mean)
         return Predictive(expected, var + noise)

@@ -18,19 +18,23 @@ NAN = float("nan")
 INF = float("inf")
 
 OBSERVATIONS = [
-    (Poisson(), [1, -3], r"y: the poisson likelihood wants counts 0, 1, 2, …, got -3$"),
-    (Poisson(), [0.5, 2, 7.25], r"wants counts 0, 1, 2, …, got 0\.5, 7\.25$"),
+    (
+        Poisson(),
+        [1, -3],
+        r"y: the poisson likelihood wants counts 0, 1, 2, … \(up to 2\^53\), got -3$",
+    ),
+    (Poisson(), [0.5, 2, 7.25], r"wants counts .*, got 0\.5, 7\.25$"),
     (Poisson(), [1, NAN], r"y contains NaN or inf"),
     (Poisson(), [1, INF], r"y contains NaN or inf"),
-    (Poisson(), ["1", "2"], r"y: the poisson likelihood wants counts.*type <U1; convert"),
+    (Poisson(), ["1", "2"], r"y must hold real numbers.*type <U1"),
     (Poisson(), -np.arange(1.0, 9.0), r"got -8, -7, -6, -5, -4, -3, …$"),
     (NegativeBinomial(), [1e6 + 0.5], r"y: the negative_binomial .* got 1000000\.5$"),
-    (Gaussian(), [NAN], r"y contains NaN or inf; drop or impute"),
-    (Gaussian(), [1 + 2j], r"y: the gaussian likelihood wants finite real numbers.*complex"),
+    (Gaussian(), [NAN], r"y contains NaN or inf"),
+    (Gaussian(), [1 + 2j], r"y must hold real numbers.*complex"),
     (StudentT(), [-INF], r"y contains NaN or inf"),
-    (StudentT(), [None], r"y: the student_t likelihood.*type object"),
+    (StudentT(), [None], r"y must hold real numbers.*type object"),
     (Logit(), [0, 1, 2], r"y: the logit likelihood wants labels -1 and \+1 .* got 0, 1, 2$"),
-    (Logit(), ["a", "b"], r"type <U1; encode the two classes first"),
+    (Logit(), ["a", "b"], r"y must hold real numbers.*type <U1"),
     (Probit(), [-1, 0], r"y: the probit likelihood wants labels .*, got -1, 0$"),
     (Probit(), [1, NAN], r"y contains NaN or inf"),
 ]
@@ -43,18 +47,18 @@ def test_bad_observations(likelihood, y, message):
 
 
 PARAMETERS = [
-    (Gaussian, {"noise_std": 0.0}, r"noise_std must be a positive finite number.*got 0$"),
+    (Gaussian, {"noise_std": 0.0}, r"noise_std must be a positive number.*got 0\.0$"),
     (Gaussian, {"noise_std": [1.0, -2.0]}, r"noise_std must be .*got -2$"),
-    (Gaussian, {"noise_std": "1"}, r"noise_std must be .*got '1'$"),
-    (Gaussian, {"noise_std": [[1.0]]}, r"noise_std must be .*vector"),
-    (Gaussian, {"noise_std": []}, r"noise_std must be .*got \[\]$"),
-    (StudentT, {"df": INF}, r"df must be a positive finite number.*got inf$"),
+    (Gaussian, {"noise_std": "1"}, r"noise_std must .*got '1\'"),
+    (Gaussian, {"noise_std": [[1.0]]}, r"noise_std must be .*shape"),
+    (Gaussian, {"noise_std": []}, r"noise_std must be .*got shape \(0,\)"),
+    (StudentT, {"df": INF}, r"df must be a finite number.*got inf$"),
     (StudentT, {"scale": NAN}, r"scale must be .*got nan$"),
     (StudentT, {"df": True}, r"df must be .*got True$"),
-    (Poisson, {"exposure": -1}, r"exposure must be a positive finite number.*got -1$"),
-    (Poisson, {"offset": [0.0, INF]}, r"offset must be a finite number.*got inf$"),
+    (Poisson, {"exposure": -1}, r"exposure must be a positive number.*got -1$"),
+    (Poisson, {"offset": [0.0, INF]}, r"offset contains NaN or inf"),
     (NegativeBinomial, {"dispersion": 0}, r"dispersion must be a positive .*got 0$"),
-    (NegativeBinomial, {"exposure": None}, r"exposure must be .*got None$"),
+    (NegativeBinomial, {"exposure": None}, r"exposure must .*got None"),
 ]
 
 

@@ -155,7 +155,7 @@ def _nowhere(x, y):
 
 REFUSED = [
     ({"function": probit_by_hand, "name": "probit"}, "name: 'probit' is the name of"),
-    ({"function": 3}, "function must be callable, got 3"),
+    ({"function": 3}, "function must be a function, got 3"),
     ({"function": _not_numbers}, r"function: Numba cannot compile f\(x, y\)"),
     ({"function": _three_values}, r"function: Numba cannot compile f\(x, y\)"),
     ({"function": _nowhere}, "function: not finite between x = -3.3 and 0.9 at y = -1"),
