@@ -62,6 +62,7 @@ GROUPS = {
         "simulate", "Simulated", "posterior_draws", "bidirectional", "Bidirectional",
     ],
     "Data and figures": ["datasets", "plots"],
+    "Mistakes": ["InputError"],
 }  # fmt: skip
 ROOMS = [
     "evidence", "evidence.moves", "evidence.models.likelihoods", "evidence.plots",
