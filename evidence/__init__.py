@@ -5,175 +5,105 @@
 >>> result = ev.log_evidence(model, random_seed=0, progressbar=False)
 >>> abs(result.logz - ev.log_evidence(model, method="orthant").logz) < 0.2
 True
+
+Words that the package uses in one sense only:
+
+===========  ====================================================================================
+sites        Gaussian factors :math:`t_n(x_n)`, one for each datum, in place of its likelihood
+reference    a Gaussian near the posterior, prior times sites, and its own estimate of log Z
+base         the Gaussian at β = 0 of a path: the reference, or the prior
+path         the densities :math:`p_β` from the base (β = 0) to the posterior (β = 1)
+ladder       the inverse temperatures 0 = β₀ < β₁ < … < 1 at which a path is visited
+tilt         log likelihood minus log sites, :math:`h(x)`: what of the posterior the base lacks
+row          one state of a batch: chains and particles are rows of an array (M, N)
+move         one random step of every row that leaves :math:`p_β` invariant
+driver       a loop over a ladder that weights, resamples and moves rows
+island       one independent, unbiased estimate of Z; the islands' spread is the error bar
+wave         the islands run before the next decision whether to stop
+guide        draws latent values one after the other, given the sites of those still to come
+twist        a correction of the guide's Gaussian, learnt from its first weights
+===========  ====================================================================================
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from . import moves, plots
-    from .approximations.gp.ep import fit_ep
-    from .approximations.gp.laplace import fit_laplace
-    from .estimators.classifier import GaussianProcessClassifier
-    from .estimators.regressor import GaussianProcessRegressor
-    from .messages import InputError
-    from .models import datasets, examples, likelihoods
-    from .models.adaptors.pymc import from_pymc
-    from .models.adaptors.stan import from_stan
-    from .models.classes import SoftmaxModel
-    from .models.density.autodiff import from_jax
-    from .models.density.metrics import Fisher, SoftAbs
-    from .models.density.model import DensityModel
-    from .models.density.priors import GaussianPrior
-    from .models.gp import GPModel
-    from .models.kernels.parse import parse_kernel
-    from .paths.gp import Path
-    from .prediction.classes import ClassPrediction
-    from .prediction.gp import Prediction
-    from .prediction.predict import predict
-    from .proposals.tilting import log_orthant
-    from .results.comparison import Comparison
-    from .results.draws import Draws
-    from .results.evidence import EvidenceResult
-    from .results.hyper import HyperDraws
-    from .results.simulated import Bidirectional, Simulated
-    from .results.sweep import Sweep
-    from .statistics import ladders
-    from .verbs.bidirectional import bidirectional
-    from .verbs.compare import compare
-    from .verbs.estimate import log_evidence
-    from .verbs.integrate import IntegratedEvidence, integrated_evidence
-    from .verbs.optimise import optimise
-    from .verbs.optimum import Optimum
-    from .verbs.posterior_draws import posterior_draws
-    from .verbs.sample import sample
-    from .verbs.sample_hyperparameters import sample_hyperparameters
-    from .verbs.shorthands import ais, parallel_tempering, resample_move
-    from .verbs.simulate import simulate
-    from .verbs.surface import Surface, evidence_surface
-    from .verbs.sweep import sweep
+if TYPE_CHECKING:  # the one list of public names and their homes; read again below
+    from . import moves as moves
+    from . import plots as plots
+    from .approximations.gp.ep import fit_ep as fit_ep
+    from .approximations.gp.laplace import fit_laplace as fit_laplace
+    from .estimators.classifier import GaussianProcessClassifier as GaussianProcessClassifier
+    from .estimators.regressor import GaussianProcessRegressor as GaussianProcessRegressor
+    from .messages import InputError as InputError
+    from .models import datasets as datasets
+    from .models import examples as examples
+    from .models import likelihoods as likelihoods
+    from .models.adaptors.pymc import from_pymc as from_pymc
+    from .models.adaptors.stan import from_stan as from_stan
+    from .models.classes import SoftmaxModel as SoftmaxModel
+    from .models.density.autodiff import from_jax as from_jax
+    from .models.density.metrics import Fisher as Fisher
+    from .models.density.metrics import SoftAbs as SoftAbs
+    from .models.density.model import DensityModel as DensityModel
+    from .models.density.priors import GaussianPrior as GaussianPrior
+    from .models.gp import GPModel as GPModel
+    from .models.kernels.parse import parse_kernel as parse_kernel
+    from .paths.gp import Path as Path
+    from .prediction.classes import ClassPrediction as ClassPrediction
+    from .prediction.gp import Prediction as Prediction
+    from .prediction.predict import predict as predict
+    from .proposals.tilting import log_orthant as log_orthant
+    from .results.comparison import Comparison as Comparison
+    from .results.draws import Draws as Draws
+    from .results.evidence import EvidenceResult as EvidenceResult
+    from .results.hyper import HyperDraws as HyperDraws
+    from .results.simulated import Bidirectional as Bidirectional
+    from .results.simulated import Simulated as Simulated
+    from .results.sweep import Sweep as Sweep
+    from .statistics import ladders as ladders
+    from .verbs.bidirectional import bidirectional as bidirectional
+    from .verbs.compare import compare as compare
+    from .verbs.estimate import log_evidence as log_evidence
+    from .verbs.integrate import IntegratedEvidence as IntegratedEvidence
+    from .verbs.integrate import integrated_evidence as integrated_evidence
+    from .verbs.optimise import optimise as optimise
+    from .verbs.optimum import Optimum as Optimum
+    from .verbs.posterior_draws import posterior_draws as posterior_draws
+    from .verbs.sample import sample as sample
+    from .verbs.sample_hyperparameters import sample_hyperparameters as sample_hyperparameters
+    from .verbs.shorthands import ais as ais
+    from .verbs.shorthands import parallel_tempering as parallel_tempering
+    from .verbs.shorthands import resample_move as resample_move
+    from .verbs.simulate import simulate as simulate
+    from .verbs.surface import Surface as Surface
+    from .verbs.surface import evidence_surface as evidence_surface
+    from .verbs.sweep import sweep as sweep
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "Bidirectional": "results.simulated",
-    "Simulated": "results.simulated",
-    "ais": "verbs.shorthands",
-    "bidirectional": "verbs.bidirectional",
-    "ClassPrediction": "prediction.classes",
-    "Comparison": "results.comparison",
-    "DensityModel": "models.density.model",
-    "Fisher": "models.density.metrics",
-    "GaussianPrior": "models.density.priors",
-    "SoftAbs": "models.density.metrics",
-    "Draws": "results.draws",
-    "EvidenceResult": "results.evidence",
-    "GPModel": "models.gp",
-    "GaussianProcessClassifier": "estimators.classifier",
-    "GaussianProcessRegressor": "estimators.regressor",
-    "InputError": "messages",
-    "IntegratedEvidence": "verbs.integrate",
-    "HyperDraws": "results.hyper",
-    "Optimum": "verbs.optimum",
-    "Path": "paths.gp",
-    "Prediction": "prediction.gp",
-    "SoftmaxModel": "models.classes",
-    "Surface": "verbs.surface",
-    "Sweep": "results.sweep",
-    "compare": "verbs.compare",
-    "evidence_surface": "verbs.surface",
-    "fit_ep": "approximations.gp.ep",
-    "fit_laplace": "approximations.gp.laplace",
-    "from_jax": "models.density.autodiff",
-    "from_pymc": "models.adaptors.pymc",
-    "from_stan": "models.adaptors.stan",
-    "integrated_evidence": "verbs.integrate",
-    "log_evidence": "verbs.estimate",
-    "log_orthant": "proposals.tilting",
-    "optimise": "verbs.optimise",
-    "parallel_tempering": "verbs.shorthands",
-    "parse_kernel": "models.kernels.parse",
-    "posterior_draws": "verbs.posterior_draws",
-    "predict": "prediction.predict",
-    "resample_move": "verbs.shorthands",
-    "sample": "verbs.sample",
-    "sample_hyperparameters": "verbs.sample_hyperparameters",
-    "simulate": "verbs.simulate",
-    "sweep": "verbs.sweep",
-}
-_ROOMS = {
-    "datasets": "models.datasets",
-    "examples": "models.examples",
-    "ladders": "statistics.ladders",
-    "likelihoods": "models.likelihoods",
-    "moves": "moves",
-    "plots": "plots",
-}
+if not TYPE_CHECKING:  # with a module's __getattr__ every name would exist for a type checker
+    _HOME = {
+        alias.name: ".".join(filter(None, (__name__, node.module)))
+        for node in ast.walk(ast.parse(__spec__.loader.get_source(__name__)))
+        if isinstance(node, ast.ImportFrom) and node.level
+        for alias in node.names
+    }
+    __all__ = sorted(_HOME)
 
-__all__ = [
-    "Bidirectional",
-    "ClassPrediction",
-    "Comparison",
-    "DensityModel",
-    "Draws",
-    "EvidenceResult",
-    "Fisher",
-    "GPModel",
-    "GaussianPrior",
-    "GaussianProcessClassifier",
-    "GaussianProcessRegressor",
-    "HyperDraws",
-    "InputError",
-    "IntegratedEvidence",
-    "Optimum",
-    "Path",
-    "Prediction",
-    "Simulated",
-    "SoftAbs",
-    "SoftmaxModel",
-    "Surface",
-    "Sweep",
-    "ais",
-    "bidirectional",
-    "compare",
-    "datasets",
-    "evidence_surface",
-    "examples",
-    "fit_ep",
-    "fit_laplace",
-    "from_jax",
-    "from_pymc",
-    "from_stan",
-    "integrated_evidence",
-    "ladders",
-    "likelihoods",
-    "log_evidence",
-    "log_orthant",
-    "moves",
-    "optimise",
-    "parallel_tempering",
-    "parse_kernel",
-    "plots",
-    "posterior_draws",
-    "predict",
-    "resample_move",
-    "sample",
-    "sample_hyperparameters",
-    "simulate",
-    "sweep",
-]
+    def __getattr__(name):
+        """Import on first use: ``import evidence`` stays as cheap as NumPy."""
+        if name not in _HOME:
+            message = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(message, name=name, obj=sys.modules[__name__])
+        home = importlib.import_module(_HOME[name])
+        if name in vars(home):
+            return vars(home)[name]
+        return importlib.import_module(f"{home.__name__}.{name}")
 
-
-def __getattr__(name: str) -> Any:
-    # Import on first use: `import evidence` stays as cheap as NumPy.
-    if name in _HOME:
-        return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
-    if name in _ROOMS:
-        return importlib.import_module(f".{_ROOMS[name]}", __name__)
-    raise AttributeError(f"module 'evidence' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    def __dir__():
+        return [*__all__, "__version__"]

@@ -93,7 +93,8 @@ def main() -> int:
 def ungrouped() -> list[str]:
     """Public names without a place on the front page, and places without a name."""
     placed = {name for names in GROUPS.values() for name in names}
-    return [f"GROUPS: {name}" for name in sorted(placed ^ set(evidence.__all__))]
+    elsewhere = {"InputError"}  # with all other words to users: evidence.messages
+    return [f"GROUPS: {name}" for name in sorted((placed ^ set(evidence.__all__)) - elsewhere)]
 
 
 def write(site: Site, out: Path, problems: list[str]) -> None:

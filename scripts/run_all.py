@@ -18,7 +18,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import laboratory
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # run as a file, this is no part of a package
+from scripts import laboratory  # noqa: E402
 
 #: the longest first, and what a script needs beside this package
 SCRIPTS = {
@@ -47,7 +49,6 @@ SCRIPTS = {
     "rivals.rmhmc_vs_mici": "mici",
 }
 NAMES = {script.rpartition(".")[2]: script for script in SCRIPTS}
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def run(name: str, fast: bool, out: Path) -> tuple[str, int, float]:

@@ -24,11 +24,14 @@ from typing import Any
 
 import nbformat
 import pandas as pd
-from laboratory import parser, progress, save_table
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # run as a file, this is no part of a package
+from scripts.laboratory import parser, progress, save_table  # noqa: E402
+
+FOLDER = ROOT / "notebooks"
 _PATIENCE = 600  # seconds that a cell may take
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _INLINE = "module://matplotlib_inline.backend_inline"

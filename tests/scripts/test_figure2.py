@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import evidence as ev
+from scripts.papers import figure2_logz_vs_time as figure2
+from scripts.papers.literal import LiteralAIS
 
-SCRIPTS = str(Path(__file__).resolve().parents[2] / "scripts")
 K = np.array([[9.0, 4.0, 1.0], [4.0, 3.0, 1.0], [1.0, 1.0, 1.0]])
 SIGNS = np.array([1.0, -1.0, 1.0])
-
-
-@pytest.fixture
-def scripts(monkeypatch):
-    monkeypatch.syspath_prepend(SCRIPTS)
-    import figure2_logz_vs_time
-    import literal
-
-    yield literal, figure2_logz_vs_time
-    for name in ("literal", "figure2_logz_vs_time", "laboratory", "research"):
-        sys.modules.pop(name, None)
 
 
 def z_score(log_w: np.ndarray) -> float:
@@ -37,18 +24,17 @@ def z_score(log_w: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize(("betas", "chains"), [([0.0, 1.0], 12000), ([0.0, 0.3, 1.0], 400)])
-def test_literal_chain(scripts, betas, chains):
+def test_literal_chain(betas, chains):
     """Without a move it is importance sampling. False alarm 1e-4."""
     model = ev.GPModel(K=K, y=SIGNS, likelihood="probit", jitter=0.0)
-    chain = scripts[0].LiteralAIS(ev.Path(ev.fit_laplace(model)), np.array(betas))
+    chain = LiteralAIS(ev.Path(ev.fit_laplace(model)), np.array(betas))
     rng = np.random.default_rng(0)
     assert abs(z_score(np.array([chain(rng) for _ in range(chains)]))) < 3.9
 
 
 @pytest.mark.parametrize("reference", ["ep", "prior"])
-def test_chain_of_the_figure(scripts, reference):
+def test_chain_of_the_figure(reference):
     """Weights take x before the move. False alarm 1e-4."""
-    figure2 = scripts[1]
     lab = figure2.Laboratory(ev.GPModel(K=K, y=SIGNS, likelihood="probit", jitter=0.0))
     move = ev.moves.HMC(0.3, coordinates="identity", n_leapfrog=5)
     setting = lab.ais(move)("AIS", "B = 4", reference, 4, 1)

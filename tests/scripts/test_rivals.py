@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
-from importlib import util
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -14,26 +11,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import evidence as ev
-
-PIECES = Path(__file__).resolve().parents[2] / "scripts" / "rivals"
-
-
-def piece(name: str) -> ModuleType:
-    """A module of scripts/rivals, which is not on the path."""
-    sys.path.insert(0, str(PIECES))
-    try:
-        spec = util.spec_from_file_location(f"rivals_{name}", PIECES / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        found = util.module_from_spec(spec)
-        sys.modules[spec.name] = found
-        spec.loader.exec_module(found)
-    finally:
-        sys.path.remove(str(PIECES))
-    return found
-
-
-problem, roster, runner, table = map(piece, ("problem", "roster", "runner", "table"))
+from scripts.rivals import problem, roster, runner, table
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -13,26 +10,7 @@ nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("nbclient")
 pytest.importorskip("ipykernel")
 v4 = nbformat.v4
-
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-
-
-def load() -> ModuleType:
-    """scripts/run_notebooks.py, which is not on the path."""
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        spec = util.spec_from_file_location("run_notebooks", SCRIPTS / "run_notebooks.py")
-        assert spec is not None
-        assert spec.loader is not None
-        found = util.module_from_spec(spec)
-        sys.modules[spec.name] = found
-        spec.loader.exec_module(found)
-    finally:
-        sys.path.remove(str(SCRIPTS))
-    return found
-
-
-runner = load()
+from scripts import run_notebooks as runner  # noqa: E402
 
 
 def write(folder: Path, **cells: str) -> Path:
