@@ -33,8 +33,8 @@ class Message(str):
         message.code = code
         return message
 
-    def __getnewargs__(self) -> tuple[str, str]:
-        return self.code, str(self)
+    def __reduce__(self) -> tuple[type[Message], tuple[str, str]]:
+        return Message, (self.code, str(self))
 
 
 def messages(texts: Iterable[str]) -> tuple[Message, ...]:

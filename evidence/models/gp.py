@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..execution.arguments import array, plain
+from ..gaussians.base import Gaussian
 from ..gaussians.dense import DenseGaussian, DensePrior
 from ..messages import InputError
 from . import likelihoods
@@ -119,13 +120,14 @@ class GPModel:
         self.jitter: float = prior.jitter
         self.chol: Array = prior.chol
 
-    def prior_gradient(self, q: DenseGaussian) -> Array:
+    def prior_gradient(self, q: Gaussian) -> Array:
         r"""Σ_ij W_ij ∂K_ij for every free parameter of the kernel, :math:`W = (aa^T - R)/2`.
 
         It is how log Z_q depends on the prior where the sites do not change.
         """
         assert self.kernel is not None  # otherwise there is no parameter
         assert self.X is not None
+        assert isinstance(q, DenseGaussian)
         a = q.nu - q.tau * q.mean
         W = 0.5 * (np.outer(a, a) - q.inner)
         W.flat[:: self.n + 1] += self.relative_jitter * np.trace(W) / self.n

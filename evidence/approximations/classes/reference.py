@@ -65,7 +65,7 @@ def factorise_curvature(model: SoftmaxModel, sites: SoftmaxSites) -> CurvatureFa
         prior.with_sites(zero, pi) for prior, pi in zip(model.class_priors, sites.pi, strict=True)
     )
     half = sum(q.half_logdet for q in classes) - 0.5 * model.n_data * np.log(sites.s)
-    M, info = dpotrf(sum(q.inner for q in classes).T, lower=1, clean=1, overwrite_a=1)
+    M, info = dpotrf(np.sum([q.inner for q in classes], axis=0).T, lower=1, clean=1, overwrite_a=1)
     if info != 0:
         raise NotPositiveDefinite
     return CurvatureFactors(classes, M, half + float(np.log(np.diag(M)).sum()))

@@ -150,7 +150,7 @@ def _parallel_sweeps(
     tol: float,
 ) -> _FixedPoint:
     """All sites at once until they match, or ``sweeps`` reaches ``max_sweeps``."""
-    q = model.prior.with_sites(nu, tau)
+    q: Gaussian = model.prior.with_sites(nu, tau)
     if not q.variances.min() > 0.0:
         raise NotPositiveDefinite
     history = _Anderson(_MEMORY)
