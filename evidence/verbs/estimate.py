@@ -158,7 +158,8 @@ def log_evidence(
     clock = Clock(max_seconds)
     if method in kind.reported:
         fits = _fit_reported(model, kind)
-        outcome = Outcome(method, fits[method].logz, warnings=fits[method].warnings)
+        fit = fits[method]
+        outcome = Outcome(method, fit.logz, samples=np.zeros((0, 0)), warnings=fit.warnings)
         return _report(model, fits, outcome, {"method": method}, clock)
 
     budget = {"target_se": target_se, "n_particles": n_particles, "n_islands": n_islands}
