@@ -13,7 +13,6 @@ Carlo, arXiv:1511.02543.
 
 from __future__ import annotations
 
-import numbers
 import time
 from typing import Any
 
@@ -110,9 +109,10 @@ def _plan(
     """The ladder asked for."""
     if isinstance(betas, str) and betas != "adaptive":
         raise InputError(f"betas must be 'adaptive', a whole number or a vector, got {betas!r}")
-    number = isinstance(betas, numbers.Integral)
-    if number:
+    if isinstance(betas, int | np.integer):
         check_count("betas", betas, 1)
-    explicit = None if number or isinstance(betas, str) else ladders.check(betas)
-    plan = resample_move.plan(path, move, rng, Settings(), explicit)
-    return refine(plan, int(betas), single=True) if number else plan
+        return refine(
+            resample_move.plan(path, move, rng, Settings(), None), int(betas), single=True
+        )
+    explicit = None if isinstance(betas, str) else ladders.check(betas)
+    return resample_move.plan(path, move, rng, Settings(), explicit)
