@@ -151,7 +151,7 @@ def log_evidence(
     check_count("n_islands", n_islands, 1)
     check_executor(executor)
     check_options(method, dict(options))
-    ladder, n_betas = _check_betas(betas)
+    ladder, n_betas = check_betas(betas)
     mover, reference = _check_start(model, kind, method, reference, move, betas)
     if target_se is None and n_particles is None and n_islands is None:
         target_se = DEFAULT_TARGET_SE
@@ -209,7 +209,7 @@ def _check_start(
     return mover, reference
 
 
-def _check_betas(betas: str | int | ArrayLike) -> tuple[Array | None, int | None]:
+def check_betas(betas: str | int | ArrayLike) -> tuple[Array | None, int | None]:
     """An explicit ladder, or a number of temperatures, or neither."""
     if isinstance(betas, str):
         check_choice("betas", betas, ("adaptive",))
