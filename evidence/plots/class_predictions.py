@@ -47,8 +47,8 @@ def plot_class_prediction(prediction: ClassPrediction, ax: Axes | None = None) -
     """
     X = prediction.X_new
     if X is None or X.shape[1] not in (1, 2):
-        inputs = "no inputs" if X is None else f"{X.shape[1]} inputs"
-        raise InputError(f"plot is for predictions along one or two inputs, this one has {inputs}")
+        given = "no inputs" if X is None else f"{X.shape[1]} inputs"
+        raise InputError(f"plot is for predictions along one or two inputs, this one has {given}")
     single = X.shape[1] == 1
     ax = axes_of(ax, 7, 4 if single else 5)
     (_lines if single else _map)(ax, prediction, X)

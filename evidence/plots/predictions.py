@@ -47,8 +47,8 @@ def plot_prediction(prediction: Prediction, ax: Axes | None = None) -> Axes:
     """
     X = prediction.X_new
     if X is None or X.shape[1] != 1:
-        inputs = "no inputs" if X is None else f"{X.shape[1]} inputs"
-        raise InputError(f"plot is for predictions along a single input, this one has {inputs}")
+        given = "no inputs" if X is None else f"{X.shape[1]} inputs"
+        raise InputError(f"plot is for predictions along a single input, this one has {given}")
     ax = axes_of(ax, 7, 4)
     order = np.argsort(X[:, 0])
     x = X[order, 0]

@@ -180,15 +180,10 @@ class Result:
         """
         meta, arrays = files.read(path, cls._format, 1, _VERSION)
         if "fields" in meta:
-            return cls._restore(_unpack(meta["fields"], arrays, models), models)
-        return cls._restore(cls._of_version_1(meta, arrays), models)
-
-    @classmethod
-    def _of_version_1(
-        cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
-    ) -> dict[str, Any]:
-        """Fields by name from a file of the first version."""
-        return {**meta, **arrays}
+            state = _unpack(meta["fields"], arrays, models)
+        else:
+            state = _unpack_first_version(meta, arrays)
+        return cls._restore(state, models)
 
     def _state(self) -> dict[str, Any]:
         """What a file keeps, by name."""
@@ -280,6 +275,18 @@ def _unpack(value: Any, arrays: dict[str, NDArray[Any]], models: Mapping[str, An
         case dict():
             return {key: _unpack(item, arrays, models) for key, item in value.items()}
     return value
+
+
+def _unpack_first_version(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    """Fields of a file in which the array ``trace/beta`` stood for ``trace_columns["beta"]``."""
+    state = dict(meta)
+    for name, values in arrays.items():
+        group, _, column = name.partition("/")
+        if column:
+            state.setdefault(f"{group}_columns", {})[column] = values
+        else:
+            state[name] = values
+    return state
 
 
 def _kinds(kind: type[Result]) -> Iterator[type[Result]]:

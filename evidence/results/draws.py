@@ -92,17 +92,14 @@ class Draws(Result):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.names = tuple(self.names)
         for name in ("x", "logtilt", "acceptance"):
             setattr(self, name, np.asarray(getattr(self, name), dtype=float))
         if self.x.ndim != 3 or 0 in self.x.shape:
             raise InputError(f"x must have shape (chains, draws, N), got {self.x.shape}")
         for name, shape in (("logtilt", self.x.shape[:2]), ("acceptance", self.x.shape[:1])):
             if getattr(self, name).shape != shape:
-                raise InputError(
-                    f"{name} must have shape {shape} to go with x of shape {self.x.shape}, "
-                    f"got {getattr(self, name).shape}"
-                )
+                got = f"of shape {self.x.shape}, got {getattr(self, name).shape}"
+                raise InputError(f"{name} must have shape {shape} to go with x {got}")
 
     # -- diagnostics ------------------------------------------------------------------------
 

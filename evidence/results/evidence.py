@@ -135,14 +135,3 @@ class EvidenceResult(Result):
         if not self.samples.size:
             raise InputError(f"method {self.method!r} leaves no posterior draws to export")
         return self._to_arviz(posterior=files.by_name(self.samples[None], self.names))
-
-    @classmethod
-    def _of_version_1(cls, meta: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
-        columns: dict[str, Any] = {"trace_columns": {}, "history_columns": {}}
-        for name, values in arrays.items():
-            group, _, column = name.partition("/")
-            if column:
-                columns[f"{group}_columns"][column] = values
-            else:
-                columns[name] = values
-        return meta | columns

@@ -13,7 +13,6 @@ Carlo, arXiv:1511.02543.
 
 from __future__ import annotations
 
-import numbers
 import time
 from typing import Any
 
@@ -25,16 +24,13 @@ from ..approximations.reference import GaussianReference
 from ..drivers import resample_move
 from ..drivers.annealing import refine, run_forward, run_reverse
 from ..drivers.crooks import bennett, bounds
-from ..drivers.resample_move import Plan, Settings
+from ..drivers.resample_move import Settings
 from ..execution.arguments import check_count, seed_sequence
 from ..execution.tasks import factorising
-from ..messages import InputError
 from ..models.gp import GPModel
-from ..moves.base import Move
 from ..paths.families import fit_reference, make_path
-from ..paths.gp import TemperedPath
 from ..results.simulated import Bidirectional, Simulated
-from ..statistics import ladders
+from .estimate import check_betas
 from .posterior_draws import settle, spread
 from .simulate import simulate
 
@@ -85,6 +81,7 @@ def bidirectional(
     """
     started = time.perf_counter()
     check_count("n_chains", n_chains, 2)
+    ladder, n_betas = check_betas(betas)
     mover = moves.get(move)
     data, pilot, up, start, down, pace = seed_sequence(random_seed).spawn(6)
     simulated = (
@@ -93,7 +90,10 @@ def bidirectional(
     with factorising(simulated.model.n):
         path = make_path(fit_reference(simulated.model, reference))
         mover.prepare(path)
-        plan = _plan(path, mover, betas, np.random.default_rng(pilot))
+        rng = np.random.default_rng(pilot)
+        plan = resample_move.plan(path, mover, rng, Settings(), ladder)
+        if n_betas is not None:
+            plan = refine(plan, n_betas, single=True)
         settled, enough = settle(path, mover, np.random.default_rng(pace))
         x = spread(path, settled, simulated.x, n_chains, enough, start)
         v = run_forward(path, mover, plan, n_chains, up).log_z[-1]
@@ -102,17 +102,3 @@ def bidirectional(
     return Bidirectional(
         *sandwich[:4], *combined, v, u, plan, simulated, time.perf_counter() - started
     )
-
-
-def _plan(
-    path: TemperedPath, move: Move, betas: str | int | ArrayLike, rng: np.random.Generator
-) -> Plan:
-    """The ladder asked for."""
-    if isinstance(betas, str) and betas != "adaptive":
-        raise InputError(f"betas must be 'adaptive', a whole number or a vector, got {betas!r}")
-    number = isinstance(betas, numbers.Integral)
-    if number:
-        check_count("betas", betas, 1)
-    explicit = None if number or isinstance(betas, str) else ladders.check(betas)
-    plan = resample_move.plan(path, move, rng, Settings(), explicit)
-    return refine(plan, int(betas), single=True) if number else plan

@@ -151,14 +151,15 @@ def log_evidence(
     check_count("n_islands", n_islands, 1)
     check_executor(executor)
     check_options(method, dict(options))
-    ladder, n_betas = _check_betas(betas)
+    ladder, n_betas = check_betas(betas)
     mover, reference = _check_start(model, kind, method, reference, move, betas)
     if target_se is None and n_particles is None and n_islands is None:
         target_se = DEFAULT_TARGET_SE
     clock = Clock(max_seconds)
     if method in kind.reported:
         fits = _fit_reported(model, kind)
-        outcome = Outcome(method, fits[method].logz, warnings=fits[method].warnings)
+        fit = fits[method]
+        outcome = Outcome(method, fit.logz, samples=np.zeros((0, 0)), warnings=fit.warnings)
         return _report(model, fits, outcome, {"method": method}, clock)
 
     budget = {"target_se": target_se, "n_particles": n_particles, "n_islands": n_islands}
@@ -208,7 +209,7 @@ def _check_start(
     return mover, reference
 
 
-def _check_betas(betas: str | int | ArrayLike) -> tuple[Array | None, int | None]:
+def check_betas(betas: str | int | ArrayLike) -> tuple[Array | None, int | None]:
     """An explicit ladder, or a number of temperatures, or neither."""
     if isinstance(betas, str):
         check_choice("betas", betas, ("adaptive",))

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import textwrap
-
-import pytest
 
 import evidence as ev
 from evidence.methods.registry import METHODS
@@ -27,29 +24,3 @@ def test_options_are_those_of_the_methods():
 def test_runs_take_what_log_evidence_takes():
     parameters = set(inspect.signature(ev.log_evidence).parameters)
     assert options.Run.__optional_keys__ == parameters - {"model", "method", "options"}
-
-
-@pytest.mark.slow
-def test_a_type_checker_sees_mistakes(tmp_path):
-    api = pytest.importorskip("mypy.api")
-    path = tmp_path / "mistakes.py"
-    path.write_text(
-        textwrap.dedent(
-            """\
-            import evidence as ev
-            model = ev.GPModel(K=[[1.0]], y=[1])
-            ev.log_evidence(model, target_se=0.1, waste_free=2)
-            ev.ais(ev.examples.banana().model, direction="both")
-            ev.log_evidence(model, target_see=0.1)
-            ev.log_evidence(3)
-            ev.ais(model, waste_free=2)
-            ev.parallel_tempering(model, n_particles="many")
-            ev.resample_move(model, direction="both")
-            ev.compare({"a": model}, seed=1)
-            """
-        )
-    )
-    found, _, _ = api.run([str(path), "--ignore-missing-imports", "--no-incremental"])
-    lines = [int(line.split(":")[1]) for line in found.splitlines() if "mistakes.py" in line
-             and " error: " in line]  # fmt: skip
-    assert sorted(set(lines)) == [5, 6, 7, 8, 9, 10]

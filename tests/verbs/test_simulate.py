@@ -141,7 +141,7 @@ def test_bad_input():
         simulate(np.eye(3))
     with pytest.raises(ValueError, match="n_chains"):
         bidirectional(model, n_chains=1)
-    with pytest.raises(ValueError, match="'adaptive', a whole number"):
+    with pytest.raises(ValueError, match="unknown betas 'many'"):
         bidirectional(model, betas="many")
     with pytest.raises(ValueError, match="betas must be a whole number, at least 1"):
         bidirectional(model, betas=0)
