@@ -18,6 +18,9 @@ def cache_dir() -> Path:
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_dir()))  # before anything imports numba
 os.environ.setdefault("MPLBACKEND", "Agg")
+# before anything imports NumPy: pytest's workers fill the cores, and BLAS threads that wait for
+# each other make thousands of small factorisations a hundred times slower
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores ^C
 
 

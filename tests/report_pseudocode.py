@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.stats import norm
+from scipy.special import log_ndtr, ndtr
 
 
 def derivatives(x, y, L_K, logdet_K, mu, L_Sigma, logdet_Sigma, beta, prior):
     N = x.size
     z = y * x
-    L = np.sum(norm.logcdf(z))
+    L = np.sum(log_ndtr(z))
     normal = z > -15
     dL = np.empty(N)
-    dL[normal] = (2 * np.pi) ** -0.5 * np.exp(-0.5 * z[normal] ** 2) / norm.cdf(z[normal])
+    dL[normal] = (2 * np.pi) ** -0.5 * np.exp(-0.5 * z[normal] ** 2) / ndtr(z[normal])
     dL[~normal] = -z[~normal] - 1 / z[~normal] + 2 / z[~normal] ** 3
     dL = y * dL
     f = solve_triangular(L_K, x, lower=True)
@@ -43,7 +43,7 @@ def derivatives(x, y, L_K, logdet_K, mu, L_Sigma, logdet_Sigma, beta, prior):
 def riemann_metric(x, y, K, L_K, logdet_K, mu, Sigma_tilde, L_Sigma, logdet_Sigma, beta, prior):
     value, gradient = derivatives(x, y, L_K, logdet_K, mu, L_Sigma, logdet_Sigma, beta, prior)
     z = y * x
-    r = -0.5 * z**2 - 0.5 * np.log(2 * np.pi) - norm.logcdf(z)
+    r = -0.5 * z**2 - 0.5 * np.log(2 * np.pi) - log_ndtr(z)
     lam = z * np.exp(r) + np.exp(2 * r)
     lam = beta * lam
     dg = y * (1 - x**2) * np.exp(r) - 3 * x * np.exp(2 * r) - 2 * y * np.exp(3 * r)
