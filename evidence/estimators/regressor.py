@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..execution.arguments import check_count
+from ..execution.arguments import array, check_count, shown
 from ..messages import InputError
 from ..models import likelihoods
 from ..models.gp import GPModel
@@ -207,7 +207,7 @@ def _known_noise(alpha: float | ArrayLike, likelihood: Likelihood, n: int) -> Ga
     """One standard deviation for every datum, which is not learnt."""
     if likelihood.name != "gaussian":
         raise InputError(f"alpha is the variance of normal noise, not for {likelihood.name}")
-    value = np.asarray(alpha, dtype=float)
-    if value.shape not in ((), (n,)) or not (np.isfinite(value) & (value > 0.0)).all():
-        raise InputError(f"alpha must be a positive number or {n} of them, got {alpha!r}")
+    value = array("alpha", alpha, (), (n,))
+    if value.min() <= 0.0:
+        raise InputError(f"alpha must be positive, got {shown(alpha)}")
     return Gaussian(tuple(np.broadcast_to(np.sqrt(value), n).tolist()))

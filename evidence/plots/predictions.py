@@ -57,7 +57,9 @@ def plot_prediction(prediction: Prediction, ax: Axes | None = None) -> Axes:
     middle = prediction.probability if binary else prediction.y_mean
     if not binary:
         ends = prediction.quantiles([0.05, 0.95], of="y")[:, order]
-        ax.fill_between(x, *ends, color=INK, alpha=0.12, lw=0, label="new observation, 90 %")
+        ax.fill_between(
+            x, ends[0], ends[1], color=INK, alpha=0.12, lw=0, label="new observation, 90 %"
+        )
     name = "P(y = +1)" if binary else "E[y]"
     ax.fill_between(
         x, low[order], high[order], color=INK, alpha=0.3, lw=0, label=f"{name} given x, 90 %"
@@ -65,8 +67,8 @@ def plot_prediction(prediction: Prediction, ax: Axes | None = None) -> Axes:
     ax.plot(x, middle[order], color=INK, lw=1.5, label=name)
     if prediction.data is not None:
         inputs, y = prediction.data
-        shown = 0.5 * (y + 1.0) if binary else y
-        ax.plot(inputs[:, 0], shown, "o", color="k", ms=3.5, mfc="none", mew=0.8, label="data")
+        heights = 0.5 * (y + 1.0) if binary else y
+        ax.plot(inputs[:, 0], heights, "o", color="k", ms=3.5, mfc="none", mew=0.8, label="data")
     ax.set(xlabel="input", ylabel=name if binary else "y")
     return legend(ax, fontsize="small")
 

@@ -55,6 +55,3 @@ class AtPoints(ResultOnAxes):
                 f"points, got shape {y.shape}"
             )
         return y
-
-    def _about(self) -> list[str]:
-        return [f"{type(self).__name__} at {self._label()}"]

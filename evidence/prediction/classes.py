@@ -64,8 +64,8 @@ class ClassPrediction(AtPoints):
     data: tuple[Array, NDArray[Any]] | None = None
     """Inputs and labels that the model was given, for the plot."""
 
-    def _label(self) -> str:
-        return "{} points, {} classes".format(*self.probability.shape)
+    def _about(self) -> list[str]:
+        return ["{} points, {} classes".format(*self.probability.shape)]
 
     def _frame(self) -> pd.DataFrame:
         return self.to_frame()

@@ -83,10 +83,9 @@ class Prediction(AtPoints):
     """Inputs and observations that the model was given, for the plot."""
     batch_size: int | None = None
 
-    def _label(self) -> str:
-        parts = len(self.shares)
-        of = f", averaged over {parts} settings of hyperparameters" if parts > 1 else ""
-        return f"{self.mean.size} points, {self.likelihood.name}{of}"
+    def _about(self) -> list[str]:
+        several = f", a mixture of {len(self.shares)}" if len(self.shares) > 1 else ""
+        return [f"{self.mean.size} points, {self.likelihood.name}{several}"]
 
     def _frame(self) -> pd.DataFrame:
         """What is there already; :meth:`to_frame` has more."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..execution.arguments import array
 from ..gaussians.base import Prior
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
@@ -32,16 +33,19 @@ class Points:
     """Prior mean of every field, shape (C, n)."""
     X: Array | None = None
     K: Array | None = None
-    """Covariances with the latent values at the data, (F, n, N): F = 1 or C."""
+    """Covariances with the latent values at the data, (1, n, N) or (C, n, N)."""
     diag: Array | None = None
-    """Prior variances, (F, n)."""
+    """Prior variances, (1, n) or (C, n)."""
 
     @property
     def n(self) -> int:
         return self.mean.shape[1]
 
     def at(self, model: Model, rows: slice) -> tuple[Array, Array, Array]:
-        """Covariances (F, b, N), variances (F, b) and means (C, b) under the model's prior."""
+        """Covariances (F, b, N), variances (F, b) and means (C, b) under the model's prior.
+
+        F is 1 where all fields have the same, else C.
+        """
         if self.K is not None and self.diag is not None:
             return self.K[:, rows], self.diag[:, rows], self.mean[:, rows]
         assert self.X is not None
@@ -92,13 +96,8 @@ def new_points(
         if K_new is not None or k_diag is not None:
             raise InputError("K_new and k_diag are for models with a given K; pass X_new")
         assert model.X is not None
-        X, columns = _finite("X_new", X_new), model.X.shape[1]
-        if X.ndim == 1 and columns == 1:
-            X = X[:, None]
-        if X.ndim != 2 or X.shape[1] != columns or not len(X):
-            raise InputError(
-                f"X_new must be n x {columns}, like the X of the model, got shape {X.shape}"
-            )
+        columns = model.X.shape[1]
+        X = array("X_new", X_new, ("n", columns), *[("n",)] * (columns == 1)).reshape(-1, columns)
         return Points(_new_mean(model, mean_new, len(X)), X)
     if X_new is not None:
         raise InputError(
@@ -108,57 +107,30 @@ def new_points(
     if K_new is None or k_diag is None:
         raise InputError("K_new and k_diag go together; pass both")
     C, N = len(fields := priors(model)), fields[0].mean.size
-    K, diag = _by_field("K_new", K_new, 2, C), _by_field("k_diag", k_diag, 1, C)
-    if K.ndim != 3 or K.shape[2] != N or diag.shape[1:] != K.shape[1:2]:
-        raise InputError(
-            f"K_new must be n x {N} and k_diag a vector of length n, got shapes "
-            f"{np.shape(K_new)} and {np.shape(k_diag)}"
-        )
-    if diag.min(initial=0.0) < 0.0:
+    K = _by_field("K_new", K_new, C, "n", N)
+    n = K.shape[1]
+    diag = _by_field("k_diag", k_diag, C, n)
+    if diag.min() < 0.0:
         raise InputError(f"k_diag holds a negative variance, {diag.min():.3g}")
-    F = max(len(K), len(diag))
-    K, diag = (np.broadcast_to(part, (F, *part.shape[1:])) for part in (K, diag))
-    return Points(_new_mean(model, mean_new, K.shape[1]), None, K, diag)
+    return Points(_new_mean(model, mean_new, n), None, K, diag)
 
 
-def _by_field(name: str, value: ArrayLike, axes: int, C: int) -> Array:
+def _by_field(name: str, value: Any, C: int, *shape: int | str) -> Array:
     """What all fields have together, or one part for each class, along a first axis."""
-    array = _finite(name, value)
-    if C == 1 or array.ndim <= axes:
-        return array[None]
-    if len(array) != C:
-        raise InputError(
-            f"{name} has {len(array)} parts along its first axis and the model {C} classes; "
-            "pass one for all classes or one for each"
-        )
-    return array
+    given = array(name, value, shape, *[(C, *shape)] * (C > 1))
+    return given if given.ndim > len(shape) else given[None]
 
 
-def _finite(name: str, value: Any) -> Array:
-    try:
-        array = np.array(value, dtype=float, order="C")
-    except (TypeError, ValueError):
-        raise InputError(
-            f"{name} must be an array of numbers, got {type(value).__name__}"
-        ) from None
-    if not np.isfinite(array).all():
-        raise InputError(f"{name} contains NaN or inf; drop or impute those first")
-    return array
-
-
-def _new_mean(model: Model, mean_new: float | ArrayLike | None, n: int) -> Array:
+def _new_mean(model: Model, mean_new: Any, n: int) -> Array:
     """Shape (C, n)."""
     before = np.array([prior.mean for prior in priors(model)])
+    C = len(before)
     if mean_new is None:
         if np.ptp(before, axis=1).any():
             raise InputError(
                 "mean_new is missing: the prior mean of this model differs between data; pass "
                 "the prior mean at the new points"
             )
-        return np.broadcast_to(before[:, :1], (len(before), n))
-    mean = _by_field("mean_new", mean_new, 0, len(before))
-    if mean.ndim == 1:
-        mean = mean[:, None]
-    if mean.ndim != 2 or mean.shape[1] not in (1, n):
-        raise InputError(f"mean_new must be a number or {n} of them, got shape {mean.shape[1:]}")
-    return np.broadcast_to(mean, (len(before), n))
+        return np.broadcast_to(before[:, :1], (C, n))
+    mean = array("mean_new", mean_new, (), *([(n,)] if C == 1 else [(C,), (C, n)]))
+    return np.broadcast_to(mean[:, None] if C > 1 and mean.ndim == 1 else mean, (C, n))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..execution.arguments import check_choice
+from ..execution.arguments import check_choice, shown
 from ..messages import InputError
 from ..paths.families import family, fit_reference
 from ..results.draws import Draws
@@ -77,11 +77,11 @@ def _draws(model: Model, posterior: Any) -> Array:
         except (TypeError, ValueError):
             x = np.empty(0)
     if x.ndim < 2 or x.shape[-1] != model.n or not x.size:
-        names, shape = ", ".join(map(repr, family(model).fits)), getattr(posterior, "shape", None)
+        names = ", ".join(map(repr, family(model).fits))
         raise InputError(
             f"posterior must be {names}, a fitted reference, Draws of ev.sample, a HyperDraws, "
             f"an EvidenceResult with samples, or an array of draws of shape (..., {model.n}); got "
-            + (type(posterior).__name__ if shape is None else f"an array of shape {shape}")
+            f"{shown(posterior)}"
         )
     if not np.isfinite(x).all():
         raise InputError("posterior: the draws contain NaN or inf")

@@ -138,7 +138,7 @@ def predict(
         rest: dict[str, Any] = {
             "batch_size": batch_size,
             "bar": bar,
-            "X_new": model.X if points is None else points.X,
+            "X_new": (points or model).X,
             "data": None if model.X is None else (model.X, model.y),
         }
         made: list[Any] = []

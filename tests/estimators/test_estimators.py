@@ -367,7 +367,7 @@ def test_known_noise_is_scikit_learns_alpha():
             np.testing.assert_allclose(mean, their_mean, atol=1e-3)
             np.testing.assert_allclose(spread, their_spread, atol=1e-3)
     for bad in (0.0, [0.1, 0.2], np.nan):
-        with pytest.raises(ValueError, match="alpha must be a positive number or 40"):
+        with pytest.raises(ValueError, match=r"^alpha "):
             GaussianProcessRegressor(alpha=bad).fit(LINE, WAVE)
     with pytest.raises(ValueError, match="alpha is the variance of normal noise"):
         GaussianProcessRegressor(alpha=0.1, likelihood="poisson").fit(LINE, np.ones(40))

@@ -229,8 +229,8 @@ def test_mixture_checks_what_it_mixes():
         ([], None, "empty"),
         ([one, two], None, "numbers of points"),
         ([one, other], None, "different classes"),
-        ([one, one], [1.0], "2 non-negative"),
-        ([one, one], [0.0, 0.0], "sum to zero"),
+        ([one, one], [1.0], "^weights "),
+        ([one, one], [0.0, 0.0], "^weights "),
     ):
         with pytest.raises(ValueError, match=words):
             ClassPrediction.mixture(parts, weights)
@@ -258,12 +258,12 @@ def test_figures():
 @pytest.mark.parametrize(
     ("words", "match"),
     [
-        ({"X_new": [[1.0, 2.0]]}, "X_new must be n x 1"),
+        ({"X_new": [[1.0, 2.0]]}, "^X_new "),
         ({"X_new": NEW, "posterior": "ep"}, "unknown posterior 'ep'. Known: wide, laplace, prior"),
         ({"X_new": NEW, "posterior": np.zeros((2, 7))}, "array of draws of shape"),
         ({"X_new": NEW, "likelihood": ev.likelihoods.Probit()}, "likelihood is for a GPModel"),
-        ({"X_new": NEW, "mean_new": [1.0, 2.0]}, "mean_new has 2 parts"),
-        ({"X_new": NEW, "mean_new": np.ones((3, 2))}, "mean_new must be a number or 5"),
+        ({"X_new": NEW, "mean_new": [1.0, 2.0]}, "^mean_new "),
+        ({"X_new": NEW, "mean_new": np.ones((3, 2))}, "^mean_new "),
         ({"K_new": np.ones((5, 12)), "k_diag": np.ones(5)}, "pass X_new"),
     ],
 )
@@ -274,9 +274,9 @@ def test_bad_words(words, match):
 
 def test_bad_words_with_a_given_covariance():
     model = SoftmaxModel(K=of_three().K, y=Y)
-    with pytest.raises(ValueError, match="K_new has 2 parts"):
+    with pytest.raises(ValueError, match=r"^K_new "):
         predict(model, K_new=np.ones((2, 5, 12)), k_diag=np.ones((3, 5)))
-    with pytest.raises(ValueError, match="K_new must be n x 12"):
+    with pytest.raises(ValueError, match=r"^k_diag "):
         predict(model, K_new=np.ones((3, 5, 12)), k_diag=np.ones((3, 4)))
 
 

@@ -508,16 +508,16 @@ def test_table_and_figure():
 @pytest.mark.parametrize(
     ("words", "match"),
     [
-        (dict(X_new=np.zeros((2, 3))), r"X_new must be n x 2, like the X of the model, got shape"),
+        (dict(X_new=np.zeros((2, 3))), r"^X_new .* shape \(n, 2\), got shape \(2, 3\)"),
         (dict(X_new=[[0.0, np.nan]]), "X_new contains NaN"),
-        (dict(X_new=[["a", "b"]]), "X_new must be an array of numbers"),
-        (dict(X_new=np.zeros((0, 2))), "X_new must be n x 2"),
+        (dict(X_new=[["a", "b"]]), "^X_new "),
+        (dict(X_new=np.zeros((0, 2))), r"^X_new .* got shape \(0, 2\)"),
         (dict(K_new=np.zeros((2, 30)), k_diag=np.ones(2)), "pass X_new"),
-        (dict(X_new=X_NEW, mean_new=np.zeros(3)), "mean_new must be a number or 17"),
+        (dict(X_new=X_NEW, mean_new=np.zeros(3)), "^mean_new must be a number or"),
         (dict(mean_new=1.0), "mean_new goes with new points"),
         (dict(X_new=X_NEW, posterior="epp"), "unknown posterior 'epp'; did you mean 'ep'"),
         (dict(X_new=X_NEW, posterior=np.zeros((5, 7))), r"array of draws of shape \(..., 30\)"),
-        (dict(X_new=X_NEW, posterior=3), "got int"),
+        (dict(X_new=X_NEW, posterior=3), "^posterior .* got 3"),
         (dict(X_new=X_NEW, posterior=np.full((2, 30), np.nan)), "draws contain NaN"),
         (dict(X_new=X_NEW, batch_size=0), "batch_size must be a whole number"),
     ],
@@ -534,7 +534,7 @@ def test_bad_words_with_a_given_covariance():
         ev.predict(model, [[0.0]])
     with pytest.raises(ValueError, match="go together"):
         ev.predict(model, K_new=k)
-    with pytest.raises(ValueError, match="n x 3"):
+    with pytest.raises(ValueError, match=r"^K_new "):
         ev.predict(model, K_new=k.T, k_diag=np.ones(3))
     with pytest.raises(ValueError, match="negative variance"):
         ev.predict(model, K_new=k, k_diag=[-1.0, 1.0])
