@@ -22,10 +22,9 @@ from numpy.typing import ArrayLike
 
 from .. import moves
 from ..approximations.reference import GaussianReference
-from ..drivers import resample_move
-from ..drivers.annealing import refine, run_forward, run_reverse
+from ..drivers.annealing import Annealing, run_reverse
 from ..drivers.crooks import bennett, bounds
-from ..drivers.resample_move import Plan, Settings
+from ..drivers.plan import Pilot, Plan
 from ..execution.arguments import check_count, seed_sequence
 from ..execution.tasks import factorising
 from ..messages import InputError
@@ -96,8 +95,8 @@ def bidirectional(
         plan = _plan(path, mover, betas, np.random.default_rng(pilot))
         settled, enough = settle(path, mover, np.random.default_rng(pace))
         x = spread(path, settled, simulated.x, n_chains, enough, start)
-        v = run_forward(path, mover, plan, n_chains, up).log_z[-1]
-        u = run_reverse(path, mover, plan, x, down).log_w[-1]
+        v = Annealing(path, mover, plan).run(n_chains, 1, up).log_z[-1]
+        u = run_reverse(path, mover, plan, x, down).log_z[-1]
     sandwich, combined = bounds(v, u), bennett(v, u)
     return Bidirectional(
         *sandwich[:4], *combined, v, u, plan, simulated, time.perf_counter() - started
@@ -114,5 +113,5 @@ def _plan(
     if number:
         check_count("betas", betas, 1)
     explicit = None if number or isinstance(betas, str) else ladders.check(betas)
-    plan = resample_move.plan(path, move, rng, Settings(), explicit)
-    return refine(plan, int(betas), single=True) if number else plan
+    plan = Pilot().plan(path, move, rng, explicit)
+    return plan.refined(int(betas), single=True) if number else plan
