@@ -42,7 +42,7 @@ checkpoints, deadlines, targets and error bars. Its line in ``METHODS``
 
 ====================================  ============================================================
 :mod:`.plan`                          pilot runs: temperatures, step sizes, numbers of moves
-:mod:`.smc`                           one loop of weigh, resample, move: plain, waste-free, adaptive
+:mod:`.smc`                           one loop (weigh, resample, move) and its variants
 :mod:`.data`                          the same loop over data in the place of temperatures
 :mod:`.annealing`, :mod:`.crooks`     annealed importance sampling, up and down
 :mod:`.weighted`                      independent draws, guided by sites or tilted
