@@ -34,22 +34,20 @@ Independent runs, averaged as Z and not as log Z, are an estimate with an error 
 >>> bool(abs(estimate.value - np.log(np.arccos(1 / 3) / (2 * np.pi))) < 4 * estimate.se < 0.1)
 True
 
-To make it a ``method=`` of :func:`evidence.log_evidence`, let it return
-:class:`.Islands` for a number of seeds, as :func:`.run_islands` does, and write a file in
-``evidence/methods/`` that hands it to ``problem.run`` and ends with
-:func:`.outcome_of_islands`; ``importance.py`` there is the shortest. That brings executors,
+To make it a ``method=`` of :func:`evidence.log_evidence`, let it return :class:`.Islands` for a
+number of seeds, as :meth:`.Loop.run` does, and write a file in ``evidence/methods/`` that hands
+it to :func:`.outcome_of_islands`; ``importance.py`` there is the shortest. That brings executors,
 checkpoints, deadlines, targets and error bars. Its line in ``METHODS``
 (``evidence/methods/registry.py``) gives it a name.
 
 ====================================  ============================================================
-:mod:`.resample_move`                 pilot runs and islands of tempered resample-move
+:mod:`.plan`                          pilot runs: temperatures, step sizes, numbers of moves
+:mod:`.smc`                           one loop (weigh, resample, move) and its variants
+:mod:`.data`                          the same loop over data in the place of temperatures
 :mod:`.annealing`, :mod:`.crooks`     annealed importance sampling, up and down
-:mod:`.tempering`, :mod:`.bridging`   parallel tempering, log Z from all levels together
-:mod:`.guided`, :mod:`.tilting`       one value after the other, guided by EP or tilted
-:mod:`.arm`, :mod:`.sequential`       adaptive resample-move over temperatures and over data
+:mod:`.weighted`                      independent draws, guided by sites or tilted
+:mod:`.tempering`                     parallel tempering, log Z from all levels together
 :mod:`.chains`                        Markov chains at one temperature
-:mod:`.ladders`, :mod:`.resampling`   temperatures and ancestors
-:mod:`.waves`, :mod:`.execution`      islands until a target is met, on whatever machines there are
-:mod:`.checkpoint`                    what is finished, on disk
+:mod:`.islands`, :mod:`.waves`        what islands leave behind, and how many to run
 ====================================  ============================================================
 """

@@ -20,107 +20,47 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..execution.tasks import Stopped
-from ..messages import InputError
-from ..moves.base import Move, scaled
-from ..paths.gp import Path
-from .islands import Islands
-from .resample_move import STRIDES, Plan, correlation
+from ..moves.base import Move
+from ..paths.gp import TemperedPath
+from ..statistics.weights import Weights
+from .islands import Islands, Row
+from .plan import REFERENCE, Plan, run_moves, strided
+from .smc import Climbers, ResampleMove
 
 Array = NDArray[np.float64]
 
 
-def refine(plan: Plan, n: int, single: bool = False) -> Plan:
-    """A plan of ``n`` temperatures spaced like those of ``plan``, with its moves or one each.
+@dataclass(frozen=True)
+class Annealing(ResampleMove):
+    """Chains that climb a plan by themselves: islands of one particle, never resampled.
 
-    Where the pilot put its temperatures close together, so does this one; step sizes are
-    interpolated, and numbers of moves are those of the pilot's next temperature.
+    ``log_z[-1]`` of their :class:`.Islands` holds the log weights and ``draws[g, 0]`` the final
+    state of chain g, a draw from the posterior when weighted by its island's Ẑ; ``ess`` is that
+    of all chains together. The last temperature's moves come after the last weight: they only
+    freshen the draws.
     """
-    if n < 1:
-        raise InputError(f"refine needs n ≥ 1 temperatures, got {n}")
-    known = np.concatenate([[0.0], plan.betas])
-    betas = np.interp(np.linspace(0.0, known.size - 1.0, n + 1)[1:], np.arange(known.size), known)
-    betas[-1] = 1.0
-    step_sizes = np.exp(np.interp(betas, plan.betas, np.log(plan.step_sizes)))
-    following = np.searchsorted(plan.betas, betas)
-    n_moves = np.ones(n, dtype=np.intp) if single else plan.n_moves[following]
-    mixing = np.full(n, np.nan) if single else plan.mixing[following]
-    variance = plan.relative_variance * plan.betas.size / n
-    return Plan(betas, step_sizes, n_moves, mixing, variance)
 
+    def ess(self, population: Climbers, weights: Weights) -> float:
+        return float(Weights(population.log_z).ess)
 
-def strided(move: Move, step_size: float, first: int, n: int) -> list[Move]:
-    """``n`` moves of this step size in their turn of strides, ``first`` moves into a run."""
-    if move.target is not None:
-        move = replace(move, step_size=step_size)  # type: ignore[type-var]
-    kinds = [scaled(move, stride) for stride in STRIDES]
-    return [kinds[k % len(kinds)] for k in range(first, first + n)]
-
-
-def run_forward(
-    path: Path,
-    move: Move,
-    plan: Plan,
-    n_islands: int,
-    seed: np.random.SeedSequence,
-    stop: Callable[[], bool] = lambda: False,
-) -> Islands:
-    """Climb ``plan`` with ``n_islands`` independent chains, each an island of one particle.
-
-    ``log_z[-1]`` holds the G log weights and ``draws[g, 0]`` chain g's final state, a draw from
-    the posterior when weighted by its island's Ẑ. ``ess`` is that of all chains together. The
-    last temperature's moves come after the last weight: they only freshen the draws.
-    """
-    rng = np.random.default_rng(seed)
-    state = move.init_reference(rng, path, n_islands)
-    log_w = np.full(n_islands, path.log_z0)
-    rows: list[tuple[Any, ...]] = []
-    levels = _levels(plan, move)
-    for step, beta, level in zip(_steps(plan), plan.betas, levels, strict=True):
-        if stop():
-            raise Stopped
-        started = time.perf_counter()
-        log_w = log_w + step * state.tilt
-        state, moved = _run_level(rng, path, float(beta), level, state)
-        rows.append((log_w, _ess(log_w), *moved, 1.0, time.perf_counter() - started))
-    columns = (np.array(column) for column in zip(*rows, strict=True))
-    draws = move.latent(path, state)[:, None, :]
-    return Islands(*columns, draws, np.full(n_islands, np.nan))
-
-
-class Descent(NamedTuple):
-    """M chains that went down T steps; rows are in the order of the way down."""
-
-    log_w: Array
-    """(T, M) cumulative log u: the mean of exp(log_w[-1]) is an unbiased estimate of 1/Z."""
-    ess: Array
-    """(T,) effective sample size of these weights, relative to M."""
-    acceptance: Array
-    """(T,) mean acceptance probability of the moves after the weight; NaN after the last."""
-    mixing: Array
-    """(T,) correlation of the tilt before and after these moves."""
-    failures: NDArray[np.int64]
-    """(T,) rows whose numerics failed."""
-    gradients: NDArray[np.int64]
-    """(T,) evaluations of a row's likelihood, gradient or metric."""
-    seconds: Array
-    """(T,)"""
+    def resample(self, population: Climbers, weights: Weights, poor: NDArray[np.bool_]) -> None:
+        """Never."""
 
 
 def run_reverse(
-    path: Path,
+    path: TemperedPath,
     move: Move,
     plan: Plan,
     x: ArrayLike,
     seed: np.random.SeedSequence,
     stop: Callable[[], bool] = lambda: False,
-) -> Descent:
+) -> Islands:
     r"""Go down ``plan`` from posterior draws ``x``, shape (M, N): the forward run backwards.
 
     .. math:: \log u = -\log Z_q - \sum_{t=T}^1 (\beta_t - \beta_{t-1}) \sum_n h_n(x_t),
@@ -130,57 +70,25 @@ def run_reverse(
     :math:`x_t`. E u = 1/Z needs moves that are invariant and rows that are draws of the
     posterior, each by itself; they need not be independent. Where every move is reversible,
     too, this path is the time reversal of the forward one.
+
+    Returns
+    -------
+    Islands
+        One stage per temperature on the way down, β = 0 the last one; ``log_z`` is the
+        cumulative log u of each row, an estimate of 1/Z, and ``draws`` is where rows end.
     """
     rng = np.random.default_rng(seed)
     state = move.init(path, np.array(x, dtype=float, ndmin=2, order="C"))
-    log_w = np.full(len(state.tilt), -path.log_z0)
-    rows: list[tuple[Any, ...]] = []
-    betas, levels = [0.0, *plan.betas[:-1]], [[], *_levels(plan, move)[:-1]]
-    for step, beta, level in zip(_steps(plan)[::-1], betas[::-1], levels[::-1], strict=True):
+    log_u = np.full(len(state.tilt), -path.log_z0)
+    below = [REFERENCE, *plan.stages[:-1]]
+    made = np.cumsum([stage.n_moves for stage in below])  # moves of the way up, to each of these
+    rows: list[Row] = []
+    for beta, stage, end in zip(plan.betas[::-1], below[::-1], made[::-1], strict=True):
         if stop():
             raise Stopped
         started = time.perf_counter()
-        log_w = log_w - step * state.tilt
-        state, moved = _run_level(rng, path, float(beta), level[::-1], state)
-        rows.append((log_w, _ess(log_w), *moved, time.perf_counter() - started))
-    return Descent(*(np.array(column) for column in zip(*rows, strict=True)))
-
-
-def _steps(plan: Plan) -> Array:
-    return np.diff(plan.betas, prepend=0.0)
-
-
-def _levels(plan: Plan, move: Move) -> list[list[Move]]:
-    """The moves of every temperature, in the order of the way up."""
-    first = np.cumsum(plan.n_moves) - plan.n_moves
-    return [
-        strided(move, float(step_size), int(start), int(n))
-        for step_size, start, n in zip(plan.step_sizes, first, plan.n_moves, strict=True)
-    ]
-
-
-def _run_level(
-    rng: np.random.Generator, path: Path, beta: float, level: list[Move], state: Any
-) -> tuple[Any, tuple[float, float, int, int]]:
-    """The moves of one temperature: mean acceptance, mixing, failures, gradients."""
-    before = state.tilt.copy()
-    acceptance, failures, gradients = [], 0, 0
-    for mover in level:
-        state, info = mover.step(rng, path, beta, state)
-        acceptance.append(float(info.acceptance.mean()))
-        failures += info.failures
-        gradients += info.gradients
-    if not level:
-        return state, (np.nan, np.nan, 0, 0)
-    alive = np.isfinite(before) & np.isfinite(state.tilt)
-    mixing = correlation(before[alive], state.tilt[alive]) if alive.any() else np.nan
-    return state, (float(np.mean(acceptance)), mixing, failures, gradients)
-
-
-def _ess(log_w: Array) -> float:
-    """(mean w)² / mean w²."""
-    peak = log_w.max()
-    if not np.isfinite(peak):
-        return 0.0
-    w = np.exp(log_w - peak)
-    return float(w.mean() ** 2 / np.mean(w * w))
+        log_u = log_u - (beta - stage.beta) * state.tilt
+        moves = strided(move, stage.step_size, int(end) - stage.n_moves, stage.n_moves)[::-1]
+        state, infos, mixing = run_moves(rng, path, stage.beta, state, moves)
+        rows.append(Row.of(log_u, float(Weights(log_u).ess), infos, started, mixing))
+    return Islands.of(rows, move.latent(path, state)[:, None, :])

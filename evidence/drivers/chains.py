@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from numpy.typing import NDArray
 
 from ..execution.tasks import Clock
 from ..moves.base import Move
-from ..paths.gp import Path
+from ..paths.gp import TemperedPath
 from ..statistics.adaptation import DualAveraging
+from .plan import sized
 
 Array = NDArray[np.float64]
 
@@ -35,11 +37,11 @@ class Chains:
 
 
 def run_chains(
-    path: Path,
+    path: TemperedPath,
     move: Move,
     rng: np.random.Generator,
     clock: Clock,
-    bar: Any,
+    advance: Callable[[int], Any] = lambda steps: None,
     *,
     beta: float,
     chains: int,
@@ -50,27 +52,26 @@ def run_chains(
     """Tune for ``tune`` steps, then record every ``thin``-th of ``thin · draws`` steps.
 
     The step size adapts while tuning and is fixed afterwards, so what is recorded is a Markov
-    chain. ^C or the clock end the run early, with what there is.
+    chain. ^C or the clock end the run early, with what there is. ``advance`` is told of steps.
     """
     state = move.init_reference(rng, path, chains)
     x, tilt = np.empty((chains, draws, path.n)), np.empty((chains, draws))
     acceptance, gradients, failures, kept = np.zeros(chains), 0, 0, 0
-    started = time.perf_counter()
-    tuned = started
+    started = tuned = time.perf_counter()
     interrupted, size = False, 1
     try:
-        state, move = _tune(path, move, rng, clock, bar, beta, state, tune)
+        state, move = _tune(path, move, rng, clock, advance, beta, state, tune)
         tuned = time.perf_counter()
         size = max(1, move.stretch(path, chains) // thin)
         while kept < draws and not clock.stop():
             new = slice(kept, min(kept + size, draws))
+            infos = []
             if size > 1:
                 state, x[:, new], tilt[:, new], info = move.run(
                     rng, path, beta, state, thin * (new.stop - kept), thin
                 )
-                infos = [info]
+                infos.append(info)
             else:
-                infos = []
                 for _ in range(thin):
                     state, info = move.step(rng, path, beta, state)
                     infos.append(info)
@@ -79,7 +80,7 @@ def run_chains(
                 acceptance += info.acceptance
                 gradients += info.gradients
                 failures += info.failures
-            bar.update(thin * (new.stop - kept))
+            advance(thin * (new.stop - kept))
             kept = new.stop
     except KeyboardInterrupt:
         if not kept:
@@ -91,13 +92,12 @@ def run_chains(
             for start in range(0, kept, _BLOCK):
                 block = chain[start : start + _BLOCK]
                 block[:] = move.to_latent(path, block)
-    finished = time.perf_counter()
     return Chains(
         x,
         tilt,
         acceptance / max(kept * thin, 1),
-        move.step_size if move.target is not None else float("nan"),
-        finished - tuned,
+        move.step_size if move.target is not None else np.nan,
+        time.perf_counter() - tuned,
         tuned - started,
         gradients,
         failures,
@@ -106,29 +106,24 @@ def run_chains(
 
 
 def _tune(
-    path: Path,
+    path: TemperedPath,
     move: Move,
     rng: np.random.Generator,
     clock: Clock,
-    bar: Any,
+    advance: Callable[[int], Any],
     beta: float,
     state: Any,
     steps: int,
 ) -> tuple[Any, Move]:
     """Bring the acceptance to the move's target; the first fifth only finds the scale."""
-    target = move.target
-    tuner = DualAveraging(move.step_size, target or 0.5)
+    tuner = DualAveraging(move.step_size, move.target or 0.5)
     for i in range(steps):
         if clock.stop():
             break
-        if target is not None:
-            step_size = min(tuner.step_size, move.longest)
-            move = replace(move, step_size=step_size)  # type: ignore[type-var]
+        move = sized(move, min(tuner.step_size, move.longest))
         state, info = move.step(rng, path, beta, state)
         tuner.update(float(info.acceptance.mean()))
         if i == steps // 5:
             tuner.restart()
-        bar.update()
-    if target is not None and steps > 0:
-        move = replace(move, step_size=min(tuner.final, move.longest))  # type: ignore[type-var]
-    return state, move
+        advance(1)
+    return state, sized(move, min(tuner.final, move.longest)) if steps else move

@@ -6,14 +6,49 @@ done with islands (:mod:`.waves`) is the same for all of them.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..moves.base import Info
 from ..statistics.diagnostics import log_mean
+from ..statistics.resampling import systematic
 
 Array = NDArray[np.float64]
+
+KEEP = 64  # posterior draws kept per island
+
+
+class Row(NamedTuple):
+    """One stage of some islands, with the fields of :class:`Islands`."""
+
+    log_z: Array
+    ess: float
+    acceptance: float = np.nan
+    mixing: float = np.nan
+    failures: int = 0
+    gradients: int = 0
+    particles: float = 1.0
+    seconds: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        log_z: Array,
+        ess: float,
+        infos: Sequence[Info],
+        started: float,
+        mixing: float = np.nan,
+        particles: float = 1.0,
+    ) -> Row:
+        """With what the steps of the stage told, and the time since it ``started``."""
+        acceptance = np.mean([info.acceptance.mean() for info in infos]) if infos else np.nan
+        failures, gradients = (sum(i.failures for i in infos), sum(i.gradients for i in infos))
+        seconds = time.perf_counter() - started
+        return cls(log_z, ess, float(acceptance), mixing, failures, gradients, particles, seconds)
 
 
 class Islands(NamedTuple):
@@ -24,9 +59,9 @@ class Islands(NamedTuple):
     ess: Array
     """(T,) effective sample size relative to the number of particles, mean over islands."""
     acceptance: Array
-    """(T,) mean acceptance probability of the moves."""
+    """(T,) mean acceptance probability of the moves; NaN where there are none."""
     mixing: Array
-    """(T,) correlation of the tilt before and after the moves; NaN where there is no tilt."""
+    """(T,) correlation of the tilt before and after the moves; NaN where there are none."""
     failures: NDArray[np.int64]
     """(T,) rows whose numerics failed, all islands together."""
     gradients: NDArray[np.int64]
@@ -40,11 +75,17 @@ class Islands(NamedTuple):
     variance: Array
     """(G,) each island's own estimate of the relative variance of its Ẑ; NaN where none."""
 
+    @classmethod
+    def of(cls, rows: Sequence[Row], draws: Array, variance: Array | None = None) -> Islands:
+        """From one row per stage."""
+        columns = (np.array(column) for column in zip(*rows, strict=True))
+        return cls(*columns, draws, np.full(len(draws), np.nan) if variance is None else variance)
+
 
 def summarise(islands: Islands) -> str:
     """What a progress bar says of finished islands besides their estimate."""
-    known = islands.acceptance[np.isfinite(islands.acceptance)]
-    acceptance = f", acc {known.mean():.2f}" if known.size else ""
+    measured = islands.acceptance[np.isfinite(islands.acceptance)]
+    acceptance = f", acc {measured.mean():.2f}" if measured.size else ""
     return f"ESS {islands.ess.mean():.2f}{acceptance}"
 
 
@@ -77,10 +118,7 @@ def trace_columns(stages: Array, blocks: list[Islands], step_sizes: Array) -> di
 def posterior_draws(blocks: list[Islands], rng: np.random.Generator, n_draws: int) -> Array:
     """Draws from the posterior: islands in proportion to their Ẑ, then particles at random."""
     log_z = np.concatenate([b.log_z[-1] for b in blocks])
-    w = np.exp(log_z - log_z.max())
-    islands = np.searchsorted(
-        np.cumsum(w) / w.sum(), (np.arange(n_draws) + rng.random()) / n_draws
-    ).clip(0, w.size - 1)
+    islands = systematic(np.exp(log_z - log_z.max()), rng, n_draws)
     pools = [pool for b in blocks for pool in b.draws]
     chosen = np.empty((n_draws, pools[0].shape[1]))
     for island in np.unique(islands):

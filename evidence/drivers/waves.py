@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 _GROUPS = 4
 _GROWTH = 1.25  # of a group between two looks at the spread
 _LARGE_SHARE = 0.1
-_NEAR = 1.1  # a target met to within this factor is met
+NEAR = 1.1  # a target met to within this factor is met
 
 
 class Wave(NamedTuple):
@@ -97,7 +97,7 @@ class Run:
     def estimate(self) -> LogMean:
         """log Z, its standard error, and how uneven the islands were."""
         everything = self.final
-        if everything.size == 1 and np.isfinite(everything[0]):  # its own word for it
+        if everything.size == 1 and np.isfinite(everything[0]):  # what it says of itself
             (block,) = self.blocks.values()
             return LogMean(float(everything[0]), math.sqrt(block.variance[0]), np.nan, 1.0)
         groups = self.groups()
@@ -176,12 +176,17 @@ def run_waves(
         if not fresh:
             break
         for i in fresh:
-            known = checkpoint.get(f"block {i}", Islands)
-            if known is not None and known.log_z.shape[1] == sizes[i]:
-                _record(run, i, known, clock, progress)
+            kept = checkpoint.get(f"block {i}", Islands)
+            if kept is not None and kept.log_z.shape[1] == sizes[i]:
+                _record(run, i, kept, clock, progress)
         fresh = [i for i in fresh if i not in run.blocks]
-        children = [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i))
-                    for i in fresh]  # fmt: skip
+        tasks = [
+            {
+                "n_islands": sizes[i],
+                "seed": np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)),
+            }
+            for i in fresh
+        ]
         progress.expect(sum(sizes), run.final.size)
 
         def done(index: int, islands: Islands, fresh: list[int] = fresh) -> None:
@@ -190,16 +195,7 @@ def run_waves(
             _record(run, fresh[index], islands, clock, progress)
 
         try:
-            run.warnings += run_tasks(
-                job,
-                [
-                    {"n_islands": sizes[i], "seed": child}
-                    for i, child in zip(fresh, children, strict=True)
-                ],
-                clock,
-                done,
-                executor,
-            )
+            run.warnings += run_tasks(job, tasks, clock, done, executor)
         finally:
             checkpoint.save()
         if clock.stop():
@@ -234,36 +230,49 @@ def _record(run: Run, index: int, islands: Islands, clock: Clock, progress: Prog
 
 
 def _conclude(run: Run, clock: Clock) -> None:
-    """Warnings in words about the estimate; the method adds its own."""
-    say = run.warnings.append
-    if clock.interrupted.is_set():
-        say("interrupted by the user: the islands finished until then are used")
-    elif clock.expired():
-        say(f"stopped after max_seconds={clock.max_seconds:g}")
+    """Warnings about the estimate; the method adds its own."""
+    run.warnings += ended_early(clock, "islands")
     if not run.blocks:
-        say("no island was finished: there is no estimate")
+        text = "no island was finished: there is no estimate"
+        run.warnings.append(Message("no-estimate", text))
         return
     estimate, target = run.estimate(), run.budget.target_se
     if math.isnan(estimate.se):
-        say("a single island has no error bar here; use n_islands ≥ 8")
-    if target is not None and not estimate.se <= _NEAR * target:
+        text = "a single island has no error bar here; use n_islands ≥ 8"
+        run.warnings.append(Message("few-islands", text))
+    if target is not None and not estimate.se <= NEAR * target:
         if clock.stop():
-            say(f"target_se={target:g} was not met")
+            why = ""
         elif run.budget.patience:
-            say(f"target_se={target:g} was not met, and not pursued: {run.budget.patience}")
+            why = f", and not pursued: {run.budget.patience}"
         else:
-            say(
-                f"target_se={target:g} was not met (by a factor {estimate.se / target:.1f}): it "
-                f"would take about {(estimate.relative_sd / target) ** 2:.0f} islands; pass a "
-                "larger n_particles or target_se"
+            why = (
+                f" (by a factor {estimate.se / target:.1f}): it would take about "
+                f"{(estimate.relative_sd / target) ** 2:.0f} islands; pass a larger n_particles "
+                "or target_se"
             )
+        run.warnings.append(Message("target-missed", f"target_se={target:g} was not met{why}"))
     if estimate.relative_sd > 1.0 and estimate.largest_share > _LARGE_SHARE:
-        say(
+        text = (
             f"the estimate is uneven: one of {run.final.size} islands carries "
             f"{100 * estimate.largest_share:.0f}% of it, the error bar is not reliable; use more "
             "particles (n_particles=), temperatures or moves"
         )
-    failures = sum(int(block.failures.sum()) for block in run.blocks.values())
-    if failures:
-        text = f"{failures} proposals were rejected because their numerics failed"
-        say(Message("failed-proposals", text))
+        run.warnings.append(Message("uneven-islands", text))
+    run.warnings += failed_proposals(sum(int(b.failures.sum()) for b in run.blocks.values()))
+
+
+def ended_early(clock: Clock, finished: str) -> list[Message]:
+    """Why a run ended before it was over, and what of it was used."""
+    if clock.interrupted.is_set():
+        text = f"interrupted by the user: the {finished} finished until then are used"
+        return [Message("interrupted", text)]
+    if clock.expired():
+        return [Message("out-of-time", f"stopped after max_seconds={clock.max_seconds:g}")]
+    return []
+
+
+def failed_proposals(n: int) -> list[Message]:
+    """A warning of rejections that no density is the reason for."""
+    text = f"{n} proposals were rejected because their numerics failed"
+    return [Message("failed-proposals", text)] if n else []

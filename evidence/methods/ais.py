@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..drivers.annealing import run_forward, run_reverse
+from ..drivers.annealing import Annealing, run_reverse
 from ..drivers.chains import run_chains
 from ..drivers.crooks import bennett, bounds
-from ..drivers.resample_move import Plan
-from ..drivers.waves import Budget
+from ..drivers.plan import Plan
+from ..drivers.smc import Loop
 from ..execution.arguments import check_choice, check_count
-from ..execution.tasks import Job, Stopped
+from ..execution.tasks import Job
 from ..messages import InputError
-from .base import Outcome, Problem, outcome_of_islands
-from .smc import find_plan, stopped, warn_of_slow_mixing
+from .base import Outcome, Problem, outcome_of_islands, stopped
+from .smc import find_plan, warn_of_slow_mixing
 
 Array = NDArray[np.float64]
 
@@ -52,16 +50,17 @@ def ais(
     if plan is None:
         return stopped("ais")
     chains = problem.n_particles or problem.n_islands or _chains(plan, problem.target_se)
-    budget = Budget(problem.target_se, chains, _BLOCK, _MOST)
-    run = problem.run(Job(run_forward, (problem.path, problem.move, plan)), budget)
-    outcome = outcome_of_islands(problem, "ais", run, plan.betas, plan.step_sizes)
+    job = Job(Loop.run, (Annealing(problem.path, problem.move, plan),), {"n_particles": 1})
+    outcome, run = outcome_of_islands(
+        problem, "ais", job, plan.betas, plan.step_sizes, first=chains, block=_BLOCK, most=_MOST
+    )
     outcome.settings = {"chains": int(run.final.size), "direction": direction}
-    outcome.warnings += warn_of_slow_mixing(plan, problem.model)
+    warn_of_slow_mixing(outcome, plan, problem.model)
     if direction == "both" and run.blocks:
         if draws is None and not problem.clock.stop():
             draws = _posterior(problem, plan, n_reverse or min(int(run.final.size), 256))
         if draws is None or not _go_down(problem, plan, draws, run.final, outcome):
-            outcome.warnings.append("stopped before the way down: forward estimate only")
+            outcome.warn("forward-only", "stopped before the way down: forward estimate only")
     return outcome
 
 
@@ -75,39 +74,29 @@ def _posterior(problem: Problem, plan: Plan, n: int) -> Array | None:
     """The last state of ``n`` chains at β = 1, each started from the reference."""
     problem.progress.phase("posterior draws")
     steps = max(_TUNE, 10 * int(plan.n_moves.max()))
-    try:
-        chains = run_chains(
-            problem.path,
-            problem.move,
-            np.random.default_rng(problem.child(5)),
-            problem.clock,
-            _Silent(),
-            beta=1.0,
-            chains=n,
-            tune=steps // 2,
-            draws=1,
-            thin=steps - steps // 2,
-        )
-    except KeyboardInterrupt:
-        problem.clock.interrupted.set()
-        return None
-    return None if problem.clock.stop() else chains.x[:, -1]
+    chains = problem.in_time(
+        run_chains,
+        problem.path,
+        problem.move,
+        np.random.default_rng(problem.child(5)),
+        problem.clock,
+        beta=1.0,
+        chains=n,
+        tune=steps // 2,
+        draws=1,
+        thin=steps - steps // 2,
+    )
+    return None if chains is None or problem.clock.stop() else chains.x[:, -1]
 
 
 def _go_down(problem: Problem, plan: Plan, draws: Array, forward: Array, outcome: Outcome) -> bool:
     """The reverse estimate, Bennett's, and what their gap says; False when stopped."""
     problem.progress.phase("down")
-    rows = draws.reshape(-1, problem.model.n)
-    try:
-        down = run_reverse(
-            problem.path, problem.move, plan, rows, problem.child(6), problem.clock.stop
-        )
-    except Stopped:
+    x, seed, stop = draws.reshape(-1, problem.model.n), problem.child(6), problem.clock.stop
+    down = problem.in_time(run_reverse, problem.path, problem.move, plan, x, seed, stop)
+    if down is None:
         return False
-    except KeyboardInterrupt:
-        problem.clock.interrupted.set()
-        return False
-    chains = down.log_w[-1].reshape(draws.shape[:-1])  # draws of a chain are not independent
+    chains = down.log_z[-1].reshape(draws.shape[:-1])  # draws of a chain are not independent
     both, reverse = bennett(forward, chains), bounds(forward, chains)
     outcome.others += [
         ("ais_forward", outcome.logz, outcome.logz_se),
@@ -122,10 +111,8 @@ def _go_down(problem: Problem, plan: Plan, draws: Array, forward: Array, outcome
             else "reverse is the lower one, which a short ladder does not explain; the draws it "
             "starts from have not reached the posterior (longer chains, or another move=)"
         )
-        outcome.warnings.append(
-            f"forward and reverse estimates are {both.gap:.2f} ± {both.gap_se:.2f} nats apart: "
-            + reason
-        )
+        apart = f"forward and reverse estimates are {both.gap:.2f} ± {both.gap_se:.2f} nats apart"
+        outcome.warn("ways-disagree", f"{apart}: {reason}")
     return True
 
 
@@ -140,9 +127,3 @@ def _check_draws(posterior: ArrayLike, n: int) -> Array:
     if not np.isfinite(draws).all():
         raise InputError("posterior contains NaN or inf")
     return draws
-
-
-class _Silent:
-    """Where a progress bar would be."""
-
-    def update(self, n: Any = 1) -> None: ...

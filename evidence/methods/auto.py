@@ -23,21 +23,17 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import moves
-from ..drivers.resample_move import Settings
+from ..drivers.plan import Pilot
 from ..execution.tasks import factorising
 from ..models.gp import GPModel
 from ..moves.gradient.crank_nicolson import PCN
 from ..paths.families import family, is_probit
 from ..proposals.guide import CannotGuide
-from ..statistics.diagnostics import pareto_shape
-from ..statistics.ladders import conditional_ess
-from .base import Outcome, Problem
-from .guided import Trial as GuideTrial
-from .guided import run_trial as run_guide
-from .guided import try_guide
+from ..statistics.weights import Weights
+from .base import Outcome, Problem, stopped
 from .importance import fair_share, importance
-from .orthant import Trial, look_again, run_trial, try_tilting
-from .smc import find_plan, run_plan, stopped, stuck
+from .smc import find_plan, run_plan, stuck
+from .weighted import Trial, look_again, run_guided, run_tilted, try_guide, try_tilting
 
 _TRIAL = 1024  # draws that judge importance sampling
 _ENOUGH = 50.0  # effective draws that tell a variance
@@ -50,7 +46,7 @@ _LONG_LOOK = 16_000  # of them
 _ALIKE = 0.99  # of n weights' worth: nearly constant
 _SAFE_TAIL = 0.67  # Pareto shape up to which a thousand weights tell their variance
 _MARGIN = 1.5  # draws beyond what the trial says
-_PATIENT = Settings(max_moves=96)
+_PATIENT = Pilot(max_moves=96)
 _OTHER_MOVES = ("splitting", "rmhmc")
 _PATIENCE = 0.3  # share of max_seconds spent on pilots
 _LARGE = 400  # from this N on factorising moves are not tried
@@ -78,10 +74,10 @@ def auto(problem: Problem) -> Outcome:
             verdict = judge_tilting(trial, target, _SAFE_SD)
             notes.append(verdict.reason)
             if verdict.draws <= _MOST:
-                outcome = run_trial(problem, trial)
+                outcome = run_tilted(problem, trial)
         if outcome is not None:
-            return _told(outcome, notes)
-    outcome = _told(anneal(problem, trial, notes), notes)
+            return _with_notes(outcome, notes)
+    outcome = _with_notes(anneal(problem, trial, notes), notes)
     outcome.settings["reference"] = problem.reference.name
     return outcome
 
@@ -96,20 +92,20 @@ def _from_reference(problem: Problem, target: float, notes: list[str]) -> Outcom
         return None
     first = None if is_probit(problem.model) else judge_importance(problem, target)
     if first is None or first.worth < _NEARLY_ALL:  # a guided draw may cost a hundred others
-        found = _try_guide(problem, notes)
-        if found is not None:
-            verdict = judge_guide(found, problem.reference.name, target)
+        trial = _try_guide(problem, notes)
+        if trial is not None:
+            verdict = judge_guide(trial, problem.reference.name, target)
             notes.append(verdict.reason)
-            return run_guide(problem, found) if verdict.draws <= _MOST_GUIDED else None
+            return run_guided(problem, trial) if verdict.draws <= _MOST_GUIDED else None
     verdict = first or judge_importance(problem, target)
     notes.append(verdict.reason)
     if verdict.draws > _MOST:
         return None
     per_island = max(fair_share(problem.model.n), math.ceil(verdict.draws / 16))
-    return importance(_with_particles(problem, per_island))
+    return importance(replace(problem, n_particles=problem.n_particles or per_island))
 
 
-def _try_guide(problem: Problem, notes: list[str]) -> GuideTrial | None:
+def _try_guide(problem: Problem, notes: list[str]) -> Trial | None:
     """A trial of guided draws, where there is such a thing."""
     if not isinstance(problem.model, GPModel):
         return None
@@ -126,19 +122,18 @@ def _reliable(shape: float, worth: float, n: int) -> bool:
     return worth >= _ENOUGH and (shape < _SAFE_TAIL or worth > _ALIKE * n)
 
 
-def judge_guide(trial: GuideTrial, name: str, target: float) -> Verdict:
+def judge_guide(trial: Trial, name: str, target: float) -> Verdict:
     """Whether guided draws are enough."""
-    weights, variance = trial.weights, trial.weights.relative_variance
+    weights, variance, shape = trial.weights, trial.weights.relative_variance, trial.weights.shape
     worth = weights.n / (1.0 + variance)
-    shape = pareto_shape(weights.tail)
-    by = f"the {name} sites" + (" and a learnt twist" if trial.guided.guide.twist else "")
-    told = f"{weights.n} draws guided by {by} are worth {worth:.0f} (Pareto k = {shape:.2f})"
+    by = f"the {name} sites" + (" and a learnt twist" if trial.source.guide.twist else "")
+    what = f"{weights.n} draws guided by {by} are worth {worth:.0f} (Pareto k = {shape:.2f})"
     if not _reliable(shape, worth, weights.n):
-        return Verdict(math.inf, f"{told}: their weights are too uneven to rely on")
+        return Verdict(math.inf, f"{what}: their weights are too uneven to rely on")
     draws = _MARGIN * variance / target**2
     if draws > _MOST_GUIDED:
-        return Verdict(draws, f"{told}: too few for the target")
-    return Verdict(draws, f"{told}: they are enough, annealing is not needed")
+        return Verdict(draws, f"{what}: too few for the target")
+    return Verdict(draws, f"{what}: they are enough, annealing is not needed")
 
 
 def judge_importance(problem: Problem, target: float) -> Verdict:
@@ -146,34 +141,33 @@ def judge_importance(problem: Problem, target: float) -> Verdict:
     move = PCN()
     problem.prepare(move)
     rng = np.random.default_rng(problem.child(4))
-    tilt = move.init_reference(rng, problem.path, _TRIAL).tilt
-    ess = conditional_ess(tilt, 1.0)
-    shape = pareto_shape(np.sort(tilt))
-    draws = _MARGIN * (1.0 / ess - 1.0) / target**2
-    told = (
+    weights = Weights(move.init_reference(rng, problem.path, _TRIAL).tilt)
+    ess, shape = float(weights.ess), weights.shape
+    what = (
         f"{_TRIAL} draws from the {problem.reference.name} reference are worth "
         f"{ess * _TRIAL:.0f} (Pareto k = {shape:.2f})"
     )
     if not _reliable(shape, ess * _TRIAL, _TRIAL):
-        return Verdict(math.inf, f"{told}: their weights are too uneven, so annealing is needed")
+        return Verdict(math.inf, f"{what}: their weights are too uneven, so annealing is needed")
+    draws = _MARGIN * (1.0 / ess - 1.0) / target**2
     if draws > _MOST:
-        return Verdict(draws, f"{told}: annealing is cheaper")
-    return Verdict(draws, f"{told}: importance sampling is enough, annealing is not needed", ess)
+        return Verdict(draws, f"{what}: annealing is cheaper")
+    return Verdict(draws, f"{what}: importance sampling is enough, annealing is not needed", ess)
 
 
 def judge_tilting(trial: Trial, target: float, largest_sd: float) -> Verdict:
     """Whether minimax tilting can be trusted here."""
     weights = trial.weights
-    told = f"{weights.n} of minimax tilting's log weights have sd {weights.log_sd:.1f}"
+    what = f"{weights.n} of minimax tilting's log weights have sd {weights.log_sd:.1f}"
     draws = weights.relative_variance / target**2
     if weights.complaints() or weights.log_sd > largest_sd or draws > _MOST:
-        return Verdict(math.inf, f"{told}: too uneven to rely on")
-    return Verdict(draws, f"{told}: it is chosen")
+        return Verdict(math.inf, f"{what}: too uneven to rely on")
+    return Verdict(draws, f"{what}: it is chosen")
 
 
 def anneal(problem: Problem, trial: Trial | None, notes: list[str]) -> Outcome:
     """Resample-move, with more effort where the pilot shows that moves mix slowly."""
-    attempts = [(problem.move, Settings()), (problem.move, _PATIENT)]
+    attempts = [(problem.move, Pilot()), (problem.move, _PATIENT)]
     if problem.model.n < _LARGE:
         others = [name for name in _OTHER_MOVES if name != problem.move.name]
         if not getattr(problem.model, "has_gradient", True):
@@ -182,32 +176,32 @@ def anneal(problem: Problem, trial: Trial | None, notes: list[str]) -> Outcome:
             others = [name for name in others if name != "rmhmc"]
         attempts += [(moves.get(name), _PATIENT) for name in others]
     best = None
-    for i, (move, settings) in enumerate(attempts):
+    for i, (move, pilot) in enumerate(attempts):
         if best is not None and problem.clock.elapsed() > _PATIENCE * (
             problem.clock.max_seconds or math.inf
         ):
             notes.append("no time for other moves")
             break
         attempt = replace(problem, move=move, seed=problem.child(10 + i))
-        plan = find_plan(attempt, settings, f"plan {i}")
+        plan = find_plan(attempt, pilot, f"plan {i}")
         if plan is None:
             break
         worst = float(np.nanmax(plan.mixing, initial=0.0))
         if best is None or worst < best[0]:
             best = worst, attempt, plan
-        told = f"{plan.betas.size} temperatures, {int(plan.n_moves.sum())} {move.name} moves"
+        what = f"{plan.betas.size} temperatures, {int(plan.n_moves.sum())} {move.name} moves"
         if not stuck(plan).size:
-            notes.append(f"resample-move: the pilot mixes ({told})")
+            notes.append(f"resample-move: the pilot mixes ({what})")
             break
-        notes.append(f"the pilot mixes slowly ({told}, tilt correlation up to {worst:.2f})")
+        notes.append(f"the pilot mixes slowly ({what}, tilt correlation up to {worst:.2f})")
         if trial is not None and i == 0:
             look_again(problem, trial, _LONG_LOOK)
             verdict = judge_tilting(trial, problem.target_se or 0.05, _LARGEST_SD)
             notes.append(verdict.reason)
             if verdict.draws <= _MOST:
-                return run_trial(problem, trial)
+                return run_tilted(problem, trial)
     if best is None:
-        return stopped()
+        return stopped("smc")
     outcome = run_plan(best[1], best[2])
     outcome.settings["move"] = best[1].move.name
     return outcome
@@ -227,10 +221,6 @@ def _second_reference(problem: Problem, notes: list[str]) -> Problem:
     return other
 
 
-def _with_particles(problem: Problem, n_particles: int) -> Problem:
-    return replace(problem, n_particles=problem.n_particles or n_particles)
-
-
-def _told(outcome: Outcome, notes: list[str]) -> Outcome:
+def _with_notes(outcome: Outcome, notes: list[str]) -> Outcome:
     outcome.notes = [f"auto: {note}" for note in notes] + outcome.notes
     return outcome

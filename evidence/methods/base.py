@@ -1,10 +1,32 @@
-"""What a method is given and what it gives back."""
+"""What a method is given and what it gives back.
+
+Warnings of methods and drivers are :class:`.Message` objects, whose codes are
+
+======================  ======================================================================
+``few-draws``           an island's draws are worth less than ten: the reference is far away
+``few-islands``         a single island that has no error bar
+``failed-proposals``    moves that were rejected because their numerics failed
+``forward-only``        annealing was stopped before its way down
+``heavy-tail``          weights of so heavy a tail that the error bar may be too small
+``interrupted``         ^C: what was finished until then is used
+``no-estimate``         nothing was finished in time
+``no-overlap``          levels of parallel tempering that are too far apart
+``no-round-trips``      replicas that have not been at both ends of the ladder
+``no-saddle-point``     minimax tilting found nothing to tilt by
+``out-of-time``         ``max_seconds`` were over: what was finished until then is used
+``slow-mixing``         the pilot's moves did not forget where they had started
+``target-missed``       the error bar is larger than ``target_se``
+``uneven-islands``      one island carries much of the estimate
+``ways-disagree``       annealing upwards and downwards say different things
+======================  ======================================================================
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +35,19 @@ from ..drivers import islands
 from ..drivers.waves import Budget, Run, Wave, run_waves
 from ..execution.checkpoint import Checkpoint
 from ..execution.progress import Progress
-from ..execution.tasks import Clock, Job, factorising, shielded
+from ..execution.tasks import Clock, Job, Stopped, factorising, shielded
+from ..messages import Message
 from ..moves.base import Move
 from ..paths.families import make_path
 from ..paths.gp import TemperedPath
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
+Piece = TypeVar("Piece", bound=tuple[Any, ...])
 
-_N_DRAWS = 1000
+FIRST = 16  # islands of the first wave
+N_DRAWS = 1000  # of the posterior
+_FEW = 10.0  # effective draws of an island
 
 
 @dataclass
@@ -61,11 +88,28 @@ class Problem:
             self.seed.entropy, spawn_key=(*self.seed.spawn_key, key), pool_size=4
         )
 
-    def run(self, job: Job, budget: Budget) -> Run:
-        """Islands by :func:`evidence.drivers.waves.run_waves`."""
-        return run_waves(
-            job, budget, self.child(1), self.clock, self.progress, self.checkpoint, self.executor
-        )
+    def particles_for(self, variance: float) -> float:
+        """Particles of an island with which the first wave should meet the target, if one
+        particle has this relative variance."""
+        return variance / (self.target_se or 0.05) ** 2 / (self.n_islands or FIRST)
+
+    def in_time(self, function: Callable[..., T], *arguments: Any, **options: Any) -> T | None:
+        """What the function returns, or None when time is up or the user has interrupted it."""
+        try:
+            return function(*arguments, **options)
+        except Stopped:
+            return None
+        except KeyboardInterrupt:
+            self.clock.interrupted.set()
+            return None
+
+    def once(self, name: str, kind: type[Piece], compute: Callable[[], Piece]) -> Piece | None:
+        """The checkpoint's piece of this name, or what is computed now, :meth:`in_time`."""
+        piece = self.checkpoint.get(name, kind)
+        if piece is None and (piece := self.in_time(compute)) is not None:
+            self.checkpoint.put(name, piece)
+            self.checkpoint.save()
+        return piece
 
 
 @dataclass
@@ -84,25 +128,65 @@ class Outcome:
     others: list[tuple[str, float, float]] = field(default_factory=list)
     """Further estimates from the same run: name, logz, logz_se."""
 
+    def warn(self, code: str, text: str) -> None:
+        self.warnings.append(Message(code, text))
+
+
+def stopped(method: str) -> Outcome:
+    """No more than a warning."""
+    outcome = Outcome(method)
+    outcome.warn("no-estimate", "stopped before the pilot run was over: there is no estimate")
+    return outcome
+
 
 def outcome_of_islands(
-    problem: Problem, method: str, run: Run, stages: Array, step_sizes: Array
-) -> Outcome:
-    """The estimate, trace, history and draws of a finished run."""
+    problem: Problem,
+    method: str,
+    job: Job,
+    stages: Array | None = None,
+    step_sizes: Array | None = None,
+    **budget: Any,
+) -> tuple[Outcome, Run]:
+    """Run islands of a job: their estimate, trace, history and draws.
+
+    A :class:`.Budget` may have more than ``problem`` says; one stage, without a step size, is
+    the default.
+    """
+    run = run_waves(
+        job,
+        Budget(problem.target_se, **{"first": problem.n_islands or FIRST} | budget),
+        problem.child(1),
+        problem.clock,
+        problem.progress,
+        problem.checkpoint,
+        problem.executor,
+    )
     outcome = Outcome(method, warnings=run.warnings)
     outcome.history = {
         name: np.array([getattr(wave, name) for wave in run.history], dtype=float)
         for name in Wave._fields
     }
     if not run.blocks:
-        return outcome
+        return outcome, run
     with shielded(problem.clock):
         blocks = [run.blocks[i] for i in sorted(run.blocks)]
         estimate = run.estimate()
         outcome.logz, outcome.logz_se = estimate.value, estimate.se
+        stages = np.ones(1) if stages is None else stages
+        step_sizes = np.full(stages.size, np.nan) if step_sizes is None else step_sizes
         outcome.trace = islands.trace_columns(stages, blocks, step_sizes)
         outcome.trace["logz"][-1], outcome.trace["logz_se"][-1] = estimate.value, estimate.se
         rng = np.random.default_rng(problem.child(2))
-        draws = islands.posterior_draws(blocks, rng, _N_DRAWS)
+        draws = islands.posterior_draws(blocks, rng, N_DRAWS)
         outcome.samples = problem.path.parameters(draws)
-    return outcome
+    return outcome, run
+
+
+def warn_of_few_draws(outcome: Outcome, run: Run, n_particles: int, why: str) -> None:
+    """Where an island's draws are worth next to nothing."""
+    if not run.blocks:
+        return
+    ess = float(np.mean([b.ess[-1] for b in run.blocks.values()])) * n_particles
+    if ess < _FEW:
+        text = f"an island's {n_particles} draws are worth {ess:.1f}: {why}; use method='smc', "
+        outcome.warn("few-draws", text + "or 'auto'")

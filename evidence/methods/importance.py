@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..drivers.resample_move import Plan, run_islands
-from ..drivers.waves import Budget
+from ..drivers.plan import Plan
+from ..drivers.smc import Loop, ResampleMove
 from ..execution.tasks import Job
 from ..moves.gradient.crank_nicolson import PCN
-from .base import Outcome, Problem, outcome_of_islands
+from .base import Outcome, Problem, outcome_of_islands, warn_of_few_draws
 
-_FIRST = 16
 _WORK = 2**18  # draws of an island times N: about what fitting the reference costs
 
 #: straight from β = 0 to β = 1, without a move
@@ -22,17 +21,11 @@ def importance(problem: Problem) -> Outcome:
     move = PCN()
     problem.prepare(move)
     n_particles = problem.n_particles or fair_share(problem.model.n)
-    job = Job(run_islands, (problem.path, move, NO_LADDER), {"n_particles": n_particles})
-    run = problem.run(job, Budget(problem.target_se, problem.n_islands or _FIRST))
-    outcome = outcome_of_islands(problem, "importance", run, NO_LADDER.betas, np.full(1, np.nan))
+    loop = ResampleMove(problem.path, move, NO_LADDER)
+    job = Job(Loop.run, (loop,), {"n_particles": n_particles})
+    outcome, run = outcome_of_islands(problem, "importance", job)
     outcome.settings = {"move": None, "draws_per_island": n_particles}
-    if run.blocks:
-        ess = float(np.mean([b.ess[-1] for b in run.blocks.values()])) * n_particles
-        if ess < 10.0:
-            outcome.warnings.append(
-                f"an island's {n_particles} draws are worth {ess:.1f}: the reference is far from "
-                "the posterior; use method='smc', or 'auto'"
-            )
+    warn_of_few_draws(outcome, run, n_particles, "the reference is far from the posterior")
     return outcome
 
 

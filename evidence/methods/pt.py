@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..drivers.segments import Schedule, Segment, consecutive, side_by_side, summarise
 from ..drivers.tempering import bridging
 from ..drivers.tempering.ensemble import EXPLORE, run_segment
-from ..drivers.tuning import tune
+from ..drivers.tempering.segments import (
+    Schedule,
+    Segment,
+    consecutive,
+    side_by_side,
+    trace_columns,
+)
+from ..drivers.tempering.tuning import Tuned, tune
+from ..drivers.waves import NEAR, ended_early, failed_proposals
 from ..execution.arguments import check_choice, check_count
-from ..execution.tasks import Job, Stopped, run_tasks
+from ..execution.tasks import Job, run_tasks
 from ..messages import InputError
-from .base import Outcome, Problem
-from .smc import stopped
+from .base import N_DRAWS, Outcome, Problem, stopped
 
 Array = NDArray[np.float64]
 
@@ -25,8 +31,6 @@ _FIRST = 32  # sweeps before the first look at the error bar; then as many as th
 _MOST = 2**14
 _PIECE = 64  # sweeps between two looks at the clock, and between two checkpoints
 _ROUNDS, _SHORTEST = 6, 4  # of tuning, each twice as long as the one before
-_N_DRAWS = 1000
-_NEAR = 1.1
 
 ESTIMATORS = {
     "mbar": bridging.mbar,
@@ -37,18 +41,9 @@ ESTIMATORS = {
 }
 
 
-class Pilot(NamedTuple):
-    """What tuning found, arrays only."""
-
-    betas: Array
-    step_sizes: Array
-    barrier: float
-    x: Array
-
-
 @dataclass
 class _Ensembles:
-    """Groups of ensembles, their segments so far, and the clock's say."""
+    """Groups of ensembles and their segments so far."""
 
     problem: Problem
     job: Job
@@ -60,32 +55,29 @@ class _Ensembles:
 
     def advance(self, n_sweeps: int, keep: bool) -> bool:
         """All groups ``n_sweeps`` further, a piece at a time; False when time is up."""
-        while n_sweeps > 0:
-            piece = min(n_sweeps, _PIECE)
+        for start in range(0, n_sweeps, _PIECE):
+            piece = min(n_sweeps - start, _PIECE)
             if not self._piece(piece, keep):
                 return False
-            n_sweeps -= piece
             self.pieces += 1
             self.sweeps += piece * keep
             self.problem.progress.advance(piece)
         return True
 
     def _piece(self, n_sweeps: int, keep: bool) -> bool:
-        round = self.pieces
-        done: dict[int, Segment] = {}
         problem, store = self.problem, self.problem.checkpoint
-        for g in range(len(self.groups)):
-            if (known := store.get(f"segment {round} {g}", Segment)) is not None:
-                done[g] = _as_segment(known)
-        fresh = [g for g in range(len(self.groups)) if g not in done]
+        everyone = range(len(self.groups))
+        stored = {g: store.get(f"segment {self.pieces} {g}", Segment) for g in everyone}
+        done = {g: segment for g, segment in stored.items() if segment is not None}
+        fresh = [g for g in everyone if g not in done]
+        key = 1000 * (self.pieces + 1)
         tasks = [
-            {**self.groups[g], "n_sweeps": n_sweeps, "seed": problem.child(1000 * (round + 1) + g)}
-            for g in fresh
+            {**self.groups[g], "n_sweeps": n_sweeps, "seed": problem.child(key + g)} for g in fresh
         ]
 
         def finished(index: int, segment: Segment) -> None:
             done[fresh[index]] = segment
-            store.put(f"segment {round} {fresh[index]}", segment)
+            store.put(f"segment {self.pieces} {fresh[index]}", segment)
             store.save_soon()
 
         try:
@@ -94,11 +86,9 @@ class _Ensembles:
             store.save()
         if len(done) < len(self.groups):
             return False
-        ordered = [done[g] for g in sorted(done)]
-        self.groups = [
-            {"x": s.x, "parity": int(s.parity), "labels": s.labels, "direction": s.direction}
-            for s in ordered
-        ]
+        ordered = [done[g] for g in everyone]
+        standing = ("x", "parity", "labels", "direction")
+        self.groups = [{name: getattr(s, name) for name in standing} for s in ordered]
         if keep:
             self.segments.append(side_by_side(ordered))
         return True
@@ -126,19 +116,12 @@ def pt(
     check_count("explore", explore, 1, optional=False)
     if n_levels is not None and problem.betas is not None:
         raise InputError("give n_levels= or betas=, not both")
-    pilot = _pilot(problem, n_levels or (problem.n_betas and problem.n_betas + 1), explore)
-    if pilot is None:
+    tuned = _tuned(problem, n_levels or (problem.n_betas and problem.n_betas + 1), explore)
+    if tuned is None:
         return stopped("pt")
-    schedule = Schedule(pilot.betas, pilot.step_sizes)
-    ensembles = _Ensembles(
-        problem,
-        Job(
-            run_segment,
-            (problem.path, problem.move, schedule),
-            {"explore": explore, "reversible": reversible},
-        ),
-        _groups(problem, pilot),
-    )
+    schedule, options = tuned.schedule, {"explore": explore, "reversible": reversible}
+    job = Job(run_segment, (problem.path, problem.move, schedule), options)
+    ensembles = _Ensembles(problem, job, _groups(problem, tuned.x))
     target = problem.target_se if n_sweeps is None else None
     wanted = n_sweeps or (_FIRST if target else 8 * _FIRST)
     problem.progress.phase("sweeps", "sweep")
@@ -148,14 +131,15 @@ def pt(
         going = ensembles.advance(wanted, keep=True)
         if not ensembles.sweeps:
             break
-        bridge, se = _estimate(ensembles, schedule, estimator)
-        logz, total = problem.path.log_z0 + bridge.delta, ensembles.sweeps
+        whole, total = consecutive(ensembles.segments), ensembles.sweeps
+        bridge = ESTIMATORS[estimator](whole.tilt, schedule.betas)
+        logz, se = problem.path.log_z0 + bridge.delta, bridge.se
         history.append((problem.clock.elapsed(), float(total), logz, se))
         problem.progress.running(logz, se, target, f"{total} sweeps", 0)
         if target is None or se <= target or problem.clock.stop():
             break
         if not total * (se / target) ** 2 <= _MOST:
-            outcome.warnings.append(_hopeless(total, se, target))
+            _hopeless(outcome, total, se, target)
             break
         wanted = total
     _conclude(problem, outcome, ensembles, schedule, estimator, target)
@@ -164,26 +148,27 @@ def pt(
     return outcome
 
 
-def _hopeless(total: int, se: float, target: float) -> str:
+def _hopeless(outcome: Outcome, total: int, se: float, target: float) -> None:
     if not np.isfinite(se):
-        return (
+        outcome.warn(
+            "no-overlap",
             f"the levels do not overlap, there is no error bar after {total} sweeps: pass more "
-            "levels (n_levels=, betas=)"
+            "levels (n_levels=, betas=)",
         )
-    return (
-        f"target_se={target:g} was not met: it would take about {total * (se / target) ** 2:.0f} "
-        "sweeps; pass a larger n_particles or target_se"
-    )
+    else:
+        outcome.warn(
+            "target-missed",
+            f"target_se={target:g} was not met: it would take about "
+            f"{total * (se / target) ** 2:.0f} sweeps; pass a larger n_particles or target_se",
+        )
 
 
-def _pilot(problem: Problem, n_levels: int | None, explore: int) -> Pilot | None:
+def _tuned(problem: Problem, n_levels: int | None, explore: int) -> Tuned | None:
     problem.prepare(problem.move)
-    known = problem.checkpoint.get("pilot", Pilot)
-    if known is not None:
-        return known
-    problem.progress.phase("tuning")
-    try:
-        tuned = tune(
+
+    def compute() -> Tuned:
+        problem.progress.phase("tuning")
+        return tune(
             problem.path,
             problem.move,
             np.random.default_rng(problem.child(0)),
@@ -193,50 +178,17 @@ def _pilot(problem: Problem, n_levels: int | None, explore: int) -> Pilot | None
             rounds=_ROUNDS,
             sweeps=_SHORTEST,
             explore=explore,
-            report=lambda levels, sweeps: problem.progress.tuning(levels, sweeps),
+            report=problem.progress.tuning,
         )
-    except Stopped:
-        return None
-    except KeyboardInterrupt:
-        problem.clock.interrupted.set()
-        return None
-    found = Pilot(tuned.schedule.betas, tuned.schedule.step_sizes, tuned.barrier, tuned.x)
-    problem.checkpoint.put("pilot", found)
-    problem.checkpoint.save()
-    return found
+
+    return problem.once("pilot", Tuned, compute)
 
 
-def _groups(problem: Problem, pilot: Pilot) -> list[dict[str, Any]]:
-    """Ensembles in groups of one task each, started from the pilot's states."""
+def _groups(problem: Problem, x: Array) -> list[dict[str, Any]]:
+    """Ensembles in groups of one task each, started from the states that tuning left."""
     n = problem.n_particles or _ENSEMBLES
     groups = min(problem.n_islands or _GROUPS, n)
-    return [
-        {"x": pilot.x[:, members % pilot.x.shape[1]]}
-        for members in np.array_split(np.arange(n), groups)
-    ]
-
-
-def _as_segment(known: Segment) -> Segment:
-    """Numbers as the arrays they were before they were stored."""
-    return known._replace(parity=np.array(known.parity), seconds=np.array(known.seconds))
-
-
-def _estimate(
-    ensembles: _Ensembles, schedule: Schedule, estimator: str
-) -> tuple[bridging.Bridge, float]:
-    """An estimate and its error bar."""
-    whole = consecutive(ensembles.segments)
-    bridge = ESTIMATORS[estimator](whole.tilt, schedule.betas)
-    return bridge, standard_error(bridge)
-
-
-def standard_error(bridge: bridging.Bridge) -> float:
-    """The larger of what autocorrelation says and what the spread of ensembles says."""
-    each = bridge.influence.mean(axis=1)
-    if each.size < 16:
-        return bridge.se
-    with np.errstate(over="ignore"):  # of a tilt too low to be squared
-        return float(np.fmax(bridge.se, each.std(ddof=1) / np.sqrt(each.size)))
+    return [{"x": x[:, some % x.shape[1]]} for some in np.array_split(np.arange(n), groups)]
 
 
 def _conclude(
@@ -247,51 +199,44 @@ def _conclude(
     estimator: str,
     target: float | None,
 ) -> None:
-    """Everything known at the end, and warnings in words."""
-    say = outcome.warnings.append
-    outcome.warnings += ensembles.warnings
+    """Everything known at the end, and warnings."""
     clock = problem.clock
-    if clock.interrupted.is_set():
-        say("interrupted by the user: the sweeps finished until then are used")
-    elif clock.expired():
-        say(f"stopped after max_seconds={clock.max_seconds:g}")
+    outcome.warnings += [*ensembles.warnings, *ended_early(clock, "sweeps")]
     outcome.settings = {"levels": int(schedule.betas.size), "estimator": estimator}
     if not ensembles.segments:
-        say("no round of sweeps was finished: there is no estimate")
+        text = "no round of sweeps was finished: there is no estimate"
+        outcome.warn("no-estimate", text)
         return
-    log_z0 = problem.path.log_z0
-    for name in ESTIMATORS:
-        bridge, se = _estimate(ensembles, schedule, name)
-        if name == estimator:
-            outcome.logz, outcome.logz_se = log_z0 + bridge.delta, se
-        else:
-            outcome.others.append((f"pt_{name}", log_z0 + bridge.delta, se))
-    found = summarise(ensembles.segments, schedule)
-    outcome.trace = {name: np.asarray(v, float)[1:] for name, v in found.columns.items()}
-    outcome.trace["logz"] = outcome.trace["logz"] + log_z0
-    spread = np.full(schedule.betas.size - 1, np.nan)
-    spread[-1] = outcome.logz_se
-    outcome.trace["logz_se"] = spread
-    whole = consecutive(ensembles.segments)
+    log_z0, whole = problem.path.log_z0, consecutive(ensembles.segments)
+    bridges = {name: bridge(whole.tilt, schedule.betas) for name, bridge in ESTIMATORS.items()}
+    outcome.logz, outcome.logz_se = log_z0 + bridges[estimator].delta, bridges[estimator].se
+    outcome.others = [
+        (f"pt_{name}", log_z0 + bridge.delta, bridge.se)
+        for name, bridge in bridges.items()
+        if name != estimator
+    ]
+    columns = trace_columns(whole, schedule, log_z0 + bridges["mbar"].levels)
+    outcome.trace = {name: np.asarray(column, float)[1:] for name, column in columns.items()}
+    outcome.trace["logz_se"] = np.full(schedule.betas.size - 1, np.nan)
+    outcome.trace["logz_se"][-1] = outcome.logz_se
     draws = whole.draws.reshape(-1, problem.model.n)
     rng = np.random.default_rng(problem.child(2))
-    kept = rng.choice(len(draws), min(_N_DRAWS, len(draws)), replace=False)
+    kept = rng.choice(len(draws), min(N_DRAWS, len(draws)), replace=False)
     outcome.samples = problem.path.parameters(draws[kept])
     outcome.settings |= {
         "ensembles": int(whole.tilt.shape[0]),
         "sweeps": int(whole.tilt.shape[1]),
-        "barrier": float(found.columns["barrier"][-1]),
-        "round_trips": found.round_trips,
+        "barrier": float(columns["barrier"][-1]),
+        "round_trips": int(whole.round_trips.sum()),
     }
     if not np.isfinite(outcome.logz_se) and not outcome.warnings:
-        say(_hopeless(ensembles.sweeps, outcome.logz_se, np.nan))
-    if not found.round_trips:
-        say(
+        _hopeless(outcome, ensembles.sweeps, outcome.logz_se, np.nan)
+    if not whole.round_trips.any():
+        outcome.warn(
+            "no-round-trips",
             "no replica made a round trip between β = 0 and β = 1: the levels hardly "
-            "communicate; pass more sweeps (n_sweeps=) or another move"
+            "communicate; pass more sweeps (n_sweeps=) or another move",
         )
-    if target is not None and not outcome.logz_se <= _NEAR * target and clock.stop():
-        say(f"target_se={target:g} was not met")
-    failures = int(whole.failures.sum())
-    if failures:
-        say(f"{failures} proposals were rejected because their numerics failed")
+    if target is not None and not outcome.logz_se <= NEAR * target and clock.stop():
+        outcome.warn("target-missed", f"target_se={target:g} was not met")
+    outcome.warnings += failed_proposals(int(whole.failures.sum()))

@@ -12,15 +12,13 @@ from typing import Any
 
 from ..messages import InputError, suggest
 from .ais import ais
-from .arm import arm
 from .auto import auto
 from .base import Outcome
-from .guided import guided
 from .importance import importance
-from .orthant import orthant
 from .pt import pt
 from .sequential import sequential
-from .smc import smc
+from .smc import arm, smc
+from .weighted import guided, orthant
 
 METHODS: dict[str, Callable[..., Outcome]] = {
     "auto": auto,

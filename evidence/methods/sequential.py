@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..drivers.arm import check_options
-from ..drivers.sequential import prepare, run_sequential
-from ..drivers.waves import Budget
-from ..execution.arguments import check_choice, check_count
+from ..drivers.data import Sequential, prepare
+from ..drivers.smc import Loop
+from ..execution.arguments import check_count
 from ..execution.tasks import Job, factorising
 from ..statistics.diagnostics import log_mean
-from ..statistics.resampling import SCHEMES
-from .arm import grown
-from .base import Outcome, Problem, outcome_of_islands
-from .smc import stopped
+from .base import Outcome, Problem, outcome_of_islands, stopped
+from .smc import check_growth, grown
 
-_FIRST = 16
 _PILOT = 64  # particles of a pilot's island
 _MOST = 8192
 
@@ -39,31 +35,26 @@ def sequential(
     ``adaptive`` a few islands find how many particles each datum asks for and all others take
     these numbers as they are.
     """
-    check_choice("resampling", resampling, tuple(SCHEMES))
-    check_options(threshold, i_max, resampling)
+    check_growth(threshold, i_max, resampling)
     check_count("sweeps", sweeps, 1, optional=False)
     model = problem.model.bare()
     with factorising(model.n):
         prepared = prepare(model, order, np.random.default_rng(problem.child(8)))
-    options: dict[str, Any] = {"order": prepared, "threshold": threshold, "sweeps": sweeps}
-    options |= {"resampling": resampling, "n_particles": problem.n_particles or _PILOT}
-    growth = {"adaptive": adaptive, "i_max": i_max}
-    pilot = grown(problem, Job(run_sequential, (model,), options | growth))
+    loop = Sequential(prepared, sweeps, resampling, threshold, i_max if adaptive else 0)
+    n_particles = problem.n_particles or _PILOT
+    pilot = grown(problem, loop, n_particles)
     if pilot is None:
         return stopped("sequential")
     if problem.n_particles is None:
         spread = np.nan_to_num(log_mean(pilot.log_z[-1]).relative_sd, nan=1.0)
-        spread /= problem.target_se or 0.05
-        wanted = 1.5 * _PILOT * spread**2 / (problem.n_islands or _FIRST)
-        options["n_particles"] = int(np.clip(wanted, _PILOT, _MOST))
+        wanted = 1.5 * _PILOT * problem.particles_for(spread**2)
+        n_particles = int(np.clip(wanted, _PILOT, _MOST))
     if adaptive:
-        options["particles"] = pilot.particles * (options["n_particles"] / pilot.particles.min())
-    run = problem.run(
-        Job(run_sequential, (model,), options),
-        Budget(problem.target_se, problem.n_islands or _FIRST),
-    )
+        particles = pilot.particles * (n_particles / pilot.particles.min())
+        loop = replace(loop, particles=particles)
+    job = Job(Loop.run, (loop,), {"n_particles": n_particles})
     share = np.arange(1, model.n + 1) / model.n
-    outcome = outcome_of_islands(problem, "sequential", run, share, np.full(model.n, np.nan))
+    outcome, _ = outcome_of_islands(problem, "sequential", job, share)
     outcome.settings = {"move": None, "reference": None, "adaptive": adaptive}
-    outcome.settings |= {"particles_per_island": options["n_particles"]}
+    outcome.settings |= {"particles_per_island": n_particles}
     return outcome

@@ -1,29 +1,31 @@
-"""Tempered resample-move to an error bar: pilot, islands, and what to say about them."""
+"""Tempered resample-move to an error bar, with as many particles everywhere or adaptively."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..drivers.annealing import refine
-from ..drivers.resample_move import Plan, Settings, plan, run_islands
-from ..drivers.waste_free import run_waste_free
-from ..drivers.waves import Budget
+from ..drivers.islands import Islands
+from ..drivers.plan import Pilot, Plan
+from ..drivers.smc import Adaptive, Loop, ResampleMove, Sampler, WasteFree
 from ..execution.arguments import check_choice, check_count
-from ..execution.tasks import Job, Stopped
+from ..execution.tasks import Job
+from ..messages import InputError
 from ..moves.base import Move
 from ..moves.riemannian.metric import RiemannMove
 from ..paths.families import is_probit
 from ..statistics.resampling import SCHEMES
-from .base import Outcome, Problem, outcome_of_islands
+from .base import Outcome, Problem, outcome_of_islands, stopped
 
-_FIRST = 16
 _FEW = 64
+_PILOTS = 4  # islands that find numbers of particles
 _CAUTION = 4.0  # pilots see about a quarter of the variance: moves do not mix perfectly
 _STUCK = 0.6  # correlation of the tilt over a full allowance of moves
-STUCK_ADVICE = (
+_STUCK_ADVICE = (
     "where moves mix this slowly more islands would only make a doubtful error bar smaller"
 )
 
@@ -37,97 +39,138 @@ def smc(
     """
     check_choice("resampling", resampling, tuple(SCHEMES))
     check_count("waste_free", waste_free, 2)
-    found = find_plan(problem)
-    if found is None:
-        return stopped()
-    return run_plan(problem, found, resampling, waste_free)
+    plan = find_plan(problem)
+    return stopped("smc") if plan is None else run_plan(problem, plan, resampling, waste_free)
 
 
 def run_plan(
-    problem: Problem, found: Plan, resampling: str = "systematic", waste_free: int | None = None
+    problem: Problem, plan: Plan, resampling: str = "systematic", waste_free: int | None = None
 ) -> Outcome:
     """Islands that follow the plan."""
-    n_particles = problem.n_particles or choose_particles(
-        found, problem.target_se, problem.n_islands
-    )
-    options = {"n_particles": n_particles, "resampling": resampling}
-    function = run_islands
+    n_particles = choose_particles(problem, plan)
+    loop = ResampleMove(problem.path, problem.move, plan, resampling)
     if waste_free is not None:
-        function, options["length"] = run_waste_free, waste_free
-        options["n_particles"] = waste_free * max(2, -(-n_particles // waste_free))
-    job = Job(function, (problem.path, problem.move, found), options)
-    patience = STUCK_ADVICE if stuck(found).size else ""
-    budget = Budget(problem.target_se, problem.n_islands or _FIRST, patience=patience)
-    run = problem.run(job, budget)
-    outcome = outcome_of_islands(problem, "smc", run, found.betas, found.step_sizes)
-    outcome.settings = {
-        "particles_per_island": options["n_particles"],
-        "resampling": resampling,
-    }
-    outcome.warnings += warn_of_slow_mixing(found, problem.model)
+        loop = WasteFree(problem.path, problem.move, plan, resampling, length=waste_free)
+        n_particles = waste_free * max(2, -(-n_particles // waste_free))
+    return _climb(problem, "smc", loop, n_particles, resampling=resampling)
+
+
+def arm(
+    problem: Problem,
+    *,
+    threshold: float = 0.7,
+    i_max: int = 50,
+    generate: str = "copy",
+    sampler: Sampler | None = None,
+    resampling: str = "residual",
+    freeze: bool = True,
+) -> Outcome:
+    """Adaptive resample-move; ``n_particles`` is the base number R of an island.
+
+    Rounds of R particles are added until the effective sample size is ``threshold`` R, at most
+    ``i_max`` of them: by ``generate`` = "copy", moved copies; "anticipate", copies of those that
+    the next temperature favours; or "reseed", draws ``sampler(rng, beta, m)`` (m, N).
+
+    A number of particles that depends on their weights biases Ẑ; with ``freeze`` a few islands
+    find the numbers and all others take them as they are, which is exactly unbiased.
+    """
+    check_choice("generate", generate, ("copy", "anticipate", "reseed"))
+    if (generate == "reseed") != (sampler is not None):
+        raise InputError("generate='reseed' and sampler= belong together: give both or neither")
+    check_growth(threshold, i_max, resampling)
+    plan = find_plan(problem)
+    if plan is None:
+        return stopped("arm")
+    n_particles = choose_particles(problem, plan)
+    loop = Adaptive(
+        problem.path, problem.move, plan, resampling, threshold, i_max,
+        generate=generate, sampler=sampler,
+    )  # fmt: skip
+    if freeze:
+        pilot = grown(problem, loop, n_particles)
+        if pilot is None:
+            return stopped("arm")
+        loop = replace(loop, particles=pilot.particles)
+    return _climb(problem, "arm", loop, n_particles, frozen=freeze)
+
+
+def _climb(
+    problem: Problem, method: str, loop: ResampleMove, n_particles: int, **settings: Any
+) -> Outcome:
+    plan = loop.plan
+    outcome, _ = outcome_of_islands(
+        problem,
+        method,
+        Job(Loop.run, (loop,), {"n_particles": n_particles}),
+        plan.betas,
+        plan.step_sizes,
+        patience=_STUCK_ADVICE if stuck(plan).size else "",
+    )
+    outcome.settings = {"particles_per_island": n_particles, **settings}
+    warn_of_slow_mixing(outcome, plan, problem.model)
     return outcome
 
 
-def stopped(method: str = "smc") -> Outcome:
-    return Outcome(
-        method, warnings=["stopped before the pilot run was over: there is no estimate"]
-    )
+def grown(problem: Problem, loop: Loop, n_particles: int) -> Islands | None:
+    """A few islands that choose their numbers of particles; None when time is up."""
+
+    def grow() -> Islands:
+        problem.progress.phase("pilot")
+        islands = loop.run(_PILOTS, n_particles, problem.child(7), problem.clock.stop)
+        return islands._replace(draws=np.zeros((0, 0, 0)))
+
+    return problem.once("pilot", Islands, grow)
+
+
+def check_growth(threshold: float, i_max: int, resampling: str) -> None:
+    """What adaptive resample-move asks of its options, over temperatures or over data."""
+    check_choice("resampling", resampling, tuple(SCHEMES))
+    check_count("i_max", i_max, 0, optional=False)
+    if not (isinstance(threshold, Real) and 0.0 <= threshold <= 1.0):
+        raise InputError(f"threshold must be a relative ESS between 0 and 1, got {threshold!r}")
 
 
 def find_plan(
-    problem: Problem,
-    settings: Settings | None = None,
-    name: str = "plan",
-    single: bool = False,
+    problem: Problem, pilot: Pilot | None = None, name: str = "plan", single: bool = False
 ) -> Plan | None:
     """The pilot's plan, or the checkpoint's; None when time was up before.
 
     A number of temperatures given by the user comes with the pilot's moves, or a ``single`` one.
     """
-    known = problem.checkpoint.get(name, Plan)
     problem.prepare(problem.move)
-    if known is not None:
-        return known
-    problem.progress.phase("pilot", "β")
-    try:
-        found = plan(
+
+    def climb() -> Plan:
+        problem.progress.phase("pilot", "β")
+        plan = (pilot or default_pilot(problem.move)).plan(
             problem.path,
             problem.move,
             np.random.default_rng(problem.child(0)),
-            settings or default_settings(problem.move),
             problem.betas,
             problem.clock.stop,
             problem.progress.climbing,
         )
-    except Stopped:
-        return None
-    except KeyboardInterrupt:
-        problem.clock.interrupted.set()
-        return None
-    if problem.n_betas is not None:
-        found = refine(found, problem.n_betas, single)
-    problem.checkpoint.put(name, found)
-    problem.checkpoint.save()
-    return found
+        return plan if problem.n_betas is None else plan.refined(problem.n_betas, single)
+
+    return problem.once(name, Plan, climb)
 
 
-def default_settings(move: Move) -> Settings:
-    """A pilot has fewer particles where every move of every particle factorises matrices."""
-    return Settings(pilot_particles=32) if isinstance(move, RiemannMove) else Settings()
+def default_pilot(move: Move) -> Pilot:
+    """It has fewer particles where every move of every particle factorises matrices."""
+    return Pilot(particles=32) if isinstance(move, RiemannMove) else Pilot()
 
 
-def choose_particles(plan: Plan, target_se: float | None, n_islands: int | None) -> int:
+def choose_particles(problem: Problem, plan: Plan) -> int:
     """Particles per island, so that the first wave should meet the target.
 
     An island's own relative variance is kept below 1/4, where its spread is a fair measure.
     Where the pilot could not mix, effort is not the remedy and the allowance stays small.
     """
+    if problem.n_particles is not None:
+        return problem.n_particles
     if stuck(plan).size:
         return _FEW
     variance = _CAUTION * plan.relative_variance
-    target = target_se or 0.05
-    needed = variance / (target**2 * (n_islands or _FIRST))
-    return int(min(max(needed, 4.0 * variance, 32.0), 4096.0))
+    return int(min(max(problem.particles_for(variance), 4.0 * variance, 32.0), 4096.0))
 
 
 def stuck(plan: Plan) -> NDArray[np.intp]:
@@ -135,13 +178,15 @@ def stuck(plan: Plan) -> NDArray[np.intp]:
     return np.flatnonzero(plan.mixing > _STUCK)
 
 
-def warn_of_slow_mixing(plan: Plan, model: Any) -> list[str]:
+def warn_of_slow_mixing(outcome: Outcome, plan: Plan, model: Any) -> None:
+    """Where an error bar could be wrong whatever the number of particles."""
     slow = stuck(plan)
-    if not slow.size:
-        return []
-    return [
-        f"moves mix slowly at {slow.size} of {plan.betas.size} temperatures (first at "
-        f"β = {plan.betas[slow[0]]:.3g}): log Z may be too low and its error bar too "
-        "small; do not trust it without a cross-check"
-        + (" (method='orthant' is one for probit)" if is_probit(model) else "")
-    ]
+    if slow.size:
+        text = (
+            f"moves mix slowly at {slow.size} of {plan.betas.size} temperatures (first at "
+            f"β = {plan.betas[slow[0]]:.3g}): log Z may be too low and its error bar too "
+            "small; do not trust it without a cross-check"
+        )
+        if is_probit(model):
+            text += " (method='orthant' is one for probit)"
+        outcome.warn("slow-mixing", text)

@@ -10,9 +10,7 @@ After flipping signs, ordering and scaling the region is ``z + L̂ z > l`` for s
 and its mean is the probability, for every ``μ``. Botev's ``μ`` is the saddle point's, where ψ
 bounds all log weights and the log probability from above.
 
-References: Z. I. Botev, J. R. Stat. Soc. B 79 (2017) 125; J. Zhang and M. A. Stephens,
-Technometrics 51 (2009) 316 (Pareto fit); A. Vehtari et al., J. Mach. Learn. Res. 25 (2024) 72
-(what the fit says about an average).
+Reference: Z. I. Botev, J. R. Stat. Soc. B 79 (2017) 125.
 """
 
 from __future__ import annotations
@@ -32,14 +30,13 @@ from ..messages import InputError
 from ..numerics.jit import jit, vector_loop
 from ..numerics.special import log_ndtr_derivatives
 from ..numerics.truncated import multiply_tails, upper_tails
-from ..statistics.diagnostics import pareto_shape
+from ..statistics.weights import Weights
 
 _BATCH = 1000  # draws made together: the columns of a matrix product
 _BLOCK = 32  # coordinates between two matrix products
 _MAX_FACTOR = 100  # with a target, at most this many times n_draws
 _MAX_NEWTON = 100
 _MAX_ORDERINGS = 10
-_MAX_TAIL = 10_000  # weights kept for the Pareto fit
 
 
 @dataclass(frozen=True)
@@ -132,7 +129,7 @@ def log_orthant(
         complaints.append(f"Stopped at {weights.n} draws, se = {weights.se:.2g}, before {asked}.")
     message = " ".join(complaints + weights.complaints())
     return OrthantEstimate(
-        logp=weights.logp,
+        logp=float(weights.log_mean),
         se=weights.se,
         log_weight_sd=weights.log_sd,
         n_draws=weights.n,
@@ -148,7 +145,7 @@ def _average(weights, proposal, rng, n_draws, target_se, deadline, progress):
         goal = n_draws if weights.n < n_draws else _MAX_FACTOR * n_draws
         weights.add(draw(proposal, min(_BATCH, goal - weights.n), rng)[1])
         if progress is not None:
-            progress(weights.n, weights.logp, weights.se)
+            progress(weights.n, float(weights.log_mean), weights.se)
         if weights.n >= n_draws and (target_se is None or weights.se <= target_se):
             return True
         if weights.n >= _MAX_FACTOR * n_draws or time.perf_counter() > deadline:
@@ -322,60 +319,3 @@ def _draw_block(bound, factor, mu, z, log_weight, work):
         multiply_tails(below, mass, product, log_weight)
     for m in range(product.size):
         log_weight[m] += math.log(product[m])
-
-
-class Weights:
-    """Streaming sums of weights relative to the largest, moments of their logs, and the tail."""
-
-    def __init__(self):
-        self.n, self.top, self.sums = 0, -math.inf, np.zeros(2)
-        self.centre, self.moments, self.tail = 0.0, np.zeros(2), np.empty(0)
-
-    def add(self, log_weight):
-        top = max(self.top, float(np.max(log_weight)))
-        relative, shrink = np.exp(log_weight - top), math.exp(self.top - top)
-        self.sums = self.sums * (shrink, shrink**2) + (np.sum(relative), relative @ relative)
-        self.top = top
-        if self.n == 0:
-            self.centre = float(np.mean(log_weight))
-        deviation = log_weight - self.centre
-        self.moments += (np.sum(deviation), deviation @ deviation)
-        self.n += len(log_weight)
-        self.tail = np.sort(np.concatenate([self.tail, log_weight]))[-_MAX_TAIL:]
-
-    @property
-    def logp(self):
-        return self.top + math.log(self.sums[0] / self.n)
-
-    @property
-    def se(self):
-        """Delta method: the relative standard error of the mean weight."""
-        relative_var = self.n * self.sums[1] / self.sums[0] ** 2 - 1.0
-        return math.sqrt(max(relative_var, 0.0) / (self.n - 1))
-
-    @property
-    def relative_variance(self):
-        """Of one weight."""
-        return self.se**2 * self.n
-
-    @property
-    def log_sd(self):
-        variance = (self.moments[1] - self.moments[0] ** 2 / self.n) / (self.n - 1)
-        return math.sqrt(max(variance, 0.0))
-
-    def complaints(self):
-        """Reasons not to trust ``se``: the largest weight, or the fitted tail, says too much.
-
-        An average of n weights whose tail has shape k behaves as its variance says as long as
-        ``k < min(1 - 1/log10 n, 0.7)``; beyond that ``se`` and ``logp`` tend to be too small.
-        """
-        share, shape = 1.0 / self.sums[0], pareto_shape(self.tail, self.n)
-        reasons = []
-        if share > 0.1:
-            reasons.append(f"the largest of {self.n} weights is {share:.0%} of their sum")
-        if shape > min(1.0 - 1.0 / math.log10(self.n), 0.7):
-            reasons.append(f"their tail is too heavy for its variance (Pareto k = {shape:.2f})")
-        if not reasons:
-            return []
-        text = f"The weights are too uneven (sd of their logs {self.log_sd:.1f}): "
-        return [text + " and ".join(reasons) + "; se, and likely logp, are too small."]

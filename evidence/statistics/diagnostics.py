@@ -88,35 +88,6 @@ def widened(se: float, value: float, log_values: Array) -> float:
     return math.hypot(se, lognormal - value)
 
 
-def pareto_shape(log_weights: ArrayLike, n: int | None = None) -> float:
-    """Shape k of the generalised Pareto tail of n weights, from the largest ones, sorted.
-
-    An average of n such weights behaves as its variance says while k < min(1 - 1/log10 n, 0.7)
-    (Vehtari et al. 2024; the fit is Zhang and Stephens' of 2009).
-
-    >>> rng = np.random.default_rng(0)
-    >>> round(pareto_shape(np.sort(rng.standard_exponential(10_000) / 2)), 1)  # weights U^(-1/2)
-    0.5
-    """
-    log_weights = np.asarray(log_weights, dtype=float)
-    n = log_weights.size if n is None else n
-    size = int(min(0.2 * n, 3.0 * np.sqrt(n), len(log_weights) - 1))
-    tail = log_weights[-size - 1 :]
-    if tail[-1] - tail[0] < 1e-8:
-        return -np.inf
-    x = np.exp(tail[1:] - tail[-1]) - np.exp(tail[0] - tail[-1])
-    quartile = x[int(size / 4 + 0.5) - 1]
-    if quartile < 1e-200:
-        return np.inf
-    grid = 30 + int(np.sqrt(size))
-    b = 1.0 / x[-1] + (1.0 - np.sqrt(grid / (np.arange(grid) + 0.5))) / (3.0 * quartile)
-    shape = np.mean(np.log1p(-b[:, None] * x), axis=1)
-    profile = size * (np.log(-b / shape) - shape - 1.0)
-    posterior = np.exp(profile - np.max(profile))
-    b = np.sum(b * posterior) / np.sum(posterior)
-    return float((size * np.mean(np.log1p(-b * x)) + 5.0) / (size + 10.0))
-
-
 def autocovariance(x: ArrayLike) -> Array:
     r"""Autocovariance of each chain along its draws, the same shape as x.
 

@@ -18,6 +18,7 @@ from scipy.interpolate import PchipInterpolator
 from scipy.special import expit
 
 from ..messages import InputError
+from .weights import conditional_ess
 
 Array = NDArray[np.float64]
 
@@ -155,12 +156,6 @@ def check(betas: ArrayLike) -> Array:
             f"betas must increase strictly from 0 to 1, got {ladder[0]:g} … {ladder[-1]:g}"
         )
     return ladder
-
-
-def conditional_ess(tilt: Array, step: float) -> float:
-    r"""Relative conditional ESS of the weights exp(step · tilt): (mean w)² / mean w²."""
-    w = np.exp(step * (tilt - tilt.max()))
-    return float(w.mean() ** 2 / np.mean(w * w))
 
 
 def next_beta(tilt: Array, beta: float, cess: float) -> float:

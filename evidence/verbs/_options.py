@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..approximations.classes.reference import SoftmaxReference
     from ..approximations.density.reference import DensityReference
     from ..approximations.reference import GaussianReference
-    from ..drivers.arm import Sampler
+    from ..drivers.smc import Sampler
     from ..moves.base import Move
 
     Reference = GaussianReference | SoftmaxReference | DensityReference

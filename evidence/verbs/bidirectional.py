@@ -21,10 +21,9 @@ from numpy.typing import ArrayLike
 
 from .. import moves
 from ..approximations.reference import GaussianReference
-from ..drivers import resample_move
-from ..drivers.annealing import refine, run_forward, run_reverse
+from ..drivers.annealing import Annealing, run_reverse
 from ..drivers.crooks import bennett, bounds
-from ..drivers.resample_move import Settings
+from ..drivers.plan import Pilot
 from ..execution.arguments import check_count, seed_sequence
 from ..execution.tasks import factorising
 from ..models.gp import GPModel
@@ -91,13 +90,13 @@ def bidirectional(
         path = make_path(fit_reference(simulated.model, reference))
         mover.prepare(path)
         rng = np.random.default_rng(pilot)
-        plan = resample_move.plan(path, mover, rng, Settings(), ladder)
+        plan = Pilot().plan(path, mover, rng, ladder)
         if n_betas is not None:
-            plan = refine(plan, n_betas, single=True)
+            plan = plan.refined(n_betas, single=True)
         settled, enough = settle(path, mover, np.random.default_rng(pace))
         x = spread(path, settled, simulated.x, n_chains, enough, start)
-        v = run_forward(path, mover, plan, n_chains, up).log_z[-1]
-        u = run_reverse(path, mover, plan, x, down).log_w[-1]
+        v = Annealing(path, mover, plan).run(n_chains, 1, up).log_z[-1]
+        u = run_reverse(path, mover, plan, x, down).log_z[-1]
     sandwich, combined = bounds(v, u), bennett(v, u)
     return Bidirectional(
         *sandwich[:4], *combined, v, u, plan, simulated, time.perf_counter() - started

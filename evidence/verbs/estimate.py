@@ -118,9 +118,9 @@ def log_evidence(
     progressbar : bool
         Show one line in a terminal or notebook.
     **options
-        What belongs to one method alone: see :func:`~evidence.methods.guided.guided`,
+        What belongs to one method alone: see :func:`~evidence.methods.weighted.guided`,
         :func:`~evidence.methods.smc.smc`, :func:`~evidence.methods.ais.ais`,
-        :func:`~evidence.methods.pt.pt`, :func:`~evidence.methods.arm.arm` and
+        :func:`~evidence.methods.pt.pt`, :func:`~evidence.methods.smc.arm` and
         :func:`~evidence.methods.sequential.sequential`.
 
     Returns

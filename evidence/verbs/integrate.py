@@ -39,8 +39,7 @@ from ..hyper.integral import (
 from ..messages import InputError, messages
 from ..models.gp import GPModel
 from ..models.priors import Priors
-from ..statistics.diagnostics import pareto_shape
-from ..statistics.ladders import conditional_ess
+from ..statistics.weights import conditional_ess, pareto_shape
 from .optimise import optimise
 from .optimum import Optimum
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,7 @@ from numpy.typing import NDArray
 
 from .. import moves
 from ..approximations.reference import GaussianReference
-from ..drivers import resample_move
-from ..drivers.annealing import strided
-from ..drivers.resample_move import Settings
+from ..drivers.plan import Pilot, run_moves, strided
 from ..execution.arguments import check_count, seed_sequence
 from ..execution.tasks import factorising
 from ..messages import InputError
@@ -24,7 +21,7 @@ from ..results.simulated import Simulated
 Array = NDArray[np.float64]
 
 _PILOT, _ROUNDS = 128, 10  # particles and repetitions that find a step size
-_PATIENT = Settings(max_moves=96)
+_PATIENT = Pilot(max_moves=96)
 _FORGET = 10  # times a pilot's number of moves, which leave the tilt a correlation below 0.4
 
 
@@ -88,11 +85,9 @@ def settle(path: TemperedPath, move: Move, rng: np.random.Generator) -> tuple[Mo
 
     Found on draws from the reference, so that what moves exact draws does not depend on them.
     """
-    move = replace(move)  # type: ignore[type-var]
-    state = move.init_reference(rng, path, _PILOT)
-    longest = 1
+    state, longest = move.init_reference(rng, path, _PILOT), 1
     for _ in range(_ROUNDS):
-        state, n_moves, *_ = resample_move.move_until_mixed(rng, path, move, 1.0, state, _PATIENT)
+        state, move, n_moves, *_ = _PATIENT.settle(path, move, rng, 1.0, state)
         longest = max(longest, n_moves)
     return move, _FORGET * longest
 
@@ -103,6 +98,5 @@ def spread(
     """Copies of one posterior draw, moved independently at β = 1."""
     rng = np.random.default_rng(seed)
     state = move.init(path, np.tile(x, (n, 1)))
-    for mover in strided(move, move.step_size, 0, n_moves):
-        state, _ = mover.step(rng, path, 1.0, state)
+    state, *_ = run_moves(rng, path, 1.0, state, strided(move, move.step_size, 0, n_moves))
     return move.latent(path, state)

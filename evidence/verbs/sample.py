@@ -108,7 +108,7 @@ def sample(
         base = fit_reference(model, reference, move=mover)
         path = make_path(base)
         mover.prepare(path)
-        run = run_chains(path, mover, rng, clock, bar, beta=float(beta), **counts)
+        run = run_chains(path, mover, rng, clock, bar.update, beta=float(beta), **counts)
     if not run.tilt.size:
         raise RuntimeError(
             f"the run ended before its first draw was recorded (max_seconds={max_seconds}, "

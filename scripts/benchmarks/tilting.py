@@ -22,8 +22,9 @@ import pandas as pd
 import evidence as ev
 from evidence import plots
 from evidence.proposals.guide import CannotGuide, make_guide
-from evidence.proposals.tilting import Weights, draw, minimax_proposal, oriented
+from evidence.proposals.tilting import draw, minimax_proposal, oriented
 from evidence.proposals.twist import twisted
+from evidence.statistics.weights import Weights
 from scripts import laboratory
 
 NAME = "tilting"
@@ -67,7 +68,7 @@ def measure(n: int, seed: int, sampler: str, draws: int) -> dict[str, object]:
         "N": n,
         "seed": seed,
         "sampler": sampler,
-        "logz": log_z0 + weights.logp,
+        "logz": log_z0 + weights.log_mean,
         "logz_se": weights.se,
         "log_weight_sd": weights.log_sd,
         "relative_variance": variance,

@@ -33,12 +33,21 @@ from threadpoolctl import threadpool_limits
 import evidence as ev
 from evidence import moves, plots
 from evidence.approximations.reference import prior_reference
-from evidence.drivers.sequential import run_sequential
+from evidence.drivers.data import Sequential, prepare
 from scripts import laboratory
 from scripts.laboratory import TRUTH, research_model
 from scripts.papers.literal import LiteralAIS
 
 NAME = "figure2_logz_vs_time"
+
+
+class SweepingAlways(Sequential):
+    """As in the report: a sweep after each datum, not only where islands were resampled."""
+
+    def move_all(self, population, stage, poor):
+        return super().move_all(population, stage, np.ones_like(poor))
+
+
 FIRST = {"ep": 0.01, "prior": 1e-4}
 RMHMC = moves.RMHMC(0.1, n_leapfrog=10, jitter=0.0)
 HMC = moves.HMC(0.02, coordinates="identity", n_leapfrog=200, jitter=0.0)
@@ -115,10 +124,10 @@ class Laboratory:
 
     def sequential(self, name: str, r: int, adaptive: bool, repeats: int) -> Setting:
         def run(rng: np.random.Generator, seed: int, r: int = r) -> float:
-            islands = run_sequential(
-                self.model, 1, r, np.random.SeedSequence(seed), order="random", move_every=1,
-                adaptive=adaptive, threshold=0.7 if adaptive else 0.9,
-            )  # fmt: skip
+            threshold, i_max = (0.7, 50) if adaptive else (0.9, 0)
+            prepared = prepare(self.model, "random", rng)
+            loop = SweepingAlways(prepared, threshold=threshold, i_max=i_max)
+            islands = loop.run(1, r, np.random.SeedSequence(seed))
             return float(islands.log_z[-1, 0])
 
         def warm() -> float:

@@ -11,11 +11,12 @@ from scipy.special import expit
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
-from evidence.drivers.annealing import refine, run_forward, run_reverse
+from evidence.drivers.annealing import Annealing, run_reverse
 from evidence.drivers.crooks import bennett, bounds
-from evidence.drivers.resample_move import Plan
+from evidence.drivers.plan import Plan
 from evidence.execution.tasks import Stopped
 from evidence.moves import MGrad, get
+from evidence.moves.base import Latent
 from evidence.statistics.diagnostics import log_mean
 
 REFERENCES = {"ep": ev.fit_ep, "laplace": ev.fit_laplace, "prior": prior_reference}
@@ -29,6 +30,10 @@ SEED = np.random.SeedSequence
 @cache
 def true_log_z(likelihood: str) -> float:
     return log_z_by_quadrature(small_model(likelihood))
+
+
+def run_forward(path, move, plan, n, seed, *stop):
+    return Annealing(path, move, plan).run(n, 1, seed, *stop)
 
 
 def crude(betas=(0.1, 0.3, 0.6, 1.0), step_size=0.5, n_moves=1) -> Plan:
@@ -66,7 +71,7 @@ def test_unbiased_down_and_combined(likelihood):
     base = REFERENCES["ep" if likelihood == STUDENT_T else "laplace"](model)
     path = ev.Path(base)
     x = exact_draws(np.random.default_rng(0), base, 1.0, 3000)
-    down = run_reverse(path, MGrad(), crude(), x, SEED(2)).log_w[-1]
+    down = run_reverse(path, MGrad(), crude(), x, SEED(2)).log_z[-1]
     up = run_forward(path, MGrad(), crude(), 8000, SEED(3)).log_z[-1]
     truth = true_log_z(likelihood)
     found = log_mean(down)
@@ -90,7 +95,7 @@ def test_crooks(name):
     plan = crude(step_size=move.step_size, n_moves=2)
     x = exact_draws(np.random.default_rng(4), base, 1.0, 5000)
     v = run_forward(path, move, plan, 12_000, SEED(5)).log_z[-1]
-    u = run_reverse(path, move, plan, x, SEED(6)).log_w[-1]
+    u = run_reverse(path, move, plan, x, SEED(6)).log_z[-1]
     w = np.exp(v - true_log_z(likelihood))
     assert v.std() > 0.5
     for q in np.quantile(-u, (0.1, 0.5, 0.9)):
@@ -105,7 +110,7 @@ def test_exact_when_the_reference_is_exact():
     path = ev.Path(base)
     x = np.random.default_rng(0).multivariate_normal(base.mean, base.cov, 5)
     up = run_forward(path, MGrad(), crude(), 5, SEED(7)).log_z[-1]
-    down = run_reverse(path, MGrad(), crude(), x, SEED(8)).log_w[-1]
+    down = run_reverse(path, MGrad(), crude(), x, SEED(8)).log_z[-1]
     np.testing.assert_allclose(up, base.logz, atol=1e-9)
     np.testing.assert_allclose(down, -base.logz, atol=1e-9)
     assert bennett(up, down).value == pytest.approx(base.logz, abs=1e-9)
@@ -141,7 +146,7 @@ class Spy:
         return self.init(path, rng.standard_normal((m, path.n)))
 
     def init(self, path, x):
-        return SimpleNamespace(x=x, tilt=path.tilt(x))
+        return Latent(x, path.tilt(x))
 
     def latent(self, path, state):
         return state.x
@@ -166,7 +171,7 @@ def test_down_is_up_backwards():
     assert up == list(zip(betas, sizes, strict=True))
     assert down == up[-3::-1]
     # nothing moves, so the one path's work is the other's
-    np.testing.assert_allclose(reverse.log_w[-1], -forward.log_z[-1], rtol=1e-12)
+    np.testing.assert_allclose(reverse.log_z[-1], -forward.log_z[-1], rtol=1e-12)
     assert forward.failures.tolist() == n_moves.tolist()
     assert forward.gradients.tolist() == (2 * n_moves).tolist()
     assert reverse.failures.tolist() == [4, 1, 3, 2, 0]
@@ -196,8 +201,8 @@ def test_fields_and_determinism():
         assert np.isfinite(column).all()
     x = one.draws[:, 0]
     down, again = (run_reverse(path, MGrad(), crude(), x, SEED(14)) for _ in range(2))
-    np.testing.assert_array_equal(down.log_w, again.log_w)
-    assert down.log_w.shape == (4, 30)
+    np.testing.assert_array_equal(down.log_z, again.log_z)
+    assert down.log_z.shape == (4, 30)
     assert np.isnan(down.mixing).tolist() == [False, False, False, True]
 
 
@@ -211,18 +216,16 @@ def test_stopping():
 
 def test_refined_plans():
     plan = crude(n_moves=3)._replace(step_sizes=np.array([8.0, 4.0, 2.0, 1.0]))
-    same = refine(plan, 4, single=True)
+    same = plan.refined(4, single=True)
     np.testing.assert_allclose(same.betas, plan.betas)
     np.testing.assert_allclose(same.step_sizes, plan.step_sizes)
     assert same.n_moves.tolist() == [1, 1, 1, 1]
-    finer = refine(plan, 40, single=True)
+    finer = plan.refined(40, single=True)
     assert finer.betas[-1] == 1.0
     assert (np.diff(finer.betas, prepend=0.0) > 0.0).all()
     np.testing.assert_allclose(finer.betas[9::10], plan.betas)
     assert (np.diff(finer.step_sizes) <= 0.0).all()
-    assert refine(plan, 1, single=True).betas.tolist() == [1.0]
-    with pytest.raises(ValueError, match="n ≥ 1"):
-        refine(plan, 0, single=True)
+    assert plan.refined(1, single=True).betas.tolist() == [1.0]
 
 
 # -- estimators on Gaussian work ----------------------------------------------------------------
@@ -300,7 +303,7 @@ def test_bounds_in_one_dimension():
     path, plan = ev.Path(base), crude((0.5, 1.0), step_size=0.01)
     x = exact_draws(np.random.default_rng(19), base, 1.0, 2000)
     v = run_forward(path, MGrad(), plan, 2000, SEED(20)).log_z[-1]
-    u = run_reverse(path, MGrad(), plan, x, SEED(21)).log_w[-1]
+    u = run_reverse(path, MGrad(), plan, x, SEED(21)).log_z[-1]
     found, truth = bounds(v, u), log_z_by_quadrature(model)
     assert found.lower + 5 * found.lower_se < truth < found.upper - 5 * found.upper_se
 

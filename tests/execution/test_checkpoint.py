@@ -88,9 +88,7 @@ def small(checkpoint, **words):
 def test_islands_on_disk_are_not_run_again(tmp_path, monkeypatch):
     path = tmp_path / "run.ckpt"
     first = small(path)
-    monkeypatch.setattr(
-        "evidence.methods.smc.run_islands", lambda *a, **k: pytest.fail("ran again")
-    )
+    monkeypatch.setattr("evidence.drivers.smc.Loop.run", lambda *a, **k: pytest.fail("ran again"))
     again = small(path)
     assert (again.logz, again.logz_se) == (first.logz, first.logz_se)
     np.testing.assert_array_equal(again.samples, first.samples)

@@ -10,8 +10,8 @@ from problems import LIKELIHOODS, exact_draws, log_z_by_quadrature, small_model
 
 import evidence as ev
 from evidence.proposals.guide import CannotGuide, make_guide
-from evidence.proposals.tilting import Weights
 from evidence.proposals.twist import twisted
+from evidence.statistics.weights import Weights
 
 rng_of = np.random.default_rng
 
@@ -34,7 +34,7 @@ def test_unbiased_whatever_was_learnt(likelihood, bent, drift):
     assert np.abs(other.gaussian.mean - guide.gaussian.mean).max() > 0.05
     weights = Weights()
     weights.add(other.draw(40_000, rng_of(1))[1])
-    error = other.log_z0 + weights.logp - log_z_by_quadrature(model)
+    error = other.log_z0 + weights.log_mean - log_z_by_quadrature(model)
     assert weights.se < 0.02
     assert abs(error) < 4.5 * weights.se
 
@@ -96,7 +96,7 @@ def test_learning_makes_weights_more_even():
     other = twisted(guide, drawn, log_w)
     after.add(other.draw(8192, rng_of(2))[1])
     assert after.relative_variance < 0.75 * before.relative_variance
-    difference = other.log_z0 + after.logp - guide.log_z0 - before.logp
+    difference = other.log_z0 + after.log_mean - guide.log_z0 - before.log_mean
     assert abs(difference) < 4.5 * np.hypot(before.se, after.se)
 
 

@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 from ...messages import Message
 from ...models.density.model import DensityModel
 from ...models.density.scales import Scales, learn
-from ...statistics.diagnostics import pareto_shape
+from ...statistics.weights import pareto_shape
 from .modes import COMPARABLE, find_modes, starts
 from .reference import DensityReference, Mode, density_prior_reference
 

@@ -44,6 +44,7 @@ _ROUNDING = 1e-12
 _MAX_BISECTIONS = 2500  # tilts may span all exponents
 _MAX_NEWTON = 100
 _FEWEST = 4  # sweeps for which ess has an answer
+_MANY = 16  # chains whose spread is a fair measure
 
 
 class Bridge(NamedTuple):
@@ -288,15 +289,20 @@ def _bridge(steps: Array, influence: Array) -> Bridge:
 
 
 def _standard_error(influence: Array) -> float:
-    """sd / √ess. Antithetic chains count as independent: a few sweeps cannot prove it."""
+    """The larger of what autocorrelation says and, where there are many, the spread of chains.
+
+    Antithetic chains count as independent: a few sweeps cannot prove it.
+    """
     chains, sweeps = influence.shape
     if not np.isfinite(influence).all():
         return np.nan
-    if np.ptp(influence) == 0.0:
-        return 0.0
-    sd = float(influence.std(ddof=1))
-    if sweeps >= _FEWEST:
-        return sd / float(np.sqrt(np.minimum(ess(influence), influence.size)))
-    if chains > 1:
-        return float(influence.mean(axis=1).std(ddof=1) / np.sqrt(chains))
-    return np.nan
+    along = across = np.nan
+    with np.errstate(over="ignore"):  # of a tilt too low to be squared
+        if np.ptp(influence) == 0.0:
+            along = 0.0
+        elif sweeps >= _FEWEST:
+            worth = np.minimum(ess(influence), influence.size)
+            along = float(influence.std(ddof=1) / np.sqrt(worth))
+        if chains >= (_MANY if np.isfinite(along) else 2):
+            across = float(influence.mean(axis=1).std(ddof=1) / np.sqrt(chains))
+    return float(np.fmax(along, across))

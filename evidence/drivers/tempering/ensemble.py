@@ -24,24 +24,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...execution.tasks import Stopped
-from ...messages import InputError
 from ...moves.base import Move, scaled
-from ...paths.gp import Path
-from ...statistics import ladders
-from ..segments import Schedule, Segment
+from ...paths.gp import TemperedPath
+from ..islands import KEEP
+from ..plan import STRIDES, sized
+from .segments import Schedule, Segment
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 EXPLORE = 3  # moves between two swaps
-_STRIDES = (1.0, 1.0, 0.125)  # every third move is short: it frees states that long ones leave
-_KEEP = 64  # posterior draws kept per ensemble of a segment
 
 
 class Replicas:
@@ -49,7 +46,7 @@ class Replicas:
 
     def __init__(
         self,
-        path: Path,
+        path: TemperedPath,
         move: Move,
         schedule: Schedule,
         rng: np.random.Generator,
@@ -61,8 +58,7 @@ class Replicas:
         self.n_ensembles = n_ensembles if x is None else x.shape[1]
         self.use(schedule.step_sizes)
         if x is None:
-            fresh = (move.init_reference(rng, path, n_ensembles) for _ in self.betas)
-            self.states = list(fresh)
+            self.states = [move.init_reference(rng, path, n_ensembles) for _ in self.betas]
         else:
             self.states = [move.init(path, level) for level in x]
         self.steps, self.acceptance = 0, np.zeros(self.betas.size)
@@ -71,18 +67,14 @@ class Replicas:
 
     def use(self, step_sizes: Array) -> None:
         """Give every level its step size, where the move has one."""
-        moves = [
-            replace(self.move)  # type: ignore[type-var]
-            if self.move.target is None
-            else replace(self.move, step_size=float(step))  # type: ignore[type-var]
-            for step in step_sizes
-        ]
-        self.moves = [{s: scaled(move, s) for s in set(_STRIDES)} for move in moves]
+        self.step_sizes = step_sizes
+        moves = [sized(self.move, step) for step in step_sizes]
+        self.moves = [{s: scaled(move, s) for s in set(STRIDES)} for move in moves]
 
     def explore(self, n_moves: int) -> Array | None:
         """Level 0 afresh, ``n_moves`` moves at the others: mean acceptance (L,) of full strides,
         None if there were none."""
-        strides = [_STRIDES[(self.steps + k) % len(_STRIDES)] for k in range(n_moves)]
+        strides = [STRIDES[(self.steps + k) % len(STRIDES)] for k in range(n_moves)]
         self.steps += n_moves
         self.states[0] = self.move.init_reference(self.rng, self.path, self.n_ensembles)
         self.gradients[0] += self.n_ensembles
@@ -141,7 +133,7 @@ def follow(
 
 
 def run_segment(
-    path: Path,
+    path: TemperedPath,
     move: Move,
     schedule: Schedule,
     x: Array | None,
@@ -163,17 +155,19 @@ def run_segment(
     continue an earlier segment. ``reversible`` chooses between the even and the odd swaps by a
     coin instead of in turn.
     """
-    _check_segment(path, schedule, x, n_sweeps, explore)
     started = time.perf_counter()
     rng = np.random.default_rng(seed)
     replicas = Replicas(path, move, schedule, rng, x, n_ensembles)
     levels, r = schedule.betas.size, replicas.n_ensembles
-    labels = _start_labels(levels, r) if labels is None else labels.copy()
-    direction = _start_direction(labels) if direction is None else direction.copy()
+    if labels is None or direction is None:
+        labels = np.repeat(np.arange(levels)[:, None], r, axis=1)
+        direction = np.where(labels == 0, 1, 0)  # only who is at β = 0 has begun a journey
+    else:
+        labels, direction = labels.copy(), direction.copy()
     round_trips = np.zeros(r, np.int64)
     tilt = np.empty((r, n_sweeps, levels))
     rejection = np.zeros(levels - 1)
-    spacing, draws = -(-n_sweeps // _KEEP), []
+    spacing, draws = -(-n_sweeps // KEEP), []
     for sweep in range(n_sweeps):
         if stop():
             raise Stopped
@@ -200,8 +194,8 @@ def run_segment(
         direction,
         round_trips,
         np.stack(draws, axis=1),
-        np.array(parity),
-        np.array(time.perf_counter() - started),
+        parity,
+        time.perf_counter() - started,
     )
 
 
@@ -209,33 +203,3 @@ def decide(rng: np.random.Generator, alpha: Array, parity: int) -> NDArray[np.bo
     accepted = rng.random(alpha.shape) < alpha
     accepted[1 - parity :: 2] = False
     return accepted
-
-
-def _start_labels(levels: int, r: int) -> Integers:
-    return np.repeat(np.arange(levels)[:, None], r, axis=1)
-
-
-def _start_direction(labels: Integers) -> Integers:
-    """Only who is at β = 0 has begun a journey."""
-    direction = np.zeros_like(labels)
-    direction[labels[0], np.arange(labels.shape[1])] = 1
-    return direction
-
-
-def _check_segment(
-    path: Path, schedule: Schedule, x: Array | None, n_sweeps: int, explore: int
-) -> None:
-    levels = schedule.betas.size
-    if ladders.check(schedule.betas).size != levels or schedule.step_sizes.shape != (levels,):
-        raise InputError(
-            "schedule needs betas from 0 to 1 and one step size for each, got "
-            f"{levels} betas from {schedule.betas[0]:g} and {schedule.step_sizes.size} step sizes"
-        )
-    if n_sweeps < 1 or explore < 1:
-        raise InputError(
-            f"n_sweeps and explore must be at least 1, got n_sweeps={n_sweeps}, explore={explore}"
-        )
-    if x is not None and (x.ndim != 3 or x.shape[0] != levels or x.shape[2] != path.n):
-        raise InputError(
-            f"x must have shape (levels, ensembles, N) = ({levels}, R, {path.n}), got {x.shape}"
-        )

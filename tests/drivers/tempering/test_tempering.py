@@ -6,12 +6,11 @@ from problems import LIKELIHOODS, exact_draws, log_z_by_quadrature, small_model
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
-from evidence.drivers import segments, tuning
-from evidence.drivers.segments import Schedule
-from evidence.drivers.tempering import bridging
+from evidence.drivers.tempering import bridging, segments, tuning
 from evidence.drivers.tempering import ensemble as tempering
 from evidence.drivers.tempering.ensemble import run_segment
-from evidence.drivers.tuning import tune
+from evidence.drivers.tempering.segments import Schedule
+from evidence.drivers.tempering.tuning import tune
 from evidence.execution.tasks import Stopped
 from evidence.moves import PCN, EllipticalSlice, MGrad, ProbitGibbs
 from evidence.statistics import ladders
@@ -169,18 +168,17 @@ def test_segments_follow_each_other():
     assert halves[1].parity == 0
     assert halves[0].parity == 1
     whole = segments.consecutive(halves)
-    found = segments.summarise(halves, schedule)
-    assert abs(found.bridge.delta - log_z_by_quadrature(model)) < 4 * found.bridge.se
+    bridge = bridging.mbar(whole.tilt, schedule.betas)
+    assert abs(bridge.delta - log_z_by_quadrature(model)) < 4 * bridge.se
     assert whole.tilt.shape == (30, 302, 7)
-    assert found.round_trips == halves[0].round_trips.sum() + halves[1].round_trips.sum()
-    assert found.round_trips_per_sweep == pytest.approx(found.round_trips / (30 * 302))
+    trips = halves[0].round_trips + halves[1].round_trips
+    np.testing.assert_array_equal(whole.round_trips, trips)
     assert (np.sort(whole.labels, axis=0) == np.arange(7)[:, None]).all()
     assert whole.draws.shape == (30, 2 * 51, 3)
-    assert found.columns["barrier"][-1] == pytest.approx(
-        np.sum(1 - found.columns["swap_rate"][1:])
-    )
-    assert {len(column) for column in found.columns.values()} == {7}
-    assert found.columns["gradients"].tolist() == [30 * 302, *[30 * 302 * 3] * 6]
+    columns = segments.trace_columns(whole, schedule, bridge.levels)
+    assert columns["barrier"][-1] == pytest.approx(np.sum(1 - columns["swap_rate"][1:]))
+    assert {len(column) for column in columns.values()} == {7}
+    assert columns["gradients"].tolist() == [30 * 302, *[30 * 302 * 3] * 6]
 
 
 def test_ensembles_side_by_side():
@@ -248,8 +246,8 @@ def test_tuning_finds_the_barrier():
     found = tune(path, MGrad(), np.random.default_rng(10), never)
     levels = found.schedule.betas.size
     assert found.x.shape == (levels, 8, 8)
-    assert found.rejection.sum() == pytest.approx(found.barrier)
-    assert 0.5 < (levels - 1) / (2 * found.barrier) < 2.0
+    assert 0.0 < found.rejection.sum() < levels - 1
+    assert 0.5 < (levels - 1) / (2 * found.rejection.sum()) < 2.0
     assert found.rejection.max() < 1.5 * found.rejection.mean()
     seed = SEED(11)
     run = run_segment(path, MGrad(), found.schedule, found.x, 100, seed, never)
@@ -304,7 +302,7 @@ def test_exact_reference():
     found = tune(path, MGrad(), np.random.default_rng(13), never, rounds=2)
     assert found.schedule.betas.size == 4
     run = run_segment(path, MGrad(), found.schedule, found.x, 20, SEED(14), never)
-    bridge = segments.summarise([run], found.schedule).bridge
+    bridge = bridging.mbar(run.tilt, found.betas)
     assert bridge.delta == pytest.approx(0.0, abs=1e-9)
     assert bridge.se < 1e-9
 
@@ -319,30 +317,10 @@ def test_stopping():
         tune(path, MGrad(), np.random.default_rng(0), lambda: True)
 
 
-def test_bad_input():
-    path = from_prior("probit")
+def test_moves_that_have_no_such_temperature():
     schedule = Schedule(ladders.linear(2), np.full(3, 1.0))
-
-    def run(schedule=schedule, x=None, n_sweeps=5, move=None, **options):
-        return run_segment(path, move or MGrad(), schedule, x, n_sweeps, SEED(0), never, **options)
-
-    with pytest.raises(ValueError, match="one step size for each"):
-        run(Schedule(np.array([0.0, 0.5, 1.0]), np.ones(2)))
-    with pytest.raises(ValueError, match="betas from 0 to 1"):
-        run(Schedule(np.array([0.5, 1.0]), np.ones(2)))
-    with pytest.raises(ValueError, match=r"\(3, R, 3\), got \(3, 3\)"):
-        run(x=np.zeros((3, 3)))
-    with pytest.raises(ValueError, match="n_sweeps=0"):
-        run(n_sweeps=0)
     with pytest.raises(ValueError, match=r"beta = 0\.5"):
-        run(move=ProbitGibbs())
-    rng = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="n_levels"):
-        tune(path, MGrad(), rng, never, n_levels=1)
-    with pytest.raises(ValueError, match="increase strictly"):
-        tune(path, MGrad(), rng, never, betas=np.array([0.0, 0.5]))
-    with pytest.raises(ValueError, match="sweeps=0"):
-        tune(path, MGrad(), rng, never, sweeps=0)
+        run_segment(from_prior("probit"), ProbitGibbs(), schedule, None, 5, SEED(0), never)
 
 
 def test_steps_do_not_outgrow_what_they_mean():

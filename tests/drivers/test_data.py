@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal, norm
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
-from evidence.drivers.sequential import _Front, _sweep_islands, ordering, prepare, run_sequential
+from evidence.drivers.data import Front, Sequential, ordering, prepare
 from evidence.execution.tasks import Stopped
 from evidence.statistics.diagnostics import log_mean
 from evidence.statistics.resampling import SCHEMES
@@ -31,6 +31,24 @@ def four():
     return model, float(np.log(value))
 
 
+class EveryTime(Sequential):
+    """Sweeps all islands after each datum."""
+
+    def move_all(self, population, stage, poor):
+        return super().move_all(population, stage, np.ones_like(poor))
+
+
+def run_sequential(
+    model, n_islands, n_particles, seed, *stop, order="tail", adaptive=False, every=False, **more
+):  # fmt: skip
+    more = {"i_max": 50 if adaptive else 0} | more
+    if more.get("particles") is not None:
+        more["particles"] = np.array(more["particles"])
+    prepared = prepare(model, order, np.random.default_rng(0))
+    loop = (EveryTime if every else Sequential)(prepared, **more)
+    return loop.run(n_islands, n_particles, seed, *stop)
+
+
 def close(islands, truth, slack=0.0, sds=4.5):
     """log Z within 4.5 se: false alarm 7e-6."""
     found = log_mean(islands.log_z[-1])
@@ -47,17 +65,17 @@ def test_unbiased(order, resampling):
     """2,000 islands of 4 particles that resample and sweep nearly always."""
     model, truth = four()
     run = partial(run_sequential, model, 2000, 4, SEED(1), order=order, resampling=resampling)
-    assert close(run(threshold=0.98, move_every=1), truth).se < 0.02
+    assert close(run(threshold=0.98, every=True), truth).se < 0.02
 
 
-@pytest.mark.parametrize("move_every", [None, 1, 3])
+@pytest.mark.parametrize("every", [False, True])
 @pytest.mark.parametrize("sweeps", [1, 2])
 @pytest.mark.parametrize("threshold", [0.0, 0.7, 1.0])
-def test_unbiased_whenever_there_are_moves(threshold, sweeps, move_every):
+def test_unbiased_whenever_there_are_moves(threshold, sweeps, every):
     model, truth = four()
     islands = run_sequential(
         model, 1500, 5, SEED(2), order="given", threshold=threshold, sweeps=sweeps,
-        move_every=move_every,
+        every=every,
     )  # fmt: skip
     close(islands, truth)
 
@@ -65,7 +83,7 @@ def test_unbiased_whenever_there_are_moves(threshold, sweeps, move_every):
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_unbiased_in_small_dimensions(n):
     model = small_model("probit", n)
-    islands = run_sequential(model, 1000, 4, SEED(3), order="given", move_every=1)
+    islands = run_sequential(model, 1000, 4, SEED(3), order="given", every=True)
     close(islands, log_z_by_quadrature(model), slack=1e-9)
 
 
@@ -88,7 +106,7 @@ def test_equicorrelated(order, adaptive):
     y = np.where(np.arange(40) % 4 == 0, -1.0, 1.0)
     model, truth = equicorrelated(y, 0.3, 3.0, 0.5)
     islands = run_sequential(
-        model, 200, 32, SEED(4), order=order, adaptive=adaptive, move_every=1 + adaptive
+        model, 200, 32, SEED(4), order=order, adaptive=adaptive, every=not adaptive
     )
     assert close(islands, truth, slack=0.02 * adaptive).se < 0.05
 
@@ -159,10 +177,8 @@ def test_draws_come_from_the_posterior(adaptive):
     model, _ = four()
     path = ev.Path(prior_reference(model))
     exact = exact_draws(np.random.default_rng(8), path.reference, 1.0, 20_000)
-    islands = run_sequential(
-        model, 500, 32, SEED(8), order=[1, 3, 2, 0], adaptive=adaptive, keep=24
-    )
-    assert islands.draws.shape == (500, 24, 4)
+    islands = run_sequential(model, 500, 32, SEED(8), order=[1, 3, 2, 0], adaptive=adaptive)
+    assert islands.draws.shape == (500, 32, 4)
     weights = np.exp(islands.log_z[-1] - islands.log_z[-1].max())
     weights /= weights.sum()
     for power in (1, 2):
@@ -176,39 +192,49 @@ def test_draws_come_from_the_posterior(adaptive):
 # -- the algorithm -----------------------------------------------------------------------------
 
 
+def front(model, g, m, seed):
+    rng = np.random.default_rng(seed)
+    return Front(rng, np.zeros((g, m)), np.zeros(g), prepared=prepare(model, "tail"))
+
+
 @pytest.mark.interpreted
 def test_factors_grow_into_those_of_the_whole():
     """P and the predictive moments against Schur complements, at every size."""
     model = small_model("probit", 6)
-    prepared = prepare(model, "tail")
-    y = model.y[prepared.order]
-    cov = (model.K + np.eye(6))[np.ix_(prepared.order, prepared.order)] * np.outer(y, y)
-    front = _Front(prepared, 3, np.random.default_rng(9))
+    population = front(model, 1, 3, 9)
+    order = population.prepared.order
+    y = model.y[order]
+    cov = (model.K + np.eye(6))[np.ix_(order, order)] * np.outer(y, y)
     for t in range(6):
-        r = front.r[:t]
-        mean, log_w = front.predict(r)
+        log_w = population.predict(population.present)
         weights = np.linalg.solve(cov[:t, :t], cov[:t, t]) if t else np.empty(0)
-        sd = np.sqrt(cov[t, t] - weights @ cov[:t, t])
-        np.testing.assert_allclose(mean, weights @ r, atol=1e-12)
-        bound = -y[t] * model.mean[prepared.order[t]]
-        np.testing.assert_allclose(log_w, norm.logsf(bound, weights @ r, sd), rtol=1e-10)
-        front.extend(mean)
-        assert (front.r[t] > bound).all()
+        mean, sd = weights @ population.present, np.sqrt(cov[t, t] - weights @ cov[:t, t])
+        np.testing.assert_allclose(population.means[0], mean, atol=1e-12)
+        bound = -y[t] * model.mean[order[t]]
+        np.testing.assert_allclose(log_w[0], norm.logsf(bound, mean, sd), rtol=1e-10)
+        population.extend()
+        assert (population.r[t] > bound).all()
         if t != 2:  # a stage without a sweep is caught up with
-            front.sweep(front.r[: t + 1], 1)
+            population.sweep(population.present, 1)
             precision = np.linalg.inv(cov[: t + 1, : t + 1])
-            np.testing.assert_allclose(front._precision[: t + 1, : t + 1], precision, atol=1e-12)
+            grown = population._precision[: t + 1, : t + 1]
+            np.testing.assert_allclose(grown, precision, atol=1e-12)
 
 
 @pytest.mark.interpreted
 def test_islands_at_rest_stay_as_they_are():
-    front = _Front(prepare(small_model("probit", 5)), 4 * 3, np.random.default_rng(22))
-    for _ in range(5):
-        front.extend(front.predict(front.r[: front.t])[0])
-    before = front.r.reshape(5, 4, 3).copy()
+    """Against the same front with the same random numbers, extended and not swept."""
     moving = np.array([True, False, True, False])
-    assert _sweep_islands(front, moving, 3, 2) == 2 * 6
-    after = front.r.reshape(5, 4, 3)
+    loop = Sequential(prepare(small_model("probit", 5), "tail"), sweeps=2)
+    swept, still = (front(small_model("probit", 5), 4, 3, 22) for _ in range(2))
+    for t in range(5):
+        for population in (swept, still):
+            population.predict(population.present)
+            population.infos.clear()
+            moved = moving if t == 4 and population is swept else np.zeros(4, bool)
+            loop.move_all(population, t, moved)
+    assert [info.gradients for info in swept.infos] == [0, 2 * 6]
+    after, before = swept.r.reshape(5, 4, 3), still.r.reshape(5, 4, 3)
     np.testing.assert_array_equal((after != before).all(axis=(0, 2)), moving)
     np.testing.assert_array_equal(after[:, ~moving], before[:, ~moving])
 
@@ -222,17 +248,6 @@ def test_same_seed_same_islands(adaptive):
     for name in set(one._fields) - {"seconds"}:
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
     assert not np.isin(one.log_z[-1], other.log_z[-1]).any()
-
-
-@pytest.mark.interpreted
-def test_prepared_once():
-    model = small_model("probit", 6)
-    prepared = prepare(model, "tail")
-    one = run_sequential(model, 3, 8, SEED(12), order=prepared)
-    two = run_sequential(model, 3, 8, SEED(12), order="tail")
-    np.testing.assert_array_equal(one.log_z, two.log_z)
-    with pytest.raises(ValueError, match="prepared for another model"):
-        run_sequential(small_model("probit", 6), 3, 8, SEED(12), order=prepared)
 
 
 def test_particles_grow_with_the_threshold_up_to_the_limit():
@@ -249,10 +264,10 @@ def test_particles_grow_with_the_threshold_up_to_the_limit():
 
 def test_what_is_reported():
     model, _ = four()
-    islands = run_sequential(model, 3, 8, SEED(14), order="given", move_every=2, threshold=0.0)
+    islands = run_sequential(model, 3, 8, SEED(14), order="given", every=True, threshold=0.0)
     assert islands.log_z.shape == (4, 3)
     assert islands.draws.shape == (3, 8, 4)
-    assert islands.gradients.tolist() == [0, 24, 0, 24]
+    assert islands.gradients.tolist() == [24, 24, 24, 24]
     assert islands.acceptance.tolist() == [1.0] * 4
     assert islands.failures.tolist() == [0] * 4
     assert islands.ess[0] == pytest.approx(1.0)
@@ -323,26 +338,3 @@ def test_smallest_tail_first():
 def test_bad_orders(order, message):
     with pytest.raises(ValueError, match=message):
         run_sequential(four()[0], 2, 4, SEED(17), order=order)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"particles": [4.0]}, r"one entry for each of the 4 steps, got shape \(1,\)"),
-        ({"particles": [4.0] * 4, "adaptive": True}, "adaptive=True chooses"),
-        ({"sweeps": 0}, "sweeps must be an integer ≥ 1, got 0"),
-        ({"move_every": 0}, "move_every must be an integer ≥ 1 or None, got 0"),
-        ({"threshold": -0.1}, "threshold must be a relative ESS between 0 and 1, got -0.1"),
-        ({"resampling": "best"}, "resampling must be one of"),
-    ],
-)
-def test_bad_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        run_sequential(four()[0], 2, 4, SEED(18), **options)
-
-
-def test_other_likelihoods_are_refused():
-    model = small_model("logit")
-    for call in (partial(run_sequential, model, 2, 4, SEED(19)), partial(prepare, model)):
-        with pytest.raises(ValueError, match="needs likelihood 'probit', got 'logit'"):
-            call()

@@ -6,7 +6,8 @@ from problems import LIKELIHOODS, log_z_by_quadrature, small_model
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
-from evidence.drivers.resample_move import Plan, Settings, plan, run_islands
+from evidence.drivers.plan import Pilot, Plan
+from evidence.drivers.smc import ResampleMove
 from evidence.moves import PCN, MGrad, SplittingHMC
 from evidence.statistics.diagnostics import log_mean
 
@@ -29,7 +30,7 @@ def test_unbiased_for_z(likelihood, reference):
     path = ev.Path(REFERENCES[reference](model))
     n = 4
     fixed = Plan(np.array([0.1, 0.3, 0.6, 1.0]), np.full(n, 0.5), np.full(n, 1), np.zeros(n), 1.0)
-    islands = run_islands(path, MGrad(), fixed, 800, 16, SEED(1))
+    islands = ResampleMove(path, MGrad(), fixed).run(800, 16, SEED(1))
     found = log_mean(islands.log_z[-1])
     truth = log_z_by_quadrature(model)
     assert abs(found.value - truth) < 4.5 * max(found.se, 1e-7), (found, truth)
@@ -40,9 +41,9 @@ def test_exact_when_the_reference_is_exact():
     model = small_model("gaussian(noise_std=0.7)", 8)
     ep = ev.fit_ep(model)
     path = ev.Path(ep)
-    found = plan(path, MGrad(), np.random.default_rng(0), Settings())
+    found = Pilot().plan(path, MGrad(), np.random.default_rng(0))
     assert found.betas.tolist() == [1.0]
-    islands = run_islands(path, MGrad(), found, 3, 8, SEED(2))
+    islands = ResampleMove(path, MGrad(), found).run(3, 8, SEED(2))
     np.testing.assert_allclose(islands.log_z[-1], ep.logz, atol=1e-9)
 
 
@@ -51,8 +52,8 @@ def test_final_particles_are_posterior_draws():
     model = small_model("gaussian(noise_std=0.7)", 4)
     posterior = ev.fit_ep(model)
     path = ev.Path(prior_reference(model))
-    climb = plan(path, MGrad(), np.random.default_rng(3), Settings())
-    islands = run_islands(path, MGrad(), climb, 200, 64, SEED(3))
+    climb = Pilot().plan(path, MGrad(), np.random.default_rng(3))
+    islands = ResampleMove(path, MGrad(), climb).run(200, 64, SEED(3))
     weights = np.exp(islands.log_z[-1] - islands.log_z[-1].max())
     weights /= weights.sum()
     for power, truth in ((1, posterior.mean), (2, posterior.var)):
@@ -66,12 +67,12 @@ def test_final_particles_are_posterior_draws():
 @pytest.mark.interpreted
 def test_same_seed_same_islands():
     path = ev.Path(ev.fit_ep(small_model("probit", 6)))
-    climb = plan(path, MGrad(), np.random.default_rng(4), Settings())
-    again = plan(path, MGrad(), np.random.default_rng(4), Settings())
+    climb = Pilot().plan(path, MGrad(), np.random.default_rng(4))
+    again = Pilot().plan(path, MGrad(), np.random.default_rng(4))
     for a, b in zip(climb, again, strict=True):
         np.testing.assert_array_equal(a, b)
-    one = run_islands(path, MGrad(), climb, 2, 16, SEED(5))
-    two = run_islands(path, MGrad(), climb, 2, 16, SEED(5))
+    one = ResampleMove(path, MGrad(), climb).run(2, 16, SEED(5))
+    two = ResampleMove(path, MGrad(), climb).run(2, 16, SEED(5))
     np.testing.assert_array_equal(one.log_z, two.log_z)
     np.testing.assert_array_equal(one.draws, two.draws)
 
@@ -79,7 +80,7 @@ def test_same_seed_same_islands():
 def test_explicit_ladder_is_followed():
     path = ev.Path(ev.fit_ep(small_model("probit", 6)))
     ladder = np.array([0.0, 0.25, 1.0])
-    climb = plan(path, MGrad(), np.random.default_rng(6), Settings(), ladder)
+    climb = Pilot().plan(path, MGrad(), np.random.default_rng(6), ladder)
     np.testing.assert_array_equal(climb.betas, ladder[1:])
 
 
@@ -88,5 +89,5 @@ def test_steps_do_not_outgrow_what_they_mean(move):
     """From a good reference nearly everything is accepted: the step could grow for ever."""
     path = ev.Path(ev.fit_ep(small_model("probit", 12)))
     betas = np.linspace(0.0, 1.0, 12)
-    found = plan(path, move, np.random.default_rng(0), Settings(), betas)
+    found = Pilot().plan(path, move, np.random.default_rng(0), betas)
     assert found.step_sizes.max() == move.longest

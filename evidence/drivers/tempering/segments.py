@@ -1,4 +1,4 @@
-"""What parallel tempering leaves behind: segments, put together, and their summary."""
+"""What parallel tempering leaves behind: segments, and several of them as one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from .tempering import bridging
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -47,22 +45,9 @@ class Segment(NamedTuple):
     """(R,) journeys from β = 0 to β = 1 and back that ended in these sweeps."""
     draws: Array
     """(R, kept, N) latent values at β = 1, evenly spaced over the sweeps."""
-    parity: Integers
-    """() which swaps a following segment begins with: those of even l or of odd l."""
-    seconds: Array
-    """()"""
-
-
-class Summary(NamedTuple):
-    """Finished segments in numbers."""
-
-    columns: dict[str, Array]
-    """One entry per level for each of the columns of a trace."""
-    bridge: bridging.Bridge
-    """MBAR's log Z_1 - log Z_0."""
-    round_trips: int
-    round_trips_per_sweep: float
-    """Per ensemble."""
+    parity: int
+    """Which swaps a following segment begins with: those of even l or of odd l."""
+    seconds: float
 
 
 def consecutive(segments: Sequence[Segment]) -> Segment:
@@ -99,19 +84,12 @@ def _totals(segments: Sequence[Segment]) -> Segment:
     return segments[-1]._replace(acceptance=acceptance, **sums)
 
 
-def summarise(segments: Sequence[Segment], schedule: Schedule) -> Summary:
-    """Columns of a trace over the levels, MBAR's answer and round trips.
-
-    ``segments`` follow each other in time; those of other ensembles are first put
-    :func:`side_by_side`. ``logz`` is relative to β = 0; ``swap_rate`` and ``barrier`` concern
-    the pairs below each level.
-    """
-    whole = consecutive(segments)
+def trace_columns(whole: Segment, schedule: Schedule, log_z: Array) -> dict[str, Array]:
+    """One entry per level; ``swap_rate`` and ``barrier`` concern the pairs below it."""
     rejection = whole.swap_rejection / whole.swap_count
-    bridge = bridging.mbar(whole.tilt, schedule.betas)
-    columns = {
+    return {
         "beta": schedule.betas,
-        "logz": bridge.levels,
+        "logz": log_z,
         "acceptance": whole.acceptance,
         "swap_rate": np.concatenate([[np.nan], 1.0 - rejection]),
         "barrier": np.concatenate([[0.0], np.cumsum(rejection)]),
@@ -119,5 +97,3 @@ def summarise(segments: Sequence[Segment], schedule: Schedule) -> Summary:
         "gradients": whole.gradients,
         "step_size": schedule.step_sizes,
     }
-    trips = int(whole.round_trips.sum())
-    return Summary(columns, bridge, trips, trips / (whole.tilt.shape[0] * whole.tilt.shape[1]))

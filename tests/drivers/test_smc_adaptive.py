@@ -8,12 +8,12 @@ from problems import LIKELIHOODS, exact_draws, log_z_by_quadrature, small_model
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
-from evidence.drivers.arm import run_arm
-from evidence.drivers.resample_move import Plan, run_islands
+from evidence.drivers.plan import Plan
+from evidence.drivers.smc import Adaptive, ResampleMove
 from evidence.execution.tasks import Stopped
 from evidence.moves import HMC, EllipticalSlice, MGrad
 from evidence.statistics.diagnostics import log_mean
-from evidence.statistics.resampling import SCHEMES, Pool
+from evidence.statistics.resampling import SCHEMES
 
 SEED = np.random.SeedSequence
 MOVES = {"mgrad": MGrad, "elliptical": EllipticalSlice, "hmc": HMC}
@@ -28,6 +28,12 @@ def fixed(*betas, step_size=0.5, n_moves=1):
         np.zeros(n),
         relative_variance=1.0,
     )
+
+
+def run_arm(path, move, plan, n_islands, n_particles, seed, *stop, **options):
+    if "particles" in options:
+        options["particles"] = np.array(options["particles"])
+    return Adaptive(path, move, plan, **options).run(n_islands, n_particles, seed, *stop)
 
 
 @cache
@@ -108,12 +114,12 @@ def test_more_particles_where_steps_are_hard():
 
 
 def test_without_growth_it_is_resample_move():
-    """threshold = 0 and systematic resampling: the weights of run_islands, number by number."""
+    """threshold = 0 and systematic resampling: the weights of ResampleMove, number by number."""
     path, _ = problem()
     one = run_arm(
         path, MGrad(), fixed(1.0), 5, 16, SEED(5), threshold=0.0, resampling="systematic"
     )
-    two = run_islands(path, MGrad(), fixed(1.0), 5, 16, SEED(5))
+    two = ResampleMove(path, MGrad(), fixed(1.0)).run(5, 16, SEED(5))
     np.testing.assert_allclose(one.log_z, two.log_z, rtol=1e-13)
     np.testing.assert_allclose(one.ess, two.ess, rtol=1e-13)
 
@@ -131,8 +137,8 @@ def test_draws_come_from_the_posterior():
     model = small_model("gaussian(noise_std=0.7)", 4)
     posterior, path = ev.fit_ep(model), ev.Path(prior_reference(model))
     plan = fixed(0.05, 0.2, 0.5, 1.0, n_moves=4)
-    islands = run_arm(path, MGrad(), plan, 200, 64, SEED(7), keep=48)
-    assert islands.draws.shape == (200, 48, 4)
+    islands = run_arm(path, MGrad(), plan, 200, 64, SEED(7))
+    assert islands.draws.shape == (200, 64, 4)
     weights = np.exp(islands.log_z[-1] - islands.log_z[-1].max())
     weights /= weights.sum()
     for values, truth in (
@@ -184,59 +190,8 @@ def test_what_is_reported():
     assert islands.gradients[-1] > islands.gradients[0] > 0  # copies are moved, draws are not
 
 
-@pytest.mark.interpreted
-def test_pool_averages_rounds():
-    """Against one long list of particles, weights R_t/(R_t + R) and R/(R_t + R) in turn."""
-    rng = np.random.default_rng(12)
-    log_w = rng.normal(size=(3, 2, 5))
-    pool, w, total = Pool(2, 5), np.empty(0), 0
-    for round_ in log_w:
-        pool.add(np.array([0, 1]), round_)
-        w = np.append(w * total / (total + 5), np.exp(round_[1]) * 5 / (total + 5))
-        total += 5
-    assert pool.log_ratio[1] == pytest.approx(np.log(w.sum()))
-    assert pool.ess[1] == pytest.approx(w.sum() ** 2 / np.sum(w**2))
-    index = pool.resample(np.array([False, True]), "systematic", np.random.default_rng(13))
-    expected = SCHEMES["systematic"](w, np.random.default_rng(13), 5)
-    assert index[:5].tolist() == list(range(5))
-    assert (index[5:] - 5).tolist() == (expected + 5 * (expected // 5)).tolist()
-
-
-@pytest.mark.interpreted
-def test_pool_of_dead_islands():
-    """No weight at all: Ẑ = 0 for good, an ESS of zero, and the others do not notice."""
-    pool = Pool(2, 3)
-    pool.add(np.array([0, 1]), np.array([[-np.inf] * 3, [-1.0, -2.0, -np.inf]]))
-    assert pool.log_ratio[0] == -np.inf
-    assert pool.ess[0] == 0.0
-    assert pool.ess[1] > 1.0
-    index = pool.resample(np.array([True, True]), "residual", np.random.default_rng(14))
-    assert index[:3].tolist() == [0, 1, 2]
-    assert set(index[3:]) <= {3, 4}
-    assert not np.isnan(pool.log_w).any()
-
-
 def test_stop():
     path, _ = problem()
     calls = iter([False, False, True])
     with pytest.raises(Stopped):
         run_arm(path, MGrad(), THREE, 2, 4, SEED(15), lambda: next(calls))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"threshold": 1.5}, "threshold must be a relative ESS between 0 and 1, got 1.5"),
-        ({"i_max": -1}, "i_max must be an integer ≥ 0, got -1"),
-        ({"resampling": "bootstrap"}, "resampling must be one of .*residual.*got 'bootstrap'"),
-        ({"generate": "clone"}, "generate must be 'copy', .* got 'clone'"),
-        ({"generate": "reseed"}, r"generate='reseed' and sampler= belong together"),
-        ({"sampler": np.ones}, r"belong together: sampler\(rng, beta, m\)"),
-        ({"particles": [8.0, 8.0]}, r"one entry for each of the 3 steps, got shape \(2,\)"),
-        ({"particles": [8.0, 0.0, 8.0]}, "particles must be positive and finite"),
-    ],
-)
-def test_bad_options(options, message):
-    path, _ = problem()
-    with pytest.raises(ValueError, match=message):
-        run_arm(path, MGrad(), THREE, 2, 8, SEED(16), **options)

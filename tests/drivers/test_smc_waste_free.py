@@ -8,8 +8,8 @@ from problems import log_z_by_quadrature, small_model
 
 import evidence as ev
 from evidence import moves
-from evidence.drivers.resample_move import Settings, plan, run_islands
-from evidence.drivers.waste_free import run_waste_free
+from evidence.drivers.plan import Pilot
+from evidence.drivers.smc import ResampleMove, WasteFree
 from evidence.paths.gp import Path
 from evidence.statistics.genealogy import Genealogy
 
@@ -18,7 +18,7 @@ def prepared(likelihood="probit", n=3, reference="prior", cess=0.9):
     model = small_model(likelihood, n)
     fit = {"ep": ev.fit_ep, "prior": ev.approximations.reference.prior_reference}[reference]
     path, move = Path(fit(model)), moves.get("mgrad")
-    found = plan(path, move, np.random.default_rng(0), Settings(cess=cess))
+    found = Pilot(cess=cess).plan(path, move, np.random.default_rng(0))
     return model, path, move, found
 
 
@@ -51,9 +51,7 @@ def test_single_island_variance(scheme, likelihood):
     """The mean of 300 islands' own variances against their spread: within a factor of 1.5,
     or too large where residual resampling's noise is left in."""
     _, path, move, found = prepared(likelihood)
-    islands = run_islands(
-        path, move, found, 300, 500, np.random.SeedSequence(1), resampling=scheme
-    )
+    islands = ResampleMove(path, move, found, scheme).run(300, 500, np.random.SeedSequence(1))
     z = np.exp(islands.log_z[-1] - islands.log_z[-1].max())
     ratio = np.nanmean(islands.variance) / (z.var(ddof=1) / z.mean() ** 2)
     assert np.isnan(islands.variance).mean() < 0.05
@@ -67,7 +65,8 @@ def test_single_island_variance(scheme, likelihood):
 def test_waste_free_is_unbiased(likelihood, length):
     """Mean Ẑ of 300 islands within 4 standard errors: false alarm 6e-5 per case."""
     model, path, move, found = prepared(likelihood)
-    islands = run_waste_free(path, move, found, 300, 128, np.random.SeedSequence(2), length=length)
+    loop = WasteFree(path, move, found, length=length)
+    islands = loop.run(300, 128, np.random.SeedSequence(2))
     z = np.exp(islands.log_z[-1] - log_z_by_quadrature(model))
     assert abs(z.mean() - 1.0) < 4.0 * z.std(ddof=1) / np.sqrt(z.size)
     assert islands.draws.shape == (300, 64, 3)
@@ -76,7 +75,7 @@ def test_waste_free_is_unbiased(likelihood, length):
 def test_waste_free_draws_are_from_the_posterior():
     """Means over 64 × 200 draws against another move's long run, 5 standard errors."""
     model, path, move, found = prepared("poisson(exposure=1.5)")
-    islands = run_waste_free(path, move, found, 200, 128, np.random.SeedSequence(3))
+    islands = WasteFree(path, move, found).run(200, 128, np.random.SeedSequence(3))
     means = islands.draws.mean(axis=1)
     other = ev.sample(
         model, move="elliptical", draws=4000, tune=100, chains=8, random_seed=0, progressbar=False

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..execution.tasks import Stopped
-from ..messages import InputError
-from ..moves.base import Move
-from ..paths.gp import Path
-from ..statistics import ladders
+from ...execution.tasks import Stopped
+from ...moves.base import Move
+from ...paths.gp import TemperedPath
+from ...statistics import ladders
+from .ensemble import EXPLORE, Replicas, decide, swap_acceptance
 from .segments import Schedule
-from .tempering.ensemble import EXPLORE, Replicas, decide, swap_acceptance
 
 Array = NDArray[np.float64]
 
@@ -26,16 +25,20 @@ _FEWEST, _MOST = 4, 64  # levels that tuning may choose
 class Tuned(NamedTuple):
     """A schedule, where the chains are, and what the last round of tuning measured."""
 
-    schedule: Schedule
-    barrier: float
+    betas: Array
+    step_sizes: Array
     rejection: Array
     """(L - 1,) mean of 1 - α between neighbours."""
     x: Array
     """(L, R, N) latent values at every level, for :func:`.run_segment` to go on from."""
 
+    @property
+    def schedule(self) -> Schedule:
+        return Schedule(self.betas, self.step_sizes)
+
 
 def tune(
-    path: Path,
+    path: TemperedPath,
     move: Move,
     rng: np.random.Generator,
     stop: Callable[[], bool],
@@ -55,16 +58,8 @@ def tune(
     ``n_levels``, spaced so that each pair rejects equally. A given ladder ``betas`` is used as
     it stands. ``report`` is told the number of levels and of sweeps after each round.
     """
-    for name, value, least in (("n_levels", n_levels, 2), ("rounds", rounds, 1)):
-        if value is not None and value < least:
-            raise InputError(f"{name} must be at least {least}, got {value}")
-    if sweeps < 1 or n_ensembles < 1:
-        raise InputError(
-            "sweeps and n_ensembles must be at least 1, got "
-            f"sweeps={sweeps}, n_ensembles={n_ensembles}"
-        )
     if betas is not None:
-        ladder = ladders.check(betas)
+        ladder = betas
     else:
         ladder = _FIRST_LADDER if n_levels is None else ladders.power(n_levels - 1, 3.0)
     schedule = Schedule(ladder, np.full(ladder.size, float(move.step_size)))
@@ -80,7 +75,7 @@ def tune(
             wanted = n_levels or _wanted(rejection)
             new = ladders.equal_barrier(schedule.betas, rejection, wanted - 1)
             schedule, x = _move_levels(schedule, x, new)
-    return Tuned(schedule, float(rejection.sum()), rejection, x)
+    return Tuned(*schedule, rejection, x)
 
 
 def _tuning_round(
@@ -88,7 +83,7 @@ def _tuning_round(
 ) -> tuple[Schedule, Array]:
     """Adapted step sizes (the mean of their logs) and rejection rates of the second half."""
     betas, rng, target = replicas.betas, replicas.rng, replicas.move.target
-    logs = np.log([moves[1.0].step_size for moves in replicas.moves])
+    logs = np.log(replicas.step_sizes)
     later, rejection = np.zeros(betas.size), np.zeros(betas.size - 1)
     middle, longest = np.log(replicas.move.step_size), np.log(replicas.move.longest)
     first = n_sweeps // 2

@@ -1,0 +1,185 @@
+r"""How to climb from the reference to the posterior: temperatures, step sizes, numbers of moves.
+
+A :class:`Pilot` with few particles climbs once and finds a :class:`Plan`: temperatures by
+conditional ESS, for each a step size that meets the move's target acceptance, and as many moves
+as it takes until the tilt has forgotten where it started. Drivers then follow the plan as it
+stands, which is what makes their estimates unbiased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..execution.tasks import Stopped
+from ..moves.base import Info, Move, scaled, take
+from ..paths.gp import TemperedPath
+from ..statistics import ladders
+from ..statistics.resampling import systematic
+from ..statistics.weights import incremental
+
+Array = NDArray[np.float64]
+
+STRIDES = (1.0, 1.0, 0.125)  # every third step is short: it frees states that long ones leave
+_TOO_LOW = 1e100  # tilts beyond it, of either sign, have no variance
+
+
+class Stage(NamedTuple):
+    """A temperature and what is done there."""
+
+    beta: float
+    step_size: float
+    n_moves: int
+
+
+REFERENCE = Stage(0.0, 1.0, 0)
+
+
+class Plan(NamedTuple):
+    """What a pilot found: one entry per temperature after β = 0."""
+
+    betas: Array
+    step_sizes: Array
+    n_moves: NDArray[np.intp]
+    mixing: Array
+    """Correlation of the tilt before and after the moves of each temperature."""
+    relative_variance: float
+    """Rough variance of log Ẑ times the number of particles."""
+
+    @property
+    def stages(self) -> list[Stage]:
+        columns = (self.betas, self.step_sizes, self.n_moves)
+        return list(map(Stage, *(column.tolist() for column in columns)))
+
+    def refined(self, n: int, single: bool = False) -> Plan:
+        """A plan of ``n`` temperatures spaced like these, with their moves or one each.
+
+        Where the pilot put its temperatures close together, so does this one; step sizes are
+        interpolated, and numbers of moves are those of the pilot's next temperature.
+        """
+        known = np.concatenate([[0.0], self.betas])
+        place = np.linspace(0.0, known.size - 1.0, n + 1)[1:]
+        betas = np.interp(place, np.arange(known.size), known)
+        betas[-1] = 1.0
+        step_sizes = np.exp(np.interp(betas, self.betas, np.log(self.step_sizes)))
+        following = np.searchsorted(self.betas, betas)
+        n_moves = np.ones(n, dtype=np.intp) if single else self.n_moves[following]
+        mixing = np.full(n, np.nan) if single else self.mixing[following]
+        variance = self.relative_variance * self.betas.size / n
+        return Plan(betas, step_sizes, n_moves, mixing, variance)
+
+
+class Settled(NamedTuple):
+    """Where moves at one temperature led, and what they were in the end."""
+
+    state: Any
+    move: Move
+    n_moves: int
+    mixing: float
+    acceptance: float
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """How a plan is made: conditional ESS of a step, correlation at which the tilt has forgotten
+    its start, the most moves for that, and the number of particles."""
+
+    cess: float = 0.98
+    mixing: float = 0.4
+    max_moves: int = 24
+    particles: int = 128
+
+    def plan(
+        self,
+        path: TemperedPath,
+        move: Move,
+        rng: np.random.Generator,
+        betas: Array | None = None,
+        stop: Callable[[], bool] = lambda: False,
+        report: Callable[[float, float, float], None] = lambda beta, ess, acceptance: None,
+    ) -> Plan:
+        """Climb once, adapting everything; ``report`` β, ESS and acceptance."""
+        state = move.init_reference(rng, path, self.particles)
+        beta, variance, acceptance = 0.0, 0.0, np.nan
+        rows: list[tuple[float, float, int, float]] = []
+        while beta < 1.0:
+            if stop():
+                raise Stopped
+            if betas is None:
+                new = ladders.next_beta(state.tilt, beta, self.cess)
+            else:
+                new = float(betas[len(rows) + 1])
+            weights = incremental(state.tilt, new - beta)
+            ess = float(weights.ess)
+            variance += 1.0 / ess - 1.0 if ess else np.inf
+            state = take(state, systematic(weights.relative, rng))
+            beta = new
+            if beta < 1.0:
+                state, move, n_moves, mixing, acceptance = self.settle(
+                    path, move, rng, beta, state
+                )
+            else:  # no weight follows: one move, so that posterior draws are not copies
+                n_moves, mixing = 1, np.nan
+            report(beta, ess, acceptance)
+            rows.append((beta, move.step_size, n_moves, mixing))
+        ladder, step_sizes, counts, mixings = map(np.array, zip(*rows, strict=True))
+        return Plan(ladder, step_sizes, counts.astype(int), mixings, variance)
+
+    def settle(
+        self, path: TemperedPath, move: Move, rng: np.random.Generator, beta: float, state: Any
+    ) -> Settled:
+        """Move and adapt the step size until the tilt has forgotten where it started."""
+        start = state.tilt.copy()
+        for k in range(1, self.max_moves + 1):
+            stride = STRIDES[(k - 1) % len(STRIDES)]
+            state, info = scaled(move, stride).step(rng, path, beta, state)
+            acceptance = float(info.acceptance.mean())
+            if stride == 1.0 and move.target is not None:
+                factor = np.exp(2.0 / np.sqrt(k) * (acceptance - move.target))
+                move = sized(move, min(move.step_size * factor, move.longest))
+            mixing = correlation(start, state.tilt)
+            if mixing < self.mixing:
+                break
+        return Settled(state, move, k, mixing, acceptance)
+
+
+def sized(move: Move, step_size: float) -> Move:
+    """The move with this step size; the move itself where there is nothing to tune."""
+    if move.target is None:
+        return move
+    return replace(move, step_size=float(step_size))  # type: ignore[type-var]
+
+
+def strided(move: Move, step_size: float, first: int, n: int) -> list[Move]:
+    """``n`` moves of this step size in their turn of strides, ``first`` moves into a run."""
+    move = sized(move, step_size)
+    kinds = [scaled(move, stride) for stride in STRIDES]
+    return [kinds[k % len(kinds)] for k in range(first, first + n)]
+
+
+def run_moves(
+    rng: np.random.Generator, path: TemperedPath, beta: float, state: Any, moves: list[Move]
+) -> tuple[Any, list[Info], float]:
+    """Moves at one temperature: the state, what they told, and how the tilt has mixed."""
+    before, infos = state.tilt.copy(), []
+    for move in moves:
+        state, info = move.step(rng, path, beta, state)
+        infos.append(info)
+    return state, infos, correlation(before, state.tilt) if moves else np.nan
+
+
+def correlation(before: Array, after: Array) -> float:
+    """Of the rows that are not too low: a density may be zero where particles start."""
+    finite = (np.abs(before) < _TOO_LOW) & (np.abs(after) < _TOO_LOW)
+    if not finite.all():
+        before, after = before[finite], after[finite]
+    if before.size < 2:
+        return 0.0
+    spread = before.std() * after.std()
+    if not spread > 0.0:
+        return 0.0
+    return float(np.mean((before - before.mean()) * (after - after.mean())) / spread)

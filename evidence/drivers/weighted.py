@@ -1,0 +1,153 @@
+r"""Islands of independent weighted draws, guided by a reference's sites or tilted.
+
+No chain and no temperature: Ẑ is the mean weight of the draws that a proposal makes
+(:mod:`evidence.proposals.guide`, :mod:`evidence.proposals.tilting`), and some of them,
+resampled, are draws from the posterior. For probit a proposal draws utilities, and latent values
+follow, x given z being Gaussian (:mod:`evidence.moves.gradient.gibbs`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..approximations.reference import GaussianReference
+from ..execution.tasks import Stopped
+from ..models.gp import GPModel
+from ..moves.gradient.gibbs import latent_given_utilities, latent_root
+from ..proposals.guide import Guide, make_guide
+from ..proposals.tilting import Proposal, draw, minimax_proposal, oriented
+from ..statistics.genealogy import Genealogy
+from ..statistics.resampling import SCHEMES, Ancestors, systematic
+from ..statistics.weights import Weights
+from .islands import KEEP, Islands, Row
+
+Array = NDArray[np.float64]
+
+
+class Guided(NamedTuple):
+    """A guide, and what leads from probit's utilities to latent values."""
+
+    guide: Guide
+    mean: Array
+    root: Array | None
+    net: NDArray[np.uint32] | None = None
+    """Digits that islands share, of no use to a single one, whose error bar they would spoil."""
+
+    @classmethod
+    def of(cls, reference: GaussianReference) -> Guided:
+        """O(N³), once."""
+        guide, model = make_guide(reference), reference.model
+        return cls(guide, model.mean, latent_root(model) if guide.utilities else None)
+
+    @property
+    def log_z0(self) -> float:
+        return self.guide.log_z0
+
+    def draw(
+        self, n: int, rng: np.random.Generator, between: Callable[[Array], Ancestors | None]
+    ) -> tuple[Array, Array]:
+        """``n`` draws as columns and their log weights, resampled ``between`` coordinates."""
+        return self.guide.draw(n, rng, between, self.net)
+
+    def order(self, n: int, rng: np.random.Generator) -> Ancestors:
+        """Of draws for resampling: every so-many-th draw of a net is a part of space."""
+        return rng.permutation(n)
+
+    def latent(self, drawn: Array, rng: np.random.Generator) -> Array:
+        """Rows of latent values from columns of draws."""
+        if self.root is None:
+            return drawn.T
+        return latent_given_utilities(drawn, self.mean, self.root, rng)
+
+
+class Tilted(NamedTuple):
+    """Minimax tilting for a probit model, and what leads from utilities to latent values."""
+
+    proposal: Proposal
+    y: Array
+    mean: Array
+    root: Array
+    log_z0: float = 0.0
+
+    @classmethod
+    def of(cls, model: GPModel) -> Tilted:
+        """O(N³), once."""
+        cov = model.K.copy()
+        cov.flat[:: model.n + 1] += 1.0
+        proposal = minimax_proposal(*oriented(cov, model.y, model.mean))
+        return cls(proposal, model.y, model.mean, latent_root(model))
+
+    def draw(
+        self, n: int, rng: np.random.Generator, between: Callable[[Array], Ancestors | None]
+    ) -> tuple[Array, Array]:
+        """``n`` draws as columns and their log weights; they are not resampled on the way."""
+        return draw(self.proposal, n, rng)
+
+    def order(self, n: int, rng: np.random.Generator) -> Ancestors:
+        return np.arange(n)
+
+    def latent(self, drawn: Array, rng: np.random.Generator) -> Array:
+        """Rows of latent values from columns of draws."""
+        utilities = self.mean[:, None] + self.y[:, None] * self.proposal.restore(drawn)
+        return latent_given_utilities(utilities, self.mean, self.root, rng)
+
+
+def run_weighted(
+    source: Guided | Tilted,
+    n_islands: int,
+    n_particles: int,
+    seed: np.random.SeedSequence,
+    stop: Callable[[], bool] = lambda: False,
+    resampling: str | None = None,
+    threshold: float = 0.5,
+) -> Islands:
+    r"""``n_islands`` estimates of Z from ``n_particles`` draws each.
+
+    With a scheme of ``resampling``, guided draws are resampled after a block of coordinates at
+    which the relative effective sample size is ``threshold`` or less, and the means of the
+    weights since then multiply: Ẑ stays unbiased.
+    """
+    started, rng = time.perf_counter(), np.random.default_rng(seed)
+    estimates, latent = [], []
+    for _ in range(n_islands):
+        if stop():
+            raise Stopped
+        island = _Island(n_particles, resampling, threshold, rng)
+        drawn, log_w = source.draw(n_particles, rng, island.between)
+        weights, order = Weights(log_w), source.order(n_particles, rng)
+        w = weights.relative
+        variance = island.family.variance(w[None])[0]
+        estimates.append((island.log_z + weights.log_mean, weights.ess, variance))
+        kept = order[systematic(w[order], rng, min(KEEP, n_particles))]
+        latent.append(source.latent(drawn[:, kept], rng))
+    log_z, ess, variances = np.array(estimates).T
+    seconds, made = time.perf_counter() - started, n_islands * n_particles
+    row = Row(source.log_z0 + log_z, ess.mean(), 1.0, np.nan, 0, made, n_particles, seconds)
+    return Islands.of([row], np.array(latent), variances)
+
+
+class _Island:
+    """The resampling of one island, and the part of log Ẑ that is settled."""
+
+    def __init__(
+        self, n: int, resampling: str | None, threshold: float, rng: np.random.Generator
+    ) -> None:
+        self.scheme = None if resampling is None else SCHEMES[resampling]
+        self.threshold, self.rng, self.log_z = threshold, rng, 0.0
+        self.family = Genealogy(1, n, resampling or "systematic")
+
+    def between(self, log_w: Array) -> Ancestors | None:
+        """Columns to go on with, or None; weights start again from one."""
+        weights = Weights(log_w)
+        if self.scheme is None or not 0.0 < weights.ess <= self.threshold:
+            return None
+        self.log_z += float(weights.log_mean)
+        log_w[:] = 0.0
+        chosen = self.scheme(weights.relative, self.rng)
+        self.family.resample(chosen[None], np.ones(1, dtype=bool))
+        return chosen

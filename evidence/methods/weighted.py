@@ -1,0 +1,175 @@
+"""Independent weighted draws: a trial of their weights, the size of islands, islands.
+
+Guided draws follow the reference's sites (:mod:`evidence.proposals.guide`); where the first
+weights are uneven the guide learns from them (:mod:`evidence.proposals.twist`). Minimax tilting
+(:mod:`evidence.proposals.tilting`), for probit, needs neither EP nor annealing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..drivers.waves import Run
+from ..drivers.weighted import Guided, Tilted, run_weighted
+from ..execution.arguments import check_choice
+from ..execution.tasks import Job, factorising
+from ..messages import InputError
+from ..models.gp import GPModel
+from ..proposals.guide import CannotGuide, Guide, make_net
+from ..proposals.tilting import draw
+from ..proposals.twist import twisted
+from ..statistics.resampling import SCHEMES
+from ..statistics.weights import Weights
+from .base import Outcome, Problem, outcome_of_islands, warn_of_few_draws
+
+Array = NDArray[np.float64]
+
+_CHEAP = 2**18  # numbers to draw: hundredths of a second
+_PER_ISLAND = 64, 1024  # guided draws where the target asks for fewer, by how many are cheap
+_MEMORY = 2**22  # numbers in the draws of an island
+_TRIAL = 512
+_FEWER = 128  # draws of a trial at a time
+_UNEVEN = 0.1  # relative variance of a weight from which on the guide is taught
+_LESSONS = 512, 1536  # further draws that it learns from, by how many are cheap
+_HEAVY, _SMALL = 0.7, 0.1  # a tail's shape, and a variance too small for it to matter
+_TILTED_TRIAL = 2000
+_FEWEST_TILTED, _MARGIN = 128, 1.2  # draws of an island, and relative to what the trial says
+
+
+class Trial(NamedTuple):
+    """Where draws come from and what their first weights look like."""
+
+    source: Guided | Tilted
+    weights: Weights
+
+
+def guided(problem: Problem, *, resampling: str | None = "systematic") -> Outcome:
+    """One latent value after the other, those to come as the reference's sites have them.
+
+    An island's draws are resampled when they have become uneven, by ``resampling`` = systematic,
+    stratified, residual or multinomial, or None: never.
+    """
+    if resampling is not None:
+        check_choice("resampling", resampling, tuple(SCHEMES))
+    if not isinstance(problem.model, GPModel):
+        raise InputError(
+            "method='guided' takes latent values one after the other and needs a GPModel, "
+            f"got a {type(problem.model).__name__}; use method='smc'"
+        )
+    return run_guided(problem, try_guide(problem), resampling)
+
+
+def orthant(problem: Problem) -> Outcome:
+    """Minimax tilting; ``n_particles`` is the number of draws of an island."""
+    return run_tilted(problem, try_tilting(problem))
+
+
+def try_guide(problem: Problem) -> Trial:
+    """Prepare, and look at a few weights."""
+    problem.progress.phase("guide")
+    rng, stop = np.random.default_rng(problem.child(5)), problem.clock.stop
+    with factorising(problem.model.n):
+        source = Guided.of(problem.reference)
+        first = _look(source.guide, _TRIAL, rng, stop)
+        weights = Weights(np.concatenate([log_w for _, log_w in first]))
+        if weights.relative_variance > _UNEVEN and not stop():
+            first += _look(source.guide, _between(*_LESSONS, problem.model.n), rng, stop)
+            drawn, log_w = (np.concatenate(part, axis=-1) for part in zip(*first, strict=True))
+            with contextlib.suppress(CannotGuide):
+                guide = twisted(source.guide, drawn, log_w)
+                again = _look(guide, _TRIAL, rng, stop)
+                taught = Weights(np.concatenate([log_w for _, log_w in again]))
+                if taught.relative_variance < weights.relative_variance:
+                    return Trial(source._replace(guide=guide), taught)
+    return Trial(source, weights)
+
+
+def _look(
+    guide: Guide, n: int, rng: np.random.Generator, stop: Callable[[], bool]
+) -> list[tuple[Array, Array]]:
+    """Draws and their log weights, in batches."""
+    batches = [guide.draw(_FEWER, rng)]
+    while len(batches) * _FEWER < n and not stop():
+        batches.append(guide.draw(_FEWER, rng))
+    return batches
+
+
+def _between(fewest: int, most: int, size: int) -> int:
+    """So many draws of ``size`` numbers as are cheap."""
+    return min(max(fewest, _CHEAP // size), most)
+
+
+def try_tilting(problem: Problem) -> Trial:
+    """Prepare, and look at a few weights."""
+    problem.progress.phase("minimax tilting")
+    with factorising(problem.model.n):
+        source = Tilted.of(problem.model)
+    return look_again(problem, Trial(source, Weights()), _TILTED_TRIAL)
+
+
+def look_again(problem: Problem, trial: Trial, draws: int) -> Trial:
+    """Minimax tilting judged by more weights."""
+    rng, weights = np.random.default_rng(problem.child(3)), trial.weights
+    with factorising(problem.model.n):
+        while weights.n < draws and not (weights.n and problem.clock.stop()):
+            weights.add(draw(trial.source.proposal, _TILTED_TRIAL, rng)[1])
+            rng = np.random.default_rng(problem.child(100 + weights.n // _TILTED_TRIAL))
+    return trial
+
+
+def run_guided(problem: Problem, trial: Trial, resampling: str | None = "systematic") -> Outcome:
+    """Islands until the target is met; the trial's own draws only decide how large they are."""
+    variance = trial.weights.relative_variance
+    fewest = max(_between(*_PER_ISLAND, problem.model.n), 1.5 * problem.particles_for(variance))
+    n_particles = _size(problem, 2 ** math.ceil(math.log2(min(fewest, _MEMORY))))
+    source, twist = trial.source, trial.source.guide.twist
+    if problem.n_islands != 1:
+        rng = np.random.default_rng(problem.child(7))
+        source = source._replace(net=make_net(source.guide, n_particles, rng))
+    more = {"resampling": resampling, "twisted": twist is not None}
+    outcome, run = _islands(problem, "guided", trial._replace(source=source), n_particles, more)
+    warn_of_few_draws(outcome, run, n_particles, "the reference's sites guide badly here")
+    shape = trial.weights.shape
+    if shape > _HEAVY and variance > _SMALL:
+        outcome.warn(
+            "heavy-tail",
+            f"the weights of {trial.weights.n} guided draws have a heavy tail (Pareto k = "
+            f"{shape:.2f}): the error bar may be too small; method='smc' is a cross-check",
+        )
+    return outcome
+
+
+def run_tilted(problem: Problem, trial: Trial) -> Outcome:
+    """As :func:`run_guided`, of minimax tilting."""
+    needed = _MARGIN * problem.particles_for(trial.weights.relative_variance)
+    n_particles = _size(problem, max(_FEWEST_TILTED, math.ceil(min(needed, _MEMORY))))
+    outcome, _ = _islands(problem, "orthant", trial, n_particles, {"reference": None})
+    outcome.warnings += trial.weights.complaints()
+    if trial.source.proposal.bound == math.inf:
+        text = "Newton's method found no saddle point: weights are not tilted"
+        outcome.warn("no-saddle-point", text)
+    return outcome
+
+
+def _size(problem: Problem, wanted: int) -> int:
+    """Draws of an island: islands are many rather than large."""
+    return problem.n_particles or min(wanted, max(1024, _MEMORY // problem.model.n))
+
+
+def _islands(
+    problem: Problem, method: str, trial: Trial, n_particles: int, settings: dict[str, Any]
+) -> tuple[Outcome, Run]:
+    options = {"n_particles": n_particles}
+    if "resampling" in settings:
+        options["resampling"] = settings["resampling"]
+    job = Job(run_weighted, (trial.source,), options)
+    outcome, run = outcome_of_islands(problem, method, job)
+    outcome.settings = {"move": None, "draws_per_island": n_particles, **settings}
+    outcome.settings["log_weight_sd"] = trial.weights.log_sd
+    return outcome, run
