@@ -54,7 +54,7 @@ class LogEvidence:
     Those are the kernel's, which several classes share, and the likelihood's.
     """
 
-    def __init__(self, model: GPModel | SoftmaxModel, approximation: str) -> None:
+    def __init__(self, model: Any, approximation: str) -> None:
         self.model, self.approximation = model, approximation
         free = model.hyperparameters
         self._times = model.n_classes if isinstance(model, SoftmaxModel) else 1
@@ -65,9 +65,7 @@ class LogEvidence:
         """The reference at ``theta``."""
         if theta.shape != self.theta.shape:
             raise InputError(f"theta must hold {len(self.theta)} logs, got shape {theta.shape}")
-        model = self.model.at(np.tile(theta, self._times))
-        with factorising(model.y.size):
-            return fit_reference(model, self.approximation)
+        return fit_reference(self.model.at(np.tile(theta, self._times)), self.approximation)
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """log Z and its gradient: exact for EP, else by forward differences."""
@@ -130,31 +128,35 @@ def fit(estimator: Any, model: GPModel | SoftmaxModel) -> Any:
     """The reference at the hyperparameters that maximise log Z, or at the model's own."""
     several = isinstance(model, SoftmaxModel)
     evidence = LogEvidence(model, "laplace" if several else estimator.approximation)
-    restarts, seed = estimator.n_restarts_optimizer, check_random_state(estimator.random_state)
-    optimizer = estimator.optimizer
-    ends: list[End] = []
-    kept: list[Message] = []
-    if optimizer is None or not evidence.theta.size:
-        with factorising(model.y.size):
+    doubts: list[Message] = []
+    with factorising(model.y.size):
+        if estimator.optimizer is None or not evidence.theta.size:
             reference = fit_reference(model, evidence.approximation)
-    elif isinstance(model, GPModel) and evidence.approximation == "ep" and not callable(optimizer):
-        found = optimise(
-            model, n_restarts=restarts, random_seed=int(seed.randint(2**31)), progressbar=False
-        )
+        else:
+            reference, doubts = _learn(evidence, estimator)
+    for message in (*doubts, *map(_in_our_words, reference.warnings)):
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+    return reference
+
+
+def _learn(evidence: LogEvidence, estimator: Any) -> tuple[Any, list[Message]]:
+    """The reference where log Z is largest, and what to be careful about."""
+    optimizer, restarts = estimator.optimizer, estimator.n_restarts_optimizer
+    rng = check_random_state(estimator.random_state)
+    if evidence.approximation == "ep" and not callable(optimizer):
+        seed = int(rng.randint(2**31))
+        found = optimise(evidence.model, n_restarts=restarts, random_seed=seed, progressbar=False)
         thetas = np.log(found.restarts[evidence.names].to_numpy(dtype=float))
         troubles = np.where(found.restarts.converged, "", found.restarts.message)
         ends = [End(*each) for each in zip(found.restarts.logz, thetas, troubles, strict=True)]
-        reference = found.reference
         kept = [one for one in messages(found.warnings) if one.code in _FOR_EVERYBODY]
-    else:
-        near = evidence.theta[:, None] + np.log(_REACH) * np.array([-1.0, 1.0])
-        low, high = np.clip(near, evidence.bounds[:, :1], evidence.bounds[:, 1:]).T
-        starts = [evidence.theta, *(seed.uniform(low, high) for _ in range(restarts))]
-        ends = [evidence.climb(start, optimizer) for start in starts]
-        reference = evidence.fit(max(ends, key=lambda end: end.logz).theta)
-    for message in (*kept, *_doubts(evidence, ends), *map(_in_our_words, reference.warnings)):
-        warnings.warn(message, ConvergenceWarning, stacklevel=3)
-    return reference
+        return found.reference, [*kept, *_doubts(evidence, ends)]
+    near = evidence.theta[:, None] + np.log(_REACH) * np.array([-1.0, 1.0])
+    low, high = np.clip(near, evidence.bounds[:, :1], evidence.bounds[:, 1:]).T
+    starts = [evidence.theta, *(rng.uniform(low, high) for _ in range(restarts))]
+    ends = [evidence.climb(start, optimizer) for start in starts]
+    best = max(ends, key=lambda end: end.logz)
+    return evidence.fit(best.theta), list(_doubts(evidence, ends))
 
 
 def _doubts(evidence: LogEvidence, ends: list[End]) -> Iterator[Message]:
