@@ -206,7 +206,10 @@ BAD_OPTIONS = [
     (("--kernel", "RBF(1"), "kernel: cannot read 'RBF(1'"),
     (("--kernel", "RBF([1, 2, 3])"), "Anisotropic kernel must have the same number of dimensions"),
     (("--likelihood", "probti"), "likelihood: unknown name 'probti'; did you mean 'probit'?"),
-    (("--likelihood", "poisson"), "y: the poisson likelihood wants counts 0, 1, 2, …, got -1"),
+    (
+        ("--likelihood", "poisson"),
+        "y: the poisson likelihood wants counts 0, 1, 2, … (up to 2^53), got -1",
+    ),
     (("--method", "scm"), "unknown method 'scm'; did you mean 'smc'?"),
     (("--method", "orthant", "--likelihood", "logit"), "is for the probit likelihood only"),
     (("--method", "importance", "--move", "hmc"), "has no use for move="),

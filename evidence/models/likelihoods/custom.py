@@ -207,7 +207,7 @@ class CustomLikelihood(Likelihood):
         return f"{self.name}({', '.join(shown)})"
 
     @property
-    def kernel(self) -> Any:  # type: ignore[override]
+    def kernel(self) -> Any:
         return _compile(self.function, len(self.params))
 
     def _parameters(self, like: Array) -> tuple[Array, ...]:
