@@ -7,7 +7,7 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from .messages import InputError
+from .methods import NAMES as METHODS
+from .models.likelihoods import NAMES as LIKELIHOODS
 
 if TYPE_CHECKING:
     from .models.datasets import Dataset
     from .results.evidence import EvidenceResult
 
-# Heavy imports wait until a command needs them: --help and usage errors are instant.
+# Heavy imports wait until a command needs them: --help and usage errors are instant. Tables of
+# names are light.
 
 _BAD_INPUT = 2
 _WARNED = 3
@@ -37,12 +40,22 @@ app = typer.Typer(
 )
 
 _option = typer.Option
+
+
+def _or(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} or {last}"
+
+
 Seed = Annotated[int, _option(help="Same seed, same answer.")]
 AsJson = Annotated[bool, _option("--json", help="Print one JSON object and nothing else.")]
 TargetSE = Annotated[float, _option(help="Standard error to stop at, in nats.")]
 DemoPlot = Annotated[FilePath, _option(help="Where the figure goes.")]
 
-File = Annotated[FilePath, typer.Argument(metavar="FILE", help="A .csv or .parquet table.")]
+File = Annotated[
+    FilePath,
+    typer.Argument(metavar="FILE", help="A .csv, .tsv, .csv.gz, .tsv.gz or .parquet table."),
+]
 Target = Annotated[str, _option(help="Column to explain.")]
 Kernel = Annotated[str, _option(help='Prior covariance, e.g. "4.0 * RBF(1.5)".')]
 Features = Annotated[str, _option(help="Columns to explain it from, a,b,c. [default: all others]")]
@@ -52,17 +65,16 @@ Standardise = Annotated[
 ]
 LikelihoodName = Annotated[
     str,
-    _option(
-        help="probit, logit, gaussian, student_t, poisson or negative_binomial, with parameters "
-        'as in "student_t(df=4, scale=0.5)".'
-    ),
+    _option(help=f'{_or(LIKELIHOODS)}, with parameters as in "student_t(df=4, scale=0.5)".'),
+]
+Separator = Annotated[
+    str | None, _option("--sep", help="What is between columns of a text file. [default: by name]")
+]
+Positive = Annotated[
+    str | None, _option(help="The label that is +1, of a target with two; the other is -1.")
 ]
 Method = Annotated[
-    str,
-    _option(
-        help="auto, smc, ais, pt, arm, importance, orthant or sequential (both probit only), ep "
-        "or laplace."
-    ),
+    str, _option(help=f"{_or([*METHODS, 'ep', 'laplace'])}. (orthant, sequential: probit only)")
 ]
 Reference = Annotated[
     str | None, _option(help="Where tempering starts: ep (the default), laplace or prior.")
@@ -151,6 +163,8 @@ def estimate(
     features: Features = "",
     drop: Drop = "",
     standardise: Standardise = True,
+    sep: Separator = None,
+    positive: Positive = None,
     likelihood: LikelihoodName = "probit",
     method: Method = "auto",
     reference: Reference = None,
@@ -167,17 +181,19 @@ def estimate(
 ) -> None:
     """Estimate the log marginal likelihood of a Gaussian process model of a table.
 
-    Classification targets are -1 and +1, or 0 and 1. ^C stops early and prints what is known.
+    Classification targets are -1 and +1, or 0 and 1, or two labels and --positive. ^C stops early
+    and prints what is known.
 
     \b
     Examples:
       evidence estimate heart.csv --target disease --kernel "4.0 * RBF(1.5)"
       evidence estimate shop.parquet --target sales --drop id,date --likelihood poisson \\
           --kernel "RBF([1, 2]) + WhiteKernel(0.1)" --target-se 0.02 --plot shop.png
-      evidence estimate heart.csv --target disease --kernel "RBF(2)" --json > heart.json
+      evidence estimate heart.tsv.gz --target disease --positive yes --kernel "RBF(2)" --json
     """
     with _input_errors():
-        _check_outputs(source=file, out=out, plot=plot)
+        _check_outputs(source=file, checkpoint=checkpoint, out=out, plot=plot)
+        _check_positive(positive, likelihood)
         from .models.datasets import read_table
 
         data = read_table(
@@ -186,6 +202,8 @@ def estimate(
             features=_listed(features) or None,
             drop=_listed(drop),
             standardised=standardise,
+            sep=sep,
+            positive=positive,
         )
     result, seconds = _run(
         data,
@@ -206,6 +224,7 @@ def estimate(
         "target": target,
         "features": list(data.features),
         "standardise": standardise,
+        "positive": positive,
     }
     _report(result, seconds, as_json=as_json, quiet=quiet)
     _write(result, out=out, plot=plot, say=not (as_json or quiet))
@@ -284,11 +303,14 @@ def _verdict(result: EvidenceResult) -> str:
 
 
 def _check_outputs(
-    source: FilePath | None = None, out: FilePath | None = None, plot: FilePath | None = None
+    source: FilePath | None = None,
+    checkpoint: FilePath | None = None,
+    out: FilePath | None = None,
+    plot: FilePath | None = None,
 ) -> None:
     """Find out before the run, not after it, that a file cannot be written."""
     taken = {"FILE": source} if source else {}
-    for option, path in (("--out", out), ("--plot", plot)):
+    for option, path in (("--checkpoint", checkpoint), ("--out", out), ("--plot", plot)):
         if path is None:
             continue
         for other, used in taken.items():
@@ -310,6 +332,13 @@ def _check_outputs(
             raise InputError(f"{option}: cannot write to {path}: it is read-only")
     if plot is not None:
         _check_figure_name(plot)
+
+
+def _check_positive(positive: str | None, likelihood: str) -> None:
+    from .models.likelihoods import get
+
+    if positive is not None and get(likelihood).name not in ("probit", "logit"):
+        raise InputError(f"--positive is for likelihood probit or logit, got {likelihood}")
 
 
 def _check_figure_name(plot: FilePath) -> None:

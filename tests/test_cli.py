@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -16,6 +17,9 @@ from typer.testing import CliRunner
 
 import evidence as ev
 from evidence.cli import app
+from evidence.methods import NAMES
+from evidence.methods.registry import METHODS
+from evidence.models import likelihoods
 
 PNG = b"\x89PNG"
 
@@ -90,6 +94,35 @@ def test_csv_and_parquet_agree(quick, frame, csv):
     from_parquet = answer(run("estimate", table, *quick[2:], "--json"))
     assert from_csv["settings"].pop("file") != from_parquet["settings"].pop("file")
     assert from_csv == from_parquet
+
+
+def test_text_of_any_separator_and_compressed(quick, frame, csv):
+    expected = answer(run(*quick, "--json"))
+    for name, sep, words in [
+        ("t.csv.gz", ",", ()),
+        ("t.tsv", "\t", ()),
+        ("T.TSV.GZ", "\t", ()),
+        ("s.csv", ";", ("--sep", ";")),
+        ("t.txt", "\t", ("--sep", "\\t")),
+    ]:
+        table = csv.with_name(name)
+        frame.to_csv(table, index=False, sep=sep, compression="infer" if ".gz" in name else None)
+        if name.endswith("GZ"):
+            table.write_bytes(gzip.compress(frame.to_csv(index=False, sep=sep).encode()))
+        found = answer(run("estimate", table, *quick[2:], *words, "--json"))
+        assert found["logz"] == expected["logz"]
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "logit"])
+def test_the_positive_label_is_named(quick, frame, csv, likelihood):
+    quick = (*quick, "--likelihood", likelihood, "--json")
+    expected = answer(run(*quick))
+    opposite = answer(run(*quick, "--positive", "-1"))
+    assert opposite["logz"] == pytest.approx(expected["logz"], abs=0.2)
+    for plus, minus in (("yes", "no"), ("a b", "-"), (True, False), (2.0, 1.5), (7, 3)):
+        frame.assign(y=np.where(frame["y"] > 0, plus, minus)).to_csv(csv, index=False)
+        positive = f"{plus:g}" if isinstance(plus, float) else str(plus)
+        assert answer(run(*quick, "--positive", positive))["logz"] == expected["logz"]
 
 
 def test_options_reach_the_model(quick):
@@ -173,12 +206,22 @@ BAD_OPTIONS = [
     (("--kernel", "RBF(1"), "kernel: cannot read 'RBF(1'"),
     (("--kernel", "RBF([1, 2, 3])"), "Anisotropic kernel must have the same number of dimensions"),
     (("--likelihood", "probti"), "likelihood: unknown name 'probti'; did you mean 'probit'?"),
-    (("--likelihood", "poisson"), "y: the poisson likelihood wants counts 0, 1, 2, …, got -1"),
+    (
+        ("--likelihood", "poisson"),
+        "y: the poisson likelihood wants counts 0, 1, 2, … (up to 2^53), got -1",
+    ),
     (("--method", "scm"), "unknown method 'scm'; did you mean 'smc'?"),
     (("--method", "orthant", "--likelihood", "logit"), "is for the probit likelihood only"),
     (("--method", "importance", "--move", "hmc"), "has no use for move="),
     (("--method", "smc", "--likelihood", "logit", "--move", "gibbs"), "the move 'gibbs' needs"),
-    (("--method", "smc", "--checkpoint", "t.csv"), "t.csv is not a saved result, or is damaged"),
+    (("--checkpoint", "t.csv"), "--checkpoint: t.csv is FILE already"),
+    (("--checkpoint", "no/such/run.ckpt"), "--checkpoint: there is no folder no/such"),
+    (("--checkpoint", "."), "--checkpoint: . is a folder"),
+    (("--checkpoint", "r.npz", "--out", "r.npz"), "--out: r.npz is --checkpoint already"),
+    (("--positive", "2"), "positive='2' must be one of the two labels of target 'y'"),
+    (("--positive", "1", "--likelihood", "gaussian"), "--positive is for likelihood probit or"),
+    (("--sep", ";"), "what separates columns? sep= says"),
+    (("--sep", ""), "sep must be"),
     (("--target-se", "-1"), "target_se must be a positive number, got -1.0"),
     (("--target-se", "nan"), "target_se must be a positive number, got nan"),
     (("--max-seconds", "0"), "max_seconds must be a positive number"),
@@ -194,7 +237,10 @@ BAD_OPTIONS = [
 ]
 
 BAD_TABLES = [
-    ("a,y\n1,no\n2,yes\n", "target 'y' holds text or dates ('no', 'yes'); encode the two classes"),
+    (
+        "a,y\n1,no\n2,yes\n",
+        "encode the two classes as -1 and +1, or say which is +1: positive='yes'",
+    ),
     ("a,b,y\nu,1,1\nv,2,-1\n", "features: not numeric: a; encode these columns"),
     ("a,y\n1,1\n,-1\n", "features: missing or infinite values in 1 row(s), column(s) a"),
     ("a,y\n1,1\n2,\n", "target 'y' has 1 missing value(s)"),
@@ -232,7 +278,7 @@ def test_files_that_cannot_be_read(quick, tmp_path):
     (tmp_path / "folder.csv").mkdir()
     assert_refused(run("estimate", tmp_path / "folder.csv", *quick[2:]), "folder.csv")
     (tmp_path / "t.xlsx").write_text("")
-    assert_refused(run("estimate", tmp_path / "t.xlsx", *quick[2:]), "must end in .csv or")
+    assert_refused(run("estimate", tmp_path / "t.xlsx", *quick[2:]), "must end in .csv, .tsv")
 
 
 def test_parquet_without_pyarrow_says_what_to_install(quick, tmp_path, monkeypatch):
@@ -276,6 +322,14 @@ def test_help_has_examples():
         'evidence estimate heart.csv --target disease --kernel "'
         in run("estimate", "--help").stdout
     )
+
+
+def test_help_lists_what_there_is():
+    """Names in the help are those of the registries, which the shell does not load."""
+    shown = " ".join(run("estimate", "--help").stdout.split())
+    assert tuple(METHODS) == NAMES
+    for name in (*METHODS, *likelihoods.NAMES):
+        assert name in shown
 
 
 def test_version():

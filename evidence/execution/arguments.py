@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 Shape = tuple[int | str, ...]
 
 _LONG = 80  # characters of a wrong value that a message shows
+_ENDLESS = 10**15
+ISLAND = 512  # doubles that one island, or temperature, takes at least
 _FINEST = 1e-9  # nats: no sampler's error bar is smaller in double precision
 _OTHER_KINDS = {"c": "complex numbers", "m": "time differences", "M": "dates", "V": "records"}
 
@@ -49,7 +51,7 @@ def number(
     1.0
     >>> number("beta", 1.5, least=0.0, most=1.0)
     Traceback (most recent call last):
-    evidence.InputError: beta must be a number at least 0 and at most 1, got 1.5
+    evidence.InputError: beta must be a number between 0 and 1, got 1.5
     """
     scalar = np.ndim(value) == 0 and isinstance(value, np.ndarray)
     x = value.item() if scalar else value
@@ -62,6 +64,8 @@ def number(
             return x
     if above == 0.0 and below == most == math.inf:
         wanted = "a positive number"
+    elif math.isfinite(least) and math.isfinite(most):
+        wanted = f"a number between {least:g} and {most:g}"
     else:
         limits = (("above", above), ("at least", least), ("at most", most), ("below", below))
         told = " and ".join(f"{word} {x:g}" for word, x in limits if math.isfinite(x))
@@ -83,16 +87,20 @@ def check_target(name: str, value: Any) -> None:
 
 
 def check_count(name: str, value: Any, least: int = 1, optional: bool = True) -> None:
-    """A whole number, or None."""
+    """A whole number, or None; nobody lives to count beyond 10¹⁵."""
     if value is None and optional:
         return
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < least:
         raise InputError(f"{name} must be a whole number, at least {least}, got {shown(value)}")
+    if value >= _ENDLESS:
+        raise InputError(f"{name} must be below {_ENDLESS:g}, got {shown(value)}")
 
 
 def check_memory(name: str, value: Any, *sizes: Any) -> None:
-    """That arrays of these sizes, for which ``value`` asks, have room on this machine."""
+    """That an array of these sizes, which ``value`` asks for, has room on this machine."""
+    if value is None:
+        return
     wanted = 8 * math.prod(int(size) for size in sizes)
     try:
         there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -239,6 +247,12 @@ def names(name: str, value: Any, count: int) -> tuple[str, ...]:
     if len(listed) != count or len(set(listed)) != count:
         raise InputError(f"{name} must hold {count} different names, got {shown(value)}")
     return listed
+
+
+def check_path(name: str, value: Any) -> None:
+    """The name of a file, or None."""
+    if value is not None and not isinstance(value, str | os.PathLike):
+        raise InputError(f"{name} must be a path, got {shown(value)}")
 
 
 def check_executor(executor: Any) -> None:

@@ -2,3 +2,6 @@
 
 ``registry`` lists them by name.
 """
+
+#: their names, known without the modules they are in
+NAMES = ("auto", "smc", "ais", "importance", "guided", "pt", "arm", "orthant", "sequential")

@@ -21,15 +21,8 @@ from .smc import arm, smc
 from .weighted import guided, orthant
 
 METHODS: dict[str, Callable[..., Outcome]] = {
-    "auto": auto,
-    "smc": smc,
-    "ais": ais,
-    "importance": importance,
-    "guided": guided,
-    "pt": pt,
-    "arm": arm,
-    "orthant": orthant,
-    "sequential": sequential,
+    method.__name__: method
+    for method in (auto, smc, ais, importance, guided, pt, arm, orthant, sequential)
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import zlib
 from collections.abc import Iterable
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..execution.arguments import array
 from ..messages import InputError, suggest
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ NAMES = (
 )
 _PLACE = "EVIDENCE_DATA"
 _PARQUET = (".parquet", ".pq")
+_TEXT = {".csv": ",", ".tsv": "\t"}  #: and these with .gz
 _DEMO_COLUMNS = (22, 27)
 _DEMO_STEP = 2
 
@@ -104,7 +107,7 @@ def standardise(X: Array) -> Array:
 
     Constant columns become 0.
     """
-    X = np.asarray(X, dtype=float)
+    X = array("X", X, ("N", "D"))
     centred = X - X.mean(axis=0)
     constant = np.ptp(X, axis=0) == 0.0
     centred[:, constant] = 0.0
@@ -119,54 +122,65 @@ def read_table(
     features: Iterable[str] | None = None,
     drop: Iterable[str] = (),
     standardised: bool = True,
+    sep: str | None = None,
+    positive: str | None = None,
 ) -> Dataset:
-    """Return features and target from the columns of a CSV or Parquet file.
+    """Return features and target from the columns of a table in a file.
 
     Parameters
     ----------
-    path : path to a ``.csv`` or ``.parquet`` file
+    path : path to a ``.csv``, ``.tsv``, ``.csv.gz``, ``.tsv.gz`` or ``.parquet`` file
     target : name of the column to explain
     features : names of the columns to explain it from; default all others
     drop : names of columns to leave out
     standardised : scale the features to mean 0 and standard deviation 1 (ddof 1)
+    sep : what stands between columns of a text file; default by its name
+    positive : the label that is +1, of a target with two labels; the other one is -1
     """
     path = FilePath(path)
-    table = _read(path)
+    table = _read(path, sep)
     table.columns = [str(column) for column in table.columns]
     names = _choose(list(table.columns), target, features, drop)
     if len(table) < 2:
         raise InputError(f"{path} has {len(table)} row(s) of data; at least 2 are needed")
-    _check_target(table[target])
+    y = _target(table[target], positive)
     _check_features(table[names])
     X = np.ascontiguousarray(table[names].to_numpy(dtype=float))
     return Dataset(
         X=standardise(X) if standardised else X,
-        y=table[target].to_numpy(),
+        y=y,
         features=tuple(names),
         name=path.name,
         description=f"{target} from {len(names)} column(s) of {path.name}, {len(table)} rows",
     )
 
 
-def _read(path: FilePath) -> pd.DataFrame:
+def _read(path: FilePath, sep: str | None) -> pd.DataFrame:
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
-    suffix = path.suffix.lower()
-    if suffix not in (".csv", *_PARQUET):
-        raise InputError(f"{path}: the name must end in .csv or .parquet to say what it is")
-    if suffix in _PARQUET and importlib.util.find_spec("pyarrow") is None:
+    if sep is not None and len(sep.replace("\\t", "\t")) != 1:
+        raise InputError(f"sep must be one character, got {sep!r}")
+    name = path.name.lower()
+    parquet = sep is None and name.endswith(_PARQUET)
+    usual = _TEXT.get(FilePath(name.removesuffix(".gz")).suffix)
+    if not parquet and usual is None and sep is None:
+        raise InputError(
+            f"{path}: the name must end in .csv, .tsv (or these and .gz) or .parquet to say what "
+            "it is; or give sep= for a table in text"
+        )
+    if parquet and importlib.util.find_spec("pyarrow") is None:
         raise InputError("reading Parquet needs pyarrow: pip install 'evidence[data]'")
 
     import pandas as pd
 
     try:
-        if suffix == ".csv":
-            table = pd.read_csv(path, skipinitialspace=True, low_memory=False)
-        else:
-            table = pd.read_parquet(path)
-    except ValueError as error:  # pandas' and pyarrow's parser errors are ValueErrors
+        if parquet:
+            return pd.read_parquet(path)
+        between = usual if sep is None else sep.replace("\\t", "\t")
+        table = pd.read_csv(path, sep=between, skipinitialspace=True, low_memory=False)
+    except (ValueError, EOFError, zlib.error) as error:  # of pandas', pyarrow's and gzip's
         raise InputError(f"cannot read {path}: {error}") from None
-    if suffix == ".csv" and not isinstance(table.index, pd.RangeIndex):
+    if not isinstance(table.index, pd.RangeIndex):
         raise InputError(f"cannot read {path}: its rows have more fields than the header")
     return table
 
@@ -196,25 +210,36 @@ def _check_known(option: str, names: list[str], columns: list[str]) -> None:
     for name in names:
         if name not in columns:
             shown = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
-            alone = len(columns) == 1 and any(mark in columns[0] for mark in ";\t")
-            advice = " (is the separator a comma?)" if alone else ""
+            alone = len(columns) == 1 and any(mark in columns[0] for mark in ",;|\t")
+            advice = " (what separates columns? sep= says)" if alone else ""
             raise InputError(
                 f"{option}: there is no column {name!r}{suggest(name, columns)} "
                 f"Columns: {shown}{advice}"
             )
 
 
-def _check_target(column: pd.Series) -> None:
+def _target(column: pd.Series, positive: str | None) -> NDArray[Any]:
+    """The observations: numbers, or ±1 where a label is said to be positive."""
     if column.isna().any():
         raise InputError(
             f"target {column.name!r} has {int(column.isna().sum())} missing value(s); "
             "drop those rows first"
         )
+    text = column.map("{:g}".format if column.dtype.kind == "f" else str)
+    labels = sorted(set(text))
+    shown = ", ".join(repr(value) for value in labels[:4]) + (", …" if len(labels) > 4 else "")
+    if positive is not None:
+        if len(labels) != 2 or positive not in labels:
+            raise InputError(
+                f"positive={positive!r} must be one of the two labels of target {column.name!r}, "
+                f"which holds {shown}"
+            )
+        return np.where(text == positive, 1, -1)
     if column.dtype.kind in "biuf":
-        return
-    found = sorted({str(value) for value in column})
-    shown = ", ".join(repr(value) for value in found[:4]) + (", …" if len(found) > 4 else "")
-    advice = "encode the two classes as -1 and +1" if len(found) == 2 else "numbers are needed"
+        return column.to_numpy()
+    advice = "numbers are needed"
+    if len(labels) == 2:
+        advice = f"encode the two classes as -1 and +1, or say which is +1: positive={labels[1]!r}"
     raise InputError(f"target {column.name!r} holds text or dates ({shown}); {advice}")
 
 

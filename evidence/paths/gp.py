@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..approximations.reference import GaussianReference
+from ..messages import InputError
 from ..numerics.jit import jit, reduction
 from ..numerics.thin import add_rows, times_rows
 from .coordinates import Coordinates, coordinates
@@ -204,6 +205,10 @@ class Path(TemperedPath):
     reference: GaussianReference
 
     def __init__(self, reference: GaussianReference) -> None:
+        if not isinstance(reference, GaussianReference):
+            raise InputError(
+                f"reference must be a fit such as ev.fit_ep(model), got {type(reference).__name__}"
+            )
         super().__init__(reference)
         self._kernel: Any = self.model.likelihood.kernel
 

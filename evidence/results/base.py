@@ -297,4 +297,4 @@ def _kinds(kind: type[Result]) -> Iterator[type[Result]]:
 
 def fingerprint(model: Any) -> str:
     """What tells a model, and its data, from others."""
-    return f"{digest(*model.identity())} ({model!r})"
+    return f"{type(model).__name__} {digest(*model.identity())}"

@@ -15,10 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import __version__, moves
 from ..execution.arguments import (
+    ISLAND,
     check_choice,
     check_count,
     check_executor,
+    check_memory,
+    check_path,
     check_positive,
+    check_target,
     seed_sequence,
 )
 from ..execution.checkpoint import Checkpoint, digest
@@ -145,10 +149,13 @@ def log_evidence(
     """
     kind = family(model)
     check_choice("method", method, (*METHODS, *kind.reported))
-    check_positive("target_se", target_se)
+    check_target("target_se", target_se)
     check_positive("max_seconds", max_seconds)
     check_count("n_particles", n_particles, 2)
     check_count("n_islands", n_islands, 1)
+    check_memory("n_particles", n_particles, n_particles, model.n)
+    check_memory("n_islands", n_islands, n_islands, ISLAND)
+    check_path("checkpoint", checkpoint)
     check_executor(executor)
     check_options(method, dict(options))
     ladder, n_betas = check_betas(betas)
@@ -216,6 +223,7 @@ def check_betas(betas: str | int | ArrayLike) -> tuple[Array | None, int | None]
         return None, None
     if isinstance(betas, numbers.Integral):
         check_count("betas", betas, 1)
+        check_memory("betas", betas, betas, ISLAND)
         return None, int(betas)
     return ladders.check(betas), None
 

@@ -23,7 +23,16 @@ from numpy.typing import NDArray
 from .. import __version__
 from ..drivers.islands import posterior_draws, trace_columns
 from ..drivers.waves import Budget, Run, run_waves
-from ..execution.arguments import check_count, check_executor, check_positive, seed_sequence
+from ..execution.arguments import (
+    ISLAND,
+    check_count,
+    check_executor,
+    check_memory,
+    check_path,
+    check_positive,
+    check_target,
+    seed_sequence,
+)
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.progress import Progress
 from ..execution.tasks import Clock, Job, factorising
@@ -193,11 +202,14 @@ def integrated_evidence(
     """
     if not isinstance(model, GPModel):
         raise InputError(f"model must be a GPModel, got {type(model).__name__}")
-    check_positive("target_se", target_se)
+    check_target("target_se", target_se)
     check_positive("max_seconds", max_seconds)
+    check_count("n_draws", n_draws, 2, optional=False)
     check_count("n_particles", n_particles, 2)
     check_count("n_islands", n_islands, 1)
-    check_count("n_draws", n_draws, 2, optional=False)
+    check_memory("n_particles", n_particles, n_particles, n_draws)
+    check_memory("n_islands", n_islands, n_islands, ISLAND)
+    check_path("checkpoint", checkpoint)
     if checkpoint is not None and random_seed is None:
         raise InputError("checkpoint= needs random_seed=: a resumed run goes on with its seed")
     check_executor(executor)

@@ -12,9 +12,16 @@ from tqdm.auto import tqdm
 
 from .. import moves
 from ..drivers.chains import Chains, run_chains
-from ..execution.arguments import check_count, check_positive, seed_sequence
+from ..execution.arguments import (
+    ISLAND,
+    check_count,
+    check_memory,
+    check_positive,
+    number,
+    seed_sequence,
+)
 from ..execution.tasks import Clock, factorising
-from ..messages import InputError, Message, messages
+from ..messages import Message, messages
 from ..paths.families import family, fit_reference, make_path
 from ..results.draws import Draws
 
@@ -96,8 +103,9 @@ def sample(
     for name, value in counts.items():
         check_count(name, value, 0 if name == "tune" else 1, optional=False)
     check_positive("max_seconds", max_seconds)
-    if not isinstance(beta, numbers.Real) or not 0.0 <= beta <= 1.0:
-        raise InputError(f"beta must be a number between 0 and 1, got {beta!r}")
+    beta = number("beta", beta, least=0.0, most=1.0)
+    check_memory("chains", chains, chains, ISLAND)
+    check_memory("draws", draws, draws, chains, model.n)
     rng = np.random.default_rng(seed_sequence(random_seed))
     clock = Clock(max_seconds)
     bar = tqdm(

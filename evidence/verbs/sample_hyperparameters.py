@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from ..execution.arguments import check_choice, check_count, check_positive, seed_sequence
+from ..execution.arguments import (
+    check_choice,
+    check_count,
+    check_memory,
+    check_positive,
+    seed_sequence,
+)
 from ..execution.tasks import Clock, Job, run_tasks
 from ..hyper.chains import Chain, run_chain
 from ..hyper.fields import Field, GPField, SoftmaxField
@@ -118,6 +124,7 @@ def sample_hyperparameters(
         priors = model.by_class(priors)
         fixed = fixed if isinstance(fixed, str) else model.by_class(dict.fromkeys(fixed or ()))
     prior = Priors.of(field.hyperparameters, priors, fixed)
+    check_memory("draws", draws, draws, chains, len(prior))
     _check_start(field, prior)
     seeds = seed_sequence(random_seed).spawn(chains)
     if keep is None:

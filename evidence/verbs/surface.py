@@ -21,7 +21,13 @@ from tqdm.auto import tqdm
 
 from .. import __version__
 from ..approximations.gp.ep import fit_ep
-from ..execution.arguments import check_executor, check_positive, seed_sequence
+from ..execution.arguments import (
+    check_executor,
+    check_path,
+    check_positive,
+    check_target,
+    seed_sequence,
+)
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.tasks import Clock, Job, Stopped, run_tasks
 from ..messages import InputError
@@ -149,7 +155,9 @@ def evidence_surface(
     """
     if not isinstance(model, GPModel):
         raise InputError(f"model must be a GPModel, got {type(model).__name__}")
+    check_target("target_se", target_se)
     check_positive("max_seconds", max_seconds)
+    check_path("checkpoint", checkpoint)
     check_executor(executor)
     if checkpoint is not None and random_seed is None:
         raise InputError("checkpoint= needs random_seed=: a resumed run goes on with its seed")

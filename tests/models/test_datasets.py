@@ -106,7 +106,7 @@ def test_columns_are_chosen_and_scaled_as_said(table, tmp_path):
 
 BAD = [
     ("a,b\n1,2\n3,4\n", {}, "target: there is no column 'y'. Columns: a, b"),
-    ("a;y\n1;2\n3;4\n", {}, "Columns: a;y (is the separator a comma?)"),
+    ("a;y\n1;2\n3;4\n", {}, "Columns: a;y (what separates columns? sep= says)"),
     ("a,y\n1,1\n", {}, "has 1 row(s) of data; at least 2 are needed"),
     ("a,y\n", {}, "has 0 row(s) of data"),
     ("", {}, "cannot read"),
@@ -119,7 +119,7 @@ BAD = [
     (
         "a,y\n1,no\n2,yes\n",
         {},
-        "target 'y' holds text or dates ('no', 'yes'); encode the two classes as -1 and +1",
+        "target 'y' holds text or dates ('no', 'yes'); encode the two classes as -1 and +1, or",
     ),
     ("a,y\n1,u\n2,v\n3,w\n", {}, "holds text or dates ('u', 'v', 'w'); numbers are needed"),
     ("a,b,c,y\nu,1,x,0\nv,2,y,1\n", {}, "features: not numeric: a, c; encode these columns"),
@@ -148,7 +148,7 @@ def test_files_that_are_no_tables(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"there is no file .*t\.csv"):
         datasets.read_table(tmp_path / "t.csv", "y")
     (tmp_path / "t.xlsx").write_text("")
-    with pytest.raises(ValueError, match=r"must end in \.csv or \.parquet"):
+    with pytest.raises(ValueError, match=r"must end in \.csv, \.tsv .*\.parquet"):
         datasets.read_table(tmp_path / "t.xlsx", "y")
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00\x80")
     with pytest.raises(ValueError, match="cannot read"):

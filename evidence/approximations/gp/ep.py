@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...execution.arguments import check_count, number
 from ...gaussians.base import Gaussian, NotPositiveDefinite, Prior, Sites
 from ...messages import InputError, Message
 from ...models.gp import GPModel
@@ -88,12 +89,12 @@ def fit_ep(
     """
     if not isinstance(model, GPModel):
         raise InputError(
-            f"EP needs a GPModel, got {type(model).__name__}; for several classes use fit_laplace"
+            f"model must be a GPModel for EP, got {type(model).__name__}; for several classes use "
+            "fit_laplace"
         )
-    if not 0.0 < damping <= 1.0:
-        raise InputError(f"damping must be in (0, 1], got {damping}")
-    if max_sweeps < 1:
-        raise InputError(f"max_sweeps must be at least 1, got {max_sweeps}")
+    number("damping", damping, above=0.0, most=1.0)
+    number("tol", tol, above=0.0)
+    check_count("max_sweeps", max_sweeps, optional=False)
     started = time.perf_counter()
     end, wasted = None, 0
     if start is not None:

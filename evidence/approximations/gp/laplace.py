@@ -14,6 +14,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ...execution.arguments import check_count, number
 from ...gaussians.base import Gaussian, NotPositiveDefinite, Sites
 from ...messages import InputError, Message
 from ...models.classes import SoftmaxModel
@@ -59,8 +60,10 @@ def fit_laplace(
     >>> bool(np.isclose(fit.logz, -0.5 * np.log(4 * np.pi) - 0.25 / 4))
     True
     """
-    if max_iterations < 1:
-        raise InputError(f"max_iterations must be at least 1, got {max_iterations}")
+    if not isinstance(model, GPModel | SoftmaxModel):
+        raise InputError(f"model must be a GPModel or SoftmaxModel, got {type(model).__name__}")
+    number("tol", tol, above=0.0)
+    check_count("max_iterations", max_iterations, optional=False)
     if isinstance(model, SoftmaxModel):
         return fit_softmax_laplace(model, max_iterations=max_iterations, tol=tol)
     started = time.perf_counter()

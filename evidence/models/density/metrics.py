@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...execution.arguments import number, shown
+from ...execution.arguments import check_function, number, shown
 from ...messages import InputError
 
 
@@ -75,6 +75,10 @@ class Fisher:
     matrix: Callable[..., Any]
     slope: Callable[..., Any]
     along: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name, function in vars(self).items():
+            check_function(name, function, optional=name == "along")
 
 
 _BY_NAME: dict[object, Callable[[], SoftAbs | Hessian]] = {"softabs": SoftAbs, "hessian": Hessian}

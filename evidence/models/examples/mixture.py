@@ -97,8 +97,8 @@ def gaussian_mixture(dim: int = 2, n_modes: int = 3, separation: float = 10.0) -
     """
     check_count("dim", dim, optional=False)
     check_count("n_modes", n_modes, optional=False)
-    check_memory("dim", dim, dim, dim, n_modes)
-    check_memory("n_modes", n_modes, n_modes, n_modes, _ARRANGEMENTS, dim)
+    check_memory("n_modes", n_modes, n_modes, n_modes, _ARRANGEMENTS)
+    check_memory("dim", dim, dim, dim + _ARRANGEMENTS, n_modes)
     separation = number("separation", separation, above=0.0)
     rng = np.random.default_rng(_SEED)
     means = separation * _arrange(rng, n_modes, dim)

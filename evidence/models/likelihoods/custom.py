@@ -54,7 +54,7 @@ from numba.core.errors import NumbaError
 from numba.np.unsafe.ndarray import to_fixed_tuple
 from numpy.typing import ArrayLike
 
-from ...execution.arguments import array, check_flag, check_function, plain
+from ...execution.arguments import array, check_flag, check_function, plain, shown
 from ...messages import InputError
 from ...numerics.jit import KERNEL
 from .base import Array, Likelihood, Observations
@@ -139,6 +139,8 @@ def from_function(
             "name: 'probit' is the name of the likelihood that some methods are made for; "
             "choose another"
         )
+    if not isinstance(params, Mapping | None):
+        raise InputError(f"params must map names to numbers, got {shown(params)}")
     values = tuple(
         (key, check_parameter(key, value, positive=False)) for key, value in (params or {}).items()
     )
@@ -205,7 +207,7 @@ class CustomLikelihood(Likelihood):
         return f"{self.name}({', '.join(shown)})"
 
     @property
-    def kernel(self) -> Any:  # type: ignore[override]
+    def kernel(self) -> Any:
         return _compile(self.function, len(self.params))
 
     def _parameters(self, like: Array) -> tuple[Array, ...]:

@@ -68,7 +68,7 @@ def test_early_stop_is_told():
     fit = ev.fit_laplace(small_model(5), max_iterations=1)
     assert not fit.converged
     assert "did not converge in 1 iterations" in fit.warnings[0]
-    with pytest.raises(ValueError, match="max_iterations must be at least 1"):
+    with pytest.raises(ValueError, match="max_iterations must be"):
         ev.fit_laplace(small_model(2), max_iterations=0)
 
 
