@@ -4,7 +4,7 @@ r"""The tempered path of a :class:`~evidence.models.density.model.DensityModel`.
           h(y) = \log p(x(y)) + \log\Big|\frac{\partial x}{\partial y}\Big| - \log Z_q q(y)
 
 States are latent coordinates y, in which the base is Gaussian
-(:mod:`.approximations.density_reference`); parameters are what users see.
+(:mod:`evidence.approximations.density.reference`); parameters are what users see.
 """
 
 from __future__ import annotations

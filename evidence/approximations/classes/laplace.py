@@ -1,7 +1,7 @@
 r"""Laplace's method for several classes.
 
 Newton's method on the C·N latent values at once, at the cost of C + 1 factorisations of N × N
-matrices per step (:mod:`.softmax_reference`); the objective is concave, and steps are halved
+matrices per step (:mod:`.reference`); the objective is concave, and steps are halved
 until it rises. The sites are the second-order expansion of the log likelihood at the mode x̂,
 with g its gradient and π the class probabilities there:
 
