@@ -20,11 +20,12 @@ from sklearn.utils import check_random_state
 
 from ..approximations.gp.gradient import log_evidence_gradient
 from ..execution.arguments import check_choice, check_count
-from ..execution.tasks import factorising
+from ..execution.clock import interruptible
 from ..messages import InputError, Message, messages
 from ..models.classes import SoftmaxModel
 from ..models.covariance import CovarianceError
 from ..models.gp import GPModel
+from ..numerics.threads import blas_for
 from ..paths.families import fit_reference
 from ..results.evidence import EvidenceResult
 from ..verbs.estimate import log_evidence
@@ -66,7 +67,7 @@ class LogEvidence:
         if theta.shape != self.theta.shape:
             raise InputError(f"theta must hold {len(self.theta)} logs, got shape {theta.shape}")
         model = self.model.at(np.tile(theta, self._times))
-        with factorising(model.y.size):
+        with blas_for(model.y.size):
             return fit_reference(model, self.approximation)
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
@@ -126,6 +127,7 @@ def check_parameters(estimator: Any) -> None:
         )
 
 
+@interruptible()
 def fit(estimator: Any, model: GPModel | SoftmaxModel) -> Any:
     """The reference at the hyperparameters that maximise log Z, or at the model's own."""
     several = isinstance(model, SoftmaxModel)
@@ -135,7 +137,7 @@ def fit(estimator: Any, model: GPModel | SoftmaxModel) -> Any:
     ends: list[End] = []
     kept: list[Message] = []
     if optimizer is None or not evidence.theta.size:
-        with factorising(model.y.size):
+        with blas_for(model.y.size):
             reference = fit_reference(model, evidence.approximation)
     elif isinstance(model, GPModel) and evidence.approximation == "ep" and not callable(optimizer):
         found = optimise(

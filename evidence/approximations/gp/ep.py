@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...execution.clock import check_interrupt, interruptible
 from ...gaussians.base import Gaussian, NotPositiveDefinite, Prior, Sites
 from ...messages import InputError, Message
 from ...models.gp import GPModel
@@ -45,6 +46,7 @@ class _FixedPoint(NamedTuple):
     converged: bool
 
 
+@interruptible()
 def fit_ep(
     model: GPModel,
     *,
@@ -157,6 +159,7 @@ def _parallel_sweeps(
     best = np.inf
     converged, skipped = False, 0
     while sweeps < max_sweeps:
+        check_interrupt()
         sweeps += 1
         c, target_nu, target_tau, mismatch, skipped = _match(model, q)
         if mismatch < tol:

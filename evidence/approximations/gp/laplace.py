@@ -14,6 +14,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ...execution.clock import check_interrupt, interruptible
 from ...gaussians.base import Gaussian, NotPositiveDefinite, Sites
 from ...messages import InputError, Message
 from ...models.classes import SoftmaxModel
@@ -34,6 +35,7 @@ def fit_laplace(
 def fit_laplace(
     model: SoftmaxModel, *, max_iterations: int = ..., tol: float = ...
 ) -> SoftmaxReference: ...
+@interruptible()
 def fit_laplace(
     model: GPModel | SoftmaxModel, *, max_iterations: int = 200, tol: float = 1e-9
 ) -> GaussianReference | SoftmaxReference:
@@ -71,6 +73,7 @@ def fit_laplace(
     width = np.sqrt(prior.variances)
     converged, iterations = False, 0
     while not converged and iterations < max_iterations:
+        check_interrupt()
         iterations += 1
         _, d1, d2, _ = evaluate(lik.kernel, model.theta, x)
         tau = np.maximum(-d2, 0.0)
