@@ -100,10 +100,13 @@ if not TYPE_CHECKING:  # with a module's __getattr__ every name would exist for 
         if name not in _HOME:
             message = f"module {__name__!r} has no attribute {name!r}"
             raise AttributeError(message, name=name, obj=sys.modules[__name__])
-        home = importlib.import_module(_HOME[name])
-        if name in vars(home):
-            return vars(home)[name]
-        return importlib.import_module(f"{home.__name__}.{name}")
+        from evidence.execution.clock import interruptible
+
+        with interruptible():  # kernels may have to be compiled
+            home = importlib.import_module(_HOME[name])
+            if name in vars(home):
+                return vars(home)[name]
+            return importlib.import_module(f"{home.__name__}.{name}")
 
     def __dir__():
         return [*__all__, "__version__"]

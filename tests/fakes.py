@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from evidence.drivers.islands import Islands
-from evidence.execution.tasks import Stopped
+from evidence.execution.clock import Stopped
 
 
 def islands(log_z: np.ndarray) -> Islands:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..execution.tasks import Stopped
+from ..execution.clock import Stopped
 from ..moves.base import Move
 from ..paths.gp import TemperedPath
 from ..statistics.weights import Weights

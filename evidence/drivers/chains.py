@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..execution.tasks import Clock
+from ..execution.clock import Clock
 from ..moves.base import Move
 from ..paths.gp import TemperedPath
 from ..statistics.adaptation import DualAveraging

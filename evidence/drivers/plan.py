@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..execution.tasks import Stopped
+from ..execution.clock import Stopped, check_interrupt
 from ..moves.base import Info, Move, scaled, take
 from ..paths.gp import TemperedPath
 from ..statistics import ladders
@@ -167,6 +167,7 @@ def run_moves(
     """Moves at one temperature: the state, what they told, and how the tilt has mixed."""
     before, infos = state.tilt.copy(), []
     for move in moves:
+        check_interrupt()
         state, info = move.step(rng, path, beta, state)
         infos.append(info)
     return state, infos, correlation(before, state.tilt) if moves else np.nan

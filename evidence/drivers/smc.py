@@ -63,7 +63,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..execution.tasks import Stopped
+from ..execution.clock import Stopped
 from ..moves.base import Info, Move, take
 from ..paths.gp import TemperedPath
 from ..statistics.genealogy import Genealogy

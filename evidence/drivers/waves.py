@@ -25,8 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..execution.checkpoint import Checkpoint
+from ..execution.clock import Clock
+from ..execution.job import Job
 from ..execution.progress import Progress
-from ..execution.tasks import Clock, Job, run_tasks
+from ..execution.tasks import run_tasks
 from ..messages import Message
 from ..statistics.diagnostics import LogMean, log_mean, widened
 from .islands import Islands, summarise

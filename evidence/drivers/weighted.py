@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..approximations.reference import GaussianReference
-from ..execution.tasks import Stopped
+from ..execution.clock import Stopped
 from ..models.gp import GPModel
 from ..moves.gradient.gibbs import latent_given_utilities, latent_root
 from ..proposals.guide import Guide, make_guide

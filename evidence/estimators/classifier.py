@@ -15,10 +15,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..execution.arguments import check_choice
-from ..execution.tasks import factorising
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
+from ..numerics.threads import blas_for
 from ..prediction.predict import predict
 from ..results.evidence import EvidenceResult
 from .fitting import LogEvidence, check_parameters, estimate, fit, fitted_kernel, start_kernel
@@ -212,7 +212,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         theta = np.asarray(theta, dtype=float)
         if self._one_model:
             evidence = LogEvidence(self.reference_.model, self.reference_.name)
-            with factorising(evidence.model.y.size):
+            with blas_for(evidence.model.y.size):
                 return evidence(theta) if eval_gradient else evidence.fit(theta).logz
         if eval_gradient:
             self._two_classes("the gradient of the log marginal likelihood")

@@ -20,11 +20,11 @@ from sklearn.utils import check_random_state
 
 from ..approximations.gp.gradient import log_evidence_gradient
 from ..execution.arguments import check_choice, check_count
-from ..execution.tasks import factorising
 from ..messages import InputError, Message, messages
 from ..models.classes import SoftmaxModel
 from ..models.covariance import CovarianceError
 from ..models.gp import GPModel
+from ..numerics.threads import blas_for
 from ..paths.families import fit_reference
 from ..results.evidence import EvidenceResult
 from ..verbs.estimate import log_evidence
@@ -129,7 +129,7 @@ def fit(estimator: Any, model: GPModel | SoftmaxModel) -> Any:
     several = isinstance(model, SoftmaxModel)
     evidence = LogEvidence(model, "laplace" if several else estimator.approximation)
     doubts: list[Message] = []
-    with factorising(model.y.size):
+    with blas_for(model.y.size):
         if estimator.optimizer is None or not evidence.theta.size:
             reference = fit_reference(model, evidence.approximation)
         else:

@@ -1,14 +1,32 @@
-"""How results leave the process: ``.npz`` files, and ArviZ's containers."""
+"""Files that can be trusted: ``.npz`` archives of arrays and JSON; and ArviZ's containers.
+
+What is guaranteed:
+
+* **Written** files appear under their name when they are complete and on the disk, or not at all:
+  a reader never sees half of one, and a failure leaves what was there before. A new file gets the
+  permissions that the umask leaves, an existing one keeps its own; where the path is a link, the
+  link stays and the file behind it is replaced. A process killed while it writes may leave a
+  hidden file, ``.NAME.*``, beside the file.
+* **Read** files are what was written, every bit of every array: all checksums are verified before
+  anything is used, all arrays that were written must be there, and format and version are those
+  asked for. Anything else is refused with an :class:`~evidence.messages.InputError` that names the
+  file; what the system has to say (no such file, no permission) stays an OSError. Nothing is
+  unpickled, and a small file that claims to hold gigabytes is not unpacked.
+"""
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import os
-import tempfile
+import secrets
+import shutil
+import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +34,19 @@ from numpy.typing import NDArray
 from ..messages import InputError
 
 _META = "meta"
+_OURS = {"format", "version", "arrays"}  # what a file says of itself, beside its meta
+_SMALL, _RATIO = 2**26, 100  # bytes a file may unpack to, or times its size where that is more
+
+
+class Pieces(dict[str, Any]):
+    """What a file holds, by name; an error that names the file for what it does not hold."""
+
+    def __init__(self, path: object, pieces: Mapping[str, Any]) -> None:
+        super().__init__(pieces)
+        self.path = path
+
+    def __missing__(self, name: str) -> Any:
+        raise InputError(f"{self.path} is damaged: {name!r} is missing")
 
 
 def write(
@@ -27,9 +58,6 @@ def write(
     compress: bool = True,
 ) -> None:
     """Write arrays and JSON to one ``.npz`` file, atomically and without pickles.
-
-    The file appears under its name when it is complete and on the disk, or not at all: a
-    reader never sees half of it, and what was there before survives a failure.
 
     Parameters
     ----------
@@ -46,6 +74,7 @@ def write(
 
     Examples
     --------
+    >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> path = FilePath(folder.name) / "squares.npz"
     >>> write(path, "example", 1, {"power": 2}, {"x": np.arange(3) ** 2})
@@ -54,28 +83,42 @@ def write(
     (2, array([0, 1, 4]))
     >>> folder.cleanup()
     """
-    if taken := {"format", "version"} & set(meta):
+    if taken := _OURS & set(meta):
         raise InputError(f"meta must not contain {sorted(taken)}: they identify the file")
     for name, array in arrays.items():
         if name == _META or np.asarray(array).dtype.hasobject:
             raise InputError(f"array {name!r} must have another name than 'meta' and no objects")
+    ours = {"format": format, "version": version, "arrays": list(arrays)}
     try:
-        text = json.dumps({"format": format, "version": version, **meta})
+        text = json.dumps({**ours, **meta})
     except TypeError as error:
         raise TypeError(f"meta must be made of what JSON can hold: {error}") from None
-    everything: dict[str, Any] = {_META: np.array(text), **arrays}
-    target = FilePath(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    pieces = {_META: np.array(text), **{name: np.asarray(a) for name, a in arrays.items()}}
+    target = FilePath(path).resolve()
+    if target.exists() and not target.is_file():
+        raise InputError(f"{path} is not a file that could be replaced")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as file:
-            (np.savez_compressed if compress else np.savez)(file, **everything)
+        with open(temporary, "xb") as file:
+            with suppress(FileNotFoundError):
+                shutil.copymode(target, temporary)
+            (np.savez_compressed if compress else np.savez)(file, **pieces)
+            if 2 * sum(piece.nbytes for piece in pieces.values()) > _most(file.tell()):
+                file.truncate(0)  # constants shrink more than what is read with confidence
+                file.seek(0)
+                np.savez(file, **pieces)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-        _sync_folder(target.parent)
     except BaseException:
-        FilePath(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
+    _sync_folder(target.parent)
+
+
+def _most(size: int) -> int:
+    """Bytes that a file of ``size`` bytes may unpack to."""
+    return max(_SMALL, _RATIO * size)
 
 
 def _sync_folder(folder: FilePath) -> None:
@@ -88,26 +131,50 @@ def _sync_folder(folder: FilePath) -> None:
             os.close(handle)
 
 
-def read(
-    path: str | os.PathLike[str], format: str, *versions: int
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read what :func:`write` wrote; any other file is refused with a clear message."""
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as data:
-            meta = dict(json.loads(str(data[_META])))
-            arrays = {name: data[name] for name in data.files if name != _META}
-    except FileNotFoundError:
-        raise
-    except Exception as error:
-        reason = "no .npz file" if "pickle" in str(error) else error  # NumPy's advice is no use
-        raise InputError(f"{path} is not a saved result, or is damaged: {reason}") from None
+def read(path: str | os.PathLike[str], format: str, *versions: int) -> tuple[Pieces, Pieces]:
+    """Meta and arrays that :func:`write` wrote; any other file is refused with a clear message."""
+    with open(path, "rb") as file:
+        try:
+            arrays = _unpack(file)
+            meta = dict(json.loads(str(arrays.pop(_META))))
+        except MemoryError:
+            raise
+        except Exception as error:
+            reason = str(error) or type(error).__name__
+            raise InputError(f"{path} is not a saved result, or is damaged: {reason}") from None
     found, edition = meta.pop("format", None), meta.pop("version", None)
     if found != format or edition not in versions:
         raise InputError(
             f"{path} holds {found!r} version {edition!r}, "
             f"this package reads {format!r} version {' or '.join(map(str, versions))}"
         )
-    return meta, arrays
+    pieces = Pieces(path, arrays)
+    names = meta.pop("arrays", arrays)  # files of earlier versions do not list them
+    return Pieces(path, meta), Pieces(path, {name: pieces[name] for name in names})
+
+
+def _unpack(file: BinaryIO) -> dict[str, NDArray[Any]]:
+    """All arrays of an archive; their checksums are compared on the way."""
+    with zipfile.ZipFile(file) as archive:
+        entries, size = archive.infolist(), os.fstat(file.fileno()).st_size
+        unpacked = sum(entry.file_size for entry in entries)
+        if unpacked > _most(size):
+            raise ValueError(f"{size} bytes claim to hold {unpacked}")
+        return {
+            entry.filename.removesuffix(".npy"): _array(archive.read(entry)) for entry in entries
+        }
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    """An array in NumPy's format."""
+    stream = io.BytesIO(content)
+    major, _ = np.lib.format.read_magic(stream)
+    header = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+    shape, _, dtype = header[major](stream)
+    if dtype.hasobject or math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
+        raise ValueError("an array of objects, or of another size than its header says")
+    stream.seek(0)
+    return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 
 
 def by_name(x: NDArray[Any], names: tuple[str, ...]) -> dict[str, NDArray[Any]]:

@@ -30,7 +30,7 @@ from scipy.special import gammaln
 
 from ..approximations.gp.ep import fit_ep, rounding_error
 from ..drivers.islands import Islands
-from ..execution.tasks import Stopped
+from ..execution.clock import Stopped
 from ..gaussians.base import NotPositiveDefinite, Sites
 from ..models.gp import CovarianceError, GPModel
 from ..models.priors import Priors

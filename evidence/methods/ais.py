@@ -11,7 +11,7 @@ from ..drivers.crooks import bennett, bounds
 from ..drivers.plan import Plan
 from ..drivers.smc import Loop
 from ..execution.arguments import check_choice, check_count
-from ..execution.tasks import Job
+from ..execution.job import Job
 from ..messages import InputError
 from .base import Outcome, Problem, outcome_of_islands, stopped
 from .smc import find_plan, warn_of_slow_mixing

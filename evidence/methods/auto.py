@@ -24,9 +24,9 @@ import numpy as np
 
 from .. import moves
 from ..drivers.plan import Pilot
-from ..execution.tasks import factorising
 from ..models.gp import GPModel
 from ..moves.gradient.crank_nicolson import PCN
+from ..numerics.threads import blas_for
 from ..paths.families import family, is_probit
 from ..proposals.guide import CannotGuide
 from ..statistics.weights import Weights
@@ -209,7 +209,7 @@ def anneal(problem: Problem, trial: Trial | None, notes: list[str]) -> Outcome:
 
 def _second_reference(problem: Problem, notes: list[str]) -> Problem:
     """Laplace's reference, when its draws are worth more than those of one that failed."""
-    with factorising(problem.model.n):
+    with blas_for(problem.model.n):
         other = replace(
             problem, reference=family(problem.model).fits["laplace"](problem.model), _path=None
         )

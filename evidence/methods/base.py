@@ -34,10 +34,12 @@ from numpy.typing import NDArray
 from ..drivers import islands
 from ..drivers.waves import Budget, Run, Wave, run_waves
 from ..execution.checkpoint import Checkpoint
+from ..execution.clock import Clock, Stopped
+from ..execution.job import Job
 from ..execution.progress import Progress
-from ..execution.tasks import Clock, Job, Stopped, factorising, shielded
 from ..messages import Message
 from ..moves.base import Move
+from ..numerics.threads import blas_for
 from ..paths.families import make_path
 from ..paths.gp import TemperedPath
 
@@ -79,7 +81,7 @@ class Problem:
 
     def prepare(self, move: Move) -> None:
         """Do a move's factorisations once, here, for all workers."""
-        with factorising(self.model.n):
+        with blas_for(self.model.n):
             move.prepare(self.path)
 
     def child(self, key: int) -> np.random.SeedSequence:
@@ -168,17 +170,16 @@ def outcome_of_islands(
     }
     if not run.blocks:
         return outcome, run
-    with shielded(problem.clock):
-        blocks = [run.blocks[i] for i in sorted(run.blocks)]
-        estimate = run.estimate()
-        outcome.logz, outcome.logz_se = estimate.value, estimate.se
-        stages = np.ones(1) if stages is None else stages
-        step_sizes = np.full(stages.size, np.nan) if step_sizes is None else step_sizes
-        outcome.trace = islands.trace_columns(stages, blocks, step_sizes)
-        outcome.trace["logz"][-1], outcome.trace["logz_se"][-1] = estimate.value, estimate.se
-        rng = np.random.default_rng(problem.child(2))
-        draws = islands.posterior_draws(blocks, rng, N_DRAWS)
-        outcome.samples = problem.path.parameters(draws)
+    blocks = [run.blocks[i] for i in sorted(run.blocks)]
+    estimate = run.estimate()
+    outcome.logz, outcome.logz_se = estimate.value, estimate.se
+    stages = np.ones(1) if stages is None else stages
+    step_sizes = np.full(stages.size, np.nan) if step_sizes is None else step_sizes
+    outcome.trace = islands.trace_columns(stages, blocks, step_sizes)
+    outcome.trace["logz"][-1], outcome.trace["logz_se"][-1] = estimate.value, estimate.se
+    rng = np.random.default_rng(problem.child(2))
+    draws = islands.posterior_draws(blocks, rng, N_DRAWS)
+    outcome.samples = problem.path.parameters(draws)
     return outcome, run
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..drivers.plan import Plan
 from ..drivers.smc import Loop, ResampleMove
-from ..execution.tasks import Job
+from ..execution.job import Job
 from ..moves.gradient.crank_nicolson import PCN
 from .base import Outcome, Problem, outcome_of_islands, warn_of_few_draws
 

@@ -20,7 +20,8 @@ from ..drivers.tempering.segments import (
 from ..drivers.tempering.tuning import Tuned, tune
 from ..drivers.waves import NEAR, ended_early, failed_proposals
 from ..execution.arguments import check_choice, check_count
-from ..execution.tasks import Job, run_tasks
+from ..execution.job import Job
+from ..execution.tasks import run_tasks
 from ..messages import InputError
 from .base import N_DRAWS, Outcome, Problem, stopped
 

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from ..drivers.data import Sequential, prepare
 from ..drivers.smc import Loop
 from ..execution.arguments import check_count
-from ..execution.tasks import Job, factorising
+from ..execution.job import Job
+from ..numerics.threads import blas_for
 from ..statistics.diagnostics import log_mean
 from .base import Outcome, Problem, outcome_of_islands, stopped
 from .smc import check_growth, grown
@@ -38,7 +39,7 @@ def sequential(
     check_growth(threshold, i_max, resampling)
     check_count("sweeps", sweeps, 1, optional=False)
     model = problem.model.bare()
-    with factorising(model.n):
+    with blas_for(model.n):
         prepared = prepare(model, order, np.random.default_rng(problem.child(8)))
     loop = Sequential(prepared, sweeps, resampling, threshold, i_max if adaptive else 0)
     n_particles = problem.n_particles or _PILOT

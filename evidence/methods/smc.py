@@ -13,7 +13,7 @@ from ..drivers.islands import Islands
 from ..drivers.plan import Pilot, Plan
 from ..drivers.smc import Adaptive, Loop, ResampleMove, Sampler, WasteFree
 from ..execution.arguments import check_choice, check_count
-from ..execution.tasks import Job
+from ..execution.job import Job
 from ..messages import InputError
 from ..moves.base import Move
 from ..moves.riemannian.metric import RiemannMove

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from ..drivers.waves import Run
 from ..drivers.weighted import Guided, Tilted, run_weighted
 from ..execution.arguments import check_choice
-from ..execution.tasks import Job, factorising
+from ..execution.job import Job
 from ..messages import InputError
 from ..models.gp import GPModel
+from ..numerics.threads import blas_for
 from ..proposals.guide import CannotGuide, Guide, make_net
 from ..proposals.tilting import draw
 from ..proposals.twist import twisted
@@ -74,7 +75,7 @@ def try_guide(problem: Problem) -> Trial:
     """Prepare, and look at a few weights."""
     problem.progress.phase("guide")
     rng, stop = np.random.default_rng(problem.child(5)), problem.clock.stop
-    with factorising(problem.model.n):
+    with blas_for(problem.model.n):
         source = Guided.of(problem.reference)
         first = _look(source.guide, _TRIAL, rng, stop)
         weights = Weights(np.concatenate([log_w for _, log_w in first]))
@@ -108,7 +109,7 @@ def _between(fewest: int, most: int, size: int) -> int:
 def try_tilting(problem: Problem) -> Trial:
     """Prepare, and look at a few weights."""
     problem.progress.phase("minimax tilting")
-    with factorising(problem.model.n):
+    with blas_for(problem.model.n):
         source = Tilted.of(problem.model)
     return look_again(problem, Trial(source, Weights()), _TILTED_TRIAL)
 
@@ -116,7 +117,7 @@ def try_tilting(problem: Problem) -> Trial:
 def look_again(problem: Problem, trial: Trial, draws: int) -> Trial:
     """Minimax tilting judged by more weights."""
     rng, weights = np.random.default_rng(problem.child(3)), trial.weights
-    with factorising(problem.model.n):
+    with blas_for(problem.model.n):
         while weights.n < draws and not (weights.n and problem.clock.stop()):
             weights.add(draw(trial.source.proposal, _TILTED_TRIAL, rng)[1])
             rng = np.random.default_rng(problem.child(100 + weights.n // _TILTED_TRIAL))

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ..approximations.classes.reference import SoftmaxReference
 from ..approximations.reference import GaussianReference
+from ..execution.clock import check_interrupt
 from ..messages import InputError
 from .points import Model, Points, priors
 
@@ -91,6 +92,7 @@ def blocks(
     size, n = batch_size or max(1, int(_BUDGET / (8 * _COPIES * most))), mixtures[0].n
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
+        check_interrupt()
         if bar is not None:
             bar.update(min(size, n - start))
 

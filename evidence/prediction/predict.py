@@ -14,11 +14,12 @@ from tqdm.auto import tqdm
 
 from ..approximations.classes.probabilities import normal_nodes
 from ..execution.arguments import check_count
-from ..execution.tasks import factorising
+from ..execution.clock import interruptible
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
 from ..models.likelihoods.base import Likelihood
+from ..numerics.threads import blas_for
 from ..results.hyper import HyperDraws
 from .classes import NODES, ClassPrediction
 from .gp import Prediction
@@ -126,7 +127,7 @@ def predict(
     points = new_points(model, X_new, K_new, k_diag, mean_new)
     n = model.y.size if points is None else points.n
     _check_likelihood(model, likelihood, posterior, n)
-    with factorising(model.y.size):
+    with interruptible(), blas_for(model.y.size):
         parts = known_at_data(model, posterior, max_draws)
         counts = [len(known) if isinstance(known, np.ndarray) else 1 for _, known in parts]
         if isinstance(model, SoftmaxModel):

@@ -24,11 +24,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
+from ..execution.clock import check_interrupt, interruptible
 from ..messages import InputError
 from ..numerics.jit import jit, vector_loop
 from ..numerics.special import log_ndtr_derivatives
+from ..numerics.threads import single_blas
 from ..numerics.truncated import multiply_tails, upper_tails
 from ..statistics.weights import Weights
 
@@ -114,7 +115,7 @@ def log_orthant(
             raise InputError(f"{name} must be positive or None, got {value}")
     deadline = math.inf if max_seconds is None else start + max_seconds
     weights, complaints = Weights(), []
-    with threadpool_limits(1, user_api="blas"):  # at these sizes a second thread loses
+    with interruptible(), single_blas():  # at these sizes a second thread loses
         proposal = minimax_proposal(cov, lower)
         if len(lower) == 1:
             return OrthantEstimate(
@@ -142,6 +143,7 @@ def log_orthant(
 def _average(weights, proposal, rng, n_draws, target_se, deadline, progress):
     """Add batches of draws to ``weights``; whether all that was asked for was done in time."""
     while True:
+        check_interrupt()
         goal = n_draws if weights.n < n_draws else _MAX_FACTOR * n_draws
         weights.add(draw(proposal, min(_BATCH, goal - weights.n), rng)[1])
         if progress is not None:
@@ -238,6 +240,7 @@ def _saddle_point(scaled_cov, lower, t):
     value, residual, hazard, slope = _bound(scaled_cov, lower, t)
     gain = math.inf
     for _ in range(_MAX_NEWTON):
+        check_interrupt()
         try:
             step = _newton_step(scaled_cov, slope, residual)
         except np.linalg.LinAlgError:

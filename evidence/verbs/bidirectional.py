@@ -25,8 +25,9 @@ from ..drivers.annealing import Annealing, run_reverse
 from ..drivers.crooks import bennett, bounds
 from ..drivers.plan import Pilot
 from ..execution.arguments import check_count, seed_sequence
-from ..execution.tasks import factorising
+from ..execution.clock import check_interrupt, interruptible
 from ..models.gp import GPModel
+from ..numerics.threads import blas_for
 from ..paths.families import fit_reference, make_path
 from ..results.simulated import Bidirectional, Simulated
 from .estimate import check_betas
@@ -34,6 +35,7 @@ from .posterior_draws import settle, spread
 from .simulate import simulate
 
 
+@interruptible()
 def bidirectional(
     model: GPModel | Simulated,
     *,
@@ -86,11 +88,11 @@ def bidirectional(
     simulated = (
         model if isinstance(model, Simulated) else simulate(model, np.random.default_rng(data))
     )
-    with factorising(simulated.model.n):
+    with blas_for(simulated.model.n):
         path = make_path(fit_reference(simulated.model, reference))
         mover.prepare(path)
         rng = np.random.default_rng(pilot)
-        plan = Pilot().plan(path, mover, rng, ladder)
+        plan = Pilot().plan(path, mover, rng, ladder, check_interrupt)
         if n_betas is not None:
             plan = plan.refined(n_betas, single=True)
         settled, enough = settle(path, mover, np.random.default_rng(pace))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 from tqdm.auto import tqdm
 
 from ..execution.arguments import seed_sequence
+from ..execution.clock import Clock, interruptible
 from ..messages import InputError, Message
 from ..paths.families import family
 from ..results.comparison import Comparison
@@ -69,7 +71,8 @@ def compare(
         raise InputError("checkpoint= is for one run: call ev.log_evidence for each model")
     seeds = seed_sequence(random_seed).spawn(len(models))
     results: dict[str, EvidenceResult] = {}
-    with tqdm(models.items(), unit="model", disable=None if progressbar else True) as bar:
+    bar = tqdm(models.items(), unit="model", disable=None if progressbar else True)
+    with interruptible(Clock()), suppress(KeyboardInterrupt), bar:
         for (name, model), seed in zip(bar, seeds, strict=True):
             bar.set_description(name)
             result = log_evidence(
@@ -79,7 +82,7 @@ def compare(
                 break
             results[name] = result
     if not results:
-        raise RuntimeError("interrupted before the first model was finished")
+        raise KeyboardInterrupt("before the first model was finished")
     missing = ", ".join(name for name in models if name not in results)
     cut = [Message("interrupted", f"interrupted: {missing} was not run")] if missing else []
     return Comparison.of(results, weights, cut)

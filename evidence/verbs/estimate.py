@@ -26,11 +26,12 @@ from ..execution.arguments import (
     seed_sequence,
 )
 from ..execution.checkpoint import Checkpoint, digest
+from ..execution.clock import Clock, interruptible
 from ..execution.progress import Progress
-from ..execution.tasks import Clock, factorising
 from ..messages import Message, messages
 from ..methods.base import Outcome, Problem
 from ..methods.registry import METHODS, check_options, check_unused
+from ..numerics.threads import blas_for
 from ..paths.families import Family, check_probit, family, fit_reference
 from ..results.base import fingerprint
 from ..results.evidence import Estimate, EvidenceResult
@@ -175,9 +176,9 @@ def log_evidence(
     identity["betas"] = str(n_betas or "adaptive") if ladder is None else digest(ladder)
     store, seed = _open_checkpoint(checkpoint, identity, random_seed)
     fits = _fit_reported(model, kind)
-    with factorising(model.n):
+    with interruptible(), blas_for(model.n):
         base = fit_reference(model, reference, fits)
-    with Progress(progressbar) as progress:
+    with interruptible(clock), Progress(progressbar) as progress:
         problem = Problem(
             model, base, mover, ladder, target_se, n_particles, n_islands,
             seed, clock, progress, store, executor, n_betas,
@@ -280,14 +281,14 @@ def _option_text(value: Any) -> str:
 
 def _fit_reported(model: Model, kind: Family) -> dict[str, Any]:
     """The approximations that every result shows beside its own estimate."""
-    with factorising(model.n):
+    with interruptible(), blas_for(model.n):
         return {name: kind.fits[name](model) for name in kind.reported}
 
 
 def _run(problem: Problem, method: str, options: MethodOptions) -> Outcome:
     """The method's own work; what an interrupt leaves of it."""
     try:
-        with factorising(problem.model.n):  # one BLAS thread: the same bits on any number of cores
+        with blas_for(problem.model.n):  # one BLAS thread: the same bits on any number of cores
             outcome = METHODS[method](problem, **options)
     except KeyboardInterrupt:
         problem.clock.interrupted.set()

@@ -34,8 +34,9 @@ from ..execution.arguments import (
     seed_sequence,
 )
 from ..execution.checkpoint import Checkpoint, digest
+from ..execution.clock import Clock, interruptible
+from ..execution.job import Job
 from ..execution.progress import Progress
-from ..execution.tasks import Clock, Job, factorising
 from ..hyper.integral import (
     Plan,
     StudentT,
@@ -48,6 +49,7 @@ from ..hyper.integral import (
 from ..messages import InputError, messages
 from ..models.gp import GPModel
 from ..models.priors import Priors
+from ..numerics.threads import blas_for
 from ..statistics.weights import conditional_ess, pareto_shape
 from .optimise import optimise
 from .optimum import Optimum
@@ -230,17 +232,15 @@ def integrated_evidence(
         },
     )  # fmt: skip
     seeds = seed.spawn(3)
-    with Progress(progressbar) as progress:
+    with interruptible(clock), Progress(progressbar) as progress:
         progress.phase("optimum")
-        with factorising(model.n):
+        with blas_for(model.n):
             optimum = optimise(
                 model, fixed=fixed, priors=_without_words(priors), progressbar=False
             )
             progress.phase("pilot")
             rng = np.random.default_rng(seeds[0])
             target = Target(_light(model), known, optimum.reference.sites, n_draws)
-            if any(warning.startswith("interrupted") for warning in optimum.warnings):
-                clock.interrupted.set()
             start, plan, ess, notes, warnings = _pilot(target, optimum, rng, clock)
         if n_particles is None:
             n_particles = _particles(ess, target_se, n_islands)

@@ -9,7 +9,6 @@ within the bounds of the kernel and the likelihood.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -20,12 +19,13 @@ from tqdm.auto import tqdm
 
 from ..approximations.gp.ep import fit_ep
 from ..execution.arguments import check_count, check_positive, seed_sequence
-from ..execution.tasks import factorising
+from ..execution.clock import Clock, interruptible
 from ..hyper.search import Search
 from ..messages import InputError
 from ..models.gp import GPModel
 from ..models.hyperparameters import Hyperparameters
 from ..models.priors import Priors
+from ..numerics.threads import blas_for
 from .optimum import Optimum, report
 
 Array = NDArray[np.float64]
@@ -101,25 +101,25 @@ def optimise(
     free, moving = model.hyperparameters, _moving(model.hyperparameters, fixed)
     known = _priors(free, priors, moving)
     rng = np.random.default_rng(seed_sequence(random_seed))
-    started = time.perf_counter()
     bar = tqdm(unit="fit", leave=False, disable=None if progressbar else True, ncols=88)
-    search, errors, interrupted = Search(model, moving, known, bar), None, False
-    with factorising(model.n), bar:
+    search, clock = Search(model, moving, known, bar), Clock()
+    errors: Array | None = None
+    with interruptible(clock), blas_for(model.n), bar:
         try:
             for restart, start in enumerate(_starts(model, moving, known, n_restarts, rng)):
                 search.run(restart, start, max_iterations, tol)
-            if search.best is not None:
-                errors = search.standard_errors()
+            if search.best is None:
+                raise RuntimeError(
+                    f"log Z could not be computed at any start: {search.ends[-1].message}"
+                )
+            errors = search.standard_errors()
+            reference = fit_ep(model.at(search.best.theta))
         except KeyboardInterrupt:
             if search.best is None:
                 raise
-            interrupted = True
-        if search.best is None:
-            raise RuntimeError(
-                f"log Z could not be computed at any start: {search.ends[-1].message}"
-            )
-        reference = fit_ep(model.at(search.best.theta))
-    return report(search, reference, errors, interrupted, time.perf_counter() - started)
+            clock.interrupted.set()
+            reference = search.best.reference
+    return report(search, reference, errors, clock.interrupted.is_set(), clock.elapsed())
 
 
 def _moving(free: Hyperparameters, fixed: Iterable[str]) -> NDArray[np.intp]:

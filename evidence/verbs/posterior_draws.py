@@ -11,9 +11,10 @@ from .. import moves
 from ..approximations.reference import GaussianReference
 from ..drivers.plan import Pilot, run_moves, strided
 from ..execution.arguments import check_count, seed_sequence
-from ..execution.tasks import factorising
+from ..execution.clock import check_interrupt, interruptible
 from ..messages import InputError
 from ..moves.base import Move
+from ..numerics.threads import blas_for
 from ..paths.families import fit_reference, make_path
 from ..paths.gp import TemperedPath
 from ..results.simulated import Simulated
@@ -25,6 +26,7 @@ _PATIENT = Pilot(max_moves=96)
 _FORGET = 10  # times a pilot's number of moves, which leave the tilt a correlation below 0.4
 
 
+@interruptible()
 def posterior_draws(
     simulated: Simulated,
     n: int,
@@ -73,7 +75,7 @@ def posterior_draws(
         )
     pilot_seed, seed = seed_sequence(random_seed).spawn(2)
     mover = moves.get(move)
-    with factorising(simulated.model.n):
+    with blas_for(simulated.model.n):
         path = make_path(fit_reference(simulated.model, reference))
         mover.prepare(path)
         mover, enough = settle(path, mover, np.random.default_rng(pilot_seed))
@@ -87,6 +89,7 @@ def settle(path: TemperedPath, move: Move, rng: np.random.Generator) -> tuple[Mo
     """
     state, longest = move.init_reference(rng, path, _PILOT), 1
     for _ in range(_ROUNDS):
+        check_interrupt()
         state, move, n_moves, *_ = _PATIENT.settle(path, move, rng, 1.0, state)
         longest = max(longest, n_moves)
     return move, _FORGET * longest

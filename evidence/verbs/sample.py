@@ -20,8 +20,9 @@ from ..execution.arguments import (
     number,
     seed_sequence,
 )
-from ..execution.tasks import Clock, factorising
+from ..execution.clock import Clock, interruptible
 from ..messages import Message, messages
+from ..numerics.threads import blas_for
 from ..paths.families import family, fit_reference, make_path
 from ..results.draws import Draws
 
@@ -112,11 +113,13 @@ def sample(
         total=tune + thin * draws, desc=mover.name, unit="step", leave=False, ncols=88,
         disable=None if progressbar else True,
     )  # fmt: skip
-    with factorising(model.n), bar:
+    with interruptible(clock), blas_for(model.n), bar:
         base = fit_reference(model, reference, move=mover)
         path = make_path(base)
         mover.prepare(path)
         run = run_chains(path, mover, rng, clock, bar.update, beta=float(beta), **counts)
+    if not run.tilt.size and clock.interrupted.is_set():
+        raise KeyboardInterrupt
     if not run.tilt.size:
         raise RuntimeError(
             f"the run ended before its first draw was recorded (max_seconds={max_seconds}, "
@@ -134,7 +137,13 @@ def sample(
         gradients=run.gradients / run.tilt.size,
         failures=run.failures,
         warnings=messages([*base.warnings, *_warnings(run, mover, draws, thin)]),
-        settings={"reference": base.name, **counts, "beta": float(beta), "random_seed": seed},
+        settings={
+            "reference": base.name,
+            **counts,
+            "beta": float(beta),
+            "random_seed": seed,
+            "interrupted": clock.interrupted.is_set(),
+        },
         model=model.describe(),
         names=getattr(model, "names", ()),
     )

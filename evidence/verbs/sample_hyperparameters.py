@@ -19,7 +19,9 @@ from ..execution.arguments import (
     check_positive,
     seed_sequence,
 )
-from ..execution.tasks import Clock, Job, run_tasks
+from ..execution.clock import Clock
+from ..execution.job import Job
+from ..execution.tasks import run_tasks
 from ..hyper.chains import Chain, run_chain
 from ..hyper.fields import Field, GPField, SoftmaxField
 from ..hyper.schemes import KAPPA_TARGET, SCHEMES, Scheme
@@ -139,6 +141,8 @@ def sample_hyperparameters(
             run_tasks(job, [{"seed": seed} for seed in seeds], clock, found.__setitem__, pool)
     kept = min((len(chain.theta) for chain in found.values()), default=0)
     if len(found) < chains or not kept:
+        if clock.interrupted.is_set():
+            raise KeyboardInterrupt
         raise RuntimeError(
             f"the run ended before every chain had recorded a draw (max_seconds={max_seconds}, "
             f"tune={tune}); allow more time or tune less"

@@ -29,7 +29,9 @@ from ..execution.arguments import (
     seed_sequence,
 )
 from ..execution.checkpoint import Checkpoint, digest
-from ..execution.tasks import Clock, Job, Stopped, run_tasks
+from ..execution.clock import Clock, Stopped
+from ..execution.job import Job
+from ..execution.tasks import run_tasks
 from ..messages import InputError
 from ..models.gp import CovarianceError, GPModel
 from .estimate import log_evidence
@@ -288,6 +290,8 @@ def _monte_carlo(
             max_seconds=left,
             **options,
         )
+    if result.settings["interrupted"]:
+        raise Stopped
     estimates = {row.method: row.logz for row in result.rows}
     return Cell(
         estimates["ep"],

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from tqdm.auto import tqdm
 
 from ..execution.arguments import check_count
+from ..execution.clock import Clock, interruptible
 from ..messages import InputError
 from ..methods.registry import unused
 from ..paths.families import family
@@ -98,7 +100,8 @@ def sweep(
     if not runs:
         raise InputError("nothing to run: methods, references, moves, ladders or seeds are empty")
     rows = []
-    with tqdm(runs, unit="run", disable=None if progressbar else True, leave=False) as bar:
+    bar = tqdm(runs, unit="run", disable=None if progressbar else True, leave=False)
+    with interruptible(Clock()), suppress(KeyboardInterrupt), bar:
         for name, (reference, base), (move, mover), (label, betas), seed in bar:
             bar.set_description(f"{name} {move} {label} seed {seed}")
             varied = {"reference": base, "move": mover, "betas": betas}

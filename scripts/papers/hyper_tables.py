@@ -20,8 +20,8 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 import evidence as ev
-from evidence.execution.tasks import factorising
 from evidence.models.priors import Priors
+from evidence.numerics.threads import blas_for
 from evidence.statistics import diagnostics
 from scripts import laboratory
 
@@ -106,7 +106,7 @@ def by_grid(model: ev.GPModel, draws: ev.HyperDraws, options: argparse.Namespace
     nodes = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 2)
     theta = middle + nodes @ axes.T
     log_weight = priors.log_density(theta)
-    with factorising(model.n):
+    with blas_for(model.n):
         for k, point in enumerate(tqdm(theta, desc="grid", unit="fit", leave=False, ncols=88)):
             log_weight[k] += ev.fit_ep(model.at(point), tol=1e-5).logz
         some = flat[:: max(len(flat) // 5, 1)]

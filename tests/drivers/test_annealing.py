@@ -14,7 +14,7 @@ from evidence.approximations.reference import prior_reference
 from evidence.drivers.annealing import Annealing, run_reverse
 from evidence.drivers.crooks import bennett, bounds
 from evidence.drivers.plan import Plan
-from evidence.execution.tasks import Stopped
+from evidence.execution.clock import Stopped
 from evidence.moves import MGrad, get
 from evidence.moves.base import Latent
 from evidence.statistics.diagnostics import log_mean

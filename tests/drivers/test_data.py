@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal, norm
 import evidence as ev
 from evidence.approximations.reference import prior_reference
 from evidence.drivers.data import Front, Sequential, ordering, prepare
-from evidence.execution.tasks import Stopped
+from evidence.execution.clock import Stopped
 from evidence.statistics.diagnostics import log_mean
 from evidence.statistics.resampling import SCHEMES
 

@@ -10,7 +10,7 @@ import evidence as ev
 from evidence.approximations.reference import prior_reference
 from evidence.drivers.plan import Plan
 from evidence.drivers.smc import Adaptive, ResampleMove
-from evidence.execution.tasks import Stopped
+from evidence.execution.clock import Stopped
 from evidence.moves import HMC, EllipticalSlice, MGrad
 from evidence.statistics.diagnostics import log_mean
 from evidence.statistics.resampling import SCHEMES

@@ -8,8 +8,9 @@ import pytest
 
 from evidence.drivers.waves import Budget, Run, admitted, run_waves
 from evidence.execution.checkpoint import Checkpoint
+from evidence.execution.clock import Clock
+from evidence.execution.job import Job
 from evidence.execution.progress import Progress
-from evidence.execution.tasks import Clock, Job
 
 
 def waves(job, budget, seed=0, clock=None, checkpoint=None, executor=None):

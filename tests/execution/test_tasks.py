@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 import evidence as ev
-from evidence.execution.tasks import Clock, Job, run_tasks
+from evidence.execution.clock import Clock
+from evidence.execution.job import Job
+from evidence.execution.tasks import run_tasks
 from evidence.methods.registry import METHODS
 
 SPAWN = multiprocessing.get_context("spawn")

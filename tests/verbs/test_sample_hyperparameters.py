@@ -189,7 +189,7 @@ def test_an_interrupt_returns_what_is_recorded(model, monkeypatch):
 
 def test_an_interrupt_while_tuning_has_nothing_to_return(model, monkeypatch):
     interrupting(monkeypatch, 20)
-    with pytest.raises(RuntimeError, match="before every chain had recorded a draw"):
+    with pytest.raises(KeyboardInterrupt):
         sample_hyperparameters(model, PRIORS, **(QUICK | dict(tune=100_000)))
 
 

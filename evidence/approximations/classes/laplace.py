@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ...execution.clock import check_interrupt
 from ...models.classes import SoftmaxModel
 from ...models.likelihoods.softmax import SoftmaxSites
 from .reference import SoftmaxReference, factorise_curvature, log_normaliser, solve_mean
@@ -45,6 +46,7 @@ def fit_softmax_laplace(
     value = float(model.log_likelihood(x))
     converged, iterations = False, 0
     while not converged and iterations < max_iterations:
+        check_interrupt()
         iterations += 1
         sites = expand(model, x)
         mu, a_new = solve_mean(model, sites, factorise_curvature(model, sites))

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from ...execution.clock import check_interrupt
 from ...messages import Message
 from ...models.density.model import DensityModel
 from ...models.density.scales import Scales, learn
@@ -210,6 +211,7 @@ def _choose_tails(
     """The tails whose weights have the lightest tail of their own, or are the most even."""
     tried = []
     for h in _TAILS:
+        check_interrupt()
         candidate = _gaussian(model, q.mean, q.cov, h, q.scales)
         tried.append((candidate, judge(model, candidate, rng)))
         if h == 0.0 and tried[0][1].shape < 0.0 and tried[0][1].share > 0.5:
@@ -227,6 +229,7 @@ def _adapt(model: DensityModel, q: DensityReference, rng: np.random.Generator) -
     """Move the Gaussian to where its weights are, a little at a time."""
     n = int(min(max(2000, 60 * model.n), 20_000))
     for _ in range(_ROUNDS):
+        check_interrupt()
         drawn = _draw(model, q, rng, n)
         if drawn is None:
             break
@@ -252,6 +255,7 @@ def _rescale(
     n = int(min(max(4000, 200 * model.n), 20_000))
     pool: list[tuple[Array, Array]] = []
     for _ in range(_ROUNDS):
+        check_interrupt()
         drawn = _draw(model, q, rng, n)
         if drawn is None:
             break

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from ...execution.clock import check_interrupt
 from ...messages import Message
 from ...models.density.checking import central
 from ...models.density.model import DensityModel
@@ -52,6 +53,7 @@ def _climb(model: DensityModel, start: Array) -> Mode | None:
     """The maximum uphill of ``start``, or None where there is none with a definite Hessian."""
 
     def fall(x: Array) -> tuple[float, Array] | float:
+        check_interrupt()
         if not model.has_gradient:
             return -_finite(float(model.log_prob(x[None])[0]))
         value, slope = model.log_prob_and_gradient(x[None])
@@ -127,6 +129,7 @@ def _polish(model: DensityModel, x: Array) -> tuple[Array, Array | None]:
         return x, H if np.isfinite(H).all() else None
     value, slope = model.log_prob_and_gradient(x[None])
     for _ in range(_NEWTON):
+        check_interrupt()
         try:
             np.linalg.cholesky(H)
             step = np.linalg.solve(H, slope[0])

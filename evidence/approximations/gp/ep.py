@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...execution.arguments import check_count, number
+from ...execution.clock import check_interrupt, interruptible
 from ...gaussians.base import Gaussian, NotPositiveDefinite, Prior, Sites
 from ...messages import InputError, Message
 from ...models.gp import GPModel
@@ -46,6 +47,7 @@ class _FixedPoint(NamedTuple):
     converged: bool
 
 
+@interruptible()
 def fit_ep(
     model: GPModel,
     *,
@@ -158,6 +160,7 @@ def _parallel_sweeps(
     best = np.inf
     converged, skipped = False, 0
     while sweeps < max_sweeps:
+        check_interrupt()
         sweeps += 1
         c, target_nu, target_tau, mismatch, skipped = _match(model, q)
         if mismatch < tol:

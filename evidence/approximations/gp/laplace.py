@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...execution.arguments import check_count, number
+from ...execution.clock import check_interrupt, interruptible
 from ...gaussians.base import Gaussian, NotPositiveDefinite, Sites
 from ...messages import InputError, Message
 from ...models.classes import SoftmaxModel
@@ -35,6 +36,7 @@ def fit_laplace(
 def fit_laplace(
     model: SoftmaxModel, *, max_iterations: int = ..., tol: float = ...
 ) -> SoftmaxReference: ...
+@interruptible()
 def fit_laplace(
     model: GPModel | SoftmaxModel, *, max_iterations: int = 200, tol: float = 1e-9
 ) -> GaussianReference | SoftmaxReference:
@@ -74,6 +76,7 @@ def fit_laplace(
     width = np.sqrt(prior.variances)
     converged, iterations = False, 0
     while not converged and iterations < max_iterations:
+        check_interrupt()
         iterations += 1
         _, d1, d2, _ = evaluate(lik.kernel, model.theta, x)
         tau = np.maximum(-d2, 0.0)

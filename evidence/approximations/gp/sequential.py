@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dgemm
 
+from ...execution.clock import check_interrupt
 from ...models.gp import GPModel
 from ...models.likelihoods.quadrature import tilted_one, tilted_workspace
 from ...numerics.jit import jit
@@ -72,6 +73,7 @@ def sequential_start(model: GPModel, max_sweeps: int, near: float) -> tuple[Arra
     for sweep in range(1, max_sweeps + 1):
         worst = 0.0
         for start in range(0, n, _BLOCK):
+            check_interrupt()
             block = slice(start, min(start + _BLOCK, n))
             old_nu, old_tau = nu[block].copy(), tau[block].copy()
             W = cov[:, block].copy(order="F")

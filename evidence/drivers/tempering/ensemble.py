@@ -28,7 +28,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ...execution.tasks import Stopped
+from ...execution.clock import Stopped
 from ...moves.base import Move, scaled
 from ...paths.gp import TemperedPath
 from ..islands import KEEP

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...execution.tasks import Stopped
+from ...execution.clock import Stopped
 from ...moves.base import Move
 from ...paths.gp import TemperedPath
 from ...statistics import ladders

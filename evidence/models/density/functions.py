@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...execution.clock import check_interrupt
 from ...messages import InputError
 from .metrics import Fisher
 
@@ -99,7 +100,8 @@ class Batched:
             if self.vectorized:
                 out = _numbers(self.name, self.function(x, *more))
             else:
-                rows = [self.function(*row) for row in zip(x, *more, strict=True)]
+                points = zip(x, *more, strict=True)
+                rows = [self.function(*point) for point in points if not check_interrupt()]
                 out = _numbers(self.name, rows)
         if not self.vectorized and self.name == "logdensity" and out.shape == (m, 1):
             out = out[:, 0]
@@ -121,7 +123,8 @@ class Pairs:
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
         with np.errstate(all="ignore"):
-            pairs = [self.function(x)] if self.vectorized else [self.function(row) for row in x]
+            rows = [x] if self.vectorized else x
+            pairs = [self.function(row) for row in rows if not check_interrupt()]
         if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
             raise InputError(
                 f"value_and_grad must return a pair (value, gradient), got {pairs[0]!r}"

@@ -11,7 +11,7 @@ from evidence.drivers.tempering import ensemble as tempering
 from evidence.drivers.tempering.ensemble import run_segment
 from evidence.drivers.tempering.segments import Schedule
 from evidence.drivers.tempering.tuning import tune
-from evidence.execution.tasks import Stopped
+from evidence.execution.clock import Stopped
 from evidence.moves import PCN, EllipticalSlice, MGrad, ProbitGibbs
 from evidence.statistics import ladders
 from evidence.statistics.diagnostics import ess

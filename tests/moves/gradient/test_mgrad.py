@@ -185,7 +185,7 @@ def test_threads_do_not_change_a_bit(rows, monkeypatch):
     state = move.init_reference(np.random.default_rng(0), path, rows)
 
     def run(cores):
-        monkeypatch.setattr(parallel, "_cores", lambda: cores)
+        monkeypatch.setattr(parallel, "available_cores", lambda: cores)
         last, x, tilt, info = move.run(np.random.default_rng(1), path, 1.0, state, 20, 2)
         return *last, x, tilt, info.acceptance
 

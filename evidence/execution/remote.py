@@ -1,0 +1,160 @@
+"""Tasks on executors whose workers share no memory with us: processes, Dask, MPI.
+
+What all tasks of a job share travels once to every worker, not with every task: a task names
+its job, and only a worker that does not have it asks for it. Workers may come, go and die.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+import socket
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    wait,
+)
+from typing import Any, NamedTuple
+
+from ..numerics.threads import single_blas
+from .clock import Clock, Stopped
+from .job import Job, attempt
+
+_ATTEMPTS = 4  # times a task is submitted before it is run here
+_AHEAD = 8  # tasks handed over beyond two for every worker that has answered
+_POLL = 0.1  # seconds between two looks at the clock
+_OF_TASK = "raised by the task"  # marks errors that trying again will not mend
+_KEPT = 2
+
+#: What the tasks that a worker runs share, by the digest of its parcel. Executors let nothing
+#: but a module survive from one task to the next. A job stays until the worker has been sent
+#: ``_KEPT`` newer ones, or ends: two, because runs with pilots alternate between two.
+_jobs: OrderedDict[str, Job] = OrderedDict()
+
+
+class Reply(NamedTuple):
+    """A worker's answer: who it is, and the result, unless it lacks what the job shares."""
+
+    worker: str
+    has_job: bool
+    result: Any = None
+
+
+def answer(key: str, parcel: bytes | None, arguments: Mapping[str, Any], deadline: float) -> Reply:
+    """Run one task in a worker; the job comes from ``parcel`` or was there already.
+
+    ``deadline`` is a time of day: clocks of machines that work together agree to that extent.
+    """
+    worker = f"{socket.gethostname()}:{os.getpid()}"
+    job = _jobs.get(key)
+    if job is None:
+        if parcel is None:
+            return Reply(worker, False)
+        job = _jobs[key] = Job(*pickle.loads(parcel))
+        while len(_jobs) > _KEPT:
+            _jobs.popitem(last=False)
+    with single_blas():
+        try:
+            return Reply(worker, True, attempt(job, arguments, lambda: time.time() > deadline))
+        except Exception as error:
+            error.__dict__[_OF_TASK] = True  # travels with it
+            raise
+
+
+class Remote:
+    """One call of :func:`~evidence.execution.tasks.run_tasks` on such an executor."""
+
+    def __init__(
+        self,
+        job: Job,
+        tasks: Sequence[Mapping[str, Any]],
+        clock: Clock,
+        done: Callable[[int, Any], None],
+        executor: Executor,
+    ) -> None:
+        self.job, self.tasks, self.clock, self.done = job, tasks, clock, done
+        self.executor = executor
+        self.running: dict[Future[Any], int] = {}
+        self.deaths = [0] * len(tasks)
+        self.refused = [0] * len(tasks)
+        self.supplied: set[str] = set()  # workers that have answered, and have the job or get it
+        self.lost = 0
+        self.notes: list[str] = []
+
+    def submit(self, index: int, parcel: bytes | None = None) -> None:
+        left = self.clock.remaining()
+        deadline = math.inf if left is None else time.time() + left
+        future = self.executor.submit(answer, self.job.key, parcel, self.tasks[index], deadline)
+        self.running[future] = index
+
+    def run(self) -> list[int]:
+        """The tasks that are left, for this process."""
+        left, waiting = set(range(len(self.tasks))), iter(range(len(self.tasks)))
+        why = "the workers kept dying"
+        try:
+            while left and not self.clock.stop():
+                while len(self.running) < 2 * len(self.supplied) + _AHEAD:
+                    index = next(waiting, -1)
+                    if index < 0:
+                        break
+                    self.submit(index)
+                if not self.running:
+                    break
+                finished, _ = wait(self.running, _POLL, FIRST_COMPLETED)
+                for future in finished:
+                    index = self.running.pop(future)
+                    if self.collect(index, future):
+                        left.remove(index)
+        except BrokenExecutor as error:
+            self.lost += 1
+            why = f"the executor broke ({error})"
+        finally:
+            for future in self.running:
+                future.cancel()
+        if self.lost:
+            self.notes.append(f"{self.lost} tasks were lost with their worker and redone")
+        if not left or self.clock.stop():
+            return []
+        self.notes.append(f"{why}: {len(left)} tasks were run in this process instead")
+        return sorted(left)
+
+    def collect(self, index: int, future: Future[Any]) -> bool:
+        """Whether the task is over; else it was submitted again, or given up on."""
+        try:
+            reply = future.result()
+        except BrokenExecutor:
+            raise
+        except KeyboardInterrupt:  # ^C reaches all processes of a terminal
+            self.clock.interrupted.set()
+            return False
+        except (Exception, CancelledError) as error:
+            if error.__dict__.get(_OF_TASK):
+                raise
+            self.lost += 1
+            self.deaths[index] += 1
+            if self.deaths[index] < _ATTEMPTS:
+                self.submit(index)
+            elif not _about_workers(error):
+                raise
+            return False
+        send = not reply.has_job and (reply.worker not in self.supplied or self.refused[index] > 0)
+        self.supplied.add(reply.worker)
+        if not reply.has_job:
+            self.refused[index] += 1
+            self.submit(index, self.job.parcel if send else None)
+            return False
+        if not isinstance(reply.result, Stopped):
+            self.done(index, reply.result)
+        return True
+
+
+def _about_workers(error: BaseException) -> bool:
+    """Whether an error says of itself that a worker was lost."""
+    return isinstance(error, CancelledError) or type(error).__module__.startswith("distributed")
