@@ -21,17 +21,9 @@ from .smc import arm, smc
 from .weighted import guided, orthant
 
 METHODS: dict[str, Callable[..., Outcome]] = {
-    "auto": auto,
-    "smc": smc,
-    "ais": ais,
-    "importance": importance,
-    "guided": guided,
-    "pt": pt,
-    "arm": arm,
-    "orthant": orthant,
-    "sequential": sequential,
+    method.__name__: method
+    for method in (auto, smc, ais, importance, guided, pt, arm, orthant, sequential)
 }
-
 
 #: What of log_evidence's own arguments a method has no use for; approximations use none.
 UNUSED: dict[str, tuple[str, ...]] = dict.fromkeys(METHODS, ()) | {
