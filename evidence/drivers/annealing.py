@@ -26,11 +26,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..execution.clock import Stopped
-from ..moves.base import Move
-from ..paths.gp import TemperedPath
 from ..statistics.weights import Weights
 from .islands import Islands, Row
-from .plan import REFERENCE, Plan, run_moves, strided
+from .plan import REFERENCE, run_moves, strided
 from .smc import Climbers, ResampleMove
 
 Array = NDArray[np.float64]
@@ -52,43 +50,40 @@ class Annealing(ResampleMove):
     def resample(self, population: Climbers, weights: Weights, poor: NDArray[np.bool_]) -> None:
         """Never."""
 
+    def reverse(
+        self,
+        x: ArrayLike,
+        seed: np.random.SeedSequence,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Islands:
+        r"""Go down the plan from posterior draws ``x``, shape (M, N): the forward run backwards.
 
-def run_reverse(
-    path: TemperedPath,
-    move: Move,
-    plan: Plan,
-    x: ArrayLike,
-    seed: np.random.SeedSequence,
-    stop: Callable[[], bool] = lambda: False,
-) -> Islands:
-    r"""Go down ``plan`` from posterior draws ``x``, shape (M, N): the forward run backwards.
+        .. math:: \log u = -\log Z_q - \sum_{t=T}^1 (\beta_t - \beta_{t-1}) \sum_n h_n(x_t),
+                  \qquad x_T \sim p_1,\qquad E\,u = 1/Z,
 
-    .. math:: \log u = -\log Z_q - \sum_{t=T}^1 (\beta_t - \beta_{t-1}) \sum_n h_n(x_t),
-              \qquad x_T \sim p_1,\qquad E\,u = 1/Z,
+        with :math:`x_{t-1}` what the moves of :math:`\beta_{t-1}`, the last one first, make of
+        :math:`x_t`. E u = 1/Z needs moves that are invariant and rows that are draws of the
+        posterior, each by itself; they need not be independent. Where every move is reversible,
+        too, this path is the time reversal of the forward one.
 
-    with :math:`x_{t-1}` what the moves of :math:`\beta_{t-1}`, the last one first, make of
-    :math:`x_t`. E u = 1/Z needs moves that are invariant and rows that are draws of the
-    posterior, each by itself; they need not be independent. Where every move is reversible,
-    too, this path is the time reversal of the forward one.
-
-    Returns
-    -------
-    Islands
-        One stage per temperature on the way down, β = 0 the last one; ``log_z`` is the
-        cumulative log u of each row, an estimate of 1/Z, and ``draws`` is where rows end.
-    """
-    rng = np.random.default_rng(seed)
-    state = move.init(path, np.array(x, dtype=float, ndmin=2, order="C"))
-    log_u = np.full(len(state.tilt), -path.log_z0)
-    below = [REFERENCE, *plan.stages[:-1]]
-    made = np.cumsum([stage.n_moves for stage in below])  # moves of the way up, to each of these
-    rows: list[Row] = []
-    for beta, stage, end in zip(plan.betas[::-1], below[::-1], made[::-1], strict=True):
-        if stop():
-            raise Stopped
-        started = time.perf_counter()
-        log_u = log_u - (beta - stage.beta) * state.tilt
-        moves = strided(move, stage.step_size, int(end) - stage.n_moves, stage.n_moves)[::-1]
-        state, infos, mixing = run_moves(rng, path, stage.beta, state, moves)
-        rows.append(Row.of(log_u, float(Weights(log_u).ess), infos, started, mixing))
-    return Islands.of(rows, move.latent(path, state)[:, None, :])
+        Returns
+        -------
+        Islands
+            One stage per temperature on the way down, β = 0 the last one; ``log_z`` is the
+            cumulative log u of each row, an estimate of 1/Z, and ``draws`` is where rows end.
+        """
+        rng = np.random.default_rng(seed)
+        state = self.move.init(self.path, np.array(x, dtype=float, ndmin=2, order="C"))
+        log_u = np.full(len(state.tilt), -self.path.log_z0)
+        below = [REFERENCE, *self.plan.stages[:-1]]
+        made = np.cumsum([stage.n_moves for stage in below])  # on the way up, until there
+        rows: list[Row] = []
+        for beta, stage, end in zip(self.plan.betas[::-1], below[::-1], made[::-1], strict=True):
+            if stop():
+                raise Stopped
+            started, n = time.perf_counter(), stage.n_moves
+            log_u = log_u - (beta - stage.beta) * state.tilt
+            moves = strided(self.move, stage.step_size, int(end) - n, n)[::-1]
+            state, infos, mixing = run_moves(rng, self.path, stage.beta, state, moves)
+            rows.append(Row.of(log_u, float(Weights(log_u).ess), infos, started, mixing))
+        return Islands.of(rows, self.move.latent(self.path, state)[:, None, :])

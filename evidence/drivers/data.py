@@ -28,6 +28,7 @@ References: M. Fraccaro, U. Paquet and O. Winther, arXiv:1604.01972 (2016); N. C
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -49,8 +50,6 @@ from .smc import Loop, Population
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
-
-_ORDERS = ("given", "random", "tail")
 
 
 class Prepared(NamedTuple):
@@ -89,21 +88,14 @@ def ordering(
     >>> ordering(model, "tail").tolist()
     [1, 2, 0]
     """
-    if isinstance(how, str):
-        if how == "given":
-            return np.arange(model.n)
-        if how == "random":
-            return np.random.default_rng(rng).permutation(model.n)
-        if how == "tail":
-            return _smallest_tail_first(model)
-        raise InputError(
-            f"order must be one of {', '.join(_ORDERS)} or a permutation, got {how!r}"
-        )
+    if isinstance(how, str) and how in _ORDERS:
+        return _ORDERS[how](model, np.random.default_rng(rng))
     order = np.asarray(how)
     if order.shape != (model.n,) or not np.array_equal(np.sort(order), np.arange(model.n)):
+        given = repr(how) if isinstance(how, str) else f"an array of shape {order.shape}"
         raise InputError(
-            f"order must be a permutation of 0, …, {model.n - 1} (each number once), got an array "
-            f"of shape {order.shape}"
+            f"order must be one of {', '.join(_ORDERS)} or a permutation of 0, …, {model.n - 1} "
+            f"(each number once), got {given}"
         )
     return order.astype(np.intp)
 
@@ -126,12 +118,11 @@ def _smallest_tail_first(model: GPModel) -> Rows:
     return order
 
 
-@jit
-def _grow(precision, row):
-    """P += row rowᵀ for the leading block that the row reaches."""
-    for i in range(row.size):
-        for j in range(row.size):
-            precision[i, j] += row[i] * row[j]
+_ORDERS: dict[str, Callable[[GPModel, np.random.Generator], Rows]] = {
+    "given": lambda model, rng: np.arange(model.n),
+    "random": lambda model, rng: rng.permutation(model.n),
+    "tail": lambda model, rng: _smallest_tail_first(model),
+}
 
 
 @jit
@@ -197,10 +188,10 @@ class Front(Population):
     def sweep(self, r: Array, sweeps: int) -> None:
         """Gibbs sweeps over columns of the first t coordinates, in place."""
         t, lower = self.t, self.prepared.lower
-        while self._grown < t:
-            self._grown += 1
-            row = self.prepared.inverse[self._grown - 1, : self._grown]
-            _grow(self._precision, row)
+        for k in range(self._grown, t):
+            row = self.prepared.inverse[k, : k + 1]
+            self._precision[: k + 1, : k + 1] += np.outer(row, row)
+        self._grown = t
         precision = self._precision[:t, :t]
         sd = 1.0 / np.sqrt(np.diag(precision))
         for _ in range(sweeps):

@@ -78,8 +78,9 @@ class Islands(NamedTuple):
     @classmethod
     def of(cls, rows: Sequence[Row], draws: Array, variance: Array | None = None) -> Islands:
         """From one row per stage."""
-        columns = (np.array(column) for column in zip(*rows, strict=True))
-        return cls(*columns, draws, np.full(len(draws), np.nan) if variance is None else variance)
+        columns = [np.array(column) for column in zip(*rows, strict=True)]
+        columns += [draws, np.full(len(draws), np.nan) if variance is None else variance]
+        return cls(*columns)
 
 
 def summarise(islands: Islands) -> str:

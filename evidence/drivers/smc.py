@@ -57,8 +57,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,8 +99,11 @@ class Loop:
     """Rounds of R particles added at most, while their effective sample size is too small."""
     particles: Array | None = None
     """Numbers of particles fixed in advance, at every step, in the place of that."""
-    stages: Sequence[Any]
-    """What the steps are told of the targets, one after the other."""
+
+    @property
+    def stages(self) -> Sequence[Any]:
+        """What the steps are told of the targets, one after the other."""
+        raise NotImplementedError
 
     def run(
         self,
@@ -115,9 +118,11 @@ class Loop:
         for t, stage in enumerate(stages := self.stages, start=1):
             started, last = time.perf_counter(), t == len(stages)
             weights = self.weigh(population, stage)
-            while not stop() and (short := self.short(population, weights, t)).size:
+            short = self.short(population, weights, t)
+            while short.size and not stop():
                 weights.add(self.another_round(population, stage, short), short)
-            if stop():
+                short = self.short(population, weights, t)
+            if short.size or stop():
                 raise Stopped
             population.log_z = population.log_z + weights.log_mean
             if last:
@@ -204,15 +209,17 @@ class ResampleMove(Loop):
     plan: Plan
     resampling: str = "systematic"
     threshold: float = 0.7
+    length: ClassVar[int] = 1
+    knows_variance: ClassVar[bool] = True
 
     @property
     def stages(self) -> list[Stage]:
         return self.plan.stages
 
     def start(self, rng: np.random.Generator, n_islands: int, n_particles: int) -> Climbers:
-        shape = n_islands, n_particles
-        state = self.move.init_reference(rng, self.path, n_islands * n_particles)
-        family = Genealogy(*shape, self.resampling)
+        shape = n_islands, -(-n_particles // self.length)
+        state = self.move.init_reference(rng, self.path, self.length * n_islands * shape[1])
+        family = Genealogy(*shape, self.resampling) if self.knows_variance else None
         log_z = np.full(n_islands, self.path.log_z0)
         return Climbers(rng, np.zeros(shape), log_z, state=state, family=family)
 
@@ -229,7 +236,8 @@ class ResampleMove(Loop):
         return (stage.beta - population.stage.beta) * state.tilt
 
     def variance(self, population: Climbers, weights: Weights) -> Array | None:
-        return population.family and population.family.variance(weights.relative)
+        family = population.family
+        return None if family is None else family.variance(weights.relative)
 
     def survive(self, population: Climbers, index: Ancestors, poor: NDArray[np.bool_]) -> None:
         everyone = stacked([population.state, *population.rounds])
@@ -266,12 +274,8 @@ class ResampleMove(Loop):
 class WasteFree(ResampleMove):
     """Chains of ``length`` of which every state is a particle; numbers are rounded up."""
 
-    length: int = 8
-
-    def start(self, rng: np.random.Generator, n_islands: int, n_particles: int) -> Climbers:
-        shape = n_islands, max(2, -(-n_particles // self.length))
-        state = self.move.init_reference(rng, self.path, self.length * shape[0] * shape[1])
-        return Climbers(rng, np.zeros(shape), np.full(n_islands, self.path.log_z0), state=state)
+    length: int = 8  # type: ignore[misc]
+    knows_variance: ClassVar[bool] = False
 
     def move_all(self, population: Climbers, stage: Stage, poor: NDArray[np.bool_]) -> float:
         links = [population.state]
@@ -298,9 +302,7 @@ class Adaptive(ResampleMove):
     particles: Array | None = None
     generate: str = "copy"
     sampler: Sampler | None = None
-
-    def start(self, rng: np.random.Generator, n_islands: int, n_particles: int) -> Climbers:
-        return replace(super().start(rng, n_islands, n_particles), family=None)
+    knows_variance: ClassVar[bool] = False
 
     def another_round(self, population: Climbers, stage: Stage, islands: Ancestors) -> Array:
         r = population.log_w.shape[1]

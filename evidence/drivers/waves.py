@@ -16,10 +16,10 @@ duration does not depend on their values where the work is fixed in advance.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,17 +84,12 @@ class Run:
     @property
     def final(self) -> Array:
         """log Ẑ of every finished island, in the order of seeds."""
-        return self._of(sorted(self.blocks))
+        return _final(self.blocks)
 
     def groups(self) -> list[Array]:
         """log Ẑ of the groups that stop each other: task i belongs to group i modulo K."""
-        order = sorted(self.blocks)
-        return [self._of([i for i in order if i % _GROUPS == k]) for k in range(_GROUPS)]
-
-    def _of(self, tasks: list[int]) -> Array:
-        if not tasks:
-            return np.zeros(0)
-        return np.concatenate([self.blocks[i].log_z[-1] for i in tasks])
+        blocks = self.blocks.items()
+        return [_final({i: b for i, b in blocks if i % _GROUPS == k}) for k in range(_GROUPS)]
 
     def estimate(self) -> LogMean:
         """log Z, its standard error, and how uneven the islands were."""
@@ -107,6 +102,10 @@ class Run:
             return log_mean(everything)
         numbers, _ = admitted(groups, self.budget)
         return balanced([group[:n] for group, n in zip(groups, numbers, strict=True)])
+
+
+def _final(blocks: Mapping[int, Islands]) -> Array:
+    return np.concatenate([np.zeros(0), *(blocks[i].log_z[-1] for i in sorted(blocks))])
 
 
 def looks(budget: Budget) -> Iterator[int]:
@@ -123,20 +122,19 @@ def admitted(groups: list[Array], budget: Budget) -> tuple[list[int], int]:
     A group's number is the first look at which the others' spread is small enough, or hopeless.
     """
     assert budget.target_se is not None
-    numbers: list[int | None] = [None] * len(groups)
-    have = min(map(len, groups))
+    numbers, have = [0] * len(groups), min(map(len, groups))
     for n in looks(budget):
         if n > have:
-            return [have if number is None else number for number in numbers], n
+            return [number or have for number in numbers], n
         for k in range(len(groups)):
-            if numbers[k] is None:
+            if not numbers[k]:
                 others = np.concatenate([g[:n] for j, g in enumerate(groups) if j != k])
                 cautious = 1.0 + math.sqrt(2.0 / (others.size - 1.0))  # one sd of a variance
                 needed = cautious * log_mean(others).relative_sd ** 2 / budget.target_se**2
                 if not needed > n * len(groups) or needed > budget.most or budget.patience:
                     numbers[k] = n
-        if None not in numbers:
-            return [number or n for number in numbers], n
+        if all(numbers):
+            return numbers, n
     raise AssertionError
 
 
@@ -172,63 +170,80 @@ def run_waves(
     Islands found in the checkpoint are not run again.
     """
     run = Run(budget)
-    while True:
-        sizes = _tasks_wanted(run)
-        fresh = [i for i in range(len(sizes)) if i not in run.blocks]
-        if not fresh:
-            break
-        for i in fresh:
-            kept = checkpoint.get(f"block {i}", Islands)
-            if kept is not None and kept.log_z.shape[1] == sizes[i]:
-                _record(run, i, kept, clock, progress)
-        fresh = [i for i in fresh if i not in run.blocks]
-        tasks = [
-            {
-                "n_islands": sizes[i],
-                "seed": np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)),
-            }
-            for i in fresh
-        ]
-        progress.expect(sum(sizes), run.final.size)
 
-        def done(index: int, islands: Islands, fresh: list[int] = fresh) -> None:
-            checkpoint.put(f"block {fresh[index]}", islands)
-            checkpoint.save_soon()
-            _record(run, fresh[index], islands, clock, progress)
+    def record(index: int, islands: Islands) -> None:
+        _record(run, index, islands, clock, progress)
 
-        try:
-            run.warnings += run_tasks(job, tasks, clock, done, executor)
-        finally:
-            checkpoint.save()
+    while tasks := _missing(run, seed):
+        progress.expect(
+            run.final.size + sum(t["n_islands"] for t in tasks.values()), run.final.size
+        )
+        name = "block {} of {n_islands}"
+        run.warnings += run_pieces(job, tasks, name, Islands, record, clock, checkpoint, executor)
         if clock.stop():
             break
     _conclude(run, clock)
     return run
 
 
-def _tasks_wanted(run: Run) -> list[int]:
-    """Sizes of all tasks so far wanted: full ones for all groups, or what was asked for."""
+def run_pieces(
+    job: Job,
+    tasks: Mapping[int, Mapping[str, Any]],
+    name: str,
+    kind: type[Any],
+    done: Callable[[int, Any], None],
+    clock: Clock,
+    checkpoint: Checkpoint,
+    executor: Executor | None,
+) -> list[str]:
+    """Run tasks by number, except those whose results the checkpoint has; warnings.
+
+    ``name`` is formatted with a task's number and arguments, ``kind`` is what results are, and
+    ``done`` is called with a number and a result.
+    """
+    names = {i: name.format(i, **arguments) for i, arguments in tasks.items()}
+    fresh = []
+    for i in tasks:
+        if (kept := checkpoint.get(names[i], kind)) is None:
+            fresh.append(i)
+        else:
+            done(i, kept)
+
+    def finished(index: int, result: Any) -> None:
+        checkpoint.put(names[fresh[index]], result)
+        checkpoint.save_soon()
+        done(fresh[index], result)
+
+    try:
+        return run_tasks(job, [tasks[i] for i in fresh], clock, finished, executor)
+    finally:
+        checkpoint.save()
+
+
+def _missing(run: Run, seed: np.random.SeedSequence) -> dict[int, dict[str, Any]]:
+    """Tasks wanted and not done, full ones for all groups, or what was asked for."""
     budget = run.budget
     if budget.target_se is None:
-        return [
-            min(budget.block, budget.first - start)
-            for start in range(0, budget.first, budget.block)
-        ]
-    _, wanted = admitted(run.groups(), budget)
-    return [budget.block] * (_GROUPS * math.ceil(wanted / budget.block))
+        size, most = budget.block, budget.first
+        sizes = [min(size, most - start) for start in range(0, most, size)]
+    else:
+        _, wanted = admitted(run.groups(), budget)
+        sizes = [budget.block] * (_GROUPS * math.ceil(wanted / budget.block))
+    children = [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i))
+                for i in range(len(sizes))]  # fmt: skip
+    return {
+        i: {"n_islands": size, "seed": child}
+        for i, (size, child) in enumerate(zip(sizes, children, strict=True))
+        if i not in run.blocks
+    }
 
 
 def _record(run: Run, index: int, islands: Islands, clock: Clock, progress: Progress) -> None:
     run.blocks[index] = islands
-    estimate = run.estimate()
-    run.history.append(Wave(clock.elapsed(), run.final.size, estimate.value, estimate.se))
-    progress.running(
-        estimate.value,
-        estimate.se,
-        run.budget.target_se,
-        summarise(islands),
-        islands.log_z.shape[1],
-    )
+    value, se, *_ = run.estimate()
+    run.history.append(Wave(clock.elapsed(), run.final.size, value, se))
+    n = islands.log_z.shape[1]
+    progress.running(value, se, run.budget.target_se, summarise(islands), n)
 
 
 def _conclude(run: Run, clock: Clock) -> None:

@@ -27,6 +27,7 @@ from ..statistics.weights import Weights
 from .islands import KEEP, Islands, Row
 
 Array = NDArray[np.float64]
+Between = Callable[[Array], Ancestors | None]
 
 
 class Guided(NamedTuple):
@@ -48,9 +49,7 @@ class Guided(NamedTuple):
     def log_z0(self) -> float:
         return self.guide.log_z0
 
-    def draw(
-        self, n: int, rng: np.random.Generator, between: Callable[[Array], Ancestors | None]
-    ) -> tuple[Array, Array]:
+    def draw(self, n: int, rng: np.random.Generator, between: Between) -> tuple[Array, Array]:
         """``n`` draws as columns and their log weights, resampled ``between`` coordinates."""
         return self.guide.draw(n, rng, between, self.net)
 
@@ -82,9 +81,7 @@ class Tilted(NamedTuple):
         proposal = minimax_proposal(*oriented(cov, model.y, model.mean))
         return cls(proposal, model.y, model.mean, latent_root(model))
 
-    def draw(
-        self, n: int, rng: np.random.Generator, between: Callable[[Array], Ancestors | None]
-    ) -> tuple[Array, Array]:
+    def draw(self, n: int, rng: np.random.Generator, between: Between) -> tuple[Array, Array]:
         """``n`` draws as columns and their log weights; they are not resampled on the way."""
         return draw(self.proposal, n, rng)
 
@@ -117,37 +114,41 @@ def run_weighted(
     for _ in range(n_islands):
         if stop():
             raise Stopped
-        island = _Island(n_particles, resampling, threshold, rng)
-        drawn, log_w = source.draw(n_particles, rng, island.between)
-        weights, order = Weights(log_w), source.order(n_particles, rng)
-        w = weights.relative
-        variance = island.family.variance(w[None])[0]
-        estimates.append((island.log_z + weights.log_mean, weights.ess, variance))
-        kept = order[systematic(w[order], rng, min(KEEP, n_particles))]
-        latent.append(source.latent(drawn[:, kept], rng))
+        *estimate, draws = _island(source, n_particles, rng, resampling, threshold)
+        estimates.append(estimate)
+        latent.append(draws)
     log_z, ess, variances = np.array(estimates).T
     seconds, made = time.perf_counter() - started, n_islands * n_particles
-    row = Row(source.log_z0 + log_z, ess.mean(), 1.0, np.nan, 0, made, n_particles, seconds)
+    row = Row(log_z, ess.mean(), 1.0, np.nan, 0, made, n_particles, seconds)
     return Islands.of([row], np.array(latent), variances)
 
 
-class _Island:
-    """The resampling of one island, and the part of log Ẑ that is settled."""
+def _island(
+    source: Guided | Tilted,
+    n: int,
+    rng: np.random.Generator,
+    resampling: str | None,
+    threshold: float,
+) -> tuple[float, float, float, Array]:
+    """log Ẑ, relative effective sample size, relative variance of Ẑ, and draws."""
+    log_z, family = source.log_z0, Genealogy(1, n, resampling or "systematic")
 
-    def __init__(
-        self, n: int, resampling: str | None, threshold: float, rng: np.random.Generator
-    ) -> None:
-        self.scheme = None if resampling is None else SCHEMES[resampling]
-        self.threshold, self.rng, self.log_z = threshold, rng, 0.0
-        self.family = Genealogy(1, n, resampling or "systematic")
-
-    def between(self, log_w: Array) -> Ancestors | None:
+    def between(log_w: Array) -> Ancestors | None:
         """Columns to go on with, or None; weights start again from one."""
+        nonlocal log_z
         weights = Weights(log_w)
-        if self.scheme is None or not 0.0 < weights.ess <= self.threshold:
+        if resampling is None or not 0.0 < weights.ess <= threshold:
             return None
-        self.log_z += float(weights.log_mean)
+        log_z += float(weights.log_mean)
         log_w[:] = 0.0
-        chosen = self.scheme(weights.relative, self.rng)
-        self.family.resample(chosen[None], np.ones(1, dtype=bool))
+        chosen = SCHEMES[resampling](weights.relative, rng)
+        family.resample(chosen[None], np.ones(1, dtype=bool))
         return chosen
+
+    drawn, log_w = source.draw(n, rng, between)
+    weights, order = Weights(log_w), source.order(n, rng)
+    w = weights.relative
+    kept = order[systematic(w[order], rng, min(KEEP, n))]
+    variance = family.variance(w[None])[0]
+    draws = source.latent(drawn[:, kept], rng)
+    return log_z + float(weights.log_mean), float(weights.ess), variance, draws

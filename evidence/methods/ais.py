@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..drivers.annealing import Annealing, run_reverse
+from ..drivers.annealing import Annealing
 from ..drivers.chains import run_chains
 from ..drivers.crooks import bennett, bounds
 from ..drivers.plan import Plan
@@ -92,8 +92,8 @@ def _posterior(problem: Problem, plan: Plan, n: int) -> Array | None:
 def _go_down(problem: Problem, plan: Plan, draws: Array, forward: Array, outcome: Outcome) -> bool:
     """The reverse estimate, Bennett's, and what their gap says; False when stopped."""
     problem.progress.phase("down")
-    x, seed, stop = draws.reshape(-1, problem.model.n), problem.child(6), problem.clock.stop
-    down = problem.in_time(run_reverse, problem.path, problem.move, plan, x, seed, stop)
+    annealing, x = Annealing(problem.path, problem.move, plan), draws.reshape(-1, problem.model.n)
+    down = problem.in_time(annealing.reverse, x, problem.child(6), problem.clock.stop)
     if down is None:
         return False
     chains = down.log_z[-1].reshape(draws.shape[:-1])  # draws of a chain are not independent

@@ -24,6 +24,7 @@ import numpy as np
 
 from .. import moves
 from ..drivers.plan import Pilot
+from ..drivers.weighted import Guided, Tilted
 from ..models.gp import GPModel
 from ..moves.gradient.crank_nicolson import PCN
 from ..numerics.threads import blas_for
@@ -105,7 +106,7 @@ def _from_reference(problem: Problem, target: float, notes: list[str]) -> Outcom
     return importance(replace(problem, n_particles=problem.n_particles or per_island))
 
 
-def _try_guide(problem: Problem, notes: list[str]) -> Trial | None:
+def _try_guide(problem: Problem, notes: list[str]) -> Trial[Guided] | None:
     """A trial of guided draws, where there is such a thing."""
     if not isinstance(problem.model, GPModel):
         return None
@@ -122,7 +123,7 @@ def _reliable(shape: float, worth: float, n: int) -> bool:
     return worth >= _ENOUGH and (shape < _SAFE_TAIL or worth > _ALIKE * n)
 
 
-def judge_guide(trial: Trial, name: str, target: float) -> Verdict:
+def judge_guide(trial: Trial[Guided], name: str, target: float) -> Verdict:
     """Whether guided draws are enough."""
     weights, variance, shape = trial.weights, trial.weights.relative_variance, trial.weights.shape
     worth = weights.n / (1.0 + variance)
@@ -155,7 +156,7 @@ def judge_importance(problem: Problem, target: float) -> Verdict:
     return Verdict(draws, f"{what}: importance sampling is enough, annealing is not needed", ess)
 
 
-def judge_tilting(trial: Trial, target: float, largest_sd: float) -> Verdict:
+def judge_tilting(trial: Trial[Tilted], target: float, largest_sd: float) -> Verdict:
     """Whether minimax tilting can be trusted here."""
     weights = trial.weights
     what = f"{weights.n} of minimax tilting's log weights have sd {weights.log_sd:.1f}"
@@ -165,16 +166,12 @@ def judge_tilting(trial: Trial, target: float, largest_sd: float) -> Verdict:
     return Verdict(draws, f"{what}: it is chosen")
 
 
-def anneal(problem: Problem, trial: Trial | None, notes: list[str]) -> Outcome:
+def anneal(problem: Problem, trial: Trial[Tilted] | None, notes: list[str]) -> Outcome:
     """Resample-move, with more effort where the pilot shows that moves mix slowly."""
     attempts = [(problem.move, Pilot()), (problem.move, _PATIENT)]
-    if problem.model.n < _LARGE:
-        others = [name for name in _OTHER_MOVES if name != problem.move.name]
-        if not getattr(problem.model, "has_gradient", True):
-            others = []
-        if not problem.path.riemannian:
-            others = [name for name in others if name != "rmhmc"]
-        attempts += [(moves.get(name), _PATIENT) for name in others]
+    if problem.model.n < _LARGE and getattr(problem.model, "has_gradient", True):
+        others = _OTHER_MOVES if problem.path.riemannian else _OTHER_MOVES[:1]
+        attempts += [(moves.get(name), _PATIENT) for name in others if name != problem.move.name]
     best = None
     for i, (move, pilot) in enumerate(attempts):
         if best is not None and problem.clock.elapsed() > _PATIENCE * (

@@ -8,20 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..drivers.tempering import bridging
+from ..drivers.tempering import segments
+from ..drivers.tempering.bridging import ESTIMATORS
 from ..drivers.tempering.ensemble import EXPLORE, run_segment
-from ..drivers.tempering.segments import (
-    Schedule,
-    Segment,
-    consecutive,
-    side_by_side,
-    trace_columns,
-)
+from ..drivers.tempering.segments import Schedule, Segment
 from ..drivers.tempering.tuning import Tuned, tune
-from ..drivers.waves import NEAR, ended_early, failed_proposals
+from ..drivers.waves import NEAR, ended_early, failed_proposals, run_pieces
 from ..execution.arguments import check_choice, check_count
 from ..execution.job import Job
-from ..execution.tasks import run_tasks
 from ..messages import InputError
 from .base import N_DRAWS, Outcome, Problem, stopped
 
@@ -32,14 +26,6 @@ _FIRST = 32  # sweeps before the first look at the error bar; then as many as th
 _MOST = 2**14
 _PIECE = 64  # sweeps between two looks at the clock, and between two checkpoints
 _ROUNDS, _SHORTEST = 6, 4  # of tuning, each twice as long as the one before
-
-ESTIMATORS = {
-    "mbar": bridging.mbar,
-    "bennett": bridging.bennett,
-    "thermodynamic": bridging.thermodynamic,
-    "up": bridging.stepping_stone,
-    "down": lambda tilt, betas: bridging.stepping_stone(tilt, betas, "down"),
-}
 
 
 @dataclass
@@ -66,32 +52,22 @@ class _Ensembles:
         return True
 
     def _piece(self, n_sweeps: int, keep: bool) -> bool:
-        problem, store = self.problem, self.problem.checkpoint
-        everyone = range(len(self.groups))
-        stored = {g: store.get(f"segment {self.pieces} {g}", Segment) for g in everyone}
-        done = {g: segment for g, segment in stored.items() if segment is not None}
-        fresh = [g for g in everyone if g not in done]
+        problem, done = self.problem, dict[int, Segment]()
         key = 1000 * (self.pieces + 1)
-        tasks = [
-            {**self.groups[g], "n_sweeps": n_sweeps, "seed": problem.child(key + g)} for g in fresh
-        ]
-
-        def finished(index: int, segment: Segment) -> None:
-            done[fresh[index]] = segment
-            store.put(f"segment {self.pieces} {fresh[index]}", segment)
-            store.save_soon()
-
-        try:
-            self.warnings += run_tasks(self.job, tasks, problem.clock, finished, problem.executor)
-        finally:
-            store.save()
-        if len(done) < len(self.groups):
+        tasks = {
+            g: {**group, "n_sweeps": n_sweeps, "seed": problem.child(key + g)}
+            for g, group in enumerate(self.groups)
+        }
+        name = f"segment {self.pieces} {{}}"
+        tools = (problem.clock, problem.checkpoint, problem.executor)
+        self.warnings += run_pieces(self.job, tasks, name, Segment, done.__setitem__, *tools)
+        if len(done) < len(tasks):
             return False
-        ordered = [done[g] for g in everyone]
+        ordered = [done[g] for g in tasks]
         standing = ("x", "parity", "labels", "direction")
         self.groups = [{name: getattr(s, name) for name in standing} for s in ordered]
         if keep:
-            self.segments.append(side_by_side(ordered))
+            self.segments.append(segments.side_by_side(ordered))
         return True
 
 
@@ -132,7 +108,7 @@ def pt(
         going = ensembles.advance(wanted, keep=True)
         if not ensembles.sweeps:
             break
-        whole, total = consecutive(ensembles.segments), ensembles.sweeps
+        whole, total = segments.consecutive(ensembles.segments), ensembles.sweeps
         bridge = ESTIMATORS[estimator](whole.tilt, schedule.betas)
         logz, se = problem.path.log_z0 + bridge.delta, bridge.se
         history.append((problem.clock.elapsed(), float(total), logz, se))
@@ -208,7 +184,7 @@ def _conclude(
         text = "no round of sweeps was finished: there is no estimate"
         outcome.warn("no-estimate", text)
         return
-    log_z0, whole = problem.path.log_z0, consecutive(ensembles.segments)
+    log_z0, whole = problem.path.log_z0, segments.consecutive(ensembles.segments)
     bridges = {name: bridge(whole.tilt, schedule.betas) for name, bridge in ESTIMATORS.items()}
     outcome.logz, outcome.logz_se = log_z0 + bridges[estimator].delta, bridges[estimator].se
     outcome.others = [
@@ -216,7 +192,7 @@ def _conclude(
         for name, bridge in bridges.items()
         if name != estimator
     ]
-    columns = trace_columns(whole, schedule, log_z0 + bridges["mbar"].levels)
+    columns = segments.trace_columns(whole, schedule, log_z0 + bridges["mbar"].levels)
     outcome.trace = {name: np.asarray(column, float)[1:] for name, column in columns.items()}
     outcome.trace["logz_se"] = np.full(schedule.betas.size - 1, np.nan)
     outcome.trace["logz_se"][-1] = outcome.logz_se

@@ -25,7 +25,6 @@ METHODS: dict[str, Callable[..., Outcome]] = {
     for method in (auto, smc, ais, importance, guided, pt, arm, orthant, sequential)
 }
 
-
 #: What of log_evidence's own arguments a method has no use for; approximations use none.
 UNUSED: dict[str, tuple[str, ...]] = dict.fromkeys(METHODS, ()) | {
     "importance": ("move", "betas"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from ..statistics.weights import Weights
 from .base import Outcome, Problem, outcome_of_islands, warn_of_few_draws
 
 Array = NDArray[np.float64]
+Source = TypeVar("Source", Guided, Tilted)
 
 _CHEAP = 2**18  # numbers to draw: hundredths of a second
 _PER_ISLAND = 64, 1024  # guided draws where the target asks for fewer, by how many are cheap
@@ -43,10 +44,10 @@ _TILTED_TRIAL = 2000
 _FEWEST_TILTED, _MARGIN = 128, 1.2  # draws of an island, and relative to what the trial says
 
 
-class Trial(NamedTuple):
+class Trial(NamedTuple, Generic[Source]):
     """Where draws come from and what their first weights look like."""
 
-    source: Guided | Tilted
+    source: Source
     weights: Weights
 
 
@@ -71,7 +72,7 @@ def orthant(problem: Problem) -> Outcome:
     return run_tilted(problem, try_tilting(problem))
 
 
-def try_guide(problem: Problem) -> Trial:
+def try_guide(problem: Problem) -> Trial[Guided]:
     """Prepare, and look at a few weights."""
     problem.progress.phase("guide")
     rng, stop = np.random.default_rng(problem.child(5)), problem.clock.stop
@@ -106,7 +107,7 @@ def _between(fewest: int, most: int, size: int) -> int:
     return min(max(fewest, _CHEAP // size), most)
 
 
-def try_tilting(problem: Problem) -> Trial:
+def try_tilting(problem: Problem) -> Trial[Tilted]:
     """Prepare, and look at a few weights."""
     problem.progress.phase("minimax tilting")
     with blas_for(problem.model.n):
@@ -114,7 +115,7 @@ def try_tilting(problem: Problem) -> Trial:
     return look_again(problem, Trial(source, Weights()), _TILTED_TRIAL)
 
 
-def look_again(problem: Problem, trial: Trial, draws: int) -> Trial:
+def look_again(problem: Problem, trial: Trial[Tilted], draws: int) -> Trial[Tilted]:
     """Minimax tilting judged by more weights."""
     rng, weights = np.random.default_rng(problem.child(3)), trial.weights
     with blas_for(problem.model.n):
@@ -124,7 +125,9 @@ def look_again(problem: Problem, trial: Trial, draws: int) -> Trial:
     return trial
 
 
-def run_guided(problem: Problem, trial: Trial, resampling: str | None = "systematic") -> Outcome:
+def run_guided(
+    problem: Problem, trial: Trial[Guided], resampling: str | None = "systematic"
+) -> Outcome:
     """Islands until the target is met; the trial's own draws only decide how large they are."""
     variance = trial.weights.relative_variance
     fewest = max(_between(*_PER_ISLAND, problem.model.n), 1.5 * problem.particles_for(variance))
@@ -146,7 +149,7 @@ def run_guided(problem: Problem, trial: Trial, resampling: str | None = "systema
     return outcome
 
 
-def run_tilted(problem: Problem, trial: Trial) -> Outcome:
+def run_tilted(problem: Problem, trial: Trial[Tilted]) -> Outcome:
     """As :func:`run_guided`, of minimax tilting."""
     needed = _MARGIN * problem.particles_for(trial.weights.relative_variance)
     n_particles = _size(problem, max(_FEWEST_TILTED, math.ceil(min(needed, _MEMORY))))
@@ -164,7 +167,7 @@ def _size(problem: Problem, wanted: int) -> int:
 
 
 def _islands(
-    problem: Problem, method: str, trial: Trial, n_particles: int, settings: dict[str, Any]
+    problem: Problem, method: str, trial: Trial[Any], n_particles: int, settings: dict[str, Any]
 ) -> tuple[Outcome, Run]:
     options = {"n_particles": n_particles}
     if "resampling" in settings:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 
+_GAMMA, _T0, _KAPPA = 0.05, 10.0, 0.75  # t counts from t₀ in the running mean
 _WIDEST = math.log(1e6)  # where nothing is ever rejected the step would grow for ever
 
 
@@ -25,15 +26,8 @@ class DualAveraging:
     True
     """
 
-    def __init__(
-        self,
-        step_size: float,
-        target: float,
-        gamma: float = 0.05,
-        t0: float = 10.0,
-        kappa: float = 0.75,
-    ) -> None:
-        self.target, self.gamma, self.t0, self.kappa = target, gamma, t0, kappa
+    def __init__(self, step_size: float, target: float) -> None:
+        self.target = target
         self._start = self._mu = math.log(step_size)
         self._log, self._log_final = self._mu, self._mu
         self._excess, self._t = 0.0, 0
@@ -51,11 +45,11 @@ class DualAveraging:
     def update(self, acceptance: float) -> None:
         """Learn from one step's mean acceptance probability."""
         self._t += 1
-        t, rate = self._t, 1.0 / (self._t + self.t0)
+        t, rate = self._t, 1.0 / (self._t + _T0)
         self._excess += rate * (self.target - acceptance - self._excess)
-        step = self._mu - math.sqrt(t) / self.gamma * self._excess
+        step = self._mu - math.sqrt(t) / _GAMMA * self._excess
         self._log = min(max(step, self._start - _WIDEST), self._start + _WIDEST)
-        weight = t**-self.kappa
+        weight = t**-_KAPPA
         self._log_final += weight * (self._log - self._log_final)
 
     def restart(self) -> None:

@@ -88,17 +88,6 @@ def widened(se: float, value: float, log_values: Array) -> float:
     return math.hypot(se, lognormal - value)
 
 
-def autocovariance(x: ArrayLike) -> Array:
-    r"""Autocovariance of each chain along its draws, the same shape as x.
-
-    .. math:: c_t = \frac1n \sum_{i=1}^{n-t} (x_i - \bar x)(x_{i+t} - \bar x)
-
-    >>> autocovariance([[1.0, -1.0, 1.0, -1.0]])
-    array([[ 1.  , -0.75,  0.5 , -0.25]])
-    """
-    return by_coordinate(lambda z: _autocovariance(z).transpose(1, 2, 0), x)
-
-
 def autocorrelation(x: ArrayLike) -> Array:
     r"""The autocorrelation that :func:`ess` sums: all chains together, shape (draws, ...).
 
@@ -231,12 +220,6 @@ def _power(z: Array) -> Array:
     padded = next_fast_len(2 * z.shape[2], real=True)
     spectrum = rfft(z - z.mean(axis=2, keepdims=True), padded, axis=2)
     return spectrum.real**2 + spectrum.imag**2
-
-
-def _autocovariance(z: Array) -> Array:
-    n = z.shape[2]
-    padded = next_fast_len(2 * n, real=True)
-    return irfft(_power(z), padded, axis=2)[..., :n] / n
 
 
 def _rho(z: Array) -> Array:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from .. import moves
 from ..approximations.reference import GaussianReference
-from ..drivers.annealing import Annealing, run_reverse
+from ..drivers.annealing import Annealing
 from ..drivers.crooks import bennett, bounds
 from ..drivers.plan import Pilot
 from ..execution.arguments import check_count, seed_sequence
@@ -97,8 +97,9 @@ def bidirectional(
             plan = plan.refined(n_betas, single=True)
         settled, enough = settle(path, mover, np.random.default_rng(pace))
         x = spread(path, settled, simulated.x, n_chains, enough, start)
-        v = Annealing(path, mover, plan).run(n_chains, 1, up).log_z[-1]
-        u = run_reverse(path, mover, plan, x, down).log_z[-1]
+        annealing = Annealing(path, mover, plan)
+        v = annealing.run(n_chains, 1, up).log_z[-1]
+        u = annealing.reverse(x, down).log_z[-1]
     sandwich, combined = bounds(v, u), bennett(v, u)
     return Bidirectional(
         *sandwich[:4], *combined, v, u, plan, simulated, time.perf_counter() - started

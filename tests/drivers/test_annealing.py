@@ -11,7 +11,7 @@ from scipy.special import expit
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
-from evidence.drivers.annealing import Annealing, run_reverse
+from evidence.drivers.annealing import Annealing
 from evidence.drivers.crooks import bennett, bounds
 from evidence.drivers.plan import Plan
 from evidence.execution.clock import Stopped
@@ -34,6 +34,10 @@ def true_log_z(likelihood: str) -> float:
 
 def run_forward(path, move, plan, n, seed, *stop):
     return Annealing(path, move, plan).run(n, 1, seed, *stop)
+
+
+def run_reverse(path, move, plan, *arguments):
+    return Annealing(path, move, plan).reverse(*arguments)
 
 
 def crude(betas=(0.1, 0.3, 0.6, 1.0), step_size=0.5, n_moves=1) -> Plan:

@@ -59,26 +59,31 @@ class Bridge(NamedTuple):
     """(L,) log Z at every level minus log Z_0."""
 
 
-def stepping_stone(tilt: ArrayLike, betas: ArrayLike, direction: str = "up") -> Bridge:
+def stepping_up(tilt: ArrayLike, betas: ArrayLike) -> Bridge:
     r"""Importance sampling from each level to the next, log ratios summed.
 
-    .. math:: \text{up: } \sum_l \log \langle e^{\Delta_l h}\rangle_{l},\qquad
-              \text{down: } -\sum_l \log \langle e^{-\Delta_l h}\rangle_{l+1},
-              \qquad \Delta_l = \beta_{l+1} - \beta_l
+    .. math:: \sum_l \log \langle e^{\Delta_l h}\rangle_{l},\qquad
+              \Delta_l = \beta_{l+1} - \beta_l
 
-    With independent samples, exp of the first is unbiased for the ratio of Z, and so is
-    exp(-·) of the second for its inverse: the two err on either side. Going down only sees
-    where h > -inf; the share of β = 0 that lies there is counted at that level.
+    With independent samples, exp of it is unbiased for the ratio of Z.
     """
     tilt, betas = _check(tilt, betas)
-    if direction not in ("up", "down"):
-        raise InputError(f"direction must be 'up' or 'down', got {direction!r}")
-    step = np.diff(betas)
     with np.errstate(all="ignore"):  # -inf where a level has left the support
-        if direction == "up":
-            ratio, influence = _log_mean_exp(step * tilt[..., :-1])
-            return _bridge(ratio, influence.sum(axis=2))
-        ratio, influence = _log_mean_exp(-step * tilt[..., 1:])
+        ratio, influence = _log_mean_exp(np.diff(betas) * tilt[..., :-1])
+        return _bridge(ratio, influence.sum(axis=2))
+
+
+def stepping_down(tilt: ArrayLike, betas: ArrayLike) -> Bridge:
+    r"""The same from each level to the one below: errs on the other side.
+
+    .. math:: -\sum_l \log \langle e^{-\Delta_l h}\rangle_{l+1}
+
+    exp(-·) of it is unbiased for the inverse of the ratio. Going down only sees where h > -inf;
+    the share of β = 0 that lies there is counted at that level.
+    """
+    tilt, betas = _check(tilt, betas)
+    with np.errstate(all="ignore"):
+        ratio, influence = _log_mean_exp(-np.diff(betas) * tilt[..., 1:])
         share, inside = _inside(tilt)
         ratio = -ratio
         ratio[0] += share
@@ -306,3 +311,12 @@ def _standard_error(influence: Array) -> float:
         if chains >= (_MANY if np.isfinite(along) else 2):
             across = float(influence.mean(axis=1).std(ddof=1) / np.sqrt(chains))
     return float(np.fmax(along, across))
+
+
+ESTIMATORS = {
+    "mbar": mbar,
+    "bennett": bennett,
+    "thermodynamic": thermodynamic,
+    "up": stepping_up,
+    "down": stepping_down,
+}

@@ -22,7 +22,6 @@ Reference: Syed, Bouchard-Côté, Deligiannidis, Doucet (2022), J. R. Stat. Soc.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -155,7 +154,6 @@ def run_segment(
     continue an earlier segment. ``reversible`` chooses between the even and the odd swaps by a
     coin instead of in turn.
     """
-    started = time.perf_counter()
     rng = np.random.default_rng(seed)
     replicas = Replicas(path, move, schedule, rng, x, n_ensembles)
     levels, r = schedule.betas.size, replicas.n_ensembles
@@ -186,7 +184,6 @@ def run_segment(
         tilt,
         np.array([replicas.latent(l) for l in range(levels)]),
         rejection,
-        np.full(levels - 1, n_sweeps * r),
         replicas.acceptance / replicas.steps,
         replicas.failures,
         replicas.gradients,
@@ -195,7 +192,6 @@ def run_segment(
         round_trips,
         np.stack(draws, axis=1),
         parity,
-        time.perf_counter() - started,
     )
 
 

@@ -28,8 +28,6 @@ class Segment(NamedTuple):
     """(L, R, N) where the latent values are at the end."""
     swap_rejection: Array
     """(L - 1,) sum of 1 - α over sweeps and ensembles, whether a swap was due or not."""
-    swap_count: Integers
-    """(L - 1,) terms of that sum."""
     acceptance: Array
     """(L,) mean acceptance probability of the moves; 1 at β = 0."""
     failures: Integers
@@ -47,46 +45,36 @@ class Segment(NamedTuple):
     """(R, kept, N) latent values at β = 1, evenly spaced over the sweeps."""
     parity: int
     """Which swaps a following segment begins with: those of even l or of odd l."""
-    seconds: float
 
 
 def consecutive(segments: Sequence[Segment]) -> Segment:
     """Segments of the same ensembles, one after the other, as one."""
-    return _totals(segments)._replace(
-        tilt=_joined(segments, "tilt", 1),
-        draws=_joined(segments, "draws", 1),
-        round_trips=np.sum([s.round_trips for s in segments], axis=0),
-    )
+    return _joined(segments, 1)._replace(round_trips=np.sum([s.round_trips for s in segments], 0))
 
 
 def side_by_side(segments: Sequence[Segment]) -> Segment:
-    """Segments of different ensembles, equally many sweeps each, as one."""
-    return _totals(segments)._replace(
-        tilt=_joined(segments, "tilt", 0),
-        draws=_joined(segments, "draws", 0),
-        round_trips=_joined(segments, "round_trips", 0),
-        x=_joined(segments, "x", 1),
-        labels=_joined(segments, "labels", 1),
-        direction=_joined(segments, "direction", 1),
+    """Segments of different ensembles, equally many sweeps each, as one; none goes on from it."""
+    return _joined(segments, 0)._replace(
+        round_trips=np.concatenate([segment.round_trips for segment in segments])
     )
 
 
-def _joined(segments: Sequence[Segment], name: str, axis: int) -> Any:
-    return np.concatenate([getattr(segment, name) for segment in segments], axis=axis)
-
-
-def _totals(segments: Sequence[Segment]) -> Segment:
-    """The last segment, with the sums and the mean of what all have counted."""
-    counts = ("swap_rejection", "swap_count", "failures", "gradients", "seconds")
-    sums = {name: np.sum([getattr(s, name) for s in segments], axis=0) for name in counts}
+def _joined(segments: Sequence[Segment], axis: int) -> Segment:
+    """Tilts and draws joined, sums and the mean of what all have counted, the rest as the last."""
+    counts = ("swap_rejection", "failures", "gradients")
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(s, name) for s in segments], axis=axis)
+        for name in ("tilt", "draws")
+    }
+    joined |= {name: np.sum([getattr(s, name) for s in segments], axis=0) for name in counts}
     work = [s.tilt.shape[0] * s.tilt.shape[1] for s in segments]
     acceptance = np.average([s.acceptance for s in segments], axis=0, weights=work)
-    return segments[-1]._replace(acceptance=acceptance, **sums)
+    return segments[-1]._replace(acceptance=acceptance, **joined)
 
 
 def trace_columns(whole: Segment, schedule: Schedule, log_z: Array) -> dict[str, Array]:
     """One entry per level; ``swap_rate`` and ``barrier`` concern the pairs below it."""
-    rejection = whole.swap_rejection / whole.swap_count
+    rejection = whole.swap_rejection / (whole.tilt.shape[0] * whole.tilt.shape[1])
     return {
         "beta": schedule.betas,
         "logz": log_z,

@@ -17,7 +17,7 @@ from .segments import Schedule
 
 Array = NDArray[np.float64]
 
-_FIRST_LADDER = ladders.power(15, 3.0)  # before anything is known
+_FIRST = 16  # levels before anything is known
 _WIDEST = np.log(1e6)  # where nothing is ever rejected the step would grow for ever
 _FEWEST, _MOST = 4, 64  # levels that tuning may choose
 
@@ -58,10 +58,7 @@ def tune(
     ``n_levels``, spaced so that each pair rejects equally. A given ladder ``betas`` is used as
     it stands. ``report`` is told the number of levels and of sweeps after each round.
     """
-    if betas is not None:
-        ladder = betas
-    else:
-        ladder = _FIRST_LADDER if n_levels is None else ladders.power(n_levels - 1, 3.0)
+    ladder = ladders.power((n_levels or _FIRST) - 1, 3.0) if betas is None else betas
     schedule = Schedule(ladder, np.full(ladder.size, float(move.step_size)))
     x: Any = None
     done = 0
@@ -72,7 +69,7 @@ def tune(
         done += sweeps * 2**k
         report(schedule.betas.size, sweeps * 2**k)
         if betas is None and k < rounds - 1:
-            wanted = n_levels or _wanted(rejection)
+            wanted = n_levels or int(np.clip(np.ceil(2.0 * rejection.sum() + 1.0), _FEWEST, _MOST))
             new = ladders.equal_barrier(schedule.betas, rejection, wanted - 1)
             schedule, x = _move_levels(schedule, x, new)
     return Tuned(*schedule, rejection, x)
@@ -102,10 +99,6 @@ def _tuning_round(
             later += logs / (n_sweeps - first)
             rejection += (1.0 - alpha).mean(axis=1) / (n_sweeps - first)
     return Schedule(betas, np.exp(later)), rejection
-
-
-def _wanted(rejection: Array) -> int:
-    return int(np.clip(np.ceil(2.0 * rejection.sum() + 1.0), _FEWEST, _MOST))
 
 
 def _move_levels(schedule: Schedule, x: Array, betas: Array) -> tuple[Schedule, Array]:

@@ -14,13 +14,7 @@ from evidence.drivers.tempering import bridging
 from evidence.statistics import ladders
 
 A, S, DIM = 1.5, 0.8, 3
-METHODS = {
-    "up": lambda h, b: bridging.stepping_stone(h, b, "up"),
-    "down": lambda h, b: bridging.stepping_stone(h, b, "down"),
-    "thermodynamic": bridging.thermodynamic,
-    "bennett": bridging.bennett,
-    "mbar": bridging.mbar,
-}
+METHODS = bridging.ESTIMATORS
 BETAS = ladders.power(7, 2.0)
 
 
@@ -213,5 +207,3 @@ def test_bad_input():
         bridging.mbar(h, [0.0, 1.0])
     with pytest.raises(ValueError, match="NaN or inf"):
         bridging.bennett(np.full((2, 5, 2), np.nan), [0.0, 1.0])
-    with pytest.raises(ValueError, match="'up' or 'down'"):
-        bridging.stepping_stone(h, [0.0, 0.5, 1.0], "sideways")

@@ -17,13 +17,7 @@ from evidence.statistics import ladders
 from evidence.statistics.diagnostics import ess
 
 SEED = np.random.SeedSequence
-ESTIMATORS = {
-    "up": lambda h, b: bridging.stepping_stone(h, b, "up"),
-    "down": lambda h, b: bridging.stepping_stone(h, b, "down"),
-    "thermodynamic": bridging.thermodynamic,
-    "bennett": bridging.bennett,
-    "mbar": bridging.mbar,
-}
+ESTIMATORS = bridging.ESTIMATORS
 
 
 def never():
@@ -81,7 +75,7 @@ def test_every_level_keeps_its_distribution(move, reversible):
         explore=1,
         reversible=reversible,
     )
-    assert found.swap_rejection.max() < 0.7 * found.swap_count[0]
+    assert found.swap_rejection.max() < 0.7 * 60 * 200
     for l, draws in enumerate(exact):
         truth, sampled = path.tilt(draws), found.tilt[..., l]
         middle = np.median(truth)
@@ -134,8 +128,7 @@ def test_same_seed_same_segment():
         for _ in range(2)
     ]
     for name, one, two in zip(segments.Segment._fields, *runs, strict=True):
-        if name != "seconds":
-            np.testing.assert_array_equal(one, two)
+        np.testing.assert_array_equal(one, two, err_msg=name)
     one, two = (tune(path, MGrad(), np.random.default_rng(6), never, rounds=2) for _ in range(2))
     np.testing.assert_array_equal(one.x, two.x)
     np.testing.assert_array_equal(one.schedule.step_sizes, two.schedule.step_sizes)
@@ -190,11 +183,8 @@ def test_ensembles_side_by_side():
     ]
     whole = segments.side_by_side(parts)
     assert whole.tilt.shape == (5, 10, 3)
-    assert whole.x.shape == (3, 5, 3)
-    assert whole.labels.shape == whole.direction.shape == (3, 5)
     assert whole.round_trips.shape == (5,)
     assert whole.draws.shape == (5, 10, 3)
-    assert whole.swap_count.tolist() == [50, 50]
     mean = (2 * parts[0].acceptance + 3 * parts[1].acceptance) / 5
     np.testing.assert_allclose(whole.acceptance, mean)
 
@@ -253,7 +243,7 @@ def test_tuning_finds_the_barrier():
     run = run_segment(path, MGrad(), found.schedule, found.x, 100, seed, never)
     with_short = (2.0 * MGrad().target + 0.9) / 3.0  # every third move is short
     np.testing.assert_allclose(run.acceptance[2:], with_short, atol=0.1)
-    np.testing.assert_allclose(run.swap_rejection / run.swap_count, found.rejection, atol=0.1)
+    np.testing.assert_allclose(run.swap_rejection / (100 * 8), found.rejection, atol=0.1)
 
 
 def test_new_levels_inherit():
