@@ -255,6 +255,13 @@ def check_path(name: str, value: Any) -> None:
         raise InputError(f"{name} must be a path, got {shown(value)}")
 
 
+def listed(name: str, value: Any) -> list[Any]:
+    """Several things, not the letters of a word."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InputError(f"{name} must be a list, got {shown(value)}")
+    return list(value)
+
+
 def check_executor(executor: Any) -> None:
     """Where tasks run."""
     if executor is not None and not isinstance(executor, Executor):

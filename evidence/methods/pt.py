@@ -14,7 +14,7 @@ from ..drivers.tempering.ensemble import EXPLORE, run_segment
 from ..drivers.tempering.segments import Schedule, Segment
 from ..drivers.tempering.tuning import Tuned, tune
 from ..drivers.waves import NEAR, ended_early, failed_proposals, run_pieces
-from ..execution.arguments import check_choice, check_count
+from ..execution.arguments import ISLAND, check_choice, check_count, check_memory
 from ..execution.job import Job
 from ..messages import InputError
 from .base import N_DRAWS, Outcome, Problem, stopped
@@ -90,6 +90,8 @@ def pt(
     check_choice("estimator", estimator, tuple(ESTIMATORS))
     check_count("n_levels", n_levels, 2)
     check_count("n_sweeps", n_sweeps, 4)
+    check_memory("n_levels", n_levels, n_levels, ISLAND)
+    check_memory("n_sweeps", n_sweeps, n_sweeps, problem.n_particles or 1)
     check_count("explore", explore, 1, optional=False)
     if n_levels is not None and problem.betas is not None:
         raise InputError("give n_levels= or betas=, not both")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from ..drivers.islands import Islands
 from ..drivers.plan import Pilot, Plan
 from ..drivers.smc import Adaptive, Loop, ResampleMove, Sampler, WasteFree
-from ..execution.arguments import check_choice, check_count
+from ..execution.arguments import check_choice, check_count, number
 from ..execution.job import Job
 from ..messages import InputError
 from ..moves.base import Move
@@ -126,8 +125,7 @@ def check_growth(threshold: float, i_max: int, resampling: str) -> None:
     """What adaptive resample-move asks of its options, over temperatures or over data."""
     check_choice("resampling", resampling, tuple(SCHEMES))
     check_count("i_max", i_max, 0, optional=False)
-    if not (isinstance(threshold, Real) and 0.0 <= threshold <= 1.0):
-        raise InputError(f"threshold must be a relative ESS between 0 and 1, got {threshold!r}")
+    number("threshold", threshold, least=0.0, most=1.0)  # a relative ESS
 
 
 def find_plan(

@@ -25,6 +25,13 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
+from ..execution.arguments import (
+    array,
+    check_count,
+    check_positive,
+    check_target,
+    seed_sequence,
+)
 from ..execution.clock import check_interrupt, interruptible
 from ..messages import InputError
 from ..numerics.jit import jit, vector_loop
@@ -108,11 +115,11 @@ def log_orthant(
     """
     start = time.perf_counter()
     cov, lower = oriented(cov, signs, mean)
-    if n_draws < 100:
-        raise InputError(f"n_draws must be at least 100, got {n_draws}")
-    for name, value in (("target_se", target_se), ("max_seconds", max_seconds)):
-        if value is not None and not value > 0.0:
-            raise InputError(f"{name} must be positive or None, got {value}")
+    check_count("n_draws", n_draws, 100, optional=False)
+    check_target("target_se", target_se)
+    check_positive("max_seconds", max_seconds)
+    if not isinstance(random_seed, np.random.Generator):
+        random_seed = seed_sequence(random_seed)
     deadline = math.inf if max_seconds is None else start + max_seconds
     weights, complaints = Weights(), []
     with interruptible(), single_blas():  # at these sizes a second thread loses
@@ -156,20 +163,13 @@ def _average(weights, proposal, rng, n_draws, target_se, deadline, progress):
 
 def oriented(cov, signs, mean):
     """Covariance and lower bounds of ``signs * (z - mean)``, after checking all three."""
-    cov, signs = np.asarray(cov, float), np.asarray(signs, float)
-    if cov.ndim != 2 or cov.shape[0] != cov.shape[1] or not len(cov):
-        raise InputError(f"cov must be a square matrix, got shape {cov.shape}")
-    mean = np.zeros(len(cov)) if mean is None else np.asarray(mean, float)
-    for name, vector in (("signs", signs), ("mean", mean)):
-        if vector.shape != (len(cov),):
-            raise InputError(f"{name} must have shape ({len(cov)},), got {vector.shape}")
+    cov = array("cov", cov, ("n", "n"))
+    signs = array("signs", signs, (len(cov),))
+    mean = np.zeros(len(cov)) if mean is None else array("mean", mean, (len(cov),))
     if not np.all(np.abs(signs) == 1.0):
         raise InputError("signs must be +1 or -1")
-    if not np.all(np.isfinite(mean)):
-        raise InputError("mean must be finite")
-    size = np.max(np.abs(cov))
-    if not np.isfinite(size) or np.max(np.abs(cov - cov.T)) > 1e-8 * size:
-        raise InputError("cov must be finite and symmetric")
+    if np.max(np.abs(cov - cov.T)) > 1e-8 * np.max(np.abs(cov)):
+        raise InputError("cov must be symmetric")
     if np.min(cov.diagonal()) <= 0.0:
         raise InputError("cov must be positive definite, got a variance that is not positive")
     return cov * np.outer(signs, signs), -signs * mean

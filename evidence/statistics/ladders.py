@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import PchipInterpolator
 from scipy.special import expit
 
+from ..execution.arguments import ISLAND, array, check_count, check_memory, number
 from ..messages import InputError
 from .weights import conditional_ess
 
@@ -33,8 +34,8 @@ def geometric(n: int, first: float = 1e-3) -> Array:
     >>> geometric(3, first=0.01).round(3).tolist()
     [0.0, 0.01, 0.1, 1.0]
     """
-    if n < 2 or not 0.0 < first < 1.0:
-        raise InputError(f"geometric needs n ≥ 2 and 0 < first < 1, got n={n}, first={first}")
+    _check_steps(n, 2)
+    first = number("first", first, above=0.0, below=1.0)
     ladder = np.concatenate([[0.0], np.geomspace(first, 1.0, n)])
     ladder[-1] = 1.0
     return ladder
@@ -46,9 +47,7 @@ def geometric_down(n: int, last: float = 1e-3) -> Array:
     >>> geometric_down(3, last=0.01).round(3).tolist()
     [0.0, 0.9, 0.99, 1.0]
     """
-    if n < 2 or not 0.0 < last < 1.0:
-        raise InputError(f"geometric_down needs n ≥ 2 and 0 < last < 1, got n={n}, last={last}")
-    return 1.0 - geometric(n, last)[::-1]
+    return 1.0 - geometric(n, number("last", last, above=0.0, below=1.0))[::-1]
 
 
 def linear(n: int) -> Array:
@@ -57,9 +56,13 @@ def linear(n: int) -> Array:
     >>> linear(4).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    if n < 1:
-        raise InputError(f"linear needs n ≥ 1 steps, got {n}")
+    _check_steps(n)
     return np.linspace(0.0, 1.0, n + 1)
+
+
+def _check_steps(n: int, least: int = 1) -> None:
+    check_count("n", n, least, optional=False)
+    check_memory("n", n, n, ISLAND)
 
 
 def power(n: int, exponent: float = 4.0) -> Array:
@@ -68,11 +71,7 @@ def power(n: int, exponent: float = 4.0) -> Array:
     >>> power(4, exponent=2.0).tolist()
     [0.0, 0.0625, 0.25, 0.5625, 1.0]
     """
-    if n < 1 or not 0.0 < exponent < np.inf:
-        raise InputError(
-            f"power needs n ≥ 1 and a positive exponent, got n={n}, exponent={exponent}"
-        )
-    ladder = linear(n) ** exponent
+    ladder = linear(n) ** number("exponent", exponent, above=0.0)
     return _strict(ladder, f"power with n={n} and exponent={exponent}: use a smaller exponent")
 
 
@@ -85,11 +84,7 @@ def sigmoid(n: int, sharpness: float = 4.0) -> Array:
     >>> sigmoid(4, sharpness=4.0).round(3).tolist()
     [0.0, 0.105, 0.5, 0.895, 1.0]
     """
-    if n < 1 or not 0.0 < sharpness < np.inf:
-        raise InputError(
-            f"sigmoid needs n ≥ 1 and a positive sharpness, got n={n}, sharpness={sharpness}"
-        )
-    value = expit(sharpness * (2.0 * linear(n) - 1.0))
+    value = expit(number("sharpness", sharpness, above=0.0) * (2.0 * linear(n) - 1.0))
     ladder = (value - value[0]) / (value[-1] - value[0])
     return _strict(ladder, f"sigmoid with n={n} and sharpness={sharpness}: use a smaller one")
 
@@ -123,19 +118,14 @@ def equal_barrier(betas: ArrayLike, rates: ArrayLike, n: int) -> Array:
     >>> equal_barrier([0.0, 0.5, 1.0], [0.6, 0.2], 4).round(3).tolist()
     [0.0, 0.069, 0.249, 0.5, 1.0]
     """
-    ladder, rates = check(betas), np.asarray(rates, dtype=float)
-    if rates.shape != (ladder.size - 1,):
+    ladder = check(betas)
+    rates = array("rates", rates, (ladder.size - 1,))
+    if (rates < 0.0).any():
         raise InputError(
-            f"rates must hold one number per step of betas, {ladder.size - 1}, got an array of "
-            f"shape {rates.shape}"
+            f"rates must not be negative, got {rates.min():g}; a rejection rate is the mean of "
+            "1 - acceptance"
         )
-    if not (np.isfinite(rates) & (rates >= 0.0)).all():
-        raise InputError(
-            f"rates must be finite and not negative, got {rates.min():g} … {rates.max():g}; a "
-            "rejection rate is the mean of 1 - acceptance"
-        )
-    if n < 1:
-        raise InputError(f"equal_barrier needs n ≥ 1 steps, got {n}")
+    _check_steps(n)
     cost = np.diff(ladder) if not rates.any() else rates
     cost = np.maximum(cost, _SMALLEST_SHARE * cost.mean())
     barrier = np.concatenate([[0.0], np.cumsum(cost)])
@@ -146,9 +136,7 @@ def equal_barrier(betas: ArrayLike, rates: ArrayLike, n: int) -> Array:
 
 def check(betas: ArrayLike) -> Array:
     """Validate an explicit ladder; 0 is put in front when it is missing."""
-    ladder = np.asarray(betas, dtype=float)
-    if ladder.ndim != 1 or ladder.size == 0 or not np.isfinite(ladder).all():
-        raise InputError("betas must be 'adaptive' or a vector of finite numbers")
+    ladder = array("betas", betas, ("n",))
     if ladder[0] > 0.0:
         ladder = np.concatenate([[0.0], ladder])
     if ladder[0] != 0.0 or ladder[-1] != 1.0 or (np.diff(ladder) <= 0.0).any():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Unpack
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 from tqdm.auto import tqdm
 
-from ..execution.arguments import seed_sequence
+from ..execution.arguments import number, seed_sequence
 from ..execution.clock import Clock, interruptible
 from ..messages import InputError, Message
 from ..paths.families import family
@@ -119,7 +118,4 @@ def _check_prior(
             f"prior must give one number for each of {', '.join(models)}; got "
             + ", ".join(map(str, prior))
         )
-    for name, value in prior.items():
-        if not (isinstance(value, numbers.Real) and np.isfinite(value) and value > 0):
-            raise InputError(f"prior[{name!r}] must be a positive number, got {value!r}")
-    return {name: float(value) for name, value in prior.items()}
+    return {name: number(f"prior[{name!r}]", p, above=0.0) for name, p in prior.items()}

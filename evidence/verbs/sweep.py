@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from tqdm.auto import tqdm
 
-from ..execution.arguments import check_count
+from ..execution.arguments import check_count, listed
 from ..execution.clock import Clock, interruptible
 from ..messages import InputError
 from ..methods.registry import unused
@@ -82,7 +82,9 @@ def sweep(
 
     if "checkpoint" in options:
         raise InputError("checkpoint= is for one run: call ev.log_evidence for each of them")
-    methods = [method] if isinstance(method, str) else list(method)
+    methods = [method] if isinstance(method, str) else listed("method", method)
+    for name, several in (("moves", moves), ("references", references)):
+        listed(name, several or ())
     named = _name_ladders(ladders)
     kind = family(model)
     if isinstance(seeds, int | np.integer):
@@ -119,8 +121,7 @@ def sweep(
 
 
 def _name_ladders(ladders: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
-    if isinstance(ladders, str):
-        raise InputError(f"ladders must be a sequence or a mapping, got {ladders!r}")
+    listed("ladders", ladders)
     named: dict[str, Any] = {}
     pairs = ladders.items() if isinstance(ladders, Mapping) else ((None, one) for one in ladders)
     for label, ladder in pairs:

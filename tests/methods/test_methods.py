@@ -85,14 +85,14 @@ def test_warnings_have_codes():
 @pytest.mark.parametrize(
     ("method", "options", "message"),
     [
-        ("arm", {"threshold": 1.5}, "threshold must be a relative ESS between 0 and 1, got 1.5"),
+        ("arm", {"threshold": 1.5}, "threshold must be a number between 0 and 1, got 1.5"),
         ("arm", {"i_max": -1}, "i_max must be a whole number, at least 0, got -1"),
         ("arm", {"resampling": "bootstrap"}, "unknown resampling 'bootstrap'"),
         ("arm", {"generate": "clone"}, "unknown generate 'clone'"),
         ("arm", {"generate": "reseed"}, "generate='reseed' and sampler= belong together"),
         ("arm", {"sampler": np.ones}, "generate='reseed' and sampler= belong together"),
         ("sequential", {"sweeps": 0}, "sweeps must be a whole number, at least 1, got 0"),
-        ("sequential", {"threshold": -0.1}, "threshold must be a relative ESS"),
+        ("sequential", {"threshold": -0.1}, "threshold must be"),
         ("sequential", {"order": "backwards"}, "order must be one of given, random, tail"),
         ("sequential", {"order": [0, 1, 1]}, "order must be a permutation"),
         ("pt", {"n_levels": 1}, "n_levels must be a whole number, at least 2, got 1"),

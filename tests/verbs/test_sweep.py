@@ -74,5 +74,5 @@ def test_bad_sweeps():
         ev.sweep(model, moves=[], progressbar=False)
     with pytest.raises(ValueError, match="seeds must be a whole number, at least 1"):
         ev.sweep(model, seeds=0)
-    with pytest.raises(ValueError, match="ladders must be a sequence or a mapping"):
+    with pytest.raises(ValueError, match="ladders must be a list"):
         ev.sweep(model, ladders="adaptive")
