@@ -62,17 +62,18 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .results.draws import Draws as Draws
     from .results.evidence import EvidenceResult as EvidenceResult
     from .results.hyper import HyperDraws as HyperDraws
+    from .results.hyper import IntegratedEvidence as IntegratedEvidence
+    from .results.optimum import Optimum as Optimum
     from .results.simulated import Bidirectional as Bidirectional
     from .results.simulated import Simulated as Simulated
+    from .results.surface import Surface as Surface
     from .results.sweep import Sweep as Sweep
     from .statistics import ladders as ladders
     from .verbs.bidirectional import bidirectional as bidirectional
     from .verbs.compare import compare as compare
     from .verbs.estimate import log_evidence as log_evidence
-    from .verbs.integrate import IntegratedEvidence as IntegratedEvidence
     from .verbs.integrate import integrated_evidence as integrated_evidence
     from .verbs.optimise import optimise as optimise
-    from .verbs.optimum import Optimum as Optimum
     from .verbs.posterior_draws import posterior_draws as posterior_draws
     from .verbs.sample import sample as sample
     from .verbs.sample_hyperparameters import sample_hyperparameters as sample_hyperparameters
@@ -80,7 +81,6 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .verbs.shorthands import parallel_tempering as parallel_tempering
     from .verbs.shorthands import resample_move as resample_move
     from .verbs.simulate import simulate as simulate
-    from .verbs.surface import Surface as Surface
     from .verbs.surface import evidence_surface as evidence_surface
     from .verbs.sweep import sweep as sweep
 

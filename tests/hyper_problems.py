@@ -9,7 +9,7 @@ from scipy.special import log_expit, logsumexp
 from scipy.stats import multivariate_normal
 
 from evidence.hyper.fields import GPField
-from evidence.hyper.states import Target
+from evidence.hyper.states import Joint
 from evidence.models.gp import GPModel
 from evidence.models.priors import Priors
 
@@ -97,7 +97,7 @@ def softmax():
 
 
 def target_of(model, priors):
-    return Target.of(GPField(model) if isinstance(model, GPModel) else model, priors)
+    return Joint.of(GPField(model) if isinstance(model, GPModel) else model, priors)
 
 
 # -- the joint density, once more --------------------------------------------------------------
@@ -117,6 +117,11 @@ def normal(x, mean, cov):
 
 
 # -- posteriors by quadrature ------------------------------------------------------------------
+
+
+def prior_draw(priors, rng):
+    """One θ from the priors."""
+    return np.log([d.rvs(size=1, random_state=rng)[0] for d in priors.distributions])
 
 
 def _grid(priors, points, reach=5.0):

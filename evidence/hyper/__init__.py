@@ -1,1 +1,11 @@
-"""Markov chains on latent values and hyperparameters together: one scheme per file."""
+"""Everything over hyperparameters θ: searches, integrals and chains, given the evidence at one θ.
+
+Nothing here knows the public functions: they live in :mod:`evidence.verbs` and call down.
+
+====================  =================================================================
+:mod:`.at_theta`      EP and an unbiased estimate of the evidence at one θ
+:mod:`.search`        where EP's evidence is largest; :mod:`.findings` tells what was found
+:mod:`.integral`      islands that temper over θ; :mod:`.pilot` finds their start and ladder
+:mod:`.chains`        chains over (x, θ) by one of the :mod:`.schemes`
+====================  =================================================================
+"""

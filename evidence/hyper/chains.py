@@ -1,147 +1,135 @@
-"""One chain: tuned, then recorded."""
+"""One chain over (x, θ): tuned, then recorded."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ..models.priors import Priors
 from ..statistics.adaptation import DualAveraging
-from .fields import Field
+from .fields import LatentField
 from .schemes import KAPPA_TARGET, Scheme
-from .states import Info, State, Steps, Target
+from .states import Acceptance, Joint, JointState, StepSizes
 
 Array = NDArray[np.float64]
+Tick = Callable[[int], None]  # hears of every so many iterations
+Stop = Callable[[], bool]
 
-_START = Steps(delta=1.0, kappa=0.1)
+_FIRST = StepSizes(delta=1.0, kappa=0.1)
 _SPREAD = 0.1  # standard deviation of the chains' starts around the model's θ
-_SCALE_FOUND, *_SHAPE_AT = 0.2, 0.4, 0.7  # of the tuning steps
+_SCALE_UNTIL, *_SHAPE_AT = 0.2, 0.4, 0.7  # of the tuning steps
 _LEAST = 50  # values of θ that a shape is learnt from
 
 
-@dataclass
+@dataclass(eq=False)
 class Chain:
-    """What one chain recorded after tuning."""
+    """Where a chain is, how it steps, and what it has recorded."""
 
-    theta: Array  # (draws, P)
-    loglik: Array  # (draws,)
-    tune_loglik: Array  # (tune,)
-    x: Array  # (kept, C · N)
-    acceptance: Array  # (2,): of x and θ, NaN where θ's step moves x too
-    failures: int
-    steps: Steps
-    seconds: float
-    tune_seconds: float
+    rng: Generator
+    scheme: Scheme
+    target: Joint
+    state: JointState
+    sizes: StepSizes
+    tune_loglik: list[float] = field(default_factory=list)
+    theta: list[Array] = field(default_factory=list)  # (P,) each
+    loglik: list[float] = field(default_factory=list)
+    x: list[Array] = field(default_factory=list)  # (C · N,) each
+    acceptance: Array = field(default_factory=lambda: np.zeros(2))
+    """Of x and θ; NaN where θ's step moves x too."""
+    failures: int = 0
+    seconds: tuple[float, float] = (0.0, 0.0)
+    """Tuning, and recording."""
+
+    def step(self) -> tuple[Acceptance, Acceptance]:
+        """One iteration of the scheme: how its moves of x and of θ went."""
+        latent = Acceptance(np.nan)
+        if self.scheme.latent is not None:
+            self.state, latent = self.scheme.latent(self.rng, self.target, self.state, self.sizes)
+        self.state, moved = self.scheme.theta(self.rng, self.target, self.state, self.sizes)
+        return latent, moved
+
+    def tune(self, steps: int, tick: Tick, stop: Stop) -> None:
+        """δ and κ to their acceptances; the first fifth only finds their scale.
+
+        The shape of θ's walk is learnt twice on the way, from the steps since the last time. The
+        log likelihoods of all steps show how the chain came to the posterior.
+        """
+        first, aim = self.sizes, self.scheme.delta_target
+        delta = DualAveraging(first.delta, aim or 0.5)
+        kappa = DualAveraging(first.kappa, KAPPA_TARGET)
+        shape_at = {int(part * steps) for part in _SHAPE_AT}
+        seen: list[Array] = []
+        for i in range(steps):
+            if stop():
+                break
+            self.sizes = StepSizes(delta.step_size if aim else first.delta, kappa.step_size)
+            latent, moved = self.step()
+            delta.update(latent.probability)
+            kappa.update(moved.probability)
+            seen.append(self.state.theta)
+            self.tune_loglik.append(self.state.loglik)
+            if i == int(_SCALE_UNTIL * steps):
+                delta.restart()
+                kappa.restart()
+                seen.clear()
+            if i in shape_at and len(seen) >= _LEAST:
+                self.target = replace(self.target, shapes=_shapes(self.target, np.array(seen)))
+                kappa.restart()
+                seen.clear()
+            tick(1)
+        self.sizes = StepSizes(delta.final, kappa.final)
+
+    def record(self, draws: int, thin: int, stride: int, tick: Tick, stop: Stop) -> None:
+        """Record every ``thin``-th step, and x at every ``stride``-th recorded one."""
+        while len(self.theta) < draws and not stop():
+            for _ in range(thin):
+                latent, moved = self.step()
+                self.acceptance += latent.probability, moved.probability
+                self.failures += moved.failures
+            if len(self.theta) % stride == 0:
+                self.x.append(self.state.x.ravel())
+            self.theta.append(self.state.theta[self.target.priors.free])
+            self.loglik.append(self.state.loglik)
+            tick(thin)
+        self.acceptance /= max(len(self.theta) * thin, 1)
 
 
 def run_chain(
-    field: Field,
+    latents: LatentField,
     priors: Priors,
     scheme: Scheme,
-    tick: Callable[[int], None],
+    tick: Tick,
     *,
     draws: int,
     tune: int,
     thin: int,
     stride: int,
     seed: np.random.SeedSequence,
-    stop: Callable[[], bool],
+    stop: Stop,
+    first: StepSizes = _FIRST,
 ) -> Chain:
-    """Record every ``thin``-th step, and x at every ``stride``-th recorded one."""
-    rng = np.random.default_rng(seed)
-    target = Target.of(field, priors)
-    theta = field.hyperparameters.theta.copy()
+    """A chain from near the model's own θ."""
+    rng, target = np.random.default_rng(seed), Joint.of(latents, priors)
+    theta = latents.hyperparameters.theta.copy()
     jittered = theta.copy()
     jittered[priors.free] += _SPREAD * rng.standard_normal(len(priors))
     if np.isfinite(target.log_prior(jittered)):
         theta = jittered
-    state = target.start(rng, theta)
+    chain = Chain(rng, scheme, target, target.start(rng, theta), first)
     started = time.perf_counter()
-    state, target, steps, climb = _tune(rng, target, scheme, state, tune, tick, stop)
+    chain.tune(tune, tick, stop)
     tuned = time.perf_counter()
-    thetas, loglik, x = np.empty((draws, len(priors))), np.empty(draws), []
-    acceptance, failures, kept = np.zeros(2), 0, 0
-    for i in range(draws):
-        if stop():
-            break
-        for _ in range(thin):
-            state, latent, moved = _iterate(rng, target, scheme, state, steps)
-            acceptance += latent.acceptance, moved.acceptance
-            failures += moved.failures
-        thetas[i], loglik[i], kept = state.theta[priors.free], state.loglik, i + 1
-        if i % stride == 0:
-            x.append(state.x.ravel())
-        tick(thin)
-    used = Steps(steps.delta if scheme.delta_target else np.nan, steps.kappa)
-    acceptance /= max(kept * thin, 1)
-    return Chain(
-        thetas[:kept],
-        loglik[:kept],
-        climb,
-        np.array(x).reshape(len(x), state.x.size),
-        acceptance,
-        failures,
-        used,
-        time.perf_counter() - tuned,
-        tuned - started,
-    )
+    chain.record(draws, thin, stride, tick, stop)
+    chain.seconds = tuned - started, time.perf_counter() - tuned
+    return chain
 
 
-def _iterate(
-    rng: np.random.Generator, target: Target, scheme: Scheme, state: State, steps: Steps
-) -> tuple[State, Info, Info]:
-    latent = Info(np.nan)
-    if scheme.latent is not None:
-        state, latent = scheme.latent(rng, target, state, steps)
-    state, moved = scheme.theta(rng, target, state, steps)
-    return state, latent, moved
-
-
-def _tune(
-    rng: np.random.Generator,
-    target: Target,
-    scheme: Scheme,
-    state: State,
-    steps: int,
-    tick: Callable[[int], None],
-    stop: Callable[[], bool],
-) -> tuple[State, Target, Steps, Array]:
-    """δ and κ to their acceptances; the first fifth only finds their scale.
-
-    The shape of θ's walk is learnt twice on the way, from the steps since the last time. The
-    log likelihoods of all steps show how the chain found the posterior.
-    """
-    delta = DualAveraging(_START.delta, scheme.delta_target or 0.5)
-    kappa = DualAveraging(_START.kappa, KAPPA_TARGET)
-    shape_at = {int(part * steps) for part in _SHAPE_AT}
-    seen: list[Array] = []
-    loglik: list[float] = []
-    for i in range(steps):
-        if stop():
-            break
-        now = Steps(delta.step_size if scheme.delta_target else _START.delta, kappa.step_size)
-        state, latent, moved = _iterate(rng, target, scheme, state, now)
-        delta.update(latent.acceptance)
-        kappa.update(moved.acceptance)
-        seen.append(state.theta)
-        loglik.append(state.loglik)
-        if i == int(_SCALE_FOUND * steps):
-            delta.restart()
-            kappa.restart()
-            seen.clear()
-        if i in shape_at and len(seen) >= _LEAST:
-            target = replace(target, shapes=_shapes(target, np.array(seen)))
-            kappa.restart()
-            seen.clear()
-        tick(1)
-    return state, target, Steps(delta.final, kappa.final), np.array(loglik)
-
-
-def _shapes(target: Target, theta: Array) -> tuple[Array, ...]:
+def _shapes(target: Joint, theta: Array) -> tuple[Array, ...]:
     """Square roots of the groups' covariances, of mean variance 1 over all groups."""
     covariances = [np.atleast_2d(np.cov(theta[:, group].T)) for group in target.groups]
     scale = np.mean(np.concatenate([np.diag(c) for c in covariances]))

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
 
 from ..models.covariance import call_kernel
 from ..numerics.jit import jit, vector_loop
@@ -23,14 +24,8 @@ Array = NDArray[np.float64]
 _TILE = 32
 
 
-class _Parameter(NamedTuple):
-    """A value held, or the position of its log in θ."""
-
-    value: float
-    position: int | None = None
-
-    def at(self, theta: Array) -> float:
-        return self.value if self.position is None else float(np.exp(theta[self.position]))
+#: a value held, or the position of its log in θ
+_Parameter = float | int
 
 
 @vector_loop
@@ -65,17 +60,13 @@ def covariance_functions(
     >>> K(np.log([9.0, 1.0])).round(4).tolist()
     [[9.0, 3.3109], [3.3109, 9.0]]
     """
-    found = [_squared_exponential(kernel) for kernel in kernels]
-    squared = np.empty(0)
-    if any(found):
-        from scipy.spatial.distance import pdist
-
-        squared = pdist(X, "sqeuclidean")
+    parameters = [_squared_exponential(kernel) for kernel in kernels]
+    squared = pdist(X, "sqeuclidean") if any(parameters) else np.empty(0)
     return [
-        partial(_from_distances, squared, len(X), relative_jitter, *parameters)
-        if parameters
+        partial(_from_distances, squared, len(X), relative_jitter, *own)
+        if own
         else partial(_general, kernel, X, relative_jitter)
-        for kernel, parameters in zip(kernels, found, strict=True)
+        for kernel, own in zip(kernels, parameters, strict=True)
     ]
 
 
@@ -87,7 +78,7 @@ def _from_distances(
     length: _Parameter,
     theta: Array,
 ) -> Array:
-    v, l = variance.at(theta), length.at(theta)
+    v, l = (float(np.exp(theta[p])) if isinstance(p, int) else p for p in (variance, length))
     out = np.empty((n, n))
     _fill(squared, v, -0.5 / (l * l), v * (1.0 + relative_jitter), out)
     return out
@@ -108,12 +99,13 @@ def _squared_exponential(kernel: Any) -> tuple[_Parameter, _Parameter] | None:
     kinds = [type(factor) for factor in factors]
     if kinds.count(RBF) != 1 or kinds.count(ConstantKernel) != len(factors) - 1:
         return None
-    known, index = {ConstantKernel: _Parameter(1.0)}, 0
+    parameters: dict[type, _Parameter] = {ConstantKernel: 1.0}
+    index = 0
     for kind, factor in zip(kinds, factors, strict=True):
         (parameter,) = factor.hyperparameters
         value = getattr(factor, parameter.name)
         if np.ndim(value) != 0:  # one scale per column
             return None
-        known[kind] = _Parameter(float(value), None if parameter.fixed else index)
+        parameters[kind] = float(value) if parameter.fixed else index
         index += not parameter.fixed
-    return known[ConstantKernel], known[RBF]
+    return parameters[ConstantKernel], parameters[RBF]

@@ -7,19 +7,19 @@ is drawn from where f exceeds a random level by shrinking a bracket around 0.
 from __future__ import annotations
 
 import numpy as np
+from numpy.random import Generator
 
-from .states import Info, State, Steps, Target
+from .states import Acceptance, Joint, JointState, StepSizes, coloured
 
 _MAX_SHRINKS = 200  # the bracket is then 1e-40 wide: only rounding can get there
 
 
 def update(
-    rng: np.random.Generator, target: Target, state: State, steps: Steps
-) -> tuple[State, Info]:
+    rng: Generator, target: Joint, state: JointState, sizes: StepSizes
+) -> tuple[JointState, Acceptance]:
     """All blocks at once; 1 unless rounding kept the bracket from ending."""
     mean = target.field.mean
-    white = rng.standard_normal(mean.shape)
-    v = np.stack([f.times(w) for f, w in zip(state.factors, white, strict=True)])
+    v = coloured(state.factors, rng.standard_normal(mean.shape))
     level = state.loglik - rng.standard_exponential()
     angle = rng.uniform(0.0, 2.0 * np.pi)
     low, high = angle - 2.0 * np.pi, angle
@@ -27,7 +27,7 @@ def update(
         x = mean + np.cos(angle) * (state.x - mean) + np.sin(angle) * v
         loglik, gradient = target.field.loglik(x, state.theta)
         if loglik > level:
-            return state._replace(x=x, loglik=loglik, gradient=gradient), Info(1.0)
+            return state._replace(x=x, loglik=loglik, gradient=gradient), Acceptance(1.0)
         low, high = (angle, high) if angle < 0.0 else (low, angle)
         angle = rng.uniform(low, high)
-    return state, Info(0.0)
+    return state, Acceptance(0.0)

@@ -34,8 +34,8 @@ def _factor(a, diagonal):
 
 
 @jit
-def _factor_shifted(a, diagonal, shift, out):
-    """Factor of K + shift · I into ``out``, K being read below the diagonal of ``a``."""
+def _unpack(a, diagonal, shift, out):
+    """``out`` = K + shift · I from its diagonal up, K being read below that of ``a``."""
     n = a.shape[0]
     for i0 in range(0, n, _TILE):
         for j0 in range(i0, n, _TILE):
@@ -44,53 +44,51 @@ def _factor_shifted(a, diagonal, shift, out):
                     out[i, j] = a[j, i]
     for i in range(n):
         out[i, i] = diagonal[i] + shift
-    if factor(out, scratch()) != 0:
-        return np.nan
-    half = 0.0
-    for i in range(n):
-        half += np.log(out[i, i])
-    return half
 
 
 @jit
-def _times(a, v, out):
-    """out = L v."""
-    out[:] = 0.0
+def _times(a, v):
+    """L v."""
+    out = np.zeros(v.size)
     for j in range(v.size):
         vj = v[j]
         for i in range(j, v.size):
             out[i] += a[j, i] * vj
+    return out
 
 
 @jit
-def _transposed_times(a, v, out):
-    """out = Lᵀ v."""
+def _transposed_times(a, v):
+    """Lᵀ v."""
+    out = np.empty(v.size)
     for j in range(v.size):
         out[j] = np.dot(a[j, j:], v[j:])
+    return out
 
 
 @jit
-def _whiten(a, v):
-    """v ← L⁻¹ v; returns |L⁻¹ v|²."""
-    solve_lower(a, v, False, scratch())
+def _solve(a, v, both):
+    """L⁻¹ v, or (L Lᵀ)⁻¹ v."""
+    out, s = v.copy(), scratch()
+    solve_lower(a, out, False, s)
+    if both:
+        solve_lower(a, out, True, s)
+    return out
+
+
+@jit
+def _squared(a, v):
+    """|L⁻¹ v|²."""
     total = 0.0
-    for i in range(v.size):
-        total += v[i] * v[i]
+    for value in _solve(a, v, False):
+        total += value * value
     return total
 
 
-@jit
-def _solve(a, v):
-    """v ← (L Lᵀ)⁻¹ v."""
-    s = scratch()
-    solve_lower(a, v, False, s)
-    solve_lower(a, v, True, s)
+class CholeskyFactor:
+    r"""K = L Lᵀ of one block at one θ, given as an array that is used up; ``ok`` if L exists.
 
-
-class Factor:
-    r"""K of one block at one θ, given as an array that is used up; ``ok`` if it has a factor.
-
-    >>> factor = Factor(np.array([[4.0, 2.0], [2.0, 2.0]]))
+    >>> factor = CholeskyFactor(np.array([[4.0, 2.0], [2.0, 2.0]]))
     >>> factor.times(np.array([1.0, 1.0])).tolist()  # L = [[2, 0], [1, 1]]
     [2.0, 2.0]
     >>> shifted = factor.shifted(2.0)  # K + 2 I
@@ -98,46 +96,38 @@ class Factor:
     [2.2, 1.4]
     """
 
-    def __init__(self, K: Array) -> None:
+    def __init__(self, K: Array, whole: bool = True) -> None:
+        self._whole = whole  # whether what is below the diagonal is K's
         self._array, self._diagonal = K, np.empty(len(K))
         self.half_logdet = _factor(K, self._diagonal)
         self.ok = not np.isnan(self.half_logdet)
-        self._shifted: tuple[float, Factor] | None = None
+        self._shifted: tuple[float, CholeskyFactor] | None = None
 
-    def shifted(self, shift: float) -> Factor:
+    def shifted(self, shift: float) -> CholeskyFactor:
         """K + shift · I; the last one is remembered."""
+        assert self._whole
         if self._shifted is None or self._shifted[0] != shift:
-            other = object.__new__(Factor)
-            other._array = np.empty_like(self._array)
-            other.half_logdet = _factor_shifted(self._array, self._diagonal, shift, other._array)
-            other.ok = not np.isnan(other.half_logdet)
-            self._shifted = shift, other
+            K = np.empty_like(self._array)
+            _unpack(self._array, self._diagonal, shift, K)
+            self._shifted = shift, CholeskyFactor(K, whole=False)
         return self._shifted[1]
 
     def times(self, v: Array) -> Array:
         """L v."""
-        out = np.empty_like(v)
-        _times(self._array, v, out)
-        return out
+        return _times(self._array, v)
 
     def transposed_times(self, v: Array) -> Array:
         """Lᵀ v."""
-        out = np.empty_like(v)
-        _transposed_times(self._array, v, out)
-        return out
+        return _transposed_times(self._array, v)
 
     def whiten(self, v: Array) -> Array:
         """L⁻¹ v."""
-        out = v.copy()
-        _whiten(self._array, out)
-        return out
+        return _solve(self._array, v, False)
 
     def solve(self, v: Array) -> Array:
         """K⁻¹ v."""
-        out = v.copy()
-        _solve(self._array, out)
-        return out
+        return _solve(self._array, v, True)
 
     def log_density(self, v: Array) -> float:
         """log N(v; 0, K) without the constant (N/2) log 2π."""
-        return -0.5 * _whiten(self._array, v.copy()) - self.half_logdet
+        return -0.5 * _squared(self._array, v) - self.half_logdet

@@ -7,57 +7,43 @@ vector of logs, of what is sampled and of what is fixed.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..approximations.gp.ep import fit_ep
 from ..approximations.reference import GaussianReference
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
-from ..models.hyperparameters import Hyperparameters, kernel_parameters
+from ..models.hyperparameters import kernel_parameters
 from ..models.priors import Named
 from ..numerics.jit import jit
+from .at_theta import COARSE, ep_at
 from .covariances import covariance_functions
 
 Array = NDArray[np.float64]
 
-_EP_TOLERANCE = 1e-3  # of moments, in standard deviations: a proposal need not be better
-
 
 @runtime_checkable
-class Field(Protocol):
+class LatentField(Protocol):
     """Gaussian blocks and a log likelihood; :class:`GPField` is the field of a GPModel."""
 
-    @property
-    def n(self) -> int:
-        """Latent values per block."""
-        ...
+    n: int
+    """Latent values per block."""
+    mean: Array
+    """Prior means, shape (C, N)."""
+    groups: tuple[NDArray[np.intp], ...]
+    """Per block, which hyperparameters move with it; each belongs to one block."""
 
     @property
     def hyperparameters(self) -> Named:
         """Names and starting logs of all hyperparameters."""
-        ...
-
-    @property
-    def mean(self) -> Array:
-        """Prior means, shape (C, N)."""
-        ...
-
-    @property
-    def groups(self) -> tuple[NDArray[np.intp], ...]:
-        """Per block, which hyperparameters move with it; each belongs to one block."""
-        ...
 
     def covariance(self, block: int, theta: Array) -> Array:
         """K of a block, a new C-contiguous symmetric array; anything if there is none."""
-        ...
 
     def loglik(self, x: Array, theta: Array) -> tuple[float, Array]:
         """f and its gradient in x, of shapes () and (C, N)."""
-        ...
 
 
 @jit
@@ -89,7 +75,6 @@ class GPField:
         self.mean = model.mean[None]
         self.groups = (np.arange(len(self.hyperparameters)),)
         self._n_kernel = self.hyperparameters.n_kernel
-        self._of_likelihood = _without_kernel(self.hyperparameters)
         self._kernel = model.likelihood.kernel
         if self._n_kernel:
             assert model.X is not None  # kernels come with inputs
@@ -104,14 +89,13 @@ class GPField:
     def loglik(self, x: Array, theta: Array) -> tuple[float, Array]:
         parameters = self.model.theta
         if theta.size > self._n_kernel:
-            _, likelihood = self._of_likelihood.at(theta[self._n_kernel :])
-            parameters = likelihood.theta(self.model.y)
+            parameters = self.hyperparameters.likelihood_at(theta).theta(self.model.y)
         gradient = np.empty_like(x)
         return _loglik(self._kernel, parameters, x[0], gradient[0]), gradient
 
     def reference(self, theta: Array) -> GaussianReference:
         """EP's Gaussian at θ, a function of θ alone."""
-        return fit_ep(self.model.at(theta), tol=_EP_TOLERANCE)
+        return ep_at(self.model, theta, tol=COARSE)
 
 
 class SoftmaxField:
@@ -140,10 +124,3 @@ class SoftmaxField:
     def loglik(self, x: Array, theta: Array) -> tuple[float, Array]:
         value, gradient = self.model.log_likelihood_gradient(x.ravel())
         return float(value), gradient.reshape(x.shape)
-
-
-def _without_kernel(all_of_them: Hyperparameters) -> Hyperparameters:
-    """Those of the likelihood, which need no new kernel."""
-    n = all_of_them.n_kernel
-    kept = {name: getattr(all_of_them, name)[n:] for name in ("names", "theta", "bounds")}
-    return replace(all_of_them, n_kernel=0, **kept)

@@ -1,8 +1,8 @@
 r"""Tempering over hyperparameters, with an unbiased estimate of the evidence at each of them.
 
-The target on θ (logs of hyperparameters) is :math:`p(\theta) \hat Z(\theta)`, with
-the estimate :math:`\hat Z` from draws that EP guides (:mod:`evidence.proposals.guide`),
-and the start a Student-t g around where EP's evidence is largest. Between them
+The target on θ (logs of hyperparameters) is :math:`p(\theta) \hat Z(\theta)`, with an unbiased
+estimate :math:`\hat Z` (:mod:`.at_theta`), and the start a Student-t g around where EP's evidence
+is largest. Between them
 
 .. math:: \gamma_\beta(\theta, u) = g(\theta)^{1-\beta}\,
           [p(\theta)\,\hat Z(\theta, u)]^\beta\,m(u),
@@ -23,36 +23,33 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpotrf
 from scipy.special import gammaln
 
-from ..approximations.gp.ep import fit_ep, rounding_error
 from ..drivers.islands import Islands
 from ..execution.clock import Stopped
-from ..gaussians.base import NotPositiveDefinite, Sites
-from ..models.gp import CovarianceError, GPModel
 from ..models.priors import Priors
-from ..proposals.guide import CannotGuide, make_guide
-from ..statistics import ladders
 from ..statistics.resampling import systematic
+from ..statistics.weights import Weights
+from .at_theta import NoEvidence
 
 Array = NDArray[np.float64]
 
+#: (θ, rng) to log Ẑ(θ) and log Z_EP(θ), or :class:`.NoEvidence`
+Evidence = Callable[[Array, Generator], tuple[float, float]]
+
 _DF = 5.0
-_EP_TOLERANCE = 1e-3  # weights make up for the rest
-_DIGITS = 0.1  # nats of rounding, where sites are ten orders stronger than the prior
-_LONGEST = 24  # steps of a ladder
 
 
-class StudentT(NamedTuple):
-    """The start: location, lower root of the scale matrix."""
+class Start(NamedTuple):
+    """The Student-t g: location, lower root of the scale matrix."""
 
     mean: Array
     root: Array
 
-    def draw(self, rng: np.random.Generator, m: int) -> Array:
+    def draw(self, rng: Generator, m: int) -> Array:
         z = rng.standard_normal((m, self.mean.size)) @ self.root.T
         return self.mean + z / np.sqrt(rng.chisquare(_DF, (m, 1)) / _DF)
 
@@ -64,44 +61,64 @@ class StudentT(NamedTuple):
         return constant - 0.5 * (_DF + p) * np.log1p(np.sum(white**2, axis=0) / _DF)
 
 
+class ThetaCloud(NamedTuple):
+    """Particles: θ, log g, log p Ẑ, log p Z_EP, and 1 where numbers failed, else 0."""
+
+    theta: Array
+    start: Array
+    target: Array
+    ep: Array
+    failed: Array
+
+    @property
+    def tilt(self) -> Array:
+        return self.target - self.start
+
+    def take(self, index: NDArray[np.intp]) -> ThetaCloud:
+        return ThetaCloud(*(part[index] for part in self))
+
+
 @dataclass(frozen=True, eq=False)
-class Target:
-    """p(θ) Ẑ(θ), the θ without a prior held where the model has them."""
+class ThetaPath:
+    """From the start g to p(θ) Ẑ(θ)."""
 
-    model: GPModel
+    evidence: Evidence
     priors: Priors
-    sites: Sites
-    """Where EP starts at every θ."""
-    n_draws: int
-    """Draws behind every Ẑ."""
+    start: Start
 
-    def evaluate(self, rng: np.random.Generator, theta: Array) -> tuple[Array, Array, int]:
-        """log p(θ) Ẑ(θ), log p(θ) Z_EP(θ), and how many θ failed, for rows of ``theta``."""
-        log_target = self.priors.log_density(theta)
-        log_ep, failures = log_target.copy(), 0
-        for i in np.flatnonzero(log_target > -np.inf):
+    def draw(self, m: int, rng: Generator) -> ThetaCloud:
+        """``m`` particles from the start."""
+        return self.at(self.start.draw(rng, m), rng)
+
+    def at(self, theta: Array, rng: Generator) -> ThetaCloud:
+        """Particles at the rows of ``theta``."""
+        target = self.priors.log_density(theta)
+        ep, failed = target.copy(), np.zeros(len(theta))
+        for i in np.flatnonzero(target > -np.inf):
             try:
-                log_z, ep = self._estimate(rng, theta[i])
-            except (CovarianceError, NotPositiveDefinite, CannotGuide, OverflowError):
-                log_z = ep = -np.inf
-                failures += 1
-            log_target[i] += log_z
-            log_ep[i] += ep
-        return log_target, log_ep, failures
+                log_z, log_z_ep = self.evidence(theta[i], rng)
+            except NoEvidence:
+                log_z = log_z_ep = -np.inf
+                failed[i] = 1.0
+            target[i] += log_z
+            ep[i] += log_z_ep
+        return ThetaCloud(theta, self.start.log_density(theta), target, ep, failed)
 
-    def _estimate(self, rng: np.random.Generator, theta: Array) -> tuple[float, float]:
-        everything = self.model.hyperparameters.theta.copy()
-        everything[self.priors.free] = theta
-        reference = fit_ep(self.model.at(everything), start=self.sites, tol=_EP_TOLERANCE)
-        if not rounding_error(reference.model.prior, reference.sites, reference.mean) < _DIGITS:
-            raise NotPositiveDefinite
-        guide = make_guide(reference)
-        _, log_w = guide.draw(self.n_draws, rng)
-        log_mean = float(np.logaddexp.reduce(log_w)) - math.log(self.n_draws)
-        return guide.log_z0 + log_mean, reference.logz
+    def walk(
+        self, rng: Generator, root: Array, beta: float, cloud: ThetaCloud
+    ) -> tuple[ThetaCloud, float, int]:
+        """One pseudo-marginal random-walk step of every particle; acceptance and failures."""
+        m, p = cloud.theta.shape
+        step = 2.38 / math.sqrt(p) * rng.standard_normal((m, p)) @ root.T
+        new = self.at(cloud.theta + step, rng)
+        ratio = beta * (new.target - cloud.target) + (1.0 - beta) * (new.start - cloud.start)
+        accepted = np.log(rng.random(m)) < ratio
+        both = ThetaCloud(*(np.concatenate(parts) for parts in zip(cloud, new, strict=True)))
+        moved = both.take(np.arange(m) + m * accepted)
+        return moved, float(np.exp(np.minimum(ratio, 0.0)).mean()), int(new.failed.sum())
 
 
-class Plan(NamedTuple):
+class ThetaPlan(NamedTuple):
     """Temperatures after 0, root of the walk's covariance, and steps at each temperature."""
 
     betas: Array
@@ -109,91 +126,9 @@ class Plan(NamedTuple):
     n_moves: int
 
 
-class Cloud(NamedTuple):
-    """Particles: θ, log g, log p Ẑ and log p Z_EP."""
-
-    theta: Array
-    start: Array
-    target: Array
-    ep: Array
-
-    @property
-    def tilt(self) -> Array:
-        return self.target - self.start
-
-    def take(self, index: NDArray[np.intp]) -> Cloud:
-        return Cloud(*(part[index] for part in self))
-
-
-def first_cloud(
-    target: Target, start: StudentT, rng: np.random.Generator, m: int
-) -> tuple[Cloud, int]:
-    """``m`` draws from the start, evaluated."""
-    theta = start.draw(rng, m)
-    log_target, ep, failures = target.evaluate(rng, theta)
-    return Cloud(theta, start.log_density(theta), log_target, ep), failures
-
-
-def walk(
-    rng: np.random.Generator,
-    target: Target,
-    start: StudentT,
-    root: Array,
-    beta: float,
-    cloud: Cloud,
-) -> tuple[Cloud, float, int]:
-    """One pseudo-marginal random-walk step of every particle; acceptance and failures."""
-    m, p = cloud.theta.shape
-    theta = cloud.theta + 2.38 / math.sqrt(p) * rng.standard_normal((m, p)) @ root.T
-    log_target, ep, failures = target.evaluate(rng, theta)
-    new = Cloud(theta, start.log_density(theta), log_target, ep)
-    ratio = beta * (new.target - cloud.target) + (1.0 - beta) * (new.start - cloud.start)
-    accepted = np.log(rng.random(m)) < ratio
-    mixed = [np.where(accepted if a.ndim == 1 else accepted[:, None], a, b)
-             for a, b in zip(new, cloud, strict=True)]  # fmt: skip
-    return Cloud(*mixed), float(np.exp(np.minimum(ratio, 0.0)).mean()), failures
-
-
-def plan_ladder(
-    target: Target,
-    start: StudentT,
-    cloud: Cloud,
-    rng: np.random.Generator,
-    cess: float,
-    n_moves: int,
-) -> Plan:
-    """Climb once from ``cloud`` by conditional ESS, then keep ladder and walk as they are."""
-    betas, beta, root = [], 0.0, start.root
-    while beta < 1.0:
-        if len(betas) == _LONGEST - 1:
-            betas.append(1.0)
-            break
-        new = ladders.next_beta(cloud.tilt, beta, cess)
-        w = np.exp((new - beta) * (cloud.tilt - cloud.tilt.max()))
-        root = spread(cloud.theta, w, start.root)
-        cloud = cloud.take(systematic(w, rng))
-        beta = new
-        betas.append(beta)
-        for _ in range(n_moves if beta < 1.0 else 0):
-            cloud, _, _ = walk(rng, target, start, root, beta, cloud)
-    return Plan(np.array(betas), root, n_moves)
-
-
-def spread(theta: Array, w: Array, otherwise: Array) -> Array:
-    """Lower root of the weighted covariance; ``otherwise`` where too few count for one."""
-    w = w / w.sum()
-    centred = theta - w @ theta
-    cov = (w[:, None] * centred).T @ centred
-    if 1.0 / np.sum(w * w) < 4.0 * theta.shape[1]:
-        return otherwise
-    root, info = dpotrf(cov, lower=1, clean=1)
-    return root if info == 0 else otherwise
-
-
 def run_theta_islands(
-    target: Target,
-    start: StudentT,
-    plan: Plan,
+    path: ThetaPath,
+    plan: ThetaPlan,
     n_islands: int,
     n_particles: int,
     seed: np.random.SeedSequence,
@@ -201,50 +136,40 @@ def run_theta_islands(
 ) -> Islands:
     """Independent islands; ``draws`` holds θ and, last, log Z_EP(θ) - log Ẑ(θ)."""
     rng = np.random.default_rng(seed)
-    islands = [_island(target, start, plan, n_particles, rng, stop) for _ in range(n_islands)]
-    log_z, ess, acceptance, failures, gradients, seconds, draws = (
-        np.array(column) for column in zip(*islands, strict=True)
-    )
+    islands = [_island(path, plan, n_particles, rng, stop) for _ in range(n_islands)]
+    rows = np.array([rows for rows, _ in islands])
+    log_z, ess, acceptance, *sums = rows.T
+    failures, evaluations, seconds = (part.sum(axis=1) for part in sums)
     nothing = np.full(plan.betas.size, np.nan)
     return Islands(
-        log_z.T, ess.mean(axis=0), acceptance.mean(axis=0), nothing, failures.sum(axis=0),
-        gradients.sum(axis=0), np.full(plan.betas.size, float(n_particles)),
-        seconds.sum(axis=0), draws, np.full(n_islands, np.nan),
+        log_z, ess.mean(axis=1), acceptance.mean(axis=1), nothing, failures.astype(int),
+        evaluations.astype(int), np.full(plan.betas.size, float(n_particles)), seconds,
+        np.array([draws for _, draws in islands]), np.full(n_islands, np.nan),
     )  # fmt: skip
 
 
 def _island(
-    target: Target,
-    start: StudentT,
-    plan: Plan,
-    m: int,
-    rng: np.random.Generator,
-    stop: Callable[[], bool],
-) -> tuple[Array, ...]:
+    path: ThetaPath, plan: ThetaPlan, m: int, rng: Generator, stop: Callable[[], bool]
+) -> tuple[Array, Array]:
+    """A row per temperature (log Ẑ so far, ESS, acceptance, failures, work, time), and draws."""
     clock = time.perf_counter()
-    cloud, failures = first_cloud(target, start, rng, m)
-    evaluations, log_z, beta = m, 0.0, 0.0
+    cloud = path.draw(m, rng)
+    evaluations, failures, log_z, beta = m, int(cloud.failed.sum()), 0.0, 0.0
     rows = []
     for new in plan.betas:
         if stop():
             raise Stopped
-        log_w = (new - beta) * cloud.tilt
-        peak = log_w.max()
-        w = np.exp(log_w - peak) if peak > -np.inf else np.zeros(m)
-        log_z += peak + math.log(w.mean()) if peak > -np.inf else -math.inf
-        if not w.any():  # nothing is left to go on with, Ẑ = 0
-            w[:] = 1.0
-        ess = w.mean() ** 2 / np.mean(w * w)
-        cloud = cloud.take(systematic(w, rng))
-        beta = float(new)
-        acceptance = [np.nan]
+        weights = Weights((new - beta) * cloud.tilt)
+        log_z += float(weights.log_mean)
+        cloud = cloud.take(systematic(weights.relative, rng))
+        beta, acceptance = float(new), []
         for _ in range(plan.n_moves if beta < 1.0 else 0):
-            cloud, accepted, failed = walk(rng, target, start, plan.root, beta, cloud)
+            cloud, accepted, failed = path.walk(rng, plan.root, beta, cloud)
             acceptance.append(accepted)
             failures += failed
             evaluations += m
-        mean = float(np.mean(acceptance[1:])) if acceptance[1:] else np.nan
-        rows.append((log_z, ess, mean, failures, evaluations, time.perf_counter() - clock))
+        mean = float(np.mean(acceptance)) if acceptance else np.nan
+        seconds = time.perf_counter() - clock
+        rows.append((log_z, float(weights.ess), mean, failures, evaluations, seconds))
         failures, evaluations, clock = 0, 0, time.perf_counter()
-    draws = np.column_stack([cloud.theta, cloud.ep - cloud.target])
-    return (*(np.array(column) for column in zip(*rows, strict=True)), draws)
+    return np.array(rows), np.column_stack([cloud.theta, cloud.ep - cloud.target])

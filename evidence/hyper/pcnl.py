@@ -13,35 +13,30 @@ and the log ratio is f(y) - f(x) + j(y, x) - j(x, y), with
 from __future__ import annotations
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
-from .states import Info, State, Steps, Target, probability
+from .states import Joint, JointState, Proposal, StepSizes, coloured
 
 Array = NDArray[np.float64]
 
 
-def update(
-    rng: np.random.Generator, target: Target, state: State, steps: Steps
-) -> tuple[State, Info]:
-    """All blocks at once; Lᵀg and a white draw go through L together."""
+def propose(rng: Generator, target: Joint, state: JointState, sizes: StepSizes) -> Proposal:
+    """x of all blocks; Lᵀg and a white draw go through L together."""
     mean = target.field.mean
-    rho = 2.0 / (2.0 + steps.delta)
-    spread = np.sqrt(1.0 - rho * rho)
+    rho = 2.0 / (2.0 + sizes.delta)
     slope = _slopes(state, state.gradient)
-    white = (1.0 - rho) * slope + spread * rng.standard_normal(mean.shape)
+    noise = np.sqrt(1.0 - rho * rho) * rng.standard_normal(mean.shape)
     v = state.x - mean
-    moved = np.stack([f.times(w) for f, w in zip(state.factors, white, strict=True)])
-    y = mean + rho * v + moved
+    y = mean + rho * v + coloured(state.factors, (1.0 - rho) * slope + noise)
     loglik, gradient = target.field.loglik(y, state.theta)
     back = _log_forward(gradient, _slopes(state, gradient), v - rho * (y - mean), rho)
     there = _log_forward(state.gradient, slope, y - mean - rho * v, rho)
-    accepted = probability(loglik - state.loglik + back - there)
-    if rng.random() < accepted:
-        state = state._replace(x=y, loglik=loglik, gradient=gradient)
-    return state, Info(accepted)
+    ratio = loglik - state.loglik + back - there
+    return state._replace(x=y, loglik=loglik, gradient=gradient), ratio
 
 
-def _slopes(state: State, gradient: Array) -> Array:
+def _slopes(state: JointState, gradient: Array) -> Array:
     """Lᵀ g of every block."""
     return np.stack([f.transposed_times(g) for f, g in zip(state.factors, gradient, strict=True)])
 

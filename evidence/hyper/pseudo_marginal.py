@@ -1,116 +1,76 @@
 r"""Pseudo-marginal sampling of θ (Andrieu and Roberts 2009; Filippone and Girolami 2014).
 
-Draws that EP's sites at θ guide (:mod:`evidence.proposals.guide`) give an unbiased estimate of the
-evidence, :math:`\hat Z(\theta) = Z_q\,\frac1M \sum_{i=1}^M w_i`, and a random walk on
-:math:`\hat Z(\theta)\,p(\theta)` that keeps the estimate of the current θ leaves p(θ | y)
-invariant, for every M. One of the M draws, chosen with probability proportional to w, makes
-(x, θ) a draw of the joint posterior.
+A random walk on :math:`\hat Z(\theta)\,p(\theta)`, with an unbiased estimate of the evidence
+(:mod:`.at_theta`), that keeps the estimate of the current θ leaves p(θ | y) invariant, for every
+number M of draws behind it. One of the M draws, chosen with probability proportional to its
+weight, makes (x, θ) a draw of the joint posterior.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import cast
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ..approximations.gp.ep import rounding_error
-from ..gaussians.base import NotPositiveDefinite
 from ..messages import InputError
-from ..models.gp import CovarianceError, GPModel
-from ..moves.gradient.gibbs import latent_given_utilities, latent_root
-from ..proposals.guide import CannotGuide, make_guide
+from .at_theta import Guided, NoEvidence, guided_estimate
 from .fields import GPField
-from .states import Info, State, Steps, Target, probability
+from .states import Acceptance, Joint, JointState, StepSizes, metropolis
 
 Array = NDArray[np.float64]
 
 _PILOT = 256
-_FEWEST, _MOST = 16, 1024
-_ROUNDING = 0.05  # nats of log Z_q
-
-
-class Unreliable(ArithmeticError):
-    """log Z_q has lost its digits: the data are nearly noiseless for this θ."""
-
-
-_FAILURES = (CovarianceError, NotPositiveDefinite, CannotGuide, Unreliable)
-
-
-@dataclass
-class Cloud:
-    """Guided draws at one θ, their weights, and log Ẑ."""
-
-    model: GPModel
-    values: Array  # (N, M), probit's utilities or latent values
-    utilities: bool
-    log_weights: Array
-    log_z: float
-
-    @property
-    def size(self) -> int:
-        return self.log_weights.size
-
-    @cached_property
-    def root(self) -> Array:
-        return latent_root(self.model)
-
-    def pick(self, rng: np.random.Generator) -> Array:
-        """Latent values (1, N) of one draw, chosen by weight."""
-        chosen = np.argmax(self.log_weights + rng.gumbel(size=self.size))
-        value = self.values[:, [chosen]]
-        if not self.utilities:
-            return np.ascontiguousarray(value.T)
-        return latent_given_utilities(value, self.model.mean, self.root, rng)
+_ROUNDING = 0.05  # nats of log Z_q: where the data are nearly noiseless it loses its digits
 
 
 def update(
-    rng: np.random.Generator, target: Target, state: State, steps: Steps
-) -> tuple[State, Info]:
-    """θ by a random walk on its estimated evidence, then x from the weighted draws."""
-    cloud = state.memory
-    if cloud is None:
+    rng: Generator,
+    target: Joint,
+    state: JointState,
+    sizes: StepSizes,
+    bounds: tuple[int, int] = (16, 1024),
+) -> tuple[JointState, Acceptance]:
+    """θ by a random walk on its estimated evidence, then x from the weighted draws.
+
+    The first call finds M, within ``bounds``.
+    """
+    now: Guided | None = state.memory
+    if now is None:
         try:
-            cloud = _estimate(rng, target, state.theta, _pilot(rng, target, state.theta))
-        except _FAILURES:
+            now = estimate(rng, target, state.theta, _pilot(rng, target, state.theta, bounds))
+        except NoEvidence:
             raise InputError(
                 "EP fails where the chain starts, the model's own hyperparameters (its likelihood "
                 "may be far narrower than the prior); start elsewhere with model.at(…), or use "
                 "scheme='agrad-z-joint'"
             ) from None
-    theta = target.walk(rng, state.theta, 0, steps.kappa)
-    accepted, failures = 0.0, 0
-    log_prior = target.log_prior(theta)
+        state = state._replace(memory=now)
+    theta = target.walk(rng, state.theta, 0, sizes.kappa)
+    log_prior, failures, ratio, new = target.log_prior(theta), 0, -np.inf, state
     if log_prior > -np.inf:
         try:
-            new = _estimate(rng, target, theta, cloud.size)
-            accepted = probability(new.log_z - cloud.log_z + log_prior - state.log_prior)
-        except _FAILURES:
+            then = estimate(rng, target, theta, now.log_weights.size)
+            ratio = then.log_z - now.log_z + log_prior - state.log_prior
+            new = state._replace(theta=theta, log_prior=log_prior, memory=then)
+        except NoEvidence:
             failures = 1
-    if rng.random() < accepted:
-        cloud = new
-    else:
-        theta, log_prior = state.theta, state.log_prior
-    x = cloud.pick(rng)
-    loglik, gradient = target.field.loglik(x, theta)
-    state = State(theta, log_prior, x, loglik, gradient, state.factors, cloud)
-    return state, Info(accepted, failures)
+    state, probability = metropolis(rng, state, (new, ratio))
+    x = state.memory.pick(rng)
+    loglik, gradient = target.field.loglik(x, state.theta)
+    state = state._replace(x=x, loglik=loglik, gradient=gradient)
+    return state, Acceptance(probability, failures)
 
 
-def _estimate(rng: np.random.Generator, target: Target, theta: Array, size: int) -> Cloud:
+def estimate(rng: Generator, target: Joint, theta: Array, size: int) -> Guided:
+    """log Ẑ(θ) and the draws behind it."""
     reference = cast(GPField, target.field).reference(theta)
-    if rounding_error(reference.model.prior, reference.sites, reference.mean) > _ROUNDING:
-        raise Unreliable
-    guide = make_guide(reference)
-    values, log_weights = guide.draw(size, rng)
-    log_mean = float(np.logaddexp.reduce(log_weights)) - np.log(size)
-    return Cloud(reference.model, values, guide.utilities, log_weights, guide.log_z0 + log_mean)
+    return guided_estimate(reference, size, rng, _ROUNDING)
 
 
-def _pilot(rng: np.random.Generator, target: Target, theta: Array) -> int:
+def _pilot(rng: Generator, target: Joint, theta: Array, bounds: tuple[int, int]) -> int:
     """M at which the variance of log Ẑ is about ¼, within bounds, from where the chain starts."""
-    log_weights = _estimate(rng, target, theta, _PILOT).log_weights
+    log_weights = estimate(rng, target, theta, _PILOT).log_weights
     weights = np.exp(log_weights - log_weights.max())
-    return int(np.clip(4.0 * weights.var() / weights.mean() ** 2, _FEWEST, _MOST))
+    return int(np.clip(4.0 * weights.var() / weights.mean() ** 2, *bounds))

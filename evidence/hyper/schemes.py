@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
-from . import agrad, centred, elliptical, joint, pcnl, pseudo_marginal, whitened
-from .states import Update
+from . import agrad, elliptical, parametrisations, pcnl, pseudo_marginal
+from .states import Update, update_by_blocks, update_x
 
 
 class Scheme(NamedTuple):
@@ -14,20 +15,25 @@ class Scheme(NamedTuple):
     name: str
     latent: Update | None
     theta: Update
-    delta_target: float | None  #: acceptance of ``latent`` that δ is tuned to
+    delta_target: float | None = None  #: acceptance of ``latent`` that δ is tuned to
 
 
 #: acceptance of θ's update that κ is tuned to
 KAPPA_TARGET = 0.25
 
+_AGRAD, _PCNL = partial(update_x, agrad.propose), partial(update_x, pcnl.propose)
+_JOINT = partial(update_by_blocks, agrad.propose_jointly)
+_CENTRED = partial(update_by_blocks, parametrisations.propose_centred)
+_WHITENED = partial(update_by_blocks, parametrisations.propose_whitened)
+
 SCHEMES = {
     scheme.name: scheme
     for scheme in (
-        Scheme("agrad-z-joint", agrad.update, joint.update, 0.55),
-        Scheme("agrad-z-gibbs", agrad.update, centred.update, 0.55),
-        Scheme("pcnl-gibbs", pcnl.update, centred.update, 0.55),
-        Scheme("elliptical-gibbs", elliptical.update, centred.update, None),
-        Scheme("whitened", agrad.update, whitened.update, 0.55),
-        Scheme("pseudo-marginal", None, pseudo_marginal.update, None),
+        Scheme("agrad-z-joint", _AGRAD, _JOINT, 0.55),
+        Scheme("agrad-z-gibbs", _AGRAD, _CENTRED, 0.55),
+        Scheme("pcnl-gibbs", _PCNL, _CENTRED, 0.55),
+        Scheme("elliptical-gibbs", elliptical.update, _CENTRED),
+        Scheme("whitened", _AGRAD, _WHITENED, 0.55),
+        Scheme("pseudo-marginal", None, pseudo_marginal.update),
     )
 }

@@ -9,20 +9,25 @@ line search comes back to about half its step.
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from ..approximations.gp.ep import ROUNDING, fit_ep, rounding_error
+from ..approximations.gp.ep import ROUNDING
 from ..approximations.gp.gradient import log_evidence_gradient
 from ..approximations.reference import GaussianReference
-from ..gaussians.base import NotPositiveDefinite, Sites
-from ..models.gp import CovarianceError, GPModel
+from ..gaussians.base import Sites
+from ..models.hyperparameters import Hyperparameters
 from ..models.priors import Priors
+from .at_theta import NoEvidence, check_digits
 
 Array = NDArray[np.float64]
+
+#: EP at θ (all logs), from these sites if given, to this tolerance; or :class:`.NoEvidence`
+EPAt = Callable[[Array, Sites | None, float], GaussianReference]
 
 _EP_TOL = 1e-6  # while searching; the error of log Z is of the order of its square
 _NO_PROGRESS = 1e-11  # relative; log Z is rounded at about this
@@ -30,10 +35,6 @@ _EDGE = 0.004  # kept from the edge of a support: gradients of priors are differ
 _AT_BOUND = 1e-3  # logs
 _CURVATURE_STEP = 3e-4
 _PRIOR_STEP = 1e-3
-
-
-class Rejected(ArithmeticError):
-    """A point without a log Z."""
 
 
 class Evaluation(NamedTuple):
@@ -46,7 +47,7 @@ class Evaluation(NamedTuple):
     seconds: float
 
 
-class End(NamedTuple):
+class SearchEnd(NamedTuple):
     """Where one start ended."""
 
     restart: int
@@ -58,7 +59,7 @@ class End(NamedTuple):
     message: str
 
 
-class Point(NamedTuple):
+class SearchPoint(NamedTuple):
     """Hyperparameters (all of them), the objective, its gradient in what moves, and EP."""
 
     theta: Array
@@ -68,97 +69,89 @@ class Point(NamedTuple):
 
 
 class Search:
-    """Searches from several starts, and what was seen on the way."""
+    """Searches from several starts, and what was seen on the way.
+
+    ``tick`` hears after every evaluation, in words, where the search is.
+    """
 
     def __init__(
-        self, model: GPModel, moving: NDArray[np.intp], priors: Priors | None, bar: Any
+        self,
+        ep_at: EPAt,
+        free: Hyperparameters,
+        moving: NDArray[np.intp],
+        priors: Priors | None = None,
+        tick: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self.model, self.moving, self.priors, self.bar = model, moving, priors, bar
+        self.ep_at, self.moving, self.priors, self.tick = ep_at, moving, priors, tick
         self.history: list[Evaluation] = []
-        self.ends: list[End] = []
-        self.best: Point | None = None
+        self.ends: list[SearchEnd] = []
+        self.best: SearchPoint | None = None
         #: of what moves: the model's bounds, and within what priors allow
-        self.bounds = model.hyperparameters.bounds[moving].copy()
+        self.bounds = free.bounds[moving].copy()
         if priors is not None:
             places = np.searchsorted(moving, priors.free)
+            low, high = self.bounds[places].T
             inside = priors.support() + np.array([_EDGE, -_EDGE])
-            self.bounds[places, 0] = np.maximum(self.bounds[places, 0], inside[:, 0])
-            self.bounds[places, 1] = np.minimum(self.bounds[places, 1], inside[:, 1])
+            clipped = np.maximum(low, inside[:, 0]), np.minimum(high, inside[:, 1])
+            self.bounds[places] = np.column_stack(clipped)
 
-    def evaluate(self, theta: Array, start: Sites | None, tol: float = _EP_TOL) -> Point:
-        """The objective at ``theta``, or :class:`Rejected`."""
-        try:
-            with np.errstate(all="ignore"):
-                reference = fit_ep(self.model.at(theta), start=start, tol=tol)
-        except (CovarianceError, NotPositiveDefinite, np.linalg.LinAlgError) as error:
-            raise Rejected(str(error)) from None
+    def evaluate(self, theta: Array, start: Sites | None, tol: float = _EP_TOL) -> SearchPoint:
+        """The objective at ``theta``, or :class:`.NoEvidence`."""
+        reference = self.ep_at(theta, start, tol)
         if not reference.converged:
-            raise Rejected(reference.warnings[0])
-        if rounding_error(reference.model.prior, reference.sites, reference.mean) > ROUNDING:
-            raise Rejected(reference.warnings[-1])
+            raise NoEvidence(reference.warnings[0])
+        check_digits(reference, ROUNDING)
         value, gradient = reference.logz, log_evidence_gradient(reference)
         if self.priors is not None:
             log_density, slope = _log_density(self.priors, theta[self.priors.free])
             value += log_density
             gradient[self.priors.free] += slope
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            raise Rejected("log Z, a prior, or a gradient is not finite")
-        return Point(theta.copy(), value, gradient[self.moving], reference)
+            raise NoEvidence("log Z, a prior, or a gradient is not finite")
+        return SearchPoint(theta.copy(), value, gradient[self.moving], reference)
 
     def run(self, restart: int, start: Array, max_iterations: int, tol: float) -> None:
         """L-BFGS-B from one start."""
         try:
-            first = self._try(restart, start, None)
-        except Rejected as rejected:
-            message = f"rejected at its start: {rejected}"
-            self.ends.append(End(restart, start, np.nan, np.nan, 0, False, message))
+            descent = _Descent(self, restart, self.recorded(restart, start, None))
+        except NoEvidence as failure:
+            message = f"rejected at its start: {failure}"
+            self.ends.append(SearchEnd(restart, start, np.nan, np.nan, 0, False, message))
             return
-        descent = _Descent(self, restart, first)
+        options = {"maxiter": max_iterations, "gtol": tol / descent.scale, "ftol": _NO_PROGRESS}
         try:
-            found = minimize(
-                descent,
-                start[self.moving],
-                jac=True,
-                method="L-BFGS-B",
-                bounds=self.bounds,
-                options={
-                    "maxiter": max_iterations,
-                    "gtol": tol / descent.scale,
-                    "ftol": _NO_PROGRESS,
-                },
-            )
+            end = minimize(
+                descent, start[self.moving], jac=True, method="L-BFGS-B", bounds=self.bounds,
+                options=options,
+            )  # fmt: skip
         except KeyboardInterrupt:
             self.ends.append(descent.end(0, False, "interrupted"))
             raise
-        slope = self._steepest(descent.top)
         # rounding may end the line search a little early
-        converged = bool(found.success) or slope < 10.0 * tol
-        self.ends.append(descent.end(int(found.nit), converged, str(found.message)))
+        converged = bool(end.success) or self._steepest(descent.top) < 10.0 * tol
+        self.ends.append(descent.end(int(end.nit), converged, str(end.message)))
 
-    def _try(self, restart: int, theta: Array, start: Sites | None) -> Point:
-        """Evaluate, and write it down."""
+    def recorded(self, restart: int, theta: Array, start: Sites | None) -> SearchPoint:
+        """As :meth:`evaluate`, with a row in the history."""
         began = time.perf_counter()
-        self.bar.set_description_str(f"start {restart}", refresh=False)
+
+        def record(logz: float, objective: float, gradient: float) -> None:
+            seconds = time.perf_counter() - began
+            self.history.append(Evaluation(restart, logz, objective, gradient, seconds))
+            top = np.nan if self.best is None else self.best.reference.logz
+            self.tick(f"start {restart}, log Z {top:.4f}")
+
         try:
             point = self.evaluate(theta, start)
-        except Rejected:
-            seconds = time.perf_counter() - began
-            self.history.append(Evaluation(restart, np.nan, np.nan, np.nan, seconds))
+        except NoEvidence:
+            record(np.nan, np.nan, np.nan)
             raise
-        finally:
-            self.bar.update(1)
         if self.best is None or point.objective > self.best.objective:
             self.best = point
-            self.bar.set_postfix_str(f"log Z {point.reference.logz:.4f}", refresh=False)
-        seconds = time.perf_counter() - began
-        self.history.append(
-            Evaluation(
-                restart, point.reference.logz, point.objective, self._steepest(point), seconds
-            )
-        )
+        record(point.reference.logz, point.objective, self._steepest(point))
         return point
 
-    def _steepest(self, point: Point) -> float:
+    def _steepest(self, point: SearchPoint) -> float:
         """Largest component of the gradient that does not push against a bound."""
         x = point.theta[self.moving]
         return float(np.abs(np.clip(x + point.gradient, *self.bounds.T) - x).max())
@@ -173,23 +166,21 @@ class Search:
         The Hessian is the forward difference of the exact gradient, made symmetric; steps
         point inwards where a bound is near. Hyperparameters at a bound are left out.
         """
-        errors = np.full(self.moving.size, np.nan)
         assert self.best is not None
+        errors = np.full(self.moving.size, np.nan)
         among = np.flatnonzero(~self.at_bounds(self.best.theta))
-        upper = self.bounds[:, 1]
         rows = np.empty((among.size, among.size))
-        sites = self.best.reference.sites
         try:
-            top = self.evaluate(self.best.theta, sites, tol=1e-9)
+            top = self.evaluate(self.best.theta, self.best.reference.sites, tol=1e-9)
             for k, p in enumerate(among):
-                self.bar.set_description_str(f"curvature {k + 1} of {among.size}")
+                self.tick(f"curvature {k + 1} of {among.size}")
                 theta = top.theta.copy()
-                room = upper[p] - theta[self.moving[p]] > _CURVATURE_STEP
+                room = self.bounds[p, 1] - theta[self.moving[p]] > _CURVATURE_STEP
                 step = _CURVATURE_STEP if room else -_CURVATURE_STEP
                 theta[self.moving[p]] += step
                 near = self.evaluate(theta, top.reference.sites, tol=1e-9)
                 rows[k] = (top.gradient - near.gradient)[among] / step
-        except Rejected:
+        except NoEvidence:
             return errors
         precision = 0.5 * (rows + rows.T)
         if among.size and np.linalg.eigvalsh(precision)[0] > 0.0:
@@ -204,7 +195,7 @@ class _Descent:
     that this step is one.
     """
 
-    def __init__(self, search: Search, restart: int, first: Point) -> None:
+    def __init__(self, search: Search, restart: int, first: SearchPoint) -> None:
         self.search, self.restart = search, restart
         self.last = self.top = first
         self.scale = max(1.0, float(np.abs(first.gradient).max()))
@@ -217,28 +208,19 @@ class _Descent:
             theta = last.theta.copy()
             theta[moving] = x
             try:
-                last = self.search._try(self.restart, theta, last.reference.sites)
-            except Rejected:
+                last = self.search.recorded(self.restart, theta, last.reference.sites)
+            except NoEvidence:
                 steepness = 1.0 + float(np.linalg.norm(last.gradient))
                 value = steepness * distance - last.objective
                 return value / self.scale, steepness / self.scale * away / distance
             self.last = last
-            if last.objective > self.top.objective:
-                self.top = last
+            self.top = max(self.top, last, key=lambda point: point.objective)
         return -last.objective / self.scale, -last.gradient / self.scale
 
-    def end(self, iterations: int, converged: bool, message: str) -> End:
-        """Where it went: the best point of this start."""
-        top = self.top
-        return End(
-            self.restart,
-            top.theta,
-            top.reference.logz,
-            top.objective,
-            iterations,
-            converged,
-            message,
-        )
+    def end(self, n: int, converged: bool, message: str) -> SearchEnd:
+        """Where it went in ``n`` iterations: the best point of this start."""
+        theta, objective, _, reference = self.top
+        return SearchEnd(self.restart, theta, reference.logz, objective, n, converged, message)
 
 
 def _log_density(priors: Priors, theta: Array) -> tuple[float, Array]:

@@ -1,4 +1,4 @@
-"""The target of a chain, and where it stands: latent values, hyperparameters, factors."""
+"""The posterior that chains over (x, θ) leave invariant, where they stand, and how they step."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ..models.priors import Priors
-from .factors import Factor
-from .fields import Field
+from .factors import CholeskyFactor
+from .fields import LatentField
 
 Array = NDArray[np.float64]
 
@@ -19,30 +20,30 @@ Array = NDArray[np.float64]
 _WIDEST = 100.0
 
 
-class Steps(NamedTuple):
-    """Step sizes: δ of the latent values, κ of the hyperparameters (a variance)."""
+class StepSizes(NamedTuple):
+    """δ of the latent values, κ of the hyperparameters (a variance)."""
 
     delta: float
     kappa: float
 
 
-class Info(NamedTuple):
+class Acceptance(NamedTuple):
     """Acceptance probability of an update, and proposals lost because numbers failed."""
 
-    acceptance: float
+    probability: float
     failures: int = 0
 
 
-class Proposal(NamedTuple):
+class NewTheta(NamedTuple):
     """θ' that differs in the hyperparameters of one block, and what follows from it."""
 
     block: int
     theta: Array
     log_prior: float
-    factor: Factor
+    factor: CholeskyFactor
 
 
-class State(NamedTuple):
+class JointState(NamedTuple):
     """A point (x, θ) and what was computed there; updates replace it, never change it."""
 
     theta: Array  # all of the field's hyperparameters, fixed ones included
@@ -50,19 +51,19 @@ class State(NamedTuple):
     x: Array  # (C, N)
     loglik: float
     gradient: Array  # (C, N)
-    factors: tuple[Factor, ...]
+    factors: tuple[CholeskyFactor, ...]
     memory: Any = None  # what one update keeps from step to step
 
-    def moved(self, to: Proposal, x: Array, loglik: float, gradient: Array) -> State:
+    def moved(self, to: NewTheta, x: Array, loglik: float, gradient: Array) -> JointState:
         factors = (*self.factors[: to.block], to.factor, *self.factors[to.block + 1 :])
-        return State(to.theta, to.log_prior, x, loglik, gradient, factors)
+        return JointState(to.theta, to.log_prior, x, loglik, gradient, factors)
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class Joint:
     """p(x, θ | y) of a field and priors, with the shape of θ's random walk."""
 
-    field: Field
+    field: LatentField
     priors: Priors
     groups: tuple[NDArray[np.intp], ...]
     """Per block, the sampled hyperparameters that move with it."""
@@ -70,18 +71,19 @@ class Target:
     """Per block, a square root of the covariance of their proposal."""
 
     @classmethod
-    def of(cls, field: Field, priors: Priors) -> Target:
+    def of(cls, field: LatentField, priors: Priors) -> Joint:
         groups = tuple(group[np.isin(group, priors.free)] for group in field.groups)
         return cls(field, priors, groups, tuple(np.eye(group.size) for group in groups))
 
-    def start(self, rng: np.random.Generator, theta: Array) -> State:
+    def start(self, rng: Generator, theta: Array) -> JointState:
         """θ with latent values drawn from the prior, which fit it."""
         factors = tuple(
-            Factor(self.field.covariance(block, theta)) for block in range(len(self.field.mean))
+            CholeskyFactor(self.field.covariance(block, theta))
+            for block in range(len(self.field.mean))
         )
         white = rng.standard_normal(self.field.mean.shape)
-        x = self.field.mean + np.stack([f.times(v) for f, v in zip(factors, white, strict=True)])
-        return State(theta, self.log_prior(theta), x, *self.field.loglik(x, theta), factors)
+        x = self.field.mean + coloured(factors, white)
+        return JointState(theta, self.log_prior(theta), x, *self.field.loglik(x, theta), factors)
 
     def log_prior(self, theta: Array) -> float:
         """log p(θ), -inf where exp(θ) and its square leave the range of numbers."""
@@ -89,53 +91,72 @@ class Target:
             return -np.inf
         return float(self.priors.log_density(theta[self.priors.free]))
 
-    def walk(self, rng: np.random.Generator, theta: Array, block: int, kappa: float) -> Array:
+    def walk(self, rng: Generator, theta: Array, block: int, kappa: float) -> Array:
         """θ' with the hyperparameters of one block moved, covariance κ times their shape."""
         group, moved = self.groups[block], theta.copy()
         moved[group] += np.sqrt(kappa) * (self.shapes[block] @ rng.standard_normal(group.size))
         return moved
 
     def propose(
-        self, rng: np.random.Generator, state: State, block: int, kappa: float
-    ) -> Proposal | None:
+        self, rng: Generator, state: JointState, block: int, kappa: float
+    ) -> NewTheta | None:
         """A step of the walk; nothing where the prior is 0."""
         theta = self.walk(rng, state.theta, block, kappa)
         log_prior = self.log_prior(theta)
         if log_prior == -np.inf:
             return None
-        return Proposal(block, theta, log_prior, Factor(self.field.covariance(block, theta)))
+        factor = CholeskyFactor(self.field.covariance(block, theta))
+        return NewTheta(block, theta, log_prior, factor)
 
 
-#: ``update(rng, target, state, steps)`` leaves the target invariant
-Update = Callable[[np.random.Generator, Target, State, Steps], tuple[State, Info]]
+#: leaves the posterior invariant
+Update = Callable[[Generator, Joint, JointState, StepSizes], tuple[JointState, Acceptance]]
+#: a new state and its log ratio, the log of what Metropolis and Hastings accept by
+Proposal = tuple[JointState, float]
 
 
-def by_blocks(
-    update: Callable[[np.random.Generator, Target, State, Steps, Proposal], tuple[State, float]],
-) -> Update:
-    """Block after block: a proposal of its hyperparameters, then ``update``.
+def metropolis(rng: Generator, state: JointState, proposal: Proposal) -> tuple[JointState, float]:
+    """The new state with probability min(1, exp(log ratio)), 0 where that is not a number."""
+    new, log_ratio = proposal
+    probability = 0.0 if np.isnan(log_ratio) else float(np.exp(min(log_ratio, 0.0)))
+    return (new if rng.random() < probability else state), probability
+
+
+def update_x(
+    propose: Callable[[Generator, Joint, JointState, StepSizes], Proposal],
+    rng: Generator, target: Joint, state: JointState, sizes: StepSizes,
+) -> tuple[JointState, Acceptance]:  # fmt: skip
+    """Move the latent values of all blocks at once."""
+    state, probability = metropolis(rng, state, propose(rng, target, state, sizes))
+    return state, Acceptance(probability)
+
+
+def update_by_blocks(
+    propose: Callable[[Generator, Joint, JointState, StepSizes, NewTheta], Proposal],
+    rng: Generator, target: Joint, state: JointState, sizes: StepSizes,
+) -> tuple[JointState, Acceptance]:  # fmt: skip
+    """Block after block: a step of its hyperparameters, and what ``propose`` makes of it.
 
     One block at a time costs as many factorisations as all at once, and the walk is in few
     dimensions: its steps need not shrink with the number of blocks.
     """
+    moving = [block for block, group in enumerate(target.groups) if group.size]
+    total, failures = 0.0, 0
+    for block in moving:
+        to = target.propose(rng, state, block, sizes.kappa)
+        if to is None:
+            continue
+        if not to.factor.ok:
+            failures += 1
+            continue
+        state, probability = metropolis(rng, state, propose(rng, target, state, sizes, to))
+        total += probability
+    return state, Acceptance(total / len(moving), failures)
 
-    def sweep(
-        rng: np.random.Generator, target: Target, state: State, steps: Steps
-    ) -> tuple[State, Info]:
-        moving = [block for block, group in enumerate(target.groups) if group.size]
-        total, failures = 0.0, 0
-        for block in moving:
-            proposal = target.propose(rng, state, block, steps.kappa)
-            if proposal is None:
-                continue
-            if not proposal.factor.ok:
-                failures += 1
-                continue
-            state, accepted = update(rng, target, state, steps, proposal)
-            total += accepted
-        return state, Info(total / len(moving), failures)
 
-    return sweep
+def coloured(factors: tuple[CholeskyFactor, ...], white: Array) -> Array:
+    """L v of every block."""
+    return np.stack([factor.times(v) for factor, v in zip(factors, white, strict=True)])
 
 
 def with_block(values: Array, block: int, new: Array) -> Array:
@@ -143,8 +164,3 @@ def with_block(values: Array, block: int, new: Array) -> Array:
     out = values.copy()
     out[block] = new
     return out
-
-
-def probability(log_ratio: float) -> float:
-    """min(1, exp(log ratio)), 0 where it is not a number."""
-    return 0.0 if np.isnan(log_ratio) else float(np.exp(min(log_ratio, 0.0)))

@@ -171,6 +171,13 @@ class GPModel:
         model.hyperparameters = free_parameters(None, self.likelihood)
         return model
 
+    def without_matrices(self) -> GPModel:
+        """The same model but for what :meth:`at` builds anew: light to send where θ changes."""
+        model = copy.copy(self)
+        if self.hyperparameters.n_kernel:
+            model.K = model.chol = np.empty((0, 0))
+        return model
+
     def log_prior(self, x: ArrayLike) -> Array:
         """log N(x; mean, K) for a batch ``x`` of shape (..., N)."""
         x = np.asarray(x, dtype=float)

@@ -15,7 +15,6 @@ adds its own, ``likelihood__noise_std``. Any unambiguous ending of a name does.
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..execution.arguments import array, number
 from ..messages import InputError, suggest
 from .likelihoods.base import Likelihood
 
@@ -76,82 +76,46 @@ class Hyperparameters:
 
     def vector(self, theta: ArrayLike | Mapping[str, float]) -> Array:
         """``theta`` as a vector of logs; a mapping gives *natural* values of some names."""
-        if isinstance(theta, Mapping):
-            out = self.theta.copy()
-            for name, value in theta.items():
-                number = isinstance(value, numbers.Real)
-                if not (number and np.isfinite(value) and value > 0.0):
-                    raise InputError(f"hyperparameter {name!r} must be positive, got {value!r}")
-                out[self.index(name)] = np.log(float(value))
-            return out
-        try:
-            out = np.array(theta, dtype=float)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"theta must be a vector of logs or a mapping from names to values, got {theta!r}"
-            ) from None
-        if out.shape != self.theta.shape:
-            raise InputError(
-                f"theta must hold the logs of {len(self)} hyperparameters "
-                f"({', '.join(self.names)}), got shape {out.shape}"
-            )
-        if not np.isfinite(out).all():
-            raise InputError("theta contains NaN or inf")
+        if not isinstance(theta, Mapping):
+            return array("theta", theta, (len(self),))
+        out = self.theta.copy()
+        for name, value in theta.items():
+            out[self.index(name)] = np.log(number(f"hyperparameter {name!r}", value, above=0.0))
         return out
 
-    def at(self, theta: ArrayLike | Mapping[str, float]) -> tuple[Any, Any]:
-        """Kernel and likelihood with these hyperparameters."""
-        theta = self.vector(theta)
-        kernel = self.kernel
-        if self.n_kernel:
-            kernel = kernel.clone_with_theta(theta[: self.n_kernel])
-        changes = {
-            name.removeprefix(_PREFIX): float(np.exp(value))
-            for name, value in zip(
-                self.names[self.n_kernel :], theta[self.n_kernel :], strict=True
-            )
-        }
-        likelihood = replace(self.likelihood, **changes) if changes else self.likelihood  # type: ignore[type-var]
-        return kernel, likelihood
+    def likelihood_at(self, theta: Array) -> Any:
+        """The likelihood with its own among all these logs."""
+        own = zip(self.names[self.n_kernel :], theta[self.n_kernel :], strict=True)
+        changes = {name.removeprefix(_PREFIX): float(np.exp(value)) for name, value in own}
+        return replace(self.likelihood, **changes) if changes else self.likelihood  # type: ignore[type-var]
 
     def moved(self, theta: ArrayLike | Mapping[str, float]) -> Hyperparameters:
-        """The same ones at other values."""
-        kernel, likelihood = self.at(theta)
-        values = np.exp(self.vector(theta))
-        return replace(self, theta=np.log(values), kernel=kernel, likelihood=likelihood)
+        """The same ones at other values, in kernel and likelihood too."""
+        theta, kernel = self.vector(theta), self.kernel
+        if self.n_kernel:
+            kernel = kernel.clone_with_theta(theta[: self.n_kernel])
+        likelihood, rounded = self.likelihood_at(theta), np.log(np.exp(theta))
+        return replace(self, theta=rounded, kernel=kernel, likelihood=likelihood)
 
 
-def kernel_parameters(kernel: Any) -> tuple[tuple[str, ...], list[float], list[list[float]]]:
+def kernel_parameters(kernel: Any) -> tuple[tuple[str, ...], Array, Array]:
     """Names, logs and their bounds of what is free in a kernel."""
-    names = []
-    for parameter in getattr(kernel, "hyperparameters", ()):
-        if parameter.fixed:
-            continue
-        several = parameter.n_elements > 1
-        names += [
-            f"{parameter.name}[{i}]" if several else parameter.name
-            for i in range(parameter.n_elements)
-        ]
-    if not names:
-        return (), [], []
-    return tuple(names), kernel.theta.tolist(), kernel.bounds.tolist()
+    names = tuple(
+        f"{parameter.name}[{i}]" if parameter.n_elements > 1 else parameter.name
+        for parameter in getattr(kernel, "hyperparameters", ())
+        for i in range(0 if parameter.fixed else parameter.n_elements)
+    )
+    return (names, kernel.theta, kernel.bounds) if names else ((), np.zeros(0), np.zeros((0, 2)))
 
 
 def free_parameters(kernel: Any, likelihood: Likelihood) -> Hyperparameters:
     """What is free in a kernel (anything without scikit-learn's ``theta`` has nothing)."""
-    found, theta, bounds = kernel_parameters(kernel)
-    names, n_kernel = list(found), len(found)
-    for name, limits in likelihood.free.items():
-        value = getattr(likelihood, name)
-        if np.ndim(value) == 0:  # one value per datum is known, not free
-            names.append(_PREFIX + name)
-            theta.append(float(np.log(value)))
-            bounds.append(np.log(limits).tolist())
+    names, theta, bounds = kernel_parameters(kernel)
+    # one value per datum is given, not free
+    own = [name for name in likelihood.free if np.ndim(getattr(likelihood, name)) == 0]
     return Hyperparameters(
-        tuple(names),
-        np.array(theta, dtype=float),
-        np.array(bounds, dtype=float).reshape(-1, 2),
-        kernel,
-        likelihood,
-        n_kernel,
-    )
+        (*names, *(_PREFIX + name for name in own)),
+        np.array([*theta, *(np.log(getattr(likelihood, name)) for name in own)]),
+        np.array([*bounds, *(np.log(likelihood.free[name]) for name in own)]).reshape(-1, 2),
+        kernel, likelihood, len(names),
+    )  # fmt: skip

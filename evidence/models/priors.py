@@ -8,7 +8,7 @@ Jacobian v: :math:`\log p(\theta) = \log p_v(e^\theta) + \theta`. The word ``"fl
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -28,10 +28,8 @@ class Named(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]: ...
-
     @property
     def theta(self) -> Array: ...
-
     def index(self, name: str) -> int: ...
 
 
@@ -66,7 +64,11 @@ class Priors:
 
     @classmethod
     def of(
-        cls, hyperparameters: Named, mapping: Mapping[str, Any], fixed: Iterable[str] = ()
+        cls,
+        hyperparameters: Named,
+        mapping: Mapping[str, Any],
+        fixed: Iterable[str] = (),
+        complete: bool = True,
     ) -> Priors:
         """Build priors from ``mapping``, names (or unambiguous endings) to distributions.
 
@@ -76,27 +78,27 @@ class Priors:
             ``model.hyperparameters``.
         mapping : mapping of str to frozen scipy.stats distribution or "flat"
         fixed : names held at the model's values
+        complete : bool
+            Whether all others must have a prior.
         """
         if not isinstance(mapping, Mapping):
             raise InputError(
                 "priors must map names of hyperparameters to distributions, "
                 f"got {type(mapping).__name__}"
             )
-        if isinstance(fixed, str):
-            raise InputError(f"fixed must be a list of names, got the string {fixed!r}")
-        known = hyperparameters.names
+        names = hyperparameters.names
         given: dict[int, Any] = {}
         for name, distribution in mapping.items():
             index = hyperparameters.index(name)
             if index in given:
-                raise InputError(f"{known[index]} has two priors")
-            _check_distribution(known[index], distribution)
+                raise InputError(f"{names[index]} has two priors")
+            _check_distribution(names[index], distribution)
             given[index] = distribution
-        held = {hyperparameters.index(name) for name in fixed or ()}
-        if both := sorted(held & set(given)):
-            raise InputError(f"{known[both[0]]} has a prior and is fixed; drop one of the two")
-        missing = [name for i, name in enumerate(known) if i not in held and i not in given]
-        if missing:
+        constant = held(hyperparameters, fixed)
+        if both := sorted(constant & set(given)):
+            raise InputError(f"{names[both[0]]} has a prior and is fixed; drop one of the two")
+        missing = [n for i, n in enumerate(names) if i not in constant and i not in given]
+        if missing and complete:
             raise InputError(
                 f"no prior for {', '.join(missing)}: give one in priors= (a frozen scipy.stats "
                 "distribution of the value, or 'flat'), or hold it by its name in fixed="
@@ -104,15 +106,11 @@ class Priors:
         if not given:
             raise InputError(
                 "no hyperparameter is free; give at least one a prior"
-                if known
+                if names
                 else "the model has no free hyperparameters; build it with a kernel, not with K="
             )
         order = sorted(given)
-        return cls(
-            tuple(known[i] for i in order),
-            np.array(order, dtype=np.intp),
-            tuple(given[i] for i in order),
-        )
+        return cls(tuple(names[i] for i in order), np.array(order), tuple(given[i] for i in order))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -125,55 +123,67 @@ class Priors:
                 f"theta must hold the logs of {len(self)} hyperparameters "
                 f"({', '.join(self.names)}) along its last axis, got shape {theta.shape}"
             )
-        total = np.zeros(theta.shape[:-1])
+        return sum(self._each(theta), np.zeros(theta.shape[:-1]))
+
+    def _each(self, theta: Array) -> Iterator[Array]:
+        """Log densities one by one."""
         for p, distribution in enumerate(self.distributions):
             log_value = theta[..., p]
             if isinstance(distribution, str):
-                total += _FLAT_CONSTANT - 0.5 * (log_value / _FLAT_SD) ** 2
+                yield _FLAT_CONSTANT - 0.5 * (log_value / _FLAT_SD) ** 2
             else:
                 with np.errstate(all="ignore"):
                     density = distribution.logpdf(np.exp(log_value)) + log_value
-                total += np.where(np.isnan(density), -np.inf, density)
-        return total
+                yield np.where(np.isnan(density), -np.inf, density)
+
+    def check_start(self, theta: Array) -> None:
+        """Every prior must have a density at ``theta``, all of the model's own logs."""
+        own = theta[self.free]
+        for name, log_value, density in zip(self.names, own, self._each(own), strict=True):
+            if not np.isfinite(density):
+                raise InputError(
+                    f"the prior of {name} has density 0 at the model's value "
+                    f"{np.exp(log_value):.4g}, where the search or the chains start; give the "
+                    "model a value inside the prior's support, for example with model.at({...})"
+                )
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Names and distributions."""
+        return zip(self.names, self.distributions, strict=True)
+
+    def describe(self) -> dict[str, str]:
+        """Every prior in words that JSON can hold."""
+        return {name: _in_words(distribution) for name, distribution in self.items()}
 
     def support(self) -> Array:
         """Bounds of the logs, shape (P, 2), infinite where there are none."""
+        ends = [(0.0, np.inf) if d == "flat" else d.support() for d in self.distributions]
         with np.errstate(divide="ignore"):
-            ends = [
-                (-np.inf, np.inf) if isinstance(d, str) else np.log(d.support())
-                for d in self.distributions
-            ]
-        return np.array(ends, dtype=float)
+            return np.log(np.array(ends, dtype=float))
 
-    def sample(self, rng: np.random.Generator, size: int) -> Array:
-        """Independent draws of the logs, shape (size, P).
 
-        >>> from evidence.models.gp import GPModel
-        >>> free = GPModel([[0.0], [1.0]], [1, -1], "RBF(1.5)").hyperparameters
-        >>> Priors.of(free, {"length_scale": "flat"}).sample(np.random.default_rng(0), 3).shape
-        (3, 1)
-        """
-        columns = [
-            _FLAT_SD * rng.standard_normal(size)
-            if isinstance(distribution, str)
-            else np.log(distribution.rvs(size=size, random_state=rng))
-            for distribution in self.distributions
-        ]
-        return np.stack(columns, axis=1)
+def held(hyperparameters: Named, fixed: Iterable[str]) -> set[int]:
+    """Positions of the hyperparameters that stay as they are."""
+    if isinstance(fixed, str):
+        raise InputError(f"fixed must be a list of names, got the string {fixed!r}")
+    return {hyperparameters.index(name) for name in fixed or ()}
+
+
+def _in_words(distribution: Any) -> str:
+    if isinstance(distribution, str):
+        return distribution
+    words = [str(value) for value in distribution.args]
+    words += [f"{key}={value}" for key, value in distribution.kwds.items()]
+    return f"{distribution.dist.name}({', '.join(words)})"
 
 
 def _check_distribution(name: str, distribution: Any) -> None:
-    if isinstance(distribution, str):
-        if distribution != "flat":
-            raise InputError(
-                f"prior of {name}: the only word is 'flat', got {distribution!r}; "
-                "pass a frozen distribution such as scipy.stats.gamma(2, scale=1.5)"
-            )
+    if isinstance(distribution, str) and distribution == "flat":
         return
     if not all(hasattr(distribution, need) for need in ("logpdf", "rvs", "support", "args")):
         raise InputError(
             f"prior of {name}: got {distribution!r}; pass a frozen continuous distribution such "
-            "as scipy.stats.gamma(2, scale=1.5), or 'flat'"
+            "as scipy.stats.gamma(2, scale=1.5), or the word 'flat'"
         )
     support = np.asarray(distribution.support())
     if support.shape != (2,):

@@ -1,9 +1,8 @@
-"""Posterior draws of hyperparameters and latent values, and how well the chains mixed."""
+"""Posterior draws of hyperparameters, and the evidence with them integrated out."""
 
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..execution import files
-from ..messages import InputError
+from .. import plots
+from ..messages import InputError, Message
 from ..statistics import diagnostics
+from .base import Result
+from .optimum import Optimum
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,18 +22,14 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-_FORMAT = "evidence-hyper-draws"
-_VERSION = 1
 _ARRAYS = ("theta", "x", "loglik", "acceptance", "step_sizes", "tune_loglik")
-_META = (
-    *("names", "scheme", "seconds", "tune_seconds", "failures"),
-    *("warnings", "settings", "model"),
-)
 
 
-@dataclass(eq=False)
-class HyperDraws:
+@dataclass(eq=False, repr=False)
+class HyperDraws(Result):
     """Draws of several independent chains from p(x, θ | y), and what they cost.
+
+    :meth:`plot` draws traces and marginals of the hyperparameters, the slowest first.
 
     Attributes
     ----------
@@ -57,8 +54,8 @@ class HyperDraws:
         Proposals of θ lost because a matrix had no Cholesky factor, or EP failed.
     tune_loglik : array (chains, tune)
         log p(y | x, θ) at the steps before: how the chains found the posterior.
-    warnings : tuple of str
-        What went wrong, in words; empty when nothing did.
+    warnings : tuple of Message
+        What went wrong: texts, each with a short ``code``; empty when nothing did.
     settings, model : dict
         How the run was made, and of what.
 
@@ -75,6 +72,8 @@ class HyperDraws:
     ((2, 500, 1), True, True)
     """
 
+    _format = "evidence-hyper-draws"
+
     theta: Array
     x: Array
     loglik: Array
@@ -86,27 +85,25 @@ class HyperDraws:
     tune_seconds: float
     failures: int = 0
     tune_loglik: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in _ARRAYS:
             setattr(self, name, np.asarray(getattr(self, name), dtype=float))
         if self.theta.ndim != 3 or 0 in self.theta.shape:
             raise InputError(f"theta must have shape (chains, draws, P), got {self.theta.shape}")
         chains, draws, p = self.theta.shape
-        wanted = {
-            "loglik": (chains, draws),
-            "acceptance": (chains, 2),
-            "step_sizes": (chains, 2),
-        }
-        for name, shape in wanted.items():
-            if getattr(self, name).shape != shape:
-                raise InputError(
-                    f"{name} must have shape {shape} to go with theta of shape "
-                    f"{self.theta.shape}, got {getattr(self, name).shape}"
-                )
+        pairs = (chains, 2)
+        for name, shape in (
+            ("loglik", (chains, draws)),
+            ("acceptance", pairs),
+            ("step_sizes", pairs),
+        ):
+            if (found := getattr(self, name).shape) != shape:
+                raise InputError(f"{name} must have shape {shape} to go with theta, got {found}")
         if self.x.ndim != 3 or self.x.shape[0] != chains:
             raise InputError(f"x must have shape ({chains}, kept, N), got {self.x.shape}")
         if len(self.names) != p:
@@ -138,28 +135,18 @@ class HyperDraws:
         """One row per hyperparameter, in natural values; ``ess`` and ``rhat`` of the logs."""
         import pandas as pd
 
-        flat = self.values.reshape(-1, len(self.names))
-        q5, q50, q95 = np.quantile(flat, (0.05, 0.5, 0.95), axis=0)
-        return pd.DataFrame(
-            {
-                "mean": flat.mean(axis=0),
-                "sd": flat.std(axis=0, ddof=1) if len(flat) > 1 else np.nan,
-                "q5": q5,
-                "median": q50,
-                "q95": q95,
-                "ess": self.ess,
-                "ess_bulk": diagnostics.ess_bulk(self.theta),
-                "ess_tail": diagnostics.ess_tail(self.theta),
-                "rhat": self.rhat,
-            },
-            index=pd.Index(self.names, name="hyperparameter"),
-        )
+        columns = _moments(self.theta.reshape(-1, len(self.names)), 1, "q5") | {
+            "ess": self.ess,
+            "ess_bulk": diagnostics.ess_bulk(self.theta),
+            "ess_tail": diagnostics.ess_tail(self.theta),
+            "rhat": self.rhat,
+        }
+        return pd.DataFrame(columns, index=pd.Index(self.names, name="hyperparameter"))
 
-    def summary(self) -> str:
-        """A page of text: what ran, how well it mixed, and any warnings."""
+    def _about(self) -> list[str]:
         chains, draws, _ = self.theta.shape
-        rates, sizes = self._means(self.acceptance), self._means(self.step_sizes)
-        lines = [
+        rates, sizes = _means(self.acceptance), _means(self.step_sizes)
+        return [
             f"{self.scheme}: {chains} × {draws} draws (chains × draws) of hyperparameters and "
             f"{self.x.shape[-1]} latent values",
             "model: " + ", ".join(f"{k} {v}" for k, v in self.model.items()),
@@ -167,32 +154,17 @@ class HyperDraws:
             f"step of hyperparameters: acceptance {rates[1]}, size {sizes[1]}",
             f"seconds: {self.seconds:.2f} after tuning, {self.tune_seconds:.2f} tuning; smallest "
             f"ESS per second {self.min_ess_per_second:.3g}; {self.failures} failures",
-            "",
-            self.table().to_string(float_format=lambda v: f"{v:.4g}"),
         ]
-        lines += [f"WARNING: {warning}" for warning in self.warnings]
-        return "\n".join(lines)
 
-    @staticmethod
-    def _means(by_chain: Array) -> list[str]:
-        return ["-" if np.isnan(v).any() else f"{v.mean():.3g}" for v in by_chain.T]
-
-    def __repr__(self) -> str:
+    def _label(self) -> str:
         chains, draws, p = self.theta.shape
-        flag = f", {len(self.warnings)} warning(s)" if self.warnings else ""
-        return f"HyperDraws({self.scheme}, chains={chains}, draws={draws}, theta={p}{flag})"
+        return f"{self.scheme}, chains={chains}, draws={draws}, theta={p}"
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """Traces and marginals of the hyperparameters, the slowest first.
+    def _frame(self) -> pd.DataFrame:
+        return self.table().rename_axis(None)
 
-        Returns the Matplotlib figure; with ``path`` it is also saved there.
-        """
-        from ..plots.hyper import plot_hyper_draws
-
-        figure = plot_hyper_draws(self)
-        if path is not None:
-            figure.savefig(path, dpi=150)
-        return figure
+    def _figure(self) -> Figure:
+        return plots.plot_hyper_draws(self)
 
     def to_arviz(self) -> Any:
         """Natural values and log likelihood as ArviZ InferenceData (0.x) or DataTree (1.x).
@@ -202,19 +174,78 @@ class HyperDraws:
         posterior = {name: self.values[:, :, p] for p, name in enumerate(self.names)}
         if self.x.shape[1] == self.theta.shape[1]:
             posterior["x"] = self.x
-        return files.to_arviz(posterior=posterior, sample_stats={"loglik": self.loglik})
+        return self._to_arviz(posterior=posterior, sample_stats={"loglik": self.loglik})
 
-    # -- files ------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one ``.npz`` file (arrays and JSON, no pickles), atomically."""
-        meta = {name: getattr(self, name) for name in _META}
-        files.write(path, _FORMAT, _VERSION, meta, {name: getattr(self, name) for name in _ARRAYS})
+@dataclass(frozen=True, eq=False, repr=False)
+class IntegratedEvidence(Result):
+    """log ∫ p(θ) Z(θ) dθ with its error bar, and draws of θ from its posterior.
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> HyperDraws:
-        """Read what :meth:`save` wrote; any other file is refused with a clear message."""
-        meta, arrays = files.read(path, _FORMAT, _VERSION)
-        fields: dict[str, Any] = {**meta, **arrays}
-        fields |= {name: tuple(meta[name]) for name in ("names", "warnings")}
-        return cls(**fields)
+    Made by :func:`evidence.integrated_evidence`, where there is an example. :meth:`plot` draws
+    the posterior of every hyperparameter, and of every pair; :meth:`load` needs ``model=``.
+    """
+
+    _format = "evidence-integrated"
+
+    logz: float
+    """log of the evidence with the hyperparameters integrated out."""
+    logz_se: float
+    """Its standard error."""
+    logz_ep: float
+    """The same integral over EP's evidence."""
+    names: tuple[str, ...]
+    """The hyperparameters integrated over."""
+    theta: Array
+    """Draws of the logs of hyperparameters from p(θ | y), equally weighted, shape (S, P)."""
+    optimum: Optimum
+    """Where EP's evidence times the prior is largest."""
+    trace: pd.DataFrame
+    """One row per temperature."""
+    warnings: tuple[Message, ...]
+    """What went wrong: texts, each with a ``code``; empty when nothing did."""
+    notes: tuple[str, ...]
+    """What was noticed on the way."""
+    settings: dict[str, Any]
+    """How the run was made."""
+    seconds: float
+    """Wall-clock time."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Posterior mean, sd and quantiles of the natural values; index ``name``."""
+        import pandas as pd
+
+        index = pd.Index(self.names, name="name")
+        return pd.DataFrame(_moments(self.theta, 0, "q05"), index=index)
+
+    def _about(self) -> list[str]:
+        return [
+            f"log Z = {self.logz:.4f} ± {self.logz_se:.4f}   (hyperparameters integrated out, "
+            f"{self.seconds:.1f} s)",
+            f"the same from EP's evidence: {self.logz_ep:.4f};  at EP's optimum: "
+            f"{self.optimum.logz:.4f}",
+        ]
+
+    def _label(self) -> str:
+        names = ", ".join(self.names)
+        return f"logz={self.logz:.4f} ± {self.logz_se:.4f}, {names} integrated out"
+
+    def _frame(self) -> pd.DataFrame:
+        return self.table.rename_axis(None)
+
+    def _figure(self) -> Figure:
+        if not len(self.theta):
+            raise InputError("there are no draws to plot: " + "; ".join(self.warnings))
+        return plots.plot_hyperparameters(self.names, self.theta)
+
+
+def _means(by_chain: Array) -> list[str]:
+    return ["-" if np.isnan(v).any() else f"{v.mean():.3g}" for v in by_chain.T]
+
+
+def _moments(theta: Array, ddof: int, low: str) -> dict[str, Array]:
+    """Mean, sd and quantiles of exp(θ) over rows; NaN where there are too few."""
+    values = np.exp(theta) if len(theta) else np.full((1, theta.shape[1]), np.nan)
+    sd = values.std(axis=0, ddof=ddof) if len(values) > ddof else np.full(len(values.T), np.nan)
+    q = np.quantile(values, (0.05, 0.5, 0.95), axis=0)
+    return {"mean": values.mean(axis=0), "sd": sd, low: q[0], "median": q[1], "q95": q[2]}

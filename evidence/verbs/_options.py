@@ -105,5 +105,15 @@ class EveryModel(Start, MethodOptions, total=False):
     method: str
 
 
+class EveryCell(MethodOptions, total=False):
+    """What :func:`evidence.evidence_surface` takes for every cell."""
+
+    n_particles: int | None
+    n_islands: int | None
+    reference: str | Reference | None
+    move: str | Move | None
+    betas: str | int | ArrayLike
+
+
 class EveryRun(Budget, MethodOptions):
     """What :func:`evidence.sweep` takes for every run."""

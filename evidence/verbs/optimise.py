@@ -3,13 +3,14 @@ r"""Maximum-likelihood (or MAP) hyperparameters, with EP's log Z as the likeliho
 The objective is :math:`\log Z_{EP}(\theta) + \log p(\theta)` in the logs θ of the
 hyperparameters. A prior is given for the natural value v and used as a density of
 :math:`\theta = \log v`, Jacobian included, :math:`\log p_v(e^\theta) + \theta`: where the
-maximum lies depends on this choice. The search (:mod:`.search`) is L-BFGS-B with exact gradients,
-within the bounds of the kernel and the likelihood.
+maximum lies depends on this choice. The search (:mod:`evidence.hyper.search`) is L-BFGS-B with
+exact gradients, within the bounds of the kernel and the likelihood.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,18 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 from tqdm.auto import tqdm
 
-from ..approximations.gp.ep import fit_ep
 from ..execution.arguments import check_count, check_positive, seed_sequence
 from ..execution.clock import Clock, interruptible
+from ..hyper.at_theta import ep_at
+from ..hyper.findings import doubts, tabulate
 from ..hyper.search import Search
-from ..messages import InputError
+from ..messages import InputError, messages
 from ..models.gp import GPModel
 from ..models.hyperparameters import Hyperparameters
-from ..models.priors import Priors
+from ..models.priors import Priors, held
 from ..numerics.threads import blas_for
-from .optimum import Optimum, report
+from ..results.optimum import Optimum
+from .estimate import log_evidence
 
 Array = NDArray[np.float64]
 
@@ -98,41 +101,54 @@ def optimise(
     check_count("n_restarts", n_restarts, 0, optional=False)
     check_count("max_iterations", max_iterations, 1, optional=False)
     check_positive("tol", tol)
-    free, moving = model.hyperparameters, _moving(model.hyperparameters, fixed)
-    known = _priors(free, priors, moving)
+    free = model.hyperparameters
+    constant, prior = held(free, fixed), None
+    moving = _moving(free, constant)
+    if priors:
+        prior = Priors.of(free, priors, [free.names[i] for i in constant], complete=False)
+        prior.check_start(free.theta)
     rng = np.random.default_rng(seed_sequence(random_seed))
+    starts = _starts(model, moving, prior, n_restarts, rng)
     bar = tqdm(unit="fit", leave=False, disable=None if progressbar else True, ncols=88)
-    search, clock = Search(model, moving, known, bar), Clock()
-    errors: Array | None = None
+
+    def tick(text: str) -> None:
+        bar.set_description_str(text, refresh=False)
+        bar.update()
+
+    search = Search(partial(ep_at, model), free, moving, prior, tick)
+    clock, errors = Clock(), None
     with interruptible(clock), blas_for(model.n), bar:
         try:
-            for restart, start in enumerate(_starts(model, moving, known, n_restarts, rng)):
+            for restart, start in enumerate(starts):
                 search.run(restart, start, max_iterations, tol)
             if search.best is None:
                 raise RuntimeError(
                     f"log Z could not be computed at any start: {search.ends[-1].message}"
                 )
             errors = search.standard_errors()
-            reference = fit_ep(model.at(search.best.theta))
+            reference = ep_at(model, search.best.theta)
         except KeyboardInterrupt:
             if search.best is None:
                 raise
             clock.interrupted.set()
             reference = search.best.reference
-    return report(search, reference, errors, clock.interrupted.is_set(), clock.elapsed())
+    table, history, restarts = tabulate(search, [free.names[i] for i in moving], errors)
+    interrupted = clock.interrupted.is_set()
+    warnings = messages([*reference.warnings, *doubts(search, table, reference, interrupted)])
+    return Optimum(
+        reference.model, reference, table, history, restarts, warnings, clock.elapsed(),
+        log_evidence,
+    )  # fmt: skip
 
 
-def _moving(free: Hyperparameters, fixed: Iterable[str]) -> NDArray[np.intp]:
+def _moving(free: Hyperparameters, constant: set[int]) -> NDArray[np.intp]:
     """Positions of what is optimised."""
     if not len(free):
         raise InputError(
             "the model has no free hyperparameters: build it with a scikit-learn kernel (not "
             "with K= or a function) whose bounds are not all 'fixed'"
         )
-    if isinstance(fixed, str):
-        raise InputError(f"fixed must be a list of names, got the string {fixed!r}")
-    held = {free.index(name) for name in fixed or ()}
-    moving = np.array([i for i in range(len(free)) if i not in held], dtype=np.intp)
+    moving = np.setdiff1d(np.arange(len(free)), list(constant))
     if not moving.size:
         raise InputError("fixed holds every hyperparameter; leave at least one to optimise")
     for i in moving:
@@ -143,24 +159,6 @@ def _moving(free: Hyperparameters, fixed: Iterable[str]) -> NDArray[np.intp]:
                 f"({np.exp(low):.6g}, {np.exp(high):.6g}); move the start or widen the bounds"
             )
     return moving
-
-
-def _priors(
-    free: Hyperparameters, priors: Mapping[str, Any] | None, moving: NDArray[np.intp]
-) -> Priors | None:
-    if priors is None or (isinstance(priors, Mapping) and not priors):
-        return None
-    given = {free.index(name) for name in priors} if isinstance(priors, Mapping) else set()
-    for i in given - set(moving.tolist()):
-        raise InputError(f"{free.names[i]} has a prior and is fixed; drop one of the two")
-    others = [name for i, name in enumerate(free.names) if i not in given]
-    found = Priors.of(free, priors, others)
-    if not np.isfinite(found.log_density(free.theta[found.free])):
-        raise InputError(
-            "the priors have no density at the model's own hyperparameters "
-            f"({', '.join(found.names)}); start inside, e.g. with model.at"
-        )
-    return found
 
 
 def _starts(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,20 +23,19 @@ from ..execution.clock import Clock
 from ..execution.job import Job
 from ..execution.tasks import run_tasks
 from ..hyper.chains import Chain, run_chain
-from ..hyper.fields import Field, GPField, SoftmaxField
+from ..hyper.fields import GPField, LatentField, SoftmaxField
 from ..hyper.schemes import KAPPA_TARGET, SCHEMES, Scheme
-from ..messages import InputError
+from ..messages import InputError, Message
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
 from ..models.priors import Priors
 from ..results.hyper import HyperDraws
 
-_MEMORY = 200e6  # bytes of latent values that are kept
 _RHAT = 1.1
 
 
 def sample_hyperparameters(
-    model: GPModel | SoftmaxModel | Field,
+    model: GPModel | SoftmaxModel | LatentField,
     priors: Mapping[str, Any],
     *,
     scheme: str = "agrad-z-joint",
@@ -114,86 +113,69 @@ def sample_hyperparameters(
     ((2, 200, 2), (2, 200, 3))
     """
     check_choice("scheme", scheme, tuple(SCHEMES))
-    chosen = SCHEMES[scheme]
     check_count("draws", draws, 1, optional=False)
     check_count("tune", tune, 0, optional=False)
     check_count("chains", chains, 1, optional=False)
     check_count("thin", thin, 1, optional=False)
     check_count("keep", keep, 1)
     check_positive("max_seconds", max_seconds)
+    chosen = SCHEMES[scheme]
     field = _field(model, chosen)
     if isinstance(model, SoftmaxModel) and isinstance(priors, Mapping):
         priors = model.by_class(priors)
         fixed = fixed if isinstance(fixed, str) else model.by_class(dict.fromkeys(fixed or ()))
     prior = Priors.of(field.hyperparameters, priors, fixed)
     check_memory("draws", draws, draws, chains, len(prior))
-    _check_start(field, prior)
-    seeds = seed_sequence(random_seed).spawn(chains)
-    if keep is None:
-        keep = max(int(_MEMORY / (8 * chains * field.mean.size)), 1)
-    stride = math.ceil(draws / min(keep, draws))
-    clock = Clock(max_seconds)
+    prior.check_start(field.hyperparameters.theta)
+    stride = _stride(draws, keep, chains * field.mean.size)
     plan = dict(draws=draws, tune=tune, thin=thin, stride=stride)
-    with _Bar(scheme, chains * (tune + thin * draws), progressbar) as bar:
-        job = Job(run_chain, (field, prior, chosen, bar.tick), plan)
-        found: dict[int, Chain] = {}
-        with ThreadPoolExecutor(chains) as pool:
-            run_tasks(job, [{"seed": seed} for seed in seeds], clock, found.__setitem__, pool)
-    kept = min((len(chain.theta) for chain in found.values()), default=0)
-    if len(found) < chains or not kept:
+    seeds = seed_sequence(random_seed).spawn(chains)
+    bar = tqdm(
+        total=chains * (tune + thin * draws), desc=scheme, unit="step", leave=False,
+        disable=None if progressbar else True, ncols=88,
+    )  # fmt: skip
+    lock, finished = threading.Lock(), dict[int, Chain]()
+
+    def tick(steps: int) -> None:
+        with lock:  # chains have threads of their own
+            bar.update(steps)
+
+    job = Job(run_chain, (field, prior, chosen, tick), plan)
+    tasks, clock = [{"seed": seed} for seed in seeds], Clock(max_seconds)
+    with bar, ThreadPoolExecutor(chains) as pool:
+        run_tasks(job, tasks, clock, finished.__setitem__, pool)
+    kept = min((len(chain.theta) for chain in finished.values()), default=0)
+    if len(finished) < chains or not kept:
         if clock.interrupted.is_set():
             raise KeyboardInterrupt
         raise RuntimeError(
             f"the run ended before every chain had recorded a draw (max_seconds={max_seconds}, "
             f"tune={tune}); allow more time or tune less"
         )
-    run = [found[i] for i in range(chains)]
+    run = [finished[i] for i in range(chains)]
+    sizes = [chain.sizes if chosen.delta_target else (np.nan, chain.sizes.kappa) for chain in run]
+    tune_seconds, seconds = np.max([chain.seconds for chain in run], axis=0).tolist()
     result = HyperDraws(
-        theta=np.stack([chain.theta[:kept] for chain in run]),
-        x=np.stack([chain.x[: math.ceil(kept / stride)] for chain in run]),
-        loglik=np.stack([chain.loglik[:kept] for chain in run]),
-        tune_loglik=np.stack([chain.tune_loglik for chain in run]),
+        theta=np.array([chain.theta[:kept] for chain in run]),
+        x=np.array([chain.x[: math.ceil(kept / stride)] for chain in run]),
+        loglik=np.array([chain.loglik[:kept] for chain in run]),
+        tune_loglik=np.array([chain.tune_loglik for chain in run]),
         names=prior.names,
         scheme=scheme,
-        acceptance=np.stack([chain.acceptance for chain in run]),
-        step_sizes=np.array([chain.steps for chain in run]),
-        seconds=max(chain.seconds for chain in run),
-        tune_seconds=max(chain.tune_seconds for chain in run),
+        acceptance=np.array([chain.acceptance for chain in run]),
+        step_sizes=np.array(sizes),
+        seconds=seconds,
+        tune_seconds=tune_seconds,
         failures=sum(chain.failures for chain in run),
         settings={
-            "priors": dict(zip(prior.names, map(_shown, prior.distributions), strict=True)),
+            "priors": prior.describe(),
             **dict(plan, chains=chains, stride=stride),
             "random_seed": random_seed if isinstance(random_seed, numbers.Integral) else None,
         },
         model=model.describe() if hasattr(model, "describe") else {"N": field.n},
     )
-    result.warnings = _warnings(result, chosen, draws, thin)
+    result.warnings = tuple(_doubts(result, chosen, draws, thin))
     return result
-
-
-class _Bar:
-    """One line for all chains, which tick from their own threads."""
-
-    def __init__(self, name: str, total: int, shown: bool) -> None:
-        self._bar = tqdm(
-            total=total,
-            desc=name,
-            unit="step",
-            leave=False,
-            disable=None if shown else True,
-            ncols=88,
-        )
-        self._lock = threading.Lock()
-
-    def tick(self, steps: int) -> None:
-        with self._lock:
-            self._bar.update(steps)
-
-    def __enter__(self) -> _Bar:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.close()
 
 
 def _field(model: Any, scheme: Scheme) -> Any:
@@ -207,7 +189,7 @@ def _field(model: Any, scheme: Scheme) -> Any:
                 "the model has no free hyperparameters; build it with a kernel, not with K="
             )
         field = SoftmaxField(model)
-    elif not isinstance(model, Field):
+    elif not isinstance(model, LatentField):
         raise InputError(f"model must be a GPModel or a SoftmaxModel, got {type(model).__name__}")
     if scheme.latent is None and not hasattr(field, "reference"):
         raise InputError(
@@ -217,56 +199,35 @@ def _field(model: Any, scheme: Scheme) -> Any:
     return field
 
 
-def _check_start(field: Any, priors: Priors) -> None:
-    theta = field.hyperparameters.theta[priors.free]
-    if np.isfinite(priors.log_density(theta)):
-        return
-    for p, (name, log_value) in enumerate(zip(priors.names, theta, strict=True)):
-        alone = Priors((name,), priors.free[p : p + 1], priors.distributions[p : p + 1])
-        if not np.isfinite(alone.log_density([log_value])):
-            raise InputError(
-                f"the prior of {name} has density 0 at the model's value "
-                f"{np.exp(log_value):.4g}, where chains start; give the model a value inside "
-                "the prior's support, for example with model.at({...})"
-            )
+def _stride(draws: int, keep: int | None, values: int, memory: float = 200e6) -> int:
+    """Draws from one whose latent ``values`` are kept to the next; memory in bytes."""
+    keep = max(int(memory / (8 * values)), 1) if keep is None else keep
+    return math.ceil(draws / min(keep, draws))
 
 
-def _shown(distribution: Any) -> str:
-    """A prior in words that JSON can hold."""
-    if isinstance(distribution, str):
-        return distribution
-    words = [f"{value:g}" for value in distribution.args]
-    words += [f"{key}={value:g}" for key, value in distribution.kwds.items()]
-    return f"{distribution.dist.name}({', '.join(words)})"
-
-
-def _warnings(run: HyperDraws, scheme: Scheme, draws: int, thin: int) -> tuple[str, ...]:
-    """What went wrong while sampling, in words."""
-    found = []
+def _doubts(run: HyperDraws, scheme: Scheme, draws: int, thin: int) -> Iterator[Message]:
+    """What went wrong while sampling."""
     chains, kept, _ = run.theta.shape
     if kept < draws:
-        found.append(f"stopped early: {kept} of {draws} draws per chain were recorded")
+        text = f"stopped early: {kept} of {draws} draws per chain were recorded"
+        yield Message("stopped-early", text)
     if run.failures > 0.01 * kept * chains * thin:
-        found.append(
+        yield Message(
+            "failed-proposals",
             f"{run.failures} proposals of hyperparameters in {kept * chains * thin} iterations "
-            "failed numerically and were rejected; priors with lighter tails or a larger jitter "
-            "of the model help"
+            "failed numerically; priors with lighter tails or a larger jitter of the model help",
         )
     latent, theta = run.acceptance.mean(axis=0)
     if scheme.delta_target is not None and latent < scheme.delta_target - 0.25:
-        found.append(
-            f"acceptance of latent values is {latent:.2f}, far below the target "
-            f"{scheme.delta_target:.2f}; tune longer"
-        )
+        aim = f"far below the target {scheme.delta_target:.2f}; tune longer"
+        yield Message("latent-acceptance", f"acceptance of latent values is {latent:.2f}, {aim}")
     if not 0.4 * KAPPA_TARGET < theta < KAPPA_TARGET + 0.3:
-        found.append(
-            f"acceptance of hyperparameters is {theta:.2f}, far from the target "
-            f"{KAPPA_TARGET:.2f}; tune longer"
-        )
+        aim = f"far from the target {KAPPA_TARGET:.2f}; tune longer"
+        yield Message("theta-acceptance", f"acceptance of hyperparameters is {theta:.2f}, {aim}")
     unmixed = [name for name, value in zip(run.names, run.rhat, strict=True) if value > _RHAT]
     if unmixed:
-        found.append(
+        yield Message(
+            "chains-disagree",
             f"chains disagree on {', '.join(unmixed)} (R-hat up to {np.nanmax(run.rhat):.2f}): "
-            "their draws are not yet the posterior's; draw and tune longer"
+            "their draws are not yet the posterior's; draw and tune longer",
         )
-    return tuple(found)

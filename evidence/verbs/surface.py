@@ -1,8 +1,4 @@
-"""Evidence as a function of hyperparameters: the picture of Kuss and Rasmussen (2005).
-
-Cells are independent, each with a seed of its own, so they run on all cores, in processes or on
-a cluster, and a checkpoint keeps those that are finished.
-"""
+"""Evidence as a function of hyperparameters: the picture of Kuss and Rasmussen (2005)."""
 
 from __future__ import annotations
 
@@ -10,14 +6,13 @@ import itertools
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from tqdm.auto import tqdm
+from numpy.typing import ArrayLike
 
 from .. import __version__
 from ..approximations.gp.ep import fit_ep
@@ -30,75 +25,14 @@ from ..execution.arguments import (
 )
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, Stopped
-from ..execution.job import Job
-from ..execution.tasks import run_tasks
+from ..hyper.at_theta import NoEvidence, numerics
+from ..hyper.grid import Cell, check_grid, run_grid
 from ..messages import InputError
-from ..models.gp import CovarianceError, GPModel
+from ..models.gp import GPModel
+from ..results.base import fingerprint
+from ..results.surface import Surface
+from ._options import EveryCell
 from .estimate import log_evidence
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-Array = NDArray[np.float64]
-
-_COLUMNS = ("ep", "ep_corrected", "logz", "logz_se", "method", "seconds", "warnings")
-
-
-class Cell(NamedTuple):
-    """What is known about one point of the grid."""
-
-    ep: float
-    ep_corrected: float
-    logz: float
-    logz_se: float
-    method: str
-    seconds: float
-    warnings: str
-
-
-@dataclass(frozen=True, eq=False)
-class Surface:
-    """Evidence over a grid, one row per cell, and its picture.
-
-    Made by :func:`evidence_surface`, where there is an example.
-    """
-
-    names: tuple[str, ...]
-    """Hyperparameters along the axes."""
-    table: pd.DataFrame
-    """Their values, then ``ep``, ``ep_corrected``, ``logz``, ``logz_se``, ``method``,
-    ``seconds``, ``warnings`` (texts, empty when all is well)."""
-    warnings: tuple[str, ...] = ()
-    """What to be careful about, in words."""
-
-    @property
-    def column(self) -> str:
-        """The best there is: ``logz`` where Monte Carlo was run, else ``ep_corrected``."""
-        return "logz" if self.table.logz.notna().any() else "ep_corrected"
-
-    @property
-    def best(self) -> dict[str, float]:
-        """Hyperparameters of the cell with the largest evidence, for ``model.at``."""
-        values = self.table[self.column]
-        if values.isna().all():
-            raise InputError("no cell has an evidence: " + "; ".join(self.warnings))
-        row = self.table.loc[values.idxmax()]
-        return {name: float(row[name]) for name in self.names}
-
-    def plot(self) -> Figure:
-        """Contours over two hyperparameters, or curves over one; errors of EP beside them."""
-        from .. import plots
-
-        return plots.plot_surface(self)
-
-    def __repr__(self) -> str:
-        size = " x ".join(str(self.table[name].nunique()) for name in self.names)
-        if self.table[self.column].isna().all():
-            return f"Surface({size}: {', '.join(self.names)}; nothing known)"
-        where = ", ".join(f"{name} = {value:.4g}" for name, value in self.best.items())
-        top = self.table[self.column].max()
-        return f"Surface({size}: {', '.join(self.names)}; largest {top:.3f} at {where})"
 
 
 def evidence_surface(
@@ -112,7 +46,7 @@ def evidence_surface(
     checkpoint: str | os.PathLike[str] | None = None,
     max_seconds: float | None = None,
     progressbar: bool = True,
-    **words: Any,
+    **options: Unpack[EveryCell],
 ) -> Surface:
     """EP, corrected EP and Monte Carlo log evidence over a grid of hyperparameters.
 
@@ -136,8 +70,8 @@ def evidence_surface(
         ``checkpoint=`` the same call computes both later on.
     progressbar : bool
         Show one line in a terminal or notebook.
-    **words
-        More of the same: ``reference``, ``move``, …
+    **options
+        More of the same for every cell: ``reference``, ``move``, …
 
     Returns
     -------
@@ -163,165 +97,59 @@ def evidence_surface(
     check_executor(executor)
     if checkpoint is not None and random_seed is None:
         raise InputError("checkpoint= needs random_seed=: a resumed run goes on with its seed")
-    names, axes = _check_grid(model, grid)
-    points = list(itertools.product(*axes))
+    import pandas as pd
+
+    names, axes = check_grid(model.hyperparameters, grid)
+    points = [dict(zip(names, values, strict=True)) for values in itertools.product(*axes)]
     seed = seed_sequence(random_seed)
     store = Checkpoint(
         checkpoint,
         {
             "package version": __version__,
-            "model": f"{digest(model.K, model.mean, model.theta)} ({model!r})",
+            "model": fingerprint(model),
             "grid": f"{', '.join(names)} {digest(*axes)}",
-            "words": f"{method}, {target_se}, {sorted(words.items())}",
+            "options": f"{method}, {target_se}, {sorted(options.items())}",
             "random_seed": str(seed.entropy),
         },
     )
-    cells: dict[int, Cell] = {}
-    for i in range(len(points)):
-        cell = store.get(f"cell {i}", Cell)
-        if cell is not None:
-            cells[i] = cell
-    missing = [i for i in range(len(points)) if i not in cells]
-    options = {"method": method, "target_se": target_se, **words}
-    clock = Clock(max_seconds)
-    deadline = math.inf if max_seconds is None else time.time() + max_seconds
-    job = Job(_cell, (_light(model), names, options, deadline))
-    tasks = [{"values": points[i], "seed": (seed.entropy, i)} for i in missing]
-    with tqdm(
-        total=len(points), initial=len(cells), unit="cell", disable=None if progressbar else True
-    ) as bar:
-
-        def done(index: int, cell: Cell) -> None:
-            cells[missing[index]] = cell
-            # a cell that the clock cut short is shown, and computed again when resumed
-            if time.time() < deadline:
-                store.put(f"cell {missing[index]}", cell)
-                store.save_soon()
-            bar.update()
-
-        try:
-            notes = run_tasks(job, tasks, clock, done, executor)
-        finally:
-            store.save()
-    return Surface(
-        names, _tabulate(names, points, cells), (*notes, *_warnings(points, cells, clock))
-    )
-
-
-def _check_grid(
-    model: GPModel, grid: Mapping[str, ArrayLike]
-) -> tuple[tuple[str, ...], list[Array]]:
-    if not isinstance(grid, Mapping) or not grid:
-        raise InputError(
-            "grid must map names of hyperparameters to values, for example "
-            f"{{'length_scale': [0.5, 1, 2]}}, got {grid!r}"
-        )
-    free, names, axes = model.hyperparameters, [], []
-    for name, values in grid.items():
-        names.append(free.names[free.index(name)])
-        try:
-            axis = np.atleast_1d(np.asarray(values, dtype=float))
-        except (TypeError, ValueError):
-            raise InputError(f"grid[{name!r}] must hold numbers, got {values!r}") from None
-        if axis.ndim != 1 or axis.size == 0 or not (np.isfinite(axis) & (axis > 0)).all():
-            raise InputError(f"grid[{name!r}] must be a vector of positive numbers")
-        if np.unique(axis).size < axis.size:
-            raise InputError(f"grid[{name!r}] holds a value twice")
-        axes.append(axis)
-    if len(set(names)) < len(names):
-        raise InputError(f"grid names a hyperparameter twice: {', '.join(names)}")
-    return tuple(names), axes
-
-
-def _light(model: GPModel) -> GPModel:
-    """The model without the matrices that every cell builds anew."""
-    import copy
-
-    if model.hyperparameters.n_kernel == 0:
-        return model
-    light = copy.copy(model)
-    del light.K, light.chol
-    return light
+    words = {"method": method, "target_se": target_se, **options}
+    clock, left = Clock(max_seconds), math.inf if max_seconds is None else max_seconds
+    cell_at = partial(_cell, model.without_matrices(), words, time.time() + left)
+    cells, warnings = run_grid(cell_at, points, seed, clock, store, executor, progressbar)
+    table = pd.concat([pd.DataFrame(points), pd.DataFrame(cells)], axis=1)
+    return Surface(names, table, tuple(warnings))
 
 
 def _cell(
     model: GPModel,
-    names: Sequence[str],
-    options: Mapping[str, Any],
+    words: Mapping[str, Any],
     deadline: float,
-    values: Sequence[float],
-    seed: tuple[int, int],
+    values: Mapping[str, float],
+    seed: tuple[Any, int],
     stop: Callable[[], bool],
 ) -> Cell:
     """Everything about one point, on one core; a point where numbers fail says so."""
-    started = time.perf_counter()
-    known = [math.nan, math.nan]
+    started, cell = time.perf_counter(), Cell(warnings="")
     try:
-        here = model.at(dict(zip(names, values, strict=True)))
-        with np.errstate(all="ignore"):  # hopeless corners of a grid are told in words
+        with numerics():
+            here = model.at(values)
             ep = fit_ep(here)
-            known = [ep.logz, ep.logz_corrected]
-        if options["method"] is None:
-            said = "; ".join(ep.warnings)
-            return Cell(*known, math.nan, math.nan, "", time.perf_counter() - started, said)
-        left = deadline - time.time()
-        if stop() or left <= 0.0:
-            raise Stopped
-        with np.errstate(all="ignore"):
-            return _monte_carlo(here, options, seed, None if left == math.inf else left, started)
-    except (CovarianceError, ArithmeticError, np.linalg.LinAlgError) as error:
-        said = str(error) or f"EP failed: {type(error).__name__}"
-        return Cell(*known, math.nan, math.nan, "", time.perf_counter() - started, said)
-
-
-def _monte_carlo(
-    here: GPModel,
-    options: Mapping[str, Any],
-    seed: tuple[int, int],
-    left: float | None,
-    started: float,
-) -> Cell:
-    with ThreadPoolExecutor(1) as alone:
-        result = log_evidence(
-            here,
-            random_seed=np.random.default_rng(list(seed)),
-            progressbar=False,
-            executor=alone,
-            max_seconds=left,
-            **options,
-        )
-    if result.settings["interrupted"]:
-        raise Stopped
-    estimates = {row.method: row.logz for row in result.rows}
-    return Cell(
-        estimates["ep"],
-        estimates["ep_corrected"],
-        result.logz,
-        result.logz_se,
-        result.method,
-        time.perf_counter() - started,
-        "; ".join(result.warnings),
-    )
-
-
-def _tabulate(
-    names: tuple[str, ...], points: Sequence[tuple[float, ...]], cells: dict[int, Cell]
-) -> pd.DataFrame:
-    import pandas as pd
-
-    empty = Cell(*[math.nan] * 4, "", math.nan, "not run")
-    rows = [(*point, *cells.get(i, empty)) for i, point in enumerate(points)]
-    return pd.DataFrame(rows, columns=[*names, *_COLUMNS])
-
-
-def _warnings(
-    points: Sequence[tuple[float, ...]], cells: dict[int, Cell], clock: Clock
-) -> list[str]:
-    found = []
-    if len(cells) < len(points):
-        why = "max_seconds" if clock.expired() else "interrupted"
-        found.append(f"{why}: {len(points) - len(cells)} of {len(points)} cells were not run")
-    doubtful = sum(bool(cell.warnings) for cell in cells.values())
-    if doubtful:
-        found.append(f"{doubtful} of {len(cells)} cells carry a warning, see table.warnings")
-    return found
+            cell = Cell(ep.logz, ep.logz_corrected, warnings="; ".join(ep.warnings))
+            if words["method"] is not None:
+                left = deadline - time.time()
+                if stop() or left <= 0.0:
+                    raise Stopped
+                with ThreadPoolExecutor(1) as alone:
+                    result = log_evidence(
+                        here, random_seed=np.random.default_rng(list(seed)), executor=alone,
+                        max_seconds=None if left == math.inf else left, progressbar=False, **words,
+                    )  # fmt: skip
+                if result.settings["interrupted"]:
+                    raise Stopped
+                cell = Cell(
+                    ep.logz, ep.logz_corrected, result.logz, result.logz_se, result.method,
+                    warnings="; ".join(result.warnings),
+                )  # fmt: skip
+    except NoEvidence as failure:
+        cell = cell._replace(warnings=str(failure))
+    return cell._replace(seconds=time.perf_counter() - started)

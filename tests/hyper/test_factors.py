@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from evidence.hyper.covariances import covariance_functions
-from evidence.hyper.factors import Factor
+from evidence.hyper.factors import CholeskyFactor
 from evidence.models.gp import GPModel
 from evidence.models.kernels.parse import parse_kernel
 
@@ -19,7 +19,7 @@ def K(request):
 
 def test_products_and_solves_against_dense_algebra(K):
     L, v = np.linalg.cholesky(K), np.random.default_rng(0).standard_normal(len(K))
-    factor = Factor(K.copy())
+    factor = CholeskyFactor(K.copy())
     assert factor.ok
     assert factor.half_logdet == pytest.approx(0.5 * np.linalg.slogdet(K)[1])
     np.testing.assert_allclose(factor.times(v), L @ v)
@@ -34,18 +34,20 @@ def test_products_and_solves_against_dense_algebra(K):
 
 def test_shifted_covariances_keep_the_factor(K):
     v = np.random.default_rng(0).standard_normal(len(K))
-    factor = Factor(K.copy())
+    factor = CholeskyFactor(K.copy())
     for shift in (0.3, 2.0, 0.3):
         S = K + shift * np.eye(len(K))
         np.testing.assert_allclose(factor.shifted(shift).solve(v), np.linalg.solve(S, v))
         assert factor.shifted(shift).half_logdet == pytest.approx(0.5 * np.linalg.slogdet(S)[1])
     assert factor.shifted(0.3) is factor.shifted(0.3)
+    with pytest.raises(AssertionError):
+        factor.shifted(0.3).shifted(0.4)
     np.testing.assert_allclose(factor.times(v), np.linalg.cholesky(K) @ v)
 
 
 @pytest.mark.parametrize("bad", [[[1.0, 2.0], [2.0, 1.0]], np.full((2, 2), np.nan), [[np.inf]]])
 def test_what_has_no_factor_says_so(bad):
-    assert not Factor(np.array(bad)).ok
+    assert not CholeskyFactor(np.array(bad)).ok
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
+from functools import partial
 
 import hyper_problems as problems
 import numpy as np
@@ -10,14 +12,15 @@ import pytest
 from scipy.stats import chi2, kstest
 
 from evidence.approximations.reference import prior_reference
-from evidence.hyper import agrad, centred, elliptical, joint, pcnl, pseudo_marginal, whitened
+from evidence.hyper import agrad, elliptical, parametrisations, pcnl, pseudo_marginal
+from evidence.hyper.at_theta import NoEvidence
 from evidence.hyper.chains import run_chain
 from evidence.hyper.fields import GPField
 from evidence.hyper.schemes import SCHEMES
-from evidence.hyper.states import Steps
+from evidence.hyper.states import StepSizes, metropolis
 from evidence.statistics import diagnostics
 
-STEPS = Steps(delta=0.8, kappa=0.1)
+STEPS = StepSizes(delta=0.8, kappa=0.1)
 #: schemes that start exactly from an exact draw: all but the one with estimates
 EXACT = ["agrad-z-joint", "agrad-z-gibbs", "pcnl-gibbs", "elliptical-gibbs", "whitened"]
 CASES = {
@@ -30,38 +33,21 @@ CASES = {
 # -- ratios against dense densities ------------------------------------------------------------
 
 
-class Watch:
-    """Accept the first proposal and nothing after; remember its log ratio and z."""
-
-    def __init__(self, monkeypatch, module):
-        self.ratio = self.z = None
-        monkeypatch.setattr(module, "probability", self.probability)
-        if hasattr(module, "auxiliary"):
-            made = module.auxiliary
-
-            def auxiliary(*arguments):
-                z = made(*arguments)
-                self.z = z if self.z is None else self.z
-                return z
-
-            monkeypatch.setattr(module, "auxiliary", auxiliary)
-
-    def probability(self, log_ratio):
-        first, self.ratio = self.ratio is None, log_ratio if self.ratio is None else self.ratio
-        return 1.0 if first else 0.0
-
-
-def steps_of(monkeypatch, module, case):
-    """Three accepted proposals: (target, before, after, log ratio, z)."""
+def proposals(case, propose, of_theta):
+    """Three proposals: (target, before, after, log ratio, z, the auxiliary variable if any)."""
     target = problems.target_of(*CASES[case]())
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        with monkeypatch.context() as patch:
-            state = target.start(rng, target.field.hyperparameters.theta)
-            watch = Watch(patch, module)
-            after, _ = module.update(rng, target, state, STEPS)
+        state = target.start(rng, target.field.hyperparameters.theta)
+        to = [target.propose(rng, state, 0, STEPS.kappa)] if of_theta else []
+        x, gradient = (state.x[0], state.gradient[0]) if of_theta else (state.x, state.gradient)
+        z = agrad.auxiliary(copy.deepcopy(rng), x, gradient, STEPS.delta)
+        after, ratio = propose(rng, target, state, STEPS, *to)
         assert (after.x != state.x).any() or (after.theta != state.theta).any()
-        yield target, state, after, watch.ratio, watch.z
+        loglik, gradient = target.field.loglik(after.x, after.theta)
+        assert after.loglik == loglik
+        np.testing.assert_array_equal(after.gradient, gradient)
+        yield target, state, after, ratio, z
 
 
 def log_z(target, z, x, theta, blocks):
@@ -83,11 +69,12 @@ def log_given_z(target, x, z, theta, blocks):
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("module", [agrad, joint], ids=["agrad", "joint"])
-def test_ratio_given_the_auxiliary_variable(monkeypatch, module, case):
-    for target, old, new, ratio, z in steps_of(monkeypatch, module, case):
-        blocks = range(len(old.x)) if module is agrad else [0]
-        z = z if module is agrad else z[None]
+@pytest.mark.parametrize("jointly", [False, True])
+def test_ratio_given_the_auxiliary_variable(jointly, case):
+    propose = agrad.propose_jointly if jointly else agrad.propose
+    for target, old, new, ratio, z in proposals(case, propose, jointly):
+        blocks = [0] if jointly else range(len(old.x))
+        z = z[None] if jointly else z
         expected = problems.log_joint(target, new.x, new.theta)
         expected -= problems.log_joint(target, old.x, old.theta)
         expected += log_z(target, z, new.x, new.theta, blocks)
@@ -98,16 +85,16 @@ def test_ratio_given_the_auxiliary_variable(monkeypatch, module, case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_ratio_of_theta_given_x(monkeypatch, case):
-    for target, old, new, ratio, _ in steps_of(monkeypatch, centred, case):
+def test_ratio_of_theta_given_x(case):
+    for target, old, new, ratio, _ in proposals(case, parametrisations.propose_centred, True):
         expected = problems.log_joint(target, new.x, new.theta)
         assert ratio == pytest.approx(expected - problems.log_joint(target, old.x, old.theta))
         np.testing.assert_array_equal(old.x, new.x)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_ratio_of_theta_given_the_whitened_field(monkeypatch, case):
-    for target, old, new, ratio, _ in steps_of(monkeypatch, whitened, case):
+def test_ratio_of_theta_given_the_whitened_field(case):
+    for target, old, new, ratio, _ in proposals(case, parametrisations.propose_whitened, True):
         field, value = target.field, []
         for state in (new, old):
             L = np.linalg.cholesky(field.covariance(0, state.theta))
@@ -120,9 +107,9 @@ def test_ratio_of_theta_given_the_whitened_field(monkeypatch, case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_ratio_of_pcnl(monkeypatch, case):
+def test_ratio_of_pcnl(case):
     rho = 2.0 / (2.0 + STEPS.delta)
-    for target, old, new, ratio, _ in steps_of(monkeypatch, pcnl, case):
+    for target, old, new, ratio, _ in proposals(case, pcnl.propose, False):
         field = target.field
 
         def forward(start, end, field=field):
@@ -136,6 +123,18 @@ def test_ratio_of_pcnl(monkeypatch, case):
         expected = problems.log_joint(target, new.x, new.theta)
         expected -= problems.log_joint(target, old.x, old.theta)
         assert ratio == pytest.approx(expected + forward(new, old) - forward(old, new), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("log_ratio", "probability"), [(1.0, 1.0), (-1.0, np.exp(-1.0)), (np.nan, 0.0), (-np.inf, 0.0)]
+)
+def test_metropolis_accepts_with_the_ratio(log_ratio, probability):
+    """A binomial count of 2000 within 4 standard errors (6e-5)."""
+    rng = np.random.default_rng(0)
+    steps = [metropolis(rng, "old", ("new", log_ratio)) for _ in range(2000)]
+    assert {p for _, p in steps} == {probability}
+    share = np.mean([state == "new" for state, _ in steps])
+    assert abs(share - probability) <= 4.0 * np.sqrt(probability * (1.0 - probability) / 2000)
 
 
 class Impulse:
@@ -183,7 +182,7 @@ def test_the_ellipse_always_leads_back_to_the_state():
     for _ in range(200):
         state, info = elliptical.update(rng, target, state, STEPS)
         states.add(state.loglik)
-        assert info.acceptance == 1.0
+        assert info.probability == 1.0
     assert len(states) == 200
 
 
@@ -193,7 +192,7 @@ def test_steps_out_of_the_range_of_numbers_are_rejected(scheme):
     target, rng = problems.target_of(*problems.regression()), np.random.default_rng(0)
     state = target.start(rng, target.field.hyperparameters.theta)
     for _ in range(20):
-        state, _ = SCHEMES[scheme].theta(rng, target, state, Steps(0.8, 1e5))
+        state, _ = SCHEMES[scheme].theta(rng, target, state, StepSizes(0.8, 1e5))
     assert np.isfinite(state.loglik)
 
 
@@ -204,7 +203,7 @@ def chain(field, priors, scheme, seed, draws, tune=500):
     return run_chain(
         field,
         priors,
-        SCHEMES[scheme],
+        scheme,
         lambda steps: None,
         draws=draws,
         tune=tune,
@@ -217,7 +216,8 @@ def chain(field, priors, scheme, seed, draws, tune=500):
 
 def z_scores(run, x, truth):
     """How far the moments of θ and x are from the truth, in standard errors."""
-    columns = np.concatenate([run.theta, run.theta**2, x, x**2], axis=1)
+    theta = np.array(run.theta)
+    columns = np.concatenate([theta, theta**2, x, x**2], axis=1)
     ess = diagnostics.ess(columns[None])
     assert ess.min() > 30
     return (columns.mean(axis=0) - truth) / (columns.std(axis=0) / np.sqrt(ess))
@@ -228,8 +228,9 @@ def check_posterior(case, scheme, draws):
     model, priors = CASES[case]()
     truth = getattr(problems, f"{case}_moments")(model, priors)
     field = model if case == "softmax" else GPField(model)
-    run = chain(field, priors, scheme, 1, draws)
-    x = run.x[:, :2] - run.x[:, 2:] if case == "softmax" else run.x
+    run = chain(field, priors, SCHEMES[scheme], 1, draws)
+    x = np.array(run.x)
+    x = x[:, :2] - x[:, 2:] if case == "softmax" else x
     scores = z_scores(run, x, truth)
     assert np.abs(scores).max() < 4.0, scores
 
@@ -243,8 +244,8 @@ def test_pseudo_marginal_refuses_numbers_that_are_rounding():
     """With noise e⁻¹² log Z_q is off by thousands; such a θ must not attract the chain."""
     target = problems.target_of(*problems.regression())
     rng, theta = np.random.default_rng(0), np.array([0.2, 0.0, -12.0])
-    with pytest.raises(pseudo_marginal.Unreliable):
-        pseudo_marginal._estimate(rng, target, theta, 4)
+    with pytest.raises(NoEvidence, match="digits"):
+        pseudo_marginal.estimate(rng, target, theta, 4)
 
 
 @pytest.mark.parametrize("scheme", ["agrad-z-joint", "elliptical-gibbs"])
@@ -274,22 +275,22 @@ def test_estimates_of_the_evidence():
     theta = np.array([0.3, -0.2, -0.1])
     cov = model.at(theta).K + np.exp(2.0 * theta[2]) * np.eye(3)
     exact = problems.normal(model.y, model.mean, cov)
-    assert pseudo_marginal._estimate(rng, target, theta, 4).log_z == pytest.approx(exact)
+    assert pseudo_marginal.estimate(rng, target, theta, 4).log_z == pytest.approx(exact)
     rough = replace(target, field=Rough(model))
-    cloud = pseudo_marginal._estimate(rng, rough, theta, 100_000)
+    cloud = pseudo_marginal.estimate(rng, rough, theta, 100_000)
     weights = np.exp(cloud.log_weights)
     se = weights.std() / weights.mean() / np.sqrt(weights.size)
     assert abs(cloud.log_z - exact) < 5.0 * se < 0.05
 
 
-def test_pseudo_marginal_is_exact_with_noisy_estimates(monkeypatch):
+def test_pseudo_marginal_is_exact_with_noisy_estimates():
     """Three draws of the prior per θ; 4 standard errors as above."""
-    monkeypatch.setattr(pseudo_marginal, "_FEWEST", 3)
-    monkeypatch.setattr(pseudo_marginal, "_MOST", 3)
+    noisy = partial(pseudo_marginal.update, bounds=(3, 3))
     model, priors = problems.classification()
     truth = problems.classification_moments(model, priors, points=15, nodes=9)
-    run = chain(Rough(model), priors, "pseudo-marginal", 2, 3000, 300)
-    assert np.abs(z_scores(run, run.x, truth)).max() < 4.0
+    scheme = SCHEMES["pseudo-marginal"]._replace(theta=noisy)
+    run = chain(Rough(model), priors, scheme, 2, 3000, 300)
+    assert np.abs(z_scores(run, np.array(run.x), truth)).max() < 4.0
 
 
 # -- exact starts ------------------------------------------------------------------------------
@@ -302,7 +303,7 @@ def simulated(case, scheme, replicates, steps):
         rng = np.random.default_rng([seed, 7])
         model, priors = CASES[case]()
         theta = model.hyperparameters.theta.copy()
-        theta[priors.free] = priors.sample(rng, 1)[0]
+        theta[priors.free] = problems.prior_draw(priors, rng)
         there = model.at(theta)
         x = there.mean + there.chol @ rng.standard_normal(model.n)
         model.y = there.likelihood.simulate(x, rng)
@@ -312,8 +313,8 @@ def simulated(case, scheme, replicates, steps):
         loglik, gradient = target.field.loglik(state.x, theta)
         state = state._replace(loglik=loglik, gradient=gradient)
         for _ in range(steps):
-            state, _ = SCHEMES[scheme].latent(rng, target, state, Steps(0.8, 0.4))
-            state, _ = SCHEMES[scheme].theta(rng, target, state, Steps(0.8, 0.4))
+            state, _ = SCHEMES[scheme].latent(rng, target, state, StepSizes(0.8, 0.4))
+            state, _ = SCHEMES[scheme].theta(rng, target, state, StepSizes(0.8, 0.4))
         thetas.append(state.theta)
         energies.append(np.sum(state.factors[0].whiten(state.x[0] - model.mean) ** 2))
     return priors, np.array(thetas), np.array(energies)

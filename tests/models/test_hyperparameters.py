@@ -58,8 +58,8 @@ def test_fixed_and_known_parameters_are_not_free():
     [
         ({"length_scale": 1.0}, "ambiguous: it may be .*\\[0\\], .*\\[1\\]"),
         ({"noise_lvel": 1.0}, "did you mean 'k2__noise_level'"),
-        ({"noise_level": -1.0}, "must be positive"),
-        ([1.0], "logs of 6 hyperparameters"),
+        ({"noise_level": -1.0}, "hyperparameter 'noise_level' must be a positive"),
+        ([1.0], r"theta must be an array of shape \(6,\)"),
         ([np.nan] * 6, "NaN"),
     ],
 )

@@ -60,15 +60,23 @@ def test_outside_the_support_the_density_is_zero():
     assert Priors(("a",), np.array([0]), (stats.gamma(2),)).log_density([800.0]) == -np.inf
 
 
-def test_samples_have_the_distribution(priors):
-    """Three Kolmogorov-Smirnov tests at 1e-4 each."""
-    theta = priors.sample(np.random.default_rng(1), 2000)
-    assert theta.shape == (2000, 3)
-    assert stats.kstest(np.exp(theta[:, 0]), ALL["constant_value"].cdf).pvalue > 1e-4
-    assert stats.kstest(theta[:, 1], stats.norm(0, 10).cdf).pvalue > 1e-4
-    assert stats.kstest(np.exp(theta[:, 2]), ALL["noise_std"].cdf).pvalue > 1e-4
-    again = priors.sample(np.random.default_rng(1), 2000)
-    np.testing.assert_array_equal(theta, again)
+def test_a_start_outside_the_support_is_named(priors):
+    priors.check_start(MODEL.hyperparameters.theta)
+    outside = Priors.of(
+        MODEL.hyperparameters, {"length_scale": stats.uniform(2.0, 1.0)}, complete=False
+    )
+    with pytest.raises(ValueError, match="prior of k2__length_scale"):
+        outside.check_start(MODEL.hyperparameters.theta)
+
+
+def test_supports_are_those_of_the_logs():
+    prior = Priors(("a", "b"), np.array([0, 1]), (stats.uniform(1.0, 2.0), "flat"))
+    np.testing.assert_allclose(prior.support(), [[0.0, np.log(3.0)], [-np.inf, np.inf]])
+
+
+def test_in_words(priors):
+    words = {"k1__constant_value": "gamma(2.0, scale=1.5)", "k2__length_scale": "flat"}
+    assert priors.describe() == {**words, "likelihood__noise_std": "halfnorm(scale=2.0)"}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +87,7 @@ def test_samples_have_the_distribution(priors):
         ({**ALL, "lenght": "flat"}, (), "unknown hyperparameter 'lenght'"),
         ({**ALL, "k2__length_scale": "flat"}, (), "k2__length_scale has two priors"),
         (ALL, ["noise_std"], "likelihood__noise_std has a prior and is fixed"),
-        ({**ALL, "noise_std": "wide"}, (), "the only word is 'flat', got 'wide'"),
+        ({**ALL, "noise_std": "wide"}, (), "got 'wide'; pass a frozen"),
         ({**ALL, "noise_std": 3.0}, (), "prior of likelihood__noise_std: got 3.0; pass a frozen"),
         ({**ALL, "noise_std": stats.norm(1, 0.1)}, (), r"its support is \(-inf, inf\)"),
         ({**ALL, "noise_std": stats.poisson(2)}, (), "pass a frozen continuous distribution"),

@@ -8,7 +8,9 @@ import pytest
 from scipy.stats import gamma, lognorm, multivariate_normal
 
 import evidence as ev
-from evidence.hyper.integral import Plan, StudentT, Target, run_theta_islands
+from evidence.hyper.at_theta import GuidedEvidence, NoEvidence
+from evidence.hyper.integral import Start, ThetaPath, ThetaPlan, run_theta_islands
+from evidence.hyper.pilot import run_pilot
 from evidence.models.priors import Priors
 
 X = np.linspace(0.0, 3.0, 8)
@@ -60,11 +62,11 @@ def exact():
 def island(model, priors, fixed, plan, seeds, m=24):
     """Estimates of the bare islands: no pilot, a start that does not fit well."""
     known = Priors.of(model.hyperparameters, priors, fixed)
-    target = Target(model, known, ev.fit_ep(model).sites, 16)
-    centre = model.hyperparameters.theta[known.free]
-    start = StudentT(centre, np.diag([0.8, 1.2]))
-    plan = Plan(plan, np.diag([0.6, 0.8]), 2)
-    return run_theta_islands(target, start, plan, seeds, m, np.random.SeedSequence(0))
+    evidence = GuidedEvidence(model, known.free, ev.fit_ep(model).sites, 16)
+    start = Start(model.hyperparameters.theta[known.free], np.diag([0.8, 1.2]))
+    plan = ThetaPlan(plan, np.diag([0.6, 0.8]), 2)
+    path = ThetaPath(evidence, known, start)
+    return run_theta_islands(path, plan, seeds, m, np.random.SeedSequence(0))
 
 
 @pytest.mark.parametrize("betas", [[1.0], [0.2, 1.0]], ids=["one step", "tempered"])
@@ -98,6 +100,68 @@ def test_against_quadrature(exact, model, priors, fixed, name):
     assert "integrated out" in result.summary()
     assert list(result.table.index) == list(result.names)
     assert len(result.plot().axes) == 4
+
+
+def toy(n=2, noise=0.0):
+    """Z(θ) p(θ) = N(θ; 2, 0.1²) N(θ; 0, 10²) in n dimensions, with noise, and its integral."""
+
+    def evidence(theta, rng):
+        log_z = -50.0 * np.sum((theta - 2.0) ** 2) - 0.5 * n * np.log(0.02 * np.pi)
+        return log_z + noise * rng.standard_normal() - 0.5 * noise**2, log_z
+
+    priors = Priors(tuple("abcdefgh"[:n]), np.arange(n), ("flat",) * n)
+    exact = multivariate_normal(np.full(n, 2.0), 100.01).logpdf(np.zeros(n))
+    return evidence, priors, float(exact)
+
+
+def pilot_of(evidence, priors, sd):
+    n, rng = len(priors), np.random.default_rng(0)
+    return run_pilot(evidence, priors, np.full(n, 2.0), np.full(n, sd), rng, lambda: False)
+
+
+@pytest.mark.parametrize(("n", "sd", "tempers"), [(2, 0.1, False), (4, 0.6, True)])
+def test_a_pilot_plans_what_islands_need(n, sd, tempers):
+    """A start that fits needs one step, one far too wide a ladder; 4 standard errors (6e-5)."""
+    evidence, priors, exact = toy(n, noise=0.3)
+    pilot = pilot_of(evidence, priors, sd)
+    assert (pilot.plan.betas.size > 1) == tempers
+    assert ("tempering over" in pilot.notes[0]) == tempers
+    islands = run_theta_islands(pilot.path, pilot.plan, 24, 50, np.random.SeedSequence(1))
+    z = np.exp(islands.log_z[-1] - exact)
+    assert abs(z.mean() - 1.0) < 4.0 * z.std(ddof=1) / np.sqrt(z.size) < 0.7
+
+
+def test_where_numbers_fail_there_is_no_evidence():
+    """Half of the plane counts as Z = 0 and is counted."""
+    evidence, priors, _ = toy()
+
+    def half(theta, rng):
+        if theta[0] < 2.0:
+            raise NoEvidence("singular")
+        return evidence(theta, rng)
+
+    path = ThetaPath(half, priors, Start(np.full(2, 2.0), 0.1 * np.eye(2)))
+    cloud = path.draw(200, np.random.default_rng(0))
+    np.testing.assert_array_equal(cloud.failed, cloud.theta[:, 0] < 2.0)
+    np.testing.assert_array_equal(cloud.target == -np.inf, cloud.failed)
+
+    def nowhere(theta, rng):
+        raise NoEvidence("singular")
+
+    with pytest.raises(RuntimeError, match="jitter"):
+        pilot_of(nowhere, priors, 1.0)
+
+
+def test_saved_and_loaded(tmp_path):
+    words = dict(n_particles=8, n_islands=4, random_seed=3, progressbar=False)
+    result = ev.integrated_evidence(PROBIT, PROBIT_PRIORS, **words)
+    result.save(tmp_path / "result.npz")
+    again = ev.IntegratedEvidence.load(tmp_path / "result.npz", model=PROBIT)
+    assert (again.logz, again.logz_se, again.names) == (result.logz, result.logz_se, result.names)
+    np.testing.assert_array_equal(again.theta, result.theta)
+    assert again.table.equals(result.table)
+    assert again.optimum.logz == result.optimum.logz
+    assert again.warnings == result.warnings
 
 
 def test_same_answer_in_processes_and_from_a_checkpoint(tmp_path):

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from unittest.mock import MagicMock
+from functools import partial
 
 import numpy as np
 import pytest
 from scipy import stats
 from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
 
 import evidence as ev
 from evidence.approximations.gp.gradient import log_evidence_gradient
-from evidence.hyper import search
-from evidence.models.covariance import CovarianceError
+from evidence.hyper.at_theta import NoEvidence, ep_at
+from evidence.hyper.findings import doubts, on_restarts, tabulate
+from evidence.hyper.search import Search, SearchEnd, _Descent
 from evidence.models.kernels.parse import parse_kernel
-from evidence.verbs import optimise as optimisation
-from evidence.verbs import optimum
+from evidence.models.priors import Priors
+from evidence.verbs.optimise import _starts
 
 
 def regression(kernel="2.0 * RBF(0.5)", n=30, **words):
@@ -35,6 +37,24 @@ def classification(kernel="1.0 * RBF(1.0)", n=40):
 
 def quiet(model, **words):
     return ev.optimise(model, progressbar=False, **words)
+
+
+def codes(result):
+    return [warning.code for warning in result.warnings]
+
+
+def search_of(model, ep=ep_at):
+    """A search over all of a model's hyperparameters, with another EP if need be."""
+    free = model.hyperparameters
+    return Search(partial(ep, model), free, np.arange(len(free)))
+
+
+def doubts_of(search, reference=None, errors=None, interrupted=False):
+    """Codes of what a finished search warns of."""
+    names = [f"p{i}" for i in search.moving]
+    table, *_ = tabulate(search, names, np.ones(len(names)) if errors is None else errors)
+    found = doubts(search, table, reference or search.best.reference, interrupted)
+    return [warning.code for warning in found]
 
 
 def test_gaussian_likelihood_agrees_with_scikit_learn():
@@ -81,6 +101,25 @@ def test_classification_ends_at_a_maximum():
     assert best.evidence(method="ep").logz == pytest.approx(best.logz, abs=1e-8)
 
 
+def test_saved_and_loaded(tmp_path):
+    """Without EP, which is fitted again to the model given, at the same hyperparameters."""
+    model = regression()
+    best = quiet(model, fixed=["constant_value"])
+    best.save(tmp_path / "optimum.npz")
+    again = ev.Optimum.load(tmp_path / "optimum.npz", model=model)
+    assert again.logz == best.logz
+    assert again.model.kernel == best.model.kernel
+    assert again.table.equals(best.table)
+    assert again.history.equals(best.history)
+    assert again.warnings == best.warnings
+    with pytest.raises(ValueError, match="estimate is not kept"):
+        again.evidence()
+    with pytest.raises(ValueError, match="model="):
+        ev.Optimum.load(tmp_path / "optimum.npz")
+    with pytest.raises(ValueError, match="model is another one"):
+        ev.Optimum.load(tmp_path / "optimum.npz", model=regression(n=29))
+
+
 def test_fixed_parameters_stay():
     best = quiet(regression(), fixed=["constant_value"])
     assert list(best.table.index) == ["k2__length_scale", "likelihood__noise_std"]
@@ -116,7 +155,7 @@ def test_restart_windows():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(50, 2)) * [1.0, 100.0]
     model = ev.GPModel(X, np.ones(50), "5.0 * RBF([0.7, 30.0], [0.5, 1e4])")
-    starts = np.exp(optimisation._starts(model, np.arange(3), None, 500, rng)[1:])
+    starts = np.exp(_starts(model, np.arange(3), None, 500, rng)[1:])
     np.testing.assert_allclose(starts[:, 0].min(), 0.5, rtol=0.1)
     np.testing.assert_allclose(starts[:, 0].max(), 50.0, rtol=0.1)
     middle = np.sqrt(2.0) * np.median(np.abs(np.subtract.outer(X[:, 0], X[:, 0])))
@@ -124,8 +163,8 @@ def test_restart_windows():
     assert starts[:, 1].max() == pytest.approx(10.0 * middle, rel=0.1)
     assert starts[:, 2].max() > 300.0
     priors = {"constant_value": stats.gamma(2)}
-    prior = optimisation._priors(model.hyperparameters, priors, np.arange(3))
-    starts = np.exp(optimisation._starts(model, np.arange(3), prior, 500, rng)[1:])
+    prior = Priors.of(model.hyperparameters, priors, complete=False)
+    starts = np.exp(_starts(model, np.arange(3), prior, 500, rng)[1:])
     assert starts[:, 0].max() == pytest.approx(stats.gamma(2).ppf(0.95), rel=0.05)
 
 
@@ -133,56 +172,64 @@ def test_a_bound_is_named():
     best = quiet(regression("2.0 * RBF(0.5, (0.1, 0.6))"))
     assert best.table.at_bound.to_list() == [False, True, False]
     assert np.isnan(best.table.se["k2__length_scale"])
-    assert "k2__length_scale is at its upper bound 0.6: widen" in best.warnings[0]
-    assert "at bound" in best.summary()
+    assert codes(best)[0] == "at-bound"
+    assert "k2__length_scale is at its upper bound 0.6" in best.warnings[0]
+    assert "at_bound" in best.summary()
 
 
 def test_stopping_early_is_said():
-    best = quiet(regression(), max_iterations=1)
-    assert any("stopped early" in w and "max_iterations" in w for w in best.warnings)
+    assert "stopped-early" in codes(quiet(regression(), max_iterations=1))
 
 
-def test_no_curvature_is_said(monkeypatch):
+def test_no_curvature_is_said():
     """A point that is no maximum: a saddle has no standard errors."""
     model = regression()
-    seen = search.Search(model, np.arange(3), None, MagicMock())
-    seen.best = seen.evaluate(model.at([-5.0, 0.0, 0.0]).hyperparameters.theta, None)
-    assert np.isnan(seen.standard_errors()).all()
-    monkeypatch.setattr(search.Search, "standard_errors", lambda self: np.full(3, np.nan))
-    best = quiet(model)
-    assert best.warnings[0].startswith("no standard errors: log Z does not curve")
-    assert "-" in best.summary()
+    search = search_of(model)
+    search.recorded(0, model.at([-5.0, 0.0, 0.0]).hyperparameters.theta, None)
+    errors = search.standard_errors()
+    assert np.isnan(errors).all()
+    search.ends.append(_Descent(search, 0, search.best).end(5, True, ""))
+    assert doubts_of(search, errors=errors) == ["no-curvature"]
 
 
-def test_rejected_points(monkeypatch):
-    """Beyond a length scale of 1 nothing works: the search comes back and stays inside."""
+def singular_beyond(limit):
+    """EP that no hyperparameters with a longer length scale have."""
 
-    def fit(model, **words):
-        if model.kernel.k2.length_scale > 0.7:
-            raise CovarianceError("singular")
-        return ev.fit_ep(model, **words)
+    def ep(model, theta, start=None, tol=1e-9):
+        if theta[1] > np.log(limit):
+            raise NoEvidence("singular")
+        return ep_at(model, theta, start, tol)
 
-    monkeypatch.setattr(search, "fit_ep", fit)
-    best = quiet(regression())
-    assert best.rejected > 0
-    assert best.table.value["k2__length_scale"] <= 0.7
-    assert best.table.value["k2__length_scale"] > 0.65
-    assert f"({best.rejected} rejected)" in best.summary()
-    lost = quiet(regression(), n_restarts=3, random_seed=0)
-    assert any(
-        "starts failed, the last rejected at its start: singular" in w for w in lost.warnings
-    )
-    with pytest.raises(RuntimeError, match="at any start: rejected at its start: singular"):
-        quiet(regression("2.0 * RBF(0.8)"))
+    return ep
 
 
-def test_a_rejected_point_is_on_a_cone(monkeypatch):
-    """Above the last good point, with its own gradient, and no higher than f falls there."""
+def test_rejected_points():
+    """Beyond a length scale of 0.7 nothing works: the search comes back and stays inside."""
     model = regression()
-    seen = search.Search(model, np.arange(3), None, MagicMock())
-    first = seen.evaluate(model.hyperparameters.theta, None)
-    descent = search._Descent(seen, 0, first)
-    monkeypatch.setattr(seen, "evaluate", MagicMock(side_effect=search.Rejected("singular")))
+    search = search_of(model, singular_beyond(0.7))
+    search.run(0, model.hyperparameters.theta, 200, 1e-3)
+    assert np.isnan([row.objective for row in search.history]).any()
+    assert 0.65 < np.exp(search.best.theta[1]) <= 0.7
+    outside = model.at({"length_scale": 0.8}).hyperparameters.theta
+    search.run(1, outside, 200, 1e-3)
+    assert search.ends[1].message == "rejected at its start: singular"
+    assert np.isnan(search.ends[1].objective)
+    assert "starts-failed" in doubts_of(search)
+
+
+def test_a_rejected_point_is_on_a_cone():
+    """Above the last good point, with its own gradient, and no higher than f falls there."""
+    model, good = regression(), [True]
+
+    def ep(model, theta, start=None, tol=1e-9):
+        if not good:
+            raise NoEvidence("singular")
+        return ep_at(model, theta, start, tol)
+
+    search = search_of(model, ep)
+    first = search.evaluate(model.hyperparameters.theta, None)
+    descent = _Descent(search, 0, first)
+    good.clear()
     x, h = first.theta + np.array([0.3, -0.2, 0.5]), 1e-5
     value, gradient = descent(x)
     slope = [(descent(x + h * e)[0] - descent(x - h * e)[0]) / (2 * h) for e in np.eye(3)]
@@ -190,34 +237,43 @@ def test_a_rejected_point_is_on_a_cone(monkeypatch):
     rise = (value * descent.scale + first.objective) / np.linalg.norm(x - first.theta)
     assert rise == pytest.approx(1.0 + np.linalg.norm(first.gradient))
     assert descent.top is first
-    assert np.isnan(seen.history[-1].objective)
+    assert np.isnan(search.history[-1].objective)
 
 
 def test_a_log_z_without_digits_is_rejected():
     model = regression("100.0 * RBF(1.0)", likelihood="gaussian(noise_std=2e-5)")
-    with pytest.raises(search.Rejected, match="nats of rounding"):
-        search.Search(model, np.arange(3), None, MagicMock()).evaluate(
-            model.hyperparameters.theta, None
-        )
+    with pytest.raises(NoEvidence, match="digits"):
+        search_of(model).evaluate(model.hyperparameters.theta, None)
+    with pytest.raises(RuntimeError, match="at any start: rejected at its start"):
+        quiet(model)
 
 
-def test_interrupt_keeps_the_best(monkeypatch):
-    calls = []
+class Interrupting(RBF):
+    """A kernel that presses ^C when it is called for the last time."""
 
-    def fit(model, **words):
-        calls.append(model)
-        if len(calls) == 4:
+    calls_left = 0
+
+    def __call__(self, *args, **words):
+        Interrupting.calls_left -= 1
+        if Interrupting.calls_left == 0:
             raise KeyboardInterrupt
-        return ev.fit_ep(model, **words)
+        return super().__call__(*args, **words)
 
-    monkeypatch.setattr(search, "fit_ep", fit)
-    best = quiet(regression(), n_restarts=1)
-    assert any("interrupted" in w for w in best.warnings)
+
+def interrupted_after(calls):
+    model = regression(Interrupting(0.5))
+    Interrupting.calls_left = calls
+    return quiet(model, n_restarts=1)
+
+
+def test_interrupt_keeps_the_best():
+    best = interrupted_after(6)
+    assert "interrupted" in codes(best)
     assert best.logz == pytest.approx(best.history.logz.max(), abs=1e-8)
-    assert len(best.history) == 3
-    calls[:] = [None] * 3
+    assert 1 <= len(best.history) <= 5
+    assert len(best.restarts) == 1
     with pytest.raises(KeyboardInterrupt):
-        quiet(regression())
+        interrupted_after(1)
 
 
 def test_restarts_that_disagree():
@@ -227,50 +283,50 @@ def test_restarts_that_disagree():
     model = ev.GPModel(X, y, "1.0 * RBF(1.0, (0.05, 100.0))", likelihood="gaussian(noise_std=0.5)")
     best = quiet(model, n_restarts=6, random_seed=1)
     assert best.restarts.objective.nunique() > 1
-    assert any(
-        "restarts disagree" in w and "k2__length_scale a factor" in w for w in best.warnings
-    )
+    (disagree,) = (w for w in best.warnings if w.code == "restarts-disagree")
+    assert "k2__length_scale a factor" in disagree
 
 
 def test_warnings_on_restarts():
-    def ends(*heights_and_places):
-        return [
-            optimum.End(i, np.array([place]), height, height, 5, True, "")
+    def found(*heights_and_places):
+        ends = [
+            SearchEnd(i, np.array([place]), height, height, 5, True, "")
             for i, (height, place) in enumerate(heights_and_places)
         ]
+        return list(on_restarts(ends, np.arange(1), ["a"]))
 
-    def said(*what):
-        return optimum._on_restarts(ends(*what), np.arange(1), ["a"])
-
-    assert said((0.0, 0.0), (-1e-4, 0.01)) == []
-    assert said((0.0, 0.0), (-1e-4, 0.01), (-5.0, 3.0)) == []
-    assert "found by only 1 of 2" in said((0.0, 0.0), (-5.0, 3.0))[0]
-    first, second = said((-0.5, 3.0), (0.0, 0.0))
+    assert found((0.0, 0.0), (-1e-4, 0.01)) == []
+    assert found((0.0, 0.0), (-1e-4, 0.01), (-5.0, 3.0)) == []
+    assert [w.code for w in found((0.0, 0.0), (-5.0, 3.0))] == ["found-once"]
+    first, second = found((-0.5, 3.0), (0.0, 0.0))
+    assert (first.code, second.code) == ("restarts-disagree", "found-once")
     assert "1 of 2 ended elsewhere" in first
     assert "0.5 nats, with a a factor 20.1 away" in first
-    assert "found by only 1 of 2" in second
 
 
-def test_another_fixed_point_is_said(monkeypatch):
-    fit = optimisation.fit_ep
-    monkeypatch.setattr(optimisation, "fit_ep", lambda m: replace(fit(m), logz=fit(m).logz - 0.5))
-    assert any("several fixed points here" in w for w in quiet(regression()).warnings)
+def test_another_fixed_point_is_said():
+    model = regression()
+    search = search_of(model)
+    search.run(0, model.hyperparameters.theta, 200, 1e-3)
+    reference = search.best.reference
+    assert doubts_of(search) == []
+    lower = replace(reference, logz=reference.logz - 0.5)
+    assert doubts_of(search, lower) == ["several-fixed-points"]
 
 
 def test_no_step_is_wild():
     """The first step is at most one unit of log in every coordinate."""
     seen = []
 
-    class Watched(search.Search):
-        def evaluate(self, theta, start, tol=1e-6):
-            seen.append(theta.copy())
-            return super().evaluate(theta, start, tol)
+    def ep(model, theta, start=None, tol=1e-9):
+        seen.append(theta.copy())
+        return ep_at(model, theta, start, tol)
 
     model = regression(likelihood="gaussian(noise_std=5.0)")
-    watched = Watched(model, np.arange(3), None, MagicMock())
-    watched.run(0, model.hyperparameters.theta, 50, 1e-3)
+    search = search_of(model, ep)
+    search.run(0, model.hyperparameters.theta, 50, 1e-3)
     assert np.abs(seen[1] - seen[0]).max() <= 1.0 + 1e-9
-    assert watched.ends[0].converged
+    assert search.ends[0].converged
 
 
 def test_plot():
@@ -292,7 +348,7 @@ def test_plot():
         ({"fixed": ["length_scale", "constant_value", "noise_std"]}, "leave at least one"),
         ({"priors": [1]}, "priors must map"),
         ({"priors": {"length_scale": 1.0}}, "frozen"),
-        ({"priors": {"length_scale": stats.uniform(2, 1)}}, "no density at the model's own"),
+        ({"priors": {"length_scale": stats.uniform(2, 1)}}, "prior of k2__length_scale"),
         (
             {"priors": {"length_scale": stats.gamma(2)}, "fixed": ["length_scale"]},
             "has a prior and is fixed",
@@ -324,4 +380,4 @@ def test_a_prior_with_an_edge_bounds_the_search():
     held = ev.optimise(model.at({"length_scale": 2.98}), fixed=["length_scale"], progressbar=False)
     assert found.logz > held.logz - 0.02
     assert found.table.at_bound["k2__length_scale"]
-    assert not any("stopped early" in warning for warning in found.warnings)
+    assert "stopped-early" not in codes(found)

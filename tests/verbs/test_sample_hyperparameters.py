@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import _thread
+
 import hyper_problems as problems
 import numpy as np
 import pytest
 from scipy import stats
 
 import evidence as ev
-from evidence.hyper import chains
-from evidence.hyper.fields import SoftmaxField
+from evidence.hyper.chains import run_chain
+from evidence.hyper.fields import GPField, SoftmaxField
+from evidence.hyper.schemes import SCHEMES
+from evidence.hyper.states import StepSizes
+from evidence.models.priors import Priors
 from evidence.results.hyper import HyperDraws
-from evidence.verbs import sample_hyperparameters as hyper_sampling
-from evidence.verbs.sample_hyperparameters import sample_hyperparameters
+from evidence.verbs.sample_hyperparameters import _doubts, _stride, sample_hyperparameters
 
 
 class Named(problems.LogNormal):
@@ -49,7 +53,7 @@ def test_what_comes_back(model, draws):
     assert repr(draws).startswith("HyperDraws(agrad-z-joint, chains=2, draws=400, theta=2")
 
 
-@pytest.mark.parametrize("scheme", hyper_sampling.SCHEMES)
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_same_seed_same_draws(model, scheme):
     words = QUICK | dict(scheme=scheme, draws=20, tune=15)
     one = sample_hyperparameters(model, PRIORS, **words)
@@ -76,9 +80,10 @@ def test_thinning_and_what_is_kept(model):
     np.testing.assert_array_equal(few.x, every.x[:, ::9])
 
 
-def test_latent_values_kept_fit_into_memory(model, monkeypatch):
-    monkeypatch.setattr(hyper_sampling, "_MEMORY", 8 * 2 * 3 * 10)
-    assert sample_hyperparameters(model, PRIORS, **QUICK).x.shape == (2, 10, 3)
+def test_latent_values_kept_fit_into_memory():
+    assert _stride(60, None, 2 * 3) == 1
+    assert _stride(60, None, 2 * 3, memory=8 * 2 * 3 * 10) == 6
+    assert _stride(60, None, 10**9) == 60
 
 
 def test_fixed_hyperparameters_stay(model):
@@ -163,40 +168,43 @@ def test_bad_arguments_are_refused_in_words(model, change, said):
 # -- runs that end early, or go wrong ----------------------------------------------------------
 
 
-def interrupting(monkeypatch, at):
-    """^C reaches the main thread after ``at`` iterations of all chains."""
-    import _thread
+class Interrupting(problems.Softmax):
+    """^C reaches the main thread after so many likelihoods of all chains."""
 
-    made, count = hyper_sampling._Bar.tick, [0]
+    def __init__(self, calls):
+        super().__init__()
+        self.calls = calls
 
-    def tick(self, steps):
-        made(self, steps)
-        count[0] += 1
-        if count[0] == at:
+    def loglik(self, x, theta):
+        self.calls -= 1
+        if self.calls == 0:
             _thread.interrupt_main()
+        return super().loglik(x, theta)
 
-    monkeypatch.setattr(hyper_sampling._Bar, "tick", tick)
+
+def interrupted(calls, **words):
+    priors = {"variance0": "flat", "variance1": Named()}
+    return sample_hyperparameters(Interrupting(calls), priors, **(QUICK | words))
 
 
-def test_an_interrupt_returns_what_is_recorded(model, monkeypatch):
-    interrupting(monkeypatch, 400)
-    found = sample_hyperparameters(model, PRIORS, **(QUICK | dict(draws=100_000, keep=1000)))
-    kept = found.theta.shape[1]
+def test_an_interrupt_returns_what_is_recorded():
+    run = interrupted(4000, draws=100_000, keep=1000)
+    kept = run.theta.shape[1]
     assert 1 <= kept < 100_000
-    assert found.x.shape[1] == -(-kept // 100)
-    assert f"stopped early: {kept} of 100000 draws" in found.warnings[0]
+    assert run.x.shape[1] == -(-kept // 100)
+    assert run.warnings[0].code == "stopped-early"
+    assert run.warnings[0].startswith(f"stopped early: {kept} of 100000 draws")
 
 
-def test_an_interrupt_while_tuning_has_nothing_to_return(model, monkeypatch):
-    interrupting(monkeypatch, 20)
+def test_an_interrupt_while_tuning_has_nothing_to_return():
     with pytest.raises(KeyboardInterrupt):
-        sample_hyperparameters(model, PRIORS, **(QUICK | dict(tune=100_000)))
+        interrupted(50, tune=100_000)
 
 
 def test_time_runs_out(model):
     found = sample_hyperparameters(model, PRIORS, max_seconds=1.0, **(QUICK | {"draws": 10**5}))
     assert found.theta.shape[1] < 10**5
-    assert "stopped early" in found.warnings[0]
+    assert found.warnings[0].code == "stopped-early"
 
 
 def test_chains_that_disagree_are_reported(model, draws):
@@ -205,23 +213,27 @@ def test_chains_that_disagree_are_reported(model, draws):
         apart, draws.x, draws.loglik, draws.names, draws.scheme, np.array([[0.1, 0.01]] * 2),
         draws.step_sizes, 1.0, 1.0, failures=100,
     )  # fmt: skip
-    said = hyper_sampling._warnings(run, hyper_sampling.SCHEMES["agrad-z-joint"], 400, 1)
-    failed, latent, theta, disagree = said
+    failed, latent, theta, disagree = _doubts(run, SCHEMES["agrad-z-joint"], 400, 1)
+    assert failed.code == "failed-proposals"
     assert failed.startswith("100 proposals of hyperparameters in 800 iterations")
-    assert "acceptance of latent values is 0.10, far below the target 0.55" in latent
-    assert "acceptance of hyperparameters is 0.01, far from the target 0.25" in theta
-    assert "chains disagree on k1__constant_value, k2__length_scale" in disagree
+    assert latent.code == "latent-acceptance"
+    assert "0.10, far below the target 0.55" in latent
+    assert theta.code == "theta-acceptance"
+    assert "0.01, far from the target 0.25" in theta
+    assert disagree.code == "chains-disagree"
+    assert "k1__constant_value, k2__length_scale" in disagree
 
 
-def test_covariances_without_a_factor_are_counted(model, monkeypatch):
+def test_covariances_without_a_factor_are_counted():
     """Without jitter, and with length scales the inputs cannot tell from infinity."""
     bare = ev.GPModel(problems.X, [1, 1, -1], "2.0 * RBF(1.0)", likelihood="logit", jitter=0.0)
-    monkeypatch.setattr(chains, "_START", chains.Steps(1.0, 400.0))
-    found = sample_hyperparameters(
-        bare, {"constant_value": "flat", "length_scale": "flat"}, **(QUICK | dict(tune=0))
-    )
-    assert found.failures > 0
-    assert any("failed numerically" in warning for warning in found.warnings)
+    flat = {"constant_value": "flat", "length_scale": "flat"}
+    chain = run_chain(
+        GPField(bare), Priors.of(bare.hyperparameters, flat), SCHEMES["agrad-z-joint"],
+        lambda steps: None, draws=60, tune=0, thin=1, stride=1, seed=np.random.SeedSequence(0),
+        stop=lambda: False, first=StepSizes(1.0, 400.0),
+    )  # fmt: skip
+    assert chain.failures > 0
 
 
 # -- what is kept, shown and saved -------------------------------------------------------------

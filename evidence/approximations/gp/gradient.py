@@ -72,6 +72,6 @@ def _likelihood_part(reference: GaussianReference) -> Array:
         for steps, weight in _STENCIL:
             theta = free.theta.copy()
             theta[free.n_kernel + p] += steps * _STEP
-            likelihood = free.at(theta)[1]
+            likelihood = free.likelihood_at(theta)
             gradient[p] += weight / _STEP * likelihood.tilted(model.y, m, v)[0].sum()
     return gradient

@@ -49,14 +49,12 @@ class ClassKernels(NamedTuple):
 
 def class_parameters(classes: NDArray[Any], kernels: Sequence[Any]) -> Hyperparameters:
     """What is free in the kernels, class by class; nothing where there are none."""
-    names: list[str] = []
-    theta: list[float] = []
-    bounds: list[list[float]] = []
-    for label, kernel in zip(classes, kernels, strict=False):
-        own, values, limits = kernel_parameters(kernel)
-        names += [f"class[{label}]__{name}" for name in own]
-        theta += values
-        bounds += limits
-    limits_ = np.array(bounds, dtype=float).reshape(-1, 2)
-    together = ClassKernels(tuple(kernels))
-    return Hyperparameters(tuple(names), np.array(theta), limits_, together, None, len(names))
+    parts = [kernel_parameters(kernel) for kernel in kernels]
+    names = tuple(
+        f"class[{label}]__{name}"
+        for label, (own, _, _) in zip(classes, parts, strict=False)
+        for name in own
+    )
+    theta = np.concatenate([np.zeros(0), *(values for _, values, _ in parts)])
+    bounds = np.concatenate([np.zeros((0, 2)), *(limits for _, _, limits in parts)])
+    return Hyperparameters(names, theta, bounds, ClassKernels(tuple(kernels)), None, len(names))

@@ -34,8 +34,6 @@ Array = NDArray[np.float64]
 Pullback = Callable[[Array], Array]
 Value = Array | float  # a constant stays a number
 
-_NONE = np.zeros(0)
-
 
 def contract(kernel: Any, X: Array, W: Array) -> Array:
     r"""Return :math:`\sum_{ij} W_{ij}\, \partial K_{ij}/\partial\theta_p`, shape (P,).
@@ -126,28 +124,29 @@ def _asked(kernel: Any, X: Array) -> tuple[Value, Pullback]:
     return K, lambda W: np.einsum("ij,ijp->p", W, gradient)
 
 
-def _free(*parameters: tuple[Any, Callable[[], float]]) -> Array:
-    """Values of the parameters that are not fixed."""
-    return np.array([value() for parameter, value in parameters if not parameter.fixed])
+def _leaf(kernel: Any, K: Value, **slopes: Callable[[Array], float]) -> tuple[Value, Pullback]:
+    """K, and what W makes of the parameters that are not fixed, in the kernel's order."""
+    free = [
+        slope
+        for name, slope in slopes.items()
+        if not getattr(kernel, f"hyperparameter_{name}").fixed
+    ]
+    return K, lambda W: np.array([slope(W) for slope in free])
 
 
 def _constant(kernel: Any, X: Array) -> tuple[Value, Pullback]:
     c = float(kernel.constant_value)
-    return c, lambda W: _free((kernel.hyperparameter_constant_value, lambda: c * W.sum()))
+    return _leaf(kernel, c, constant_value=lambda W: c * W.sum())
 
 
 def _white(kernel: Any, X: Array) -> tuple[Value, Pullback]:
     c = float(kernel.noise_level)
-    return c * np.eye(len(X)), lambda W: _free(
-        (kernel.hyperparameter_noise_level, lambda: c * np.trace(W))
-    )
+    return _leaf(kernel, c * np.eye(len(X)), noise_level=lambda W: c * np.trace(W))
 
 
 def _dot_product(kernel: Any, X: Array) -> tuple[Value, Pullback]:
     s2 = float(kernel.sigma_0) ** 2
-    return X @ X.T + s2, lambda W: _free(
-        (kernel.hyperparameter_sigma_0, lambda: 2.0 * s2 * W.sum())
-    )
+    return _leaf(kernel, X @ X.T + s2, sigma_0=lambda W: 2.0 * s2 * W.sum())
 
 
 def _rational_quadratic(kernel: Any, X: Array) -> tuple[Value, Pullback]:
@@ -155,39 +154,28 @@ def _rational_quadratic(kernel: Any, X: Array) -> tuple[Value, Pullback]:
     t = squareform(pdist(X / kernel.length_scale, "sqeuclidean")) / (2.0 * alpha)
     K = (1.0 + t) ** -alpha
     slope = alpha * t / (1.0 + t)
-
-    def pull(W: Array) -> Array:
-        return _free(
-            (
-                kernel.hyperparameter_alpha,
-                lambda: np.vdot(W, K * (slope - alpha * np.log1p(t))),
-            ),
-            (kernel.hyperparameter_length_scale, lambda: 2.0 * np.vdot(W, K * slope)),
-        )
-
-    return K, pull
+    return _leaf(
+        kernel, K,
+        alpha=lambda W: np.vdot(W, K * (slope - alpha * np.log1p(t))),
+        length_scale=lambda W: 2.0 * np.vdot(W, K * slope),
+    )  # fmt: skip
 
 
 def _periodic(kernel: Any, X: Array) -> tuple[Value, Pullback]:
     angle = np.pi / kernel.periodicity * squareform(pdist(X))
     sine = np.sin(angle) / kernel.length_scale
+    turned = angle * np.cos(angle) / kernel.length_scale
     K = np.exp(-2.0 * sine**2)
-
-    def pull(W: Array) -> Array:
-        turned = angle * np.cos(angle) / kernel.length_scale
-        return _free(
-            (kernel.hyperparameter_length_scale, lambda: 4.0 * np.vdot(W, K * sine**2)),
-            (kernel.hyperparameter_periodicity, lambda: 4.0 * np.vdot(W, K * sine * turned)),
-        )
-
-    return K, pull
+    return _leaf(
+        kernel, K,
+        length_scale=lambda W: 4.0 * np.vdot(W, K * sine**2),
+        periodicity=lambda W: 4.0 * np.vdot(W, K * sine * turned),
+    )  # fmt: skip
 
 
 def _stationary(kernel: Any, X: Array) -> tuple[Value, Pullback]:
     """RBF and Matern, one length scale or one per column."""
-    from sklearn.gaussian_process.kernels import RBF
-
-    nu = math.inf if type(kernel) is RBF else kernel.nu
+    nu = getattr(kernel, "nu", math.inf)
     scaled = X / kernel.length_scale
     r2 = pdist(scaled, "sqeuclidean")
     upper, drop = _profile(r2, nu)
@@ -196,7 +184,7 @@ def _stationary(kernel: Any, X: Array) -> tuple[Value, Pullback]:
 
     def pull(W: Array) -> Array:
         if kernel.hyperparameter_length_scale.fixed:
-            return _NONE
+            return np.zeros(0)
         if not kernel.anisotropic:
             return np.array([np.vdot(W, squareform(drop * r2))])
         V = W * squareform(drop)  # its diagonal is zero

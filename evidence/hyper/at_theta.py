@@ -1,0 +1,114 @@
+r"""The evidence at one setting of the hyperparameters: EP's, and an unbiased estimate.
+
+Draws that EP's sites guide (:mod:`evidence.proposals.guide`) give
+:math:`\hat Z(\theta) = Z_q\,\frac1M \sum_{i=1}^M w_i`, unbiased for every M. Where numbers fail
+there is no evidence, and everything that moves over θ hears it by one error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from ..approximations.gp.ep import fit_ep, rounding_error
+from ..approximations.reference import GaussianReference
+from ..gaussians.base import Sites
+from ..models.gp import CovarianceError, GPModel
+from ..moves.gradient.gibbs import latent_given_utilities, latent_root
+from ..proposals.guide import CannotGuide, make_guide
+
+Array = NDArray[np.float64]
+
+COARSE = 1e-3  # tolerance of EP where weights make up for the rest
+
+
+class NoEvidence(ArithmeticError):
+    """Numbers fail at these hyperparameters: the covariance, EP, or the digits of log Z."""
+
+
+@contextmanager
+def numerics() -> Iterator[None]:
+    """Whatever fails numerically inside is a :class:`NoEvidence`, and makes no other noise."""
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except (CovarianceError, CannotGuide, ArithmeticError, np.linalg.LinAlgError) as error:
+        raise NoEvidence(str(error) or f"EP failed: {type(error).__name__}") from None
+
+
+def ep_at(
+    model: GPModel, theta: Array, start: Sites | None = None, tol: float = 1e-9
+) -> GaussianReference:
+    """EP at the logs ``theta`` of all hyperparameters, from the sites ``start`` if given."""
+    with numerics():
+        return fit_ep(model.at(theta), start=start, tol=tol)
+
+
+def check_digits(reference: GaussianReference, most: float) -> None:
+    """No evidence where more than ``most`` nats of log Z are rounding."""
+    lost = rounding_error(reference.model.prior, reference.sites, reference.mean)
+    if not lost <= most:
+        raise NoEvidence(f"log Z has lost its digits: about {lost:.2g} nats of it are rounding")
+
+
+@dataclass(frozen=True, eq=False)
+class Guided:
+    """Guided draws at one θ, and the estimate of log Z that their weights make."""
+
+    model: GPModel
+    values: Array
+    """(N, M), utilities for probit, latent values else."""
+    utilities: bool
+    log_weights: Array
+    log_z: float
+
+    @cached_property
+    def _root(self) -> Array:
+        return latent_root(self.model)
+
+    def pick(self, rng: Generator) -> Array:
+        """Latent values (1, N) of one draw, chosen by weight."""
+        chosen = np.argmax(self.log_weights + rng.gumbel(size=self.log_weights.size))
+        value = self.values[:, [chosen]]
+        if not self.utilities:
+            return np.ascontiguousarray(value.T)
+        return latent_given_utilities(value, self.model.mean, self._root, rng)
+
+
+def guided_estimate(
+    reference: GaussianReference, size: int, rng: Generator, most_rounding: float
+) -> Guided:
+    """log Ẑ from ``size`` draws that the reference guides."""
+    check_digits(reference, most_rounding)
+    with numerics():
+        guide = make_guide(reference)
+        values, log_w = guide.draw(size, rng)
+        log_z = guide.log_z0 + (float(np.logaddexp.reduce(log_w)) - float(np.log(size)))
+    if np.isnan(log_z):
+        raise NoEvidence("the weights of guided draws are not numbers")
+    return Guided(reference.model, values, guide.utilities, log_w, log_z)
+
+
+@dataclass(frozen=True, eq=False)
+class GuidedEvidence:
+    """(θ, rng) to log Ẑ(θ) and EP's log Z, for some of a model's hyperparameters."""
+
+    model: GPModel
+    free: NDArray[np.intp]
+    """Which they are; all others stay as the model has them."""
+    sites: Sites
+    """Where EP starts at every θ."""
+    n_draws: int
+
+    def __call__(self, theta: Array, rng: Generator) -> tuple[float, float]:
+        everything = self.model.hyperparameters.theta.copy()
+        everything[self.free] = theta
+        reference = ep_at(self.model, everything, self.sites, COARSE)
+        # 0.1 nats are rounding only where sites are ten orders stronger than the prior
+        return guided_estimate(reference, self.n_draws, rng, 0.1).log_z, reference.logz

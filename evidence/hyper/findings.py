@@ -1,0 +1,114 @@
+"""What a finished search over hyperparameters found, as tables and warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..approximations.reference import GaussianReference
+from ..messages import Message
+from .search import Search, SearchEnd
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[np.float64]
+
+_SAME_PLACE = 0.1  # largest difference of logs between ends of one optimum
+_SAME_HEIGHT = 0.01  # nats
+_CLOSE = 1.0  # nats below the best at which another optimum matters
+_FIXED_POINT = 1e-4  # nats
+
+
+def tabulate(
+    search: Search, names: list[str], errors: Array | None
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """What moved, every evaluation, and where every start ended."""
+    import pandas as pd
+
+    assert search.best is not None
+    theta = search.best.theta[search.moving]
+    columns = {
+        "value": np.exp(theta),
+        "log_value": theta,
+        "se": np.full(theta.size, np.nan) if errors is None else errors,
+        "lower": np.exp(search.bounds[:, 0]),
+        "upper": np.exp(search.bounds[:, 1]),
+        "at_bound": search.at_bounds(search.best.theta),
+    }
+    ends = pd.DataFrame(search.ends).drop(columns="theta").set_index("restart")
+    ends[names] = np.exp([end.theta[search.moving] for end in search.ends])
+    table = pd.DataFrame(columns, index=pd.Index(names, name="name"))
+    return table, pd.DataFrame(search.history), ends
+
+
+def doubts(
+    search: Search, table: pd.DataFrame, reference: GaussianReference, interrupted: bool
+) -> Iterator[Message]:
+    """What to be careful about; ``reference`` is EP at the best point, fitted from nothing."""
+    assert search.best is not None
+    for name, row in table[table.at_bound].iterrows():
+        near_lower = row.log_value - np.log(row.lower) < np.log(row.upper) - row.log_value
+        side, bound = ("lower", row.lower) if near_lower else ("upper", row.upper)
+        remedy = "widen its bounds, give it a prior, or hold it in fixed="
+        yield Message("at-bound", f"{name} is at its {side} bound {bound:g}: {remedy}")
+    if interrupted:
+        yield Message("interrupted", "interrupted: this is the best so far")
+    elif not np.isfinite(table.se[~table.at_bound]).all():
+        yield Message(
+            "no-curvature",
+            f"no standard errors: log Z does not curve downwards in every direction of "
+            f"{', '.join(table.index)}; fix one the data do not determine, or give it a prior",
+        )
+    ends = search.ends
+    best = max(ends, key=lambda end: -np.inf if np.isnan(end.objective) else end.objective)
+    if not best.converged and not interrupted:
+        yield Message(
+            "stopped-early",
+            f"the search stopped early ({best.message}) after {best.iterations} iterations: "
+            "raise max_iterations, or start from here with optimise(optimum.model)",
+        )
+    lost = [end for end in ends if np.isnan(end.objective) and end.message != "interrupted"]
+    if lost:
+        text = f"{len(lost)} of {len(ends)} starts failed, the last {lost[-1].message}"
+        yield Message("starts-failed", text)
+    yield from on_restarts(ends, search.moving, list(table.index))
+    gap = reference.logz - search.best.reference.logz
+    if abs(gap) > _FIXED_POINT:
+        yield Message(
+            "several-fixed-points",
+            f"EP has several fixed points here: fitted from nothing its log Z is {gap:+.4g} from "
+            "that of the search, which went from one neighbour to the next",
+        )
+
+
+def on_restarts(
+    ends: list[SearchEnd], moving: NDArray[np.intp], names: list[str]
+) -> Iterator[Message]:
+    """Several optima of about one height, or a best one that only one start found."""
+    if len(ends) < 2:
+        return
+    best, *others = sorted(
+        (end for end in ends if np.isfinite(end.objective)), key=lambda end: -end.objective
+    )
+    pairs = [
+        (np.abs(end.theta - best.theta)[moving], best.objective - end.objective) for end in others
+    ]
+    rivals = [(a, b) for a, b in pairs if b < _CLOSE and a.max() >= _SAME_PLACE]
+    if rivals:
+        a, b = rivals[0]
+        yield Message(
+            "restarts-disagree",
+            f"restarts disagree: {len(rivals)} of {len(ends)} ended elsewhere less than a nat "
+            f"below the best (the first {b:.2g} nats, with {names[int(a.argmax())]} a factor "
+            f"{np.exp(a.max()):.3g} away); average over hyperparameters, or give them priors",
+        )
+    if not any(a.max() < _SAME_PLACE or b < _SAME_HEIGHT for a, b in pairs):
+        yield Message(
+            "found-once",
+            f"the best optimum was found by only 1 of {len(ends)} starts; raise n_restarts to "
+            "see whether there is a better one",
+        )

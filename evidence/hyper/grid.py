@@ -1,0 +1,98 @@
+"""A grid of hyperparameters: independent cells, each with a seed of its own.
+
+They run on all cores, in processes or on a cluster, and a checkpoint keeps those that are
+finished. What is computed in a cell is the caller's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from tqdm.auto import tqdm
+
+from ..execution.arguments import array, shown
+from ..execution.checkpoint import Checkpoint
+from ..execution.clock import Clock
+from ..execution.job import Job
+from ..execution.tasks import run_tasks
+from ..messages import InputError, Message, messages
+from ..models.hyperparameters import Hyperparameters
+
+Array = NDArray[np.float64]
+
+
+class Cell(NamedTuple):
+    """What there is to say of one point of the grid."""
+
+    ep: float = math.nan
+    ep_corrected: float = math.nan
+    logz: float = math.nan
+    logz_se: float = math.nan
+    method: str = ""
+    seconds: float = math.nan
+    warnings: str = "not run"
+
+
+def check_grid(
+    free: Hyperparameters, grid: Mapping[str, ArrayLike]
+) -> tuple[tuple[str, ...], list[Array]]:
+    """Full names of the axes, and their values."""
+    if not isinstance(grid, Mapping) or not grid:
+        example = "{'length_scale': [0.5, 1, 2]}"
+        raise InputError(
+            f"grid must map names of hyperparameters to values, such as {example}, got {grid!r}"
+        )
+    names, axes = [free.names[free.index(name)] for name in grid], []
+    if len(set(names)) < len(names):
+        raise InputError(f"grid names a hyperparameter twice: {', '.join(names)}")
+    for name, values in grid.items():
+        axis = np.atleast_1d(array(f"grid[{name!r}]", values, (), ("n",)))
+        if axis.min() <= 0.0 or np.unique(axis).size < axis.size:
+            wanted = "different positive numbers"
+            raise InputError(f"grid[{name!r}] must hold {wanted}, got {shown(values)}")
+        axes.append(axis)
+    return tuple(names), axes
+
+
+def run_grid(
+    cell_at: Callable[..., Cell],
+    points: Sequence[Mapping[str, float]],
+    seed: np.random.SeedSequence,
+    clock: Clock,
+    store: Checkpoint,
+    executor: Executor | None = None,
+    progressbar: bool = True,
+) -> tuple[list[Cell], list[Message]]:
+    """``cell_at(values=, seed=, stop=)`` at every point, and what to be careful about."""
+    count = len(points)
+    kept = {i: store.get(f"cell {i}", Cell) for i in range(count)}
+    cells = {i: cell for i, cell in kept.items() if cell is not None}
+    missing = [i for i in range(count) if i not in cells]
+    tasks = [{"values": points[i], "seed": (seed.entropy, i)} for i in missing]
+    hidden = None if progressbar else True  # None: shown in terminals and notebooks, not in files
+    bar = tqdm(total=count, initial=len(cells), unit="cell", disable=hidden)
+
+    def done(index: int, cell: Cell) -> None:
+        cells[missing[index]] = cell
+        if not clock.expired():  # else it was cut short: shown, and computed again when resumed
+            store.put(f"cell {missing[index]}", cell)
+            store.save_soon()
+        bar.update()
+
+    with bar:
+        try:
+            warnings = list(messages(run_tasks(Job(cell_at, ()), tasks, clock, done, executor)))
+        finally:
+            store.save()
+    if lost := count - len(cells):
+        why = "max_seconds" if clock.expired() else "interrupted"
+        warnings.append(Message("cells-missing", f"{why}: {lost} of {count} cells were not run"))
+    if doubtful := sum(bool(cell.warnings) for cell in cells.values()):
+        text = f"{doubtful} of {len(cells)} cells carry a warning, see table.warnings"
+        warnings.append(Message("cells-doubtful", text))
+    return [cells.get(i, Cell()) for i in range(count)], warnings

@@ -1,0 +1,62 @@
+"""Evidence over a grid of hyperparameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .. import plots
+from ..messages import InputError, Message
+from .base import Result
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Surface(Result):
+    """Evidence over a grid, one row per cell, and its picture.
+
+    Made by :func:`evidence.evidence_surface`, where there is an example. :meth:`plot` draws
+    contours over two hyperparameters, or curves over one; errors of EP beside them.
+    """
+
+    _format = "evidence-surface"
+
+    names: tuple[str, ...]
+    """Hyperparameters along the axes."""
+    table: pd.DataFrame
+    """Their values, then ``ep``, ``ep_corrected``, ``logz``, ``logz_se``, ``method``,
+    ``seconds``, ``warnings`` (texts, empty when all is well)."""
+    warnings: tuple[Message, ...] = ()
+    """What to be careful about: texts, each with a ``code``."""
+
+    @property
+    def column(self) -> str:
+        """The best there is: ``logz`` where Monte Carlo was run, else ``ep_corrected``."""
+        return "logz" if self.table.logz.notna().any() else "ep_corrected"
+
+    @property
+    def best(self) -> dict[str, float]:
+        """Hyperparameters of the cell with the largest evidence, for ``model.at``."""
+        values = self.table[self.column]
+        if values.isna().all():
+            raise InputError("no cell has an evidence: " + "; ".join(self.warnings))
+        row = self.table.loc[values.idxmax()]
+        return {name: float(row[name]) for name in self.names}
+
+    def _about(self) -> list[str]:
+        size = " x ".join(str(self.table[name].nunique()) for name in self.names)
+        axes = f"{size}: {', '.join(self.names)}"
+        top = self.table[self.column].max()
+        if top != top:
+            return [f"{axes}; no evidence yet"]
+        where = ", ".join(f"{name} = {value:.4g}" for name, value in self.best.items())
+        return [f"{axes}; largest {top:.3f} at {where}"]
+
+    def _frame(self) -> pd.DataFrame:
+        return self.table
+
+    def _figure(self) -> Figure:
+        return plots.plot_surface(self)
