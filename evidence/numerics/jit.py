@@ -197,7 +197,7 @@ def _interpreted(function: Callable[..., Any]) -> Any:
     pointer = ctypes.POINTER(ctypes.c_double)
 
     def call(x: Any, theta: Any, *sizes: Any) -> None:
-        *sizes, out = sizes
-        function(x.data_as(pointer), theta.data_as(pointer), *sizes, out.data_as(pointer))
+        *counts, out = sizes
+        function(x.data_as(pointer), theta.data_as(pointer), *counts, out.data_as(pointer))
 
     return call

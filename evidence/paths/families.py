@@ -40,7 +40,7 @@ class Family(NamedTuple):
     fits: Mapping[str, Callable[..., Any]]
     preferred: Callable[[Any, Any], str]
     reported: tuple[str, ...]
-    reference: type
+    reference: type[Any]
     path: Callable[[Any], TemperedPath]
     move: Callable[[Any], str] = lambda model: "mgrad"
     """The move unless told otherwise."""

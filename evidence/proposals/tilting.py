@@ -118,24 +118,24 @@ def log_orthant(
     check_count("n_draws", n_draws, 100, optional=False)
     check_target("target_se", target_se)
     check_positive("max_seconds", max_seconds)
-    if not isinstance(random_seed, np.random.Generator):
-        random_seed = seed_sequence(random_seed)
+    given = isinstance(random_seed, np.random.Generator)
+    rng = np.random.default_rng(random_seed if given else seed_sequence(random_seed))
     deadline = math.inf if max_seconds is None else start + max_seconds
-    weights, complaints = Weights(), []
+    weights = Weights()
+    complaints: list[str] = []
     with interruptible(), single_blas():  # at these sizes a second thread loses
         proposal = minimax_proposal(cov, lower)
         if len(lower) == 1:
             return OrthantEstimate(
                 proposal.bound, 0.0, 0.0, 0, True, time.perf_counter() - start, ""
             )
-        rng = np.random.default_rng(random_seed)
         done = _average(weights, proposal, rng, n_draws, target_se, deadline, progress)
     if proposal.bound == math.inf:
         complaints.append("Newton's method found no saddle point: mu = 0 was used.")
     if not done:
         asked = f"{n_draws} draws" if target_se is None else f"target_se = {target_se}"
         complaints.append(f"Stopped at {weights.n} draws, se = {weights.se:.2g}, before {asked}.")
-    message = " ".join(complaints + weights.complaints())
+    message = " ".join([*complaints, *weights.complaints()])
     return OrthantEstimate(
         logp=float(weights.log_mean),
         se=weights.se,
