@@ -36,7 +36,7 @@ def known_at_data(model: Model, posterior: Any, max_draws: int) -> list[tuple[Ar
         posterior = fit_reference(model, posterior)
     if not isinstance(posterior, entry.reference):
         return [(None, _draws(model, posterior))]
-    if posterior.model is not model:  # type: ignore[attr-defined]
+    if posterior.model is not model:
         raise InputError("posterior was fitted to another model; fit it to this one")
     return [(None, posterior)]
 
