@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from evidence.drivers.islands import Islands
+from evidence.execution import remote
 from evidence.execution.clock import Stopped
 
 
@@ -69,3 +70,8 @@ def unpack(folder):
 def with_parcel(parcel, n_islands, seed, stop):
     time.sleep(0.01)
     return lognormal(0.2, n_islands, seed, stop)
+
+
+def jobs_kept(stop):
+    """How many jobs this worker holds."""
+    return len(remote._jobs)

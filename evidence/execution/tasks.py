@@ -44,6 +44,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -52,6 +53,7 @@ from .clock import Clock, Stopped, interruptible
 from .job import Job, attempt
 from .remote import Remote
 
+_AHEAD = 512  # tasks handed over, more than any pool has threads
 _POLL = 0.1  # seconds
 
 
@@ -98,14 +100,16 @@ def _run_here(
     def stop() -> bool:
         return over.is_set() or clock.stop()
 
-    running: dict[Future[Any], int] = {}
+    waiting, running = iter(enumerate(tasks)), dict[Future[Any], int]()
     finished: SimpleQueue[Future[Any]] = SimpleQueue()
     with single_blas():
         try:
-            for index, task in enumerate(tasks):
-                running[future := pool.submit(attempt, job, task, stop)] = index
-                future.add_done_callback(finished.put)
-            while running:
+            while True:
+                for index, task in islice(waiting, 0 if stop() else _AHEAD - len(running)):
+                    running[future := pool.submit(attempt, job, task, stop)] = index
+                    future.add_done_callback(finished.put)
+                if not running:
+                    break
                 with suppress(Empty):  # a thread that waits for ever may not hear of ^C
                     future = finished.get(timeout=_POLL)
                     index, result = running.pop(future), future.result()

@@ -58,6 +58,15 @@ def test_shared_data_travel_once_per_worker(processes, tmp_path):
     assert len(workers) == len(set(workers)) <= 2
 
 
+def test_a_worker_keeps_the_last_two_jobs(processes):
+    """However many calls there are, and nothing else of them."""
+    for i in range(6):
+        collect(Job(fakes.lognormal, (0.1 * i,)), 4, processes)
+    found = {}
+    run_tasks(Job(fakes.jobs_kept, ()), [{}] * 20, Clock(), found.__setitem__, processes)
+    assert set(found.values()) <= {1, 2}
+
+
 @pytest.mark.parametrize("where", ["threads", "processes"])
 def test_errors_of_tasks_are_raised_at_once(processes, where, tmp_path):
     executor = processes if where == "processes" else None
@@ -68,8 +77,6 @@ def test_errors_of_tasks_are_raised_at_once(processes, where, tmp_path):
 
 class Faulty(Executor):
     """Runs tasks here, and fails on its own account the first ``times`` times."""
-
-    _max_workers = 2
 
     def __init__(self, times):
         self.left = times
