@@ -195,11 +195,12 @@ def run_pieces(
     clock: Clock,
     checkpoint: Checkpoint,
     executor: Executor | None,
+    whole: Callable[[Any], bool] = lambda result: True,
 ) -> list[str]:
     """Run tasks by number, except those whose results the checkpoint has; warnings.
 
     ``name`` is formatted with a task's number and arguments, ``kind`` is what results are, and
-    ``done`` is called with a number and a result.
+    ``done`` is called with a number and a result. Only a ``whole`` result is kept.
     """
     names = {i: name.format(i, **arguments) for i, arguments in tasks.items()}
     fresh = []
@@ -210,8 +211,9 @@ def run_pieces(
             done(i, kept)
 
     def finished(index: int, result: Any) -> None:
-        checkpoint.put(names[fresh[index]], result)
-        checkpoint.save_soon()
+        if whole(result):
+            checkpoint.put(names[fresh[index]], result)
+            checkpoint.save_soon()
         done(fresh[index], result)
 
     try:

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tqdm.auto import tqdm
 
+from ..drivers.waves import run_pieces
 from ..execution.arguments import array, shown
 from ..execution.checkpoint import Checkpoint
 from ..execution.clock import Clock
 from ..execution.job import Job
-from ..execution.tasks import run_tasks
 from ..messages import InputError, Message, messages
 from ..models.hyperparameters import Hyperparameters
 
@@ -70,25 +70,20 @@ def run_grid(
 ) -> tuple[list[Cell], list[Message]]:
     """``cell_at(values=, seed=, stop=)`` at every point, and what to be careful about."""
     count = len(points)
-    kept = {i: store.get(f"cell {i}", Cell) for i in range(count)}
-    cells = {i: cell for i, cell in kept.items() if cell is not None}
-    missing = [i for i in range(count) if i not in cells]
-    tasks = [{"values": points[i], "seed": (seed.entropy, i)} for i in missing]
+    cells: dict[int, Cell] = {}
+    tasks = {i: {"values": point, "seed": (seed.entropy, i)} for i, point in enumerate(points)}
     hidden = None if progressbar else True  # None: shown in terminals and notebooks, not in files
-    bar = tqdm(total=count, initial=len(cells), unit="cell", disable=hidden)
+    with tqdm(total=count, unit="cell", disable=hidden) as bar:
 
-    def done(index: int, cell: Cell) -> None:
-        cells[missing[index]] = cell
-        if not clock.expired():  # else it was cut short: shown, and computed again when resumed
-            store.put(f"cell {missing[index]}", cell)
-            store.save_soon()
-        bar.update()
+        def done(index: int, cell: Cell) -> None:
+            cells[index] = cell
+            bar.update()
 
-    with bar:
-        try:
-            warnings = list(messages(run_tasks(Job(cell_at, ()), tasks, clock, done, executor)))
-        finally:
-            store.save()
+        notes = run_pieces(
+            Job(cell_at, ()), tasks, "cell {}", Cell, done, clock, store, executor,
+            whole=lambda cell: not clock.expired(),  # else it is computed again when resumed
+        )  # fmt: skip
+    warnings = list(messages(notes))
     if lost := count - len(cells):
         why = "max_seconds" if clock.expired() else "interrupted"
         warnings.append(Message("cells-missing", f"{why}: {lost} of {count} cells were not run"))
