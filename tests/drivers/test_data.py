@@ -330,7 +330,7 @@ def test_smallest_tail_first():
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        ("backwards", "one of given, random, tail or a permutation, got 'backwards'"),
+        ("backwards", "order must be one of given, random, tail .*got 'backwards'"),
         ([0, 1, 1, 3], r"permutation of 0, …, 3 \(each number once\)"),
         ([0, 1, 2], r"got an array of shape \(3,\)"),
     ],
