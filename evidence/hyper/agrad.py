@@ -26,12 +26,12 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from .factors import CholeskyFactor
-from .states import Joint, JointState, NewTheta, Proposal, StepSizes, with_block
+from .states import Candidate, Joint, JointState, NewTheta, StepSizes, with_block
 
 Array = NDArray[np.float64]
 
 
-def propose(rng: Generator, target: Joint, state: JointState, sizes: StepSizes) -> Proposal:
+def propose(rng: Generator, target: Joint, state: JointState, sizes: StepSizes) -> Candidate:
     """x of all blocks."""
     mean, delta = target.field.mean, sizes.delta
     z = auxiliary(rng, state.x, state.gradient, delta)
@@ -48,7 +48,7 @@ def propose(rng: Generator, target: Joint, state: JointState, sizes: StepSizes) 
 
 def propose_jointly(
     rng: Generator, target: Joint, state: JointState, sizes: StepSizes, to: NewTheta
-) -> Proposal:
+) -> Candidate:
     """x and θ of one block."""
     delta, block = sizes.delta, to.block
     x, old, mean = state.x[block], state.factors[block], target.field.mean[block]

@@ -58,7 +58,7 @@ def check_digits(reference: GaussianReference, most: float) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Guided:
+class GuidedDraws:
     """Guided draws at one θ, and the estimate of log Z that their weights make."""
 
     model: GPModel
@@ -83,7 +83,7 @@ class Guided:
 
 def guided_estimate(
     reference: GaussianReference, size: int, rng: Generator, most_rounding: float
-) -> Guided:
+) -> GuidedDraws:
     """log Ẑ from ``size`` draws that the reference guides."""
     check_digits(reference, most_rounding)
     with numerics():
@@ -92,7 +92,7 @@ def guided_estimate(
         log_z = guide.log_z0 + (float(np.logaddexp.reduce(log_w)) - float(np.log(size)))
     if np.isnan(log_z):
         raise NoEvidence("the weights of guided draws are not numbers")
-    return Guided(reference.model, values, guide.utilities, log_w, log_z)
+    return GuidedDraws(reference.model, values, guide.utilities, log_w, log_z)
 
 
 @dataclass(frozen=True, eq=False)

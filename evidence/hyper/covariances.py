@@ -51,7 +51,7 @@ def _fill(squared, variance, rate, diagonal, out):
 
 
 def covariance_functions(
-    kernels: Sequence[Any], X: Array, relative_jitter: float
+    kernels: Sequence[Any], X: Any, relative_jitter: float
 ) -> list[Callable[[Array], Array]]:
     """K(θ) with its jitter for each kernel, a new array per call; θ as ``kernel.theta`` has it.
 

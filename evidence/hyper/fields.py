@@ -77,7 +77,6 @@ class GPField:
         self._n_kernel = self.hyperparameters.n_kernel
         self._kernel = model.likelihood.kernel
         if self._n_kernel:
-            assert model.X is not None  # kernels come with inputs
             kernels, jitter = [model.kernel], model.relative_jitter
             (self._covariance,) = covariance_functions(kernels, model.X, jitter)
         else:
@@ -115,7 +114,6 @@ class SoftmaxField:
         sizes = [len(kernel_parameters(kernel)[0]) for kernel in model.kernels]
         every = np.arange(len(self.hyperparameters))
         self.groups = tuple(np.split(every, np.cumsum(sizes[:-1])))
-        assert model.X is not None  # kernels come with inputs
         self._covariances = covariance_functions(model.kernels, model.X, model.relative_jitter)
 
     def covariance(self, block: int, theta: Array) -> Array:

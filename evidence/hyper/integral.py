@@ -38,12 +38,12 @@ from .at_theta import NoEvidence
 Array = NDArray[np.float64]
 
 #: (θ, rng) to log Ẑ(θ) and log Z_EP(θ), or :class:`.NoEvidence`
-Evidence = Callable[[Array, Generator], tuple[float, float]]
+EvidenceAt = Callable[[Array, Generator], tuple[float, float]]
 
 _DF = 5.0
 
 
-class Start(NamedTuple):
+class ThetaStart(NamedTuple):
     """The Student-t g: location, lower root of the scale matrix."""
 
     mean: Array
@@ -82,9 +82,9 @@ class ThetaCloud(NamedTuple):
 class ThetaPath:
     """From the start g to p(θ) Ẑ(θ)."""
 
-    evidence: Evidence
+    evidence: EvidenceAt
     priors: Priors
-    start: Start
+    start: ThetaStart
 
     def draw(self, m: int, rng: Generator) -> ThetaCloud:
         """``m`` particles from the start."""

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from numpy.random import Generator
 
-from .states import Joint, JointState, NewTheta, Proposal, StepSizes, with_block
+from .states import Candidate, Joint, JointState, NewTheta, StepSizes, with_block
 
 
 def propose_centred(
     rng: Generator, target: Joint, state: JointState, sizes: StepSizes, to: NewTheta
-) -> Proposal:
+) -> Candidate:
     v = state.x[to.block] - target.field.mean[to.block]
     loglik, gradient = target.field.loglik(state.x, to.theta)
     prior = to.factor.log_density(v) - state.factors[to.block].log_density(v)
@@ -28,7 +28,7 @@ def propose_centred(
 
 def propose_whitened(
     rng: Generator, target: Joint, state: JointState, sizes: StepSizes, to: NewTheta
-) -> Proposal:
+) -> Candidate:
     mean = target.field.mean[to.block]
     nu = state.factors[to.block].whiten(state.x[to.block] - mean)
     x = with_block(state.x, to.block, mean + to.factor.times(nu))

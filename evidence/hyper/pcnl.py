@@ -16,12 +16,12 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from .states import Joint, JointState, Proposal, StepSizes, coloured
+from .states import Candidate, Joint, JointState, StepSizes, coloured
 
 Array = NDArray[np.float64]
 
 
-def propose(rng: Generator, target: Joint, state: JointState, sizes: StepSizes) -> Proposal:
+def propose(rng: Generator, target: Joint, state: JointState, sizes: StepSizes) -> Candidate:
     """x of all blocks; Lᵀg and a white draw go through L together."""
     mean = target.field.mean
     rho = 2.0 / (2.0 + sizes.delta)

@@ -20,7 +20,7 @@ from ..models.priors import Priors
 from ..statistics import ladders
 from ..statistics.resampling import systematic
 from ..statistics.weights import conditional_ess, incremental, pareto_shape
-from .integral import Evidence, Start, ThetaCloud, ThetaPath, ThetaPlan
+from .integral import EvidenceAt, ThetaCloud, ThetaPath, ThetaPlan, ThetaStart
 
 Array = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ _LONGEST = 24  # steps of a ladder
 _TAIL = 0.7  # Pareto shape above which an error bar is doubtful
 
 
-class Pilot(NamedTuple):
+class ThetaPilot(NamedTuple):
     """What a pilot found, and the relative ESS of an island's weights."""
 
     path: ThetaPath
@@ -47,16 +47,16 @@ class Pilot(NamedTuple):
 
 
 def run_pilot(
-    evidence: Evidence,
+    evidence: EvidenceAt,
     priors: Priors,
     centre: Array,
     sd: Array,
     rng: Generator,
     stop: Callable[[], bool],
-) -> Pilot:
+) -> ThetaPilot:
     """A start that fits, from a first guess at it, and the ladder from there."""
     sd = np.where(np.isfinite(sd) & (sd > 0), np.clip(sd, 0.01, 3.0), 1.0)
-    start, ess = Start(centre, np.diag(_INFLATE * sd)), -1.0
+    start, ess = ThetaStart(centre, np.diag(_INFLATE * sd)), -1.0
     for trial in range(_ROUNDS):
         if trial and stop():
             break
@@ -74,14 +74,14 @@ def run_pilot(
             break
         heat = ladders.next_beta(drawn.tilt, 0.0, _QUARTER)
         w = incremental(alive.tilt, heat).relative
-        root = spread(alive.theta, w, start.root / _INFLATE)
-        start = Start(w @ alive.theta / w.sum(), _INFLATE * root)
+        root = _spread(alive.theta, w, start.root / _INFLATE)
+        start = ThetaStart(w @ alive.theta / w.sum(), _INFLATE * root)
     worth = f"{_SIZE} draws around EP's optimum are worth"
     if ess < _ENOUGH:
         plan = _climb(path, cloud, rng)
         steps = plan.betas.size
         notes = [f"{worth} {ess * _SIZE:.1f}: tempering over {steps} steps"]
-        return Pilot(path, plan, _CESS / steps, notes, [])
+        return ThetaPilot(path, plan, _CESS / steps, notes, [])
     notes, warnings = [f"{worth} {ess * _SIZE:.0f}: no tempering"], []
     shape = pareto_shape(np.sort(cloud.tilt[np.isfinite(cloud.tilt)]))
     if shape > _TAIL:
@@ -90,7 +90,7 @@ def run_pilot(
             "be too small; a prior that rules out what the data cannot tell helps"
         )
         warnings.append(Message("heavy-tail", text))
-    return Pilot(path, ThetaPlan(np.ones(1), path.start.root, 0), ess, notes, warnings)
+    return ThetaPilot(path, ThetaPlan(np.ones(1), path.start.root, 0), ess, notes, warnings)
 
 
 def _climb(path: ThetaPath, cloud: ThetaCloud, rng: Generator) -> ThetaPlan:
@@ -101,7 +101,7 @@ def _climb(path: ThetaPath, cloud: ThetaCloud, rng: Generator) -> ThetaPlan:
         longest = len(betas) == _LONGEST - 1
         new = 1.0 if longest else ladders.next_beta(cloud.tilt, beta, _CESS)
         w = incremental(cloud.tilt, new - beta).relative
-        root = spread(cloud.theta, w, path.start.root)
+        root = _spread(cloud.theta, w, path.start.root)
         cloud, beta = cloud.take(systematic(w, rng)), new
         betas.append(beta)
         for _ in range(_MOVES if beta < 1.0 else 0):
@@ -109,7 +109,7 @@ def _climb(path: ThetaPath, cloud: ThetaCloud, rng: Generator) -> ThetaPlan:
     return ThetaPlan(np.array(betas), root, _MOVES)
 
 
-def spread(theta: Array, w: Array, otherwise: Array) -> Array:
+def _spread(theta: Array, w: Array, otherwise: Array) -> Array:
     """Lower root of the weighted covariance; ``otherwise`` where too few count for one."""
     w = w / w.sum()
     centred = theta - w @ theta

@@ -15,7 +15,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ..messages import InputError
-from .at_theta import Guided, NoEvidence, guided_estimate
+from .at_theta import GuidedDraws, NoEvidence, guided_estimate
 from .fields import GPField
 from .states import Acceptance, Joint, JointState, StepSizes, metropolis
 
@@ -36,7 +36,7 @@ def update(
 
     The first call finds M, within ``bounds``.
     """
-    now: Guided | None = state.memory
+    now: GuidedDraws | None = state.memory
     if now is None:
         try:
             now = estimate(rng, target, state.theta, _pilot(rng, target, state.theta, bounds))
@@ -63,7 +63,7 @@ def update(
     return state, Acceptance(probability, failures)
 
 
-def estimate(rng: Generator, target: Joint, theta: Array, size: int) -> Guided:
+def estimate(rng: Generator, target: Joint, theta: Array, size: int) -> GuidedDraws:
     """log Ẑ(θ) and the draws behind it."""
     reference = cast(GPField, target.field).reference(theta)
     return guided_estimate(reference, size, rng, _ROUNDING)

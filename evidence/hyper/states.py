@@ -112,10 +112,10 @@ class Joint:
 #: leaves the posterior invariant
 Update = Callable[[Generator, Joint, JointState, StepSizes], tuple[JointState, Acceptance]]
 #: a new state and its log ratio, the log of what Metropolis and Hastings accept by
-Proposal = tuple[JointState, float]
+Candidate = tuple[JointState, float]
 
 
-def metropolis(rng: Generator, state: JointState, proposal: Proposal) -> tuple[JointState, float]:
+def metropolis(rng: Generator, state: JointState, proposal: Candidate) -> tuple[JointState, float]:
     """The new state with probability min(1, exp(log ratio)), 0 where that is not a number."""
     new, log_ratio = proposal
     probability = 0.0 if np.isnan(log_ratio) else float(np.exp(min(log_ratio, 0.0)))
@@ -123,7 +123,7 @@ def metropolis(rng: Generator, state: JointState, proposal: Proposal) -> tuple[J
 
 
 def update_x(
-    propose: Callable[[Generator, Joint, JointState, StepSizes], Proposal],
+    propose: Callable[[Generator, Joint, JointState, StepSizes], Candidate],
     rng: Generator, target: Joint, state: JointState, sizes: StepSizes,
 ) -> tuple[JointState, Acceptance]:  # fmt: skip
     """Move the latent values of all blocks at once."""
@@ -132,7 +132,7 @@ def update_x(
 
 
 def update_by_blocks(
-    propose: Callable[[Generator, Joint, JointState, StepSizes, NewTheta], Proposal],
+    propose: Callable[[Generator, Joint, JointState, StepSizes, NewTheta], Candidate],
     rng: Generator, target: Joint, state: JointState, sizes: StepSizes,
 ) -> tuple[JointState, Acceptance]:  # fmt: skip
     """Block after block: a step of its hyperparameters, and what ``propose`` makes of it.

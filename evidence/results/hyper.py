@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-_ARRAYS = ("theta", "x", "loglik", "acceptance", "step_sizes", "tune_loglik")
-
 
 @dataclass(eq=False, repr=False)
 class HyperDraws(Result):
@@ -91,7 +89,7 @@ class HyperDraws(Result):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in _ARRAYS:
+        for name in ("theta", "x", "loglik", "acceptance", "step_sizes", "tune_loglik"):
             setattr(self, name, np.asarray(getattr(self, name), dtype=float))
         if self.theta.ndim != 3 or 0 in self.theta.shape:
             raise InputError(f"theta must have shape (chains, draws, P), got {self.theta.shape}")

@@ -21,16 +21,7 @@ from numpy.typing import NDArray
 from .. import __version__
 from ..drivers.islands import posterior_draws, trace_columns
 from ..drivers.waves import Budget, Run, run_waves
-from ..execution.arguments import (
-    ISLAND,
-    check_count,
-    check_executor,
-    check_memory,
-    check_path,
-    check_positive,
-    check_target,
-    seed_sequence,
-)
+from ..execution import arguments
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, interruptible
 from ..execution.job import Job
@@ -109,21 +100,21 @@ def integrated_evidence(
     """
     if not isinstance(model, GPModel):
         raise InputError(f"model must be a GPModel, got {type(model).__name__}")
-    check_target("target_se", target_se)
-    check_positive("max_seconds", max_seconds)
-    check_count("n_draws", n_draws, 2, optional=False)
-    check_count("n_particles", n_particles, 2)
-    check_count("n_islands", n_islands, 1)
-    check_memory("n_particles", n_particles, n_particles, n_draws)
-    check_memory("n_islands", n_islands, n_islands, ISLAND)
-    check_path("checkpoint", checkpoint)
+    arguments.check_target("target_se", target_se)
+    arguments.check_positive("max_seconds", max_seconds)
+    arguments.check_count("n_draws", n_draws, 2, optional=False)
+    arguments.check_count("n_particles", n_particles, 2)
+    arguments.check_count("n_islands", n_islands, 1)
+    arguments.check_memory("n_particles", n_particles, n_particles, n_draws)
+    arguments.check_memory("n_islands", n_islands, n_islands, arguments.ISLAND)
+    arguments.check_path("checkpoint", checkpoint)
     if checkpoint is not None and random_seed is None:
         raise InputError("checkpoint= needs random_seed=: a resumed run goes on with its seed")
-    check_executor(executor)
+    arguments.check_executor(executor)
     prior = Priors.of(model.hyperparameters, priors, fixed)
     if target_se is None and n_particles is None and n_islands is None:
         target_se = 0.05
-    clock, seed = Clock(max_seconds), seed_sequence(random_seed)
+    clock, seed = Clock(max_seconds), arguments.seed_sequence(random_seed)
     store = Checkpoint(
         checkpoint,
         {
@@ -157,10 +148,6 @@ def integrated_evidence(
         job = Job(run_theta_islands, (pilot.path, pilot.plan), {"n_particles": n_particles})
         budget = Budget(target_se, n_islands or _FIRST)
         run = run_waves(job, budget, island_seed, clock, progress, store, executor)
-    settings = dict(
-        n_particles=n_particles, n_islands=run.final.size, n_draws=n_draws,
-        betas=pilot.plan.betas.tolist(), target_se=target_se,
-    )  # fmt: skip
     warnings = [*optimum.warnings, *pilot.warnings, *run.warnings, *store.warnings, *_lost(run)]
     rng = np.random.default_rng(draw_seed)
     return IntegratedEvidence(
@@ -169,9 +156,12 @@ def integrated_evidence(
         optimum=optimum,
         warnings=tuple(w for w in messages(warnings) if w.code != "failed-proposals"),
         notes=tuple(pilot.notes),
-        settings=settings,
+        settings=dict(
+            n_particles=n_particles, n_islands=run.final.size, n_draws=n_draws,
+            betas=pilot.plan.betas.tolist(), target_se=target_se,
+        ),
         seconds=clock.elapsed(),
-    )
+    )  # fmt: skip
 
 
 def _particles(ess: float, target_se: float | None, n_islands: int | None) -> int:

@@ -12,13 +12,7 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from ..execution.arguments import (
-    check_choice,
-    check_count,
-    check_memory,
-    check_positive,
-    seed_sequence,
-)
+from ..execution import arguments
 from ..execution.clock import Clock
 from ..execution.job import Job
 from ..execution.tasks import run_tasks
@@ -112,24 +106,23 @@ def sample_hyperparameters(
     >>> draws.theta.shape, draws.x.shape
     ((2, 200, 2), (2, 200, 3))
     """
-    check_choice("scheme", scheme, tuple(SCHEMES))
-    check_count("draws", draws, 1, optional=False)
-    check_count("tune", tune, 0, optional=False)
-    check_count("chains", chains, 1, optional=False)
-    check_count("thin", thin, 1, optional=False)
-    check_count("keep", keep, 1)
-    check_positive("max_seconds", max_seconds)
+    arguments.check_choice("scheme", scheme, tuple(SCHEMES))
+    arguments.check_count("tune", tune, 0, optional=False)
+    for name, value in dict(draws=draws, chains=chains, thin=thin).items():
+        arguments.check_count(name, value, 1, optional=False)
+    arguments.check_count("keep", keep, 1)
+    arguments.check_positive("max_seconds", max_seconds)
     chosen = SCHEMES[scheme]
     field = _field(model, chosen)
     if isinstance(model, SoftmaxModel) and isinstance(priors, Mapping):
         priors = model.by_class(priors)
         fixed = fixed if isinstance(fixed, str) else model.by_class(dict.fromkeys(fixed or ()))
     prior = Priors.of(field.hyperparameters, priors, fixed)
-    check_memory("draws", draws, draws, chains, len(prior))
+    arguments.check_memory("draws", draws, draws, chains, len(prior))
     prior.check_start(field.hyperparameters.theta)
     stride = _stride(draws, keep, chains * field.mean.size)
     plan = dict(draws=draws, tune=tune, thin=thin, stride=stride)
-    seeds = seed_sequence(random_seed).spawn(chains)
+    seeds = arguments.seed_sequence(random_seed).spawn(chains)
     bar = tqdm(
         total=chains * (tune + thin * draws), desc=scheme, unit="step", leave=False,
         disable=None if progressbar else True, ncols=88,
@@ -184,10 +177,6 @@ def _field(model: Any, scheme: Scheme) -> Any:
     if isinstance(model, GPModel):
         field = GPField(model)
     elif isinstance(model, SoftmaxModel):
-        if not model.kernels:
-            raise InputError(
-                "the model has no free hyperparameters; build it with a kernel, not with K="
-            )
         field = SoftmaxField(model)
     elif not isinstance(model, LatentField):
         raise InputError(f"model must be a GPModel or a SoftmaxModel, got {type(model).__name__}")

@@ -16,13 +16,7 @@ from numpy.typing import ArrayLike
 
 from .. import __version__
 from ..approximations.gp.ep import fit_ep
-from ..execution.arguments import (
-    check_executor,
-    check_path,
-    check_positive,
-    check_target,
-    seed_sequence,
-)
+from ..execution import arguments
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, Stopped
 from ..hyper.at_theta import NoEvidence, numerics
@@ -91,17 +85,17 @@ def evidence_surface(
     """
     if not isinstance(model, GPModel):
         raise InputError(f"model must be a GPModel, got {type(model).__name__}")
-    check_target("target_se", target_se)
-    check_positive("max_seconds", max_seconds)
-    check_path("checkpoint", checkpoint)
-    check_executor(executor)
+    arguments.check_target("target_se", target_se)
+    arguments.check_positive("max_seconds", max_seconds)
+    arguments.check_path("checkpoint", checkpoint)
+    arguments.check_executor(executor)
     if checkpoint is not None and random_seed is None:
         raise InputError("checkpoint= needs random_seed=: a resumed run goes on with its seed")
     import pandas as pd
 
     names, axes = check_grid(model.hyperparameters, grid)
     points = [dict(zip(names, values, strict=True)) for values in itertools.product(*axes)]
-    seed = seed_sequence(random_seed)
+    seed = arguments.seed_sequence(random_seed)
     store = Checkpoint(
         checkpoint,
         {

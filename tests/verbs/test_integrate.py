@@ -9,7 +9,7 @@ from scipy.stats import gamma, lognorm, multivariate_normal
 
 import evidence as ev
 from evidence.hyper.at_theta import GuidedEvidence, NoEvidence
-from evidence.hyper.integral import Start, ThetaPath, ThetaPlan, run_theta_islands
+from evidence.hyper.integral import ThetaPath, ThetaPlan, ThetaStart, run_theta_islands
 from evidence.hyper.pilot import run_pilot
 from evidence.models.priors import Priors
 
@@ -63,7 +63,7 @@ def island(model, priors, fixed, plan, seeds, m=24):
     """Estimates of the bare islands: no pilot, a start that does not fit well."""
     known = Priors.of(model.hyperparameters, priors, fixed)
     evidence = GuidedEvidence(model, known.free, ev.fit_ep(model).sites, 16)
-    start = Start(model.hyperparameters.theta[known.free], np.diag([0.8, 1.2]))
+    start = ThetaStart(model.hyperparameters.theta[known.free], np.diag([0.8, 1.2]))
     plan = ThetaPlan(plan, np.diag([0.6, 0.8]), 2)
     path = ThetaPath(evidence, known, start)
     return run_theta_islands(path, plan, seeds, m, np.random.SeedSequence(0))
@@ -140,7 +140,7 @@ def test_where_numbers_fail_there_is_no_evidence():
             raise NoEvidence("singular")
         return evidence(theta, rng)
 
-    path = ThetaPath(half, priors, Start(np.full(2, 2.0), 0.1 * np.eye(2)))
+    path = ThetaPath(half, priors, ThetaStart(np.full(2, 2.0), 0.1 * np.eye(2)))
     cloud = path.draw(200, np.random.default_rng(0))
     np.testing.assert_array_equal(cloud.failed, cloud.theta[:, 0] < 2.0)
     np.testing.assert_array_equal(cloud.target == -np.inf, cloud.failed)
