@@ -10,7 +10,7 @@ from ..drivers.chains import run_chains
 from ..drivers.crooks import bennett, bounds
 from ..drivers.plan import Plan
 from ..drivers.smc import Loop
-from ..execution.arguments import check_choice, check_count
+from ..execution.arguments import array, check_choice, check_count
 from ..execution.job import Job
 from ..messages import InputError
 from .base import Outcome, Problem, outcome_of_islands, stopped
@@ -45,7 +45,10 @@ def ais(
     draws = None
     if posterior is not None:
         width = len(getattr(problem.model, "names", ())) or problem.model.n
-        draws = problem.path.latent(_check_draws(posterior, width))
+        shapes = ("draws", width), ("chains", "draws", width)
+        draws = problem.path.latent(array("posterior", posterior, *shapes))
+        if len(draws) < 2:
+            raise InputError("posterior must hold two draws or chains at least, got one")
     plan = find_plan(problem, single=True)
     if plan is None:
         return stopped("ais")
@@ -114,16 +117,3 @@ def _go_down(problem: Problem, plan: Plan, draws: Array, forward: Array, outcome
         apart = f"forward and reverse estimates are {both.gap:.2f} ± {both.gap_se:.2f} nats apart"
         outcome.warn("ways-disagree", f"{apart}: {reason}")
     return True
-
-
-def _check_draws(posterior: ArrayLike, n: int) -> Array:
-    draws = np.asarray(posterior, dtype=float)
-    if draws.ndim not in (2, 3) or draws.shape[-1] != n or len(draws) < 2:
-        raise InputError(
-            f"posterior must hold draws of the {n} latent values: independent ones (M, {n}) or "
-            f"two and more chains (chains, draws, {n}), such as ev.sample(model).x; got shape "
-            f"{draws.shape}"
-        )
-    if not np.isfinite(draws).all():
-        raise InputError("posterior contains NaN or inf")
-    return draws

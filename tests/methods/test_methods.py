@@ -94,7 +94,7 @@ def test_warnings_have_codes():
         ("sequential", {"sweeps": 0}, "sweeps must be a whole number, at least 1, got 0"),
         ("sequential", {"threshold": -0.1}, "threshold must be"),
         ("sequential", {"order": "backwards"}, "order must be one of given, random, tail"),
-        ("sequential", {"order": [0, 1, 1]}, "order must be a permutation"),
+        ("sequential", {"order": [0, 1, 1]}, "permutation of 0, …, 2"),
         ("pt", {"n_levels": 1}, "n_levels must be a whole number, at least 2, got 1"),
         ("pt", {"n_sweeps": 0}, "n_sweeps must be a whole number"),
         ("pt", {"explore": 0}, "explore must be a whole number"),

@@ -76,7 +76,7 @@ def test_posterior_draws_come_back_as_parameters():
         model, method="ais", direction="both", posterior=theta, random_seed=0, progressbar=False
     )
     assert abs(result.logz) < 5.0 * result.logz_se + 1e-6  # as above
-    with pytest.raises(ValueError, match="posterior must hold draws of the 2"):
+    with pytest.raises(ValueError, match="posterior must be an array of shape"):
         ev.log_evidence(
             model, method="ais", direction="both", posterior=theta[:, :1], progressbar=False
         )
