@@ -13,7 +13,8 @@ bad one is a warning.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from scipy.special import logsumexp
 from ...execution.clock import check_interrupt
 from ...messages import Message
 from ...models.density.model import DensityModel
-from ...models.density.scales import Scales, learn
+from ...models.density.scales import learn
 from ...statistics.weights import pareto_shape
 from .modes import COMPARABLE, find_modes, starts
 from .reference import DensityReference, Mode, density_prior_reference
@@ -40,12 +41,6 @@ _SETTLED = 6  # further rounds from then on in which scales are learnt better
 _CLEARLY = 3.0  # times as even weights must be with scales: else something else is uneven
 
 
-def _rank(fit: tuple[DensityReference, Verdict]) -> tuple[bool, float]:
-    """Among good ones the most even weights; among bad ones those that see the most mass."""
-    verdict = fit[1]
-    return verdict.good, verdict.share if verdict.good else verdict.logz
-
-
 class Verdict(NamedTuple):
     """What weights say: Pareto shape, effective share of the draws, log of their mean."""
 
@@ -56,6 +51,10 @@ class Verdict(NamedTuple):
     @property
     def good(self) -> bool:
         return self.shape < _GOOD_SHAPE and self.share > _GOOD_SHARE
+
+    def rank(self, otherwise: float) -> tuple[bool, float]:
+        """Good ones come last, those with the most even weights at the end."""
+        return self.good, self.share if self.good else otherwise
 
 
 def fit_density(
@@ -82,36 +81,39 @@ def fit_density(
     started = time.perf_counter()
     modes = find_modes(model) if laplace is None else laplace.modes
     several = sum(mode.logz > modes[0].logz - COMPARABLE for mode in modes) > 1
-    if several and model.prior is not None:
-        reference = density_prior_reference(model)
-        reference.seconds = time.perf_counter() - started
-        return reference
+    best = None if several and model.prior is not None else _fit(model, modes, several, scales)
+    best = best or density_prior_reference(model)
+    best.seconds = time.perf_counter() - started
+    return best
+
+
+def _fit(
+    model: DensityModel, modes: Sequence[Mode], several: bool, scales: bool
+) -> DensityReference | None:
+    """The best that was found, or None where the prior is better."""
     rng = np.random.default_rng(1)
     candidates = _candidates(model, modes, rng)
     if several:
         candidates = candidates[:1]  # the one that covers all of them
-    fits = [_choose_tails(model, q, rng) for q in candidates]
-    best, verdict = max(fits, key=_rank)
+    fits = [_choose_tails(q, rng) for q in candidates]
+    # among bad ones those that see the most mass
+    best, verdict = max(fits, key=lambda fit: fit[1].rank(fit[1].logz))
     seen = [verdict.logz for _, verdict in fits if verdict.share * _TRIAL > _TELLING]
     if not verdict.good and not several:  # adapted to weights, it may well forget a mode
-        adapted = _choose_tails(model, _adapt(model, best, rng), rng)
+        adapted = _choose_tails(_adapt(best, rng), rng)
         if adapted[1].shape < max(verdict.shape, _GOOD_SHAPE) or not np.isfinite(verdict.shape):
             best, verdict = adapted
     if scales and not several and verdict.share < 1.0 / _CLEARLY:
-        rescaled = _rescale(model, best, rng)
+        rescaled = _rescale(best, rng)
         if rescaled is not None:
-            other, told = _choose_tails(model, rescaled, rng)
-            lighter = told.shape < max(verdict.shape, _GOOD_SHAPE)
-            if lighter and told.share > _CLEARLY * verdict.share:
-                best, verdict = other, told
+            other, its = _choose_tails(rescaled, rng)
+            lighter = its.shape < max(verdict.shape, _GOOD_SHAPE)
+            if lighter and its.share > _CLEARLY * verdict.share:
+                best, verdict = other, its
     if model.prior is not None and not several and verdict.shape >= _BAD_SHAPE:
-        reference = density_prior_reference(model)
-        reference.seconds = time.perf_counter() - started
-        return reference
-    verdict = judge(model, best, rng, 2 * _TRIAL)  # chosen for its verdict, it needs a fresh one
-    best.logz = verdict.logz
-    best.seconds = time.perf_counter() - started
-    best.modes = modes
+        return None
+    verdict = judge(best, rng, 2 * _TRIAL)  # chosen for its verdict, it needs a fresh one
+    best.logz, best.modes = verdict.logz, tuple(modes)
     best.warnings = _complaints(verdict, max(seen, default=-np.inf))
     return best
 
@@ -138,24 +140,19 @@ def _complaints(verdict: Verdict, seen: float) -> tuple[Message, ...]:
     )
 
 
-def judge(
-    model: DensityModel, q: DensityReference, rng: np.random.Generator, n: int = _TRIAL
-) -> Verdict:
+def judge(q: DensityReference, rng: np.random.Generator, n: int = _TRIAL) -> Verdict:
     """What n draws of q say."""
-    log_w, _ = _weights(model, q, rng, n)
+    log_w, _ = _weights(q, rng, n)
     finite = log_w[np.isfinite(log_w)]
     if finite.size < n // 100:
         return Verdict(np.inf, 0.0, -np.inf)
     total = float(logsumexp(finite))
-    share = float(np.exp(2.0 * total - logsumexp(2.0 * finite))) / n
-    return Verdict(pareto_shape(np.sort(finite), n), share, total - np.log(n))
+    return Verdict(pareto_shape(np.sort(finite), n), _effective(finite) / n, total - np.log(n))
 
 
-def _weights(
-    model: DensityModel, q: DensityReference, rng: np.random.Generator, n: int
-) -> tuple[Array, Array]:
+def _weights(q: DensityReference, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
     """Log weights of n draws, and the draws in coordinates with constant scales."""
-    z = rng.standard_normal((n, model.n))
+    z = rng.standard_normal((n, q.mean.size))
     log_q = q.log_base(z)
     warped = z
     if q.change is not None:
@@ -167,28 +164,21 @@ def _weights(
     return log_p - log_q, u
 
 
-def _gaussian(
-    model: DensityModel,
-    mean: Array,
-    cov: Array,
-    tails: float = 0.0,
-    scales: Scales | None = None,
-) -> DensityReference:
-    return DensityReference("fitted", model, mean, cov, 0.0, tails, scales=scales)
+def _gaussian(model: DensityModel, mean: Array, cov: Array) -> DensityReference:
+    return DensityReference("fitted", model, mean, cov, 0.0)
 
 
 def _candidates(
-    model: DensityModel, modes: Iterable[Mode], rng: np.random.Generator
+    model: DensityModel, modes: Sequence[Mode], rng: np.random.Generator
 ) -> list[DensityReference]:
     """Where one may begin: all modes, the points to start from, twice as wide."""
     found = []
     if modes := [m for m in modes if _usable(m.cov)]:
-        logz = np.array([mode.logz for mode in modes])
+        means, covs, logz = map(np.array, zip(*modes, strict=True))
         weight = np.exp(0.5 * (logz - logz.max()))  # a mode's share is known roughly only
         weight /= weight.sum()
-        means = np.array([mode.x for mode in modes])
         mean = weight @ means
-        cov = np.einsum("k,kij->ij", weight, np.array([mode.cov for mode in modes]))
+        cov = np.einsum("k,kij->ij", weight, covs)
         cov += (weight[:, None] * (means - mean)).T @ (means - mean)
         found.append(_gaussian(model, mean, cov))
     points = starts(model, rng, max(500, 20 * model.n))
@@ -206,62 +196,53 @@ def _usable(cov: Array) -> bool:
 
 
 def _choose_tails(
-    model: DensityModel, q: DensityReference, rng: np.random.Generator
+    q: DensityReference, rng: np.random.Generator
 ) -> tuple[DensityReference, Verdict]:
     """The tails whose weights have the lightest tail of their own, or are the most even."""
     tried = []
     for h in _TAILS:
         check_interrupt()
-        candidate = _gaussian(model, q.mean, q.cov, h, q.scales)
-        tried.append((candidate, judge(model, candidate, rng)))
+        candidate = replace(q, tails=h)
+        tried.append((candidate, judge(candidate, rng)))
         if h == 0.0 and tried[0][1].shape < 0.0 and tried[0][1].share > 0.5:
             return tried[0]
-    return max(tried, key=_merit)
+    return max(tried, key=lambda fit: fit[1].rank(-fit[1].shape))
 
 
-def _merit(fit: tuple[DensityReference, Verdict]) -> tuple[bool, float]:
-    """Among good ones the most even weights; among bad ones the lightest tail of weights."""
-    verdict = fit[1]
-    return verdict.good, verdict.share if verdict.good else -verdict.shape
-
-
-def _adapt(model: DensityModel, q: DensityReference, rng: np.random.Generator) -> DensityReference:
+def _adapt(q: DensityReference, rng: np.random.Generator) -> DensityReference:
     """Move the Gaussian to where its weights are, a little at a time."""
-    n = int(min(max(2000, 60 * model.n), 20_000))
+    n = int(min(max(2000, 60 * q.mean.size), 20_000))
     for _ in range(_ROUNDS):
         check_interrupt()
-        drawn = _draw(model, q, rng, n)
+        drawn = _draw(q, rng, n)
         if drawn is None:
             break
         log_w, x, enough = drawn
-        kappa = _temper(log_w, enough)
-        mean, cov = _moments(x, _tempered(log_w, kappa), enough)
+        kappa, w = _temper(log_w, enough)
+        mean, cov = _moments(x, w, enough)
         if not _usable(cov):
             break
-        q = _gaussian(model, mean, cov)
+        q = _gaussian(q.model, mean, cov)
         if kappa == 1.0:
             break
     return q
 
 
-def _rescale(
-    model: DensityModel, q: DensityReference, rng: np.random.Generator
-) -> DensityReference | None:
+def _rescale(q: DensityReference, rng: np.random.Generator) -> DensityReference | None:
     """The same where scales are learnt as well; None where there are none to be learnt.
 
     Once κ = 1 there are a few rounds with many draws, which are pooled in the end: how good a
     fit is depends on how well its scales are known where they are extreme.
     """
-    n = int(min(max(4000, 200 * model.n), 20_000))
+    n = int(min(max(4000, 200 * q.mean.size), 20_000))
     pool: list[tuple[Array, Array]] = []
     for _ in range(_ROUNDS):
         check_interrupt()
-        drawn = _draw(model, q, rng, n)
+        drawn = _draw(q, rng, n)
         if drawn is None:
             break
         log_w, u, enough = drawn
-        kappa = _temper(log_w, enough)
-        w = _tempered(log_w, kappa)
+        kappa, w = _temper(log_w, enough)
         with np.errstate(all="ignore"):
             x = u if q.scales is None else q.scales(u)
             inside = np.isfinite(x).all(axis=1)
@@ -279,27 +260,20 @@ def _rescale(
         mean, cov = _moments(x if scales is None else scales.inverse(x), w, enough)
         if not _usable(cov):
             break
-        q = _gaussian(model, mean, cov, scales=scales)
+        q = replace(_gaussian(q.model, mean, cov), scales=scales)
         if done:
             return q
     return None if q.scales is None else q
 
 
 def _draw(
-    model: DensityModel, q: DensityReference, rng: np.random.Generator, n: int
+    q: DensityReference, rng: np.random.Generator, n: int
 ) -> tuple[Array, Array, float] | None:
     """Weighted draws of q with tails, and how many effective ones are enough."""
-    d = model.n
-    enough = min(max(8.0 * d, 0.05 * n), 0.5 * n)
-    log_w, u = _weights(model, _gaussian(model, q.mean, q.cov, _WIDE, q.scales), rng, n)
+    enough = min(max(8.0 * q.mean.size, 0.05 * n), 0.5 * n)
+    log_w, u = _weights(replace(q, tails=_WIDE), rng, n)
     log_w = np.where(np.isfinite(log_w), log_w, -np.inf)
     return None if np.isfinite(log_w).sum() < enough else (log_w, u, enough)
-
-
-def _tempered(log_w: Array, kappa: float) -> Array:
-    """Weights to the power κ; their sum is one."""
-    w = np.exp(kappa * (log_w - log_w.max()))
-    return w / w.sum()
 
 
 def _moments(x: Array, w: Array, enough: float) -> tuple[Array, Array]:
@@ -318,12 +292,12 @@ def _effective(log_w: Array, kappa: float = 1.0) -> float:
     return float(np.exp(2.0 * logsumexp(a) - logsumexp(2.0 * a)))
 
 
-def _temper(log_w: Array, enough: float) -> float:
-    """The largest κ ≤ 1 for which weights^κ leave ``enough`` effective draws."""
-    if _effective(log_w) >= enough:
-        return 1.0
-    low, high = 0.0, 1.0
-    for _ in range(40):
+def _temper(log_w: Array, enough: float) -> tuple[float, Array]:
+    """The largest κ ≤ 1 for which weights^κ leave ``enough`` effective draws; their shares."""
+    low, high = 1.0 if _effective(log_w) >= enough else 0.0, 1.0
+    for _ in range(40 if low < 1.0 else 0):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if _effective(log_w, middle) >= enough else (low, middle)
-    return max(low, 1e-6)
+    kappa = max(low, 1e-6)
+    w = np.exp(kappa * (log_w - log_w.max()))
+    return kappa, w / w.sum()

@@ -11,15 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ...messages import InputError
+from ..density.autodiff import check_derived
 from ..density.model import DensityModel
 
 Array = NDArray[np.float64]
-
-_DERIVED = {"grad", "value_and_grad", "hessian", "third", "along", "tensor", "vectorized"}
-_OWN = {"prior", "bounds", "names"}
 
 
 class Report(NamedTuple):
@@ -70,33 +68,15 @@ class ProgramModel(DensityModel):
         self.names = report.names
         self.notes = tuple(notes)
 
-    def constrain(self, x: ArrayLike) -> Array:
-        """The program's parameters (…, k) from coordinates (…, d)."""
-        x = np.asarray(x, dtype=float)
+    def outward(self, x: Array) -> Array:
+        """The program's parameters (M, k) from coordinates (M, d)."""
         with np.errstate(all="ignore"):
-            theta = self.report.outward(x.reshape(-1, self.n))
-        return theta.reshape(*x.shape[:-1], len(self.report.names))
+            return self.report.outward(x)
 
-    def unconstrain(self, theta: ArrayLike) -> Array:
-        """Coordinates (…, d) of the program's parameters (…, k)."""
-        theta = np.asarray(theta, dtype=float)
-        k = len(self.names)
-        if theta.shape[-1:] != (k,):
-            raise InputError(
-                f"parameters must have shape (…, {k}), in the order of model.names; got "
-                f"{theta.shape}"
-            )
-        rows = theta.reshape(-1, k)
+    def inward(self, theta: Array) -> Array:
+        """Coordinates (M, d) of the program's parameters (M, k)."""
         with np.errstate(all="ignore"):
-            x = self.report.inward(rows)
-        bad = ~np.isfinite(x).all(axis=1)
-        if bad.any():
-            raise InputError(f"parameters {rows[bad][0]} are outside their bounds, or on them")
-        return x.reshape(*theta.shape[:-1], self.n)
-
-    def check_derivatives(self, x: ArrayLike | None = None, tolerance: float = 1e-4) -> None:
-        """As for DensityModel; ``x`` are the program's parameters."""
-        super().check_derivatives(None if x is None else self.unconstrain(x), tolerance)
+            return self.report.inward(theta)
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "density": self.program}
@@ -104,8 +84,6 @@ class ProgramModel(DensityModel):
 
 def check_words(words: dict[str, Any], adaptor: str) -> None:
     """An error for what the program itself decides."""
-    derived, own = sorted(_DERIVED & set(words)), sorted(_OWN & set(words))
-    if derived:
-        raise InputError(f"{', '.join(derived)}: {adaptor} derives these; leave them out")
-    if own:
+    check_derived(words, adaptor)
+    if own := sorted({"prior", "bounds", "names"} & set(words)):
         raise InputError(f"{', '.join(own)}: the program given to {adaptor} has its own")

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,42 +105,41 @@ class Program:
             )
         return _reopened, (stan.lib_path, stan.data, stan.seed)
 
+    def _each(self, x: Array, call: Callable[[Array], Any], failed: Any) -> list[Any]:
+        """``call`` of every row, or ``failed`` where the program says that it is outside."""
+        found = []
+        for row in np.ascontiguousarray(x):
+            try:
+                with self._turn:
+                    found.append(call(row))
+            except RuntimeError:  # how a Stan program says that the density is zero here
+                found.append(failed)
+        return found
+
     def value(self, x: Array) -> Array:
-        return np.array([self._value(row) for row in x])
+        return np.array(self._each(x, partial(self.stan.log_density, propto=False), -np.inf))
 
     def value_and_grad(self, x: Array) -> tuple[Array, Array]:
-        value, slope = np.empty(len(x)), np.empty(x.shape)
-        for i, row in enumerate(np.ascontiguousarray(x)):
-            try:
-                with self._turn:
-                    value[i], slope[i] = self.stan.log_density_gradient(row, propto=False)
-            except RuntimeError:  # how a Stan program says that the density is zero here
-                value[i], slope[i] = -np.inf, np.nan
-        return value, slope
+        nowhere = -np.inf, np.full(x.shape[1], np.nan)
+        call = partial(self.stan.log_density_gradient, propto=False)
+        pairs = self._each(x, call, nowhere)
+        slopes = np.array([slope for _, slope in pairs]).reshape(x.shape)
+        return np.array([value for value, _ in pairs], dtype=float), slopes
 
     def hessian(self, x: Array) -> Array:
-        H = np.empty((*x.shape, x.shape[1]))
-        for i, row in enumerate(np.ascontiguousarray(x)):
-            try:
-                with self._turn:
-                    H[i] = self.stan.log_density_hessian(row, propto=False)[2]
-            except RuntimeError:
-                H[i] = np.nan
-        return H
+        call = partial(self.stan.log_density_hessian, propto=False)
+        nowhere = None, None, np.full((x.shape[1], x.shape[1]), np.nan)
+        matrices = [H for _, _, H in self._each(x, call, nowhere)]
+        return np.array(matrices).reshape(*x.shape, x.shape[1])
 
     def outward(self, x: Array) -> Array:
         with self._turn:
             return np.array([self.stan.param_constrain(row) for row in np.ascontiguousarray(x)])
 
     def inward(self, theta: Array) -> Array:
-        out = np.empty((len(theta), self.stan.param_unc_num()))
-        for i, row in enumerate(np.ascontiguousarray(theta)):
-            try:
-                with self._turn:
-                    out[i] = self.stan.param_unconstrain(row)
-            except RuntimeError:  # outside the limits
-                out[i] = np.nan
-        return out
+        outside = np.full(self.stan.param_unc_num(), np.nan)
+        rows = self._each(theta, self.stan.param_unconstrain, outside)
+        return np.array(rows).reshape(len(theta), outside.size)
 
     def check(self, x: Array) -> None:
         """An error where the program fails wherever it is tried: that is no limit but a bug."""
@@ -150,13 +150,6 @@ class Program:
             except RuntimeError as error:
                 last = error
         raise InputError(f"the Stan program fails at all {len(x)} points tried: {last}")
-
-    def _value(self, row: Array) -> float:
-        try:
-            with self._turn:
-                return self.stan.log_density(np.ascontiguousarray(row), propto=False)
-        except RuntimeError:
-            return -np.inf
 
 
 def _reopened(library: str, data: str, seed: int) -> Program:

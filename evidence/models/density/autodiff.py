@@ -7,13 +7,15 @@ that a compiled function serves many sizes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...execution.arguments import check_function
 from ...messages import InputError
+from .functions import Functions
 from .metrics import Fisher
 from .model import DensityModel
 
@@ -48,18 +50,18 @@ def from_jax(logdensity: Callable[[Any], Any], dim: int, **words: Any) -> Densit
     >>> value.tolist(), (slope == 0.0).all().item()
     ([-2.0], True)
     """
-    derivatives = {"grad", "value_and_grad", "hessian", "third", "along", "tensor", "vectorized"}
-    given = derivatives & set(words)
-    if given:
-        raise InputError(f"{', '.join(sorted(given))}: JAX derives these; leave them out")
-    if not callable(logdensity):
-        raise InputError(f"logdensity must be a function, got {logdensity!r}")
-    derived = _derive(logdensity)
+    check_derived(words, "JAX")
+    check_function("logdensity", logdensity, optional=False)
     metric = words.get("metric")
     if callable(metric):
         words["metric"] = _derive_metric(metric)
-    model = DensityModel(derived.pop("logdensity"), dim, vectorized=True, **derived, **words)
-    return model
+    return DensityModel(dim=dim, vectorized=True, **_derive(logdensity), **words)
+
+
+def check_derived(words: Mapping[str, Any], adaptor: str) -> None:
+    """An error for what is derived from the density."""
+    if given := sorted({*Functions._fields[1:], "vectorized"} & set(words)):
+        raise InputError(f"{', '.join(given)}: {adaptor} derives these; leave them out")
 
 
 class Compiled:

@@ -181,18 +181,30 @@ class DensityModel:
     def constrain(self, x: ArrayLike) -> Array:
         """Parameters θ from the model's coordinates x, (…, d)."""
         x = np.asarray(x, dtype=float)
-        return x if self.change is None else self.change(x.reshape(-1, self.n)).reshape(x.shape)
+        return self.outward(x.reshape(-1, self.n)).reshape(*x.shape[:-1], len(self.names))
 
     def unconstrain(self, theta: ArrayLike) -> Array:
         """Coordinates of parameters (…, d)."""
-        theta = np.asarray(theta, dtype=float)
-        if self.change is None:
-            return theta
-        x = self.change.inverse(theta.reshape(-1, self.n)).reshape(theta.shape)
-        if np.isnan(x).any():
-            bad = theta.reshape(-1, self.n)[np.isnan(x).reshape(-1, self.n).any(axis=1)][0]
-            raise InputError(f"parameters {bad} are outside their bounds, or on them")
-        return x
+        theta, k = np.asarray(theta, dtype=float), len(self.names)
+        if theta.shape[-1:] != (k,):
+            raise InputError(
+                f"parameters must have shape (…, {k}), in the order of model.names; got "
+                f"{theta.shape}"
+            )
+        rows = theta.reshape(-1, k)
+        x = self.inward(rows)
+        bad = ~np.isfinite(x).all(axis=1)
+        if bad.any():
+            raise InputError(f"parameters {rows[bad][0]} are outside their bounds, or on them")
+        return x.reshape(*theta.shape[:-1], self.n)
+
+    def outward(self, x: Array) -> Array:
+        """Parameters of rows of coordinates."""
+        return self.arguments(x)
+
+    def inward(self, theta: Array) -> Array:
+        """Coordinates of rows of parameters, NaN where they are outside their bounds."""
+        return theta if self.change is None else self.change.inverse(theta)
 
     def arguments(self, x: Array) -> Array:
         """What the functions are called with at coordinates x, (M, d)."""
@@ -364,8 +376,10 @@ class DensityModel:
         """
         from .checking import check
 
-        d = self.n
-        check(self, None if x is None else np.atleast_2d(array("x", x, (d,), ("m", d))), tolerance)
+        if x is not None:
+            k = len(self.names)
+            x = self.arguments(self.unconstrain(np.atleast_2d(array("x", x, (k,), ("m", k)))))
+        check(self, x, tolerance)
 
     def _probe(self) -> None:
         """Call the density once, for errors now rather than in the middle of a run."""

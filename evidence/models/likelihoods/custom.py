@@ -45,7 +45,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -126,13 +126,10 @@ def from_function(
     >>> likelihood, likelihood.log_prob([0.0, 1.0], [0.0, 0.0]).round(6).tolist()
     (normal(s=0.5), [-0.225791, -2.225791])
     """
-    given = {
-        "check": check, "location": location, "simulate": simulate,
-        "conditional_moments": conditional_moments, "fisher": fisher,
-    }  # fmt: skip
+    hooks = Hooks(check, location, simulate, conditional_moments, fisher)
     check_function("function", function, optional=False)
-    for argument, value in given.items():
-        check_function(argument, value)
+    for argument, hook in hooks._asdict().items():
+        check_function(argument, hook)
     check_flag("log_concave", log_concave)
     if name == "probit":
         raise InputError(
@@ -144,17 +141,7 @@ def from_function(
     values = tuple(
         (key, check_parameter(key, value, positive=False)) for key, value in (params or {}).items()
     )
-    likelihood = CustomLikelihood(
-        function=function,
-        name=name,
-        params=values,
-        check_function=check,
-        location_function=location,
-        simulate_function=simulate,
-        moments_function=conditional_moments,
-        fisher_function=fisher,
-        log_concave=log_concave,
-    )
+    likelihood = CustomLikelihood(function, name, values, hooks, log_concave)
     if check_derivatives:
         compare_derivatives(likelihood, example_y)
     return likelihood
@@ -185,6 +172,16 @@ def _compile(function: Callable[..., Any], n_params: int) -> Any:
         ) from error
 
 
+class Hooks(NamedTuple):
+    """What users may say of a likelihood beside its density."""
+
+    check: Callable[[Array], Any] | None
+    location: Callable[..., Any] | None
+    simulate: Callable[..., Any] | None
+    conditional_moments: Callable[..., Any] | None
+    fisher: Callable[..., Any] | None
+
+
 @dataclass(frozen=True, repr=False)
 class CustomLikelihood(Likelihood):
     """A likelihood around a user's function; made by :func:`from_function`."""
@@ -192,11 +189,7 @@ class CustomLikelihood(Likelihood):
     function: Callable[..., Any]
     name: str  # type: ignore[misc]
     params: tuple[tuple[str, float | tuple[float, ...]], ...]
-    check_function: Callable[[Array], Any] | None
-    location_function: Callable[..., Any] | None
-    simulate_function: Callable[..., Any] | None
-    moments_function: Callable[..., Any] | None
-    fisher_function: Callable[..., Any] | None
+    hooks: Hooks
     log_concave: bool  # type: ignore[misc]
 
     def __repr__(self) -> str:
@@ -222,38 +215,37 @@ class CustomLikelihood(Likelihood):
             ),
         )
 
-    def _need(self, function: Callable[..., Any] | None, argument: str) -> Callable[..., Any]:
+    def _need(self, hook: str) -> Callable[..., Any]:
+        function = getattr(self.hooks, hook)
         if function is None:
             raise NotImplementedError(
-                f"{self.name} was made without {argument}; pass {argument}=… to from_function"
+                f"{self.name} was made without {hook}; pass {hook}=… to from_function"
             )
         return function
 
     def check(self, y: ArrayLike) -> Observations:
-        if self.check_function is None:
+        if self.hooks.check is None:
             return check_reals(self, y)
-        return Observations(array("check(y)", self.check_function(plain("y", y))))
+        return Observations(array("check(y)", self.hooks.check(plain("y", y))))
 
     def theta(self, y: Array) -> Array:
         return stack(y, y, *self._parameters(y))
 
     def location(self, y: Array) -> Array:
-        if self.location_function is not None:
-            value = self.location_function(y, *self._parameters(y))
+        if self.hooks.location is not None:
+            value = self.hooks.location(y, *self._parameters(y))
             return np.array(np.broadcast_to(value, y.shape), dtype=float)
-        return y if self.check_function is None else np.zeros(y.shape)
+        return y if self.hooks.check is None else np.zeros(y.shape)
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
-        draw = self._need(self.simulate_function, "simulate")
-        x = np.asarray(x, float)
+        x, draw = np.asarray(x, float), self._need("simulate")
         return np.asarray(draw(x, rng, *self._parameters(x)), dtype=float)
 
     def conditional_moments(self, x: Array) -> tuple[Array, Array]:
-        moments = self._need(self.moments_function, "conditional_moments")
-        x = np.asarray(x, float)
+        x, moments = np.asarray(x, float), self._need("conditional_moments")
         mean, var = moments(x, *self._parameters(x))
         return np.broadcast_to(mean, x.shape), np.broadcast_to(var, x.shape)
 
     def fisher(self, y: Array) -> Array:
-        value = self._need(self.fisher_function, "fisher")(y, *self._parameters(y))
+        value = self._need("fisher")(y, *self._parameters(y))
         return np.array(np.broadcast_to(value, y.shape), dtype=float)
