@@ -177,11 +177,10 @@ def _real_array(name: str, value: Any) -> Array:
             return np.array(raw, dtype=float, order="C")
         except OverflowError:
             raise InputError(f"{name} holds numbers too large for double precision") from None
-    what = _OTHER_KINDS.get(kind, f"values of type {raw.dtype}")
-    raise InputError(
-        f"{name} must hold real numbers, got {what if raw.ndim else shown(value)}; convert them "
-        "to numbers first"
-    )
+    what = shown(value) if raw.ndim == 0 else _OTHER_KINDS.get(kind, f"values of type {raw.dtype}")
+    if kind == "O" and raw.ndim:
+        what = next(shown(v) for v in raw.flat if not _is_real(v)) + " among them"
+    raise InputError(f"{name} must hold real numbers, got {what}; convert them to numbers first")
 
 
 def _is_real(value: Any) -> bool:

@@ -32,7 +32,7 @@ OBSERVATIONS = [
     (Gaussian(), [NAN], r"y contains NaN or inf"),
     (Gaussian(), [1 + 2j], r"y must hold real numbers.*complex"),
     (StudentT(), [-INF], r"y contains NaN or inf"),
-    (StudentT(), [None], r"y must hold real numbers.*type object"),
+    (StudentT(), [None], r"y must hold real numbers, got None"),
     (Logit(), [0, 1, 2], r"y: the logit likelihood wants labels -1 and \+1 .* got 0, 1, 2$"),
     (Logit(), ["a", "b"], r"y must hold real numbers.*type <U1"),
     (Probit(), [-1, 0], r"y: the probit likelihood wants labels .*, got -1, 0$"),
