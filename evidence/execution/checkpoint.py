@@ -26,7 +26,8 @@ True
 A checkpoint holds named tuples of arrays under names ("plan", "block 3", …) and the identity of
 the run: model, seed, settings, package version. Runs are functions of their identity, so a run
 that finds some of its pieces here computes the others and ends with the same numbers, bit for
-bit. A file of another identity is refused; so is a damaged one.
+bit. A file of another identity is refused; so is a damaged one. (A model's identity is what it
+computes, to eight digits: of one that differs in later ones, the numbers do too.)
 """
 
 from __future__ import annotations

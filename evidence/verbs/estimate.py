@@ -119,7 +119,8 @@ def log_evidence(
     checkpoint : path, optional
         Keep what is computed in this file, and go on from it when it exists. A resumed run
         ends with the same numbers, bit for bit. With ``n_particles`` given, it may also go on
-        to more islands or a smaller target.
+        to more islands or a smaller target. A file of another run is refused; models are known
+        by what they compute (:mod:`evidence.models.identity`), not by the text of a formula.
     progressbar : bool
         Show one line in a terminal or notebook.
     **options
