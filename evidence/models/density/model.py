@@ -312,9 +312,12 @@ class DensityModel:
         """What the metric is made from: the negative Hessian, or the user's own matrix."""
         if not self.tensorial:
             return -self.hessian(x)
-        F = self.calls["Fisher.matrix"](self.arguments(x))
-        if self.change is not None:
-            F = changes.tensor(self.change.derivatives(x), F)
+        matrix = self.calls["Fisher.matrix"]
+        if self.change is None:
+            F = matrix(x)
+        else:
+            d = self.change.derivatives(x)
+            F = changes.tensor(d, matrix(d.g))
         return F if self.prior is None else F + self.prior.precision
 
     def curvature_slope(self, x: Array, W: Array) -> Array:
