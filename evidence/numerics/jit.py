@@ -3,6 +3,11 @@
 Every compiled function of the package is made by one of the decorators below, so that
 caching, GIL and floating-point rules are the same everywhere.
 
+Compiled code is kept on disk. It is valid for what a function and all that it calls compute
+(:func:`fingerprint`), not for a file: edits of other functions, comments and docstrings recompile
+nothing, edits of a called function or a constant in another file recompile all that depends on
+it. Where the disk is full, damaged or cannot be written, code is compiled anew.
+
 A likelihood reaches compiled code as a *kernel*: a C function on whole vectors with the
 signature ``KERNEL``. All kernels have the same Numba type, so a routine that takes one as an
 argument is compiled once for all likelihoods and found in the disk cache by the next process.
@@ -11,12 +16,18 @@ argument is compiled once for all likelihoods and found in the disk cache by the
 from __future__ import annotations
 
 import ctypes
+import glob
 import hashlib
+import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from enum import Enum, EnumMeta
 from functools import cache
+from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
+from uuid import uuid4
 
 import numba
 import numpy as np
@@ -24,24 +35,114 @@ from numba import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.ccallback import CFunc
 
-_Update = Callable[[bytes], None]
-_PACKAGE = __name__.partition(".")[0]
+_INTERPRETED: bool = numba.config.DISABLE_JIT
+_LIBRARIES = {"numpy", "numba", "llvmlite", "scipy", "math", "cmath", "builtins"}  # known by name
 _POINTER = types.CPointer(types.float64)
 
 #: ``kernel(x, theta, n, stride, step, order, out)``; see :func:`kernel`.
 KERNEL = types.void(_POINTER, _POINTER, types.intp, types.intp, types.intp, types.intp, _POINTER)
 
 
+# -- what a function computes -----------------------------------------------------------------
+
+
+def fingerprint(function: Callable[..., Any]) -> str:
+    """A digest of what a function computes: its code, constants, defaults, compiler options, and
+    those of all it calls, in whatever module they are.
+
+    Comments, docstrings and other functions of the file do not count. Functions of NumPy, SciPy
+    and Numba count by name.
+    """
+    digest = hashlib.sha256()
+    for word in _words(function, set()):
+        digest.update(repr(word).encode() + b"\0")
+    return digest.hexdigest()
+
+
+def _words(value: Any, seen: set[int]) -> Iterator[object]:
+    """All that compiled code may have taken from a value when it was compiled."""
+    options = getattr(getattr(value, "_compiler", None), "targetoptions", None)
+    value = getattr(value, "py_func", getattr(value, "_pyfunc", value))
+    yield type(value).__qualname__
+    if isinstance(value, FunctionType):
+        yield value.__qualname__
+        yield from _words(options, seen)
+        if id(value) not in seen and not _in_library(str(value.__module__)):
+            seen.add(id(value))
+            yield from _words((value.__defaults__, value.__kwdefaults__), seen)
+            for cell in value.__closure__ or ():
+                with suppress(ValueError):  # it is empty
+                    yield from _words(cell.cell_contents, seen)
+            yield from _words_of_code(value.__code__, value.__doc__, value.__globals__, seen)
+    elif isinstance(value, tuple | list):
+        yield len(value)
+        for item in value:
+            yield from _words(item, seen)
+    elif isinstance(value, dict):
+        yield from _words(sorted(value.items(), key=repr), seen)
+    elif isinstance(value, set | frozenset):
+        yield sorted(map(repr, value))
+    elif isinstance(value, np.ndarray | np.generic):
+        yield value.dtype.str, value.shape, value.tobytes()
+    elif isinstance(value, EnumMeta):
+        yield value.__qualname__, list(value.__members__.items())
+    elif isinstance(value, type):  # of a named tuple, for example
+        yield value.__qualname__, getattr(value, "_fields", ())
+    elif isinstance(value, int | float | complex | str | bytes | Enum | None):
+        yield value
+    elif isinstance(value, types.Type):
+        yield str(value), str(getattr(value, "sig", ""))
+    else:  # modules, functions of libraries
+        yield getattr(value, "__name__", "")
+
+
+def _words_of_code(
+    code: CodeType, doc: Any, known: dict[str, Any], seen: set[int]
+) -> Iterator[object]:
+    yield code.co_code, code.co_exceptiontable, code.co_flags, code.co_names, code.co_varnames
+    yield code.co_argcount, code.co_kwonlyargcount, code.co_freevars, code.co_cellvars
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _words_of_code(constant, None, known, seen)
+        elif constant is not doc:
+            yield from _words(constant, seen)
+    yield from _words_of_names(code.co_names, known, set(), seen)
+
+
+def _words_of_names(
+    names: tuple[str, ...], known: dict[str, Any], inside: set[int], seen: set[int]
+) -> Iterator[object]:
+    """Of globals, and of what is reached as ``module.name`` or ``package.module.name``."""
+    for name in names:
+        if name not in known:
+            continue
+        value = known[name]
+        yield name
+        yield from _words(value, seen)
+        module = isinstance(value, ModuleType) and not _in_library(value.__name__)
+        if module and id(value) not in inside:
+            yield from _words_of_names(names, vars(value), inside | {id(value)}, seen)
+
+
+def _in_library(module: str) -> bool:
+    return module.partition(".")[0] in _LIBRARIES
+
+
+# -- what is kept on disk ---------------------------------------------------------------------
+
+
 class _Stamped(IndexDataCacheFile):
     """A cache file that is valid for what the function and all it calls compute.
 
     Numba itself looks at the file of a function only, not at the files of what it calls: after
-    an upgrade in place it would mix old code with new.
+    an upgrade in place it would mix old code with new. And it numbers the files of compiled code,
+    so that processes that compile at the same time may be given each other's: here no two files
+    have the same name.
     """
 
     def __init__(self, path: str, base: str, function: Callable[..., Any]) -> None:
         super().__init__(path, base, None)
-        self._function = function
+        self._base, self._function = base, function
 
     @property
     def _source_stamp(self) -> str:  # when needed: callees may be defined after their callers
@@ -50,28 +151,53 @@ class _Stamped(IndexDataCacheFile):
     @_source_stamp.setter
     def _source_stamp(self, value: None) -> None: ...
 
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            return dict(super()._load_index())
+        except Exception:  # damaged, or it names classes of another version
+            return {}
+
+    def save(self, key: Any, data: Any) -> None:
+        overloads = self._load_index()
+        if not overloads and os.path.exists(self._index_path):  # out of date
+            for file in Path(self._cache_path).glob(f"{glob.escape(self._base)}.*.nbc"):
+                file.unlink(missing_ok=True)
+        overloads[key] = f"{self._base}.{uuid4().hex}.nbc"
+        self._save_data(overloads[key], data)
+        self._save_index(overloads)
+
 
 class _Cache(FunctionCache):
     """Numba's disk cache; where it cannot be written, code stays in memory, said once."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, compiled: Any, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        self._cache_file = _Stamped(self._cache_path, self._impl.filename_base, function)
+        base = self._impl.filename_base
+        if "<locals>" not in function.__qualname__:  # the name is enough, the line may change
+            base = base.replace(f"-{function.__code__.co_firstlineno}.", ".")
+        self._cache_file = _Stamped(self._cache_path, base, compiled)
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        return (*super()._index_key(sig, codegen), *map(_fields, getattr(sig, "args", sig)))
+        fields = [_fields(kind) for kind in getattr(sig, "args", sig)]
+        return (*super()._index_key(sig, codegen), *fields)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # damaged
+            return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
             super().save_overload(sig, data)
         except OSError as error:
-            _warn_uncached(str(error))
+            _warn_uncached(error.strerror or str(error))
 
 
 def _fields(kind: Any) -> Any:
     """Names of a named tuple's fields, at any depth: their order is part of compiled code."""
     if isinstance(kind, types.BaseTuple):
-        return (getattr(kind, "fields", ()), *map(_fields, kind))
+        return (getattr(kind, "fields", ()), *(_fields(part) for part in kind.types))
     return ()
 
 
@@ -88,90 +214,35 @@ def _warn_uncached(reason: str) -> None:
 def _cached(compiled: Any, function: Callable[..., Any]) -> Any:
     """Turn on the disk cache where there is a place for it."""
     try:
-        compiled._cache = _Cache(function)
-    except RuntimeError as error:
-        _warn_uncached(str(error))
+        compiled._cache = _Cache(compiled, function)
+    except RuntimeError:  # Numba has found none
+        _warn_uncached("there is no folder that can be written")
     return compiled
 
 
-@cache
-def fingerprint(function: Callable[..., Any]) -> str:
-    """A digest of what a function computes: its code and constants, and those of all it calls.
-
-    Comments, docstrings and other functions of the file do not count.
-    """
-    digest = hashlib.sha256()
-    _walk(function, digest.update, set())
-    return digest.hexdigest()
+# -- decorators -------------------------------------------------------------------------------
 
 
-def _walk(value: Any, update: _Update, seen: set[int]) -> None:
-    value = getattr(value, "py_func", getattr(value, "_pyfunc", value))
-    if isinstance(value, FunctionType):
-        update(value.__qualname__.encode())
-        if id(value) not in seen:
-            seen.add(id(value))
-            _walk_code(value.__code__, value.__doc__, value.__globals__, update, seen)
-            for cell in value.__closure__ or ():
-                _walk(cell.cell_contents, update, seen)
-    elif isinstance(value, np.ndarray):
-        update(f"{value.dtype} {value.shape}".encode() + value.tobytes())
-    elif isinstance(value, tuple):
-        for item in value:
-            _walk(item, update, seen)
-    elif isinstance(value, type):
-        update(f"{value.__qualname__} {getattr(value, '_fields', '')}".encode())
-    elif isinstance(value, int | float | complex | str | bytes | None):
-        update(repr(value).encode())
-    else:  # modules, external functions, types of Numba: by name
-        name = getattr(value, "symbol", getattr(value, "__name__", type(value).__name__))
-        update(str(name).encode())
-
-
-def _walk_code(
-    code: CodeType,
-    doc: Any,
-    known: dict[str, Any],
-    update: Callable[[bytes], None],
-    seen: set[int],
-) -> None:
-    update(code.co_code)
-    update(repr((code.co_names, code.co_varnames)).encode())
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            _walk_code(constant, None, known, update, seen)
-        elif constant is not doc:
-            _walk(constant, update, seen)
-    for name in code.co_names:
-        if name in known:
-            _walk(known[name], update, seen)
-        module = known.get(name)
-        if isinstance(module, ModuleType) and module.__name__.startswith(_PACKAGE):
-            for inner in sorted(vars(module).keys() & set(code.co_names)):  # ``module.function``
-                _walk(vars(module)[inner], update, seen)
+def _compiled(function: Callable[..., Any], **options: Any) -> Any:
+    if _INTERPRETED:
+        return function
+    compile_when_called: Any = numba.njit(nogil=True, error_model="numpy", **options)
+    return _cached(compile_when_called(function), function)
 
 
 def jit(function: Callable[..., Any]) -> Any:
     """Compile on first use, cache on disk, release the GIL; division by zero follows IEEE."""
-    if numba.config.DISABLE_JIT:
-        return function
-    return _cached(numba.njit(function, nogil=True, error_model="numpy"), function)
+    return _compiled(function)
 
 
 def vector_loop(function: Callable[..., Any]) -> Any:
     """As :func:`jit`, for branch-free loops over arrays: multiply-adds may be fused."""
-    if numba.config.DISABLE_JIT:
-        return function
-    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
-    return _cached(numba.njit(function, **options), function)
+    return _compiled(function, fastmath={"contract"})
 
 
 def reduction(function: Callable[..., Any]) -> Any:
     """As :func:`vector_loop`, and sums may be reordered: for dot products."""
-    if numba.config.DISABLE_JIT:
-        return function
-    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
-    return _cached(numba.njit(function, **options), function)
+    return _compiled(function, fastmath={"contract", "reassoc"})
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -182,7 +253,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     one datum at many latent values. ``out`` is ``(4, n)``: log p(y|x) and, up to ``order``,
     its first, second and third derivatives in x (``order`` is 1 or 3).
     """
-    if numba.config.DISABLE_JIT:
+    if _INTERPRETED:
         return _interpreted(function)
     options = {"nopython": True, "error_model": "numpy"}
     compiled = _cached(
@@ -196,8 +267,8 @@ def _interpreted(function: Callable[..., Any]) -> Any:
     """The kernel as plain Python, for debuggers and coverage (``NUMBA_DISABLE_JIT=1``)."""
     pointer = ctypes.POINTER(ctypes.c_double)
 
-    def call(x: Any, theta: Any, *sizes: Any) -> None:
-        *counts, out = sizes
-        function(x.data_as(pointer), theta.data_as(pointer), *counts, out.data_as(pointer))
+    def call(x: Any, theta: Any, *rest: Any) -> None:
+        *sizes, out = rest
+        function(x.data_as(pointer), theta.data_as(pointer), *sizes, out.data_as(pointer))
 
     return call

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import os
+import pickle
+import shutil
 import subprocess
 import sys
-import warnings
+import types
+from pathlib import Path
 from typing import NamedTuple
 
 import numba
@@ -63,23 +67,180 @@ def test_docstrings_and_comments_recompile_nothing(change):
     assert prints() == prints(**change)
 
 
+# what f computes, before and after an edit
+EDITS = {
+    "a tuple's numbers": ("def f(): return 1, 23", "def f(): return 12, 3"),
+    "a tuple's shape": ("A = (1, (2, 3))", "A = ((1, 2), 3)", "def f(): return A"),
+    "a set": ("def f(x): return x in {1, 2}", "def f(x): return x in {1, 3}"),
+    "the sign of zero": ("A = 0.0", "A = -0.0", "def f(): return A"),
+    "a number of NumPy": ("A = np.int64(1)", "A = np.int64(2)", "def f(): return A"),
+    "an array": ("A = np.ones(2)", "A = np.array([1.0, 2.0])", "def f(): return A[1]"),
+    "an array's type": ("A = np.ones(2)", "A = np.ones(2, 'f4')", "def f(): return A[1]"),
+    "a type": ("A = nb.float64", "A = nb.float32", "def f(x): return A(x)"),
+    "a default": ("def f(x, y=1.0): return y", "def f(x, y=2.0): return y"),
+    "a default by name": ("def f(x, *, y=1.0): return y", "def f(x, *, y=2.0): return y"),
+    "the default of a callee": (
+        "@jit\ndef g(x=1): return x", "@jit\ndef g(x=2): return x", "def f(): return g()"
+    ),
+    "the compiler's options": ("@jit\ndef f(x): return x", "@fast\ndef f(x): return x"),
+    "those of a callee": (
+        "@jit\ndef g(x): return x", "@fast\ndef g(x): return x", "def f(x): return g(x)"
+    ),
+    "the order of fields": (
+        "P = namedtuple('P', 'a b')", "P = namedtuple('P', 'b a')", "def f(): return P(1, 2).a"
+    ),
+    "an enumeration": (
+        "class E(Enum):\n    A = 1", "class E(Enum):\n    A = 2", "def f(): return E.A.value"
+    ),
+    "a closure": ("A = 1", "A = 2", "f = (lambda a: lambda x: a + x)(A)"),
+    "a function in a tuple": (
+        "A = (lambda x: x,)", "A = (lambda x: -x,)", "def f(x): return A[0](x)"
+    ),
+    "a function inside": (
+        "def f():\n    def g(): return 1\n    return g()",
+        "def f():\n    def g(): return 2\n    return g()",
+    ),
+    "a module's constant": ("other.A = 1", "other.A = 2", "def f(): return other.A"),
+    "a module's function": (
+        "other.g = lambda: 1", "other.g = lambda: 2", "def f(): return other.g()"
+    ),
+    "a package's module": (
+        "other.inner.g = jit(lambda: 1)", "other.inner.g = jit(lambda: 2)",
+        "def f(): return other.inner.g()",
+    ),
+    "what a callee calls in a module": (
+        "other.A = 1", "other.A = 2", "@jit\ndef g(): return other.A\ndef f(): return g()"
+    ),
+    "an external function's signature": (
+        "g = nb.types.ExternalFunction('g', nb.types.void(nb.types.intp))",
+        "g = nb.types.ExternalFunction('g', nb.types.void(nb.types.int32))",
+        "def f(x): return g(x)",
+    ),
+}  # fmt: skip
+
+
+def compiled(source):
+    """The fingerprint of f in a module of its own, beside another one."""
+    other = types.ModuleType("other")
+    other.inner = types.ModuleType("other.inner")
+    head = "import numpy as np, numba as nb\nfrom enum import Enum\n"
+    head += "from collections import namedtuple\njit, fast = nb.njit, nb.njit(fastmath=True)\n"
+    known = {"other": other, "__name__": "mine"}
+    exec(head + source, known)
+    return jit.fingerprint(known["f"])
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_whatever_compiled_code_has_taken_counts(edit):
+    before, after, *rest = EDITS[edit]
+    prints = [compiled("\n".join([source, *rest])) for source in (before, after, before)]
+    assert prints[0] == prints[2]
+    if edit not in ("the compiler's options", "those of a callee") or jit._INTERPRETED is False:
+        assert prints[0] != prints[1]
+
+
+def test_a_constant_changed_while_the_program_runs_counts():
+    known = functions()
+    before = jit.fingerprint(known["high"])
+    known["STEP"] = 2.0
+    assert jit.fingerprint(known["high"]) != before
+
+
+def test_functions_that_call_themselves_and_each_other():
+    source = "@jit\ndef g(n): return f(n - 1) + {} if n else 1\n"
+    source += "def f(n): return g(n) + f(n - 1) if n else 1"
+    assert compiled(source.format(1)) == compiled(source.format(1)) != compiled(source.format(2))
+
+
+INNER = """
+from typing import NamedTuple
+import numpy as np
+from evidence.numerics.jit import jit, kernel
+from numba import carray
+
+STEP, NUMBER, SHAPE = {0}, np.float32({0}), (1, int({0}))
+
+class Pair(NamedTuple):
+    {1}: float
+    {2}: float
+
+@jit
+def low(x):
+    return {0} * x
+
+@jit
+def shift(x, by={0}):
+    return x + by
+
+def plain(x):
+    return x - {0}
+
+@kernel
+def cost(x, theta, n, stride, step, order, out):
+    carray(out, (1,))[0] = {0} * carray(x, (1,))[0]
+"""
+OUTER = """
+import sys
+import numpy as np
+import package
+from evidence.numerics.jit import jit
+from package import inner
+from package.inner import Pair
+
+@jit
+def called(x): return inner.low(x)
+@jit
+def through_the_package(x): return package.inner.low(x)
+@jit
+def constants(x): return x + inner.STEP + inner.NUMBER + inner.SHAPE[1]
+@jit
+def default(x): return inner.shift(x)
+@jit
+def fields(pair): return pair.left - 10.0 * pair.right
+@jit
+def made(x): return Pair(x, 2.0 * x).left
+@jit
+def apply(function, x): return function(x)
+@jit
+def through_a_pointer(function, x):
+    out = np.zeros(1)
+    function(x.ctypes, x.ctypes, 1, 0, 0, 1, out.ctypes)
+    return out[0]
+def scaled(factor):
+    @jit
+    def by(x): return factor * x
+    return by
+
+print(called(3.0), through_the_package(3.0), constants(3.0), default(3.0), fields(Pair(1.0, 2.0)),
+      made(3.0), apply(inner.low, 3.0), scaled(inner.STEP)(3.0))
+"""
+
+
 @compiled_only
 def test_what_other_sources_compiled_is_not_served(tmp_path):
-    """An edit in a called file must not leave a stale caller in the disk cache."""
-    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-    program += "import outer; print(outer.high(3.0))"
-    head = "from evidence.numerics.jit import jit\n"
-    (tmp_path / "outer.py").write_text(
-        head + "from inner import low\n@jit\ndef high(x):\n    return 2.0 * low(x)\n"
-    )
-    answers = []
-    for factor in (1.0, 5.0, 1.0):
-        (tmp_path / "inner.py").write_text(head + f"@jit\ndef low(x):\n    return {factor} * x\n")
-        run = subprocess.run(
-            [sys.executable, "-B", "-c", program], capture_output=True, text=True, check=True
+    """An edit in another file leaves nothing stale in the disk cache, whatever way it is used."""
+    folder = tmp_path / "package"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (tmp_path / "outer.py").write_text(OUTER)
+
+    def run(factor, first, second, cache):
+        (folder / "inner.py").write_text(INNER.format(factor, first, second))
+        path = os.pathsep.join([str(tmp_path), *sys.path])
+        words = {"NUMBA_CACHE_DIR": str(tmp_path / cache), "PYTHONPATH": path}
+        program = subprocess.run(
+            [sys.executable, "-B", "-c", "import outer"],
+            capture_output=True,
+            text=True,
+            env=os.environ | words,
         )
-        answers.append(float(run.stdout))
-    assert answers == [6.0, 30.0, 6.0]
+        assert not program.stderr
+        return program.stdout
+
+    before = run(2.0, "left", "right", "kept")
+    after = run(5.0, "right", "left", "kept")
+    assert after == run(5.0, "right", "left", "fresh") != before
+    assert run(2.0, "left", "right", "kept") == before
 
 
 @compiled_only
@@ -99,38 +260,124 @@ def test_fields_of_named_tuples_count():
 
 
 @compiled_only
-def test_without_a_place_for_the_cache_code_is_compiled_and_the_user_told_once(monkeypatch):
-    monkeypatch.setattr(jit._Cache, "_impl_class", staticmethod(_nowhere))
-    jit._warn_uncached.cache_clear()
-    with pytest.warns(RuntimeWarning, match="NUMBA_CACHE_DIR"):
-        known = functions(jit.jit)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert known["high"](1.0) == 4.0
-        functions(jit.jit)
-
-
-def _nowhere(function):
-    raise RuntimeError("no locator available")
+def test_docstrings_and_comments_move_no_file(tmp_path):
+    kept = functions_of_a_file(tmp_path)
+    kept["high"](1.0)
+    again = functions_of_a_file(tmp_path, doc="Another.", comment="# one line\n# and another\n")
+    assert again["high"](1.0) == 4.0
+    assert sum(again["high"].stats.cache_hits.values()) == 1
 
 
 @compiled_only
-def test_a_full_disk_leaves_code_in_memory(monkeypatch, tmp_path):
-    known = functions_of_a_file(tmp_path)
+def test_processes_that_compile_together_are_not_given_the_code_of_each_other(tmp_path):
+    """One reads the index, then the other, which writes last."""
+    one, two = (jit._Stamped(str(tmp_path), "f", functions()["high"]) for _ in range(2))
+    late, load, write = [], one._load_index, two._save_data
 
-    def full(self, key, data):
-        raise OSError(28, "No space left on device")
+    def meanwhile():
+        known, one._load_index = load(), load
+        two.save("float", "code for floats")
+        return known
 
-    monkeypatch.setattr(jit._Stamped, "save", full)
-    jit._warn_uncached.cache_clear()
-    with pytest.warns(RuntimeWarning, match="NUMBA_CACHE_DIR"):
-        assert known["high"](1.0) == 4.0
+    one._load_index = meanwhile
+    two._save_data = lambda *named: late.append(named)
+    one.save("int", "code for integers")
+    for named in late:
+        write(*named)
+    assert one.load("int") in (None, "code for integers")
+    assert two.load("float") in (None, "code for floats")
 
 
-def functions_of_a_file(folder):
+@compiled_only
+def test_files_of_code_do_not_pile_up(tmp_path):
+    known = functions()
+    file = jit._Stamped(str(tmp_path), "f", known["high"])
+    for step in range(5):
+        known["STEP"] = float(step)
+        for key in "ab":
+            file.save(key, step)
+    assert len(list(tmp_path.glob("*.nbc"))) == 2
+    assert file.load("a") == 4
+
+
+@compiled_only
+@pytest.mark.parametrize("what", ["nbi", "nbc"])
+@pytest.mark.parametrize("how", ["empty", "half", "of another version"])
+def test_a_damaged_cache_is_compiled_anew(tmp_path, monkeypatch, what, how):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "kept"))
+    functions_of_a_file(tmp_path)["high"](1.0)
+    files = list((tmp_path / "kept").rglob(f"*.{what}"))
+    assert files
+    for file in files:
+        content = file.read_bytes()
+        missing = pickle.dumps(Gone()).replace(b"Gone", b"Lost")
+        new = {"empty": b"", "half": content[: len(content) // 2]}
+        head = pickle.dumps(numba.__version__) if what == "nbi" else b""
+        file.write_bytes(new.get(how, head + missing))
+    again = functions_of_a_file(tmp_path)
+    assert again["high"](1.0) == 4.0
+    assert sum(functions_of_a_file(tmp_path)["high"].stats.cache_hits.values()) == 0
+    again = functions_of_a_file(tmp_path)
+    again["high"](1.0)
+    assert sum(again["high"].stats.cache_hits.values()) == 1
+
+
+class Gone(NamedTuple):
+    """A class that the next version no longer has."""
+
+    value: float = 1.0
+
+
+PROGRAM = """
+import warnings
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    import numpy as np
+    import evidence as ev
+    fit = ev.fit_ep(ev.GPModel(K=np.eye(2), y=[1, -1]))
+print(round(fit.logz, 6), *[str(w.message) for w in told if "NUMBA_CACHE_DIR" in str(w.message)],
+      sep="\\n")
+"""
+
+
+@compiled_only
+@pytest.mark.parametrize("where", ["no folder", "a full disk"])
+def test_where_no_code_can_be_kept_all_works_and_the_user_is_told_once(tmp_path, where):
+    """A copy of the package whose folders cannot be written, and a home that is none."""
+    package, home = tmp_path / "evidence", tmp_path / "home"
+    copied = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(jit.__file__).parents[1], package, ignore=copied)
+    for folder in [package, *package.rglob("*/")]:
+        (folder / "__pycache__").write_text("a file, no folder")
+    home.write_text("a file")
+    words = {"HOME": home, "XDG_CACHE_HOME": home, "PYTHONPATH": tmp_path, "PATH": "/usr/bin"}
+    if where == "a full disk":
+        words["NUMBA_CACHE_DIR"] = tmp_path / "disk"
+        words["NUMBA_CACHE_DIR"].mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(tmp_path / "disk")]
+        if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+            pytest.skip("no disk can be mounted here")
+    try:
+        run = subprocess.run(
+            [sys.executable, "-B", "-c", PROGRAM],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={name: str(value) for name, value in words.items()},
+        )
+    finally:
+        if where == "a full disk":
+            subprocess.run(["umount", str(tmp_path / "disk")], check=True)
+    assert run.returncode == 0, run.stderr
+    answer, *warned = run.stdout.splitlines()
+    assert answer == "-1.386294"
+    assert len(warned) == 1
+
+
+def functions_of_a_file(folder, doc="Doc.", comment=""):
     path = folder / "kept.py"
-    path.write_text(SOURCE.format(constant=1.0, doc="Doc.", sign="+"))
-    known = {"jit": jit.jit, "__file__": str(path)}
+    path.write_text(comment + SOURCE.format(constant=1.0, doc=doc, sign="+"))
+    known = {"jit": jit.jit, "__file__": str(path), "__name__": "kept"}
     exec(compile(path.read_text(), str(path), "exec"), known)
     return known
 
