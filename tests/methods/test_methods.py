@@ -60,8 +60,7 @@ def test_a_move_of_the_user_stays_as_it_is(method, name):
     before = copy.deepcopy(move)
     model = small_model("poisson(exposure=1.5)", 3)
     words = {"reference": "prior", "n_particles": 16, "move": move, "method": method}
-    if method != "pt":
-        words["n_islands"] = 4
+    words |= {"n_sweeps": 20, "n_levels": 3} if method == "pt" else {"n_islands": 4}
     if method == "ais":
         words |= {"direction": "both", "n_reverse": 8}
     one, two = (estimate(model, **words) for _ in range(2))
