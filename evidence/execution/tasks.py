@@ -216,11 +216,11 @@ def run_tasks(
 
 
 def _here(job: Job, arguments: Mapping[str, Any], stop: Callable[[], bool]) -> Any:
-    rows.stay_single()
-    try:
-        return job(arguments, stop)
-    except Stopped as stopped:
-        return stopped
+    with rows.single():
+        try:
+            return job(arguments, stop)
+        except Stopped as stopped:
+            return stopped
 
 
 # -- in other processes -----------------------------------------------------------------------

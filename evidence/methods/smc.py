@@ -14,7 +14,6 @@ from ..drivers.waves import Budget
 from ..execution.arguments import check_choice, check_count
 from ..execution.tasks import Job, Stopped
 from ..moves.base import Move
-from ..moves.riemannian.metric import RiemannMove
 from ..paths.families import is_probit
 from ..statistics.resampling import SCHEMES
 from .base import Outcome, Problem, outcome_of_islands
@@ -113,7 +112,7 @@ def find_plan(
 
 def default_settings(move: Move) -> Settings:
     """A pilot has fewer particles where every move of every particle factorises matrices."""
-    return Settings(pilot_particles=32) if isinstance(move, RiemannMove) else Settings()
+    return Settings(pilot_particles=32) if move.riemannian else Settings()
 
 
 def choose_particles(plan: Plan, target_se: float | None, n_islands: int | None) -> int:

@@ -23,6 +23,7 @@ import numpy as np
 from numba import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.ccallback import CFunc
+from numba.core.typing.typeof import typeof_impl
 
 _Update = Callable[[bytes], None]
 _PACKAGE = __name__.partition(".")[0]
@@ -52,14 +53,24 @@ class _Stamped(IndexDataCacheFile):
 
 
 class _Cache(FunctionCache):
-    """Numba's disk cache; where it cannot be written, code stays in memory, said once."""
+    """Numba's disk cache; where it cannot be written, code stays in memory, said once.
+
+    A compiled function made inside another one, around a compiled function (its closure), has a
+    file for each of these.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        self._cache_file = _Stamped(self._cache_path, self._impl.filename_base, function)
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        names = [f"{cell.__module__.rpartition('.')[2]}.{cell.__qualname__}" for cell in cells]
+        base = "-".join([self._impl.filename_base, *names])
+        self._cache_file = _Stamped(self._cache_path, base, function)
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        return (*super()._index_key(sig, codegen), *map(_fields, getattr(sig, "args", sig)))
+        key = super()._index_key(sig, codegen)
+        if self._py_func.__closure__:  # Numba would ask for the same objects in every process
+            key = key[:2]
+        return (*key, *map(_fields, getattr(sig, "args", sig)))
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
@@ -174,6 +185,14 @@ def reduction(function: Callable[..., Any]) -> Any:
     return _cached(numba.njit(function, **options), function)
 
 
+class Kernel(CFunc):
+    """A compiled kernel: its type is known, and calls need not find it out."""
+
+
+_KERNEL_TYPE = types.FunctionType(KERNEL)
+typeof_impl.register(Kernel, lambda value, context: _KERNEL_TYPE)
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a likelihood kernel ``(x, theta, n, stride, step, order, out)``.
 
@@ -186,7 +205,7 @@ def kernel(function: Callable[..., Any]) -> Any:
         return _interpreted(function)
     options = {"nopython": True, "error_model": "numpy"}
     compiled = _cached(
-        CFunc(function, numba.core.sigutils.normalize_signature(KERNEL), {}, options), function
+        Kernel(function, numba.core.sigutils.normalize_signature(KERNEL), {}, options), function
     )
     compiled.compile()
     return compiled

@@ -1,15 +1,16 @@
 """Rows of a batch in parallel threads, for transitions that factorise matrices.
 
-Compiled transitions release the interpreter lock. A driver that already keeps every core busy
-calls :func:`stay_single` in its worker threads.
+Compiled transitions release the interpreter lock. A worker thread of a driver that already keeps
+every core busy does its task under :func:`single`.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -18,9 +19,14 @@ from threadpoolctl import ThreadpoolController
 _local = threading.local()
 
 
-def stay_single() -> None:
-    """Rows that this thread asks for are run in this thread."""
-    _local.single = True
+@contextmanager
+def single() -> Iterator[None]:
+    """Rows that this thread asks for are run in this thread, for the time being."""
+    before, _local.single = getattr(_local, "single", False), True
+    try:
+        yield
+    finally:
+        _local.single = before
 
 
 @cache

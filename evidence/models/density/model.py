@@ -122,7 +122,7 @@ class DensityModel:
                 "give bounds or prior, not both: the distributions of a prior have limits of "
                 "their own (scipy.stats.uniform, scipy.stats.gamma, …)"
             )
-        self.n = int(dim)
+        self.n: int = int(dim)
         self.functions = Functions(logdensity, grad, value_and_grad, hessian, third, along, tensor)
         for name, function in self.functions._asdict().items():
             if not (callable(function) or (function is None and name != "logdensity")):
