@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from ..messages import InputError
-from ..numerics.threads import stay_single
+from ..numerics.threads import single
 from .clock import Stopped
 
 
@@ -47,8 +47,8 @@ class Job:
 
 def attempt(job: Job, arguments: Mapping[str, Any], stop: Callable[[], bool]) -> Any:
     """The result of one task, on one core; :class:`Stopped` where it ended early."""
-    stay_single()
-    try:
-        return Stopped() if stop() else job(arguments, stop)
-    except Stopped as stopped:
-        return stopped
+    with single():
+        try:
+            return Stopped() if stop() else job(arguments, stop)
+        except Stopped as stopped:
+            return stopped

@@ -15,7 +15,6 @@ from ..execution.arguments import check_choice, check_count, number
 from ..execution.job import Job
 from ..messages import InputError
 from ..moves.base import Move
-from ..moves.riemannian.metric import RiemannMove
 from ..paths.families import is_probit
 from ..statistics.resampling import SCHEMES
 from .base import Outcome, Problem, outcome_of_islands, stopped
@@ -154,7 +153,7 @@ def find_plan(
 
 def default_pilot(move: Move) -> Pilot:
     """It has fewer particles where every move of every particle factorises matrices."""
-    return Pilot(particles=32) if isinstance(move, RiemannMove) else Pilot()
+    return Pilot(particles=32) if move.riemannian else Pilot()
 
 
 def choose_particles(problem: Problem, plan: Plan) -> int:

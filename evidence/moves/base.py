@@ -52,25 +52,27 @@ It serves every model, driver and method at once. The evidence of two opposite p
 >>> bool(abs(result.logz - np.log(np.arccos(1 / 3) / (2 * np.pi))) < 4 * result.logz_se)
 True
 
-A move of the package is a file beside this one, with its name in ``evidence/moves/__init__.py``
-and in ``tests/moves/test_invariance.py``, where exact draws have to stay exact draws.
+A move of the package is a file beside this one, with its name in :mod:`.registry` and in
+``tests/moves/test_invariance.py``, where exact draws have to stay exact draws.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from functools import wraps
+from typing import Any, ClassVar, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..numerics.jit import jit
 from ..numerics.normal import standard_normal
-from ..paths.coordinates import Coordinates
-from ..paths.gp import Path
-
-Array = NDArray[np.float64]
+from ..paths.base import Array, TemperedPath
+from ..paths.coordinates import Frame
 
 _LONGEST = 64  # steps of a trajectory whose number of steps is not given
 
@@ -86,17 +88,12 @@ class Info(NamedTuple):
     """Evaluations of a row's log-likelihood, its gradient or its metric."""
 
 
-class State(Protocol):
-    """Anything with a batch of tilts."""
-
-    tilt: Array
-
-
 StateT = TypeVar("StateT", bound=Any)
+KeyT = TypeVar("KeyT", bound=Any)
 
 
-class Move(Protocol):
-    """A transition kernel of a batch of states, one row each."""
+class Move(ABC):
+    """One step of a batch of states, one row each. To write: where to start, and the step."""
 
     name: str
     """What results call it."""
@@ -109,32 +106,40 @@ class Move(Protocol):
     riemannian: ClassVar[bool] = False
     """Whether it follows a curvature that depends on the position."""
 
-    def prepare(self, path: Path) -> None:
-        """Compute what is computed once per path."""
-        ...
-
-    def init(self, path: Path, x: Array) -> Any:
+    @abstractmethod
+    def init(self, path: TemperedPath, x: Array) -> Any:
         """The state at latent values ``x``, shape (M, N)."""
-        ...
 
-    def init_reference(self, rng: np.random.Generator, path: Path, m: int) -> Any:
+    @abstractmethod
+    def init_reference(self, rng: np.random.Generator, path: TemperedPath, m: int) -> Any:
         """A state of ``m`` exact draws from the reference."""
-        ...
 
+    @abstractmethod
     def step(
-        self, rng: np.random.Generator, path: Path, beta: float | Array, state: Any
+        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Any
     ) -> tuple[Any, Info]:
         """One transition of every row that leaves p_β invariant; β a number or one per row."""
-        ...
 
-    def stretch(self, path: Path, rows: int) -> int:
+    def latent(self, path: TemperedPath, state: Any) -> Array:
+        """The batch x of a state, shape (M, N)."""
+        return self.to_latent(path, state[0])
+
+    def to_latent(self, path: TemperedPath, position: Array) -> Array:
+        """x from the first field of states, any number of rows."""
+        return position
+
+    def prepare(self, path: TemperedPath) -> None:
+        """Compute what is computed once per path, before it goes to other processes."""
+        path.coordinates("base")
+
+    def stretch(self, path: TemperedPath, rows: int) -> int:
         """How many steps of so many rows :meth:`run` makes best at once; 1: it is not called."""
         return 1
 
     def run(
         self,
         rng: np.random.Generator,
-        path: Path,
+        path: TemperedPath,
         beta: float | Array,
         state: Any,
         steps: int,
@@ -143,14 +148,6 @@ class Move(Protocol):
         """Many steps in one call: the last state, x and tilt of every ``every``-th one, (M, K, N)
         and (M, K), and what the steps tell, acceptances summed."""
         raise NotImplementedError
-
-    def latent(self, path: Path, state: Any) -> Array:
-        """The batch x of a state, shape (M, N)."""
-        ...
-
-    def to_latent(self, path: Path, position: Array) -> Array:
-        """x from the first field of states, any number of rows."""
-        ...
 
 
 class Slope(NamedTuple):
@@ -188,35 +185,28 @@ class GradientMove(Move):
     target: float | None = None
     name: str = ""
 
-    def mass(self, path: Path) -> str:
-        """The coordinates in use; ``None`` stands for the base's own, whitened."""
-        return self.coordinates or "base"
+    def frame(self, path: TemperedPath) -> Frame:
+        """The map to and from the coordinates in use."""
+        return path.coordinates(self.coordinates or "base")
 
-    def frame(self, path: Path) -> Coordinates:
-        """The coordinates in use, as an object."""
-        return path.coordinates(self.mass(path))
-
-    def prepare(self, path: Path) -> None:
+    def prepare(self, path: TemperedPath) -> None:
         self.frame(path)
 
-    def evaluate(self, path: Path, frame: Coordinates, a: Array) -> Slope:
+    def evaluate(self, path: TemperedPath, frame: Frame, a: Array) -> Slope:
         """Tilt and slope at ``a``."""
         return Slope(a, *path.tilt_and_slope(frame, a))
 
-    def init(self, path: Path, x: Array) -> Slope:
+    def init(self, path: TemperedPath, x: Array) -> Slope:
         """Cache coordinates, tilt and slope of the batch ``x``."""
         frame = self.frame(path)
         return self.evaluate(path, frame, frame.from_latent(x))
 
-    def init_reference(self, rng: np.random.Generator, path: Path, m: int) -> Slope:
+    def init_reference(self, rng: np.random.Generator, path: TemperedPath, m: int) -> Slope:
         """``m`` exact draws from the reference."""
         frame = self.frame(path)
         return self.evaluate(path, frame, standard_normal(rng, (m, path.n)) * frame.root)
 
-    def latent(self, path: Path, state: Slope) -> Array:
-        return self.to_latent(path, state.a)
-
-    def to_latent(self, path: Path, position: Array) -> Array:
+    def to_latent(self, path: TemperedPath, position: Array) -> Array:
         return self.frame(path).to_latent(position)
 
 
@@ -237,27 +227,32 @@ class LatentMove(Move):
     target: float | None = None
     name: str = ""
 
-    def prepare(self, path: Path) -> None:
-        path.coordinates("base")
-
-    def draw(self, rng: np.random.Generator, path: Path, m: int) -> Array:
+    def draw(self, rng: np.random.Generator, path: TemperedPath, m: int) -> Array:
         """``m`` exact draws from the reference, minus its mean."""
         return path.coordinates("base").turn(standard_normal(rng, (m, path.n)))
 
-    def init(self, path: Path, x: Array) -> Latent:
+    def init(self, path: TemperedPath, x: Array) -> Latent:
         """Cache the tilt of the batch ``x``."""
         x = np.array(x, dtype=float, order="C")
         return Latent(x, path.tilt(x))
 
-    def init_reference(self, rng: np.random.Generator, path: Path, m: int) -> Latent:
+    def init_reference(self, rng: np.random.Generator, path: TemperedPath, m: int) -> Latent:
         """``m`` exact draws from the reference."""
         return self.init(path, path.mean + self.draw(rng, path, m))
 
-    def latent(self, path: Path, state: Latent) -> Array:
-        return state.x
 
-    def to_latent(self, path: Path, position: Array) -> Array:
-        return position
+def kept(build: Callable[[KeyT], StateT]) -> Callable[[KeyT], StateT]:
+    """Let ``build(key)`` be called once for every object, and keep the result as long as that
+    lives: a move is a description, copied at every temperature, and holds no such thing."""
+    made: WeakKeyDictionary[KeyT, StateT] = WeakKeyDictionary()
+
+    @wraps(build)
+    def get(key: KeyT) -> StateT:
+        if key not in made:
+            made[key] = build(key)
+        return made[key]
+
+    return get
 
 
 def per_row(beta: float | Array, m: int) -> Array:

@@ -17,6 +17,9 @@ from .jit import jit
 MEMORY = 3
 ROWS = 2 * MEMORY + 2  # rows of history needed
 
+UNDERWAY, ARRIVED, FAILED = range(3)
+_NEAR = 0.01  # |F(w) - w|² over |F(w)|² where a known solution may be recognised
+
 
 @jit
 def accelerate(k, w, image, history):
@@ -54,6 +57,26 @@ def accelerate(k, w, image, history):
         for i in range(n):
             w[i] -= right[a] * history[MEMORY + a, i]
     return size
+
+
+@jit
+def iterate(k, w, image, history, known, tolerance):
+    """:func:`accelerate`, and whether the iteration has ended, with ``image`` as the solution.
+
+    With ``known`` (or else an empty array) it is enough to come within ``tolerance`` of it.
+    Returns a status and ``|F(w) - w|²``.
+    """
+    scale, distance = 0.0, 0.0
+    for i in range(w.size):
+        scale += image[i] * image[i]
+    for i in range(known.size):
+        distance += (image[i] - known[i]) ** 2
+    size = accelerate(k, w, image, history)
+    limit = tolerance * tolerance * scale
+    if not np.isfinite(size):
+        return FAILED, size
+    near = size <= (_NEAR * scale if known.size > 0 else limit)
+    return ARRIVED if near and distance <= limit else UNDERWAY, size
 
 
 @jit

@@ -34,6 +34,7 @@ import numpy as np
 from numba import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.ccallback import CFunc
+from numba.core.typing.typeof import typeof_impl
 
 _INTERPRETED: bool = numba.config.DISABLE_JIT
 _LIBRARIES = {"numpy", "numba", "llvmlite", "scipy", "math", "cmath", "builtins"}  # known by name
@@ -168,18 +169,26 @@ class _Stamped(IndexDataCacheFile):
 
 
 class _Cache(FunctionCache):
-    """Numba's disk cache; where it cannot be written, code stays in memory, said once."""
+    """Numba's disk cache; where it cannot be written, code stays in memory, said once.
+
+    A compiled function made inside another one, around a compiled function (its closure), has a
+    file for each of these.
+    """
 
     def __init__(self, compiled: Any, function: Callable[..., Any]) -> None:
         super().__init__(function)
         base = self._impl.filename_base
         if "<locals>" not in function.__qualname__:  # the name is enough, the line may change
             base = base.replace(f"-{function.__code__.co_firstlineno}.", ".")
-        self._cache_file = _Stamped(self._cache_path, base, compiled)
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        around = [f"{c.__module__}.{c.__qualname__}" for c in cells if hasattr(c, "__qualname__")]
+        self._cache_file = _Stamped(self._cache_path, "-".join([base, *around]), compiled)
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        fields = [_fields(kind) for kind in getattr(sig, "args", sig)]
-        return (*super()._index_key(sig, codegen), *fields)
+        key = super()._index_key(sig, codegen)
+        if self._py_func.__closure__:  # Numba would ask for the same objects in every process
+            key = key[:2]
+        return (*key, *map(_fields, getattr(sig, "args", sig)))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
@@ -245,6 +254,14 @@ def reduction(function: Callable[..., Any]) -> Any:
     return _compiled(function, fastmath={"contract", "reassoc"})
 
 
+class Kernel(CFunc):
+    """A compiled kernel: its type is known, and calls need not find it out."""
+
+
+_KERNEL_TYPE = types.FunctionType(KERNEL)
+typeof_impl.register(Kernel, lambda value, context: _KERNEL_TYPE)
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a likelihood kernel ``(x, theta, n, stride, step, order, out)``.
 
@@ -257,7 +274,7 @@ def kernel(function: Callable[..., Any]) -> Any:
         return _interpreted(function)
     options = {"nopython": True, "error_model": "numpy"}
     compiled = _cached(
-        CFunc(function, numba.core.sigutils.normalize_signature(KERNEL), {}, options), function
+        Kernel(function, numba.core.sigutils.normalize_signature(KERNEL), {}, options), function
     )
     compiled.compile()
     return compiled

@@ -86,9 +86,14 @@ def blas_for(n: int) -> AbstractContextManager[None]:
     return nullcontext() if n >= _LARGE else single_blas()
 
 
-def stay_single() -> None:
-    """Rows that this thread asks for are run in this thread: other cores are busy already."""
-    _local.single = True
+@contextmanager
+def single() -> Iterator[None]:
+    """Rows that this thread asks for meanwhile are run in it: other cores are busy already."""
+    before, _local.single = getattr(_local, "single", False), True
+    try:
+        yield
+    finally:
+        _local.single = before
 
 
 @cache

@@ -11,18 +11,13 @@ matrix where classes share their prior).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from ..approximations.classes.reference import SoftmaxReference
 from ..messages import InputError
 from ..models.likelihoods import softmax as _softmax
-from .coordinates import MASSES, block_coordinates, coordinates
-from .gp import TemperedPath
-
-Array = NDArray[np.float64]
+from .base import TemperedPath
+from .coordinates import KINDS, Array, Frame, block_coordinates
 
 
 class SoftmaxPath(TemperedPath):
@@ -30,16 +25,16 @@ class SoftmaxPath(TemperedPath):
 
     reference: SoftmaxReference
 
-    def build_coordinates(self, mass: str) -> Any:
-        if mass == "expected":
-            known = ", ".join(known for known in MASSES if known != "expected")
+    def make_coordinates(self, kind: str) -> Frame:
+        if kind == "expected":
+            known = ", ".join(known for known in KINDS if known != "expected")
             raise InputError(
                 "coordinates 'expected' need a likelihood with one latent value per datum, which "
                 f"{self.model!r} has not; use one of {known}"
             )
         if self.reference.name == "prior":
-            return block_coordinates(self.reference.prior_blocks, self.mean, mass)
-        return coordinates(self.reference, mass)
+            return block_coordinates(self.reference.prior_blocks, self.mean, kind)
+        return super().make_coordinates(kind)
 
     def tilt(self, x: Array) -> Array:
         x, total = np.ascontiguousarray(x), np.empty(len(x))

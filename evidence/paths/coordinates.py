@@ -20,6 +20,7 @@ block.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,7 +34,7 @@ from ..messages import InputError
 
 Array = NDArray[np.float64]
 
-MASSES = ("identity", "diagonal", "base", "prior", "expected")
+KINDS = ("identity", "diagonal", "base", "prior", "expected")
 
 
 class Base(Protocol):
@@ -57,56 +58,26 @@ class Base(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Coordinates:
-    """The map between a batch x and its coordinates a, both (M, N)."""
-
-    mean: Array
-    T: Array
-    gamma: Array
-    _back: tuple[Array, ...]
-
-    @property
-    def root(self) -> Array:
-        """Standard deviations of the base along the coordinates."""
-        return np.sqrt(self.gamma)
-
-    def turn(self, a: Array) -> Array:
-        """T a, a step in x."""
-        return a @ self.T.T
-
-    def to_latent(self, a: Array) -> Array:
-        """x = m + T a."""
-        x = self.turn(a)
-        x += self.mean
-        return x
-
-    def from_latent(self, x: Array) -> Array:
-        """a = T⁻¹ (x - m)."""
-        U, scale, *V = self._back
-        a = ((x - self.mean) @ U) * scale
-        return (a @ V[0]) * self.root if V else a
-
-    def slope(self, gradient: Array) -> Array:
-        """Tᵀ ∇, the gradient with respect to a."""
-        return gradient @ self.T
-
-
-@dataclass(frozen=True, eq=False)
-class BlockCoordinates:
-    """The same map where T is block diagonal: one frame per block, or one for all of them."""
+class Frame(ABC):
+    """Coordinates of one kind: the map between a batch x and its coordinates a, both (M, N)."""
 
     mean: Array
     gamma: Array
-    frames: tuple[Coordinates, ...]
+    """Variances of the base along the coordinates."""
 
     @cached_property
     def root(self) -> Array:
         """Standard deviations of the base along the coordinates."""
         return np.sqrt(self.gamma)
 
+    @cached_property
+    def mean_variance(self) -> float:
+        """Mean of γ."""
+        return float(self.gamma.mean())
+
+    @abstractmethod
     def turn(self, a: Array) -> Array:
         """T a, a step in x."""
-        return self._blockwise(Coordinates.turn, a)
 
     def to_latent(self, a: Array) -> Array:
         """x = m + T a."""
@@ -114,12 +85,47 @@ class BlockCoordinates:
         x += self.mean
         return x
 
+    @abstractmethod
     def from_latent(self, x: Array) -> Array:
         """a = T⁻¹ (x - m)."""
+
+    @abstractmethod
+    def slope(self, gradient: Array) -> Array:
+        """Tᵀ ∇, the gradient with respect to a."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates(Frame):
+    """With T as a matrix."""
+
+    T: Array
+    _back: tuple[Array, ...]
+
+    def turn(self, a: Array) -> Array:
+        return a @ self.T.T
+
+    def from_latent(self, x: Array) -> Array:
+        U, scale, *V = self._back
+        a = ((x - self.mean) @ U) * scale
+        return (a @ V[0]) * self.root if V else a
+
+    def slope(self, gradient: Array) -> Array:
+        return gradient @ self.T
+
+
+@dataclass(frozen=True, eq=False)
+class BlockCoordinates(Frame):
+    """Where T is block diagonal: one frame per block, or one for all of them."""
+
+    frames: tuple[Coordinates, ...]
+
+    def turn(self, a: Array) -> Array:
+        return self._blockwise(Coordinates.turn, a)
+
+    def from_latent(self, x: Array) -> Array:
         return self._blockwise(Coordinates.from_latent, x - self.mean)
 
     def slope(self, gradient: Array) -> Array:
-        """Tᵀ ∇, the gradient with respect to a."""
         return self._blockwise(Coordinates.slope, gradient)
 
     def _blockwise(self, change: Callable[[Coordinates, Array], Array], x: Array) -> Array:
@@ -134,42 +140,42 @@ class BlockCoordinates:
         return out
 
 
-def block_coordinates(blocks: Sequence[Base], mean: Array, mass: str) -> BlockCoordinates:
+def block_coordinates(blocks: Sequence[Base], mean: Array, kind: str) -> BlockCoordinates:
     """Coordinates of independent centred blocks; a single one stands for all of them."""
-    frames = tuple(coordinates(block, mass) for block in blocks)
+    frames = tuple(coordinates(block, kind) for block in blocks)
     gamma = np.concatenate([frame.gamma for frame in frames])
     return BlockCoordinates(mean, np.tile(gamma, mean.size // gamma.size), frames)
 
 
-def coordinates(base: Base, mass: str) -> Coordinates:
-    """Coordinates of ``base`` for one of the masses above: one eigendecomposition at most."""
-    if mass not in MASSES:
-        raise InputError(f"unknown coordinates {mass!r}. Known: {', '.join(MASSES)}")
+def coordinates(base: Base, kind: str) -> Coordinates:
+    """Coordinates of ``base`` of one of the kinds above: one eigendecomposition at most."""
+    if kind not in KINDS:
+        raise InputError(f"unknown coordinates {kind!r}. Known: {', '.join(KINDS)}")
     s, U = base.eigh
-    if mass == "prior" and base.name == "prior":
-        mass = "base"
-    if mass == "identity":
-        return Coordinates(base.mean, U, s, (U, np.ones_like(s)))
+    if kind == "prior" and base.name == "prior":
+        kind = "base"
+    if kind == "identity":
+        return Coordinates(base.mean, s, U, (U, np.ones_like(s)))
     W = U * np.sqrt(s)
-    if mass == "base":
-        return Coordinates(base.mean, W, np.ones_like(s), (U, 1.0 / np.sqrt(s)))
-    if mass == "diagonal":
+    if kind == "base":
+        return Coordinates(base.mean, np.ones_like(s), W, (U, 1.0 / np.sqrt(s)))
+    if kind == "diagonal":
         scaled = W / np.sqrt(base.var)[:, None]
         inner = scaled.T @ scaled
     else:
         change = -base.curvature(W)
-        if mass == "expected":
+        if kind == "expected":
             change += _expected(base)[:, None] * W
         inner = W.T @ change
         inner.flat[:: s.size + 1] += 1.0
     gamma, V = eigh(inner, driver="evd", overwrite_a=True, check_finite=False)
     if gamma[0] <= 0.0:
         raise InputError(
-            f"coordinates {mass!r} need a positive definite mass, but relative to the "
+            f"coordinates {kind!r} need a positive definite mass, but relative to the "
             f"{base.name} reference it has eigenvalue {gamma[0]:.3g}; use 'base'"
         )
     T = np.ascontiguousarray(W @ (V / np.sqrt(gamma)))
-    return Coordinates(base.mean, T, gamma, (U, 1.0 / np.sqrt(s), np.ascontiguousarray(V)))
+    return Coordinates(base.mean, gamma, T, (U, 1.0 / np.sqrt(s), np.ascontiguousarray(V)))
 
 
 def _expected(base: Any) -> Array:

@@ -9,19 +9,14 @@ States are latent coordinates y, in which the base is Gaussian
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from ..approximations.density.reference import DensityReference
 from ..messages import InputError
 from ..models.density import changes
 from ..models.density.model import DensityModel
-from .coordinates import coordinates
-from .gp import TemperedPath
-
-Array = NDArray[np.float64]
+from .base import TemperedPath
+from .coordinates import Array, Frame
 
 
 class DensityPath(TemperedPath):
@@ -34,9 +29,6 @@ class DensityPath(TemperedPath):
     @property
     def riemannian(self) -> bool:
         return self.model.has_metric and self.reference.scales is None
-
-    def build_coordinates(self, mass: str) -> Any:
-        return coordinates(self.reference, mass)
 
     def parameters(self, y: Array) -> Array:
         y = np.asarray(y, dtype=float)
@@ -59,7 +51,7 @@ class DensityPath(TemperedPath):
         value = q.target.log_prob(q.warp(y)) - q.log_base(z) - self.log_z0
         return value if q.change is None else _no_nan(value + q.change.log_slope(z).total)
 
-    def tilt_and_slope(self, frame: Any, a: Array) -> tuple[Array, Array]:
+    def tilt_and_slope(self, frame: Frame, a: Array) -> tuple[Array, Array]:
         with np.errstate(all="ignore"):  # a step that is too long ends anywhere
             return super().tilt_and_slope(frame, a)
 

@@ -3,7 +3,7 @@
 A new kind of model is one entry here. The model itself has ``n``, ``notes``, ``bare()``,
 ``describe()`` and ``identity()``; a reference has ``name``, ``model``, ``mean``, ``logz``,
 ``converged``, ``seconds`` and ``warnings``; the path is a
-:class:`~evidence.paths.gp.TemperedPath`.
+:class:`~evidence.paths.base.TemperedPath`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.density.model import DensityModel
 from ..models.gp import GPModel
+from .base import TemperedPath
 from .classes import SoftmaxPath
 from .density import DensityPath
-from .gp import Path, TemperedPath
+from .gp import Path
 
 
 class Family(NamedTuple):

@@ -11,25 +11,20 @@ per row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..approximations.reference import GaussianReference
 from ..messages import InputError
 from ..numerics.jit import jit, reduction
 from ..numerics.thin import add_rows, times_rows
-from .coordinates import Coordinates, coordinates
-from .metric import Metric
-
-Array = NDArray[np.float64]
+from .base import TemperedPath
+from .coordinates import Array, Coordinates, Frame
 
 THIN = 4  # up to this many rows, products by hand beat the general ones
 _BLOCK = 64
-_COORDINATES = "coordinates "
 
 
 @reduction
@@ -94,92 +89,6 @@ def thin_tilt_and_slope(kernel, theta, c, nu, tau, mean, T, a, x, total, slope):
             total[m] = -np.inf
 
 
-@jit
-def _third_order(kernel, theta, x, out):
-    kernel(x.ctypes, theta.ctypes, x.size, x.size, 1, 3, out.ctypes)
-
-
-class TemperedPath:
-    r"""What every path offers to moves and drivers, whatever the model.
-
-    A subclass has a Gaussian base with ``reference.mean`` and an estimate ``reference.logz`` of
-    its normaliser, and gives :meth:`build_coordinates`, :meth:`tilt` and
-    :meth:`tilt_and_gradient`: any density ``p`` is :math:`Z_q q(x) e^{\beta h(x)}` with
-    :math:`h = \log p - \log Z_q q`.
-    """
-
-    separable: ClassVar[bool] = False
-    """Whether the tilt is a sum over coordinates of x, as metrics with one Cholesky need."""
-
-    dense: ClassVar[bool] = False
-    """Whether the path has a curvature of its own, a full matrix at every point."""
-
-    @property
-    def riemannian(self) -> bool:
-        """Whether Riemannian moves find what they need."""
-        return self.separable
-
-    def __init__(self, reference: Any) -> None:
-        self.reference = reference
-        self.model = reference.model
-        self.log_z0: float = reference.logz
-        self._cache: dict[str, Any] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What another process needs: matrices as they are, so that it computes the same."""
-        kept = {k: v for k, v in self._cache.items() if k.startswith(_COORDINATES)}
-        return {"reference": replace(self.reference, model=self.model.bare()), "cache": kept}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["reference"])  # type: ignore[misc]
-        self._cache = state["cache"]
-
-    @property
-    def n(self) -> int:
-        """Dimension of a state."""
-        return self.model.n
-
-    @property
-    def mean(self) -> Array:
-        """Mean of the base q."""
-        return self.reference.mean
-
-    def coordinates(self, mass: str) -> Any:
-        """Coordinates with a diagonal base and unit mass, see :mod:`.coordinates`."""
-        return self.cached(_COORDINATES + mass, lambda path: path.build_coordinates(mass))
-
-    def parameters(self, x: Array) -> Array:
-        """What users call the parameters, from states (…, N); the states themselves here."""
-        return x
-
-    def latent(self, parameters: Array) -> Array:
-        """States from parameters (…, N)."""
-        return parameters
-
-    def cached(self, key: str, build: Callable[[Any], Any]) -> Any:
-        """What ``build(path)`` returns, computed once: for moves that prepare something."""
-        if key not in self._cache:
-            self._cache[key] = build(self)
-        return self._cache[key]
-
-    def build_coordinates(self, mass: str) -> Any:
-        """What :meth:`coordinates` keeps."""
-        raise NotImplementedError
-
-    def tilt(self, x: Array) -> Array:
-        """h of every row, shape (M,)."""
-        raise NotImplementedError
-
-    def tilt_and_gradient(self, x: Array) -> tuple[Array, Array]:
-        """h and its gradient, shapes (M,) and (M, N)."""
-        raise NotImplementedError
-
-    def tilt_and_slope(self, frame: Any, a: Array) -> tuple[Array, Array]:
-        """h and its gradient in the coordinates a, shapes (M,) and (M, N)."""
-        tilt, gradient = self.tilt_and_gradient(frame.to_latent(a))
-        return tilt, frame.slope(gradient)
-
-
 class Path(TemperedPath):
     """The tempered path p_β of a :class:`~evidence.models.gp.GPModel`, from one reference.
 
@@ -202,6 +111,7 @@ class Path(TemperedPath):
     """
 
     separable = True
+    compiled = True
     reference: GaussianReference
 
     def __init__(self, reference: GaussianReference) -> None:
@@ -211,9 +121,6 @@ class Path(TemperedPath):
             )
         super().__init__(reference)
         self._kernel: Any = self.model.likelihood.kernel
-
-    def build_coordinates(self, mass: str) -> Coordinates:
-        return coordinates(self.reference, mass)
 
     # -- the tilt ---------------------------------------------------------------------------
 
@@ -238,7 +145,7 @@ class Path(TemperedPath):
         _tilt_and_gradient(*self.tilt_arguments, mean, x, total)
         return total, x
 
-    def tilt_and_slope(self, frame: Coordinates, a: Array) -> tuple[Array, Array]:
+    def tilt_and_slope(self, frame: Frame, a: Array) -> tuple[Array, Array]:
         if len(a) > THIN:
             tilt, gradient = self._in_place(frame.mean, frame.turn(a))
             return tilt, frame.slope(gradient)
@@ -247,8 +154,9 @@ class Path(TemperedPath):
         thin_tilt_and_slope(*self.thin_arguments(frame), a, x, total, slope)
         return total, slope
 
-    def thin_arguments(self, frame: Coordinates) -> tuple[Any, ...]:
+    def thin_arguments(self, frame: Frame) -> tuple[Any, ...]:
         """What :func:`thin_tilt_and_slope` needs to know of path and coordinates."""
+        assert isinstance(frame, Coordinates)
         return *self.tilt_arguments, frame.mean, frame.T
 
     # -- the density ------------------------------------------------------------------------
@@ -267,21 +175,3 @@ class Path(TemperedPath):
         prior = self.model.prior.solve((x - self.model.mean).T).T
         _, tilt = self.tilt_and_gradient(x)
         return nu - tau * x - prior + np.reshape(beta, (-1, 1)) * tilt
-
-    def metric(self, x: ArrayLike, beta: float) -> Metric:
-        r"""The metric :math:`G = K^{-1} + \mathrm{diag}(d)` at one point.
-
-        :math:`d = (1-\beta)\tau - \beta\ell''`, the negative Hessian of log p_β, for
-        log-concave likelihoods. Others use their expected curvature and max(τ, 0), which keeps
-        G positive definite; it is then constant in x.
-        """
-        x = np.ascontiguousarray(x, dtype=float)
-        tau = self.reference.sites.tau
-        lik = self.model.likelihood
-        if lik.log_concave:
-            out = np.empty((4, x.size))
-            _third_order(self._kernel, self.model.theta, x, out)
-            d = (1.0 - beta) * tau - beta * out[2]
-            return Metric(self.model, d, -beta * out[3])
-        d = (1.0 - beta) * np.maximum(tau, 0.0) + beta * lik.fisher(self.model.y)
-        return Metric(self.model, d, np.zeros_like(d))

@@ -115,11 +115,11 @@ def plot_metric(model: DensityModel, points: ArrayLike, ax: Axes, *, size: float
     """
     from matplotlib.patches import Ellipse
 
-    from ..moves.riemannian.dense import Field
+    from ..moves.riemannian.dense.field import DensityField
     from ..paths.density import own_path
 
     points = np.atleast_2d(np.asarray(points, dtype=float))
-    metric = Field(own_path(model), np.ones(len(points))).metric(points)
+    metric = DensityField(own_path(model), np.ones(len(points))).metric(points)
     basis = np.broadcast_to(np.eye(2), (len(points), 2, 2))
     inverse = np.stack([metric.solve(basis[:, i]) for i in range(2)], axis=-1)
     for point, cov, bad in zip(points, inverse, metric.bad, strict=True):

@@ -6,7 +6,7 @@ import pytest
 import evidence as ev
 from evidence import moves
 from evidence.approximations.density.reference import DensityReference
-from evidence.moves.riemannian import dense
+from evidence.moves.riemannian.dense.metric import soft
 from evidence.numerics.eigen import decompose
 from evidence.paths.families import make_path
 
@@ -62,17 +62,12 @@ def test_bad_matrices_become_the_identity_and_shares_are_disjoint():
     assert (half[1][1::2] == lam[1::2]).all()
 
 
-def test_small_and_large_matrices_make_the_same_metric(monkeypatch):
+def test_small_and_large_matrices_make_the_same_metric():
     A = symmetric("dense", 5, np.random.default_rng(1))
     p = np.random.default_rng(2).standard_normal((6, 5))
-    own = dense.soft(A, 0.7)
-    monkeypatch.setattr(dense, "LARGEST", 0)
-    lapack = dense.soft(A, 0.7)
+    own, lapack = soft(A, 0.7), soft(A, 0.7, largest=0)
     np.testing.assert_allclose(own.solve(p), lapack.solve(p), rtol=1e-12)
-    monkeypatch.setattr(dense, "LARGEST", 64)
-    monkeypatch.setattr(dense, "_WORTH_A_THREAD", 0)
-    threads = dense.soft(A, 0.7)
-    assert (threads.Q == own.Q).all()
+    assert (soft(A, 0.7, worth=0).Q == own.Q).all()
 
 
 @pytest.mark.parametrize("name", ["rmhmc", "rmhmc-midpoint", "rmhmc-explicit"])

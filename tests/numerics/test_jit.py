@@ -244,6 +244,28 @@ def test_what_other_sources_compiled_is_not_served(tmp_path):
 
 
 @compiled_only
+def test_specialisations_by_closure_are_compiled_once(tmp_path):
+    """Two functions made by one factory: a file each, and the next process compiles neither."""
+    (tmp_path / "factory.py").write_text(
+        "from evidence.numerics.jit import jit\n"
+        "@jit\ndef plus(x):\n    return x + 1.0\n"
+        "@jit\ndef times(x):\n    return x * 2.0\n"
+        "def twice(f):\n"
+        "    @jit\n    def both(x):\n        return f(f(x))\n"
+        "    return both\n"
+        "made = twice(plus), twice(times)\n"
+    )
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+    program += "from factory import made\n"
+    program += "print([f(3.0) for f in made], [sum(f.stats.cache_hits.values()) for f in made])"
+    for hits in ("[0, 0]", "[1, 1]"):
+        run = subprocess.run(
+            [sys.executable, "-B", "-c", program], capture_output=True, text=True, check=True
+        )
+        assert run.stdout.strip() == f"[5.0, 12.0] {hits}"
+
+
+@compiled_only
 def test_fields_of_named_tuples_count():
     """The order of fields is part of compiled code, but not of the code of its functions."""
 

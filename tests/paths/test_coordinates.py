@@ -6,7 +6,7 @@ from problems import LIKELIHOODS, small_model
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
-from evidence.paths.coordinates import MASSES, coordinates
+from evidence.paths.coordinates import KINDS, coordinates
 
 pytestmark = pytest.mark.interpreted
 
@@ -37,7 +37,7 @@ def mass_matrix(reference, mass):
     return prior + np.diag(curvature)
 
 
-@pytest.mark.parametrize("mass", MASSES)
+@pytest.mark.parametrize("mass", KINDS)
 @pytest.mark.parametrize("reference", REFERENCES)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_base_and_mass_are_diagonal(likelihood, reference, mass):

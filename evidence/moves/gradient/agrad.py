@@ -22,17 +22,15 @@ hyperparameters are built on.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...numerics.jit import jit, reduction
 from ...numerics.normal import standard_normal
-from ...paths.gp import Path
-from ..base import Info, Slope, metropolis, per_row
-from .mgrad import MGrad
-
-Array = NDArray[np.float64]
+from ...paths.base import TemperedPath
+from ..base import Array, Info, Slope, metropolis, per_row
+from .mgrad import MGrad, coefficients
 
 
 @jit
@@ -81,13 +79,14 @@ class AGradZ(MGrad):
 
     target: float | None = 0.5
     name: str = "agrad-z"
+    stretches: ClassVar[bool] = False
 
     def step(
-        self, rng: np.random.Generator, path: Path, beta: float | Array, state: Slope
+        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Slope
     ) -> tuple[Slope, Info]:
-        frame, delta = self.frame(path), self.delta(path)
-        pull, push, _, _ = self._coefficients(path, frame)
-        beta = per_row(beta, len(state.a))
+        frame, beta = self.frame(path), per_row(beta, len(state.a))
+        delta = self.delta(frame)
+        pull, push, _, _ = coefficients(frame.gamma, delta)
         u, a = standard_normal(rng, (2, *state.a.shape))
         _propose(state.a, state.slope, beta, pull, np.sqrt(push), delta, u, a)
         new = self.evaluate(path, frame, a)

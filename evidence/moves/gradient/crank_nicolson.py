@@ -13,13 +13,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...numerics.jit import jit
-from ...paths.gp import Path
-from ..base import Info, Latent, LatentMove, metropolis
-
-Array = NDArray[np.float64]
+from ...paths.base import TemperedPath
+from ..base import Array, Info, Latent, LatentMove, metropolis
 
 
 @jit
@@ -51,7 +48,7 @@ class PCN(LatentMove):
     longest: ClassVar[float] = 8.0  # ρ = 0.2: nearly a fresh draw of the base
 
     def step(
-        self, rng: np.random.Generator, path: Path, beta: float | Array, state: Latent
+        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Latent
     ) -> tuple[Latent, Info]:
         rho = 2.0 / (2.0 + self.step_size)
         x = self.draw(rng, path, len(state.x))

@@ -12,17 +12,16 @@ space, so one N × N product serves the whole step and each further evaluation c
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...numerics.jit import jit, vector_loop
+from ...paths.base import TemperedPath
 from ...paths.gp import Path, row_tilt
-from ..base import Info, Latent, LatentMove, per_row
-
-Array = NDArray[np.float64]
+from ..base import Array, Info, Latent, LatentMove, per_row
 
 _DRAWS = 16  # angles of a row that are drawn at once
 _ROUNDS = 12  # its bracket is then 1e-40 wide: only rounding can get there
@@ -100,7 +99,7 @@ def _found_all(s, rows, tilt, u):
             k += 1
 
 
-def _search_together(path: Path, s: Slices, rows: NDArray[np.intp], u: Array) -> int:
+def _search_together(path: TemperedPath, s: Slices, rows: NDArray[np.intp], u: Array) -> int:
     """The same with the tilts of all rows in one call, for any path."""
     evaluations = 0
     for column in u.T:
@@ -119,16 +118,16 @@ class EllipticalSlice(LatentMove):
 
     Parameters
     ----------
-    step_size, target
-        Without effect.
     name : str
         What results call the move.
     """
 
+    step_size: float = field(default=1.0, init=False, repr=False)
+    target: float | None = field(default=None, init=False, repr=False)
     name: str = "elliptical"
 
     def step(
-        self, rng: np.random.Generator, path: Path, beta: float | Array, state: Latent
+        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Latent
     ) -> tuple[Latent, Info]:
         m = len(state.x)
         beta = per_row(beta, m)
@@ -144,7 +143,8 @@ class EllipticalSlice(LatentMove):
         for _ in range(_ROUNDS):
             u = rng.random((rows.size, _DRAWS))
             with np.errstate(invalid="ignore"):
-                if type(path) is Path:
+                if path.compiled:
+                    assert isinstance(path, Path)
                     evaluations += _search(*path.tilt_arguments, slices, rows, u)
                 else:
                     evaluations += _search_together(path, slices, rows, u)

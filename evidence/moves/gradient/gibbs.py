@@ -23,12 +23,10 @@ L. Held, Bayesian Anal. 1 (2006) 145; P. Damien and S. G. Walker (2001), see
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from ...gaussians.dense import posterior_root
@@ -38,10 +36,8 @@ from ...models.gp import GPModel
 from ...numerics.jit import jit
 from ...numerics.normal import standard_normal
 from ...numerics.truncated import slice_step, upper_tails
-from ...paths.gp import Path
-from ..base import Info, Latent, LatentMove, per_row
-
-Array = NDArray[np.float64]
+from ...paths.base import TemperedPath
+from ..base import Array, Info, Latent, LatentMove, kept, per_row
 
 _BLOCK = 32  # coordinates between two matrix products
 _UNIFORMS = {"exact": 1, "slice": 2}  # update -> uniforms that a coordinate takes
@@ -56,22 +52,14 @@ class Factors(NamedTuple):
     root: Array  # A
 
 
-# A move is a description, copied by drivers at every temperature, and the factors depend on
-# the model alone, not on the path's reference: so they live here, as long as the model does.
-_FACTORS: WeakKeyDictionary[GPModel, Factors] = WeakKeyDictionary()
-
-
+@kept
 def factors(model: GPModel) -> Factors:
-    """Factors of ``model``, O(N³) when first asked for."""
-    found = _FACTORS.get(model)
-    if found is None:
-        eye = np.eye(model.n)
-        precision = cho_solve(cho_factor(model.K + eye), eye) * np.outer(model.y, model.y)
-        sd = 1.0 / np.sqrt(np.diag(precision))
-        root = latent_root(model)
-        found = Factors(np.ascontiguousarray(precision), sd, -model.y * model.mean, root)
-        _FACTORS[model] = found
-    return found
+    """Factors of ``model``, O(N³) when first asked for: they do not depend on the reference."""
+    eye = np.eye(model.n)
+    precision = cho_solve(cho_factor(model.K + eye), eye) * np.outer(model.y, model.y)
+    sd = 1.0 / np.sqrt(np.diag(precision))
+    root = latent_root(model)
+    return Factors(np.ascontiguousarray(precision), sd, -model.y * model.mean, root)
 
 
 def latent_root(model: GPModel) -> Array:
@@ -136,12 +124,12 @@ class ProbitGibbs(LatentMove):
     update : str
         ``"exact"`` draws every coordinate from its conditional; ``"slice"`` makes one
         transition from where it is, which needs no special function but mixes less.
-    step_size, target
-        Without effect.
     name : str
         What results call the move.
     """
 
+    step_size: float = field(default=1.0, init=False, repr=False)
+    target: float | None = field(default=None, init=False, repr=False)
     name: str = "gibbs"
     sweeps: int = 1
     update: str = "exact"
@@ -152,18 +140,18 @@ class ProbitGibbs(LatentMove):
         if self.update not in _UNIFORMS:
             raise InputError(f"update must be 'exact' or 'slice', got {self.update!r}")
 
-    def prepare(self, path: Path) -> None:
+    def prepare(self, path: TemperedPath) -> None:
         _require_probit(path.model)
         super().prepare(path)
         factors(path.model)
 
-    def init(self, path: Path, x: Array) -> Latent:
+    def init(self, path: TemperedPath, x: Array) -> Latent:
         """Cache the tilt of the batch ``x``."""
         _require_probit(path.model)
         return super().init(path, x)
 
     def step(
-        self, rng: np.random.Generator, path: Path, beta: float | Array, state: Latent
+        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Latent
     ) -> tuple[Latent, Info]:
         m = len(state.x)
         beta = per_row(beta, m)

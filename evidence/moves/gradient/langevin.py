@@ -17,14 +17,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...numerics.jit import jit, reduction
 from ...numerics.normal import standard_normal
-from ...paths.gp import Path
-from ..base import GradientMove, Info, Slope, metropolis, per_row
-
-Array = NDArray[np.float64]
+from ...paths.base import TemperedPath
+from ..base import Array, GradientMove, Info, Slope, metropolis, per_row
 
 
 @jit
@@ -70,7 +67,7 @@ class Langevin(GradientMove):
     name: str = "mala"
 
     def step(
-        self, rng: np.random.Generator, path: Path, beta: float | Array, state: Slope
+        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Slope
     ) -> tuple[Slope, Info]:
         frame, beta = self.frame(path), per_row(beta, len(state.a))
         a = standard_normal(rng, state.a.shape)

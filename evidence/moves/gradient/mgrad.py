@@ -22,20 +22,18 @@ eq. (8) of the paper (u ~ N(x, δ/2 Σ)).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...numerics import threads as parallel
 from ...numerics.jit import jit, reduction
 from ...numerics.normal import standard_normal
-from ...paths.coordinates import Coordinates
+from ...paths.base import TemperedPath
+from ...paths.coordinates import Frame
 from ...paths.gp import THIN, Path, thin_tilt_and_slope
-from ..base import GradientMove, Info, Slope, metropolis, per_row
-
-Array = NDArray[np.float64]
+from ..base import Array, GradientMove, Info, Slope, metropolis, per_row
 
 _STRETCH = 64  # steps of a few rows in one compiled call
 
@@ -49,7 +47,8 @@ class Coefficients(NamedTuple):
     weigh: Array
 
 
-def coefficients(gamma: Array, delta: Array | float) -> Coefficients:
+@jit
+def coefficients(gamma, delta):
     """What the proposal and its density are made of."""
     push = gamma * delta / (delta + 2.0 * gamma)
     weigh = (delta + 2.0 * gamma) / (delta + 4.0 * gamma)
@@ -129,29 +128,24 @@ class MGrad(GradientMove):
     step_size: float = 1.0
     target: float | None = 0.55
     name: str = "mgrad"
-    _made: Any = field(default=None, init=False, repr=False, compare=False)
+    stretches: ClassVar[bool] = True
+    """Whether :meth:`run` takes the steps that :meth:`step` takes: a subclass with other steps
+    says False."""
 
-    def mass(self, path: Path) -> str:
-        return self.coordinates or ("identity" if path.reference.name == "prior" else "base")
+    def frame(self, path: TemperedPath) -> Frame:
+        own = "identity" if path.reference.name == "prior" else "base"
+        return path.coordinates(self.coordinates or own)
 
-    def delta(self, path: Path) -> float:
+    def delta(self, frame: Frame) -> float:
         """δ in the units of the paper."""
-        return self.step_size * float(self.frame(path).gamma.mean())
-
-    def _coefficients(self, path: Path, frame: Coordinates) -> Coefficients:
-        """Coefficients, made again only when the step size or the frame is another one."""
-        known = self._made
-        if known is None or known[0] != self.step_size or known[1] is not frame.gamma:
-            known = (self.step_size, frame.gamma, coefficients(frame.gamma, self.delta(path)))
-            self._made = known
-        return known[2]
+        return self.step_size * frame.mean_variance
 
     def step(
-        self, rng: np.random.Generator, path: Path, beta: float | Array, state: Slope
+        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Slope
     ) -> tuple[Slope, Info]:
         m, n = state.a.shape
         frame, beta = self.frame(path), per_row(beta, m)
-        pull, push, spread, weigh = self._coefficients(path, frame)
+        pull, push, spread, weigh = coefficients(frame.gamma, self.delta(frame))
         a = standard_normal(rng, (m, n))
         _propose(state.a, state.slope, beta, pull, push, spread, a)
         new = self.evaluate(path, frame, a)
@@ -159,14 +153,13 @@ class MGrad(GradientMove):
         _log_ratio(*state, *new, beta, pull, push, weigh, log_ratio)
         return metropolis(rng, log_ratio, state, new)
 
-    def stretch(self, path: Path, rows: int) -> int:
-        own = type(self).step is MGrad.step and type(self).evaluate is GradientMove.evaluate
-        return _STRETCH if own and type(path) is Path and rows <= THIN else 1
+    def stretch(self, path: TemperedPath, rows: int) -> int:
+        return _STRETCH if self.stretches and path.compiled and rows <= THIN else 1
 
     def run(
         self,
         rng: np.random.Generator,
-        path: Path,
+        path: TemperedPath,
         beta: float | Array,
         state: Slope,
         steps: int,
@@ -183,7 +176,8 @@ class MGrad(GradientMove):
         draws, tilts = np.empty((m, kept, n)), np.empty((m, kept))
         acceptance, failures, beta = np.zeros(m), np.zeros(m, dtype=int), per_row(beta, m)
         z, u = standard_normal(rng, (steps, m, n)), rng.random((steps, m))
-        known = *path.thin_arguments(frame), *self._coefficients(path, frame)
+        assert isinstance(path, Path)
+        known = *path.thin_arguments(frame), *coefficients(frame.gamma, self.delta(frame))
 
         def share(first: int, stride: int) -> None:
             wide = 2 if stride > 1 else m

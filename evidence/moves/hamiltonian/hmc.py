@@ -13,27 +13,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...numerics.jit import jit, reduction
+from ...numerics.jit import jit, reduction, vector_loop
 from ...numerics.normal import standard_normal
-from ...paths.gp import Path
-from ..base import GradientMove, Info, Slope, metropolis, per_row, quarter_turn
+from ...paths.base import TemperedPath
+from ...paths.coordinates import Frame
+from ..base import Array, GradientMove, Info, Slope, metropolis, per_row, quarter_turn
 
-Array = NDArray[np.float64]
+
+@vector_loop
+def kick(p, size, beta, slope, a, stiffness):
+    """p + size ∇log p_β of one coordinate, where the base pulls with stiffness 1/γ."""
+    return p + size * (beta * slope - a * stiffness)
 
 
 @jit
-def kick(p, a, slope, beta, gamma, eps, factor):
-    """p += factor ε ∇log p_β, in place; ε per row."""
+def _kicks(p, a, slope, beta, stiffness, eps, factor):
     for m in range(a.shape[0]):
-        c, b = factor * eps[m], beta[m]
+        size, b = factor * eps[m], beta[m]
         for i in range(a.shape[1]):
-            p[m, i] += c * (b * slope[m, i] - a[m, i] / gamma[i])
+            p[m, i] = kick(p[m, i], size, b, slope[m, i], a[m, i], stiffness[i])
 
 
 @jit
-def drift(a, p, eps, out):
+def _drifts(a, p, eps, out):
     """out = a + ε p."""
     for m in range(a.shape[0]):
         for i in range(a.shape[1]):
@@ -79,31 +82,38 @@ class HMC(GradientMove):
     jitter: float = 0.1
     length_jitter: float = 0.0
 
+    flow = staticmethod(_drifts)
+    """What moves a between two kicks, and p where that is exact."""
+
+    def stiffness(self, frame: Frame) -> Array:
+        """Of the base, as far as kicks have to know it."""
+        return 1.0 / frame.gamma
+
     def steps(self, rng: np.random.Generator, m: int) -> tuple[Array, int]:
         """Step size per row and number of steps of this trajectory."""
         eps = self.step_size * (1.0 + self.jitter * rng.uniform(-1.0, 1.0, m))
-        n_steps = self.n_leapfrog or quarter_turn(self.step_size)
+        length = float(self.n_leapfrog or quarter_turn(self.step_size))
         if self.length_jitter > 0.0:
-            n_steps *= 1.0 + self.length_jitter * rng.uniform(-1.0, 1.0)
-        return eps, max(1, round(n_steps))
+            length *= 1.0 + self.length_jitter * rng.uniform(-1.0, 1.0)
+        return eps, max(1, round(length))
 
     def integrate(
-        self, path: Path, beta: Array, state: Slope, p: Array, eps: Array, n_steps: int
+        self, path: TemperedPath, beta: Array, state: Slope, p: Array, eps: Array, n_steps: int
     ) -> tuple[Slope, Array]:
         """End of the trajectory from (state, p): the map without accept step."""
-        frame = self.frame(path)
-        p = p.copy()
-        kick(p, state.a, state.slope, beta, frame.gamma, eps, 0.5)
+        frame, p = self.frame(path), p.copy()
+        stiffness = self.stiffness(frame)
+        _kicks(p, state.a, state.slope, beta, stiffness, eps, 0.5)
         for step in range(n_steps):
             a = np.empty_like(p)
-            drift(state.a, p, eps, a)
+            self.flow(state.a, p, eps, a)
             state = self.evaluate(path, frame, a)
             last = step == n_steps - 1
-            kick(p, state.a, state.slope, beta, frame.gamma, eps, 0.5 if last else 1.0)
+            _kicks(p, a, state.slope, beta, stiffness, eps, 0.5 if last else 1.0)
         return state, p
 
     def step(
-        self, rng: np.random.Generator, path: Path, beta: float | Array, state: Slope
+        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Slope
     ) -> tuple[Slope, Info]:
         m = len(state.a)
         gamma, beta = self.frame(path).gamma, per_row(beta, m)

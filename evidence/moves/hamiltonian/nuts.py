@@ -31,11 +31,9 @@ from numpy.typing import NDArray
 
 from ...numerics.jit import jit, reduction, vector_loop
 from ...numerics.normal import standard_normal
-from ...paths.gp import Path
-from ..base import GradientMove, Info, Slope, per_row
-from .hmc import log_density
-
-Array = NDArray[np.float64]
+from ...paths.base import TemperedPath
+from ..base import Array, GradientMove, Info, Slope, per_row
+from .hmc import kick, log_density
 
 _DIVERGED = -1000.0  # log weight of a leaf, relative to the start
 
@@ -112,7 +110,7 @@ def _leap(t, stiffness, m, a, slope, out):
     e, b = t.end[m], t.beta[m]
     eps, p = t.eps[m] if e == 1 else -t.eps[m], t.p[e, m]
     for i in range(out.size):
-        p[i] += 0.5 * eps * (b * slope[i] - a[i] * stiffness[i])
+        p[i] = kick(p[i], 0.5 * eps, b, slope[i], a[i], stiffness[i])
         out[i] = a[i] + eps * p[i]
 
 
@@ -123,9 +121,8 @@ def _land(t, stiffness, m, a, slope):
     eps, p, rho = t.eps[m] if e == 1 else -t.eps[m], t.p[e, m], t.rho[m]
     square = 0.0
     for i in range(a.size):
-        pull = a[i] * stiffness[i]
-        p[i] += 0.5 * eps * (b * slope[i] - pull)
-        square += a[i] * pull + p[i] * p[i]
+        p[i] = kick(p[i], 0.5 * eps, b, slope[i], a[i], stiffness[i])
+        square += a[i] * (a[i] * stiffness[i]) + p[i] * p[i]
         rho[i] += p[i]
     return square
 
@@ -277,14 +274,14 @@ class NUTS(GradientMove):
     jitter: float = 0.1
 
     def step(
-        self, rng: np.random.Generator, path: Path, beta: float | Array, state: Slope
+        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Slope
     ) -> tuple[Slope, Info]:
         trees = self.grow(rng, path, beta, state)
         acceptance = trees.acceptance / trees.leaves
         return trees.drawn, Info(acceptance, int(trees.diverged.sum()), int(trees.leaves.sum()))
 
     def grow(
-        self, rng: np.random.Generator, path: Path, beta: float | Array, state: Slope
+        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Slope
     ) -> Trees:
         """Double until every row has stopped. A row's random numbers depend on no other row."""
         m = len(state.a)
@@ -301,7 +298,7 @@ class NUTS(GradientMove):
     def double(
         self,
         rng: np.random.Generator,
-        path: Path,
+        path: TemperedPath,
         trees: Trees,
         rows: NDArray[np.intp],
         depth: int,

@@ -11,25 +11,15 @@ quarter turn in a few steps gives nearly independent draws.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...numerics.jit import jit
-from ...paths.gp import Path
-from ..base import Slope
+from ...paths.coordinates import Frame
+from ..base import Array
 from .hmc import HMC
-
-Array = NDArray[np.float64]
-
-
-@jit
-def _kick(p, slope, beta, eps, factor):
-    for m in range(p.shape[0]):
-        for i in range(p.shape[1]):
-            p[m, i] += factor * eps[m] * beta[m] * slope[m, i]
 
 
 @jit
@@ -44,7 +34,7 @@ def _rotate(a, p, eps, out):
 
 @dataclass
 class SplittingHMC(HMC):
-    """Gaussian-splitting HMC.
+    """Gaussian-splitting HMC, always in the base's own coordinates.
 
     Parameters
     ----------
@@ -52,31 +42,17 @@ class SplittingHMC(HMC):
         The angle of a step, at most a quarter turn.
     n_leapfrog, jitter, length_jitter, target, name
         As for :class:`.HMC`.
-    coordinates
-        Without effect: always ``"base"``.
     """
 
     step_size: float = np.pi / 6.0
+    coordinates: str | None = field(default="base", init=False, repr=False)
     name: str = "splitting"
     longest: ClassVar[float] = 0.5 * np.pi
+    flow = staticmethod(_rotate)
+
+    def stiffness(self, frame: Frame) -> Array:
+        return np.zeros_like(frame.gamma)
 
     def steps(self, rng: np.random.Generator, m: int) -> tuple[Array, int]:
         eps, n_steps = super().steps(rng, m)
         return np.minimum(eps, self.longest), n_steps
-
-    def mass(self, path: Path) -> str:
-        return "base"
-
-    def integrate(
-        self, path: Path, beta: Array, state: Slope, p: Array, eps: Array, n_steps: int
-    ) -> tuple[Slope, Array]:
-        """End of the trajectory from (state, p): the map without accept step."""
-        frame = self.frame(path)
-        p = p.copy()
-        _kick(p, state.slope, beta, eps, 0.5)
-        for step in range(n_steps):
-            a = np.empty_like(p)
-            _rotate(state.a, p, eps, a)
-            state = self.evaluate(path, frame, a)
-            _kick(p, state.slope, beta, eps, 0.5 if step == n_steps - 1 else 1.0)
-        return state, p

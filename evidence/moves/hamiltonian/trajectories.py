@@ -7,17 +7,16 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ...messages import InputError
 from ...models.density.model import DensityModel
 from ...paths.density import own_path
-from ..base import per_row
-from ..riemannian import dense
-from ..riemannian.metric import OK, RiemannMove
+from ..base import Array, per_row
+from ..riemannian import OK, End
+from ..riemannian.dense.field import DensityField
+from ..riemannian.rmhmc import RiemannHMC
 from .hmc import HMC, log_density
-
-Array = NDArray[np.float64]
 
 
 class Trajectory(NamedTuple):
@@ -64,10 +63,10 @@ def trajectory(
     >>> way.x.shape[1], bool(abs(way.energy_error).max() < 0.5)
     (2, True)
     """
-    if not isinstance(move, HMC | RiemannMove) or not hasattr(move, "n_leapfrog"):
+    if not isinstance(move, HMC | RiemannHMC):
         raise InputError(f"move must be HMC or a kind of Riemannian HMC, got {move!r}")
     path = own_path(target) if isinstance(target, DensityModel) else target
-    if isinstance(move, RiemannMove) and not path.dense:
+    if isinstance(move, RiemannHMC) and not path.dense:
         raise InputError("trajectories of Riemannian moves are followed for densities only")
     start = np.array(x, dtype=float, ndmin=2)
     if start.shape != (1, path.n) or not np.isfinite(start).all():
@@ -75,9 +74,13 @@ def trajectory(
     total = n_steps or move.n_leapfrog or int(np.ceil(np.pi / 2 / move.step_size))
     points, errors = np.full((total + 1, path.n), np.nan), np.full(total + 1, np.nan)
     points[0], errors[0] = start[0], 0.0
-    follow = _riemannian if isinstance(move, RiemannMove) else _constant
     still = replace(move, jitter=0.0, n_leapfrog=total)
-    for k, (point, error) in enumerate(follow(still, path, start, beta, random_seed)):
+    way = (
+        _riemannian(still, path, start, beta, random_seed)
+        if isinstance(still, RiemannHMC)
+        else _constant(still, path, start, beta, random_seed)
+    )
+    for k, (point, error) in enumerate(way):
         points[k + 1], errors[k + 1] = point, error
     return Trajectory(points, errors)
 
@@ -102,9 +105,9 @@ def _constant(
 
 
 def _riemannian(
-    move: RiemannMove, path: Any, x: Array, beta: float, seed: int
+    move: RiemannHMC, path: Any, x: Array, beta: float, seed: int
 ) -> Iterator[tuple[Array, float]]:
-    field, ends = dense.Field(path, per_row(beta, 1)), list[Any]()
+    field, ends = DensityField(path, per_row(beta, 1)), list[End]()
     with np.errstate(all="ignore"):
         start, eps = field.point(x), np.full(1, move.step_size)
         move.trajectories(np.random.default_rng(seed), field, start, eps, ends)

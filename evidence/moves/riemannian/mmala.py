@@ -3,101 +3,64 @@ r"""Manifold MALA with a position-dependent metric (Girolami and Calderhead 2011
 .. math:: x' \sim N\big(x + \tfrac{\varepsilon^2}2 G^{-1}(\nabla\log p_\beta - c\,h),\
           \varepsilon^2 G^{-1}\big)
 
-with h of :mod:`.riemann`. For this metric all three drift terms of the paper, and the drift of
-Xifara et al. (2014), are c = 2; the simplified sampler has c = 0. The accept step is exact
-either way. Two factorisations per transition; where the metric is constant in x,
+with h of :mod:`.separable.system`. For this metric all three drift terms of the paper, and the
+drift of Xifara et al. (2014), are c = 2; the simplified sampler has c = 0. The accept step is
+exact either way. Two factorisations per transition; where the metric is constant in x,
 ``Langevin(coordinates="expected")`` needs none.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...numerics.jit import jit
-from ...numerics.lapack import scratch
-from ...paths.gp import Path
-from .metric import (
-    FORCE,
-    NO_METRIC,
-    OK,
-    ROOT,
-    TRACE,
-    D,
-    Proposal,
-    RiemannMove,
-    dot,
-    draw_momentum,
-    factorise,
-    half_trace,
-    local,
-    prior_solve,
-    prior_times,
-    solve,
-)
+from ...paths.base import TemperedPath
+from . import NO_METRIC, OK
+from .base import RiemannMove
+from .separable import system
+from .separable.system import FORCE, ROOT, TRACE, D
 
 
 @jit
-def _look(t, work, beta, c, x, drift, s):
-    """Drift at x; return (log p_β, ½ log|B|, info). The factor stays in the workspace."""
-    r, force, tmp = work.vectors[0], work.vectors[1], work.vectors[2]
-    point = work.points[0]
-    prior_solve(t, x, r, s)
-    value = local(t, beta, x, r, work.out, point)
-    info, half = factorise(t, 0.0, point, work, s)
-    if info != 0:
-        return value, half, info
-    half_trace(point, work)
-    for i in range(x.size):
-        force[i] = point[FORCE, i] - c * point[TRACE, i]
-    solve(t, point[ROOT], work, force, drift, tmp, s)
-    return value, half, 0
+def _look(t, beta, c, x, drift):
+    """Drift at x; return (log p_β, ½ log|B|, info). The factor stays in the system."""
+    r, force, point = t.vectors[0], t.vectors[1], t.points[0]
+    system.prior_solve(t, x, r)
+    value, half, info = system.metric_at(t, beta, x, r, point)
+    if info == 0:
+        for i in range(x.size):
+            force[i] = point[FORCE, i] - c * point[TRACE, i]
+        system.solve(t, point[ROOT], force, drift)
+    return value, half, info
 
 
 @jit
-def transition(t, work, beta, eps, c, x, z):
+def transition(t, beta, eps, c, x, z):
     """Overwrite x by a proposal; return (log ratio, code, factorisations)."""
-    s = scratch()
-    n = x.size
-    point = work.points[0]
-    p, noise, tmp, drift, u, Ku = (
-        work.vectors[3],
-        work.vectors[4],
-        work.vectors[5],
-        work.vectors[6],
-        work.vectors[7],
-        work.vectors[8],
-    )
-    value, half, info = _look(t, work, beta, c, x, drift, s)
+    V, point = t.vectors, t.points[0]
+    p, noise, drift, u, Ku = V[3], V[4], V[6], V[7], V[8]
+    value, half, info = _look(t, beta, c, x, drift)
     if info != 0:
         return np.nan, NO_METRIC, 1
-    draw_momentum(t, point[ROOT], z, p, s)
-    solve(t, point[ROOT], work, p, noise, tmp, s)
-    ratio = -value - half + 0.5 * dot(p, noise)
-    for i in range(n):
+    system.draw_momentum(t, point[ROOT], z, p)
+    system.solve(t, point[ROOT], p, noise)
+    ratio = -value - half + 0.5 * system.dot(p, noise)
+    for i in range(x.size):
         u[i] = x[i]
         x[i] += 0.5 * eps * eps * drift[i] + eps * noise[i]
-    value, half, info = _look(t, work, beta, c, x, drift, s)
+    value, half, info = _look(t, beta, c, x, drift)
     if info != 0:
         return np.nan, NO_METRIC, 2
-    for i in range(n):
+    for i in range(x.size):
         u[i] = (u[i] - x[i] - 0.5 * eps * eps * drift[i]) / eps
-    prior_times(t, u, Ku, s)
-    quadratic = dot(u, Ku)
-    for i in range(n):
+    system.prior_times(t, u, Ku)
+    quadratic = system.dot(u, Ku)
+    for i in range(x.size):
         quadratic += point[D, i] * u[i] * u[i]
     return ratio + value + half - 0.5 * quadratic, OK, 2
-
-
-@jit
-def transitions(t, c, work, b, first, stride):
-    """Rows first, first + stride, … of a batch."""
-    for i in range(first, b.eps.size, stride):
-        b.log_ratio[i], b.code[i], b.count[i] = transition(
-            t, work, b.beta[i], b.eps[i], c, b.x[i], b.z[i]
-        )
 
 
 @dataclass
@@ -117,12 +80,12 @@ class MMALA(RiemannMove):
     step_size: float = 0.5
     target: float | None = 0.55
     name: str = "mmala"
+    transitions = staticmethod(system.for_rows(transition))
+    trace: ClassVar[float] = 2.0
+    """c of the drift."""
 
-    _trace: ClassVar[float] = 2.0
-
-    def proposal(self, path: Path) -> Proposal:
-        t = self.density(path)
-        return lambda *rows: transitions(t, self._trace, *rows)
+    def parameters(self, path: TemperedPath) -> Any:
+        return self.trace
 
 
 @dataclass
@@ -136,5 +99,4 @@ class SimplifiedMMALA(MMALA):
     """
 
     name: str = "simplified-mmala"
-
-    _trace: ClassVar[float] = 0.0
+    trace: ClassVar[float] = 0.0

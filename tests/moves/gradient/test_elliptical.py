@@ -15,6 +15,8 @@ from evidence.moves import EllipticalSlice
 class Opaque(ev.Path):
     """Tilts in one call for all rows, as paths of other models have them."""
 
+    compiled = False
+
 
 def _walk(path: ev.Path, steps: int, rows: int = 40):
     rng, move = np.random.default_rng(0), EllipticalSlice()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from scipy.stats import ks_2samp, truncnorm
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
-from evidence.moves.gradient.gibbs import _FACTORS, ProbitGibbs, factors
+from evidence.moves.gradient.gibbs import ProbitGibbs, factors
 from evidence.numerics.normal import standard_normal
 
 REFERENCES = {"ep": ev.fit_ep, "laplace": ev.fit_laplace, "prior": prior_reference}
@@ -154,16 +155,16 @@ def test_state_and_info(beta, update):
 
 def test_factors_live_with_the_model():
     """One set per model, whatever the reference; gone when the model is."""
-    model = small_model("probit", 4)
-    move = ProbitGibbs()
+    model, made = small_model("probit", 4), []
     for fit in REFERENCES.values():
-        move.prepare(ev.Path(fit(model)))
-        assert factors(model) is _FACTORS[model]
-    gc.collect()
-    before = len(_FACTORS)
+        ProbitGibbs().prepare(ev.Path(fit(model)))
+        made.append(factors(model).root)
+    assert all(root is made[0] for root in made)
+    alive = weakref.ref(made.pop())
+    made.clear()
     del model
     gc.collect()
-    assert len(_FACTORS) == before - 1
+    assert alive() is None
 
 
 @pytest.mark.parametrize("beta", [0.5, np.array([0.0, 0.5, 1.0]), np.array([1.0, 1.0, np.nan])])

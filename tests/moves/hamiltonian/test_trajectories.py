@@ -9,7 +9,7 @@ from problems import small_model
 
 import evidence as ev
 from evidence import moves, plots
-from evidence.moves.riemannian import dense
+from evidence.moves.riemannian.dense.field import DensityField
 from evidence.paths.density import own_path
 
 START = np.array([1.0, -0.5])
@@ -51,7 +51,7 @@ def test_riemannian_energy_is_kept(gaussian, kind, most):
 def test_points_are_ends_of_shorter_trajectories(kind):
     banana, start = ev.examples.banana().model, np.array([[1.0, 0.5]])
     way = moves.trajectory(kind(0.05), banana, start[0], n_steps=6, random_seed=1)
-    field = dense.Field(own_path(banana), np.ones(1))
+    field = DensityField(own_path(banana), np.ones(1))
     for k in range(1, 7):
         move = kind(0.05, n_leapfrog=k, jitter=0.0)
         rng = np.random.default_rng(1)

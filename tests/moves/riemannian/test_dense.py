@@ -23,10 +23,16 @@ from evidence.approximations.density.modes import fit_density_laplace
 from evidence.approximations.density.reference import DensityReference, density_prior_reference
 from evidence.models.density.checking import central
 from evidence.moves.base import per_row
-from evidence.moves.riemannian import dense, explicit, rmhmc
-from evidence.moves.riemannian import dense_integrators as integrators
-from evidence.moves.riemannian.dense import Field, Point, minus_energy, plain, soft
-from evidence.moves.riemannian.metric import NO_METRIC, OK
+from evidence.moves.riemannian import NO_METRIC, OK, rmhmc
+from evidence.moves.riemannian.dense.field import DensityField, Point
+from evidence.moves.riemannian.dense.integrators import (
+    Doubled,
+    Leapfrog,
+    Midpoint,
+    UnderWay,
+    binding,
+)
+from evidence.moves.riemannian.dense.metric import plain, soft
 from evidence.paths.density import DensityPath, own_path
 
 # -- SoftAbs ------------------------------------------------------------------------------------
@@ -70,7 +76,7 @@ class Watched:
 def divided_differences(lam, alpha):
     """J of pairs of eigenvalues (M, 2), as (M, 2, 2): V = J for w = 1 and diagonal A."""
     path = Watched(lam[:, :, None] * np.eye(2), alpha)
-    field, one = Field(path, np.ones(len(lam))), np.ones_like(lam)
+    field, one = DensityField(path, np.ones(len(lam))), np.ones_like(lam)
     field.kinetic(Point(one, one[:, 0], one[:, 0], one, field.metric(one)), one)
     return path.asked
 
@@ -229,7 +235,7 @@ def field_of(metric, beta, tails):
         case = funnel(metric=METRICS[metric], check=True)
         reference = given(case, tails)
         y = DensityPath(reference).latent(case.draws(np.random.default_rng(3), 4))
-    return Field(DensityPath(reference), per_row(beta, 4)), y
+    return DensityField(DensityPath(reference), per_row(beta, 4)), y
 
 
 @pytest.mark.parametrize("tails", [0.0, 0.2])
@@ -268,30 +274,30 @@ def test_field_by_differences(metric, beta, tails):
     # and the energy they belong to
     p = np.random.default_rng(5).standard_normal(y.shape)
     kinetic = np.einsum("mi,mi->m", p, point.metric.solve(p))
-    np.testing.assert_allclose(minus_energy(point, p), log_p_metric(y) - 0.5 * kinetic, atol=1e-9)
+    np.testing.assert_allclose(point.minus_energy(p), log_p_metric(y) - 0.5 * kinetic, atol=1e-9)
 
 
 @pytest.mark.parametrize("beta", [0.3, 1.0])
 @pytest.mark.parametrize("metric", ["hessian", "softabs 1", "softabs 1e6"])
-def test_trajectories_do_not_depend_on_how_derivatives_are_asked_for(metric, beta, monkeypatch):
+def test_trajectories_do_not_depend_on_how_derivatives_are_asked_for(metric, beta):
     """All of ∂A at a point in one call and compiled fixed points, or a call for each."""
-    field, y = field_of(metric, beta, 0.0)
+    known, y = field_of(metric, beta, 0.0)
     eps = per_row(0.1, len(y))
     ends, left = [], []
-    for most in (dense._TENSOR, 0):
-        monkeypatch.setattr(dense, "_TENSOR", most)
-        start = field.point(y)
+    for pairs in (known.pairs, 0):
+        field = DensityField(known.path, known.beta, pairs)
+        start, e = field.point(y), 0.25 * eps[:, None]
         p = start.metric.momentum(np.random.default_rng(1).standard_normal(y.shape))
         asked = field.point(y, tensor=True)
-        assert (asked.tensor is None) == (most == 0)
-        w, arrived = integrators.solve_momentum(field, asked, eps, p, 1e-12)
-        back, there = integrators.solve_momentum(field, asked, eps, p, 1e-9, w)
-        _, missed = integrators.solve_momentum(field, asked, eps, p, 1e-9, w * (1.0 + 1e-6))
+        assert (asked.tensor is None) == (pairs == 0)
+        w, arrived = field.momentum(asked, p, e, 1e-12, None)
+        back, there = field.momentum(asked, p, e, 1e-9, w)
+        _, missed = field.momentum(asked, p, e, 1e-9, w * (1.0 + 1e-6))
         assert arrived.all()
         assert there.all()
         assert not missed.any()
         left.append(w)
-        ends.append(integrators.leapfrog(field, start, p, eps, 5, (1e-11, 1e-8)))
+        ends.append(Leapfrog(1e-11, 1e-8).follow(field, start, p, eps, 5))
         np.testing.assert_allclose(back, w, atol=1e-8)
     np.testing.assert_allclose(left[0], left[1], rtol=1e-9, atol=1e-11)
     np.testing.assert_array_equal(ends[0].code, ends[1].code)
@@ -303,13 +309,13 @@ def test_trajectories_do_not_depend_on_how_derivatives_are_asked_for(metric, bet
 def test_each_row_has_its_own_temperature():
     field, y = field_of("softabs 1", 1.0, 0.2)
     betas = np.array([0.0, 0.3, 0.7, 1.0])
-    together = Field(field.path, betas).point(y)
+    together = DensityField(field.path, betas).point(y)
     for i, beta in enumerate(betas):
-        alone = Field(field.path, per_row(beta, 1)).point(y[[i]])
+        alone = DensityField(field.path, per_row(beta, 1)).point(y[[i]])
         np.testing.assert_allclose(alone.force[0], together.force[i], rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(alone.log_p[0], together.log_p[i], rtol=1e-12)
     some = np.array([3, 1])
-    rows = Field(field.path, betas).rows(some).point(y[some])
+    rows = DensityField(field.path, betas).rows(some).point(y[some])
     np.testing.assert_allclose(rows.force, together.force[some], rtol=1e-10, atol=1e-12)
 
 
@@ -320,67 +326,29 @@ TIGHT = (1e-13, 1e-9)
 STARTS = 6
 
 
-def bind(path, omega=2.0, sigma=0.5):
-    return explicit.dense_binding(path, "base", omega, sigma)
-
-
 def maps(name, tails=0.0, beta=0.8):
-    """(M, 2D) or (M, 4D) → the same, minus energies before and after, codes."""
-    case = funnel(metric=ev.SoftAbs(1.0))
-    path = DensityPath(given(case, tails))
+    """(M, 2D) or (M, 4D) → the same, and the change of log density."""
+    path = DensityPath(given(funnel(metric=ev.SoftAbs(1.0)), tails))
 
     def run(z, eps=0.2, n_steps=3):
-        field, e = Field(path, per_row(beta, len(z))), np.full(len(z), eps)
-        parts = np.split(z, z.shape[1] // D, axis=1)
-        start = field.point(np.ascontiguousarray(parts[0]))
+        field = DensityField(path, per_row(beta, len(z)))
+        y, p, *copies = (np.ascontiguousarray(part) for part in np.split(z, z.shape[1] // D, 1))
+        rows, start = UnderWay(field, np.full(len(z), eps)), field.point(y)
         if name == "explicit":
-            return doubled(field, start, parts, e, n_steps)
-        return implicit(name, field, start, parts, e, n_steps)
+            integrator = Doubled(binding(path, "base", 2.0, 0.5), np.zeros((len(z), 2, D)))
+            phase = start, p, *copies, None
+        else:
+            integrator = {"leapfrog": Leapfrog, "midpoint": Midpoint}[name](*TIGHT)
+            phase = integrator.phase(field, start, p)
+        before = integrator.log_density(*phase)
+        for _ in range(n_steps):
+            phase = integrator.step(rows, *phase)
+        assert (rows.code == OK).all()
+        point, *others = phase
+        change = integrator.log_density(*phase) - before
+        return np.hstack([point.y, *others[: z.shape[1] // D - 1]]), change
 
     return run
-
-
-def implicit(name, field, start, parts, eps, n_steps):
-    """Positions, and the momenta that the energy is computed from at the end."""
-    captured = []
-
-    def watch(point, p):
-        captured.append(p.copy())
-        return minus_energy(point, p)
-
-    original, integrators.minus_energy = integrators.minus_energy, watch
-    try:
-        run = getattr(integrators, name)
-        end = run(field, start, np.ascontiguousarray(parts[1]), eps, n_steps, TIGHT)
-    finally:
-        integrators.minus_energy = original
-    assert (end.code == OK).all()
-    return np.hstack([end.y, captured[-1]]), end.log_ratio
-
-
-def doubled(field, start, parts, eps, n_steps):
-    b = bind(field.path)
-    z = np.stack(
-        [
-            np.linalg.solve(b.inverse_root, (parts[2] - parts[0]).T).T / b.sigma,
-            np.linalg.solve(b.root, (parts[3] - parts[1]).T).T / b.sigma,
-        ],
-        axis=1,
-    )
-    captured = []
-
-    def watch(bind, *copies):
-        captured.append(np.hstack(copies))
-        return integrators_log_copies(bind, *copies)
-
-    integrators_log_copies, integrators.log_copies = integrators.log_copies, watch
-    try:
-        p = np.ascontiguousarray(parts[1])
-        end = integrators.explicit(field, start, p, eps, n_steps, b, z)
-    finally:
-        integrators.log_copies = integrators_log_copies
-    assert (end.code == OK).all()
-    return captured[-1], end.log_ratio
 
 
 def starts(name, tails=0.0, m=STARTS, seed=6):
@@ -447,11 +415,11 @@ def test_energy_error_of_the_doubled_map_is_of_second_order():
     """H(x, p̃) + H(x̃, p) + binding is what it conserves."""
     run, z = maps("explicit"), starts("explicit", m=12)
     path = DensityPath(given(funnel(metric=ev.SoftAbs(1.0))))
-    b, field = bind(path), Field(path, per_row(0.8, 12))
+    b, field = binding(path, "base", 2.0, 0.5), DensityField(path, per_row(0.8, 12))
 
     def energy(state):
         y, p, y2, p2 = np.split(state, 4, axis=1)
-        total = -minus_energy(field.point(y), p2) - minus_energy(field.point(y2), p)
+        total = -field.point(y).minus_energy(p2) - field.point(y2).minus_energy(p)
         dy, dp = y - y2, p - p2
         both = np.einsum("mi,ij,mj->m", dy, b.M, dy) + np.einsum("mi,ij,mj->m", dp, b.inverse, dp)
         return total + 0.5 * b.omega * both
@@ -466,7 +434,7 @@ def test_energy_error_of_the_doubled_map_is_of_second_order():
 @pytest.mark.parametrize("kind", ["base", "identity"])
 def test_binding_matrices(kind):
     path = DensityPath(given(banana()))
-    b = explicit.dense_binding(path, kind, 3.0, 0.1)
+    b = binding(path, kind, 3.0, 0.1)
     M = path.reference.precision if kind == "base" else np.eye(2)
     np.testing.assert_allclose(b.M, M, rtol=1e-12)
     np.testing.assert_allclose(b.M @ b.inverse, np.eye(2), atol=1e-12)
@@ -503,8 +471,7 @@ class Recorded:
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_do_not_influence_each_other(name, metric, monkeypatch):
     """Alone, together, and beside rows that fail: the same end."""
-    for module in (rmhmc, explicit):
-        monkeypatch.setattr(module, "standard_normal", Recorded.standard_normal)
+    monkeypatch.setattr(rmhmc, "standard_normal", Recorded.standard_normal)
     case = funnel(metric=METRICS[metric])
     path, rng, m = DensityPath(given(case, 0.1)), np.random.default_rng(7), 5
     y = path.latent(case.draws(rng, m))
@@ -544,9 +511,9 @@ def test_rows_without_a_metric_are_rejected(name):
     assert (info.acceptance[lowest < 0.0] == 0.0).all()
     assert info.failures >= (lowest < 0.0).sum()
     assert info.acceptance[lowest > 0.0].mean() > 0.2
-    start = Field(path, per_row(1.0, 400)).point(y)
-    way = integrators.Trajectories(start)
-    np.testing.assert_array_equal(way.code == NO_METRIC, lowest < 0.0)
+    field = DensityField(path, per_row(1.0, 400))
+    end = Leapfrog(*TIGHT).follow(field, field.point(y), np.zeros_like(y), np.full(400, 0.1), 0)
+    np.testing.assert_array_equal(end.code == NO_METRIC, lowest < 0.0)
 
 
 @pytest.mark.parametrize("name", ["rmhmc", "rmhmc-midpoint"])
@@ -565,11 +532,11 @@ def test_one_step_from_the_definition():
     """The generalised leapfrog by plain fixed-point iteration with a dense metric."""
     case = funnel(metric=ev.SoftAbs(1.0))
     path = DensityPath(given(case, 0.1))
-    field, rng, eps = Field(path, per_row(0.7, 3)), np.random.default_rng(10), 0.1
+    field, rng, eps = DensityField(path, per_row(0.7, 3)), np.random.default_rng(10), 0.1
     y, p = path.latent(case.draws(rng, 3)), rng.standard_normal((3, D))
 
     def minus_h(t, q):
-        return minus_energy(field.point(t), q)
+        return field.point(t).minus_energy(q)
 
     def dy(t, q):
         return central(lambda s: minus_h(s, q), t)
@@ -581,7 +548,7 @@ def test_one_step_from_the_definition():
     for _ in range(60):
         new = y + 0.5 * eps * (v + field.metric(new).solve(half))
     last = half + 0.5 * eps * dy(new, half)
-    end = integrators.leapfrog(field, field.point(y), p, np.full(3, eps), 1, TIGHT)
+    end = Leapfrog(*TIGHT).follow(field, field.point(y), p, np.full(3, eps), 1)
     np.testing.assert_allclose(end.y, new, atol=1e-7)
     wanted = minus_h(new, last) - minus_h(y, p)
     np.testing.assert_allclose(end.log_ratio, wanted, atol=1e-7)
@@ -714,7 +681,7 @@ def crossings(move, low, high, cut, m):
     edges = ndtr(np.array([low, high]) / 3.0)
     v = 3.0 * ndtri(edges[0] + (edges[1] - edges[0]) * (np.arange(m) + rng.random(m)) / m)
     z = np.exp(0.5 * v)[:, None] * rng.standard_normal((m, 10))
-    field = Field(own_path(ev.examples.funnel(10).model), np.ones(m))
+    field = DensityField(own_path(ev.examples.funnel(10).model), np.ones(m))
     with np.errstate(all="ignore"):
         start = field.point(np.column_stack([v, z]))
         end = move.trajectories(rng, field, start, np.full(m, move.step_size))

@@ -5,8 +5,9 @@ import pytest
 
 import evidence as ev
 from evidence.approximations.density.modes import fit_density_laplace
-from evidence.moves.riemannian import dense, dense_integrators
-from evidence.moves.riemannian.dense_kernels import extrapolate, newton
+from evidence.moves.riemannian.dense.field import DensityField
+from evidence.moves.riemannian.dense.integrators import Leapfrog, solve_position
+from evidence.moves.riemannian.dense.kernels import extrapolate, newton
 from evidence.paths.density import DensityPath
 
 
@@ -24,21 +25,27 @@ def problem(beta, metric="hessian"):
     q = fit_density_laplace(model)
     rng = np.random.default_rng(0)
     y = q.mean + 1.5 * rng.standard_normal((7, 3)) @ q.root.T
-    field = dense.Field(DensityPath(q), np.full(7, beta))
+    field = DensityField(DensityPath(q), np.full(7, beta))
     point = field.point(y)
     return field, point, point.metric.momentum(rng.standard_normal(y.shape))
 
 
+def solve(field, *arguments):
+    """w, which rows arrived, and the evaluations it took."""
+    before = field.evaluations
+    return *solve_position(field, *arguments), field.evaluations - before
+
+
 @pytest.mark.parametrize("beta", [0.4, 1.0])
-def test_solves_the_equation(beta, monkeypatch):
+def test_solves_the_equation(beta):
     field, point, p = problem(beta)
-    eps, v = np.full(7, 0.5), point.metric.solve(p)
-    w, arrived, count = dense_integrators.solve_position(field, point, eps, v, p, 1e-11)
+    half, v = np.full((7, 1), 0.25), point.metric.solve(p)
+    w, arrived, count = solve(field, point, half, v, p, 1e-11)
     assert arrived.all()
-    there = field.metric(point.y + 0.25 * (v + w))
+    there = field.metric(point.y + half * (v + w))
     np.testing.assert_allclose(there.solve(p), w, rtol=1e-9, atol=1e-12)
-    monkeypatch.setattr(dense.Field, "hessian", False)
-    plain, arrived, plain_count = dense_integrators.solve_position(field, point, eps, v, p, 1e-11)
+    field.hessian = False
+    plain, arrived, plain_count = solve(field, point, half, v, p, 1e-11)
     assert arrived.all()
     np.testing.assert_allclose(plain, w, rtol=1e-9, atol=1e-12)
     assert count <= plain_count
@@ -50,7 +57,7 @@ def test_trajectories_agree_with_softabs_of_the_same_metric():
     for metric in ("hessian", ev.SoftAbs(1e8)):
         field, point, _ = problem(1.0, metric)
         eps = np.full(7, 0.3)
-        ends.append(dense_integrators.leapfrog(field, point, p, eps, 4, (1e-11, 1e-8)))
+        ends.append(Leapfrog(1e-11, 1e-8).follow(field, point, p, eps, 4))
     assert (ends[0].code == 0).all()
     np.testing.assert_allclose(ends[0].y, ends[1].y, rtol=1e-7)
     np.testing.assert_allclose(ends[0].log_ratio, ends[1].log_ratio, atol=1e-7)
@@ -84,7 +91,7 @@ def test_the_first_guess_knows_metric_and_slope():
         half = np.full((7, 1), 0.5 * eps)
         guess, nothing = np.empty_like(v), point._replace(tensor=None)
         extrapolate(A, point.tensor, half, p, v, guess)
-        w, _, _ = dense_integrators.solve_position(field, nothing, 2 * half[:, 0], v, p, 1e-13)
+        w, _ = solve_position(field, nothing, half, v, p, 1e-13)
         errors.append(np.abs(guess - w).max())
     assert 3.0 < errors[1] / errors[0] < 6.0
 
@@ -104,16 +111,16 @@ def test_a_tensor_may_come_in_any_layout():
         },
     )
     path = DensityPath(fit_density_laplace(other))
-    T = dense.Field(path, field.beta).tensor(point.y)
+    T = DensityField(path, field.beta).tensor(point.y)
     assert T.flags.c_contiguous
     np.testing.assert_allclose(T, field.tensor(point.y))
 
 
 def test_fewer_evaluations_with_all_derivatives_at_the_start():
     field, point, p = problem(1.0)
-    eps, v = np.full(7, 0.3), point.metric.solve(p)
+    half, v = np.full((7, 1), 0.15), point.metric.solve(p)
     known = field.point(point.y, tensor=True)
-    with_guess = dense_integrators.solve_position(field, known, eps, v, p, 1e-9)
-    without = dense_integrators.solve_position(field, point, eps, v, p, 1e-9)
+    with_guess = solve(field, known, half, v, p, 1e-9)
+    without = solve(field, point, half, v, p, 1e-9)
     np.testing.assert_allclose(with_guess[0], without[0], rtol=1e-8, atol=1e-11)
     assert with_guess[2] < without[2]

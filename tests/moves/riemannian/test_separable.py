@@ -9,24 +9,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import report_pseudocode as report
+from paths.curvature import metric
 from problems import LIKELIHOODS, small_model
 from scipy.stats import multivariate_normal
 
 import evidence as ev
 from evidence import moves
 from evidence.approximations.reference import prior_reference
-from evidence.moves.gradient import second_order
-from evidence.moves.riemannian import explicit, midpoint, mmala, rmhmc
-from evidence.moves.riemannian.metric import (
-    IRREVERSIBLE,
-    NO_FIXED_POINT,
-    OK,
-    RiemannMove,
-    momentum_at,
-    target,
-    workspace,
-)
-from evidence.numerics import threads as rows
+from evidence.moves.riemannian import IRREVERSIBLE, NO_FIXED_POINT, OK, mmala, second_order
+from evidence.moves.riemannian.base import systems
+from evidence.moves.riemannian.separable import doubled, leapfrog, midpoint
+from evidence.moves.riemannian.separable.system import Systems, momentum_at
+from evidence.numerics import threads
 from evidence.numerics.lapack import factor_inverse, scratch, solve_lower, symmetric_times
 
 REFERENCES = {"ep": ev.fit_ep, "laplace": ev.fit_laplace, "prior": prior_reference}
@@ -36,30 +30,30 @@ N = 3
 
 def make(likelihood="probit", reference="ep", n=N):
     path = ev.Path(REFERENCES[reference](small_model(likelihood, n)))
-    return path, target(path), workspace(n)
+    return path, Systems(path).make()
 
 
 def implicit(module, likelihood="probit", reference="ep", eps=0.3, steps=3, beta=0.7):
     """(x, p) -> (x', p') and the energy error."""
-    _, t, work = make(likelihood, reference)
+    _, t = make(likelihood, reference)
 
     def run(z, eps=eps, steps=steps):
         x, p = z[:N].copy(), z[N:].copy()
-        before, after, code, _ = module.trajectory(t, work, beta, eps, steps, x, p, TIGHT)
+        before, after, code, _ = module.trajectory(t, beta, eps, steps, x, p, TIGHT)
         assert code == OK
         return np.concatenate([x, p]), after - before
 
     return run
 
 
-def doubled(likelihood="probit", reference="ep", eps=0.3, steps=3, beta=0.7):
+def explicit(likelihood="probit", reference="ep", eps=0.3, steps=3, beta=0.7):
     """(x, p, x̃, p̃) -> the same, and the change of log density."""
-    path, t, work = make(likelihood, reference)
-    bind = explicit.binding(path, 2.0, 0.1)
+    path, t = make(likelihood, reference)
+    bind = doubled.binding(path, 2.0, 0.1)
 
     def run(z, eps=eps, steps=steps):
         x, p, y, q = (part.copy() for part in z.reshape(4, N))
-        before, after, code, _ = explicit.trajectory(t, bind, work, beta, eps, steps, x, p, y, q)
+        before, after, code, _ = doubled.trajectory(t, bind, beta, eps, steps, x, p, y, q)
         assert code == OK
         return np.concatenate([x, p, y, q]), after - before
 
@@ -73,9 +67,9 @@ def start(copies=1, seed=0):
 
 
 MAPS = {
-    "leapfrog": (lambda **kw: implicit(rmhmc, **kw), 1),
+    "leapfrog": (lambda **kw: implicit(leapfrog, **kw), 1),
     "midpoint": (lambda **kw: implicit(midpoint, **kw), 1),
-    "explicit": (doubled, 2),
+    "explicit": (explicit, 2),
 }
 STEPS = (16, 32, 64)
 FLIP = np.r_[np.ones(N), -np.ones(N)]
@@ -125,20 +119,20 @@ def test_energy_error_is_of_second_order(name):
 
 def _energy_of_copies(z, eps, steps):
     """Error of H̃ = H(x, p̃) + H(x̃, p) + binding, which the doubled map conserves."""
-    path, t, work = make("poisson(exposure=1.5)")
-    bind = explicit.binding(path, 2.0, 0.1)
+    path, t = make("poisson(exposure=1.5)")
+    bind = doubled.binding(path, 2.0, 0.1)
 
     def energy(x, p, y, q):
         total = 0.0
         for a, b in ((x, q), (y, p)):
-            total -= rmhmc.trajectory(t, work, 0.7, 0.1, 0, a.copy(), b.copy(), TIGHT)[0]
+            total -= leapfrog.trajectory(t, 0.7, 0.1, 0, a.copy(), b.copy(), TIGHT)[0]
         M = np.linalg.inv(bind.covariance)
         dx, dp = x - y, p - q
         return total + 0.5 * bind.omega * (dx @ M @ dx + dp @ bind.covariance @ dp)
 
     before = energy(*z.reshape(4, N))
     parts = [part.copy() for part in z.reshape(4, N)]
-    explicit.trajectory(t, bind, work, 0.7, eps, steps, *parts)
+    doubled.trajectory(t, bind, 0.7, eps, steps, *parts)
     return energy(*parts) - before
 
 
@@ -155,15 +149,15 @@ def test_same_trajectories_as_the_report(reference, beta):
     """Against Algorithms 1-4 with converged fixed points: end point and energies."""
     model = ev.GPModel(K=small_model("probit", 8).K, y=np.resize([1.0, -1.0, 1.0, 1.0], 8))
     path = ev.Path(REFERENCES[reference](model))
-    t, work = target(path), workspace(8)
+    t = Systems(path).make()
     fixed = report.constants(path.reference, beta)
     rng = np.random.default_rng(4)
     for _ in range(3):
         x = path.mean + 0.8 * rng.standard_normal(8)
         p = np.empty(8)
-        momentum_at(t, work, beta, x, rng.standard_normal((2, 8)), p, scratch())
+        momentum_at(t, beta, x, rng.standard_normal((2, 8)), p)
         x_end, p_end, H_start, H_end = report.rmhmc_proposal(x, p, 5, 0.2, 60, fixed)
-        before, after, code, _ = rmhmc.trajectory(t, work, beta, 0.2, 5, x, p, (1e-10, 1e-7))
+        before, after, code, _ = leapfrog.trajectory(t, beta, 0.2, 5, x, p, (1e-10, 1e-7))
         assert code == OK
         np.testing.assert_allclose(x, x_end, atol=1e-8)
         np.testing.assert_allclose(p, p_end, atol=1e-8)
@@ -173,16 +167,14 @@ def test_same_trajectories_as_the_report(reference, beta):
 @pytest.mark.parametrize("reference", REFERENCES)
 @pytest.mark.parametrize("likelihood", ["probit", "student_t(df=4, scale=0.5)"])
 def test_momentum_has_the_metric_as_covariance(likelihood, reference):
-    path, t, work = make(likelihood, reference)
+    path, t = make(likelihood, reference)
     x, beta = np.array([0.3, -0.5, 1.0]), 0.6
     rng, p = np.random.default_rng(5), np.empty(N)
-    s = scratch()
     draws = np.empty((8_000, N))
     for row in draws:
-        momentum_at(t, work, beta, x, rng.standard_normal((2, N)), p, s)
+        momentum_at(t, beta, x, rng.standard_normal((2, N)), p)
         row[:] = p
-    metric = path.metric(x, beta)
-    G = np.linalg.inv(np.column_stack([metric.solve(e) for e in np.eye(N)]))
+    G = np.linalg.inv(metric(path, x, beta).inverse)
     np.testing.assert_allclose(np.cov(draws.T), G, atol=0.08 * np.abs(G).max())
 
 
@@ -201,22 +193,22 @@ def test_a_wild_step_is_rejected_and_counted():
 
 def test_an_irreversible_step_is_found_out():
     """Steps so long that the reverse iteration lands elsewhere get their own code."""
-    path, t, work = make("poisson(exposure=1.5)", "prior")
+    path, t = make("poisson(exposure=1.5)", "prior")
     rng, codes = np.random.default_rng(7), set()
     for _ in range(300):
         x, p = path.mean + rng.standard_normal(N), np.empty(N)
-        momentum_at(t, work, 1.0, x, rng.standard_normal((2, N)), p, scratch())
-        codes.add(rmhmc.trajectory(t, work, 1.0, 2.5, 1, x, p, (1e-9, 1e-6))[2])
+        momentum_at(t, 1.0, x, rng.standard_normal((2, N)), p)
+        codes.add(leapfrog.trajectory(t, 1.0, 2.5, 1, x, p, (1e-9, 1e-6))[2])
     assert {OK, NO_FIXED_POINT, IRREVERSIBLE} <= codes
 
 
 @pytest.mark.interpreted
 def test_rows_do_not_depend_on_the_batch():
-    path, _, _ = make("probit", "ep")
+    path, _ = make("probit", "ep")
     x = np.random.default_rng(8).standard_normal((3, N))
     betas = np.array([0.1, 0.5, 1.0])
     for move in (moves.RMHMC(0.3, n_leapfrog=2), moves.MMALA(0.5), moves.SecondOrder(1.0)):
-        assert isinstance(move, RiemannMove)
+        assert move.riemannian
         state = move.init(path, x)
         together, info = move.step(np.random.default_rng(9), path, betas, state)
         again, _ = move.step(np.random.default_rng(9), path, betas, state)
@@ -230,17 +222,19 @@ def test_rows_do_not_depend_on_the_batch():
 @pytest.mark.parametrize(
     "name", ["rmhmc", "rmhmc-midpoint", "rmhmc-explicit", "mmala", "second-order"]
 )
-def test_nothing_is_left_over_in_the_workspace(name, likelihood, monkeypatch):
-    """The same draws whatever the workspace held before."""
-    path, _, work = make(likelihood)
+def test_nothing_is_left_over_in_a_system(name, likelihood):
+    """The same draws whatever was computed in it before."""
+    path, _ = make(likelihood)
     move = replace(moves.get(name), step_size=0.2)
-    monkeypatch.setattr(rows._local, "single", True, raising=False)
     state = move.init_reference(np.random.default_rng(11), path, 5)
     results = []
     for rubbish in (0.0, 1.0, np.nan):
-        for array in work:
-            array.fill(rubbish)
-        results.append(move.step(np.random.default_rng(12), path, 0.7, state))
+        with systems(path).lend() as t:
+            for array in (t.L, t.inverse, t.out, t.points, t.history, t.vectors):
+                array.fill(rubbish)
+        with threads.single():
+            results.append(move.step(np.random.default_rng(12), path, 0.7, state))
+        assert len(systems(path).idle) == 1  # lent, and given back
     for new, info in results[1:]:
         np.testing.assert_array_equal(new.x, results[0][0].x)
         np.testing.assert_array_equal(info.acceptance, results[0][1].acceptance)
@@ -253,14 +247,13 @@ def _log_normal(x, mean, covariance):
 
 def _dense_proposal(path, beta, x, name, step):
     """Mean and covariance of a proposal from its definition, with dense matrices."""
-    metric = path.metric(x, beta)
-    G_inv = np.column_stack([metric.solve(e) for e in np.eye(path.n)])
+    G = metric(path, x, beta)
     force = path.gradient(x, beta)[0]
     if name == "second-order":
-        A = np.linalg.inv(np.linalg.inv(G_inv) + 2.0 / step * np.eye(path.n))
+        A = np.linalg.inv(np.linalg.inv(G.inverse) + 2.0 / step * np.eye(path.n))
         return x + A @ force, A + 2.0 / step * A @ A
-    drift = force - (2.0 * metric.half_trace if name == "mmala" else 0.0)
-    return x + 0.5 * step**2 * G_inv @ drift, step**2 * G_inv
+    drift = force - (2.0 * G.half_trace if name == "mmala" else 0.0)
+    return x + 0.5 * step**2 * G.inverse @ drift, step**2 * G.inverse
 
 
 @pytest.mark.parametrize("likelihood", ["probit", "poisson(exposure=1.5)"])
@@ -268,16 +261,16 @@ def _dense_proposal(path, beta, x, name, step):
 @pytest.mark.parametrize("name", ["mmala", "simplified-mmala", "second-order"])
 def test_log_ratio_from_the_definition(name, reference, likelihood):
     """log π(x')q(x|x') - log π(x)q(x'|x), with every density written out."""
-    path, t, work = make(likelihood, reference)
+    path, t = make(likelihood, reference)
     rng, beta, step = np.random.default_rng(13), 0.7, 0.9
     for _ in range(5):
         x = path.mean + 0.7 * rng.standard_normal(N)
         new, z = x.copy(), rng.standard_normal((3, N))
         if name == "second-order":
-            ratio, code, _ = second_order.transition(t, work, beta, step, new, z)
+            ratio, code, _ = second_order.transition(t, beta, step, (), new, z)
         else:
             c = 2.0 if name == "mmala" else 0.0
-            ratio, code, _ = mmala.transition(t, work, beta, step, c, new, z)
+            ratio, code, _ = mmala.transition(t, beta, step, c, new, z)
         assert code == OK
         there = _log_normal(new, *_dense_proposal(path, beta, x, name, step))
         back = _log_normal(x, *_dense_proposal(path, beta, new, name, step))

@@ -1,12 +1,12 @@
-"""Compiled loops over batches of small matrices, for :mod:`.dense`."""
+"""Compiled loops over batches of small matrices, for :mod:`.metric` and :mod:`.field`."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...numerics.anderson import ROWS, accelerate
-from ...numerics.jit import jit, reduction
-from ...numerics.lapack import factor_inverse, scratch
+from ....numerics.anderson import ARRIVED, ROWS, UNDERWAY, iterate
+from ....numerics.jit import jit, reduction
+from ....numerics.lapack import factor_inverse, scratch
 
 FLAT = 20.0  # where φ(λ) = |λ| to rounding, in units of 1/α
 
@@ -287,42 +287,20 @@ def momentum_fixed_points(
             if k < 0:
                 w[m] = image
                 continue
-            done = _advance_row(k, w[m], image, history, target, tolerance)
-            arrived[m] = done == 1
-            if done != 0:
+            status, _ = iterate(k, w[m], image, history, target, tolerance)
+            if status != UNDERWAY:
+                arrived[m] = status == ARRIVED
+                w[m] = image
                 break
 
 
 @jit
-def _advance_row(k, w, image, history, known, tolerance):
-    scale, distance = 0.0, 0.0
-    for i in range(w.size):
-        scale += image[i] * image[i]
-        if known.size > 0:
-            distance += (image[i] - known[i]) ** 2
-    size = accelerate(k, w, image, history)
-    limit = tolerance * tolerance * scale
-    arrived = size <= limit
-    if known.size > 0:
-        arrived = size <= 0.01 * scale and distance <= limit
-    if not np.isfinite(size):
-        return 2
-    if arrived:
-        for i in range(w.size):
-            w[i] = image[i]
-        return 1
-    return 0
-
-
-@jit
-def advance(k, w, image, history, known, tolerance, done):
-    """One accelerated iteration of every row; marks rows that have arrived (1) or failed (2).
-
-    Returns how many have done neither.
-    """
-    nothing, left = np.zeros(0), 0
+def advance(k, w, image, history, known, tolerance, status):
+    """One accelerated iteration of every row; returns how many rows are still under way."""
+    left = 0
     for m in range(w.shape[0]):
-        target = known[m] if known.size > 0 else nothing
-        done[m] = _advance_row(k, w[m], image[m], history[m], target, tolerance)
-        left += done[m] == 0
+        status[m], _ = iterate(k, w[m], image[m], history[m], known[m], tolerance)
+        if status[m] == ARRIVED:
+            w[m] = image[m]
+        left += status[m] == UNDERWAY
     return left

@@ -1,0 +1,1 @@
+"""Transitions of whole batches for metrics that are full matrices."""

@@ -1,0 +1,1 @@
+"""Compiled transitions, row by row, for a metric K⁻¹ + diag(d)."""
