@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..execution.checkpoint import Checkpoint
 from ..execution.clock import Clock
 from ..moves.base import Move
 from ..paths.gp import TemperedPath
@@ -36,12 +38,27 @@ class Chains:
     interrupted: bool
 
 
+class SoFar(NamedTuple):
+    """All that chains need to go on, but their state: what a checkpoint keeps of them."""
+
+    generator: str
+    tuned: int
+    tuner: Array
+    x: Array
+    tilt: Array
+    acceptance: Array
+    gradients: int
+    failures: int
+    seconds: Array
+
+
 def run_chains(
     path: TemperedPath,
     move: Move,
     rng: np.random.Generator,
     clock: Clock,
     advance: Callable[[int], Any] = lambda steps: None,
+    checkpoint: Checkpoint | None = None,
     *,
     beta: float,
     chains: int,
@@ -53,15 +70,53 @@ def run_chains(
 
     The step size adapts while tuning and is fixed afterwards, so what is recorded is a Markov
     chain. ^C or the clock end the run early, with what there is. ``advance`` is told of steps.
+    With a checkpoint the run goes on where it ended before, and ends with the same bits.
     """
+    store = checkpoint or Checkpoint(None, {})
     state = move.init_reference(rng, path, chains)
+    tuner = DualAveraging(move.step_size, move.target or 0.5)
     x, tilt = np.empty((chains, draws, path.n)), np.empty((chains, draws))
-    acceptance, gradients, failures, kept = np.zeros(chains), 0, 0, 0
-    started = tuned = time.perf_counter()
+    acceptance, gradients, failures, tuned, kept = np.zeros(chains), 0, 0, 0, 0
+    began = ready = time.perf_counter()
+    earlier = store.get("chains", SoFar)
+    if earlier is not None:
+        state = store.get("state", type(state))
+        rng.bit_generator.state = json.loads(earlier.generator)
+        tuned, tuner.memory = earlier.tuned, earlier.tuner
+        kept = earlier.tilt.shape[1]
+        x[:, :kept], tilt[:, :kept], acceptance = earlier.x, earlier.tilt, earlier.acceptance
+        gradients, failures = earlier.gradients, earlier.failures
+        ready -= earlier.seconds[1]
+        began = ready - earlier.seconds[0]
+        advance(tuned + thin * kept)
+
+    def keep() -> None:
+        if store.path is None:
+            return
+        seconds = np.array([ready - began, time.perf_counter() - ready])
+        generator = json.dumps(rng.bit_generator.state)
+        store.put("chains", SoFar(
+            generator, tuned, np.array(tuner.memory), x[:, :kept], tilt[:, :kept], acceptance,
+            gradients, failures, seconds,
+        ))  # fmt: skip
+        store.put("state", state)
+        store.save()
+
     interrupted, size = False, 1
     try:
-        state, move = _tune(path, move, rng, clock, advance, beta, state, tune)
-        tuned = time.perf_counter()
+        while tuned < tune and not clock.stop():
+            move = sized(move, min(tuner.step_size, move.longest))
+            state, info = move.step(rng, path, beta, state)
+            tuner.update(float(info.acceptance.mean()))
+            if tuned == tune // 5:  # which only finds the scale
+                tuner.restart()
+            tuned += 1
+            advance(1)
+            ready = time.perf_counter()
+            if store.due():
+                keep()
+        if tune:
+            move = sized(move, min(tuner.final, move.longest))
         size = max(1, move.stretch(path, chains) // thin)
         while kept < draws and not clock.stop():
             new = slice(kept, min(kept + size, draws))
@@ -82,7 +137,10 @@ def run_chains(
                 failures += info.failures
             advance(thin * (new.stop - kept))
             kept = new.stop
-    except KeyboardInterrupt:
+            if store.due():
+                keep()
+        keep()
+    except KeyboardInterrupt:  # within a step: what was kept last counts for a next time
         if not kept:
             raise
         interrupted = True
@@ -97,33 +155,9 @@ def run_chains(
         tilt,
         acceptance / max(kept * thin, 1),
         move.step_size if move.target is not None else np.nan,
-        time.perf_counter() - tuned,
-        tuned - started,
+        time.perf_counter() - ready,
+        ready - began,
         gradients,
         failures,
         interrupted or kept < draws,
     )
-
-
-def _tune(
-    path: TemperedPath,
-    move: Move,
-    rng: np.random.Generator,
-    clock: Clock,
-    advance: Callable[[int], Any],
-    beta: float,
-    state: Any,
-    steps: int,
-) -> tuple[Any, Move]:
-    """Bring the acceptance to the move's target; the first fifth only finds the scale."""
-    tuner = DualAveraging(move.step_size, move.target or 0.5)
-    for i in range(steps):
-        if clock.stop():
-            break
-        move = sized(move, min(tuner.step_size, move.longest))
-        state, info = move.step(rng, path, beta, state)
-        tuner.update(float(info.acceptance.mean()))
-        if i == steps // 5:
-            tuner.restart()
-        advance(1)
-    return state, sized(move, min(tuner.final, move.longest)) if steps else move

@@ -16,7 +16,8 @@ for more. The numbers are those of a run without interruption:
 >>> resumed.logz == ev.log_evidence(model, n_islands=12, **words).logz
 True
 
-Results and draws have files of their own, plain arrays without pickles:
+So does :func:`evidence.sample`: chains go on with the state, the step size and the random numbers
+that they had. Results and draws have files of their own, plain arrays without pickles:
 
 >>> resumed.save(Path(folder.name) / "result.npz")
 >>> ev.EvidenceResult.load(Path(folder.name) / "result.npz").logz == resumed.logz
@@ -33,6 +34,7 @@ computes, to eight digits: of one that differs in later ones, the numbers do too
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import time
 import warnings
@@ -44,6 +46,7 @@ import numpy as np
 
 from ..messages import InputError
 from . import files
+from .arguments import seed_sequence
 
 _FORMAT = "evidence-checkpoint"
 _VERSION = 1
@@ -95,12 +98,22 @@ class Checkpoint:
             self._compare(meta["identity"])
             self.resumed = True
 
-    @staticmethod
-    def identity_of(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-        """What the run in a file was; None when there is no file."""
-        if not FilePath(path).exists():
-            return None
-        return dict(files.read(path, _FORMAT, _VERSION)[0]["identity"])
+    @classmethod
+    def seeded(
+        cls,
+        path: str | os.PathLike[str] | None,
+        identity: Mapping[str, Any],
+        random_seed: int | np.random.Generator | None,
+    ) -> tuple[Checkpoint, np.random.SeedSequence]:
+        """The checkpoint and the seed: a file's own where the caller leaves it open."""
+        seed = seed_sequence(random_seed)
+        if path is None:
+            return cls(None, {}), seed
+        if random_seed is None and FilePath(path).exists():
+            theirs = files.read(path, _FORMAT, _VERSION)[0]["identity"]
+            if "random_seed" in theirs:
+                seed = np.random.SeedSequence(json.loads(theirs["random_seed"]))
+        return cls(path, {**identity, "random_seed": json.dumps(seed.entropy)}), seed
 
     def _compare(self, theirs: Mapping[str, Any]) -> None:
         for name in [*self.identity, *theirs]:
@@ -126,10 +139,14 @@ class Checkpoint:
         self._arrays |= {f"{name}/{field}": np.asarray(v) for field, v in fields.items()}
         self._dirty = True
 
+    def due(self) -> bool:
+        """Whether it is time to write: writing takes a twentieth of the time at most."""
+        since = time.perf_counter() - self._written
+        return self.path is not None and since > max(_EVERY, _SHARE * self._cost)
+
     def save_soon(self) -> None:
-        """Write unless that happened a moment ago: writing takes a twentieth of the time."""
-        wait = max(_EVERY, _SHARE * self._cost)
-        if time.perf_counter() - self._written > wait:
+        """Write if it is time."""
+        if self.due():
             self.save()
 
     def save(self) -> None:

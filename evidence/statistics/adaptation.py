@@ -11,6 +11,7 @@ the first is used while tuning, the second, smooth one, afterwards.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 _GAMMA, _T0, _KAPPA = 0.05, 10.0, 0.75  # t counts from t₀ in the running mean
 _WIDEST = math.log(1e6)  # where nothing is ever rejected the step would grow for ever
@@ -30,7 +31,16 @@ class DualAveraging:
         self.target = target
         self._start = self._mu = math.log(step_size)
         self._log, self._log_final = self._mu, self._mu
-        self._excess, self._t = 0.0, 0
+        self._excess, self._t = 0.0, 0.0
+
+    @property
+    def memory(self) -> tuple[float, ...]:
+        """All that was learnt: to be set again, where a run goes on."""
+        return self._mu, self._log, self._log_final, self._excess, self._t
+
+    @memory.setter
+    def memory(self, learnt: Iterable[float]) -> None:
+        self._mu, self._log, self._log_final, self._excess, self._t = map(float, learnt)
 
     @property
     def step_size(self) -> float:
@@ -44,7 +54,7 @@ class DualAveraging:
 
     def update(self, acceptance: float) -> None:
         """Learn from one step's mean acceptance probability."""
-        self._t += 1
+        self._t += 1.0
         t, rate = self._t, 1.0 / (self._t + _T0)
         self._excess += rate * (self.target - acceptance - self._excess)
         step = self._mu - math.sqrt(t) / _GAMMA * self._excess
@@ -55,4 +65,4 @@ class DualAveraging:
     def restart(self) -> None:
         """Forget the transient: go on from the current final step size."""
         self._mu = self._log = self._log_final
-        self._excess, self._t = 0.0, 0
+        self._excess, self._t = 0.0, 0.0

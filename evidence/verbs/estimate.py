@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import numbers
 import os
@@ -23,7 +22,6 @@ from ..execution.arguments import (
     check_path,
     check_positive,
     check_target,
-    seed_sequence,
 )
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, interruptible
@@ -175,7 +173,7 @@ def log_evidence(
     named = (model, method, reference, mover, budget, options)
     identity = {} if checkpoint is None else _identity(*named)
     identity["betas"] = str(n_betas or "adaptive") if ladder is None else digest(ladder)
-    store, seed = _open_checkpoint(checkpoint, identity, random_seed)
+    store, seed = Checkpoint.seeded(checkpoint, identity, random_seed)
     fits = _fit_reported(model, kind)
     with interruptible(), blas_for(model.n):
         base = fit_reference(model, reference, fits)
@@ -250,21 +248,6 @@ def _identity(
         **{name: str(value) for name, value in budget.items()},
         "options": ", ".join(f"{k}={_option_text(v)}" for k, v in sorted(options.items())),
     }
-
-
-def _open_checkpoint(
-    path: str | os.PathLike[str] | None,
-    identity: dict[str, str],
-    random_seed: int | np.random.Generator | None,
-) -> tuple[Checkpoint, np.random.SeedSequence]:
-    """The checkpoint and the seed: that of the file where the caller leaves it open."""
-    seed = seed_sequence(random_seed)
-    if path is None:
-        return Checkpoint(None, {}), seed
-    earlier = Checkpoint.identity_of(path)
-    if random_seed is None and earlier is not None and "random_seed" in earlier:
-        seed = np.random.SeedSequence(json.loads(earlier["random_seed"]))
-    return Checkpoint(path, {**identity, "random_seed": json.dumps(seed.entropy)}), seed
 
 
 def _is_plain(value: Any) -> bool:

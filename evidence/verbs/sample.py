@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import numbers
+import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from .. import moves
+from .. import __version__, moves
 from ..drivers.chains import Chains, run_chains
 from ..execution.arguments import (
     ISLAND,
     check_count,
     check_memory,
+    check_path,
     check_positive,
     number,
-    seed_sequence,
 )
+from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, interruptible
 from ..messages import Message, messages
 from ..numerics.threads import blas_for
 from ..paths.families import family, fit_reference, make_path
+from ..results.base import fingerprint
 from ..results.draws import Draws
 
 if TYPE_CHECKING:
@@ -48,6 +51,7 @@ def sample(
     beta: float = 1.0,
     max_seconds: float | None = None,
     random_seed: int | np.random.Generator | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     progressbar: bool = True,
 ) -> Draws:
     """Draw latent values, or parameters, from the posterior by Markov chains.
@@ -74,6 +78,9 @@ def sample(
         Stop then, with what there is.
     random_seed : int or Generator, optional
         Same seed, same draws (unless ``max_seconds`` cuts them short).
+    checkpoint : path, optional
+        Keep what is drawn in this file, every few seconds, and go on from it when it exists: a
+        run that ended early, or was killed, ends with the same draws, bit for bit.
     progressbar : bool
         Show one line in a terminal or notebook.
 
@@ -107,7 +114,19 @@ def sample(
     beta = number("beta", beta, least=0.0, most=1.0)
     check_memory("chains", chains, chains, ISLAND)
     check_memory("draws", draws, draws, chains, model.n)
-    rng = np.random.default_rng(seed_sequence(random_seed))
+    check_path("checkpoint", checkpoint)
+    identity: dict[str, Any] = {}
+    if checkpoint is not None:
+        named = reference is None or isinstance(reference, str)
+        identity = {
+            "package version": __version__,
+            "model": fingerprint(model),
+            "reference": str(reference) if named else digest(*reference.identity()),
+            "move": repr(mover),
+            **counts,
+            "beta": beta,
+        }
+    store, seed = Checkpoint.seeded(checkpoint, identity, random_seed)
     clock = Clock(max_seconds)
     bar = tqdm(
         total=tune + thin * draws, desc=mover.name, unit="step", leave=False, ncols=88,
@@ -117,7 +136,8 @@ def sample(
         base = fit_reference(model, reference, move=mover)
         path = make_path(base)
         mover.prepare(path)
-        run = run_chains(path, mover, rng, clock, bar.update, beta=float(beta), **counts)
+        rng = np.random.default_rng(seed)
+        run = run_chains(path, mover, rng, clock, bar.update, store, beta=float(beta), **counts)
     if not run.tilt.size and clock.interrupted.is_set():
         raise KeyboardInterrupt
     if not run.tilt.size:
@@ -125,7 +145,6 @@ def sample(
             f"the run ended before its first draw was recorded (max_seconds={max_seconds}, "
             f"tune={tune}); allow more time or tune less"
         )
-    seed = random_seed if isinstance(random_seed, numbers.Integral) else None
     return Draws(
         x=path.parameters(run.x),
         logtilt=run.tilt,
@@ -136,12 +155,12 @@ def sample(
         tune_seconds=run.tune_seconds,
         gradients=run.gradients / run.tilt.size,
         failures=run.failures,
-        warnings=messages([*base.warnings, *_warnings(run, mover, draws, thin)]),
+        warnings=messages([*base.warnings, *_warnings(run, mover, draws, thin), *store.warnings]),
         settings={
             "reference": base.name,
             **counts,
             "beta": float(beta),
-            "random_seed": seed,
+            "random_seed": random_seed if isinstance(random_seed, numbers.Integral) else None,
             "interrupted": clock.interrupted.is_set(),
         },
         model=model.describe(),

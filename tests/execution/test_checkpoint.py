@@ -32,32 +32,46 @@ print(repr(result.logz), result.samples.sum())
 """
 
 
+CHAINS = """
+import sys
+import numpy as np
+import evidence as ev
+x = np.linspace(0.0, 8.0, 60)[:, None]
+K = 9.0 * np.exp(-0.5 * (x - x.T) ** 2) + 1e-6 * np.eye(60)
+model = ev.GPModel(K=K, y=np.resize([1, 1, -1], 60), likelihood="logit")
+print("ready", flush=True)
+draws = ev.sample(model, move="splitting", checkpoint=sys.argv[1], random_seed=5, chains=8,
+                  tune=2000, draws=4000, progressbar=False)
+print(repr(draws.step_size), draws.x.sum(), draws.acceptance.sum(), draws.failures)
+"""
+
+
 class Piece(NamedTuple):
     value: np.ndarray
     number: float
 
 
-def start(path):
+def start(path, program):
     return subprocess.Popen(
-        [sys.executable, "-c", RUN, str(path)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True
     )
 
 
-def answer(path):
-    process = start(path)
+def answer(path, program=RUN):
+    process = start(path, program)
     out, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     return out.splitlines()[1]
 
 
-def kill_and_resume(folder, want, seconds):
+def kill_and_resume(folder, want, seconds, program=RUN):
     path = folder / "run.ckpt"
-    process = start(path)
+    process = start(path, program)
     assert process.stdout.readline() == "ready\n"
     time.sleep(seconds)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    assert answer(path) == want
+    assert answer(path, program) == want
     assert [p.name for p in folder.iterdir() if not p.name.startswith(".")] == ["run.ckpt"]
 
 
@@ -66,6 +80,21 @@ def test_killed_and_resumed(tmp_path):
     for i, seconds in enumerate((0.3, 1.2)):
         (tmp_path / str(i)).mkdir()
         kill_and_resume(tmp_path / str(i), want, seconds)
+
+
+def test_chains_killed_and_resumed(tmp_path):
+    """At the first step, and once something was kept for the third time."""
+    want = answer(tmp_path / "whole.ckpt", CHAINS)
+    path = tmp_path / "killed.ckpt"
+    for times in (1, 3):
+        process, seen = start(path, CHAINS), {path.stat().st_mtime_ns if path.exists() else 0}
+        while process.poll() is None and len(seen) <= times:
+            seen |= {path.stat().st_mtime_ns} if path.exists() else set()
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+    assert answer(path, CHAINS) == want
 
 
 @pytest.mark.slow
@@ -220,3 +249,76 @@ def test_missing_folder_is_a_warning(tmp_path):
     with pytest.warns(RuntimeWarning, match="checkpoint could not be written"):
         result = small(tmp_path / "nowhere" / "run.ckpt")
     assert np.isfinite(result.logz)
+
+
+def chains(checkpoint, **words):
+    model = ev.GPModel(K=np.eye(4) + 1.0, y=[1, 1, -1, 1])
+    words = {"random_seed": 1, "tune": 15, "draws": 25, "chains": 3} | words
+    return ev.sample(model, checkpoint=checkpoint, progressbar=False, **words)
+
+
+def same_draws(one, other):
+    np.testing.assert_array_equal(one.x, other.x)
+    np.testing.assert_array_equal(one.logtilt, other.logtilt)
+    np.testing.assert_array_equal(one.acceptance, other.acceptance)
+    assert (one.step_size, one.failures) == (other.step_size, other.failures)
+    assert one.gradients == other.gradients
+
+
+@pytest.mark.parametrize("move", ["mgrad", "pcn", "nuts", "gibbs", "rmhmc", "mmala"])
+def test_chains_go_on_from_every_place(tmp_path, monkeypatch, move):
+    """Every step is kept; the run is cut after each of some of them, and goes on there."""
+    monkeypatch.setattr(Checkpoint, "due", lambda self: self.path is not None)
+    words = {"move": move, "thin": 2 if move == "nuts" else 1}
+    path, want, kept = tmp_path / "run.ckpt", chains(None, **words), []
+    write = files.write
+
+    def keep(*args, **kwargs):
+        write(*args, **kwargs)
+        kept.append(path.read_bytes())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "write", keep)
+        same_draws(chains(path, **words), want)
+    for content in kept[:: max(1, len(kept) // 8)]:
+        path.write_bytes(content)
+        same_draws(chains(path, **words), want)
+    same_draws(chains(path, **words), want)  # finished: nothing is left to draw
+
+
+def test_chains_cut_by_the_clock_go_on(tmp_path):
+    path, words = tmp_path / "run.ckpt", {"move": "hmc", "draws": 2000, "tune": 200}
+    while True:
+        try:
+            part = chains(path, max_seconds=0.2, **words)
+        except RuntimeError:  # nothing but tuning so far
+            continue
+        if part.x.shape[1] == 2000:
+            break
+        assert "stopped-early" in [warning.code for warning in part.warnings]
+    same_draws(part, chains(None, **words))
+    assert part.seconds + part.tune_seconds > 0.2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"random_seed": 2}, "random_seed is 1 there and 2 here"),
+        ({"move": "pcn"}, "move is MGrad.* there and PCN"),
+        ({"draws": 26}, "draws is 25 there and 26 here"),
+        ({"thin": 2}, "thin is 1 there"),
+        ({"reference": "prior"}, "reference is None there and prior here"),
+        ({"beta": 0.5}, "beta is 1.0 there"),
+    ],
+)
+def test_other_chains_are_refused(tmp_path, change, message):
+    chains(tmp_path / "run.ckpt")
+    with pytest.raises(ev.InputError, match=f"belongs to another run: {message}"):
+        chains(tmp_path / "run.ckpt", **change)
+    with pytest.raises(ev.InputError, match="belongs to another run"):
+        small(tmp_path / "run.ckpt")
+
+
+def test_the_seed_of_chains_comes_from_the_file_when_none_is_given(tmp_path):
+    first = chains(tmp_path / "run.ckpt", random_seed=None)
+    same_draws(chains(tmp_path / "run.ckpt", random_seed=None), first)
