@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,7 +121,7 @@ def sample(
         identity = {
             "package version": __version__,
             "model": fingerprint(model),
-            "reference": str(reference) if named else digest(*reference.identity()),
+            "reference": reference if named else digest(*cast(Any, reference).identity()),
             "move": repr(mover),
             **counts,
             "beta": beta,

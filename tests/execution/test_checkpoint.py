@@ -41,7 +41,7 @@ K = 9.0 * np.exp(-0.5 * (x - x.T) ** 2) + 1e-6 * np.eye(60)
 model = ev.GPModel(K=K, y=np.resize([1, 1, -1], 60), likelihood="logit")
 print("ready", flush=True)
 draws = ev.sample(model, move="splitting", checkpoint=sys.argv[1], random_seed=5, chains=8,
-                  tune=2000, draws=4000, progressbar=False)
+                  tune=2000, draws=40000, progressbar=False)
 print(repr(draws.step_size), draws.x.sum(), draws.acceptance.sum(), draws.failures)
 """
 
@@ -287,13 +287,13 @@ def test_chains_go_on_from_every_place(tmp_path, monkeypatch, move):
 
 
 def test_chains_cut_by_the_clock_go_on(tmp_path):
-    path, words = tmp_path / "run.ckpt", {"move": "hmc", "draws": 2000, "tune": 200}
+    path, words = tmp_path / "run.ckpt", {"move": "hmc", "draws": 20000, "tune": 2000}
     while True:
         try:
             part = chains(path, max_seconds=0.2, **words)
         except RuntimeError:  # nothing but tuning so far
             continue
-        if part.x.shape[1] == 2000:
+        if part.x.shape[1] == 20000:
             break
         assert "stopped-early" in [warning.code for warning in part.warnings]
     same_draws(part, chains(None, **words))
