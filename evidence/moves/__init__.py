@@ -31,7 +31,7 @@ where curvature changes fast, ``rmhmc-midpoint`` takes the longest steps. Not fo
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .base import Info as Info

@@ -18,10 +18,10 @@ from threadpoolctl import threadpool_limits
 
 import evidence as ev
 from evidence import moves
-from evidence.moves.riemannian import rmhmc
-from evidence.moves.riemannian.metric import OK, momentum_at, target, workspace
+from evidence.moves.riemannian import OK
+from evidence.moves.riemannian.separable import leapfrog
+from evidence.moves.riemannian.separable.system import Systems, momentum_at
 from evidence.numerics import threads as rows
-from evidence.numerics.lapack import scratch
 from scripts import laboratory
 from scripts.laboratory import research_model
 from scripts.papers.literal import report
@@ -32,22 +32,19 @@ EPS, STEPS, LITERAL_F_MAX, CONVERGED_F_MAX = 0.1, 10, 5, 40
 
 def against_the_report(path: ev.Path, repeats: int) -> list[dict[str, float]]:
     """Seconds per transition, this package and the literal pseudo-code, side by side."""
-    t, n = target(path), path.n
-    work, fixed = workspace(n), report.constants(path.reference, 1.0)
-    rng, s = np.random.default_rng(0), scratch()
+    t, n = Systems(path).make(), path.n
+    fixed, rng = report.constants(path.reference, 1.0), np.random.default_rng(0)
     x = path.mean + rng.standard_normal(n) @ path.coordinates("base").T.T
     found: list[dict[str, float]] = []
     ratios, tolerances = [], (1e-9, 1e-6)
-    rmhmc.trajectory(t, work, 1.0, EPS, 1, x.copy(), np.zeros(n), tolerances)  # compile
+    leapfrog.trajectory(t, 1.0, EPS, 1, x.copy(), np.zeros(n), tolerances)  # compile
     print("   ours (s)  literal (s)  ratio   energy error: ours  literal  converged   |Δx|")
     for repeat in range(repeats):
         p = np.empty(n)
-        momentum_at(t, work, 1.0, x, rng.standard_normal((2, n)), p, s)
+        momentum_at(t, 1.0, x, rng.standard_normal((2, n)), p)
         x_end, p_end = x.copy(), p.copy()
         started = time.perf_counter()
-        before, after, code, _ = rmhmc.trajectory(
-            t, work, 1.0, EPS, STEPS, x_end, p_end, tolerances
-        )
+        before, after, code, _ = leapfrog.trajectory(t, 1.0, EPS, STEPS, x_end, p_end, tolerances)
         ours = time.perf_counter() - started
         started = time.perf_counter()
         _, _, H0, H1 = report.rmhmc_proposal(x, p, STEPS, EPS, LITERAL_F_MAX, fixed)
@@ -125,12 +122,11 @@ def main() -> None:
     if options.fast:
         options.data, options.repeats = ["simulated"], 2
     first, second = [], []
-    rows.stay_single()
     for name in options.data:
         model = laboratory.simulated_model() if options.fast else research_model(name)
         path = ev.Path(ev.fit_ep(model))
         path.coordinates("base")
-        with threadpool_limits(1, user_api="blas"):
+        with threadpool_limits(1, user_api="blas"), rows.single():
             print(f"{name}: implicit leapfrog against the literal pseudo-code")
             first += [{"data": name} | row for row in against_the_report(path, options.repeats)]
             print(f"{name}: integrators, one thread, {options.rows} rows")

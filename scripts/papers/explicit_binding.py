@@ -27,7 +27,8 @@ from tqdm.auto import tqdm
 
 import evidence as ev
 from evidence.approximations.density.modes import fit_density_laplace
-from evidence.moves.riemannian import dense, dense_integrators, explicit
+from evidence.moves.riemannian.dense.field import DensityField
+from evidence.moves.riemannian.dense.integrators import Doubled, Leapfrog, binding
 from evidence.paths.density import own_path
 from scripts import laboratory
 
@@ -285,7 +286,7 @@ def long_ways(steps: int) -> tuple[Way, list[Way]]:
     given = ev.examples.funnel(1).model.functions._asdict()
     model = ev.DensityModel(dim=2, metric=ev.SoftAbs(1.0), vectorized=True, **given)
     path = own_path(model)
-    field = dense.Field(path, np.ones(1))
+    field = DensityField(path, np.ones(1))
     start = field.point(np.array([[0.0, 1.0]]))
     p = start.metric.momentum(np.random.default_rng(3).standard_normal((1, 2)))
 
@@ -300,15 +301,15 @@ def long_ways(steps: int) -> tuple[Way, list[Way]]:
     def implicit(finer: int) -> list[Any]:
         ends: list[Any] = []
         eps = np.full(1, LONG_EPS / finer)
-        dense_integrators.leapfrog(field, start, p, eps, finer * steps, (1e-11, 1e-6), ends)
+        Leapfrog(1e-11, 1e-6).follow(field, start, p, eps, finer * steps, ends)
         return ends
 
     found = [way("implicit", implicit(1))]
     for omega in LONG_OMEGAS:
         ends: list[Any] = []
-        bind = explicit.dense_binding(path, "identity", omega, 1e8)  # only H(x, p) counts
+        bind = binding(path, "identity", omega, 1e8)  # only H(x, p) counts
         copies, eps = np.zeros((1, 2, 2)), np.full(1, LONG_EPS)
-        dense_integrators.explicit(field, start, p, eps, steps, bind, copies, ends)
+        Doubled(bind, copies).follow(field, start, p, eps, steps, ends)
         found.append(way(f"Ω = {omega:g}", ends))
     return way("reference", implicit(FINER), FINER), found
 

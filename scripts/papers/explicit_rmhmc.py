@@ -338,8 +338,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.fast:
         options.chains, options.draws, options.tune, options.walk = 8, 12, 10, 10
-    rows.stay_single()
-    with threadpool_limits(1, user_api="blas"):
+    with threadpool_limits(1, user_api="blas"), rows.single():
         table = funnel(options)
         show(table, options.chains)
         settings = tune(options)

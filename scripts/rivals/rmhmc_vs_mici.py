@@ -30,7 +30,8 @@ from tqdm.auto import tqdm
 import evidence as ev
 from evidence import moves
 from evidence.approximations.density.modes import fit_density_laplace
-from evidence.moves.riemannian import dense
+from evidence.moves.riemannian.dense.field import DensityField
+from evidence.moves.riemannian.dense.integrators import Leapfrog
 from evidence.numerics import threads as rows
 from evidence.paths.density import own_path
 from scripts import laboratory
@@ -214,10 +215,11 @@ def agreement(problem: Problem, rng: np.random.Generator) -> float:
     """Largest distance between the ends of both packages, relative to the path's length."""
     path, move, rival = own_path(problem.model), our_move(problem), Mici(problem)
     x = problem.starts[:8]
-    field = dense.Field(path, np.ones(len(x)))
+    field = DensityField(path, np.ones(len(x)))
     start = field.point(x)
     p = start.metric.momentum(rng.standard_normal(x.shape))
-    end = move.integrate(field, start, p, np.full(len(x), problem.eps))
+    integrator = Leapfrog(move.tolerance, move.reverse_tolerance)
+    end = integrator.follow(field, start, p, np.full(len(x), problem.eps), problem.steps)
     worst = 0.0
     for i in np.flatnonzero(end.code == 0):
         try:
@@ -337,12 +339,8 @@ def compare(problem: Problem, options: argparse.Namespace, bar: Any) -> list[dic
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Everything in this thread."""
-    rows.stay_single()
-    try:
-        with threadpool_limits(1, user_api="blas"):
-            yield
-    finally:
-        rows._local.single = False
+    with rows.single(), threadpool_limits(1, user_api="blas"):
+        yield
 
 
 def show(table: list[dict[str, Any]]) -> None:
