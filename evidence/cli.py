@@ -17,6 +17,7 @@ import typer
 from .messages import InputError
 from .methods import NAMES as METHODS
 from .models.likelihoods import NAMES as LIKELIHOODS
+from .moves import NAMES as MOVES
 
 if TYPE_CHECKING:
     from .models.datasets import Dataset
@@ -80,7 +81,7 @@ Reference = Annotated[
     str | None, _option(help="Where tempering starts: ep (the default), laplace or prior.")
 ]
 MoveName = Annotated[
-    str | None, _option(help="Transition kernel: mgrad (the default), splitting, elliptical, …")
+    str | None, _option(help=f"Transition kernel: {_or(MOVES)}. [default: mgrad]")
 ]
 CheckpointFile = Annotated[
     FilePath | None,

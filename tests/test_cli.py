@@ -16,6 +16,7 @@ from problems import replace_fit
 from typer.testing import CliRunner
 
 import evidence as ev
+from evidence import moves
 from evidence.cli import app
 from evidence.methods import NAMES
 from evidence.methods.registry import METHODS
@@ -328,7 +329,7 @@ def test_help_lists_what_there_is():
     """Names in the help are those of the registries, which the shell does not load."""
     shown = " ".join(run("estimate", "--help").stdout.split())
     assert tuple(METHODS) == NAMES
-    for name in (*METHODS, *likelihoods.NAMES):
+    for name in (*METHODS, *likelihoods.NAMES, *moves.names()):
         assert name in shown
 
 

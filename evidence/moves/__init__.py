@@ -60,6 +60,27 @@ if TYPE_CHECKING:
     from .riemannian.rmhmc import MidpointRMHMC as MidpointRMHMC
     from .riemannian.second_order import SecondOrder as SecondOrder
 
+#: every name that :func:`get` knows, and who makes it
+NAMES = {
+    "mgrad": "MGrad",
+    "agrad-z": "AGradZ",
+    "agrad-u": "AGradU",
+    "pcn": "PCN",
+    "pcnl": "pcnl",
+    "mala": "Langevin",
+    "pmala": "pmala",
+    "elliptical": "EllipticalSlice",
+    "hmc": "HMC",
+    "splitting": "SplittingHMC",
+    "nuts": "NUTS",
+    "gibbs": "ProbitGibbs",
+    "rmhmc": "RMHMC",
+    "rmhmc-midpoint": "MidpointRMHMC",
+    "rmhmc-explicit": "ExplicitRMHMC",
+    "mmala": "MMALA",
+    "simplified-mmala": "SimplifiedMMALA",
+    "second-order": "SecondOrder",
+}
 _ROOMS = {
     "base": "Info Move take",
     "gradient.agrad": "AGradU AGradZ",

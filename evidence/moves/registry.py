@@ -5,36 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from .. import moves
-from ..execution.arguments import check_choice, check_count, check_positive
+from ..execution.arguments import check_choice, check_count, check_positive, number, shown
 from ..messages import InputError
+from . import NAMES
 from .base import Move
 
-_MAKERS = {
-    "mgrad": "MGrad",
-    "agrad-z": "AGradZ",
-    "agrad-u": "AGradU",
-    "pcn": "PCN",
-    "pcnl": "pcnl",
-    "mala": "Langevin",
-    "pmala": "pmala",
-    "elliptical": "EllipticalSlice",
-    "hmc": "HMC",
-    "splitting": "SplittingHMC",
-    "nuts": "NUTS",
-    "gibbs": "ProbitGibbs",
-    "rmhmc": "RMHMC",
-    "rmhmc-midpoint": "MidpointRMHMC",
-    "rmhmc-explicit": "ExplicitRMHMC",
-    "mmala": "MMALA",
-    "simplified-mmala": "SimplifiedMMALA",
-    "second-order": "SecondOrder",
-}
 _OPTIONS: dict[str, dict[str, Any]] = {"mgrad": {"step_size": 10.0}}
+
+_CHOICES = {"binding": ("base", "identity"), "update": ("exact", "slice")}
 
 
 def names() -> list[str]:
     """Every name that :func:`get` knows."""
-    return list(_MAKERS)
+    return list(NAMES)
 
 
 def get(move: str | Move) -> Any:
@@ -45,11 +28,16 @@ def get(move: str | Move) -> Any:
     """
     if isinstance(move, str):
         key = move.lower().replace("_", "-")
-        check_choice("move", key, tuple(_MAKERS))
-        return getattr(moves, _MAKERS[key])(**_OPTIONS.get(key, {}))
-    if not (hasattr(move, "step") and hasattr(move, "init_reference")):
-        raise InputError(f"move must be a name or a move object, got {move!r}")
-    check_positive(f"{move.name}: step_size", getattr(move, "step_size", 1.0))
-    for option in ("n_leapfrog", "max_depth"):
+        check_choice("move", key, NAMES)
+        return getattr(moves, NAMES[key])(**_OPTIONS.get(key, {}))
+    if isinstance(move, type) or not (hasattr(move, "step") and hasattr(move, "init_reference")):
+        raise InputError(f"move must be a name or a move object, got {shown(move)}")
+    check_positive(f"{move.name}: step_size", getattr(move, "step_size", 1.0), optional=False)
+    for option in ("n_leapfrog", "max_depth", "sweeps"):
         check_count(f"{move.name}: {option}", getattr(move, option, None), 1)
+    if getattr(move, "target", None) is not None:
+        number(f"{move.name}: target", move.target, above=0.0, below=1.0)
+    for option, choices in _CHOICES.items():
+        if hasattr(move, option):
+            check_choice(f"{move.name}: {option}", getattr(move, option), choices)
     return move
