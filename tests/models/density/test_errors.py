@@ -216,7 +216,7 @@ def test_coordinates_that_a_density_has_not():
 
 
 def test_binding():
-    with pytest.raises(ValueError, match="binding must be 'base' or 'identity', got 'none'"):
+    with pytest.raises(ValueError, match="binding"):
         ev.sample(
             banana().model,
             move=moves.ExplicitRMHMC(binding="none"),
