@@ -42,7 +42,6 @@ SCRIPTS = {
     "benchmarks.neural_network_widths": "jax",
     "benchmarks.reference_table": "",
     "benchmarks.rmhmc_speed": "",
-    "benchmarks.soak": "",
     "benchmarks.step_cost": "",
     "benchmarks.work_normalised": "",
     "rivals.estimator_vs_sklearn": "",

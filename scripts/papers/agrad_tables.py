@@ -86,7 +86,7 @@ def run(model: ev.GPModel, reference: object, method: str, seed: int, options) -
     if method in ("mgrad", "agrad-z", "agrad-u"):  # in the units of the paper
         mover = moves.get(method)
         mover.step_size = step
-        step = mover.delta(ev.Path(reference))
+        step = mover.delta(mover.frame(ev.Path(reference)))
     ess = draws.ess
     return {
         "seconds": draws.seconds,
