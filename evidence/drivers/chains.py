@@ -113,6 +113,7 @@ def run_chains(
             tuned += 1
             advance(1)
             ready = time.perf_counter()
+            state = type(state)(*map(np.ascontiguousarray, state))
             if store.due():
                 keep()
         if tune:
@@ -137,6 +138,7 @@ def run_chains(
                 failures += info.failures
             advance(thin * (new.stop - kept))
             kept = new.stop
+            state = type(state)(*map(np.ascontiguousarray, state))  # as files give them back
             if store.due():
                 keep()
         keep()
