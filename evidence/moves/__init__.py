@@ -23,7 +23,7 @@ All but the last six cost O(N²) per row, as matrix products over the batch; the
 a matrix per step, row by row in parallel threads (``gibbs`` sweeps in O(N²)).
 
 For a :class:`.DensityModel` the three Riemannian integrators use a full
-metric (SoftAbs, the Hessian, or the user's own) on the whole batch at once (:mod:`.dense`);
+metric (SoftAbs, the Hessian, or the user's own) on the whole batch at once;
 where curvature changes fast, ``rmhmc-midpoint`` takes the longest steps. Not for densities are
 ``gibbs``, ``mmala``, ``simplified-mmala`` and ``second-order``.
 """

@@ -102,6 +102,7 @@ class RMHMC(RiemannHMC):
 
     @property
     def tolerances(self) -> tuple[float, float]:
+        """Of the fixed points, and of the way back."""
         return self.tolerance, self.reverse_tolerance
 
     def parameters(self, path: TemperedPath) -> Any:
