@@ -33,6 +33,7 @@ def test_run_all_knows_every_script() -> None:
         for file in (ROOT / "scripts" / room).glob("*.py")
         if "laboratory.parser(" in file.read_text()
     }
+    found.remove("benchmarks.soak")  # it runs for hours, by itself
     assert found == set(run_all.SCRIPTS)
 
 
