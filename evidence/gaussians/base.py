@@ -171,8 +171,8 @@ class Conditionals(ABC):
         """Diagonal of L, shape (N,); :class:`NotPositiveDefinite` where Σ has no such factor."""
 
     @abstractmethod
-    def means(self, block: slice, eps: Array, values: Array) -> Array:
-        """E[x_block | x before the block], shape (B, M), from ``eps`` and ``values`` (N, M)."""
+    def means(self, block: slice, eps: Array, values: Array) -> None:
+        """Fill ``values[block]`` with E[x_block | x before]; ``eps`` and ``values`` are (N, M)."""
 
     @abstractmethod
     def inner(self, block: slice) -> Array:

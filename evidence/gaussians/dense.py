@@ -243,10 +243,10 @@ class DenseConditionals(Conditionals):
     def sd(self) -> Array:
         return self.factor.diagonal()
 
-    def means(self, block: slice, eps: Array, values: Array) -> Array:
-        out = np.matmul(self.factor[block, : block.start], eps[: block.start])
-        out += self.mean[block, None]
-        return out
+    def means(self, block: slice, eps: Array, values: Array) -> None:
+        before = slice(block.start)
+        np.matmul(self.factor[block, before], eps[before], out=values[block])
+        values[block] += self.mean[block, None]
 
     def inner(self, block: slice) -> Array:
         return np.ascontiguousarray(self.factor[block, block])

@@ -122,7 +122,7 @@ class Guide:
         log_weight, work = np.zeros(n), np.empty((4, n))
         for start in range(0, size, _BLOCK):
             block = slice(start, min(start + _BLOCK, size))
-            values[block] = q.means(block, eps, values)
+            q.means(block, eps, values)
             given = (values[block], q.inner(block), *(s[block] for s in self.sites))
             theta = np.ascontiguousarray(self.theta[:, block].T)
             if self.utilities:

@@ -163,40 +163,41 @@ def log_evidence(
     if target_se is None and n_particles is None and n_islands is None:
         target_se = DEFAULT_TARGET_SE
     clock = Clock(max_seconds)
-    if method in kind.reported:
-        fits = _fit_reported(model, kind)
-        fit = fits[method]
-        outcome = Outcome(method, fit.logz, samples=np.zeros((0, 0)), warnings=fit.warnings)
-        return _report(model, fits, outcome, {"method": method}, clock)
+    with blas_for(model.n):  # one BLAS thread: the same bits on any number of cores
+        if method in kind.reported:
+            fits = _fit_reported(model, kind)
+            fit = fits[method]
+            outcome = Outcome(method, fit.logz, samples=np.zeros((0, 0)), warnings=fit.warnings)
+            return _report(model, fits, outcome, {"method": method}, clock)
 
-    budget = {"target_se": target_se, "n_particles": n_particles, "n_islands": n_islands}
-    named = (model, method, reference, mover, budget, options)
-    identity = {} if checkpoint is None else _identity(*named)
-    identity["betas"] = str(n_betas or "adaptive") if ladder is None else digest(ladder)
-    store, seed = Checkpoint.seeded(checkpoint, identity, random_seed)
-    fits = _fit_reported(model, kind)
-    with interruptible(), blas_for(model.n):
-        base = fit_reference(model, reference, fits)
-    with interruptible(clock), Progress(progressbar) as progress:
-        problem = Problem(
-            model, base, mover, ladder, target_se, n_particles, n_islands,
-            seed, clock, progress, store, executor, n_betas,
-        )  # fmt: skip
-        outcome = _run(problem, method, options)
-    if base.name in ("ep", "fitted", "gaussian") or not base.converged:
-        outcome.warnings = [*base.warnings, *outcome.warnings]
-    settings = {
-        "method": method,
-        **budget,
-        "max_seconds": max_seconds,
-        "random_seed": random_seed if isinstance(random_seed, numbers.Integral) else None,
-        **{name: value for name, value in options.items() if _is_plain(value)},
-        "reference": base.name,
-        "move": mover.name,
-        **outcome.settings,
-        "interrupted": clock.interrupted.is_set(),
-    }
-    return _report(model, fits, outcome, settings, clock)
+        budget = {"target_se": target_se, "n_particles": n_particles, "n_islands": n_islands}
+        named = (model, method, reference, mover, budget, options)
+        identity = {} if checkpoint is None else _identity(*named)
+        identity["betas"] = str(n_betas or "adaptive") if ladder is None else digest(ladder)
+        store, seed = Checkpoint.seeded(checkpoint, identity, random_seed)
+        fits = _fit_reported(model, kind)
+        with interruptible():
+            base = fit_reference(model, reference, fits)
+        with interruptible(clock), Progress(progressbar) as progress:
+            problem = Problem(
+                model, base, mover, ladder, target_se, n_particles, n_islands,
+                seed, clock, progress, store, executor, n_betas,
+            )  # fmt: skip
+            outcome = _run(problem, method, options)
+        if base.name in ("ep", "fitted", "gaussian") or not base.converged:
+            outcome.warnings = [*base.warnings, *outcome.warnings]
+        settings = {
+            "method": method,
+            **budget,
+            "max_seconds": max_seconds,
+            "random_seed": random_seed if isinstance(random_seed, numbers.Integral) else None,
+            **{name: value for name, value in options.items() if _is_plain(value)},
+            "reference": base.name,
+            "move": mover.name,
+            **outcome.settings,
+            "interrupted": clock.interrupted.is_set(),
+        }
+        return _report(model, fits, outcome, settings, clock)
 
 
 def _check_start(
@@ -265,15 +266,14 @@ def _option_text(value: Any) -> str:
 
 def _fit_reported(model: Model, kind: Family) -> dict[str, Any]:
     """The approximations that every result shows beside its own estimate."""
-    with interruptible(), blas_for(model.n):
+    with interruptible():
         return {name: kind.fits[name](model) for name in kind.reported}
 
 
 def _run(problem: Problem, method: str, options: MethodOptions) -> Outcome:
     """The method's own work; what an interrupt leaves of it."""
     try:
-        with blas_for(problem.model.n):  # one BLAS thread: the same bits on any number of cores
-            outcome = METHODS[method](problem, **options)
+        outcome = METHODS[method](problem, **options)
     except KeyboardInterrupt:
         problem.clock.interrupted.set()
         text = "interrupted before there was an estimate"

@@ -146,7 +146,7 @@ class MarkovConditionals(Conditionals):
             last = values[block.start - 1] - self.mean[block.start - 1]
             pulls = self.chain.pull[::-1][block.start - 1 : block.stop - 1]
             away = np.cumprod(pulls)[:, None] * last
-        return self.mean[block, None] + away
+        values[block] = self.mean[block, None] + away
 
     def inner(self, block):
         size = block.stop - block.start

@@ -114,7 +114,8 @@ def test_conditionals(prior, sites, size):
     eps, values = np.eye(N), np.zeros((N, N))
     for start in range(0, N, size):
         block = slice(start, min(start + size, N))
-        values[block] = drawn.means(block, eps, values) + drawn.inner(block) @ eps[block]
+        drawn.means(block, eps, values)
+        values[block] += drawn.inner(block) @ eps[block]
     cov = q.covariance[np.ix_(drawn.order, drawn.order)]
     close(drawn.mean, q.mean[drawn.order])
     L = values - drawn.mean[:, None]
