@@ -17,6 +17,7 @@ from ..gaussians.base import Gaussian, Sites
 from ..models.covariance import CovarianceError
 from ..models.gp import GPModel
 from .gp.correction import second_order_terms
+from .mixture import Share
 
 Array = NDArray[np.float64]
 
@@ -35,10 +36,17 @@ class GaussianReference:
     n_sweeps: int = 0
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
+    share: Share | None = None
+    """Of the posterior, where this is a component of a :class:`.Mixture`."""
 
     def identity(self) -> tuple[Array, ...]:
         """Arrays that tell this reference from others."""
-        return tuple(self.sites)
+        return (*self.sites, *(() if self.share is None else self.share.identity()))
+
+    @property
+    def log_density(self) -> SiteDensity:
+        """log q up to the prior's, which references of a model have in common."""
+        return SiteDensity(float(self.sites.c.sum()) - self.logz, self.sites.nu, self.sites.tau)
 
     @cached_property
     def gaussian(self) -> Gaussian:
@@ -70,6 +78,26 @@ class GaussianReference:
     def logz_corrected(self) -> float:
         """log Z with the second-order correction; equal to ``logz`` except for EP."""
         return self.logz + float(self.correction.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class SiteDensity:
+    """log q(x) - log N(x; m, K) = constant + Σ (ν x - ½ τ x²)."""
+
+    constant: float
+    nu: Array
+    tau: Array
+
+    def log(self, x: Array) -> Array:
+        """Of every row, shape (M,)."""
+        return self.constant + x @ self.nu - 0.5 * (x * x) @ self.tau
+
+    def log_and_gradient(self, x: Array) -> tuple[Array, Array]:
+        """Shapes (M,) and (M, N)."""
+        return self.log(x), self.nu - self.tau * x
+
+    def identity(self) -> tuple[Array, ...]:
+        return np.array(self.constant), self.nu, self.tau
 
 
 def positive_eigh(cov: Array, name: str) -> tuple[Array, Array]:

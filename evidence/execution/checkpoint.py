@@ -133,6 +133,10 @@ class Checkpoint:
         values = (self._arrays[key] for key in keys)
         return kind(*(v if v.ndim else v.item() for v in values))
 
+    def part(self, prefix: str) -> Checkpoint:
+        """The same file for a part of the run, whose pieces have names of their own."""
+        return _Part(self, prefix)
+
     def put(self, name: str, piece: tuple[Any, ...]) -> None:
         """Keep ``piece``; written soon, see :meth:`save`."""
         fields = piece._asdict()  # type: ignore[attr-defined]
@@ -169,6 +173,28 @@ class Checkpoint:
             self.warnings = []
         self._written = time.perf_counter()
         self._cost = self._written - started
+
+
+class _Part(Checkpoint):
+    """Pieces of a checkpoint whose names begin alike."""
+
+    def __init__(self, whole: Checkpoint, prefix: str) -> None:
+        self._whole, self._prefix = whole, prefix
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._whole, name)
+
+    def get(self, name: str, kind: type[T]) -> T | None:
+        return self._whole.get(f"{self._prefix}/{name}", kind)
+
+    def put(self, name: str, piece: tuple[Any, ...]) -> None:
+        self._whole.put(f"{self._prefix}/{name}", piece)
+
+    def save_soon(self) -> None:
+        self._whole.save_soon()
+
+    def save(self) -> None:
+        self._whole.save()
 
 
 def digest(*arrays: Any) -> str:

@@ -23,6 +23,8 @@ from ..approximations.density.modes import fit_density_laplace
 from ..approximations.density.reference import DensityReference, density_prior_reference
 from ..approximations.gp.ep import fit_ep
 from ..approximations.gp.laplace import fit_laplace
+from ..approximations.gp.modes import fit_mixture
+from ..approximations.mixture import Mixture
 from ..approximations.reference import GaussianReference, prior_reference
 from ..execution.arguments import check_choice
 from ..messages import InputError
@@ -33,6 +35,7 @@ from .base import TemperedPath
 from .classes import SoftmaxPath
 from .density import DensityPath
 from .gp import Path
+from .shared import SharedPath
 
 
 class Family(NamedTuple):
@@ -41,7 +44,7 @@ class Family(NamedTuple):
     fits: Mapping[str, Callable[..., Any]]
     preferred: Callable[[Any, Any], str]
     reported: tuple[str, ...]
-    reference: type[Any]
+    reference: type[Any] | tuple[type[Any], ...]
     path: Callable[[Any], TemperedPath]
     move: Callable[[Any], str] = lambda model: "mgrad"
     """The move unless told otherwise."""
@@ -51,11 +54,11 @@ class Family(NamedTuple):
 
 _FAMILIES: dict[type, Family] = {
     GPModel: Family(
-        {"ep": fit_ep, "laplace": fit_laplace, "prior": prior_reference},
-        lambda model, move: "ep",
+        {"ep": fit_ep, "laplace": fit_laplace, "prior": prior_reference, "mixture": fit_mixture},
+        lambda model, move: "ep" if model.likelihood.log_concave else "mixture",
         ("laplace", "ep"),
-        GaussianReference,
-        Path,
+        (GaussianReference, Mixture),
+        lambda reference: (Path if reference.share is None else SharedPath)(reference),
     ),
     SoftmaxModel: Family(
         {

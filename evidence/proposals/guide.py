@@ -42,6 +42,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..approximations.mixture import Share
 from ..approximations.reference import GaussianReference
 from ..gaussians.base import Conditionals, NotPositiveDefinite, Sites
 from ..messages import InputError
@@ -101,6 +102,8 @@ class Guide:
     log_z0: float
     utilities: bool
     """Whether what is drawn are probit's utilities rather than the latent values."""
+    share: Share | None = None
+    """Of the posterior, where the reference is one component of a mixture."""
     twist: Twist | None = None
     """Part of the Gaussian that is neither prior nor site (:mod:`evidence.proposals.twist`)."""
 
@@ -139,6 +142,8 @@ class Guide:
             log_weight -= self.twist.log(values)
         drawn = np.empty_like(values)
         drawn[q.order] = values
+        if self.share is not None:
+            log_weight += self.share.log(drawn.T)
         return drawn, log_weight
 
 
@@ -198,7 +203,8 @@ def make_guide(reference: GaussianReference) -> Guide:
         _check_rounding(reference, q)
     theta = np.ascontiguousarray(likelihood.theta(model.y)[:, q.order])
     hint = np.asarray(likelihood.location(model.y), float)[q.order]
-    return Guide(q, sites, theta, hint, likelihood, reference.logz, utilities is not None)
+    what = (likelihood, reference.logz, utilities is not None, reference.share)
+    return Guide(q, sites, theta, hint, *what)
 
 
 def _check_rounding(reference: GaussianReference, q: Conditionals) -> None:

@@ -9,7 +9,7 @@ the posterior mean", which is Newton's method; steps are halved until the log po
 from __future__ import annotations
 
 import time
-from typing import overload
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,10 +69,59 @@ def fit_laplace(
     if isinstance(model, SoftmaxModel):
         return fit_softmax_laplace(model, max_iterations=max_iterations, tol=tol)
     started = time.perf_counter()
+    prior = model.prior
+    top = climb(model, prior.mean, np.zeros(model.n), max_iterations=max_iterations, tol=tol)
+    warnings: tuple[Message, ...] = ()
+    if not top.converged:
+        text = f"Laplace: Newton did not converge in {max_iterations} iterations"
+        warnings = (Message("laplace-not-converged", text),)
+    x, tau = top.x, top.tau
+    try:
+        gaussian = prior.with_sites(top.slope + tau * x, tau, reuse=top.gaussian)
+    except NotPositiveDefinite:
+        text = (
+            "Laplace: the curvature at the mode is not positive definite; "
+            "negative site precisions were set to zero"
+        )
+        warnings += (Message("laplace-no-maximum", text),)
+        tau = np.maximum(tau, 0.0)
+        gaussian = prior.with_sites(top.slope + tau * x, tau)
+    sites = Sites(top.loglik - top.slope * x - 0.5 * tau * x * x, top.slope + tau * x, tau)
+    return GaussianReference(
+        "laplace",
+        model,
+        sites,
+        x,
+        gaussian.variances,
+        gaussian.log_normaliser(sites.c, mean=x),
+        converged=top.converged,
+        n_sweeps=top.iterations,
+        seconds=time.perf_counter() - started,
+        warnings=warnings,
+    )
+
+
+class Summit(NamedTuple):
+    """Where a climb ended: every log likelihood there, and its derivatives."""
+
+    x: Array
+    loglik: Array
+    slope: Array
+    tau: Array
+    """-ℓ'', of any sign."""
+    gaussian: Gaussian | None
+    """Of the last step."""
+    iterations: int
+    converged: bool
+
+
+def climb(
+    model: GPModel, x: Array, dual: Array, *, max_iterations: int = 200, tol: float = 1e-9
+) -> Summit:
+    """Newton's method from x, with dual = K⁻¹(x - m), to a mode."""
     prior, lik = model.prior, model.likelihood
     gaussian: Gaussian | None = None
-    x, a = model.mean.copy(), np.zeros(model.n)
-    value = _objective(model, x, a)
+    value = _objective(model, x, dual)
     width = np.sqrt(prior.variances)
     converged, iterations = False, 0
     while not converged and iterations < max_iterations:
@@ -81,45 +130,18 @@ def fit_laplace(
         _, d1, d2, _ = evaluate(lik.kernel, model.theta, x)
         tau = np.maximum(-d2, 0.0)
         gaussian = prior.with_sites(d1 + tau * x, tau, reuse=gaussian)
-        x_step, a_step = gaussian.mean - x, gaussian.dual - a
+        x_step, dual_step = gaussian.mean - x, gaussian.dual - dual
         step = 1.0
         while step > 1e-10:
-            trial = _objective(model, x + step * x_step, a + step * a_step)
+            trial = _objective(model, x + step * x_step, dual + step * dual_step)
             if trial >= value - 1e-12 * abs(value):
                 break
             step *= 0.5
-        x, a = x + step * x_step, a + step * a_step
+        x, dual = x + step * x_step, dual + step * dual_step
         value = trial
         converged = bool(np.max(np.abs(x_step) / width) < tol)
     f, d1, d2, _ = evaluate(lik.kernel, model.theta, x)
-    tau = -d2
-    warnings: tuple[Message, ...] = ()
-    if not converged:
-        text = f"Laplace: Newton did not converge in {max_iterations} iterations"
-        warnings = (Message("laplace-not-converged", text),)
-    try:
-        gaussian = prior.with_sites(d1 + tau * x, tau, reuse=gaussian)
-    except NotPositiveDefinite:
-        text = (
-            "Laplace: the curvature at the mode is not positive definite; "
-            "negative site precisions were set to zero"
-        )
-        warnings += (Message("laplace-no-maximum", text),)
-        tau = np.maximum(tau, 0.0)
-        gaussian = prior.with_sites(d1 + tau * x, tau)
-    sites = Sites(f - d1 * x - 0.5 * tau * x * x, d1 + tau * x, tau)
-    return GaussianReference(
-        "laplace",
-        model,
-        sites,
-        x,
-        gaussian.variances,
-        gaussian.log_normaliser(sites.c, mean=x),
-        converged=converged,
-        n_sweeps=iterations,
-        seconds=time.perf_counter() - started,
-        warnings=warnings,
-    )
+    return Summit(x, f, d1, -d2, gaussian, iterations, converged)
 
 
 def _objective(model: GPModel, x: Array, a: Array) -> float:

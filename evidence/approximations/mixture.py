@@ -1,0 +1,129 @@
+r"""Several references for a posterior with several modes, and how they share it.
+
+Components :math:`q_c` with weights :math:`\pi_c` divide the posterior among themselves,
+
+.. math:: a_c(x) = \frac{\pi_c q_c(x)}{\sum_j \pi_j q_j(x)},\qquad \sum_c a_c = 1,\qquad
+          Z = \sum_c Z_c,\quad Z_c = \int p(y, x)\, a_c(x)\, dx ,
+
+so that each :math:`Z_c` is estimated by itself, from :math:`q_c`, with any method there is, and
+the sum is as unbiased as its parts, wherever moves or proposals of one component never reach
+another. It does not look for modes: :mod:`evidence.approximations.gp.modes` does.
+
+Reference: the balance heuristic, E. Veach and L. Guibas, SIGGRAPH 1995.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from ..messages import InputError
+
+Array = NDArray[np.float64]
+
+
+class LogDensity(Protocol):
+    """log q of one component, up to a function that all components have in common."""
+
+    def log(self, x: Array) -> Array:
+        """Of every row of x, shape (M,)."""
+
+    def log_and_gradient(self, x: Array) -> tuple[Array, Array]:
+        """Shapes (M,) and (M, N)."""
+
+    def identity(self) -> tuple[Array, ...]:
+        """Arrays that tell it from others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """a_c of one component: a function of x between 0 and 1."""
+
+    own: int
+    log_weights: Array
+    densities: tuple[LogDensity, ...]
+
+    def log(self, x: Array) -> Array:
+        """log a_c of every row of x, shape (M,)."""
+        return self.of_all(x)[:, self.own]
+
+    def of_all(self, x: Array) -> Array:
+        """log a_j of every row and every component j, shape (M, C)."""
+        log_q = np.stack([q.log(x) for q in self.densities], axis=1) + self.log_weights
+        return log_q - logsumexp(log_q, axis=1, keepdims=True)
+
+    def log_and_gradient(self, x: Array) -> tuple[Array, Array]:
+        """log a_c and its gradient, shapes (M,) and (M, N)."""
+        values, slopes = zip(*(q.log_and_gradient(x) for q in self.densities), strict=True)
+        log_q = np.stack(values, axis=1) + self.log_weights
+        total = logsumexp(log_q, axis=1)
+        gradient = slopes[self.own].copy()
+        for value, slope in zip(log_q.T, slopes, strict=True):
+            gradient -= np.exp(value - total)[:, None] * slope
+        return log_q[:, self.own] - total, gradient
+
+    def identity(self) -> tuple[Array, ...]:
+        """Arrays that tell this share from others."""
+        parts = (part for density in self.densities for part in density.identity())
+        return (np.array(self.own), self.log_weights, *parts)
+
+
+class Mixture:
+    """Gaussian references of one model, with weights: a reference where there are several modes.
+
+    Parameters
+    ----------
+    references : sequence of references
+        Fits of the same model, such as ``ev.fit_ep(model, start=…)``. The last one should be as
+        wide as the prior: what the others miss has a place there.
+    weights : array (C,)
+        Positive; scaled to sum to one. Any weights leave estimates unbiased; those near the
+        posterior's own, none of them tiny, make them precise.
+
+    Attributes
+    ----------
+    components : tuple of references
+        Each has ``.sites``, ``.mean``, … of its own, and its ``share`` of the posterior.
+    weights : array (C,)
+    logz : float
+        The sum of the components' estimates, without that of the prior.
+    """
+
+    name = "mixture"
+
+    def __init__(self, references: Sequence[Any], weights: Array) -> None:
+        self.weights = np.array(weights, dtype=float) / np.sum(weights)
+        if self.weights.shape != (len(references),) or not self.weights.min() > 0.0:
+            raise InputError(
+                f"weights must hold a positive number for each of {len(references)} references, "
+                f"got {weights}"
+            )
+        densities = tuple(reference.log_density for reference in references)
+        log_weights = np.log(self.weights)
+        self.components = tuple(
+            replace(reference, share=Share(c, log_weights, densities))
+            for c, reference in enumerate(references)
+        )
+        self.model = references[0].model
+        of_modes = [reference.logz for reference in references if reference.name != "prior"]
+        self.logz = float(logsumexp(of_modes)) if of_modes else references[0].logz
+        self.converged = all(reference.converged for reference in references)
+        self.seconds = sum(reference.seconds for reference in references)
+        warnings = (warning for reference in references for warning in reference.warnings)
+        self.warnings = tuple(dict.fromkeys(warnings))
+
+    def identity(self) -> tuple[Array, ...]:
+        """Arrays that tell this mixture from others."""
+        return self.components[0].share.identity()
+
+    def __repr__(self) -> str:
+        parts = (
+            f"{weight:.3g} × {component.name} at log Z {component.logz:.2f}"
+            for weight, component in zip(self.weights, self.components, strict=True)
+        )
+        return f"Mixture({', '.join(parts)})"
