@@ -117,6 +117,10 @@ class Mixture:
         warnings = (warning for reference in references for warning in reference.warnings)
         self.warnings = tuple(dict.fromkeys(warnings))
 
+    def without_last(self) -> Mixture:
+        """The same without the last component, the prior."""
+        return Mixture(self.components[:-1], self.weights[:-1])
+
     def identity(self) -> tuple[Array, ...]:
         """Arrays that tell this mixture from others."""
         return self.components[0].share.identity()

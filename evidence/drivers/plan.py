@@ -20,7 +20,7 @@ from ..moves.base import Info, Move, scaled, take
 from ..paths.gp import TemperedPath
 from ..statistics import ladders
 from ..statistics.resampling import systematic
-from ..statistics.weights import incremental
+from ..statistics.weights import Weights, incremental
 
 Array = NDArray[np.float64]
 
@@ -73,6 +73,16 @@ class Plan(NamedTuple):
         return Plan(betas, step_sizes, n_moves, mixing, variance)
 
 
+class Climbed(NamedTuple):
+    """A plan, and what the pilot that found it saw on its way."""
+
+    plan: Plan
+    log_z: float
+    """Rough and a little too low: everything adapted to the weights that it is made of."""
+    state: Any
+    """Particles at β = 1."""
+
+
 class Settled(NamedTuple):
     """Where moves at one temperature led, and what they were in the end."""
 
@@ -103,8 +113,20 @@ class Pilot:
         report: Callable[[float, float, float], None] = lambda beta, ess, acceptance: None,
     ) -> Plan:
         """Climb once, adapting everything; ``report`` β, ESS and acceptance."""
+        return self.climb(path, move, rng, betas, stop, report).plan
+
+    def climb(
+        self,
+        path: TemperedPath,
+        move: Move,
+        rng: np.random.Generator,
+        betas: Array | None = None,
+        stop: Callable[[], bool] = lambda: False,
+        report: Callable[[float, float, float], None] = lambda beta, ess, acceptance: None,
+    ) -> Climbed:
+        """:meth:`plan`, and what was seen on the way."""
         state = move.init_reference(rng, path, self.particles)
-        beta, variance, acceptance = 0.0, 0.0, np.nan
+        beta, variance, acceptance, log_z = 0.0, 0.0, np.nan, path.log_z0
         rows: list[tuple[float, float, int, float]] = []
         while beta < 1.0:
             if stop():
@@ -116,6 +138,7 @@ class Pilot:
             weights = incremental(state.tilt, new - beta)
             ess = float(weights.ess)
             variance += 1.0 / ess - 1.0 if ess else np.inf
+            log_z += float(Weights((new - beta) * state.tilt).log_mean)
             state = take(state, systematic(weights.relative, rng))
             beta = new
             if beta < 1.0:
@@ -127,7 +150,8 @@ class Pilot:
             report(beta, ess, acceptance)
             rows.append((beta, move.step_size, n_moves, mixing))
         ladder, step_sizes, counts, mixings = map(np.array, zip(*rows, strict=True))
-        return Plan(ladder, step_sizes, counts.astype(int), mixings, variance)
+        plan = Plan(ladder, step_sizes, counts.astype(int), mixings, variance)
+        return Climbed(plan, log_z, state)
 
     def settle(
         self, path: TemperedPath, move: Move, rng: np.random.Generator, beta: float, state: Any

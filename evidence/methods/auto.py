@@ -65,7 +65,8 @@ def auto(problem: Problem) -> Outcome:
     """Guided draws, importance sampling, minimax tilting or resample-move, whichever fits."""
     notes: list[str] = []
     trial = None
-    if not problem.reference.converged and problem.reference.name != "laplace":
+    alone = getattr(problem.reference, "share", None) is None
+    if alone and not problem.reference.converged and problem.reference.name != "laplace":
         problem = _second_reference(problem, notes)
     if problem.betas is None and problem.n_betas is None:
         target = problem.target_se or 0.05

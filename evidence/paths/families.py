@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..approximations.classes.laplace import fit_softmax_laplace, fit_wide_laplace
 from ..approximations.classes.reference import (
     LARGEST_DENSE,
@@ -23,7 +25,7 @@ from ..approximations.density.modes import fit_density_laplace
 from ..approximations.density.reference import DensityReference, density_prior_reference
 from ..approximations.gp.ep import fit_ep
 from ..approximations.gp.laplace import fit_laplace
-from ..approximations.gp.modes import fit_mixture
+from ..approximations.gp.modes import extend_mixture, fit_mixture
 from ..approximations.mixture import Mixture
 from ..approximations.reference import GaussianReference, prior_reference
 from ..execution.arguments import check_choice
@@ -50,6 +52,10 @@ class Family(NamedTuple):
     """The move unless told otherwise."""
     after: Mapping[str, str] = MappingProxyType({})
     """Fits that take another one, by its name, as their second argument where it is there."""
+    seeded: tuple[str, ...] = ()
+    """Fits that search at random, and take a seed."""
+    extend: Callable[[Mixture, Any], Mixture] | None = None
+    """A mixture with further components, found from points; itself where there are none."""
 
 
 _FAMILIES: dict[type, Family] = {
@@ -59,6 +65,8 @@ _FAMILIES: dict[type, Family] = {
         ("laplace", "ep"),
         (GaussianReference, Mixture),
         lambda reference: (Path if reference.share is None else SharedPath)(reference),
+        seeded=("mixture",),
+        extend=extend_mixture,
     ),
     SoftmaxModel: Family(
         {
@@ -121,10 +129,11 @@ def fit_reference(
     reference: Any,
     fitted: Mapping[str, Any] | None = None,
     move: Any = None,
+    seed: int = 0,
 ) -> Any:
     """The reference by name, from ``fitted`` where it is there; an object is checked.
 
-    ``None`` stands for what suits the model, and the move, best.
+    ``None`` stands for what suits the model, and the move, best; ``seed`` is that of searches.
     """
     entry = family(model)
     if isinstance(reference, entry.reference):
@@ -138,4 +147,12 @@ def fit_reference(
     if reference in fitted:
         return fitted[reference]
     first = fitted.get(entry.after.get(reference, ""))
-    return entry.fits[reference](model, *([] if first is None else [first]))
+    options = {"seed": seed} if reference in entry.seeded else {}
+    return entry.fits[reference](model, *([] if first is None else [first]), **options)
+
+
+def search_seed(seed: np.random.SeedSequence) -> int:
+    """A seed for the search of modes."""
+    return int(
+        np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 99)).generate_state(1)[0]
+    )

@@ -7,12 +7,14 @@ import numbers
 import os
 from collections.abc import Mapping
 from concurrent.futures import Executor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import __version__, moves
+from ..approximations.mixture import Mixture
 from ..execution.arguments import (
     ISLAND,
     check_choice,
@@ -28,9 +30,10 @@ from ..execution.clock import Clock, interruptible
 from ..execution.progress import Progress
 from ..messages import Message, messages
 from ..methods.base import Outcome, Problem
+from ..methods.mixture import over_components
 from ..methods.registry import METHODS, check_options, check_unused
 from ..numerics.threads import blas_for
-from ..paths.families import Family, check_probit, family, fit_reference
+from ..paths.families import Family, check_probit, family, fit_reference, search_seed
 from ..results.base import fingerprint
 from ..results.evidence import Estimate, EvidenceResult
 from ..statistics import ladders
@@ -177,7 +180,7 @@ def log_evidence(
         store, seed = Checkpoint.seeded(checkpoint, identity, random_seed)
         fits = _fit_reported(model, kind)
         with interruptible():
-            base = fit_reference(model, reference, fits)
+            base = fit_reference(model, reference, fits, seed=search_seed(seed))
         with interruptible(clock), Progress(progressbar) as progress:
             problem = Problem(
                 model, base, mover, ladder, target_se, n_particles, n_islands,
@@ -273,7 +276,11 @@ def _fit_reported(model: Model, kind: Family) -> dict[str, Any]:
 def _run(problem: Problem, method: str, options: MethodOptions) -> Outcome:
     """The method's own work; what an interrupt leaves of it."""
     try:
-        outcome = METHODS[method](problem, **options)
+        run = partial(METHODS[method], **options)
+        if isinstance(problem.reference, Mixture):
+            outcome = over_components(problem, problem.reference, run)
+        else:
+            outcome = run(problem)
     except KeyboardInterrupt:
         problem.clock.interrupted.set()
         text = "interrupted before there was an estimate"

@@ -11,7 +11,7 @@ Reference: M. A. Fischler and R. C. Bolles, Comm. ACM 24 (1981) 381 (random samp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -19,12 +19,15 @@ from numpy.typing import NDArray
 
 from ...gaussians.base import NotPositiveDefinite, Sites
 from ...models.gp import GPModel
+from ...models.likelihoods.quadrature import evaluate
 from ..mixture import Mixture
 from ..reference import GaussianReference, prior_reference
 from .ep import fit_ep
 from .laplace import Summit, climb
 
 Array = NDArray[np.float64]
+Start = tuple[Array, Array]
+"""x and K⁻¹(x - m)."""
 
 _STARTS, _IDLE = 48, 12  # climbs at most, and climbs in a row that find nothing new
 _STEPS = 60  # of Newton's method
@@ -32,7 +35,8 @@ _HANDFULS = (1, 1, 2, 3, 5)  # data that start a climb
 _LARGE = 1000  # from this N on there are fewer climbs
 _SAME_SUMMIT = 1e-3  # in standard deviations of the prior
 _SAME_POINT = 0.1  # of EP, in standard deviations of q
-_NEGLIGIBLE = 20.0  # nats below the best fixed point
+_NEGLIGIBLE = 12.0  # nats below the best fixed point
+_PROBES = 8  # of a scout's points from which one climbs
 _LEAST = 0.05  # weight of any component, relative to the largest
 
 
@@ -66,22 +70,21 @@ def fit_mixture(model: GPModel, seed: int = 0) -> GaussianReference | Mixture:
     """
     if model.likelihood.log_concave:
         return fit_ep(model)
-    return mixture_of(fixed_points(model, np.random.default_rng(seed)))
+    found = _fixed_points(model, _starts(model, np.random.default_rng(seed)))
+    if not found:  # between the modes; what it promises of log Z must decide about no other
+        found = [fit_ep(model)]
+    return mixture_of(found)
 
 
-def fixed_points(model: GPModel, rng: np.random.Generator) -> list[GaussianReference]:
-    """Different fixed points of EP, those that count: from summits, and from nothing."""
-    found: list[GaussianReference] = []
-    for summit in _summits(model, rng):
-        tau = np.maximum(summit.tau, 0.0)
-        start = Sites(np.zeros(model.n), summit.slope + tau * summit.x, tau)
-        with suppress(NotPositiveDefinite):
-            _add(found, fit_ep(model, start=start))
-    # EP between the modes may promise any log Z: it decides about no other
-    best = max((reference.logz for reference in found), default=-np.inf)
-    with suppress(NotPositiveDefinite):
-        _add(found, fit_ep(model))
-    return [reference for reference in found if reference.logz > best - _NEGLIGIBLE]
+def extend_mixture(mixture: Mixture, points: Array) -> Mixture:
+    """The mixture with what EP finds from some of the points (rows), where that is new.
+
+    ``points`` lie where no component has a claim, as a scout from the prior finds them.
+    """
+    model, known = mixture.model, list(mixture.components[:-1])
+    starts = (_uphill(model, x) for x in points[:: max(1, len(points) // _PROBES)])
+    found = _fixed_points(model, starts, known)
+    return mixture if len(found) == len(known) else mixture_of(found)
 
 
 def mixture_of(references: list[GaussianReference]) -> Mixture:
@@ -92,19 +95,29 @@ def mixture_of(references: list[GaussianReference]) -> Mixture:
     return Mixture([*references, prior], np.append(weights, _LEAST))
 
 
-def _summits(model: GPModel, rng: np.random.Generator) -> Iterator[Summit]:
-    """Different modes of the posterior, as climbs find them."""
-    width, found = np.sqrt(model.prior.variances), []
-    starts, idle = _STARTS, 0
-    if model.n > _LARGE:
-        starts = max(4, _STARTS * _LARGE // model.n)
-    for x, dual in _starts(model, rng, starts):
-        summit = climb(model, x, dual, max_iterations=_STEPS, tol=_SAME_SUMMIT)
+def _fixed_points(
+    model: GPModel, starts: Iterable[Start], known: Sequence[GaussianReference] = ()
+) -> list[GaussianReference]:
+    """Different fixed points of EP, from summits; those that count beside the best."""
+    found = list(known)
+    for summit in _summits(model, starts):
+        tau = np.maximum(summit.tau, 0.0)
+        sites = Sites(np.zeros(model.n), summit.slope + tau * summit.x, tau)
+        with suppress(NotPositiveDefinite):
+            _add(found, fit_ep(model, start=sites))
+    best = max((reference.logz for reference in found), default=-np.inf)
+    return [reference for reference in found if reference.logz > best - _NEGLIGIBLE]
+
+
+def _summits(model: GPModel, starts: Iterable[Start]) -> Iterator[Summit]:
+    """Different modes of the posterior, until many climbs in a row find nothing new."""
+    width, found, idle = np.sqrt(model.prior.variances), list[Array](), 0
+    for start in starts:
+        summit = climb(model, *start, max_iterations=_STEPS, tol=_SAME_SUMMIT)
         idle += 1
-        if _is_summit(model, summit) and all(
-            np.max(np.abs(summit.x - other.x) / width) > 10.0 * _SAME_SUMMIT for other in found
-        ):
-            found.append(summit)
+        near = (np.max(np.abs(summit.x - x) / width) < 10.0 * _SAME_SUMMIT for x in found)
+        if _is_summit(model, summit) and not any(near):
+            found.append(summit.x)
             idle = 0
             yield summit
         if idle == _IDLE:
@@ -120,9 +133,18 @@ def _is_summit(model: GPModel, summit: Summit) -> bool:
     return bool(q.variances.min() > 0.0)
 
 
-def _starts(model: GPModel, rng: np.random.Generator, n: int) -> Iterator[tuple[Array, Array]]:
-    """x and K⁻¹(x - m) to climb from."""
+def _uphill(model: GPModel, x: Array) -> Start:
+    """One of Newton's steps from any point: where to climb from."""
+    _, slope, curvature, _ = evaluate(model.likelihood.kernel, model.theta, x)
+    tau = np.maximum(-curvature, 0.0)
+    q = model.prior.with_sites(slope + tau * x, tau)
+    return q.mean, q.dual
+
+
+def _starts(model: GPModel, rng: np.random.Generator) -> Iterator[Start]:
+    """The prior mean, what all data say, what few of them say."""
     prior = model.prior
+    n = _STARTS if model.n <= _LARGE else max(4, _STARTS * _LARGE // model.n)
     location = np.asarray(model.likelihood.location(model.y), float)
     precision = model.likelihood.fisher(model.y)
     yield prior.mean.copy(), np.zeros(model.n)
