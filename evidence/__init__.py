@@ -11,6 +11,9 @@ Words that the package uses in one sense only:
 ===========  ====================================================================================
 sites        Gaussian factors :math:`t_n(x_n)`, one for each datum, in place of its likelihood
 reference    a Gaussian near the posterior, prior times sites, and its own estimate of log Z
+mixture      several references with weights, where a posterior may have several modes
+share        the part of the posterior that a component of a mixture is responsible for
+scout        a short tempered run from the prior to what no component has a claim to
 base         the Gaussian at β = 0 of a path: the reference, or the prior
 path         the densities :math:`p_β` from the base (β = 0) to the posterior (β = 1)
 ladder       the inverse temperatures 0 = β₀ < β₁ < … < 1 at which a path is visited
@@ -37,6 +40,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from . import plots as plots
     from .approximations.gp.ep import fit_ep as fit_ep
     from .approximations.gp.laplace import fit_laplace as fit_laplace
+    from .approximations.mixture import Mixture as Mixture
     from .estimators.classifier import GaussianProcessClassifier as GaussianProcessClassifier
     from .estimators.regressor import GaussianProcessRegressor as GaussianProcessRegressor
     from .messages import InputError as InputError
@@ -75,6 +79,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .verbs.integrate import integrated_evidence as integrated_evidence
     from .verbs.optimise import optimise as optimise
     from .verbs.posterior_draws import posterior_draws as posterior_draws
+    from .verbs.reference import fit_reference as fit_reference
     from .verbs.sample import sample as sample
     from .verbs.sample_hyperparameters import sample_hyperparameters as sample_hyperparameters
     from .verbs.shorthands import ais as ais

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from ..messages import InputError
 
@@ -116,6 +116,12 @@ class Mixture:
         self.seconds = sum(reference.seconds for reference in references)
         warnings = (warning for reference in references for warning in reference.warnings)
         self.warnings = tuple(dict.fromkeys(warnings))
+
+    @property
+    def probable(self) -> Array:
+        """How much of the posterior is each component's, by their own log Z; none the prior's."""
+        of_modes = [-np.inf if c.name == "prior" else c.logz for c in self.components]
+        return np.asarray(softmax(of_modes if max(of_modes) > -np.inf else self.weights))
 
     def without_last(self) -> Mixture:
         """The same without the last component, the prior."""

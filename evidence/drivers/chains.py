@@ -16,10 +16,12 @@ from ..execution.clock import Clock
 from ..moves.base import Move
 from ..paths.gp import TemperedPath
 from ..statistics.adaptation import DualAveraging
+from .jumps import Jumps
 from .plan import sized
 
 Array = NDArray[np.float64]
 
+_STRIDE = 4  # draws between two jumps
 _BLOCK = 256  # rows turned into latent values at a time
 
 
@@ -59,6 +61,7 @@ def run_chains(
     clock: Clock,
     advance: Callable[[int], Any] = lambda steps: None,
     checkpoint: Checkpoint | None = None,
+    jumps: Jumps | None = None,
     *,
     beta: float,
     chains: int,
@@ -71,9 +74,13 @@ def run_chains(
     The step size adapts while tuning and is fixed afterwards, so what is recorded is a Markov
     chain. ^C or the clock end the run early, with what there is. ``advance`` is told of steps.
     With a checkpoint the run goes on where it ended before, and ends with the same bits.
+    With ``jumps`` chains start in all modes and go between them; ``path`` is then theirs.
     """
     store = checkpoint or Checkpoint(None, {})
-    state = move.init_reference(rng, path, chains)
+    if jumps is None:
+        state = move.init_reference(rng, path, chains)
+    else:
+        state = jumps.start(rng, move, chains)
     tuner = DualAveraging(move.step_size, move.target or 0.5)
     x, tilt = np.empty((chains, draws, path.n)), np.empty((chains, draws))
     acceptance, gradients, failures, tuned, kept = np.zeros(chains), 0, 0, 0, 0
@@ -111,6 +118,8 @@ def run_chains(
             if tuned == tune // 5:  # which only finds the scale
                 tuner.restart()
             tuned += 1
+            if jumps is not None and tuned % _STRIDE == 0:
+                state = jumps(rng, move, beta, state)
             advance(1)
             ready = time.perf_counter()
             state = type(state)(*map(np.ascontiguousarray, state))
@@ -119,6 +128,8 @@ def run_chains(
         if tune:
             move = sized(move, min(tuner.final, move.longest))
         size = max(1, move.stretch(path, chains) // thin)
+        if jumps is not None:
+            size = min(size, _STRIDE)
         while kept < draws and not clock.stop():
             new = slice(kept, min(kept + size, draws))
             infos = []
@@ -138,6 +149,8 @@ def run_chains(
                 failures += info.failures
             advance(thin * (new.stop - kept))
             kept = new.stop
+            if jumps is not None and kept % _STRIDE == 0:
+                state = jumps(rng, move, beta, state)
             state = type(state)(*map(np.ascontiguousarray, state))  # as files give them back
             if store.due():
                 keep()

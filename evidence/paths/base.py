@@ -80,6 +80,14 @@ class TemperedPath(ABC):
         """States from parameters (…, N)."""
         return parameters
 
+    def to_shared(self, x: Array) -> Array:
+        """Coordinates that paths from all references of the model have in common."""
+        return x
+
+    def from_shared(self, x: Array) -> Array:
+        """The inverse of :meth:`to_shared`."""
+        return x
+
     @abstractmethod
     def tilt(self, x: Array) -> Array:
         """h of every row, shape (M,)."""

@@ -5,45 +5,56 @@ Draws of hyperparameters fall into parts, one for every setting of the hyperpara
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..approximations.mixture import Mixture
 from ..execution.arguments import check_choice, shown
 from ..messages import InputError
-from ..paths.families import family, fit_reference
+from ..paths.families import family
 from ..results.draws import Draws
 from ..results.evidence import EvidenceResult
 from ..results.hyper import HyperDraws
+from ..verbs.reference import explored
 from .points import Model
 
 Array = NDArray[np.float64]
 
 
-def known_at_data(model: Model, posterior: Any, max_draws: int) -> list[tuple[Array | None, Any]]:
-    """Pairs of θ (None: the model's own) and what is known under it: a reference or (S, C·N).
+class Known(NamedTuple):
+    """What is known of the latent values under hyperparameters θ, and how much it counts."""
 
-    ``posterior`` is as :func:`evidence.predict` takes it; what is only named is fitted.
-    """
+    theta: Array | None
+    """None: the model's own."""
+    posterior: Any
+    """A reference, or draws (S, C·N)."""
+    weight: float
+
+
+def known_at_data(model: Model, posterior: Any, max_draws: int) -> list[Known]:
+    """What is known, in one part or several; ``posterior`` is as :func:`evidence.predict` takes
+    it, and what is only named is fitted."""
     if isinstance(posterior, HyperDraws):
         return _by_hyperparameters(model, posterior, max_draws)
     entry = family(model)
     if posterior is None:
-        posterior = "ep" if "ep" in entry.fits else "laplace"
+        posterior = entry.preferred(model, None) if "ep" in entry.fits else "laplace"
     if isinstance(posterior, str):
         check_choice("posterior", posterior, tuple(entry.fits))
-        posterior = fit_reference(model, posterior)
+        posterior = explored(model, posterior, np.random.SeedSequence(0))[0]
     if not isinstance(posterior, entry.reference):
-        return [(None, _draws(model, posterior))]
+        return [Known(None, _draws(model, posterior), 1.0)]
     if posterior.model is not model:
         raise InputError("posterior was fitted to another model; fit it to this one")
-    return [(None, posterior)]
+    if isinstance(posterior, Mixture):
+        parts = zip(posterior.components, posterior.probable, strict=True)
+        return [Known(None, part, weight) for part, weight in parts if weight]
+    return [Known(None, posterior, 1.0)]
 
 
-def _by_hyperparameters(
-    model: Model, draws: HyperDraws, max_draws: int
-) -> list[tuple[Array | None, Any]]:
+def _by_hyperparameters(model: Model, draws: HyperDraws, max_draws: int) -> list[Known]:
     """Every different θ among the kept draws, evenly spaced, with its draws of x."""
     _check_model(model, draws)
     kept = draws.theta[:, :: draws.settings.get("stride", 1)][:, : draws.x.shape[1]]
@@ -54,7 +65,8 @@ def _by_hyperparameters(
     chosen = np.linspace(0, len(x) - 1, min(max_draws, len(x))).round().astype(int)
     theta, x = theta[chosen], x[chosen]
     starts = np.flatnonzero((theta[1:] != theta[:-1]).any(axis=1)) + 1
-    return list(zip(theta[np.r_[0, starts]], np.split(x, starts), strict=True))
+    parts = zip(theta[np.r_[0, starts]], np.split(x, starts), strict=True)
+    return [Known(at, draws, len(draws)) for at, draws in parts]
 
 
 def _draws(model: Model, posterior: Any) -> Array:

@@ -129,7 +129,7 @@ def predict(
     _check_likelihood(model, likelihood, posterior, n)
     with interruptible(), blas_for(model.y.size):
         parts = known_at_data(model, posterior, max_draws)
-        counts = [len(known) if isinstance(known, np.ndarray) else 1 for _, known in parts]
+        counts = [len(p.posterior) if isinstance(p.posterior, np.ndarray) else 1 for p in parts]
         if isinstance(model, SoftmaxModel):
             nodes = normal_nodes(model.n_classes, NODES, sum(counts))
         bar = tqdm(
@@ -144,7 +144,7 @@ def predict(
         }
         made: list[Any] = []
         with bar:
-            for theta, known in parts:
+            for theta, known, _ in parts:
                 there = model if theta is None else model.at(theta)
                 mixture = mixture_at(there, known, points)
                 if isinstance(there, SoftmaxModel):
@@ -153,7 +153,7 @@ def predict(
                 else:
                     observed = likelihood or there.likelihood
                     made += [Prediction.of(mixture, observed, keep=len(parts) > 1, **rest)]
-    return made[0] if len(made) == 1 else made[0].mixture(made, counts)
+    return made[0] if len(made) == 1 else made[0].mixture(made, [part.weight for part in parts])
 
 
 def _check_likelihood(

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from .. import __version__, moves
+from ..approximations.mixture import Mixture
 from ..drivers.chains import Chains, run_chains
+from ..drivers.jumps import Jumps
 from ..execution.arguments import (
     ISLAND,
     check_count,
@@ -25,9 +27,10 @@ from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, interruptible
 from ..messages import Message, messages
 from ..numerics.threads import blas_for
-from ..paths.families import family, fit_reference, make_path
+from ..paths.families import family, make_path
 from ..results.base import fingerprint
 from ..results.draws import Draws
+from .reference import explored
 
 if TYPE_CHECKING:
     from ..models.types import Model
@@ -133,11 +136,14 @@ def sample(
         disable=None if progressbar else True,
     )  # fmt: skip
     with interruptible(clock), blas_for(model.n), bar:
-        base = fit_reference(model, reference, move=mover)
-        path = make_path(base)
+        base, doubts = explored(model, reference, seed, move=mover)
+        jumps = Jumps(base) if isinstance(base, Mixture) else None
+        path = make_path(base) if jumps is None else jumps.path
         mover.prepare(path)
         rng = np.random.default_rng(seed)
-        run = run_chains(path, mover, rng, clock, bar.update, store, beta=float(beta), **counts)
+        run = run_chains(
+            path, mover, rng, clock, bar.update, store, jumps, beta=float(beta), **counts
+        )
     if not run.tilt.size and clock.interrupted.is_set():
         raise KeyboardInterrupt
     if not run.tilt.size:
@@ -155,7 +161,9 @@ def sample(
         tune_seconds=run.tune_seconds,
         gradients=run.gradients / run.tilt.size,
         failures=run.failures,
-        warnings=messages([*base.warnings, *_warnings(run, mover, draws, thin), *store.warnings]),
+        warnings=messages(
+            [*base.warnings, *doubts, *_warnings(run, mover, draws, thin), *store.warnings]
+        ),
         settings={
             "reference": base.name,
             **counts,

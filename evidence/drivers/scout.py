@@ -1,0 +1,90 @@
+r"""A scout: a short tempered run from the prior to what no component of a mixture has a claim to.
+
+It shares nothing with the references but that it is kept away from where they are: the prior is
+the mixture's last component, and a climb from there to its share (:mod:`.mixture` of
+:mod:`evidence.approximations`) ends where the others do not reach. Modes found there become
+components. It estimates nothing: :mod:`evidence.methods.mixture` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import moves
+from ..approximations.mixture import Mixture
+from ..execution.clock import Stopped
+from ..messages import Message
+from ..paths.families import family, make_path
+from .plan import Pilot, Plan
+
+Array = NDArray[np.float64]
+
+_SCOUT = Pilot(cess=0.3, mixing=0.6, max_moves=4, particles=256)
+_ROUNDS = 3  # of scouts, each after new modes were found
+_STEEP = 60  # temperatures from which on the prior does not reach the posterior
+STRANGE = np.log(0.01)  # of Z, outside all modes, from which on one looks again and tells
+
+
+def unexplained(log_share: float) -> list[Message]:
+    """A warning, where that much of the posterior (as a log) is known to the scout alone."""
+    if not log_share > STRANGE:
+        return []
+    text = (
+        f"{100 * np.exp(min(log_share, 0.0)):.2g} % of the posterior lie where no mode was found: "
+        "there may be more; method='smc' with reference='prior' is a cross-check"
+    )
+    return [Message("modes-missed", text)]
+
+
+class Scouted(NamedTuple):
+    """What a scout saw: how to climb, its share of log Z, roughly, and draws from it."""
+
+    plan: Plan
+    logz: float
+    draws: Array
+
+
+def explore(
+    mixture: Mixture, rng: np.random.Generator, stop: Callable[[], bool] = lambda: False
+) -> tuple[Mixture, Scouted | None]:
+    """A mixture that covers what scouts see, and the last one's report.
+
+    Where the prior does not reach the posterior in a reasonable number of steps, or time is up,
+    it is left out of the mixture and there is no report.
+    """
+    extend = family(mixture.model).extend
+    if extend is None or mixture.components[-1].name != "prior":
+        return mixture, None
+    for _ in range(_ROUNDS):
+        scouted = _climb(mixture, rng, stop)
+        if scouted is None:
+            return mixture.without_last(), None
+        if scouted.logz - mixture.logz < STRANGE:
+            break
+        extended = extend(mixture, scouted.draws)
+        if len(extended.components) == len(mixture.components):
+            break
+        mixture = extended
+    return mixture, scouted
+
+
+def _climb(mixture: Mixture, rng: np.random.Generator, stop: Callable[[], bool]) -> Scouted | None:
+    path = make_path(mixture.components[-1])
+    move = moves.get(family(mixture.model).move(mixture.model))
+    move.prepare(path)
+    steps = 0
+
+    def enough() -> bool:
+        nonlocal steps
+        steps += 1
+        return steps > _STEEP or stop()
+
+    try:
+        climbed = _SCOUT.climb(path, move, rng, stop=enough)
+    except Stopped:
+        return None
+    return Scouted(climbed.plan, climbed.log_z, move.latent(path, climbed.state))
