@@ -22,9 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from ..messages import InputError
+from ..messages import InputError, Message
 
 Array = NDArray[np.float64]
+
+
+_COUNTS = 1e-3  # of the posterior
 
 
 class LogDensity(Protocol):
@@ -84,6 +87,8 @@ class Mixture:
     weights : array (C,)
         Positive; scaled to sum to one. Any weights leave estimates unbiased; those near the
         posterior's own, none of them tiny, make them precise.
+    warnings : sequence of str
+        What to be careful about, beside what the references say of themselves.
 
     Attributes
     ----------
@@ -96,7 +101,9 @@ class Mixture:
 
     name = "mixture"
 
-    def __init__(self, references: Sequence[Any], weights: Array) -> None:
+    def __init__(
+        self, references: Sequence[Any], weights: Array, warnings: Sequence[str] = ()
+    ) -> None:
         self.weights = np.array(weights, dtype=float) / np.sum(weights)
         if self.weights.shape != (len(references),) or not self.weights.min() > 0.0:
             raise InputError(
@@ -114,8 +121,8 @@ class Mixture:
         self.logz = float(logsumexp(of_modes)) if of_modes else references[0].logz
         self.converged = all(reference.converged for reference in references)
         self.seconds = sum(reference.seconds for reference in references)
-        warnings = (warning for reference in references for warning in reference.warnings)
-        self.warnings = tuple(dict.fromkeys(warnings))
+        others = (warning for reference in references for warning in reference.warnings)
+        self.warnings = tuple(dict.fromkeys([*warnings, *others]))
 
     @property
     def probable(self) -> Array:
@@ -123,9 +130,21 @@ class Mixture:
         of_modes = [-np.inf if c.name == "prior" else c.logz for c in self.components]
         return np.asarray(softmax(of_modes if max(of_modes) > -np.inf else self.weights))
 
+    def heaviest(self) -> tuple[Any, list[Message]]:
+        """One Gaussian, for what cannot use several, and a warning where others count as well."""
+        best, others = int(np.argmax(self.probable)), int(np.sum(self.probable > _COUNTS)) - 1
+        alone = replace(self.components[best], share=None)
+        if not others:
+            return alone, []
+        text = (
+            f"the posterior has {others} other mode(s) of comparable weight, and Riemannian moves "
+            "start from one Gaussian: log Z may leave them out; use another move"
+        )
+        return alone, [Message("several-modes", text)]
+
     def without_last(self) -> Mixture:
         """The same without the last component, the prior."""
-        return Mixture(self.components[:-1], self.weights[:-1])
+        return Mixture(self.components[:-1], self.weights[:-1], self.warnings)
 
     def identity(self) -> tuple[Array, ...]:
         """Arrays that tell this mixture from others."""

@@ -26,12 +26,13 @@ Array = NDArray[np.float64]
 _SCOUT = Pilot(cess=0.3, mixing=0.6, max_moves=4, particles=256)
 _ROUNDS = 3  # of scouts, each after new modes were found
 _STEEP = 60  # temperatures from which on the prior does not reach the posterior
-STRANGE = np.log(0.01)  # of Z, outside all modes, from which on one looks again and tells
+STRANGE = np.log(0.01)  # of Z, outside all modes, from which on one looks again
+_MUCH = np.log(0.2)  # and tells
 
 
 def unexplained(log_share: float) -> list[Message]:
     """A warning, where that much of the posterior (as a log) is known to the scout alone."""
-    if not log_share > STRANGE:
+    if not log_share > _MUCH:
         return []
     text = (
         f"{100 * np.exp(min(log_share, 0.0)):.2g} % of the posterior lie where no mode was found: "

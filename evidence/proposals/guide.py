@@ -96,8 +96,8 @@ class Guide:
     sites: Sites
     theta: Array
     """Parameters of the likelihood, shape (P, N)."""
-    hint: Array
-    """Where the likelihood of each is largest, more or less."""
+    hints: Array
+    """Where the likelihood of each is largest, more or less, shape (K, N)."""
     likelihood: Likelihood
     log_z0: float
     utilities: bool
@@ -133,7 +133,9 @@ class Guide:
                 _draw_utilities(*given, theta, eps[block], log_weight, work)
             else:
                 how = (self.likelihood.kernel, self.likelihood.log_concave)
-                _draw_latent(rng, *how, *given, theta, self.hint[block], eps[block], log_weight)
+                _draw_latent(
+                    rng, *how, *given, theta, self.hints[:, block], eps[block], log_weight
+                )
             chosen = between(log_weight)
             if chosen is not None:
                 done = slice(block.stop)
@@ -202,9 +204,9 @@ def make_guide(reference: GaussianReference) -> Guide:
     if utilities is None:
         _check_rounding(reference, q)
     theta = np.ascontiguousarray(likelihood.theta(model.y)[:, q.order])
-    hint = np.asarray(likelihood.location(model.y), float)[q.order]
+    hints = likelihood.locations(model.y)[:, q.order]
     what = (likelihood, reference.logz, utilities is not None, reference.share)
-    return Guide(q, sites, theta, hint, *what)
+    return Guide(q, sites, theta, hints, *what)
 
 
 def _check_rounding(reference: GaussianReference, q: Conditionals) -> None:
@@ -276,7 +278,7 @@ def _draw_utilities(values, factor, c, nu, tau, theta, eps, log_weight, work):
 
 @jit
 def _draw_latent(
-    rng, kernel, concave, values, factor, c, nu, tau, theta, hint, eps, log_weight
+    rng, kernel, concave, values, factor, c, nu, tau, theta, hints, eps, log_weight
 ):  # fmt: skip
     """As :func:`_draw_utilities`, of latent values under any likelihood."""
     x, g, out = np.empty(_CAPACITY), np.empty(_CAPACITY), np.empty(4 * _CAPACITY)
@@ -289,7 +291,12 @@ def _draw_latent(
         for m in range(log_weight.size):
             mean = values[k, m]
             mode, width, skew, bent = _mode(kernel, theta[k], site, mean, root, mean, x, out)
-            smooth = skew < _SKEW and bent < _BENT
+            smooth, narrow = skew < _SKEW and bent < _BENT, width
+            if not concave:  # there may be other modes, and narrower ones
+                for hint in hints[:, k]:
+                    other = _mode(kernel, theta[k], site, mean, root, hint, x, out)
+                    narrow = min(narrow, other[1])
+                    smooth = smooth and abs(other[0] - mode) < width
             if smooth and _falls(kernel, theta[k], site, mean, root, mode, width, x, g, out):
                 value, log_w = _draw_of_two(
                     rng, kernel, theta[k], site, mean, root, mode, width, x, g, out
@@ -298,9 +305,7 @@ def _draw_latent(
                 spacing = (
                     _SPACING * width * (_CLIFF if smooth else 1.0 / math.sqrt(max(1.0, skew)))
                 )
-                if not concave:  # a second mode may be narrower
-                    other = _mode(kernel, theta[k], site, mean, root, hint[k], x, out)[1]
-                    spacing = min(spacing, _SPACING * other)
+                spacing = min(spacing, _SPACING * narrow)
                 value, log_w = _draw_node(
                     rng, kernel, concave, theta[k], site, mean, root, mode, spacing, x, g, out
                 )  # fmt: skip

@@ -181,14 +181,18 @@ def log_evidence(
         fits = _fit_reported(model, kind)
         with interruptible():
             base = fit_reference(model, reference, fits, seed=search_seed(seed))
+        doubts: list[Message] = []
+        if mover.riemannian and isinstance(base, Mixture):
+            base, doubts = base.heaviest()
         with interruptible(clock), Progress(progressbar) as progress:
             problem = Problem(
                 model, base, mover, ladder, target_se, n_particles, n_islands,
                 seed, clock, progress, store, executor, n_betas,
             )  # fmt: skip
             outcome = _run(problem, method, options)
-        if base.name in ("ep", "fitted", "gaussian") or not base.converged:
+        if base.name in ("ep", "fitted", "gaussian", "mixture") or not base.converged:
             outcome.warnings = [*base.warnings, *outcome.warnings]
+        outcome.warnings = [*doubts, *outcome.warnings]
         settings = {
             "method": method,
             **budget,

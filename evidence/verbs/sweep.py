@@ -93,7 +93,7 @@ def sweep(
     runs = list(
         itertools.product(
             methods,
-            _label(list(kind.fits)[:1] if references is None else references),
+            _label([kind.preferred(model, None)] if references is None else references),
             _label([kind.move(model)] if moves is None else moves),
             named.items(),
             list(seeds),

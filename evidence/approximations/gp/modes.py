@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...gaussians.base import NotPositiveDefinite, Sites
+from ...messages import Message
 from ...models.gp import GPModel
 from ...models.likelihoods.quadrature import evaluate
 from ..mixture import Mixture
@@ -36,6 +37,7 @@ _LARGE = 1000  # from this N on there are fewer climbs
 _SAME_SUMMIT = 1e-3  # in standard deviations of the prior
 _SAME_POINT = 0.1  # of EP, in standard deviations of q
 _NEGLIGIBLE = 12.0  # nats below the best fixed point
+_FAR, _GRID = 8.0, 257  # standard deviations of the prior, in so many points
 _PROBES = 8  # of a scout's points from which one climbs
 _LEAST = 0.05  # weight of any component, relative to the largest
 
@@ -73,7 +75,7 @@ def fit_mixture(model: GPModel, seed: int = 0) -> GaussianReference | Mixture:
     found = _fixed_points(model, _starts(model, np.random.default_rng(seed)))
     if not found:  # between the modes; what it promises of log Z must decide about no other
         found = [fit_ep(model)]
-    return mixture_of(found)
+    return mixture_of(found, _unseen(model))
 
 
 def extend_mixture(mixture: Mixture, points: Array) -> Mixture:
@@ -84,15 +86,37 @@ def extend_mixture(mixture: Mixture, points: Array) -> Mixture:
     model, known = mixture.model, list(mixture.components[:-1])
     starts = (_uphill(model, x) for x in points[:: max(1, len(points) // _PROBES)])
     found = _fixed_points(model, starts, known)
-    return mixture if len(found) == len(known) else mixture_of(found)
+    return mixture if len(found) == len(known) else mixture_of(found, mixture.warnings)
 
 
-def mixture_of(references: list[GaussianReference]) -> Mixture:
+def mixture_of(references: list[GaussianReference], warnings: Sequence[str] = ()) -> Mixture:
     """References weighted by their log Z, as far as that may be believed, and the prior."""
     prior = prior_reference(references[0].model)
     logz = np.array([reference.logz for reference in references])
     weights = np.maximum(np.exp(logz - logz.max()), _LEAST)
-    return Mixture([*references, prior], np.append(weights, _LEAST))
+    return Mixture([*references, prior], np.append(weights, _LEAST), warnings)
+
+
+def _unseen(model: GPModel) -> list[Message]:
+    """A warning, where a datum's likelihood has maxima that no integral over it knows of."""
+    x = model.mean + np.sqrt(model.prior.variances) * np.linspace(-_FAR, _FAR, _GRID)[:, None]
+    kernel, theta = model.likelihood.kernel, model.theta
+    g = np.array([evaluate(kernel, theta, row)[0] for row in x])
+    g -= 0.5 * np.linspace(-_FAR, _FAR, _GRID)[:, None] ** 2
+    inner = g[1:-1]
+    peaks = (inner > g[:-2]) & (inner >= g[2:]) & (inner > g.max(axis=0) - _NEGLIGIBLE)
+    hints = np.vstack([model.mean, model.likelihood.locations(model.y)])
+    for n in np.flatnonzero(peaks.sum(axis=0) > 1):
+        valleys = 1 + np.flatnonzero((g[1:-1, n] < g[:-2, n]) & (g[1:-1, n] <= g[2:, n]))
+        basins = np.searchsorted(x[valleys, n], x[1:-1][peaks[:, n], n])
+        if not set(basins) <= set(np.searchsorted(x[valleys, n], hints[:, n])):
+            places = ", ".join(f"{place:.3g}" for place in x[1:-1][peaks[:, n], n])
+            text = (
+                f"the likelihood of datum {n} has maxima near x = {places}, of which integrals "
+                "over it may miss some: give the likelihood a location= with a row for each"
+            )
+            return [Message("hidden-maxima", text)]
+    return []
 
 
 def _fixed_points(
@@ -145,7 +169,7 @@ def _starts(model: GPModel, rng: np.random.Generator) -> Iterator[Start]:
     """The prior mean, what all data say, what few of them say."""
     prior = model.prior
     n = _STARTS if model.n <= _LARGE else max(4, _STARTS * _LARGE // model.n)
-    location = np.asarray(model.likelihood.location(model.y), float)
+    locations = model.likelihood.locations(model.y)
     precision = model.likelihood.fisher(model.y)
     yield prior.mean.copy(), np.zeros(model.n)
     for k in range(n - 1):
@@ -155,6 +179,7 @@ def _starts(model: GPModel, rng: np.random.Generator) -> Iterator[Start]:
             some = rng.choice(model.n, size, replace=False)
         tau = np.zeros(model.n)
         tau[some] = precision[some]
+        location = rng.choice(locations, axis=0) if k else locations[0]
         q = prior.with_sites(tau * location, tau)
         yield q.mean, q.dual
 

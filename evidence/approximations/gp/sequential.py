@@ -26,7 +26,7 @@ _BLOCK = 64
 
 
 @jit
-def _visit_block(kernel, theta, hint, cov, mu, nu, tau, work):
+def _visit_block(kernel, theta, hints, cov, mu, nu, tau, work):
     """Update the sites of one block in turn; return their largest mismatch before the visit."""
     worst = 0.0
     moments = np.empty(3)
@@ -40,7 +40,7 @@ def _visit_block(kernel, theta, hint, cov, mu, nu, tau, work):
         m = v * (mu[i] / var - nu[i])
         for p in range(theta.shape[0]):
             datum[p] = theta[p, i]
-        tilted_one(kernel, datum, m, v, hint[i], moments, work)
+        tilted_one(kernel, datum, m, v, hints[:, i], moments, work)
         mean, variance = moments[1], moments[2]
         if not (np.isfinite(mean) and variance > 0.0):
             continue
@@ -68,7 +68,7 @@ def sequential_start(model: GPModel, max_sweeps: int, near: float) -> tuple[Arra
     nu, tau = np.zeros(n), np.zeros(n)
     mu = model.mean.copy()
     cov = np.array(model.prior.covariance, order="F")
-    hint = model.likelihood.location(model.y)
+    hints = model.likelihood.locations(model.y)
     kernel, work = model.likelihood.kernel, tilted_workspace(3)
     for sweep in range(1, max_sweeps + 1):
         worst = 0.0
@@ -81,7 +81,7 @@ def sequential_start(model: GPModel, max_sweeps: int, near: float) -> tuple[Arra
             local_mu, local_cov = mu[block].copy(), inside.copy()
             theta = np.ascontiguousarray(model.theta[:, block])
             mismatch = _visit_block(
-                kernel, theta, hint[block], local_cov, local_mu, nu[block], tau[block], work
+                kernel, theta, hints[:, block], local_cov, local_mu, nu[block], tau[block], work
             )
             worst = max(worst, mismatch)
             d_tau, d_nu = tau[block] - old_tau, nu[block] - old_nu

@@ -73,6 +73,10 @@ class Likelihood(ABC):
         """A latent value per datum near which p(y_n|·) is largest (a hint for quadrature)."""
         return y
 
+    def locations(self, y: Array) -> Array:
+        """All such values, shape (K, N), where p(y_n|·) may have several maxima."""
+        return np.atleast_2d(np.asarray(self.location(y), dtype=float))
+
     @abstractmethod
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw ``y ~ p(y|x)``; leading axes of ``x`` are a batch."""
@@ -110,11 +114,11 @@ class Likelihood(ABC):
         of its prior N(mean_n, sd_n²), in units of ``sd``; the hint and the curvature that
         quadrature and metrics use.
         """
-        theta, hint = self.theta(y), self.location(y)
-        points = [hint, *(mean + place * sd for place in _PLACES)]
+        theta, hints = self.theta(y), self.locations(y)
+        points = [*hints, *(mean + place * sd for place in _PLACES)]
         values = np.array([quadrature.evaluate(self.kernel, theta, x) for x in points])
         with np.errstate(all="ignore"):
-            parts = [rounded(values * sd ** np.arange(4)[:, None], 1.0), rounded(hint / sd, 1.0)]
+            parts = [rounded(values * sd ** np.arange(4)[:, None], 1.0), rounded(hints / sd, 1.0)]
             with suppress(NotImplementedError):
                 if not self.log_concave:
                     parts.append(rounded(self.fisher(y) * sd**2, 1.0))
@@ -136,7 +140,7 @@ class Likelihood(ABC):
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
         """``log Ẑ``, mean and variance of p(y_n|x) N(x; m_n, v_n) for every n."""
-        out = quadrature.tilted_moments(self.kernel, self.theta(y), m, v, self.location(y), 2)
+        out = quadrature.tilted_moments(self.kernel, self.theta(y), m, v, self.locations(y), 2)
         return out[0], out[1], out[2]
 
     def tilted_cumulants(self, y: Array, m: Array, v: Array, order: int) -> Array:
@@ -145,7 +149,7 @@ class Likelihood(ABC):
         Row 0 holds ``log Ẑ``, row l the l-th cumulant.
         """
         moments = quadrature.tilted_moments(
-            self.kernel, self.theta(y), m, v, self.location(y), order
+            self.kernel, self.theta(y), m, v, self.locations(y), order
         )
         return quadrature.cumulants(moments)
 

@@ -93,7 +93,8 @@ def from_function(
         any finite real numbers.
     location : callable, optional
         ``location(y, *params)``: a latent value near which p(y|·) is largest, where quadrature
-        looks for the integrand. Default: ``y`` itself, or 0 when ``check`` is given.
+        looks for the integrand; of a p(y|·) with several maxima a row for each, shape (K, N).
+        Default: ``y`` itself, or 0 when ``check`` is given.
     simulate : callable, optional
         ``simulate(x, rng, *params)`` draws ``y``; ``x`` is (..., N).
     conditional_moments : callable, optional
@@ -232,10 +233,14 @@ class CustomLikelihood(Likelihood):
         return stack(y, y, *self._parameters(y))
 
     def location(self, y: Array) -> Array:
+        return np.ascontiguousarray(self.locations(y)[0])
+
+    def locations(self, y: Array) -> Array:
         if self.hooks.location is not None:
-            value = self.hooks.location(y, *self._parameters(y))
-            return np.array(np.broadcast_to(value, y.shape), dtype=float)
-        return y if self.hooks.check is None else np.zeros(y.shape)
+            value = np.asarray(self.hooks.location(y, *self._parameters(y)), dtype=float)
+            several = value.shape[:1] if value.ndim == 2 else (1,)
+            return np.array(np.broadcast_to(value, (*several, *y.shape)))
+        return np.atleast_2d(y if self.hooks.check is None else np.zeros(y.shape))
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
         x, draw = np.asarray(x, float), self._need("simulate")

@@ -1,7 +1,7 @@
 r"""Moments of one-dimensional tilted distributions :math:`p(y|x)\,N(x; m, v)` by quadrature.
 
-Each integral is split at its one or two modes, found uphill from the cavity's mean and from the
-likelihood's location, into panels that grow geometrically away from them and are halved until
+Each integral is split at its modes, found uphill from the cavity's mean and from the
+likelihood's locations, into panels that grow geometrically away from them and are halved until
 the 15-point Kronrod and the 7-point Gauss rule agree on the mass. This copes with what a GP
 produces: cavities a hundred times wider than the cliff the likelihood puts into them, counts
 that make the tilted density a needle, and the two modes of a robust likelihood. Not resolved
@@ -162,11 +162,31 @@ def _peak(kernel, theta, start, m, v, buffer, out):
 
 
 @jit
-def tilted_one(kernel, theta, m, v, hint, moments, work):
+def _insert(peaks, used, place, width):
+    """Put a peak (place, width) among those before it, in order; the new number of them.
+
+    Of two nearer than the narrower one's width the narrower one stays.
+    """
+    for k in range(used):
+        if not abs(place - peaks[k, 0]) > min(width, peaks[k, 1]):
+            if width < peaks[k, 1]:
+                peaks[k, 0], peaks[k, 1] = place, width
+            return used
+    k = used
+    while k > 0 and peaks[k - 1, 0] > place:
+        peaks[k] = peaks[k - 1]
+        k -= 1
+    peaks[k, 0], peaks[k, 1] = place, width
+    return used + 1
+
+
+@jit
+def tilted_one(kernel, theta, m, v, hints, moments, work):
     """Write log Ẑ, mean and central moments 2, 3, … of one site into ``moments``.
 
-    All are NaN where the cavity is not a distribution (``v <= 0``, or NaN) or the likelihood
-    cannot be evaluated; ``v = 0`` is a point mass.
+    There may be a mode uphill of the mean ``m`` and of each of the ``hints``. All are NaN where
+    the cavity is not a distribution (``v <= 0``, or NaN) or the likelihood cannot be evaluated;
+    ``v = 0`` is a point mass.
     """
     stack, x15, buffer, out, sums, totals = work
     for k in range(moments.size):
@@ -176,45 +196,42 @@ def tilted_one(kernel, theta, m, v, hint, moments, work):
         moments[0], moments[1] = out[0], m
     if not (v > 0.0 and np.isfinite(v) and np.isfinite(m)):
         return
+    peaks, used = np.empty((hints.size + 1, 2)), 1
     mode, height, width = _peak(kernel, theta, m, m, v, buffer, out)
-    other, other_height, other_width = _peak(kernel, theta, hint, m, v, buffer, out)
-    top = max(height, other_height)
-    if other_height + math.log(other_width) > height + math.log(width):
-        mode, height, width, other, other_height, other_width = (
-            other, other_height, other_width, mode, height, width,
-        )  # fmt: skip
-    two = abs(other - mode) > min(width, other_width)
-    if not two:
-        other, other_width = mode, width
-    lo, hi, lo_width, hi_width = mode, other, width, other_width
-    if other < mode:
-        lo, hi, lo_width, hi_width = other, mode, other_width, width
+    peaks[0, 0], peaks[0, 1], top = mode, width, height
+    for hint in hints:
+        other, other_height, other_width = _peak(kernel, theta, hint, m, v, buffer, out)
+        top = max(top, other_height)
+        used = _insert(peaks, used, other, other_width)
+        if other_height + math.log(other_width) > height + math.log(width):
+            mode, height, width = other, other_height, other_width
+    lo, hi = peaks[0], peaks[used - 1]
     floor = top - _DROP
-    first = _edge(kernel, theta, lo, -1.0, lo_width, floor, m, v, buffer, out)
-    last = _edge(kernel, theta, hi, 1.0, hi_width, floor, m, v, buffer, out)
+    first = _edge(kernel, theta, lo[0], -1.0, lo[1], floor, m, v, buffer, out)
+    last = _edge(kernel, theta, hi[0], 1.0, hi[1], floor, m, v, buffer, out)
     if not (np.isfinite(first) and np.isfinite(last) and np.isfinite(top)):
         return
-    count = _grow(stack, 0, lo, first, 2.0 * lo_width)
-    count = _grow(stack, count, hi, last, 2.0 * hi_width)
-    if two:
-        middle = 0.5 * (lo + hi)
-        count = _grow(stack, count, lo, middle, 2.0 * lo_width)
-        count = _grow(stack, count, hi, middle, 2.0 * hi_width)
+    count = _grow(stack, 0, lo[0], first, 2.0 * lo[1])
+    count = _grow(stack, count, hi[0], last, 2.0 * hi[1])
+    for k in range(used - 1):
+        middle = 0.5 * (peaks[k, 0] + peaks[k + 1, 0])
+        count = _grow(stack, count, peaks[k, 0], middle, 2.0 * peaks[k, 1])
+        count = _grow(stack, count, peaks[k + 1, 0], middle, 2.0 * peaks[k + 1, 1])
 
     buffer[0] = mode
     kernel(buffer.ctypes, theta.ctypes, 1, 1, 0, 1, out.ctypes)
     base = out[0] - (height - top)
     for k in range(totals.size):
         totals[k] = 0.0
-    used = 0
+    panels = 0
     scale = math.sqrt(2.0 * math.pi) * width * math.exp(height - top)  # a floor for the mass
     while count > 0:
         count -= 1
         a, b = stack[count, 0], stack[count, 1]
         error = _panel(kernel, theta, a, b, base, mode, width, m, v, x15, out, sums)
-        used += 1
+        panels += 1
         wanted = _TOLERANCE * max(totals[0], scale)
-        if error > wanted and used < _MAX_PANELS and count + 2 <= stack.shape[0]:
+        if error > wanted and panels < _MAX_PANELS and count + 2 <= stack.shape[0]:
             mid = 0.5 * (a + b)
             stack[count, 0], stack[count, 1] = a, mid
             stack[count + 1, 0], stack[count + 1, 1] = mid, b
@@ -238,12 +255,12 @@ def tilted_one(kernel, theta, m, v, hint, moments, work):
 
 
 @jit
-def _tilted_all(kernel, theta, m, v, hint, out, work):
+def _tilted_all(kernel, theta, m, v, hints, out, work):
     datum, moments = np.empty(theta.shape[0]), np.empty(out.shape[0])
     for n in range(m.size):
         for p in range(theta.shape[0]):
             datum[p] = theta[p, n]
-        tilted_one(kernel, datum, m[n], v[n], hint[n], moments, work)
+        tilted_one(kernel, datum, m[n], v[n], hints[:, n], moments, work)
         for k in range(moments.size):
             out[k, n] = moments[k]
 
@@ -273,11 +290,14 @@ def evaluate(kernel: Any, theta: Array, x: Array) -> Array:
 
 
 def tilted_moments(
-    kernel: Any, theta: Array, m: Array, v: Array, hint: Array, order: int
+    kernel: Any, theta: Array, m: Array, v: Array, hints: Array, order: int
 ) -> Array:
-    """log Ẑ, mean and central moments up to ``order`` (≥ 2), shape (order + 1, N)."""
+    """log Ẑ, mean and central moments up to ``order`` (≥ 2), shape (order + 1, N).
+
+    ``hints`` (K, N): K places for each datum near which its likelihood may be largest.
+    """
     out = np.empty((order + 1, m.size))
-    _tilted_all(kernel, theta, m, v, hint, out, tilted_workspace(order + 1))
+    _tilted_all(kernel, theta, m, v, hints, out, tilted_workspace(order + 1))
     return out
 
 
