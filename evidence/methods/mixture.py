@@ -83,6 +83,9 @@ def _rest(problem: Problem, mixture: Mixture, scouted: Scouted, parts: list[Outc
 
 
 def _together(problem: Problem, mixture: Mixture, parts: list[Outcome]) -> Outcome:
+    for part, component in zip(parts, mixture.components, strict=True):
+        if math.isnan(part.logz) and component.name != "prior":
+            part.logz = component.logz  # time was over: what there is, without an error bar
     logz = np.array([part.logz for part in parts])
     total = float(logsumexp(logz))
     share = np.exp(logz - total)

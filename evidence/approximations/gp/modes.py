@@ -170,18 +170,25 @@ def _starts(model: GPModel, rng: np.random.Generator) -> Iterator[Start]:
     prior = model.prior
     n = _STARTS if model.n <= _LARGE else max(4, _STARTS * _LARGE // model.n)
     locations = model.likelihood.locations(model.y)
-    precision = model.likelihood.fisher(model.y)
+    precision = _precision(model, locations[0])
     yield prior.mean.copy(), np.zeros(model.n)
     for k in range(n - 1):
-        some = slice(None)
+        tau, location = precision, locations[0]
         if k:
             size = min(_HANDFULS[k % len(_HANDFULS)], model.n)
-            some = rng.choice(model.n, size, replace=False)
-        tau = np.zeros(model.n)
-        tau[some] = precision[some]
-        location = rng.choice(locations, axis=0) if k else locations[0]
+            few = rng.choice(model.n, size, replace=False)
+            tau, location = np.zeros(model.n), rng.choice(locations, axis=0)
+            tau[few] = precision[few]
         q = prior.with_sites(tau * location, tau)
         yield q.mean, q.dual
+
+
+def _precision(model: GPModel, location: Array) -> Array:
+    """What a datum says at its own location: expected curvature, or the one there."""
+    with suppress(NotImplementedError):
+        return model.likelihood.fisher(model.y)
+    curvature = -evaluate(model.likelihood.kernel, model.theta, location)[2]
+    return np.fmax(curvature, 1.0 / model.prior.variances)
 
 
 def _add(found: list[GaussianReference], new: GaussianReference) -> None:

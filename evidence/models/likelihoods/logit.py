@@ -70,7 +70,7 @@ class Logit(Likelihood):
         """P(y = +1) under ``x ~ N(mean, var)``, by adaptive quadrature."""
         mean, var = np.broadcast_arrays(np.asarray(mean, float), np.asarray(var, float))
         m, v, label = mean.ravel(), var.ravel(), np.ones(mean.size)
-        log_z = quadrature.tilted_moments(_kernel, label[None, :], m, v, label, 2)[0]
+        log_z = quadrature.tilted_moments(_kernel, label[None, :], m, v, label[None, :], 2)[0]
         return np.exp(log_z).reshape(mean.shape)
 
     def _predictive(self, mean: Array, var: Array) -> Predictive:

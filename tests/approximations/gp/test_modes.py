@@ -1,0 +1,87 @@
+"""The search for modes: whatever the order of rows and the seed, the fixed points that count."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from modes import two_groups, uneven_groups
+
+from evidence import GPModel, fit_ep, likelihoods
+from evidence.approximations.gp.modes import extend_mixture, fit_mixture, mixture_of
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("problem", [two_groups, uneven_groups])
+def test_fixed_points_hold_all_of_z(problem, seed):
+    truth = problem()
+    order = np.random.default_rng(seed).permutation(truth.model.n)
+    model = GPModel(K=truth.model.K, y=truth.model.y[order], likelihood=truth.model.likelihood)
+    mixture = fit_mixture(model, seed)
+    assert mixture.logz == pytest.approx(truth.logz, abs=0.02)
+    assert mixture.components[-1].name == "prior"
+
+
+def test_a_saddle_is_no_component():
+    """Between two groups EP has a fixed point that promises several nats more."""
+    truth = two_groups()
+    between = fit_ep(truth.model)
+    modes = [component.mean[0] for component in fit_mixture(truth.model).components[:-1]]
+    assert abs(between.mean[0]) < 1.0 or between.logz < truth.logz
+    np.testing.assert_allclose(np.sort(modes), [-8.0, 8.0], atol=0.1)
+
+
+def test_one_gaussian_where_the_likelihood_is_log_concave():
+    model = GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
+    assert fit_mixture(model).name == "ep"
+
+
+def test_points_lead_to_further_components():
+    model = two_groups().model
+    whole = fit_mixture(model)
+    half = mixture_of([whole.components[0]])
+    other = whole.components[1].mean
+    extended = extend_mixture(half, np.tile(other, (8, 1)))
+    assert len(extended.components) == 3
+    assert extend_mixture(extended, np.tile(other, (8, 1))) is extended
+
+
+def square(x, y, s):
+    r = y - x * x
+    value = -0.5 * r * r / s**2 - math.log(s) - 0.9189385332046727
+    return value, 2.0 * x * r / s**2, (2.0 * r - 4.0 * x * x) / s**2, -12.0 * x / s**2
+
+
+def one_root(y, s):
+    return np.sqrt(np.maximum(y, 0.0))
+
+
+def both_roots(y, s):
+    root = one_root(y, s)
+    return np.array([root, -root])
+
+
+def of_squares(location=both_roots, s=0.3):
+    return likelihoods.from_function(square, name="square", params={"s": s}, location=location)
+
+
+def test_integrals_see_every_maximum_they_are_told_of():
+    """y = x² + noise under a wide prior whose mean is uphill of one root only."""
+    y, m, v = np.array([4.0]), np.array([1.5]), np.array([9.0])
+    x = np.linspace(-12.0, 12.0, 200_001)
+    ell = np.array([square(one, 4.0, 0.3)[0] for one in (2.0, -2.0)])
+    p = np.exp(-0.5 * ((4.0 - x * x) / 0.3) ** 2 - 0.5 * (x - 1.5) ** 2 / 9.0)
+    mean = float(np.sum(x * p) / np.sum(p))
+    assert ell[0] == ell[1]
+    assert of_squares().tilted(y, m, v)[1][0] == pytest.approx(mean, abs=1e-6)
+    assert of_squares(one_root).tilted(y, m, v)[1][0] > mean + 0.1
+
+
+def test_maxima_that_integrals_do_not_know_of_are_told():
+    K = 9.0 * np.ones((3, 3)) + 0.01 * np.eye(3)
+    y, mean = [4.0, 4.1, 3.9], 1.5
+    blind = fit_mixture(GPModel(K=K, y=y, mean=mean, likelihood=of_squares(one_root)))
+    assert [warning.code for warning in blind.warnings] == ["hidden-maxima"]
+    seeing = fit_mixture(GPModel(K=K, y=y, mean=mean, likelihood=of_squares()))
+    assert not seeing.warnings

@@ -1,0 +1,91 @@
+"""Z of a posterior with several modes, by every method, against its truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from modes import two_groups, uneven_groups
+
+import evidence as ev
+from evidence.approximations.gp.modes import fit_mixture, mixture_of
+from evidence.methods import mixture as mixtures
+
+METHODS = {
+    "auto": {}, "guided": {}, "importance": {}, "smc": {}, "arm": {}, "pt": {},
+    "ais": {"direction": "both"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("problem", [two_groups, uneven_groups])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_sees_every_mode(method, problem):
+    truth = problem()
+    words = {"random_seed": 1, "progressbar": False, **METHODS[method]}
+    result = ev.log_evidence(truth.model, method=method, **words)
+    assert abs(result.logz - truth.logz) < 4.0 * result.logz_se < 0.5
+    assert result.settings["reference"] == "mixture"
+    assert not result.warnings
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_order_of_rows_decides_nothing(seed):
+    truth = uneven_groups()
+    order = np.random.default_rng(seed).permutation(truth.model.n)
+    model = ev.GPModel(K=truth.model.K, y=truth.model.y[order], likelihood=truth.model.likelihood)
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert abs(result.logz - truth.logz) < 4.0 * result.logz_se
+
+
+def test_any_weights_and_any_components_leave_the_sum_right(monkeypatch):
+    """Half of the modes forgotten, and no scout's points followed: the prior's share has it."""
+    truth = two_groups()
+    whole = fit_mixture(truth.model)
+    half = mixture_of([whole.components[0]])
+    monkeypatch.setattr(mixtures, "explore", lambda mixture, rng, stop: (half, blind_scout(half)))
+    result = ev.log_evidence(truth.model, reference=half, random_seed=0, progressbar=False)
+    assert abs(result.logz - truth.logz) < 4.0 * result.logz_se < 0.4
+    assert "modes-missed" in [warning.code for warning in result.warnings]
+
+
+def blind_scout(mixture):
+    from evidence.drivers.scout import _climb
+
+    return _climb(mixture, np.random.default_rng(0), lambda: False)
+
+
+def test_a_mixture_of_ones_own():
+    truth = two_groups()
+    whole = fit_mixture(truth.model)
+    uneven = ev.Mixture(whole.components, [0.9, 0.05, 0.05])
+    result = ev.log_evidence(truth.model, reference=uneven, random_seed=0, progressbar=False)
+    assert abs(result.logz - truth.logz) < 4.0 * result.logz_se
+
+
+def test_draws_are_in_proportion():
+    truth = two_groups()
+    result = ev.log_evidence(truth.model, random_seed=2, progressbar=False)
+    assert abs(float(np.mean(result.samples[:, 0] > 0.0)) - 0.5) < 0.08
+    draws = ev.sample(truth.model, draws=400, tune=200, random_seed=0, progressbar=False)
+    assert abs(float(np.mean(draws.x[..., 0] > 0.0)) - 0.5) < 0.1
+    assert float(draws.rhat) < 1.05
+    prediction = ev.predict(truth.model)
+    exact = np.sum(truth.density * truth.grid**2)
+    assert prediction.mean[0] == pytest.approx(0.0, abs=0.1)
+    assert prediction.var[0] == pytest.approx(exact, rel=0.01)
+
+
+def test_riemannian_moves_say_what_they_leave_out():
+    result = ev.log_evidence(
+        two_groups().model, method="smc", move="rmhmc", n_particles=32, n_islands=2,
+        random_seed=0, progressbar=False,
+    )  # fmt: skip
+    assert "several-modes" in [warning.code for warning in result.warnings]
+
+
+def test_it_goes_on_from_a_checkpoint(tmp_path):
+    model, file = two_groups().model, tmp_path / "run.ckpt"
+    words = {"method": "smc", "n_particles": 64, "progressbar": False}
+    ev.log_evidence(model, n_islands=4, random_seed=3, checkpoint=file, **words)
+    resumed = ev.log_evidence(model, n_islands=8, random_seed=3, checkpoint=file, **words)
+    straight = ev.log_evidence(model, n_islands=8, random_seed=3, **words)
+    assert (resumed.logz, resumed.logz_se) == (straight.logz, straight.logz_se)
