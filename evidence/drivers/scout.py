@@ -9,6 +9,7 @@ components. It estimates nothing: :mod:`evidence.methods.mixture` does.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,9 +24,10 @@ from .plan import Pilot, Plan
 
 Array = NDArray[np.float64]
 
-_SCOUT = Pilot(cess=0.3, mixing=0.6, max_moves=4, particles=256)
+_SCOUT = Pilot(cess=0.3, mixing=0.6, max_moves=4)
+_PARTICLES, _FEWEST, _NUMBERS = 256, 64, 2**16  # fewer where they are many numbers
 _ROUNDS = 3  # of scouts, each after new modes were found
-_STEEP = 60  # temperatures from which on the prior does not reach the posterior
+_STEEP = 24  # temperatures from which on the prior does not reach the posterior
 STRANGE = np.log(0.01)  # of Z, outside all modes, from which on one looks again
 _MUCH = np.log(0.2)  # and tells
 
@@ -85,7 +87,8 @@ def _climb(mixture: Mixture, rng: np.random.Generator, stop: Callable[[], bool])
         return steps > _STEEP or stop()
 
     try:
-        climbed = _SCOUT.climb(path, move, rng, stop=enough)
+        particles = min(max(_NUMBERS // path.n, _FEWEST), _PARTICLES)
+        climbed = replace(_SCOUT, particles=particles).climb(path, move, rng, stop=enough)
     except Stopped:
         return None
     return Scouted(climbed.plan, climbed.log_z, move.latent(path, climbed.state))

@@ -65,6 +65,7 @@ _FAMILIES: dict[type, Family] = {
         ("laplace", "ep"),
         (GaussianReference, Mixture),
         lambda reference: (Path if reference.share is None else SharedPath)(reference),
+        after={"mixture": "ep"},
         seeded=("mixture",),
         extend=extend_mixture,
     ),

@@ -9,6 +9,7 @@ the posterior mean", which is Newton's method; steps are halved until the log po
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -116,15 +117,21 @@ class Summit(NamedTuple):
 
 
 def climb(
-    model: GPModel, x: Array, dual: Array, *, max_iterations: int = 200, tol: float = 1e-9
+    model: GPModel,
+    x: Array,
+    dual: Array,
+    *,
+    max_iterations: int = 200,
+    tol: float = 1e-9,
+    known: Callable[[Array], bool] = lambda x: False,
 ) -> Summit:
-    """Newton's method from x, with dual = K⁻¹(x - m), to a mode."""
+    """Newton's method from x, with dual = K⁻¹(x - m), to a mode, or to where it is ``known``."""
     prior, lik = model.prior, model.likelihood
     gaussian: Gaussian | None = None
     value = _objective(model, x, dual)
     width = np.sqrt(prior.variances)
     converged, iterations = False, 0
-    while not converged and iterations < max_iterations:
+    while not converged and iterations < max_iterations and not known(x):
         check_interrupt()
         iterations += 1
         _, d1, d2, _ = evaluate(lik.kernel, model.theta, x)

@@ -34,7 +34,9 @@ _STARTS, _IDLE = 48, 12  # climbs at most, and climbs in a row that find nothing
 _STEPS = 60  # of Newton's method
 _HANDFULS = (1, 1, 2, 3, 5)  # data that start a climb
 _LARGE = 1000  # from this N on there are fewer climbs
-_SAME_SUMMIT = 1e-3  # in standard deviations of the prior
+_TOLERANCE = 1e-3  # of a climb, in standard deviations of the prior
+_SAME_SUMMIT = 0.2  # in standard deviations of Laplace's Gaussian there
+_IN = 0.5  # standard deviations of q
 _SAME_POINT = 0.1  # of EP, in standard deviations of q
 _NEGLIGIBLE = 12.0  # nats below the best fixed point
 _FAR, _GRID = 8.0, 257  # standard deviations of the prior, in so many points
@@ -42,12 +44,16 @@ _PROBES = 8  # of a scout's points from which one climbs
 _LEAST = 0.05  # weight of any component, relative to the largest
 
 
-def fit_mixture(model: GPModel, seed: int = 0) -> GaussianReference | Mixture:
+def fit_mixture(
+    model: GPModel, ep: GaussianReference | None = None, *, seed: int = 0
+) -> GaussianReference | Mixture:
     """EP's Gaussian, or a mixture where there may be several modes and several are found.
 
     Parameters
     ----------
     model : GPModel
+    ep : GaussianReference, optional
+        :func:`.fit_ep` of the model, which is then not fitted again where it is one of them.
     seed : int
         Of the starts that are drawn at random.
 
@@ -71,10 +77,11 @@ def fit_mixture(model: GPModel, seed: int = 0) -> GaussianReference | Mixture:
     [-8, 0, 8]
     """
     if model.likelihood.log_concave:
-        return fit_ep(model)
-    found = _fixed_points(model, _starts(model, np.random.default_rng(seed)))
-    if not found:  # between the modes; what it promises of log Z must decide about no other
-        found = [fit_ep(model)]
+        return ep or fit_ep(model)
+    ep = ep or fit_ep(model)
+    found = _fixed_points(model, _starts(model, np.random.default_rng(seed)), [], ep)
+    # where EP ended between the modes, what it promises of log Z must decide about no other
+    found = found or [ep]
     return mixture_of(found, _unseen(model))
 
 
@@ -85,7 +92,7 @@ def extend_mixture(mixture: Mixture, points: Array) -> Mixture:
     """
     model, known = mixture.model, list(mixture.components[:-1])
     starts = (_uphill(model, x) for x in points[:: max(1, len(points) // _PROBES)])
-    found = _fixed_points(model, starts, known)
+    found = _fixed_points(model, starts, known, known[0])
     return mixture if len(found) == len(known) else mixture_of(found, mixture.warnings)
 
 
@@ -120,11 +127,20 @@ def _unseen(model: GPModel) -> list[Message]:
 
 
 def _fixed_points(
-    model: GPModel, starts: Iterable[Start], known: Sequence[GaussianReference] = ()
+    model: GPModel,
+    starts: Iterable[Start],
+    known: Sequence[GaussianReference],
+    first: GaussianReference,
 ) -> list[GaussianReference]:
-    """Different fixed points of EP, from summits; those that count beside the best."""
+    """Different fixed points of EP, from summits; those that count beside the best.
+
+    The ``first`` one is not fitted again where a summit is in its middle.
+    """
     found = list(known)
     for summit in _summits(model, starts):
+        if first.converged and np.max(np.abs(summit.x - first.mean) / np.sqrt(first.var)) < _IN:
+            _add(found, first)
+            continue
         tau = np.maximum(summit.tau, 0.0)
         sites = Sites(np.zeros(model.n), summit.slope + tau * summit.x, tau)
         with suppress(NotPositiveDefinite):
@@ -135,26 +151,29 @@ def _fixed_points(
 
 def _summits(model: GPModel, starts: Iterable[Start]) -> Iterator[Summit]:
     """Different modes of the posterior, until many climbs in a row find nothing new."""
-    width, found, idle = np.sqrt(model.prior.variances), list[Array](), 0
+    found, idle = list[tuple[Array, Array]](), 0
+
+    def known(x: Array) -> bool:
+        return any(bool((np.abs(x - top) < reach).all()) for top, reach in found)
+
     for start in starts:
-        summit = climb(model, *start, max_iterations=_STEPS, tol=_SAME_SUMMIT)
+        summit = climb(model, *start, max_iterations=_STEPS, tol=_TOLERANCE, known=known)
         idle += 1
-        near = (np.max(np.abs(summit.x - x) / width) < 10.0 * _SAME_SUMMIT for x in found)
-        if _is_summit(model, summit) and not any(near):
-            found.append(summit.x)
+        if not known(summit.x) and (variances := _at_summit(model, summit)) is not None:
+            found.append((summit.x, _SAME_SUMMIT * np.sqrt(variances)))
             idle = 0
             yield summit
         if idle == _IDLE:
             return
 
 
-def _is_summit(model: GPModel, summit: Summit) -> bool:
-    """Rather than a saddle point between summits, where symmetry may lead a climb."""
+def _at_summit(model: GPModel, summit: Summit) -> Array | None:
+    """Laplace's variances; None at a saddle point between summits, where symmetry may lead."""
     try:
         q = model.prior.with_sites(summit.slope + summit.tau * summit.x, summit.tau)
     except NotPositiveDefinite:
-        return False
-    return bool(q.variances.min() > 0.0)
+        return None
+    return q.variances if q.variances.min() > 0.0 else None
 
 
 def _uphill(model: GPModel, x: Array) -> Start:

@@ -18,7 +18,7 @@ def test_fixed_points_hold_all_of_z(problem, seed):
     truth = problem()
     order = np.random.default_rng(seed).permutation(truth.model.n)
     model = GPModel(K=truth.model.K, y=truth.model.y[order], likelihood=truth.model.likelihood)
-    mixture = fit_mixture(model, seed)
+    mixture = fit_mixture(model, seed=seed)
     assert mixture.logz == pytest.approx(truth.logz, abs=0.02)
     assert mixture.components[-1].name == "prior"
 
