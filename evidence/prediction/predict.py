@@ -70,7 +70,8 @@ def predict(
         is of the latent values of the data themselves.
     posterior : str, reference, Draws, EvidenceResult, HyperDraws or array, optional
         What is known of the latent values at the data: a Gaussian, ``"ep"`` (the default),
-        ``"laplace"`` (that of several classes) or ``"prior"``, or as fitted to this model; or
+        ``"laplace"`` (that of several classes) or ``"prior"``, or as fitted to this model; a
+        ``"mixture"`` of them (the default where a likelihood is not log-concave); or
         posterior draws: those of :func:`evidence.sample`, those that came with a Monte Carlo
         estimate, or an array (..., N); or draws of hyperparameters and latent values together,
         of :func:`evidence.sample_hyperparameters`.

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
     from ..approximations.classes.reference import SoftmaxReference
     from ..approximations.density.reference import DensityReference
+    from ..approximations.mixture import Mixture
     from ..approximations.reference import GaussianReference
     from ..drivers.smc import Sampler
     from ..moves.base import Move
 
-    Reference = GaussianReference | SoftmaxReference | DensityReference
+    Reference = GaussianReference | SoftmaxReference | DensityReference | Mixture
 
 
 class Budget(TypedDict, total=False):

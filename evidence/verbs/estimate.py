@@ -85,8 +85,10 @@ def log_evidence(
         only; it needs neither EP nor annealing, an independent cross-check. ``"sequential"``: one
         datum after the other, for probit only. ``"ep"`` and ``"laplace"``: the approximation
         alone, without an error bar.
-    reference : {"ep", "laplace", "prior"} or GaussianReference, optional
-        Where tempering starts; by default the best there is for the model: EP for a GPModel; for
+    reference : {"ep", "laplace", "prior", "mixture"}, GaussianReference or Mixture, optional
+        Where tempering starts; by default the best there is for the model: EP for a GPModel, or
+        a mixture of its fixed points where the likelihood is not log-concave
+        (:func:`evidence.fit_reference`); for
         a SoftmaxModel of up to 4000 latent values a widened Laplace, ``"wide"``, and the prior
         for a larger one; for a DensityModel a Gaussian that was ``"fitted"`` to it, with tails as
         heavy as needed and scales that depend on other coordinates where draws call for it (or

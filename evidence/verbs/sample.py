@@ -65,10 +65,12 @@ def sample(
     move : str or Move, optional
         The transition kernel, see :mod:`evidence.moves`. By default ``"mgrad"``; for a
         DensityModel ``"splitting"``, or ``"elliptical"`` where it has no gradient.
-    reference : {"ep", "laplace", "prior"} or GaussianReference, optional
+    reference : {"ep", "laplace", "prior", "mixture"}, GaussianReference or Mixture, optional
         The Gaussian that moves use as their base, and where chains start: independent draws
         from it. By default the best there is for the model, EP for a GPModel; ``"prior"``
-        gives the samplers of the literature.
+        gives the samplers of the literature. Of a mixture, which is the best where a likelihood
+        is not log-concave, the heaviest component is the base, and chains jump between all of
+        them every few steps.
     draws, tune, chains : int
         Recorded draws per chain, steps before them (the step size adapts to the move's
         ``target`` acceptance, then stays fixed), and chains. Chains advance together as one
