@@ -17,6 +17,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ..approximations.gp.ep import fit_ep, rounding_error
+from ..approximations.gp.modes import fit_best
 from ..approximations.reference import GaussianReference
 from ..gaussians.base import Sites
 from ..models.gp import CovarianceError, GPModel
@@ -45,9 +46,15 @@ def numerics() -> Iterator[None]:
 def ep_at(
     model: GPModel, theta: Array, start: Sites | None = None, tol: float = 1e-9
 ) -> GaussianReference:
-    """EP at the logs ``theta`` of all hyperparameters, from the sites ``start`` if given."""
+    """EP at the logs ``theta`` of all hyperparameters, from the sites ``start`` if given.
+
+    Without them, and where there may be several fixed points, it is that of the largest log Z.
+    """
     with numerics():
-        return fit_ep(model.at(theta), start=start, tol=tol)
+        here = model.at(theta)
+        if start is None and not here.likelihood.log_concave:
+            start = fit_best(here).sites
+        return fit_ep(here, start=start, tol=tol)
 
 
 def check_digits(reference: GaussianReference, most: float) -> None:

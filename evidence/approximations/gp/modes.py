@@ -85,6 +85,12 @@ def fit_mixture(
     return mixture_of(found, _unseen(model))
 
 
+def fit_best(model: GPModel) -> GaussianReference:
+    """EP's fixed point of the largest log Z, whatever the order of rows."""
+    fit = fit_mixture(model)
+    return fit.heaviest()[0] if isinstance(fit, Mixture) else fit
+
+
 def extend_mixture(mixture: Mixture, points: Array) -> Mixture:
     """The mixture with what EP finds from some of the points (rows), where that is new.
 
