@@ -24,9 +24,12 @@ Truncated normals are made from uniforms by inversion, and uniforms may come fro
 Sobol' net: digits that all islands share, shifted anew by each, so that every draw is what it
 was, and the islands are independent, while an island's draws fill the cube more evenly.
 
-For other likelihoods the integral is a sum over a lattice with a random shift, and :math:`x_k`
-is one of its nodes: for a shift that is uniform both are unbiased whatever the spacing, and for
-a smooth integrand the sum hardly depends on the shift.
+For other likelihoods two draws from a Gaussian near the integrand, mirror images of each other,
+are weighed, and :math:`x_k` is one of them: unbiased whatever the Gaussian. Its mode and width are
+functions of the mean alone, found at a few means and interpolated for all draws. Where the
+integrand is far from a Gaussian the integral is a sum over a lattice with a random shift, and
+:math:`x_k` one of its nodes: for a shift that is uniform both are unbiased whatever the spacing,
+and for a smooth integrand the sum hardly depends on the shift.
 
 References: V. Hajivassiliou, D. McFadden and P. Ruud, J. Econometrics 72 (1996) 85 (GHK);
 P. Guarniero, A. M. Johansen and A. Lee, J. Am. Stat. Assoc. 112 (2017) 1636 (twisting).
@@ -49,6 +52,8 @@ from ..messages import InputError
 from ..models.likelihoods.base import Likelihood
 from ..models.likelihoods.quadrature import local_maximum
 from ..numerics.jit import jit, vector_loop
+from ..numerics.normal import standard_normal
+from ..numerics.special import exp, log
 from ..numerics.truncated import multiply_tails, upper_tails
 
 Array = NDArray[np.float64]
@@ -57,6 +62,8 @@ _BITS, _NET = 30, 1024  # digits of a net, and coordinates it is for
 _CHECKED, _ROUNDING = 4, 0.1  # draws, and nats by which they may be off
 _BLOCK = 32  # coordinates between two matrix products
 _SKEW, _BENT = 0.03, 0.3  # third derivative and curvature up to which two draws are enough
+_CELLS = 16  # between means at which modes are found
+_NOTHING = -1e300  # the logarithm of zero
 _NEWTON = 6  # steps of Newton's method before one that is safe
 _SPACING = 0.75  # of the lattice, in widths: the sum over a Gaussian is good to 1e-15
 _NODES = 20  # of the lattice at first; it grows where the integrand has not fallen
@@ -133,9 +140,10 @@ class Guide:
                 _draw_utilities(*given, theta, eps[block], log_weight, work)
             else:
                 how = (self.likelihood.kernel, self.likelihood.log_concave)
-                _draw_latent(
-                    rng, *how, *given, theta, self.hints[:, block], eps[block], log_weight
-                )
+                normals = standard_normal(rng, eps[block].shape)
+                rng.random(out=eps[block])
+                given = (*given, theta, self.hints[:, block], normals, eps[block])
+                _draw_latent(rng, *how, *given, log_weight)
             chosen = between(log_weight)
             if chosen is not None:
                 done = slice(block.stop)
@@ -242,6 +250,15 @@ def _of_utilities(sites: Sites, q: Conditionals) -> tuple[Sites, Conditionals] |
 
 
 @vector_loop
+def _pull(value, factor, eps):
+    """Add what the values before it in the block say of a value's mean."""
+    for j in range(factor.size):
+        pull, before = factor[j], eps[j]
+        for m in range(value.size):
+            value[m] += pull * before[m]
+
+
+@vector_loop
 def _draw_utilities(values, factor, c, nu, tau, theta, eps, log_weight, work):
     """A block of utilities given those before it, whose pull is in ``values`` already.
 
@@ -252,10 +269,7 @@ def _draw_utilities(values, factor, c, nu, tau, theta, eps, log_weight, work):
     product[:] = 1.0
     for k in range(nu.size):
         value, noise = values[k], eps[k]
-        for j in range(k):
-            pull, before = factor[k, j], eps[j]
-            for m in range(value.size):
-                value[m] += pull * before[m]
+        _pull(value, factor[k, :k], eps)
         root = factor[k, k]
         v = root * root
         a = 1.0 - tau[k] * v
@@ -278,40 +292,134 @@ def _draw_utilities(values, factor, c, nu, tau, theta, eps, log_weight, work):
 
 @jit
 def _draw_latent(
-    rng, kernel, concave, values, factor, c, nu, tau, theta, hints, eps, log_weight
+    rng, kernel, concave, values, factor, c, nu, tau, theta, hints, normals, eps, log_weight
 ):  # fmt: skip
-    """As :func:`_draw_utilities`, of latent values under any likelihood."""
-    x, g, out = np.empty(_CAPACITY), np.empty(_CAPACITY), np.empty(4 * _CAPACITY)
+    """As :func:`_draw_utilities`, of latent values under any likelihood.
+
+    Where the integrand is smooth, its mode and width are interpolated in its mean, and two draws
+    of that Gaussian are weighed: as good for any mode and width, best for the right ones.
+    """
+    n = log_weight.size
+    x, g, out = np.empty(_CAPACITY), np.empty(_CAPACITY), np.empty(4 * max(2 * n, _CAPACITY))
+    rows, draws, cells = np.empty(n, np.intp), np.empty((6, n)), min(_CELLS, 1 + n // _CELLS)
+    points, table, smooth = (
+        np.empty(2 * n),
+        np.empty((3, cells + 1)),
+        np.empty(cells + 1, np.bool_),
+    )
     for k in range(nu.size):
-        for j in range(k):
-            for m in range(log_weight.size):
-                values[k, m] += factor[k, j] * eps[j, m]
+        value = values[k]
+        _pull(value, factor[k, :k], eps)
         root = factor[k, k]
         site = (c[k] + math.log(root) + _LOG_SQRT_2PI, nu[k], tau[k])
-        for m in range(log_weight.size):
-            mean = values[k, m]
-            mode, width, skew, bent = _mode(kernel, theta[k], site, mean, root, mean, x, out)
-            smooth, narrow = skew < _SKEW and bent < _BENT, width
-            if not concave:  # there may be other modes, and narrower ones
-                for hint in hints[:, k]:
-                    other = _mode(kernel, theta[k], site, mean, root, hint, x, out)
-                    narrow = min(narrow, other[1])
-                    smooth = smooth and abs(other[0] - mode) < width
-            if smooth and _falls(kernel, theta[k], site, mean, root, mode, width, x, g, out):
-                value, log_w = _draw_of_two(
-                    rng, kernel, theta[k], site, mean, root, mode, width, x, g, out
-                )  # fmt: skip
-            else:
-                spacing = (
-                    _SPACING * width * (_CLIFF if smooth else 1.0 / math.sqrt(max(1.0, skew)))
-                )
-                spacing = min(spacing, _SPACING * narrow)
-                value, log_w = _draw_node(
-                    rng, kernel, concave, theta[k], site, mean, root, mode, spacing, x, g, out
-                )  # fmt: skip
+        low, high = _range(value)
+        step = max(high - low, 1e-9 * root) / cells
+        for i in range(cells + 1):
+            mean = low + i * step
+            smooth[i], table[0, i], table[1, i], spacing = _shape(
+                kernel, concave, theta[k], site, mean, root, hints[:, k], x, g, out
+            )
+            table[2, i] = step * (table[1, i] / root) ** 2  # the mode's derivative in the mean
+        used = 0
+        for m in range(n):
+            mean = value[m]
+            place = (mean - low) / step
+            i = min(int(place), cells - 1) if place >= 0.0 else 0
+            if smooth[i] and smooth[i + 1] and place <= cells + 1e-9:
+                t = place - i
+                rows[used], draws[0, used] = m, mean
+                draws[1, used] = _hermite(table[:, i], table[:, i + 1], t)
+                draws[2, used] = table[1, i] + t * (table[1, i + 1] - table[1, i])
+                draws[3, used], draws[4, used] = normals[k, m], eps[k, m]
+                used += 1
+                continue
+            _, mode, _, spacing = _shape(
+                kernel, concave, theta[k], site, mean, root, hints[:, k], x, g, out
+            )
+            value[m], log_w = _draw_node(
+                rng, kernel, concave, theta[k], site, mean, root, mode, spacing, x, g, out
+            )  # fmt: skip
             log_weight[m] += log_w
-            eps[k, m] = (value - mean) / root
-            values[k, m] = value
+            eps[k, m] = (value[m] - mean) / root
+        if used:
+            both = points[: 2 * used]
+            _mirror(draws[:, :used], both)
+            kernel(both.ctypes, theta[k].ctypes, 2 * used, 1, 0, 1, out.ctypes)
+            _draw_of_two(draws[:, :used], both, out, site, 0.5 / (root * root))
+            for i in range(used):
+                m = rows[i]
+                log_weight[m] += draws[5, i]
+                eps[k, m] = (draws[4, i] - value[m]) / root
+                value[m] = draws[4, i]
+
+
+@jit
+def _range(value):
+    """The smallest and the largest of numbers that are finite."""
+    low, high = math.inf, -math.inf
+    for one in value:
+        if abs(one) < math.inf:
+            low, high = min(low, one), max(high, one)
+    return (low, high) if low <= high else (0.0, 0.0)
+
+
+@jit
+def _shape(kernel, concave, theta, site, mean, root, hints, x, g, out):
+    """Whether the integrand is smooth; its mode and width, and the spacing of a lattice for it."""
+    mode, width, skew, bent = _mode(kernel, theta, site, mean, root, mean, x, out)
+    smooth, narrow = skew < _SKEW and bent < _BENT, width
+    if not concave:  # there may be other modes, and narrower ones
+        for hint in hints:
+            other = _mode(kernel, theta, site, mean, root, hint, x, out)
+            narrow = min(narrow, other[1])
+            smooth = smooth and abs(other[0] - mode) < width
+    if smooth and _falls(kernel, theta, site, mean, root, mode, width, x, g, out):
+        return True, mode, width, _SPACING * narrow
+    spacing = _SPACING * width * (_CLIFF if smooth else 1.0 / math.sqrt(max(1.0, skew)))
+    return False, mode, width, min(spacing, _SPACING * narrow)
+
+
+@jit
+def _hermite(left, right, t):
+    """The cubic through two values (0) with their derivatives (2), at 0 ≤ t ≤ 1 between them."""
+    rise = right[0] - left[0]
+    bow, bend = left[2] - rise, rise - right[2]
+    return left[0] + t * rise + t * (1.0 - t) * ((1.0 - t) * bow + t * bend)
+
+
+@vector_loop
+def _mirror(draws, both):
+    """Two draws of every Gaussian, mirror images of each other."""
+    n = both.size // 2
+    for m in range(n):
+        away = draws[2, m] * draws[3, m]
+        both[m], both[n + m] = draws[1, m] - away, draws[1, m] + away
+
+
+@vector_loop
+def _draw_of_two(draws, both, loglik, site, half):
+    """One of two draws, by weight, in row 4 of ``draws``, and log of their mean weight in row 5.
+
+    Rows: mean, mode, width, normal, uniform; none of the two where both have no weight at all.
+    """
+    constant, nu, tau = site
+    n = both.size // 2
+    for m in range(n):
+        mean, one, two = draws[0, m], both[m], both[n + m]
+        first = loglik[m] - one * (nu - 0.5 * tau * one) - half * (one - mean) * (one - mean)
+        second = loglik[n + m] - two * (nu - 0.5 * tau * two) - half * (two - mean) * (two - mean)
+        first = first if first > _NOTHING else _NOTHING
+        second = second if second > _NOTHING else _NOTHING
+        top = first if first > second else second
+        ratio = exp((second if first > second else first) - top)
+        share = 1.0 if first > second else ratio  # of the first, relative to the larger one
+        normal, width = draws[3, m], draws[2, m]
+        some = top > _NOTHING
+        chosen = one if draws[4, m] * (1.0 + ratio) < share else two
+        draws[4, m] = chosen if some else mean
+        weight = top + log(0.5 + 0.5 * ratio, 0.5 * ratio - 0.5) + log(width, width - 1.0)
+        weight += 0.5 * normal * normal + _LOG_SQRT_2PI - constant
+        draws[5, m] = weight if some else -math.inf
 
 
 @jit
@@ -350,21 +458,6 @@ def _falls(kernel, theta, site, mean, root, mode, width, x, g, out):
     _integrand(kernel, theta, site, mean, 0.5 / (root * root), 0, 3, x, g, out)
     fall = g[0] - 0.5 * _FAR * _FAR
     return abs(g[1] - fall) < _OFF and abs(g[2] - fall) < _OFF
-
-
-@jit
-def _draw_of_two(rng, kernel, theta, site, mean, root, mode, width, x, g, out):
-    """One of two draws of a Gaussian, mirror images, by weight, and log of their mean weight."""
-    normal = rng.standard_normal()
-    x[0], x[1] = mode - width * normal, mode + width * normal
-    _integrand(kernel, theta, site, mean, 0.5 / (root * root), 0, 2, x, g, out)
-    base = math.log(width) + _LOG_SQRT_2PI + 0.5 * normal * normal
-    top = max(g[0], g[1])
-    if not abs(top) < math.inf:
-        return mean, -math.inf
-    one, two = math.exp(g[0] - top), math.exp(g[1] - top)
-    chosen = 0 if rng.random() * (one + two) < one else 1
-    return x[chosen], base + top + math.log(0.5 * (one + two))
 
 
 @jit

@@ -169,14 +169,14 @@ def test_one_of_two_draws_is_properly_weighted():
     likelihood, y, mean, root = Poisson(), 3.0, 0.4, 0.7
     model = ev.GPModel(K=[[root**2]], y=[y], likelihood=likelihood, mean=mean, jitter=0.0)
     site = (np.log(root) + 0.5 * np.log(2 * np.pi), 0.0, 0.0)
-    work = (np.empty(2), np.empty(2), np.empty(8))
-    rng, theta = rng_of(0), np.ascontiguousarray(likelihood.theta(model.y)[:, 0])
-    drawn = np.array(
-        [
-            guiding._draw_of_two(rng, likelihood.kernel, theta, site, mean, root, 1.2, 0.6, *work)
-            for _ in range(20_000)
-        ]
-    )
+    n = 20_000
+    rng, both, draws = rng_of(0), np.empty(2 * n), np.empty((6, n))
+    draws[:3] = np.array([mean, 1.2, 0.6])[:, None]
+    draws[3], draws[4] = rng.standard_normal(n), rng.random(n)
+    guiding._mirror(draws, both)
+    loglik = likelihood.log_prob(both, np.full(2 * n, y))
+    guiding._draw_of_two(draws, both, loglik, site, 0.5 / root**2)
+    drawn = draws[4:].T
     log_z, centre, variance = likelihood.tilted(model.y, model.mean, np.array([root**2]))
     w = np.exp(drawn[:, 1] - log_z[0])
     for value, truth in ((1.0, 1.0), (drawn[:, 0] - centre, 0.0),

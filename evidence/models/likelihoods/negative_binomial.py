@@ -37,7 +37,7 @@ def _exps(d, less_one):
 
 @vector_loop
 def _first_order(x, theta, step, out):
-    """log p(y|x) and its slope, without branches.
+    """log p(y|x) and its slope, without branches: vector instructions if ``step`` is constant.
 
     For ``y > 0`` as the docstring of the class has it, with expm1(±d); the formula for
     ``y = 0`` is the same with p = q = 1, exp in place of expm1 and η in place of d.
@@ -65,7 +65,10 @@ def _first_order(x, theta, step, out):
 def _kernel(x_, theta_, n, stride, step, order, out_):
     x, theta, out = carray(x_, n), carray(theta_, (5, stride)), carray(out_, (4, n))
     if order == 1:
-        _first_order(x, theta, step, out)
+        if step:
+            _first_order(x, theta, 1, out)
+        else:
+            _first_order(x, theta, 0, out)
         return
     for i in range(n):
         y, r = theta[0, i * step], theta[1, i * step]

@@ -10,7 +10,7 @@ from numba import carray
 from numpy.typing import ArrayLike
 from scipy.special import pdtr
 
-from ...numerics.jit import jit, kernel
+from ...numerics.jit import jit, kernel, vector_loop
 from ...numerics.special import exp_parts
 from .base import Array, Predictive
 from .checks import stack
@@ -28,18 +28,27 @@ def _minus_expm1(d):
     return -0.5 * d * d * tail
 
 
+@vector_loop
+def _first_order(x, theta, step, out):
+    """log p(y|x) and its slope; with a constant ``step`` the loop becomes vector instructions."""
+    for i in range(x.size):
+        j = np.uint64(i * step)
+        y, d, constant = theta[0, j], x[i] + theta[1, j], theta[2, j]
+        h, r, t = exp_parts(d, 0.0)
+        e = 2.0 * (h * (r + t) + (h - 0.5 if y > 0.0 else h))  # expm1(d) or exp(d)
+        gap = -t if h == 0.5 else d - e  # at h = ½, r is d and t is expm1(d) - d
+        out[0, i] = y * gap + constant if y > 0.0 else -e
+        out[1, i] = -y * e if y > 0.0 else -e
+
+
 @kernel
 def _kernel(x_, theta_, n, stride, step, order, out_):
     x, theta, out = carray(x_, n), carray(theta_, (3, stride)), carray(out_, (4, n))
     if order == 1:
-        for i in range(n):
-            j = np.uint64(i * step)
-            y, d, constant = theta[0, j], x[i] + theta[1, j], theta[2, j]
-            h, r, t = exp_parts(d, 0.0)
-            e = 2.0 * (h * (r + t) + (h - 0.5 if y > 0.0 else h))  # expm1(d) or exp(d)
-            gap = -t if h == 0.5 else d - e  # at h = ½, r is d and t is expm1(d) - d
-            out[0, i] = y * gap + constant if y > 0.0 else -e
-            out[1, i] = -y * e if y > 0.0 else -e
+        if step:
+            _first_order(x, theta, 1, out)
+        else:
+            _first_order(x, theta, 0, out)
         return
     for i in range(n):
         y, constant = theta[0, i * step], theta[2, i * step]
