@@ -2,12 +2,17 @@ r"""Several references for a posterior with several modes, and how they share it
 
 Components :math:`q_c` with weights :math:`\pi_c` divide the posterior among themselves,
 
-.. math:: a_c(x) = \frac{\pi_c q_c(x)}{\sum_j \pi_j q_j(x)},\qquad \sum_c a_c = 1,\qquad
+.. math:: a_c(x) = \frac{\pi_c f_c(x)}{\sum_j \pi_j f_j(x)},\qquad \sum_c a_c = 1,\qquad
           Z = \sum_c Z_c,\quad Z_c = \int p(y, x)\, a_c(x)\, dx ,
 
 so that each :math:`Z_c` is estimated by itself, from :math:`q_c`, with any method there is, and
 the sum is as unbiased as its parts, wherever moves or proposals of one component never reach
-another. It does not look for modes: :mod:`evidence.approximations.gp.modes` does.
+another. Any positive :math:`f_c` will do; the best are large wherever q_c's own draws and moves
+go. A reference of a GPModel takes a product of Student-t densities with the mean and variances of
+its Gaussian: in many dimensions some values are always far out, and with :math:`f_c = q_c` the
+prior would claim what lies in the tails of a mode.
+
+It does not look for modes: :mod:`evidence.approximations.gp.modes` does.
 
 Reference: the balance heuristic, E. Veach and L. Guibas, SIGGRAPH 1995.
 """
@@ -31,7 +36,7 @@ _COUNTS = 1e-3  # of the posterior
 
 
 class LogDensity(Protocol):
-    """log q of one component, up to a function that all components have in common."""
+    """A log density, up to a function that all components have in common."""
 
     def log(self, x: Array) -> Array:
         """Of every row of x, shape (M,)."""
@@ -110,7 +115,9 @@ class Mixture:
                 f"weights must hold a positive number for each of {len(references)} references, "
                 f"got {weights}"
             )
-        densities = tuple(reference.log_density for reference in references)
+        if any(reference.name == "prior" for reference in references[:-1]):
+            raise InputError("references: the prior must be the last of them, and there only once")
+        densities = tuple(reference.claim for reference in references)
         log_weights = np.log(self.weights)
         self.components = tuple(
             replace(reference, share=Share(c, log_weights, densities))
@@ -129,6 +136,11 @@ class Mixture:
         """How much of the posterior is each component's, by their own log Z; none the prior's."""
         of_modes = [-np.inf if c.name == "prior" else c.logz for c in self.components]
         return np.asarray(softmax(of_modes if max(of_modes) > -np.inf else self.weights))
+
+    def log_parts(self, x: Array) -> Array:
+        """log π_c q_c of every row and component, up to what they have in common; (M, C)."""
+        parts = [component.log_density.log(x) for component in self.components]
+        return np.stack(parts, axis=1) + np.log(self.weights)
 
     def heaviest(self) -> tuple[Any, list[Message]]:
         """One Gaussian, for what cannot use several, and a warning where others count as well."""

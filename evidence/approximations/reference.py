@@ -22,6 +22,10 @@ from .mixture import Share
 Array = NDArray[np.float64]
 
 
+_DEGREES = 4.0
+_TAIL = 0.5 * (_DEGREES + 1.0)
+
+
 @dataclass(eq=False)
 class GaussianReference:
     """q(x) = N(mean, cov), its sites, and the estimate of log Z it stands for."""
@@ -47,6 +51,11 @@ class GaussianReference:
     def log_density(self) -> SiteDensity:
         """log q up to the prior's, which references of a model have in common."""
         return SiteDensity(float(self.sites.c.sum()) - self.logz, self.sites.nu, self.sites.tau)
+
+    @property
+    def claim(self) -> Marginals:
+        """What its share of a posterior is made from."""
+        return Marginals(self.mean, np.sqrt(self.var))
 
     @cached_property
     def gaussian(self) -> Gaussian:
@@ -92,12 +101,27 @@ class SiteDensity:
         """Of every row, shape (M,)."""
         return self.constant + x @ self.nu - 0.5 * (x * x) @ self.tau
 
+
+@dataclass(frozen=True, eq=False)
+class Marginals:
+    """Independent Student-t variables: log f(x) = Σ log t((x - m)/s)/s, up to a constant."""
+
+    mean: Array
+    sd: Array
+
+    def log(self, x: Array) -> Array:
+        """Of every row, shape (M,)."""
+        z = (x - self.mean) / self.sd
+        return -_TAIL * np.log1p(z * z / _DEGREES).sum(axis=1) - np.log(self.sd).sum()
+
     def log_and_gradient(self, x: Array) -> tuple[Array, Array]:
         """Shapes (M,) and (M, N)."""
-        return self.log(x), self.nu - self.tau * x
+        z = (x - self.mean) / self.sd
+        return self.log(x), -2.0 * _TAIL * z / (_DEGREES + z * z) / self.sd
 
     def identity(self) -> tuple[Array, ...]:
-        return np.array(self.constant), self.nu, self.tau
+        """Arrays that tell it from others."""
+        return self.mean, self.sd
 
 
 def positive_eigh(cov: Array, name: str) -> tuple[Array, Array]:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from ..approximations.mixture import Mixture
 from ..moves.base import Move, metropolis
@@ -32,7 +33,7 @@ class Jumps:
     """Where chains start, and how they jump, for a mixture; ``path`` is that of the chains."""
 
     def __init__(self, mixture: Mixture) -> None:
-        self.share, self.weights = mixture.components[0].share, mixture.weights
+        self.mixture, self.weights = mixture, mixture.weights
         alone = [replace(component, share=None) for component in mixture.components]
         self.probable, self.best = mixture.probable, int(np.argmax(mixture.probable))
         self._paths = [make_path(one) for one in alone]
@@ -56,7 +57,10 @@ class Jumps:
     def _log_weight(self, move: Move, beta: float | Array, state: Any) -> Array:
         """log p_β / q, up to a constant."""
         x = self.path.to_shared(move.latent(self.path, state))
-        return np.asarray(beta * state.tilt + self.share.of_all(x)[:, self.best])
+        log_parts = self.mixture.log_parts(x)
+        return np.asarray(
+            beta * state.tilt + log_parts[:, self.best] - logsumexp(log_parts, axis=1)
+        )
 
     def _draw(self, rng: np.random.Generator, chosen: NDArray[np.intp]) -> Array:
         """One draw of each chosen component, as states of the chains' path."""

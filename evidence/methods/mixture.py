@@ -29,6 +29,7 @@ Array = NDArray[np.float64]
 _SCOUTED = 200  # seeds of scouts, and of components, are children from here on
 _COMPONENT = 300
 _LIGHTLY = 32, 16  # particles and islands for what is negligible
+_NOTHING = math.log(1e-4)  # of Z outside the only mode: it is as if there were no mixture
 _RARE = 0.1  # of Z: what is rarer need not be known better
 _MATTERS = math.exp(STRANGE)
 _DRAWS = 1000
@@ -41,6 +42,8 @@ def over_components(
     problem.progress.phase("scout")
     rng = np.random.default_rng(problem.child(_SCOUTED))
     mixture, scouted = explore(mixture, rng, problem.clock.stop)
+    if len(mixture.components) == 2 and scouted and scouted.logz - mixture.logz < _NOTHING:
+        return method(replace(problem, reference=replace(mixture.components[0], share=None)))
     components = mixture.components[: -1 if scouted else None]
     target = problem.target_se
     expected = np.array([c.logz for c in components])
@@ -54,7 +57,10 @@ def over_components(
         parts.append(method(part))
     if scouted:
         parts.append(_rest(problem, mixture, scouted, parts))
-    return _together(problem, mixture, parts)
+    outcome = _together(problem, mixture, scouted, parts)
+    if scouted is None:
+        outcome.notes.append("no scout from the prior could say whether there are other modes")
+    return outcome
 
 
 def _alone(problem: Problem, component: object, c: int) -> Problem:
@@ -82,10 +88,13 @@ def _rest(problem: Problem, mixture: Mixture, scouted: Scouted, parts: list[Outc
     return smc(part)
 
 
-def _together(problem: Problem, mixture: Mixture, parts: list[Outcome]) -> Outcome:
+def _together(
+    problem: Problem, mixture: Mixture, scouted: Scouted | None, parts: list[Outcome]
+) -> Outcome:
     for part, component in zip(parts, mixture.components, strict=True):
-        if math.isnan(part.logz) and component.name != "prior":
-            part.logz = component.logz  # time was over: what there is, without an error bar
+        if math.isnan(part.logz):  # time was over: what there is, without an error bar
+            rest = -np.inf if scouted is None else scouted.logz
+            part.logz = rest if component.name == "prior" else component.logz
     logz = np.array([part.logz for part in parts])
     total = float(logsumexp(logz))
     share = np.exp(logz - total)
@@ -95,12 +104,14 @@ def _together(problem: Problem, mixture: Mixture, parts: list[Outcome]) -> Outco
         logz=total,
         logz_se=float(np.sqrt(np.sum((share * [part.logz_se for part in parts]) ** 2))),
         samples=_samples(problem, parts, share),
-        warnings=[
-            warning
-            for part, p in zip(parts, share, strict=True)
-            if not p < _MATTERS
-            for warning in part.warnings
-        ],
+        warnings=list(
+            dict.fromkeys(
+                warning
+                for part, p in zip(parts, share, strict=True)
+                if not p < _MATTERS
+                for warning in part.warnings
+            )
+        ),
         notes=list(first.notes),
         others=[],
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from modes import two_groups, uneven_groups
 from problems import small_model
-from scipy.stats import multivariate_normal
+from scipy import stats
 
 from evidence import InputError, Mixture, fit_ep, fit_laplace
 from evidence.approximations.gp.modes import fit_mixture
@@ -25,13 +25,22 @@ def x(mixture):
     return rng.multivariate_normal(mixture.model.mean, mixture.model.K, size=50)
 
 
-def test_shares_are_those_of_the_densities(mixture, x):
-    q = np.array([
-        w * multivariate_normal(c.mean, c.cov).pdf(x)
+def test_shares_are_those_of_their_claims(mixture, x):
+    f = np.array([
+        w * stats.t(4, c.mean, np.sqrt(c.var)).pdf(x).prod(axis=1)
         for w, c in zip(mixture.weights, mixture.components, strict=True)
     ])  # fmt: skip
     for c, component in enumerate(mixture.components):
-        np.testing.assert_allclose(np.exp(component.share.log(x)), q[c] / q.sum(axis=0), 1e-7)
+        np.testing.assert_allclose(np.exp(component.share.log(x)), f[c] / f.sum(axis=0), 1e-7)
+
+
+def test_densities_are_those_of_its_gaussians(mixture, x):
+    parts = mixture.log_parts(x) + mixture.model.log_prior(x)[:, None]
+    q = np.array([
+        w * stats.multivariate_normal(c.mean, c.cov).pdf(x)
+        for w, c in zip(mixture.weights, mixture.components, strict=True)
+    ])  # fmt: skip
+    np.testing.assert_allclose(np.exp(parts), q.T, 1e-7)
 
 
 def test_gradients_are_derivatives(mixture, x):

@@ -3,8 +3,9 @@ r"""Where EP has several fixed points: a search from many starts, and the mixtur
 Of a likelihood that is not log-concave the posterior may have several modes, and EP as many fixed
 points; which one it reaches is decided by where it starts, by the order of the rows even. Here
 Newton climbs start from the prior mean, from the data taken together, from few data at a time
-(a random handful, each at its own location, as in random sample consensus) and from draws of the
-prior; EP starts from every different summit, and different fixed points become components.
+(a random handful, each at its own location, as in random sample consensus) and, later, from the
+points of a scout (:mod:`evidence.drivers.scout`); EP starts from every different summit, and
+different fixed points become components.
 
 Reference: M. A. Fischler and R. C. Bolles, Comm. ACM 24 (1981) 381 (random sample consensus).
 """
