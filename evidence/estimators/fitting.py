@@ -19,15 +19,12 @@ from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel
 from sklearn.utils import check_random_state
 
 from ..approximations.gp.gradient import log_evidence_gradient
-from ..execution.arguments import check_choice, check_count
 from ..messages import InputError, Message, messages
 from ..models.classes import SoftmaxModel
 from ..models.covariance import CovarianceError
 from ..models.gp import GPModel
 from ..numerics.threads import blas_for
 from ..paths.families import fit_reference
-from ..results.evidence import EvidenceResult
-from ..verbs.estimate import log_evidence
 from ..verbs.optimise import optimise
 
 Array = NDArray[np.float64]
@@ -113,17 +110,6 @@ def fitted_kernel(reference: Any) -> Any:
     return model.kernels[0] if isinstance(model, SoftmaxModel) else model.kernel
 
 
-def check_parameters(estimator: Any) -> None:
-    """Those that both estimators have."""
-    check_choice("approximation", estimator.approximation, ("ep", "laplace"))
-    check_count("n_restarts_optimizer", estimator.n_restarts_optimizer, 0, optional=False)
-    optimizer = estimator.optimizer
-    if not (optimizer is None or optimizer == "fmin_l_bfgs_b" or callable(optimizer)):
-        raise InputError(
-            f"optimizer must be 'fmin_l_bfgs_b', a callable or None, got {optimizer!r}"
-        )
-
-
 def fit(estimator: Any, model: GPModel | SoftmaxModel) -> Any:
     """The reference at the hyperparameters that maximise log Z, or at the model's own."""
     several = isinstance(model, SoftmaxModel)
@@ -192,13 +178,3 @@ def _in_our_words(warning: Message) -> Message:
         return warning
     text = "EP did not converge, its log Z is not to be trusted: try approximation='laplace'"
     return Message(warning.code, text)
-
-
-def estimate(estimator: Any, words: dict[str, Any]) -> EvidenceResult:
-    """Monte Carlo evidence at the fitted hyperparameters, remembered by the estimator."""
-    words = {"progressbar": False, **words}
-    if estimator.reference_.name == "ep":
-        words.setdefault("reference", estimator.reference_)
-    result = log_evidence(estimator.reference_.model, **words)
-    estimator.log_evidence_, estimator.log_evidence_se_ = result.logz, result.logz_se
-    return result
