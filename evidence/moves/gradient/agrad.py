@@ -29,7 +29,7 @@ import numpy as np
 from ...numerics.jit import jit, reduction
 from ...numerics.normal import standard_normal
 from ...paths.base import TemperedPath
-from ..base import Array, Info, Slope, metropolis, per_row
+from ..base import Array, Beta, Info, Rng, Slope, metropolis, per_row
 from .mgrad import MGrad, coefficients
 
 
@@ -81,9 +81,7 @@ class AGradZ(MGrad):
     name: str = "agrad-z"
     stretches: ClassVar[bool] = False
 
-    def step(
-        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Slope
-    ) -> tuple[Slope, Info]:
+    def step(self, rng: Rng, path: TemperedPath, beta: Beta, state: Slope) -> tuple[Slope, Info]:
         frame, beta = self.frame(path), per_row(beta, len(state.a))
         delta = self.delta(frame)
         pull, push, _, _ = coefficients(frame.gamma, delta)

@@ -21,7 +21,7 @@ import numpy as np
 from ...numerics.jit import jit, reduction
 from ...numerics.normal import standard_normal
 from ...paths.base import TemperedPath
-from ..base import Array, GradientMove, Info, Slope, metropolis, per_row
+from ..base import Beta, GradientMove, Info, Rng, Slope, metropolis, per_row
 
 
 @jit
@@ -66,9 +66,7 @@ class Langevin(GradientMove):
     target: float | None = 0.55
     name: str = "mala"
 
-    def step(
-        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Slope
-    ) -> tuple[Slope, Info]:
+    def step(self, rng: Rng, path: TemperedPath, beta: Beta, state: Slope) -> tuple[Slope, Info]:
         frame, beta = self.frame(path), per_row(beta, len(state.a))
         a = standard_normal(rng, state.a.shape)
         _propose(state.a, state.slope, beta, frame.gamma, self.step_size, a)

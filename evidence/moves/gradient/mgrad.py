@@ -33,7 +33,7 @@ from ...numerics.normal import standard_normal
 from ...paths.base import TemperedPath
 from ...paths.coordinates import Frame
 from ...paths.gp import THIN, Path, thin_tilt_and_slope
-from ..base import Array, GradientMove, Info, Slope, metropolis, per_row
+from ..base import Array, Beta, GradientMove, Info, Rng, Slope, metropolis, per_row
 
 _STRETCH = 64  # steps of a few rows in one compiled call
 
@@ -140,9 +140,7 @@ class MGrad(GradientMove):
         """δ in the units of the paper."""
         return self.step_size * frame.mean_variance
 
-    def step(
-        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Slope
-    ) -> tuple[Slope, Info]:
+    def step(self, rng: Rng, path: TemperedPath, beta: Beta, state: Slope) -> tuple[Slope, Info]:
         m, n = state.a.shape
         frame, beta = self.frame(path), per_row(beta, m)
         pull, push, spread, weigh = coefficients(frame.gamma, self.delta(frame))
@@ -157,13 +155,7 @@ class MGrad(GradientMove):
         return _STRETCH if self.stretches and path.compiled and rows <= THIN else 1
 
     def run(
-        self,
-        rng: np.random.Generator,
-        path: TemperedPath,
-        beta: float | Array,
-        state: Slope,
-        steps: int,
-        every: int,
+        self, rng: Rng, path: TemperedPath, beta: Beta, state: Slope, steps: int, every: int
     ) -> tuple[Slope, Array, Array, Info]:
         """Steps of a few rows in one compiled call, two rows to a thread.
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ....messages import InputError
 from ....paths.density import DensityPath
 from ...base import Array
-from .. import IRREVERSIBLE, NO_FIXED_POINT, NO_METRIC, OK, End
+from .. import IRREVERSIBLE, NO_FIXED_POINT, NO_METRIC, OK, End, Ends
 from .field import DensityField, Point, fixed_point, take
 from .kernels import extrapolate, newton
 from .metric import Plain
@@ -71,15 +71,9 @@ class Integrator(ABC):
 
     @np.errstate(all="ignore")
     def follow(
-        self,
-        field: DensityField,
-        start: Point,
-        p: Array,
-        eps: Array,
-        n_steps: int,
-        ends: list[End] | None = None,
+        self, field: DensityField, start: Point, p: Array, eps: Array, n: int, ends: Ends = None
     ) -> End:
-        """Trajectories of ``n_steps`` steps; ``ends`` receives the end after each, if asked."""
+        """Trajectories of n steps; ``ends`` receives the end after each, if asked."""
         rows, (m, d) = UnderWay(field, eps), p.shape
         phase = self.phase(field, start, p)
         before = self.log_density(*phase)
@@ -93,7 +87,7 @@ class Integrator(ABC):
 
         try:
             phase = rows.keep(~start.metric.bad, NO_METRIC, *phase)
-            for _ in range(n_steps):
+            for _ in range(n):
                 phase = self.step(rows, *phase)
                 if ends is not None:
                     ends.append(end())
