@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -46,6 +48,22 @@ def check_reals(self: Likelihood, y: ArrayLike) -> Observations:
 
 def _listed(values: Array) -> str:
     return ", ".join(f"{v:.12g}" for v in values[:6]) + (", …" if values.size > 6 else "")
+
+
+class Parametric(Likelihood):
+    """A likelihood whose fields are parameters: a number, or one per datum."""
+
+    signed: ClassVar[tuple[str, ...]] = ()
+    """Those that may be negative."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            checked = check_parameter(name, value, positive=name not in self.signed)
+            object.__setattr__(self, name, checked)
+
+    def parameters(self, like: Array) -> tuple[Array, ...]:
+        """All of them, as arrays that broadcast with the last axis of ``like``."""
+        return tuple(align(name, value, like) for name, value in vars(self).items())
 
 
 def check_parameter(

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from ...execution.arguments import check_choice, check_count
 from ...gaussians.dense import posterior_root
 from ...messages import InputError
 from ...models import likelihoods
@@ -135,10 +136,8 @@ class ProbitGibbs(LatentMove):
     update: str = "exact"
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.sweeps, int | np.integer) and self.sweeps >= 1):
-            raise InputError(f"sweeps must be an integer ≥ 1, got {self.sweeps!r}")
-        if self.update not in _UNIFORMS:
-            raise InputError(f"update must be 'exact' or 'slice', got {self.update!r}")
+        check_count("sweeps", self.sweeps, optional=False)
+        check_choice("update", self.update, _UNIFORMS)
 
     def prepare(self, path: TemperedPath) -> None:
         _require_probit(path.model)

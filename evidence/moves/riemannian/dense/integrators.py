@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ....messages import InputError
 from ....paths.density import DensityPath
 from ...base import Array
 from .. import IRREVERSIBLE, NO_FIXED_POINT, NO_METRIC, OK, End, Ends
@@ -234,8 +233,6 @@ def binding(path: DensityPath, kind: str, omega: float, sigma: float) -> Binding
     """Distances in the base's precision, or in the model's coordinates as they are."""
     if kind == "identity":
         return Binding(*4 * (np.eye(path.n),), omega, sigma)
-    if kind != "base":
-        raise InputError(f"binding must be 'base' or 'identity', got {kind!r}")
     q = path.reference
     return Binding(q.precision, q.root @ q.root.T, q.inverse_root.T, q.root, omega, sigma)
 
