@@ -13,6 +13,7 @@ from ..execution.arguments import array
 from ..gaussians.dense import DensePrior
 from ..messages import InputError
 from .covariance import (
+    as_kernel,
     call_kernel,
     check_inputs,
     check_jitter,
@@ -20,9 +21,8 @@ from .covariance import (
     factorise,
     notes_on_inputs,
 )
-from .hyperparameters import Hyperparameters
+from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded, sketch
-from .kernels.classes import all_equal, check_kernels, class_parameters
 from .labels import check_labels
 from .likelihoods import softmax as _softmax
 from .likelihoods.softmax import SoftmaxSites
@@ -103,7 +103,7 @@ class SoftmaxModel:
         self.X = None if X is None else check_inputs(X, self.n_data)
         check_source(kernel, K, self.X)
         self.notes = () if kernel is None else notes_on_inputs(self.X)
-        self.kernels = () if kernel is None else check_kernels(kernel, self.classes)
+        self.kernels = () if kernel is None else _check_kernels(kernel, self.classes)
         #: jitter relative to the mean of each prior's diagonal
         self.relative_jitter = check_jitter(jitter, kernel is not None)
         count, n = self.n_classes, self.n_data
@@ -112,7 +112,10 @@ class SoftmaxModel:
         rows = mean[:, None] if mean.ndim == 1 else mean
         self.mean: Array = np.broadcast_to(rows, (count, n)).ravel()
         #: what is free in the kernels: names, logs, bounds, class by class
-        self.hyperparameters: Hyperparameters = class_parameters(self.classes, self.kernels)
+        heads = [f"class[{label}]__" for label in self.classes]
+        self.hyperparameters: Hyperparameters = free_parameters(
+            dict(zip(heads, self.kernels, strict=False))
+        )
 
     def _set_prior(self, given: Array | None) -> None:
         """Matrices as given, or what the kernels say, with jitter and Cholesky factors."""
@@ -120,7 +123,7 @@ class SoftmaxModel:
             several = given[None] if given.ndim == 2 else given
             named = [(K, _name("K", i, len(several))) for i, K in enumerate(several)]
         else:
-            kernels = self.kernels[:1] if all_equal(self.kernels) else self.kernels
+            kernels = self.kernels[:1] if _all_equal(self.kernels) else self.kernels
             named = [
                 (call_kernel(k, self.X), _name("kernel(X)", i, len(kernels)))
                 for i, k in enumerate(kernels)
@@ -190,7 +193,7 @@ class SoftmaxModel:
             theta = self.by_class(theta)
         model = copy.copy(self)
         model.hyperparameters = self.hyperparameters.moved(theta)
-        model.kernels = model.hyperparameters.kernel.kernels
+        model.kernels = model.hyperparameters.kernels
         if len(model.hyperparameters):
             model._set_prior(None)
         return model
@@ -265,7 +268,7 @@ class SoftmaxModel:
         """The same model without inputs and kernels: all that computing needs, light to send."""
         model = copy.copy(self)
         model.kernels, model.X = (), None
-        model.hyperparameters = class_parameters(self.classes, ())
+        model.hyperparameters = free_parameters({})
         return model
 
     def describe(self) -> dict[str, Any]:
@@ -286,12 +289,28 @@ class SoftmaxModel:
     def _kernel_in_words(self) -> str:
         if not self.kernels:
             return "K given"
-        shown = self.kernels[:1] if all_equal(self.kernels) else self.kernels
+        shown = self.kernels[:1] if _all_equal(self.kernels) else self.kernels
         return " | ".join(str(kernel) for kernel in shown)
 
     def __repr__(self) -> str:
         kernel = self._kernel_in_words() if self.kernels else "K"
         return f"SoftmaxModel(N={self.n_data}, C={self.n_classes}, {kernel})"
+
+
+def _check_kernels(kernel: Any, classes: NDArray[Any]) -> tuple[Any, ...]:
+    """One kernel per class."""
+    if not isinstance(kernel, list | tuple):
+        return (as_kernel(kernel),) * classes.size
+    if len(kernel) != classes.size:
+        raise InputError(
+            f"kernel must be one kernel or a list of one per class, got {len(kernel)} kernels "
+            f"for {classes.size} classes"
+        )
+    return tuple(as_kernel(k) for k in kernel)
+
+
+def _all_equal(kernels: Sequence[Any]) -> bool:
+    return all(kernel is kernels[0] or kernel == kernels[0] for kernel in kernels)
 
 
 def _name(what: str, index: int, count: int) -> str:

@@ -110,7 +110,7 @@ class GPModel:
         self.theta = self.likelihood.theta(self.y)
         self.notes = notes
         #: what is free in kernel and likelihood: names, logs, bounds
-        self.hyperparameters: Hyperparameters = free_parameters(self.kernel, self.likelihood)
+        self.hyperparameters: Hyperparameters = free_parameters({"": self.kernel}, self.likelihood)
 
     def _set_prior(self, K: ArrayLike | None) -> None:
         """K, or what the kernel says, with its jitter and Cholesky factor."""
@@ -153,7 +153,7 @@ class GPModel:
         """
         model = copy.copy(self)
         model.hyperparameters = free = self.hyperparameters.moved(theta)
-        model.kernel, model.likelihood = free.kernel, free.likelihood or self.likelihood
+        (model.kernel,), model.likelihood = free.kernels, free.likelihood or self.likelihood
         if free.n_kernel:
             model._set_prior(None)
         model.theta = model.likelihood.theta(model.y)
@@ -168,7 +168,7 @@ class GPModel:
         """The same model without inputs and kernel: all that computing needs, light to send."""
         model = copy.copy(self)
         model.kernel, model.X = None, None
-        model.hyperparameters = free_parameters(None, self.likelihood)
+        model.hyperparameters = free_parameters({"": None}, self.likelihood)
         return model
 
     def without_matrices(self) -> GPModel:
