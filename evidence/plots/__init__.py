@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from ..execution.lazy import offered
 
 if TYPE_CHECKING:
-    from .class_predictions import plot_class_prediction as plot_class_prediction
     from .draws import plot_autocorrelation as plot_autocorrelation
     from .draws import plot_draws as plot_draws
     from .draws import plot_ess as plot_ess
     from .draws import plot_trace as plot_trace
     from .efficiency import plot_calibration as plot_calibration
     from .efficiency import plot_efficiency as plot_efficiency
+    from .efficiency import plot_ess_vs_acceptance as plot_ess_vs_acceptance
     from .efficiency import plot_logz_vs_time as plot_logz_vs_time
+    from .efficiency import plot_moves as plot_moves
     from .efficiency import plot_scaling as plot_scaling
     from .evidence import plot_path as plot_path
     from .evidence import plot_result as plot_result
@@ -26,11 +27,10 @@ if TYPE_CHECKING:
     from .hyper import plot_hyper_draws as plot_hyper_draws
     from .hyper import plot_hyperparameters as plot_hyperparameters
     from .hyper import plot_marginal as plot_marginal
+    from .hyper import plot_search as plot_search
     from .models import plot_comparison as plot_comparison
     from .models import plot_surface as plot_surface
-    from .moves import plot_ess_vs_acceptance as plot_ess_vs_acceptance
-    from .moves import plot_moves as plot_moves
-    from .optimum import plot_search as plot_search
+    from .predictions import plot_class_prediction as plot_class_prediction
     from .predictions import plot_prediction as plot_prediction
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and know what is missing

@@ -194,5 +194,5 @@ def test_bad_options():
             ValueError, match=f"sweeps must be a whole number, at least 1, got {sweeps}"
         ):
             ProbitGibbs(sweeps=sweeps)
-    with pytest.raises(ValueError, match="unknown update 'gibbs'. Known: exact, slice"):
+    with pytest.raises(ValueError, match=r"unknown update 'gibbs'\. Known: exact, slice"):
         ProbitGibbs(update="gibbs")
