@@ -204,6 +204,21 @@ class GradientMove(Move):
     def to_latent(self, path: TemperedPath, position: Array) -> Array:
         return self.frame(path).to_latent(position)
 
+    log_ratio: ClassVar[Callable[..., None]]
+    """Compiled: fills its last argument, from two states, β and what :meth:`propose` adds."""
+
+    def propose(self, rng: Rng, frame: Frame, beta: Array, state: Slope) -> tuple[Array, Any]:
+        """One proposal per row, and what :attr:`log_ratio` has to know of them."""
+        raise NotImplementedError
+
+    def step(self, rng: Rng, path: TemperedPath, beta: Beta, state: Slope) -> tuple[Slope, Info]:
+        """Propose, evaluate, accept or reject; moves that do more have their own."""
+        frame, beta = self.frame(path), per_row(beta, len(state.a))
+        a, known = self.propose(rng, frame, beta, state)
+        new, log_ratio = self.evaluate(path, frame, a), np.empty(len(a))
+        self.log_ratio(*state, *new, beta, *known, log_ratio)
+        return metropolis(rng, log_ratio, state, new)
+
 
 @dataclass
 class LatentMove(Move):
