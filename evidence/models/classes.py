@@ -12,15 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..execution.arguments import array
 from ..gaussians.dense import DensePrior
 from ..messages import InputError
-from .covariance import (
-    as_kernel,
-    call_kernel,
-    check_inputs,
-    check_jitter,
-    check_source,
-    factorise,
-    notes_on_inputs,
-)
+from .covariance import as_kernel, call_kernel, check_source, factorise
 from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded, sketch
 from .labels import check_labels
@@ -67,6 +59,8 @@ class SoftmaxModel:
         One kernel per class, or none where matrices were given.
     jitter : float
         What was added to the diagonals, the largest.
+    relative_jitter : float
+        The same relative to the mean of the diagonal.
     notes : tuple of str
         What a careful reader should know about the data, in words.
 
@@ -100,12 +94,9 @@ class SoftmaxModel:
         jitter: float | None = None,
     ) -> None:
         self.classes, self.codes = check_labels(y, classes)
-        self.X = None if X is None else check_inputs(X, self.n_data)
-        check_source(kernel, K, self.X)
-        self.notes = () if kernel is None else notes_on_inputs(self.X)
+        source = check_source(X, self.n_data, kernel, K, jitter)
+        self.X, self.relative_jitter, self.notes = source
         self.kernels = () if kernel is None else _check_kernels(kernel, self.classes)
-        #: jitter relative to the mean of each prior's diagonal
-        self.relative_jitter = check_jitter(jitter, kernel is not None)
         count, n = self.n_classes, self.n_data
         self._set_prior(None if K is None else array("K", K, (n, n), (count, n, n)))
         mean = array("mean", mean, (), (count,), (count, n))

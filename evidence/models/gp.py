@@ -15,15 +15,7 @@ from ..gaussians.dense import DenseGaussian, DensePrior
 from ..messages import InputError
 from . import likelihoods
 from .covariance import CovarianceError as CovarianceError
-from .covariance import (
-    as_kernel,
-    call_kernel,
-    check_inputs,
-    check_jitter,
-    check_source,
-    factorise,
-    notes_on_inputs,
-)
+from .covariance import as_kernel, call_kernel, check_source, factorise
 from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded, sketch
 from .kernels.gradients import contract
@@ -65,6 +57,8 @@ class GPModel:
         The prior covariance, jitter included, and its lower Cholesky factor.
     jitter : float
         What was added to the diagonal of the prior covariance, in its own units.
+    relative_jitter : float
+        The same relative to the mean of the diagonal.
     notes : tuple of str
         What a careful reader should know about the data, in words.
 
@@ -98,17 +92,12 @@ class GPModel:
                 f"y must be a non-empty vector of N observations, got shape {observed.shape}"
             )
         self.y, notes = self.likelihood.check(observed)
-        self.X = None if X is None else check_inputs(X, self.n)
-        check_source(kernel, K, self.X)
-        if kernel is not None:
-            notes += notes_on_inputs(self.X)
+        self.X, self.relative_jitter, more = check_source(X, self.n, kernel, K, jitter)
         self.kernel = as_kernel(kernel)
-        #: jitter relative to the mean of the prior's diagonal
-        self.relative_jitter = check_jitter(jitter, kernel is not None)
         self._set_prior(K)
         self.mean: Array = np.broadcast_to(array("mean", mean, (), (self.n,)), (self.n,)).copy()
         self.theta = self.likelihood.theta(self.y)
-        self.notes = notes
+        self.notes = notes + more
         #: what is free in kernel and likelihood: names, logs, bounds
         self.hyperparameters: Hyperparameters = free_parameters({"": self.kernel}, self.likelihood)
 
