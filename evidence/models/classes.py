@@ -110,16 +110,14 @@ class SoftmaxModel:
 
     def _set_prior(self, given: Array | None) -> None:
         """Matrices as given, or what the kernels say, with jitter and Cholesky factors."""
-        if given is not None:
-            several = given[None] if given.ndim == 2 else given
-            named = [(K, _name("K", i, len(several))) for i, K in enumerate(several)]
+        n = self.n_data
+        if given is None:
+            name, matrices = "kernel(X)", [call_kernel(k, self.X) for k in self._different()]
         else:
-            kernels = self.kernels[:1] if _all_equal(self.kernels) else self.kernels
-            named = [
-                (call_kernel(k, self.X), _name("kernel(X)", i, len(kernels)))
-                for i, k in enumerate(kernels)
-            ]
-        made = [factorise(K, name, self.n_data, self.relative_jitter) for K, name in named]
+            name, matrices = "K", list(given.reshape(-1, n, n))
+        names = [f"{name} of class {k}" for k in range(len(matrices))]
+        named = zip(matrices, names if len(names) > 1 else [name], strict=True)
+        made = [factorise(K, name, n, self.relative_jitter) for K, name in named]
         #: the different prior covariances, jitter included: shape (1, N, N) where classes share
         self.covariances: Array = np.stack([prior.K for prior in made])
         #: their lower Cholesky factors
@@ -221,7 +219,7 @@ class SoftmaxModel:
         """log p(y|x) and its gradient in x, shapes (...,) and (..., C·N)."""
         rows = self._rows(x)
         total, gradient = np.empty(len(rows)), np.empty_like(rows)
-        _softmax.tilt_and_gradient(self.codes, *self.no_sites, rows, total, gradient)
+        _softmax.tilt(self.codes, *self.no_sites, rows, total, gradient)
         return total.reshape(np.shape(x)[:-1]), gradient.reshape(np.shape(x))
 
     def _rows(self, x: ArrayLike) -> Array:
@@ -280,8 +278,12 @@ class SoftmaxModel:
     def _kernel_in_words(self) -> str:
         if not self.kernels:
             return "K given"
-        shown = self.kernels[:1] if _all_equal(self.kernels) else self.kernels
-        return " | ".join(str(kernel) for kernel in shown)
+        return " | ".join(str(kernel) for kernel in self._different())
+
+    def _different(self) -> tuple[Any, ...]:
+        """One kernel where all classes have the same."""
+        first, *others = self.kernels
+        return self.kernels if any(k is not first and k != first for k in others) else (first,)
 
     def __repr__(self) -> str:
         kernel = self._kernel_in_words() if self.kernels else "K"
@@ -298,11 +300,3 @@ def _check_kernels(kernel: Any, classes: NDArray[Any]) -> tuple[Any, ...]:
             f"for {classes.size} classes"
         )
     return tuple(as_kernel(k) for k in kernel)
-
-
-def _all_equal(kernels: Sequence[Any]) -> bool:
-    return all(kernel is kernels[0] or kernel == kernels[0] for kernel in kernels)
-
-
-def _name(what: str, index: int, count: int) -> str:
-    return what if count == 1 else f"{what} of class {index}"
