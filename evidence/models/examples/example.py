@@ -14,6 +14,8 @@ from ..density.priors import GaussianPrior
 
 Array = NDArray[np.float64]
 
+LOG_2PI = float(np.log(2.0 * np.pi))
+
 
 class Example(NamedTuple):
     """A model, and what is known of it."""
