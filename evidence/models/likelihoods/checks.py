@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...execution.arguments import array, number
 from ...messages import InputError
-from .base import Likelihood, Observations
+from .base import Likelihood, Observations, Predictive
 
 Array = NDArray[np.float64]
 
@@ -48,6 +50,28 @@ def check_reals(self: Likelihood, y: ArrayLike) -> Observations:
 
 def _listed(values: Array) -> str:
     return ", ".join(f"{v:.12g}" for v in values[:6]) + (", …" if values.size > 6 else "")
+
+
+class Labels(Likelihood):
+    """Labels ±1 with P(y = +1 | x) = link(x), where link(-x) = 1 - link(x)."""
+
+    link: ClassVar[Callable[..., Array]]
+    check = check_labels
+
+    def theta(self, y: Array) -> Array:
+        return stack(y, y)
+
+    def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
+        x = np.asarray(x, float)
+        return np.where(rng.random(x.shape) < self.link(x), 1.0, -1.0)
+
+    @abstractmethod
+    def probability(self, mean: ArrayLike, var: ArrayLike) -> Array:
+        """P(y = +1) under ``x ~ N(mean, var)``."""
+
+    def _predictive(self, mean: Array, var: Array) -> Predictive:
+        p, q = self.probability(mean, var), self.probability(-mean, var)
+        return Predictive(p - q, 4.0 * p * q)
 
 
 class Parametric(Likelihood):
