@@ -67,17 +67,9 @@ class Smooth:
         return type(self).__qualname__.lower()
 
     def model(self, **words: Any) -> DensityModel:
-        return DensityModel(
-            self,
-            self.dim,
-            value_and_grad=self.value_and_grad,
-            hessian=self.hessian,
-            third=self.third,
-            along=self.along,
-            tensor=self.tensor,
-            vectorized=True,
-            **words,
-        )
+        known = ("value_and_grad", "hessian", "third", "along", "tensor")
+        functions: dict[str, Any] = {name: getattr(self, name) for name in known}
+        return DensityModel(self, self.dim, vectorized=True, **functions, **words)
 
 
 class Quadratic(Smooth):
