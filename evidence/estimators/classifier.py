@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..execution.arguments import check_choice
+from ..execution.arguments import array, check_choice
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
@@ -193,17 +193,10 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
                 return evidence(theta) if eval_gradient else evidence.fit(theta).logz
         if eval_gradient:
             self._two_classes("the gradient of the log marginal likelihood")
-        several = self._binary
-        each = len(several[0].reference_.model.hyperparameters)
-        if theta.shape not in ((each,), (each * len(several),)):
-            raise InputError(
-                f"theta must hold {each} or {each * len(several)} logs, got shape {theta.shape}"
-            )
-        parts = np.split(np.resize(theta, each * len(several)), len(several))
-        values = [
-            one.log_marginal_likelihood(part) for one, part in zip(several, parts, strict=True)
-        ]
-        return float(np.mean(np.array(values)))
+        count, each = len(self._binary), len(self._binary[0].reference_.model.hyperparameters)
+        parts = np.resize(array("theta", theta, (each,), (count * each,)), (count, each))
+        pairs = zip(self._binary, parts, strict=True)
+        return float(np.mean([one.log_marginal_likelihood(part) for one, part in pairs]))
 
     def log_evidence(self, **words: Any) -> EvidenceResult:
         """Estimate log Z at the fitted hyperparameters by Monte Carlo.

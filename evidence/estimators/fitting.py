@@ -19,6 +19,7 @@ from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel
 from sklearn.utils import check_random_state
 
 from ..approximations.gp.gradient import log_evidence_gradient
+from ..execution.arguments import array
 from ..messages import InputError, Message, messages
 from ..models.classes import SoftmaxModel
 from ..models.covariance import CovarianceError
@@ -60,8 +61,7 @@ class LogEvidence:
 
     def fit(self, theta: Array) -> Any:
         """The reference at ``theta``."""
-        if theta.shape != self.theta.shape:
-            raise InputError(f"theta must hold {len(self.theta)} logs, got shape {theta.shape}")
+        theta = array("theta", theta, self.theta.shape)
         return fit_reference(self.model.at(np.tile(theta, self._times)), self.approximation)
 
     def __call__(self, theta: Array) -> tuple[float, Array]:

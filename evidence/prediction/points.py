@@ -68,12 +68,7 @@ def _kernels(model: Model) -> tuple[Any, ...]:
 
 def _covariances(kernel: Callable[..., Any], X: Any, X_new: Array) -> tuple[Array, Array]:
     """Covariances (b, N) with the data, and variances (b,)."""
-    k = np.ascontiguousarray(kernel(X_new, X), dtype=float)
-    if k.shape != (len(X_new), len(X)):
-        raise InputError(
-            f"kernel(X_new, X) has shape {k.shape}, not {(len(X_new), len(X))}: "
-            "it must give one row per new point and one column per datum"
-        )
+    k = array("kernel(X_new, X)", kernel(X_new, X), (len(X_new), len(X)))
     if hasattr(kernel, "diag"):
         return k, np.asarray(kernel.diag(X_new), dtype=float)
     parts = (X_new[i : i + _DIAGONAL] for i in range(0, len(X_new), _DIAGONAL))
