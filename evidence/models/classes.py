@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..execution.arguments import array
+from ..execution.arguments import array, rows
 from ..gaussians.dense import DensePrior
 from ..messages import InputError
 from .covariance import as_kernel, call_kernel, check_source, factorise
@@ -100,8 +100,8 @@ class SoftmaxModel:
         count, n = self.n_classes, self.n_data
         self._set_prior(None if K is None else array("K", K, (n, n), (count, n, n)))
         mean = array("mean", mean, (), (count,), (count, n))
-        rows = mean[:, None] if mean.ndim == 1 else mean
-        self.mean: Array = np.broadcast_to(rows, (count, n)).ravel()
+        means = mean[:, None] if mean.ndim == 1 else mean
+        self.mean: Array = np.broadcast_to(means, (count, n)).ravel()
         #: what is free in the kernels: names, logs, bounds, class by class
         heads = [f"class[{label}]__" for label in self.classes]
         self.hyperparameters: Hyperparameters = free_parameters(
@@ -210,33 +210,29 @@ class SoftmaxModel:
 
     def log_likelihood(self, x: ArrayLike) -> Array:
         """log p(y|x) for a batch ``x`` of shape (..., C·N)."""
-        rows = self._rows(x)
-        total = np.empty(len(rows))
-        _softmax.tilt(self.codes, *self.no_sites, rows, total)
-        return total.reshape(np.shape(x)[:-1])
+        batch, shape = self._rows(x)
+        total = np.empty(len(batch))
+        _softmax.tilt(self.codes, *self.no_sites, batch, total)
+        return total.reshape(shape)
 
     def log_likelihood_gradient(self, x: ArrayLike) -> tuple[Array, Array]:
         """log p(y|x) and its gradient in x, shapes (...,) and (..., C·N)."""
-        rows = self._rows(x)
-        total, gradient = np.empty(len(rows)), np.empty_like(rows)
-        _softmax.tilt(self.codes, *self.no_sites, rows, total, gradient)
-        return total.reshape(np.shape(x)[:-1]), gradient.reshape(np.shape(x))
+        batch, shape = self._rows(x)
+        total, gradient = np.empty(len(batch)), np.empty_like(batch)
+        _softmax.tilt(self.codes, *self.no_sites, batch, total, gradient)
+        return total.reshape(shape), gradient.reshape(*shape, self.n)
 
-    def _rows(self, x: ArrayLike) -> Array:
+    def _rows(self, x: ArrayLike) -> tuple[Array, tuple[int, ...]]:
         """A batch of flat states, checked: compiled code trusts its shape."""
-        x = np.asarray(x, dtype=float)
-        if x.shape[-1:] != (self.n,):
-            raise InputError(
-                f"x must hold {self.n_classes} x {self.n_data} = {self.n} latent values along its "
-                f"last axis, class by class, got shape {x.shape}; flatten (C, N) with x.ravel()"
-            )
-        return np.ascontiguousarray(x.reshape(-1, self.n))
+        what = f"latent values ({self.n_classes} x {self.n_data}, class by class)"
+        return rows("x", x, self.n, what)
 
     def log_prior(self, x: ArrayLike) -> Array:
         """log Π_k N(x_k; m_k, K_k) for a batch ``x`` of shape (..., C·N)."""
-        fields = self._rows(x).reshape(-1, self.n_classes, self.n_data)
+        batch, shape = self._rows(x)
+        fields = batch.reshape(-1, self.n_classes, self.n_data)
         value = sum(p.log_density(fields[:, k]) for k, p in enumerate(self.class_priors))
-        return np.reshape(value, np.shape(x)[:-1])
+        return np.reshape(value, shape)
 
     def probabilities(self, x: ArrayLike) -> Array:
         """p(class k | x_n), shape (..., C, N)."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..execution.arguments import array, plain
+from ..execution.arguments import array, plain, rows
 from ..gaussians.base import Gaussian
 from ..gaussians.dense import DenseGaussian, DensePrior
 from ..messages import InputError
@@ -169,12 +169,8 @@ class GPModel:
 
     def log_prior(self, x: ArrayLike) -> Array:
         """log N(x; mean, K) for a batch ``x`` of shape (..., N)."""
-        x = np.asarray(x, dtype=float)
-        if x.shape[-1:] != (self.n,):
-            raise InputError(
-                f"x must hold {self.n} latent values along its last axis, got shape {x.shape}"
-            )
-        return self.prior.log_density(x.reshape(-1, self.n)).reshape(x.shape[:-1])
+        batch, shape = rows("x", x, self.n, "latent values")
+        return self.prior.log_density(batch).reshape(shape)
 
     def describe(self) -> dict[str, Any]:
         """What a result tells of its model, in plain words and numbers."""
