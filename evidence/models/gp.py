@@ -105,9 +105,7 @@ class GPModel:
         """K, or what the kernel says, with its jitter and Cholesky factor."""
         given, name = (call_kernel(self.kernel, self.X), "kernel(X)") if K is None else (K, "K")
         prior = factorise(given, name, self.n, self.relative_jitter)
-        self.K: Array = prior.K
-        self.jitter: float = prior.jitter
-        self.chol: Array = prior.chol
+        self.K, self.jitter, self.chol = prior
 
     def prior_gradient(self, q: Gaussian) -> Array:
         r"""Σ_ij W_ij ∂K_ij for every free parameter of the kernel, :math:`W = (aa^T - R)/2`.

@@ -58,18 +58,14 @@ class Hyperparameters:
         """Position of ``name``, or of the one name that ends with it."""
         if not isinstance(name, str):
             raise InputError(f"a hyperparameter's name is a string, got {name!r}")
-        exact = [i for i, known in enumerate(self.names) if known == name]
-        found = exact or [
-            i
-            for i, known in enumerate(self.names)
-            if known.endswith(f"__{name}") or known.partition("[")[0].endswith(f"__{name}")
-        ]
+        end = f"__{name}"
+        close = [n for n in self.names if n.endswith(end) or n.partition("[")[0].endswith(end)]
+        found = [name] if name in self.names else close
         if len(found) == 1:
-            return found[0]
-        listed = ", ".join(self.names) or "none"
+            return self.names.index(found[0])
         if found:
-            meant = ", ".join(self.names[i] for i in found)
-            raise InputError(f"hyperparameter {name!r} is ambiguous: it may be {meant}")
+            raise InputError(f"hyperparameter {name!r} is ambiguous: it may be {', '.join(found)}")
+        listed = ", ".join(self.names) or "none"
         raise InputError(
             f"unknown hyperparameter {name!r}{suggest(name, self.names)} Free: {listed}"
         )
