@@ -106,8 +106,7 @@ def start_kernel(estimator: Any) -> Any:
 
 def fitted_kernel(reference: Any) -> Any:
     """The kernel of the reference's model; classes of a softmax model share theirs."""
-    model = reference.model
-    return model.kernels[0] if isinstance(model, SoftmaxModel) else model.kernel
+    return reference.model.hyperparameters.kernels[0]
 
 
 def fit(estimator: Any, model: GPModel | SoftmaxModel) -> Any:

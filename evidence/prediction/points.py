@@ -61,9 +61,8 @@ def priors(model: Model) -> tuple[Prior, ...]:
 
 def _kernels(model: Model) -> tuple[Any, ...]:
     """The different kernels; none where the model was given matrices."""
-    if isinstance(model, GPModel):
-        return () if model.kernel is None else (model.kernel,)
-    return model.kernels[:1] if model.shared else model.kernels
+    kernels = tuple(kernel for kernel in model.hyperparameters.kernels if kernel is not None)
+    return kernels[:1] if isinstance(model, GPModel) or model.shared else kernels
 
 
 def _covariances(kernel: Callable[..., Any], X: Any, X_new: Array) -> tuple[Array, Array]:
