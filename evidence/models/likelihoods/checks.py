@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from dataclasses import fields
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,13 +82,16 @@ class Parametric(Likelihood):
     """Those that may be negative."""
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
+        for name, value in self._values():
             checked = check_parameter(name, value, positive=name not in self.signed)
             object.__setattr__(self, name, checked)
 
+    def _values(self) -> list[tuple[str, Any]]:
+        return [(f.name, getattr(self, f.name)) for f in fields(self)]  # type: ignore[arg-type]
+
     def parameters(self, like: Array) -> tuple[Array, ...]:
         """All of them, as arrays that broadcast with the last axis of ``like``."""
-        return tuple(align(name, value, like) for name, value in vars(self).items())
+        return tuple(align(name, value, like) for name, value in self._values())
 
 
 def check_parameter(
