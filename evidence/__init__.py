@@ -30,9 +30,6 @@ twist        a correction of the guide's Gaussian, learnt from its first weights
 
 from __future__ import annotations
 
-import ast
-import importlib
-import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the one list of public names and their homes; read again below
@@ -92,26 +89,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
 __version__ = "0.1.0"
 
 if not TYPE_CHECKING:  # with a module's __getattr__ every name would exist for a type checker
-    _HOME = {
-        alias.name: ".".join(filter(None, (__name__, node.module)))
-        for node in ast.walk(ast.parse(__spec__.loader.get_source(__name__)))
-        if isinstance(node, ast.ImportFrom) and node.level
-        for alias in node.names
-    }
+    from .execution.lazy import offered
+
+    _HOME, __getattr__, __dir__ = offered(__spec__)
     __all__ = sorted(_HOME)
-
-    def __getattr__(name):
-        """Import on first use: ``import evidence`` stays as cheap as NumPy."""
-        if name not in _HOME:
-            message = f"module {__name__!r} has no attribute {name!r}"
-            raise AttributeError(message, name=name, obj=sys.modules[__name__])
-        from evidence.execution.clock import interruptible
-
-        with interruptible():  # kernels may have to be compiled
-            home = importlib.import_module(_HOME[name])
-            if name in vars(home):
-                return vars(home)[name]
-            return importlib.import_module(f"{home.__name__}.{name}")
-
-    def __dir__():
-        return [*__all__, "__version__"]

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.gaussian_process.kernels import CompoundKernel
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..execution.arguments import check_choice
+from ..execution.arguments import array, check_choice
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
 from ..numerics.threads import blas_for
 from ..prediction.predict import predict
 from ..results.evidence import EvidenceResult
-from .fitting import LogEvidence, check_parameters, estimate, fit, fitted_kernel, start_kernel
+from .base import GaussianProcess
+from .fitting import LogEvidence, fit, fitted_kernel, start_kernel
 
 Array = NDArray[np.float64]
 
@@ -32,7 +33,8 @@ def _has_probabilities(estimator: GaussianProcessClassifier) -> bool:
     return estimator.multi_class != "one_vs_one" or getattr(estimator, "n_classes_", 3) == 2
 
 
-class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     """Gaussian-process classifier by expectation propagation.
 
     A drop-in for :class:`sklearn.gaussian_process.GaussianProcessClassifier`: same words, same
@@ -86,36 +88,15 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
            [0.4, 0.6]])
     """
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        *,
-        likelihood: str = "logit",
-        approximation: str = "ep",
-        optimizer: str | Callable[..., Any] | None = "fmin_l_bfgs_b",
-        n_restarts_optimizer: int = 0,
-        warm_start: bool = False,
-        copy_X_train: bool = True,
-        random_state: Any = None,
-        multi_class: str = "one_vs_rest",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self.approximation = approximation
-        self.optimizer = optimizer
-        self.n_restarts_optimizer = n_restarts_optimizer
-        self.warm_start = warm_start
-        self.copy_X_train = copy_X_train
-        self.random_state = random_state
-        self.multi_class = multi_class
-        self.n_jobs = n_jobs
+    likelihood: str = "logit"
+    multi_class: str = "one_vs_rest"
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the hyperparameters, then fit the posterior."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
-        check_parameters(self)
+        self._check_parameters()
         check_choice("likelihood", self.likelihood, ("logit", "probit"))
         check_choice("multi_class", self.multi_class, ("softmax", *_MULTI))
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -156,10 +137,6 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         if self._one_model:
             return fitted_kernel(self.reference_)
         return CompoundKernel([one.kernel_ for one in self._binary])
-
-    def _inputs(self, X: ArrayLike) -> Array:
-        check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False)
 
     def _predict(self, X: Array) -> Any:
         return predict(self.reference_.model, X, posterior=self.reference_)
@@ -216,17 +193,10 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
                 return evidence(theta) if eval_gradient else evidence.fit(theta).logz
         if eval_gradient:
             self._two_classes("the gradient of the log marginal likelihood")
-        several = self._binary
-        each = len(several[0].reference_.model.hyperparameters)
-        if theta.shape not in ((each,), (each * len(several),)):
-            raise InputError(
-                f"theta must hold {each} or {each * len(several)} logs, got shape {theta.shape}"
-            )
-        parts = np.split(np.resize(theta, each * len(several)), len(several))
-        values = [
-            one.log_marginal_likelihood(part) for one, part in zip(several, parts, strict=True)
-        ]
-        return float(np.mean(np.array(values)))
+        count, each = len(self._binary), len(self._binary[0].reference_.model.hyperparameters)
+        parts = np.resize(array("theta", theta, (each,), (count * each,)), (count, each))
+        pairs = zip(self._binary, parts, strict=True)
+        return float(np.mean([one.log_marginal_likelihood(part) for one, part in pairs]))
 
     def log_evidence(self, **words: Any) -> EvidenceResult:
         """Estimate log Z at the fitted hyperparameters by Monte Carlo.
@@ -239,7 +209,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if not self._one_model:
             self._two_classes("log_evidence")
-        return estimate(self, words)
+        return super().log_evidence(**words)
 
     def _two_classes(self, what: str) -> None:
         if self.n_classes_ > 2:

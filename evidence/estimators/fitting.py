@@ -19,15 +19,13 @@ from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel
 from sklearn.utils import check_random_state
 
 from ..approximations.gp.gradient import log_evidence_gradient
-from ..execution.arguments import check_choice, check_count
+from ..execution.arguments import array
 from ..messages import InputError, Message, messages
 from ..models.classes import SoftmaxModel
 from ..models.covariance import CovarianceError
 from ..models.gp import GPModel
 from ..numerics.threads import blas_for
 from ..paths.families import fit_reference
-from ..results.evidence import EvidenceResult
-from ..verbs.estimate import log_evidence
 from ..verbs.optimise import optimise
 
 Array = NDArray[np.float64]
@@ -63,8 +61,7 @@ class LogEvidence:
 
     def fit(self, theta: Array) -> Any:
         """The reference at ``theta``."""
-        if theta.shape != self.theta.shape:
-            raise InputError(f"theta must hold {len(self.theta)} logs, got shape {theta.shape}")
+        theta = array("theta", theta, self.theta.shape)
         return fit_reference(self.model.at(np.tile(theta, self._times)), self.approximation)
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
@@ -109,19 +106,7 @@ def start_kernel(estimator: Any) -> Any:
 
 def fitted_kernel(reference: Any) -> Any:
     """The kernel of the reference's model; classes of a softmax model share theirs."""
-    model = reference.model
-    return model.kernels[0] if isinstance(model, SoftmaxModel) else model.kernel
-
-
-def check_parameters(estimator: Any) -> None:
-    """Those that both estimators have."""
-    check_choice("approximation", estimator.approximation, ("ep", "laplace"))
-    check_count("n_restarts_optimizer", estimator.n_restarts_optimizer, 0, optional=False)
-    optimizer = estimator.optimizer
-    if not (optimizer is None or optimizer == "fmin_l_bfgs_b" or callable(optimizer)):
-        raise InputError(
-            f"optimizer must be 'fmin_l_bfgs_b', a callable or None, got {optimizer!r}"
-        )
+    return reference.model.hyperparameters.kernels[0]
 
 
 def fit(estimator: Any, model: GPModel | SoftmaxModel) -> Any:
@@ -192,13 +177,3 @@ def _in_our_words(warning: Message) -> Message:
         return warning
     text = "EP did not converge, its log Z is not to be trusted: try approximation='laplace'"
     return Message(warning.code, text)
-
-
-def estimate(estimator: Any, words: dict[str, Any]) -> EvidenceResult:
-    """Monte Carlo evidence at the fitted hyperparameters, remembered by the estimator."""
-    words = {"progressbar": False, **words}
-    if estimator.reference_.name == "ep":
-        words.setdefault("reference", estimator.reference_)
-    result = log_evidence(estimator.reference_.model, **words)
-    estimator.log_evidence_, estimator.log_evidence_se_ = result.logz, result.logz_se
-    return result

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from ..execution.arguments import array, check_count, shown
 from ..messages import InputError
@@ -19,15 +19,16 @@ from ..models.likelihoods.base import Likelihood
 from ..models.likelihoods.gaussian import Gaussian
 from ..prediction.gp import Prediction
 from ..prediction.predict import predict
-from ..results.evidence import EvidenceResult
-from .fitting import check_parameters, estimate, fit, start_kernel
+from .base import GaussianProcess
+from .fitting import fit, start_kernel
 
 Array = NDArray[np.float64]
 
 _NO_NOISE = Gaussian(1e-150)
 
 
-class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
     """Gaussian-process regression with any likelihood, by expectation propagation.
 
     Parameters
@@ -82,30 +83,9 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
     array([[ 4., 14.]])
     """
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        *,
-        alpha: float | ArrayLike | None = None,
-        likelihood: str | Likelihood = "gaussian",
-        approximation: str = "ep",
-        optimizer: str | Callable[..., Any] | None = "fmin_l_bfgs_b",
-        n_restarts_optimizer: int = 0,
-        normalize_y: bool = False,
-        warm_start: bool = False,
-        copy_X_train: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.likelihood = likelihood
-        self.approximation = approximation
-        self.optimizer = optimizer
-        self.n_restarts_optimizer = n_restarts_optimizer
-        self.normalize_y = normalize_y
-        self.warm_start = warm_start
-        self.copy_X_train = copy_X_train
-        self.random_state = random_state
+    alpha: float | ArrayLike | None = None
+    likelihood: str | Likelihood = "gaussian"
+    normalize_y: bool = False
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the hyperparameters, then fit the posterior."""
@@ -121,7 +101,7 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
                 "for example with sklearn.multioutput.MultiOutputRegressor"
             )
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        check_parameters(self)
+        self._check_parameters()
         if self.alpha is not None:
             likelihood = _known_noise(self.alpha, likelihood, y.size)
         self._shift, self._scale, mean = 0.0, 1.0, 0.0
@@ -141,10 +121,6 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
     def _predict(self, X: Array) -> Prediction:
         observed = None if self.alpha is None else _NO_NOISE
         return predict(self.reference_.model, X, posterior=self.reference_, likelihood=observed)
-
-    def _inputs(self, X: ArrayLike) -> Array:
-        check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False)
 
     def _latent_cov(self, X: Array) -> Array:
         """Posterior covariance k** - kᵀRk of the latent values at X."""
@@ -192,15 +168,6 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
         """Quantiles of a new observation, shape (n, Q) for Q probabilities ``q``."""
         quantiles = self._predict(self._inputs(X)).quantiles(np.atleast_1d(q), of="y")
         return self._shift + self._scale * quantiles.T
-
-    def log_evidence(self, **words: Any) -> EvidenceResult:
-        """Estimate log Z (of the normalised targets) at the fitted hyperparameters.
-
-        Takes the words of :func:`evidence.log_evidence` and leaves ``log_evidence_`` and
-        ``log_evidence_se_``.
-        """
-        check_is_fitted(self)
-        return estimate(self, words)
 
 
 def _known_noise(alpha: float | ArrayLike, likelihood: Likelihood, n: int) -> Gaussian:

@@ -9,20 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..execution.arguments import array
+from ..execution.arguments import array, rows
 from ..gaussians.dense import DensePrior
 from ..messages import InputError
-from .covariance import (
-    call_kernel,
-    check_inputs,
-    check_jitter,
-    check_source,
-    factorise,
-    notes_on_inputs,
-)
-from .hyperparameters import Hyperparameters
+from .covariance import as_kernel, call_kernel, check_source, factorise
+from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded, sketch
-from .kernels.classes import all_equal, check_kernels, class_parameters
 from .labels import check_labels
 from .likelihoods import softmax as _softmax
 from .likelihoods.softmax import SoftmaxSites
@@ -67,6 +59,8 @@ class SoftmaxModel:
         One kernel per class, or none where matrices were given.
     jitter : float
         What was added to the diagonals, the largest.
+    relative_jitter : float
+        The same relative to the mean of the diagonal.
     notes : tuple of str
         What a careful reader should know about the data, in words.
 
@@ -100,32 +94,30 @@ class SoftmaxModel:
         jitter: float | None = None,
     ) -> None:
         self.classes, self.codes = check_labels(y, classes)
-        self.X = None if X is None else check_inputs(X, self.n_data)
-        check_source(kernel, K, self.X)
-        self.notes = () if kernel is None else notes_on_inputs(self.X)
-        self.kernels = () if kernel is None else check_kernels(kernel, self.classes)
-        #: jitter relative to the mean of each prior's diagonal
-        self.relative_jitter = check_jitter(jitter, kernel is not None)
+        source = check_source(X, self.n_data, kernel, K, jitter)
+        self.X, self.relative_jitter, self.notes = source
+        self.kernels = () if kernel is None else _check_kernels(kernel, self.classes)
         count, n = self.n_classes, self.n_data
         self._set_prior(None if K is None else array("K", K, (n, n), (count, n, n)))
         mean = array("mean", mean, (), (count,), (count, n))
-        rows = mean[:, None] if mean.ndim == 1 else mean
-        self.mean: Array = np.broadcast_to(rows, (count, n)).ravel()
+        means = mean[:, None] if mean.ndim == 1 else mean
+        self.mean: Array = np.broadcast_to(means, (count, n)).ravel()
         #: what is free in the kernels: names, logs, bounds, class by class
-        self.hyperparameters: Hyperparameters = class_parameters(self.classes, self.kernels)
+        heads = [f"class[{label}]__" for label in self.classes]
+        self.hyperparameters: Hyperparameters = free_parameters(
+            dict(zip(heads, self.kernels, strict=False))
+        )
 
     def _set_prior(self, given: Array | None) -> None:
         """Matrices as given, or what the kernels say, with jitter and Cholesky factors."""
-        if given is not None:
-            several = given[None] if given.ndim == 2 else given
-            named = [(K, _name("K", i, len(several))) for i, K in enumerate(several)]
+        n = self.n_data
+        if given is None:
+            name, matrices = "kernel(X)", [call_kernel(k, self.X) for k in self._different()]
         else:
-            kernels = self.kernels[:1] if all_equal(self.kernels) else self.kernels
-            named = [
-                (call_kernel(k, self.X), _name("kernel(X)", i, len(kernels)))
-                for i, k in enumerate(kernels)
-            ]
-        made = [factorise(K, name, self.n_data, self.relative_jitter) for K, name in named]
+            name, matrices = "K", list(given.reshape(-1, n, n))
+        names = [f"{name} of class {k}" for k in range(len(matrices))]
+        named = zip(matrices, names if len(names) > 1 else [name], strict=True)
+        made = [factorise(K, name, n, self.relative_jitter) for K, name in named]
         #: the different prior covariances, jitter included: shape (1, N, N) where classes share
         self.covariances: Array = np.stack([prior.K for prior in made])
         #: their lower Cholesky factors
@@ -190,7 +182,7 @@ class SoftmaxModel:
             theta = self.by_class(theta)
         model = copy.copy(self)
         model.hyperparameters = self.hyperparameters.moved(theta)
-        model.kernels = model.hyperparameters.kernel.kernels
+        model.kernels = model.hyperparameters.kernels
         if len(model.hyperparameters):
             model._set_prior(None)
         return model
@@ -218,33 +210,29 @@ class SoftmaxModel:
 
     def log_likelihood(self, x: ArrayLike) -> Array:
         """log p(y|x) for a batch ``x`` of shape (..., C·N)."""
-        rows = self._rows(x)
-        total = np.empty(len(rows))
-        _softmax.tilt(self.codes, *self.no_sites, rows, total)
-        return total.reshape(np.shape(x)[:-1])
+        batch, shape = self._rows(x)
+        total = np.empty(len(batch))
+        _softmax.tilt(self.codes, *self.no_sites, batch, total)
+        return total.reshape(shape)
 
     def log_likelihood_gradient(self, x: ArrayLike) -> tuple[Array, Array]:
         """log p(y|x) and its gradient in x, shapes (...,) and (..., C·N)."""
-        rows = self._rows(x)
-        total, gradient = np.empty(len(rows)), np.empty_like(rows)
-        _softmax.tilt_and_gradient(self.codes, *self.no_sites, rows, total, gradient)
-        return total.reshape(np.shape(x)[:-1]), gradient.reshape(np.shape(x))
+        batch, shape = self._rows(x)
+        total, gradient = np.empty(len(batch)), np.empty_like(batch)
+        _softmax.tilt(self.codes, *self.no_sites, batch, total, gradient)
+        return total.reshape(shape), gradient.reshape(*shape, self.n)
 
-    def _rows(self, x: ArrayLike) -> Array:
+    def _rows(self, x: ArrayLike) -> tuple[Array, tuple[int, ...]]:
         """A batch of flat states, checked: compiled code trusts its shape."""
-        x = np.asarray(x, dtype=float)
-        if x.shape[-1:] != (self.n,):
-            raise InputError(
-                f"x must hold {self.n_classes} x {self.n_data} = {self.n} latent values along its "
-                f"last axis, class by class, got shape {x.shape}; flatten (C, N) with x.ravel()"
-            )
-        return np.ascontiguousarray(x.reshape(-1, self.n))
+        what = f"latent values ({self.n_classes} x {self.n_data}, class by class)"
+        return rows("x", x, self.n, what)
 
     def log_prior(self, x: ArrayLike) -> Array:
         """log Π_k N(x_k; m_k, K_k) for a batch ``x`` of shape (..., C·N)."""
-        fields = self._rows(x).reshape(-1, self.n_classes, self.n_data)
+        batch, shape = self._rows(x)
+        fields = batch.reshape(-1, self.n_classes, self.n_data)
         value = sum(p.log_density(fields[:, k]) for k, p in enumerate(self.class_priors))
-        return np.reshape(value, np.shape(x)[:-1])
+        return np.reshape(value, shape)
 
     def probabilities(self, x: ArrayLike) -> Array:
         """p(class k | x_n), shape (..., C, N)."""
@@ -265,7 +253,7 @@ class SoftmaxModel:
         """The same model without inputs and kernels: all that computing needs, light to send."""
         model = copy.copy(self)
         model.kernels, model.X = (), None
-        model.hyperparameters = class_parameters(self.classes, ())
+        model.hyperparameters = free_parameters({})
         return model
 
     def describe(self) -> dict[str, Any]:
@@ -286,13 +274,25 @@ class SoftmaxModel:
     def _kernel_in_words(self) -> str:
         if not self.kernels:
             return "K given"
-        shown = self.kernels[:1] if all_equal(self.kernels) else self.kernels
-        return " | ".join(str(kernel) for kernel in shown)
+        return " | ".join(str(kernel) for kernel in self._different())
+
+    def _different(self) -> tuple[Any, ...]:
+        """One kernel where all classes have the same."""
+        first, *others = self.kernels
+        return self.kernels if any(k is not first and k != first for k in others) else (first,)
 
     def __repr__(self) -> str:
         kernel = self._kernel_in_words() if self.kernels else "K"
         return f"SoftmaxModel(N={self.n_data}, C={self.n_classes}, {kernel})"
 
 
-def _name(what: str, index: int, count: int) -> str:
-    return what if count == 1 else f"{what} of class {index}"
+def _check_kernels(kernel: Any, classes: NDArray[Any]) -> tuple[Any, ...]:
+    """One kernel per class."""
+    if not isinstance(kernel, list | tuple):
+        return (as_kernel(kernel),) * classes.size
+    if len(kernel) != classes.size:
+        raise InputError(
+            f"kernel must be one kernel or a list of one per class, got {len(kernel)} kernels "
+            f"for {classes.size} classes"
+        )
+    return tuple(as_kernel(k) for k in kernel)

@@ -48,8 +48,19 @@ def factorise(K: Any, name: str, n: int, relative_jitter: float) -> Covariance:
     return Covariance(prior, jitter, factor)
 
 
-def check_source(kernel: Any, K: Any, X: Any) -> None:
-    """Exactly one of kernel and K; a kernel comes with inputs."""
+class Source(NamedTuple):
+    """Where a prior covariance comes from, but for the kernel or matrix itself."""
+
+    X: Array | None
+    """Inputs (N, D)."""
+    jitter: float
+    """Relative to the mean of the diagonal: 1e-6 by default with a kernel, 0 with a matrix."""
+    notes: tuple[str, ...]
+
+
+def check_source(X: Any, n: int, kernel: Any, K: Any, jitter: float | None) -> Source:
+    """Exactly one of kernel and K; a kernel comes with inputs, one row for each of n data."""
+    inputs = None if X is None else check_inputs(X, n)
     if (kernel is None) == (K is None):
         raise InputError(
             "give exactly one of kernel= (with X) and K= (the covariance matrix); "
@@ -57,13 +68,9 @@ def check_source(kernel: Any, K: Any, X: Any) -> None:
         )
     if K is None and X is None:
         raise InputError("X is missing; a kernel needs the N x D inputs")
-
-
-def check_jitter(jitter: float | None, with_kernel: bool) -> float:
-    """The relative jitter; 1e-6 by default with a kernel, 0 with a matrix."""
-    if jitter is None:
-        return _KERNEL_JITTER if with_kernel else 0.0
-    return number("jitter", jitter, least=0.0)
+    usual = 0.0 if kernel is None else _KERNEL_JITTER
+    relative = usual if jitter is None else number("jitter", jitter, least=0.0)
+    return Source(inputs, relative, () if kernel is None else notes_on_inputs(inputs))
 
 
 def as_kernel(kernel: Any) -> Any:

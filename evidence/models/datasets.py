@@ -7,12 +7,12 @@ import os
 import zlib
 from collections.abc import Iterable
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..execution.arguments import array
+from ..execution.arguments import array, check_choice
 from ..messages import InputError, suggest
 
 if TYPE_CHECKING:
@@ -85,10 +85,7 @@ def load(name: str) -> dict[str, NDArray[Any]]:
     The files are not part of the package. Set the environment variable ``EVIDENCE_DATA`` to
     the folder that holds them. Known names are in :data:`NAMES`.
     """
-    if name not in NAMES:
-        raise InputError(
-            f"unknown data set {name!r}{suggest(name, NAMES)} Known: {', '.join(NAMES)}"
-        )
+    check_choice("data set", name, NAMES)
     folder = os.environ.get(_PLACE)
     if not folder:
         raise FileNotFoundError(
@@ -192,30 +189,27 @@ def _choose(
     repeated = sorted({column for column in columns if columns.count(column) > 1})
     if repeated:
         raise InputError(f"column names must differ, found twice: {', '.join(repeated)}")
-    _check_known("target", [target], columns)
-    drop = list(drop)
-    _check_known("drop", drop, columns)
     chosen = [c for c in columns if c != target] if features is None else list(features)
-    _check_known("features", chosen, columns)
-    for option, names in (("features", chosen), ("drop", drop)):
-        if target in names:
-            raise InputError(f"{option}: {target!r} is the target")
+    drop = list(drop)
+    for option, names in (("target", [target]), ("drop", drop), ("features", chosen)):
+        for name in names:
+            if name not in columns:
+                _no_column(option, name, columns)
+            if name == target and option != "target":
+                raise InputError(f"{option}: {target!r} is the target")
     chosen = [column for column in dict.fromkeys(chosen) if column not in drop]
     if not chosen:
         raise InputError("features: no column is left to explain the target from")
     return chosen
 
 
-def _check_known(option: str, names: list[str], columns: list[str]) -> None:
-    for name in names:
-        if name not in columns:
-            shown = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
-            alone = len(columns) == 1 and any(mark in columns[0] for mark in ",;|\t")
-            advice = " (what separates columns? sep= says)" if alone else ""
-            raise InputError(
-                f"{option}: there is no column {name!r}{suggest(name, columns)} "
-                f"Columns: {shown}{advice}"
-            )
+def _no_column(option: str, name: str, columns: list[str]) -> NoReturn:
+    shown = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
+    alone = len(columns) == 1 and any(mark in columns[0] for mark in ",;|\t")
+    advice = " (what separates columns? sep= says)" if alone else ""
+    raise InputError(
+        f"{option}: there is no column {name!r}{suggest(name, columns)} Columns: {shown}{advice}"
+    )
 
 
 def _target(column: pd.Series, positive: str | None) -> NDArray[Any]:

@@ -9,21 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..execution.arguments import array, plain
+from ..execution.arguments import array, plain, rows
 from ..gaussians.base import Gaussian
 from ..gaussians.dense import DenseGaussian, DensePrior
 from ..messages import InputError
 from . import likelihoods
 from .covariance import CovarianceError as CovarianceError
-from .covariance import (
-    as_kernel,
-    call_kernel,
-    check_inputs,
-    check_jitter,
-    check_source,
-    factorise,
-    notes_on_inputs,
-)
+from .covariance import as_kernel, call_kernel, check_source, factorise
 from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded, sketch
 from .kernels.gradients import contract
@@ -65,6 +57,8 @@ class GPModel:
         The prior covariance, jitter included, and its lower Cholesky factor.
     jitter : float
         What was added to the diagonal of the prior covariance, in its own units.
+    relative_jitter : float
+        The same relative to the mean of the diagonal.
     notes : tuple of str
         What a careful reader should know about the data, in words.
 
@@ -98,27 +92,20 @@ class GPModel:
                 f"y must be a non-empty vector of N observations, got shape {observed.shape}"
             )
         self.y, notes = self.likelihood.check(observed)
-        self.X = None if X is None else check_inputs(X, self.n)
-        check_source(kernel, K, self.X)
-        if kernel is not None:
-            notes += notes_on_inputs(self.X)
+        self.X, self.relative_jitter, more = check_source(X, self.n, kernel, K, jitter)
         self.kernel = as_kernel(kernel)
-        #: jitter relative to the mean of the prior's diagonal
-        self.relative_jitter = check_jitter(jitter, kernel is not None)
         self._set_prior(K)
         self.mean: Array = np.broadcast_to(array("mean", mean, (), (self.n,)), (self.n,)).copy()
         self.theta = self.likelihood.theta(self.y)
-        self.notes = notes
+        self.notes = notes + more
         #: what is free in kernel and likelihood: names, logs, bounds
-        self.hyperparameters: Hyperparameters = free_parameters(self.kernel, self.likelihood)
+        self.hyperparameters: Hyperparameters = free_parameters({"": self.kernel}, self.likelihood)
 
     def _set_prior(self, K: ArrayLike | None) -> None:
         """K, or what the kernel says, with its jitter and Cholesky factor."""
         given, name = (call_kernel(self.kernel, self.X), "kernel(X)") if K is None else (K, "K")
         prior = factorise(given, name, self.n, self.relative_jitter)
-        self.K: Array = prior.K
-        self.jitter: float = prior.jitter
-        self.chol: Array = prior.chol
+        self.K, self.jitter, self.chol = prior
 
     def prior_gradient(self, q: Gaussian) -> Array:
         r"""Σ_ij W_ij ∂K_ij for every free parameter of the kernel, :math:`W = (aa^T - R)/2`.
@@ -153,7 +140,7 @@ class GPModel:
         """
         model = copy.copy(self)
         model.hyperparameters = free = self.hyperparameters.moved(theta)
-        model.kernel, model.likelihood = free.kernel, free.likelihood or self.likelihood
+        (model.kernel,), model.likelihood = free.kernels, free.likelihood or self.likelihood
         if free.n_kernel:
             model._set_prior(None)
         model.theta = model.likelihood.theta(model.y)
@@ -168,7 +155,7 @@ class GPModel:
         """The same model without inputs and kernel: all that computing needs, light to send."""
         model = copy.copy(self)
         model.kernel, model.X = None, None
-        model.hyperparameters = free_parameters(None, self.likelihood)
+        model.hyperparameters = free_parameters({"": None}, self.likelihood)
         return model
 
     def without_matrices(self) -> GPModel:
@@ -180,12 +167,8 @@ class GPModel:
 
     def log_prior(self, x: ArrayLike) -> Array:
         """log N(x; mean, K) for a batch ``x`` of shape (..., N)."""
-        x = np.asarray(x, dtype=float)
-        if x.shape[-1:] != (self.n,):
-            raise InputError(
-                f"x must hold {self.n} latent values along its last axis, got shape {x.shape}"
-            )
-        return self.prior.log_density(x.reshape(-1, self.n)).reshape(x.shape[:-1])
+        batch, shape = rows("x", x, self.n, "latent values")
+        return self.prior.log_density(batch).reshape(shape)
 
     def describe(self) -> dict[str, Any]:
         """What a result tells of its model, in plain words and numbers."""

@@ -6,7 +6,7 @@ adds its own, ``likelihood__noise_std``. Any unambiguous ending of a name does.
 
 >>> from evidence.models.kernels.parse import parse_kernel
 >>> from evidence.models.likelihoods import Gaussian
->>> free = free_parameters(parse_kernel("4.0 * RBF(1.5)"), Gaussian(noise_std=0.5))
+>>> free = free_parameters({"": parse_kernel("4.0 * RBF(1.5)")}, Gaussian(noise_std=0.5))
 >>> free.names
 ('k1__constant_value', 'k2__length_scale', 'likelihood__noise_std')
 >>> free.index("length_scale"), free.values.tolist()
@@ -40,11 +40,11 @@ class Hyperparameters:
     """Natural logarithms, shape (P,)."""
     bounds: Array
     """Of ``theta``, shape (P, 2)."""
-    kernel: Any
+    kernels: tuple[Any, ...]
     likelihood: Likelihood | None
     """None where the model has none with parameters."""
     n_kernel: int
-    """How many of them, from the first on, are the kernel's."""
+    """How many of them, from the first on, are the kernels'."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -58,18 +58,14 @@ class Hyperparameters:
         """Position of ``name``, or of the one name that ends with it."""
         if not isinstance(name, str):
             raise InputError(f"a hyperparameter's name is a string, got {name!r}")
-        exact = [i for i, known in enumerate(self.names) if known == name]
-        found = exact or [
-            i
-            for i, known in enumerate(self.names)
-            if known.endswith(f"__{name}") or known.partition("[")[0].endswith(f"__{name}")
-        ]
+        end = f"__{name}"
+        close = [n for n in self.names if n.endswith(end) or n.partition("[")[0].endswith(end)]
+        found = [name] if name in self.names else close
         if len(found) == 1:
-            return found[0]
-        listed = ", ".join(self.names) or "none"
+            return self.names.index(found[0])
         if found:
-            meant = ", ".join(self.names[i] for i in found)
-            raise InputError(f"hyperparameter {name!r} is ambiguous: it may be {meant}")
+            raise InputError(f"hyperparameter {name!r} is ambiguous: it may be {', '.join(found)}")
+        listed = ", ".join(self.names) or "none"
         raise InputError(
             f"unknown hyperparameter {name!r}{suggest(name, self.names)} Free: {listed}"
         )
@@ -91,11 +87,12 @@ class Hyperparameters:
 
     def moved(self, theta: ArrayLike | Mapping[str, float]) -> Hyperparameters:
         """The same ones at other values, in kernel and likelihood too."""
-        theta, kernel = self.vector(theta), self.kernel
-        if self.n_kernel:
-            kernel = kernel.clone_with_theta(theta[: self.n_kernel])
+        theta = self.vector(theta)
+        ends = np.cumsum([len(kernel_parameters(kernel)[0]) for kernel in self.kernels])
+        parts = zip(self.kernels, np.split(theta, ends), strict=False)  # then the likelihood's
+        kernels = tuple(k.clone_with_theta(own) if own.size else k for k, own in parts)
         likelihood, rounded = self.likelihood_at(theta), np.log(np.exp(theta))
-        return replace(self, theta=rounded, kernel=kernel, likelihood=likelihood)
+        return replace(self, theta=rounded, kernels=kernels, likelihood=likelihood)
 
 
 def kernel_parameters(kernel: Any) -> tuple[tuple[str, ...], Array, Array]:
@@ -108,14 +105,22 @@ def kernel_parameters(kernel: Any) -> tuple[tuple[str, ...], Array, Array]:
     return (names, kernel.theta, kernel.bounds) if names else ((), np.zeros(0), np.zeros((0, 2)))
 
 
-def free_parameters(kernel: Any, likelihood: Likelihood) -> Hyperparameters:
-    """What is free in a kernel (anything without scikit-learn's ``theta`` has nothing)."""
-    names, theta, bounds = kernel_parameters(kernel)
-    # one value per datum is given, not free
-    own = [name for name in likelihood.free if np.ndim(getattr(likelihood, name)) == 0]
+def free_parameters(
+    kernels: Mapping[str, Any], likelihood: Likelihood | None = None
+) -> Hyperparameters:
+    """What is free in kernels and likelihood; keys are what their kernel's names begin with."""
+    rows = [
+        (head + name, theta, *bounds)
+        for head, kernel in kernels.items()
+        for name, theta, bounds in zip(*kernel_parameters(kernel), strict=True)
+    ]
+    n_kernel = len(rows)
+    for name, ends in (likelihood.free if likelihood else {}).items():
+        value = getattr(likelihood, name)
+        if np.ndim(value) == 0:
+            rows.append((_PREFIX + name, *np.log([value, *ends])))
+    numbers = np.array([row[1:] for row in rows]).reshape(-1, 3)
+    names, theta = tuple(row[0] for row in rows), numbers[:, 0].copy()
     return Hyperparameters(
-        (*names, *(_PREFIX + name for name in own)),
-        np.array([*theta, *(np.log(getattr(likelihood, name)) for name in own)]),
-        np.array([*bounds, *(np.log(likelihood.free[name]) for name in own)]).reshape(-1, 2),
-        kernel, likelihood, len(names),
-    )  # fmt: skip
+        names, theta, numbers[:, 1:], tuple(kernels.values()), likelihood, n_kernel
+    )

@@ -23,20 +23,15 @@ def check_labels(
     if y is None:
         raise InputError("y is missing; pass the N labels")
     labels = _labels("y", y)
-    if classes is None:
-        known = np.unique(labels)
-        if known.size < 2:
-            raise InputError(
-                f"y holds a single class ({known[0]}); a softmax needs at least two: pass "
-                "classes= where there are others"
-            )
-    else:
-        known = np.unique(_labels("classes", classes))
-        if known.size < 2:
-            raise InputError(f"classes must hold at least two labels, got {known.tolist()}")
-        strange = np.setdiff1d(labels, known)
-        if strange.size:
-            raise InputError(f"y holds {strange[0]!r}, which is not among classes")
+    known = np.unique(labels if classes is None else _labels("classes", classes))
+    if known.size < 2:
+        raise InputError(
+            f"{'y' if classes is None else 'classes'} holds a single class ({known[0]}); a "
+            "softmax needs at least two labels: pass classes= where there are others"
+        )
+    strange = np.setdiff1d(labels, known)
+    if strange.size:
+        raise InputError(f"y holds {strange[0]!r}, which is not among classes")
     return known, np.searchsorted(known, labels).astype(np.intp)
 
 

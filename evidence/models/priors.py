@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..execution.arguments import rows
 from ..messages import InputError
 
 Array = NDArray[np.float64]
@@ -117,13 +118,8 @@ class Priors:
 
     def log_density(self, theta: ArrayLike) -> Array:
         """Log density of the logs ``theta``, shape (..., P) to (...)."""
-        theta = np.asarray(theta, dtype=float)
-        if theta.shape[-1:] != (len(self),):
-            raise InputError(
-                f"theta must hold the logs of {len(self)} hyperparameters "
-                f"({', '.join(self.names)}) along its last axis, got shape {theta.shape}"
-            )
-        return sum(self._each(theta), np.zeros(theta.shape[:-1]))
+        batch, shape = rows("theta", theta, len(self), f"logs ({', '.join(self.names)})")
+        return sum(self._each(batch), np.zeros(len(batch))).reshape(shape)[()]
 
     def _each(self, theta: Array) -> Iterator[Array]:
         """Log densities one by one."""

@@ -30,8 +30,9 @@ where curvature changes fast, ``rmhmc-midpoint`` takes the longest steps. Not fo
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ..execution.lazy import offered
 
 if TYPE_CHECKING:
     from .base import Info as Info
@@ -81,35 +82,7 @@ NAMES = {
     "simplified-mmala": "SimplifiedMMALA",
     "second-order": "SecondOrder",
 }
-_ROOMS = {
-    "base": "Info Move take",
-    "gradient.agrad": "AGradU AGradZ",
-    "gradient.crank_nicolson": "PCN",
-    "gradient.elliptical": "EllipticalSlice",
-    "gradient.gibbs": "ProbitGibbs",
-    "gradient.langevin": "Langevin pmala",
-    "gradient.mgrad": "MGrad pcnl",
-    "hamiltonian.hmc": "HMC",
-    "hamiltonian.nuts": "NUTS",
-    "hamiltonian.splitting": "SplittingHMC",
-    "hamiltonian.trajectories": "Trajectory trajectory",
-    "registry": "get names",
-    "riemannian.mmala": "MMALA SimplifiedMMALA",
-    "riemannian.rmhmc": "ExplicitRMHMC MidpointRMHMC RMHMC",
-    "riemannian.second_order": "SecondOrder",
-}
-_HOME = {name: room for room, held in _ROOMS.items() for name in held.split()}
-
-__all__ = sorted(_HOME)
-
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and know what is missing
-
-    def __getattr__(name):
-        if name not in _HOME:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f".{_HOME[name]}", __name__), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    _HOME, __getattr__, __dir__ = offered(__spec__)
+    __all__ = sorted(_HOME)

@@ -74,6 +74,9 @@ from ..numerics.normal import standard_normal
 from ..paths.base import Array, TemperedPath
 from ..paths.coordinates import Frame
 
+Rng = np.random.Generator
+Beta = float | Array  # a number, or one per row
+
 _LONGEST = 64  # steps of a trajectory whose number of steps is not given
 
 
@@ -111,13 +114,11 @@ class Move(ABC):
         """The state at latent values ``x``, shape (M, N)."""
 
     @abstractmethod
-    def init_reference(self, rng: np.random.Generator, path: TemperedPath, m: int) -> Any:
+    def init_reference(self, rng: Rng, path: TemperedPath, m: int) -> Any:
         """A state of ``m`` exact draws from the reference."""
 
     @abstractmethod
-    def step(
-        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Any
-    ) -> tuple[Any, Info]:
+    def step(self, rng: Rng, path: TemperedPath, beta: Beta, state: Any) -> tuple[Any, Info]:
         """One transition of every row that leaves p_β invariant; β a number or one per row."""
 
     def latent(self, path: TemperedPath, state: Any) -> Array:
@@ -137,13 +138,7 @@ class Move(ABC):
         return 1
 
     def run(
-        self,
-        rng: np.random.Generator,
-        path: TemperedPath,
-        beta: float | Array,
-        state: Any,
-        steps: int,
-        every: int,
+        self, rng: Rng, path: TemperedPath, beta: Beta, state: Any, steps: int, every: int
     ) -> tuple[Any, Array, Array, Info]:
         """Many steps in one call: the last state, x and tilt of every ``every``-th one, (M, K, N)
         and (M, K), and what the steps tell, acceptances summed."""
@@ -201,13 +196,28 @@ class GradientMove(Move):
         frame = self.frame(path)
         return self.evaluate(path, frame, frame.from_latent(x))
 
-    def init_reference(self, rng: np.random.Generator, path: TemperedPath, m: int) -> Slope:
+    def init_reference(self, rng: Rng, path: TemperedPath, m: int) -> Slope:
         """``m`` exact draws from the reference."""
         frame = self.frame(path)
         return self.evaluate(path, frame, standard_normal(rng, (m, path.n)) * frame.root)
 
     def to_latent(self, path: TemperedPath, position: Array) -> Array:
         return self.frame(path).to_latent(position)
+
+    log_ratio: ClassVar[Callable[..., None]]
+    """Compiled: fills its last argument, from two states, β and what :meth:`propose` adds."""
+
+    def propose(self, rng: Rng, frame: Frame, beta: Array, state: Slope) -> tuple[Array, Any]:
+        """One proposal per row, and what :attr:`log_ratio` has to know of them."""
+        raise NotImplementedError
+
+    def step(self, rng: Rng, path: TemperedPath, beta: Beta, state: Slope) -> tuple[Slope, Info]:
+        """Propose, evaluate, accept or reject; moves that do more have their own."""
+        frame, beta = self.frame(path), per_row(beta, len(state.a))
+        a, known = self.propose(rng, frame, beta, state)
+        new, log_ratio = self.evaluate(path, frame, a), np.empty(len(a))
+        self.log_ratio(*state, *new, beta, *known, log_ratio)
+        return metropolis(rng, log_ratio, state, new)
 
 
 @dataclass
@@ -227,7 +237,7 @@ class LatentMove(Move):
     target: float | None = None
     name: str = ""
 
-    def draw(self, rng: np.random.Generator, path: TemperedPath, m: int) -> Array:
+    def draw(self, rng: Rng, path: TemperedPath, m: int) -> Array:
         """``m`` exact draws from the reference, minus its mean."""
         return path.coordinates("base").turn(standard_normal(rng, (m, path.n)))
 
@@ -236,7 +246,7 @@ class LatentMove(Move):
         x = np.array(x, dtype=float, order="C")
         return Latent(x, path.tilt(x))
 
-    def init_reference(self, rng: np.random.Generator, path: TemperedPath, m: int) -> Latent:
+    def init_reference(self, rng: Rng, path: TemperedPath, m: int) -> Latent:
         """``m`` exact draws from the reference."""
         return self.init(path, path.mean + self.draw(rng, path, m))
 
@@ -255,7 +265,7 @@ def kept(build: Callable[[KeyT], StateT]) -> Callable[[KeyT], StateT]:
     return get
 
 
-def per_row(beta: float | Array, m: int) -> Array:
+def per_row(beta: Beta, m: int) -> Array:
     """β as one number per row."""
     return np.full(m, beta, dtype=float)
 
@@ -283,7 +293,7 @@ def put_back(before, after, rows):
 
 
 def metropolis(
-    rng: np.random.Generator, log_ratio: Array, old: StateT, new: StateT, gradients: int = 1
+    rng: Rng, log_ratio: Array, old: StateT, new: StateT, gradients: int = 1
 ) -> tuple[StateT, Info]:
     """Accept rows of ``new`` with probability min(1, exp(log_ratio)), in place.
 

@@ -12,8 +12,6 @@ from .base import Move
 
 _OPTIONS: dict[str, dict[str, Any]] = {"mgrad": {"step_size": 10.0}}
 
-_CHOICES = {"binding": ("base", "identity"), "update": ("exact", "slice")}
-
 
 def names() -> list[str]:
     """Every name that :func:`get` knows."""
@@ -33,11 +31,9 @@ def get(move: str | Move) -> Any:
     if isinstance(move, type) or not (hasattr(move, "step") and hasattr(move, "init_reference")):
         raise InputError(f"move must be a name or a move object, got {shown(move)}")
     check_positive(f"{move.name}: step_size", getattr(move, "step_size", 1.0), optional=False)
-    for option in ("n_leapfrog", "max_depth", "sweeps"):
+    for option in ("n_leapfrog", "max_depth"):
         check_count(f"{move.name}: {option}", getattr(move, option, None), 1)
     if getattr(move, "target", None) is not None:
         number(f"{move.name}: target", move.target, above=0.0, below=1.0)
-    for option, choices in _CHOICES.items():
-        if hasattr(move, option):
-            check_choice(f"{move.name}: {option}", getattr(move, option), choices)
+    check_choice(f"{move.name}: binding", getattr(move, "binding", "base"), ("base", "identity"))
     return move

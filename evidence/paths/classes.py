@@ -44,5 +44,5 @@ class SoftmaxPath(TemperedPath):
     def tilt_and_gradient(self, x: Array) -> tuple[Array, Array]:
         x = np.ascontiguousarray(x)
         total, gradient = np.empty(len(x)), np.empty_like(x)
-        _softmax.tilt_and_gradient(self.model.codes, *self.reference.sites, x, total, gradient)
+        _softmax.tilt(self.model.codes, *self.reference.sites, x, total, gradient)
         return total, gradient

@@ -1,40 +1,38 @@
 """Figures, drawn on axes you may bring yourself; readable in black and white."""
 
-from .class_predictions import plot_class_prediction
-from .draws import plot_autocorrelation, plot_draws, plot_ess, plot_trace
-from .efficiency import plot_calibration, plot_efficiency, plot_logz_vs_time, plot_scaling
-from .evidence import plot_path, plot_result, plot_time
-from .geometry import plot_density, plot_energy_error, plot_metric, plot_trajectory
-from .hyper import plot_hyper_draws, plot_hyperparameters, plot_marginal
-from .models import plot_comparison, plot_surface
-from .moves import plot_ess_vs_acceptance, plot_moves
-from .optimum import plot_search
-from .predictions import plot_prediction
+from __future__ import annotations
 
-__all__ = [
-    "plot_autocorrelation",
-    "plot_calibration",
-    "plot_class_prediction",
-    "plot_comparison",
-    "plot_density",
-    "plot_draws",
-    "plot_efficiency",
-    "plot_energy_error",
-    "plot_ess",
-    "plot_ess_vs_acceptance",
-    "plot_hyper_draws",
-    "plot_hyperparameters",
-    "plot_logz_vs_time",
-    "plot_marginal",
-    "plot_metric",
-    "plot_moves",
-    "plot_path",
-    "plot_prediction",
-    "plot_result",
-    "plot_scaling",
-    "plot_search",
-    "plot_surface",
-    "plot_time",
-    "plot_trace",
-    "plot_trajectory",
-]
+from typing import TYPE_CHECKING
+
+from ..execution.lazy import offered
+
+if TYPE_CHECKING:
+    from .draws import plot_autocorrelation as plot_autocorrelation
+    from .draws import plot_draws as plot_draws
+    from .draws import plot_ess as plot_ess
+    from .draws import plot_trace as plot_trace
+    from .efficiency import plot_calibration as plot_calibration
+    from .efficiency import plot_efficiency as plot_efficiency
+    from .efficiency import plot_ess_vs_acceptance as plot_ess_vs_acceptance
+    from .efficiency import plot_logz_vs_time as plot_logz_vs_time
+    from .efficiency import plot_moves as plot_moves
+    from .efficiency import plot_scaling as plot_scaling
+    from .evidence import plot_path as plot_path
+    from .evidence import plot_result as plot_result
+    from .evidence import plot_time as plot_time
+    from .geometry import plot_density as plot_density
+    from .geometry import plot_energy_error as plot_energy_error
+    from .geometry import plot_metric as plot_metric
+    from .geometry import plot_trajectory as plot_trajectory
+    from .hyper import plot_hyper_draws as plot_hyper_draws
+    from .hyper import plot_hyperparameters as plot_hyperparameters
+    from .hyper import plot_marginal as plot_marginal
+    from .hyper import plot_search as plot_search
+    from .models import plot_comparison as plot_comparison
+    from .models import plot_surface as plot_surface
+    from .predictions import plot_class_prediction as plot_class_prediction
+    from .predictions import plot_prediction as plot_prediction
+
+if not TYPE_CHECKING:  # type checkers read the imports above, and know what is missing
+    _HOME, __getattr__, __dir__ = offered(__spec__)
+    __all__ = sorted(_HOME)

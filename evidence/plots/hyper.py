@@ -1,4 +1,4 @@
-"""Figures of posterior draws of hyperparameters."""
+"""Figures of hyperparameters: the search for the best, and posterior draws."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._style import INK, log_ticks, new_figure, short_name
+from ._style import INK, axes_of, legend, log_ticks, new_figure, short_name, whole_ticks
 from .draws import plot_trace
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -19,6 +20,8 @@ Array = NDArray[np.float64]
 
 _ROWS = 6  # more hyperparameters than this: the slowest
 _MANY = 2000  # points of a scatter plot
+_FLOOR = 1e-6  # nats; a logarithmic axis has no zero
+_STYLES = ("o-", "s--", "^:", "D-.")
 
 
 class HyperDraws(Protocol):
@@ -119,3 +122,39 @@ def plot_hyperparameters(names: Sequence[str], theta: ArrayLike) -> Figure:
             if j == 0 and i > 0:
                 ax.set_ylabel(labels[i])
     return figure
+
+
+class Search(Protocol):
+    """Where a search was, and how high it came."""
+
+    @property
+    def history(self) -> pd.DataFrame: ...
+    @property
+    def logz(self) -> float: ...
+
+
+def plot_search(optimum: Search, ax: Axes | None = None) -> Axes:
+    """Nats below the best against the evaluation, one line per start; crosses are rejected."""
+    ax = axes_of(ax, 6, 4)
+    history = optimum.history
+    below = (history.objective.max() - history.objective).clip(lower=_FLOOR)
+    top = 2.0 * below.max()
+    for restart, rows in history.groupby("restart"):
+        values = below[rows.index].dropna()
+        style = _STYLES[int(restart) % len(_STYLES)]
+        ax.plot(
+            values.index + 1, values, style, mfc="none", ms=4, lw=1.2, color=INK,
+            label=f"start {restart}",
+        )  # fmt: skip
+    lost = history.index[history.objective.isna()] + 1
+    if len(lost):
+        ax.plot(lost, [top] * len(lost), "x", color="0.4", ms=6, label="rejected")
+    ax.set(
+        yscale="log",
+        xlabel="evaluation",
+        ylabel="nats below the best",
+        title=f"Search for hyperparameters, log Z = {optimum.logz:.3f}",
+    )
+    if history.restart.nunique() > 1 or len(lost):
+        legend(ax, ncols=2, fontsize=8)
+    return whole_ticks(ax)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..approximations.classes.probabilities import expected_softmax
 from ..messages import InputError
-from ..plots.class_predictions import plot_class_prediction
+from ..plots.predictions import plot_class_prediction
 from .base import AtPoints
 from .mixture import Mixture, blocks
 

@@ -61,19 +61,13 @@ def priors(model: Model) -> tuple[Prior, ...]:
 
 def _kernels(model: Model) -> tuple[Any, ...]:
     """The different kernels; none where the model was given matrices."""
-    if isinstance(model, GPModel):
-        return () if model.kernel is None else (model.kernel,)
-    return model.kernels[:1] if model.shared else model.kernels
+    kernels = tuple(kernel for kernel in model.hyperparameters.kernels if kernel is not None)
+    return kernels[:1] if isinstance(model, GPModel) or model.shared else kernels
 
 
 def _covariances(kernel: Callable[..., Any], X: Any, X_new: Array) -> tuple[Array, Array]:
     """Covariances (b, N) with the data, and variances (b,)."""
-    k = np.ascontiguousarray(kernel(X_new, X), dtype=float)
-    if k.shape != (len(X_new), len(X)):
-        raise InputError(
-            f"kernel(X_new, X) has shape {k.shape}, not {(len(X_new), len(X))}: "
-            "it must give one row per new point and one column per datum"
-        )
+    k = array("kernel(X_new, X)", kernel(X_new, X), (len(X_new), len(X)))
     if hasattr(kernel, "diag"):
         return k, np.asarray(kernel.diag(X_new), dtype=float)
     parts = (X_new[i : i + _DIAGONAL] for i in range(0, len(X_new), _DIAGONAL))

@@ -34,6 +34,7 @@ from ..execution.arguments import (
 )
 from ..execution.clock import check_interrupt, interruptible
 from ..messages import InputError
+from ..models.covariance import check_covariance
 from ..numerics.jit import jit, vector_loop
 from ..numerics.special import log_ndtr_derivatives
 from ..numerics.threads import single_blas
@@ -163,13 +164,11 @@ def _average(weights, proposal, rng, n_draws, target_se, deadline, progress):
 
 def oriented(cov, signs, mean):
     """Covariance and lower bounds of ``signs * (z - mean)``, after checking all three."""
-    cov = array("cov", cov, ("n", "n"))
+    cov = check_covariance(cov, "cov")
     signs = array("signs", signs, (len(cov),))
     mean = np.zeros(len(cov)) if mean is None else array("mean", mean, (len(cov),))
     if not np.all(np.abs(signs) == 1.0):
         raise InputError("signs must be +1 or -1")
-    if np.max(np.abs(cov - cov.T)) > 1e-8 * np.max(np.abs(cov)):
-        raise InputError("cov must be symmetric")
     if np.min(cov.diagonal()) <= 0.0:
         raise InputError("cov must be positive definite, got a variance that is not positive")
     return cov * np.outer(signs, signs), -signs * mean

@@ -10,7 +10,7 @@ from ..approximations.gp.ep import fit_ep
 from ..approximations.reference import GaussianReference
 from ..messages import InputError, Message
 from ..models.gp import GPModel
-from ..plots.optimum import plot_search
+from ..plots.hyper import plot_search
 from .base import ResultOnAxes
 from .evidence import EvidenceResult
 

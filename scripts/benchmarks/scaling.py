@@ -20,6 +20,7 @@ import pandas as pd
 
 import evidence as ev
 from evidence import plots
+from evidence.plots.efficiency import exponent
 from scripts import laboratory
 from scripts.laboratory import research_model
 
@@ -51,7 +52,7 @@ def main() -> None:
         mean = frame.groupby(size).mean(numeric_only=True)
         print(mean.round(3).to_string())
         for part in parts:
-            power = plots.efficiency.exponent(mean.index, mean[part])
+            power = exponent(mean.index, mean[part])
             print(f"  {part}: time ~ {size}^{power:.2f}")
     laboratory.save_table(table, options.out, NAME)
     _draw(by_size, by_particles, options.out)

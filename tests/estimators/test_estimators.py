@@ -153,7 +153,7 @@ def test_three_classes_at_other_hyperparameters():
     assert many.log_marginal_likelihood(kernel.theta) == pytest.approx(value, abs=1e-6)
     both = np.tile(kernel.theta, 3)
     assert many.log_marginal_likelihood(both) == pytest.approx(value, abs=1e-6)
-    with pytest.raises(ValueError, match=r"theta must hold 2 or 6 logs, got shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"theta must be .* \(2,\) or \(6,\), got shape \(3,\)"):
         many.log_marginal_likelihood(np.zeros(3))
     with pytest.raises(ValueError, match="two classes only"):
         many.log_marginal_likelihood(kernel.theta, eval_gradient=True)

@@ -186,5 +186,5 @@ def test_states_of_another_shape_are_refused(shape):
     """Compiled code would read beyond their end."""
     model = ev.SoftmaxModel(np.arange(12.0), ["a", "b", "c"] * 4, "4.0 * RBF(0.5)")
     for method in (model.log_likelihood, model.log_likelihood_gradient, model.log_prior):
-        with pytest.raises(ValueError, match="3 x 12 = 36 latent values along its last axis"):
+        with pytest.raises(ValueError, match=r"36 latent values \(3 x 12.* along its last axis"):
             method(np.ones(shape))

@@ -35,7 +35,7 @@ def test_at_is_the_model_built_from_nothing():
     np.testing.assert_allclose(after.chol, fresh.chol, rtol=1e-10, atol=1e-12)
     for free in (after.hyperparameters, fresh.hyperparameters):
         np.testing.assert_allclose(free.theta, np.log([4.0, 1.0, 5.0, 0.3, 4.0, 0.2]), atol=1e-14)
-    assert repr(after.hyperparameters.kernel) == repr(fresh.kernel)
+    assert repr(after.hyperparameters.kernels[0]) == repr(fresh.kernel)
     assert after.hyperparameters.likelihood == fresh.likelihood
     np.testing.assert_allclose(after.theta, fresh.theta, rtol=1e-13)
     np.testing.assert_allclose(after.jitter, fresh.jitter, rtol=1e-12)

@@ -109,5 +109,5 @@ def test_a_model_without_hyperparameters():
 
 
 def test_wrong_shape_of_theta(priors):
-    with pytest.raises(ValueError, match="logs of 3 hyperparameters"):
+    with pytest.raises(ValueError, match=r"theta must hold 3 logs \(.*\) along its last axis"):
         priors.log_density([0.0, 1.0])

@@ -8,6 +8,7 @@ than there are coordinates: a simplex of three parts has two.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,6 +81,16 @@ class ProgramModel(DensityModel):
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "density": self.program}
+
+
+def needed(module: str, what: str, extra: str) -> Any:
+    """An optional package, or where to get it."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise ImportError(
+            f"{what}, which is not installed: pip install 'evidence[{extra}]'"
+        ) from None
 
 
 def check_words(words: dict[str, Any], adaptor: str) -> None:

@@ -13,7 +13,7 @@ from ...messages import InputError
 from ..density.autodiff import Compiled, from_jax
 from .derived import Graph, Here, derive
 from .graphs import Graphs, graphs_of
-from .program import ProgramModel, Report, check_words
+from .program import ProgramModel, Report, check_words, needed
 
 Array = NDArray[np.float64]
 
@@ -61,7 +61,11 @@ def from_pymc(model: Any, backend: str | None = None, **words: Any) -> ProgramMo
     >>> model.names, model.constrain([[0.0]]).tolist()
     (('sigma',), [[1.0]])
     """
-    pymc = _import(model)
+    pymc = needed("pymc", "ev.from_pymc needs PyMC", "pymc")
+    if not isinstance(model, pymc.Model):
+        raise InputError(
+            f"model must be a pymc.Model (with pymc.Model() as model: …), got {model!r}"
+        )
     check_words(words, "ev.from_pymc")
     if backend not in (None, "jax", "pytensor"):
         raise InputError(f"backend must be 'jax', 'pytensor' or None, got {backend!r}")
@@ -171,17 +175,3 @@ def _prior_draws(
     except NotImplementedError as error:
         return None, f"no draws from the prior to start from ({error}); sampler= would help"
     return Here(sampler), ""
-
-
-def _import(model: Any) -> Any:
-    try:
-        import pymc
-    except ImportError:
-        raise ImportError(
-            "ev.from_pymc needs PyMC, which is not installed: pip install 'evidence[pymc]'"
-        ) from None
-    if not isinstance(model, pymc.Model):
-        raise InputError(
-            f"model must be a pymc.Model (with pymc.Model() as model: …), got {model!r}"
-        )
-    return pymc

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...messages import InputError
-from .program import ProgramModel, Report, check_words
+from .program import ProgramModel, Report, check_words, needed
 
 Array = NDArray[np.float64]
 
@@ -206,10 +206,4 @@ def _bracketed(name: str) -> str:
 
 
 def _bridgestan() -> Any:
-    try:
-        import bridgestan
-    except ImportError:
-        raise ImportError(
-            "ev.from_stan needs BridgeStan, which is not installed: pip install 'evidence[stan]'"
-        ) from None
-    return bridgestan
+    return needed("bridgestan", "ev.from_stan needs BridgeStan", "stan")

@@ -21,25 +21,14 @@ exact draws where there are such.
 
 from __future__ import annotations
 
-from .banana import banana
-from .example import Example
-from .funnel import funnel
-from .gaussian import gaussian
-from .linear_regression import linear_regression
-from .logistic_regression import SimulatedLogistic, logistic_regression, simulated_logistic
-from .mixture import gaussian_mixture
-from .neural_network import neural_network, simulated_network
-
-__all__ = [
-    "Example",
-    "SimulatedLogistic",
-    "banana",
-    "funnel",
-    "gaussian",
-    "gaussian_mixture",
-    "linear_regression",
-    "logistic_regression",
-    "neural_network",
-    "simulated_logistic",
-    "simulated_network",
-]
+from .banana import banana as banana
+from .example import Example as Example
+from .funnel import funnel as funnel
+from .gaussian import gaussian as gaussian
+from .linear_regression import linear_regression as linear_regression
+from .logistic_regression import SimulatedLogistic as SimulatedLogistic
+from .logistic_regression import logistic_regression as logistic_regression
+from .logistic_regression import simulated_logistic as simulated_logistic
+from .mixture import gaussian_mixture as gaussian_mixture
+from .neural_network import neural_network as neural_network
+from .neural_network import simulated_network as simulated_network

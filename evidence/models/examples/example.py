@@ -14,6 +14,8 @@ from ..density.priors import GaussianPrior
 
 Array = NDArray[np.float64]
 
+LOG_2PI = float(np.log(2.0 * np.pi))
+
 
 class Example(NamedTuple):
     """A model, and what is known of it."""
@@ -65,17 +67,9 @@ class Smooth:
         return type(self).__qualname__.lower()
 
     def model(self, **words: Any) -> DensityModel:
-        return DensityModel(
-            self,
-            self.dim,
-            value_and_grad=self.value_and_grad,
-            hessian=self.hessian,
-            third=self.third,
-            along=self.along,
-            tensor=self.tensor,
-            vectorized=True,
-            **words,
-        )
+        known = ("value_and_grad", "hessian", "third", "along", "tensor")
+        functions: dict[str, Any] = {name: getattr(self, name) for name in known}
+        return DensityModel(self, self.dim, vectorized=True, **functions, **words)
 
 
 class Quadratic(Smooth):

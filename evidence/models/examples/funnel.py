@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...execution.arguments import check_count, check_memory
-from .example import Example, Smooth
+from .example import LOG_2PI, Example, Smooth
 
 Array = NDArray[np.float64]
 
 _SD = 3.0  # of v
-_LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 class Funnel(Smooth):
@@ -24,7 +23,7 @@ class Funnel(Smooth):
 
     def __init__(self, n: int) -> None:
         self.n, self.dim = n, n + 1
-        self.constant = -np.log(_SD) - 0.5 * self.dim * _LOG_2PI
+        self.constant = -np.log(_SD) - 0.5 * self.dim * LOG_2PI
 
     def value_and_grad(self, x: Array) -> tuple[Array, Array]:
         v, z, e, s = self._parts(x)

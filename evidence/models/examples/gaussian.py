@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...execution.arguments import check_count, check_memory, number
-from .example import Example, Quadratic
+from .example import LOG_2PI, Example, Quadratic
 
 Array = NDArray[np.float64]
 
 _SEED = 271
-_LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 class Gaussian(Quadratic):
@@ -28,7 +27,7 @@ class Gaussian(Quadratic):
         self.root = axes * np.sqrt(variances)
         self.precision = (axes / variances) @ axes.T
         self.precision = 0.5 * (self.precision + self.precision.T)
-        self.logz = 0.5 * float(np.log(variances).sum() + self.dim * _LOG_2PI)
+        self.logz = 0.5 * float(np.log(variances).sum() + self.dim * LOG_2PI)
 
     def value_and_grad(self, x: Array) -> tuple[Array, Array]:
         away = x - self.mean

@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...execution.arguments import number
 from ...messages import InputError
-from .example import Example, Quadratic, check_data, regression
+from .example import LOG_2PI, Example, Quadratic, check_data, regression
 
 Array = NDArray[np.float64]
 
 _SEED, _N, _DIM = 5, 50, 5
-_LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 class Linear(Quadratic):
@@ -25,7 +24,7 @@ class Linear(Quadratic):
     def __init__(self, X: Array, y: Array, noise: float) -> None:
         self.dim = X.shape[1]
         self.precision, self.cross = X.T @ X / noise**2, X.T @ y / noise**2
-        self.constant = -0.5 * (y @ y / noise**2 + len(y) * (_LOG_2PI + 2.0 * np.log(noise)))
+        self.constant = -0.5 * (y @ y / noise**2 + len(y) * (LOG_2PI + 2.0 * np.log(noise)))
 
     def value_and_grad(self, x: Array) -> tuple[Array, Array]:
         Gx = x @ self.precision
@@ -72,6 +71,6 @@ def linear_regression(
     density = Linear(X, y, noise)
     L = np.linalg.cholesky(prior_sd**2 * X @ X.T + noise**2 * np.eye(len(y)))
     z = np.linalg.solve(L, y)
-    logz = -0.5 * float(z @ z + len(y) * _LOG_2PI) - float(np.log(np.diag(L)).sum())
+    logz = -0.5 * float(z @ z + len(y) * LOG_2PI) - float(np.log(np.diag(L)).sum())
     about = f"linear regression of {len(y)} numbers on {X.shape[1]} inputs, noise {noise:g}"
     return Example(regression(density, prior_sd), logz, _Posterior(density, prior_sd), about)

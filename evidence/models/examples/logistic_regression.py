@@ -35,19 +35,14 @@ class Logistic(Smooth):
         back[i, j] = back[j, i] = np.arange(i.size)
         self.back = back.ravel()
 
-    @staticmethod
-    def _misfit(margin: Array) -> tuple[Array, Array]:
-        """e^{-|margin|} and the probability of the other class."""
-        e = np.exp(-np.abs(margin))
-        return e, np.where(margin > 0.0, e, 1.0) / (1.0 + e)
-
     def __call__(self, x: Array) -> Array:
         margin = x @ self.yX.T
         return (np.minimum(margin, 0.0) - np.log1p(np.exp(-np.abs(margin)))).sum(axis=1)
 
     def value_and_grad(self, x: Array) -> tuple[Array, Array]:
         margin = x @ self.yX.T
-        e, wrong = self._misfit(margin)
+        e = np.exp(-np.abs(margin))
+        wrong = np.where(margin > 0.0, e, 1.0) / (1.0 + e)  # the probability of the other class
         return (np.minimum(margin, 0.0) - np.log1p(e)).sum(axis=1), wrong @ self.yX
 
     def hessian(self, x: Array) -> Array:

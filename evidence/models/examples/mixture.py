@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from ...execution.arguments import check_count, check_memory, number
-from .example import Example, Smooth
+from .example import LOG_2PI, Example, Smooth
 from .gaussian import rotation
 
 Array = NDArray[np.float64]
@@ -23,7 +23,6 @@ Array = NDArray[np.float64]
 _SEED = 33
 _ARRANGEMENTS = 200
 _SPREAD = 4.0  # largest variance of a component; the smallest is 1 / 4
-_LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 class Mixture(Smooth):
@@ -35,7 +34,7 @@ class Mixture(Smooth):
         inverse = np.linalg.inv(roots)
         self.precisions = np.swapaxes(inverse, 1, 2) @ inverse
         half = np.linalg.slogdet(roots)[1]
-        self.constants = np.log(weights) - half - 0.5 * self.dim * _LOG_2PI
+        self.constants = np.log(weights) - half - 0.5 * self.dim * LOG_2PI
 
     def _components(self, x: Array) -> tuple[Array, Array]:
         """log w_k N_k (M, K) and g_k (K, M, d)."""

@@ -27,11 +27,10 @@ from ...execution.arguments import (
 )
 from ..density.autodiff import from_jax
 from ..density.priors import GaussianPrior
-from .example import Example, check_data
+from .example import LOG_2PI, Example, check_data
 
 Array = NDArray[np.float64]
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
 _LOG_NOISE = float(np.log(0.3))
 
 
@@ -62,7 +61,7 @@ class Network:
         log_noise = theta[-1] if self.noise is None else np.log(self.noise)
         misfit = jnp.sum((self.y - self.mean(theta)) ** 2)
         n = len(self.y)
-        return -0.5 * misfit * jnp.exp(-2.0 * log_noise) - n * (log_noise + 0.5 * _LOG_2PI)
+        return -0.5 * misfit * jnp.exp(-2.0 * log_noise) - n * (log_noise + 0.5 * LOG_2PI)
 
     def prior(self, inner: float, outer: float) -> GaussianPrior:
         H, D = self.width, self.X.shape[1]

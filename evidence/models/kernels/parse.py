@@ -7,7 +7,8 @@ import inspect
 import math
 import operator
 import warnings
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from ...messages import InputError, suggest
 
@@ -81,145 +82,127 @@ def parse_kernel(text: str) -> Any:
     if len(text) > _LONGEST:
         raise InputError(f"kernel: {len(text)} characters are too many (limit {_LONGEST})")
     try:
-        tree = _syntax_tree(text)
-        return _as_kernel(_value(tree, text), tree, text)
-    except (RecursionError, MemoryError):
-        raise InputError("kernel: the expression is nested too deeply") from None
-
-
-def _syntax_tree(text: str) -> ast.expr:
-    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Python would warn about is refused below
-            return ast.parse(text, mode="eval").body
+            tree = ast.parse(text, mode="eval").body
+        read = _Expression(text)
+        return read.kernel(tree, read.value(tree))
+    except InputError:
+        raise
     except SyntaxError as error:
         where = f" at character {error.offset}" if error.offset else ""
         raise InputError(f"kernel: cannot read {_shown(text)}: {error.msg}{where}") from None
     except ValueError as error:  # null bytes
         raise InputError(f"kernel: cannot read {_shown(text)}: {error}") from None
+    except (RecursionError, MemoryError):
+        raise InputError("kernel: the expression is nested too deeply") from None
 
 
-def _value(node: ast.expr, text: str) -> Any:
-    """A number (float) or a kernel."""
-    match node:
-        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-            return _finite(lambda: float(value), node, text)
-        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
-            return _signed(node.op, _value(operand, text), node, text)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-            return _combined(_value(left, text), op, _value(right, text), node, text)
-        case ast.Call(func=ast.Name(id=name)):
-            return _called(_known_name(name), node, text)
-        case ast.Name(id=name):
-            known = _known_name(name)
-            raise InputError(f"kernel: {known} needs brackets, write {known}(…)")
-    _refuse(node, text)
+class _Expression(NamedTuple):
+    """What the parts of an expression stand for; errors quote the part that is wrong."""
 
+    text: str
 
-def _signed(op: ast.unaryop, value: Any, node: ast.expr, text: str) -> float:
-    if not isinstance(value, float):
-        _refuse(node, text)
-    return -value if isinstance(op, ast.USub) else value
+    def wrong(self, node: ast.expr, before: str, after: str = "") -> InputError:
+        part = _shown(ast.get_source_segment(self.text, node) or self.text)
+        return InputError(f"kernel: {before}{part}{after}")
 
+    def value(self, node: ast.expr) -> Any:
+        """A number (float) or a kernel."""
+        match node:
+            case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+                return self.finite(node, lambda: float(number))
+            case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
+                value = self.value(operand)
+                if isinstance(value, float):
+                    return -value if isinstance(node.op, ast.USub) else value
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+                compute, a, b = _ARITHMETIC[type(op)], self.value(left), self.value(right)
+                if isinstance(a, float) and isinstance(b, float):
+                    return self.finite(node, lambda: compute(a, b))
+                if isinstance(op, ast.Pow) and isinstance(b, float):
+                    return a ** self.positive(right, b)
+                if isinstance(op, ast.Add | ast.Mult):
+                    return compute(self.kernel(left, a), self.kernel(right, b))
+            case ast.Call(func=ast.Name(id=name)):
+                return self.called(_known(name), node)
+            case ast.Name(id=name):
+                raise InputError(f"kernel: {_known(name)} needs brackets, write {name}(…)")
+        raise self.wrong(node, "cannot use ", f"; {_GRAMMAR}")
 
-def _combined(left: Any, op: ast.operator, right: Any, node: ast.BinOp, text: str) -> Any:
-    if isinstance(left, float) and isinstance(right, float):
-        return _finite(lambda: _ARITHMETIC[type(op)](left, right), node, text)
-    if isinstance(op, ast.Pow) and isinstance(right, float):
-        return left ** _positive(right, node.right, text)
-    if isinstance(op, ast.Add | ast.Mult):
-        return _ARITHMETIC[type(op)](
-            _as_kernel(left, node.left, text), _as_kernel(right, node.right, text)
-        )
-    _refuse(node, text)
+    def finite(self, node: ast.expr, compute: Callable[[], Any]) -> float:
+        try:
+            value = compute()
+        except (OverflowError, ZeroDivisionError):
+            value = math.inf
+        if not isinstance(value, float) or not math.isfinite(value):  # a root may be complex
+            raise self.wrong(node, "", " is not a finite real number")
+        return value
 
+    def positive(self, node: ast.expr, value: Any) -> float:
+        if isinstance(value, float) and value > 0.0:
+            return value
+        raise self.wrong(node, "", " must be a positive number for a covariance to result")
 
-def _called(name: str, node: ast.Call, text: str) -> Any:
-    from sklearn.gaussian_process import kernels
+    def positives(self, nodes: list[ast.expr]) -> list[float]:
+        return [self.positive(node, self.value(node)) for node in nodes]
 
-    cls = getattr(kernels, name)
-    known = tuple(p for p in inspect.signature(cls).parameters if p not in _NOT_OFFERED)
-    if len(node.args) > len(known):
-        raise InputError(
-            f"kernel: {name} takes at most {len(known)} arguments ({', '.join(known)}), "
-            f"got {len(node.args)}"
-        )
-    given: list[tuple[str | None, ast.expr]] = list(zip(known, node.args, strict=False))
-    given += [(keyword.arg, keyword.value) for keyword in node.keywords]
-    arguments: dict[str, Any] = {}
-    for key, value in given:
-        if key is None or isinstance(value, ast.Starred):
-            _refuse(node, text)
-        if key not in known:
+    def kernel(self, node: ast.expr, value: Any) -> Any:
+        if not isinstance(value, float):
+            return value
+        from sklearn.gaussian_process.kernels import ConstantKernel
+
+        return ConstantKernel(self.positive(node, value))
+
+    def called(self, name: str, node: ast.Call) -> Any:
+        from sklearn.gaussian_process import kernels
+
+        cls = getattr(kernels, name)
+        known = tuple(p for p in inspect.signature(cls).parameters if p not in _NOT_OFFERED)
+        if len(node.args) > len(known):
             raise InputError(
-                f"kernel: {name} has no parameter {key!r}{suggest(key, known, _MEANT)} "
-                f"It takes {', '.join(known)}"
+                f"kernel: {name} takes at most {len(known)} arguments ({', '.join(known)}), "
+                f"got {len(node.args)}"
             )
-        if key in arguments:
-            raise InputError(f"kernel: {name} got {key} twice")
-        arguments[key] = _argument(name, key, value, text)
-    return cls(**arguments)
+        given: list[tuple[str | None, ast.expr]] = list(zip(known, node.args, strict=False))
+        given += [(keyword.arg, keyword.value) for keyword in node.keywords]
+        arguments: dict[str, Any] = {}
+        for key, value in given:
+            if key is None or isinstance(value, ast.Starred):
+                raise self.wrong(node, "cannot use ", f"; {_GRAMMAR}")
+            if key not in known:
+                raise InputError(
+                    f"kernel: {name} has no parameter {key!r}{suggest(key, known, _MEANT)} "
+                    f"It takes {', '.join(known)}"
+                )
+            if key in arguments:
+                raise InputError(f"kernel: {name} got {key} twice")
+            arguments[key] = self.argument(name, key, value)
+        return cls(**arguments)
+
+    def argument(self, name: str, key: str, node: ast.expr) -> Any:
+        literal = node.value if isinstance(node, ast.Constant) else 0.0
+        items = node.elts if isinstance(node, ast.List | ast.Tuple) else []
+        wanted = "a number"
+        if key == "metric":
+            wanted = f"one of {', '.join(map(repr, _METRICS))}"
+            if literal in _METRICS:
+                return literal
+        elif key.endswith("_bounds"):
+            wanted = "'fixed' or a pair of numbers"
+            if literal == "fixed":
+                return literal
+            if len(items) == 2:
+                return tuple(self.positives(items))
+        elif items and key == "length_scale" and name in _ONE_SCALE_PER_COLUMN:
+            return self.positives(items)
+        elif isinstance(literal, int | float) and not isinstance(node, ast.List | ast.Tuple):
+            number = self.value(node)
+            return 0.0 if key == "sigma_0" and number == 0.0 else self.positive(node, number)
+        raise self.wrong(node, f"{key} of {name} must be {wanted}, got ")
 
 
-def _argument(name: str, key: str, node: ast.expr, text: str) -> Any:
-    items = node.elts if isinstance(node, ast.List | ast.Tuple) else None
-    if key == "metric":
-        return _metric(node, text)
-    if key.endswith("_bounds"):
-        if isinstance(node, ast.Constant) and node.value == "fixed":
-            return "fixed"
-        if items and len(items) == 2:
-            return tuple(_positive(_value(item, text), item, text) for item in items)
-        raise InputError(
-            f"kernel: {key} of {name} must be 'fixed' or a pair of numbers, "
-            f"got {_source(node, text)}"
-        )
-    if key == "length_scale" and items and name in _ONE_SCALE_PER_COLUMN:
-        return [_positive(_value(item, text), item, text) for item in items]
-    text_or_none = isinstance(node, ast.Constant) and not isinstance(node.value, int | float)
-    if items is not None or text_or_none:
-        raise InputError(f"kernel: {key} of {name} must be a number, got {_source(node, text)}")
-    number = _value(node, text)
-    return 0.0 if key == "sigma_0" and number == 0.0 else _positive(number, node, text)
-
-
-def _metric(node: ast.expr, text: str) -> str:
-    value = node.value if isinstance(node, ast.Constant) else None
-    if value in _METRICS:
-        return value
-    raise InputError(
-        f"kernel: metric must be one of {', '.join(map(repr, _METRICS))}, "
-        f"got {_source(node, text)}"
-    )
-
-
-def _as_kernel(value: Any, node: ast.expr, text: str) -> Any:
-    if not isinstance(value, float):
-        return value
-    from sklearn.gaussian_process.kernels import ConstantKernel
-
-    return ConstantKernel(_positive(value, node, text))
-
-
-def _positive(value: Any, node: ast.expr, text: str) -> float:
-    if isinstance(value, float) and value > 0.0:
-        return value
-    raise InputError(
-        f"kernel: {_source(node, text)} must be a positive number for a covariance to result"
-    )
-
-
-def _finite(compute: Any, node: ast.expr, text: str) -> float:
-    try:
-        value = compute()
-    except (OverflowError, ZeroDivisionError):
-        value = math.inf
-    if not isinstance(value, float) or not math.isfinite(value):  # a root may be complex
-        raise InputError(f"kernel: {_source(node, text)} is not a finite real number")
-    return value
-
-
-def _known_name(name: str) -> str:
+def _known(name: str) -> str:
     if name in _NAMES:
         return name
     raise InputError(
@@ -227,13 +210,5 @@ def _known_name(name: str) -> str:
     )
 
 
-def _source(node: ast.expr, text: str) -> str:
-    return _shown(ast.get_source_segment(text, node) or text)
-
-
 def _shown(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:57] + "…")
-
-
-def _refuse(node: ast.expr, text: str) -> NoReturn:
-    raise InputError(f"kernel: cannot use {_source(node, text)}; {_GRAMMAR}")

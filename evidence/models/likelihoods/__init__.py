@@ -9,8 +9,9 @@ StudentT(df=4.0, scale=0.5)
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ...execution.lazy import offered
 
 if TYPE_CHECKING:
     from .base import Likelihood as Likelihood
@@ -35,23 +36,7 @@ NAMES = {
     "poisson": "Poisson",
     "negative_binomial": "NegativeBinomial",
 }
-_HOME = {cls: name for name, cls in NAMES.items()} | {
-    "Likelihood": "base",
-    "Observations": "base",
-    "Predictive": "base",
-    "from_function": "custom",
-    "get": "registry",
-    "describe": "registry",
-}
 
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOME[name]}", __name__), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:  # type checkers read the imports above, and know what is missing
+    _HOME, __getattr__, __dir__ = offered(__spec__)
+    __all__ = sorted(_HOME)

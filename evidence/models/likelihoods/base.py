@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...messages import InputError
+from ...execution.arguments import array
 from ..identity import rounded
 from . import quadrature
 
@@ -126,12 +126,8 @@ class Likelihood(ABC):
 
     def derivatives(self, x: ArrayLike, y: ArrayLike) -> Array:
         """log p(y|x) and its first three derivatives, shape (4, N)."""
-        x, y = np.ascontiguousarray(x, dtype=float), np.atleast_1d(self.check(y).y)
-        if x.ndim != 1 or x.shape != y.shape:
-            raise InputError(
-                f"x must be a vector with one latent value per datum, got shape {x.shape} "
-                f"for y of shape {y.shape}"
-            )
+        y = array("y", np.atleast_1d(self.check(y).y), ("N",))
+        x = array("x", x, y.shape, finite=False)
         return quadrature.evaluate(self.kernel, self.theta(y), x)
 
     def log_prob(self, x: ArrayLike, y: ArrayLike) -> Array:
@@ -156,11 +152,8 @@ class Likelihood(ABC):
     def log_predictive(self, y: ArrayLike, mean: ArrayLike, var: ArrayLike) -> Array:
         """log p(y_n) under ``x_n ~ N(mean_n, var_n)``."""
         arrays = np.broadcast_arrays(np.atleast_1d(self.check(y).y), mean, var)
-        if arrays[0].ndim != 1:
-            raise InputError(
-                f"y, mean and var must be vectors of one length, got {arrays[0].ndim} axes"
-            )
-        return self.tilted(*(np.array(a, dtype=float) for a in arrays))[0]
+        vectors = (array("y, mean and var", a, ("N",), finite=False) for a in arrays)
+        return self.tilted(*vectors)[0]
 
     def predictive(self, mean: ArrayLike, var: ArrayLike) -> Predictive:
         """Mean and variance of a new ``y`` under ``x ~ N(mean, var)``."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...execution.arguments import array, number
 from ...messages import InputError
-from .base import Likelihood, Observations
+from .base import Likelihood, Observations, Predictive
 
 Array = NDArray[np.float64]
 
@@ -46,6 +51,47 @@ def check_reals(self: Likelihood, y: ArrayLike) -> Observations:
 
 def _listed(values: Array) -> str:
     return ", ".join(f"{v:.12g}" for v in values[:6]) + (", …" if values.size > 6 else "")
+
+
+class Labels(Likelihood):
+    """Labels ±1 with P(y = +1 | x) = link(x), where link(-x) = 1 - link(x)."""
+
+    link: ClassVar[Callable[..., Array]]
+    check = check_labels
+
+    def theta(self, y: Array) -> Array:
+        return stack(y, y)
+
+    def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
+        x = np.asarray(x, float)
+        return np.where(rng.random(x.shape) < self.link(x), 1.0, -1.0)
+
+    @abstractmethod
+    def probability(self, mean: ArrayLike, var: ArrayLike) -> Array:
+        """P(y = +1) under ``x ~ N(mean, var)``."""
+
+    def _predictive(self, mean: Array, var: Array) -> Predictive:
+        p, q = self.probability(mean, var), self.probability(-mean, var)
+        return Predictive(p - q, 4.0 * p * q)
+
+
+class Parametric(Likelihood):
+    """A likelihood whose fields are parameters: a number, or one per datum."""
+
+    signed: ClassVar[tuple[str, ...]] = ()
+    """Those that may be negative."""
+
+    def __post_init__(self) -> None:
+        for name, value in self._values():
+            checked = check_parameter(name, value, positive=name not in self.signed)
+            object.__setattr__(self, name, checked)
+
+    def _values(self) -> list[tuple[str, Any]]:
+        return [(f.name, getattr(self, f.name)) for f in fields(self)]  # type: ignore[arg-type]
+
+    def parameters(self, like: Array) -> tuple[Array, ...]:
+        """All of them, as arrays that broadcast with the last axis of ``like``."""
+        return tuple(align(name, value, like) for name, value in self._values())
 
 
 def check_parameter(

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, xlogy
 
 from ...messages import InputError
-from .base import Array, Likelihood
-from .checks import align, check_counts, check_parameter
+from .base import Array
+from .checks import Parametric, check_counts
 
 # Stirling: log Γ(n+1) = n log n - n + ½ log(2πn) + Σ_k S_k / n^(2k+1)
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
@@ -51,24 +51,16 @@ def draw_counts(rate: Array, rng: np.random.Generator) -> Array:
     return rng.poisson(rate).astype(float)
 
 
-class CountLikelihood(Likelihood):
+class CountLikelihood(Parametric):
     """Counts with mean ``exposure · exp(x + offset)``."""
 
     counts: ClassVar[bool] = True
-
-    exposure: float | tuple[float, ...]
-    offset: float | tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        exposure = check_parameter("exposure", self.exposure)
-        offset = check_parameter("offset", self.offset, positive=False)
-        object.__setattr__(self, "exposure", exposure)
-        object.__setattr__(self, "offset", offset)
+    signed = ("offset",)
 
     def shift(self, like: Array) -> Array:
         """The known part of the log mean, ``offset + log exposure``."""
-        exposure = align("exposure", self.exposure, like)
-        return align("offset", self.offset, like) + np.log(exposure)
+        *_, exposure, offset = self.parameters(like)
+        return offset + np.log(exposure)
 
     def mean(self, x: ArrayLike) -> Array:
         """E[y|x]; inf where it overflows."""

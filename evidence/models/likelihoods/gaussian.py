@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from ...numerics.jit import kernel
 from ...numerics.special import LOG_SQRT_2PI
-from .base import Array, Likelihood, Predictive
-from .checks import align, check_parameter, check_reals, stack
+from .base import Array, Predictive
+from .checks import Parametric, check_reals, stack
 
 
 @kernel
@@ -29,7 +29,7 @@ def _kernel(x_, theta_, n, stride, step, order, out_):
 
 
 @dataclass(frozen=True)
-class Gaussian(Likelihood):
+class Gaussian(Parametric):
     r"""Real targets with normal noise, :math:`p(y|x) = N(y; x, s^2)`.
 
     Parameters
@@ -46,29 +46,23 @@ class Gaussian(Likelihood):
     name: ClassVar[str] = "gaussian"
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"noise_std": (1e-5, 1e5)}
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_std", check_parameter("noise_std", self.noise_std))
-
     kernel = staticmethod(_kernel)
-
-    def _std(self, like: Array) -> Array:
-        return align("noise_std", self.noise_std, like)
 
     check = check_reals
 
     def theta(self, y: Array) -> Array:
-        return stack(y, y, self._std(y))
+        return stack(y, y, self.parameters(y)[0])
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
         x = np.asarray(x, float)
-        return x + self._std(x) * rng.standard_normal(x.shape)
+        return x + self.parameters(x)[0] * rng.standard_normal(x.shape)
 
     def conditional_moments(self, x: Array) -> tuple[Array, Array]:
         x = np.asarray(x, float)
-        return x, np.broadcast_to(self._std(x) ** 2, x.shape)
+        return x, np.broadcast_to(self.parameters(x)[0] ** 2, x.shape)
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        noise = self._std(y) ** 2
+        noise = self.parameters(y)[0] ** 2
         total = v + noise
         log_z = -0.5 * (y - m) ** 2 / total - 0.5 * np.log(total) - LOG_SQRT_2PI
         return log_z, m + v * (y - m) / total, v * noise / total
@@ -79,4 +73,4 @@ class Gaussian(Likelihood):
         return cumulants
 
     def _predictive(self, mean: Array, var: Array) -> Predictive:
-        return Predictive(mean, var + self._std(mean) ** 2)
+        return Predictive(mean, var + self.parameters(mean)[0] ** 2)

@@ -13,8 +13,8 @@ from scipy.special import expit
 from ...numerics.jit import kernel, vector_loop
 from ...numerics.special import exp, log, log1p_exp, sigmoid
 from . import quadrature
-from .base import Array, Likelihood, Predictive
-from .checks import check_labels, stack
+from .base import Array
+from .checks import Labels
 
 
 @vector_loop
@@ -49,7 +49,7 @@ def _kernel(x_, theta_, n, stride, step, order, out_):
 
 
 @dataclass(frozen=True)
-class Logit(Likelihood):
+class Logit(Labels):
     r"""Binary labels with a logistic link, :math:`p(y|x) = \sigma(y x) = 1/(1 + e^{-yx})`.
 
     With ``z = y x`` the derivatives of the log are ``y σ(-z)``, ``-σ(z) σ(-z)`` and
@@ -63,14 +63,7 @@ class Logit(Likelihood):
 
     kernel = staticmethod(_kernel)
 
-    check = check_labels
-
-    def theta(self, y: Array) -> Array:
-        return stack(y, y)
-
-    def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
-        x = np.asarray(x, float)
-        return np.where(rng.random(x.shape) < expit(x), 1.0, -1.0)
+    link = staticmethod(expit)
 
     def conditional_moments(self, x: Array) -> tuple[Array, Array]:
         return np.tanh(0.5 * np.asarray(x)), 4.0 * expit(x) * expit(-np.asarray(x))
@@ -81,7 +74,3 @@ class Logit(Likelihood):
         m, v, label = mean.ravel(), var.ravel(), np.ones(mean.size)
         log_z = quadrature.tilted_moments(_kernel, label[None, :], m, v, label[None, :], 2)[0]
         return np.exp(log_z).reshape(mean.shape)
-
-    def _predictive(self, mean: Array, var: Array) -> Predictive:
-        p, q = self.probability(mean, var), self.probability(-mean, var)
-        return Predictive(p - q, 4.0 * p * q)

@@ -14,7 +14,7 @@ from scipy.special import betainc
 from ...numerics.jit import jit, kernel, vector_loop
 from ...numerics.special import exp_parts, log, log1p_exp, sigmoid
 from .base import Array, Predictive
-from .checks import align, check_parameter, stack
+from .checks import stack
 from .counts import CountLikelihood, draw_counts, log_peak, lognormal_moments
 
 
@@ -124,38 +124,31 @@ class NegativeBinomial(CountLikelihood):
     name: ClassVar[str] = "negative_binomial"
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"dispersion": (1e-3, 1e5)}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "dispersion", check_parameter("dispersion", self.dispersion))
-
     kernel = staticmethod(_kernel)
 
-    def _size(self, like: Array) -> Array:
-        return align("dispersion", self.dispersion, like)
-
     def theta(self, y: Array) -> Array:
-        r, shift = self._size(y), self.shift(y)
+        r, shift = self.parameters(y)[0], self.shift(y)
         peak = log_peak(r) + log_peak(y) - log_peak(r + y) - np.log1p(y / r)
         return stack(y, y, r, shift - np.log(r), shift - np.log(np.where(y > 0.0, y, 1.0)), peak)
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
         """Poisson counts whose rates are gamma distributed around the mean."""
         mean = self.mean(x)
-        r = self._size(mean)
+        r = self.parameters(mean)[0]
         return draw_counts(mean * rng.standard_gamma(r, size=mean.shape) / r, rng)
 
     def cdf(self, y: Array, x: Array) -> Array:
         mean = self.mean(x)
-        r = self._size(mean)
+        r = self.parameters(mean)[0]
         return betainc(r, np.floor(y) + 1.0, r / (r + mean))
 
     def conditional_moments(self, x: Array) -> tuple[Array, Array]:
         mean = self.mean(x)
         with np.errstate(over="ignore"):
-            return mean, mean + mean * (mean / self._size(mean))
+            return mean, mean + mean * (mean / self.parameters(mean)[0])
 
     def _predictive(self, mean: Array, var: Array) -> Predictive:
         mu, spread = lognormal_moments(mean + self.shift(mean), var)
         with np.errstate(over="ignore"):
             square = mu * mu + spread
-            return Predictive(mu, mu + spread + square / self._size(mean))
+            return Predictive(mu, mu + spread + square / self.parameters(mean)[0])

@@ -12,8 +12,8 @@ from scipy.special import ndtr
 
 from ...numerics.jit import jit, kernel
 from ...numerics.special import log_ndtr_derivatives, log_ndtr_slopes
-from .base import Array, Likelihood, Predictive
-from .checks import check_labels, stack
+from .base import Array
+from .checks import Labels
 
 
 @kernel
@@ -43,7 +43,7 @@ def _tilted(y, m, v, log_z, mean, var):
 
 
 @dataclass(frozen=True)
-class Probit(Likelihood):
+class Probit(Labels):
     r"""Binary labels with a normal link, :math:`p(y|x) = \Phi(y x)`.
 
     >>> import numpy as np
@@ -55,14 +55,7 @@ class Probit(Likelihood):
 
     kernel = staticmethod(_kernel)
 
-    check = check_labels
-
-    def theta(self, y: Array) -> Array:
-        return stack(y, y)
-
-    def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
-        x = np.asarray(x, float)
-        return np.where(rng.random(x.shape) < ndtr(x), 1.0, -1.0)
+    link = staticmethod(ndtr)
 
     def conditional_moments(self, x: Array) -> tuple[Array, Array]:
         return ndtr(x) - ndtr(-x), 4.0 * ndtr(x) * ndtr(-x)
@@ -75,7 +68,3 @@ class Probit(Likelihood):
     def probability(self, mean: ArrayLike, var: ArrayLike) -> Array:
         """P(y = +1) under ``x ~ N(mean, var)``."""
         return ndtr(np.asarray(mean) / np.sqrt(1.0 + np.asarray(var)))
-
-    def _predictive(self, mean: Array, var: Array) -> Predictive:
-        p, q = self.probability(mean, var), self.probability(-mean, var)
-        return Predictive(p - q, 4.0 * p * q)

@@ -65,19 +65,13 @@ def local_maximum(kernel, theta, start, m, v, buffer, out):
     _log_tilted(kernel, theta, start, m, v, buffer, out)
     # exp(x) can overflow at the start: the curvature is inf there, but the step must not be 0
     step = max(1.0 / math.sqrt(max(-out[2], 1.0 / v)), 1e-6 * math.sqrt(v))
-    lo, hi = start, start
-    if out[1] > 0.0:
-        while out[1] > 0.0:
-            lo = hi
-            hi += step
-            step *= 2.0
-            _log_tilted(kernel, theta, hi, m, v, buffer, out)
-    else:
-        while out[1] < 0.0:
-            hi = lo
-            lo -= step
-            step *= 2.0
-            _log_tilted(kernel, theta, lo, m, v, buffer, out)
+    near, far, uphill = start, start, 1.0 if out[1] > 0.0 else -1.0
+    while uphill * out[1] > 0.0:
+        near = far
+        far += uphill * step
+        step *= 2.0
+        _log_tilted(kernel, theta, far, m, v, buffer, out)
+    lo, hi = (near, far) if uphill > 0.0 else (far, near)
     x, moved = 0.5 * (lo + hi), hi - lo
     for _ in range(200):
         _log_tilted(kernel, theta, x, m, v, buffer, out)
@@ -272,14 +266,7 @@ def _evaluate(kernel, theta, x, out):
 
 def tilted_workspace(size: int) -> tuple[Array, ...]:
     """Scratch arrays of :func:`tilted_one` for ``size`` moments (log Ẑ counts as one)."""
-    return (
-        np.empty((160, 2)),
-        np.empty(15),
-        np.empty(1),
-        np.empty(60),
-        np.empty(size),
-        np.empty(size),
-    )
+    return tuple(np.empty(shape) for shape in ((160, 2), 15, 1, 60, size, size))
 
 
 def evaluate(kernel: Any, theta: Array, x: Array) -> Array:

@@ -131,8 +131,9 @@ def _gradient(codes, b, pi, x, first, size, e, work, gradient):
 
 
 @jit
-def tilt(codes, c, b, pi, s, x, total):
-    """``total = h(x)`` for rows of x (M, C·N); codes (N,), b and pi (C, N)."""
+def tilt(codes, c, b, pi, s, x, total, gradient=None):
+    """``total = h(x)`` for rows of x (M, C·N), and their gradient, where there is a place for it;
+    codes (N,), b and pi (C, N)."""
     n_classes, n = b.shape
     e, work = np.empty((n_classes, _BLOCK)), np.empty((4, _BLOCK))
     share = np.full(1, 1.0 / s)
@@ -141,23 +142,8 @@ def tilt(codes, c, b, pi, s, x, total):
         for first in range(0, n, _BLOCK):
             size = min(_BLOCK, n - first)
             _values(codes, b, pi, share, x[m], first, size, e, work)
-            for i in range(size):
-                h += work[0, i]
-        total[m] = h if not np.isnan(h) else -np.inf
-
-
-@jit
-def tilt_and_gradient(codes, c, b, pi, s, x, total, gradient):
-    """As :func:`tilt`, and the gradient of every row."""
-    n_classes, n = b.shape
-    e, work = np.empty((n_classes, _BLOCK)), np.empty((4, _BLOCK))
-    share = np.full(1, 1.0 / s)
-    for m in range(x.shape[0]):
-        h = -c
-        for first in range(0, n, _BLOCK):
-            size = min(_BLOCK, n - first)
-            _values(codes, b, pi, share, x[m], first, size, e, work)
-            _gradient(codes, b, pi, x[m], first, size, e, work, gradient[m])
+            if gradient is not None:
+                _gradient(codes, b, pi, x[m], first, size, e, work, gradient[m])
             for i in range(size):
                 h += work[0, i]
         total[m] = h if not np.isnan(h) else -np.inf

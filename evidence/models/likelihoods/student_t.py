@@ -13,8 +13,8 @@ from scipy.special import stdtr
 
 from ...numerics.jit import kernel, vector_loop
 from ...numerics.special import LOG_SQRT_2PI, log
-from .base import Array, Likelihood, Predictive
-from .checks import align, check_parameter, check_reals, stack
+from .base import Array, Predictive
+from .checks import Parametric, check_reals, stack
 from .counts import log_peak
 
 
@@ -59,7 +59,7 @@ def _log_normaliser(df: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class StudentT(Likelihood):
+class StudentT(Parametric):
     r"""Real targets with outliers: ``y = x + scale · t``, ``t`` Student-t with ``df`` degrees.
 
     .. math:: \log p(y|x) = C - \tfrac{d+1}{2} \log(1 + z^2), \quad
@@ -87,38 +87,31 @@ class StudentT(Likelihood):
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"df": (0.5, 1e3), "scale": (1e-5, 1e5)}
     log_concave: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "df", check_parameter("df", self.df))
-        object.__setattr__(self, "scale", check_parameter("scale", self.scale))
-
     kernel = staticmethod(_kernel)
-
-    def _parameters(self, like: Array) -> tuple[Array, Array]:
-        return align("df", self.df, like), align("scale", self.scale, like)
 
     check = check_reals
 
     def theta(self, y: Array) -> Array:
-        df, scale = self._parameters(y)
+        df, scale = self.parameters(y)
         return stack(y, y, df, scale * np.sqrt(df), _log_normaliser(df) - np.log(scale))
 
     def fisher(self, y: Array) -> Array:
         """``(d + 1) / ((d + 3) s²)`` per datum."""
-        df, scale = self._parameters(y)
+        df, scale = self.parameters(y)
         return np.broadcast_to((df + 1.0) / ((df + 3.0) * scale**2), y.shape)
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
         x = np.asarray(x, float)
-        df, scale = self._parameters(x)
+        df, scale = self.parameters(x)
         return x + scale * rng.standard_t(df, size=x.shape)
 
     def cdf(self, y: Array, x: Array) -> Array:
-        df, scale = self._parameters(np.asarray(x))
+        df, scale = self.parameters(np.asarray(x))
         return stdtr(df, (y - x) / scale)
 
     def conditional_moments(self, x: Array) -> tuple[Array, Array]:
         x = np.asarray(x, float)
-        df, scale = self._parameters(x)
+        df, scale = self.parameters(x)
         excess = np.where(df > 2.0, df - 2.0, np.nan)
         var = np.where(df > 2.0, scale**2 * df / excess, np.inf)
         return np.where(df > 1.0, x, np.nan), np.broadcast_to(var, x.shape)

@@ -22,14 +22,14 @@ hyperparameters are built on.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...numerics.jit import jit, reduction
 from ...numerics.normal import standard_normal
-from ...paths.base import TemperedPath
-from ..base import Array, Info, Slope, metropolis, per_row
+from ...paths.coordinates import Frame
+from ..base import Array, Rng, Slope
 from .mgrad import MGrad, coefficients
 
 
@@ -45,7 +45,7 @@ def _propose(a, slope, beta, pull, spread, delta, u, out):
 
 
 @reduction
-def _log_ratio_z(a, tilt, slope, a1, tilt1, slope1, beta, delta, u, out):
+def _log_ratio_z(a, tilt, slope, a1, tilt1, slope1, beta, pull, delta, u, out):
     for m in range(a.shape[0]):
         b, total = beta[m], 0.0
         for i in range(a.shape[1]):
@@ -81,23 +81,14 @@ class AGradZ(MGrad):
     name: str = "agrad-z"
     stretches: ClassVar[bool] = False
 
-    def step(
-        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Slope
-    ) -> tuple[Slope, Info]:
-        frame, beta = self.frame(path), per_row(beta, len(state.a))
+    log_ratio = staticmethod(_log_ratio_z)
+
+    def propose(self, rng: Rng, frame: Frame, beta: Array, state: Slope) -> tuple[Array, Any]:
         delta = self.delta(frame)
         pull, push, _, _ = coefficients(frame.gamma, delta)
         u, a = standard_normal(rng, (2, *state.a.shape))
         _propose(state.a, state.slope, beta, pull, np.sqrt(push), delta, u, a)
-        new = self.evaluate(path, frame, a)
-        log_ratio = np.empty(len(a))
-        self._log_ratio(state, new, beta, pull, delta, u, log_ratio)
-        return metropolis(rng, log_ratio, state, new)
-
-    def _log_ratio(
-        self, old: Slope, new: Slope, beta: Array, pull: Array, delta: float, u: Array, out: Array
-    ) -> None:
-        _log_ratio_z(*old, *new, beta, delta, u, out)
+        return a, (pull, delta, u)
 
 
 @dataclass
@@ -112,7 +103,4 @@ class AGradU(AGradZ):
 
     name: str = "agrad-u"
 
-    def _log_ratio(
-        self, old: Slope, new: Slope, beta: Array, pull: Array, delta: float, u: Array, out: Array
-    ) -> None:
-        _log_ratio_u(*old, *new, beta, pull, delta, u, out)
+    log_ratio = staticmethod(_log_ratio_u)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...numerics.jit import jit
 from ...paths.base import TemperedPath
-from ..base import Array, Info, Latent, LatentMove, metropolis
+from ..base import Beta, Info, Latent, LatentMove, Rng, metropolis
 
 
 @jit
@@ -47,9 +47,7 @@ class PCN(LatentMove):
     name: str = "pcn"
     longest: ClassVar[float] = 8.0  # ρ = 0.2: nearly a fresh draw of the base
 
-    def step(
-        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Latent
-    ) -> tuple[Latent, Info]:
+    def step(self, rng: Rng, path: TemperedPath, beta: Beta, state: Latent) -> tuple[Latent, Info]:
         rho = 2.0 / (2.0 + self.step_size)
         x = self.draw(rng, path, len(state.x))
         _mix(path.mean, state.x, rho, x)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ...numerics.jit import jit, vector_loop
 from ...paths.base import TemperedPath
 from ...paths.gp import Path, row_tilt
-from ..base import Array, Info, Latent, LatentMove, per_row
+from ..base import Array, Beta, Info, Latent, LatentMove, Rng, per_row
 
 _DRAWS = 16  # angles of a row that are drawn at once
 _ROUNDS = 12  # its bracket is then 1e-40 wide: only rounding can get there
@@ -126,9 +126,7 @@ class EllipticalSlice(LatentMove):
     target: float | None = field(default=None, init=False, repr=False)
     name: str = "elliptical"
 
-    def step(
-        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Latent
-    ) -> tuple[Latent, Info]:
+    def step(self, rng: Rng, path: TemperedPath, beta: Beta, state: Latent) -> tuple[Latent, Info]:
         m = len(state.x)
         beta = per_row(beta, m)
         v = self.draw(rng, path, m)

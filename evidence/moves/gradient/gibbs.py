@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from ...execution.arguments import check_choice, check_count
 from ...gaussians.dense import posterior_root
 from ...messages import InputError
 from ...models import likelihoods
@@ -37,7 +38,7 @@ from ...numerics.jit import jit
 from ...numerics.normal import standard_normal
 from ...numerics.truncated import slice_step, upper_tails
 from ...paths.base import TemperedPath
-from ..base import Array, Info, Latent, LatentMove, kept, per_row
+from ..base import Array, Beta, Info, Latent, LatentMove, Rng, kept, per_row
 
 _BLOCK = 32  # coordinates between two matrix products
 _UNIFORMS = {"exact": 1, "slice": 2}  # update -> uniforms that a coordinate takes
@@ -67,7 +68,7 @@ def latent_root(model: GPModel) -> Array:
     return posterior_root(model.prior, np.ones(model.n)).factor
 
 
-def latent_given_utilities(z: Array, mean: Array, root: Array, rng: np.random.Generator) -> Array:
+def latent_given_utilities(z: Array, mean: Array, root: Array, rng: Rng) -> Array:
     """Rows of x given the columns of z, step 3."""
     centred = z - mean[:, None]
     return mean + (root.T @ centred + standard_normal(rng, z.shape)).T @ root.T
@@ -135,10 +136,8 @@ class ProbitGibbs(LatentMove):
     update: str = "exact"
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.sweeps, int | np.integer) and self.sweeps >= 1):
-            raise InputError(f"sweeps must be an integer ≥ 1, got {self.sweeps!r}")
-        if self.update not in _UNIFORMS:
-            raise InputError(f"update must be 'exact' or 'slice', got {self.update!r}")
+        check_count("sweeps", self.sweeps, optional=False)
+        check_choice("update", self.update, _UNIFORMS)
 
     def prepare(self, path: TemperedPath) -> None:
         _require_probit(path.model)
@@ -150,9 +149,7 @@ class ProbitGibbs(LatentMove):
         _require_probit(path.model)
         return super().init(path, x)
 
-    def step(
-        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Latent
-    ) -> tuple[Latent, Info]:
+    def step(self, rng: Rng, path: TemperedPath, beta: Beta, state: Latent) -> tuple[Latent, Info]:
         m = len(state.x)
         beta = per_row(beta, m)
         cold, warm = np.flatnonzero(beta == 0.0), np.flatnonzero(beta == 1.0)
@@ -169,7 +166,7 @@ class ProbitGibbs(LatentMove):
             x[warm] = self._cycle(rng, path.model, state.x[warm])
         return Latent(x, path.tilt(x)), Info(np.ones(m), 0, self.sweeps * m)
 
-    def _cycle(self, rng: np.random.Generator, model: GPModel, x: Array) -> Array:
+    def _cycle(self, rng: Rng, model: GPModel, x: Array) -> Array:
         """x to z, sweeps over z, and back; rows of z are coordinates, so that BLAS and the
         inner loops run along the batch."""
         precision, sd, lower, root = factors(model)

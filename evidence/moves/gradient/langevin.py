@@ -15,13 +15,14 @@ coordinates names the sampler:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ...numerics.jit import jit, reduction
 from ...numerics.normal import standard_normal
-from ...paths.base import TemperedPath
-from ..base import Array, GradientMove, Info, Slope, metropolis, per_row
+from ...paths.coordinates import Frame
+from ..base import Array, GradientMove, Rng, Slope
 
 
 @jit
@@ -66,16 +67,12 @@ class Langevin(GradientMove):
     target: float | None = 0.55
     name: str = "mala"
 
-    def step(
-        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Slope
-    ) -> tuple[Slope, Info]:
-        frame, beta = self.frame(path), per_row(beta, len(state.a))
+    log_ratio = staticmethod(_log_ratio)
+
+    def propose(self, rng: Rng, frame: Frame, beta: Array, state: Slope) -> tuple[Array, Any]:
         a = standard_normal(rng, state.a.shape)
         _propose(state.a, state.slope, beta, frame.gamma, self.step_size, a)
-        new = self.evaluate(path, frame, a)
-        log_ratio = np.empty(len(a))
-        _log_ratio(*state, *new, beta, frame.gamma, self.step_size, log_ratio)
-        return metropolis(rng, log_ratio, state, new)
+        return a, (frame.gamma, self.step_size)
 
 
 def pmala(step_size: float = 0.01) -> Langevin:

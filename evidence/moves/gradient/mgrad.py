@@ -23,7 +23,7 @@ eq. (8) of the paper (u ~ N(x, δ/2 Σ)).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from ...numerics.normal import standard_normal
 from ...paths.base import TemperedPath
 from ...paths.coordinates import Frame
 from ...paths.gp import THIN, Path, thin_tilt_and_slope
-from ..base import Array, GradientMove, Info, Slope, metropolis, per_row
+from ..base import Array, Beta, GradientMove, Info, Rng, Slope, per_row
 
 _STRETCH = 64  # steps of a few rows in one compiled call
 
@@ -140,30 +140,19 @@ class MGrad(GradientMove):
         """δ in the units of the paper."""
         return self.step_size * frame.mean_variance
 
-    def step(
-        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Slope
-    ) -> tuple[Slope, Info]:
-        m, n = state.a.shape
-        frame, beta = self.frame(path), per_row(beta, m)
+    log_ratio = staticmethod(_log_ratio)
+
+    def propose(self, rng: Rng, frame: Frame, beta: Array, state: Slope) -> tuple[Array, Any]:
         pull, push, spread, weigh = coefficients(frame.gamma, self.delta(frame))
-        a = standard_normal(rng, (m, n))
+        a = standard_normal(rng, state.a.shape)
         _propose(state.a, state.slope, beta, pull, push, spread, a)
-        new = self.evaluate(path, frame, a)
-        log_ratio = np.empty(m)
-        _log_ratio(*state, *new, beta, pull, push, weigh, log_ratio)
-        return metropolis(rng, log_ratio, state, new)
+        return a, (pull, push, weigh)
 
     def stretch(self, path: TemperedPath, rows: int) -> int:
         return _STRETCH if self.stretches and path.compiled and rows <= THIN else 1
 
     def run(
-        self,
-        rng: np.random.Generator,
-        path: TemperedPath,
-        beta: float | Array,
-        state: Slope,
-        steps: int,
-        every: int,
+        self, rng: Rng, path: TemperedPath, beta: Beta, state: Slope, steps: int, every: int
     ) -> tuple[Slope, Array, Array, Info]:
         """Steps of a few rows in one compiled call, two rows to a thread.
 

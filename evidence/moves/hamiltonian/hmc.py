@@ -18,7 +18,7 @@ from ...numerics.jit import jit, reduction, vector_loop
 from ...numerics.normal import standard_normal
 from ...paths.base import TemperedPath
 from ...paths.coordinates import Frame
-from ..base import Array, GradientMove, Info, Slope, metropolis, per_row, quarter_turn
+from ..base import Array, Beta, GradientMove, Info, Rng, Slope, metropolis, per_row, quarter_turn
 
 
 @vector_loop
@@ -89,7 +89,7 @@ class HMC(GradientMove):
         """Of the base, as far as kicks have to know it."""
         return 1.0 / frame.gamma
 
-    def steps(self, rng: np.random.Generator, m: int) -> tuple[Array, int]:
+    def steps(self, rng: Rng, m: int) -> tuple[Array, int]:
         """Step size per row and number of steps of this trajectory."""
         eps = self.step_size * (1.0 + self.jitter * rng.uniform(-1.0, 1.0, m))
         length = float(self.n_leapfrog or quarter_turn(self.step_size))
@@ -112,9 +112,7 @@ class HMC(GradientMove):
             _kicks(p, a, state.slope, beta, stiffness, eps, 0.5 if last else 1.0)
         return state, p
 
-    def step(
-        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Slope
-    ) -> tuple[Slope, Info]:
+    def step(self, rng: Rng, path: TemperedPath, beta: Beta, state: Slope) -> tuple[Slope, Info]:
         m = len(state.a)
         gamma, beta = self.frame(path).gamma, per_row(beta, m)
         eps, n_steps = self.steps(rng, m)

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from ...numerics.jit import jit, reduction, vector_loop
 from ...numerics.normal import standard_normal
 from ...paths.base import TemperedPath
-from ..base import Array, GradientMove, Info, Slope, per_row
+from ..base import Array, Beta, GradientMove, Info, Rng, Slope, per_row
 from .hmc import kick, log_density
 
 _DIVERGED = -1000.0  # log weight of a leaf, relative to the start
@@ -273,16 +273,12 @@ class NUTS(GradientMove):
     max_depth: int = 8
     jitter: float = 0.1
 
-    def step(
-        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Slope
-    ) -> tuple[Slope, Info]:
+    def step(self, rng: Rng, path: TemperedPath, beta: Beta, state: Slope) -> tuple[Slope, Info]:
         trees = self.grow(rng, path, beta, state)
         acceptance = trees.acceptance / trees.leaves
         return trees.drawn, Info(acceptance, int(trees.diverged.sum()), int(trees.leaves.sum()))
 
-    def grow(
-        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Slope
-    ) -> Trees:
+    def grow(self, rng: Rng, path: TemperedPath, beta: Beta, state: Slope) -> Trees:
         """Double until every row has stopped. A row's random numbers depend on no other row."""
         m = len(state.a)
         eps = self.step_size * (1.0 + self.jitter * rng.uniform(-1.0, 1.0, m))
@@ -296,12 +292,7 @@ class NUTS(GradientMove):
         return trees
 
     def double(
-        self,
-        rng: np.random.Generator,
-        path: TemperedPath,
-        trees: Trees,
-        rows: NDArray[np.intp],
-        depth: int,
+        self, rng: Rng, path: TemperedPath, trees: Trees, rows: NDArray[np.intp], depth: int
     ) -> NDArray[np.intp]:
         """Add 2^depth leaves to every row; returns the rows that go on, in the same memory."""
         frame, m = self.frame(path), trees.alive.size

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...numerics.jit import jit
 from ...paths.coordinates import Frame
-from ..base import Array
+from ..base import Array, Rng
 from .hmc import HMC
 
 
@@ -53,6 +53,6 @@ class SplittingHMC(HMC):
     def stiffness(self, frame: Frame) -> Array:
         return np.zeros_like(frame.gamma)
 
-    def steps(self, rng: np.random.Generator, m: int) -> tuple[Array, int]:
+    def steps(self, rng: Rng, m: int) -> tuple[Array, int]:
         eps, n_steps = super().steps(rng, m)
         return np.minimum(eps, self.longest), n_steps

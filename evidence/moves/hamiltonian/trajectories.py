@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ...execution.arguments import array
 from ...messages import InputError
 from ...models.density.model import DensityModel
 from ...paths.density import own_path
@@ -17,6 +18,8 @@ from ..riemannian import OK, End
 from ..riemannian.dense.field import DensityField
 from ..riemannian.rmhmc import RiemannHMC
 from .hmc import HMC, log_density
+
+Points = Iterator[tuple[Array, float]]  # and their errors of the energy
 
 
 class Trajectory(NamedTuple):
@@ -68,26 +71,18 @@ def trajectory(
     path = own_path(target) if isinstance(target, DensityModel) else target
     if isinstance(move, RiemannHMC) and not path.dense:
         raise InputError("trajectories of Riemannian moves are followed for densities only")
-    start = np.array(x, dtype=float, ndmin=2)
-    if start.shape != (1, path.n) or not np.isfinite(start).all():
-        raise InputError(f"x must be {path.n} finite numbers, got shape {np.shape(x)}")
+    start = array("x", x, (path.n,), (1, path.n)).reshape(1, path.n)
     total = n_steps or move.n_leapfrog or int(np.ceil(np.pi / 2 / move.step_size))
     points, errors = np.full((total + 1, path.n), np.nan), np.full(total + 1, np.nan)
     points[0], errors[0] = start[0], 0.0
     still = replace(move, jitter=0.0, n_leapfrog=total)
-    way = (
-        _riemannian(still, path, start, beta, random_seed)
-        if isinstance(still, RiemannHMC)
-        else _constant(still, path, start, beta, random_seed)
-    )
-    for k, (point, error) in enumerate(way):
+    follow: Callable[..., Points] = _riemannian if isinstance(move, RiemannHMC) else _constant
+    for k, (point, error) in enumerate(follow(still, path, start, beta, random_seed)):
         points[k + 1], errors[k + 1] = point, error
     return Trajectory(points, errors)
 
 
-def _constant(
-    move: HMC, path: Any, x: Array, beta: float, seed: int
-) -> Iterator[tuple[Array, float]]:
+def _constant(move: HMC, path: Any, x: Array, beta: float, seed: int) -> Points:
     rng, row, state = np.random.default_rng(seed), per_row(beta, 1), move.init(path, x)
     p, eps = rng.standard_normal(x.shape), np.full(1, move.step_size)
     gamma = move.frame(path).gamma
@@ -104,9 +99,7 @@ def _constant(
         yield move.latent(path, state)[0], before - log_p()
 
 
-def _riemannian(
-    move: RiemannHMC, path: Any, x: Array, beta: float, seed: int
-) -> Iterator[tuple[Array, float]]:
+def _riemannian(move: RiemannHMC, path: Any, x: Array, beta: float, seed: int) -> Points:
     field, ends = DensityField(path, per_row(beta, 1)), list[End]()
     with np.errstate(all="ignore"):
         start, eps = field.point(x), np.full(1, move.step_size)

@@ -26,3 +26,6 @@ class End(NamedTuple):
     code: NDArray[np.int64]
     evaluations: int
     """Factorisations, or evaluations of the metric."""
+
+
+Ends = list[End] | None

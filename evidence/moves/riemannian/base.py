@@ -12,9 +12,8 @@ from ...messages import InputError
 from ...numerics import threads
 from ...numerics.normal import standard_normal
 from ...paths.base import TemperedPath
-from ..base import Array, Info, Latent, LatentMove, kept, metropolis, per_row
+from ..base import Array, Beta, Info, Latent, LatentMove, Rng, kept, metropolis, per_row
 from . import OK, End
-from .dense.field import DensityField, Point
 from .separable.system import Batch, Systems
 
 systems = kept(Systems)
@@ -25,7 +24,7 @@ class RiemannMove(LatentMove):
     """A batch of transitions whose metric depends on the position.
 
     A subclass gives :attr:`transitions`, compiled, for metrics K⁻¹ + diag(d), and may give
-    :meth:`trajectories` for the full metrics of densities.
+    ``_dense`` for the full metrics of densities.
 
     Parameters
     ----------
@@ -44,7 +43,7 @@ class RiemannMove(LatentMove):
         if not path.dense:
             systems(path)
 
-    def step_sizes(self, rng: np.random.Generator, path: TemperedPath, m: int) -> Array:
+    def step_sizes(self, rng: Rng, path: TemperedPath, m: int) -> Array:
         """Step size of each row."""
         return np.full(m, self.step_size)
 
@@ -52,31 +51,13 @@ class RiemannMove(LatentMove):
         """What else :attr:`transitions` take."""
         return ()
 
-    def trajectories(
-        self,
-        rng: np.random.Generator,
-        field: DensityField,
-        start: Point,
-        eps: Array,
-        ends: list[End] | None = None,
-    ) -> End:
-        """The same for any density; ``ends`` receives the end after each step, where asked."""
-        raise InputError(
-            f"move {self.name!r} is for Gaussian-process models only; use 'rmhmc', "
-            "'rmhmc-midpoint' or 'rmhmc-explicit'"
-        )
-
-    def step(
-        self, rng: np.random.Generator, path: TemperedPath, beta: float | Array, state: Latent
-    ) -> tuple[Latent, Info]:
+    def step(self, rng: Rng, path: TemperedPath, beta: Beta, state: Latent) -> tuple[Latent, Info]:
         transitions = self._dense if path.dense else self._separable
         end = transitions(rng, path, per_row(beta, len(state.x)), state.x)
         new, info = metropolis(rng, end.log_ratio, state, Latent(end.y, end.h))
         return new, info._replace(gradients=end.evaluations)
 
-    def _separable(
-        self, rng: np.random.Generator, path: TemperedPath, beta: Array, x: Array
-    ) -> End:
+    def _separable(self, rng: Rng, path: TemperedPath, beta: Array, x: Array) -> End:
         (m, n), parameters, pool = x.shape, self.parameters(path), systems(path)
         eps, z = self.step_sizes(rng, path, m), standard_normal(rng, (m, self.normals, n))
         counts = np.empty((2, m), np.int64)
@@ -92,8 +73,9 @@ class RiemannMove(LatentMove):
         evaluations = int(batch.factorisations.sum())
         return End(batch.x, path.tilt(batch.x), batch.log_ratio, batch.code, evaluations)
 
-    def _dense(self, rng: np.random.Generator, path: Any, beta: Array, x: Array) -> End:
-        field = DensityField(path, beta)
-        with np.errstate(all="ignore"):  # trajectories that fly off are rejected
-            start = field.point(x)
-            return self.trajectories(rng, field, start, self.step_sizes(rng, path, len(x)))
+    def _dense(self, rng: Rng, path: Any, beta: Array, x: Array) -> End:
+        """The same for any density."""
+        raise InputError(
+            f"move {self.name!r} is for Gaussian-process models only; use 'rmhmc', "
+            "'rmhmc-midpoint' or 'rmhmc-explicit'"
+        )

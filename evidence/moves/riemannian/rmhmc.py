@@ -48,11 +48,11 @@ import numpy as np
 
 from ...numerics.normal import standard_normal
 from ...paths.base import TemperedPath
-from ..base import Array, quarter_turn
-from . import End
+from ..base import Array, Rng, quarter_turn
+from . import End, Ends
 from .base import RiemannMove
 from .dense.field import DensityField, Point
-from .dense.integrators import Doubled, Implicit, Leapfrog, Midpoint, binding
+from .dense.integrators import Doubled, Implicit, Integrator, Leapfrog, Midpoint, binding
 from .separable import doubled, leapfrog, midpoint
 
 
@@ -65,13 +65,30 @@ class RiemannHMC(RiemannMove):
     n_leapfrog: int | None = None
     jitter: float = 0.1
 
-    def step_sizes(self, rng: np.random.Generator, path: TemperedPath, m: int) -> Array:
+    def step_sizes(self, rng: Rng, path: TemperedPath, m: int) -> Array:
         return self.step_size * (1.0 + self.jitter * rng.uniform(-1.0, 1.0, m))
 
     @property
     def n_steps(self) -> int:
         """Steps of a trajectory."""
         return self.n_leapfrog or quarter_turn(self.step_size)
+
+    def launch(self, rng: Rng, field: DensityField, start: Point) -> tuple[Integrator, Array]:
+        """The integrator of trajectories of a density, and momenta at their start."""
+        raise NotImplementedError
+
+    def trajectories(
+        self, rng: Rng, field: DensityField, start: Point, eps: Array, ends: Ends = None
+    ) -> End:
+        """Of a density; ``ends`` receives the end after each step, where asked."""
+        integrator, p = self.launch(rng, field, start)
+        return integrator.follow(field, start, p, eps, self.n_steps, ends)
+
+    def _dense(self, rng: Rng, path: Any, beta: Array, x: Array) -> End:
+        field = DensityField(path, beta)
+        with np.errstate(all="ignore"):  # trajectories that fly off are rejected
+            start = field.point(x)
+            return self.trajectories(rng, field, start, self.step_sizes(rng, path, len(x)))
 
 
 @dataclass
@@ -108,17 +125,9 @@ class RMHMC(RiemannHMC):
     def parameters(self, path: TemperedPath) -> Any:
         return self.n_steps, self.tolerances
 
-    def trajectories(
-        self,
-        rng: np.random.Generator,
-        field: DensityField,
-        start: Point,
-        eps: Array,
-        ends: list[End] | None = None,
-    ) -> End:
+    def launch(self, rng: Rng, field: DensityField, start: Point) -> tuple[Integrator, Array]:
         p = start.metric.momentum(standard_normal(rng, start.y.shape))
-        integrator = self.integrator(*self.tolerances)
-        return integrator.follow(field, start, p, eps, self.n_steps, ends)
+        return self.integrator(*self.tolerances), p
 
 
 @dataclass
@@ -165,16 +174,8 @@ class ExplicitRMHMC(RiemannHMC):
     def parameters(self, path: TemperedPath) -> Any:
         return self.n_steps, doubled.binding(path, self.omega, self.sigma)
 
-    def trajectories(
-        self,
-        rng: np.random.Generator,
-        field: DensityField,
-        start: Point,
-        eps: Array,
-        ends: list[End] | None = None,
-    ) -> End:
+    def launch(self, rng: Rng, field: DensityField, start: Point) -> tuple[Integrator, Array]:
         m, d = start.y.shape
         z = standard_normal(rng, (m, 3, d))
-        p = start.metric.momentum(z[:, 0])
         bind = binding(field.path, self.binding, self.omega, self.sigma)
-        return Doubled(bind, z[:, 1:]).follow(field, start, p, eps, self.n_steps, ends)
+        return Doubled(bind, z[:, 1:]), start.metric.momentum(z[:, 0])

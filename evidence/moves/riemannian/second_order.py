@@ -20,7 +20,7 @@ import numpy as np
 
 from ...numerics.jit import jit
 from ...paths.base import TemperedPath
-from ..base import Array
+from ..base import Array, Rng
 from . import NO_METRIC, OK
 from .base import RiemannMove
 from .separable import system
@@ -113,5 +113,5 @@ class SecondOrder(RiemannMove):
     normals: ClassVar[int] = 3
     transitions = staticmethod(system.for_rows(transition))
 
-    def step_sizes(self, rng: np.random.Generator, path: TemperedPath, m: int) -> Array:
+    def step_sizes(self, rng: Rng, path: TemperedPath, m: int) -> Array:
         return np.full(m, self.step_size * float(path.reference.var.mean()))

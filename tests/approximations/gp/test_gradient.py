@@ -104,8 +104,8 @@ class Steep(Gaussian):
     name: ClassVar[str] = "steep"
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"sharpness": (1e-3, 1e3)}
 
-    def _std(self, like):
-        return np.asarray(self.sharpness**-0.5)
+    def parameters(self, like):
+        return (np.asarray(self.sharpness**-0.5),)
 
     def tilted(self, y, m, v):
         return super(Gaussian, self).tilted(y, m, v)

@@ -78,7 +78,7 @@ REFUSED = [
     ("RBF(1, 'fxied')", "length_scale_bounds of RBF must be 'fixed' or a pair of numbers"),
     ("RBF(*[1])", "cannot use 'RBF(*[1])'"),
     ("RBF(**{'length_scale': 1})", "cannot use"),
-    ("PairwiseKernel(metric='rfb')", "metric must be one of"),
+    ("PairwiseKernel(metric='rfb')", "metric of PairwiseKernel must be one of"),
     ("PairwiseKernel(pairwise_kernels_kwargs=1)", "no parameter"),
     ("-" * 1990 + "1", "nested too deeply"),
     ("(" * 500 + "1" + ")" * 500, "kernel: "),

@@ -24,7 +24,7 @@ from evidence.approximations.density.reference import DensityReference, density_
 from evidence.models.density.checking import central
 from evidence.moves.base import per_row
 from evidence.moves.riemannian import NO_METRIC, OK, rmhmc
-from evidence.moves.riemannian.dense.field import DensityField, Point
+from evidence.moves.riemannian.dense.field import DensityField, Goal, Point
 from evidence.moves.riemannian.dense.integrators import (
     Doubled,
     Leapfrog,
@@ -290,9 +290,9 @@ def test_trajectories_do_not_depend_on_how_derivatives_are_asked_for(metric, bet
         p = start.metric.momentum(np.random.default_rng(1).standard_normal(y.shape))
         asked = field.point(y, tensor=True)
         assert (asked.tensor is None) == (pairs == 0)
-        w, arrived = field.momentum(asked, p, e, 1e-12, None)
-        back, there = field.momentum(asked, p, e, 1e-9, w)
-        _, missed = field.momentum(asked, p, e, 1e-9, w * (1.0 + 1e-6))
+        w, arrived = field.momentum(asked, p, e, Goal(1e-12))
+        back, there = field.momentum(asked, p, e, Goal(1e-9, w))
+        _, missed = field.momentum(asked, p, e, Goal(1e-9, w * (1.0 + 1e-6)))
         assert arrived.all()
         assert there.all()
         assert not missed.any()

@@ -5,7 +5,7 @@ import pytest
 
 import evidence as ev
 from evidence.approximations.density.modes import fit_density_laplace
-from evidence.moves.riemannian.dense.field import DensityField
+from evidence.moves.riemannian.dense.field import DensityField, Goal
 from evidence.moves.riemannian.dense.integrators import Leapfrog, solve_position
 from evidence.moves.riemannian.dense.kernels import extrapolate, newton
 from evidence.paths.density import DensityPath
@@ -40,12 +40,12 @@ def solve(field, *arguments):
 def test_solves_the_equation(beta):
     field, point, p = problem(beta)
     half, v = np.full((7, 1), 0.25), point.metric.solve(p)
-    w, arrived, count = solve(field, point, half, v, p, 1e-11)
+    w, arrived, count = solve(field, point, half, v, p, Goal(1e-11))
     assert arrived.all()
     there = field.metric(point.y + half * (v + w))
     np.testing.assert_allclose(there.solve(p), w, rtol=1e-9, atol=1e-12)
     field.hessian = False
-    plain, arrived, plain_count = solve(field, point, half, v, p, 1e-11)
+    plain, arrived, plain_count = solve(field, point, half, v, p, Goal(1e-11))
     assert arrived.all()
     np.testing.assert_allclose(plain, w, rtol=1e-9, atol=1e-12)
     assert count <= plain_count
@@ -91,7 +91,7 @@ def test_the_first_guess_knows_metric_and_slope():
         half = np.full((7, 1), 0.5 * eps)
         guess, nothing = np.empty_like(v), point._replace(tensor=None)
         extrapolate(A, point.tensor, half, p, v, guess)
-        w, _ = solve_position(field, nothing, half, v, p, 1e-13)
+        w, _ = solve_position(field, nothing, half, v, p, Goal(1e-13))
         errors.append(np.abs(guess - w).max())
     assert 3.0 < errors[1] / errors[0] < 6.0
 
@@ -120,7 +120,7 @@ def test_fewer_evaluations_with_all_derivatives_at_the_start():
     field, point, p = problem(1.0)
     half, v = np.full((7, 1), 0.15), point.metric.solve(p)
     known = field.point(point.y, tensor=True)
-    with_guess = solve(field, known, half, v, p, 1e-9)
-    without = solve(field, point, half, v, p, 1e-9)
+    with_guess = solve(field, known, half, v, p, Goal(1e-9))
+    without = solve(field, point, half, v, p, Goal(1e-9))
     np.testing.assert_allclose(with_guess[0], without[0], rtol=1e-8, atol=1e-11)
     assert with_guess[2] < without[2]

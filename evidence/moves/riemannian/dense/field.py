@@ -35,9 +35,17 @@ from .kernels import FLAT, advance, contract, divided, momentum_fixed_points
 from .metric import Plain, Soft, plain, soft
 
 Rows = NDArray[np.intp]
+Bool = NDArray[np.bool_]
 
 MAX_ITERATIONS = 60
 _PAIRS = 256  # rows times pairs of coordinates up to which one call for all of ∂A pays
+
+
+class Goal(NamedTuple):
+    """When a fixed point has arrived: when it stands still, or near one that is known."""
+
+    tolerance: float
+    known: Array | None = None
 
 
 class Point(NamedTuple):
@@ -148,26 +156,21 @@ class DensityField:
         divided(metric.Q, metric.lam, metric.phi, metric.slope, w, V)
         return self._slope(y, T, V)
 
-    def momentum(
-        self, point: Point, base: Array, e: Array, tolerance: float, known: Array | None
-    ) -> tuple[Array, NDArray[np.bool_]]:
-        """Solve w = G⁻¹(base + e ∇wᵀGw); returns w and which rows arrived.
-
-        With ``known`` it is enough to come within ``tolerance`` of it.
-        """
+    def momentum(self, point: Point, base: Array, e: Array, goal: Goal) -> tuple[Array, Bool]:
+        """Solve w = G⁻¹(base + e ∇wᵀGw); returns w and which rows arrived."""
         if point.tensor is None:
 
             def image(w: Array, field: DensityField, point: Point, base: Array, e: Array) -> Array:
                 return point.metric.solve(base + e * field.kinetic(point, w))
 
             start = point.metric.solve(base)
-            return fixed_point(image, start, tolerance, known, self, point, base, e)
+            return fixed_point(image, start, goal, self, point, base, e)
         w, arrived = np.empty_like(base), np.zeros(len(base), dtype=np.bool_)
         metric, nothing = point.metric, np.zeros((0, 0))
         factors = metric[:4] if isinstance(metric, Soft) else (metric.inverse, *3 * (nothing,))
         momentum_fixed_points(
             self.alpha is not None, FLAT / self.alpha if self.alpha else 0.0, *factors,
-            point.tensor, base, e, nothing if known is None else known, tolerance,
+            point.tensor, base, e, nothing if goal.known is None else goal.known, goal.tolerance,
             MAX_ITERATIONS, w, arrived,
         )  # fmt: skip
         return w, arrived
@@ -190,25 +193,18 @@ def _take(rows: Rows, batch: Any) -> Any:
 
 
 def fixed_point(
-    image: Callable[..., Array],
-    start: Array,
-    tolerance: float,
-    known: Array | None,
-    *batches: Any,
-) -> tuple[Array, NDArray[np.bool_]]:
-    r"""Solve w = image(w, \*batches) row by row; returns w and which rows arrived.
-
-    With ``known`` it is enough to come within ``tolerance`` of it.
-    """
+    image: Callable[..., Array], start: Array, goal: Goal, *batches: Any
+) -> tuple[Array, Bool]:
+    r"""Solve w = image(w, \*batches) row by row; returns w and which rows arrived."""
     m = len(start)
     out, arrived = start.copy(), np.zeros(m, dtype=np.bool_)
     rows, w = np.arange(m), start.copy()
     history = np.zeros((m, ROWS, start.shape[1]))
-    target = np.zeros((m, 0)) if known is None else known
+    target = np.zeros((m, 0)) if goal.known is None else goal.known
     for k in range(MAX_ITERATIONS):
         status = np.empty(rows.size, dtype=np.int64)
         mapped = np.ascontiguousarray(image(w, *batches))
-        waiting = advance(k, w, mapped, history, target, tolerance, status)
+        waiting = advance(k, w, mapped, history, target, goal.tolerance, status)
         if waiting == rows.size:
             continue
         good = status == ARRIVED

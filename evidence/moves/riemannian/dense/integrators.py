@@ -12,15 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ....messages import InputError
 from ....paths.density import DensityPath
 from ...base import Array
-from .. import IRREVERSIBLE, NO_FIXED_POINT, NO_METRIC, OK, End
-from .field import DensityField, Point, fixed_point, take
+from .. import IRREVERSIBLE, NO_FIXED_POINT, NO_METRIC, OK, End, Ends
+from .field import Bool, DensityField, Goal, Point, fixed_point, take
 from .kernels import extrapolate, newton
 from .metric import Plain
-
-Bool = NDArray[np.bool_]
 
 
 class NoRowLeft(Exception):
@@ -71,15 +68,9 @@ class Integrator(ABC):
 
     @np.errstate(all="ignore")
     def follow(
-        self,
-        field: DensityField,
-        start: Point,
-        p: Array,
-        eps: Array,
-        n_steps: int,
-        ends: list[End] | None = None,
+        self, field: DensityField, start: Point, p: Array, eps: Array, n: int, ends: Ends = None
     ) -> End:
-        """Trajectories of ``n_steps`` steps; ``ends`` receives the end after each, if asked."""
+        """Trajectories of n steps; ``ends`` receives the end after each, if asked."""
         rows, (m, d) = UnderWay(field, eps), p.shape
         phase = self.phase(field, start, p)
         before = self.log_density(*phase)
@@ -93,7 +84,7 @@ class Integrator(ABC):
 
         try:
             phase = rows.keep(~start.metric.bad, NO_METRIC, *phase)
-            for _ in range(n_steps):
+            for _ in range(n):
                 phase = self.step(rows, *phase)
                 if ends is not None:
                     ends.append(end())
@@ -112,7 +103,7 @@ class Implicit(Integrator):
     """
 
     def __init__(self, tolerance: float, reverse_tolerance: float) -> None:
-        self.tolerance, self.reverse_tolerance = tolerance, reverse_tolerance
+        self.goal, self.reverse_tolerance = Goal(tolerance), reverse_tolerance
 
 
 class Leapfrog(Implicit):
@@ -124,10 +115,10 @@ class Leapfrog(Implicit):
     def step(self, rows: UnderWay, *phase: Any) -> tuple[Any, ...]:
         point, p = phase
         half_p = p + rows.half * point.force
-        v, ok = rows.field.momentum(point, half_p, 0.5 * rows.half, self.tolerance, None)
+        v, ok = rows.field.momentum(point, half_p, 0.5 * rows.half, self.goal)
         point, half_p, v = rows.keep(ok, NO_FIXED_POINT, point, half_p, v)
         half_p = half_p + 0.5 * rows.half * rows.field.kinetic(point, v)
-        w, ok = solve_position(rows.field, point, rows.half, v, half_p, self.tolerance)
+        w, ok = solve_position(rows.field, point, rows.half, v, half_p, self.goal)
         point, half_p, v, w = rows.keep(ok, NO_FIXED_POINT, point, half_p, v, w)
         there = rows.field.point(point.y + rows.half * (v + w), tensor=True)
         p = half_p + rows.half * (there.force + 0.5 * rows.field.kinetic(there, w))
@@ -139,20 +130,14 @@ class Leapfrog(Implicit):
     ) -> Bool:
         """Whether the step from (y', -p') finds -w and then -v."""
         tolerance, half_p = self.reverse_tolerance, -p + half * there.force
-        _, first = field.momentum(there, half_p, 0.5 * half, tolerance, -w)
+        _, first = field.momentum(there, half_p, 0.5 * half, Goal(tolerance, -w))
         half_p = half_p + 0.5 * half * field.kinetic(there, -w)  # not of what is only near -w
-        _, second = solve_position(field, there, half, -w, half_p, tolerance, -v)
+        _, second = solve_position(field, there, half, -w, half_p, Goal(tolerance, -v))
         return first & second
 
 
 def solve_position(
-    field: DensityField,
-    point: Point,
-    half: Array,
-    v: Array,
-    p: Array,
-    tolerance: float,
-    known: Array | None = None,
+    field: DensityField, point: Point, half: Array, v: Array, p: Array, goal: Goal
 ) -> tuple[Array, Bool]:
     """w = G(y')⁻¹p with y' = y + ε/2 (v + w).
 
@@ -168,7 +153,7 @@ def solve_position(
             out[metric.bad] = np.nan
             return out
 
-        return fixed_point(image, v, tolerance, known, field, base, half, p)
+        return fixed_point(image, v, goal, field, base, half, p)
 
     def newtons(
         w: Array, field: DensityField, base: Array, half: Array, p: Array, G: Array
@@ -181,7 +166,7 @@ def solve_position(
     if point.tensor is not None:
         guess = np.empty_like(v)
         extrapolate(G, point.tensor, half, p, v, guess)
-    return fixed_point(newtons, guess, tolerance, known, field, base, half, p, G)
+    return fixed_point(newtons, guess, goal, field, base, half, p, G)
 
 
 class Midpoint(Implicit):
@@ -189,20 +174,16 @@ class Midpoint(Implicit):
 
     def step(self, rows: UnderWay, *phase: Any) -> tuple[Any, ...]:
         point, p = phase
-        w, middle, ok = solve_midpoint(rows.field, point, p, rows.half, self.tolerance)
+        w, middle, ok = solve_midpoint(rows.field, point, p, rows.half, self.goal)
         point, p, w, middle = rows.keep(ok, NO_FIXED_POINT, point, p, w, middle)
         there, p = rows.field.point(point.y + rows.eps[:, None] * w), 2.0 * middle - p
-        *_, back = solve_midpoint(rows.field, there, -p, rows.half, self.reverse_tolerance, -w)
+        reverse = Goal(self.reverse_tolerance, -w)
+        *_, back = solve_midpoint(rows.field, there, -p, rows.half, reverse)
         return rows.keep(back & ~there.metric.bad, IRREVERSIBLE, there, p)
 
 
 def solve_midpoint(
-    field: DensityField,
-    start: Point,
-    p: Array,
-    half: Array,
-    tolerance: float,
-    known: Array | None = None,
+    field: DensityField, start: Point, p: Array, half: Array, goal: Goal
 ) -> tuple[Array, Array, Bool]:
     """w and p at the middle: w = G(ȳ)⁻¹p̄, ȳ = y + ε/2 w, p̄ = p + ε/2 (force + ½ ∇wᵀGw).
 
@@ -221,7 +202,7 @@ def solve_midpoint(
         return out
 
     rows = np.arange(len(p))
-    w, arrived = fixed_point(image, guess, tolerance, known, field, rows, start.y, p, half)
+    w, arrived = fixed_point(image, guess, goal, field, rows, start.y, p, half)
     return w, middle, arrived
 
 
@@ -240,8 +221,6 @@ def binding(path: DensityPath, kind: str, omega: float, sigma: float) -> Binding
     """Distances in the base's precision, or in the model's coordinates as they are."""
     if kind == "identity":
         return Binding(*4 * (np.eye(path.n),), omega, sigma)
-    if kind != "base":
-        raise InputError(f"binding must be 'base' or 'identity', got {kind!r}")
     q = path.reference
     return Binding(q.precision, q.root @ q.root.T, q.inverse_root.T, q.root, omega, sigma)
 

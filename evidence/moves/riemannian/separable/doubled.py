@@ -83,12 +83,10 @@ def _log_copies(t, bind, x, p, r, y, q, ry):
 def trajectory(t, bind, beta, eps, n_steps, x, p, y, q):
     """``n_steps`` steps in place; returns the log density before and after, a code, a count."""
     here, w, r, ry = t.points[0], t.vectors[0], t.vectors[2], t.vectors[3]
-    system.prior_solve(t, x, r)
     system.prior_solve(t, y, ry)
-    value, half, info = system.metric_at(t, beta, x, r, here)
+    before, _, info = system.energy_at(t, beta, x, p, r, w, here)
     if info != 0:
         return np.nan, np.nan, NO_METRIC, 1
-    before = system.minus_energy(t, value, half, here[ROOT], p, w)
     before += _log_copies(t, bind, x, p, r, y, q, ry)
     _flow(t, 0.5 * eps, p, q, y, ry)
     angle = 2.0 * bind.omega * eps
@@ -106,10 +104,8 @@ def trajectory(t, bind, beta, eps, n_steps, x, p, y, q):
         if info != 0:
             return before, np.nan, NO_METRIC, 4 + 3 * step
         _flow(t, eps if step < n_steps - 1 else 0.5 * eps, p, q, y, ry)
-    system.prior_solve(t, x, r)
     system.prior_solve(t, y, ry)
-    value, half, info = system.metric_at(t, beta, x, r, here)
-    after = system.minus_energy(t, value, half, here[ROOT], p, w)
+    after, _, info = system.energy_at(t, beta, x, p, r, w, here)
     after += _log_copies(t, bind, x, p, r, y, q, ry)
     return before, after, OK if info == 0 else NO_METRIC, 2 + 3 * n_steps
 

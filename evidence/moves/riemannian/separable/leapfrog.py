@@ -157,11 +157,10 @@ def _reverse(t, beta, eps, x1, p1, r1, v, w, tolerance):
 def trajectory(t, beta, eps, n_steps, x, p, tolerances):
     """Run ``n_steps`` steps in place; return (-H before, -H after, code, factorisations)."""
     here, r, w = t.points[0], t.vectors[14], t.vectors[15]
-    system.prior_solve(t, x, r)
-    value, half, info = system.metric_at(t, beta, x, r, here)
+    total = 1
+    before, half, info = system.energy_at(t, beta, x, p, r, w, here)
     if info != 0:
-        return np.nan, np.nan, NO_METRIC, 1
-    before, total = system.minus_energy(t, value, half, here[ROOT], p, w), 1
+        return np.nan, np.nan, NO_METRIC, total
     for _ in range(n_steps):
         code, half, count = step(t, beta, eps, x, p, r, half, tolerances)
         total += count
@@ -172,13 +171,4 @@ def trajectory(t, beta, eps, n_steps, x, p, tolerances):
     return before, system.minus_energy(t, value, half, here[ROOT], p, w), OK, total
 
 
-@jit
-def transition(t, beta, eps, parameters, x, z):
-    """Overwrite x by the end of a trajectory; return (log ratio, code, factorisations)."""
-    p, (n_steps, tolerances) = t.vectors[17], parameters
-    system.momentum_at(t, beta, x, z, p)
-    before, after, code, count = trajectory(t, beta, eps, n_steps, x, p, tolerances)
-    return after - before, code, count
-
-
-transitions = system.for_rows(transition)
+transitions = system.for_trajectories(trajectory)

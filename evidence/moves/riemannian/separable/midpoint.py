@@ -42,20 +42,11 @@ def midpoint(t, beta, eps, x, p, w, middle, known, tolerance):
 
 
 @jit
-def _energy_at(t, beta, x, p):
-    """-H and LAPACK's info."""
-    r, w, point = t.vectors[0], t.vectors[1], t.points[0]
-    system.prior_solve(t, x, r)
-    value, half, info = system.metric_at(t, beta, x, r, point)
-    return system.minus_energy(t, value, half, point[ROOT], p, w), info
-
-
-@jit
 def trajectory(t, beta, eps, n_steps, x, p, tolerances):
     """Run ``n_steps`` steps in place; return (-H before, -H after, code, factorisations)."""
     V = t.vectors
     w, middle, back, u, p_back = V[8], V[9], V[10], V[11], V[12]
-    before, info = _energy_at(t, beta, x, p)
+    before, _, info = system.energy_at(t, beta, x, p, V[0], V[1], t.points[0])
     if info != 0:
         return np.nan, np.nan, NO_METRIC, 1
     total = 2
@@ -72,17 +63,8 @@ def trajectory(t, beta, eps, n_steps, x, p, tolerances):
         total += count
         if code != OK:
             return before, np.nan, IRREVERSIBLE, total
-    after, info = _energy_at(t, beta, x, p)
+    after, _, info = system.energy_at(t, beta, x, p, V[0], V[1], t.points[0])
     return before, after, OK if info == 0 else NO_METRIC, total
 
 
-@jit
-def transition(t, beta, eps, parameters, x, z):
-    """Overwrite x by the end of a trajectory; return (log ratio, code, factorisations)."""
-    p, (n_steps, tolerances) = t.vectors[17], parameters
-    system.momentum_at(t, beta, x, z, p)
-    before, after, code, count = trajectory(t, beta, eps, n_steps, x, p, tolerances)
-    return after - before, code, count
-
-
-transitions = system.for_rows(transition)
+transitions = system.for_trajectories(trajectory)

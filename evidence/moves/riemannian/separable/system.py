@@ -119,6 +119,19 @@ def for_rows(transition: Any) -> Any:
     return transitions
 
 
+def for_trajectories(trajectory: Any) -> Any:
+    """The same, where a transition is a trajectory from fresh momenta to its end."""
+
+    @jit
+    def transition(t, beta, eps, parameters, x, z):
+        p, (n_steps, tolerances) = t.vectors[17], parameters
+        momentum_at(t, beta, x, z, p)
+        before, after, code, count = trajectory(t, beta, eps, n_steps, x, p, tolerances)
+        return after - before, code, count
+
+    return for_rows(transition)
+
+
 @jit
 def local(t, beta, x, r, point):
     """Fill d, d', force, √d and h = 0 at x, given r = K⁻¹(x - m); return log p_β + constant."""
@@ -238,6 +251,14 @@ def momentum_at(t, beta, x, z, p):
     prior_solve(t, x, r)
     local(t, beta, x, r, point)
     draw_momentum(t, point[ROOT], z, p)
+
+
+@jit
+def energy_at(t, beta, x, p, r, w, point):
+    """-H, ½ log|B| and LAPACK's info at a new x; fills the point, r = K⁻¹(x - m), w = G⁻¹p."""
+    prior_solve(t, x, r)
+    value, half, info = metric_at(t, beta, x, r, point)
+    return minus_energy(t, value, half, point[ROOT], p, w), half, info
 
 
 @jit

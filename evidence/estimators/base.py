@@ -1,0 +1,61 @@
+"""What both estimators share: parameters, inputs, and the evidence by Monte Carlo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..execution.arguments import check_choice, check_count
+from ..messages import InputError
+from ..results.evidence import EvidenceResult
+from ..verbs.estimate import log_evidence
+
+Array = NDArray[np.float64]
+
+
+@dataclass(eq=False, repr=False)
+class GaussianProcess(BaseEstimator):
+    """An estimator with a kernel that is learnt; its docstring describes the parameters."""
+
+    kernel: Any = None
+    _: KW_ONLY
+    approximation: str = "ep"
+    optimizer: str | Callable[..., Any] | None = "fmin_l_bfgs_b"
+    n_restarts_optimizer: int = 0
+    warm_start: bool = False
+    copy_X_train: bool = True
+    random_state: Any = None
+
+    def _check_parameters(self) -> None:
+        check_choice("approximation", self.approximation, ("ep", "laplace"))
+        check_count("n_restarts_optimizer", self.n_restarts_optimizer, 0, optional=False)
+        optimizer = self.optimizer
+        if not (optimizer is None or optimizer == "fmin_l_bfgs_b" or callable(optimizer)):
+            raise InputError(
+                f"optimizer must be 'fmin_l_bfgs_b', a callable or None, got {optimizer!r}"
+            )
+
+    def _inputs(self, X: ArrayLike) -> Array:
+        """Checked as those of ``fit`` were."""
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=np.float64, reset=False)
+
+    def log_evidence(self, **words: Any) -> EvidenceResult:
+        """Estimate log Z (of the targets as they were fitted) at the learnt hyperparameters.
+
+        Takes the words of :func:`evidence.log_evidence` and leaves ``log_evidence_`` and
+        ``log_evidence_se_``.
+        """
+        check_is_fitted(self)
+        words = {"progressbar": False, **words}
+        if self.reference_.name == "ep":
+            words.setdefault("reference", self.reference_)
+        result = log_evidence(self.reference_.model, **words)
+        self.log_evidence_, self.log_evidence_se_ = result.logz, result.logz_se
+        return result

@@ -1,0 +1,46 @@
+"""Packages whose names are imported, and their kernels compiled, when they are first used."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+from .clock import interruptible
+
+
+def offered(
+    spec: ModuleSpec,
+) -> tuple[dict[str, str], Callable[[str], Any], Callable[[], list[str]]]:
+    """The homes of a package's public names, its ``__getattr__`` and its ``__dir__``.
+
+    The names and their homes are those of the relative imports ``from .home import name as name``
+    in the package's own source. They stand under ``if TYPE_CHECKING``, and are never run.
+
+    Examples
+    --------
+    >>> import evidence.moves as moves
+    >>> homes, fetch, _ = offered(moves.__spec__)
+    >>> homes["HMC"], fetch("HMC").__name__
+    ('evidence.moves.hamiltonian.hmc', 'HMC')
+    """
+    homes = {
+        alias.name: ".".join(filter(None, (spec.name, node.module)))
+        for node in ast.walk(ast.parse(spec.loader.get_source(spec.name)))  # type: ignore[union-attr]
+        if isinstance(node, ast.ImportFrom) and node.level == 1
+        for alias in node.names
+        if alias.asname == alias.name
+    }
+
+    def fetch(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {spec.name!r} has no attribute {name!r}")
+        with interruptible():  # kernels may have to be compiled
+            home = import_module(homes[name])
+            if name in vars(home):
+                return vars(home)[name]
+            return import_module(f"{home.__name__}.{name}")
+
+    return homes, fetch, lambda: sorted(homes)
