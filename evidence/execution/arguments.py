@@ -240,6 +240,12 @@ def check_function(name: str, value: Any, optional: bool = True) -> None:
         raise InputError(f"{name} must be a function, got {shown(value)}")
 
 
+def check_kind(name: str, value: Any, kind: type) -> None:
+    """A model, usually, of the kind that there is an answer for."""
+    if not isinstance(value, kind):
+        raise InputError(f"{name} must be a {kind.__name__}, got {type(value).__name__}")
+
+
 def names(name: str, value: Any, count: int) -> tuple[str, ...]:
     """As many different names."""
     listed = tuple(map(str, value)) if isinstance(value, Iterable) else ()

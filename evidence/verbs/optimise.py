@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
-from tqdm.auto import tqdm
 
-from ..execution.arguments import check_count, check_positive, seed_sequence
+from ..execution.arguments import check_count, check_kind, check_positive, seed_sequence
 from ..execution.clock import Clock, interruptible
+from ..execution.progress import progress_line
 from ..hyper.at_theta import ep_at
 from ..hyper.findings import doubts, tabulate
 from ..hyper.search import Search
@@ -96,8 +96,7 @@ def optimise(
     >>> best.table.value.round(2).to_dict()
     {'length_scale': 0.92, 'likelihood__noise_std': 0.07}
     """
-    if not isinstance(model, GPModel):
-        raise InputError(f"model must be a GPModel, got {type(model).__name__}")
+    check_kind("model", model, GPModel)
     check_count("n_restarts", n_restarts, 0, optional=False)
     check_count("max_iterations", max_iterations, 1, optional=False)
     check_positive("tol", tol)
@@ -109,7 +108,7 @@ def optimise(
         prior.check_start(free.theta)
     rng = np.random.default_rng(seed_sequence(random_seed))
     starts = _starts(model, moving, prior, n_restarts, rng)
-    bar = tqdm(unit="fit", leave=False, disable=None if progressbar else True, ncols=88)
+    bar = progress_line(progressbar, unit="fit", ncols=88)
 
     def tick(text: str) -> None:
         bar.set_description_str(text, refresh=False)

@@ -21,7 +21,6 @@ from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, Stopped
 from ..hyper.at_theta import NoEvidence, numerics
 from ..hyper.grid import Cell, check_grid, run_grid
-from ..messages import InputError
 from ..models.gp import GPModel
 from ..results.base import fingerprint
 from ..results.surface import Surface
@@ -56,7 +55,7 @@ def evidence_surface(
     target_se : float or None
         Standard error that each cell should reach.
     random_seed : int or Generator, optional
-        Same seed, same answer; needed with ``checkpoint``.
+        Same seed, same answer; by default that of ``checkpoint``, where there is one.
     executor, checkpoint
         As in :func:`evidence.log_evidence`; here tasks, and what is kept, are cells.
     max_seconds : float, optional
@@ -83,29 +82,22 @@ def evidence_surface(
     >>> surface.best["k2__length_scale"], len(surface.table)
     (0.4, 6)
     """
-    if not isinstance(model, GPModel):
-        raise InputError(f"model must be a GPModel, got {type(model).__name__}")
+    arguments.check_kind("model", model, GPModel)
     arguments.check_target("target_se", target_se)
     arguments.check_positive("max_seconds", max_seconds)
     arguments.check_path("checkpoint", checkpoint)
     arguments.check_executor(executor)
-    if checkpoint is not None and random_seed is None:
-        raise InputError("checkpoint= needs random_seed=: a resumed run goes on with its seed")
     import pandas as pd
 
     names, axes = check_grid(model.hyperparameters, grid)
     points = [dict(zip(names, values, strict=True)) for values in itertools.product(*axes)]
-    seed = arguments.seed_sequence(random_seed)
-    store = Checkpoint(
-        checkpoint,
-        {
-            "package version": __version__,
-            "model": fingerprint(model),
-            "grid": f"{', '.join(names)} {digest(*axes)}",
-            "options": f"{method}, {target_se}, {sorted(options.items())}",
-            "random_seed": str(seed.entropy),
-        },
-    )
+    identity = {
+        "package version": __version__,
+        "model": fingerprint(model),
+        "grid": f"{', '.join(names)} {digest(*axes)}",
+        "options": f"{method}, {target_se}, {sorted(options.items())}",
+    }
+    store, seed = Checkpoint.seeded(checkpoint, identity, random_seed)
     words = {"method": method, "target_se": target_se, **options}
     clock, left = Clock(max_seconds), math.inf if max_seconds is None else max_seconds
     cell_at = partial(_cell, model.without_matrices(), words, time.time() + left)
