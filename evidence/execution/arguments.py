@@ -142,7 +142,7 @@ def array(name: str, value: Any, *shapes: Shape, finite: bool = True) -> Array:
     evidence.InputError: y has 1 masked entry; fill or drop them first
     """
     numbers_ = _real_array(name, value)
-    if shapes and not any(_fits(numbers_.shape, shape) for shape in shapes):
+    if shapes and not any(fits(numbers_.shape, shape) for shape in shapes):
         raise InputError(f"{name} must be {_in_words(shapes)}, got shape {numbers_.shape}")
     if finite and not np.isfinite(numbers_).all():
         if numbers_.ndim == 0:
@@ -187,7 +187,8 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, numbers.Real | Decimal | np.bool_)
 
 
-def _fits(shape: tuple[int, ...], wanted: Shape) -> bool:
+def fits(shape: tuple[int, ...], wanted: Shape) -> bool:
+    """Whether a shape is the one wanted, a letter being any size above zero."""
     letters: dict[int | str, int] = {}
     return len(shape) == len(wanted) and all(
         size == (letters.setdefault(want, size or -1) if isinstance(want, str) else want)

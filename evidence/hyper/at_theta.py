@@ -66,11 +66,16 @@ def check_digits(reference: GaussianReference, most: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class GuidedDraws:
-    """Guided draws at one θ, and the estimate of log Z that their weights make."""
+    """Guided draws at one θ, and the estimate of log Z that their weights make.
+
+    Attributes
+    ----------
+    values : array
+        (N, M), utilities for probit, latent values else.
+    """
 
     model: GPModel
     values: Array
-    """(N, M), utilities for probit, latent values else."""
     utilities: bool
     log_weights: Array
     log_z: float
@@ -104,13 +109,19 @@ def guided_estimate(
 
 @dataclass(frozen=True, eq=False)
 class GuidedEvidence:
-    """(θ, rng) to log Ẑ(θ) and EP's log Z, for some of a model's hyperparameters."""
+    """(θ, rng) to log Ẑ(θ) and EP's log Z, for some of a model's hyperparameters.
+
+    Attributes
+    ----------
+    free : array
+        Which they are; all others stay as the model has them.
+    sites : Sites
+        Where EP starts at every θ.
+    """
 
     model: GPModel
     free: NDArray[np.intp]
-    """Which they are; all others stay as the model has them."""
     sites: Sites
-    """Where EP starts at every θ."""
     n_draws: int
 
     def __call__(self, theta: Array, rng: Generator) -> tuple[float, float]:

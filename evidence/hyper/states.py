@@ -61,14 +61,20 @@ class JointState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """p(x, θ | y) of a field and priors, with the shape of θ's random walk."""
+    """p(x, θ | y) of a field and priors, with the shape of θ's random walk.
+
+    Attributes
+    ----------
+    groups : tuple[NDArray[np.intp], ...]
+        Per block, the sampled hyperparameters that move with it.
+    shapes : tuple[Array, ...]
+        Per block, a square root of the covariance of their proposal.
+    """
 
     field: LatentField
     priors: Priors
     groups: tuple[NDArray[np.intp], ...]
-    """Per block, the sampled hyperparameters that move with it."""
     shapes: tuple[Array, ...]
-    """Per block, a square root of the covariance of their proposal."""
 
     @classmethod
     def of(cls, field: LatentField, priors: Priors) -> Joint:

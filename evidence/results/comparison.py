@@ -27,7 +27,6 @@ from .evidence import EvidenceResult
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
 
@@ -36,18 +35,27 @@ _CLEAR = 2.0  # standard errors between the two best, below which their order is
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(ResultOnAxes):
-    """Models side by side; made by :func:`evidence.compare`, where there is an example."""
+    """Models side by side; made by :func:`evidence.compare`, where there is an example.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row per model, most probable first: ``logz``, ``logz_se``,
+        ``log_bayes_factor``, ``probability`` and their errors, the approximations,
+        ``method``, ``seconds``, ``warnings``.
+    results : dict[str, EvidenceResult]
+        What each row was made from.
+    warnings : tuple of Message
+        What to be careful about: texts, each with a ``code``.
+    """
 
     _format = "evidence-comparison"
     _digits = ".3f"
+    _draw = plots.plot_comparison
 
     table: pd.DataFrame
-    """One row per model, most probable first: ``logz``, ``logz_se``, ``log_bayes_factor``,
-    ``probability`` and their errors, the approximations, ``method``, ``seconds``, ``warnings``."""
     results: dict[str, EvidenceResult]
-    """What each row was made from."""
     warnings: tuple[Message, ...] = ()
-    """What to be careful about: texts, each with a ``code``."""
 
     __repr__ = Result.summary
 
@@ -93,12 +101,6 @@ class Comparison(ResultOnAxes):
     def _about(self) -> list[str]:
         share = self.table.probability.max()
         return [f"{self.best} is the most probable of {len(self.table)} models, P = {share:.3f}"]
-
-    def _frame(self) -> pd.DataFrame:
-        return self.table
-
-    def _draw(self, ax: Axes | None) -> Axes:
-        return plots.plot_comparison(self, ax)
 
 
 def probabilities(logz: Array, se: Array, prior: Array) -> tuple[Array, Array]:

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 
 from .. import plots
 from ..execution import files
-from ..messages import InputError, Message
+from ..messages import Message
 from ..statistics import diagnostics
 from .base import Result
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 
@@ -75,6 +74,12 @@ class Draws(Result):
 
     _format = "evidence-draws"
     _digits = ".0f"
+    _figure = plots.plot_draws
+    _shapes = (
+        ("x", ("chains", "draws", "N")),
+        ("logtilt", ("chains", "draws")),
+        ("acceptance", ("chains",)),
+    )
 
     x: Array
     logtilt: Array
@@ -89,17 +94,6 @@ class Draws(Result):
     settings: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
     names: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("x", "logtilt", "acceptance"):
-            setattr(self, name, np.asarray(getattr(self, name), dtype=float))
-        if self.x.ndim != 3 or 0 in self.x.shape:
-            raise InputError(f"x must have shape (chains, draws, N), got {self.x.shape}")
-        for name, shape in (("logtilt", self.x.shape[:2]), ("acceptance", self.x.shape[:1])):
-            if getattr(self, name).shape != shape:
-                got = f"of shape {self.x.shape}, got {getattr(self, name).shape}"
-                raise InputError(f"{name} must have shape {shape} to go with x {got}")
 
     # -- diagnostics ------------------------------------------------------------------------
 
@@ -196,7 +190,7 @@ class Draws(Result):
         low, high = self.acceptance.min(), self.acceptance.max()
         return [
             f"{self.move}: {chains} × {draws} draws (chains × draws) of {n} {self.kind}",
-            "model: " + ", ".join(f"{k} {v}" for k, v in self.model.items()),
+            self._about_model(),
             f"step size {_number(self.step_size, '.4g')}, "
             f"acceptance {_number(self.acceptance.mean(), '.3f')}"
             + (f" ({low:.3f} to {high:.3f} by chain)" if chains > 1 else "")
@@ -220,9 +214,6 @@ class Draws(Result):
     def _label(self) -> str:
         chains, draws, n = self.x.shape
         return f"{self.move}, chains={chains}, draws={draws}, n={n}"
-
-    def _figure(self) -> Figure:
-        return plots.plot_draws(self)
 
     def to_arviz(self) -> Any:
         """Draws and log tilt as ArviZ InferenceData (0.x) or DataTree (1.x)."""

@@ -16,7 +16,6 @@ from .base import Result
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 
@@ -64,6 +63,7 @@ class EvidenceResult(Result):
 
     _format = "evidence-result"
     _digits = ".4f"
+    _figure = plots.plot_result
 
     method: str
     logz: float
@@ -114,7 +114,7 @@ class EvidenceResult(Result):
         se = f" ± {self.logz_se:.4f}" if math.isfinite(self.logz_se) else ""
         lines = [
             f"log Z = {self.logz:.4f}{se}   ({self.method})",
-            "model: " + ", ".join(f"{k} {v}" for k, v in self.model.items()),
+            self._about_model(),
         ]
         if self.correction_terms.size:
             terms = (f"l={l} {t:+.2g}" for l, t in enumerate(self.correction_terms, start=3))
@@ -126,9 +126,6 @@ class EvidenceResult(Result):
 
     def _label(self) -> str:
         return f"logz={self.logz:.4f} ± {self.logz_se:.4f}, {self.method}"
-
-    def _figure(self) -> Figure:
-        return plots.plot_result(self)
 
     def to_arviz(self) -> Any:
         """Posterior draws as ArviZ InferenceData (0.x) or DataTree (1.x)."""

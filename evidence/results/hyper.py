@@ -71,6 +71,14 @@ class HyperDraws(Result):
     """
 
     _format = "evidence-hyper-draws"
+    _figure = plots.plot_hyper_draws
+    _shapes = (
+        ("theta", ("chains", "draws", "P")),
+        ("x", ("chains", "kept", "N")),
+        ("loglik", ("chains", "draws")),
+        ("acceptance", ("chains", 2)),
+        ("step_sizes", ("chains", 2)),
+    )
 
     theta: Array
     x: Array
@@ -89,22 +97,8 @@ class HyperDraws(Result):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("theta", "x", "loglik", "acceptance", "step_sizes", "tune_loglik"):
-            setattr(self, name, np.asarray(getattr(self, name), dtype=float))
-        if self.theta.ndim != 3 or 0 in self.theta.shape:
-            raise InputError(f"theta must have shape (chains, draws, P), got {self.theta.shape}")
-        chains, draws, p = self.theta.shape
-        pairs = (chains, 2)
-        for name, shape in (
-            ("loglik", (chains, draws)),
-            ("acceptance", pairs),
-            ("step_sizes", pairs),
-        ):
-            if (found := getattr(self, name).shape) != shape:
-                raise InputError(f"{name} must have shape {shape} to go with theta, got {found}")
-        if self.x.ndim != 3 or self.x.shape[0] != chains:
-            raise InputError(f"x must have shape ({chains}, kept, N), got {self.x.shape}")
-        if len(self.names) != p:
+        self.tune_loglik = np.asarray(self.tune_loglik, dtype=float)
+        if len(self.names) != (p := self.theta.shape[2]):
             raise InputError(f"names must name {p} hyperparameters, got {len(self.names)}")
 
     # -- diagnostics ------------------------------------------------------------------------
@@ -147,7 +141,7 @@ class HyperDraws(Result):
         return [
             f"{self.scheme}: {chains} × {draws} draws (chains × draws) of hyperparameters and "
             f"{self.x.shape[-1]} latent values",
-            "model: " + ", ".join(f"{k} {v}" for k, v in self.model.items()),
+            self._about_model(),
             f"step of x: acceptance {rates[0]}, size {sizes[0]}",
             f"step of hyperparameters: acceptance {rates[1]}, size {sizes[1]}",
             f"seconds: {self.seconds:.2f} after tuning, {self.tune_seconds:.2f} tuning; smallest "
@@ -160,9 +154,6 @@ class HyperDraws(Result):
 
     def _frame(self) -> pd.DataFrame:
         return self.table().rename_axis(None)
-
-    def _figure(self) -> Figure:
-        return plots.plot_hyper_draws(self)
 
     def to_arviz(self) -> Any:
         """Natural values and log likelihood as ArviZ InferenceData (0.x) or DataTree (1.x).
@@ -181,32 +172,47 @@ class IntegratedEvidence(Result):
 
     Made by :func:`evidence.integrated_evidence`, where there is an example. :meth:`plot` draws
     the posterior of every hyperparameter, and of every pair; :meth:`load` needs ``model=``.
+
+    Attributes
+    ----------
+    logz : float
+        log of the evidence with the hyperparameters integrated out.
+    logz_se : float
+        Its standard error.
+    logz_ep : float
+        The same integral over EP's evidence.
+    names : tuple of str
+        The hyperparameters integrated over.
+    theta : array
+        Draws of the logs of hyperparameters from p(θ | y), equally weighted, shape
+        (S, P).
+    optimum : Optimum
+        Where EP's evidence times the prior is largest.
+    trace : DataFrame
+        One row per temperature.
+    warnings : tuple of Message
+        What went wrong: texts, each with a ``code``; empty when nothing did.
+    notes : tuple of str
+        What was noticed on the way.
+    settings : dict
+        How the run was made.
+    seconds : float
+        Wall-clock time.
     """
 
     _format = "evidence-integrated"
 
     logz: float
-    """log of the evidence with the hyperparameters integrated out."""
     logz_se: float
-    """Its standard error."""
     logz_ep: float
-    """The same integral over EP's evidence."""
     names: tuple[str, ...]
-    """The hyperparameters integrated over."""
     theta: Array
-    """Draws of the logs of hyperparameters from p(θ | y), equally weighted, shape (S, P)."""
     optimum: Optimum
-    """Where EP's evidence times the prior is largest."""
     trace: pd.DataFrame
-    """One row per temperature."""
     warnings: tuple[Message, ...]
-    """What went wrong: texts, each with a ``code``; empty when nothing did."""
     notes: tuple[str, ...]
-    """What was noticed on the way."""
     settings: dict[str, Any]
-    """How the run was made."""
     seconds: float
-    """Wall-clock time."""
 
     @property
     def table(self) -> pd.DataFrame:
@@ -227,9 +233,6 @@ class IntegratedEvidence(Result):
     def _label(self) -> str:
         names = ", ".join(self.names)
         return f"logz={self.logz:.4f} ± {self.logz_se:.4f}, {names} integrated out"
-
-    def _frame(self) -> pd.DataFrame:
-        return self.table.rename_axis(None)
 
     def _figure(self) -> Figure:
         if not len(self.theta):

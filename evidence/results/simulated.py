@@ -29,16 +29,22 @@ class Simulated(Result):
 
     Made by :func:`evidence.simulate`, where there is an example; ``model, x, y = simulated``
     takes it apart. :meth:`load` needs the ``model=`` that the data were simulated from.
+
+    Attributes
+    ----------
+    model : GPModel
+        With the simulated data in the place of its own.
+    x : array
+        (N,) an exact draw from the posterior of ``model``.
+    y : array
+        (N,) the data, ``model.y``.
     """
 
     _format = "evidence-simulated"
 
     model: GPModel
-    """With the simulated data in the place of its own."""
     x: Array
-    """(N,) an exact draw from the posterior of ``model``."""
     y: Array
-    """(N,) the data, ``model.y``."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.model, self.x, self.y))
@@ -63,38 +69,54 @@ class Bidirectional(Result):
 
     Made by :func:`evidence.bidirectional`, where there is an example. :meth:`load` needs the
     ``model=`` that the data were simulated from.
+
+    Attributes
+    ----------
+    lower : float
+        Mean of the forward log weights: at most log Z in expectation.
+    lower_se : float
+        Its standard error.
+    upper : float
+        Minus the mean of the reverse log weights: at least log Z in expectation.
+    upper_se : float
+        Its standard error.
+    logz : float
+        Bennett's acceptance ratio.
+    logz_se : float
+        Its standard error.
+    gap : float
+        Reverse minus forward log mean weight: zero but for noise where the bounds can be
+        trusted.
+    gap_se : float
+        Its standard error.
+    forward : array
+        (n_chains,) log weights of paths up.
+    reverse : array
+        (n_chains,) log weights of paths down; the mean of exp(reverse) estimates 1/Z.
+    plan : Plan
+        Temperatures, step sizes and numbers of moves of all paths.
+    simulated : Simulated
+        The data, and the exact draw that paths down start from.
+    seconds : float
+        Wall-clock time.
     """
 
     _format = "evidence-bidirectional"
     _digits = ".4f"
 
     lower: float
-    """Mean of the forward log weights: at most log Z in expectation."""
     lower_se: float
-    """Its standard error."""
     upper: float
-    """Minus the mean of the reverse log weights: at least log Z in expectation."""
     upper_se: float
-    """Its standard error."""
     logz: float
-    """Bennett's acceptance ratio."""
     logz_se: float
-    """Its standard error."""
     gap: float
-    """Reverse minus forward log mean weight: zero but for noise where the bounds
-    can be trusted."""
     gap_se: float
-    """Its standard error."""
     forward: Array
-    """(n_chains,) log weights of paths up."""
     reverse: Array
-    """(n_chains,) log weights of paths down; the mean of exp(reverse) estimates 1/Z."""
     plan: Plan
-    """Temperatures, step sizes and numbers of moves of all paths."""
     simulated: Simulated
-    """The data, and the exact draw that paths down start from."""
     seconds: float
-    """Wall-clock time."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

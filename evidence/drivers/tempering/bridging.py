@@ -48,15 +48,24 @@ _MANY = 16  # chains whose spread is a fair measure
 
 
 class Bridge(NamedTuple):
-    """log Z_L - log Z_0, its standard error, and where both come from."""
+    """log Z_L - log Z_0, its standard error, and where both come from.
+
+    Attributes
+    ----------
+    se : float
+        NaN where the samples cannot tell: one chain of fewer than 4 sweeps, or no
+        overlap.
+    influence : array
+        (chains, sweeps), mean zero: delta minus its limit is about the mean of noise like
+        this.
+    levels : array
+        (L,) log Z at every level minus log Z_0.
+    """
 
     delta: float
     se: float
-    """NaN where the samples cannot tell: one chain of fewer than 4 sweeps, or no overlap."""
     influence: Array
-    """(chains, sweeps), mean zero: delta minus its limit is about the mean of noise like this."""
     levels: Array
-    """(L,) log Z at every level minus log Z_0."""
 
 
 def stepping_up(tilt: ArrayLike, betas: ArrayLike) -> Bridge:

@@ -23,14 +23,20 @@ _FEWEST, _MOST = 4, 64  # levels that tuning may choose
 
 
 class Tuned(NamedTuple):
-    """A schedule, where the chains are, and what the last round of tuning measured."""
+    """A schedule, where the chains are, and what the last round of tuning measured.
+
+    Attributes
+    ----------
+    rejection : array
+        (L - 1,) mean of 1 - α between neighbours.
+    x : array
+        (L, R, N) latent values at every level, for :func:`.run_segment` to go on from.
+    """
 
     betas: Array
     step_sizes: Array
     rejection: Array
-    """(L - 1,) mean of 1 - α between neighbours."""
     x: Array
-    """(L, R, N) latent values at every level, for :func:`.run_segment` to go on from."""
 
     @property
     def schedule(self) -> Schedule:
