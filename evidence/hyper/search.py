@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -70,31 +68,32 @@ class SearchPoint(NamedTuple):
     reference: GaussianReference
 
 
-@dataclass
 class Search:
     """Searches from several starts, and what was seen on the way.
 
     ``tick`` hears after every evaluation, in words, where the search is.
     """
 
-    ep_at: EPAt
-    free: Hyperparameters
-    moving: NDArray[np.intp]
-    priors: Priors | None = None
-    tick: Callable[[str], None] = lambda text: None
-    history: list[Evaluation] = field(default_factory=list)
-    ends: list[SearchEnd] = field(default_factory=list)
-    best: SearchPoint | None = None
-
-    @cached_property
-    def bounds(self) -> Array:
-        """Of what moves: the model's bounds, and within what priors allow."""
-        bounds = self.free.bounds[self.moving].copy()
-        if self.priors is not None:
-            places = np.searchsorted(self.moving, self.priors.free)
-            inside = self.priors.support() + np.array([_EDGE, -_EDGE])
-            bounds[places] = np.clip(inside, bounds[places, :1], bounds[places, 1:])
-        return bounds
+    def __init__(
+        self,
+        ep_at: EPAt,
+        free: Hyperparameters,
+        moving: NDArray[np.intp],
+        priors: Priors | None = None,
+        tick: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.ep_at, self.moving, self.priors, self.tick = ep_at, moving, priors, tick
+        self.history: list[Evaluation] = []
+        self.ends: list[SearchEnd] = []
+        self.best: SearchPoint | None = None
+        #: of what moves: the model's bounds, and within what priors allow
+        self.bounds = free.bounds[moving].copy()
+        if priors is not None:
+            places = np.searchsorted(moving, priors.free)
+            low, high = self.bounds[places].T
+            inside = priors.support() + np.array([_EDGE, -_EDGE])
+            clipped = np.maximum(low, inside[:, 0]), np.minimum(high, inside[:, 1])
+            self.bounds[places] = np.column_stack(clipped)
 
     def evaluate(self, theta: Array, start: Sites | None, tol: float = _EP_TOL) -> SearchPoint:
         """The objective at ``theta``, or :class:`.NoEvidence`."""
@@ -135,21 +134,22 @@ class Search:
     def recorded(self, restart: int, theta: Array, start: Sites | None) -> SearchPoint:
         """As :meth:`evaluate`, with a row in the history."""
         began = time.perf_counter()
+
+        def record(logz: float, objective: float, gradient: float) -> None:
+            seconds = time.perf_counter() - began
+            self.history.append(Evaluation(restart, logz, objective, gradient, seconds))
+            top = np.nan if self.best is None else self.best.reference.logz
+            self.tick(f"start {restart}, log Z {top:.4f}")
+
         try:
             point = self.evaluate(theta, start)
         except NoEvidence:
-            self._note(restart, np.nan, np.nan, np.nan, time.perf_counter() - began)
+            record(np.nan, np.nan, np.nan)
             raise
         if self.best is None or point.objective > self.best.objective:
             self.best = point
-        steepest, seconds = self._steepest(point), time.perf_counter() - began
-        self._note(restart, point.reference.logz, point.objective, steepest, seconds)
+        record(point.reference.logz, point.objective, self._steepest(point))
         return point
-
-    def _note(self, restart: int, *row: float) -> None:
-        self.history.append(Evaluation(restart, *row))
-        top = np.nan if self.best is None else self.best.reference.logz
-        self.tick(f"start {restart}, log Z {top:.4f}")
 
     def _steepest(self, point: SearchPoint) -> float:
         """Largest component of the gradient that does not push against a bound."""
