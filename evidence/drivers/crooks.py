@@ -38,14 +38,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import log_expit, logsumexp
 
 from ..messages import InputError
+from ..numerics.arrays import Array
 from ..statistics.diagnostics import LogMean, log_mean
-
-Array = NDArray[np.float64]
 
 
 class Bounds(NamedTuple):

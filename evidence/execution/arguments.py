@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..messages import InputError, suggest
+from ..numerics.arrays import Array
 
-Array = NDArray[np.float64]
 Shape = tuple[int | str, ...]
 
 _LONG = 80  # characters of a wrong value that a message shows

@@ -14,7 +14,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from ..approximations.gp.ep import fit_ep, rounding_error
 from ..approximations.gp.modes import fit_best
@@ -22,9 +21,8 @@ from ..approximations.reference import GaussianReference
 from ..gaussians.base import Sites
 from ..models.gp import CovarianceError, GPModel
 from ..moves.gradient.gibbs import latent_given_utilities, latent_root
+from ..numerics.arrays import Array, Indices
 from ..proposals.guide import CannotGuide, make_guide
-
-Array = NDArray[np.float64]
 
 COARSE = 1e-3  # tolerance of EP where weights make up for the rest
 
@@ -120,7 +118,7 @@ class GuidedEvidence:
     """
 
     model: GPModel
-    free: NDArray[np.intp]
+    free: Indices
     sites: Sites
     n_draws: int
 

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from ..models.priors import Priors
+from ..numerics.arrays import Array
 from ..statistics.adaptation import DualAveraging
 from .fields import LatentField
 from .schemes import KAPPA_TARGET, Scheme
 from .states import Acceptance, Joint, JointState, StepSizes
 
-Array = NDArray[np.float64]
 Tick = Callable[[int], None]  # hears of every so many iterations
 Stop = Callable[[], bool]
 

@@ -7,11 +7,10 @@ threads do not wait for each other.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import dtrmv, dtrsv
 from scipy.linalg.lapack import dpotrf
 
-Array = NDArray[np.float64]
+from ..numerics.arrays import Array
 
 
 class CholeskyFactor:

@@ -12,7 +12,7 @@ from concurrent.futures import Executor
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..drivers.waves import run_pieces
 from ..execution.arguments import array, shown
@@ -22,8 +22,7 @@ from ..execution.job import Job
 from ..execution.progress import progress_line
 from ..messages import InputError, Message, messages
 from ..models.hyperparameters import Hyperparameters
-
-Array = NDArray[np.float64]
+from ..numerics.arrays import Array
 
 
 class Cell(NamedTuple):

@@ -24,18 +24,16 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.special import gammaln
 
 from ..drivers.smc import Climbers, Loop
 from ..models.priors import Priors
 from ..moves.base import Info, metropolis, take
+from ..numerics.arrays import Array, Flags
 from ..statistics.resampling import Ancestors
 from ..statistics.weights import Weights
 from .at_theta import NoEvidence
-
-Array = NDArray[np.float64]
 
 #: (θ, rng) to log Ẑ(θ) and log Z_EP(θ), or :class:`.NoEvidence`
 EvidenceAt = Callable[[Array, Generator], tuple[float, float]]
@@ -152,12 +150,10 @@ class ThetaIslands(Loop):
         tilt = population.state.tilt.reshape(population.log_w.shape)
         return Weights((stage[1] - stage[0]) * tilt)
 
-    def survive(self, population: Climbers, index: Ancestors, poor: NDArray[np.bool_]) -> None:
+    def survive(self, population: Climbers, index: Ancestors, poor: Flags) -> None:
         population.state = take(population.state, index.ravel())
 
-    def move_all(
-        self, population: Climbers, stage: tuple[float, float], poor: NDArray[np.bool_]
-    ) -> float:
+    def move_all(self, population: Climbers, stage: tuple[float, float], poor: Flags) -> float:
         beta = stage[1]
         for _ in range(self.plan.n_moves if beta < 1.0 else 0):
             population.state, info = self.path.walk(

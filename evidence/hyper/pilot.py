@@ -12,18 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf
 
 from ..messages import Message
 from ..models.priors import Priors
 from ..moves.base import take
+from ..numerics.arrays import Array
 from ..statistics import ladders
 from ..statistics.resampling import systematic
 from ..statistics.weights import conditional_ess, incremental, pareto_shape
 from .integral import EvidenceAt, ThetaCloud, ThetaPath, ThetaPlan, ThetaStart
-
-Array = NDArray[np.float64]
 
 _SIZE = 64
 _ROUNDS = 4

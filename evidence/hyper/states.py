@@ -8,14 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from ..models.priors import Priors
+from ..numerics.arrays import Array, Indices
 from .factors import CholeskyFactor
 from .fields import LatentField
-
-Array = NDArray[np.float64]
-
 
 _WIDEST = 100.0
 
@@ -65,7 +62,7 @@ class Joint:
 
     Attributes
     ----------
-    groups : tuple[NDArray[np.intp], ...]
+    groups : tuple[Indices, ...]
         Per block, the sampled hyperparameters that move with it.
     shapes : tuple[Array, ...]
         Per block, a square root of the covariance of their proposal.
@@ -73,7 +70,7 @@ class Joint:
 
     field: LatentField
     priors: Priors
-    groups: tuple[NDArray[np.intp], ...]
+    groups: tuple[Indices, ...]
     shapes: tuple[Array, ...]
 
     @classmethod

@@ -18,17 +18,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import plots
 from ..messages import Message
+from ..numerics.arrays import Array
 from .base import Result, ResultOnAxes
 from .evidence import EvidenceResult
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
 
 _CLEAR = 2.0  # standard errors between the two best, below which their order is open
 

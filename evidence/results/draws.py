@@ -8,18 +8,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import plots
 from ..execution import files
 from ..messages import Message
+from ..numerics.arrays import Array
 from ..statistics import diagnostics
 from .base import Result
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Array = NDArray[np.float64]
 
 
 class Range(NamedTuple):

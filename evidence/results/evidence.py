@@ -7,17 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import plots
 from ..execution import files
 from ..messages import InputError, Message
+from ..numerics.arrays import Array
 from .base import Result
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Array = NDArray[np.float64]
 
 
 class Estimate(NamedTuple):

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import plots
 from ..messages import InputError, Message
+from ..numerics.arrays import Array
 from ..statistics import diagnostics
 from .base import Result
 from .optimum import Optimum
@@ -19,8 +19,6 @@ from .optimum import Optimum
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-Array = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)

@@ -7,20 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..drivers.plan import Plan
 from ..models.covariance import notes_on_inputs
 from ..models.gp import GPModel
+from ..numerics.arrays import Array
 from .base import Result
 
 if TYPE_CHECKING:
     from typing import Self
 
     import pandas as pd
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

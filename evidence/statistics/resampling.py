@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Ancestors = NDArray[np.intp]
+from ..numerics.arrays import Array, Indices
+
+Ancestors = Indices
 
 
 def systematic(weights: Array, rng: np.random.Generator, size: int | None = None) -> Ancestors:

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
 from ..execution.arguments import check_count, check_kind, check_positive, seed_sequence
@@ -27,11 +26,10 @@ from ..messages import InputError, messages
 from ..models.gp import GPModel
 from ..models.hyperparameters import Hyperparameters
 from ..models.priors import Priors, held
+from ..numerics.arrays import Array, Indices
 from ..numerics.threads import blas_for
 from ..results.optimum import Optimum
 from .estimate import log_evidence
-
-Array = NDArray[np.float64]
 
 _REACH = 10.0  # starts are drawn within this factor
 _ROWS = 1000  # of X, at most, for the typical distance
@@ -140,7 +138,7 @@ def optimise(
     )  # fmt: skip
 
 
-def _moving(free: Hyperparameters, constant: set[int]) -> NDArray[np.intp]:
+def _moving(free: Hyperparameters, constant: set[int]) -> Indices:
     """Positions of what is optimised."""
     if not len(free):
         raise InputError(
@@ -162,7 +160,7 @@ def _moving(free: Hyperparameters, constant: set[int]) -> NDArray[np.intp]:
 
 def _starts(
     model: GPModel,
-    moving: NDArray[np.intp],
+    moving: Indices,
     priors: Priors | None,
     n_restarts: int,
     rng: np.random.Generator,

@@ -27,15 +27,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import expit, logsumexp
 
 from ...messages import InputError
+from ...numerics.arrays import Array
 from ...statistics import ladders
 from ...statistics.diagnostics import ess
-
-Array = NDArray[np.float64]
 
 _BLOCK = 2**18  # numbers of a block of MBAR's weights
 _NO_OVERLAP = 1e-12

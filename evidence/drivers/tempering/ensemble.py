@@ -25,17 +25,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...execution.clock import Stopped
 from ...moves.base import Move, scaled
+from ...numerics.arrays import Array, Flags
 from ...paths.gp import TemperedPath
 from ..islands import KEEP
 from ..plan import STRIDES, sized
-from .segments import Schedule, Segment
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from .segments import Integers, Schedule, Segment
 
 EXPLORE = 3  # moves between two swaps
 
@@ -95,7 +92,7 @@ class Replicas:
         """(L, R)"""
         return np.array([state.tilt for state in self.states])
 
-    def swap(self, accepted: NDArray[np.bool_]) -> None:
+    def swap(self, accepted: Flags) -> None:
         """Exchange the states of levels l and l + 1 in the ensembles accepted[l]."""
         for l in np.flatnonzero(accepted.any(axis=1)):
             rows = np.flatnonzero(accepted[l])
@@ -116,9 +113,7 @@ def swap_acceptance(betas: Array, tilt: Array) -> Array:
     return np.exp(np.minimum(np.where(np.isnan(log_ratio), -np.inf, log_ratio), 0.0))
 
 
-def follow(
-    labels: Integers, direction: Integers, accepted: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def follow(labels: Integers, direction: Integers, accepted: Flags) -> Flags:
     """Note one sweep's swaps in ``labels`` and ``direction``; who finished a round trip, (R,)."""
     for l in np.flatnonzero(accepted.any(axis=1)):
         labels[l : l + 2, accepted[l]] = labels[l : l + 2, accepted[l]][::-1]
@@ -195,7 +190,7 @@ def run_segment(
     )
 
 
-def decide(rng: np.random.Generator, alpha: Array, parity: int) -> NDArray[np.bool_]:
+def decide(rng: np.random.Generator, alpha: Array, parity: int) -> Flags:
     accepted = rng.random(alpha.shape) < alpha
     accepted[1 - parity :: 2] = False
     return accepted

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ...numerics.arrays import Array
+
 Integers = NDArray[np.int64]
 
 

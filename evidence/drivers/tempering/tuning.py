@@ -6,16 +6,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...execution.clock import Stopped
 from ...moves.base import Move
+from ...numerics.arrays import Array
 from ...paths.gp import TemperedPath
 from ...statistics import ladders
 from .ensemble import EXPLORE, Replicas, decide, swap_acceptance
 from .segments import Schedule
-
-Array = NDArray[np.float64]
 
 _FIRST = 16  # levels before anything is known
 _WIDEST = np.log(1e6)  # where nothing is ever rejected the step would grow for ever
