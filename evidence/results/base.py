@@ -285,9 +285,7 @@ def _unpack(value: Any, arrays: dict[str, NDArray[Any]], models: Mapping[str, An
         case {"$message": [code, text]}:
             return Message(code, text)
         case {"$frame": frame}:
-            import pandas as pd
-
-            return pd.DataFrame.from_dict(frame, orient="tight")
+            return data_frame({}).from_dict(frame, orient="tight")
         case {"$result": format, "fields": state}:
             kind = next(kind for kind in _kinds(Result) if kind._format == format)
             return kind._restore(_unpack(state, arrays, models), models)
@@ -312,6 +310,13 @@ def _kinds(kind: type[Result]) -> Iterator[type[Result]]:
     for child in kind.__subclasses__():
         yield child
         yield from _kinds(child)
+
+
+def data_frame(data: Any, **words: Any) -> pd.DataFrame:
+    """A frame of pandas, whose import waits until there is one."""
+    import pandas as pd
+
+    return pd.DataFrame(data, **words)
 
 
 def fingerprint(model: Any) -> str:

@@ -22,7 +22,7 @@ import numpy as np
 from .. import plots
 from ..messages import Message
 from ..numerics.arrays import Array
-from .base import Result, ResultOnAxes
+from .base import Result, ResultOnAxes, data_frame
 from .evidence import EvidenceResult
 
 if TYPE_CHECKING:
@@ -66,8 +66,6 @@ class Comparison(ResultOnAxes):
         warnings: Sequence[Message] = (),
     ) -> Comparison:
         """Compare runs that are finished, under prior probabilities up to a factor."""
-        import pandas as pd
-
         logz = np.array([result.logz for result in results.values()])
         se = np.array([result.logz_se for result in results.values()])
         p, p_se = probabilities(logz, se, np.array([prior[name] for name in results]))
@@ -82,9 +80,9 @@ class Comparison(ResultOnAxes):
             "probability": p,
             "probability_se": p_se,
         }
-        others = pd.DataFrame([_others(result) for result in results.values()])
-        table = pd.concat([pd.DataFrame(columns), others], axis=1)
-        table = table.set_index(pd.Index(results, name="model")).iloc[order]
+        others = data_frame([_others(result) for result in results.values()])
+        table = data_frame({**columns, **others}).set_axis(list(results)).rename_axis("model")
+        table = table.iloc[order]
         own = [
             Message(warning.code, f"{name}: {warning}")
             for name, result in results.items()

@@ -14,7 +14,7 @@ from ..execution import files
 from ..messages import Message
 from ..numerics.arrays import Array
 from ..statistics import diagnostics
-from .base import Result
+from .base import Result, data_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,12 +163,10 @@ class Draws(Result):
 
     def table(self) -> pd.DataFrame:
         """One row per latent coordinate, with ``mcse`` the standard error of its mean."""
-        import pandas as pd
-
         q5, q95 = diagnostics.by_coordinate(
             lambda z: np.quantile(z, (0.05, 0.95), axis=(1, 2)), self.x
         )
-        return pd.DataFrame(
+        return data_frame(
             {
                 "mean": self.mean,
                 "sd": self.sd,
@@ -199,10 +197,8 @@ class Draws(Result):
         ]
 
     def _frame(self) -> pd.DataFrame:
-        import pandas as pd
-
         rows = {"ESS": self.ess, "ESS bulk": self.ess_bulk, "ESS tail": self.ess_tail}
-        return pd.DataFrame(rows.values(), rows.keys())
+        return data_frame(rows.values(), index=rows.keys())
 
     def _remarks(self) -> list[str]:
         n, lost = self.x.shape[2], int(np.isnan(self.ess_by_coordinate).sum())

@@ -12,7 +12,7 @@ from .. import plots
 from ..execution import files
 from ..messages import InputError, Message
 from ..numerics.arrays import Array
-from .base import Result
+from .base import Result, data_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,23 +90,17 @@ class EvidenceResult(Result):
         ``seconds`` is what it takes to get that number from nothing: the Monte Carlo row
         includes fitting its reference.
         """
-        import pandas as pd
-
-        return pd.DataFrame(list(self.rows)).set_index("method")
+        return data_frame(list(self.rows)).set_index("method")
 
     @property
     def trace(self) -> pd.DataFrame:
         """One row per temperature: beta, logz so far, logz_se, ess, acceptance, step_size, …"""
-        import pandas as pd
-
-        return pd.DataFrame(self.trace_columns)
+        return data_frame(self.trace_columns)
 
     @property
     def history(self) -> pd.DataFrame:
         """The estimate as time went by: seconds, n_islands, logz, logz_se."""
-        import pandas as pd
-
-        return pd.DataFrame(self.history_columns)
+        return data_frame(self.history_columns)
 
     def _about(self) -> list[str]:
         se = f" ± {self.logz_se:.4f}" if math.isfinite(self.logz_se) else ""

@@ -13,7 +13,7 @@ from .. import plots
 from ..messages import InputError, Message
 from ..numerics.arrays import Array
 from ..statistics import diagnostics
-from .base import Result
+from .base import Result, data_frame
 from .optimum import Optimum
 
 if TYPE_CHECKING:
@@ -123,15 +123,13 @@ class HyperDraws(Result):
 
     def table(self) -> pd.DataFrame:
         """One row per hyperparameter, in natural values; ``ess`` and ``rhat`` of the logs."""
-        import pandas as pd
-
         columns = _moments(self.theta.reshape(-1, len(self.names)), 1, "q5") | {
             "ess": self.ess,
             "ess_bulk": diagnostics.ess_bulk(self.theta),
             "ess_tail": diagnostics.ess_tail(self.theta),
             "rhat": self.rhat,
         }
-        return pd.DataFrame(columns, index=pd.Index(self.names, name="hyperparameter"))
+        return data_frame(columns, index=self.names).rename_axis("hyperparameter")
 
     def _about(self) -> list[str]:
         chains, draws, _ = self.theta.shape
@@ -215,10 +213,7 @@ class IntegratedEvidence(Result):
     @property
     def table(self) -> pd.DataFrame:
         """Posterior mean, sd and quantiles of the natural values; index ``name``."""
-        import pandas as pd
-
-        index = pd.Index(self.names, name="name")
-        return pd.DataFrame(_moments(self.theta, 0, "q05"), index=index)
+        return data_frame(_moments(self.theta, 0, "q05"), index=self.names).rename_axis("name")
 
     def _about(self) -> list[str]:
         return [

@@ -11,7 +11,7 @@ from ..drivers.plan import Plan
 from ..models.covariance import notes_on_inputs
 from ..models.gp import GPModel
 from ..numerics.arrays import Array
-from .base import Result
+from .base import Result, data_frame
 
 if TYPE_CHECKING:
     from typing import Self
@@ -49,9 +49,7 @@ class Simulated(Result):
         return [f"{self.y.size} simulated observations of {self.model!r}"]
 
     def _frame(self) -> pd.DataFrame:
-        import pandas as pd
-
-        return pd.DataFrame({"x": self.x, "y": self.y})
+        return data_frame({"x": self.x, "y": self.y})
 
     @classmethod
     def _restore(cls, state: dict[str, Any], models: Mapping[str, Any]) -> Self:
@@ -131,11 +129,10 @@ class Bidirectional(Result):
         return f"{self.lower:.4f} ≤ log Z ≤ {self.upper:.4f}, logz={self.logz:.4f}"
 
     def _frame(self) -> pd.DataFrame:
-        import pandas as pd
-
         names = ("lower", "logz", "upper")
         rows = [(getattr(self, name), getattr(self, f"{name}_se")) for name in names]
-        return pd.DataFrame(rows, ["lower bound", "Bennett", "upper bound"], ["logz", "logz_se"])
+        index, columns = ["lower bound", "Bennett", "upper bound"], ["logz", "logz_se"]
+        return data_frame(rows, index=index, columns=columns)
 
 
 def with_data(model: GPModel, y: Array) -> GPModel:

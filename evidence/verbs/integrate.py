@@ -33,7 +33,7 @@ from ..methods.base import Problem, outcome_of_islands
 from ..models.gp import GPModel
 from ..models.priors import Priors
 from ..numerics.threads import blas_for
-from ..results.base import fingerprint
+from ..results.base import data_frame, fingerprint
 from ..results.hyper import IntegratedEvidence
 from .optimise import optimise
 
@@ -93,8 +93,6 @@ def integrated_evidence(
     >>> bool(result.logz_se < 0.3), result.theta.shape
     (True, (1000, 2))
     """
-    import pandas as pd
-
     arguments.check_kind("model", model, GPModel)
     arguments.check_target("target_se", target_se)
     arguments.check_positive("max_seconds", max_seconds)
@@ -152,7 +150,7 @@ def integrated_evidence(
         names=prior.names,
         theta=theta,
         optimum=optimum,
-        trace=pd.DataFrame(outcome.trace),
+        trace=data_frame(outcome.trace),
         warnings=tuple(w for w in messages(warnings) if w.code != "failed-proposals"),
         notes=tuple(pilot.notes),
         settings=dict(

@@ -22,7 +22,7 @@ from ..execution.clock import Clock, Stopped
 from ..hyper.at_theta import NoEvidence, numerics
 from ..hyper.grid import Cell, check_grid, run_grid
 from ..models.gp import GPModel
-from ..results.base import fingerprint
+from ..results.base import data_frame, fingerprint
 from ..results.surface import Surface
 from ._options import EveryCell
 from .estimate import log_evidence
@@ -87,8 +87,6 @@ def evidence_surface(
     arguments.check_positive("max_seconds", max_seconds)
     arguments.check_path("checkpoint", checkpoint)
     arguments.check_executor(executor)
-    import pandas as pd
-
     names, axes = check_grid(model.hyperparameters, grid)
     points = [dict(zip(names, values, strict=True)) for values in itertools.product(*axes)]
     identity = {
@@ -102,8 +100,8 @@ def evidence_surface(
     clock, left = Clock(max_seconds), math.inf if max_seconds is None else max_seconds
     cell_at = partial(_cell, model.without_matrices(), words, time.time() + left)
     cells, warnings = run_grid(cell_at, points, seed, clock, store, executor, progressbar)
-    table = pd.concat([pd.DataFrame(points), pd.DataFrame(cells)], axis=1)
-    return Surface(names, table, tuple(warnings))
+    rows = [{**point, **cell._asdict()} for point, cell in zip(points, cells, strict=True)]
+    return Surface(names, data_frame(rows), tuple(warnings))
 
 
 def _cell(
