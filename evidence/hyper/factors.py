@@ -1,7 +1,8 @@
 r"""Factorised covariances: K = L Lᵀ and, when asked for, K + (δ/2) I.
 
 LAPACK's ``potrf`` and BLAS's ``trsv`` run without the interpreter's lock, so that chains in
-threads do not wait for each other.
+threads do not wait for each other. LAPACK sees a C-contiguous array transposed: its lower factor
+fills the upper triangle, and what K had below the diagonal is still there.
 """
 
 from __future__ import annotations
@@ -11,12 +12,26 @@ from scipy.linalg.blas import dtrmv, dtrsv
 from scipy.linalg.lapack import dpotrf
 
 from ..numerics.arrays import Array
+from ..numerics.jit import jit
+
+_TILE = 32
+
+
+@jit
+def _unpack(a, diagonal, shift, out):
+    """``out`` = K + shift · I from its diagonal up, K being read below that of ``a``."""
+    n = a.shape[0]
+    for i0 in range(0, n, _TILE):
+        for j0 in range(i0, n, _TILE):
+            for j in range(j0, min(j0 + _TILE, n)):
+                for i in range(i0, min(i0 + _TILE, j)):
+                    out[i, j] = a[j, i]
+    for i in range(n):
+        out[i, i] = diagonal[i] + shift
 
 
 class CholeskyFactor:
     r"""K = L Lᵀ of one block at one θ, given as an array that is used up; ``ok`` if L exists.
-
-    The ``last`` factor of a K is not shifted any more.
 
     >>> factor = CholeskyFactor(np.array([[4.0, 2.0], [2.0, 2.0]]))
     >>> factor.times(np.array([1.0, 1.0])).tolist()  # L = [[2, 0], [1, 1]]
@@ -26,8 +41,9 @@ class CholeskyFactor:
     [2.2, 1.4]
     """
 
-    def __init__(self, K: Array, last: bool = False) -> None:
-        self._K = None if last else K.copy()
+    def __init__(self, K: Array, whole: bool = True) -> None:
+        self._whole = whole  # whether what is below the diagonal is K's
+        self._diagonal = np.diag(K).copy()
         self._L, info = dpotrf(K.T, lower=1, clean=0, overwrite_a=1)
         self.half_logdet = np.nan if info else float(np.log(np.diag(self._L)).sum())
         self.ok = bool(np.isfinite(self.half_logdet))
@@ -35,11 +51,11 @@ class CholeskyFactor:
 
     def shifted(self, shift: float) -> CholeskyFactor:
         """K + shift · I; the last one is remembered."""
-        assert self._K is not None
+        assert self._whole
         if self._shifted is None or self._shifted[0] != shift:
-            K = self._K.copy()
-            K.flat[:: len(K) + 1] += shift
-            self._shifted = shift, CholeskyFactor(K, last=True)
+            K = np.empty(self._L.shape)
+            _unpack(self._L.T, self._diagonal, shift, K)
+            self._shifted = shift, CholeskyFactor(K, whole=False)
         return self._shifted[1]
 
     def times(self, v: Array) -> Array:

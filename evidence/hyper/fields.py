@@ -24,14 +24,21 @@ from .covariances import covariance_functions
 
 @runtime_checkable
 class LatentField(Protocol):
-    """Gaussian blocks and a log likelihood; :class:`GPField` is the field of a GPModel."""
+    """Gaussian blocks and a log likelihood; :class:`GPField` is the field of a GPModel.
+
+    Attributes
+    ----------
+    n : int
+        Latent values per block.
+    mean : array
+        Prior means, shape (C, N).
+    groups : tuple[Indices, ...]
+        Per block, which hyperparameters move with it; each belongs to one block.
+    """
 
     n: int
-    """Latent values per block."""
     mean: Array
-    """Prior means, shape (C, N)."""
     groups: tuple[Indices, ...]
-    """Per block, which hyperparameters move with it; each belongs to one block."""
 
     @property
     def hyperparameters(self) -> Named:
