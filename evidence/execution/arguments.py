@@ -116,8 +116,8 @@ def check_memory(name: str, value: Any, *sizes: Any) -> None:
 # -- arrays -----------------------------------------------------------------------------------
 
 
-def array(name: str, value: Any, *shapes: Shape, finite: bool = True) -> Array:
-    """Real numbers as a new array of doubles, or an error that says why they are none.
+def array(name: str, value: Any, *shapes: Shape) -> Array:
+    """Finite real numbers as a new array of doubles, or an error that says why they are none.
 
     Parameters
     ----------
@@ -127,8 +127,6 @@ def array(name: str, value: Any, *shapes: Shape, finite: bool = True) -> Array:
         Lists, arrays of any real type, masked arrays without masked entries, Series, DataFrames.
     *shapes : tuple, optional
         Those allowed; a letter stands for any size above zero, the same one each time.
-    finite : bool
-        Whether NaN and inf are refused.
 
     Examples
     --------
@@ -144,7 +142,7 @@ def array(name: str, value: Any, *shapes: Shape, finite: bool = True) -> Array:
     numbers_ = _real_array(name, value)
     if shapes and not any(fits(numbers_.shape, shape) for shape in shapes):
         raise InputError(f"{name} must be {_in_words(shapes)}, got shape {numbers_.shape}")
-    if finite and not np.isfinite(numbers_).all():
+    if not np.isfinite(numbers_).all():
         if numbers_.ndim == 0:
             raise InputError(f"{name} must be a finite number, got {numbers_}")
         bad = ~np.isfinite(numbers_).reshape(len(numbers_), -1)

@@ -31,7 +31,7 @@ def systematic(weights: Array, rng: np.random.Generator, size: int | None = None
     [1, 2, 3, 3]
     """
     m = weights.size if size is None else size
-    return _locate(weights, np.arange(m) + rng.random(), m)
+    return _locate(weights, np.arange(m) + rng.random(1), m)
 
 
 def stratified(weights: Array, rng: np.random.Generator, size: int | None = None) -> Ancestors:

@@ -115,7 +115,7 @@ def _cell(
     """Everything about one point, on one core; a point where numbers fail says so."""
     started, cell = time.perf_counter(), Cell(warnings="")
     try:
-        with numerics():
+        with numerics(), ThreadPoolExecutor(1) as alone:
             here = model.at(values)
             ep = fit_ep(here)
             cell = Cell(ep.logz, ep.logz_corrected, warnings="; ".join(ep.warnings))
@@ -123,17 +123,14 @@ def _cell(
                 left = deadline - time.time()
                 if stop() or left <= 0.0:
                     raise Stopped
-                with ThreadPoolExecutor(1) as alone:
-                    result = log_evidence(
-                        here, random_seed=np.random.default_rng(list(seed)), executor=alone,
-                        max_seconds=None if left == math.inf else left, progressbar=False, **words,
-                    )  # fmt: skip
+                result = log_evidence(
+                    here, random_seed=np.random.default_rng(list(seed)), executor=alone,
+                    max_seconds=None if left == math.inf else left, progressbar=False, **words,
+                )  # fmt: skip
                 if result.settings["interrupted"]:
                     raise Stopped
-                cell = Cell(
-                    ep.logz, ep.logz_corrected, result.logz, result.logz_se, result.method,
-                    warnings="; ".join(result.warnings),
-                )  # fmt: skip
+                found = {name: getattr(result, name) for name in ("logz", "logz_se", "method")}
+                cell = cell._replace(**found, warnings="; ".join(result.warnings))
     except NoEvidence as failure:
         cell = cell._replace(warnings=str(failure))
     return cell._replace(seconds=time.perf_counter() - started)

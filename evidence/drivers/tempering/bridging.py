@@ -119,11 +119,8 @@ def thermodynamic(tilt: ArrayLike, betas: ArrayLike) -> Bridge:
         variance = np.square(centred).sum(axis=(0, 1)) / count
         steps = 0.5 * step * (mean[:-1] + mean[1:]) - step**2 / 12.0 * np.diff(variance)
         steps[0] += share
-        by_mean, by_variance = np.zeros(betas.size), np.zeros(betas.size)
-        by_mean[:-1] += 0.5 * step
-        by_mean[1:] += 0.5 * step
-        by_variance[:-1] += step**2 / 12.0
-        by_variance[1:] -= step**2 / 12.0
+        above, below = np.append(step, 0.0), np.append(0.0, step)
+        by_mean, by_variance = 0.5 * (above + below), (above**2 - below**2) / 12.0
         scale = inside[..., 0].size / count
         influence = influence + centred @ (by_mean * scale)
         spread = np.where(inside, np.square(centred) - variance, 0.0)

@@ -27,11 +27,11 @@ from collections.abc import Callable
 import numpy as np
 
 from ...execution.clock import Stopped
-from ...moves.base import Move, scaled
+from ...moves.base import Move
 from ...numerics.arrays import Array, Flags
 from ...paths.gp import TemperedPath
 from ..islands import KEEP
-from ..plan import STRIDES, sized
+from ..plan import STRIDES, strided
 from .segments import Integers, Schedule, Segment
 
 EXPLORE = 3  # moves between two swaps
@@ -64,27 +64,26 @@ class Replicas:
     def use(self, step_sizes: Array) -> None:
         """Give every level its step size, where the move has one."""
         self.step_sizes = step_sizes
-        moves = [sized(self.move, step) for step in step_sizes]
-        self.moves = [{s: scaled(move, s) for s in set(STRIDES)} for move in moves]
+        self.moves = [strided(self.move, step, 0, len(STRIDES)) for step in step_sizes]
 
     def explore(self, n_moves: int) -> Array | None:
         """Level 0 afresh, ``n_moves`` moves at the others: mean acceptance (L,) of full strides,
         None if there were none."""
-        strides = [STRIDES[(self.steps + k) % len(STRIDES)] for k in range(n_moves)]
+        turns = (self.steps + np.arange(n_moves)) % len(STRIDES)
         self.steps += n_moves
         self.states[0] = self.move.init_reference(self.rng, self.path, self.n_ensembles)
         self.gradients[0] += self.n_ensembles
         acceptance = np.ones((n_moves, self.betas.size))
         for l in range(1, self.betas.size):
             state, beta = self.states[l], float(self.betas[l])
-            for k, stride in enumerate(strides):
-                state, info = self.moves[l][stride].step(self.rng, self.path, beta, state)
+            for k, turn in enumerate(turns):
+                state, info = self.moves[l][turn].step(self.rng, self.path, beta, state)
                 acceptance[k, l] = info.acceptance.mean()
                 self.failures[l] += info.failures
                 self.gradients[l] += info.gradients
             self.states[l] = state
         self.acceptance += acceptance.sum(axis=0)
-        full = np.array(strides) == 1.0
+        full = np.array(STRIDES)[turns] == 1.0
         return acceptance[full].mean(axis=0) if full.any() else None
 
     @property
