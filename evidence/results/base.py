@@ -6,7 +6,7 @@ import html
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,11 @@ from ..execution.checkpoint import digest
 from ..messages import InputError, Message, messages
 
 if TYPE_CHECKING:
-    from typing import Self
-
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from pandas import DataFrame
+else:  # pandas is imported when there is a frame to make
+    DataFrame = Any
 
 _VERSION = 2
 _MOST_ROWS, _WIDTH = 60, 100  # of a table, the width in characters of one in text
@@ -120,7 +120,7 @@ class Result:
     def _label(self) -> str:
         return self._about()[0]
 
-    def _frame(self) -> pd.DataFrame | None:
+    def _frame(self) -> DataFrame | None:
         table = getattr(self, "table", None)
         return None if table is None else table.rename_axis(None)
 
@@ -312,7 +312,7 @@ def _kinds(kind: type[Result]) -> Iterator[type[Result]]:
         yield from _kinds(child)
 
 
-def data_frame(data: Any, **words: Any) -> pd.DataFrame:
+def data_frame(data: Any, **words: Any) -> DataFrame:
     """A frame of pandas, whose import waits until there is one."""
     import pandas as pd
 

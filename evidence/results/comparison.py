@@ -15,19 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import plots
 from ..messages import Message
 from ..numerics.arrays import Array
-from .base import Result, ResultOnAxes, data_frame
+from .base import DataFrame, Result, ResultOnAxes, data_frame
 from .evidence import EvidenceResult
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _CLEAR = 2.0  # standard errors between the two best, below which their order is open
 
@@ -52,7 +47,7 @@ class Comparison(ResultOnAxes):
     _digits = ".3f"
     _draw = plots.plot_comparison
 
-    table: pd.DataFrame
+    table: DataFrame
     results: dict[str, EvidenceResult]
     warnings: tuple[Message, ...] = ()
 
@@ -123,7 +118,7 @@ def _others(result: EvidenceResult) -> dict[str, float | str | int]:
     }
 
 
-def _close_race(table: pd.DataFrame) -> list[Message]:
+def _close_race(table: DataFrame) -> list[Message]:
     """Whether the error bars tell which of the two best models is better."""
     if len(table) < 2:
         return []

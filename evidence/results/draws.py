@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,10 +14,7 @@ from ..execution import files
 from ..messages import Message
 from ..numerics.arrays import Array
 from ..statistics import diagnostics
-from .base import Result, data_frame
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .base import DataFrame, Result, data_frame
 
 
 class Range(NamedTuple):
@@ -161,7 +158,7 @@ class Draws(Result):
         """What coordinate i is called on a plot."""
         return self.names[i] if self.names else f"$x_{{{i}}}$"
 
-    def table(self) -> pd.DataFrame:
+    def table(self) -> DataFrame:
         """One row per latent coordinate, with ``mcse`` the standard error of its mean."""
         q5, q95 = diagnostics.by_coordinate(
             lambda z: np.quantile(z, (0.05, 0.95), axis=(1, 2)), self.x
@@ -196,7 +193,7 @@ class Draws(Result):
             f"{_number(self.min_ess_per_second, '.1f')}, failures {self.failures}",
         ]
 
-    def _frame(self) -> pd.DataFrame:
+    def _frame(self) -> DataFrame:
         rows = {"ESS": self.ess, "ESS bulk": self.ess_bulk, "ESS tail": self.ess_tail}
         return data_frame(rows.values(), index=rows.keys())
 

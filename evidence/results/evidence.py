@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,10 +12,7 @@ from .. import plots
 from ..execution import files
 from ..messages import InputError, Message
 from ..numerics.arrays import Array
-from .base import Result, data_frame
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .base import DataFrame, Result, data_frame
 
 
 class Estimate(NamedTuple):
@@ -84,7 +81,7 @@ class EvidenceResult(Result):
         )
 
     @property
-    def estimates(self) -> pd.DataFrame:
+    def estimates(self) -> DataFrame:
         """Every estimate of log Z: index ``method``, columns logz, logz_se, seconds.
 
         ``seconds`` is what it takes to get that number from nothing: the Monte Carlo row
@@ -93,12 +90,12 @@ class EvidenceResult(Result):
         return data_frame(list(self.rows)).set_index("method")
 
     @property
-    def trace(self) -> pd.DataFrame:
+    def trace(self) -> DataFrame:
         """One row per temperature: beta, logz so far, logz_se, ess, acceptance, step_size, …"""
         return data_frame(self.trace_columns)
 
     @property
-    def history(self) -> pd.DataFrame:
+    def history(self) -> DataFrame:
         """The estimate as time went by: seconds, n_islands, logz, logz_se."""
         return data_frame(self.history_columns)
 
@@ -113,7 +110,7 @@ class EvidenceResult(Result):
             lines.append("second-order correction to EP by order: " + "  ".join(terms))
         return lines
 
-    def _frame(self) -> pd.DataFrame:
+    def _frame(self) -> DataFrame:
         return self.estimates.rename_axis(None)
 
     def _label(self) -> str:

@@ -13,11 +13,10 @@ from .. import plots
 from ..messages import InputError, Message
 from ..numerics.arrays import Array
 from ..statistics import diagnostics
-from .base import Result, data_frame
+from .base import DataFrame, Result, data_frame
 from .optimum import Optimum
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 
@@ -121,7 +120,7 @@ class HyperDraws(Result):
         """The smallest effective sample size over the seconds after tuning."""
         return float(self.ess.min()) / self.seconds if self.seconds > 0.0 else math.nan
 
-    def table(self) -> pd.DataFrame:
+    def table(self) -> DataFrame:
         """One row per hyperparameter, in natural values; ``ess`` and ``rhat`` of the logs."""
         columns = _moments(self.theta.reshape(-1, len(self.names)), 1, "q5") | {
             "ess": self.ess,
@@ -148,7 +147,7 @@ class HyperDraws(Result):
         chains, draws, p = self.theta.shape
         return f"{self.scheme}, chains={chains}, draws={draws}, theta={p}"
 
-    def _frame(self) -> pd.DataFrame:
+    def _frame(self) -> DataFrame:
         return self.table().rename_axis(None)
 
     def to_arviz(self) -> Any:
@@ -204,14 +203,14 @@ class IntegratedEvidence(Result):
     names: tuple[str, ...]
     theta: Array
     optimum: Optimum
-    trace: pd.DataFrame
+    trace: DataFrame
     warnings: tuple[Message, ...]
     notes: tuple[str, ...]
     settings: dict[str, Any]
     seconds: float
 
     @property
-    def table(self) -> pd.DataFrame:
+    def table(self) -> DataFrame:
         """Posterior mean, sd and quantiles of the natural values; index ``name``."""
         return data_frame(_moments(self.theta, 0, "q05"), index=self.names).rename_axis("name")
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from .. import plots
 from ..approximations.gp.ep import fit_ep
 from ..approximations.reference import GaussianReference
 from ..messages import InputError, Message
 from ..models.gp import GPModel
-from .base import ResultOnAxes
+from .base import DataFrame, ResultOnAxes
 from .evidence import EvidenceResult
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,9 +54,9 @@ class Optimum(ResultOnAxes):
 
     model: GPModel
     reference: GaussianReference
-    table: pd.DataFrame
-    history: pd.DataFrame
-    restarts: pd.DataFrame
+    table: DataFrame
+    history: DataFrame
+    restarts: DataFrame
     warnings: tuple[Message, ...]
     seconds: float
     estimate: Callable[..., EvidenceResult] | None = None

@@ -5,18 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from ..drivers.plan import Plan
 from ..models.covariance import notes_on_inputs
 from ..models.gp import GPModel
 from ..numerics.arrays import Array
-from .base import Result, data_frame
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    import pandas as pd
+from .base import DataFrame, Result, data_frame
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +43,7 @@ class Simulated(Result):
     def _about(self) -> list[str]:
         return [f"{self.y.size} simulated observations of {self.model!r}"]
 
-    def _frame(self) -> pd.DataFrame:
+    def _frame(self) -> DataFrame:
         return data_frame({"x": self.x, "y": self.y})
 
     @classmethod
@@ -128,7 +123,7 @@ class Bidirectional(Result):
     def _label(self) -> str:
         return f"{self.lower:.4f} ≤ log Z ≤ {self.upper:.4f}, logz={self.logz:.4f}"
 
-    def _frame(self) -> pd.DataFrame:
+    def _frame(self) -> DataFrame:
         names = ("lower", "logz", "upper")
         rows = [(getattr(self, name), getattr(self, f"{name}_se")) for name in names]
         index, columns = ["lower bound", "Bennett", "upper bound"], ["logz", "logz_se"]

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from .. import plots
 from ..messages import InputError, Message
-from .base import Result
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .base import DataFrame, Result
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,7 +31,7 @@ class Surface(Result):
     _figure = plots.plot_surface
 
     names: tuple[str, ...]
-    table: pd.DataFrame
+    table: DataFrame
     warnings: tuple[Message, ...] = ()
 
     @property
