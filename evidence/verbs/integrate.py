@@ -139,14 +139,15 @@ def integrated_evidence(
         islands = ThetaIslands(pilot.path, pilot.plan)
         job = Job(Loop.run, (islands,), {"n_particles": size})
         outcome, run = outcome_of_islands(problem, "islands", job, pilot.plan.betas)
-    theta, gap = np.zeros((0, len(prior))), np.array([np.nan])
+    theta, logz_ep = np.zeros((0, len(prior))), math.nan
     if outcome.samples is not None:
         theta, gap = outcome.samples[:, :-1], outcome.samples[:, -1]
+        logz_ep = outcome.logz + float(np.logaddexp.reduce(gap)) - math.log(len(gap))
     warnings = [*optimum.warnings, *pilot.warnings, *run.warnings, *store.warnings, *_lost(run)]
     return IntegratedEvidence(
         logz=outcome.logz,
         logz_se=outcome.logz_se,
-        logz_ep=outcome.logz + float(np.logaddexp.reduce(gap)) - math.log(len(gap)),
+        logz_ep=logz_ep,
         names=prior.names,
         theta=theta,
         optimum=optimum,
