@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from json import dumps, loads
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
 
 import typer
 
@@ -40,69 +40,51 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_option = typer.Option
-
 
 def _or(names: Iterable[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} or {last}"
 
 
-Seed = Annotated[int, _option(help="Same seed, same answer.")]
-AsJson = Annotated[bool, _option("--json", help="Print one JSON object and nothing else.")]
-TargetSE = Annotated[float, _option(help="Standard error to stop at, in nats.")]
-DemoPlot = Annotated[FilePath, _option(help="Where the figure goes.")]
+_HELP = {
+    "file": "A .csv, .tsv, .csv.gz, .tsv.gz or .parquet table.",
+    "target": "Column to explain.",
+    "kernel": 'Prior covariance, e.g. "4.0 * RBF(1.5)".',
+    "features": "Columns to explain it from, a,b,c. [default: all others]",
+    "drop": "Columns to leave out, a,b,c.",
+    "standardise": "Scale features to mean 0 and standard deviation 1 (ddof 1).",
+    "sep": "What is between columns of a text file. [default: by name]",
+    "positive": "The label that is +1, of a target with two; the other is -1.",
+    "likelihood": f'{_or(LIKELIHOODS)}, with parameters as in "student_t(df=4, scale=0.5)".',
+    "method": f"{_or([*METHODS, 'ep', 'laplace'])}. (orthant, sequential: probit only)",
+    "reference": "Where tempering starts: ep (the default), laplace or prior.",
+    "move": f"Transition kernel: {_or(MOVES)}. [default: mgrad]",
+    "target_se": "Standard error to stop at, in nats.",
+    "max_seconds": "Stop then, with what is known.",
+    "n_particles": "Particles per island, or draws (orthant).",
+    "seed": "Same seed, same answer.",
+    "checkpoint": "Keep what is computed here, and go on from it when it exists.",
+    "out": "Save everything here (.npz; evidence.EvidenceResult.load reads it).",
+    "plot": "Draw a figure here.",
+    "json": "Print one JSON object and nothing else.",
+    "quiet": "Print log Z and its error bar only; no progress bar.",
+}
+_FLAGS = {"--json", "--quiet"}  # that are never said no to: --json, but not --no-json
 
-File = Annotated[
-    FilePath,
-    typer.Argument(metavar="FILE", help="A .csv, .tsv, .csv.gz, .tsv.gz or .parquet table."),
-]
-Target = Annotated[str, _option(help="Column to explain.")]
-Kernel = Annotated[str, _option(help='Prior covariance, e.g. "4.0 * RBF(1.5)".')]
-Features = Annotated[str, _option(help="Columns to explain it from, a,b,c. [default: all others]")]
-Drop = Annotated[str, _option(help="Columns to leave out, a,b,c.")]
-Standardise = Annotated[
-    bool, _option(help="Scale features to mean 0 and standard deviation 1 (ddof 1).")
-]
-LikelihoodName = Annotated[
-    str,
-    _option(help=f'{_or(LIKELIHOODS)}, with parameters as in "student_t(df=4, scale=0.5)".'),
-]
-Separator = Annotated[
-    str | None, _option("--sep", help="What is between columns of a text file. [default: by name]")
-]
-Positive = Annotated[
-    str | None, _option(help="The label that is +1, of a target with two; the other is -1.")
-]
-Method = Annotated[
-    str, _option(help=f"{_or([*METHODS, 'ep', 'laplace'])}. (orthant, sequential: probit only)")
-]
-Reference = Annotated[
-    str | None, _option(help="Where tempering starts: ep (the default), laplace or prior.")
-]
-MoveName = Annotated[
-    str | None, _option(help=f"Transition kernel: {_or(MOVES)}. [default: mgrad]")
-]
-CheckpointFile = Annotated[
-    FilePath | None,
-    _option(help="Keep what is computed here, and go on from it when it exists."),
-]
-OwnTargetSE = Annotated[
-    float | None,
-    _option(
-        help="Standard error to stop at, in nats. [default: 0.05, unless --n-particles is given]"
-    ),
-]
-MaxSeconds = Annotated[float | None, _option(help="Stop then, with what is known.")]
-Particles = Annotated[int | None, _option(help="Particles per island, or draws (orthant).")]
-Out = Annotated[
-    FilePath | None,
-    _option(help="Save everything here (.npz; evidence.EvidenceResult.load reads it)."),
-]
-Plot = Annotated[FilePath | None, _option(help="Draw a figure here.")]
-Quiet = Annotated[
-    bool, _option("--quiet", help="Print log Z and its error bar only; no progress bar.")
-]
+
+def _command(**own: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command of a function: its arguments, explained by ``_HELP`` and ``own`` words."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(function)
+        for name in hints.keys() & _HELP.keys():
+            kind, metavar = (typer.Argument, "FILE") if name == "file" else (typer.Option, None)
+            words: dict[str, Any] = {"help": own.get(name, _HELP[name]), "metavar": metavar}
+            hints[name] = Annotated[hints[name], kind(*_FLAGS & {f"--{name}"}, **words)]
+        function.__annotations__ = hints
+        return app.command(epilog=_EXIT_CODES)(function)
+
+    return register
 
 
 def main() -> None:
@@ -127,12 +109,12 @@ def _evidence(
     """Marginal likelihoods of latent Gaussian models, with error bars."""
 
 
-@app.command(epilog=_EXIT_CODES)
+@_command(plot="Where the figure goes.")
 def demo(
-    seed: Seed = 0,
-    plot: DemoPlot = FilePath("evidence.png"),
-    as_json: AsJson = False,
-    target_se: TargetSE = 0.05,
+    seed: int = 0,
+    plot: FilePath = FilePath("evidence.png"),
+    json: bool = False,
+    target_se: float = 0.05,
 ) -> None:
     """See what it does: a classification problem bundled with scikit-learn.
 
@@ -144,41 +126,43 @@ def demo(
         from .models.datasets import load_demo
 
         data = load_demo()
-    if not as_json:
+    if not json:
         typer.echo(f"data: {data.description}")
     result, seconds = _run(
         data, data.kernel, "probit", method="smc", random_seed=seed, target_se=target_se
     )
-    _report(result, seconds, as_json=as_json)
-    if not as_json:
+    _report(result, seconds, json=json)
+    if not json:
         typer.echo(_verdict(result))
-    _write(result, plot=plot, say=not as_json)
-    _exit(result)
+    _write(result, plot=plot, say=not json)
+    raise typer.Exit(_WARNED if result.warnings else 0)
 
 
-@app.command(epilog=_EXIT_CODES)
+@_command(
+    target_se=f"{_HELP['target_se']} [default: 0.05, unless --n-particles is given]",
+)
 def estimate(
-    file: File,
-    target: Target,
-    kernel: Kernel,
-    features: Features = "",
-    drop: Drop = "",
-    standardise: Standardise = True,
-    sep: Separator = None,
-    positive: Positive = None,
-    likelihood: LikelihoodName = "probit",
-    method: Method = "auto",
-    reference: Reference = None,
-    move: MoveName = None,
-    target_se: OwnTargetSE = None,
-    max_seconds: MaxSeconds = None,
-    n_particles: Particles = None,
-    seed: Seed = 0,
-    checkpoint: CheckpointFile = None,
-    out: Out = None,
-    plot: Plot = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    file: FilePath,
+    target: str,
+    kernel: str,
+    features: str = "",
+    drop: str = "",
+    standardise: bool = True,
+    sep: str | None = None,
+    positive: str | None = None,
+    likelihood: str = "probit",
+    method: str = "auto",
+    reference: str | None = None,
+    move: str | None = None,
+    target_se: float | None = None,
+    max_seconds: float | None = None,
+    n_particles: int | None = None,
+    seed: int = 0,
+    checkpoint: FilePath | None = None,
+    out: FilePath | None = None,
+    plot: FilePath | None = None,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Estimate the log marginal likelihood of a Gaussian process model of a table.
 
@@ -227,9 +211,9 @@ def estimate(
         "standardise": standardise,
         "positive": positive,
     }
-    _report(result, seconds, as_json=as_json, quiet=quiet)
-    _write(result, out=out, plot=plot, say=not (as_json or quiet))
-    _exit(result)
+    _report(result, seconds, json=json, quiet=quiet)
+    _write(result, out=out, plot=plot, say=not (json or quiet))
+    raise typer.Exit(_WARNED if result.warnings else 0)
 
 
 def _run(
@@ -246,9 +230,9 @@ def _run(
     return result, time.perf_counter() - started
 
 
-def _report(result: EvidenceResult, seconds: float, *, as_json: bool, quiet: bool = False) -> None:
-    if as_json:
-        typer.echo(json.dumps(_as_dict(result, seconds), allow_nan=False, ensure_ascii=False))
+def _report(result: EvidenceResult, seconds: float, *, json: bool, quiet: bool = False) -> None:
+    if json:
+        typer.echo(_as_json(result, seconds))
     elif quiet:
         typer.echo(result.summary().splitlines()[0])
         for warning in result.warnings:
@@ -257,32 +241,25 @@ def _report(result: EvidenceResult, seconds: float, *, as_json: bool, quiet: boo
         typer.echo(result.summary())
 
 
-def _as_dict(result: EvidenceResult, seconds: float) -> dict[str, Any]:
+def _as_json(result: EvidenceResult, seconds: float) -> str:
+    """One object; what is no finite number is null."""
+    rows = {row.method: row._asdict() for row in result.rows}
+    for row in rows.values():
+        del row["method"]
     plain = {
         "logz": result.logz,
         "logz_se": result.logz_se,
         "method": result.method,
-        "estimates": {row.method: _without_method(row._asdict()) for row in result.rows},
-        "warnings": list(result.warnings),
+        "estimates": rows,
+        "warnings": result.warnings,
         "warning_codes": [warning.code for warning in result.warnings],
-        "notes": list(result.notes),
+        "notes": result.notes,
         "settings": result.settings,
         "model": result.model,
         "seconds": seconds,
     }
-    return _nan_to_none(plain)
-
-
-def _without_method(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if key != "method"}
-
-
-def _nan_to_none(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _nan_to_none(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_nan_to_none(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    finite = loads(dumps(plain), parse_constant=lambda constant: None)
+    return dumps(finite, allow_nan=False, ensure_ascii=False)
 
 
 def _verdict(result: EvidenceResult) -> str:
@@ -303,17 +280,10 @@ def _verdict(result: EvidenceResult) -> str:
 # -- files ----------------------------------------------------------------------------------
 
 
-def _check_outputs(
-    source: FilePath | None = None,
-    checkpoint: FilePath | None = None,
-    out: FilePath | None = None,
-    plot: FilePath | None = None,
-) -> None:
+def _check_outputs(source: FilePath | None = None, **outputs: FilePath | None) -> None:
     """Find out before the run, not after it, that a file cannot be written."""
     taken = {"FILE": source} if source else {}
-    for option, path in (("--checkpoint", checkpoint), ("--out", out), ("--plot", plot)):
-        if path is None:
-            continue
+    for option, path in ((f"--{name}", path) for name, path in outputs.items() if path):
         for other, used in taken.items():
             if path.resolve() == used.resolve():
                 raise InputError(f"{option}: {path} is {other} already")
@@ -331,7 +301,7 @@ def _check_outputs(
             ) from None
         if path.exists() and not os.access(path, os.W_OK):
             raise InputError(f"{option}: cannot write to {path}: it is read-only")
-    if plot is not None:
+    if plot := outputs.get("plot"):
         _check_figure_name(plot)
 
 
@@ -394,7 +364,3 @@ def _fail(error: Exception) -> NoReturn:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     typer.echo(f"error: {' '.join(text.split())}", err=True)
     raise typer.Exit(_BAD_INPUT) from None
-
-
-def _exit(result: EvidenceResult) -> NoReturn:
-    raise typer.Exit(_WARNED if result.warnings else 0)

@@ -38,41 +38,53 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import log_expit, logsumexp
 
 from ..messages import InputError
+from ..numerics.arrays import Array
 from ..statistics.diagnostics import LogMean, log_mean
-
-Array = NDArray[np.float64]
 
 
 class Bounds(NamedTuple):
-    """Means of log weights, and logs of mean weights, with their standard errors."""
+    """Means of log weights, and logs of mean weights, with their standard errors.
+
+    Attributes
+    ----------
+    lower : float
+        mean of v: its expectation is at most log Z.
+    upper : float
+        mean of -u: its expectation is at least log Z.
+    forward : float
+        log mean exp v: a lower bound in expectation too, lower than log Z by se²/2 or so.
+    reverse : float
+        -log mean exp u: an upper bound in expectation too.
+    """
 
     lower: float
-    """mean of v: its expectation is at most log Z."""
     lower_se: float
     upper: float
-    """mean of -u: its expectation is at least log Z."""
     upper_se: float
     forward: float
-    """log mean exp v: a lower bound in expectation too, lower than log Z by se²/2 or so."""
     forward_se: float
     reverse: float
-    """-log mean exp u: an upper bound in expectation too."""
     reverse_se: float
 
 
 class Bennett(NamedTuple):
-    """The estimate of log Z, its standard error, and whether the two ways agree."""
+    """The estimate of log Z, its standard error, and whether the two ways agree.
+
+    Attributes
+    ----------
+    gap : float
+        Reverse minus forward log mean weight. Many error bars away from zero, the paths
+        do not overlap and no error bar here is to be believed.
+    """
 
     value: float
     se: float
     gap: float
-    """Reverse minus forward log mean weight. Many error bars away from zero, the paths do not
-    overlap and no error bar here is to be believed."""
     gap_se: float
 
 

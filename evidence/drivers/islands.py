@@ -45,7 +45,8 @@ class Row(NamedTuple):
         particles: float = 1.0,
     ) -> Row:
         """With what the steps of the stage told, and the time since it ``started``."""
-        acceptance = np.mean([info.acceptance.mean() for info in infos]) if infos else np.nan
+        proposed = [info.acceptance for info in infos if info.acceptance.size]
+        acceptance = np.mean([one.mean() for one in proposed]) if proposed else np.nan
         failures, gradients = (sum(i.failures for i in infos), sum(i.gradients for i in infos))
         seconds = time.perf_counter() - started
         return cls(log_z, ess, float(acceptance), mixing, failures, gradients, particles, seconds)

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..messages import InputError, suggest
+from ..numerics.arrays import Array
 
-Array = NDArray[np.float64]
 Shape = tuple[int | str, ...]
 
 _LONG = 80  # characters of a wrong value that a message shows
@@ -142,7 +142,7 @@ def array(name: str, value: Any, *shapes: Shape, finite: bool = True) -> Array:
     evidence.InputError: y has 1 masked entry; fill or drop them first
     """
     numbers_ = _real_array(name, value)
-    if shapes and not any(_fits(numbers_.shape, shape) for shape in shapes):
+    if shapes and not any(fits(numbers_.shape, shape) for shape in shapes):
         raise InputError(f"{name} must be {_in_words(shapes)}, got shape {numbers_.shape}")
     if finite and not np.isfinite(numbers_).all():
         if numbers_.ndim == 0:
@@ -197,7 +197,8 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, numbers.Real | Decimal | np.bool_)
 
 
-def _fits(shape: tuple[int, ...], wanted: Shape) -> bool:
+def fits(shape: tuple[int, ...], wanted: Shape) -> bool:
+    """Whether a shape is the one wanted, a letter being any size above zero."""
     letters: dict[int | str, int] = {}
     return len(shape) == len(wanted) and all(
         size == (letters.setdefault(want, size or -1) if isinstance(want, str) else want)
@@ -248,6 +249,12 @@ def check_function(name: str, value: Any, optional: bool = True) -> None:
     """A function, or None."""
     if not (callable(value) or (optional and value is None)):
         raise InputError(f"{name} must be a function, got {shown(value)}")
+
+
+def check_kind(name: str, value: Any, kind: type) -> None:
+    """A model, usually, of the kind that there is an answer for."""
+    if not isinstance(value, kind):
+        raise InputError(f"{name} must be a {kind.__name__}, got {type(value).__name__}")
 
 
 def names(name: str, value: Any, count: int) -> tuple[str, ...]:

@@ -93,10 +93,8 @@ def write(
         text = json.dumps({**ours, **meta})
     except TypeError as error:
         raise TypeError(f"meta must be made of what JSON can hold: {error}") from None
-    pieces: dict[str, Any] = {
-        _META: np.array(text),
-        **{name: np.asarray(a) for name, a in arrays.items()},
-    }
+    pieces: dict[str, Any] = {_META: np.array(text)}
+    pieces |= {name: np.asarray(array) for name, array in arrays.items()}
     target = FilePath(path).resolve()
     if target.exists() and not target.is_file():
         raise InputError(f"{path} is not a file that could be replaced")

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from types import TracebackType
+from collections.abc import Iterable
 from typing import Any
 
 from tqdm.auto import tqdm
 
 
+def progress_line(shown: bool, things: Iterable[Any] | None = None, **words: Any) -> Any:
+    """A tqdm line in terminals and notebooks, not in files; nothing at all when not ``shown``."""
+    return tqdm(things, leave=False, disable=None if shown else True, **words)
+
+
 class Progress:
-    """A tqdm line; nothing at all when not ``shown``."""
+    """A line that tells of phases, temperatures, islands; nothing at all when not ``shown``."""
 
     def __init__(self, shown: bool) -> None:
-        disable = None if shown else True  # None: shown in terminals and notebooks, not in files
-        self._bar: Any = tqdm(unit="isl", leave=False, disable=disable, dynamic_ncols=True)
+        self._bar = progress_line(shown, unit="isl", dynamic_ncols=True)
 
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *reason: object) -> None:
         self._bar.close()
 
     def phase(self, name: str, unit: str = "isl") -> None:

@@ -11,16 +11,12 @@ import os
 import pickle
 import socket
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    CancelledError,
-    Executor,
-    Future,
-    wait,
-)
+from concurrent import futures
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
 from ..numerics.threads import single_blas
@@ -68,25 +64,21 @@ def answer(key: str, parcel: bytes | None, arguments: Mapping[str, Any], deadlin
             raise
 
 
+@dataclass
 class Remote:
     """One call of :func:`~evidence.execution.tasks.run_tasks` on such an executor."""
 
-    def __init__(
-        self,
-        job: Job,
-        tasks: Sequence[Mapping[str, Any]],
-        clock: Clock,
-        done: Callable[[int, Any], None],
-        executor: Executor,
-    ) -> None:
-        self.job, self.tasks, self.clock, self.done = job, tasks, clock, done
-        self.executor = executor
-        self.running: dict[Future[Any], int] = {}
-        self.deaths = [0] * len(tasks)
-        self.refused = [0] * len(tasks)
-        self.supplied: set[str] = set()  # workers that have answered, and have the job or get it
-        self.lost = 0
-        self.notes: list[str] = []
+    job: Job
+    tasks: Sequence[Mapping[str, Any]]
+    clock: Clock
+    done: Callable[[int, Any], None]
+    executor: Executor
+    running: dict[Future[Any], int] = field(default_factory=dict)
+    deaths: Counter[int] = field(default_factory=Counter)  # of workers, by task
+    refused: set[int] = field(default_factory=set)  # tasks whose worker lacked the job
+    supplied: set[str] = field(default_factory=set)  # workers that have the job, or get it
+    lost: int = 0
+    notes: list[str] = field(default_factory=list)
 
     def submit(self, index: int, parcel: bytes | None = None) -> None:
         left = self.clock.remaining()
@@ -100,14 +92,12 @@ class Remote:
         why = "the workers kept dying"
         try:
             while left and not self.clock.stop():
-                while len(self.running) < 2 * len(self.supplied) + _AHEAD:
-                    index = next(waiting, -1)
-                    if index < 0:
-                        break
+                room = 2 * len(self.supplied) + _AHEAD - len(self.running)
+                for index in islice(waiting, max(room, 0)):
                     self.submit(index)
                 if not self.running:
                     break
-                finished, _ = wait(self.running, _POLL, FIRST_COMPLETED)
+                finished, _ = futures.wait(self.running, _POLL, futures.FIRST_COMPLETED)
                 for future in finished:
                     index = self.running.pop(future)
                     if self.collect(index, future):
@@ -144,10 +134,10 @@ class Remote:
             elif not _about_workers(error):
                 raise
             return False
-        send = not reply.has_job and (reply.worker not in self.supplied or self.refused[index] > 0)
+        send = reply.worker not in self.supplied or index in self.refused
         self.supplied.add(reply.worker)
         if not reply.has_job:
-            self.refused[index] += 1
+            self.refused.add(index)
             self.submit(index, self.job.parcel if send else None)
             return False
         if not isinstance(reply.result, Stopped):

@@ -23,12 +23,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
+from ..numerics.arrays import Array
 from .factors import CholeskyFactor
 from .states import Candidate, Joint, JointState, NewTheta, StepSizes, with_block
-
-Array = NDArray[np.float64]
 
 
 def propose(rng: Generator, target: Joint, state: JointState, sizes: StepSizes) -> Candidate:

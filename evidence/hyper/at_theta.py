@@ -14,7 +14,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from ..approximations.gp.ep import fit_ep, rounding_error
 from ..approximations.gp.modes import fit_best
@@ -22,9 +21,8 @@ from ..approximations.reference import GaussianReference
 from ..gaussians.base import Sites
 from ..models.gp import CovarianceError, GPModel
 from ..moves.gradient.gibbs import latent_given_utilities, latent_root
+from ..numerics.arrays import Array, Indices
 from ..proposals.guide import CannotGuide, make_guide
-
-Array = NDArray[np.float64]
 
 COARSE = 1e-3  # tolerance of EP where weights make up for the rest
 
@@ -66,11 +64,16 @@ def check_digits(reference: GaussianReference, most: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class GuidedDraws:
-    """Guided draws at one θ, and the estimate of log Z that their weights make."""
+    """Guided draws at one θ, and the estimate of log Z that their weights make.
+
+    Attributes
+    ----------
+    values : array
+        (N, M), utilities for probit, latent values else.
+    """
 
     model: GPModel
     values: Array
-    """(N, M), utilities for probit, latent values else."""
     utilities: bool
     log_weights: Array
     log_z: float
@@ -104,13 +107,19 @@ def guided_estimate(
 
 @dataclass(frozen=True, eq=False)
 class GuidedEvidence:
-    """(θ, rng) to log Ẑ(θ) and EP's log Z, for some of a model's hyperparameters."""
+    """(θ, rng) to log Ẑ(θ) and EP's log Z, for some of a model's hyperparameters.
+
+    Attributes
+    ----------
+    free : array
+        Which they are; all others stay as the model has them.
+    sites : Sites
+        Where EP starts at every θ.
+    """
 
     model: GPModel
-    free: NDArray[np.intp]
-    """Which they are; all others stay as the model has them."""
+    free: Indices
     sites: Sites
-    """Where EP starts at every θ."""
     n_draws: int
 
     def __call__(self, theta: Array, rng: Generator) -> tuple[float, float]:

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from ..models.priors import Priors
+from ..numerics.arrays import Array
 from ..statistics.adaptation import DualAveraging
 from .fields import LatentField
 from .schemes import KAPPA_TARGET, Scheme
 from .states import Acceptance, Joint, JointState, StepSizes
 
-Array = NDArray[np.float64]
 Tick = Callable[[int], None]  # hears of every so many iterations
 Stop = Callable[[], bool]
 
@@ -28,7 +27,15 @@ _LEAST = 50  # values of θ that a shape is learnt from
 
 @dataclass(eq=False)
 class Chain:
-    """Where a chain is, how it steps, and what it has recorded."""
+    """Where a chain is, how it steps, and what it has recorded.
+
+    Attributes
+    ----------
+    acceptance : array
+        Of x and θ; NaN where θ's step moves x too.
+    seconds : tuple[float, float]
+        Tuning, and recording.
+    """
 
     rng: Generator
     scheme: Scheme
@@ -40,10 +47,8 @@ class Chain:
     loglik: list[float] = field(default_factory=list)
     x: list[Array] = field(default_factory=list)  # (C · N,) each
     acceptance: Array = field(default_factory=lambda: np.zeros(2))
-    """Of x and θ; NaN where θ's step moves x too."""
     failures: int = 0
     seconds: tuple[float, float] = (0.0, 0.0)
-    """Tuning, and recording."""
 
     def step(self) -> tuple[Acceptance, Acceptance]:
         """One iteration of the scheme: how its moves of x and of θ went."""

@@ -12,14 +12,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
 from ..models.covariance import call_kernel
+from ..numerics.arrays import Array
 from ..numerics.jit import jit, vector_loop
 from ..numerics.special import exp
-
-Array = NDArray[np.float64]
 
 _TILE = 32
 

@@ -10,30 +10,35 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..approximations.reference import GaussianReference
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
 from ..models.hyperparameters import kernel_parameters
 from ..models.priors import Named
+from ..numerics.arrays import Array, Indices
 from ..numerics.jit import jit
 from .at_theta import COARSE, ep_at
 from .covariances import covariance_functions
 
-Array = NDArray[np.float64]
-
 
 @runtime_checkable
 class LatentField(Protocol):
-    """Gaussian blocks and a log likelihood; :class:`GPField` is the field of a GPModel."""
+    """Gaussian blocks and a log likelihood; :class:`GPField` is the field of a GPModel.
+
+    Attributes
+    ----------
+    n : int
+        Latent values per block.
+    mean : array
+        Prior means, shape (C, N).
+    groups : tuple[Indices, ...]
+        Per block, which hyperparameters move with it; each belongs to one block.
+    """
 
     n: int
-    """Latent values per block."""
     mean: Array
-    """Prior means, shape (C, N)."""
-    groups: tuple[NDArray[np.intp], ...]
-    """Per block, which hyperparameters move with it; each belongs to one block."""
+    groups: tuple[Indices, ...]
 
     @property
     def hyperparameters(self) -> Named:

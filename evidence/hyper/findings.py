@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..approximations.reference import GaussianReference
 from ..messages import Message
+from ..numerics.arrays import Array, Indices
 from .search import Search, SearchEnd
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
 
 _SAME_PLACE = 0.1  # largest difference of logs between ends of one optimum
 _SAME_HEIGHT = 0.01  # nats
@@ -85,9 +84,7 @@ def doubts(
         )
 
 
-def on_restarts(
-    ends: list[SearchEnd], moving: NDArray[np.intp], names: list[str]
-) -> Iterator[Message]:
+def on_restarts(ends: list[SearchEnd], moving: Indices, names: list[str]) -> Iterator[Message]:
     """Several optima of about one height, or a best one that only one start found."""
     if len(ends) < 2:
         return

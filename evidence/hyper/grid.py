@@ -12,18 +12,17 @@ from concurrent.futures import Executor
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from tqdm.auto import tqdm
+from numpy.typing import ArrayLike
 
 from ..drivers.waves import run_pieces
 from ..execution.arguments import array, shown
 from ..execution.checkpoint import Checkpoint
 from ..execution.clock import Clock
 from ..execution.job import Job
+from ..execution.progress import progress_line
 from ..messages import InputError, Message, messages
 from ..models.hyperparameters import Hyperparameters
-
-Array = NDArray[np.float64]
+from ..numerics.arrays import Array
 
 
 class Cell(NamedTuple):
@@ -72,8 +71,7 @@ def run_grid(
     count = len(points)
     cells: dict[int, Cell] = {}
     tasks = {i: {"values": point, "seed": (seed.entropy, i)} for i, point in enumerate(points)}
-    hidden = None if progressbar else True  # None: shown in terminals and notebooks, not in files
-    with tqdm(total=count, unit="cell", disable=hidden) as bar:
+    with progress_line(progressbar, total=count, unit="cell") as bar:
 
         def done(index: int, cell: Cell) -> None:
             cells[index] = cell

@@ -17,25 +17,23 @@ Where g fits, the ladder has one step and this is importance sampling.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.special import gammaln
 
-from ..drivers.islands import Islands
-from ..execution.clock import Stopped
+from ..drivers.smc import Climbers, Loop
 from ..models.priors import Priors
-from ..statistics.resampling import systematic
+from ..moves.base import Info, metropolis, take
+from ..numerics.arrays import Array, Flags
+from ..statistics.resampling import Ancestors
 from ..statistics.weights import Weights
 from .at_theta import NoEvidence
-
-Array = NDArray[np.float64]
 
 #: (θ, rng) to log Ẑ(θ) and log Z_EP(θ), or :class:`.NoEvidence`
 EvidenceAt = Callable[[Array, Generator], tuple[float, float]]
@@ -74,9 +72,6 @@ class ThetaCloud(NamedTuple):
     def tilt(self) -> Array:
         return self.target - self.start
 
-    def take(self, index: NDArray[np.intp]) -> ThetaCloud:
-        return ThetaCloud(*(part[index] for part in self))
-
 
 @dataclass(frozen=True, eq=False)
 class ThetaPath:
@@ -106,16 +101,19 @@ class ThetaPath:
 
     def walk(
         self, rng: Generator, root: Array, beta: float, cloud: ThetaCloud
-    ) -> tuple[ThetaCloud, float, int]:
-        """One pseudo-marginal random-walk step of every particle; acceptance and failures."""
+    ) -> tuple[ThetaCloud, Info]:
+        """One pseudo-marginal random-walk step of every particle."""
         m, p = cloud.theta.shape
         step = 2.38 / math.sqrt(p) * rng.standard_normal((m, p)) @ root.T
         new = self.at(cloud.theta + step, rng)
+        failures = int(new.failed.sum())
         ratio = beta * (new.target - cloud.target) + (1.0 - beta) * (new.start - cloud.start)
-        accepted = np.log(rng.random(m)) < ratio
-        both = ThetaCloud(*(np.concatenate(parts) for parts in zip(cloud, new, strict=True)))
-        moved = both.take(np.arange(m) + m * accepted)
-        return moved, float(np.exp(np.minimum(ratio, 0.0)).mean()), int(new.failed.sum())
+        cloud, info = metropolis(rng, ratio, cloud, new)
+        return cloud, info._replace(failures=failures)
+
+    def parameters(self, draws: Array) -> Array:
+        """Draws of islands as they are."""
+        return draws
 
 
 class ThetaPlan(NamedTuple):
@@ -126,50 +124,44 @@ class ThetaPlan(NamedTuple):
     n_moves: int
 
 
-def run_theta_islands(
-    path: ThetaPath,
-    plan: ThetaPlan,
-    n_islands: int,
-    n_particles: int,
-    seed: np.random.SeedSequence,
-    stop: Callable[[], bool] = lambda: False,
-) -> Islands:
-    """Independent islands; ``draws`` holds θ and, last, log Z_EP(θ) - log Ẑ(θ)."""
-    rng = np.random.default_rng(seed)
-    islands = [_island(path, plan, n_particles, rng, stop) for _ in range(n_islands)]
-    rows = np.array([rows for rows, _ in islands])
-    log_z, ess, acceptance, *sums = rows.T
-    failures, evaluations, seconds = (part.sum(axis=1) for part in sums)
-    nothing = np.full(plan.betas.size, np.nan)
-    return Islands(
-        log_z, ess.mean(axis=1), acceptance.mean(axis=1), nothing, failures.astype(int),
-        evaluations.astype(int), np.full(plan.betas.size, float(n_particles)), seconds,
-        np.array([draws for _, draws in islands]), np.full(n_islands, np.nan),
-    )  # fmt: skip
+@dataclass(frozen=True, eq=False)
+class ThetaIslands(Loop):
+    """Islands over θ, resampled at every temperature.
 
+    Their ``draws`` hold θ and, last, log Z_EP(θ) - log Ẑ(θ).
+    """
 
-def _island(
-    path: ThetaPath, plan: ThetaPlan, m: int, rng: Generator, stop: Callable[[], bool]
-) -> tuple[Array, Array]:
-    """A row per temperature (log Ẑ so far, ESS, acceptance, failures, work, time), and draws."""
-    clock = time.perf_counter()
-    cloud = path.draw(m, rng)
-    evaluations, failures, log_z, beta = m, int(cloud.failed.sum()), 0.0, 0.0
-    rows = []
-    for new in plan.betas:
-        if stop():
-            raise Stopped
-        weights = Weights((new - beta) * cloud.tilt)
-        log_z += float(weights.log_mean)
-        cloud = cloud.take(systematic(weights.relative, rng))
-        beta, acceptance = float(new), []
-        for _ in range(plan.n_moves if beta < 1.0 else 0):
-            cloud, accepted, failed = path.walk(rng, plan.root, beta, cloud)
-            acceptance.append(accepted)
-            failures += failed
-            evaluations += m
-        mean = float(np.mean(acceptance)) if acceptance else np.nan
-        seconds = time.perf_counter() - clock
-        rows.append((log_z, float(weights.ess), mean, failures, evaluations, seconds))
-        failures, evaluations, clock = 0, 0, time.perf_counter()
-    return np.array(rows), np.column_stack([cloud.theta, cloud.ep - cloud.target])
+    path: ThetaPath
+    plan: ThetaPlan
+    resampling: str = "systematic"
+    threshold: float = math.inf
+
+    @property
+    def stages(self) -> list[tuple[float, float]]:
+        return list(pairwise([0.0, *self.plan.betas.tolist()]))
+
+    def start(self, rng: Generator, n_islands: int, n_particles: int) -> Climbers:
+        shape = n_islands, n_particles
+        cloud = self.path.draw(n_islands * n_particles, rng)
+        drawn = Info(np.empty(0), int(cloud.failed.sum()), len(cloud.theta))
+        return Climbers(rng, np.zeros(shape), np.zeros(n_islands), [drawn], state=cloud)
+
+    def weigh(self, population: Climbers, stage: tuple[float, float]) -> Weights:
+        tilt = population.state.tilt.reshape(population.log_w.shape)
+        return Weights((stage[1] - stage[0]) * tilt)
+
+    def survive(self, population: Climbers, index: Ancestors, poor: Flags) -> None:
+        population.state = take(population.state, index.ravel())
+
+    def move_all(self, population: Climbers, stage: tuple[float, float], poor: Flags) -> float:
+        beta = stage[1]
+        for _ in range(self.plan.n_moves if beta < 1.0 else 0):
+            population.state, info = self.path.walk(
+                population.rng, self.plan.root, beta, population.state
+            )
+            population.infos.append(info)
+        return np.nan
+
+    def draws(self, population: Climbers) -> Array:
+        cloud, shape = population.state, population.log_w.shape
+        return np.column_stack([cloud.theta, cloud.ep - cloud.target]).reshape(*shape, -1)

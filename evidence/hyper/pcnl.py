@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
+from ..numerics.arrays import Array
 from .states import Candidate, Joint, JointState, StepSizes, coloured
-
-Array = NDArray[np.float64]
 
 
 def propose(rng: Generator, target: Joint, state: JointState, sizes: StepSizes) -> Candidate:

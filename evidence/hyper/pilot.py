@@ -12,17 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf
 
 from ..messages import Message
 from ..models.priors import Priors
+from ..moves.base import take
+from ..numerics.arrays import Array
 from ..statistics import ladders
 from ..statistics.resampling import systematic
 from ..statistics.weights import conditional_ess, incremental, pareto_shape
 from .integral import EvidenceAt, ThetaCloud, ThetaPath, ThetaPlan, ThetaStart
-
-Array = NDArray[np.float64]
 
 _SIZE = 64
 _ROUNDS = 4
@@ -62,7 +61,7 @@ def run_pilot(
             break
         tried = ThetaPath(evidence, priors, start)
         drawn = tried.draw(_SIZE, rng)
-        alive = drawn.take(np.flatnonzero(np.isfinite(drawn.tilt)))
+        alive = take(drawn, np.flatnonzero(np.isfinite(drawn.tilt)))
         if not alive.tilt.size:
             raise RuntimeError(
                 "no hyperparameters near EP's optimum have an evidence: "
@@ -102,10 +101,10 @@ def _climb(path: ThetaPath, cloud: ThetaCloud, rng: Generator) -> ThetaPlan:
         new = 1.0 if longest else ladders.next_beta(cloud.tilt, beta, _CESS)
         w = incremental(cloud.tilt, new - beta).relative
         root = _spread(cloud.theta, w, path.start.root)
-        cloud, beta = cloud.take(systematic(w, rng)), new
+        cloud, beta = take(cloud, systematic(w, rng)), new
         betas.append(beta)
         for _ in range(_MOVES if beta < 1.0 else 0):
-            cloud, _, _ = path.walk(rng, root, beta, cloud)
+            cloud, _ = path.walk(rng, root, beta, cloud)
     return ThetaPlan(np.array(betas), root, _MOVES)
 
 

@@ -12,14 +12,12 @@ from typing import cast
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from ..messages import InputError
+from ..numerics.arrays import Array
 from .at_theta import GuidedDraws, NoEvidence, guided_estimate
 from .fields import GPField
 from .states import Acceptance, Joint, JointState, StepSizes, metropolis
-
-Array = NDArray[np.float64]
 
 _PILOT = 256
 _ROUNDING = 0.05  # nats of log Z_q: where the data are nearly noiseless it loses its digits

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from ..approximations.gp.ep import ROUNDING
@@ -22,9 +21,8 @@ from ..approximations.reference import GaussianReference
 from ..gaussians.base import Sites
 from ..models.hyperparameters import Hyperparameters
 from ..models.priors import Priors
+from ..numerics.arrays import Array, Flags, Indices
 from .at_theta import NoEvidence, check_digits
-
-Array = NDArray[np.float64]
 
 #: EP at θ (all logs), from these sites if given, to this tolerance; or :class:`.NoEvidence`
 EPAt = Callable[[Array, Sites | None, float], GaussianReference]
@@ -78,7 +76,7 @@ class Search:
         self,
         ep_at: EPAt,
         free: Hyperparameters,
-        moving: NDArray[np.intp],
+        moving: Indices,
         priors: Priors | None = None,
         tick: Callable[[str], None] = lambda text: None,
     ) -> None:
@@ -156,7 +154,7 @@ class Search:
         x = point.theta[self.moving]
         return float(np.abs(np.clip(x + point.gradient, *self.bounds.T) - x).max())
 
-    def at_bounds(self, theta: Array) -> NDArray[np.bool_]:
+    def at_bounds(self, theta: Array) -> Flags:
         """Which of those that move are at a bound."""
         return np.min(np.abs(self.bounds - theta[self.moving, None]), axis=1) < _AT_BOUND
 

@@ -8,14 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from ..models.priors import Priors
+from ..numerics.arrays import Array, Indices
 from .factors import CholeskyFactor
 from .fields import LatentField
-
-Array = NDArray[np.float64]
-
 
 _WIDEST = 100.0
 
@@ -61,14 +58,20 @@ class JointState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """p(x, θ | y) of a field and priors, with the shape of θ's random walk."""
+    """p(x, θ | y) of a field and priors, with the shape of θ's random walk.
+
+    Attributes
+    ----------
+    groups : tuple[Indices, ...]
+        Per block, the sampled hyperparameters that move with it.
+    shapes : tuple[Array, ...]
+        Per block, a square root of the covariance of their proposal.
+    """
 
     field: LatentField
     priors: Priors
-    groups: tuple[NDArray[np.intp], ...]
-    """Per block, the sampled hyperparameters that move with it."""
+    groups: tuple[Indices, ...]
     shapes: tuple[Array, ...]
-    """Per block, a square root of the covariance of their proposal."""
 
     @classmethod
     def of(cls, field: LatentField, priors: Priors) -> Joint:

@@ -13,16 +13,15 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebval
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from .arrays import Array, Indices
 
 _TOLERANCE = 1e-9
 _SIZES = (16, 32, 64, 128)
 
 
 def over_means(
-    function: Callable[[Array, Array, NDArray[np.intp]], Array], mean: Array, var: Array
+    function: Callable[[Array, Array, Indices], Array], mean: Array, var: Array
 ) -> Array:
     """``function(mean, var, columns)`` at all means (S, b).
 
@@ -66,7 +65,7 @@ def _coefficients(
     middle: Array,
     half: Array,
     var: Array,
-    columns: NDArray[np.intp],
+    columns: Indices,
     size: int,
 ) -> Array:
     """Of the interpolant through Chebyshev's points of the first kind, shape (size, c)."""

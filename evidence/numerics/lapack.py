@@ -163,12 +163,6 @@ def factor_inverse(a, w, s):
 
 
 @jit
-def factor(a, s):
-    """Cholesky factor of ``a`` in place, lower triangle; 0 or LAPACK's info."""
-    return _potrf(a.shape[0], a.ctypes.data, a.shape[0], s)
-
-
-@jit
 def solve_lower(a, x, transposed, s):
     """x ← L⁻¹x, or L⁻ᵀx, in place, for a lower triangle L."""
     flags, ints, _ = s

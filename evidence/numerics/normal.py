@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .jit import vector_loop
-from .special import log
+from .special import log, polynomial
 
 _HALF_PI = 0.5 * math.pi
 _ROUND = 1.5 * 2.0**52  # x + _ROUND - _ROUND is x rounded
@@ -29,6 +29,16 @@ _MANY = 64 * _LANES  # numbers that are worth the seeding of lanes
 _BLOCK = 16 * _LANES  # uniforms that stay in the first cache until they are used
 _EXPONENT = np.uint64(0x3FF0 << 48)  # of doubles in [1, 2)
 _12, _17, _19, _23, _41, _45 = (np.uint64(k) for k in (12, 17, 19, 23, 41, 45))
+
+
+_SINE = (
+    1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,
+    -1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01,
+)  # fmt: skip
+_COSINE = (
+    -1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07,
+    2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02,
+)  # fmt: skip
 
 
 def standard_normal(rng: np.random.Generator, shape: Any) -> NDArray[np.float64]:
@@ -91,18 +101,8 @@ def _box_muller(u, v):
         quarter = (turn + _ROUND) - _ROUND
         x = (turn - quarter) * _HALF_PI
         q = x * x
-        s = 1.58969099521155010221e-10 * q - 2.50507602534068634195e-08
-        s = s * q + 2.75573137070700676789e-06
-        s = s * q - 1.98412698298579493134e-04
-        s = s * q + 8.33333333332248946124e-03
-        s = s * q - 1.66666666666666324348e-01
-        sine = x + x * q * s
-        c = -1.13596475577881948265e-11 * q + 2.08757232129817482790e-09
-        c = c * q - 2.75573143513906633035e-07
-        c = c * q + 2.48015872894767294178e-05
-        c = c * q - 1.38888888888741095749e-03
-        c = c * q + 4.16666666666666019037e-02
-        cosine = 1.0 - 0.5 * q + q * q * c
+        sine = x + x * q * polynomial(q, _SINE)
+        cosine = 1.0 - 0.5 * q + q * q * polynomial(q, _COSINE)
         k = np.int64(quarter)
         odd = (k & 1) != 0
         first, second = (sine if odd else cosine), (cosine if odd else sine)

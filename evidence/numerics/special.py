@@ -25,6 +25,40 @@ _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 _HALF_DOUBLE = -(2**27)  # a mask that keeps 26 bits of a mantissa
 
 
+_ERFCX_ODD = (
+    -3.451497487664328e-11, 1.2019719440135793e-09, -1.3906145791730994e-08,
+    1.0277997488271058e-07, -6.175617678992323e-07, 3.473024167841533e-06, -2.0100843094844725e-05,
+    0.0001250994355712812, -0.0007798322884823084, 0.0025293918180474668, 0.06830802734384515,
+    0.12964515870276475, -0.1356211061245812,
+)  # fmt: skip
+_ERFCX_EVEN = (
+    8.393734858690877e-10, -8.217595058711455e-09, 4.1064013667940355e-08, -1.4047654315428462e-07,
+    3.5576086684080595e-07, -7.308281468783614e-07, 4.949196649968345e-06, -0.00010515971958448065,
+    0.0018886903449991718, -0.02377051491717134, -0.11927366341538638, -0.0475622943534492,
+    1.2530080582697296,
+)  # fmt: skip
+_EXP_EVEN = (
+    2.0914717341716378e-09, 2.755727357010214e-07, 2.4801587325605324e-05, 0.001388888888888373,
+    0.04166666666666667, 0.5,
+)  # fmt: skip
+_EXP_ODD = (
+    2.5105259538448494e-08, 2.7557255297969643e-06, 0.0001984126987490126, 0.008333333333326112,
+    0.1666666666666667,
+)  # fmt: skip
+
+
+@vector_loop
+def polynomial(x, coefficients):
+    """Horner's scheme, for a tuple of coefficients from the highest power down.
+
+    The compiler unrolls the loop, and vectorises one around it.
+    """
+    total = coefficients[0]
+    for k in range(1, len(coefficients)):
+        total = total * x + coefficients[k]
+    return total
+
+
 @jit
 def log_ndtr_derivatives(z, order):
     r"""``(F, F', F'', F''')`` of :math:`F(z) = \log\Phi(z)`.
@@ -90,33 +124,8 @@ def erfcx_into(x, out):
     for i in range(x.size):
         t = (x[i] - 3.0) / (x[i] + 3.0)
         q = t * t
-        odd = -3.451497487664328e-11
-        odd = odd * q + 1.2019719440135793e-09
-        odd = odd * q - 1.3906145791730994e-08
-        odd = odd * q + 1.0277997488271058e-07
-        odd = odd * q - 6.175617678992323e-07
-        odd = odd * q + 3.473024167841533e-06
-        odd = odd * q - 2.0100843094844725e-05
-        odd = odd * q + 0.0001250994355712812
-        odd = odd * q - 0.0007798322884823084
-        odd = odd * q + 0.0025293918180474668
-        odd = odd * q + 0.06830802734384515
-        odd = odd * q + 0.12964515870276475
-        odd = odd * q - 0.1356211061245812
-        even = 8.393734858690877e-10
-        even = even * q - 8.217595058711455e-09
-        even = even * q + 4.1064013667940355e-08
-        even = even * q - 1.4047654315428462e-07
-        even = even * q + 3.5576086684080595e-07
-        even = even * q - 7.308281468783614e-07
-        even = even * q + 4.949196649968345e-06
-        even = even * q - 0.00010515971958448065
-        even = even * q + 0.0018886903449991718
-        even = even * q - 0.02377051491717134
-        even = even * q - 0.11927366341538638
-        even = even * q - 0.0475622943534492
-        even = even * q + 1.2530080582697296
-        out[i] = (even + t * odd) / (1.0 + 2.0 * x[i])
+        value = polynomial(q, _ERFCX_EVEN) + t * polynomial(q, _ERFCX_ODD)
+        out[i] = value / (1.0 + 2.0 * x[i])
 
 
 @vector_loop
@@ -133,18 +142,7 @@ def exp_parts(x, low):
     h = np.int64((np.float64(shifted).view(np.int64) + 1022) << 52).view(np.float64)
     r = ((x - k * _LN2_HIGH) - k * _LN2_LOW) + low
     q = r * r
-    even = 2.0914717341716378e-09
-    even = even * q + 2.755727357010214e-07
-    even = even * q + 2.4801587325605324e-05
-    even = even * q + 0.001388888888888373
-    even = even * q + 0.04166666666666667
-    even = even * q + 0.5
-    odd = 2.5105259538448494e-08
-    odd = odd * q + 2.7557255297969643e-06
-    odd = odd * q + 0.0001984126987490126
-    odd = odd * q + 0.008333333333326112
-    odd = odd * q + 0.1666666666666667
-    return h, r, q * (even + r * odd)
+    return h, r, q * (polynomial(q, _EXP_EVEN) + r * polynomial(q, _EXP_ODD))
 
 
 @vector_loop

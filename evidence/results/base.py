@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..execution import files
+from ..execution.arguments import Shape, fits
 from ..execution.checkpoint import digest
 from ..messages import InputError, Message, messages
 
 if TYPE_CHECKING:
-    from typing import Self
-
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from pandas import DataFrame
+else:  # pandas is imported when there is a frame to make
+    DataFrame = Any
 
 _VERSION = 2
 _MOST_ROWS, _WIDTH = 60, 100  # of a table, the width in characters of one in text
@@ -42,10 +43,14 @@ class Result:
     ``_label() -> str``
         What ``repr`` shows between its brackets; by default the first line of ``_about``.
     ``_frame() -> DataFrame``
-        The table below these lines; by default there is none. ``_digits`` formats its floats.
+        The table below these lines; by default the field ``table``, where there is one.
+        ``_digits`` formats its floats.
     ``_figure() -> Figure``
         What ``plot`` draws; by default nothing. A result that fills one pair of axes states
         ``_draw(ax) -> Axes`` instead, and derives from :class:`ResultOnAxes`.
+    ``_shapes``
+        Those of its arrays, such as ``("x", ("chains", "draws", 2))``: a word stands for any
+        size above zero, the same one each time. What comes is converted and checked.
     ``__post_init__``
         Checks and conversions; it calls the one here. Files return tuples as lists and named
         tuples as dictionaries, so a field of named tuples is made of them again there.
@@ -85,6 +90,8 @@ class Result:
 
     _format: ClassVar[str] = ""
     _digits: ClassVar[str] = ".4g"
+    _shapes: ClassVar[tuple[tuple[str, Shape], ...]] = ()
+    _figure: ClassVar[Callable[..., Figure] | None] = None
     warnings: tuple[Message, ...]
     notes: tuple[str, ...]
 
@@ -95,6 +102,15 @@ class Result:
                 object.__setattr__(self, "warnings", messages(value))
             elif str(field.type).startswith("tuple[") and isinstance(value, list):
                 object.__setattr__(self, field.name, tuple(value))
+        sizes: dict[int | str, int] = {}
+        for name, shape in self._shapes:
+            value = np.asarray(getattr(self, name), dtype=float)
+            object.__setattr__(self, name, value)
+            wanted = tuple(sizes.get(size, size) for size in shape)
+            if not fits(value.shape, wanted):
+                text = str(wanted).replace("'", "")
+                raise InputError(f"{name} must have shape {text}, got {value.shape}")
+            sizes |= dict(zip(shape, value.shape, strict=True))
 
     # -- shown ------------------------------------------------------------------------------
 
@@ -104,11 +120,13 @@ class Result:
     def _label(self) -> str:
         return self._about()[0]
 
-    def _frame(self) -> pd.DataFrame | None:
-        return None
+    def _frame(self) -> DataFrame | None:
+        table = getattr(self, "table", None)
+        return None if table is None else table.rename_axis(None)
 
-    def _figure(self) -> Figure:
-        raise InputError(f"{type(self).__name__} has no figure of its own; plot its fields")
+    def _about_model(self) -> str:
+        model: dict[str, Any] = getattr(self, "model", {})
+        return "model: " + ", ".join(f"{name} {value}" for name, value in model.items())
 
     def summary(self) -> str:
         """A page of text: the answer, its table, notes and warnings."""
@@ -144,6 +162,8 @@ class Result:
 
         Returns the Matplotlib figure; with ``path`` it is also saved there.
         """
+        if self._figure is None:
+            raise InputError(f"{type(self).__name__} has no figure of its own; plot its fields")
         figure = self._figure()
         if path is not None:
             figure.savefig(path, dpi=150)
@@ -208,8 +228,7 @@ class Result:
 class ResultOnAxes(Result):
     """A result whose picture fills one pair of axes, which may be the caller's."""
 
-    def _draw(self, ax: Axes | None) -> Axes:
-        raise NotImplementedError
+    _draw: ClassVar[Callable[..., Axes]]
 
     def plot(  # type: ignore[override]
         self, ax: Axes | None = None, path: str | os.PathLike[str] | None = None
@@ -266,9 +285,7 @@ def _unpack(value: Any, arrays: dict[str, NDArray[Any]], models: Mapping[str, An
         case {"$message": [code, text]}:
             return Message(code, text)
         case {"$frame": frame}:
-            import pandas as pd
-
-            return pd.DataFrame.from_dict(frame, orient="tight")
+            return data_frame({}).from_dict(frame, orient="tight")
         case {"$result": format, "fields": state}:
             kind = next(kind for kind in _kinds(Result) if kind._format == format)
             return kind._restore(_unpack(state, arrays, models), models)
@@ -293,6 +310,13 @@ def _kinds(kind: type[Result]) -> Iterator[type[Result]]:
     for child in kind.__subclasses__():
         yield child
         yield from _kinds(child)
+
+
+def data_frame(data: Any, **words: Any) -> DataFrame:
+    """A frame of pandas, whose import waits until there is one."""
+    import pandas as pd
+
+    return pd.DataFrame(data, **words)
 
 
 def fingerprint(model: Any) -> str:

@@ -15,39 +15,41 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import plots
 from ..messages import Message
-from .base import Result, ResultOnAxes
+from ..numerics.arrays import Array
+from .base import DataFrame, Result, ResultOnAxes, data_frame
 from .evidence import EvidenceResult
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
-Array = NDArray[np.float64]
 
 _CLEAR = 2.0  # standard errors between the two best, below which their order is open
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(ResultOnAxes):
-    """Models side by side; made by :func:`evidence.compare`, where there is an example."""
+    """Models side by side; made by :func:`evidence.compare`, where there is an example.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row per model, most probable first: ``logz``, ``logz_se``,
+        ``log_bayes_factor``, ``probability`` and their errors, the approximations,
+        ``method``, ``seconds``, ``warnings``.
+    results : dict[str, EvidenceResult]
+        What each row was made from.
+    warnings : tuple of Message
+        What to be careful about: texts, each with a ``code``.
+    """
 
     _format = "evidence-comparison"
     _digits = ".3f"
+    _draw = plots.plot_comparison
 
-    table: pd.DataFrame
-    """One row per model, most probable first: ``logz``, ``logz_se``, ``log_bayes_factor``,
-    ``probability`` and their errors, the approximations, ``method``, ``seconds``, ``warnings``."""
+    table: DataFrame
     results: dict[str, EvidenceResult]
-    """What each row was made from."""
     warnings: tuple[Message, ...] = ()
-    """What to be careful about: texts, each with a ``code``."""
 
     __repr__ = Result.summary
 
@@ -59,8 +61,6 @@ class Comparison(ResultOnAxes):
         warnings: Sequence[Message] = (),
     ) -> Comparison:
         """Compare runs that are finished, under prior probabilities up to a factor."""
-        import pandas as pd
-
         logz = np.array([result.logz for result in results.values()])
         se = np.array([result.logz_se for result in results.values()])
         p, p_se = probabilities(logz, se, np.array([prior[name] for name in results]))
@@ -75,9 +75,9 @@ class Comparison(ResultOnAxes):
             "probability": p,
             "probability_se": p_se,
         }
-        others = pd.DataFrame([_others(result) for result in results.values()])
-        table = pd.concat([pd.DataFrame(columns), others], axis=1)
-        table = table.set_index(pd.Index(results, name="model")).iloc[order]
+        others = data_frame([_others(result) for result in results.values()])
+        table = data_frame({**columns, **others}).set_axis(list(results)).rename_axis("model")
+        table = table.iloc[order]
         own = [
             Message(warning.code, f"{name}: {warning}")
             for name, result in results.items()
@@ -93,12 +93,6 @@ class Comparison(ResultOnAxes):
     def _about(self) -> list[str]:
         share = self.table.probability.max()
         return [f"{self.best} is the most probable of {len(self.table)} models, P = {share:.3f}"]
-
-    def _frame(self) -> pd.DataFrame:
-        return self.table
-
-    def _draw(self, ax: Axes | None) -> Axes:
-        return plots.plot_comparison(self, ax)
 
 
 def probabilities(logz: Array, se: Array, prior: Array) -> tuple[Array, Array]:
@@ -124,7 +118,7 @@ def _others(result: EvidenceResult) -> dict[str, float | str | int]:
     }
 
 
-def _close_race(table: pd.DataFrame) -> list[Message]:
+def _close_race(table: DataFrame) -> list[Message]:
     """Whether the error bars tell which of the two best models is better."""
     if len(table) < 2:
         return []

@@ -5,22 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import plots
 from ..execution import files
-from ..messages import InputError, Message
+from ..messages import Message
+from ..numerics.arrays import Array
 from ..statistics import diagnostics
-from .base import Result
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-Array = NDArray[np.float64]
+from .base import DataFrame, Result, data_frame
 
 
 class Range(NamedTuple):
@@ -75,6 +69,12 @@ class Draws(Result):
 
     _format = "evidence-draws"
     _digits = ".0f"
+    _figure = plots.plot_draws
+    _shapes = (
+        ("x", ("chains", "draws", "N")),
+        ("logtilt", ("chains", "draws")),
+        ("acceptance", ("chains",)),
+    )
 
     x: Array
     logtilt: Array
@@ -89,17 +89,6 @@ class Draws(Result):
     settings: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
     names: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("x", "logtilt", "acceptance"):
-            setattr(self, name, np.asarray(getattr(self, name), dtype=float))
-        if self.x.ndim != 3 or 0 in self.x.shape:
-            raise InputError(f"x must have shape (chains, draws, N), got {self.x.shape}")
-        for name, shape in (("logtilt", self.x.shape[:2]), ("acceptance", self.x.shape[:1])):
-            if getattr(self, name).shape != shape:
-                got = f"of shape {self.x.shape}, got {getattr(self, name).shape}"
-                raise InputError(f"{name} must have shape {shape} to go with x {got}")
 
     # -- diagnostics ------------------------------------------------------------------------
 
@@ -169,14 +158,12 @@ class Draws(Result):
         """What coordinate i is called on a plot."""
         return self.names[i] if self.names else f"$x_{{{i}}}$"
 
-    def table(self) -> pd.DataFrame:
+    def table(self) -> DataFrame:
         """One row per latent coordinate, with ``mcse`` the standard error of its mean."""
-        import pandas as pd
-
         q5, q95 = diagnostics.by_coordinate(
             lambda z: np.quantile(z, (0.05, 0.95), axis=(1, 2)), self.x
         )
-        return pd.DataFrame(
+        return data_frame(
             {
                 "mean": self.mean,
                 "sd": self.sd,
@@ -196,7 +183,7 @@ class Draws(Result):
         low, high = self.acceptance.min(), self.acceptance.max()
         return [
             f"{self.move}: {chains} × {draws} draws (chains × draws) of {n} {self.kind}",
-            "model: " + ", ".join(f"{k} {v}" for k, v in self.model.items()),
+            self._about_model(),
             f"step size {_number(self.step_size, '.4g')}, "
             f"acceptance {_number(self.acceptance.mean(), '.3f')}"
             + (f" ({low:.3f} to {high:.3f} by chain)" if chains > 1 else "")
@@ -206,11 +193,9 @@ class Draws(Result):
             f"{_number(self.min_ess_per_second, '.1f')}, failures {self.failures}",
         ]
 
-    def _frame(self) -> pd.DataFrame:
-        import pandas as pd
-
+    def _frame(self) -> DataFrame:
         rows = {"ESS": self.ess, "ESS bulk": self.ess_bulk, "ESS tail": self.ess_tail}
-        return pd.DataFrame(rows.values(), rows.keys())
+        return data_frame(rows.values(), index=rows.keys())
 
     def _remarks(self) -> list[str]:
         n, lost = self.x.shape[2], int(np.isnan(self.ess_by_coordinate).sum())
@@ -220,9 +205,6 @@ class Draws(Result):
     def _label(self) -> str:
         chains, draws, n = self.x.shape
         return f"{self.move}, chains={chains}, draws={draws}, n={n}"
-
-    def _figure(self) -> Figure:
-        return plots.plot_draws(self)
 
     def to_arviz(self) -> Any:
         """Draws and log tilt as ArviZ InferenceData (0.x) or DataTree (1.x)."""

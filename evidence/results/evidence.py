@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import plots
 from ..execution import files
 from ..messages import InputError, Message
-from .base import Result
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-Array = NDArray[np.float64]
+from ..numerics.arrays import Array
+from .base import DataFrame, Result, data_frame
 
 
 class Estimate(NamedTuple):
@@ -64,6 +58,7 @@ class EvidenceResult(Result):
 
     _format = "evidence-result"
     _digits = ".4f"
+    _figure = plots.plot_result
 
     method: str
     logz: float
@@ -86,49 +81,40 @@ class EvidenceResult(Result):
         )
 
     @property
-    def estimates(self) -> pd.DataFrame:
+    def estimates(self) -> DataFrame:
         """Every estimate of log Z: index ``method``, columns logz, logz_se, seconds.
 
         ``seconds`` is what it takes to get that number from nothing: the Monte Carlo row
         includes fitting its reference.
         """
-        import pandas as pd
-
-        return pd.DataFrame(list(self.rows)).set_index("method")
+        return data_frame(list(self.rows)).set_index("method")
 
     @property
-    def trace(self) -> pd.DataFrame:
+    def trace(self) -> DataFrame:
         """One row per temperature: beta, logz so far, logz_se, ess, acceptance, step_size, …"""
-        import pandas as pd
-
-        return pd.DataFrame(self.trace_columns)
+        return data_frame(self.trace_columns)
 
     @property
-    def history(self) -> pd.DataFrame:
+    def history(self) -> DataFrame:
         """The estimate as time went by: seconds, n_islands, logz, logz_se."""
-        import pandas as pd
-
-        return pd.DataFrame(self.history_columns)
+        return data_frame(self.history_columns)
 
     def _about(self) -> list[str]:
         se = f" ± {self.logz_se:.4f}" if math.isfinite(self.logz_se) else ""
         lines = [
             f"log Z = {self.logz:.4f}{se}   ({self.method})",
-            "model: " + ", ".join(f"{k} {v}" for k, v in self.model.items()),
+            self._about_model(),
         ]
         if self.correction_terms.size:
             terms = (f"l={l} {t:+.2g}" for l, t in enumerate(self.correction_terms, start=3))
             lines.append("second-order correction to EP by order: " + "  ".join(terms))
         return lines
 
-    def _frame(self) -> pd.DataFrame:
+    def _frame(self) -> DataFrame:
         return self.estimates.rename_axis(None)
 
     def _label(self) -> str:
         return f"logz={self.logz:.4f} ± {self.logz_se:.4f}, {self.method}"
-
-    def _figure(self) -> Figure:
-        return plots.plot_result(self)
 
     def to_arviz(self) -> Any:
         """Posterior draws as ArviZ InferenceData (0.x) or DataTree (1.x)."""

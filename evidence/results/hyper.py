@@ -8,19 +8,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import plots
 from ..messages import InputError, Message
+from ..numerics.arrays import Array
 from ..statistics import diagnostics
-from .base import Result
+from .base import DataFrame, Result, data_frame
 from .optimum import Optimum
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
-
-Array = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)
@@ -71,6 +68,14 @@ class HyperDraws(Result):
     """
 
     _format = "evidence-hyper-draws"
+    _figure = plots.plot_hyper_draws
+    _shapes = (
+        ("theta", ("chains", "draws", "P")),
+        ("x", ("chains", "kept", "N")),
+        ("loglik", ("chains", "draws")),
+        ("acceptance", ("chains", 2)),
+        ("step_sizes", ("chains", 2)),
+    )
 
     theta: Array
     x: Array
@@ -89,22 +94,8 @@ class HyperDraws(Result):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("theta", "x", "loglik", "acceptance", "step_sizes", "tune_loglik"):
-            setattr(self, name, np.asarray(getattr(self, name), dtype=float))
-        if self.theta.ndim != 3 or 0 in self.theta.shape:
-            raise InputError(f"theta must have shape (chains, draws, P), got {self.theta.shape}")
-        chains, draws, p = self.theta.shape
-        pairs = (chains, 2)
-        for name, shape in (
-            ("loglik", (chains, draws)),
-            ("acceptance", pairs),
-            ("step_sizes", pairs),
-        ):
-            if (found := getattr(self, name).shape) != shape:
-                raise InputError(f"{name} must have shape {shape} to go with theta, got {found}")
-        if self.x.ndim != 3 or self.x.shape[0] != chains:
-            raise InputError(f"x must have shape ({chains}, kept, N), got {self.x.shape}")
-        if len(self.names) != p:
+        self.tune_loglik = np.asarray(self.tune_loglik, dtype=float)
+        if len(self.names) != (p := self.theta.shape[2]):
             raise InputError(f"names must name {p} hyperparameters, got {len(self.names)}")
 
     # -- diagnostics ------------------------------------------------------------------------
@@ -129,17 +120,15 @@ class HyperDraws(Result):
         """The smallest effective sample size over the seconds after tuning."""
         return float(self.ess.min()) / self.seconds if self.seconds > 0.0 else math.nan
 
-    def table(self) -> pd.DataFrame:
+    def table(self) -> DataFrame:
         """One row per hyperparameter, in natural values; ``ess`` and ``rhat`` of the logs."""
-        import pandas as pd
-
         columns = _moments(self.theta.reshape(-1, len(self.names)), 1, "q5") | {
             "ess": self.ess,
             "ess_bulk": diagnostics.ess_bulk(self.theta),
             "ess_tail": diagnostics.ess_tail(self.theta),
             "rhat": self.rhat,
         }
-        return pd.DataFrame(columns, index=pd.Index(self.names, name="hyperparameter"))
+        return data_frame(columns, index=self.names).rename_axis("hyperparameter")
 
     def _about(self) -> list[str]:
         chains, draws, _ = self.theta.shape
@@ -147,7 +136,7 @@ class HyperDraws(Result):
         return [
             f"{self.scheme}: {chains} × {draws} draws (chains × draws) of hyperparameters and "
             f"{self.x.shape[-1]} latent values",
-            "model: " + ", ".join(f"{k} {v}" for k, v in self.model.items()),
+            self._about_model(),
             f"step of x: acceptance {rates[0]}, size {sizes[0]}",
             f"step of hyperparameters: acceptance {rates[1]}, size {sizes[1]}",
             f"seconds: {self.seconds:.2f} after tuning, {self.tune_seconds:.2f} tuning; smallest "
@@ -158,11 +147,8 @@ class HyperDraws(Result):
         chains, draws, p = self.theta.shape
         return f"{self.scheme}, chains={chains}, draws={draws}, theta={p}"
 
-    def _frame(self) -> pd.DataFrame:
+    def _frame(self) -> DataFrame:
         return self.table().rename_axis(None)
-
-    def _figure(self) -> Figure:
-        return plots.plot_hyper_draws(self)
 
     def to_arviz(self) -> Any:
         """Natural values and log likelihood as ArviZ InferenceData (0.x) or DataTree (1.x).
@@ -181,40 +167,52 @@ class IntegratedEvidence(Result):
 
     Made by :func:`evidence.integrated_evidence`, where there is an example. :meth:`plot` draws
     the posterior of every hyperparameter, and of every pair; :meth:`load` needs ``model=``.
+
+    Attributes
+    ----------
+    logz : float
+        log of the evidence with the hyperparameters integrated out.
+    logz_se : float
+        Its standard error.
+    logz_ep : float
+        The same integral over EP's evidence.
+    names : tuple of str
+        The hyperparameters integrated over.
+    theta : array
+        Draws of the logs of hyperparameters from p(θ | y), equally weighted, shape
+        (S, P).
+    optimum : Optimum
+        Where EP's evidence times the prior is largest.
+    trace : DataFrame
+        One row per temperature.
+    warnings : tuple of Message
+        What went wrong: texts, each with a ``code``; empty when nothing did.
+    notes : tuple of str
+        What was noticed on the way.
+    settings : dict
+        How the run was made.
+    seconds : float
+        Wall-clock time.
     """
 
     _format = "evidence-integrated"
 
     logz: float
-    """log of the evidence with the hyperparameters integrated out."""
     logz_se: float
-    """Its standard error."""
     logz_ep: float
-    """The same integral over EP's evidence."""
     names: tuple[str, ...]
-    """The hyperparameters integrated over."""
     theta: Array
-    """Draws of the logs of hyperparameters from p(θ | y), equally weighted, shape (S, P)."""
     optimum: Optimum
-    """Where EP's evidence times the prior is largest."""
-    trace: pd.DataFrame
-    """One row per temperature."""
+    trace: DataFrame
     warnings: tuple[Message, ...]
-    """What went wrong: texts, each with a ``code``; empty when nothing did."""
     notes: tuple[str, ...]
-    """What was noticed on the way."""
     settings: dict[str, Any]
-    """How the run was made."""
     seconds: float
-    """Wall-clock time."""
 
     @property
-    def table(self) -> pd.DataFrame:
+    def table(self) -> DataFrame:
         """Posterior mean, sd and quantiles of the natural values; index ``name``."""
-        import pandas as pd
-
-        index = pd.Index(self.names, name="name")
-        return pd.DataFrame(_moments(self.theta, 0, "q05"), index=index)
+        return data_frame(_moments(self.theta, 0, "q05"), index=self.names).rename_axis("name")
 
     def _about(self) -> list[str]:
         return [
@@ -227,9 +225,6 @@ class IntegratedEvidence(Result):
     def _label(self) -> str:
         names = ", ".join(self.names)
         return f"logz={self.logz:.4f} ± {self.logz_se:.4f}, {names} integrated out"
-
-    def _frame(self) -> pd.DataFrame:
-        return self.table.rename_axis(None)
 
     def _figure(self) -> Figure:
         if not len(self.theta):

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
-from ..approximations.gp.ep import fit_ep
+from .. import plots
+from ..approximations.gp.modes import fit_best
 from ..approximations.reference import GaussianReference
 from ..messages import InputError, Message
 from ..models.gp import GPModel
-from ..plots.hyper import plot_search
-from .base import ResultOnAxes
+from .base import DataFrame, ResultOnAxes
 from .evidence import EvidenceResult
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    import pandas as pd
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,32 +21,45 @@ class Optimum(ResultOnAxes):
 
     Made by :func:`evidence.optimise`, where there is an example. :meth:`load` needs ``model=``,
     the model of the search or any other of the same data, and fits EP again.
+
+    Attributes
+    ----------
+    model : GPModel
+        With these hyperparameters.
+    reference : GaussianReference
+        EP there, fitted from nothing.
+    table : DataFrame
+        One row per hyperparameter (index ``name``): ``value``, ``log_value``, ``se`` of
+        the log value, bounds ``lower`` and ``upper`` of the value, ``at_bound``. The
+        standard error is that of a normal approximation, from the curvature at the
+        optimum; NaN at a bound.
+    history : DataFrame
+        One row per evaluation: ``restart``, ``logz``, ``objective`` (log Z plus the log
+        density of the priors), ``gradient`` (largest component of the projected
+        gradient), ``seconds``; NaN where the point was rejected.
+    restarts : DataFrame
+        One row per start (0 is the model's own): where it ended, ``logz``, ``objective``,
+        ``iterations``, ``converged`` and ``message``.
+    warnings : tuple of Message
+        What went wrong: texts, each with a ``code``; empty when nothing did.
+    seconds : float
+        Wall-clock time.
+    estimate : Callable[..., EvidenceResult] | None
+        What :meth:`evidence` calls; files do not keep it.
     """
 
     _format = "evidence-optimum"
     _digits = ".5g"
+    _draw = plots.plot_search
 
     model: GPModel
-    """With these hyperparameters."""
     reference: GaussianReference
-    """EP there, fitted from nothing."""
-    table: pd.DataFrame
-    """One row per hyperparameter (index ``name``): ``value``, ``log_value``, ``se`` of the log
-    value, bounds ``lower`` and ``upper`` of the value, ``at_bound``. The standard error is that
-    of a normal approximation, from the curvature at the optimum; NaN at a bound."""
-    history: pd.DataFrame
-    """One row per evaluation: ``restart``, ``logz``, ``objective`` (log Z plus the log density
-    of the priors), ``gradient`` (largest component of the projected gradient), ``seconds``;
-    NaN where the point was rejected."""
-    restarts: pd.DataFrame
-    """One row per start (0 is the model's own): where it ended, ``logz``, ``objective``,
-    ``iterations``, ``converged`` and ``message``."""
+    table: DataFrame
+    history: DataFrame
+    restarts: DataFrame
     warnings: tuple[Message, ...]
-    """What went wrong: texts, each with a ``code``; empty when nothing did."""
     seconds: float
-    """Wall-clock time."""
     estimate: Callable[..., EvidenceResult] | None = None
-    """What :meth:`evidence` calls; files do not keep it."""
 
     @property
     def logz(self) -> float:
@@ -86,12 +93,6 @@ class Optimum(ResultOnAxes):
     def _label(self) -> str:
         return f"logz={self.logz:.4f}, {self.model!r}"
 
-    def _frame(self) -> pd.DataFrame:
-        return self.table.rename_axis(None)
-
-    def _draw(self, ax: Axes | None) -> Axes:
-        return plot_search(self, ax)
-
     def _state(self) -> dict[str, Any]:
         state = super()._state()
         del state["reference"], state["estimate"]
@@ -104,5 +105,5 @@ class Optimum(ResultOnAxes):
             theta = free.theta.copy()
             theta[[free.index(name) for name in table.index]] = table.log_value
             model = models["model"].at(theta)
-            models, state = {"model": model}, {**state, "reference": fit_ep(model)}
+            models, state = {"model": model}, {**state, "reference": fit_best(model)}
         return super()._restore(state, models)

@@ -5,22 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Self
 
 from ..drivers.plan import Plan
 from ..models.covariance import notes_on_inputs
 from ..models.gp import GPModel
-from .base import Result
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    import pandas as pd
-
-Array = NDArray[np.float64]
+from ..numerics.arrays import Array
+from .base import DataFrame, Result, data_frame
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,16 +20,22 @@ class Simulated(Result):
 
     Made by :func:`evidence.simulate`, where there is an example; ``model, x, y = simulated``
     takes it apart. :meth:`load` needs the ``model=`` that the data were simulated from.
+
+    Attributes
+    ----------
+    model : GPModel
+        With the simulated data in the place of its own.
+    x : array
+        (N,) an exact draw from the posterior of ``model``.
+    y : array
+        (N,) the data, ``model.y``.
     """
 
     _format = "evidence-simulated"
 
     model: GPModel
-    """With the simulated data in the place of its own."""
     x: Array
-    """(N,) an exact draw from the posterior of ``model``."""
     y: Array
-    """(N,) the data, ``model.y``."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.model, self.x, self.y))
@@ -46,10 +43,8 @@ class Simulated(Result):
     def _about(self) -> list[str]:
         return [f"{self.y.size} simulated observations of {self.model!r}"]
 
-    def _frame(self) -> pd.DataFrame:
-        import pandas as pd
-
-        return pd.DataFrame({"x": self.x, "y": self.y})
+    def _frame(self) -> DataFrame:
+        return data_frame({"x": self.x, "y": self.y})
 
     @classmethod
     def _restore(cls, state: dict[str, Any], models: Mapping[str, Any]) -> Self:
@@ -63,38 +58,54 @@ class Bidirectional(Result):
 
     Made by :func:`evidence.bidirectional`, where there is an example. :meth:`load` needs the
     ``model=`` that the data were simulated from.
+
+    Attributes
+    ----------
+    lower : float
+        Mean of the forward log weights: at most log Z in expectation.
+    lower_se : float
+        Its standard error.
+    upper : float
+        Minus the mean of the reverse log weights: at least log Z in expectation.
+    upper_se : float
+        Its standard error.
+    logz : float
+        Bennett's acceptance ratio.
+    logz_se : float
+        Its standard error.
+    gap : float
+        Reverse minus forward log mean weight: zero but for noise where the bounds can be
+        trusted.
+    gap_se : float
+        Its standard error.
+    forward : array
+        (n_chains,) log weights of paths up.
+    reverse : array
+        (n_chains,) log weights of paths down; the mean of exp(reverse) estimates 1/Z.
+    plan : Plan
+        Temperatures, step sizes and numbers of moves of all paths.
+    simulated : Simulated
+        The data, and the exact draw that paths down start from.
+    seconds : float
+        Wall-clock time.
     """
 
     _format = "evidence-bidirectional"
     _digits = ".4f"
 
     lower: float
-    """Mean of the forward log weights: at most log Z in expectation."""
     lower_se: float
-    """Its standard error."""
     upper: float
-    """Minus the mean of the reverse log weights: at least log Z in expectation."""
     upper_se: float
-    """Its standard error."""
     logz: float
-    """Bennett's acceptance ratio."""
     logz_se: float
-    """Its standard error."""
     gap: float
-    """Reverse minus forward log mean weight: zero but for noise where the bounds
-    can be trusted."""
     gap_se: float
-    """Its standard error."""
     forward: Array
-    """(n_chains,) log weights of paths up."""
     reverse: Array
-    """(n_chains,) log weights of paths down; the mean of exp(reverse) estimates 1/Z."""
     plan: Plan
-    """Temperatures, step sizes and numbers of moves of all paths."""
     simulated: Simulated
-    """The data, and the exact draw that paths down start from."""
     seconds: float
-    """Wall-clock time."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -112,12 +123,11 @@ class Bidirectional(Result):
     def _label(self) -> str:
         return f"{self.lower:.4f} ≤ log Z ≤ {self.upper:.4f}, logz={self.logz:.4f}"
 
-    def _frame(self) -> pd.DataFrame:
-        import pandas as pd
-
+    def _frame(self) -> DataFrame:
         names = ("lower", "logz", "upper")
         rows = [(getattr(self, name), getattr(self, f"{name}_se")) for name in names]
-        return pd.DataFrame(rows, ["lower bound", "Bennett", "upper bound"], ["logz", "logz_se"])
+        index, columns = ["lower bound", "Bennett", "upper bound"], ["logz", "logz_se"]
+        return data_frame(rows, index=index, columns=columns)
 
 
 def with_data(model: GPModel, y: Array) -> GPModel:

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from .. import plots
 from ..messages import InputError, Message
-from .base import Result
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
+from .base import DataFrame, Result
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -20,17 +15,24 @@ class Surface(Result):
 
     Made by :func:`evidence.evidence_surface`, where there is an example. :meth:`plot` draws
     contours over two hyperparameters, or curves over one; errors of EP beside them.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Hyperparameters along the axes.
+    table : DataFrame
+        Their values, then ``ep``, ``ep_corrected``, ``logz``, ``logz_se``, ``method``,
+        ``seconds``, ``warnings`` (texts, empty when all is well).
+    warnings : tuple of Message
+        What to be careful about: texts, each with a ``code``.
     """
 
     _format = "evidence-surface"
+    _figure = plots.plot_surface
 
     names: tuple[str, ...]
-    """Hyperparameters along the axes."""
-    table: pd.DataFrame
-    """Their values, then ``ep``, ``ep_corrected``, ``logz``, ``logz_se``, ``method``,
-    ``seconds``, ``warnings`` (texts, empty when all is well)."""
+    table: DataFrame
     warnings: tuple[Message, ...] = ()
-    """What to be careful about: texts, each with a ``code``."""
 
     @property
     def column(self) -> str:
@@ -54,9 +56,3 @@ class Surface(Result):
             return [f"{axes}; no evidence yet"]
         where = ", ".join(f"{name} = {value:.4g}" for name, value in self.best.items())
         return [f"{axes}; largest {top:.3f} at {where}"]
-
-    def _frame(self) -> pd.DataFrame:
-        return self.table
-
-    def _figure(self) -> Figure:
-        return plots.plot_surface(self)

@@ -19,13 +19,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
 
 from ..messages import InputError
-
-Array = NDArray[np.float64]
+from ..numerics.arrays import Array
 
 _BLOCK = 2**19  # draws worked on at a time: 4 MB, about what the processor's cache holds
 _NARROWEST = 8  # coordinates in a block at least: a cache line of the strided source

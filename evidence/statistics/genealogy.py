@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ..numerics.arrays import Array, Flags, Indices
 
 
 class Genealogy:
@@ -32,7 +31,7 @@ class Genealogy:
         self.noisy = resampling == "multinomial"
         self.times = np.ones(n_islands)
 
-    def resample(self, index: NDArray[np.intp], which: NDArray[np.bool_]) -> None:
+    def resample(self, index: Indices, which: Flags) -> None:
         self.ancestor = self.ancestor.ravel()[index]
         if self.noisy:
             self.times += which

@@ -13,16 +13,14 @@ highly parallel MCMC scheme, J. R. Stat. Soc. B 84, 321–350.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.interpolate import PchipInterpolator
 from scipy.special import expit
 
 from ..execution.arguments import ISLAND, array, check_count, check_memory, number
 from ..messages import InputError
+from ..numerics.arrays import Array
 from .weights import conditional_ess
-
-Array = NDArray[np.float64]
-
 
 _SMALLEST_STEP = 1e-12
 _SMALLEST_SHARE = 1e-3  # of the mean rate: an interval that seems free still counts a little

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Ancestors = NDArray[np.intp]
+from ..numerics.arrays import Array, Indices
+
+Ancestors = Indices
 
 
 def systematic(weights: Array, rng: np.random.Generator, size: int | None = None) -> Ancestors:
@@ -31,8 +31,7 @@ def systematic(weights: Array, rng: np.random.Generator, size: int | None = None
     [1, 2, 3, 3]
     """
     m = weights.size if size is None else size
-    cumulative = np.cumsum(weights)
-    return _locate(cumulative, (np.arange(m) + rng.random()) * (cumulative[-1] / m))
+    return _locate(weights, np.arange(m) + rng.random(1), m)
 
 
 def stratified(weights: Array, rng: np.random.Generator, size: int | None = None) -> Ancestors:
@@ -42,8 +41,7 @@ def stratified(weights: Array, rng: np.random.Generator, size: int | None = None
     [1, 2, 3, 3]
     """
     m = weights.size if size is None else size
-    cumulative = np.cumsum(weights)
-    return _locate(cumulative, (np.arange(m) + rng.random(m)) * (cumulative[-1] / m))
+    return _locate(weights, np.arange(m) + rng.random(m), m)
 
 
 def residual(weights: Array, rng: np.random.Generator, size: int | None = None) -> Ancestors:
@@ -68,12 +66,13 @@ def multinomial(weights: Array, rng: np.random.Generator, size: int | None = Non
     [1, 1]
     """
     m = weights.size if size is None else size
+    return _locate(weights, np.sort(rng.random(m)), 1)
+
+
+def _locate(weights: Array, points: Array, end: int) -> Ancestors:
+    """The particle in whose share of the total weight each point of (0, end) lies."""
     cumulative = np.cumsum(weights)
-    return _locate(cumulative, np.sort(rng.random(m)) * cumulative[-1])
-
-
-def _locate(cumulative: Array, points: Array) -> Ancestors:
-    """The particle in whose share of the total weight each point lies."""
+    points = points * (cumulative[-1] / end)
     last = np.searchsorted(cumulative, cumulative[-1])  # the last one that has a share
     return np.minimum(np.searchsorted(cumulative, points, side="right"), last)
 

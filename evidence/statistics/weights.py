@@ -20,12 +20,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..messages import Message
+from ..numerics.arrays import Array, Flags
 from .resampling import SCHEMES, Ancestors
-
-Array = NDArray[np.float64]
 
 _LARGEST_SHARE = 0.1  # of the sum, that a single weight may have
 _LOWEST = np.finfo(float).min  # finite, so that differences are numbers
@@ -83,7 +82,7 @@ class Weights:
         return np.concatenate(self._batches, axis=-1)
 
     @property
-    def alive(self) -> NDArray[np.bool_]:
+    def alive(self) -> Flags:
         """Whether an island has any weight at all."""
         return self._sums[0] > 0.0
 
@@ -132,7 +131,7 @@ class Weights:
         """Pareto's k of the tail."""
         return pareto_shape(np.sort(self.log))
 
-    def resample(self, chosen: NDArray[np.bool_], scheme: str, rng: Any) -> Ancestors:
+    def resample(self, chosen: Flags, scheme: str, rng: Any) -> Ancestors:
         """Particles that go on, (G, R) for batches of R, as rows of their stack.
 
         Islands that are not ``chosen``, or without any weight, keep their first batch.

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from ..execution.arguments import number, seed_sequence
-from ..execution.clock import Clock, interruptible
 from ..messages import InputError, Message
 from ..paths.families import family
 from ..results.comparison import Comparison
-from ..results.evidence import EvidenceResult
 from ._options import EveryModel
-from .estimate import log_evidence
+from ._several import run_each
 
 if TYPE_CHECKING:
     from ..models.types import Model
@@ -66,20 +62,12 @@ def compare(
     """
     models = _check_models(models)
     weights = _check_prior(prior, models)
-    if "checkpoint" in options:
-        raise InputError("checkpoint= is for one run: call ev.log_evidence for each model")
-    seeds = seed_sequence(random_seed).spawn(len(models))
-    results: dict[str, EvidenceResult] = {}
-    bar = tqdm(models.items(), unit="model", disable=None if progressbar else True)
-    with interruptible(Clock()), suppress(KeyboardInterrupt), bar:
-        for (name, model), seed in zip(bar, seeds, strict=True):
-            bar.set_description(name)
-            result = log_evidence(
-                model, random_seed=np.random.default_rng(seed), progressbar=False, **options
-            )
-            if result.settings.get("interrupted"):
-                break
-            results[name] = result
+    rngs = map(np.random.default_rng, seed_sequence(random_seed).spawn(len(models)))
+    runs = [
+        (name, {"model": model, "random_seed": rng, **options})
+        for (name, model), rng in zip(models.items(), rngs, strict=True)
+    ]
+    results = dict(zip(models, run_each(runs, "model", progressbar), strict=False))
     if not results:
         raise KeyboardInterrupt("before the first model was finished")
     missing = ", ".join(name for name in models if name not in results)

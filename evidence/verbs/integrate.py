@@ -16,31 +16,26 @@ from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import __version__
-from ..drivers.islands import posterior_draws, trace_columns
-from ..drivers.waves import Budget, Run, run_waves
+from ..drivers.smc import Loop
+from ..drivers.waves import Run
 from ..execution import arguments
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, interruptible
 from ..execution.job import Job
 from ..execution.progress import Progress
 from ..hyper.at_theta import GuidedEvidence
-from ..hyper.integral import run_theta_islands
+from ..hyper.integral import ThetaIslands
 from ..hyper.pilot import run_pilot
-from ..messages import InputError, Message, messages
+from ..messages import Message, messages
+from ..methods.base import Problem, outcome_of_islands
 from ..models.gp import GPModel
 from ..models.priors import Priors
 from ..numerics.threads import blas_for
-from ..results.base import fingerprint
+from ..results.base import data_frame, fingerprint
 from ..results.hyper import IntegratedEvidence
 from .optimise import optimise
-
-Array = NDArray[np.float64]
-
-_FIRST = 16  # islands
-_N_DRAWS = 1000
 
 
 def integrated_evidence(
@@ -98,8 +93,7 @@ def integrated_evidence(
     >>> bool(result.logz_se < 0.3), result.theta.shape
     (True, (1000, 2))
     """
-    if not isinstance(model, GPModel):
-        raise InputError(f"model must be a GPModel, got {type(model).__name__}")
+    arguments.check_kind("model", model, GPModel)
     arguments.check_target("target_se", target_se)
     arguments.check_positive("max_seconds", max_seconds)
     arguments.check_count("n_draws", n_draws, 2, optional=False)
@@ -108,25 +102,19 @@ def integrated_evidence(
     arguments.check_memory("n_particles", n_particles, n_particles, n_draws)
     arguments.check_memory("n_islands", n_islands, n_islands, arguments.ISLAND)
     arguments.check_path("checkpoint", checkpoint)
-    if checkpoint is not None and random_seed is None:
-        raise InputError("checkpoint= needs random_seed=: a resumed run goes on with its seed")
     arguments.check_executor(executor)
     prior = Priors.of(model.hyperparameters, priors, fixed)
     if target_se is None and n_particles is None and n_islands is None:
         target_se = 0.05
-    clock, seed = Clock(max_seconds), arguments.seed_sequence(random_seed)
-    store = Checkpoint(
-        checkpoint,
-        {
-            "package version": __version__,
-            "model": fingerprint(model),
-            "bounds": digest(model.hyperparameters.bounds),
-            "priors": str(prior.describe()),
-            "budget": f"{target_se}, {n_particles}, {n_islands}, {n_draws}",
-            "random_seed": str(seed.entropy),
-        },
-    )
-    pilot_seed, island_seed, draw_seed = seed.spawn(3)
+    clock = Clock(max_seconds)
+    identity = {
+        "package version": __version__,
+        "model": fingerprint(model),
+        "bounds": digest(model.hyperparameters.bounds),
+        "priors": str(prior.describe()),
+        "budget": f"{target_se}, {n_particles}, {n_islands}, {n_draws}",
+    }
+    store, seed = Checkpoint.seeded(checkpoint, identity, random_seed)
     with interruptible(clock), Progress(progressbar) as progress:
         progress.phase("optimum")
         with blas_for(model.n):
@@ -141,53 +129,42 @@ def integrated_evidence(
             evidence = GuidedEvidence(model.without_matrices(), prior.free, sites, n_draws)
             pilot = run_pilot(
                 evidence, prior, optimum.table.log_value.to_numpy(), optimum.table.se.to_numpy(),
-                np.random.default_rng(pilot_seed), clock.stop,
+                np.random.default_rng(seed.spawn(1)[0]), clock.stop,
             )  # fmt: skip
-        if n_particles is None:
-            n_particles = _particles(pilot.ess, target_se, n_islands)
-        job = Job(run_theta_islands, (pilot.path, pilot.plan), {"n_particles": n_particles})
-        budget = Budget(target_se, n_islands or _FIRST)
-        run = run_waves(job, budget, island_seed, clock, progress, store, executor)
+        problem = Problem(
+            model, None, None, None, target_se, n_particles, n_islands,  # type: ignore[arg-type]
+            seed, clock, progress, store, executor, _path=pilot.path,  # type: ignore[arg-type]
+        )  # fmt: skip
+        size = n_particles or _particles(problem, 1.5 * (1.0 / pilot.ess - 1.0))
+        islands = ThetaIslands(pilot.path, pilot.plan)
+        job = Job(Loop.run, (islands,), {"n_particles": size})
+        outcome, run = outcome_of_islands(problem, "islands", job, pilot.plan.betas)
+    theta, logz_ep = np.zeros((0, len(prior))), math.nan
+    if outcome.samples is not None:
+        theta, gap = outcome.samples[:, :-1], outcome.samples[:, -1]
+        logz_ep = outcome.logz + float(np.logaddexp.reduce(gap)) - math.log(len(gap))
     warnings = [*optimum.warnings, *pilot.warnings, *run.warnings, *store.warnings, *_lost(run)]
-    rng = np.random.default_rng(draw_seed)
     return IntegratedEvidence(
-        **_gathered(run, pilot.plan.betas, len(prior), rng),
+        logz=outcome.logz,
+        logz_se=outcome.logz_se,
+        logz_ep=logz_ep,
         names=prior.names,
+        theta=theta,
         optimum=optimum,
+        trace=data_frame(outcome.trace),
         warnings=tuple(w for w in messages(warnings) if w.code != "failed-proposals"),
         notes=tuple(pilot.notes),
         settings=dict(
-            n_particles=n_particles, n_islands=run.final.size, n_draws=n_draws,
+            n_particles=size, n_islands=run.final.size, n_draws=n_draws,
             betas=pilot.plan.betas.tolist(), target_se=target_se,
         ),
         seconds=clock.elapsed(),
     )  # fmt: skip
 
 
-def _particles(ess: float, target_se: float | None, n_islands: int | None) -> int:
+def _particles(problem: Problem, variance: float) -> int:
     """θ per island, so that the first wave should meet the target."""
-    variance = 1.5 * (1.0 / ess - 1.0)
-    needed = variance / ((target_se or 0.05) ** 2 * (n_islands or _FIRST))
-    return int(min(max(needed, 4.0 * variance, 8.0), 512.0))
-
-
-def _gathered(run: Run, betas: Array, p: int, rng: np.random.Generator) -> dict[str, Any]:
-    """What the islands say of log Z and of θ; nothing if none was finished."""
-    import pandas as pd
-
-    logz = se = logz_ep = math.nan
-    theta, trace = np.zeros((0, p)), {}
-    if run.blocks:
-        blocks = [run.blocks[i] for i in sorted(run.blocks)]
-        estimate = run.estimate()
-        logz, se = estimate.value, estimate.se
-        trace = trace_columns(betas, blocks, np.full(betas.size, np.nan))
-        draws = posterior_draws(blocks, rng, _N_DRAWS)
-        theta, gap = draws[:, :-1], draws[:, -1]
-        logz_ep = logz + float(np.logaddexp.reduce(gap)) - math.log(len(gap))
-    return dict(
-        logz=logz, logz_se=se, logz_ep=logz_ep, theta=theta, trace=pd.DataFrame(trace)
-    )  # fmt: skip
+    return int(min(max(problem.particles_for(variance), 4.0 * variance, 8.0), 512.0))
 
 
 def _lost(run: Run) -> Iterator[Message]:

@@ -14,12 +14,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
-from tqdm.auto import tqdm
 
-from ..execution.arguments import check_count, check_positive, seed_sequence
+from ..execution.arguments import check_count, check_kind, check_positive, seed_sequence
 from ..execution.clock import Clock, interruptible
+from ..execution.progress import progress_line
 from ..hyper.at_theta import ep_at
 from ..hyper.findings import doubts, tabulate
 from ..hyper.search import Search
@@ -27,11 +26,10 @@ from ..messages import InputError, messages
 from ..models.gp import GPModel
 from ..models.hyperparameters import Hyperparameters
 from ..models.priors import Priors, held
+from ..numerics.arrays import Array, Indices
 from ..numerics.threads import blas_for
 from ..results.optimum import Optimum
 from .estimate import log_evidence
-
-Array = NDArray[np.float64]
 
 _REACH = 10.0  # starts are drawn within this factor
 _ROWS = 1000  # of X, at most, for the typical distance
@@ -96,8 +94,7 @@ def optimise(
     >>> best.table.value.round(2).to_dict()
     {'length_scale': 0.92, 'likelihood__noise_std': 0.07}
     """
-    if not isinstance(model, GPModel):
-        raise InputError(f"model must be a GPModel, got {type(model).__name__}")
+    check_kind("model", model, GPModel)
     check_count("n_restarts", n_restarts, 0, optional=False)
     check_count("max_iterations", max_iterations, 1, optional=False)
     check_positive("tol", tol)
@@ -109,7 +106,7 @@ def optimise(
         prior.check_start(free.theta)
     rng = np.random.default_rng(seed_sequence(random_seed))
     starts = _starts(model, moving, prior, n_restarts, rng)
-    bar = tqdm(unit="fit", leave=False, disable=None if progressbar else True, ncols=88)
+    bar = progress_line(progressbar, unit="fit", ncols=88)
 
     def tick(text: str) -> None:
         bar.set_description_str(text, refresh=False)
@@ -141,7 +138,7 @@ def optimise(
     )  # fmt: skip
 
 
-def _moving(free: Hyperparameters, constant: set[int]) -> NDArray[np.intp]:
+def _moving(free: Hyperparameters, constant: set[int]) -> Indices:
     """Positions of what is optimised."""
     if not len(free):
         raise InputError(
@@ -163,7 +160,7 @@ def _moving(free: Hyperparameters, constant: set[int]) -> NDArray[np.intp]:
 
 def _starts(
     model: GPModel,
-    moving: NDArray[np.intp],
+    moving: Indices,
     priors: Priors | None,
     n_restarts: int,
     rng: np.random.Generator,

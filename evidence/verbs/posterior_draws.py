@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import moves
 from ..approximations.reference import GaussianReference
@@ -14,12 +13,11 @@ from ..execution.arguments import check_count, seed_sequence
 from ..execution.clock import check_interrupt, interruptible
 from ..messages import InputError
 from ..moves.base import Move
+from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
 from ..paths.families import fit_reference, make_path
 from ..paths.gp import TemperedPath
 from ..results.simulated import Simulated
-
-Array = NDArray[np.float64]
 
 _PILOT, _ROUNDS = 128, 10  # particles and repetitions that find a step size
 _PATIENT = Pilot(max_moves=96)

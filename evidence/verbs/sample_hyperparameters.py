@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from ..execution import arguments
 from ..execution.clock import Clock
 from ..execution.job import Job
+from ..execution.progress import progress_line
 from ..execution.tasks import run_tasks
 from ..hyper.chains import Chain, run_chain
 from ..hyper.fields import GPField, LatentField, SoftmaxField
@@ -123,10 +123,8 @@ def sample_hyperparameters(
     stride = _stride(draws, keep, chains * field.mean.size)
     plan = dict(draws=draws, tune=tune, thin=thin, stride=stride)
     seeds = arguments.seed_sequence(random_seed).spawn(chains)
-    bar = tqdm(
-        total=chains * (tune + thin * draws), desc=scheme, unit="step", leave=False,
-        disable=None if progressbar else True, ncols=88,
-    )  # fmt: skip
+    steps = chains * (tune + thin * draws)
+    bar = progress_line(progressbar, total=steps, desc=scheme, unit="step", ncols=88)
     lock, finished = threading.Lock(), dict[int, Chain]()
 
     def tick(steps: int) -> None:

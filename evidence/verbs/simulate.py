@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..execution.arguments import seed_sequence
-from ..messages import InputError
+from ..execution.arguments import check_kind, seed_sequence
 from ..models.gp import GPModel
 from ..results.simulated import Simulated, with_data
 
@@ -36,8 +35,7 @@ def simulate(model: GPModel, random_seed: int | np.random.Generator | None = Non
     >>> simulated.y, simulated.model.K is model.K
     (array([2., 3., 2.]), True)
     """
-    if not isinstance(model, GPModel):
-        raise InputError(f"model must be a GPModel, got {type(model).__name__}")
+    check_kind("model", model, GPModel)
     rng = np.random.default_rng(seed_sequence(random_seed))
     x = model.prior.draw(rng)
     new = with_data(model, model.likelihood.simulate(x, rng))

@@ -21,9 +21,8 @@ from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, Stopped
 from ..hyper.at_theta import NoEvidence, numerics
 from ..hyper.grid import Cell, check_grid, run_grid
-from ..messages import InputError
 from ..models.gp import GPModel
-from ..results.base import fingerprint
+from ..results.base import data_frame, fingerprint
 from ..results.surface import Surface
 from ._options import EveryCell
 from .estimate import log_evidence
@@ -56,7 +55,7 @@ def evidence_surface(
     target_se : float or None
         Standard error that each cell should reach.
     random_seed : int or Generator, optional
-        Same seed, same answer; needed with ``checkpoint``.
+        Same seed, same answer; by default that of ``checkpoint``, where there is one.
     executor, checkpoint
         As in :func:`evidence.log_evidence`; here tasks, and what is kept, are cells.
     max_seconds : float, optional
@@ -83,35 +82,26 @@ def evidence_surface(
     >>> surface.best["k2__length_scale"], len(surface.table)
     (0.4, 6)
     """
-    if not isinstance(model, GPModel):
-        raise InputError(f"model must be a GPModel, got {type(model).__name__}")
+    arguments.check_kind("model", model, GPModel)
     arguments.check_target("target_se", target_se)
     arguments.check_positive("max_seconds", max_seconds)
     arguments.check_path("checkpoint", checkpoint)
     arguments.check_executor(executor)
-    if checkpoint is not None and random_seed is None:
-        raise InputError("checkpoint= needs random_seed=: a resumed run goes on with its seed")
-    import pandas as pd
-
     names, axes = check_grid(model.hyperparameters, grid)
     points = [dict(zip(names, values, strict=True)) for values in itertools.product(*axes)]
-    seed = arguments.seed_sequence(random_seed)
-    store = Checkpoint(
-        checkpoint,
-        {
-            "package version": __version__,
-            "model": fingerprint(model),
-            "grid": f"{', '.join(names)} {digest(*axes)}",
-            "options": f"{method}, {target_se}, {sorted(options.items())}",
-            "random_seed": str(seed.entropy),
-        },
-    )
+    identity = {
+        "package version": __version__,
+        "model": fingerprint(model),
+        "grid": f"{', '.join(names)} {digest(*axes)}",
+        "options": f"{method}, {target_se}, {sorted(options.items())}",
+    }
+    store, seed = Checkpoint.seeded(checkpoint, identity, random_seed)
     words = {"method": method, "target_se": target_se, **options}
     clock, left = Clock(max_seconds), math.inf if max_seconds is None else max_seconds
     cell_at = partial(_cell, model.without_matrices(), words, time.time() + left)
     cells, warnings = run_grid(cell_at, points, seed, clock, store, executor, progressbar)
-    table = pd.concat([pd.DataFrame(points), pd.DataFrame(cells)], axis=1)
-    return Surface(names, table, tuple(warnings))
+    rows = [{**point, **cell._asdict()} for point, cell in zip(points, cells, strict=True)]
+    return Surface(names, data_frame(rows), tuple(warnings))
 
 
 def _cell(
@@ -125,7 +115,7 @@ def _cell(
     """Everything about one point, on one core; a point where numbers fail says so."""
     started, cell = time.perf_counter(), Cell(warnings="")
     try:
-        with numerics():
+        with numerics(), ThreadPoolExecutor(1) as alone:
             here = model.at(values)
             ep = fit_ep(here)
             cell = Cell(ep.logz, ep.logz_corrected, warnings="; ".join(ep.warnings))
@@ -133,17 +123,14 @@ def _cell(
                 left = deadline - time.time()
                 if stop() or left <= 0.0:
                     raise Stopped
-                with ThreadPoolExecutor(1) as alone:
-                    result = log_evidence(
-                        here, random_seed=np.random.default_rng(list(seed)), executor=alone,
-                        max_seconds=None if left == math.inf else left, progressbar=False, **words,
-                    )  # fmt: skip
+                result = log_evidence(
+                    here, random_seed=np.random.default_rng(list(seed)), executor=alone,
+                    max_seconds=None if left == math.inf else left, progressbar=False, **words,
+                )  # fmt: skip
                 if result.settings["interrupted"]:
                     raise Stopped
-                cell = Cell(
-                    ep.logz, ep.logz_corrected, result.logz, result.logz_se, result.method,
-                    warnings="; ".join(result.warnings),
-                )  # fmt: skip
+                found = {name: getattr(result, name) for name in ("logz", "logz_se", "method")}
+                cell = cell._replace(**found, warnings="; ".join(result.warnings))
     except NoEvidence as failure:
         cell = cell._replace(warnings=str(failure))
     return cell._replace(seconds=time.perf_counter() - started)

@@ -5,21 +5,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from ..execution.arguments import check_count, listed
-from ..execution.clock import Clock, interruptible
 from ..messages import InputError
 from ..methods.registry import unused
 from ..paths.families import family
 from ..results.evidence import EvidenceResult
 from ..statistics import ladders as ladder_shapes
 from ._options import EveryRun
-from .estimate import log_evidence
+from ._several import run_each
 
 if TYPE_CHECKING:
     from ..models.types import Model
@@ -80,8 +77,6 @@ def sweep(
     """
     from ..results.sweep import Sweep
 
-    if "checkpoint" in options:
-        raise InputError("checkpoint= is for one run: call ev.log_evidence for each of them")
     methods = [method] if isinstance(method, str) else listed("method", method)
     for name, several in (("moves", moves), ("references", references)):
         listed(name, several or ())
@@ -90,30 +85,25 @@ def sweep(
     if isinstance(seeds, int | np.integer):
         check_count("seeds", seeds, 1)
         seeds = range(int(seeds))
-    runs = list(
-        itertools.product(
-            methods,
-            _label([kind.preferred(model, None)] if references is None else references),
-            _label([kind.move(model)] if moves is None else moves),
-            named.items(),
-            list(seeds),
+    columns, runs = [], []
+    for name, (reference, base), (move, mover), (ladder, betas), seed in itertools.product(
+        methods,
+        _label([kind.preferred(model, None)] if references is None else references),
+        _label([kind.move(model)] if moves is None else moves),
+        named.items(),
+        list(seeds),
+    ):
+        varied = {"reference": base, "move": mover, "betas": betas}
+        words = {key: value for key, value in varied.items() if key not in unused(name)}
+        words |= {"model": model, "method": name, "random_seed": seed, **options}
+        runs.append((f"{name} {move} {ladder} seed {seed}", words))
+        columns.append(
+            {"method": name, "move": move, "ladder": ladder, "reference": reference, "seed": seed}
         )
-    )
     if not runs:
         raise InputError("nothing to run: methods, references, moves, ladders or seeds are empty")
-    rows = []
-    bar = tqdm(runs, unit="run", disable=None if progressbar else True, leave=False)
-    with interruptible(Clock()), suppress(KeyboardInterrupt), bar:
-        for name, (reference, base), (move, mover), (label, betas), seed in bar:
-            bar.set_description(f"{name} {move} {label} seed {seed}")
-            varied = {"reference": base, "move": mover, "betas": betas}
-            varied = {key: v for key, v in varied.items() if key not in unused(name)}
-            result = log_evidence(
-                model, method=name, random_seed=seed, progressbar=False, **varied, **options
-            )
-            if result.settings.get("interrupted"):
-                break  # what is finished is kept, the run cut short is not
-            rows.append(_row(result, name, label, reference, move, seed))
+    results = run_each(runs, "run", progressbar)
+    rows = [{**asked, **_numbers(one)} for asked, one in zip(columns, results, strict=False)]
     frame = Sweep(rows)
     frame.attrs["interrupted"] = len(rows) < len(runs)
     frame.attrs["words"] = {key: str(value) for key, value in options.items()}
@@ -147,17 +137,11 @@ def _label(things: Sequence[Any]) -> list[tuple[str, Any]]:
     ]
 
 
-def _row(
-    result: EvidenceResult, method: str, ladder: str, reference: str, move: str, seed: int
-) -> dict[str, Any]:
+def _numbers(result: EvidenceResult) -> dict[str, Any]:
+    """What a row keeps of its run."""
     estimates = {row.method: row for row in result.rows}
     trace = result.trace_columns
     return {
-        "method": method,
-        "move": move,
-        "ladder": ladder,
-        "reference": reference,
-        "seed": seed,
         "logz": result.logz,
         "logz_se": result.logz_se,
         "seconds": result.rows[-1].seconds,

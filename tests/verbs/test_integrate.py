@@ -9,7 +9,7 @@ from scipy.stats import gamma, lognorm, multivariate_normal
 
 import evidence as ev
 from evidence.hyper.at_theta import GuidedEvidence, NoEvidence
-from evidence.hyper.integral import ThetaPath, ThetaPlan, ThetaStart, run_theta_islands
+from evidence.hyper.integral import ThetaIslands, ThetaPath, ThetaPlan, ThetaStart
 from evidence.hyper.pilot import run_pilot
 from evidence.models.priors import Priors
 
@@ -66,7 +66,7 @@ def island(model, priors, fixed, plan, seeds, m=24):
     start = ThetaStart(model.hyperparameters.theta[known.free], np.diag([0.8, 1.2]))
     plan = ThetaPlan(plan, np.diag([0.6, 0.8]), 2)
     path = ThetaPath(evidence, known, start)
-    return run_theta_islands(path, plan, seeds, m, np.random.SeedSequence(0))
+    return ThetaIslands(path, plan).run(seeds, m, np.random.SeedSequence(0))
 
 
 @pytest.mark.parametrize("betas", [[1.0], [0.2, 1.0]], ids=["one step", "tempered"])
@@ -126,7 +126,7 @@ def test_a_pilot_plans_what_islands_need(n, sd, tempers):
     pilot = pilot_of(evidence, priors, sd)
     assert (pilot.plan.betas.size > 1) == tempers
     assert ("tempering over" in pilot.notes[0]) == tempers
-    islands = run_theta_islands(pilot.path, pilot.plan, 24, 50, np.random.SeedSequence(1))
+    islands = ThetaIslands(pilot.path, pilot.plan).run(24, 50, np.random.SeedSequence(1))
     z = np.exp(islands.log_z[-1] - exact)
     assert abs(z.mean() - 1.0) < 4.0 * z.std(ddof=1) / np.sqrt(z.size) < 0.7
 
@@ -152,6 +152,14 @@ def test_where_numbers_fail_there_is_no_evidence():
         pilot_of(nowhere, priors, 1.0)
 
 
+def test_no_time():
+    words = dict(max_seconds=1e-6, random_seed=0, progressbar=False)
+    result = ev.integrated_evidence(PROBIT, PROBIT_PRIORS, **words)
+    assert np.isnan([result.logz, result.logz_se, result.logz_ep]).all()
+    assert result.theta.shape == (0, 2)
+    assert {"out-of-time", "no-estimate"} <= {warning.code for warning in result.warnings}
+
+
 def test_saved_and_loaded(tmp_path):
     words = dict(n_particles=8, n_islands=4, random_seed=3, progressbar=False)
     result = ev.integrated_evidence(PROBIT, PROBIT_PRIORS, **words)
@@ -171,7 +179,8 @@ def test_same_answer_in_processes_and_from_a_checkpoint(tmp_path):
         there = ev.integrated_evidence(
             PROBIT, PROBIT_PRIORS, executor=pool, checkpoint=tmp_path / "run", **words
         )
-    again = ev.integrated_evidence(PROBIT, PROBIT_PRIORS, checkpoint=tmp_path / "run", **words)
+    seedless = words | {"random_seed": None}  # the file knows it
+    again = ev.integrated_evidence(PROBIT, PROBIT_PRIORS, checkpoint=tmp_path / "run", **seedless)
     assert here.logz == there.logz == again.logz
     np.testing.assert_array_equal(here.theta, again.theta)
     with pytest.raises(ValueError, match="belongs to another run: budget"):
@@ -185,7 +194,6 @@ def test_same_answer_in_processes_and_from_a_checkpoint(tmp_path):
     [
         ({"priors": {"length_scale": lognorm(1.0)}}, "no prior for k1__constant_value"),
         ({"n_particles": 1}, "n_particles must be a whole number, at least 2"),
-        ({"checkpoint": "x"}, "checkpoint= needs random_seed="),
         ({"model": 3}, "model must be a GPModel"),
     ],
 )

@@ -27,15 +27,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import expit, logsumexp
 
 from ...messages import InputError
+from ...numerics.arrays import Array
 from ...statistics import ladders
 from ...statistics.diagnostics import ess
-
-Array = NDArray[np.float64]
 
 _BLOCK = 2**18  # numbers of a block of MBAR's weights
 _NO_OVERLAP = 1e-12
@@ -48,15 +47,24 @@ _MANY = 16  # chains whose spread is a fair measure
 
 
 class Bridge(NamedTuple):
-    """log Z_L - log Z_0, its standard error, and where both come from."""
+    """log Z_L - log Z_0, its standard error, and where both come from.
+
+    Attributes
+    ----------
+    se : float
+        NaN where the samples cannot tell: one chain of fewer than 4 sweeps, or no
+        overlap.
+    influence : array
+        (chains, sweeps), mean zero: delta minus its limit is about the mean of noise like
+        this.
+    levels : array
+        (L,) log Z at every level minus log Z_0.
+    """
 
     delta: float
     se: float
-    """NaN where the samples cannot tell: one chain of fewer than 4 sweeps, or no overlap."""
     influence: Array
-    """(chains, sweeps), mean zero: delta minus its limit is about the mean of noise like this."""
     levels: Array
-    """(L,) log Z at every level minus log Z_0."""
 
 
 def stepping_up(tilt: ArrayLike, betas: ArrayLike) -> Bridge:
@@ -111,11 +119,8 @@ def thermodynamic(tilt: ArrayLike, betas: ArrayLike) -> Bridge:
         variance = np.square(centred).sum(axis=(0, 1)) / count
         steps = 0.5 * step * (mean[:-1] + mean[1:]) - step**2 / 12.0 * np.diff(variance)
         steps[0] += share
-        by_mean, by_variance = np.zeros(betas.size), np.zeros(betas.size)
-        by_mean[:-1] += 0.5 * step
-        by_mean[1:] += 0.5 * step
-        by_variance[:-1] += step**2 / 12.0
-        by_variance[1:] -= step**2 / 12.0
+        above, below = np.append(step, 0.0), np.append(0.0, step)
+        by_mean, by_variance = 0.5 * (above + below), (above**2 - below**2) / 12.0
         scale = inside[..., 0].size / count
         influence = influence + centred @ (by_mean * scale)
         spread = np.where(inside, np.square(centred) - variance, 0.0)

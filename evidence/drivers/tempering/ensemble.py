@@ -25,17 +25,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...execution.clock import Stopped
-from ...moves.base import Move, scaled
+from ...moves.base import Move
+from ...numerics.arrays import Array, Flags
 from ...paths.gp import TemperedPath
 from ..islands import KEEP
-from ..plan import STRIDES, sized
-from .segments import Schedule, Segment
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from ..plan import STRIDES, strided
+from .segments import Integers, Schedule, Segment
 
 EXPLORE = 3  # moves between two swaps
 
@@ -67,27 +64,26 @@ class Replicas:
     def use(self, step_sizes: Array) -> None:
         """Give every level its step size, where the move has one."""
         self.step_sizes = step_sizes
-        moves = [sized(self.move, step) for step in step_sizes]
-        self.moves = [{s: scaled(move, s) for s in set(STRIDES)} for move in moves]
+        self.moves = [strided(self.move, step, 0, len(STRIDES)) for step in step_sizes]
 
     def explore(self, n_moves: int) -> Array | None:
         """Level 0 afresh, ``n_moves`` moves at the others: mean acceptance (L,) of full strides,
         None if there were none."""
-        strides = [STRIDES[(self.steps + k) % len(STRIDES)] for k in range(n_moves)]
+        turns = (self.steps + np.arange(n_moves)) % len(STRIDES)
         self.steps += n_moves
         self.states[0] = self.move.init_reference(self.rng, self.path, self.n_ensembles)
         self.gradients[0] += self.n_ensembles
         acceptance = np.ones((n_moves, self.betas.size))
         for l in range(1, self.betas.size):
             state, beta = self.states[l], float(self.betas[l])
-            for k, stride in enumerate(strides):
-                state, info = self.moves[l][stride].step(self.rng, self.path, beta, state)
+            for k, turn in enumerate(turns):
+                state, info = self.moves[l][turn].step(self.rng, self.path, beta, state)
                 acceptance[k, l] = info.acceptance.mean()
                 self.failures[l] += info.failures
                 self.gradients[l] += info.gradients
             self.states[l] = state
         self.acceptance += acceptance.sum(axis=0)
-        full = np.array(strides) == 1.0
+        full = np.array(STRIDES)[turns] == 1.0
         return acceptance[full].mean(axis=0) if full.any() else None
 
     @property
@@ -95,7 +91,7 @@ class Replicas:
         """(L, R)"""
         return np.array([state.tilt for state in self.states])
 
-    def swap(self, accepted: NDArray[np.bool_]) -> None:
+    def swap(self, accepted: Flags) -> None:
         """Exchange the states of levels l and l + 1 in the ensembles accepted[l]."""
         for l in np.flatnonzero(accepted.any(axis=1)):
             rows = np.flatnonzero(accepted[l])
@@ -116,9 +112,7 @@ def swap_acceptance(betas: Array, tilt: Array) -> Array:
     return np.exp(np.minimum(np.where(np.isnan(log_ratio), -np.inf, log_ratio), 0.0))
 
 
-def follow(
-    labels: Integers, direction: Integers, accepted: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def follow(labels: Integers, direction: Integers, accepted: Flags) -> Flags:
     """Note one sweep's swaps in ``labels`` and ``direction``; who finished a round trip, (R,)."""
     for l in np.flatnonzero(accepted.any(axis=1)):
         labels[l : l + 2, accepted[l]] = labels[l : l + 2, accepted[l]][::-1]
@@ -195,7 +189,7 @@ def run_segment(
     )
 
 
-def decide(rng: np.random.Generator, alpha: Array, parity: int) -> NDArray[np.bool_]:
+def decide(rng: np.random.Generator, alpha: Array, parity: int) -> Flags:
     accepted = rng.random(alpha.shape) < alpha
     accepted[1 - parity :: 2] = False
     return accepted

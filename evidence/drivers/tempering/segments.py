@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ...numerics.arrays import Array
+
 Integers = NDArray[np.int64]
 
 
@@ -20,31 +21,46 @@ class Schedule(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """What some sweeps of R ensembles over L levels left behind, arrays only."""
+    """What some sweeps of R ensembles over L levels left behind, arrays only.
+
+    Attributes
+    ----------
+    tilt : array
+        (R, sweeps, L) Σ h at every level, after its moves and before the swaps.
+    x : array
+        (L, R, N) where the latent values are at the end.
+    swap_rejection : array
+        (L - 1,) sum of 1 - α over sweeps and ensembles, whether a swap was due or not.
+    acceptance : array
+        (L,) mean acceptance probability of the moves; 1 at β = 0.
+    failures : array
+        (L,) rows whose numerics failed.
+    gradients : array
+        (L,) evaluations of a row's likelihood, gradient or metric.
+    labels : array
+        (L, R) which replica of its ensemble is at each level at the end.
+    direction : array
+        (L, R) of replica k, by label: 1 since it was at β = 0, -1 since it was at β = 1
+        after that, 0 if it has not been at β = 0.
+    round_trips : array
+        (R,) journeys from β = 0 to β = 1 and back that ended in these sweeps.
+    draws : array
+        (R, kept, N) latent values at β = 1, evenly spaced over the sweeps.
+    parity : int
+        Which swaps a following segment begins with: those of even l or of odd l.
+    """
 
     tilt: Array
-    """(R, sweeps, L) Σ h at every level, after its moves and before the swaps."""
     x: Array
-    """(L, R, N) where the latent values are at the end."""
     swap_rejection: Array
-    """(L - 1,) sum of 1 - α over sweeps and ensembles, whether a swap was due or not."""
     acceptance: Array
-    """(L,) mean acceptance probability of the moves; 1 at β = 0."""
     failures: Integers
-    """(L,) rows whose numerics failed."""
     gradients: Integers
-    """(L,) evaluations of a row's likelihood, gradient or metric."""
     labels: Integers
-    """(L, R) which replica of its ensemble is at each level at the end."""
     direction: Integers
-    """(L, R) of replica k, by label: 1 since it was at β = 0, -1 since it was at β = 1 after
-    that, 0 if it has not been at β = 0."""
     round_trips: Integers
-    """(R,) journeys from β = 0 to β = 1 and back that ended in these sweeps."""
     draws: Array
-    """(R, kept, N) latent values at β = 1, evenly spaced over the sweeps."""
     parity: int
-    """Which swaps a following segment begins with: those of even l or of odd l."""
 
 
 def consecutive(segments: Sequence[Segment]) -> Segment:

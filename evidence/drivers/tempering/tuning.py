@@ -6,16 +6,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...execution.clock import Stopped
 from ...moves.base import Move
+from ...numerics.arrays import Array
 from ...paths.gp import TemperedPath
 from ...statistics import ladders
 from .ensemble import EXPLORE, Replicas, decide, swap_acceptance
 from .segments import Schedule
-
-Array = NDArray[np.float64]
 
 _FIRST = 16  # levels before anything is known
 _WIDEST = np.log(1e6)  # where nothing is ever rejected the step would grow for ever
@@ -23,14 +21,20 @@ _FEWEST, _MOST = 4, 64  # levels that tuning may choose
 
 
 class Tuned(NamedTuple):
-    """A schedule, where the chains are, and what the last round of tuning measured."""
+    """A schedule, where the chains are, and what the last round of tuning measured.
+
+    Attributes
+    ----------
+    rejection : array
+        (L - 1,) mean of 1 - α between neighbours.
+    x : array
+        (L, R, N) latent values at every level, for :func:`.run_segment` to go on from.
+    """
 
     betas: Array
     step_sizes: Array
     rejection: Array
-    """(L - 1,) mean of 1 - α between neighbours."""
     x: Array
-    """(L, R, N) latent values at every level, for :func:`.run_segment` to go on from."""
 
     @property
     def schedule(self) -> Schedule:

@@ -1,0 +1,8 @@
+"""What arrays are called in type hints: numbers, positions of things, and which ones of them."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Flags = NDArray[np.bool_]
