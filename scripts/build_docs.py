@@ -48,7 +48,7 @@ GROUPS = {
         "log_evidence", "EvidenceResult", "resample_move", "ais", "parallel_tempering",
         "log_orthant", "ladders", "sweep", "Sweep",
     ],
-    "Approximations": ["fit_ep", "fit_laplace", "Path"],
+    "Approximations": ["fit_ep", "fit_laplace", "fit_reference", "Mixture", "Path"],
     "Posterior draws": ["sample", "Draws", "moves"],
     "Choosing models": [
         "compare", "Comparison", "optimise", "Optimum", "evidence_surface", "Surface",

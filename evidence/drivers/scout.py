@@ -1,9 +1,9 @@
 r"""A scout: a short tempered run from the prior to what no component of a mixture has a claim to.
 
 It shares nothing with the references but that it is kept away from where they are: the prior is
-the mixture's last component, and a climb from there to its share (:mod:`.mixture` of
-:mod:`evidence.approximations`) ends where the others do not reach. Modes found there become
-components. It estimates nothing: :mod:`evidence.methods.mixture` does.
+the mixture's last component, and a climb from there to its share
+(:mod:`evidence.approximations.mixture`) ends where the others do not reach. Modes found there
+become components. It estimates nothing: :mod:`evidence.methods.mixture` does.
 """
 
 from __future__ import annotations
