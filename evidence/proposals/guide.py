@@ -144,7 +144,7 @@ class Guide:
                 rng.random(out=eps[block])
                 given = (*given, theta, self.hints[:, block], normals, eps[block])
                 _draw_latent(rng, *how, *given, log_weight)
-            chosen = between(log_weight)
+            chosen = None if self.twist else between(log_weight)
             if chosen is not None:
                 done = slice(block.stop)
                 eps[done], values[done] = eps[done, chosen], values[done, chosen]

@@ -36,7 +36,8 @@ Array = NDArray[np.float64]
 _DIRECTIONS = 16
 _EFFECTIVE = 16.0  # draws for every direction
 _ITERATIONS, _SPARE = 4, 8  # of the subspace
-_WIDEST = 4.0  # v, at most
+_WIDEST = 64.0  # v, at most
+_BELOW, _REWEIGHTED = 0.1, 10
 
 
 def twisted(guide: Guide, drawn: Array, log_weight: Array) -> Guide:
@@ -81,10 +82,18 @@ def _wide_directions(q: Conditionals, size: int) -> Array:
 
 
 def _fit(s: Array, log_weight: Array, w: Array) -> tuple[Array, Array]:
-    """b and a by least squares under the weights: it is the posterior that h must describe."""
+    """b and a by least squares under the weights: it is the posterior that h must describe.
+
+    Where draws weigh less than h says they do no harm, where they weigh more they make heavy
+    tails: beyond ``_BELOW`` the former count linearly (one-sided Huber, by reweighting).
+    """
     seen = w > 0.0
-    root = np.sqrt(w[seen])
+    w, log_weight = w[seen], log_weight[seen]
     features = np.vstack([np.ones(s.shape[1]), s, -0.5 * s**2])[:, seen]
-    found = np.linalg.lstsq((features * root).T, log_weight[seen] * root, rcond=None)[0]
+    root = np.sqrt(w)
+    for _ in range(_REWEIGHTED):
+        found = np.linalg.lstsq((features * root).T, log_weight * root, rcond=None)[0]
+        residual = log_weight - found @ features
+        root = np.sqrt(w * np.minimum(1.0, _BELOW / np.maximum(-residual, _BELOW)))
     _, slope, curvature = np.split(found, [1, 1 + len(s)])
     return slope, np.maximum(curvature, 1.0 / _WIDEST - 1.0)
