@@ -34,6 +34,7 @@ from ..statistics.weights import Weights
 from .base import Outcome, Problem, stopped
 from .importance import fair_share, importance
 from .smc import find_plan, run_plan, stuck
+from .tails import wide_start
 from .weighted import Trial, look_again, run_guided, run_tilted, try_guide, try_tilting
 
 _TRIAL = 1024  # draws that judge importance sampling
@@ -79,8 +80,11 @@ def auto(problem: Problem) -> Outcome:
                 outcome = run_tilted(problem, trial)
         if outcome is not None:
             return _with_notes(outcome, notes)
-    outcome = _with_notes(anneal(problem, trial, notes), notes)
-    outcome.settings["reference"] = problem.reference.name
+    wide = wide_start(problem)
+    if wide is not problem:
+        notes.append("the posterior's tails are heavier than EP's: annealing starts wider")
+    outcome = _with_notes(anneal(wide, trial, notes), notes)
+    outcome.settings["reference"] = wide.reference.name
     return outcome
 
 

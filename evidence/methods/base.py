@@ -70,6 +70,8 @@ class Problem:
     executor: Executor | None = None
     n_betas: int | None = None
     """Temperatures, spaced like a pilot's."""
+    free: bool = False
+    """Whether the reference is the package's choice, which a method may improve."""
     _path: TemperedPath | None = None
 
     @property

@@ -87,7 +87,7 @@ def try_guide(problem: Problem) -> Trial[Guided]:
                 guide = twisted(source.guide, drawn, log_w)
                 again = _look(guide, _TRIAL, rng, stop)
                 taught = Weights(np.concatenate([log_w for _, log_w in again]))
-                if taught.relative_variance < weights.relative_variance:
+                if taught.relative_variance < weights.relative_variance or guide.twist.heavy:
                     return Trial(source._replace(guide=guide), taught)
     return Trial(source, weights)
 

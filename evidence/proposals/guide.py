@@ -88,6 +88,11 @@ class Twist(NamedTuple):
     slope: Array
     curvature: Array
 
+    @property
+    def heavy(self) -> bool:
+        """Whether weights have no variance without it."""
+        return bool(self.curvature.min() < -0.5)
+
     def log(self, values: Array) -> Array:
         """Its logarithm at columns."""
         s = self.directions.T @ (values - self.origin[:, None])
@@ -122,6 +127,8 @@ class Guide:
         net: NDArray[np.uint32] | None = None,
     ) -> tuple[Array, Array]:
         """``n`` draws as columns (N, n), in the model's order, and their log weights.
+
+        A guide that has learnt does not ask ``between``.
 
         With a ``net`` (:func:`make_net`) utilities are made from its points, shifted. After every
         block of coordinates ``between(log_weight)`` may resample: it gives the columns to go on

@@ -164,6 +164,7 @@ def log_evidence(
     check_executor(executor)
     check_options(method, dict(options))
     ladder, n_betas = check_betas(betas)
+    free = reference is None
     mover, reference = _check_start(model, kind, method, reference, move, betas)
     if target_se is None and n_particles is None and n_islands is None:
         target_se = DEFAULT_TARGET_SE
@@ -189,7 +190,7 @@ def log_evidence(
         with interruptible(clock), Progress(progressbar) as progress:
             problem = Problem(
                 model, base, mover, ladder, target_se, n_particles, n_islands,
-                seed, clock, progress, store, executor, n_betas,
+                seed, clock, progress, store, executor, n_betas, free,
             )  # fmt: skip
             outcome = _run(problem, method, options)
         if base.name in ("ep", "fitted", "gaussian", "mixture") or not base.converged:
