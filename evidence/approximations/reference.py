@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from ..execution.clock import check_interrupt
 from ..gaussians.base import Gaussian, Sites
 from ..models.covariance import CovarianceError
 from ..models.gp import GPModel
@@ -70,6 +71,7 @@ class GaussianReference:
     @cached_property
     def eigh(self) -> tuple[Array, Array]:
         """Eigenvalues γ and eigenvectors U (columns, C-contiguous), Σ = U diag(γ) Uᵀ."""
+        check_interrupt(11.0 * self.mean.size**3)
         return positive_eigh(self.cov, self.name)
 
     def curvature(self, x: Array) -> Array:
@@ -81,6 +83,7 @@ class GaussianReference:
         """Terms l = 3, 4, … of the second-order correction to EP (empty for others)."""
         if self.name != "ep":
             return np.zeros(0)
+        check_interrupt(2.0 * self.mean.size**3)
         return second_order_terms(self.model, self.gaussian)
 
     @property

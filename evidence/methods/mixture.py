@@ -20,8 +20,9 @@ from scipy.special import logsumexp
 from .. import moves
 from ..approximations.mixture import Mixture
 from ..drivers.scout import STRANGE, Scouted, explore, unexplained
+from ..execution.clock import Stopped
 from ..paths.families import family
-from .base import Outcome, Problem
+from .base import Outcome, Problem, stopped
 from .smc import run_plan, smc
 
 Array = NDArray[np.float64]
@@ -54,7 +55,10 @@ def over_components(
         part = _alone(problem, component, c)
         if target is not None:
             part.target_se = target / math.sqrt(len(components)) / max(expected[c], _RARE)
-        parts.append(method(part))
+        try:
+            parts.append(method(part))
+        except Stopped:
+            parts.append(stopped(component.name))
     if scouted:
         parts.append(_rest(problem, mixture, scouted, parts))
     outcome = _together(problem, mixture, scouted, parts)

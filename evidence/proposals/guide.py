@@ -47,6 +47,7 @@ from numpy.typing import NDArray
 
 from ..approximations.mixture import Share
 from ..approximations.reference import GaussianReference
+from ..execution.clock import check_interrupt
 from ..gaussians.base import Conditionals, NotPositiveDefinite, Sites
 from ..messages import InputError
 from ..models.likelihoods.base import Likelihood
@@ -138,6 +139,7 @@ class Guide:
         eps, values = np.empty((size, n)), np.empty((size, n))
         log_weight, work = np.zeros(n), np.empty((4, n))
         for start in range(0, size, _BLOCK):
+            check_interrupt()
             block = slice(start, min(start + _BLOCK, size))
             q.means(block, eps, values)
             given = (values[block], q.inner(block), *(s[block] for s in self.sites))

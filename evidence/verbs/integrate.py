@@ -13,6 +13,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,12 @@ from ..drivers.islands import posterior_draws, trace_columns
 from ..drivers.waves import Budget, Run, run_waves
 from ..execution import arguments
 from ..execution.checkpoint import Checkpoint, digest
-from ..execution.clock import Clock, interruptible
+from ..execution.clock import Clock, Stopped, interruptible, within
 from ..execution.job import Job
 from ..execution.progress import Progress
 from ..hyper.at_theta import GuidedEvidence
-from ..hyper.integral import run_theta_islands
-from ..hyper.pilot import run_pilot
+from ..hyper.integral import ThetaPlan, run_theta_islands
+from ..hyper.pilot import ThetaPilot, run_pilot
 from ..messages import InputError, Message, messages
 from ..models.gp import GPModel
 from ..models.priors import Priors
@@ -39,6 +40,7 @@ from .optimise import optimise
 
 Array = NDArray[np.float64]
 
+_NO_PLAN = ThetaPlan(np.ones(1), np.zeros((0, 0)), 0)
 _FIRST = 16  # islands
 _N_DRAWS = 1000
 
@@ -129,7 +131,8 @@ def integrated_evidence(
     pilot_seed, island_seed, draw_seed = seed.spawn(3)
     with interruptible(clock), Progress(progressbar) as progress:
         progress.phase("optimum")
-        with blas_for(model.n):
+        pilot: ThetaPilot | None = None
+        with blas_for(model.n), within(clock.deadline):
             optimum = optimise(
                 model,
                 fixed=[name for name in model.hyperparameters.names if name not in prior.names],
@@ -139,26 +142,40 @@ def integrated_evidence(
             progress.phase("pilot")
             sites = optimum.reference.sites
             evidence = GuidedEvidence(model.without_matrices(), prior.free, sites, n_draws)
-            pilot = run_pilot(
-                evidence, prior, optimum.table.log_value.to_numpy(), optimum.table.se.to_numpy(),
-                np.random.default_rng(pilot_seed), clock.stop,
-            )  # fmt: skip
-        if n_particles is None:
-            n_particles = _particles(pilot.ess, target_se, n_islands)
-        job = Job(run_theta_islands, (pilot.path, pilot.plan), {"n_particles": n_particles})
+            with suppress(Stopped):
+                pilot = run_pilot(
+                    evidence, prior, optimum.table.log_value.to_numpy(),
+                    optimum.table.se.to_numpy(), np.random.default_rng(pilot_seed), clock.stop,
+                )  # fmt: skip
         budget = Budget(target_se, n_islands or _FIRST)
-        run = run_waves(job, budget, island_seed, clock, progress, store, executor)
-    warnings = [*optimum.warnings, *pilot.warnings, *run.warnings, *store.warnings, *_lost(run)]
+        run, plan, notes = Run(budget), _NO_PLAN, list[str]()
+        if pilot is not None:
+            if n_particles is None:
+                n_particles = _particles(pilot.ess, target_se, n_islands)
+            plan, notes = pilot.plan, pilot.notes
+            job = Job(run_theta_islands, (pilot.path, plan), {"n_particles": n_particles})
+            run = run_waves(job, budget, island_seed, clock, progress, store, executor)
+            run.warnings[:0] = pilot.warnings
+    warnings = [*optimum.warnings, *run.warnings, *store.warnings, *_lost(run)]
     rng = np.random.default_rng(draw_seed)
+    gathered = _gathered(run, plan.betas, len(prior), rng)
+    if max_seconds is not None and not run.blocks and not clock.interrupted.is_set():
+        gathered["logz"] = optimum.reference.logz
+        warnings = [w for w in warnings if getattr(w, "code", "") != "no-estimate"]
+        text = (
+            f"nothing was finished in max_seconds={max_seconds:g}: log Z is EP's at the best "
+            "hyperparameters found, no integral over them, and without an error bar"
+        )
+        warnings.append(Message("approximation-only", text))
     return IntegratedEvidence(
-        **_gathered(run, pilot.plan.betas, len(prior), rng),
+        **gathered,
         names=prior.names,
         optimum=optimum,
         warnings=tuple(w for w in messages(warnings) if w.code != "failed-proposals"),
-        notes=tuple(pilot.notes),
+        notes=tuple(notes),
         settings=dict(
             n_particles=n_particles, n_islands=run.final.size, n_draws=n_draws,
-            betas=pilot.plan.betas.tolist(), target_se=target_se,
+            betas=plan.betas.tolist(), target_se=target_se,
         ),
         seconds=clock.elapsed(),
     )  # fmt: skip

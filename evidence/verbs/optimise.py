@@ -19,7 +19,7 @@ from scipy.spatial.distance import pdist
 from tqdm.auto import tqdm
 
 from ..execution.arguments import check_count, check_positive, seed_sequence
-from ..execution.clock import Clock, interruptible
+from ..execution.clock import Clock, Stopped, interruptible
 from ..hyper.at_theta import ep_at
 from ..hyper.findings import doubts, tabulate
 from ..hyper.search import Search
@@ -127,7 +127,7 @@ def optimise(
                 )
             errors = search.standard_errors()
             reference = ep_at(model, search.best.theta)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Stopped):
             if search.best is None:
                 raise
             clock.interrupted.set()

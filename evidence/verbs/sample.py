@@ -24,7 +24,7 @@ from ..execution.arguments import (
     number,
 )
 from ..execution.checkpoint import Checkpoint, digest
-from ..execution.clock import Clock, interruptible
+from ..execution.clock import Clock, Stopped, interruptible, within
 from ..messages import Message, messages
 from ..numerics.threads import blas_for
 from ..paths.families import family, make_path
@@ -80,7 +80,9 @@ def sample(
     beta : float
         Inverse temperature: 1 is the posterior, 0 the reference.
     max_seconds : float, optional
-        Stop then, with what there is.
+        Be done by then, fits included, to within a fifth and a second (code that is compiled at
+        a first call apart), with the draws there are. Tuning takes half of what is left for
+        chains (all of it with ``checkpoint=``, which then goes on from there).
     random_seed : int or Generator, optional
         Same seed, same draws (unless ``max_seconds`` cuts them short).
     checkpoint : path, optional
@@ -138,10 +140,16 @@ def sample(
         disable=None if progressbar else True,
     )  # fmt: skip
     with interruptible(clock), blas_for(model.n), bar:
-        base, doubts = explored(model, reference, seed, move=mover)
-        jumps = Jumps(base) if isinstance(base, Mixture) else None
-        path = make_path(base) if jumps is None else jumps.path
-        mover.prepare(path)
+        try:
+            with within(clock.deadline):
+                base, doubts = explored(model, reference, seed, move=mover)
+                jumps = Jumps(base) if isinstance(base, Mixture) else None
+                path = make_path(base) if jumps is None else jumps.path
+                mover.prepare(path)
+        except Stopped:
+            raise RuntimeError(
+                f"max_seconds={max_seconds:g} were over before chains could start; allow more time"
+            ) from None
         rng = np.random.default_rng(seed)
         run = run_chains(
             path, mover, rng, clock, bar.update, store, jumps, beta=float(beta), **counts

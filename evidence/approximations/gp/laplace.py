@@ -28,6 +28,8 @@ from ..reference import GaussianReference
 
 Array = NDArray[np.float64]
 
+_STEP = 1.5  # N³ operations, of Newton's method
+
 
 @overload
 def fit_laplace(
@@ -132,7 +134,7 @@ def climb(
     width = np.sqrt(prior.variances)
     converged, iterations = False, 0
     while not converged and iterations < max_iterations and not known(x):
-        check_interrupt()
+        check_interrupt(_STEP * model.n**3)
         iterations += 1
         _, d1, d2, _ = evaluate(lik.kernel, model.theta, x)
         tau = np.maximum(-d2, 0.0)
