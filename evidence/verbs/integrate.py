@@ -133,12 +133,18 @@ def integrated_evidence(
         progress.phase("optimum")
         pilot: ThetaPilot | None = None
         with blas_for(model.n), within(clock.deadline):
-            optimum = optimise(
-                model,
-                fixed=[name for name in model.hyperparameters.names if name not in prior.names],
-                priors={n: p for n, p in prior.items() if p != "flat"},
-                progressbar=False,
-            )
+            try:
+                optimum = optimise(
+                    model,
+                    fixed=[n for n in model.hyperparameters.names if n not in prior.names],
+                    priors={n: p for n, p in prior.items() if p != "flat"},
+                    progressbar=False,
+                )
+            except Stopped:
+                raise RuntimeError(
+                    f"max_seconds={max_seconds:g} were over before EP had converged once; allow "
+                    "more time"
+                ) from None
             progress.phase("pilot")
             sites = optimum.reference.sites
             evidence = GuidedEvidence(model.without_matrices(), prior.free, sites, n_draws)

@@ -68,11 +68,11 @@ def test_chains_are_tuned_for_half_of_the_time():
 
 
 def test_the_integral_over_hyperparameters_falls_back_on_the_optimum():
-    model = large("probit", 300)
+    model = large("probit", 200)
     priors = dict.fromkeys(model.hyperparameters.names, lognorm(1.0))
     started = time.perf_counter()
     result = ev.integrated_evidence(
-        model, priors, max_seconds=0.3, random_seed=0, progressbar=False
+        model, priors, max_seconds=2.0, random_seed=0, progressbar=False
     )
     assert time.perf_counter() - started < 60.0
     assert math.isfinite(result.logz)
