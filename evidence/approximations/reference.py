@@ -6,6 +6,7 @@ given sites is said in :mod:`evidence.gaussians.base`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -43,6 +44,8 @@ class GaussianReference:
     warnings: tuple[str, ...] = ()
     share: Share | None = None
     """Of the posterior, where this is a component of a :class:`.Mixture`."""
+    rounding: float = 0.0
+    """About how many nats of ``logz`` are rounding."""
 
     def identity(self) -> tuple[Array, ...]:
         """Arrays that tell this reference from others."""
@@ -57,6 +60,13 @@ class GaussianReference:
     def claim(self) -> Marginals:
         """What its share of a posterior is made from."""
         return Marginals(self.mean, np.sqrt(self.var))
+
+    @property
+    def lost(self) -> float:
+        """About how many nats are rounding in log Z from draws, where sites cancel likelihoods."""
+        c, nu, tau = self.sites
+        sizes = np.abs(c) + np.abs(nu * self.mean) + 0.5 * np.abs(tau) * self.mean**2
+        return math.hypot(self.rounding, np.finfo(float).eps * float(np.sum(sizes)))
 
     @cached_property
     def gaussian(self) -> Gaussian:

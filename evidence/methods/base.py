@@ -9,6 +9,7 @@ Warnings of methods and drivers are :class:`.Message` objects, whose codes are
 ``failed-proposals``    moves that were rejected because their numerics failed
 ``forward-only``        annealing was stopped before its way down
 ``heavy-tail``          weights of so heavy a tail that the error bar may be too small
+``impossible``          numbers that no log Z can be, which are NaN now
 ``interrupted``         ^C: what was finished until then is used
 ``no-estimate``         nothing was finished in time
 ``no-overlap``          levels of parallel tempering that are too far apart

@@ -42,7 +42,7 @@ def wide_start(problem: Problem) -> Problem:
     model, q = problem.model, problem.reference
     if not (problem.free and isinstance(model, GPModel) and model.likelihood.log_concave):
         return problem
-    if q.name != "ep" or not q.converged or model.prior.covariance is None:
+    if q.name != "ep" or q.share is not None or not q.converged or model.prior.covariance is None:
         return problem
     with blas_for(model.n):
         z = np.random.default_rng(problem.child(8)).standard_normal((_DRAWS, model.n))

@@ -33,6 +33,7 @@ from ..messages import Message, messages
 from ..methods.base import Outcome, Problem, stopped
 from ..methods.mixture import over_components
 from ..methods.registry import METHODS, check_options, check_unused
+from ..models.classes import SoftmaxModel
 from ..numerics.threads import blas_for
 from ..paths.families import Family, check_probit, family, fit_reference, search_seed
 from ..results.base import fingerprint
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 DEFAULT_TARGET_SE = 0.05
+_LABELS = ("probit", "logit")
+_SLACK, _FAR = 1e-6, 5.0  # above zero, and in standard errors, at which a log Z cannot be
 _PROBIT_ONLY = ("orthant", "sequential")
 
 
@@ -180,6 +183,7 @@ def log_evidence(
             if method in fits:
                 outcome.logz, outcome.warnings = fits[method].logz, list(fits[method].warnings)
             _approximate(outcome, fits, clock)
+            _refuse(outcome, model)
             return _report(model, fits, outcome, {"method": method}, clock)
 
         budget = {"target_se": target_se, "n_particles": n_particles, "n_islands": n_islands}
@@ -205,6 +209,9 @@ def log_evidence(
                 outcome.warnings = [*base.warnings, *outcome.warnings]
             outcome.warnings = [*doubts, *outcome.warnings]
         _approximate(outcome, fits, clock)
+        if outcome.method not in ("exact", "orthant", "sequential"):
+            outcome.logz_se = math.hypot(outcome.logz_se, getattr(base, "lost", 0.0))
+        _refuse(outcome, model)
         settings = {
             "method": method,
             **budget,
@@ -306,6 +313,25 @@ def _approximate(outcome: Outcome, fits: Mapping[str, Any], clock: Clock) -> Non
         "approximation-only",
         f"nothing was finished in max_seconds={clock.max_seconds:g}: log Z is that of "
         f"{name}, an approximation without an error bar",
+    )
+
+
+def _refuse(outcome: Outcome, model: Model) -> None:
+    """NaN and a warning for numbers that no log Z can be."""
+    lik = getattr(model, "likelihood", None)
+    probability = isinstance(model, SoftmaxModel) or (
+        lik is not None and (lik.counts or lik.name in _LABELS)
+    )
+    most = _SLACK + _FAR * (0.0 if math.isnan(outcome.logz_se) else outcome.logz_se)
+    if probability and outcome.logz > most:
+        what = f"log Z = {outcome.logz:.6g} of data that have probabilities, which are not above 1"
+    elif math.isinf(outcome.logz) or math.isinf(outcome.logz_se):
+        what = f"log Z = {outcome.logz} ± {outcome.logz_se}"
+    else:
+        return
+    outcome.logz = outcome.logz_se = math.nan
+    outcome.warn(
+        "impossible", f"the numbers failed: they gave {what}; scale or jitter are extreme"
     )
 
 

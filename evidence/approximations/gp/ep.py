@@ -24,6 +24,7 @@ from ...gaussians.base import Gaussian, NotPositiveDefinite, Prior, Sites
 from ...messages import InputError, Message
 from ...models.gp import GPModel
 from ..reference import GaussianReference
+from .exact import fit_exact, has_closed_form
 from .laplace import fit_laplace
 from .sequential import sequential_start
 
@@ -101,6 +102,8 @@ def fit_ep(
     number("tol", tol, above=0.0)
     check_count("max_sweeps", max_sweeps, optional=False)
     started = time.perf_counter()
+    if has_closed_form(model):
+        return fit_exact(model, "ep")
     end, wasted = None, 0
     if start is not None:
         nu, tau = _check_start(start, model.n)
@@ -129,6 +132,7 @@ def fit_ep(
         n_sweeps=wasted + end.sweeps,
         seconds=time.perf_counter() - started,
         warnings=_describe(end, tol),
+        rounding=rounding_error(q.prior, Sites(end.c, q.nu, q.tau), q.mean),
     )
 
 

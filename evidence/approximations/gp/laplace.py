@@ -25,6 +25,7 @@ from ...models.likelihoods.quadrature import evaluate
 from ..classes.laplace import fit_softmax_laplace
 from ..classes.reference import SoftmaxReference
 from ..reference import GaussianReference
+from .exact import fit_exact, has_closed_form
 
 Array = NDArray[np.float64]
 
@@ -71,6 +72,8 @@ def fit_laplace(
     check_count("max_iterations", max_iterations, optional=False)
     if isinstance(model, SoftmaxModel):
         return fit_softmax_laplace(model, max_iterations=max_iterations, tol=tol)
+    if has_closed_form(model):
+        return fit_exact(model, "laplace")
     started = time.perf_counter()
     prior = model.prior
     top = climb(model, prior.mean, np.zeros(model.n), max_iterations=max_iterations, tol=tol)
