@@ -124,7 +124,6 @@ def test_max_seconds_too_short_for_anything():
     assert result.logz == result.estimates.loc["ep", "logz"]
     assert np.isnan(result.logz_se)
     assert "approximation-only" in [warning.code for warning in result.warnings]
-    assert "nan" in result.summary()
 
 
 def test_an_interrupt_while_results_are_put_together_loses_nothing(monkeypatch):

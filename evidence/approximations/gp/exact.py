@@ -10,6 +10,7 @@ leave no digits where the noise is small.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +20,14 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from ...execution.clock import check_interrupt
 from ...gaussians.base import NotPositiveDefinite, Sites
 from ...gaussians.dense import DensePrior
+from ...messages import Message
 from ...models.gp import GPModel
 from ...numerics.special import LOG_SQRT_2PI
 from ..reference import GaussianReference
 
 Array = NDArray[np.float64]
 
+_WORTH_A_WARNING = 1e-3  # nats
 _EPS = float(np.finfo(float).eps)
 
 
@@ -69,7 +72,17 @@ def fit_exact(model: GPModel, name: str) -> GaussianReference:
     return GaussianReference(
         name, model, sites, mean, np.maximum(less, _EPS * np.minimum(prior, variance)), logz,
         n_sweeps=1, seconds=time.perf_counter() - started, rounding=lost,
+        warnings=tuple(_doubts(lost)),
     )  # fmt: skip
+
+
+def _doubts(lost: float) -> Iterator[Message]:
+    if lost > _WORTH_A_WARNING:
+        text = (
+            f"log Z is uncertain by about {lost:.2g} nats of rounding: the noise is so much smaller "
+            "than the prior that differences cancel; allow more noise"
+        )
+        yield Message("ep-rounding", text)
 
 
 def draw_exact(model: GPModel, n: int, rng: np.random.Generator) -> Array:
