@@ -79,8 +79,8 @@ def fit_exact(model: GPModel, name: str) -> GaussianReference:
 def _doubts(lost: float) -> Iterator[Message]:
     if lost > _WORTH_A_WARNING:
         text = (
-            f"log Z is uncertain by about {lost:.2g} nats of rounding: the noise is so much smaller "
-            "than the prior that differences cancel; allow more noise"
+            f"log Z is uncertain by about {lost:.2g} nats of rounding: the noise is so small "
+            "beside the prior that differences cancel; allow more noise"
         )
         yield Message("ep-rounding", text)
 

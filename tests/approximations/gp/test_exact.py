@@ -47,7 +47,7 @@ def test_data_that_the_model_cannot_have_made():
     """log Z of minus many millions, of which rounding takes whole nats, and says so."""
     result = ev.log_evidence(data(100, 1e-5, 1.0, False), random_seed=0, progressbar=False)
     assert result.logz < -1e6
-    assert result.logz_se > 1e-2
+    assert result.logz_se > 1e-3
     assert "ep-rounding" in [warning.code for warning in result.warnings]
 
 
