@@ -171,7 +171,7 @@ def test_warnings_are_shown_and_exit_with_3(quick):
     found = run(*quick, "--max-seconds", 1e-9, "--json")
     assert found.exit_code == 3
     assert found.stderr == ""
-    assert answer(found)["logz"] is None  # NaN is not JSON
+    assert answer(found)["logz_se"] is None  # NaN is not JSON
     assert all(isinstance(warning, str) for warning in answer(found)["warnings"])
     assert len(answer(found)["warning_codes"]) == len(answer(found)["warnings"]) > 0
     quiet = run(*quick, "--max-seconds", 1e-9, "--quiet")

@@ -6,6 +6,7 @@ given sites is said in :mod:`evidence.gaussians.base`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from ..execution.clock import check_interrupt
 from ..gaussians.base import Gaussian, Sites
 from ..models.covariance import CovarianceError
 from ..models.gp import GPModel
@@ -42,6 +44,8 @@ class GaussianReference:
     warnings: tuple[str, ...] = ()
     share: Share | None = None
     """Of the posterior, where this is a component of a :class:`.Mixture`."""
+    rounding: float = 0.0
+    """About how many nats of ``logz`` are rounding."""
 
     def identity(self) -> tuple[Array, ...]:
         """Arrays that tell this reference from others."""
@@ -57,6 +61,13 @@ class GaussianReference:
         """What its share of a posterior is made from."""
         return Marginals(self.mean, np.sqrt(self.var))
 
+    @property
+    def lost(self) -> float:
+        """About how many nats are rounding in log Z from draws, where sites cancel likelihoods."""
+        c, nu, tau = self.sites
+        sizes = np.abs(c) + np.abs(nu * self.mean) + 0.5 * np.abs(tau) * self.mean**2
+        return math.hypot(self.rounding, np.finfo(float).eps * float(np.sum(sizes)))
+
     @cached_property
     def gaussian(self) -> Gaussian:
         """q, factorised anew: it can be asked for more than mean and variances."""
@@ -70,6 +81,7 @@ class GaussianReference:
     @cached_property
     def eigh(self) -> tuple[Array, Array]:
         """Eigenvalues γ and eigenvectors U (columns, C-contiguous), Σ = U diag(γ) Uᵀ."""
+        check_interrupt(11.0 * self.mean.size**3)
         return positive_eigh(self.cov, self.name)
 
     def curvature(self, x: Array) -> Array:
@@ -81,6 +93,7 @@ class GaussianReference:
         """Terms l = 3, 4, … of the second-order correction to EP (empty for others)."""
         if self.name != "ep":
             return np.zeros(0)
+        check_interrupt(2.0 * self.mean.size**3)
         return second_order_terms(self.model, self.gaussian)
 
     @property

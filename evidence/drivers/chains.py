@@ -109,9 +109,11 @@ def run_chains(
         store.put("state", state)
         store.save()
 
-    interrupted, size = False, 1
+    interrupted, size, left = False, 1, clock.remaining()
+    if left is None or store.path is not None:
+        left = -np.inf  # a run that is to go on tunes as long as it was told to
     try:
-        while tuned < tune and not clock.stop():
+        while tuned < tune and not clock.stop() and (clock.remaining() or 0.0) > 0.5 * left:
             move = sized(move, min(tuner.step_size, move.longest))
             state, info = move.step(rng, path, beta, state)
             tuner.update(float(info.acceptance.mean()))

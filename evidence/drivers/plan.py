@@ -159,6 +159,7 @@ class Pilot:
         """Move and adapt the step size until the tilt has forgotten where it started."""
         start = state.tilt.copy()
         for k in range(1, self.max_moves + 1):
+            check_interrupt()
             stride = STRIDES[(k - 1) % len(STRIDES)]
             state, info = scaled(move, stride).step(rng, path, beta, state)
             acceptance = float(info.acceptance.mean())

@@ -63,7 +63,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..execution.clock import Stopped
+from ..execution.clock import Stopped, check_interrupt
 from ..moves.base import Info, Move, take
 from ..paths.gp import TemperedPath
 from ..statistics.genealogy import Genealogy
@@ -280,6 +280,7 @@ class WasteFree(ResampleMove):
     def move_all(self, population: Climbers, stage: Stage, poor: NDArray[np.bool_]) -> float:
         links = [population.state]
         for move in strided(self.move, stage.step_size, 0, self.length - 1):
+            check_interrupt()
             copy = take(links[-1], np.arange(population.log_w.size))  # steps work in place
             state, info = move.step(population.rng, self.path, stage.beta, copy)
             links.append(state)

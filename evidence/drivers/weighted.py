@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..approximations.reference import GaussianReference
-from ..execution.clock import Stopped
+from ..execution.clock import Stopped, check_interrupt
 from ..models.gp import GPModel
 from ..moves.gradient.gibbs import latent_given_utilities, latent_root
 from ..proposals.guide import Guide, make_guide
@@ -42,6 +42,7 @@ class Guided(NamedTuple):
     @classmethod
     def of(cls, reference: GaussianReference) -> Guided:
         """O(N³), once."""
+        check_interrupt(2.0 * reference.mean.size**3)
         guide, model = make_guide(reference), reference.model
         return cls(guide, model.mean, latent_root(model) if guide.utilities else None)
 
@@ -76,6 +77,7 @@ class Tilted(NamedTuple):
     @classmethod
     def of(cls, model: GPModel) -> Tilted:
         """O(N³), once."""
+        check_interrupt(20.0 * model.n**3)
         cov = model.K.copy()
         cov.flat[:: model.n + 1] += 1.0
         proposal = minimax_proposal(*oriented(cov, model.y, model.mean))

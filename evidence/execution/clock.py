@@ -4,17 +4,30 @@ A long call runs inside :func:`interruptible`. There the first ^C is noted and t
 the next place where it can, with what is known by then: tasks ask :meth:`Clock.stop` between
 two steps, and what has nothing to give back before it is complete, a fit for example, calls
 :func:`check_interrupt` there. A second ^C ends the call wherever it is.
+
+A deadline is heard in the same places: inside :func:`within` a clock, :func:`check_interrupt`
+raises :class:`Stopped` when its time is up. What cannot look at the clock while it works, a
+factorisation for example, is announced with the number of its operations and not begun where it
+would end too late.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
 from types import FrameType
+
+import numpy as np
+
+_OVERRUN, _GRACE = 1.2, 0.5  # of max_seconds, and seconds more, by which a call may end late
+_PROBE = 384  # size of the matrices whose product tells the speed
 
 
 class Stopped(Exception):
@@ -36,12 +49,34 @@ class Clock:
     def remaining(self) -> float | None:
         return None if self.max_seconds is None else self.max_seconds - self.elapsed()
 
+    @property
+    def deadline(self) -> Callable[..., bool] | None:
+        """What :func:`within` takes: None where there is none."""
+        return None if self.max_seconds is None else self.stop
+
     def expired(self) -> bool:
         return self.max_seconds is not None and self.elapsed() > self.max_seconds
 
-    def stop(self) -> bool:
-        """What a long task asks between two steps."""
-        return self.interrupted.is_set() or self.expired()
+    def stop(self, flops: float = 0.0) -> bool:
+        """What a long task asks between two steps; of the next one, whether it would end late."""
+        if self.interrupted.is_set() or self.expired():
+            return True
+        if self.max_seconds is None or not flops:
+            return False
+        latest = _OVERRUN * self.max_seconds + _GRACE
+        return self.elapsed() + flops / _speed() > latest
+
+
+@cache
+def _speed() -> float:
+    """Floating point operations per second of a matrix product, here and roughly."""
+    a = np.ones((_PROBE, _PROBE))
+    seconds = math.inf
+    for _ in range(4):
+        started = time.perf_counter()
+        a @ a
+        seconds = min(seconds, time.perf_counter() - started)
+    return 2.0 * _PROBE**3 / seconds
 
 
 class _Handler:
@@ -91,15 +126,35 @@ def interruptible(clock: Clock | None = None) -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def check_interrupt() -> bool:
+_STOP: ContextVar[Callable[..., bool] | None] = ContextVar("stop", default=None)
+
+
+@contextmanager
+def within(stop: Callable[..., bool] | None) -> Iterator[None]:
+    """Let :func:`check_interrupt` raise :class:`Stopped` where ``stop(flops)`` says so.
+
+    None leaves things as they are. A thread begins without.
+    """
+    token = _STOP.set(stop or _STOP.get())
+    try:
+        yield
+    finally:
+        _STOP.reset(token)
+
+
+def check_interrupt(flops: float = 0.0) -> bool:
     """Raise KeyboardInterrupt if ^C was pressed, else return False.
 
     For loops that have nothing to give back before their end. In the main thread only, where
-    Python raises it: other threads run tasks, which ask their clock.
+    Python raises it: other threads run tasks, which ask their clock. Raise :class:`Stopped`
+    where the call, or task, has a deadline that is over, or would be after so many ``flops``.
     """
     handler = _handler()
     if handler is not None and handler.pressed.is_set() and _main():
         raise KeyboardInterrupt
+    stop = _STOP.get()
+    if stop is not None and stop(flops):
+        raise Stopped
     return False
 
 

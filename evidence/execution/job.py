@@ -11,7 +11,7 @@ from typing import Any
 
 from ..messages import InputError
 from ..numerics.threads import single
-from .clock import Stopped
+from .clock import Stopped, within
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Job:
 
 def attempt(job: Job, arguments: Mapping[str, Any], stop: Callable[[], bool]) -> Any:
     """The result of one task, on one core; :class:`Stopped` where it ended early."""
-    with single():
+    with single(), within(lambda flops: stop()):
         try:
             return Stopped() if stop() else job(arguments, stop)
         except Stopped as stopped:

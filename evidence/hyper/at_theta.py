@@ -18,6 +18,7 @@ from numpy.random import Generator
 from ..approximations.gp.ep import fit_ep, rounding_error
 from ..approximations.gp.modes import fit_best
 from ..approximations.reference import GaussianReference
+from ..execution.clock import check_interrupt
 from ..gaussians.base import Sites
 from ..models.gp import CovarianceError, GPModel
 from ..moves.gradient.gibbs import latent_given_utilities, latent_root
@@ -48,6 +49,7 @@ def ep_at(
 
     Without them, and where there may be several fixed points, it is that of the largest log Z.
     """
+    check_interrupt()
     with numerics():
         here = model.at(theta)
         if start is None and not here.likelihood.log_concave:

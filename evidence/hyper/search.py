@@ -18,6 +18,7 @@ from scipy.optimize import minimize
 from ..approximations.gp.ep import ROUNDING
 from ..approximations.gp.gradient import log_evidence_gradient
 from ..approximations.reference import GaussianReference
+from ..execution.clock import Stopped
 from ..gaussians.base import Sites
 from ..models.hyperparameters import Hyperparameters
 from ..models.priors import Priors
@@ -122,7 +123,7 @@ class Search:
                 descent, start[self.moving], jac=True, method="L-BFGS-B", bounds=self.bounds,
                 options=options,
             )  # fmt: skip
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Stopped):
             self.ends.append(descent.end(0, False, "interrupted"))
             raise
         # rounding may end the line search a little early

@@ -5,9 +5,11 @@ Warnings of methods and drivers are :class:`.Message` objects, whose codes are
 ======================  ======================================================================
 ``few-draws``           an island's draws are worth less than ten: the reference is far away
 ``few-islands``         a single island that has no error bar
+``approximation-only``  nothing was finished in time: log Z is that of EP, say
 ``failed-proposals``    moves that were rejected because their numerics failed
 ``forward-only``        annealing was stopped before its way down
 ``heavy-tail``          weights of so heavy a tail that the error bar may be too small
+``impossible``          numbers that no log Z can be, which are NaN now
 ``interrupted``         ^C: what was finished until then is used
 ``no-estimate``         nothing was finished in time
 ``no-overlap``          levels of parallel tempering that are too far apart
@@ -70,6 +72,8 @@ class Problem:
     executor: Executor | None = None
     n_betas: int | None = None
     """Temperatures, spaced like a pilot's."""
+    free: bool = False
+    """Whether the reference is the package's choice, which a method may improve."""
     _path: TemperedPath | None = None
 
     @property

@@ -20,8 +20,9 @@ from scipy.special import logsumexp
 from .. import moves
 from ..approximations.mixture import Mixture
 from ..drivers.scout import STRANGE, Scouted, explore, unexplained
+from ..execution.clock import Stopped
 from ..paths.families import family
-from .base import Outcome, Problem
+from .base import Outcome, Problem, stopped
 from .smc import run_plan, smc
 
 Array = NDArray[np.float64]
@@ -41,7 +42,10 @@ def over_components(
     """log Z = log Σ Z_c, whose errors are independent; draws in proportion to Z_c."""
     problem.progress.phase("scout")
     rng = np.random.default_rng(problem.child(_SCOUTED))
-    mixture, scouted = explore(mixture, rng, problem.clock.stop)
+    mixture, scouted = problem.in_time(explore, mixture, rng, problem.clock.stop) or (
+        mixture.without_last() if mixture.components[-1].name == "prior" else mixture,
+        None,
+    )
     if len(mixture.components) == 2 and scouted and scouted.logz - mixture.logz < _NOTHING:
         return method(replace(problem, reference=replace(mixture.components[0], share=None)))
     components = mixture.components[: -1 if scouted else None]
@@ -54,7 +58,10 @@ def over_components(
         part = _alone(problem, component, c)
         if target is not None:
             part.target_se = target / math.sqrt(len(components)) / max(expected[c], _RARE)
-        parts.append(method(part))
+        try:
+            parts.append(method(part))
+        except Stopped:
+            parts.append(stopped(component.name))
     if scouted:
         parts.append(_rest(problem, mixture, scouted, parts))
     outcome = _together(problem, mixture, scouted, parts)

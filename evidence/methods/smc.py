@@ -18,6 +18,7 @@ from ..moves.base import Move
 from ..paths.families import is_probit
 from ..statistics.resampling import SCHEMES
 from .base import Outcome, Problem, outcome_of_islands, stopped
+from .tails import wide_start
 
 _FEW = 64
 _PILOTS = 4  # islands that find numbers of particles
@@ -37,6 +38,7 @@ def smc(
     """
     check_choice("resampling", resampling, tuple(SCHEMES))
     check_count("waste_free", waste_free, 2)
+    problem = wide_start(problem)
     plan = find_plan(problem)
     return stopped("smc") if plan is None else run_plan(problem, plan, resampling, waste_free)
 
@@ -76,6 +78,7 @@ def arm(
     if (generate == "reseed") != (sampler is not None):
         raise InputError("generate='reseed' and sampler= belong together: give both or neither")
     check_growth(threshold, i_max, resampling)
+    problem = wide_start(problem)
     plan = find_plan(problem)
     if plan is None:
         return stopped("arm")
@@ -105,6 +108,7 @@ def _climb(
         patience=_STUCK_ADVICE if stuck(plan).size else "",
     )
     outcome.settings = {"particles_per_island": n_particles, **settings}
+    outcome.settings["reference"] = problem.reference.name
     warn_of_slow_mixing(outcome, plan, problem.model)
     return outcome
 

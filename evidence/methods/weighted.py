@@ -80,14 +80,17 @@ def try_guide(problem: Problem) -> Trial[Guided]:
         source = Guided.of(problem.reference)
         first = _look(source.guide, _TRIAL, rng, stop)
         weights = Weights(np.concatenate([log_w for _, log_w in first]))
-        if weights.relative_variance > _UNEVEN and not stop():
+        # of several modes a lesson may forget some
+        teachable = problem.model.likelihood.log_concave and not stop()
+        if weights.relative_variance > _UNEVEN and teachable:
             first += _look(source.guide, _between(*_LESSONS, problem.model.n), rng, stop)
             drawn, log_w = (np.concatenate(part, axis=-1) for part in zip(*first, strict=True))
             with contextlib.suppress(CannotGuide):
                 guide = twisted(source.guide, drawn, log_w)
+                heavy = guide.twist is not None and guide.twist.heavy
                 again = _look(guide, _TRIAL, rng, stop)
                 taught = Weights(np.concatenate([log_w for _, log_w in again]))
-                if taught.relative_variance < weights.relative_variance:
+                if taught.relative_variance < weights.relative_variance or heavy:
                     return Trial(source._replace(guide=guide), taught)
     return Trial(source, weights)
 

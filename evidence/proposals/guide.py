@@ -47,6 +47,7 @@ from numpy.typing import NDArray
 
 from ..approximations.mixture import Share
 from ..approximations.reference import GaussianReference
+from ..execution.clock import check_interrupt
 from ..gaussians.base import Conditionals, NotPositiveDefinite, Sites
 from ..messages import InputError
 from ..models.likelihoods.base import Likelihood
@@ -88,6 +89,11 @@ class Twist(NamedTuple):
     slope: Array
     curvature: Array
 
+    @property
+    def heavy(self) -> bool:
+        """Whether weights have no variance without it."""
+        return bool(self.curvature.min() < -0.5)
+
     def log(self, values: Array) -> Array:
         """Its logarithm at columns."""
         s = self.directions.T @ (values - self.origin[:, None])
@@ -123,6 +129,8 @@ class Guide:
     ) -> tuple[Array, Array]:
         """``n`` draws as columns (N, n), in the model's order, and their log weights.
 
+        A guide that has learnt does not ask ``between``.
+
         With a ``net`` (:func:`make_net`) utilities are made from its points, shifted. After every
         block of coordinates ``between(log_weight)`` may resample: it gives the columns to go on
         with, having changed ``log_weight`` in place, or None.
@@ -131,6 +139,7 @@ class Guide:
         eps, values = np.empty((size, n)), np.empty((size, n))
         log_weight, work = np.zeros(n), np.empty((4, n))
         for start in range(0, size, _BLOCK):
+            check_interrupt()
             block = slice(start, min(start + _BLOCK, size))
             q.means(block, eps, values)
             given = (values[block], q.inner(block), *(s[block] for s in self.sites))
@@ -144,7 +153,12 @@ class Guide:
                 rng.random(out=eps[block])
                 given = (*given, theta, self.hints[:, block], normals, eps[block])
                 _draw_latent(rng, *how, *given, log_weight)
-            chosen = between(log_weight)
+            if np.isnan(log_weight).any():
+                raise CannotGuide(
+                    "modes of the likelihood are too narrow for the distance between them; use "
+                    "method='smc'"
+                )
+            chosen = None if self.twist else between(log_weight)
             if chosen is not None:
                 done = slice(block.stop)
                 eps[done], values[done] = eps[done, chosen], values[done, chosen]
@@ -472,6 +486,7 @@ def _draw_node(
     lowest = mode if concave else min(mode, cavity - reach)
     highest = mode if concave else max(mode, cavity + reach)
     shift, half, middle = rng.random(), 0.5 / v, _CAPACITY // 2
+    narrow = spacing
     while True:
         lattice = (mode + (shift - middle) * spacing, spacing)
         first, last = middle - _NODES // 2, middle + _NODES // 2
@@ -487,6 +502,8 @@ def _draw_node(
         if (first >= _MORE and last <= _CAPACITY - _MORE) or not spacing < 1e100:
             break
         spacing *= 2.0
+    if not concave and spacing > narrow:  # nodes may pass by a mode
+        return mean, math.nan
     if not abs(top) < math.inf:
         return mean, -math.inf
     total = 0.0

@@ -14,7 +14,9 @@ to the weights of a first batch, and let :math:`q' \propto q\,h` be the guide's 
 
 and Z grows by :math:`E_q[h] = \prod_i v_i^{1/2} \exp(\tfrac12 v_i b_i^2)`. Draws are made as
 before, likelihoods exactly and sites divided out, and at the end so is :math:`h`: unbiased,
-whatever has been learnt.
+whatever has been learnt. On the way they are not resampled: weights that h is still a part of say
+wrongly which draws are worth more. Where the posterior falls more slowly than its Gaussian weights
+have no variance (v > 2); h widens it, and what counts for that is the fit in the tail.
 
 Reference: E. L. Ionides, J. Comput. Graph. Stat. 17 (2008) 295 (truncated weights).
 """
@@ -33,10 +35,12 @@ from .guide import CannotGuide, Guide, Twist
 
 Array = NDArray[np.float64]
 
-_DIRECTIONS = 16
-_EFFECTIVE = 16.0  # draws for every direction
+DIRECTIONS = 16
+EFFECTIVE = 16.0  # draws for every direction
 _ITERATIONS, _SPARE = 4, 8  # of the subspace
-_WIDEST = 4.0  # v, at most
+_PARTS = 1.0, 0.9, 0.7, 0.4
+_WIDEST = 64.0  # v, at most
+_BELOW, _REWEIGHTED = 0.1, 10  # residuals that count linearly, and iterations for that
 
 
 def twisted(guide: Guide, drawn: Array, log_weight: Array) -> Guide:
@@ -46,28 +50,35 @@ def twisted(guide: Guide, drawn: Array, log_weight: Array) -> Guide:
     """
     if guide.twist is not None:
         raise InputError("a guide learns once")
-    w = np.exp(log_weight - log_weight.max())
-    w = np.minimum(w, math.sqrt(w.size) * w.mean())  # no single draw teaches (Ionides 2008)
-    effective = w.sum() ** 2 / (w @ w)
+    w, effective = truncated(log_weight)
     q = guide.gaussian
-    size = min(_DIRECTIONS, q.order.size, int(effective / _EFFECTIVE))
+    size = min(DIRECTIONS, q.order.size, int(effective / EFFECTIVE))
     if size == 0:
         raise CannotGuide(f"{effective:.0f} effective draws are too few to learn from")
     directions = _wide_directions(q, size)
     s = directions.T @ (drawn[q.order] - q.mean[:, None])
-    slope, curvature = _fit(s, log_weight, w)
-    v = 1.0 / (1.0 + curvature)
+    slope, curvature = fit(s, log_weight, w)
     onto = q.times(directions)
-    log_h = 0.5 * float(np.sum(np.log(v) + v * slope**2))
-    try:
-        learnt = q.less(onto @ (v * slope), onto, 1.0 - v)
-        sd = learnt.sd
-    except NotPositiveDefinite:
-        raise CannotGuide("what was learnt leaves no distribution") from None
-    if np.min(1.0 - guide.sites.tau * sd**2) <= 0.0:
-        raise CannotGuide("what was learnt leaves no distribution without one of the sites")
-    twist = Twist(directions, q.mean, slope, curvature)
-    return replace(guide, gaussian=learnt, twist=twist, log_z0=guide.log_z0 + log_h)
+    for part in _PARTS:  # of log h, as much as leaves a distribution without one of the sites
+        b, a = part * slope, part * curvature
+        v = 1.0 / (1.0 + a)
+        try:
+            learnt = q.less(onto @ (v * b), onto, 1.0 - v)
+            sd = learnt.sd
+        except NotPositiveDefinite:
+            continue
+        if np.min(1.0 - guide.sites.tau * sd**2) > 0.0:
+            log_h = 0.5 * float(np.sum(np.log(v) + v * b**2))
+            twist = Twist(directions, q.mean, b, a)
+            return replace(guide, gaussian=learnt, twist=twist, log_z0=guide.log_z0 + log_h)
+    raise CannotGuide("what was learnt leaves no distribution without one of the sites")
+
+
+def truncated(log_weight: Array) -> tuple[Array, float]:
+    """Weights of which none is so large that a single draw teaches, and what they are worth."""
+    w = np.exp(log_weight - log_weight.max())
+    w = np.minimum(w, math.sqrt(w.size) * w.mean())
+    return w, float(w.sum() ** 2 / (w @ w))
 
 
 def _wide_directions(q: Conditionals, size: int) -> Array:
@@ -80,11 +91,19 @@ def _wide_directions(q: Conditionals, size: int) -> Array:
     return basis @ rotation[:, ::-1][:, :size] / np.sqrt(variances[::-1][:size])
 
 
-def _fit(s: Array, log_weight: Array, w: Array) -> tuple[Array, Array]:
-    """b and a by least squares under the weights: it is the posterior that h must describe."""
+def fit(s: Array, log_weight: Array, w: Array) -> tuple[Array, Array]:
+    """b and a by least squares under the weights: it is the posterior that h must describe.
+
+    Where draws weigh less than h says they do no harm, where they weigh more they make heavy
+    tails: beyond ``_BELOW`` the former count linearly (one-sided Huber, by reweighting).
+    """
     seen = w > 0.0
-    root = np.sqrt(w[seen])
+    w, log_weight = w[seen], log_weight[seen]
     features = np.vstack([np.ones(s.shape[1]), s, -0.5 * s**2])[:, seen]
-    found = np.linalg.lstsq((features * root).T, log_weight[seen] * root, rcond=None)[0]
+    root = np.sqrt(w)
+    for _ in range(_REWEIGHTED):
+        found = np.linalg.lstsq((features * root).T, log_weight * root, rcond=None)[0]
+        residual = log_weight - found @ features
+        root = np.sqrt(w * np.minimum(1.0, _BELOW / np.maximum(-residual, _BELOW)))
     _, slope, curvature = np.split(found, [1, 1 + len(s)])
     return slope, np.maximum(curvature, 1.0 / _WIDEST - 1.0)

@@ -7,6 +7,7 @@ import numbers
 import os
 from collections.abc import Mapping
 from concurrent.futures import Executor
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -26,12 +27,13 @@ from ..execution.arguments import (
     check_target,
 )
 from ..execution.checkpoint import Checkpoint, digest
-from ..execution.clock import Clock, interruptible
+from ..execution.clock import Clock, Stopped, interruptible, within
 from ..execution.progress import Progress
 from ..messages import Message, messages
-from ..methods.base import Outcome, Problem
+from ..methods.base import Outcome, Problem, stopped
 from ..methods.mixture import over_components
 from ..methods.registry import METHODS, check_options, check_unused
+from ..models.classes import SoftmaxModel
 from ..numerics.threads import blas_for
 from ..paths.families import Family, check_probit, family, fit_reference, search_seed
 from ..results.base import fingerprint
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 DEFAULT_TARGET_SE = 0.05
+_LABELS = ("probit", "logit")
+_SLACK, _FAR = 1e-6, 5.0  # above zero, and in standard errors, at which a log Z cannot be
 _PROBIT_ONLY = ("orthant", "sequential")
 
 
@@ -111,7 +115,9 @@ def log_evidence(
     n_islands : int, optional
         Number of independent islands (16); with ``target_se``, that many to begin with.
     max_seconds : float, optional
-        Stop then, with what there is.
+        Be done by then, fits and trials included, to within a fifth and a second (code that is
+        compiled at a first call apart): with the islands finished, or else with the best
+        approximation, ``logz_se`` NaN and a warning, ``approximation-only``.
     random_seed : int or Generator, optional
         Same seed, same answer (unless ``max_seconds`` cuts it short), whatever the machine's
         number of cores and whatever the executor. (From N = 1500 on matrices are factorised on
@@ -164,15 +170,20 @@ def log_evidence(
     check_executor(executor)
     check_options(method, dict(options))
     ladder, n_betas = check_betas(betas)
+    free = reference is None
     mover, reference = _check_start(model, kind, method, reference, move, betas)
     if target_se is None and n_particles is None and n_islands is None:
         target_se = DEFAULT_TARGET_SE
     clock = Clock(max_seconds)
-    with blas_for(model.n):  # one BLAS thread: the same bits on any number of cores
+    # one BLAS thread: the same bits on any number of cores
+    with blas_for(model.n), within(clock.deadline):
         if method in kind.reported:
             fits = _fit_reported(model, kind)
-            fit = fits[method]
-            outcome = Outcome(method, fit.logz, samples=np.zeros((0, 0)), warnings=fit.warnings)
+            outcome = Outcome(method, samples=np.zeros((0, 0)))
+            if method in fits:
+                outcome.logz, outcome.warnings = fits[method].logz, list(fits[method].warnings)
+            _approximate(outcome, fits, clock)
+            _refuse(outcome, model)
             return _report(model, fits, outcome, {"method": method}, clock)
 
         budget = {"target_se": target_se, "n_particles": n_particles, "n_islands": n_islands}
@@ -181,27 +192,33 @@ def log_evidence(
         identity["betas"] = str(n_betas or "adaptive") if ladder is None else digest(ladder)
         store, seed = Checkpoint.seeded(checkpoint, identity, random_seed)
         fits = _fit_reported(model, kind)
-        with interruptible():
+        base, doubts = None, list[Message]()
+        with interruptible(), suppress(Stopped):
             base = fit_reference(model, reference, fits, seed=search_seed(seed))
-        doubts: list[Message] = []
-        if mover.riemannian and isinstance(base, Mixture):
-            base, doubts = base.heaviest()
-        with interruptible(clock), Progress(progressbar) as progress:
-            problem = Problem(
-                model, base, mover, ladder, target_se, n_particles, n_islands,
-                seed, clock, progress, store, executor, n_betas,
-            )  # fmt: skip
-            outcome = _run(problem, method, options)
-        if base.name in ("ep", "fitted", "gaussian", "mixture") or not base.converged:
-            outcome.warnings = [*base.warnings, *outcome.warnings]
-        outcome.warnings = [*doubts, *outcome.warnings]
+        outcome = stopped(method)
+        if base is not None:
+            if mover.riemannian and isinstance(base, Mixture):
+                base, doubts = base.heaviest()
+            with interruptible(clock), Progress(progressbar) as progress:
+                problem = Problem(
+                    model, base, mover, ladder, target_se, n_particles, n_islands,
+                    seed, clock, progress, store, executor, n_betas, free,
+                )  # fmt: skip
+                outcome = _run(problem, method, options)
+            if base.name in ("ep", "fitted", "gaussian", "mixture") or not base.converged:
+                outcome.warnings = [*base.warnings, *outcome.warnings]
+            outcome.warnings = [*doubts, *outcome.warnings]
+        _approximate(outcome, fits, clock)
+        if outcome.method not in ("exact", "orthant", "sequential"):
+            outcome.logz_se = math.hypot(outcome.logz_se, getattr(base, "lost", 0.0))
+        _refuse(outcome, model)
         settings = {
             "method": method,
             **budget,
             "max_seconds": max_seconds,
             "random_seed": random_seed if isinstance(random_seed, numbers.Integral) else None,
             **{name: value for name, value in options.items() if _is_plain(value)},
-            "reference": base.name,
+            "reference": base and base.name,
             "move": mover.name,
             **outcome.settings,
             "interrupted": clock.interrupted.is_set(),
@@ -274,9 +291,48 @@ def _option_text(value: Any) -> str:
 
 
 def _fit_reported(model: Model, kind: Family) -> dict[str, Any]:
-    """The approximations that every result shows beside its own estimate."""
+    """The approximations that every result shows beside its own estimate, if there is time."""
+    fits: dict[str, Any] = {}
     with interruptible():
-        return {name: kind.fits[name](model) for name in kind.reported}
+        for name in kind.reported:
+            with suppress(Stopped):
+                fits[name] = kind.fits[name](model)
+    return fits
+
+
+def _approximate(outcome: Outcome, fits: Mapping[str, Any], clock: Clock) -> None:
+    """An answer for a call whose time was up before it had one: the best approximation."""
+    timed = clock.max_seconds is not None and not clock.interrupted.is_set()
+    if not (timed and fits and math.isnan(outcome.logz)):
+        return
+    names = list(fits)
+    name = ([name for name in names if fits[name].converged] or names)[-1]
+    outcome.logz = fits[name].logz
+    outcome.warnings = [w for w in outcome.warnings if getattr(w, "code", "") != "no-estimate"]
+    outcome.warn(
+        "approximation-only",
+        f"nothing was finished in max_seconds={clock.max_seconds:g}: log Z is that of "
+        f"{name}, an approximation without an error bar",
+    )
+
+
+def _refuse(outcome: Outcome, model: Model) -> None:
+    """NaN and a warning for numbers that no log Z can be."""
+    lik = getattr(model, "likelihood", None)
+    probability = isinstance(model, SoftmaxModel) or (
+        lik is not None and (lik.counts or lik.name in _LABELS)
+    )
+    most = _SLACK + _FAR * (0.0 if math.isnan(outcome.logz_se) else outcome.logz_se)
+    if probability and outcome.logz > most:
+        what = f"log Z = {outcome.logz:.6g} of data that have probabilities, which are not above 1"
+    elif math.isinf(outcome.logz) or math.isinf(outcome.logz_se):
+        what = f"log Z = {outcome.logz} ± {outcome.logz_se}"
+    else:
+        return
+    outcome.logz = outcome.logz_se = math.nan
+    outcome.warn(
+        "impossible", f"the numbers failed: they gave {what}; scale or jitter are extreme"
+    )
 
 
 def _run(problem: Problem, method: str, options: MethodOptions) -> Outcome:
@@ -287,6 +343,8 @@ def _run(problem: Problem, method: str, options: MethodOptions) -> Outcome:
             outcome = over_components(problem, problem.reference, run)
         else:
             outcome = run(problem)
+    except Stopped:
+        outcome = stopped(method)
     except KeyboardInterrupt:
         problem.clock.interrupted.set()
         text = "interrupted before there was an estimate"
@@ -309,9 +367,10 @@ def _report(
     correction = np.zeros(0)
     if "ep" in fits:
         watch = Clock()
-        corrected, correction = fits["ep"].logz_corrected, fits["ep"].correction
-        seconds = fits["ep"].seconds + watch.elapsed()
-        rows.append(Estimate("ep_corrected", corrected, math.nan, seconds))
+        with suppress(Stopped):
+            corrected, correction = fits["ep"].logz_corrected, fits["ep"].correction
+            seconds = fits["ep"].seconds + watch.elapsed()
+            rows.append(Estimate("ep_corrected", corrected, math.nan, seconds))
     if outcome.method not in fits:
         answer = (outcome.method, outcome.logz, outcome.logz_se)
         rows += [Estimate(*row, clock.elapsed()) for row in (*outcome.others, answer)]

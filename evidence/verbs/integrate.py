@@ -13,23 +13,24 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from .. import __version__
 from ..drivers.smc import Loop
-from ..drivers.waves import Run
+from ..drivers.waves import Budget, Run
 from ..execution import arguments
 from ..execution.checkpoint import Checkpoint, digest
-from ..execution.clock import Clock, interruptible
+from ..execution.clock import Clock, Stopped, interruptible, within
 from ..execution.job import Job
 from ..execution.progress import Progress
 from ..hyper.at_theta import GuidedEvidence
 from ..hyper.integral import ThetaIslands
-from ..hyper.pilot import run_pilot
+from ..hyper.pilot import ThetaPilot, run_pilot
 from ..messages import Message, messages
-from ..methods.base import Problem, outcome_of_islands
+from ..methods.base import Outcome, Problem, outcome_of_islands
 from ..models.gp import GPModel
 from ..models.priors import Priors
 from ..numerics.threads import blas_for
@@ -117,33 +118,53 @@ def integrated_evidence(
     store, seed = Checkpoint.seeded(checkpoint, identity, random_seed)
     with interruptible(clock), Progress(progressbar) as progress:
         progress.phase("optimum")
-        with blas_for(model.n):
-            optimum = optimise(
-                model,
-                fixed=[name for name in model.hyperparameters.names if name not in prior.names],
-                priors={n: p for n, p in prior.items() if p != "flat"},
-                progressbar=False,
-            )
+        pilot: ThetaPilot | None = None
+        with blas_for(model.n), within(clock.deadline):
+            try:
+                optimum = optimise(
+                    model,
+                    fixed=[n for n in model.hyperparameters.names if n not in prior.names],
+                    priors={n: p for n, p in prior.items() if p != "flat"},
+                    progressbar=False,
+                )
+            except Stopped:
+                raise RuntimeError(
+                    f"max_seconds={max_seconds:g} were over before EP had converged once; allow "
+                    "more time"
+                ) from None
             progress.phase("pilot")
             sites = optimum.reference.sites
             evidence = GuidedEvidence(model.without_matrices(), prior.free, sites, n_draws)
-            pilot = run_pilot(
-                evidence, prior, optimum.table.log_value.to_numpy(), optimum.table.se.to_numpy(),
-                np.random.default_rng(seed.spawn(1)[0]), clock.stop,
+            with suppress(Stopped):
+                pilot = run_pilot(
+                    evidence, prior, optimum.table.log_value.to_numpy(),
+                    optimum.table.se.to_numpy(), np.random.default_rng(seed.spawn(1)[0]),
+                    clock.stop,
+                )  # fmt: skip
+        outcome, run, size = Outcome("islands"), Run(Budget(target_se)), n_particles
+        if pilot is not None:
+            problem = Problem(
+                model, None, None, None, target_se, n_particles, n_islands,  # type: ignore[arg-type]
+                seed, clock, progress, store, executor, _path=pilot.path,  # type: ignore[arg-type]
             )  # fmt: skip
-        problem = Problem(
-            model, None, None, None, target_se, n_particles, n_islands,  # type: ignore[arg-type]
-            seed, clock, progress, store, executor, _path=pilot.path,  # type: ignore[arg-type]
-        )  # fmt: skip
-        size = n_particles or _particles(problem, 1.5 * (1.0 / pilot.ess - 1.0))
-        islands = ThetaIslands(pilot.path, pilot.plan)
-        job = Job(Loop.run, (islands,), {"n_particles": size})
-        outcome, run = outcome_of_islands(problem, "islands", job, pilot.plan.betas)
+            size = n_particles or _particles(problem, 1.5 * (1.0 / pilot.ess - 1.0))
+            islands = ThetaIslands(pilot.path, pilot.plan)
+            job = Job(Loop.run, (islands,), {"n_particles": size})
+            outcome, run = outcome_of_islands(problem, "islands", job, pilot.plan.betas)
+            run.warnings[:0] = pilot.warnings
     theta, logz_ep = np.zeros((0, len(prior))), math.nan
     if outcome.samples is not None:
         theta, gap = outcome.samples[:, :-1], outcome.samples[:, -1]
         logz_ep = outcome.logz + float(np.logaddexp.reduce(gap)) - math.log(len(gap))
-    warnings = [*optimum.warnings, *pilot.warnings, *run.warnings, *store.warnings, *_lost(run)]
+    warnings = [*optimum.warnings, *run.warnings, *store.warnings, *_lost(run)]
+    if max_seconds is not None and not run.blocks and not clock.interrupted.is_set():
+        outcome.logz = optimum.reference.logz
+        warnings = [w for w in warnings if getattr(w, "code", "") != "no-estimate"]
+        text = (
+            f"nothing was finished in max_seconds={max_seconds:g}: log Z is EP's at the best "
+            "hyperparameters found, no integral over them, and without an error bar"
+        )
+        warnings.append(Message("approximation-only", text))
     return IntegratedEvidence(
         logz=outcome.logz,
         logz_se=outcome.logz_se,
@@ -153,10 +174,10 @@ def integrated_evidence(
         optimum=optimum,
         trace=data_frame(outcome.trace),
         warnings=tuple(w for w in messages(warnings) if w.code != "failed-proposals"),
-        notes=tuple(pilot.notes),
+        notes=() if pilot is None else tuple(pilot.notes),
         settings=dict(
             n_particles=size, n_islands=run.final.size, n_draws=n_draws,
-            betas=pilot.plan.betas.tolist(), target_se=target_se,
+            betas=[] if pilot is None else pilot.plan.betas.tolist(), target_se=target_se,
         ),
         seconds=clock.elapsed(),
     )  # fmt: skip

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from ..execution.arguments import check_count, check_kind, check_positive, seed_sequence
-from ..execution.clock import Clock, interruptible
+from ..execution.clock import Clock, Stopped, interruptible
 from ..execution.progress import progress_line
 from ..hyper.at_theta import ep_at
 from ..hyper.findings import doubts, tabulate
@@ -124,7 +124,7 @@ def optimise(
                 )
             errors = search.standard_errors()
             reference = ep_at(model, search.best.theta)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Stopped):
             if search.best is None:
                 raise
             clock.interrupted.set()

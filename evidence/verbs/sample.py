@@ -24,12 +24,13 @@ from ..execution.arguments import (
     number,
 )
 from ..execution.checkpoint import Checkpoint, digest
-from ..execution.clock import Clock, interruptible
+from ..execution.clock import Clock, Stopped, interruptible, within
 from ..messages import Message, messages
 from ..numerics.threads import blas_for
 from ..paths.families import family, make_path
 from ..results.base import fingerprint
 from ..results.draws import Draws
+from ..statistics.diagnostics import ess_bulk, ess_tail, rhat
 from .reference import explored
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
 
 _MANY = 100  # steps or draws of a chain from which on it is judged
 _STILL = 0.01  # acceptance
-_APART = 1.1  # R-hat
+_APART = 1.01  # R-hat of chains that agree, at most
+_EFFECTIVE = 100  # draws that each chain should be worth
+_WORST = 16  # coordinates that are judged by ranks
 
 
 def sample(
@@ -80,7 +83,9 @@ def sample(
     beta : float
         Inverse temperature: 1 is the posterior, 0 the reference.
     max_seconds : float, optional
-        Stop then, with what there is.
+        Be done by then, fits included, to within a fifth and a second (code that is compiled at
+        a first call apart), with the draws there are. Tuning takes half of what is left for
+        chains (all of it with ``checkpoint=``, which then goes on from there).
     random_seed : int or Generator, optional
         Same seed, same draws (unless ``max_seconds`` cuts them short).
     checkpoint : path, optional
@@ -99,6 +104,10 @@ def sample(
     Notes
     -----
     ^C ends the run early and returns what is recorded.
+
+    ``draws.warnings`` says where chains disagree (rank-normalised split R-hat above 1.01,
+    ``chains-disagree``) or draws are worth less than 100 independent ones per chain, in the bulk
+    or in the tails (``low-ess``), of the tilt and of the coordinates that look worst.
 
     Examples
     --------
@@ -138,10 +147,16 @@ def sample(
         disable=None if progressbar else True,
     )  # fmt: skip
     with interruptible(clock), blas_for(model.n), bar:
-        base, doubts = explored(model, reference, seed, move=mover)
-        jumps = Jumps(base) if isinstance(base, Mixture) else None
-        path = make_path(base) if jumps is None else jumps.path
-        mover.prepare(path)
+        try:
+            with within(clock.deadline):
+                base, doubts = explored(model, reference, seed, move=mover)
+                jumps = Jumps(base) if isinstance(base, Mixture) else None
+                path = make_path(base) if jumps is None else jumps.path
+                mover.prepare(path)
+        except Stopped:
+            raise RuntimeError(
+                f"max_seconds={max_seconds:g} were over before chains could start; allow more time"
+            ) from None
         rng = np.random.default_rng(seed)
         run = run_chains(
             path, mover, rng, clock, bar.update, store, jumps, beta=float(beta), **counts
@@ -199,12 +214,8 @@ def _warnings(run: Chains, move: Move, draws: int, thin: int) -> Iterator[Messag
             f"{total // chains} proposals were accepted): the step size of the others does not "
             "suit the place where it started; try another reference or a smaller step_size",
         )
-    elif kept >= _MANY and (r := _apart(run.x)) > _APART:
-        yield Message(
-            "chains-disagree",
-            f"the chains do not agree, R-hat is {r:.2f}: more draws, a longer tune or another "
-            "move are needed",
-        )
+    else:
+        yield from _doubts(run)
     accepted = float(run.acceptance.mean())
     if move.target is not None and kept and accepted < move.target - 0.25:
         yield Message(
@@ -214,11 +225,40 @@ def _warnings(run: Chains, move: Move, draws: int, thin: int) -> Iterator[Messag
         )
 
 
-def _apart(x: NDArray[np.float64]) -> float:
-    """The largest R-hat of halves of chains, without ranks, which take longer than the draws."""
-    chains, kept, n = x.shape
-    halves = x[:, : kept // 2 * 2].reshape(2 * chains, kept // 2, n)
-    within = halves.var(axis=1, ddof=1).mean(axis=0)
-    between = halves.mean(axis=1).var(axis=0, ddof=1)
-    moving = within > 0.0
-    return float(np.sqrt(1.0 + np.max(between[moving] / within[moving], initial=0.0)))
+def _doubts(run: Chains) -> Iterator[Message]:
+    """Whether chains agree and are long enough, by the limits of Vehtari et al. (2021)."""
+    chains = len(run.tilt)
+    judged = _judged(run)
+    r = float(np.fmax.reduce(rhat(judged), initial=np.nan))
+    if r > _APART:
+        yield Message(
+            "chains-disagree",
+            f"the chains do not agree, R-hat is {r:.3g} where {_APART} is the limit: more draws, "
+            "a longer tune or another move are needed",
+        )
+    bulk, tail = (float(np.fmin.reduce(f(judged), initial=np.nan)) for f in (ess_bulk, ess_tail))
+    if min(bulk, tail) < _EFFECTIVE * chains:
+        yield Message(
+            "low-ess",
+            f"the draws of {chains} chains are worth {bulk:.0f} independent ones in the bulk and "
+            f"{tail:.0f} in the tails, and should be worth {_EFFECTIVE * chains}: more draws are "
+            "needed",
+        )
+
+
+def _judged(run: Chains) -> NDArray[np.float64]:
+    """The tilt and those coordinates whose halves of chains are furthest apart.
+
+    Ranks of all would take longer than the draws. Where a chain is short of independent draws
+    its halves differ, so those with the smallest effective sample size are among them.
+    """
+    chains, kept, n = run.x.shape
+    if n > _WORST and kept >= 4:
+        halves = run.x[:, : kept // 2 * 2].reshape(2 * chains, kept // 2, n)
+        within = halves.var(axis=1, ddof=1).mean(axis=0)
+        between = halves.mean(axis=1).var(axis=0, ddof=1)
+        ratio = np.divide(between, within, out=np.zeros(n), where=within > 0.0)
+        x = run.x[:, :, np.argsort(ratio)[-_WORST:]]
+    else:
+        x = run.x
+    return np.concatenate([run.tilt[:, :, None], x], axis=2)

@@ -114,9 +114,18 @@ def test_a_covariance_that_fails_is_a_row():
     assert [warning.code for warning in surface.warnings] == ["cells-doubtful"]
 
 
-def test_numbers_that_fail_are_a_row_too():
+def test_hardly_any_noise_leaves_digits_and_an_error_bar_for_them():
     grid = {"noise_std": [1e-12, 0.3], "length_scale": [1e3]}
     surface = ev.evidence_surface(MODEL, grid, random_seed=0, progressbar=False, target_se=0.5)
+    assert surface.table.logz[0] < -1e6
+    assert 1e-9 < surface.table.logz_se[0] < 0.1
+    assert np.isfinite(surface.table.logz[1])
+
+
+def test_numbers_that_fail_are_a_row_too():
+    grid = {"noise_std": [1e300, 0.3]}  # squared it is infinite
+    surface = ev.evidence_surface(MODEL, grid, random_seed=0, progressbar=False, target_se=0.5)
+    assert np.isnan(surface.table.logz[0])
     assert surface.table.warnings[0]
     assert np.isfinite(surface.table.logz[1])
 

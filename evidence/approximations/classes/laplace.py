@@ -46,7 +46,7 @@ def fit_softmax_laplace(
     value = float(model.log_likelihood(x))
     converged, iterations = False, 0
     while not converged and iterations < max_iterations:
-        check_interrupt()
+        check_interrupt(2.0 * x.size * model.y.size**2)
         iterations += 1
         sites = expand(model, x)
         mu, a_new = solve_mean(model, sites, factorise_curvature(model, sites))

@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...execution.arguments import check_count, number
-from ...execution.clock import check_interrupt, interruptible
+from ...execution.clock import Stopped, check_interrupt, interruptible
 from ...gaussians.base import Gaussian, NotPositiveDefinite, Prior, Sites
 from ...messages import InputError, Message
 from ...models.gp import GPModel
 from ..reference import GaussianReference
+from .exact import fit_exact, has_closed_form
 from .laplace import fit_laplace
 from .sequential import sequential_start
 
@@ -33,6 +34,7 @@ _MEMORY = 6
 _NEAR = 0.3  # mismatch, in standard deviations, at which parallel sweeps take over
 _MAX_SEQUENTIAL = 6
 _MAX_WARM = 40  # sweeps granted to a warm start
+SOLVE = 2.5  # N³ operations, of an update of q
 ROUNDING = 1e-3  # nats of rounding error in log Z that are worth a warning
 
 
@@ -45,6 +47,8 @@ class _FixedPoint(NamedTuple):
     mismatch: float
     skipped: int
     converged: bool
+    late: bool = False
+    """Whether the time was up before they met."""
 
 
 @interruptible()
@@ -98,6 +102,8 @@ def fit_ep(
     number("tol", tol, above=0.0)
     check_count("max_sweeps", max_sweeps, optional=False)
     started = time.perf_counter()
+    if has_closed_form(model):
+        return fit_exact(model, "ep")
     end, wasted = None, 0
     if start is not None:
         nu, tau = _check_start(start, model.n)
@@ -109,8 +115,11 @@ def fit_ep(
         else:
             wasted = 0 if end.converged else end.sweeps
     if end is None or not end.converged:
-        nu, tau, sweeps = _cold_start(model, max_sweeps)
-        end = _parallel_sweeps(model, nu, tau, sweeps, max_sweeps, damping, tol)
+        try:
+            nu, tau, sweeps = _cold_start(model, max_sweeps)
+            end = _parallel_sweeps(model, nu, tau, sweeps, max_sweeps, damping, tol)
+        except Stopped:
+            return _independent(model, started)
     q = end.gaussian
     return GaussianReference(
         "ep",
@@ -123,7 +132,20 @@ def fit_ep(
         n_sweeps=wasted + end.sweeps,
         seconds=time.perf_counter() - started,
         warnings=_describe(end, tol),
+        rounding=rounding_error(q.prior, Sites(end.c, q.nu, q.tau), q.mean),
     )
+
+
+def _independent(model: GPModel, started: float) -> GaussianReference:
+    """No sweep was finished in time: sites of one, and log Z as of independent latent values."""
+    prior, zero = model.prior, np.zeros(model.n)
+    log_z = model.likelihood.tilted(model.y, prior.mean, prior.variances)[0]
+    return GaussianReference(
+        "ep", model, Sites(zero, zero, zero), prior.mean, prior.variances.copy(),
+        float(np.sum(log_z)), converged=False, seconds=time.perf_counter() - started,
+        warnings=(Message("ep-out-of-time", "EP had no time for a single sweep: its log Z is that "
+                          "of independent latent values, which may be far off"),),
+    )  # fmt: skip
 
 
 def _cold_start(model: GPModel, max_sweeps: int) -> tuple[Array, Array, int]:
@@ -153,14 +175,14 @@ def _parallel_sweeps(
     tol: float,
 ) -> _FixedPoint:
     """All sites at once until they match, or ``sweeps`` reaches ``max_sweeps``."""
+    check_interrupt(SOLVE * model.n**3)
     q: Gaussian = model.prior.with_sites(nu, tau)
     if not q.variances.min() > 0.0:
         raise NotPositiveDefinite
     history = _Anderson(_MEMORY)
     best = np.inf
-    converged, skipped = False, 0
+    converged, skipped, late = False, 0, False
     while sweeps < max_sweeps:
-        check_interrupt()
         sweeps += 1
         c, target_nu, target_tau, mismatch, skipped = _match(model, q)
         if mismatch < tol:
@@ -170,13 +192,18 @@ def _parallel_sweeps(
             history.forget()
             damping = max(0.5 * damping, 0.05)
             best = mismatch
+        try:
+            check_interrupt(SOLVE * model.n**3)
+        except Stopped:
+            late = True
+            break
         best = min(best, mismatch)
         change = target_nu - q.nu, target_tau - q.tau
         proposal = history.step(q.nu, q.tau, *change, q.variances, damping)
         q = _feasible(q, model.likelihood.log_concave, *proposal)
     else:
         c = _match(model, q)[0]
-    return _FixedPoint(c, q, sweeps, mismatch, skipped, converged)
+    return _FixedPoint(c, q, sweeps, mismatch, skipped, converged, late)
 
 
 def _check_start(start: Sites, n: int) -> tuple[Array, Array]:
@@ -259,7 +286,13 @@ class _Anderson:
 
 def _describe(end: _FixedPoint, tol: float) -> tuple[Message, ...]:
     warnings = []
-    if not end.converged:
+    if end.late:
+        text = (
+            f"EP had no time to converge: its moments are off by {end.mismatch:.2g} after "
+            f"{end.sweeps} sweeps, its log Z is not to be trusted"
+        )
+        warnings.append(Message("ep-out-of-time", text))
+    elif not end.converged:
         text = (
             f"EP did not converge in {end.sweeps} sweeps (moments off by {end.mismatch:.2g}, "
             f"wanted {tol:.2g}); its log Z is not to be trusted, try a smaller damping"

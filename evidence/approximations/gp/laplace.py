@@ -25,8 +25,11 @@ from ...models.likelihoods.quadrature import evaluate
 from ..classes.laplace import fit_softmax_laplace
 from ..classes.reference import SoftmaxReference
 from ..reference import GaussianReference
+from .exact import fit_exact, has_closed_form
 
 Array = NDArray[np.float64]
+
+_STEP = 1.5  # N³ operations, of Newton's method
 
 
 @overload
@@ -69,6 +72,8 @@ def fit_laplace(
     check_count("max_iterations", max_iterations, optional=False)
     if isinstance(model, SoftmaxModel):
         return fit_softmax_laplace(model, max_iterations=max_iterations, tol=tol)
+    if has_closed_form(model):
+        return fit_exact(model, "laplace")
     started = time.perf_counter()
     prior = model.prior
     top = climb(model, prior.mean, np.zeros(model.n), max_iterations=max_iterations, tol=tol)
@@ -132,7 +137,7 @@ def climb(
     width = np.sqrt(prior.variances)
     converged, iterations = False, 0
     while not converged and iterations < max_iterations and not known(x):
-        check_interrupt()
+        check_interrupt(_STEP * model.n**3)
         iterations += 1
         _, d1, d2, _ = evaluate(lik.kernel, model.theta, x)
         tau = np.maximum(-d2, 0.0)

@@ -73,7 +73,7 @@ def sequential_start(model: GPModel, max_sweeps: int, near: float) -> tuple[Arra
     for sweep in range(1, max_sweeps + 1):
         worst = 0.0
         for start in range(0, n, _BLOCK):
-            check_interrupt()
+            check_interrupt(2.0 * _BLOCK * n * n)
             block = slice(start, min(start + _BLOCK, n))
             old_nu, old_tau = nu[block].copy(), tau[block].copy()
             W = cov[:, block].copy(order="F")

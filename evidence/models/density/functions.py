@@ -98,6 +98,7 @@ class Batched:
         shape = (m, d, d, d)[: _AXES[self.name]]
         with np.errstate(all="ignore"):
             if self.vectorized:
+                check_interrupt()
                 out = _numbers(self.name, self.function(x, *more))
             else:
                 points = zip(x, *more, strict=True)

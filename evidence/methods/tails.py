@@ -1,0 +1,86 @@
+r"""A wider reference where the posterior's tails are heavier than EP's.
+
+EP matches moments. Where data only say "not here" (all labels alike, all counts zero) the
+posterior is a part of the prior, cut off on one side: beyond, it falls as the prior does, which
+may be several times as wide as the matched Gaussian. Weights exp Σh from a Gaussian of 1/v of
+the variance that its tail needs have a Pareto tail of shape k = 1 - 1/v, and from v = 2 on no
+variance at all; moves between temperatures that mix well in the bulk hardly help, as the tail is
+where nobody is. Along the widest directions v is what a fit of the log weights says
+(:mod:`evidence.proposals.twist`); sites that hold such a direction together are weakened,
+
+.. math:: t_n(x)^{1 - \rho_n}, \qquad
+          \rho_n \propto g_n^2, \quad g = Σ D \text{ the way along } D ,
+
+until the Gaussian is √v times as wide in variance, and its mean is pushed away from the wall as
+far as it has grown: as wide as the tail it would lie half behind the wall, where moves get stuck.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..approximations.reference import GaussianReference
+from ..gaussians.base import Sites
+from ..models.gp import GPModel
+from ..numerics.threads import blas_for
+from ..proposals.twist import DIRECTIONS, EFFECTIVE, fit, truncated
+from .base import Problem
+
+Array = NDArray[np.float64]
+
+_DRAWS = 512
+_LIGHT = 3.0  # v from which on the reference is widened: k = 2/3
+_WORTH = 0.5  # of what draws of EP's Gaussian are worth, those of the wider one must be
+_PUSH = 2.5  # away from the wall, in standard deviations by which q grows
+
+
+def wide_start(problem: Problem) -> Problem:
+    """The problem from a wider reference, where it is ours to choose and its tails ask for it."""
+    model, q = problem.model, problem.reference
+    if not (problem.free and isinstance(model, GPModel) and model.likelihood.log_concave):
+        return problem
+    if q.name != "ep" or q.share is not None or not q.converged or model.prior.covariance is None:
+        return problem
+    with blas_for(model.n):
+        z = np.random.default_rng(problem.child(8)).standard_normal((_DRAWS, model.n))
+        log_w = _log_weights(problem, z)
+        w, effective = truncated(log_w)
+        size = min(DIRECTIONS, model.n, int(effective / EFFECTIVE))
+        if size == 0:
+            return problem
+        slope, curvature = fit(z[:, ::-1][:, :size].T, log_w, w)
+        gamma, U = q.eigh
+        D = (U / np.sqrt(gamma))[:, ::-1][:, :size] * -np.sign(slope)  # into the tail
+        v = np.minimum(1.0 / (1.0 + curvature), np.sum(D * (model.prior.covariance @ D), axis=0))
+        heavy = v >= _LIGHT
+        if not heavy.any():
+            return problem
+        other = replace(problem, reference=widened(q, D[:, heavy], v[heavy]), _path=None)
+        worth = truncated(_log_weights(other, z))[1]
+    return other if worth > _WORTH * effective else problem
+
+
+def _log_weights(problem: Problem, z: Array) -> Array:
+    """Of draws of the reference from standard normal ones along its principal axes."""
+    gamma, U = problem.reference.eigh
+    return problem.path.tilt(problem.reference.mean + (z * np.sqrt(gamma)) @ U.T)
+
+
+def widened(q: GaussianReference, D: Array, v: Array) -> GaussianReference:
+    """q with weaker sites, √v times its variance along the columns of D, and pushed along them."""
+    prior, (c, nu, tau) = q.model.prior, q.sites
+    g = np.column_stack([q.gaussian.solve(d) for d in D.T])
+    share = g**2 / np.max(g**2, axis=0)
+    held = np.sum(tau[:, None] * g**2 * share, axis=0)  # of the precision along g, which is one
+    part = np.minimum(1.0, (1.0 - v**-0.5) / held)
+    keep = np.prod(1.0 - part * share, axis=1)
+    weaker = prior.with_sites(keep * nu, keep * tau)
+    variance = np.array([d @ weaker.solve(d) for d in D.T])
+    push = _PUSH * (np.sqrt(variance) - 1.0) / variance / np.sum(share * g**2, axis=0)
+    gaussian = prior.with_sites(keep * nu + (share * g) @ push, keep * tau, reuse=weaker)
+    sites = Sites(keep * c, gaussian.nu, gaussian.tau)
+    mean, logz = gaussian.mean, gaussian.log_normaliser(sites.c)
+    return GaussianReference("wide ep", q.model, sites, mean, gaussian.variances, logz)

@@ -1,0 +1,92 @@
+"""Normal noise: the closed form, honest about rounding; impossible numbers are refused."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from problems import small_model
+from scipy.stats import multivariate_normal
+
+import evidence as ev
+from evidence.approximations.gp.exact import draw_exact, fit_exact
+from evidence.verbs.estimate import Outcome, _refuse
+
+
+def data(n, noise, scale=1.0, y_like_the_model=True):
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 1))
+    K = scale**2 * (np.exp(-0.5 * (X - X.T) ** 2) + 1e-6 * np.eye(n))
+    y = np.linalg.cholesky(K + (noise * scale) ** 2 * np.eye(n)) @ rng.normal(size=n)
+    if not y_like_the_model:
+        y = scale * rng.normal(size=n)
+    return ev.GPModel(K=K, y=y, likelihood=f"gaussian(noise_std={noise * scale})")
+
+
+def truth(model):
+    C = model.K + np.diag(model.theta[1] ** 2)
+    return multivariate_normal(model.mean, C, allow_singular=True).logpdf(model.y)
+
+
+@pytest.mark.parametrize("noise", [1e-5, 1e-2, 1.0, 1e3])
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+@pytest.mark.parametrize("n", [1, 2, 30, 200])
+def test_closed_form_within_its_rounding(n, noise, scale):
+    """K nearly singular, scales wrong by a million, noise from nothing to everything."""
+    model = data(n, noise, scale)
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert result.method == "exact"
+    assert abs(result.logz - truth(model)) < 20.0 * result.logz_se + 1e-9 * n
+    assert result.logz_se < 1e-3
+    assert abs(ev.fit_laplace(model).logz - result.logz) < 1e-3
+    assert abs(ev.fit_ep(model).logz - result.logz) < 1e-3
+
+
+def test_data_that_the_model_cannot_have_made():
+    """log Z of minus many millions, of which rounding takes whole nats, and says so."""
+    result = ev.log_evidence(data(100, 1e-5, 1.0, False), random_seed=0, progressbar=False)
+    assert result.logz < -1e6
+    assert result.logz_se > 1e-3
+    assert "ep-rounding" in [warning.code for warning in result.warnings]
+
+
+def test_other_methods_start_from_the_closed_form():
+    model = data(20, 1e-5)
+    result = ev.log_evidence(model, method="smc", random_seed=0, progressbar=False)
+    assert abs(result.logz - truth(model)) < 5.0 * result.logz_se + 1e-6
+    assert result.logz_se < 0.1
+
+
+def test_moments_and_draws_are_those_of_the_posterior():
+    model = data(8, 0.3)
+    q = fit_exact(model, "ep")
+    C = model.K + np.diag(model.theta[1] ** 2)
+    gain = model.K @ np.linalg.inv(C)
+    cov = model.K - gain @ model.K
+    np.testing.assert_allclose(q.mean, gain @ model.y, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(q.var, cov.diagonal(), rtol=1e-6)
+    x = draw_exact(model, 40_000, np.random.default_rng(0))
+    np.testing.assert_allclose(x.mean(axis=0), q.mean, atol=0.01)
+    np.testing.assert_allclose(np.cov(x.T), cov, atol=0.01)
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "poisson(exposure=1.5)"])
+def test_ordinary_error_bars_do_not_see_rounding(likelihood):
+    assert ev.fit_ep(small_model(likelihood, 30)).lost < 1e-9
+
+
+def test_impossible_numbers_are_refused():
+    model = small_model("probit", 3)
+    for logz, se in ((3.0, 0.1), (math.inf, 0.1), (-1.0, math.inf)):
+        outcome = Outcome("smc", logz, se)
+        _refuse(outcome, model)
+        assert math.isnan(outcome.logz)
+        assert math.isnan(outcome.logz_se)
+        assert [warning.code for warning in outcome.warnings] == ["impossible"]
+    outcome = Outcome("smc", 0.2, 0.1)  # an estimate of nearly zero
+    _refuse(outcome, model)
+    assert outcome.logz == 0.2
+    density = Outcome("smc", 3.0, 0.1)
+    _refuse(density, small_model("gaussian(noise_std=0.7)", 3))
+    assert density.logz == 3.0
