@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,7 @@ _SAME_SUMMIT = 0.2  # in standard deviations of Laplace's Gaussian there
 _IN = 0.5  # standard deviations of q
 _SAME_POINT = 0.1  # of EP, in standard deviations of q
 _NEGLIGIBLE = 12.0  # nats below the best fixed point
-_FAR, _GRID = 8.0, 257  # standard deviations of the prior, in so many points
+_FAR, _GRID, _THIRDS = 8.0, 257, 60  # standard deviations of the prior, in so many points
 _PROBES = 8  # of a scout's points from which one climbs
 _LEAST = 0.05  # weight of any component, relative to the largest
 
@@ -113,21 +114,32 @@ def mixture_of(references: list[GaussianReference], warnings: Sequence[str] = ()
 
 def _unseen(model: GPModel) -> list[Message]:
     """A warning, where a datum's likelihood has maxima that no integral over it knows of."""
-    x = model.mean + np.sqrt(model.prior.variances) * np.linspace(-_FAR, _FAR, _GRID)[:, None]
-    kernel, theta = model.likelihood.kernel, model.theta
-    g = np.array([evaluate(kernel, theta, row)[0] for row in x])
-    g -= 0.5 * np.linspace(-_FAR, _FAR, _GRID)[:, None] ** 2
-    inner = g[1:-1]
-    peaks = (inner > g[:-2]) & (inner >= g[2:]) & (inner > g.max(axis=0) - _NEGLIGIBLE)
+    kernel, theta, sd = model.likelihood.kernel, model.theta, np.sqrt(model.prior.variances)
+
+    def height(x: Array, data: Any = slice(None)) -> Array:
+        z = (x - model.mean[data]) / sd[data]
+        return evaluate(kernel, np.ascontiguousarray(theta[:, data]), x)[0] - 0.5 * z * z
+
+    x = model.mean + sd * np.linspace(-_FAR, _FAR, _GRID)[:, None]
+    g = np.array([height(row) for row in x])
+    rows, data = np.nonzero((g[1:-1] > g[:-2]) & (g[1:-1] >= g[2:]))
+    left, right = x[rows, data], x[rows + 2, data]
+    for _ in range(_THIRDS):  # of what is between two points, the better ones
+        one, two = left + (right - left) / 3.0, right - (right - left) / 3.0
+        up = height(one, data) < height(two, data)
+        left, right = np.where(up, one, left), np.where(up, right, two)
+    tops = 0.5 * (left + right)
+    high = height(tops, data)
     hints = np.vstack([model.mean, model.likelihood.locations(model.y)])
-    for n in np.flatnonzero(peaks.sum(axis=0) > 1):
-        valleys = 1 + np.flatnonzero((g[1:-1, n] < g[:-2, n]) & (g[1:-1, n] <= g[2:, n]))
-        basins = np.searchsorted(x[valleys, n], x[1:-1][peaks[:, n], n])
-        if not set(basins) <= set(np.searchsorted(x[valleys, n], hints[:, n])):
-            places = ", ".join(f"{place:.3g}" for place in x[1:-1][peaks[:, n], n])
+    for n in np.flatnonzero(np.bincount(data, minlength=model.n) > 1):
+        own = (data == n) & (high > high[data == n].max() - _NEGLIGIBLE)
+        valleys = x[1:-1][(g[1:-1, n] < g[:-2, n]) & (g[1:-1, n] <= g[2:, n]), n]
+        basins = np.searchsorted(valleys, tops[own])
+        if not set(basins) <= set(np.searchsorted(valleys, hints[:, n])):
             text = (
-                f"the likelihood of datum {n} has maxima near x = {places}, of which integrals "
-                "over it may miss some: give the likelihood a location= with a row for each"
+                f"the likelihood of datum {n} has maxima near x = "
+                f"{', '.join(f'{top:.3g}' for top in tops[own])}, of which integrals over it may "
+                "miss some: give the likelihood a location= with a row for each"
             )
             return [Message("hidden-maxima", text)]
     return []
