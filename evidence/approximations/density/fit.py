@@ -15,46 +15,28 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from ...execution.clock import check_interrupt
 from ...messages import Message
 from ...models.density.model import DensityModel
 from ...models.density.scales import learn
-from ...statistics.weights import pareto_shape
 from .modes import COMPARABLE, find_modes, starts
 from .reference import DensityReference, Mode, density_prior_reference
+from .verdict import Verdict, effective, judged, moments, temper, usable
 
 Array = NDArray[np.float64]
 
 _TRIAL = 4096
 _TAILS = (0.0, 0.05, 0.15, 0.4)
-_GOOD_SHAPE, _GOOD_SHARE = 0.4, 0.1
+_GOOD_SHAPE = 0.4
 _BAD_SHAPE = 0.5  # from here on weights have no variance
 _TELLING, _MISSING = 20.0, 0.3  # effective draws that tell log Z, and how much may be missing
 _ROUNDS, _WIDE = 20, 0.15  # of adapting, and the tails meanwhile
 _SETTLED = 6  # further rounds from then on in which scales are learnt better
 _CLEARLY = 3.0  # times as even weights must be with scales: else something else is uneven
-
-
-class Verdict(NamedTuple):
-    """What weights say: Pareto shape, effective share of the draws, log of their mean."""
-
-    shape: float
-    share: float
-    logz: float
-
-    @property
-    def good(self) -> bool:
-        return self.shape < _GOOD_SHAPE and self.share > _GOOD_SHARE
-
-    def rank(self, otherwise: float) -> tuple[bool, float]:
-        """Good ones come last, those with the most even weights at the end."""
-        return self.good, self.share if self.good else otherwise
 
 
 def fit_density(
@@ -142,12 +124,7 @@ def _complaints(verdict: Verdict, seen: float) -> tuple[Message, ...]:
 
 def judge(q: DensityReference, rng: np.random.Generator, n: int = _TRIAL) -> Verdict:
     """What n draws of q say."""
-    log_w, _ = _weights(q, rng, n)
-    finite = log_w[np.isfinite(log_w)]
-    if finite.size < n // 100:
-        return Verdict(np.inf, 0.0, -np.inf)
-    total = float(logsumexp(finite))
-    return Verdict(pareto_shape(np.sort(finite), n), _effective(finite) / n, total - np.log(n))
+    return judged(_weights(q, rng, n)[0])
 
 
 def _weights(q: DensityReference, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
@@ -173,7 +150,7 @@ def _candidates(
 ) -> list[DensityReference]:
     """Where one may begin: all modes, the points to start from, twice as wide."""
     found = []
-    if modes := [m for m in modes if _usable(m.cov)]:
+    if modes := [m for m in modes if usable(m.cov)]:
         means, covs, logz = map(np.array, zip(*modes, strict=True))
         weight = np.exp(0.5 * (logz - logz.max()))  # a mode's share is known roughly only
         weight /= weight.sum()
@@ -183,16 +160,9 @@ def _candidates(
         found.append(_gaussian(model, mean, cov))
     points = starts(model, rng, max(500, 20 * model.n))
     centre, spread = points.mean(axis=0), np.cov(points, rowvar=False).reshape(model.n, model.n)
-    if _usable(spread):
+    if usable(spread):
         found += [_gaussian(model, centre, s * spread) for s in (1.0, 4.0)]
     return found
-
-
-def _usable(cov: Array) -> bool:
-    if not np.isfinite(cov).all():
-        return False
-    s = np.linalg.eigvalsh(cov)
-    return bool(s[0] > 1e-13 * s[-1])
 
 
 def _choose_tails(
@@ -218,9 +188,9 @@ def _adapt(q: DensityReference, rng: np.random.Generator) -> DensityReference:
         if drawn is None:
             break
         log_w, x, enough = drawn
-        kappa, w = _temper(log_w, enough)
-        mean, cov = _moments(x, w, enough)
-        if not _usable(cov):
+        kappa, w = temper(log_w, enough)
+        mean, cov = moments(x, w, enough)
+        if not usable(cov):
             break
         q = _gaussian(q.model, mean, cov)
         if kappa == 1.0:
@@ -242,13 +212,13 @@ def _rescale(q: DensityReference, rng: np.random.Generator) -> DensityReference 
         if drawn is None:
             break
         log_w, u, enough = drawn
-        kappa, w = _temper(log_w, enough)
+        kappa, w = temper(log_w, enough)
         with np.errstate(all="ignore"):
             x = u if q.scales is None else q.scales(u)
             inside = np.isfinite(x).all(axis=1)
         x, w = x[inside], w[inside] / w[inside].sum()
         if kappa == 1.0:
-            pool.append((x, _effective(log_w) * w))
+            pool.append((x, effective(log_w) * w))
             n = 20_000
         done = len(pool) > _SETTLED
         if done:
@@ -257,8 +227,8 @@ def _rescale(q: DensityReference, rng: np.random.Generator) -> DensityReference 
         scales = learn(x, w)
         if scales is None and kappa == 1.0:
             return None
-        mean, cov = _moments(x if scales is None else scales.inverse(x), w, enough)
-        if not _usable(cov):
+        mean, cov = moments(x if scales is None else scales.inverse(x), w, enough)
+        if not usable(cov):
             break
         q = replace(_gaussian(q.model, mean, cov), scales=scales)
         if done:
@@ -274,30 +244,3 @@ def _draw(
     log_w, u = _weights(replace(q, tails=_WIDE), rng, n)
     log_w = np.where(np.isfinite(log_w), log_w, -np.inf)
     return None if np.isfinite(log_w).sum() < enough else (log_w, u, enough)
-
-
-def _moments(x: Array, w: Array, enough: float) -> tuple[Array, Array]:
-    """Mean and covariance of weighted draws."""
-    d = x.shape[1]
-    mean = w @ x
-    cov = (w[:, None] * (x - mean)).T @ (x - mean)
-    # a few effective draws tell a large covariance badly: keep a share of the diagonal
-    keep = d / (d + 0.5 * enough)
-    return mean, (1.0 - keep) * cov + keep * np.diag(np.diag(cov))
-
-
-def _effective(log_w: Array, kappa: float = 1.0) -> float:
-    """How many draws weights^κ are worth."""
-    a = kappa * log_w
-    return float(np.exp(2.0 * logsumexp(a) - logsumexp(2.0 * a)))
-
-
-def _temper(log_w: Array, enough: float) -> tuple[float, Array]:
-    """The largest κ ≤ 1 for which weights^κ leave ``enough`` effective draws; their shares."""
-    low, high = 1.0 if _effective(log_w) >= enough else 0.0, 1.0
-    for _ in range(40 if low < 1.0 else 0):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if _effective(log_w, middle) >= enough else (low, middle)
-    kappa = max(low, 1e-6)
-    w = np.exp(kappa * (log_w - log_w.max()))
-    return kappa, w / w.sum()

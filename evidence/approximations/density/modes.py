@@ -22,6 +22,7 @@ _STARTS = 16
 _SAME = 1.0  # two modes closer than this in standard deviations are one
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _NEWTON = 20
+_FORWARD = 2.0**-26  # of a difference, where there is no gradient
 _ROUNDS = 200  # of steps in a trust region
 COMPARABLE = 5.0  # modes whose logz is this close to the best one count
 
@@ -52,10 +53,10 @@ def starts(model: DensityModel, rng: np.random.Generator, size: int) -> Array:
 def _climb(model: DensityModel, start: Array) -> Mode | None:
     """The maximum uphill of ``start``, or None where there is none with a definite Hessian."""
 
-    def fall(x: Array) -> tuple[float, Array] | float:
+    def fall(x: Array) -> tuple[float, Array]:
         check_interrupt()
         if not model.has_gradient:
-            return -_finite(float(model.log_prob(x[None])[0]))
+            return _fall_and_slope(model, x)
         value, slope = model.log_prob_and_gradient(x[None])
         if not np.isfinite(slope).all():
             return 1e300, np.zeros_like(x)
@@ -80,10 +81,18 @@ def _climb(model: DensityModel, start: Array) -> Mode | None:
     return Mode(x, 0.5 * (cov + cov.T), value - half + 0.5 * x.size * _LOG_2PI)
 
 
+def _fall_and_slope(model: DensityModel, x: Array) -> tuple[float, Array]:
+    """-log p and its slope by forward differences, from one batch."""
+    h = _FORWARD * np.where(x < 0.0, -1.0, 1.0) * np.maximum(1.0, np.abs(x))
+    value = model.log_prob(np.concatenate([x[None], x + np.diag(h)]))
+    slope = np.where(np.isfinite(value[1:]), (value[0] - value[1:]) / h, 0.0)
+    return -_finite(float(value[0])), np.where(np.isfinite(slope), slope, 0.0)
+
+
 def _descend(model: DensityModel, fall: Callable[[Array], Any], start: Array) -> Array:
     """A minimum of ``fall``; with a Hessian by Newton's steps, plain or in a trust region."""
     if not (model.has_gradient and model.has_hessian):
-        return minimize(fall, start, jac=model.has_gradient, method="BFGS").x
+        return minimize(fall, start, jac=True, method="BFGS").x
     x, H = _polish(model, start)
     if H is not None and _at_rest(H, model.log_prob_and_gradient(x[None])[1][0]):
         return x

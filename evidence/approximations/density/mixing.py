@@ -1,0 +1,218 @@
+r"""Gaussians for a posterior with several modes, or a narrow one within a broad one.
+
+Where points x with weights W stand for the posterior p, a mixture q leaves unexplained
+
+.. math:: U = \sum_i W_i \max\Big(0,\, 1 - 3 Z \frac{q(x_i)}{p(x_i)}\Big),
+
+and a Gaussian fitted to that is the next component, a narrow one at the centre of a broad one
+too. Then all of them are moved by expectation maximisation, and by the weights of the mixture's
+own draws in turn (O. Cappé et al., Statistics and Computing 18 (2008) 447). Weights are evened out
+towards the prior, the last component: nothing that the others miss is out of reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from ...execution.clock import check_interrupt
+from ...models.density.model import DensityModel
+from ..mixture import Mixture
+from .reference import DensityReference, Mode, density_prior_reference
+from .verdict import Verdict, judged, moments, temper, usable
+
+Array = NDArray[np.float64]
+
+_MOST = 12  # components beside the prior
+_MARGIN = 3.0  # times as much mass as q has there is still explained
+_UNEXPLAINED = 0.01  # of the posterior is not worth a component
+_STEPS, _ROUNDS, _DRAWS = 8, 5, 4096
+_FLOOR = 0.05  # weight of any component, relative to the largest
+_DEFENCE = 0.1  # of the draws come from the prior
+_DISTINCT = 12.0  # nats of log Z below which modes are not begun with
+_APART = 3.0  # standard deviations between modes that are to begin with
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """Weights and Gaussians, the last one the prior, of the density of draws."""
+
+    references: tuple[DensityReference, ...]
+    weights: Array
+
+    def log_parts(self, x: Array) -> Array:
+        """log of weight times density, every row and component, (M, C)."""
+        parts = [reference.log_density.log(x) for reference in self.references]
+        return np.stack(parts, axis=1) + np.log(self.weights)
+
+    def log(self, x: Array) -> Array:
+        """log q of every row."""
+        return logsumexp(self.log_parts(x), axis=1)
+
+    def draw(self, rng: np.random.Generator, n: int) -> Array:
+        """As many of each component as its weight says, and one more by chance."""
+        counts = np.floor(self.weights * n).astype(int)
+        counts += rng.multinomial(n - counts.sum(), self.weights)
+        parts = []
+        for reference, count in zip(self.references, counts, strict=True):
+            z = rng.standard_normal((count, reference.mean.size))
+            parts.append(reference.mean + z @ reference.root.T)
+        return np.concatenate(parts)
+
+
+def unexplained(log_q: Array, log_p: Array, log_w: Array, logz: float) -> Array:
+    """What every point stands for and q has no mass for."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        ratio = np.exp(np.minimum(logz + log_q - log_p, 700.0))
+        return np.exp(log_w) * np.maximum(0.0, 1.0 - _MARGIN * np.nan_to_num(ratio))
+
+
+def blend_of(
+    model: DensityModel,
+    modes: Sequence[Mode],
+    points: tuple[Array, Array, Array],
+    logz: float,
+    rng: np.random.Generator,
+) -> tuple[Blend, Verdict]:
+    """The mixture for points x, their log p, log shares of Z; and what its weights say."""
+    prior = density_prior_reference(model)
+    begin: list[DensityReference] = []
+    for mode in modes:
+        apart = all(_distance(mode.x, other) > _APART for other in begin)
+        if mode.logz > modes[0].logz - _DISTINCT and usable(mode.cov) and apart:
+            begin.append(_gaussian(model, mode.x, mode.cov))
+    begin = begin[:_MOST]
+    share = (1.0 - _DEFENCE) / max(len(begin), 1)
+    blend = _defended(begin, np.full(len(begin), share), prior)
+    blend = _improve(blend, *points, logz, rng)
+    for _ in range(_ROUNDS):
+        check_interrupt()
+        x = blend.draw(rng, _DRAWS)
+        log_p, log_q = model.log_prob(x), blend.log(x)
+        log_w = np.where(np.isfinite(log_p), log_p - log_q, -np.inf)
+        enough = 4.0 * model.n + 50.0
+        if np.isfinite(log_w).sum() < enough:
+            break
+        kappa, w = temper(log_w, enough)
+        with np.errstate(divide="ignore"):
+            own = float(logsumexp(log_w)) - np.log(_DRAWS)
+            blend = _improve(blend, x, log_q + kappa * log_w, np.log(w), kappa * own, rng)
+    x = blend.draw(rng, 2 * _DRAWS)
+    with np.errstate(invalid="ignore"):
+        log_w = model.log_prob(x) - blend.log(x)
+    blend = _weighted(blend, x, log_w)
+    return blend, judged(log_w)
+
+
+def mixture_of(blend: Blend, logz: float) -> Mixture:
+    """A reference made of it: weights not far below the largest, log Z of every component."""
+    weights = np.maximum(blend.weights, _FLOOR * blend.weights.max())
+    with np.errstate(divide="ignore"):
+        own = logz + np.log(blend.weights)
+    prior = blend.references[-1]
+    parts = [replace(q, logz=float(z)) for q, z in zip(blend.references, own, strict=True)]
+    return Mixture([*parts[:-1], prior], weights)
+
+
+def _gaussian(model: DensityModel, mean: Array, cov: Array) -> DensityReference:
+    return DensityReference("fitted", model, mean, cov, 0.0)
+
+
+def _defended(
+    references: Sequence[DensityReference], weights: Array, prior: DensityReference
+) -> Blend:
+    weights = np.append((1.0 - _DEFENCE) * weights / max(weights.sum(), 1e-300), _DEFENCE)
+    return Blend((*references, prior), weights / weights.sum())
+
+
+def _distance(x: Array, q: DensityReference) -> float:
+    return float(np.linalg.norm(q.standardise(x)))
+
+
+def _improve(
+    blend: Blend, x: Array, log_p: Array, log_w: Array, logz: float, rng: np.random.Generator
+) -> Blend:
+    """Components for what is unexplained, one after the other; then all of them are moved."""
+    inside = np.isfinite(log_w)
+    x, log_p, log_w = x[inside], log_p[inside], log_w[inside]
+    while len(blend.references) <= _MOST:
+        check_interrupt()
+        rest = unexplained(blend.log(x), log_p, log_w, logz)
+        if rest.sum() < _UNEXPLAINED:
+            break
+        new = _local(blend.references[-1].model, x, rest / rest.sum(), rng)
+        if new is None:
+            break
+        *own, prior = blend.references
+        *weights, _ = blend.weights
+        weights = np.append(np.array(weights) * (1.0 - rest.sum()), rest.sum())
+        blend = _move(_defended([*own, new], weights, prior), x, log_w)
+    return _move(blend, x, log_w)
+
+
+def _local(
+    model: DensityModel, x: Array, w: Array, rng: np.random.Generator
+) -> DensityReference | None:
+    """A Gaussian for one lump of weighted points: it competes with one for all of them."""
+    enough = 1.0 / np.sum(w * w)
+    mean, cov = moments(x, w, enough)
+    if not usable(cov):
+        return None
+    whole = local = _gaussian(model, mean, cov)
+    seed = x[rng.choice(len(x), p=w)]
+    away = np.linalg.norm(whole.standardise(x) - whole.standardise(seed), axis=1)
+    order = np.argsort(away)
+    mass = np.cumsum(w[order])
+    near = np.zeros(len(x))
+    first = order[: max(int(np.searchsorted(mass, 0.3)) + 1, 2)]
+    near[first] = w[first]
+    share = near.sum()
+    for _ in range(_STEPS):
+        its = near / near.sum()
+        mean, cov = moments(x, its, 1.0 / np.sum(its * its))
+        if not usable(cov):
+            break
+        local = _gaussian(model, mean, cov)
+        log_local = local.log_density.log(x) + np.log(share)
+        log_whole = whole.log_density.log(x) + np.log1p(-min(share, 0.99))
+        near = w * np.exp(log_local - np.logaddexp(log_local, log_whole))
+        share = float(near.sum())
+        if not share > 1e-6:
+            return whole
+    return local
+
+
+def _move(blend: Blend, x: Array, log_w: Array) -> Blend:
+    """Steps of expectation maximisation; components without points are left out."""
+    for _ in range(_STEPS):
+        *own, prior = blend.references
+        log_parts = blend.log_parts(x)
+        shares = np.exp(log_parts - logsumexp(log_parts, axis=1, keepdims=True) + log_w[:, None])
+        found, weights = [], []
+        for reference, w in zip(own, shares.T, strict=False):
+            total = w.sum()
+            if not total > 1e-4:
+                continue
+            w = w / total
+            mean, cov = moments(x, w, 1.0 / np.sum(w * w))
+            moved = _gaussian(prior.model, mean, cov)
+            found.append(moved if usable(cov) else reference)
+            weights.append(total)
+        blend = _defended(found, np.array(weights), prior)
+    return blend
+
+
+def _weighted(blend: Blend, x: Array, log_w: Array) -> Blend:
+    """With every component's share of the posterior as its weight, as draws x say."""
+    finite = np.isfinite(log_w)
+    log_parts = blend.log_parts(x[finite])
+    shares = np.exp(
+        log_parts - logsumexp(log_parts, axis=1, keepdims=True)
+        + (log_w[finite] - logsumexp(log_w[finite]))[:, None]
+    )  # fmt: skip
+    weights = np.maximum(shares.sum(axis=0), 1e-12)
+    return replace(blend, weights=weights / weights.sum())
