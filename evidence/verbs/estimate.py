@@ -32,6 +32,7 @@ from ..messages import Message, messages
 from ..methods.base import Outcome, Problem
 from ..methods.mixture import over_components
 from ..methods.registry import METHODS, check_options, check_unused
+from ..methods.scouted import compare_with_scout
 from ..numerics.threads import blas_for
 from ..paths.families import Family, check_probit, family, fit_reference, search_seed
 from ..results.base import fingerprint
@@ -287,6 +288,7 @@ def _run(problem: Problem, method: str, options: MethodOptions) -> Outcome:
             outcome = over_components(problem, problem.reference, run)
         else:
             outcome = run(problem)
+        compare_with_scout(problem, outcome)
     except KeyboardInterrupt:
         problem.clock.interrupted.set()
         text = "interrupted before there was an estimate"

@@ -23,8 +23,11 @@ from ...execution.clock import check_interrupt
 from ...messages import Message
 from ...models.density.model import DensityModel
 from ...models.density.scales import learn
+from ..mixture import Mixture
+from .mixing import blend_of, mixture_of, unexplained
 from .modes import COMPARABLE, find_modes, starts
-from .reference import DensityReference, Mode, density_prior_reference
+from .reference import DensityReference, Mode, Scouted, density_prior_reference
+from .scout import FEW, MANY, scout
 from .verdict import Verdict, effective, judged, moments, temper, usable
 
 Array = NDArray[np.float64]
@@ -36,12 +39,19 @@ _BAD_SHAPE = 0.5  # from here on weights have no variance
 _TELLING, _MISSING = 20.0, 0.3  # effective draws that tell log Z, and how much may be missing
 _ROUNDS, _WIDE = 20, 0.15  # of adapting, and the tails meanwhile
 _SETTLED = 6  # further rounds from then on in which scales are learnt better
+_LARGEST_SCOUTED = 32  # dimensions
+_UNEXPLAINED, _MUCH = 0.02, 0.2  # of the posterior, as a scout sees it
+_HOPELESS, _LEAST = 0.7, 0.02  # Pareto shape and effective share of a mixture's weights
 _CLEARLY = 3.0  # times as even weights must be with scales: else something else is uneven
 
 
 def fit_density(
-    model: DensityModel, laplace: DensityReference | None = None, *, scales: bool = True
-) -> DensityReference:
+    model: DensityModel,
+    laplace: DensityReference | None = None,
+    *,
+    scales: bool = True,
+    seed: int = 0,
+) -> DensityReference | Mixture:
     """The reference that a DensityModel starts from unless told otherwise.
 
     Parameters
@@ -51,6 +61,14 @@ def fit_density(
         :func:`.fit_density_laplace` of the model, whose modes are then not looked for again.
     scales : bool
         Whether coordinates may tell each other's scale, as in hierarchical models.
+    seed : int
+        Of the look from the prior (:mod:`.scout`) that decides whether one Gaussian is enough.
+
+    Returns
+    -------
+    DensityReference or Mixture
+        A mixture where one Gaussian leaves part of the posterior unexplained; the prior, where
+        none does better.
 
     Examples
     --------
@@ -65,8 +83,40 @@ def fit_density(
     several = sum(mode.logz > modes[0].logz - COMPARABLE for mode in modes) > 1
     best = None if several and model.prior is not None else _fit(model, modes, several, scales)
     best = best or density_prior_reference(model)
+    whole: DensityReference | Mixture = best
+    if model.prior is not None and model.n <= _LARGEST_SCOUTED:
+        whole = _look(model, best, modes, np.random.default_rng([seed, 1]))
     best.seconds = time.perf_counter() - started
-    return best
+    return whole
+
+
+def _look(
+    model: DensityModel,
+    best: DensityReference,
+    modes: Sequence[Mode],
+    rng: np.random.Generator,
+) -> DensityReference | Mixture:
+    """The same where a scout agrees with it, or a mixture, or the prior where both fail."""
+    assert model.prior is not None
+    highest = max((float(model.log_likelihood(m.x[None])[0]) for m in modes), default=-np.inf)
+    for n in (FEW, MANY):
+        seen = scout(model, rng, n, highest)
+        if not np.isfinite(seen.se):
+            return best
+        best.scouted = Scouted(seen.logz, seen.se)
+        log_p = seen.log_l + model.prior.log_prob(seen.x)
+        rest = 1.0
+        if best.name != "prior":
+            log_q = best.log_density.log(seen.x)
+            rest = float(unexplained(log_q, log_p, seen.log_w, best.logz).sum())
+        if rest < _UNEXPLAINED and not best.warnings:
+            return best
+    blend, verdict = blend_of(model, modes, (seen.x, log_p, seen.log_w), seen.logz, rng)
+    if verdict.shape > _HOPELESS or verdict.share < _LEAST:
+        return (
+            best if rest < _MUCH else replace(density_prior_reference(model), scouted=best.scouted)
+        )
+    return mixture_of(blend, verdict.logz, best.scouted)
 
 
 def _fit(
@@ -100,9 +150,11 @@ def _fit(
     return best
 
 
-def fit_gaussian(model: DensityModel, laplace: DensityReference | None = None) -> DensityReference:
+def fit_gaussian(
+    model: DensityModel, laplace: DensityReference | None = None, *, seed: int = 0
+) -> DensityReference | Mixture:
     """:func:`fit_density` with constant scales, as Riemannian moves need it."""
-    return fit_density(model, laplace, scales=False)
+    return fit_density(model, laplace, scales=False, seed=seed)
 
 
 def _complaints(verdict: Verdict, seen: float) -> tuple[Message, ...]:

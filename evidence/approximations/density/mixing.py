@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 from ...execution.clock import check_interrupt
 from ...models.density.model import DensityModel
 from ..mixture import Mixture
-from .reference import DensityReference, Mode, density_prior_reference
+from .reference import DensityReference, Mode, Scouted, density_prior_reference
 from .verdict import Verdict, judged, moments, temper, usable
 
 Array = NDArray[np.float64]
@@ -88,7 +88,12 @@ def blend_of(
     begin = begin[:_MOST]
     share = (1.0 - _DEFENCE) / max(len(begin), 1)
     blend = _defended(begin, np.full(len(begin), share), prior)
-    blend = _improve(blend, *points, logz, rng)
+    return _told(_adapted(_improve(blend, *points, logz, rng), rng), rng)
+
+
+def _adapted(blend: Blend, rng: np.random.Generator) -> Blend:
+    """Moved by the weights of its own draws."""
+    model = blend.references[-1].model
     for _ in range(_ROUNDS):
         check_interrupt()
         x = blend.draw(rng, _DRAWS)
@@ -101,21 +106,43 @@ def blend_of(
         with np.errstate(divide="ignore"):
             own = float(logsumexp(log_w)) - np.log(_DRAWS)
             blend = _improve(blend, x, log_q + kappa * log_w, np.log(w), kappa * own, rng)
+    return blend
+
+
+def _told(blend: Blend, rng: np.random.Generator) -> tuple[Blend, Verdict]:
+    """What fresh draws say, shares of the posterior in the place of weights."""
     x = blend.draw(rng, 2 * _DRAWS)
     with np.errstate(invalid="ignore"):
-        log_w = model.log_prob(x) - blend.log(x)
-    blend = _weighted(blend, x, log_w)
-    return blend, judged(log_w)
+        log_w = blend.references[-1].model.log_prob(x) - blend.log(x)
+    return _weighted(blend, x, log_w), judged(log_w)
 
 
-def mixture_of(blend: Blend, logz: float) -> Mixture:
+def mixture_of(blend: Blend, logz: float, scouted: Scouted | None = None) -> Mixture:
     """A reference made of it: weights not far below the largest, log Z of every component."""
     weights = np.maximum(blend.weights, _FLOOR * blend.weights.max())
-    with np.errstate(divide="ignore"):
-        own = logz + np.log(blend.weights)
-    prior = blend.references[-1]
-    parts = [replace(q, logz=float(z)) for q, z in zip(blend.references, own, strict=True)]
-    return Mixture([*parts[:-1], prior], weights)
+    own = logz + np.log(blend.weights)
+    own[-1] = 0.0  # the prior's normaliser
+    parts = [
+        replace(q, logz=float(z), scouted=scouted)
+        for q, z in zip(blend.references, own, strict=True)
+    ]
+    return Mixture(parts, weights)
+
+
+def extend_mixture(mixture: Mixture, points: Array) -> Mixture:
+    """With components for points where the others have no mass; itself where that fails."""
+    references = tuple(replace(component, share=None) for component in mixture.components)
+    rng = np.random.default_rng(len(references))
+    w = np.full(len(points), 1.0 / len(points))
+    new = _local(mixture.model, points, w, rng)
+    if new is None or len(references) > _MOST:
+        return mixture
+    weights = np.append(mixture.weights[:-1], mixture.weights[:-1].sum() / len(references))
+    blend = _adapted(_defended([*references[:-1], new], weights, references[-1]), rng)
+    blend, verdict = _told(blend, rng)
+    if len(blend.references) <= len(references) or not verdict.share > 0.0:
+        return mixture
+    return mixture_of(blend, verdict.logz, references[0].scouted)
 
 
 def _gaussian(model: DensityModel, mean: Array, cov: Array) -> DensityReference:

@@ -193,7 +193,10 @@ def _move(
     for _ in range(moves):
         check_interrupt()
         step = np.concatenate(
-            [_differences(rng, other, half.copies) for other, half in zip(others, halves, strict=True)]
+            [
+                _differences(rng, other, half.copies)
+                for other, half in zip(others, halves, strict=True)
+            ]
         )
         height = -0.5 * np.einsum("mi,mi->m", z, z) - rng.exponential(size=m)
         low = -rng.random(m)
