@@ -25,9 +25,9 @@ from ...models.density.model import DensityModel
 from ...models.density.scales import learn
 from ..mixture import Mixture
 from .mixing import blend_of, mixture_of, unexplained
-from .modes import COMPARABLE, find_modes, starts
+from .modes import COMPARABLE, find_modes, further_modes, peaks, starts
 from .reference import DensityReference, Mode, Scouted, density_prior_reference
-from .scout import FEW, MANY, scout
+from .scout import FEW, MANY, Scouting, scout
 from .verdict import Verdict, effective, judged, moments, temper, usable
 
 Array = NDArray[np.float64]
@@ -40,7 +40,8 @@ _TELLING, _MISSING = 20.0, 0.3  # effective draws that tell log Z, and how much 
 _ROUNDS, _WIDE = 20, 0.15  # of adapting, and the tails meanwhile
 _SETTLED = 6  # further rounds from then on in which scales are learnt better
 _LARGEST_SCOUTED = 32  # dimensions
-_UNEXPLAINED, _MUCH = 0.02, 0.2  # of the posterior, as a scout sees it
+_UNEXPLAINED, _MUCH = 0.001, 0.2  # of the posterior, as a scout sees it
+_CLIMBS, _LOW = 16, 7.0  # from what a scout saw; nats below the best mode that count
 _HOPELESS, _LEAST = 0.7, 0.02  # Pareto shape and effective share of a mixture's weights
 _CLEARLY = 3.0  # times as even weights must be with scales: else something else is uneven
 
@@ -93,30 +94,43 @@ def fit_density(
 def _look(
     model: DensityModel,
     best: DensityReference,
-    modes: Sequence[Mode],
+    modes: tuple[Mode, ...],
     rng: np.random.Generator,
 ) -> DensityReference | Mixture:
     """The same where a scout agrees with it, or a mixture, or the prior where both fail."""
     assert model.prior is not None
-    highest = max((float(model.log_likelihood(m.x[None])[0]) for m in modes), default=-np.inf)
     for n in (FEW, MANY):
+        highest = max((float(model.log_likelihood(m.x[None])[0]) for m in modes), default=-np.inf)
         seen = scout(model, rng, n, highest)
+        log_p = seen.log_l + model.prior.log_prob(seen.x)
+        beyond = np.ones(len(log_p))
+        if best.name != "prior":
+            beyond = unexplained(best.log_density.log(seen.x), log_p, max(best.top, best.logz))
+        more = _uphill(model, modes, seen, beyond)
         if not np.isfinite(seen.se):
             return best
         best.scouted = Scouted(seen.logz, seen.se)
-        log_p = seen.log_l + model.prior.log_prob(seen.x)
-        rest = 1.0
-        if best.name != "prior":
-            log_q = best.log_density.log(seen.x)
-            rest = float(unexplained(log_q, log_p, seen.log_w, best.logz).sum())
-        if rest < _UNEXPLAINED and not best.warnings:
+        level = seen.logz - (best.logz if best.name != "prior" else seen.logz)
+        rest = float(np.exp(np.minimum(seen.log_w + level, 0.0)) @ beyond)
+        if rest < _UNEXPLAINED and not best.warnings and len(more) == len(modes):
             return best
+        modes = more
     blend, verdict = blend_of(model, modes, (seen.x, log_p, seen.log_w), seen.logz, rng)
     if verdict.shape > _HOPELESS or verdict.share < _LEAST:
-        return (
-            best if rest < _MUCH else replace(density_prior_reference(model), scouted=best.scouted)
-        )
+        prior = replace(density_prior_reference(model), scouted=best.scouted)
+        return best if rest < _MUCH else prior
     return mixture_of(blend, verdict.logz, best.scouted)
+
+
+def _uphill(
+    model: DensityModel, modes: tuple[Mode, ...], seen: Scouting, beyond: Array
+) -> tuple[Mode, ...]:
+    """Modes that count, with those found uphill of what lies beyond the reference."""
+    tops = peaks(seen.x, seen.log_l)
+    tops = tops[beyond[tops] > 0.5][:_CLIMBS]
+    found = further_modes(model, modes, seen.x[tops])
+    new = (m for m in found if not any(m is known for known in modes))
+    return modes + tuple(m for m in new if m.logz > found[0].logz - _LOW)
 
 
 def _fit(
@@ -145,7 +159,7 @@ def _fit(
     if model.prior is not None and not several and verdict.shape >= _BAD_SHAPE:
         return None
     verdict = judge(best, rng, 2 * _TRIAL)  # chosen for its verdict, it needs a fresh one
-    best.logz, best.modes = verdict.logz, tuple(modes)
+    best.logz, best.top, best.modes = verdict.logz, verdict.top, tuple(modes)
     best.warnings = _complaints(verdict, max(seen, default=-np.inf))
     return best
 

@@ -32,8 +32,10 @@ _MARGIN = 3.0  # times as much mass as q has there is still explained
 _UNEXPLAINED = 0.01  # of the posterior is not worth a component
 _STEPS, _ROUNDS, _DRAWS = 8, 5, 4096
 _FLOOR = 0.05  # weight of any component, relative to the largest
+_RESERVE = 0.01  # that of the prior, relative to all others
 _DEFENCE = 0.1  # of the draws come from the prior
 _DISTINCT = 12.0  # nats of log Z below which modes are not begun with
+_ALIKE = 0.3  # Bhattacharyya's distance between Gaussians that are made one
 _APART = 3.0  # standard deviations between modes that are to begin with
 
 
@@ -64,11 +66,11 @@ class Blend:
         return np.concatenate(parts)
 
 
-def unexplained(log_q: Array, log_p: Array, log_w: Array, logz: float) -> Array:
-    """What every point stands for and q has no mass for."""
+def unexplained(log_q: Array, log_p: Array, logz: float) -> Array:
+    """The part of every point that q has no mass for, between 0 and 1."""
     with np.errstate(over="ignore", invalid="ignore"):
         ratio = np.exp(np.minimum(logz + log_q - log_p, 700.0))
-        return np.exp(log_w) * np.maximum(0.0, 1.0 - _MARGIN * np.nan_to_num(ratio))
+        return np.maximum(0.0, 1.0 - _MARGIN * np.nan_to_num(ratio))
 
 
 def blend_of(
@@ -106,7 +108,35 @@ def _adapted(blend: Blend, rng: np.random.Generator) -> Blend:
         with np.errstate(divide="ignore"):
             own = float(logsumexp(log_w)) - np.log(_DRAWS)
             blend = _improve(blend, x, log_q + kappa * log_w, np.log(w), kappa * own, rng)
+        blend = _merged(blend)
     return blend
+
+
+def _merged(blend: Blend) -> Blend:
+    """With Gaussians that nearly coincide made one."""
+    *own, prior = blend.references
+    weights = list(blend.weights[:-1])
+    a = 0
+    while a < len(own):
+        b = next((b for b in range(a + 1, len(own)) if _overlap(own[a], own[b]) < _ALIKE), None)
+        if b is None:
+            a += 1
+            continue
+        one, two = own[a], own.pop(b)
+        p = weights[a] / (weights[a] + weights[b])
+        away = one.mean - two.mean
+        cov = p * one.cov + (1.0 - p) * two.cov + p * (1.0 - p) * np.outer(away, away)
+        own[a] = _gaussian(prior.model, p * one.mean + (1.0 - p) * two.mean, cov)
+        weights[a] += weights.pop(b)
+    return _defended(own, np.array(weights), prior)
+
+
+def _overlap(one: DensityReference, two: DensityReference) -> float:
+    """Bhattacharyya's distance."""
+    middle, away = 0.5 * (one.cov + two.cov), one.mean - two.mean
+    spread = np.linalg.slogdet(middle)[1]
+    spread -= 0.5 * (np.linalg.slogdet(one.cov)[1] + np.linalg.slogdet(two.cov)[1])
+    return float(0.125 * away @ np.linalg.solve(middle, away) + 0.5 * spread)
 
 
 def _told(blend: Blend, rng: np.random.Generator) -> tuple[Blend, Verdict]:
@@ -120,6 +150,7 @@ def _told(blend: Blend, rng: np.random.Generator) -> tuple[Blend, Verdict]:
 def mixture_of(blend: Blend, logz: float, scouted: Scouted | None = None) -> Mixture:
     """A reference made of it: weights not far below the largest, log Z of every component."""
     weights = np.maximum(blend.weights, _FLOOR * blend.weights.max())
+    weights[-1] = _RESERVE * weights[:-1].sum()
     own = logz + np.log(blend.weights)
     own[-1] = 0.0  # the prior's normaliser
     parts = [
@@ -168,7 +199,7 @@ def _improve(
     x, log_p, log_w = x[inside], log_p[inside], log_w[inside]
     while len(blend.references) <= _MOST:
         check_interrupt()
-        rest = unexplained(blend.log(x), log_p, log_w, logz)
+        rest = np.exp(log_w) * unexplained(blend.log(x), log_p, logz)
         if rest.sum() < _UNEXPLAINED:
             break
         new = _local(blend.references[-1].model, x, rest / rest.sum(), rng)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.spatial import cKDTree
 
 from ...execution.clock import check_interrupt
 from ...messages import Message
@@ -22,6 +23,7 @@ _STARTS = 16
 _SAME = 1.0  # two modes closer than this in standard deviations are one
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _NEWTON = 20
+_NEIGHBOURS = 8
 _FORWARD = 2.0**-26  # of a difference, where there is no gradient
 _ROUNDS = 200  # of steps in a trust region
 COMPARABLE = 5.0  # modes whose logz is this close to the best one count
@@ -32,12 +34,25 @@ def find_modes(model: DensityModel) -> tuple[Mode, ...]:
     points = starts(model, np.random.default_rng(0), _STARTS)
     if model.sampler is None and model.prior is None:
         points = np.concatenate([points, 3.0 * points])  # nobody said how far modes may lie
-    found: list[Mode] = []
+    return further_modes(model, (), points)
+
+
+def further_modes(model: DensityModel, modes: tuple[Mode, ...], points: Array) -> tuple[Mode, ...]:
+    """With those uphill of the points, the one with the largest estimate of log Z first."""
+    found = list(modes)
     for start in points:
         mode = _climb(model, start)
         if mode is not None and not any(_same(mode, known) for known in found):
             found.append(mode)
     return tuple(sorted(found, key=lambda mode: -mode.logz))
+
+
+def peaks(x: Array, log_l: Array) -> NDArray[np.intp]:
+    """Points that are higher than all of their neighbours, the highest first."""
+    k = min(_NEIGHBOURS + 2 * x.shape[1], len(x))
+    _, near = cKDTree(x).query(x, k, workers=1)
+    order = np.flatnonzero(np.isfinite(log_l) & (log_l >= log_l[near].max(axis=1)))
+    return order[np.argsort(-log_l[order])]
 
 
 def starts(model: DensityModel, rng: np.random.Generator, size: int) -> Array:

@@ -67,6 +67,8 @@ class DensityReference:
     scales: Scales | None = None
     share: Share | None = None
     """Of the posterior, where this is a component of a :class:`.Mixture`."""
+    top: float = np.inf
+    """The largest log p/q that draws have shown: what exceeds it by far is out of their reach."""
     scouted: Scouted | None = None
     """What a look from the prior saw, where there was one."""
 

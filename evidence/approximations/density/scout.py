@@ -6,10 +6,10 @@ copied and moved within :math:`L > L^*` (nested sampling in batches, or multilev
 .. math:: Z = \int_0^1 L(X)\, dX,\qquad X(L^*) = \Pr_{\rm prior}(L > L^*)
 
 Unlike tempering it passes phase transitions: a narrow peak on broad ground is found as soon as
-its likelihood is the highest there is, however little of the posterior it holds by then. Moves are
-slice sampling along differences of other points, which have the scale and the direction of
-whatever the points have found. The answer is a rough one: its points say where mass lies, its log Z
-whether a precise one has missed something.
+its likelihood is the highest there is, however little of the posterior it holds by then. Moves
+are slice sampling along differences of other points, which have the scale and the direction of
+whatever the points have found. The answer is a rough one: its points say where mass lies, its
+log Z whether a precise one has missed something.
 
 References: J. Skilling, Bayesian Analysis 1 (2006) 833; R. M. Neal, Annals of Statistics 31
 (2003) 705 (slices); C. J. F. ter Braak, Statistics and Computing 16 (2006) 239 (differences).
@@ -29,7 +29,9 @@ from ...models.density.model import DensityModel
 Array = NDArray[np.float64]
 
 FEW, MANY = 128, 512  # points at every height
-_FIRST = 16  # times as many draws of the prior
+_FIRST = 2**11  # draws of the prior to begin with;
+_LOW_DIMENSION, _MORE = 6, (2**14, 2**16)  # where batches make them cheap, the fewer dimensions
+_CHUNK = 2**12  # of them at a time
 _SEARCH = {True: 2**19, False: 2**14}  # at most, until some have a likelihood;
 _BUDGET = {True: 400_000, False: 40_000}  # for densities that take batches, and for others
 _FEWEST = 16  # points of some likelihood to go on with
@@ -73,10 +75,10 @@ def scout(
     """
     assert model.prior is not None
     budget, moves = _BUDGET[model.vectorized], 4 + model.n
-    z, log_l = _screen(model, rng, _FIRST * n)
+    z, log_l = _screen(model, rng)
     spent = log_l.size
     halves = [_Half(z[g::2], log_l[g::2], n // 2) for g in (0, 1)]
-    while spent < budget and any([half.climb(rng, highest) for half in halves]):
+    while spent < budget and sum(half.climb(rng, highest) for half in halves):
         others = [half.z for half in halves[::-1]]
         spent += _move(model, rng, halves, others, moves)
     for half in halves:
@@ -147,18 +149,18 @@ def _sum(log_w: Array) -> float:
     return float(logsumexp(log_w)) if np.isfinite(log_w).any() else -np.inf
 
 
-def _screen(model: DensityModel, rng: np.random.Generator, size: int) -> tuple[Array, Array]:
+def _screen(model: DensityModel, rng: np.random.Generator) -> tuple[Array, Array]:
     """Draws of the prior, whitened, as many as show some with a likelihood; log likelihoods."""
+    enough = _MORE[model.n <= _LOW_DIMENSION] if model.vectorized else _FIRST
     points, values = [], []
     drawn = inside = 0
-    while inside < _FEWEST and drawn < _SEARCH[model.vectorized]:
-        z = rng.standard_normal((size, model.n))
+    while drawn < enough or (inside < _FEWEST and drawn < _SEARCH[model.vectorized]):
+        z = rng.standard_normal((min(_CHUNK, enough), model.n))
         log_l = _log_l(model, z)
         points.append(z)
         values.append(log_l)
-        drawn += size
+        drawn += len(z)
         inside += int(np.isfinite(log_l).sum())
-        size = drawn
     return np.concatenate(points), np.concatenate(values)
 
 
@@ -189,7 +191,7 @@ def _move(
     z = np.concatenate([half.z[half.n - half.copies :] for half in halves])
     log_l = np.concatenate([half.log_l[half.n - half.copies :] for half in halves])
     limit = np.repeat([half.limit for half in halves], [half.copies for half in halves])
-    calls, (m, d) = 0, z.shape
+    calls, m = 0, len(z)
     for _ in range(moves):
         check_interrupt()
         step = np.concatenate(

@@ -16,11 +16,12 @@ _GOOD_SHAPE, _GOOD_SHARE = 0.4, 0.1
 
 
 class Verdict(NamedTuple):
-    """What weights say: Pareto shape, effective share of the draws, log of their mean."""
+    """What weights say: Pareto shape, effective share of the draws, logs of mean and maximum."""
 
     shape: float
     share: float
     logz: float
+    top: float = np.inf
 
     @property
     def good(self) -> bool:
@@ -37,7 +38,8 @@ def judged(log_w: Array) -> Verdict:
     if finite.size < n // 100:
         return Verdict(np.inf, 0.0, -np.inf)
     total = float(logsumexp(finite))
-    return Verdict(pareto_shape(np.sort(finite), n), effective(finite) / n, total - np.log(n))
+    shape, share = pareto_shape(np.sort(finite), n), effective(finite) / n
+    return Verdict(shape, share, total - np.log(n), float(finite.max()))
 
 
 def usable(cov: Array) -> bool:
