@@ -99,22 +99,27 @@ def _look(
 ) -> DensityReference | Mixture:
     """The same where a scout agrees with it, or a mixture, or the prior where both fail."""
     assert model.prior is not None
+    seen, log_p, rest = None, np.zeros(0), 1.0
     for n in (FEW, MANY):
         highest = max((float(model.log_likelihood(m.x[None])[0]) for m in modes), default=-np.inf)
-        seen = scout(model, rng, n, highest)
-        log_p = seen.log_l + model.prior.log_prob(seen.x)
-        beyond = np.ones(len(log_p))
+        new = scout(model, rng, n, highest)
+        beyond, new_log_p = np.ones(len(new.x)), new.log_l + model.prior.log_prob(new.x)
         if best.name != "prior":
-            beyond = unexplained(best.log_density.log(seen.x), log_p, max(best.top, best.logz))
-        more = _uphill(model, modes, seen, beyond)
-        if not np.isfinite(seen.se):
-            return best
-        best.scouted = Scouted(seen.logz, seen.se)
-        level = seen.logz - (best.logz if best.name != "prior" else seen.logz)
-        rest = float(np.exp(np.minimum(seen.log_w + level, 0.0)) @ beyond)
-        if rest < _UNEXPLAINED and not best.warnings and len(more) == len(modes):
-            return best
+            log_q = best.log_density.log(new.x)
+            beyond = unexplained(log_q, new_log_p, max(best.top, best.logz))
+        more = _uphill(model, modes, new, beyond)
+        clean = len(more) == len(modes) and not best.warnings
         modes = more
+        if not np.isfinite(new.se):
+            break
+        seen, log_p = new, new_log_p
+        best.scouted = Scouted(seen.logz, seen.se)
+        level = 0.0 if best.name == "prior" else seen.logz - best.logz
+        rest = float(np.exp(np.minimum(seen.log_w + level, 0.0)) @ beyond)
+        if clean and rest < _UNEXPLAINED:
+            return best
+    if seen is None:
+        return best
     blend, verdict = blend_of(model, modes, (seen.x, log_p, seen.log_w), seen.logz, rng)
     if verdict.shape > _HOPELESS or verdict.share < _LEAST:
         prior = replace(density_prior_reference(model), scouted=best.scouted)

@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 
 _MOST = 12  # components beside the prior
 _MARGIN = 3.0  # times as much mass as q has there is still explained
-_UNEXPLAINED = 0.01  # of the posterior is not worth a component
+_UNEXPLAINED = 0.002  # of the posterior is not worth a component
 _STEPS, _ROUNDS, _DRAWS = 8, 5, 4096
 _FLOOR = 0.05  # weight of any component, relative to the largest
 _RESERVE = 0.01  # that of the prior, relative to all others
@@ -88,9 +88,20 @@ def blend_of(
         if mode.logz > modes[0].logz - _DISTINCT and usable(mode.cov) and apart:
             begin.append(_gaussian(model, mode.x, mode.cov))
     begin = begin[:_MOST]
-    share = (1.0 - _DEFENCE) / max(len(begin), 1)
-    blend = _defended(begin, np.full(len(begin), share), prior)
-    return _told(_adapted(_improve(blend, *points, logz, rng), rng), rng)
+    blend = _improve(_defended(begin, np.ones(len(begin)), prior), *points, logz, rng)
+    return _told(_adapted(_with_modes(blend, begin, logz), rng), rng)
+
+
+def _with_modes(blend: Blend, begin: list[DensityReference], logz: float) -> Blend:
+    """With modes that points have not seen."""
+    *own, prior = blend.references
+    if not begin:
+        return blend
+    x = np.stack([q.mean for q in begin])
+    lost = unexplained(blend.log(x), prior.model.log_prob(x), logz) > 0.5
+    lost_ones = [q for q, is_lost in zip(begin, lost, strict=True) if is_lost]
+    weights = np.append(blend.weights[:-1], np.full(len(lost_ones), 1.0 / (1.0 + len(own))))
+    return _defended([*own, *lost_ones], weights, prior)
 
 
 def _adapted(blend: Blend, rng: np.random.Generator) -> Blend:
