@@ -24,7 +24,7 @@ from ...messages import Message
 from ...models.density.model import DensityModel
 from ...models.density.scales import learn
 from ..mixture import Mixture
-from .mixing import blend_of, mixture_of, unexplained
+from .mixing import at_modes, blend_of, mixture_of, unexplained
 from .modes import COMPARABLE, find_modes, further_modes, peaks, starts
 from .reference import DensityReference, Mode, Scouted, density_prior_reference
 from .scout import FEW, MANY, Scouting, scout
@@ -107,7 +107,7 @@ def _look(
         if best.name != "prior":
             log_q = best.log_density.log(new.x)
             beyond = unexplained(log_q, new_log_p, max(best.top, best.logz))
-        more = _uphill(model, modes, new, beyond)
+        more = _uphill(model, modes, new, beyond, rng)
         clean = len(more) == len(modes) and not best.warnings
         modes = more
         if not np.isfinite(new.se):
@@ -120,7 +120,12 @@ def _look(
             return best
     if seen is None:
         return best
-    blend, verdict = blend_of(model, modes, (seen.x, log_p, seen.log_w), seen.logz, rng)
+    modes = tuple(sorted(modes, key=lambda mode: -mode.logz))
+    begin = at_modes(model, modes, rng)
+    if best.name != "prior" and best.scales is None and not best.warnings:
+        begin = [replace(best, tails=0.0), *begin]
+    logz = max([seen.logz, *(q.logz for q in begin)])
+    blend, verdict = blend_of(model, begin, (seen.x, log_p, seen.log_w), logz, rng)
     if verdict.shape > _HOPELESS or verdict.share < _LEAST:
         prior = replace(density_prior_reference(model), scouted=best.scouted)
         return best if rest < _MUCH else prior
@@ -128,10 +133,16 @@ def _look(
 
 
 def _uphill(
-    model: DensityModel, modes: tuple[Mode, ...], seen: Scouting, beyond: Array
+    model: DensityModel,
+    modes: tuple[Mode, ...],
+    seen: Scouting,
+    beyond: Array,
+    rng: np.random.Generator,
 ) -> tuple[Mode, ...]:
     """Modes that count, with those found uphill of what lies beyond the reference."""
-    tops = peaks(seen.x, seen.log_l)
+    if not (beyond > 0.5).any():
+        return modes
+    tops = peaks(seen.x, seen.log_l, rng)
     tops = tops[beyond[tops] > 0.5][:_CLIMBS]
     found = further_modes(model, modes, seen.x[tops])
     new = (m for m in found if not any(m is known for known in modes))

@@ -30,10 +30,14 @@ Array = NDArray[np.float64]
 _MOST = 12  # components beside the prior
 _MARGIN = 3.0  # times as much mass as q has there is still explained
 _UNEXPLAINED = 0.002  # of the posterior is not worth a component
-_STEPS, _ROUNDS, _DRAWS = 8, 5, 4096
+_STEPS, _ROUNDS = 8, 5
+_PER_DIMENSION, _DRAWS = 800, (4096, 16384)  # draws of a round
+_ENOUGH = 4.0  # effective draws per dimension that tell a covariance
 _FLOOR = 0.05  # weight of any component, relative to the largest
 _RESERVE = 0.01  # that of the prior, relative to all others
 _DEFENCE = 0.1  # of the draws come from the prior
+_NOTHING = 1e-4  # share of the points that makes no component
+_TRIAL, _CONFIRMED = 512, 0.05  # draws at a mode, and what they must be worth
 _DISTINCT = 12.0  # nats of log Z below which modes are not begun with
 _ALIKE = 0.3  # Bhattacharyya's distance between Gaussians that are made one
 _APART = 3.0  # standard deviations between modes that are to begin with
@@ -75,52 +79,70 @@ def unexplained(log_q: Array, log_p: Array, logz: float) -> Array:
 
 def blend_of(
     model: DensityModel,
-    modes: Sequence[Mode],
+    begin: Sequence[DensityReference],
     points: tuple[Array, Array, Array],
     logz: float,
     rng: np.random.Generator,
 ) -> tuple[Blend, Verdict]:
-    """The mixture for points x, their log p, log shares of Z; and what its weights say."""
+    """The mixture for points x, their log p, log shares of Z; and what its weights say.
+
+    It begins with Gaussians that are right as far as they go.
+    """
     prior = density_prior_reference(model)
-    begin: list[DensityReference] = []
+    distinct: list[DensityReference] = []
+    for q in begin:
+        if all(_distance(q.mean, other) > _APART for other in distinct):
+            distinct.append(q)
+    weights = np.exp([q.logz - distinct[0].logz for q in distinct])
+    blend = _defended(distinct, weights, prior)
+    blend = _improve(blend, *points, logz, rng, fixed=len(distinct))
+    # what they say of themselves, in case points have lost them
+    weights = np.exp([min(q.logz - logz, 0.0) for q in distinct])
+    weights = np.append(weights, np.zeros(len(blend.references) - 1 - len(distinct)))
+    weights = np.maximum(blend.weights[:-1], weights)
+    blend = _defended(blend.references[:-1], weights, prior)
+    return _told(_adapted(blend, rng), rng)
+
+
+def at_modes(
+    model: DensityModel, modes: Sequence[Mode], rng: np.random.Generator
+) -> list[DensityReference]:
+    """Laplace's Gaussians at the modes that count, as far as draws confirm them."""
+    found = []
     for mode in modes:
-        apart = all(_distance(mode.x, other) > _APART for other in begin)
-        if mode.logz > modes[0].logz - _DISTINCT and usable(mode.cov) and apart:
-            begin.append(_gaussian(model, mode.x, mode.cov))
-    begin = begin[:_MOST]
-    blend = _improve(_defended(begin, np.ones(len(begin)), prior), *points, logz, rng)
-    return _told(_adapted(_with_modes(blend, begin, logz), rng), rng)
-
-
-def _with_modes(blend: Blend, begin: list[DensityReference], logz: float) -> Blend:
-    """With modes that points have not seen."""
-    *own, prior = blend.references
-    if not begin:
-        return blend
-    x = np.stack([q.mean for q in begin])
-    lost = unexplained(blend.log(x), prior.model.log_prob(x), logz) > 0.5
-    lost_ones = [q for q, is_lost in zip(begin, lost, strict=True) if is_lost]
-    weights = np.append(blend.weights[:-1], np.full(len(lost_ones), 1.0 / (1.0 + len(own))))
-    return _defended([*own, *lost_ones], weights, prior)
+        if len(found) < _MOST and usable(mode.cov):
+            q = _gaussian(model, mode.x, mode.cov)
+            x = q.mean + rng.standard_normal((_TRIAL, model.n)) @ q.root.T
+            with np.errstate(invalid="ignore"):
+                verdict = judged(model.log_prob(x) - q.log_density.log(x))
+            if verdict.share > _CONFIRMED:
+                found.append(replace(q, logz=verdict.logz))
+    best = max((q.logz for q in found), default=0.0)
+    return [q for q in found if q.logz > best - _DISTINCT]
 
 
 def _adapted(blend: Blend, rng: np.random.Generator) -> Blend:
-    """Moved by the weights of its own draws."""
-    model = blend.references[-1].model
+    """Moved by the weights of its own draws, as long as that makes them more even."""
+    model, best = blend.references[-1].model, (-1.0, blend)
+    n = int(np.clip(_PER_DIMENSION * model.n, *_DRAWS))
     for _ in range(_ROUNDS):
         check_interrupt()
-        x = blend.draw(rng, _DRAWS)
+        x = blend.draw(rng, n)
         log_p, log_q = model.log_prob(x), blend.log(x)
         log_w = np.where(np.isfinite(log_p), log_p - log_q, -np.inf)
-        enough = 4.0 * model.n + 50.0
+        verdict, enough = judged(log_w), 4.0 * model.n + 50.0
+        best = max(best, (verdict.share, blend), key=lambda one: one[0])
         if np.isfinite(log_w).sum() < enough:
             break
         kappa, w = temper(log_w, enough)
         with np.errstate(divide="ignore"):
-            own = float(logsumexp(log_w)) - np.log(_DRAWS)
-            blend = _improve(blend, x, log_q + kappa * log_w, np.log(w), kappa * own, rng)
+            log_w_used = np.log(w)
+        blend = _improve(blend, x, log_q + kappa * log_w, log_w_used, kappa * verdict.logz, rng)
         blend = _merged(blend)
-    return blend
+    x = blend.draw(rng, n)
+    with np.errstate(invalid="ignore"):
+        log_w = model.log_prob(x) - blend.log(x)
+    return max(best, (judged(log_w).share, blend), key=lambda one: one[0])[1]
 
 
 def _merged(blend: Blend) -> Blend:
@@ -152,7 +174,7 @@ def _overlap(one: DensityReference, two: DensityReference) -> float:
 
 def _told(blend: Blend, rng: np.random.Generator) -> tuple[Blend, Verdict]:
     """What fresh draws say, shares of the posterior in the place of weights."""
-    x = blend.draw(rng, 2 * _DRAWS)
+    x = blend.draw(rng, _DRAWS[1])
     with np.errstate(invalid="ignore"):
         log_w = blend.references[-1].model.log_prob(x) - blend.log(x)
     return _weighted(blend, x, log_w), judged(log_w)
@@ -187,8 +209,8 @@ def extend_mixture(mixture: Mixture, points: Array) -> Mixture:
     return mixture_of(blend, verdict.logz, references[0].scouted)
 
 
-def _gaussian(model: DensityModel, mean: Array, cov: Array) -> DensityReference:
-    return DensityReference("fitted", model, mean, cov, 0.0)
+def _gaussian(model: DensityModel, mean: Array, cov: Array, logz: float = 0.0) -> DensityReference:
+    return DensityReference("fitted", model, mean, cov, logz)
 
 
 def _defended(
@@ -203,11 +225,18 @@ def _distance(x: Array, q: DensityReference) -> float:
 
 
 def _improve(
-    blend: Blend, x: Array, log_p: Array, log_w: Array, logz: float, rng: np.random.Generator
+    blend: Blend,
+    x: Array,
+    log_p: Array,
+    log_w: Array,
+    logz: float,
+    rng: np.random.Generator,
+    fixed: int = 0,
 ) -> Blend:
-    """Components for what is unexplained, one after the other; then all of them are moved."""
+    """Components for what is unexplained, one after the other; all but the first are moved."""
     inside = np.isfinite(log_w)
     x, log_p, log_w = x[inside], log_p[inside], log_w[inside]
+    blend = _move(blend, x, log_w, fixed)
     while len(blend.references) <= _MOST:
         check_interrupt()
         rest = np.exp(log_w) * unexplained(blend.log(x), log_p, logz)
@@ -217,10 +246,9 @@ def _improve(
         if new is None:
             break
         *own, prior = blend.references
-        *weights, _ = blend.weights
-        weights = np.append(np.array(weights) * (1.0 - rest.sum()), rest.sum())
-        blend = _move(_defended([*own, new], weights, prior), x, log_w)
-    return _move(blend, x, log_w)
+        weights = np.append(blend.weights[:-1] * (1.0 - rest.sum()), rest.sum())
+        blend = _move(_defended([*own, new], weights, prior), x, log_w, fixed)
+    return blend
 
 
 def _local(
@@ -255,22 +283,27 @@ def _local(
     return local
 
 
-def _move(blend: Blend, x: Array, log_w: Array) -> Blend:
-    """Steps of expectation maximisation; components without points are left out."""
+def _move(blend: Blend, x: Array, log_w: Array, fixed: int = 0) -> Blend:
+    """Steps of expectation maximisation; components without points are left out.
+
+    The first ones, if so ``fixed``, and those that few points tell of keep their shape.
+    """
     for _ in range(_STEPS):
         *own, prior = blend.references
         log_parts = blend.log_parts(x)
         shares = np.exp(log_parts - logsumexp(log_parts, axis=1, keepdims=True) + log_w[:, None])
         found, weights = [], []
-        for reference, w in zip(own, shares.T, strict=False):
+        for c, (reference, w) in enumerate(zip(own, shares.T, strict=False)):
             total = w.sum()
-            if not total > 1e-4:
+            if not total > _NOTHING and c >= fixed:
                 continue
-            w = w / total
-            mean, cov = moments(x, w, 1.0 / np.sum(w * w))
-            moved = _gaussian(prior.model, mean, cov)
-            found.append(moved if usable(cov) else reference)
-            weights.append(total)
+            weights.append(max(total, _NOTHING))
+            ess = total**2 / max(np.sum(w * w), 1e-300)
+            if c >= fixed and ess > _ENOUGH * x.shape[1]:
+                mean, cov = moments(x, w / total, ess)
+                if usable(cov):
+                    reference = _gaussian(prior.model, mean, cov)
+            found.append(reference)
         blend = _defended(found, np.array(weights), prior)
     return blend
 

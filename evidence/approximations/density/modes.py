@@ -24,6 +24,7 @@ _SAME = 1.0  # two modes closer than this in standard deviations are one
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _NEWTON = 20
 _NEIGHBOURS = 8
+_FEW_DIMENSIONS, _COMPARED = 6, 2048
 _FORWARD = 2.0**-26  # of a difference, where there is no gradient
 _ROUNDS = 200  # of steps in a trust region
 COMPARABLE = 5.0  # modes whose logz is this close to the best one count
@@ -47,12 +48,23 @@ def further_modes(model: DensityModel, modes: tuple[Mode, ...], points: Array) -
     return tuple(sorted(found, key=lambda mode: -mode.logz))
 
 
-def peaks(x: Array, log_l: Array) -> NDArray[np.intp]:
-    """Points that are higher than all of their neighbours, the highest first."""
-    k = min(_NEIGHBOURS + 2 * x.shape[1], len(x))
-    _, near = cKDTree(x).query(x, k, workers=1)
-    order = np.flatnonzero(np.isfinite(log_l) & (log_l >= log_l[near].max(axis=1)))
-    return order[np.argsort(-log_l[order])]
+def peaks(x: Array, log_l: Array, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Points that are higher than all of their neighbours, the highest first.
+
+    In many dimensions among the highest ones and a random choice: finding neighbours is costly.
+    """
+    chosen = np.flatnonzero(np.isfinite(log_l))
+    if x.shape[1] > _FEW_DIMENSIONS and chosen.size > _COMPARED:
+        order = np.argsort(-log_l[chosen])
+        rest = rng.permutation(order[_COMPARED // 2 :])[: _COMPARED // 2]
+        chosen = chosen[np.concatenate([order[: _COMPARED // 2], rest])]
+    k = min(_NEIGHBOURS + 2 * x.shape[1], chosen.size)
+    if not k:
+        return chosen
+    _, near = cKDTree(x[chosen]).query(x[chosen], k)
+    log_l = log_l[chosen]
+    tops = np.flatnonzero(log_l >= log_l[near].reshape(-1, k).max(axis=1))
+    return chosen[tops[np.argsort(-log_l[tops])]]
 
 
 def starts(model: DensityModel, rng: np.random.Generator, size: int) -> Array:
