@@ -76,7 +76,7 @@ def scout(
     assert model.prior is not None
     budget, moves = _BUDGET[model.vectorized], 4 + model.n
     z, log_l = _screen(model, rng)
-    spent = log_l.size
+    screened, spent = log_l.size, 0
     halves = [_Half(z[g::2], log_l[g::2], n // 2) for g in (0, 1)]
     while spent < budget and sum(half.climb(rng, highest) for half in halves):
         others = [half.z for half in halves[::-1]]
@@ -92,7 +92,12 @@ def scout(
         apart = half_gap(halves)
         se = float(np.sqrt(0.5 * np.exp(weights - logz) @ variances + 1.0 / n + apart))
     return Scouting(
-        model.prior.mean + x @ model.prior.chol.T, log_l, weights - logz, logz, se, spent
+        model.prior.mean + x @ model.prior.chol.T,
+        log_l,
+        weights - logz,
+        logz,
+        se,
+        screened + spent,
     )
 
 
