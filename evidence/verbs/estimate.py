@@ -193,7 +193,7 @@ def log_evidence(
                 seed, clock, progress, store, executor, n_betas,
             )  # fmt: skip
             outcome = _run(problem, method, options)
-        if base.name in ("ep", "fitted", "gaussian", "mixture") or not base.converged:
+        if base.name in ("ep", "fitted", "gaussian", "mixture", "prior") or not base.converged:
             outcome.warnings = [*base.warnings, *outcome.warnings]
         outcome.warnings = [*doubts, *outcome.warnings]
         settings = {

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...execution.clock import check_interrupt
-from ...messages import Message
+from ...messages import InputError, Message
 from ...models.density.model import DensityModel
 from ...models.density.scales import learn
 from ..mixture import Mixture
@@ -41,6 +41,7 @@ _ROUNDS, _WIDE = 20, 0.15  # of adapting, and the tails meanwhile
 _SETTLED = 6  # further rounds from then on in which scales are learnt better
 _LARGEST_SCOUTED = 32  # dimensions
 _UNEXPLAINED, _MUCH = 0.001, 0.2  # of the posterior, as a scout sees it
+_ASKED = 256  # points at which NaN is looked for
 _CLIMBS, _LOW = 16, 7.0  # from what a scout saw; nats below the best mode that count
 _HOPELESS, _LEAST = 0.7, 0.02  # Pareto shape and effective share of a mixture's weights
 _CLEARLY = 3.0  # times as even weights must be with scales: else something else is uneven
@@ -80,6 +81,7 @@ def fit_density(
     ('fitted', True, True)
     """
     started = time.perf_counter()
+    doubts = _not_numbers(model, np.random.default_rng([seed, 2]))
     modes = find_modes(model) if laplace is None else laplace.modes
     several = sum(mode.logz > modes[0].logz - COMPARABLE for mode in modes) > 1
     best = None if several and model.prior is not None else _fit(model, modes, several, scales)
@@ -87,8 +89,28 @@ def fit_density(
     whole: DensityReference | Mixture = best
     if model.prior is not None and model.n <= _LARGEST_SCOUTED:
         whole = _look(model, best, modes, np.random.default_rng([seed, 1]))
-    best.seconds = time.perf_counter() - started
+    whole.seconds = time.perf_counter() - started
+    whole.warnings = (*whole.warnings, *doubts)
     return whole
+
+
+def _not_numbers(model: DensityModel, rng: np.random.Generator) -> tuple[Message, ...]:
+    """A warning where the user's function is NaN somewhere, an error where it is everywhere."""
+    points = starts(model, rng, _ASKED)
+    share = float(np.isnan(model.calls["logdensity"](model.arguments(points))).mean())
+    where = "draws from the prior" if model.prior is not None else "points to start from"
+    if share == 1.0:
+        raise InputError(
+            f"logdensity is NaN at all of {_ASKED} {where}: it must return a number, and -inf "
+            "where the density is zero"
+        )
+    if share == 0.0:
+        return ()
+    text = (
+        f"logdensity is NaN at {100 * share:.2g} % of {_ASKED} {where}; NaN is taken for zero "
+        "density: return -inf if that is what it means"
+    )
+    return (Message("density-nan", text),)
 
 
 def _look(
