@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from .base import Outcome, Problem
+from .base import Outcome
 
 _STANDARD_ERRORS = 3.0
 
 
-def compare_with_scout(problem: Problem, outcome: Outcome) -> None:
+def compare_with_scout(reference: Any, outcome: Outcome) -> None:
     """A warning, and an error bar as wide as the gap, where the scout saw clearly more."""
-    parts = getattr(problem.reference, "components", (problem.reference,))
+    parts = getattr(reference, "components", (reference,))
     scouted = getattr(parts[0], "scouted", None)
     if scouted is None or np.isnan(outcome.logz):
         return

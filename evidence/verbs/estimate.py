@@ -288,7 +288,7 @@ def _run(problem: Problem, method: str, options: MethodOptions) -> Outcome:
             outcome = over_components(problem, problem.reference, run)
         else:
             outcome = run(problem)
-        compare_with_scout(problem, outcome)
+        compare_with_scout(problem.reference, outcome)
     except KeyboardInterrupt:
         problem.clock.interrupted.set()
         text = "interrupted before there was an estimate"
