@@ -148,7 +148,7 @@ def _look(
         begin = [replace(best, tails=0.0), *begin]
     logz = max([seen.logz, *(q.logz for q in begin)])
     blend, verdict = blend_of(model, begin, (seen.x, log_p, seen.log_w), logz, rng)
-    poor = verdict.shape > _HOPELESS or verdict.share < _LEAST
+    poor = verdict.shape > _HOPELESS or verdict.share < _LEAST or blend.weights[-1] > _MUCH
     beyond = unexplained(blend.log(seen.x), log_p, max(verdict.top, verdict.logz))
     if poor or np.exp(seen.log_w) @ beyond > _MUCH:
         prior = replace(density_prior_reference(model), scouted=best.scouted)

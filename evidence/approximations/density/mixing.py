@@ -36,6 +36,7 @@ _ENOUGH = 4.0  # effective draws per dimension that tell a covariance
 _FLOOR = 0.05  # weight of any component, relative to the largest
 _RESERVE = 0.003  # that of the prior, relative to all others
 _DEFENCE = 0.1  # of the draws come from the prior
+_TINY = 25.0  # nats below the largest weight from which on points do not count
 _NOTHING = 1e-4  # share of the points that makes no component
 _TRIAL, _CONFIRMED = 512, 0.05  # draws at a mode, and what they must be worth
 _DISTINCT = 12.0  # nats of log Z below which modes are not begun with
@@ -234,8 +235,8 @@ def _improve(
     fixed: int = 0,
 ) -> Blend:
     """Components for what is unexplained, one after the other; all but the first are moved."""
-    inside = np.isfinite(log_w)
-    x, log_p, log_w = x[inside], log_p[inside], log_w[inside]
+    counts = log_w > log_w.max(initial=-np.inf) - _TINY
+    x, log_p, log_w = x[counts], log_p[counts], log_w[counts]
     blend = _move(blend, x, log_w, fixed)
     while len(blend.references) <= _MOST:
         check_interrupt()

@@ -58,12 +58,14 @@ def peaks(x: Array, log_l: Array, rng: np.random.Generator) -> NDArray[np.intp]:
         order = np.argsort(-log_l[chosen])
         rest = rng.permutation(order[_COMPARED // 2 :])[: _COMPARED // 2]
         chosen = chosen[np.concatenate([order[: _COMPARED // 2], rest])]
-    k = min(_NEIGHBOURS + 2 * x.shape[1], chosen.size)
-    if not k:
+    if not chosen.size:
         return chosen
-    _, near = cKDTree(x[chosen]).query(x[chosen], k)
-    log_l = log_l[chosen]
-    tops = np.flatnonzero(log_l >= log_l[near].reshape(-1, k).max(axis=1))
+    x, log_l = x[chosen], log_l[chosen]
+    tree, tops = cKDTree(x), np.arange(chosen.size)
+    for k in (3, _NEIGHBOURS + 2 * x.shape[1]):  # most points fall with the first
+        k = min(k, chosen.size)
+        near = tree.query(x[tops], k)[1].reshape(-1, k)
+        tops = tops[log_l[tops] >= log_l[near].max(axis=1)]
     return chosen[tops[np.argsort(-log_l[tops])]]
 
 
