@@ -41,6 +41,7 @@ _ROUNDS, _WIDE = 20, 0.15  # of adapting, and the tails meanwhile
 _SETTLED = 6  # further rounds from then on in which scales are learnt better
 _LARGEST_SCOUTED = 32  # dimensions
 _UNEXPLAINED, _MUCH = 0.001, 0.2  # of the posterior, as a scout sees it
+_OPEN = 0.15  # of the posterior may be left to the prior
 _ASKED = 256  # points at which NaN is looked for
 _CLIMBS, _LOW = 16, 7.0  # from what a scout saw; nats below the best mode that count
 _HOPELESS, _LEAST = 0.7, 0.02  # Pareto shape and effective share of a mixture's weights
@@ -148,9 +149,9 @@ def _look(
         begin = [replace(best, tails=0.0), *begin]
     logz = max([seen.logz, *(q.logz for q in begin)])
     blend, verdict = blend_of(model, begin, (seen.x, log_p, seen.log_w), logz, rng)
-    poor = verdict.shape > _HOPELESS or verdict.share < _LEAST or blend.weights[-1] > _MUCH
+    poor = verdict.shape > _HOPELESS or verdict.share < _LEAST or blend.weights[-1] > _OPEN
     beyond = unexplained(blend.log(seen.x), log_p, max(verdict.top, verdict.logz))
-    if poor or np.exp(seen.log_w) @ beyond > _MUCH:
+    if poor or np.exp(seen.log_w) @ beyond > _OPEN:
         prior = replace(density_prior_reference(model), scouted=best.scouted)
         return best if rest < _MUCH else prior
     return mixture_of(blend, verdict.logz, best.scouted)

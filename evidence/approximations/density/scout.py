@@ -38,7 +38,7 @@ _FEWEST = 16  # points of some likelihood to go on with
 _REST = 1e-3  # of Z may be left to find
 _SHRINKS = 14  # of a slice, before a point stays
 _LONG = 0.2  # share of steps that reach as far as other modes
-_CORRELATED = 2.0  # how much larger than of independent points variances are
+_CORRELATED, _PER_DIMENSION = 2.0, 0.2  # how much larger than of independent points variances are
 
 
 class Scouting(NamedTuple):
@@ -124,7 +124,8 @@ class _Half:
             return False
         share = float(alive.mean())
         self.bury(~alive)
-        self.variance += _CORRELATED * (1.0 - share) / (share * alive.size)
+        factor = _CORRELATED + _PER_DIMENSION * self.z.shape[1]
+        self.variance += factor * (1.0 - share) / (share * alive.size)
         self.log_x, self.limit = self.log_x + np.log(share), limit
         some = rng.permutation(np.flatnonzero(alive))[: self.n]
         self.copies = self.n - some.size

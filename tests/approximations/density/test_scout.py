@@ -62,6 +62,13 @@ def test_log_z_of_a_correlated_gaussian():
     assert all(look.se < 1.5 for look in looks)
 
 
+def test_a_population_moves_along_the_other_ones_differences():
+    """Along its own it would contract: 7 standard errors too high."""
+    model, truth = correlated(12, 0.99)
+    look = scout(model, np.random.default_rng(0))
+    assert abs(look.logz - truth) < 3.5 * look.se < 5.0
+
+
 def test_it_passes_a_phase_transition():
     model, truth, top = core_on_slab()
     look = scout(model, np.random.default_rng(0), FEW, top)
