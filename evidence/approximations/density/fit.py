@@ -27,7 +27,7 @@ from ..mixture import Mixture
 from .mixing import at_modes, blend_of, mixture_of, unexplained
 from .modes import COMPARABLE, find_modes, further_modes, peaks, starts
 from .reference import DensityReference, Mode, Scouted, density_prior_reference
-from .scout import FEW, MANY, Scouting, scout
+from .scout import FEW, MANY, Scouting, affordable, scout
 from .verdict import Verdict, effective, judged, moments, temper, usable
 
 Array = NDArray[np.float64]
@@ -44,6 +44,8 @@ _UNEXPLAINED, _MUCH = 0.001, 0.2  # of the posterior, as a scout sees it
 _OPEN = 0.15  # of the posterior may be left to the prior
 _ASKED = 256  # points at which NaN is looked for
 _CLIMBS, _LOW = 16, 7.0  # from what a scout saw; nats below the best mode that count
+_TELL = 0.005  # from which on it is told where nothing does better
+_EVEN = 0.5  # share of even weights from which on the shape of their tail is of no interest
 _HOPELESS, _LEAST = 0.7, 0.02  # Pareto shape and effective share of a mixture's weights
 _CLEARLY = 3.0  # times as even weights must be with scales: else something else is uneven
 
@@ -141,6 +143,8 @@ def _look(
         rest = float(np.exp(np.minimum(seen.log_w + level, 0.0)) @ beyond)
         if clean and rest < _UNEXPLAINED:
             return best
+        if not affordable(model, new.evaluations * MANY // FEW):
+            break
     if seen is None:
         return best
     modes = tuple(sorted(modes, key=lambda mode: -mode.logz))
@@ -148,12 +152,25 @@ def _look(
     if best.name != "prior" and best.scales is None and not best.warnings:
         begin = [replace(best, tails=0.0), *begin]
     logz = max([seen.logz, *(q.logz for q in begin)])
-    blend, verdict = blend_of(model, begin, (seen.x, log_p, seen.log_w), logz, rng)
-    poor = verdict.shape > _HOPELESS or verdict.share < _LEAST or blend.weights[-1] > _OPEN
+    # where the scout thinks too much of a peak, it thinks too little of all else
+    certain = np.logaddexp.reduce([q.logz for q in begin]) if begin else seen.logz
+    log_w = seen.log_w + max(seen.logz - float(certain), 0.0)
+    blend, verdict = blend_of(model, begin, (seen.x, log_p, log_w), logz, rng)
+    uneven = verdict.shape > _HOPELESS and verdict.share < _EVEN
+    poor = uneven or verdict.share < _LEAST or blend.weights[-1] > _OPEN
     beyond = unexplained(blend.log(seen.x), log_p, max(verdict.top, verdict.logz))
     if poor or np.exp(seen.log_w) @ beyond > _OPEN:
         prior = replace(density_prior_reference(model), scouted=best.scouted)
-        return best if rest < _MUCH else prior
+        if rest > _MUCH:
+            return prior
+        if rest > _TELL:
+            text = (
+                f"fitted reference: a look from the prior sees {100 * rest:.1g} % of the "
+                "posterior beyond its reach, and no mixture does better; method='pt' is a "
+                "cross-check"
+            )
+            best.warnings = (*best.warnings, Message("poor-reference", text))
+        return best
     return mixture_of(blend, verdict.logz, best.scouted)
 
 

@@ -30,8 +30,9 @@ Array = NDArray[np.float64]
 _MOST = 12  # components beside the prior
 _MARGIN = 3.0  # times as much mass as q has there is still explained
 _UNEXPLAINED = 0.002  # of the posterior is not worth a component
-_STEPS, _ROUNDS = 8, 5
+_STEPS, _STEPS_BETWEEN, _ROUNDS = 8, 3, 5
 _PER_DIMENSION, _DRAWS = 800, (4096, 16384)  # draws of a round
+_HEARD = 0.3  # of an equal share of the draws goes to every component
 _ENOUGH = 4.0  # effective draws per dimension that tell a covariance
 _FLOOR = 0.05  # weight of any component, relative to the largest
 _RESERVE = 0.003  # that of the prior, relative to all others
@@ -128,6 +129,7 @@ def _adapted(blend: Blend, rng: np.random.Generator) -> Blend:
     n = int(np.clip(_PER_DIMENSION * model.n, *_DRAWS))
     for _ in range(_ROUNDS):
         check_interrupt()
+        blend = _audible(blend)
         x = blend.draw(rng, n)
         log_p, log_q = model.log_prob(x), blend.log(x)
         log_w = np.where(np.isfinite(log_p), log_p - log_q, -np.inf)
@@ -138,12 +140,22 @@ def _adapted(blend: Blend, rng: np.random.Generator) -> Blend:
         kappa, w = temper(log_w, enough)
         with np.errstate(divide="ignore"):
             log_w_used = np.log(w)
-        blend = _improve(blend, x, log_q + kappa * log_w, log_w_used, kappa * verdict.logz, rng)
+        blend = _improve(
+            blend, x, log_q + kappa * log_w, log_w_used, kappa * verdict.logz, rng, most=2
+        )
         blend = _merged(blend)
+    blend = _audible(blend)
     x = blend.draw(rng, n)
     with np.errstate(invalid="ignore"):
         log_w = model.log_prob(x) - blend.log(x)
     return max(best, (judged(log_w).share, blend), key=lambda one: one[0])[1]
+
+
+def _audible(blend: Blend) -> Blend:
+    """With draws enough of every component that its shape can be learnt."""
+    *own, prior = blend.references
+    weights = blend.weights[:-1]
+    return _defended(own, np.maximum(weights, _HEARD * weights.sum() / max(len(own), 1)), prior)
 
 
 def _merged(blend: Blend) -> Blend:
@@ -233,12 +245,13 @@ def _improve(
     logz: float,
     rng: np.random.Generator,
     fixed: int = 0,
+    most: int = _MOST,
 ) -> Blend:
-    """Components for what is unexplained, one after the other; all but the first are moved."""
+    """At most so many components for what is unexplained; all but the first are moved."""
     counts = log_w > log_w.max(initial=-np.inf) - _TINY
     x, log_p, log_w = x[counts], log_p[counts], log_w[counts]
-    blend = _move(blend, x, log_w, fixed)
-    while len(blend.references) <= _MOST:
+    blend = _move(blend, x, log_w, fixed, _STEPS_BETWEEN)
+    for _ in range(min(most, _MOST + 1 - len(blend.references))):
         check_interrupt()
         rest = np.exp(log_w) * unexplained(blend.log(x), log_p, logz)
         if rest.sum() < _UNEXPLAINED:
@@ -248,8 +261,8 @@ def _improve(
             break
         *own, prior = blend.references
         weights = np.append(blend.weights[:-1] * (1.0 - rest.sum()), rest.sum())
-        blend = _move(_defended([*own, new], weights, prior), x, log_w, fixed)
-    return blend
+        blend = _move(_defended([*own, new], weights, prior), x, log_w, fixed, _STEPS_BETWEEN)
+    return _move(blend, x, log_w, fixed)
 
 
 def _local(
@@ -284,12 +297,12 @@ def _local(
     return local
 
 
-def _move(blend: Blend, x: Array, log_w: Array, fixed: int = 0) -> Blend:
+def _move(blend: Blend, x: Array, log_w: Array, fixed: int = 0, steps: int = _STEPS) -> Blend:
     """Steps of expectation maximisation; components without points are left out.
 
     The first ones, if so ``fixed``, and those that few points tell of keep their shape.
     """
-    for _ in range(_STEPS):
+    for _ in range(steps):
         *own, prior = blend.references
         log_parts = blend.log_parts(x)
         shares = np.exp(log_parts - logsumexp(log_parts, axis=1, keepdims=True) + log_w[:, None])

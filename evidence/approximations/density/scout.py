@@ -33,7 +33,7 @@ _FIRST = 2**11  # draws of the prior to begin with;
 _LOW_DIMENSION, _MORE = 6, (2**14, 2**16)  # where batches make them cheap, the fewer dimensions
 _CHUNK = 2**12  # of them at a time
 _SEARCH = {True: 2**19, False: 2**14}  # at most, until some have a likelihood;
-_BUDGET = {True: 400_000, False: 40_000}  # for densities that take batches, and for others
+_BUDGET = {True: 500_000, False: 40_000}  # for densities that take batches, and for others
 _FEWEST = 16  # points of some likelihood to go on with
 _REST = 1e-3  # of Z may be left to find
 _SHRINKS = 14  # of a slice, before a point stays
@@ -54,6 +54,7 @@ class Scouting(NamedTuple):
     se: float
     """Infinite where the budget was spent before the top was reached."""
     evaluations: int
+    """Those after the first draws of the prior."""
 
     def __repr__(self) -> str:
         return f"Scouting(log Z = {self.logz:.2f} ± {self.se:.2f}, {self.evaluations} evaluations)"
@@ -76,7 +77,7 @@ def scout(
     assert model.prior is not None
     budget, moves = _BUDGET[model.vectorized], 4 + model.n
     z, log_l = _screen(model, rng)
-    screened, spent = log_l.size, 0
+    spent = 0
     halves = [_Half(z[g::2], log_l[g::2], n // 2) for g in (0, 1)]
     while spent < budget and sum(half.climb(rng, highest) for half in halves):
         others = [half.z for half in halves[::-1]]
@@ -97,7 +98,7 @@ def scout(
         weights - logz,
         logz,
         se,
-        screened + spent,
+        spent,
     )
 
 
@@ -149,6 +150,11 @@ def half_gap(halves: list[_Half]) -> float:
     """What two halves that disagree add to the variance."""
     gap = halves[0].log_z - halves[1].log_z
     return 0.25 * gap * gap if np.isfinite(gap) else np.inf
+
+
+def affordable(model: DensityModel, evaluations: int) -> bool:
+    """Whether a scout may spend so much beyond its first look."""
+    return evaluations < _BUDGET[model.vectorized]
 
 
 def _sum(log_w: Array) -> float:
