@@ -91,6 +91,11 @@ class DensityReference:
         return LogWarped(self.mean, self.inverse_root, self._at_mean, self.change, self.scales)
 
     @property
+    def claim(self) -> LogWarped:
+        """What decides about shares: the density itself."""
+        return self.log_density
+
+    @property
     def var(self) -> Array:
         return np.diag(self.cov)
 
