@@ -260,7 +260,8 @@ def _improve(
         if new is None:
             break
         *own, prior = blend.references
-        weights = np.append(blend.weights[:-1] * (1.0 - rest.sum()), rest.sum())
+        share = min(float(rest.sum()), 0.9)
+        weights = np.append(blend.weights[:-1] * (1.0 - share), share)
         blend = _move(_defended([*own, new], weights, prior), x, log_w, fixed, _STEPS_BETWEEN)
     return _move(blend, x, log_w, fixed)
 
