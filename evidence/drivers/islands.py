@@ -120,7 +120,9 @@ def trace_columns(stages: Array, blocks: list[Islands], step_sizes: Array) -> di
 def posterior_draws(blocks: list[Islands], rng: np.random.Generator, n_draws: int) -> Array:
     """Draws from the posterior: islands in proportion to their Ẑ, then particles at random."""
     log_z = np.concatenate([b.log_z[-1] for b in blocks])
-    islands = systematic(np.exp(log_z - log_z.max()), rng, n_draws)
+    top = log_z.max()  # -inf where no island has met the posterior: then any of them
+    share = np.exp(log_z - top) if top > -np.inf else np.ones(log_z.size)
+    islands = systematic(share, rng, n_draws)
     pools = [pool for b in blocks for pool in b.draws]
     chosen = np.empty((n_draws, pools[0].shape[1]))
     for island in np.unique(islands):

@@ -106,10 +106,13 @@ def _together(
     total = float(logsumexp(logz))
     share = np.exp(logz - total)
     first = parts[int(np.argmax(np.nan_to_num(share)))]
+    errors = np.array(
+        [p * part.logz_se if p > 0.0 else p for part, p in zip(parts, share, strict=True)]
+    )
     outcome = replace(
         first,
         logz=total,
-        logz_se=float(np.sqrt(np.sum((share * [part.logz_se for part in parts]) ** 2))),
+        logz_se=float(np.sqrt(np.sum(errors**2))),
         samples=_samples(problem, parts, share),
         warnings=list(
             dict.fromkeys(

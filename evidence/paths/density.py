@@ -40,6 +40,12 @@ class DensityPath(TemperedPath):
         x = self.model.unconstrain(parameters)
         return self.reference.from_model(x.reshape(-1, self.n)).reshape(x.shape)
 
+    def to_shared(self, x: Array) -> Array:
+        return self.reference.to_model(x)
+
+    def from_shared(self, x: Array) -> Array:
+        return self.reference.from_model(x)
+
     # -- the tilt ---------------------------------------------------------------------------
 
     def tilt(self, y: Array) -> Array:

@@ -21,6 +21,7 @@ from ..approximations.classes.reference import (
     softmax_prior_reference,
 )
 from ..approximations.density.fit import fit_density, fit_gaussian
+from ..approximations.density.mixing import extend_mixture as extend_mixture_of_densities
 from ..approximations.density.modes import fit_density_laplace
 from ..approximations.density.reference import DensityReference, density_prior_reference
 from ..approximations.gp.ep import fit_ep
@@ -89,10 +90,12 @@ _FAMILIES: dict[type, Family] = {
         },
         lambda model, move: "gaussian" if getattr(move, "riemannian", False) else "fitted",
         ("laplace",),
-        DensityReference,
+        (DensityReference, Mixture),
         DensityPath,
         lambda model: "splitting" if model.has_gradient else "elliptical",
         {"fitted": "laplace", "gaussian": "laplace"},
+        ("fitted", "gaussian"),
+        extend_mixture_of_densities,
     ),
 }
 

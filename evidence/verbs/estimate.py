@@ -33,6 +33,7 @@ from ..messages import Message, messages
 from ..methods.base import Outcome, Problem, stopped
 from ..methods.mixture import over_components
 from ..methods.registry import METHODS, check_options, check_unused
+from ..methods.scouted import compare_with_scout
 from ..models.classes import SoftmaxModel
 from ..numerics.threads import blas_for
 from ..paths.families import Family, check_probit, family, fit_reference, search_seed
@@ -205,7 +206,7 @@ def log_evidence(
                     seed, clock, progress, store, executor, n_betas, free,
                 )  # fmt: skip
                 outcome = _run(problem, method, options)
-            if base.name in ("ep", "fitted", "gaussian", "mixture") or not base.converged:
+            if base.name in ("ep", "fitted", "gaussian", "mixture", "prior") or not base.converged:
                 outcome.warnings = [*base.warnings, *outcome.warnings]
             outcome.warnings = [*doubts, *outcome.warnings]
         _approximate(outcome, fits, clock)
@@ -343,6 +344,7 @@ def _run(problem: Problem, method: str, options: MethodOptions) -> Outcome:
             outcome = over_components(problem, problem.reference, run)
         else:
             outcome = run(problem)
+        compare_with_scout(problem.reference, outcome)
     except Stopped:
         outcome = stopped(method)
     except KeyboardInterrupt:

@@ -15,51 +15,48 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from ...execution.clock import check_interrupt
-from ...messages import Message
+from ...messages import InputError, Message
 from ...models.density.model import DensityModel
 from ...models.density.scales import learn
-from ...statistics.weights import pareto_shape
-from .modes import COMPARABLE, find_modes, starts
-from .reference import DensityReference, Mode, density_prior_reference
+from ..mixture import Mixture
+from .mixing import at_modes, blend_of, mixture_of, unexplained
+from .modes import COMPARABLE, find_modes, further_modes, peaks, starts
+from .reference import DensityReference, Mode, Scouted, density_prior_reference
+from .scout import FEW, MANY, Scouting, affordable, scout
+from .verdict import Verdict, effective, judged, moments, temper, usable
 
 Array = NDArray[np.float64]
 
 _TRIAL = 4096
 _TAILS = (0.0, 0.05, 0.15, 0.4)
-_GOOD_SHAPE, _GOOD_SHARE = 0.4, 0.1
+_GOOD_SHAPE = 0.4
 _BAD_SHAPE = 0.5  # from here on weights have no variance
 _TELLING, _MISSING = 20.0, 0.3  # effective draws that tell log Z, and how much may be missing
 _ROUNDS, _WIDE = 20, 0.15  # of adapting, and the tails meanwhile
 _SETTLED = 6  # further rounds from then on in which scales are learnt better
+_LARGEST_SCOUTED = 32  # dimensions
+_UNEXPLAINED, _MUCH = 0.001, 0.2  # of the posterior, as a scout sees it
+_OPEN = 0.15  # of the posterior may be left to the prior
+_ASKED = 256  # points at which NaN is looked for
+_CLIMBS, _LOW = 16, 7.0  # from what a scout saw; nats below the best mode that count
+_TELL = 0.005  # from which on it is told where nothing does better
+_EVEN = 0.5  # share of even weights from which on the shape of their tail is of no interest
+_HOPELESS, _LEAST = 0.7, 0.02  # Pareto shape and effective share of a mixture's weights
 _CLEARLY = 3.0  # times as even weights must be with scales: else something else is uneven
 
 
-class Verdict(NamedTuple):
-    """What weights say: Pareto shape, effective share of the draws, log of their mean."""
-
-    shape: float
-    share: float
-    logz: float
-
-    @property
-    def good(self) -> bool:
-        return self.shape < _GOOD_SHAPE and self.share > _GOOD_SHARE
-
-    def rank(self, otherwise: float) -> tuple[bool, float]:
-        """Good ones come last, those with the most even weights at the end."""
-        return self.good, self.share if self.good else otherwise
-
-
 def fit_density(
-    model: DensityModel, laplace: DensityReference | None = None, *, scales: bool = True
-) -> DensityReference:
+    model: DensityModel,
+    laplace: DensityReference | None = None,
+    *,
+    scales: bool = True,
+    seed: int = 0,
+) -> DensityReference | Mixture:
     """The reference that a DensityModel starts from unless told otherwise.
 
     Parameters
@@ -69,6 +66,14 @@ def fit_density(
         :func:`.fit_density_laplace` of the model, whose modes are then not looked for again.
     scales : bool
         Whether coordinates may tell each other's scale, as in hierarchical models.
+    seed : int
+        Of the look from the prior (:mod:`.scout`) that decides whether one Gaussian is enough.
+
+    Returns
+    -------
+    DensityReference or Mixture
+        A mixture where one Gaussian leaves part of the posterior unexplained; the prior, where
+        none does better.
 
     Examples
     --------
@@ -79,12 +84,111 @@ def fit_density(
     ('fitted', True, True)
     """
     started = time.perf_counter()
+    doubts = _not_numbers(model, np.random.default_rng([seed, 2]))
     modes = find_modes(model) if laplace is None else laplace.modes
     several = sum(mode.logz > modes[0].logz - COMPARABLE for mode in modes) > 1
     best = None if several and model.prior is not None else _fit(model, modes, several, scales)
     best = best or density_prior_reference(model)
-    best.seconds = time.perf_counter() - started
-    return best
+    whole: DensityReference | Mixture = best
+    if model.prior is not None and model.n <= _LARGEST_SCOUTED:
+        whole = _look(model, best, modes, np.random.default_rng([seed, 1]))
+    whole.seconds = time.perf_counter() - started
+    whole.warnings = (*whole.warnings, *doubts)
+    return whole
+
+
+def _not_numbers(model: DensityModel, rng: np.random.Generator) -> tuple[Message, ...]:
+    """A warning where the user's function is NaN somewhere, an error where it is everywhere."""
+    points = starts(model, rng, _ASKED)
+    share = float(np.isnan(model.calls["logdensity"](model.arguments(points))).mean())
+    where = "draws from the prior" if model.prior is not None else "points to start from"
+    if share == 1.0:
+        raise InputError(
+            f"logdensity is NaN at all of {_ASKED} {where}: it must return a number, and -inf "
+            "where the density is zero"
+        )
+    if share == 0.0:
+        return ()
+    text = (
+        f"logdensity is NaN at {100 * share:.2g} % of {_ASKED} {where}; NaN is taken for zero "
+        "density: return -inf if that is what it means"
+    )
+    return (Message("density-nan", text),)
+
+
+def _look(
+    model: DensityModel,
+    best: DensityReference,
+    modes: tuple[Mode, ...],
+    rng: np.random.Generator,
+) -> DensityReference | Mixture:
+    """The same where a scout agrees with it, or a mixture, or the prior where both fail."""
+    assert model.prior is not None
+    seen, log_p, rest = None, np.zeros(0), 1.0
+    for n in (FEW, MANY):
+        highest = max((float(model.log_likelihood(m.x[None])[0]) for m in modes), default=-np.inf)
+        new = scout(model, rng, n, highest)
+        beyond, new_log_p = np.ones(len(new.x)), new.log_l + model.prior.log_prob(new.x)
+        if best.name != "prior":
+            log_q = best.log_density.log(new.x)
+            beyond = unexplained(log_q, new_log_p, max(best.top, best.logz))
+        more = _uphill(model, modes, new, beyond, rng)
+        clean = len(more) == len(modes) and not best.warnings
+        modes = more
+        if not np.isfinite(new.se):
+            break
+        seen, log_p = new, new_log_p
+        best.scouted = Scouted(seen.logz, seen.se)
+        level = 0.0 if best.name == "prior" else seen.logz - best.logz
+        rest = float(np.exp(np.minimum(seen.log_w + level, 0.0)) @ beyond)
+        if clean and rest < _UNEXPLAINED:
+            return best
+        if not affordable(model, new.evaluations * MANY // FEW):
+            break
+    if seen is None:
+        return best
+    modes = tuple(sorted(modes, key=lambda mode: -mode.logz))
+    begin = at_modes(model, modes, rng)
+    if best.name != "prior" and best.scales is None and not best.warnings:
+        begin = [replace(best, tails=0.0), *begin]
+    logz = max([seen.logz, *(q.logz for q in begin)])
+    # where the scout thinks too much of a peak, it thinks too little of all else
+    certain = np.logaddexp.reduce([q.logz for q in begin]) if begin else seen.logz
+    log_w = seen.log_w + max(seen.logz - float(certain), 0.0)
+    blend, verdict = blend_of(model, begin, (seen.x, log_p, log_w), logz, rng)
+    uneven = verdict.shape > _HOPELESS and verdict.share < _EVEN
+    poor = uneven or verdict.share < _LEAST or blend.weights[-1] > _OPEN
+    beyond = unexplained(blend.log(seen.x), log_p, max(verdict.top, verdict.logz))
+    if poor or np.exp(seen.log_w) @ beyond > _OPEN:
+        prior = replace(density_prior_reference(model), scouted=best.scouted)
+        if rest > _MUCH:
+            return prior
+        if rest > _TELL:
+            text = (
+                f"fitted reference: a look from the prior sees {100 * rest:.1g} % of the "
+                "posterior beyond its reach, and no mixture does better; method='pt' is a "
+                "cross-check"
+            )
+            best.warnings = (*best.warnings, Message("poor-reference", text))
+        return best
+    return mixture_of(blend, verdict.logz, best.scouted)
+
+
+def _uphill(
+    model: DensityModel,
+    modes: tuple[Mode, ...],
+    seen: Scouting,
+    beyond: Array,
+    rng: np.random.Generator,
+) -> tuple[Mode, ...]:
+    """Modes that count, with those found uphill of what lies beyond the reference."""
+    if not (beyond > 0.5).any():
+        return modes
+    tops = peaks(seen.x, seen.log_l, rng)
+    tops = tops[beyond[tops] > 0.5][:_CLIMBS]
+    found = further_modes(model, modes, seen.x[tops])
+    new = (m for m in found if not any(m is known for known in modes))
+    return modes + tuple(m for m in new if m.logz > found[0].logz - _LOW)
 
 
 def _fit(
@@ -113,14 +217,16 @@ def _fit(
     if model.prior is not None and not several and verdict.shape >= _BAD_SHAPE:
         return None
     verdict = judge(best, rng, 2 * _TRIAL)  # chosen for its verdict, it needs a fresh one
-    best.logz, best.modes = verdict.logz, tuple(modes)
+    best.logz, best.top, best.modes = verdict.logz, verdict.top, tuple(modes)
     best.warnings = _complaints(verdict, max(seen, default=-np.inf))
     return best
 
 
-def fit_gaussian(model: DensityModel, laplace: DensityReference | None = None) -> DensityReference:
+def fit_gaussian(
+    model: DensityModel, laplace: DensityReference | None = None, *, seed: int = 0
+) -> DensityReference | Mixture:
     """:func:`fit_density` with constant scales, as Riemannian moves need it."""
-    return fit_density(model, laplace, scales=False)
+    return fit_density(model, laplace, scales=False, seed=seed)
 
 
 def _complaints(verdict: Verdict, seen: float) -> tuple[Message, ...]:
@@ -142,12 +248,7 @@ def _complaints(verdict: Verdict, seen: float) -> tuple[Message, ...]:
 
 def judge(q: DensityReference, rng: np.random.Generator, n: int = _TRIAL) -> Verdict:
     """What n draws of q say."""
-    log_w, _ = _weights(q, rng, n)
-    finite = log_w[np.isfinite(log_w)]
-    if finite.size < n // 100:
-        return Verdict(np.inf, 0.0, -np.inf)
-    total = float(logsumexp(finite))
-    return Verdict(pareto_shape(np.sort(finite), n), _effective(finite) / n, total - np.log(n))
+    return judged(_weights(q, rng, n)[0])
 
 
 def _weights(q: DensityReference, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
@@ -173,7 +274,7 @@ def _candidates(
 ) -> list[DensityReference]:
     """Where one may begin: all modes, the points to start from, twice as wide."""
     found = []
-    if modes := [m for m in modes if _usable(m.cov)]:
+    if modes := [m for m in modes if usable(m.cov)]:
         means, covs, logz = map(np.array, zip(*modes, strict=True))
         weight = np.exp(0.5 * (logz - logz.max()))  # a mode's share is known roughly only
         weight /= weight.sum()
@@ -183,16 +284,9 @@ def _candidates(
         found.append(_gaussian(model, mean, cov))
     points = starts(model, rng, max(500, 20 * model.n))
     centre, spread = points.mean(axis=0), np.cov(points, rowvar=False).reshape(model.n, model.n)
-    if _usable(spread):
+    if usable(spread):
         found += [_gaussian(model, centre, s * spread) for s in (1.0, 4.0)]
     return found
-
-
-def _usable(cov: Array) -> bool:
-    if not np.isfinite(cov).all():
-        return False
-    s = np.linalg.eigvalsh(cov)
-    return bool(s[0] > 1e-13 * s[-1])
 
 
 def _choose_tails(
@@ -218,9 +312,9 @@ def _adapt(q: DensityReference, rng: np.random.Generator) -> DensityReference:
         if drawn is None:
             break
         log_w, x, enough = drawn
-        kappa, w = _temper(log_w, enough)
-        mean, cov = _moments(x, w, enough)
-        if not _usable(cov):
+        kappa, w = temper(log_w, enough)
+        mean, cov = moments(x, w, enough)
+        if not usable(cov):
             break
         q = _gaussian(q.model, mean, cov)
         if kappa == 1.0:
@@ -242,13 +336,13 @@ def _rescale(q: DensityReference, rng: np.random.Generator) -> DensityReference 
         if drawn is None:
             break
         log_w, u, enough = drawn
-        kappa, w = _temper(log_w, enough)
+        kappa, w = temper(log_w, enough)
         with np.errstate(all="ignore"):
             x = u if q.scales is None else q.scales(u)
             inside = np.isfinite(x).all(axis=1)
         x, w = x[inside], w[inside] / w[inside].sum()
         if kappa == 1.0:
-            pool.append((x, _effective(log_w) * w))
+            pool.append((x, effective(log_w) * w))
             n = 20_000
         done = len(pool) > _SETTLED
         if done:
@@ -257,8 +351,8 @@ def _rescale(q: DensityReference, rng: np.random.Generator) -> DensityReference 
         scales = learn(x, w)
         if scales is None and kappa == 1.0:
             return None
-        mean, cov = _moments(x if scales is None else scales.inverse(x), w, enough)
-        if not _usable(cov):
+        mean, cov = moments(x if scales is None else scales.inverse(x), w, enough)
+        if not usable(cov):
             break
         q = replace(_gaussian(q.model, mean, cov), scales=scales)
         if done:
@@ -274,30 +368,3 @@ def _draw(
     log_w, u = _weights(replace(q, tails=_WIDE), rng, n)
     log_w = np.where(np.isfinite(log_w), log_w, -np.inf)
     return None if np.isfinite(log_w).sum() < enough else (log_w, u, enough)
-
-
-def _moments(x: Array, w: Array, enough: float) -> tuple[Array, Array]:
-    """Mean and covariance of weighted draws."""
-    d = x.shape[1]
-    mean = w @ x
-    cov = (w[:, None] * (x - mean)).T @ (x - mean)
-    # a few effective draws tell a large covariance badly: keep a share of the diagonal
-    keep = d / (d + 0.5 * enough)
-    return mean, (1.0 - keep) * cov + keep * np.diag(np.diag(cov))
-
-
-def _effective(log_w: Array, kappa: float = 1.0) -> float:
-    """How many draws weights^κ are worth."""
-    a = kappa * log_w
-    return float(np.exp(2.0 * logsumexp(a) - logsumexp(2.0 * a)))
-
-
-def _temper(log_w: Array, enough: float) -> tuple[float, Array]:
-    """The largest κ ≤ 1 for which weights^κ leave ``enough`` effective draws; their shares."""
-    low, high = 1.0 if _effective(log_w) >= enough else 0.0, 1.0
-    for _ in range(40 if low < 1.0 else 0):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if _effective(log_w, middle) >= enough else (low, middle)
-    kappa = max(low, 1e-6)
-    w = np.exp(kappa * (log_w - log_w.max()))
-    return kappa, w / w.sum()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.spatial import cKDTree
 
 from ...execution.clock import check_interrupt
 from ...messages import Message
@@ -22,6 +23,9 @@ _STARTS = 16
 _SAME = 1.0  # two modes closer than this in standard deviations are one
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _NEWTON = 20
+_NEIGHBOURS = 8
+_FEW_DIMENSIONS, _COMPARED = 6, 2048
+_FORWARD = 2.0**-26  # of a difference, where there is no gradient
 _ROUNDS = 200  # of steps in a trust region
 COMPARABLE = 5.0  # modes whose logz is this close to the best one count
 
@@ -31,12 +35,38 @@ def find_modes(model: DensityModel) -> tuple[Mode, ...]:
     points = starts(model, np.random.default_rng(0), _STARTS)
     if model.sampler is None and model.prior is None:
         points = np.concatenate([points, 3.0 * points])  # nobody said how far modes may lie
-    found: list[Mode] = []
+    return further_modes(model, (), points)
+
+
+def further_modes(model: DensityModel, modes: tuple[Mode, ...], points: Array) -> tuple[Mode, ...]:
+    """With those uphill of the points, the one with the largest estimate of log Z first."""
+    found = list(modes)
     for start in points:
         mode = _climb(model, start)
         if mode is not None and not any(_same(mode, known) for known in found):
             found.append(mode)
     return tuple(sorted(found, key=lambda mode: -mode.logz))
+
+
+def peaks(x: Array, log_l: Array, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Points that are higher than all of their neighbours, the highest first.
+
+    In many dimensions among the highest ones and a random choice: finding neighbours is costly.
+    """
+    chosen = np.flatnonzero(np.isfinite(log_l))
+    if x.shape[1] > _FEW_DIMENSIONS and chosen.size > _COMPARED:
+        order = np.argsort(-log_l[chosen])
+        rest = rng.permutation(order[_COMPARED // 2 :])[: _COMPARED // 2]
+        chosen = chosen[np.concatenate([order[: _COMPARED // 2], rest])]
+    if not chosen.size:
+        return chosen
+    x, log_l = x[chosen], log_l[chosen]
+    tree, tops = cKDTree(x), np.arange(chosen.size)
+    for k in (3, _NEIGHBOURS + 2 * x.shape[1]):  # most points fall with the first
+        k = min(k, chosen.size)
+        near = tree.query(x[tops], k)[1].reshape(-1, k)
+        tops = tops[log_l[tops] >= log_l[near].max(axis=1)]
+    return chosen[tops[np.argsort(-log_l[tops])]]
 
 
 def starts(model: DensityModel, rng: np.random.Generator, size: int) -> Array:
@@ -52,10 +82,10 @@ def starts(model: DensityModel, rng: np.random.Generator, size: int) -> Array:
 def _climb(model: DensityModel, start: Array) -> Mode | None:
     """The maximum uphill of ``start``, or None where there is none with a definite Hessian."""
 
-    def fall(x: Array) -> tuple[float, Array] | float:
+    def fall(x: Array) -> tuple[float, Array]:
         check_interrupt()
         if not model.has_gradient:
-            return -_finite(float(model.log_prob(x[None])[0]))
+            return _fall_and_slope(model, x)
         value, slope = model.log_prob_and_gradient(x[None])
         if not np.isfinite(slope).all():
             return 1e300, np.zeros_like(x)
@@ -80,10 +110,18 @@ def _climb(model: DensityModel, start: Array) -> Mode | None:
     return Mode(x, 0.5 * (cov + cov.T), value - half + 0.5 * x.size * _LOG_2PI)
 
 
+def _fall_and_slope(model: DensityModel, x: Array) -> tuple[float, Array]:
+    """-log p and its slope by forward differences, from one batch."""
+    h = _FORWARD * np.where(x < 0.0, -1.0, 1.0) * np.maximum(1.0, np.abs(x))
+    value = model.log_prob(np.concatenate([x[None], x + np.diag(h)]))
+    slope = np.where(np.isfinite(value[1:]), (value[0] - value[1:]) / h, 0.0)
+    return -_finite(float(value[0])), np.where(np.isfinite(slope), slope, 0.0)
+
+
 def _descend(model: DensityModel, fall: Callable[[Array], Any], start: Array) -> Array:
     """A minimum of ``fall``; with a Hessian by Newton's steps, plain or in a trust region."""
     if not (model.has_gradient and model.has_hessian):
-        return minimize(fall, start, jac=model.has_gradient, method="BFGS").x
+        return minimize(fall, start, jac=True, method="BFGS").x
     x, H = _polish(model, start)
     if H is not None and _at_rest(H, model.log_prob_and_gradient(x[None])[1][0]):
         return x

@@ -21,15 +21,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...messages import InputError
-from ...models.density.changes import Tails
+from ...models.density.changes import LogSlope, Tails
 from ...models.density.model import DensityModel
 from ...models.density.scales import Rescaled, Scales
 from ...models.identity import rounded
+from ..mixture import Share
 from ..reference import positive_eigh
 
 Array = NDArray[np.float64]
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+class Scouted(NamedTuple):
+    """log Z and its standard error as :mod:`.scout` sees them."""
+
+    logz: float
+    se: float
 
 
 class Mode(NamedTuple):
@@ -57,16 +65,35 @@ class DensityReference:
     modes: tuple[Mode, ...] = ()
     """Modes found on the way, the best first, in the model's coordinates."""
     scales: Scales | None = None
+    share: Share | None = None
+    """Of the posterior, where this is a component of a :class:`.Mixture`."""
+    top: float = np.inf
+    """The largest log p/q that draws have shown: what exceeds it by far is out of their reach."""
+    scouted: Scouted | None = None
+    """What a look from the prior saw, where there was one."""
 
     def identity(self) -> tuple[Array, ...]:
         """Arrays that tell this reference from others: see :mod:`evidence.models.identity`."""
         more = () if self.scales is None else self.scales.identity()
+        if self.share is not None:
+            more += self.share.identity()
         return tuple(rounded(part) for part in (self.mean, self.cov, self.tails, *more))
 
     @property
     def target(self) -> Any:
-        """The density in u: the model itself where scales are constant."""
-        return self.model if self.scales is None else Rescaled(self.model, self.scales)
+        """The density in u: the model itself where scales are constant and nothing is shared."""
+        target = self.model if self.share is None else Shared(self.model, self.share)
+        return target if self.scales is None else Rescaled(target, self.scales)
+
+    @cached_property
+    def log_density(self) -> LogWarped:
+        """log q in the model's coordinates."""
+        return LogWarped(self.mean, self.inverse_root, self._at_mean, self.change, self.scales)
+
+    @property
+    def claim(self) -> LogWarped:
+        """What decides about shares: the density itself."""
+        return self.log_density
 
     @property
     def var(self) -> Array:
@@ -145,6 +172,66 @@ class DensityReference:
             "coordinates 'prior' and 'expected' need a Gaussian prior with a likelihood; use "
             "'base', 'identity' or 'diagonal'"
         )
+
+
+@dataclass(frozen=True, eq=False)
+class LogWarped:
+    """log q(x): Gaussian in z, with tails and scales put on."""
+
+    mean: Array
+    inverse_root: Array
+    at_mean: float
+    change: Tails | None
+    scales: Scales | None
+
+    def log(self, x: Array) -> Array:
+        """Of every row, shape (M,)."""
+        u = x if self.scales is None else self.scales.inverse(x)
+        z, log_slope = self._latent(u)
+        value = self.at_mean - 0.5 * np.einsum("mi,mi->m", z, z)
+        if log_slope is not None:
+            value -= log_slope.total
+        return value if self.scales is None else value - self.scales.log_slope(u)
+
+    def log_and_gradient(self, x: Array) -> tuple[Array, Array]:
+        """Shapes (M,) and (M, d); constant scales only."""
+        z, log_slope = self._latent(x)
+        slope = -z
+        if log_slope is not None and self.change is not None:
+            slope = (slope - log_slope.first) / self.change.derivatives(z).g1
+        return self.log(x), slope @ self.inverse_root
+
+    def identity(self) -> tuple[Array, ...]:
+        """Arrays that tell this density from others."""
+        h = 0.0 if self.change is None else self.change.h
+        scales = () if self.scales is None else self.scales.identity()
+        return tuple(rounded(part) for part in (self.mean, self.inverse_root, h, *scales))
+
+    def _latent(self, u: Array) -> tuple[Array, LogSlope | None]:
+        """z, and the log slope of the tails there."""
+        z = (u - self.mean) @ self.inverse_root.T
+        if self.change is None:
+            return z, None
+        z = self.change.inverse(z)
+        return z, self.change.log_slope(z)
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """A component's share of a density."""
+
+    model: Any
+    share: Share
+
+    def log_prob(self, x: Array) -> Array:
+        value = self.model.log_prob(x) + self.share.log(x)
+        return np.where(np.isnan(value), -np.inf, value)
+
+    def log_prob_and_gradient(self, x: Array) -> tuple[Array, Array]:
+        value, slope = self.model.log_prob_and_gradient(x)
+        log_share, share_slope = self.share.log_and_gradient(x)
+        value = value + log_share
+        return np.where(np.isnan(value), -np.inf, value), slope + share_slope
 
 
 def density_prior_reference(model: DensityModel) -> DensityReference:

@@ -219,12 +219,16 @@ class DensityModel:
 
     def log_prob(self, x: Array) -> Array:
         """log density of every row, Jacobian and prior included; -inf where it is not a number."""
-        value = self.calls["logdensity"](self.arguments(x))
+        value = self.log_likelihood(x)
         if self.prior is not None:
             value = value + self.prior.log_prob(x)
         elif self.limits is not None:
             value = value + self.limits.log_slope(x).total
         return _no_nan(value)
+
+    def log_likelihood(self, x: Array) -> Array:
+        """What the user's function says of every row, without prior or Jacobian."""
+        return _no_nan(self.calls["logdensity"](self.arguments(x)))
 
     def log_prob_and_gradient(self, x: Array) -> tuple[Array, Array]:
         """log density (M,) and its gradient (M, d)."""

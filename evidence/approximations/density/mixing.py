@@ -1,0 +1,335 @@
+r"""Gaussians for a posterior with several modes, or a narrow one within a broad one.
+
+Where points x with weights W stand for the posterior p, a mixture q leaves unexplained
+
+.. math:: U = \sum_i W_i \max\Big(0,\, 1 - 3 Z \frac{q(x_i)}{p(x_i)}\Big),
+
+and a Gaussian fitted to that is the next component, a narrow one at the centre of a broad one
+too. Then all of them are moved by expectation maximisation, and by the weights of the mixture's
+own draws in turn (O. Cappé et al., Statistics and Computing 18 (2008) 447). Weights are evened out
+towards the prior, the last component: nothing that the others miss is out of reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from ...execution.clock import check_interrupt
+from ...models.density.model import DensityModel
+from ..mixture import Mixture
+from .reference import DensityReference, Mode, Scouted, density_prior_reference
+from .verdict import Verdict, judged, moments, temper, usable
+
+Array = NDArray[np.float64]
+
+_MOST = 12  # components beside the prior
+_MARGIN = 3.0  # times as much mass as q has there is still explained
+_UNEXPLAINED = 0.002  # of the posterior is not worth a component
+_STEPS, _STEPS_BETWEEN, _ROUNDS = 8, 3, 5
+_PER_DIMENSION, _DRAWS = 800, (4096, 16384)  # draws of a round
+_HEARD = 0.3  # of an equal share of the draws goes to every component
+_ENOUGH = 4.0  # effective draws per dimension that tell a covariance
+_FLOOR = 0.05  # weight of any component, relative to the largest
+_RESERVE = 0.003  # that of the prior, relative to all others
+_DEFENCE = 0.1  # of the draws come from the prior
+_TINY = 25.0  # nats below the largest weight from which on points do not count
+_NOTHING = 1e-4  # share of the points that makes no component
+_TRIAL, _CONFIRMED = 512, 0.05  # draws at a mode, and what they must be worth
+_DISTINCT = 12.0  # nats of log Z below which modes are not begun with
+_ALIKE = 0.3  # Bhattacharyya's distance between Gaussians that are made one
+_APART = 3.0  # standard deviations between modes that are to begin with
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """Weights and Gaussians, the last one the prior, of the density of draws."""
+
+    references: tuple[DensityReference, ...]
+    weights: Array
+
+    def log_parts(self, x: Array) -> Array:
+        """log of weight times density, every row and component, (M, C)."""
+        parts = [reference.log_density.log(x) for reference in self.references]
+        return np.stack(parts, axis=1) + np.log(self.weights)
+
+    def log(self, x: Array) -> Array:
+        """log q of every row."""
+        return logsumexp(self.log_parts(x), axis=1)
+
+    def draw(self, rng: np.random.Generator, n: int) -> Array:
+        """As many of each component as its weight says, and one more by chance."""
+        counts = np.floor(self.weights * n).astype(int)
+        counts += rng.multinomial(n - counts.sum(), self.weights)
+        parts = []
+        for reference, count in zip(self.references, counts, strict=True):
+            z = rng.standard_normal((count, reference.mean.size))
+            parts.append(reference.mean + z @ reference.root.T)
+        return np.concatenate(parts)
+
+
+def unexplained(log_q: Array, log_p: Array, logz: float) -> Array:
+    """The part of every point that q has no mass for, between 0 and 1."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        ratio = np.exp(np.minimum(logz + log_q - log_p, 700.0))
+        return np.maximum(0.0, 1.0 - _MARGIN * np.nan_to_num(ratio))
+
+
+def blend_of(
+    model: DensityModel,
+    begin: Sequence[DensityReference],
+    points: tuple[Array, Array, Array],
+    logz: float,
+    rng: np.random.Generator,
+) -> tuple[Blend, Verdict]:
+    """The mixture for points x, their log p, log shares of Z; and what its weights say.
+
+    It begins with Gaussians that are right as far as they go.
+    """
+    prior = density_prior_reference(model)
+    distinct: list[DensityReference] = []
+    for q in begin:
+        if all(_distance(q.mean, other) > _APART for other in distinct):
+            distinct.append(q)
+    weights = np.exp([q.logz - distinct[0].logz for q in distinct])
+    blend = _defended(distinct, weights, prior)
+    blend = _improve(blend, *points, logz, rng, fixed=len(distinct))
+    # what they say of themselves, in case points have lost them
+    weights = np.exp([min(q.logz - logz, 0.0) for q in distinct])
+    weights = np.append(weights, np.zeros(len(blend.references) - 1 - len(distinct)))
+    weights = np.maximum(blend.weights[:-1], weights)
+    blend = _defended(blend.references[:-1], weights, prior)
+    return _told(_adapted(blend, rng), rng)
+
+
+def at_modes(
+    model: DensityModel, modes: Sequence[Mode], rng: np.random.Generator
+) -> list[DensityReference]:
+    """Laplace's Gaussians at the modes that count, as far as draws confirm them."""
+    found = []
+    for mode in modes:
+        if len(found) < _MOST and usable(mode.cov):
+            q = _gaussian(model, mode.x, mode.cov)
+            x = q.mean + rng.standard_normal((_TRIAL, model.n)) @ q.root.T
+            with np.errstate(invalid="ignore"):
+                verdict = judged(model.log_prob(x) - q.log_density.log(x))
+            if verdict.share > _CONFIRMED:
+                found.append(replace(q, logz=verdict.logz))
+    best = max((q.logz for q in found), default=0.0)
+    return [q for q in found if q.logz > best - _DISTINCT]
+
+
+def _adapted(blend: Blend, rng: np.random.Generator) -> Blend:
+    """Moved by the weights of its own draws, as long as that makes them more even."""
+    model, best = blend.references[-1].model, (-1.0, blend)
+    n = int(np.clip(_PER_DIMENSION * model.n, *_DRAWS))
+    for _ in range(_ROUNDS):
+        check_interrupt()
+        blend = _audible(blend)
+        x = blend.draw(rng, n)
+        log_p, log_q = model.log_prob(x), blend.log(x)
+        log_w = np.where(np.isfinite(log_p), log_p - log_q, -np.inf)
+        verdict, enough = judged(log_w), 4.0 * model.n + 50.0
+        best = max(best, (verdict.share, blend), key=lambda one: one[0])
+        if np.isfinite(log_w).sum() < enough:
+            break
+        kappa, w = temper(log_w, enough)
+        with np.errstate(divide="ignore"):
+            log_w_used = np.log(w)
+        blend = _improve(
+            blend, x, log_q + kappa * log_w, log_w_used, kappa * verdict.logz, rng, most=2
+        )
+        blend = _merged(blend)
+    blend = _audible(blend)
+    x = blend.draw(rng, n)
+    with np.errstate(invalid="ignore"):
+        log_w = model.log_prob(x) - blend.log(x)
+    return max(best, (judged(log_w).share, blend), key=lambda one: one[0])[1]
+
+
+def _audible(blend: Blend) -> Blend:
+    """With draws enough of every component that its shape can be learnt."""
+    *own, prior = blend.references
+    weights = blend.weights[:-1]
+    return _defended(own, np.maximum(weights, _HEARD * weights.sum() / max(len(own), 1)), prior)
+
+
+def _merged(blend: Blend) -> Blend:
+    """With Gaussians that nearly coincide made one."""
+    *own, prior = blend.references
+    weights = list(blend.weights[:-1])
+    a = 0
+    while a < len(own):
+        b = next((b for b in range(a + 1, len(own)) if _overlap(own[a], own[b]) < _ALIKE), None)
+        if b is None:
+            a += 1
+            continue
+        one, two = own[a], own.pop(b)
+        p = weights[a] / (weights[a] + weights[b])
+        away = one.mean - two.mean
+        cov = p * one.cov + (1.0 - p) * two.cov + p * (1.0 - p) * np.outer(away, away)
+        own[a] = _gaussian(prior.model, p * one.mean + (1.0 - p) * two.mean, cov)
+        weights[a] += weights.pop(b)
+    return _defended(own, np.array(weights), prior)
+
+
+def _overlap(one: DensityReference, two: DensityReference) -> float:
+    """Bhattacharyya's distance."""
+    middle, away = 0.5 * (one.cov + two.cov), one.mean - two.mean
+    spread = np.linalg.slogdet(middle)[1]
+    spread -= 0.5 * (np.linalg.slogdet(one.cov)[1] + np.linalg.slogdet(two.cov)[1])
+    return float(0.125 * away @ np.linalg.solve(middle, away) + 0.5 * spread)
+
+
+def _told(blend: Blend, rng: np.random.Generator) -> tuple[Blend, Verdict]:
+    """What fresh draws say, shares of the posterior in the place of weights."""
+    x = blend.draw(rng, _DRAWS[1])
+    with np.errstate(invalid="ignore"):
+        log_w = blend.references[-1].model.log_prob(x) - blend.log(x)
+    return _weighted(blend, x, log_w), judged(log_w)
+
+
+def mixture_of(blend: Blend, logz: float, scouted: Scouted | None = None) -> Mixture:
+    """A reference made of it: weights not far below the largest, log Z of every component."""
+    weights = np.maximum(blend.weights, _FLOOR * blend.weights.max())
+    weights[-1] = _RESERVE * weights[:-1].sum()
+    own = logz + np.log(blend.weights)
+    own[-1] = 0.0  # the prior's normaliser
+    parts = [
+        replace(q, logz=float(z), scouted=scouted)
+        for q, z in zip(blend.references, own, strict=True)
+    ]
+    return Mixture(parts, weights)
+
+
+def extend_mixture(mixture: Mixture, points: Array) -> Mixture:
+    """With components for points where the others have no mass; itself where that fails."""
+    references = tuple(replace(component, share=None) for component in mixture.components)
+    rng = np.random.default_rng(len(references))
+    w = np.full(len(points), 1.0 / len(points))
+    new = _local(mixture.model, points, w, rng)
+    if new is None or len(references) > _MOST:
+        return mixture
+    weights = np.append(mixture.weights[:-1], mixture.weights[:-1].sum() / len(references))
+    blend = _adapted(_defended([*references[:-1], new], weights, references[-1]), rng)
+    blend, verdict = _told(blend, rng)
+    if len(blend.references) <= len(references) or not verdict.share > 0.0:
+        return mixture
+    return mixture_of(blend, verdict.logz, references[0].scouted)
+
+
+def _gaussian(model: DensityModel, mean: Array, cov: Array, logz: float = 0.0) -> DensityReference:
+    return DensityReference("fitted", model, mean, cov, logz)
+
+
+def _defended(
+    references: Sequence[DensityReference], weights: Array, prior: DensityReference
+) -> Blend:
+    weights = np.append((1.0 - _DEFENCE) * weights / max(weights.sum(), 1e-300), _DEFENCE)
+    return Blend((*references, prior), weights / weights.sum())
+
+
+def _distance(x: Array, q: DensityReference) -> float:
+    return float(np.linalg.norm(q.standardise(x)))
+
+
+def _improve(
+    blend: Blend,
+    x: Array,
+    log_p: Array,
+    log_w: Array,
+    logz: float,
+    rng: np.random.Generator,
+    fixed: int = 0,
+    most: int = _MOST,
+) -> Blend:
+    """At most so many components for what is unexplained; all but the first are moved."""
+    counts = log_w > log_w.max(initial=-np.inf) - _TINY
+    x, log_p, log_w = x[counts], log_p[counts], log_w[counts]
+    blend = _move(blend, x, log_w, fixed, _STEPS_BETWEEN)
+    for _ in range(min(most, _MOST + 1 - len(blend.references))):
+        check_interrupt()
+        rest = np.exp(log_w) * unexplained(blend.log(x), log_p, logz)
+        if rest.sum() < _UNEXPLAINED:
+            break
+        new = _local(blend.references[-1].model, x, rest / rest.sum(), rng)
+        if new is None:
+            break
+        *own, prior = blend.references
+        share = min(float(rest.sum()), 0.9)
+        weights = np.append(blend.weights[:-1] * (1.0 - share), share)
+        blend = _move(_defended([*own, new], weights, prior), x, log_w, fixed, _STEPS_BETWEEN)
+    return _move(blend, x, log_w, fixed)
+
+
+def _local(
+    model: DensityModel, x: Array, w: Array, rng: np.random.Generator
+) -> DensityReference | None:
+    """A Gaussian for one lump of weighted points: it competes with one for all of them."""
+    enough = 1.0 / np.sum(w * w)
+    mean, cov = moments(x, w, enough)
+    if not usable(cov):
+        return None
+    whole = local = _gaussian(model, mean, cov)
+    seed = x[rng.choice(len(x), p=w)]
+    away = np.linalg.norm(whole.standardise(x) - whole.standardise(seed), axis=1)
+    order = np.argsort(away)
+    mass = np.cumsum(w[order])
+    near = np.zeros(len(x))
+    first = order[: max(int(np.searchsorted(mass, 0.3)) + 1, 2)]
+    near[first] = w[first]
+    share = near.sum()
+    for _ in range(_STEPS):
+        its = near / near.sum()
+        mean, cov = moments(x, its, 1.0 / np.sum(its * its))
+        if not usable(cov):
+            break
+        local = _gaussian(model, mean, cov)
+        log_local = local.log_density.log(x) + np.log(share)
+        log_whole = whole.log_density.log(x) + np.log1p(-min(share, 0.99))
+        near = w * np.exp(log_local - np.logaddexp(log_local, log_whole))
+        share = float(near.sum())
+        if not share > 1e-6:
+            return whole
+    return local
+
+
+def _move(blend: Blend, x: Array, log_w: Array, fixed: int = 0, steps: int = _STEPS) -> Blend:
+    """Steps of expectation maximisation; components without points are left out.
+
+    The first ones, if so ``fixed``, and those that few points tell of keep their shape.
+    """
+    for _ in range(steps):
+        *own, prior = blend.references
+        log_parts = blend.log_parts(x)
+        shares = np.exp(log_parts - logsumexp(log_parts, axis=1, keepdims=True) + log_w[:, None])
+        found, weights = [], []
+        for c, (reference, w) in enumerate(zip(own, shares.T, strict=False)):
+            total = w.sum()
+            if not total > _NOTHING and c >= fixed:
+                continue
+            weights.append(max(total, _NOTHING))
+            ess = total**2 / max(np.sum(w * w), 1e-300)
+            if c >= fixed and ess > _ENOUGH * x.shape[1]:
+                mean, cov = moments(x, w / total, ess)
+                if usable(cov):
+                    reference = _gaussian(prior.model, mean, cov)
+            found.append(reference)
+        blend = _defended(found, np.array(weights), prior)
+    return blend
+
+
+def _weighted(blend: Blend, x: Array, log_w: Array) -> Blend:
+    """With every component's share of the posterior as its weight, as draws x say."""
+    finite = np.isfinite(log_w)
+    log_parts = blend.log_parts(x[finite])
+    shares = np.exp(
+        log_parts - logsumexp(log_parts, axis=1, keepdims=True)
+        + (log_w[finite] - logsumexp(log_w[finite]))[:, None]
+    )  # fmt: skip
+    weights = np.maximum(shares.sum(axis=0), 1e-12)
+    return replace(blend, weights=weights / weights.sum())

@@ -1,0 +1,76 @@
+r"""What importance weights say of a density, and what they make of draws."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from ...statistics.weights import pareto_shape
+
+Array = NDArray[np.float64]
+
+_GOOD_SHAPE, _GOOD_SHARE = 0.4, 0.1
+
+
+class Verdict(NamedTuple):
+    """What weights say: Pareto shape, effective share of the draws, logs of mean and maximum."""
+
+    shape: float
+    share: float
+    logz: float
+    top: float = np.inf
+
+    @property
+    def good(self) -> bool:
+        return self.shape < _GOOD_SHAPE and self.share > _GOOD_SHARE
+
+    def rank(self, otherwise: float) -> tuple[bool, float]:
+        """Good ones come last, those with the most even weights at the end."""
+        return self.good, self.share if self.good else otherwise
+
+
+def judged(log_w: Array) -> Verdict:
+    """What log weights of draws say of the density that they were drawn from."""
+    n, finite = log_w.size, log_w[np.isfinite(log_w)]
+    if finite.size < n // 100:
+        return Verdict(np.inf, 0.0, -np.inf)
+    total = float(logsumexp(finite))
+    shape, share = pareto_shape(np.sort(finite), n), effective(finite) / n
+    return Verdict(shape, share, total - np.log(n), float(finite.max()))
+
+
+def usable(cov: Array) -> bool:
+    if not np.isfinite(cov).all():
+        return False
+    s = np.linalg.eigvalsh(cov)
+    return bool(s[0] > 1e-13 * s[-1])
+
+
+def moments(x: Array, w: Array, enough: float) -> tuple[Array, Array]:
+    """Mean and covariance of weighted draws."""
+    d = x.shape[1]
+    mean = w @ x
+    cov = (w[:, None] * (x - mean)).T @ (x - mean)
+    # a few effective draws tell a large covariance badly: keep a share of the diagonal
+    keep = d / (d + 0.5 * enough)
+    return mean, (1.0 - keep) * cov + keep * np.diag(np.diag(cov))
+
+
+def effective(log_w: Array, kappa: float = 1.0) -> float:
+    """How many draws weights^κ are worth."""
+    a = kappa * log_w
+    return float(np.exp(2.0 * logsumexp(a) - logsumexp(2.0 * a)))
+
+
+def temper(log_w: Array, enough: float) -> tuple[float, Array]:
+    """The largest κ ≤ 1 for which weights^κ leave ``enough`` effective draws; their shares."""
+    low, high = 1.0 if effective(log_w) >= enough else 0.0, 1.0
+    for _ in range(40 if low < 1.0 else 0):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if effective(log_w, middle) >= enough else (low, middle)
+    kappa = max(low, 1e-6)
+    w = np.exp(kappa * (log_w - log_w.max()))
+    return kappa, w / w.sum()

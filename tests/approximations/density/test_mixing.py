@@ -1,0 +1,180 @@
+"""Gaussians for densities with several modes, or a narrow one within a broad one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+import evidence as ev
+from evidence.approximations.density.fit import fit_density
+from evidence.approximations.density.mixing import extend_mixture
+from evidence.approximations.density.reference import DensityReference, density_prior_reference
+from evidence.approximations.mixture import Mixture
+from evidence.messages import InputError
+from evidence.models.density.checking import central
+from evidence.paths.families import make_path
+
+PRIOR_SD = 5.0
+#: name: dimension, and of every Gaussian in the likelihood a mean, a standard deviation, a weight
+PROBLEMS = {
+    "hidden": (3, [(0.0, 1.0, 0.2), (6.0, 0.3, 0.8)]),
+    "narrow within wide": (4, [(1.0, 0.1, 0.3), (1.0, 2.0, 0.7)]),
+    "three": (2, [(0.0, 1.0, 0.3), (4.0, 0.4, 0.4), (-6.0, 0.2, 0.3)]),
+}
+
+
+def parts(name: str) -> np.ndarray:
+    """log Z of every Gaussian."""
+    d, gaussians = PROBLEMS[name]
+    means, sds, weights = np.array(gaussians).T
+    var = sds**2 + PRIOR_SD**2
+    return np.log(weights) - 0.5 * d * (np.log(2.0 * np.pi * var) + means**2 / var)
+
+
+def model(name: str, **more) -> ev.DensityModel:
+    d, gaussians = PROBLEMS[name]
+
+    def log_likelihood(x):
+        each = [
+            np.log(w) - 0.5 * np.sum((x - m) ** 2, axis=1) / s**2 - d * np.log(s)
+            for m, s, w in gaussians
+        ]
+        return logsumexp(each, axis=0) - 0.5 * d * np.log(2.0 * np.pi)
+
+    prior = ev.GaussianPrior(np.zeros(d), PRIOR_SD**2)
+    return ev.DensityModel(log_likelihood, dim=d, prior=prior, vectorized=True, **more)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_every_part_has_a_component_that_knows_its_log_z(name, seed):
+    mixture = fit_density(model(name), seed=seed)
+    assert isinstance(mixture, Mixture)
+    *found, prior = mixture.components
+    assert prior.name == "prior"
+    assert 0.0 < mixture.weights[-1] < 0.01
+    mean, sd = np.array(PROBLEMS[name][1]).T[:2]
+    narrow = np.argmin(sd)
+    near = [
+        c.logz
+        for c in found
+        if abs(c.mean[0] - mean[narrow]) < sd[narrow] and c.cov[0, 0] < 2.0 * sd[narrow] ** 2
+    ]
+    assert logsumexp(near) == pytest.approx(parts(name)[narrow], abs=0.1)
+    assert mixture.logz == pytest.approx(logsumexp(parts(name)), abs=0.05)
+    np.testing.assert_allclose(mixture.weights[:-1], mixture.probable[:-1], atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [*((name, "auto") for name in PROBLEMS), ("hidden", "smc"), ("narrow within wide", "pt")],
+)
+def test_log_z_of_several_modes(name, method):
+    result = ev.log_evidence(model(name), method=method, random_seed=0, progressbar=False)
+    assert abs(result.logz - logsumexp(parts(name))) < 4.0 * result.logz_se + 1e-6
+    assert result.logz_se < 0.1
+    assert not result.warnings
+
+
+def test_error_bars_are_right():
+    """RMS of 8 errors in units of the error bar: outside by chance in 1 of 1000."""
+    truth = logsumexp(parts("hidden"))
+    one = model("hidden")
+    results = [ev.log_evidence(one, random_seed=s, progressbar=False) for s in range(8)]
+    z = np.array([(r.logz - truth) / r.logz_se for r in results])
+    assert 0.3 < np.sqrt(np.mean(z**2)) < 1.85
+
+
+@pytest.mark.parametrize("tails", [0.0, 0.2])
+def test_components_share_the_density(tails):
+    one = model("three")
+    rng = np.random.default_rng(0)
+    references = [
+        DensityReference("fitted", one, np.array([m, m]), s**2 * np.eye(2), 0.0, tails=tails)
+        for m, s, _ in PROBLEMS["three"][1]
+    ]
+    mixture = Mixture([*references, density_prior_reference(one)], np.array([1.0, 2.0, 3.0, 0.5]))
+    x = 4.0 * rng.standard_normal((30, 2))
+    shares = np.stack([np.exp(c.share.log(x)) for c in mixture.components])
+    np.testing.assert_allclose(shares.sum(axis=0), 1.0)
+    total = np.logaddexp.reduce([c.target.log_prob(x) for c in mixture.components])
+    np.testing.assert_allclose(total, one.log_prob(x))
+    for c in mixture.components:
+        value, slope = c.share.log_and_gradient(x)
+        np.testing.assert_allclose(value, c.share.log(x))
+        np.testing.assert_allclose(slope, central(c.share.log, x), atol=1e-6)
+    logz = []
+    for c in mixture.components:
+        path, n = make_path(c), 40_000
+        y = c.mean + rng.standard_normal((n, 2)) @ c.root.T
+        logz.append(path.log_z0 + logsumexp(path.tilt(y)) - np.log(n))
+    assert logsumexp(logz) == pytest.approx(logsumexp(parts("three")), abs=0.03)
+
+
+def test_gradients_have_the_share():
+    def gradient(x):
+        return central(lambda t: plain.calls["logdensity"](t), x)
+
+    plain = model("three")
+    one = model("three", grad=gradient)
+    q = DensityReference("fitted", one, np.zeros(2), np.eye(2), 0.0, tails=0.1)
+    first = Mixture([q, density_prior_reference(one)], np.array([1.0, 1.0])).components[0]
+    path = make_path(first)
+    y = np.random.default_rng(1).standard_normal((5, 2))
+    np.testing.assert_allclose(
+        path.tilt_and_gradient(y)[1], central(path.tilt, y), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_points_beyond_make_a_component():
+    one = model("hidden")
+    first = DensityReference("fitted", one, np.zeros(3), np.eye(3), float(parts("hidden")[0]))
+    mixture = Mixture([first, density_prior_reference(one)], np.array([1.0, 0.01]))
+    points = 6.0 + 0.3 * np.random.default_rng(0).standard_normal((200, 3))
+    extended = extend_mixture(mixture, points)
+    assert len(extended.components) == 3
+    assert extended.logz == pytest.approx(logsumexp(parts("hidden")), abs=0.05)
+
+
+def test_one_clean_gaussian_is_one_reference():
+    prior = ev.GaussianPrior(np.zeros(4), 9.0)
+    one = ev.DensityModel(
+        lambda x: -0.5 * np.sum((x - 1.0) ** 2, axis=1), dim=4, prior=prior, vectorized=True
+    )
+    fit = fit_density(one)
+    assert isinstance(fit, DensityReference)
+    assert fit.name == "fitted"
+    truth = 2.0 * np.log(2.0 * np.pi) - 2.0 * (np.log(2.0 * np.pi * 10.0) + 0.1)
+    assert abs(fit.scouted.logz - truth) < 4.0 * fit.scouted.se
+
+
+@pytest.mark.parametrize("side", [0.01, 0.3])
+def test_boxes(side):
+    inside = lambda x: np.all((x > 0.4) & (x < 0.4 + side), axis=1)  # noqa: E731
+    from scipy import stats
+
+    one = ev.DensityModel(
+        lambda x: np.where(inside(x), 0.0, -np.inf), dim=2, prior=[stats.uniform()] * 2,
+        vectorized=True,
+    )  # fmt: skip
+    result = ev.log_evidence(one, random_seed=0, progressbar=False)
+    assert abs(result.logz - 2.0 * np.log(side)) < 4.0 * result.logz_se < 0.2
+
+
+def test_nan_is_told():
+    prior = ev.GaussianPrior(np.zeros(2), 4.0)
+
+    def log_likelihood(x):
+        return np.sum(np.log(x) - x, axis=1)
+
+    one = ev.DensityModel(log_likelihood, dim=2, prior=prior, vectorized=True)
+    result = ev.log_evidence(one, random_seed=0, progressbar=False)
+    assert [w.code for w in result.warnings if "NaN" in w] == ["density-nan"]
+
+    def nowhere(x):
+        return np.full(len(x), np.nan)
+
+    one = ev.DensityModel(nowhere, dim=2, prior=prior, vectorized=True)
+    with pytest.raises(InputError, match="logdensity"):
+        ev.log_evidence(one, random_seed=0, progressbar=False)

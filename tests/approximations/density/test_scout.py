@@ -1,0 +1,118 @@
+"""The look from the prior: its log Z, its points, and what is made of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import logsumexp
+
+import evidence as ev
+from evidence.approximations.density.modes import peaks
+from evidence.approximations.density.reference import Scouted, density_prior_reference
+from evidence.approximations.density.scout import FEW, scout
+from evidence.methods.base import Outcome
+from evidence.methods.scouted import compare_with_scout
+
+
+def correlated(d=6, rho=0.95):
+    """A case in which moves along differences matter; log Z in closed form."""
+    S = (1.0 - rho) * np.eye(d) + rho
+    prior = ev.GaussianPrior(np.zeros(d), 9.0)
+    likelihood = stats.multivariate_normal(np.zeros(d), S)
+    truth = stats.multivariate_normal(np.zeros(d), S + 9.0 * np.eye(d)).logpdf(np.zeros(d))
+
+    def log_likelihood(x):
+        return np.atleast_1d(likelihood.logpdf(x))
+
+    return ev.DensityModel(log_likelihood, dim=d, prior=prior, vectorized=True), truth
+
+
+def core_on_slab(d=10, core=0.05, weight=0.05):
+    """A phase transition; log Z in closed form."""
+    prior = ev.GaussianPrior(np.zeros(d), 1.0)
+
+    def log_likelihood(x):
+        square = np.sum(x * x, axis=1)
+        narrow = np.log(weight) - 0.5 * square / core**2 - d * np.log(core)
+        return np.logaddexp(narrow, np.log1p(-weight) - 0.5 * square)
+
+    truth = np.logaddexp(
+        np.log(weight) - 0.5 * d * np.log1p(core**2),
+        np.log1p(-weight) - 0.5 * d * np.log(2.0),
+    )
+    return (
+        ev.DensityModel(log_likelihood, dim=d, prior=prior, vectorized=True),
+        truth,
+        narrow_top(d, core, weight),
+    )
+
+
+def narrow_top(d, core, weight):
+    return np.log(weight) - d * np.log(core)
+
+
+def test_log_z_of_a_correlated_gaussian():
+    """Six looks: their mean within 3.5 of its standard error, each error bar of the right size."""
+    model, truth = correlated()
+    looks = [scout(model, np.random.default_rng(seed)) for seed in range(6)]
+    z = np.array([(look.logz - truth) / look.se for look in looks])
+    assert abs(z.mean()) < 3.5 / np.sqrt(6.0)
+    assert np.sqrt(np.mean(z**2)) < 1.8
+    assert all(look.se < 1.5 for look in looks)
+
+
+def test_a_population_moves_along_the_other_ones_differences():
+    """Along its own it would contract: 7 standard errors too high."""
+    model, truth = correlated(12, 0.99)
+    look = scout(model, np.random.default_rng(0))
+    assert abs(look.logz - truth) < 3.5 * look.se < 5.0
+
+
+def test_it_passes_a_phase_transition():
+    model, truth, top = core_on_slab()
+    look = scout(model, np.random.default_rng(0), FEW, top)
+    assert abs(look.logz - truth) < 4.0 * look.se
+    inner = np.sum(look.x**2, axis=1) < 10 * 0.1**2
+    assert np.exp(logsumexp(look.log_w[inner])) > 0.5
+
+
+def test_points_stand_for_the_posterior():
+    prior = ev.GaussianPrior(np.zeros(2), 4.0)
+    model = ev.DensityModel(
+        lambda x: -0.5 * np.sum((x - 2.0) ** 2, axis=1), dim=2, prior=prior, vectorized=True
+    )
+    look = scout(model, np.random.default_rng(3), 512)
+    w = np.exp(look.log_w)
+    assert w.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(w @ look.x, 1.6, atol=0.2)
+    np.testing.assert_allclose(w @ (look.x - 1.6) ** 2, 0.8, rtol=0.25)
+
+
+def test_a_plateau_has_the_mass_it_has():
+    model = ev.DensityModel(
+        lambda x: np.where(np.all(x < 0.2, axis=1), 1.0, 0.0), dim=3,
+        prior=[stats.uniform()] * 3, vectorized=True,
+    )  # fmt: skip
+    look = scout(model, np.random.default_rng(0), 512)
+    assert abs(look.logz - np.log(1.0 + (np.e - 1.0) * 0.008)) < 4.0 * look.se
+
+
+def test_peaks_are_higher_than_their_neighbours():
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.standard_normal((500, 2)), 8.0 + 0.1 * rng.standard_normal((20, 2))])
+    height = np.logaddexp(-0.5 * np.sum(x**2, axis=1), -50.0 * np.sum((x - 8.0) ** 2, axis=1))
+    tops = x[peaks(x, height, rng)]
+    for centre, width in ((0.0, 0.5), (8.0, 0.2)):
+        assert np.linalg.norm(tops - centre, axis=1).min() < width
+
+
+@pytest.mark.parametrize(("logz", "warned"), [(-3.0, True), (-0.2, False), (2.0, False)])
+def test_an_answer_below_the_scouts_is_warned_about(logz, warned):
+    model, _ = correlated(2)
+    reference = density_prior_reference(model)
+    reference.scouted = Scouted(0.0, 0.3)
+    outcome = Outcome("smc", logz, 0.01)
+    compare_with_scout(reference, outcome)
+    assert [w.code for w in outcome.warnings] == ["scout-saw-more"] * warned
+    assert outcome.logz_se == (3.0 if warned else 0.01)
