@@ -110,7 +110,7 @@ def at_modes(
     model: DensityModel, modes: Sequence[Mode], rng: np.random.Generator
 ) -> list[DensityReference]:
     """Laplace's Gaussians at the modes that count, as far as draws confirm them."""
-    found = []
+    found: list[DensityReference] = []
     for mode in modes:
         if len(found) < _MOST and usable(mode.cov):
             q = _gaussian(model, mode.x, mode.cov)
