@@ -24,8 +24,6 @@ from contextvars import ContextVar
 from functools import cache
 from types import FrameType
 
-import numpy as np
-
 _OVERRUN, _GRACE = 1.2, 0.5  # of max_seconds, and seconds more, by which a call may end late
 _PROBE = 384  # size of the matrices whose product tells the speed
 
@@ -49,27 +47,36 @@ class Clock:
     def remaining(self) -> float | None:
         return None if self.max_seconds is None else self.max_seconds - self.elapsed()
 
-    @property
-    def deadline(self) -> Callable[..., bool] | None:
-        """What :func:`within` takes: None where there is none."""
-        return None if self.max_seconds is None else self.stop
-
     def expired(self) -> bool:
         return self.max_seconds is not None and self.elapsed() > self.max_seconds
 
     def stop(self, flops: float = 0.0) -> bool:
         """What a long task asks between two steps; of the next one, whether it would end late."""
-        if self.interrupted.is_set() or self.expired():
-            return True
-        if self.max_seconds is None or not flops:
-            return False
+        return self.interrupted.is_set() or self.expired() or (flops > 0.0 and self.late(flops))
+
+    def late(self, flops: float = 0.0) -> bool:
+        """What a fit asks, which may use the grace that a call has: an answer rests on it."""
+        if self.interrupted.is_set() or self.max_seconds is None:
+            return self.interrupted.is_set()
         latest = _OVERRUN * self.max_seconds + _GRACE
-        return self.elapsed() + flops / _speed() > latest
+        return self.elapsed() + (flops / _speed() if flops else 0.0) > latest
+
+    @property
+    def deadline(self) -> Callable[..., bool] | None:
+        """What :func:`within` takes: None where there is none."""
+        return None if self.max_seconds is None else self.stop
+
+    @property
+    def last_moment(self) -> Callable[..., bool] | None:
+        """The same for a fit."""
+        return None if self.max_seconds is None else self.late
 
 
 @cache
 def _speed() -> float:
     """Floating point operations per second of a matrix product, here and roughly."""
+    import numpy as np  # the shell's help does without
+
     a = np.ones((_PROBE, _PROBE))
     seconds = math.inf
     for _ in range(4):

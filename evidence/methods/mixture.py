@@ -22,7 +22,7 @@ from ..approximations.mixture import Mixture
 from ..drivers.scout import STRANGE, Scouted, explore, unexplained
 from ..execution.clock import Stopped
 from ..paths.families import family
-from .base import Outcome, Problem, stopped
+from .base import Outcome, Problem
 from .smc import run_plan, smc
 
 Array = NDArray[np.float64]
@@ -61,7 +61,9 @@ def over_components(
         try:
             parts.append(method(part))
         except Stopped:
-            parts.append(stopped(component.name))
+            parts.append(Outcome(component.name))
+            text = "time was up: a component's share is the approximation's, without an error bar"
+            parts[-1].warn("approximation-only", text)
     if scouted:
         parts.append(_rest(problem, mixture, scouted, parts))
     outcome = _together(problem, mixture, scouted, parts)

@@ -177,7 +177,7 @@ def log_evidence(
         target_se = DEFAULT_TARGET_SE
     clock = Clock(max_seconds)
     # one BLAS thread: the same bits on any number of cores
-    with blas_for(model.n), within(clock.deadline):
+    with blas_for(model.n), within(clock.last_moment):
         if method in kind.reported:
             fits = _fit_reported(model, kind)
             outcome = Outcome(method, samples=np.zeros((0, 0)))
@@ -205,7 +205,8 @@ def log_evidence(
                     model, base, mover, ladder, target_se, n_particles, n_islands,
                     seed, clock, progress, store, executor, n_betas, free,
                 )  # fmt: skip
-                outcome = _run(problem, method, options)
+                with within(clock.deadline):
+                    outcome = _run(problem, method, options)
             if base.name in ("ep", "fitted", "gaussian", "mixture", "prior") or not base.converged:
                 outcome.warnings = [*base.warnings, *outcome.warnings]
             outcome.warnings = [*doubts, *outcome.warnings]

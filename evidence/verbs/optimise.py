@@ -113,7 +113,7 @@ def optimise(
         bar.update()
 
     search = Search(partial(ep_at, model), free, moving, prior, tick)
-    clock, errors = Clock(), None
+    clock, errors, early = Clock(), None, False
     with interruptible(clock), blas_for(model.n), bar:
         try:
             for restart, start in enumerate(starts):
@@ -124,14 +124,15 @@ def optimise(
                 )
             errors = search.standard_errors()
             reference = ep_at(model, search.best.theta)
-        except (KeyboardInterrupt, Stopped):
+        except (KeyboardInterrupt, Stopped) as ended:
             if search.best is None:
                 raise
-            clock.interrupted.set()
-            reference = search.best.reference
+            if isinstance(ended, KeyboardInterrupt):
+                clock.interrupted.set()
+            early, reference = True, search.best.reference
     table, history, restarts = tabulate(search, [free.names[i] for i in moving], errors)
-    interrupted = clock.interrupted.is_set()
-    warnings = messages([*reference.warnings, *doubts(search, table, reference, interrupted)])
+    early = early or clock.interrupted.is_set()
+    warnings = messages([*reference.warnings, *doubts(search, table, reference, early)])
     return Optimum(
         reference.model, reference, table, history, restarts, warnings, clock.elapsed(),
         log_evidence,

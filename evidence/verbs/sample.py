@@ -148,7 +148,7 @@ def sample(
     )  # fmt: skip
     with interruptible(clock), blas_for(model.n), bar:
         try:
-            with within(clock.deadline):
+            with within(clock.last_moment):
                 base, doubts = explored(model, reference, seed, move=mover)
                 jumps = Jumps(base) if isinstance(base, Mixture) else None
                 path = make_path(base) if jumps is None else jumps.path

@@ -38,7 +38,6 @@ def test_a_large_model_in_a_moment(likelihood, method):
     assert time.perf_counter() - started < 30.0  # a fit, a pilot and an island take minutes
     assert math.isfinite(result.logz)
     assert math.isnan(result.logz_se)
-    assert "ep-out-of-time" in codes(result)
     assert "no-estimate" not in codes(result)
     assert method == "ep" or "approximation-only" in codes(result)
 
