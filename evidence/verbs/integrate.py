@@ -121,12 +121,13 @@ def integrated_evidence(
         pilot: ThetaPilot | None = None
         with blas_for(model.n), within(clock.deadline):
             try:
-                optimum = optimise(
-                    model,
-                    fixed=[n for n in model.hyperparameters.names if n not in prior.names],
-                    priors={n: p for n, p in prior.items() if p != "flat"},
-                    progressbar=False,
-                )
+                with within(clock.last_moment):
+                    optimum = optimise(
+                        model,
+                        fixed=[n for n in model.hyperparameters.names if n not in prior.names],
+                        priors={n: p for n, p in prior.items() if p != "flat"},
+                        progressbar=False,
+                    )
             except Stopped:
                 raise RuntimeError(
                     f"max_seconds={max_seconds:g} were over before EP had converged once; allow "
