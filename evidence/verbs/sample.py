@@ -152,7 +152,8 @@ def sample(
                 base, doubts = explored(model, reference, seed, move=mover)
                 jumps = Jumps(base) if isinstance(base, Mixture) else None
                 path = make_path(base) if jumps is None else jumps.path
-                mover.prepare(path)
+                with within(clock.deadline):
+                    mover.prepare(path)
         except Stopped:
             raise RuntimeError(
                 f"max_seconds={max_seconds:g} were over before chains could start; allow more time"
