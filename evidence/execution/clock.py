@@ -3,7 +3,7 @@
 A long call runs inside :func:`interruptible`. There the first ^C is noted and the call ends at
 the next place where it can, with what is known by then: tasks ask :meth:`Clock.stop` between
 two steps, and what has nothing to give back before it is complete, a fit for example, calls
-:func:`check_interrupt` there. A second ^C ends the call wherever it is.
+:func:`check_interrupt` there. A second ^C ends the call wherever it is, but in the compiler.
 
 A deadline is heard in the same places: inside :func:`within` a clock, :func:`check_interrupt`
 raises :class:`Stopped` when its time is up. What cannot look at the clock while it works, a
@@ -95,8 +95,18 @@ class _Handler:
     def __call__(self, signum: int, frame: FrameType | None) -> None:
         if self.pressed.is_set():
             self.again = True
-            raise KeyboardInterrupt
+            if not _compiling(frame):
+                raise KeyboardInterrupt
         self.pressed.set()
+
+
+def _compiling(frame: FrameType | None) -> bool:
+    """Whether the compiler is at work: half a function is of no use, and may be kept on disk."""
+    while frame is not None:
+        if {"numba", "llvmlite"} & set(frame.f_code.co_filename.split(os.sep)):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _handler() -> _Handler | None:

@@ -14,7 +14,13 @@ from evidence.numerics import threads
 from evidence.numerics.threads import blas_for, run, single_blas
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-careless = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+def careless(test):
+    """Where JAX was imported before, or Python is 3.12 or later, forking warns."""
+    for warning in ("ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning"):
+        test = pytest.mark.filterwarnings(warning)(test)
+    return test
 
 
 def blas():
