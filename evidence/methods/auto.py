@@ -171,7 +171,8 @@ def judge_importance(problem: Problem, target: float) -> Verdict:
     draws = _MARGIN * (1.0 / ess - 1.0) / target**2
     if draws > _MOST:
         return Verdict(draws, f"{what}: annealing is cheaper")
-    return Verdict(draws, f"{what}: importance sampling is enough, annealing is not needed", ess)
+    reason = f"{what}: importance sampling is enough, annealing is not needed"
+    return Verdict(draws, reason, ess if shape < _SAFE_TAIL else 0.0)  # guided draws have lighter tails
 
 
 def judge_tilting(trial: Trial[Tilted], target: float, largest_sd: float) -> Verdict:
