@@ -24,13 +24,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from ..messages import InputError, Message
-
-Array = NDArray[np.float64]
-
+from ..numerics.arrays import Array
 
 _COUNTS = 1e-3  # of the posterior
 

@@ -11,18 +11,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from ..execution.clock import check_interrupt
 from ..gaussians.base import Gaussian, Sites
 from ..models.covariance import CovarianceError
 from ..models.gp import GPModel
+from ..numerics.arrays import Array
 from .gp.correction import second_order_terms
 from .mixture import Share
-
-Array = NDArray[np.float64]
-
 
 _DEGREES = 4.0
 _TAIL = 0.5 * (_DEGREES + 1.0)

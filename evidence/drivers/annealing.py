@@ -23,15 +23,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..execution.clock import Stopped
+from ..numerics.arrays import Flags
 from ..statistics.weights import Weights
 from .islands import Islands, Row
 from .plan import REFERENCE, run_moves, strided
 from .smc import Climbers, ResampleMove
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Annealing(ResampleMove):
     def ess(self, population: Climbers, weights: Weights) -> float:
         return float(Weights(population.log_z).ess)
 
-    def resample(self, population: Climbers, weights: Weights, poor: NDArray[np.bool_]) -> None:
+    def resample(self, population: Climbers, weights: Weights, poor: Flags) -> None:
         """Never."""
 
     def reverse(

@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..execution.checkpoint import Checkpoint
 from ..execution.clock import Clock
 from ..moves.base import Move
+from ..numerics.arrays import Array
 from ..paths.gp import TemperedPath
 from ..statistics.adaptation import DualAveraging
 from .jumps import Jumps
 from .plan import sized
-
-Array = NDArray[np.float64]
 
 _STRIDE = 4  # draws between two jumps
 _BLOCK = 256  # rows turned into latent values at a time

@@ -42,14 +42,14 @@ from ..messages import InputError
 from ..models.gp import GPModel
 from ..moves.base import Info
 from ..moves.gradient.gibbs import _BLOCK, _sweep_block
+from ..numerics.arrays import Array, Flags, Indices
 from ..numerics.jit import jit
 from ..numerics.truncated import upper_tail
 from ..statistics.weights import Weights
 from .islands import KEEP
 from .smc import Loop, Population
 
-Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
+Rows = Indices
 
 
 class Prepared(NamedTuple):
@@ -246,10 +246,10 @@ class Sequential(Loop):
         population.sweep(copies, self.sweeps)
         return population.log_w[islands] + population.predict(copies)
 
-    def survive(self, population: Front, index: Rows, poor: NDArray[np.bool_]) -> None:
+    def survive(self, population: Front, index: Rows, poor: Flags) -> None:
         population.survive(index.ravel())
 
-    def move_all(self, population: Front, stage: int, poor: NDArray[np.bool_]) -> float:
+    def move_all(self, population: Front, stage: int, poor: Flags) -> float:
         population.extend()
         if poor.all():
             population.sweep(population.present, self.sweeps)

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..moves.base import Info
+from ..numerics.arrays import Array
 from ..statistics.diagnostics import log_mean
 from ..statistics.resampling import systematic
-
-Array = NDArray[np.float64]
 
 KEEP = 64  # posterior draws kept per island
 

@@ -18,15 +18,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from ..approximations.mixture import Mixture
 from ..moves.base import Move, metropolis
+from ..numerics.arrays import Array, Indices
 from ..numerics.normal import standard_normal
 from ..paths.families import make_path
-
-Array = NDArray[np.float64]
 
 
 class Jumps:
@@ -62,7 +60,7 @@ class Jumps:
             beta * state.tilt + log_parts[:, self.best] - logsumexp(log_parts, axis=1)
         )
 
-    def _draw(self, rng: np.random.Generator, chosen: NDArray[np.intp]) -> Array:
+    def _draw(self, rng: np.random.Generator, chosen: Indices) -> Array:
         """One draw of each chosen component, as states of the chains' path."""
         z = standard_normal(rng, (chosen.size, self.path.n))
         x = np.empty_like(z)

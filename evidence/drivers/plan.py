@@ -13,16 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..execution.clock import Stopped, check_interrupt
 from ..moves.base import Info, Move, scaled, take
+from ..numerics.arrays import Array, Indices
 from ..paths.gp import TemperedPath
 from ..statistics import ladders
 from ..statistics.resampling import systematic
 from ..statistics.weights import Weights, incremental
-
-Array = NDArray[np.float64]
 
 STRIDES = (1.0, 1.0, 0.125)  # every third step is short: it frees states that long ones leave
 _TOO_LOW = 1e100  # tilts beyond it, of either sign, have no variance
@@ -44,7 +42,7 @@ class Plan(NamedTuple):
 
     betas: Array
     step_sizes: Array
-    n_moves: NDArray[np.intp]
+    n_moves: Indices
     mixing: Array
     """Correlation of the tilt before and after the moves of each temperature."""
     relative_variance: float

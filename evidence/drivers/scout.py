@@ -13,16 +13,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import moves
 from ..approximations.mixture import Mixture
 from ..execution.clock import Stopped
 from ..messages import Message
+from ..numerics.arrays import Array
 from ..paths.families import family, make_path
 from .plan import Pilot, Plan
-
-Array = NDArray[np.float64]
 
 _SCOUT = Pilot(cess=0.3, mixing=0.6, max_moves=4)
 _PARTICLES, _FEWEST, _NUMBERS = 256, 64, 2**16  # fewer where they are many numbers

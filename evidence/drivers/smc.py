@@ -61,10 +61,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..execution.clock import Stopped, check_interrupt
 from ..moves.base import Info, Move, take
+from ..numerics.arrays import Array, Flags
 from ..paths.gp import TemperedPath
 from ..statistics.genealogy import Genealogy
 from ..statistics.resampling import Ancestors
@@ -72,7 +72,6 @@ from ..statistics.weights import Weights
 from .islands import KEEP, Islands, Row
 from .plan import REFERENCE, Plan, Stage, correlation, run_moves, strided
 
-Array = NDArray[np.float64]
 Sampler = Callable[[np.random.Generator, float, int], Array]
 
 
@@ -164,21 +163,21 @@ class Loop:
         """Each island's own estimate of the relative variance of its Ẑ, if it has one."""
         return None
 
-    def poor(self, population: Any, weights: Weights) -> NDArray[np.bool_]:
+    def poor(self, population: Any, weights: Weights) -> Flags:
         """Islands to resample: those with uneven weights, and those that have grown."""
         return (weights.ess < self.threshold) | (weights.count > population.log_w.shape[1])
 
-    def resample(self, population: Any, weights: Weights, poor: NDArray[np.bool_]) -> None:
+    def resample(self, population: Any, weights: Weights, poor: Flags) -> None:
         """Survivors, R for each island, and their weights."""
         population.log_w = np.where(poor[:, None], 0.0, weights.normalised)
         if poor.any():
             self.survive(population, weights.resample(poor, self.resampling, population.rng), poor)
 
-    def survive(self, population: Any, index: Ancestors, poor: NDArray[np.bool_]) -> None:
+    def survive(self, population: Any, index: Ancestors, poor: Flags) -> None:
         """Go on with particles ``index``, (G, R), of the stacked rounds."""
         raise NotImplementedError
 
-    def move_all(self, population: Any, stage: Any, poor: NDArray[np.bool_]) -> float:
+    def move_all(self, population: Any, stage: Any, poor: Flags) -> float:
         """Moves under the target of ``stage``; how they mix."""
         raise NotImplementedError
 
@@ -239,13 +238,13 @@ class ResampleMove(Loop):
         family = population.family
         return None if family is None else family.variance(weights.relative)
 
-    def survive(self, population: Climbers, index: Ancestors, poor: NDArray[np.bool_]) -> None:
+    def survive(self, population: Climbers, index: Ancestors, poor: Flags) -> None:
         everyone = stacked([population.state, *population.rounds])
         population.state, population.rounds = take(everyone, index.ravel()), []
         if population.family is not None:
             population.family.resample(index, poor)
 
-    def move_all(self, population: Climbers, stage: Stage, poor: NDArray[np.bool_]) -> float:
+    def move_all(self, population: Climbers, stage: Stage, poor: Flags) -> float:
         population.stage = stage
         population.state, mixing = self.moved(population, population.state)
         return mixing
@@ -277,7 +276,7 @@ class WasteFree(ResampleMove):
     length: int = 8  # type: ignore[misc]
     knows_variance: ClassVar[bool] = False
 
-    def move_all(self, population: Climbers, stage: Stage, poor: NDArray[np.bool_]) -> float:
+    def move_all(self, population: Climbers, stage: Stage, poor: Flags) -> float:
         links = [population.state]
         for move in strided(self.move, stage.step_size, 0, self.length - 1):
             check_interrupt()

@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..execution.checkpoint import Checkpoint
 from ..execution.clock import Clock
@@ -30,10 +29,9 @@ from ..execution.job import Job
 from ..execution.progress import Progress
 from ..execution.tasks import run_tasks
 from ..messages import Message
+from ..numerics.arrays import Array
 from ..statistics.diagnostics import LogMean, log_mean, widened
 from .islands import Islands, summarise
-
-Array = NDArray[np.float64]
 
 _GROUPS = 4
 _GROWTH = 1.25  # of a group between two looks at the spread

@@ -19,6 +19,7 @@ from ..approximations.reference import GaussianReference
 from ..execution.clock import Stopped, check_interrupt
 from ..models.gp import GPModel
 from ..moves.gradient.gibbs import latent_given_utilities, latent_root
+from ..numerics.arrays import Array
 from ..proposals.guide import Guide, make_guide
 from ..proposals.tilting import Proposal, draw, minimax_proposal, oriented
 from ..statistics.genealogy import Genealogy
@@ -26,7 +27,6 @@ from ..statistics.resampling import SCHEMES, Ancestors, systematic
 from ..statistics.weights import Weights
 from .islands import KEEP, Islands, Row
 
-Array = NDArray[np.float64]
 Between = Callable[[Array], Ancestors | None]
 
 

@@ -7,16 +7,15 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..execution.arguments import check_choice, check_count
 from ..messages import InputError
+from ..numerics.arrays import Array
 from ..results.evidence import EvidenceResult
 from ..verbs.estimate import log_evidence
-
-Array = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)

@@ -18,13 +18,12 @@ from ..execution.arguments import array, check_choice
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
+from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
 from ..prediction.predict import predict
 from ..results.evidence import EvidenceResult
 from .base import GaussianProcess
 from .fitting import LogEvidence, fit, fitted_kernel, start_kernel
-
-Array = NDArray[np.float64]
 
 _MULTI = {"one_vs_rest": OneVsRestClassifier, "one_vs_one": OneVsOneClassifier}
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -24,11 +23,10 @@ from ..messages import InputError, Message, messages
 from ..models.classes import SoftmaxModel
 from ..models.covariance import CovarianceError
 from ..models.gp import GPModel
+from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
 from ..paths.families import fit_reference
 from ..verbs.optimise import optimise
-
-Array = NDArray[np.float64]
 
 _STEP = 1e-4  # of the differences, in logs
 _AT_BOUND = 1e-3  # logs

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
@@ -17,12 +17,11 @@ from ..models import likelihoods
 from ..models.gp import GPModel
 from ..models.likelihoods.base import Likelihood
 from ..models.likelihoods.gaussian import Gaussian
+from ..numerics.arrays import Array
 from ..prediction.gp import Prediction
 from ..prediction.predict import predict
 from .base import GaussianProcess
 from .fitting import fit, start_kernel
-
-Array = NDArray[np.float64]
 
 _NO_NOISE = Gaussian(1e-150)
 

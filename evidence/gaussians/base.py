@@ -23,9 +23,8 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ..numerics.arrays import Array, Indices
 
 
 class Sites(NamedTuple):
@@ -122,7 +121,7 @@ class Gaussian(ABC):
         """Σ_{m<n} κ_lm κ_ln ρ_mn^l for rows l ≥ 3 of ``kappa`` (l, N), ρ the correlations."""
 
     @abstractmethod
-    def conditionals(self, order: NDArray[np.intp]) -> Conditionals:
+    def conditionals(self, order: Indices) -> Conditionals:
         """x one value after the other, in this order or in one that suits the structure better."""
 
     @property
@@ -162,7 +161,7 @@ class Conditionals(ABC):
     and L inside the block. All arrays are in that order, draws are columns.
     """
 
-    order: NDArray[np.intp]
+    order: Indices
     mean: Array
 
     @property

@@ -17,15 +17,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dsymv, dsyrk, dtrmm, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtri
 
+from ..numerics.arrays import Array, Indices
 from ..numerics.jit import jit
 from .base import Conditionals, Gaussian, NotPositiveDefinite, Prior
-
-Array = NDArray[np.float64]
 
 _SMALL = 1e-5  # below this τΣ the cheap formula for the variance has lost too many digits
 _HALVES = 128  # above this size a factor is inverted by halves
@@ -81,7 +79,7 @@ class DenseGaussian(Gaussian):
         _pair_sums(self.covariance, 1.0 / np.sqrt(self.variances), kappa, out)
         return out
 
-    def conditionals(self, order: NDArray[np.intp]) -> DenseConditionals:
+    def conditionals(self, order: Indices) -> DenseConditionals:
         covariance = self.covariance[np.ix_(order, order)]
         return DenseConditionals(order, self.mean[order], covariance)
 
@@ -225,7 +223,7 @@ class SignedGaussian(DenseGaussian):
 class DenseConditionals(Conditionals):
     """x = μ + L ε with L as a matrix, factorised when it is first needed."""
 
-    def __init__(self, order: NDArray[np.intp], mean: Array, covariance: Array) -> None:
+    def __init__(self, order: Indices, mean: Array, covariance: Array) -> None:
         self.order, self.mean, self._covariance = order, mean, covariance
 
     def __getstate__(self) -> dict[str, Any]:

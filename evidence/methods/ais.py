@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..drivers.annealing import Annealing
 from ..drivers.chains import run_chains
@@ -13,10 +13,9 @@ from ..drivers.smc import Loop
 from ..execution.arguments import array, check_choice, check_count
 from ..execution.job import Job
 from ..messages import InputError
+from ..numerics.arrays import Array
 from .base import Outcome, Problem, outcome_of_islands, stopped
 from .smc import find_plan, warn_of_slow_mixing
-
-Array = NDArray[np.float64]
 
 _BLOCK = 64  # chains per task
 _CAUTION = 4.0

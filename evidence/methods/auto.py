@@ -172,7 +172,9 @@ def judge_importance(problem: Problem, target: float) -> Verdict:
     if draws > _MOST:
         return Verdict(draws, f"{what}: annealing is cheaper")
     reason = f"{what}: importance sampling is enough, annealing is not needed"
-    return Verdict(draws, reason, ess if shape < _SAFE_TAIL else 0.0)  # guided draws have lighter tails
+    return Verdict(
+        draws, reason, ess if shape < _SAFE_TAIL else 0.0
+    )  # guided draws have lighter tails
 
 
 def judge_tilting(trial: Trial[Tilted], target: float, largest_sd: float) -> Verdict:

@@ -31,7 +31,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..drivers import islands
 from ..drivers.waves import Budget, Run, Wave, run_waves
@@ -41,11 +40,11 @@ from ..execution.job import Job
 from ..execution.progress import Progress
 from ..messages import Message
 from ..moves.base import Move
+from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
 from ..paths.families import make_path
 from ..paths.gp import TemperedPath
 
-Array = NDArray[np.float64]
 T = TypeVar("T")
 Piece = TypeVar("Piece", bound=tuple[Any, ...])
 

@@ -14,18 +14,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from .. import moves
 from ..approximations.mixture import Mixture
 from ..drivers.scout import STRANGE, Scouted, explore, unexplained
 from ..execution.clock import Stopped
+from ..numerics.arrays import Array
 from ..paths.families import family
 from .base import Outcome, Problem
 from .smc import run_plan, smc
-
-Array = NDArray[np.float64]
 
 _SCOUTED = 200  # seeds of scouts, and of components, are children from here on
 _COMPONENT = 300

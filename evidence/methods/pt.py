@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..drivers.tempering import segments
 from ..drivers.tempering.bridging import ESTIMATORS
@@ -17,9 +16,8 @@ from ..drivers.waves import NEAR, ended_early, failed_proposals, run_pieces
 from ..execution.arguments import ISLAND, check_choice, check_count, check_memory
 from ..execution.job import Job
 from ..messages import InputError
+from ..numerics.arrays import Array
 from .base import N_DRAWS, Outcome, Problem, stopped
-
-Array = NDArray[np.float64]
 
 _ENSEMBLES, _GROUPS = 64, 4
 _FIRST = 32  # sweeps before the first look at the error bar; then as many as there were

@@ -20,16 +20,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..approximations.reference import GaussianReference
 from ..gaussians.base import Sites
 from ..models.gp import GPModel
+from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
 from ..proposals.twist import DIRECTIONS, EFFECTIVE, fit, truncated
 from .base import Problem
-
-Array = NDArray[np.float64]
 
 _DRAWS = 512
 _LIGHT = 3.0  # v from which on the reference is widened: k = 2/3

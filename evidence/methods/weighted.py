@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..drivers.waves import Run
 from ..drivers.weighted import Guided, Tilted, run_weighted
@@ -21,6 +20,7 @@ from ..execution.arguments import check_choice
 from ..execution.job import Job
 from ..messages import InputError
 from ..models.gp import GPModel
+from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
 from ..proposals.guide import CannotGuide, Guide, make_net
 from ..proposals.tilting import draw
@@ -29,7 +29,6 @@ from ..statistics.resampling import SCHEMES
 from ..statistics.weights import Weights
 from .base import Outcome, Problem, outcome_of_islands, warn_of_few_draws
 
-Array = NDArray[np.float64]
 Source = TypeVar("Source", Guided, Tilted)
 
 _CHEAP = 2**18  # numbers to draw: hundredths of a second

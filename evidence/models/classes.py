@@ -12,14 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from ..execution.arguments import array, rows
 from ..gaussians.dense import DensePrior
 from ..messages import InputError
+from ..numerics.arrays import Array
 from .covariance import as_kernel, call_kernel, check_source, factorise
 from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded, sketch
 from .labels import check_labels
 from .likelihoods import softmax as _softmax
 from .likelihoods.softmax import SoftmaxSites
-
-Array = NDArray[np.float64]
 
 
 class SoftmaxModel:

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg.lapack import dpotrf
 
 from ..execution.arguments import array, number, shown
 from ..messages import InputError
-
-Array = NDArray[np.float64]
+from ..numerics.arrays import Array
 
 _KERNEL_JITTER = 1e-6
 

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from ..execution.arguments import array, check_choice
 from ..messages import InputError, suggest
+from ..numerics.arrays import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
 
 #: research data sets that :func:`load` knows
 NAMES = (

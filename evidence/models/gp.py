@@ -13,6 +13,7 @@ from ..execution.arguments import array, plain, rows
 from ..gaussians.base import Gaussian
 from ..gaussians.dense import DenseGaussian, DensePrior
 from ..messages import InputError
+from ..numerics.arrays import Array
 from . import likelihoods
 from .covariance import CovarianceError as CovarianceError
 from .covariance import as_kernel, call_kernel, check_source, factorise
@@ -20,8 +21,6 @@ from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded, sketch
 from .kernels.gradients import contract
 from .likelihoods.base import Likelihood
-
-Array = NDArray[np.float64]
 
 
 class GPModel:

@@ -20,13 +20,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..execution.arguments import array, number
 from ..messages import InputError, suggest
+from ..numerics.arrays import Array
 from .likelihoods.base import Likelihood
-
-Array = NDArray[np.float64]
 
 _PREFIX = "likelihood__"
 

@@ -16,9 +16,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ..numerics.arrays import Array
 
 _DIGITS = 8
 _SMALL = 1e-3  # of the largest number in a row: there, and below, digits are lost to cancellation

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..execution.arguments import rows
 from ..messages import InputError
-
-Array = NDArray[np.float64]
+from ..numerics.arrays import Array, Indices
 
 _FLAT_SD = 10.0
 _FLAT_CONSTANT = -math.log(_FLAT_SD) - 0.5 * math.log(2.0 * math.pi)
@@ -58,7 +57,7 @@ class Priors:
 
     names: tuple[str, ...]
     """Those that have a prior, in the order of the model's hyperparameters."""
-    free: NDArray[np.intp]
+    free: Indices
     """Their positions among all of the model's."""
     distributions: tuple[Any, ...]
     """Frozen scipy.stats distributions of the natural values, or ``"flat"``."""

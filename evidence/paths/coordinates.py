@@ -27,12 +27,10 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from ..messages import InputError
-
-Array = NDArray[np.float64]
+from ..numerics.arrays import Array
 
 KINDS = ("identity", "diagonal", "base", "prior", "expected")
 

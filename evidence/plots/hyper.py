@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ..numerics.arrays import Array
 from ._style import INK, axes_of, legend, log_ticks, new_figure, short_name, whole_ticks
 from .draws import plot_trace
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Array = NDArray[np.float64]
 
 _ROWS = 6  # more hyperparameters than this: the slowest
 _MANY = 2000  # points of a scatter plot

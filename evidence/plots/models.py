@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..messages import InputError
+from ..numerics.arrays import Array
 from ._style import INK, LINES, MARKERS, axes_of, bars, legend, log_ticks, new_figure, short_name
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Array = NDArray[np.float64]
 
 _LABEL = "Monte Carlo ± 2 se"
 _HUGE = 30.0  # nats below the best at which a model only squeezes the others together

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..messages import InputError
+from ..numerics.arrays import Array
 from ._style import INK, MARKER_CYCLE, SHADES, axes_of, legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Array = NDArray[np.float64]
 
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 _DEPTH = 0.5  # of a class's colour where it is certain

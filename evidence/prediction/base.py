@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..execution.arguments import check_weights
 from ..messages import InputError
+from ..numerics.arrays import Array
 from ..results.base import ResultOnAxes
-
-Array = NDArray[np.float64]
 
 
 class AtPoints(ResultOnAxes):

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..approximations.classes.probabilities import expected_softmax
 from ..messages import InputError
+from ..numerics.arrays import Array
 from ..plots.predictions import plot_class_prediction
 from .base import AtPoints
 from .mixture import Mixture, blocks
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-Array = NDArray[np.float64]
 
 NODES = 1024  # quasi-random latent values behind every probability, at least
 

@@ -18,13 +18,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from ..execution.arguments import check_choice
 from ..messages import InputError
 from ..models import likelihoods
 from ..models.likelihoods.base import Likelihood, Predictive
+from ..numerics.arrays import Array
 from ..plots.predictions import plot_prediction
 from .base import AtPoints
 from .mixture import Mixture, Stored, blocks, stored
@@ -33,8 +34,6 @@ from .quantiles import NODES, Part, latent_quantiles, observed_quantiles
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-Array = NDArray[np.float64]
 
 
 class Share(NamedTuple):

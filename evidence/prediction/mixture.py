@@ -19,15 +19,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..approximations.classes.reference import SoftmaxReference
 from ..approximations.reference import GaussianReference
 from ..execution.clock import check_interrupt
 from ..messages import InputError
+from ..numerics.arrays import Array
 from .points import Model, Points, priors
-
-Array = NDArray[np.float64]
 
 _BUDGET = 64e6  # bytes of work space that one block of points may take
 _COPIES = 6  # arrays of a block's size alive at once, in kernels and in what is computed from it

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..execution.arguments import array
 from ..gaussians.base import Prior
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
+from ..numerics.arrays import Array
 
-Array = NDArray[np.float64]
 Model = GPModel | SoftmaxModel
 
 _DIAGONAL = 256  # points at a time when a kernel has no diag

@@ -8,19 +8,17 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..approximations.mixture import Mixture
 from ..execution.arguments import check_choice, shown
 from ..messages import InputError
+from ..numerics.arrays import Array
 from ..paths.families import family
 from ..results.draws import Draws
 from ..results.evidence import EvidenceResult
 from ..results.hyper import HyperDraws
 from ..verbs.reference import explored
 from .points import Model
-
-Array = NDArray[np.float64]
 
 
 class Known(NamedTuple):

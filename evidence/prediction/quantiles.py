@@ -18,15 +18,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from ..models.likelihoods.base import Likelihood, Predictive
+from ..numerics.arrays import Array, Indices
 from ..numerics.chebyshev import over_means
 
-Array = NDArray[np.float64]
-Grid = tuple[Array, NDArray[np.intp]]
-Excess = Callable[[Array, Array, NDArray[np.intp]], Array]
+Grid = tuple[Array, Indices]
+Excess = Callable[[Array, Array, Indices], Array]
 """From y, a level and the column of a point to P(Y ≤ y) minus the level."""
 
 NODES = 1000
@@ -54,7 +53,7 @@ class Part(NamedTuple):
     def log_density(self, y: Array) -> Array:
         """log ∫ p(y|x) N(x; m, v) dx for every component, shape (S, b)."""
 
-        def log_z(mean: Array, var: Array, columns: NDArray[np.intp]) -> Array:
+        def log_z(mean: Array, var: Array, columns: Indices) -> Array:
             likelihood, observed = self.likelihood.at(columns), y[columns]
             var = np.broadcast_to(var, mean.shape)
             rows = zip(mean, var, strict=True)
@@ -86,7 +85,7 @@ def latent_quantiles(q: Array, parts: list[Part]) -> Array:
     by_point = np.ascontiguousarray(mean.T)
     sd_by_point = np.ascontiguousarray(np.maximum(sd, 1e-300).T)  # a component may be a point
 
-    def excess(t: Array, level: Array, column: NDArray[np.intp]) -> Array:
+    def excess(t: Array, level: Array, column: Indices) -> Array:
         with np.errstate(over="ignore"):
             return ndtr((t[:, None] - by_point[column]) / sd_by_point[column]) @ weights - level
 
@@ -108,7 +107,7 @@ def observed_quantiles(q: Array, parts: list[Part]) -> Array:
     if type(likelihood).cdf is Likelihood.cdf:
         return _simulated(q, nodes)
 
-    def excess(y: Array, level: Array, column: NDArray[np.intp]) -> Array:
+    def excess(y: Array, level: Array, column: Indices) -> Array:
         cdf = [p.average(p.likelihood.at(column).cdf(y, p.mean[:, column])) for p in nodes]
         return np.sum(cdf, axis=0) - level
 

@@ -52,12 +52,11 @@ from ..gaussians.base import Conditionals, NotPositiveDefinite, Sites
 from ..messages import InputError
 from ..models.likelihoods.base import Likelihood
 from ..models.likelihoods.quadrature import local_maximum
+from ..numerics.arrays import Array, Indices
 from ..numerics.jit import jit, vector_loop
 from ..numerics.normal import standard_normal
 from ..numerics.special import exp, log
 from ..numerics.truncated import multiply_tails, upper_tails
-
-Array = NDArray[np.float64]
 
 _BITS, _NET = 30, 1024  # digits of a net, and coordinates it is for
 _CHECKED, _ROUNDING = 4, 0.1  # draws, and nats by which they may be off
@@ -124,7 +123,7 @@ class Guide:
         self,
         n: int,
         rng: np.random.Generator,
-        between: Callable[[Array], NDArray[np.intp] | None] = lambda log_weight: None,
+        between: Callable[[Array], Indices | None] = lambda log_weight: None,
         net: NDArray[np.uint32] | None = None,
     ) -> tuple[Array, Array]:
         """``n`` draws as columns (N, n), in the model's order, and their log weights.

@@ -27,13 +27,11 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..gaussians.base import Conditionals, NotPositiveDefinite
 from ..messages import InputError
+from ..numerics.arrays import Array
 from .guide import CannotGuide, Guide, Twist
-
-Array = NDArray[np.float64]
 
 DIRECTIONS = 16
 EFFECTIVE = 16.0  # draws for every direction

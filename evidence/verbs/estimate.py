@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .. import __version__, moves
 from ..approximations.mixture import Mixture
@@ -35,6 +35,7 @@ from ..methods.mixture import over_components
 from ..methods.registry import METHODS, check_options, check_unused
 from ..methods.scouted import compare_with_scout
 from ..models.classes import SoftmaxModel
+from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
 from ..paths.families import Family, check_probit, family, fit_reference, search_seed
 from ..results.base import fingerprint
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from ..moves.base import Move
     from ._options import Reference
 
-Array = NDArray[np.float64]
 
 DEFAULT_TARGET_SE = 0.05
 _LABELS = ("probit", "logit")

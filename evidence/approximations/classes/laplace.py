@@ -14,14 +14,12 @@ import time
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...execution.clock import check_interrupt
 from ...models.classes import SoftmaxModel
 from ...models.likelihoods.softmax import SoftmaxSites
+from ...numerics.arrays import Array
 from .reference import SoftmaxReference, factorise_curvature, log_normaliser, solve_mean
-
-Array = NDArray[np.float64]
 
 WIDE = 0.4  # of the curvature: of .25 to 1, the smallest weights' tails at little loss
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ...numerics.arrays import Array
 
 _MEMORY = 2**22  # numbers held at a time
 

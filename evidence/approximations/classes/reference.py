@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
@@ -33,10 +33,9 @@ from ...gaussians.dense import DenseGaussian
 from ...messages import InputError
 from ...models.classes import SoftmaxModel
 from ...models.likelihoods.softmax import SoftmaxSites
+from ...numerics.arrays import Array
 from ..reference import positive_eigh
 from .probabilities import LatentPrediction
-
-Array = NDArray[np.float64]
 
 #: dense matrices of this size at most: beyond it, Monte Carlo starts from the prior
 LARGEST_DENSE = 4000

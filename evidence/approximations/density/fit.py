@@ -17,20 +17,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...execution.clock import check_interrupt
 from ...messages import InputError, Message
 from ...models.density.model import DensityModel
 from ...models.density.scales import learn
+from ...numerics.arrays import Array
 from ..mixture import Mixture
 from .mixing import at_modes, blend_of, mixture_of, unexplained
 from .modes import COMPARABLE, find_modes, further_modes, peaks, starts
 from .reference import DensityReference, Mode, Scouted, density_prior_reference
 from .scout import FEW, MANY, Scouting, affordable, scout
 from .verdict import Verdict, effective, judged, moments, temper, usable
-
-Array = NDArray[np.float64]
 
 _TRIAL = 4096
 _TAILS = (0.0, 0.05, 0.15, 0.4)

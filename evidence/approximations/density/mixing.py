@@ -16,16 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from ...execution.clock import check_interrupt
 from ...models.density.model import DensityModel
+from ...numerics.arrays import Array
 from ..mixture import Mixture
 from .reference import DensityReference, Mode, Scouted, density_prior_reference
 from .verdict import Verdict, judged, moments, temper, usable
-
-Array = NDArray[np.float64]
 
 _MOST = 12  # components beside the prior
 _MARGIN = 3.0  # times as much mass as q has there is still explained

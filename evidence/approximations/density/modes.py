@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.spatial import cKDTree
 
@@ -15,9 +14,8 @@ from ...execution.clock import check_interrupt
 from ...messages import Message
 from ...models.density.checking import central
 from ...models.density.model import DensityModel
+from ...numerics.arrays import Array, Indices
 from .reference import DensityReference, Mode
-
-Array = NDArray[np.float64]
 
 _STARTS = 16
 _SAME = 1.0  # two modes closer than this in standard deviations are one
@@ -48,7 +46,7 @@ def further_modes(model: DensityModel, modes: tuple[Mode, ...], points: Array) -
     return tuple(sorted(found, key=lambda mode: -mode.logz))
 
 
-def peaks(x: Array, log_l: Array, rng: np.random.Generator) -> NDArray[np.intp]:
+def peaks(x: Array, log_l: Array, rng: np.random.Generator) -> Indices:
     """Points that are higher than all of their neighbours, the highest first.
 
     In many dimensions among the highest ones and a random choice: finding neighbours is costly.

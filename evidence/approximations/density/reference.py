@@ -18,17 +18,15 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...messages import InputError
 from ...models.density.changes import LogSlope, Tails
 from ...models.density.model import DensityModel
 from ...models.density.scales import Rescaled, Scales
 from ...models.identity import rounded
+from ...numerics.arrays import Array
 from ..mixture import Share
 from ..reference import positive_eigh
-
-Array = NDArray[np.float64]
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 

@@ -20,13 +20,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from ...execution.clock import check_interrupt
 from ...models.density.model import DensityModel
-
-Array = NDArray[np.float64]
+from ...numerics.arrays import Array, Flags
 
 FEW, MANY = 128, 512  # points at every height
 _FIRST = 2**11  # draws of the prior to begin with;
@@ -134,7 +132,7 @@ class _Half:
         self.z, self.log_l = self.z[some], self.log_l[some]
         return True
 
-    def bury(self, these: NDArray[np.bool_]) -> None:
+    def bury(self, these: Flags) -> None:
         """Keep points for the sum."""
         z, log_l = self.z[these], self.log_l[these]
         mass = self.log_x - np.log(max(these.size, 1))

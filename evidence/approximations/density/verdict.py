@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from ...numerics.arrays import Array
 from ...statistics.weights import pareto_shape
-
-Array = NDArray[np.float64]
 
 _GOOD_SHAPE, _GOOD_SHARE = 0.4, 0.1
 

@@ -12,12 +12,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...gaussians.base import Gaussian
 from ...models.gp import GPModel
-
-Array = NDArray[np.float64]
+from ...numerics.arrays import Array
 
 MAX_ORDER = 8
 

@@ -16,19 +16,17 @@ import time
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...execution.arguments import check_count, number
 from ...execution.clock import Stopped, check_interrupt, interruptible
 from ...gaussians.base import Gaussian, NotPositiveDefinite, Prior, Sites
 from ...messages import InputError, Message
 from ...models.gp import GPModel
+from ...numerics.arrays import Array
 from ..reference import GaussianReference
 from .exact import fit_exact, has_closed_form
 from .laplace import fit_laplace
 from .sequential import sequential_start
-
-Array = NDArray[np.float64]
 
 _MEMORY = 6
 _NEAR = 0.3  # mismatch, in standard deviations, at which parallel sweeps take over

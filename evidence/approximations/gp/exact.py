@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from scipy.linalg.lapack import dpotrf, dpotri
 
@@ -22,10 +21,9 @@ from ...gaussians.base import NotPositiveDefinite, Sites
 from ...gaussians.dense import DensePrior
 from ...messages import Message
 from ...models.gp import GPModel
+from ...numerics.arrays import Array
 from ...numerics.special import LOG_SQRT_2PI
 from ..reference import GaussianReference
-
-Array = NDArray[np.float64]
 
 _WORTH_A_WARNING = 1e-3  # nats
 _EPS = float(np.finfo(float).eps)

@@ -16,12 +16,10 @@ integrals, so that a likelihood needs no derivatives of its own.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...messages import InputError
+from ...numerics.arrays import Array
 from ..reference import GaussianReference
-
-Array = NDArray[np.float64]
 
 # The integrals are good to 1e-11 and the stencil's error is h⁴/30: both give about 1e-9.
 _STEP = 6e-3

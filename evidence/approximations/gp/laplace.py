@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import NamedTuple, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...execution.arguments import check_count, number
 from ...execution.clock import check_interrupt, interruptible
@@ -22,12 +21,11 @@ from ...messages import InputError, Message
 from ...models.classes import SoftmaxModel
 from ...models.gp import GPModel
 from ...models.likelihoods.quadrature import evaluate
+from ...numerics.arrays import Array
 from ..classes.laplace import fit_softmax_laplace
 from ..classes.reference import SoftmaxReference
 from ..reference import GaussianReference
 from .exact import fit_exact, has_closed_form
-
-Array = NDArray[np.float64]
 
 _STEP = 1.5  # N³ operations, of Newton's method
 

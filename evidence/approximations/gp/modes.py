@@ -17,18 +17,17 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...gaussians.base import NotPositiveDefinite, Sites
 from ...messages import Message
 from ...models.gp import GPModel
 from ...models.likelihoods.quadrature import evaluate
+from ...numerics.arrays import Array
 from ..mixture import Mixture
 from ..reference import GaussianReference, prior_reference
 from .ep import fit_ep
 from .laplace import Summit, climb
 
-Array = NDArray[np.float64]
 Start = tuple[Array, Array]
 """x and K⁻¹(x - m)."""
 

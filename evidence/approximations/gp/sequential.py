@@ -12,15 +12,13 @@ so a sweep costs 2N³ flops in matrix products instead of N³ in memory-bound up
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import dgemm
 
 from ...execution.clock import check_interrupt
 from ...models.gp import GPModel
 from ...models.likelihoods.quadrature import tilted_one, tilted_workspace
+from ...numerics.arrays import Array
 from ...numerics.jit import jit
-
-Array = NDArray[np.float64]
 
 _BLOCK = 64
 

@@ -12,13 +12,11 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...messages import InputError
+from ...numerics.arrays import Array
 from ..density.autodiff import check_derived
 from ..density.model import DensityModel
-
-Array = NDArray[np.float64]
 
 
 class Report(NamedTuple):

@@ -7,15 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...messages import InputError
+from ...numerics.arrays import Array
 from ..density.autodiff import Compiled, from_jax
 from .derived import Graph, Here, derive
 from .graphs import Graphs, graphs_of
 from .program import ProgramModel, Report, check_words, needed
-
-Array = NDArray[np.float64]
 
 _PYTHON = "FAST_COMPILE"  # what is called seldom is not worth a C compiler's time
 _ROUNDS = 10

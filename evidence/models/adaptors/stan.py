@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...messages import InputError
+from ...numerics.arrays import Array
 from .program import ProgramModel, Report, check_words, needed
-
-Array = NDArray[np.float64]
 
 _NEEDED = (
     "log_density",

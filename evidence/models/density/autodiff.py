@@ -11,15 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...execution.arguments import check_function
 from ...messages import InputError
+from ...numerics.arrays import Array
 from .functions import Functions
 from .metrics import Fisher
 from .model import DensityModel
-
-Array = NDArray[np.float64]
 
 _SMALLEST = 4
 

@@ -14,13 +14,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, lambertw
 
 from ...execution.arguments import shown
 from ...messages import InputError
-
-Array = NDArray[np.float64]
+from ...numerics.arrays import Array
 
 
 class Derivatives(NamedTuple):

@@ -7,11 +7,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...messages import InputError
-
-Array = NDArray[np.float64]
+from ...numerics.arrays import Array
 
 _STEP = 1e-4
 _POINTS = 3

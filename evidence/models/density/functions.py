@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...execution.clock import check_interrupt
 from ...messages import InputError
+from ...numerics.arrays import Array
 from .metrics import Fisher
 
-Array = NDArray[np.float64]
 Call = Callable[..., Array]
 
 #: axes of what a function returns for a batch

@@ -12,14 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from ...execution.arguments import array, check_count, check_flag, check_function, check_memory
 from ...execution.arguments import names as check_names
 from ...messages import InputError
+from ...numerics.arrays import Array
 from ..identity import rounded
 from . import changes
 from .changes import Bounded
 from .functions import Call, Functions, MissingDerivative, batched, value_and_gradient
 from .metrics import Fisher, Hessian, SoftAbs, check_metric
 from .priors import GaussianPrior, Quantiles, check_prior
-
-Array = NDArray[np.float64]
 
 _PROBES = 8  # points at which a density is asked what it is,
 _DERIVED = 3  # of them for all derivatives, and

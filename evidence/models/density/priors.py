@@ -11,15 +11,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, solve_triangular
 from scipy.special import ndtr, ndtri
 
 from ...execution.arguments import array, shown
 from ...messages import InputError
+from ...numerics.arrays import Array
 from .changes import Derivatives
-
-Array = NDArray[np.float64]
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _STEP = 1e-3  # of numerical differences in units of a standard normal

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ...numerics.arrays import Array, Flags, Indices
 
 _ROUNDS = 4  # of locations and scales in turn
 _SIGNIFICANT = 5.0  # standard errors of a correlation, or of a parent's sum of their squares
@@ -32,8 +31,8 @@ _FEWEST = 50.0  # effective draws that say anything about scales
 class Scales:
     """The change of variables x = g(u), invertible whatever its numbers."""
 
-    parents: NDArray[np.intp]
-    children: NDArray[np.intp]
+    parents: Indices
+    children: Indices
     centre: Array
     """m, (parents,)"""
     offset: Array
@@ -148,7 +147,7 @@ def learn(x: Array, w: Array) -> Scales | None:
     return None
 
 
-def _children(score: Array) -> NDArray[np.bool_]:
+def _children(score: Array) -> Flags:
     """Which coordinates depend on others: parents first that explain the most."""
     n = len(score)
     children, drivers = np.zeros(n, bool), np.zeros(n, bool)
@@ -167,9 +166,9 @@ def _regress(
     w: Array,
     sd: Array,
     mean: Array,
-    up: NDArray[np.intp],
-    down: NDArray[np.intp],
-    where: NDArray[np.bool_],
+    up: Indices,
+    down: Indices,
+    where: Flags,
 ) -> Scales:
     """Locations and scales of standardised coordinates, in turn, in the units of x.
 

@@ -8,12 +8,10 @@ Normalised: log Z = 0.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...execution.arguments import number
+from ...numerics.arrays import Array
 from .example import Example, Smooth
-
-Array = NDArray[np.float64]
 
 _SD = 10.0
 _CONSTANT = -float(np.log(2.0 * np.pi * _SD))

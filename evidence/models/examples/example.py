@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...execution.arguments import array
+from ...numerics.arrays import Array, Indices
 from ..density.model import DensityModel
 from ..density.priors import GaussianPrior
-
-Array = NDArray[np.float64]
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -30,7 +28,7 @@ class Example(NamedTuple):
     """In a line."""
     weights: Array | None = None
     """Of a mixture: the share of Z that each mode holds."""
-    assign: Callable[[Array], NDArray[np.intp]] | None = None
+    assign: Callable[[Array], Indices] | None = None
     """Of a mixture: parameters (M, d) → the mode that each row belongs to (M,)."""
 
 

@@ -8,12 +8,10 @@ The density is normalised: log Z = 0. Its curvature changes e^v-fold along the w
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...execution.arguments import check_count, check_memory
+from ...numerics.arrays import Array
 from .example import LOG_2PI, Example, Smooth
-
-Array = NDArray[np.float64]
 
 _SD = 3.0  # of v
 

@@ -9,12 +9,10 @@ The eigenvalues of Σ run from 1 to the condition number, evenly in their logari
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...execution.arguments import check_count, check_memory, number
+from ...numerics.arrays import Array
 from .example import LOG_2PI, Example, Quadratic
-
-Array = NDArray[np.float64]
 
 _SEED = 271
 

@@ -7,13 +7,12 @@ r"""Linear regression with known noise: the posterior is Gaussian, the evidence 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ...execution.arguments import number
 from ...messages import InputError
+from ...numerics.arrays import Array
 from .example import LOG_2PI, Example, Quadratic, check_data, regression
-
-Array = NDArray[np.float64]
 
 _SEED, _N, _DIM = 5, 50, 5
 

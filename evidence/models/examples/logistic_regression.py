@@ -15,10 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...execution.arguments import check_count, check_memory, number, seed_sequence
 from ...messages import InputError
+from ...numerics.arrays import Array
 from ...numerics.jit import vector_loop
 from .example import Example, Smooth, check_data, regression
-
-Array = NDArray[np.float64]
 
 
 class Logistic(Smooth):

@@ -11,14 +11,12 @@ With responsibilities :math:`r_k = w_k N_k / p`, :math:`g_k = -\Sigma_k^{-1}(x -
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from ...execution.arguments import check_count, check_memory, number
+from ...numerics.arrays import Array, Indices
 from .example import LOG_2PI, Example, Smooth
 from .gaussian import rotation
-
-Array = NDArray[np.float64]
 
 _SEED = 33
 _ARRANGEMENTS = 200
@@ -70,7 +68,7 @@ class Mixture(Smooth):
         H = self._hessian(r, slopes, g)
         return out - 2.0 * np.einsum("mij,mjk,mk->mi", H, W, g)
 
-    def assign(self, x: Array) -> NDArray[np.intp]:
+    def assign(self, x: Array) -> Indices:
         return self._components(np.atleast_2d(x))[0].argmax(axis=1)
 
     def draws(self, rng: np.random.Generator, size: int) -> Array:

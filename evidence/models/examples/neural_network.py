@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ...execution.arguments import (
     check_count,
@@ -25,11 +25,10 @@ from ...execution.arguments import (
     number,
     seed_sequence,
 )
+from ...numerics.arrays import Array
 from ..density.autodiff import from_jax
 from ..density.priors import GaussianPrior
 from .example import LOG_2PI, Example, check_data
-
-Array = NDArray[np.float64]
 
 _LOG_NOISE = float(np.log(0.3))
 

@@ -24,13 +24,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import pdist, squareform
 from scipy.special import kv
 
 from ...messages import InputError
+from ...numerics.arrays import Array
 
-Array = NDArray[np.float64]
 Pullback = Callable[[Array], Array]
 Value = Array | float  # a constant stays a number
 

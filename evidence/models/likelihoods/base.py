@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...execution.arguments import array
+from ...numerics.arrays import Array
 from ..identity import rounded
 from . import quadrature
-
-Array = NDArray[np.float64]
 
 _PLACES = (-2.3, -1.1, -0.37, 0.13, 0.71, 1.9)  # where a likelihood is asked what it is
 

@@ -8,13 +8,12 @@ from dataclasses import fields
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ...execution.arguments import array, number
 from ...messages import InputError
+from ...numerics.arrays import Array
 from .base import Likelihood, Observations, Predictive
-
-Array = NDArray[np.float64]
 
 _EXACT = 2.0**53
 

@@ -15,12 +15,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...numerics.arrays import Array
 from ...numerics.jit import jit
 from ...numerics.special import LOG_SQRT_2PI
-
-Array = NDArray[np.float64]
 
 # Kronrod nodes and weights on [0, 1) and the embedded Gauss weights (zero where not a node).
 _NODES = np.array([

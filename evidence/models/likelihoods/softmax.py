@@ -16,12 +16,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...numerics.arrays import Array
 from ...numerics.jit import jit, vector_loop
 from ...numerics.special import exp, log
-
-Array = NDArray[np.float64]
 
 _BLOCK = 128
 

@@ -27,11 +27,10 @@ from numpy.typing import NDArray
 
 from ....messages import InputError
 from ....numerics.anderson import ROWS
+from ....numerics.arrays import Array
 from ....numerics.jit import jit
 from ....numerics.lapack import factor_inverse, scratch, solve_lower, symmetric_times
 from ....paths.base import TemperedPath
-
-Array = NDArray[np.float64]
 
 D, SLOPE, FORCE, TRACE, ROOT = range(5)
 _VECTORS = 19  # the last one is solve()'s own
