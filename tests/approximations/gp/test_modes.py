@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from modes import two_groups, uneven_groups
 
-from evidence import GPModel, fit_ep, likelihoods
+from evidence import GPModel, InputError, fit_ep, likelihoods, log_evidence
 from evidence.approximations.gp.modes import extend_mixture, fit_mixture, mixture_of
 
 
@@ -85,3 +85,19 @@ def test_maxima_that_integrals_do_not_know_of_are_told():
     assert [warning.code for warning in blind.warnings] == ["hidden-maxima"]
     seeing = fit_mixture(GPModel(K=K, y=y, mean=mean, likelihood=of_squares()))
     assert not seeing.warnings
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_guide_keeps_both_modes_of_a_likelihood(seed):
+    """Its first weights are uneven; what it would learn from them holds one of the modes only."""
+    y, s, mean, var = 25.0, 0.5, 1.0, 9.0
+    x = np.linspace(-12.0, 14.0, 200_001)
+    log_p = square(x, y, s)[0] - 0.5 * (x - mean) ** 2 / var - 0.5 * np.log(2.0 * np.pi * var)
+    truth = float(np.log(np.sum(np.exp(log_p)) * (x[1] - x[0])))
+    model = GPModel(K=[[var]], y=[y], mean=mean, likelihood=of_squares(s=s))
+    words = {"method": "guided", "random_seed": seed, "progressbar": False}
+    result = log_evidence(model, reference=fit_ep(model), **words)
+    assert abs(result.logz - truth) < 4.0 * result.logz_se + 1e-6
+    far = GPModel(K=[[100.0]], y=[y], mean=mean, likelihood=of_squares(s=0.1))
+    with pytest.raises(InputError, match="narrow"):
+        log_evidence(far, reference=fit_ep(far), **words)
