@@ -11,6 +11,9 @@ A :class:`Prior` makes a :class:`Gaussian` from ν and τ; whoever fits, correct
 draws or predicts asks these two classes and does not know how K is stored: as a matrix
 (:mod:`.dense`), by a sparse precision, or as a Markov chain.
 
+Where K is no matrix, what the likelihoods see are predictors :math:`\eta = A u + o` of latent
+values u with a sparse A; then x above is η, and :math:`K = A\,\mathrm{cov}(u)A^T` may be singular.
+
 It does not know likelihoods, and it chooses no sites: :mod:`evidence.approximations` does.
 
 Reference: C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for Machine Learning (2006),
@@ -20,11 +23,15 @@ section 3.6.3.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..numerics.arrays import Array, Indices
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 class Sites(NamedTuple):
@@ -47,6 +54,17 @@ class Prior(ABC):
 
     covariance: Array | None = None
     """K, where it exists as a matrix."""
+
+    design: csr_array | None = None
+    """A, shape (N, n), where x = A u + o; None where x itself is drawn."""
+
+    offset: Array
+    """o, shape (N,), where there is such a design."""
+
+    @property
+    def work(self) -> float:
+        """Operations of :meth:`with_sites` and of what EP asks of it, roughly."""
+        return 2.5 * float(self.mean.size) ** 3
 
     @property
     @abstractmethod
@@ -125,6 +143,15 @@ class Gaussian(ABC):
         """x one value after the other, in this order or in one that suits the structure better."""
 
     @property
+    def latent(self) -> tuple[Array, Array]:
+        """Mean and variances of the latent values u, shapes (n,): of x where there is no other."""
+        return self.mean, self.variances
+
+    def steps(self) -> Steps:
+        """u one value after the other, each a regression on a few before it."""
+        raise NotImplementedError(f"{type(self).__name__} has no sparse order of draws")
+
+    @property
     def covariance(self) -> Array:
         """Σ as a matrix: for small N, unless it is there anyway."""
         return np.column_stack([self.solve(unit) for unit in np.eye(self.tau.size)])
@@ -192,3 +219,39 @@ class Conditionals(ABC):
     def widened(self, scale: Array, noise: Array, shift: Array) -> Conditionals | None:
         """Of scale · x + shift + N(0, noise) instead of x; None where that is not offered."""
         return None
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    r"""Latent values in the order in which they are drawn, each a regression on a few before it.
+
+    .. math:: u_k = \mu_k + \sum_{j<k} B_{kj} (u_j - \mu_j) + s_k \xi_k,\qquad \xi_k \sim N(0, 1)
+
+    All arrays are in that order; B is stored by rows (``indptr``, ``indices``, ``weights``).
+    """
+
+    order: Indices
+    """Which latent value is the k-th, shape (n,)."""
+    mean: Array
+    sd: Array
+    indptr: Indices
+    indices: Indices
+    weights: Array
+    constraint: Constraint | None = None
+
+
+class Constraint(NamedTuple):
+    r"""Linear constraints on u, as constraints on ξ: :math:`\sum_k g_k \xi_k = b`, J of them.
+
+    Given the values before, :math:`\xi_k \sim N(h_k^T b, s_k^2)`, with b what is left of it:
+    :math:`g_k \xi_k` is subtracted after every draw.
+    """
+
+    g: Array
+    """Shape (n, J)."""
+    h: Array
+    """Shape (n, J)."""
+    sd: Array
+    """Shape (n,); zero where the constraints leave no freedom."""
+    rest: Array
+    """b before the first draw, shape (J,)."""
