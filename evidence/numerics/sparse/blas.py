@@ -1,0 +1,79 @@
+"""Dense blocks inside compiled code: the routines of BLAS and LAPACK that panels need.
+
+A block is an address and a leading dimension; matrices are column-major, triangles lower.
+See :mod:`evidence.numerics.lapack` for how the routines are bound.
+"""
+
+from __future__ import annotations
+
+from scipy.linalg import cython_blas, cython_lapack
+
+from ..jit import jit
+from ..lapack import _bind
+
+_dpotrf = _bind(cython_lapack, "dpotrf", 5)
+_dpotri = _bind(cython_lapack, "dpotri", 5)
+_dtrsm = _bind(cython_blas, "dtrsm", 11)
+_dsyrk = _bind(cython_blas, "dsyrk", 10)
+_dsymm = _bind(cython_blas, "dsymm", 12)
+_dgemm = _bind(cython_blas, "dgemm", 13)
+
+
+@jit
+def potrf(n, a, lda, s):
+    """A = L Lᵀ in place; returns LAPACK's info."""
+    flags, ints, _ = s
+    ints[0], ints[1] = n, lda
+    at = ints.ctypes.data
+    _dpotrf(flags.ctypes.data, at, a, at + 4, at + 8)
+    return ints[2]
+
+
+@jit
+def potri(n, a, lda, s):
+    """(L Lᵀ)⁻¹ in the place of L."""
+    flags, ints, _ = s
+    ints[0], ints[1] = n, lda
+    at = ints.ctypes.data
+    _dpotri(flags.ctypes.data, at, a, at + 4, at + 8)
+
+
+@jit
+def trsm_right(transposed, m, n, a, lda, b, ldb, s):
+    """B ← B A⁻¹, or B A⁻ᵀ, for a lower triangle A."""
+    flags, ints, reals = s
+    ints[0], ints[1], ints[2], ints[3], reals[0] = m, n, lda, ldb, 1.0
+    at, f = ints.ctypes.data, flags.ctypes.data
+    trans = f + (2 if transposed else 1)
+    _dtrsm(f + 3, f, trans, f + 1, at, at + 4, reals.ctypes.data, a, at + 8, b, at + 12)
+
+
+@jit
+def syrk(n, k, a, lda, c, ldc, s):
+    """C ← A Aᵀ, lower triangle."""
+    flags, ints, reals = s
+    ints[0], ints[1], ints[2], ints[3], reals[0], reals[1] = n, k, lda, ldc, 1.0, 0.0
+    at, f, r = ints.ctypes.data, flags.ctypes.data, reals.ctypes.data
+    _dsyrk(f, f + 1, at, at + 4, r, a, at + 8, r + 8, c, at + 12)
+
+
+@jit
+def minus_symm(m, n, a, lda, b, ldb, c, ldc, s):
+    """C ← -A B for a symmetric A of which the lower triangle is read."""
+    flags, ints, reals = s
+    ints[0], ints[1], ints[2], ints[3], ints[4] = m, n, lda, ldb, ldc
+    reals[0], reals[1] = -1.0, 0.0
+    at, f, r = ints.ctypes.data, flags.ctypes.data, reals.ctypes.data
+    _dsymm(f, f, at, at + 4, r, a, at + 8, b, at + 12, r + 8, c, at + 16)
+
+
+@jit
+def minus_gemm(m, n, k, a, lda, b, ldb, c, ldc, s):
+    """C ← C - Aᵀ B for A (k, m) and B (k, n)."""
+    flags, ints, reals = s
+    ints[0], ints[1], ints[2], ints[3], ints[4], ints[5] = m, n, k, lda, ldb, ldc
+    reals[0], reals[1] = -1.0, 1.0
+    at, f, r = ints.ctypes.data, flags.ctypes.data, reals.ctypes.data
+    _dgemm(
+        f + 2, f + 1, at, at + 4, at + 8, r, a, at + 12, b, at + 16, r + 8, c, at + 20
+    )  # fmt: skip

@@ -1,0 +1,239 @@
+"""Sparse Cholesky factor of a symmetric positive definite matrix, by dense panels.
+
+Supernodes are eliminated one after the other; the update L_R L_Rᵀ of each is made in one product
+and subtracted from the panels of its ancestors. Tiny ones do without BLAS.
+
+Reference: E. G. Ng and B. W. Peyton, SIAM Journal on Scientific Computing 14 (1993) 1034.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, Indices
+from ..jit import jit, reduction, vector_loop
+from ..threads import single_blas
+from . import blas
+from .selected import invert
+from .symbolic import Analysis
+
+_SMALL = 8  # columns; below, plain loops are as fast as LAPACK
+
+
+@jit
+def flags_and_sizes():
+    """Flags, integers and reals that the Fortran interface wants by address."""
+    flags = np.empty(4, np.uint8)
+    flags[0], flags[1], flags[2], flags[3] = 76, 78, 84, 82  # L N T R
+    return flags, np.empty(8, np.int32), np.empty(2)
+
+
+@vector_loop
+def _panel(x, at, rows, columns):
+    """Factorise a narrow panel in place; the failing column or -1."""
+    for j in range(columns):
+        a = x[at + j * rows : at + (j + 1) * rows]
+        d = a[j]
+        if not d > 0.0:
+            return j
+        d = math.sqrt(d)
+        a[j] = d
+        d = 1.0 / d
+        for i in range(j + 1, rows):
+            a[i] *= d
+        for k in range(j + 1, columns):
+            b, f = x[at + k * rows : at + (k + 1) * rows], a[k]
+            for i in range(k, rows):
+                b[i] -= f * a[i]
+    return -1
+
+
+@vector_loop
+def factorise(panels, x, work, s):
+    """L in the place of the lower triangle; the column that is not positive definite, or -1."""
+    base, update = x.ctypes.data, work.ctypes.data
+    for p in range(panels.offsets.size - 1):
+        at, rows = panels.offsets[p], panels.starts[p + 1] - panels.starts[p]
+        columns = panels.first[p + 1] - panels.first[p]
+        r = rows - columns
+        if columns < _SMALL:
+            bad = _panel(x, at, rows, columns)
+        else:
+            a = base + 8 * at
+            bad = blas.potrf(columns, a, rows, s) - 1
+            if bad == -1 and r > 0:
+                blas.trsm_right(True, r, columns, a, rows, a + 8 * columns, rows, s)
+            if bad == -1 and not math.isfinite(x[at + (columns - 1) * (rows + 1)]):
+                bad = columns - 1
+        if bad != -1:
+            return panels.first[p] + bad
+        if r == 0:
+            continue
+        if columns > 1:
+            blas.syrk(r, columns, base + 8 * (at + columns), rows, update, r, s)
+        for q in range(panels.links[p], panels.links[p + 1]):
+            k0 = panels.begin[q]
+            k1 = panels.begin[q + 1] if q + 1 < panels.links[p + 1] else r
+            a = panels.target[q]
+            place = panels.place[panels.places[q] : panels.places[q] + r - k0]
+            ld = panels.starts[a + 1] - panels.starts[a]
+            for k in range(k0, k1):
+                out = panels.offsets[a] + place[k - k0] * ld
+                if columns == 1:
+                    f = x[at + 1 + k]
+                    for i in range(k, r):
+                        x[out + place[i - k0]] -= f * x[at + 1 + i]
+                else:
+                    for i in range(k, r):
+                        x[out + place[i - k0]] -= work[k * r + i]
+    return -1
+
+
+@reduction
+def half_logdet(panels, x):
+    """Σ log L_kk."""
+    total = 0.0
+    for p in range(panels.offsets.size - 1):
+        rows = panels.starts[p + 1] - panels.starts[p]
+        for j in range(panels.first[p + 1] - panels.first[p]):
+            total += math.log(x[panels.offsets[p] + j * (rows + 1)])
+    return total
+
+
+@reduction
+def solve_lower(panels, x, vectors, work):
+    """v ← L⁻¹v for every row of ``vectors``."""
+    for p in range(panels.offsets.size - 1):
+        at, start, end = panels.offsets[p], panels.starts[p], panels.starts[p + 1]
+        c, rows = panels.first[p], end - start
+        columns = panels.first[p + 1] - c
+        below = panels.rows[start + columns : end]
+        for m in range(vectors.shape[0]):
+            v = vectors[m]
+            if columns == 1:
+                f = v[c] / x[at]
+                v[c] = f
+                for i in range(below.size):
+                    v[below[i]] -= f * x[at + 1 + i]
+                continue
+            t = work[: below.size]
+            t[:] = 0.0
+            for j in range(columns):
+                a = x[at + j * rows : at + (j + 1) * rows]
+                f = v[c + j] / a[j]
+                v[c + j] = f
+                for i in range(j + 1, columns):
+                    v[c + i] -= f * a[i]
+                b = a[columns:]
+                for i in range(t.size):
+                    t[i] += f * b[i]
+            for i in range(t.size):
+                v[below[i]] -= t[i]
+
+
+@reduction
+def solve_upper(panels, x, vectors, work):
+    """v ← L⁻ᵀv for every row of ``vectors``."""
+    for p in range(panels.offsets.size - 2, -1, -1):
+        at, start, end = panels.offsets[p], panels.starts[p], panels.starts[p + 1]
+        c, rows = panels.first[p], end - start
+        columns = panels.first[p + 1] - c
+        below = panels.rows[start + columns : end]
+        t = work[: below.size]
+        for m in range(vectors.shape[0]):
+            v = vectors[m]
+            for i in range(t.size):
+                t[i] = v[below[i]]
+            for j in range(columns - 1, -1, -1):
+                a = x[at + j * rows : at + (j + 1) * rows]
+                b, total = a[columns:], v[c + j]
+                for i in range(j + 1, columns):
+                    total -= a[i] * v[c + i]
+                for i in range(t.size):
+                    total -= b[i] * t[i]
+                v[c + j] = total / a[j]
+
+
+@jit
+def by_columns(panels, x, nnz):
+    """L as compressed sparse columns."""
+    n = panels.owner.size
+    indptr = np.zeros(n + 1, np.int64)
+    indices, data, at = np.empty(nnz, np.int64), np.empty(nnz), 0
+    for p in range(panels.offsets.size - 1):
+        start, end = panels.starts[p], panels.starts[p + 1]
+        for j in range(panels.first[p + 1] - panels.first[p]):
+            column = panels.offsets[p] + j * (end - start)
+            for i in range(j, end - start):
+                indices[at], data[at] = panels.rows[start + i], x[column + i]
+                at += 1
+            indptr[panels.first[p] + j + 1] = at
+    return indptr, indices, data
+
+
+class Factor:
+    """``P[order][:, order] = L Lᵀ`` for a matrix P (both triangles) whose pattern was analysed.
+
+    Raises :class:`numpy.linalg.LinAlgError` where P is not positive definite.
+    """
+
+    def __init__(self, analysis: Analysis, matrix: Any) -> None:
+        self.analysis = analysis
+        panels = analysis.panels
+        self._tallest = int((np.diff(panels.starts) - np.diff(panels.first)).max(initial=0))
+        self._x: Array = analysis.assemble(matrix)
+        with single_blas():
+            bad = factorise(panels, self._x, np.empty(self._tallest**2), flags_and_sizes())
+        if bad >= 0:
+            raise np.linalg.LinAlgError(
+                f"the matrix is not positive definite (found at index {analysis.order[bad]})"
+            )
+
+    @cached_property
+    def half_logdet(self) -> float:
+        """Σ log L_kk = ½ log|P|."""
+        return float(half_logdet(self.analysis.panels, self._x))
+
+    def half_solve(self, b: Array) -> Array:
+        """L⁻¹ b[order], in the order of elimination; b is (n,) or (n, J)."""
+        v = self._vectors(np.asarray(b, float)[self.analysis.order])
+        solve_lower(self.analysis.panels, self._x, v, np.empty(self._tallest))
+        return v.T.reshape(np.shape(b))
+
+    def half_solve_transposed(self, z: Array) -> Array:
+        """x with x[order] = L⁻ᵀz: a draw of N(0, P⁻¹) from normals z, (n,) or (n, J)."""
+        v = self._vectors(np.asarray(z, float))
+        solve_upper(self.analysis.panels, self._x, v, np.empty(self._tallest))
+        return v.T[self.analysis.inverse].reshape(np.shape(z))
+
+    def solve(self, b: Array) -> Array:
+        """P⁻¹b; b is (n,) or (n, J)."""
+        return self.half_solve_transposed(self.half_solve(b))
+
+    def columns(self) -> tuple[Indices, Indices, Array]:
+        """L as (indptr, indices, data) by columns, in the order of elimination.
+
+        Row indices are sorted, the diagonal comes first.
+        """
+        out: tuple[Indices, Indices, Array] = by_columns(
+            self.analysis.panels, self._x, self.analysis.nnz
+        )
+        return out
+
+    def selected(self) -> Array:
+        """Entries of P⁻¹ on the pattern of L, where :meth:`Analysis.locate` says."""
+        panels = self.analysis.panels
+        z: Array = np.zeros(self._x.size)
+        work = np.empty(self._tallest**2)
+        widest = int((np.diff(panels.offsets)).max(initial=0))
+        with single_blas():
+            invert(panels, self._x, z, work, np.empty(widest), flags_and_sizes())
+        return z
+
+    def _vectors(self, b: Array) -> Array:
+        """The columns of b as rows, copied."""
+        return np.array(b.reshape(b.shape[0], -1).T, order="C")

@@ -1,0 +1,66 @@
+"""The inverse of a sparse matrix on the pattern of its Cholesky factor.
+
+From the root down, for columns J of a supernode and its rows R below, with Y = L_RJ L_JJ⁻¹,
+
+    Z_RJ = -Z_RR Y,      Z_JJ = (L_JJ L_JJᵀ)⁻¹ - Yᵀ Z_RJ;
+
+all entries of Z_RR are on the pattern, in the panels of ancestors.
+
+References: K. Takahashi, J. Fagan and M.-S. Chin (1973); A. M. Erisman and W. F. Tinney,
+Communications of the ACM 18 (1975) 177.
+"""
+
+from __future__ import annotations
+
+from ..jit import vector_loop
+from . import blas
+
+
+@vector_loop
+def invert(panels, x, z, work, ratio, s):
+    """Fill ``z``, zero before, from the factor ``x``."""
+    base, inverse = x.ctypes.data, z.ctypes.data
+    for p in range(panels.offsets.size - 2, -1, -1):
+        at, rows = panels.offsets[p], panels.starts[p + 1] - panels.starts[p]
+        columns = panels.first[p + 1] - panels.first[p]
+        r = rows - columns
+        if columns == 1:
+            d = 1.0 / x[at]
+            for i in range(r):
+                ratio[i] = d * x[at + 1 + i]
+        for q in range(panels.links[p], panels.links[p + 1]):
+            k0 = panels.begin[q]
+            k1 = panels.begin[q + 1] if q + 1 < panels.links[p + 1] else r
+            a = panels.target[q]
+            place = panels.place[panels.places[q] : panels.places[q] + r - k0]
+            ld = panels.starts[a + 1] - panels.starts[a]
+            for k in range(k0, k1):
+                source = panels.offsets[a] + place[k - k0] * ld
+                if columns == 1:
+                    total, y = z[source + place[k - k0]] * ratio[k], ratio[k]
+                    for i in range(k + 1, r):
+                        v = z[source + place[i - k0]]
+                        total += v * ratio[i]
+                        z[at + 1 + i] -= v * y
+                    z[at + 1 + k] -= total
+                else:
+                    for i in range(k, r):
+                        work[k * r + i] = z[source + place[i - k0]]
+        if columns == 1:
+            total = d * d
+            for i in range(r):
+                total -= ratio[i] * z[at + 1 + i]
+            z[at] = total
+            continue
+        a, out, y = base + 8 * at, inverse + 8 * at, ratio.ctypes.data
+        for j in range(columns):
+            for i in range(j, columns):
+                z[at + j * rows + i] = x[at + j * rows + i]
+            for i in range(r):
+                ratio[j * r + i] = x[at + j * rows + columns + i]
+        blas.potri(columns, out, rows, s)
+        if r > 0:
+            below = out + 8 * columns
+            blas.trsm_right(False, r, columns, a, rows, y, r, s)
+            blas.minus_symm(r, columns, work.ctypes.data, r, y, r, below, rows, s)
+            blas.minus_gemm(columns, columns, r, y, r, below, rows, out, rows, s)

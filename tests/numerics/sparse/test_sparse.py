@@ -1,0 +1,200 @@
+"""Sparse Cholesky factors and selected inverses: against dense matrices of every shape."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from evidence.numerics.sparse import Analysis, Factor, analyse
+
+METHODS = ["auto", "degree", "dissection", "given"]
+
+
+def positive(pattern, rng):
+    """A diagonally dominant matrix with entries where ``pattern`` has some."""
+    lower = sp.tril(sp.coo_array(pattern), -1).tocoo()
+    lower.data = rng.standard_normal(lower.nnz)
+    A = lower + lower.T
+    size = np.asarray(abs(A).sum(axis=0)).ravel()
+    return (A + sp.diags_array(size + rng.uniform(0.5, 1.5, size.size))).tocsc()
+
+
+def stencil(n, m):
+    """A grid where a point knows those at most two steps away."""
+    step = [sp.eye_array(k, k=1) + sp.eye_array(k, k=-1) for k in (n, m)]
+    A = sp.kron(step[0], sp.eye_array(m)) + sp.kron(sp.eye_array(n), step[1])
+    return A @ A + A
+
+
+def bipartite(n, m, rng):
+    B = sp.csr_array(rng.random((n, m)) < 0.3).astype(float)
+    return sp.block_array([[None, B], [B.T, None]])
+
+
+def arrow(n, at):
+    A = sp.lil_array((n, n))
+    A[at, :], A[:, at] = 1.0, 1.0
+    return A
+
+
+def matrix(shape):
+    rng = np.random.default_rng(len(shape))
+    patterns = {
+        "one": lambda: sp.csc_array((1, 1)),
+        "diagonal": lambda: sp.csc_array((9, 9)),
+        "tridiagonal": lambda: sp.eye_array(60, k=1),
+        "cycle": lambda: sp.eye_array(40, k=-1) + sp.eye_array(40, k=-39),
+        "banded": lambda: sum(sp.eye_array(50, k=-k) for k in range(1, 6)),
+        "arrow": lambda: arrow(50, 49),
+        "arrow turned": lambda: arrow(50, 0),
+        "tree": lambda: sp.coo_array((np.ones(62), (np.arange(1, 63), np.arange(62) // 2))),
+        "grid": lambda: stencil(13, 12),
+        "long grid": lambda: stencil(60, 3),
+        "disconnected": lambda: sp.block_diag([stencil(5, 6), sp.eye_array(7, k=-1), [[0]]]),
+        "bipartite": lambda: bipartite(25, 14, rng),
+        "random": lambda: sp.random_array((80, 80), density=0.03, rng=rng),
+        "sparser": lambda: sp.random_array((120, 120), density=0.012, rng=rng),
+        "dense": lambda: np.ones((45, 45)),
+    }
+    pattern = sp.coo_array(patterns[shape]())
+    n = max(pattern.shape)
+    pattern.resize((n, n))
+    return positive(pattern + pattern.T, rng)
+
+
+SHAPES = [
+    "one", "diagonal", "tridiagonal", "cycle", "banded", "arrow", "arrow turned", "tree", "grid",
+    "long grid", "disconnected", "bipartite", "random", "sparser", "dense",
+]  # fmt: skip
+
+
+def entries(analysis, factor):
+    """Rows and columns, as originally numbered, of all entries of L."""
+    indptr, indices, _ = factor.columns()
+    columns = np.repeat(np.arange(analysis.n), np.diff(indptr))
+    return analysis.order[indices], analysis.order[columns]
+
+
+@pytest.mark.parametrize("with_last", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_everything_against_dense(shape, method, with_last):
+    P = matrix(shape)
+    n, dense = P.shape[0], P.toarray()
+    rng = np.random.default_rng(1)
+    last = rng.permutation(n)[: min(3, n)] if with_last else []
+    analysis = analyse(P, last, method)
+    order = analysis.order
+    assert sorted(order) == list(range(n))
+    assert list(order[n - len(last) :]) == list(last)
+    factor = Factor(analysis, P)
+
+    indptr, indices, data = factor.columns()
+    assert indptr[-1] == indices.size == data.size == analysis.nnz
+    for j in range(n):
+        rows = indices[indptr[j] : indptr[j + 1]]
+        assert rows[0] == j
+        assert (np.diff(rows) > 0).all()
+    L = sp.csc_array((data, indices, indptr), shape=(n, n)).toarray()
+    np.testing.assert_allclose(L @ L.T, dense[np.ix_(order, order)], atol=1e-12 * dense.max())
+    assert analysis.flops == (np.diff(indptr).astype(float) ** 2).sum()
+
+    inverse = np.linalg.inv(dense)
+    rows, cols = entries(analysis, factor)
+    selected = factor.selected()
+    for i, j in ((rows, cols), (cols, rows)):
+        at = analysis.locate(i, j)
+        np.testing.assert_allclose(selected[at], inverse[i, j], rtol=1e-10, atol=1e-13)
+    assert np.unique(at).size == at.size
+    assert analysis.memory >= 16 * at.size
+    coo = P.tocoo()
+    analysis.locate(coo.row, coo.col)
+
+    np.testing.assert_allclose(factor.half_logdet, np.linalg.slogdet(dense)[1] / 2, rtol=1e-12)
+    for b in (rng.standard_normal(n), rng.standard_normal((n, 1)), rng.standard_normal((n, 5))):
+        before = b.copy()
+        np.testing.assert_allclose(factor.solve(b), np.linalg.solve(dense, b), rtol=1e-9)
+        np.testing.assert_allclose(L @ factor.half_solve(b), b[order], atol=1e-12)
+        x = factor.half_solve_transposed(b)
+        np.testing.assert_allclose(L.T @ x[order], b, atol=1e-12)
+        assert x.shape == b.shape
+        assert (b == before).all()
+
+
+def test_one_analysis_serves_other_values_and_smaller_patterns():
+    P = matrix("grid")
+    analysis = analyse(P)
+    first = Factor(analysis, P)
+    other = P.copy()
+    other.data = np.where(other.data > 1.0, other.data * 2.0, other.data)
+    diagonal = sp.diags_array(P.diagonal()).tocsr()
+    for matrix_ in (other, diagonal, sp.csr_array(other)):
+        dense = matrix_.toarray()
+        factor = Factor(analysis, matrix_)
+        variances = factor.selected()[
+            analysis.locate(np.arange(P.shape[0]), np.arange(P.shape[0]))
+        ]
+        np.testing.assert_allclose(variances, np.diag(np.linalg.inv(dense)), rtol=1e-11)
+    assert first.half_logdet == Factor(analysis, P).half_logdet
+    with pytest.raises(KeyError):
+        Factor(analyse(diagonal), P)
+
+
+def test_entries_outside_the_pattern():
+    analysis = analyse(matrix("tridiagonal"))
+    assert analysis.locate(3, 4).shape == ()
+    with pytest.raises(KeyError, match=r"\(7, 50\)"):
+        analysis.locate([1, 7, 2], [2, 50, 3])
+
+
+@pytest.mark.parametrize("shape", ["one", "tridiagonal", "grid", "bipartite", "dense"])
+@pytest.mark.parametrize("value", [-1.0, 0.0, np.nan])
+def test_not_positive_definite(shape, value):
+    P = matrix(shape)
+    P[P.shape[0] // 2, P.shape[0] // 2] = value
+    with pytest.raises(np.linalg.LinAlgError):
+        Factor(analyse(P), P)
+
+
+def test_pickled():
+    P = matrix("grid")
+    analysis = analyse(P, [4, 2])
+    copy: Analysis = pickle.loads(pickle.dumps(analysis))
+    factor = Factor(analysis, P)
+    assert (Factor(copy, P).selected() == factor.selected()).all()
+    assert (pickle.loads(pickle.dumps(factor)).selected() == factor.selected()).all()
+
+
+def test_a_few_dense_rows_among_many_small_groups():
+    rng = np.random.default_rng(3)
+    groups, fixed = 3000, 4
+    Z = sp.csr_array((np.ones(2 * groups), (np.arange(2 * groups), np.arange(2 * groups) // 2)))
+    A = sp.hstack([sp.csr_array(rng.standard_normal((2 * groups, fixed))), Z]).tocsr()
+    P = (A.T @ A + sp.eye_array(groups + fixed)).tocsc()
+    free = analyse(P)
+    assert free.nnz < 1.5 * sp.tril(P).nnz
+    assert set(range(fixed)) <= set(free.order[-200:])
+    held = analyse(P, np.arange(fixed))
+    b = rng.standard_normal(groups + fixed)
+    np.testing.assert_allclose(P @ Factor(held, P).solve(b), b, atol=1e-9)
+    assert Factor(free, P).half_logdet == pytest.approx(Factor(held, P).half_logdet, rel=1e-12)
+
+
+def test_methods_agree_and_a_grid_fills_little():
+    P = positive(stencil(40, 40), np.random.default_rng(4))
+    found = {method: analyse(P, method=method) for method in METHODS}
+    logdets = [Factor(analysis, P).half_logdet for analysis in found.values()]
+    np.testing.assert_allclose(logdets, logdets[0], rtol=1e-12)
+    diagonal = np.arange(P.shape[0])
+    variances = [Factor(a, P).selected()[a.locate(diagonal, diagonal)] for a in found.values()]
+    np.testing.assert_allclose(variances, [variances[0]] * len(METHODS), rtol=1e-10)
+    assert found["auto"].flops < 0.6 * found["given"].flops
+    assert found["auto"].flops <= 1.01 * min(found["degree"].flops, found["dissection"].flops)
+
+
+def test_against_cholmod():
+    cholmod = pytest.importorskip("sksparse.cholmod")
+    P = matrix("grid")
+    factor = cholmod.cholesky(P)
+    assert Factor(analyse(P), P).half_logdet == pytest.approx(factor.logdet() / 2, rel=1e-12)
