@@ -37,8 +37,8 @@ class GPModel:
         ``"4.0 * RBF(1.5)"`` is parsed (never evaluated) into a scikit-learn kernel.
     likelihood : str or Likelihood
         ``"probit"``, ``"logit"``, ``"gaussian"``, ``"student_t"``, ``"poisson"``,
-        ``"negative_binomial"``, with parameters as in ``"student_t(df=4, scale=0.5)"``,
-        or an object from :mod:`evidence.models.likelihoods`.
+        ``"negative_binomial"``, ``"binomial"``, with parameters as in
+        ``"student_t(df=4, scale=0.5)"``, or an object from :mod:`evidence.models.likelihoods`.
     K : array (N, N), optional
         The prior covariance itself, instead of ``kernel``.
     mean : float or array (N,)

@@ -14,6 +14,7 @@ from scipy.stats import t as student
 
 import evidence as ev
 from evidence.models.likelihoods import (
+    Binomial,
     Gaussian,
     Logit,
     NegativeBinomial,
@@ -185,6 +186,7 @@ OBSERVED = {
     "student_t": (StudentT(df=3.0, scale=0.2), -0.6),
     "poisson": (Poisson(exposure=2.0), 3.0),
     "negative_binomial": (NegativeBinomial(dispersion=2.0), 3.0),
+    "binomial": (Binomial(n=5), 4.0),
 }
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .base import Likelihood as Likelihood
     from .base import Observations as Observations
     from .base import Predictive as Predictive
+    from .binomial import Binomial as Binomial
     from .custom import from_function as from_function
     from .gaussian import Gaussian as Gaussian
     from .logit import Logit as Logit
@@ -35,6 +36,7 @@ NAMES = {
     "student_t": "StudentT",
     "poisson": "Poisson",
     "negative_binomial": "NegativeBinomial",
+    "binomial": "Binomial",
 }
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and know what is missing

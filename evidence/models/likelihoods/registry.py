@@ -16,7 +16,6 @@ from .base import Likelihood
 _MEANT = {
     "bernoulli": "probit' or 'logit",
     "binary": "probit' or 'logit",
-    "binomial": "probit' or 'logit",
     "logistic": "logit",
     "sigmoid": "logit",
     "normal": "gaussian",

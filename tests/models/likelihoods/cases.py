@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evidence.models.likelihoods import (
+    Binomial,
     Gaussian,
     Likelihood,
     Logit,
@@ -60,6 +61,13 @@ def _negative_binomial_terms(r):
     return terms
 
 
+def _binomial_terms(n):
+    def terms(x, y):
+        return np.array([0, max(y, n / (1 + np.exp(-x))), 0, 0])
+
+    return terms
+
+
 _REALS = (0.0, -2.5, 1e3, -1e3)
 _COUNTS = (0.0, 1.0, 7.0, 1000.0, 1e6)
 
@@ -80,5 +88,10 @@ CASES = [
         Case(NegativeBinomial(r), lambda y, r=r: oracle.negative_binomial(y, r), _COUNTS,
              _negative_binomial_terms(r))
         for r in (1.0, 0.05, 1e6)
+    ),
+    *(
+        Case(Binomial(n), lambda y, n=n: oracle.binomial(y, n), ys, _binomial_terms(n))
+        for n, ys in ((1, (0.0, 1.0)), (50, (0.0, 1.0, 25.0, 50.0)),
+                      (10**6, (0.0, 1.0, 7e3, 5e5, 999_999.0, 1e6)))
     ),
 ]  # fmt: skip

@@ -59,6 +59,12 @@ def negative_binomial(y, dispersion=1.0, exposure=1.0, offset=0.0):
     return log_p
 
 
+def binomial(y, n):
+    y, n = mp.mpf(y), mp.mpf(n)
+    constant = mp.loggamma(n + 1) - mp.loggamma(y + 1) - mp.loggamma(n - y + 1)
+    return lambda x: constant - y * mp.log1p(mp.exp(-x)) - (n - y) * mp.log1p(mp.exp(x))
+
+
 def derivatives(log_p: LogDensity, x: float) -> list[mp.mpf]:
     """The value and the first three derivatives at ``x``.
 

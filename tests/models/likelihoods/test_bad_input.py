@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from evidence.models.likelihoods import (
+    Binomial,
     Gaussian,
     Logit,
     NegativeBinomial,
@@ -29,6 +30,9 @@ OBSERVATIONS = [
     (Poisson(), ["1", "2"], r"y must hold real numbers.*type <U1"),
     (Poisson(), -np.arange(1.0, 9.0), r"got -8, -7, -6, -5, -4, -3, …$"),
     (NegativeBinomial(), [1e6 + 0.5], r"y: the negative_binomial .* got 1000000\.5$"),
+    (Binomial(5), [1, 7, 9], r"y must not exceed n, .*y\[1\] = 7 of n = 5, and so 2 of 3 data$"),
+    (Binomial([5, 8]), [1, 9], r"y must not exceed n, .*y\[1\] = 9 of n = 8, and so 1 of 2"),
+    (Binomial(5), [2.5], r"y: the binomial likelihood wants counts"),
     (Gaussian(), [NAN], r"y contains NaN or inf"),
     (Gaussian(), [1 + 2j], r"y must hold real numbers.*complex"),
     (StudentT(), [-INF], r"y contains NaN or inf"),
@@ -59,6 +63,9 @@ PARAMETERS = [
     (Poisson, {"offset": [0.0, INF]}, r"offset contains NaN or inf"),
     (NegativeBinomial, {"dispersion": 0}, r"dispersion must be a positive .*got 0$"),
     (NegativeBinomial, {"exposure": None}, r"exposure must .*got None"),
+    (Binomial, {"n": 0}, r"n must be a positive .*got 0$"),
+    (Binomial, {"n": 2.5}, r"n must be whole numbers .*got 2\.5$"),
+    (Binomial, {"n": [2, 2.5]}, r"n must be whole numbers .*got \(2\.0, 2\.5\)$"),
 ]
 
 
@@ -77,6 +84,7 @@ def test_bad_parameters(make, arguments, message):
         (Poisson, "exposure"),
         (Poisson, "offset"),
         (NegativeBinomial, "dispersion"),
+        (Binomial, "n"),
     ],
 )
 def test_parameters_of_another_length(make, name):

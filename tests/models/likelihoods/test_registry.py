@@ -8,7 +8,14 @@ import sys
 import pytest
 
 from evidence import likelihoods
-from evidence.models.likelihoods import Gaussian, NegativeBinomial, Poisson, Probit, StudentT
+from evidence.models.likelihoods import (
+    Binomial,
+    Gaussian,
+    NegativeBinomial,
+    Poisson,
+    Probit,
+    StudentT,
+)
 
 READ = [
     ("probit", Probit()),
@@ -17,6 +24,7 @@ READ = [
     ("Student-t(df = 3)", StudentT(df=3.0)),
     ("StudentT(df=4, scale=5e-1)", StudentT(4.0, 0.5)),
     ("negative binomial(dispersion=2)", NegativeBinomial(2.0)),
+    ("binomial(n=50)", Binomial(50)),
     ("poisson(exposure=(1, 2), offset=-1)", Poisson((1.0, 2.0), -1.0)),
 ]
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from evidence.models.likelihoods import (
+    Binomial,
     Gaussian,
     Likelihood,
     Logit,
@@ -40,6 +41,9 @@ CAVITIES = [
     (NegativeBinomial(0.5), lambda y: oracle.negative_binomial(y, 0.5), 0.0, 500.0, 1e5, 1e-7),
     (NegativeBinomial(0.5), lambda y: oracle.negative_binomial(y, 0.5), 7.0, -3.0, 40.0, 1e-8),
     (NegativeBinomial(1e6), lambda y: oracle.negative_binomial(y, 1e6), 1e6, 0.0, 9.0, 1e-8),
+    (Binomial(50), lambda y: oracle.binomial(y, 50), 0.0, 3.0, 2.0, 1e-8),
+    (Binomial(50), lambda y: oracle.binomial(y, 50), 50.0, -300.0, 1e5, 1e-8),
+    (Binomial(1e6), lambda y: oracle.binomial(y, 1e6), 999_999.0, 0.0, 9.0, 1e-8),
     # Student-t: one mode, the needle of a datum in a wide cavity, an outlier, and two modes
     # of comparable mass (log-mass ratios near 1, then 1e-3)
     (StudentT(), oracle.student_t, 0.5, 0.0, 1.0, 1e-8),
