@@ -54,6 +54,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .models.density.priors import GaussianPrior as GaussianPrior
     from .models.gp import GPModel as GPModel
     from .models.kernels.parse import parse_kernel as parse_kernel
+    from .models.sparse import SparseModel as SparseModel
     from .paths.gp import Path as Path
     from .prediction.classes import ClassPrediction as ClassPrediction
     from .prediction.gp import Prediction as Prediction

@@ -16,7 +16,7 @@ from scipy.linalg import eigh
 from ..execution.clock import check_interrupt
 from ..gaussians.base import Gaussian, Sites
 from ..models.covariance import CovarianceError
-from ..models.gp import GPModel
+from ..models.latent import LatentModel
 from ..numerics.arrays import Array
 from .gp.correction import second_order_terms
 from .mixture import Share
@@ -27,10 +27,13 @@ _TAIL = 0.5 * (_DEGREES + 1.0)
 
 @dataclass(eq=False)
 class GaussianReference:
-    """q(x) = N(mean, cov), its sites, and the estimate of log Z it stands for."""
+    """q(x) = N(mean, cov), its sites, and the estimate of log Z it stands for.
+
+    ``mean`` and ``var`` are those of the latent values x, which samples hold.
+    """
 
     name: str
-    model: GPModel
+    model: LatentModel
     sites: Sites
     mean: Array
     var: Array
@@ -54,21 +57,35 @@ class GaussianReference:
         return SiteDensity(float(self.sites.c.sum()) - self.logz, self.sites.nu, self.sites.tau)
 
     @property
+    def predictors(self) -> tuple[Array, Array]:
+        """Mean and variances of what the likelihoods see."""
+        if self.model.prior.design is None:
+            return self.mean, self.var
+        return self.gaussian.mean, self.gaussian.variances
+
+    @property
     def claim(self) -> Marginals:
         """What its share of a posterior is made from."""
-        return Marginals(self.mean, np.sqrt(self.var))
+        mean, var = self.predictors
+        return Marginals(mean, np.sqrt(var))
 
     @property
     def lost(self) -> float:
         """About how many nats are rounding in log Z from draws, where sites cancel likelihoods."""
-        c, nu, tau = self.sites
-        sizes = np.abs(c) + np.abs(nu * self.mean) + 0.5 * np.abs(tau) * self.mean**2
+        (c, nu, tau), mean = self.sites, self.predictors[0]
+        sizes = np.abs(c) + np.abs(nu * mean) + 0.5 * np.abs(tau) * mean**2
         return math.hypot(self.rounding, np.finfo(float).eps * float(np.sum(sizes)))
 
     @cached_property
     def gaussian(self) -> Gaussian:
         """q, factorised anew: it can be asked for more than mean and variances."""
         return self.model.prior.with_sites(self.sites.nu, self.sites.tau)
+
+    def keep(self, q: Gaussian) -> GaussianReference:
+        """Itself, with q as it was factorised; a matrix would take too much room."""
+        if q.prior.covariance is None:
+            self.gaussian = q
+        return self
 
     @cached_property
     def cov(self) -> Array:
@@ -145,9 +162,10 @@ def positive_eigh(cov: Array, name: str) -> tuple[Array, Array]:
     return gamma, np.ascontiguousarray(U)
 
 
-def prior_reference(model: GPModel) -> GaussianReference:
+def prior_reference(model: LatentModel) -> GaussianReference:
     """The prior as reference: empty sites, log Z_q = 0."""
-    zero, prior = np.zeros(model.n), model.prior
-    return GaussianReference(
-        "prior", model, Sites(zero, zero, zero), prior.mean, prior.variances.copy(), 0.0
-    )
+    zero, prior = np.zeros(model.y.size), model.prior
+    moments = (prior.mean, prior.variances.copy())
+    if prior.design is not None:
+        moments = prior.with_sites(zero, zero).latent
+    return GaussianReference("prior", model, Sites(zero, zero, zero), *moments, 0.0)

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from ..approximations.reference import GaussianReference
 from ..execution.clock import Stopped, check_interrupt
 from ..models.gp import GPModel
+from ..models.latent import LatentModel
 from ..moves.gradient.gibbs import latent_given_utilities, latent_root
 from ..numerics.arrays import Array
 from ..proposals.guide import Guide, make_guide
+from ..proposals.steps import StepGuide, Traced, make_step_guide
 from ..proposals.tilting import Proposal, draw, minimax_proposal, oriented
 from ..statistics.genealogy import Genealogy
 from ..statistics.resampling import SCHEMES, Ancestors, systematic
@@ -58,11 +60,37 @@ class Guided(NamedTuple):
         """Of draws for resampling: every so-many-th draw of a net is a part of space."""
         return rng.permutation(n)
 
-    def latent(self, drawn: Array, rng: np.random.Generator) -> Array:
-        """Rows of latent values from columns of draws."""
+    def latent(self, drawn: Array, kept: Ancestors, rng: np.random.Generator) -> Array:
+        """Rows of latent values from some columns of draws."""
         if self.root is None:
-            return drawn.T
-        return latent_given_utilities(drawn, self.mean, self.root, rng)
+            return drawn[:, kept].T
+        return latent_given_utilities(drawn[:, kept], self.mean, self.root, rng)
+
+
+class Stepped(NamedTuple):
+    """A guide in steps, and what leads from what it draws to what users call latent values."""
+
+    guide: StepGuide
+    model: LatentModel
+
+    @classmethod
+    def of(cls, reference: GaussianReference) -> Stepped:
+        return cls(make_step_guide(reference), reference.model)
+
+    @property
+    def log_z0(self) -> float:
+        return self.guide.log_z0
+
+    def draw(self, n: int, rng: np.random.Generator, between: Between) -> tuple[Traced, Array]:
+        """As :meth:`Guided.draw`."""
+        return self.guide.draw(n, rng, between)
+
+    def order(self, n: int, rng: np.random.Generator) -> Ancestors:
+        return np.arange(n)
+
+    def latent(self, drawn: Traced, kept: Ancestors, rng: np.random.Generator) -> Array:
+        """Rows of latent values from some of the draws."""
+        return self.model.from_latent(drawn.take(kept).T)
 
 
 class Tilted(NamedTuple):
@@ -90,20 +118,21 @@ class Tilted(NamedTuple):
     def order(self, n: int, rng: np.random.Generator) -> Ancestors:
         return np.arange(n)
 
-    def latent(self, drawn: Array, rng: np.random.Generator) -> Array:
-        """Rows of latent values from columns of draws."""
-        utilities = self.mean[:, None] + self.y[:, None] * self.proposal.restore(drawn)
+    def latent(self, drawn: Array, kept: Ancestors, rng: np.random.Generator) -> Array:
+        """Rows of latent values from some columns of draws."""
+        utilities = self.mean[:, None] + self.y[:, None] * self.proposal.restore(drawn[:, kept])
         return latent_given_utilities(utilities, self.mean, self.root, rng)
 
 
 def run_weighted(
-    source: Guided | Tilted,
+    source: Guided | Stepped | Tilted,
     n_islands: int,
     n_particles: int,
     seed: np.random.SeedSequence,
     stop: Callable[[], bool] = lambda: False,
     resampling: str | None = None,
     threshold: float = 0.5,
+    keep: int = KEEP,
 ) -> Islands:
     r"""``n_islands`` estimates of Z from ``n_particles`` draws each.
 
@@ -116,7 +145,7 @@ def run_weighted(
     for _ in range(n_islands):
         if stop():
             raise Stopped
-        *estimate, draws = _island(source, n_particles, rng, resampling, threshold)
+        *estimate, draws = _island(source, n_particles, rng, resampling, threshold, keep)
         estimates.append(estimate)
         latent.append(draws)
     log_z, ess, variances = np.array(estimates).T
@@ -126,11 +155,12 @@ def run_weighted(
 
 
 def _island(
-    source: Guided | Tilted,
+    source: Guided | Stepped | Tilted,
     n: int,
     rng: np.random.Generator,
     resampling: str | None,
     threshold: float,
+    most: int,
 ) -> tuple[float, float, float, Array]:
     """log Ẑ, relative effective sample size, relative variance of Ẑ, and draws."""
     log_z, family = source.log_z0, Genealogy(1, n, resampling or "systematic")
@@ -150,7 +180,7 @@ def _island(
     drawn, log_w = source.draw(n, rng, between)
     weights, order = Weights(log_w), source.order(n, rng)
     w = weights.relative
-    kept = order[systematic(w[order], rng, min(KEEP, n))]
+    kept = order[systematic(w[order], rng, min(KEEP, n, most))]
     variance = family.variance(w[None])[0]
-    draws = source.latent(drawn[:, kept], rng)
+    draws = source.latent(drawn, kept, rng)
     return log_z + float(weights.log_mean), float(weights.ess), variance, draws

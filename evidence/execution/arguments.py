@@ -251,10 +251,11 @@ def check_function(name: str, value: Any, optional: bool = True) -> None:
         raise InputError(f"{name} must be a function, got {shown(value)}")
 
 
-def check_kind(name: str, value: Any, kind: type) -> None:
-    """A model, usually, of the kind that there is an answer for."""
-    if not isinstance(value, kind):
-        raise InputError(f"{name} must be a {kind.__name__}, got {type(value).__name__}")
+def check_kind(name: str, value: Any, *kinds: type) -> None:
+    """A model, usually, of a kind that there is an answer for."""
+    if not isinstance(value, kinds):
+        known = " or a ".join(kind.__name__ for kind in kinds)
+        raise InputError(f"{name} must be a {known}, got {type(value).__name__}")
 
 
 def names(name: str, value: Any, count: int) -> tuple[str, ...]:

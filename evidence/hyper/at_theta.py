@@ -20,7 +20,8 @@ from ..approximations.gp.modes import fit_best
 from ..approximations.reference import GaussianReference
 from ..execution.clock import check_interrupt
 from ..gaussians.base import Sites
-from ..models.gp import CovarianceError, GPModel
+from ..models.gp import CovarianceError
+from ..models.latent import LatentModel
 from ..moves.gradient.gibbs import latent_given_utilities, latent_root
 from ..numerics.arrays import Array, Indices
 from ..proposals.guide import CannotGuide, make_guide
@@ -43,7 +44,7 @@ def numerics() -> Iterator[None]:
 
 
 def ep_at(
-    model: GPModel, theta: Array, start: Sites | None = None, tol: float = 1e-9
+    model: LatentModel, theta: Array, start: Sites | None = None, tol: float = 1e-9
 ) -> GaussianReference:
     """EP at the logs ``theta`` of all hyperparameters, from the sites ``start`` if given.
 
@@ -59,7 +60,7 @@ def ep_at(
 
 def check_digits(reference: GaussianReference, most: float) -> None:
     """No evidence where more than ``most`` nats of log Z are rounding."""
-    lost = rounding_error(reference.model.prior, reference.sites, reference.mean)
+    lost = rounding_error(reference.model.prior, reference.sites, reference.predictors[0])
     if not lost <= most:
         raise NoEvidence(f"log Z has lost its digits: about {lost:.2g} nats of it are rounding")
 
@@ -74,7 +75,7 @@ class GuidedDraws:
         (N, M), utilities for probit, latent values else.
     """
 
-    model: GPModel
+    model: LatentModel
     values: Array
     utilities: bool
     log_weights: Array
@@ -119,7 +120,7 @@ class GuidedEvidence:
         Where EP starts at every θ.
     """
 
-    model: GPModel
+    model: LatentModel
     free: Indices
     sites: Sites
     n_draws: int

@@ -29,14 +29,22 @@ from ..drivers.weighted import Guided, Tilted
 from ..models.gp import GPModel
 from ..moves.gradient.crank_nicolson import PCN
 from ..numerics.threads import blas_for
-from ..paths.families import family, is_probit
+from ..paths.families import family, is_probit, is_stepped
 from ..proposals.guide import CannotGuide
 from ..statistics.weights import Weights
 from .base import N_DRAWS, Outcome, Problem, stopped
 from .importance import fair_share, importance
 from .smc import find_plan, run_plan, stuck
 from .tails import wide_start
-from .weighted import Trial, look_again, run_guided, run_tilted, try_guide, try_tilting
+from .weighted import (
+    Trial,
+    look_again,
+    run_guided,
+    run_stepped,
+    run_tilted,
+    try_guide,
+    try_tilting,
+)
 
 _TRIAL = 1024  # draws that judge importance sampling
 _ENOUGH = 50.0  # effective draws that tell a variance
@@ -67,6 +75,8 @@ def auto(problem: Problem) -> Outcome:
     """Guided draws, importance sampling, minimax tilting or resample-move, whichever fits."""
     if isinstance(problem.model, GPModel) and has_closed_form(problem.model):
         return _exact(problem)
+    if is_stepped(problem.model):
+        return _in_steps(problem)
     notes: list[str] = []
     trial = None
     alone = getattr(problem.reference, "share", None) is None
@@ -99,6 +109,16 @@ def _exact(problem: Problem) -> Outcome:
     outcome.settings = {"reference": None, "move": None}
     note = "noise is normal: log Z has a closed form, and its error is rounding"
     return _with_notes(outcome, [note])
+
+
+def _in_steps(problem: Problem) -> Outcome:
+    """Guided draws; annealing only where the reference's sites cannot guide."""
+    try:
+        note = "draws follow the reference's sites in the order of the sparse factor"
+        return _with_notes(run_stepped(problem), [note])
+    except CannotGuide as error:
+        notes = [str(error)]
+        return _with_notes(anneal(problem, None, notes), notes)
 
 
 def _from_reference(problem: Problem, target: float, notes: list[str]) -> Outcome | None:

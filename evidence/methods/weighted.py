@@ -14,14 +14,16 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from ..drivers.islands import KEEP
 from ..drivers.waves import Run
-from ..drivers.weighted import Guided, Tilted, run_weighted
+from ..drivers.weighted import Guided, Stepped, Tilted, run_weighted
 from ..execution.arguments import check_choice
 from ..execution.job import Job
 from ..messages import InputError
-from ..models.gp import GPModel
+from ..models.latent import LatentModel
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
+from ..paths.families import is_stepped
 from ..proposals.guide import CannotGuide, Guide, make_net
 from ..proposals.tilting import draw
 from ..proposals.twist import twisted
@@ -40,6 +42,10 @@ _UNEVEN = 0.1  # relative variance of a weight from which on the guide is taught
 _LESSONS = 512, 1536  # further draws that it learns from, by how many are cheap
 _HEAVY, _SMALL = 0.7, 0.1  # a tail's shape, and a variance too small for it to matter
 _TILTED_TRIAL = 2000
+_SMALL_ISLANDS, _SMALL_DRAWS = 8, 32  # of a trial in steps
+_LARGEST_VARIANCE = 0.7  # of an island's log Z: beyond it the mean of 16 islands is skewed
+_MOST_DRAWS = 2**14  # of an island in steps
+_KEPT = 2**22  # numbers in the draws that islands in steps leave behind
 _FEWEST_TILTED, _MARGIN = 128, 1.2  # draws of an island, and relative to what the trial says
 
 
@@ -58,11 +64,13 @@ def guided(problem: Problem, *, resampling: str | None = "systematic") -> Outcom
     """
     if resampling is not None:
         check_choice("resampling", resampling, tuple(SCHEMES))
-    if not isinstance(problem.model, GPModel):
+    if not isinstance(problem.model, LatentModel):
         raise InputError(
-            "method='guided' takes latent values one after the other and needs a GPModel, "
-            f"got a {type(problem.model).__name__}; use method='smc'"
+            "method='guided' takes latent values one after the other and needs a GPModel or a "
+            f"SparseModel, got a {type(problem.model).__name__}; use method='smc'"
         )
+    if is_stepped(problem.model):
+        return run_stepped(problem, resampling)
     return run_guided(problem, try_guide(problem), resampling)
 
 
@@ -148,6 +156,33 @@ def run_guided(
             f"the weights of {trial.weights.n} guided draws have a heavy tail (Pareto k = "
             f"{shape:.2f}): the error bar may be too small; method='smc' is a cross-check",
         )
+    return outcome
+
+
+def run_stepped(problem: Problem, resampling: str | None = "systematic") -> Outcome:
+    """Islands whose draws are resampled on the way; small ones, run first, say how large.
+
+    With resampling the variance of an island's log Ẑ falls like one over its draws.
+    """
+    problem.progress.phase("guide")
+    with blas_for(problem.model.n):
+        source = Stepped.of(problem.reference)
+    size = source.guide.steps.order.size
+    keep = int(np.clip(_KEPT // size, 1, KEEP))
+    seeds, stop = problem.child(5), problem.clock.stop
+    first = run_weighted(
+        source, _SMALL_ISLANDS, _SMALL_DRAWS, seeds, stop, resampling=resampling, keep=1
+    )
+    variance = float(np.var(first.log_z[-1], ddof=1)) * _SMALL_DRAWS
+    wanted = max(problem.particles_for(_MARGIN * variance), variance / _LARGEST_VARIANCE)
+    wanted = min(max(wanted, _between(*_PER_ISLAND, size)), _MOST_DRAWS)
+    n_particles = problem.n_particles or 2 ** math.ceil(math.log2(wanted))
+    options = {"resampling": resampling, "keep": keep, "n_particles": n_particles}
+    job = Job(run_weighted, (source,), options)
+    outcome, run = outcome_of_islands(problem, "guided", job)
+    outcome.settings = {"move": None, "draws_per_island": n_particles, "resampling": resampling}
+    outcome.settings["variance_of_a_draw"] = variance
+    warn_of_few_draws(outcome, run, n_particles, "the reference's sites guide badly here")
     return outcome
 
 

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..execution.arguments import array, plain, rows
+from ..execution.arguments import array, rows
 from ..gaussians.base import Gaussian
 from ..gaussians.dense import DenseGaussian, DensePrior
-from ..messages import InputError
 from ..numerics.arrays import Array
 from . import likelihoods
 from .covariance import CovarianceError as CovarianceError
@@ -20,10 +19,11 @@ from .covariance import as_kernel, call_kernel, check_source, factorise
 from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded, sketch
 from .kernels.gradients import contract
+from .latent import LatentModel, observations
 from .likelihoods.base import Likelihood
 
 
-class GPModel:
+class GPModel(LatentModel):
     r"""A latent Gaussian model, :math:`x \sim N(m, K)`, :math:`y_n \sim p(y_n|x_n)`.
 
     Parameters
@@ -82,15 +82,8 @@ class GPModel:
         mean: float | ArrayLike = 0.0,
         jitter: float | None = None,
     ) -> None:
-        if y is None:
-            raise InputError("y is missing; pass the N observations")
         self.likelihood = likelihoods.get(likelihood)
-        observed = plain("y", y)
-        if observed.ndim != 1 or observed.size == 0:
-            raise InputError(
-                f"y must be a non-empty vector of N observations, got shape {observed.shape}"
-            )
-        self.y, notes = self.likelihood.check(observed)
+        self.y, notes = observations(self.likelihood, y)
         self.X, self.relative_jitter, more = check_source(X, self.n, kernel, K, jitter)
         self.kernel = as_kernel(kernel)
         self._set_prior(K)

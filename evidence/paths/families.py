@@ -34,11 +34,14 @@ from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.density.model import DensityModel
 from ..models.gp import GPModel
+from ..models.latent import LatentModel
+from ..models.sparse import SparseModel
 from .base import TemperedPath
 from .classes import SoftmaxPath
 from .density import DensityPath
 from .gp import Path
 from .shared import SharedPath
+from .sparse import SparsePath
 
 
 class Family(NamedTuple):
@@ -69,6 +72,13 @@ _FAMILIES: dict[type, Family] = {
         after={"mixture": "ep"},
         seeded=("mixture",),
         extend=extend_mixture,
+    ),
+    SparseModel: Family(
+        {"ep": fit_ep, "laplace": fit_laplace, "prior": prior_reference},
+        lambda model, move: "ep",
+        ("laplace", "ep"),
+        GaussianReference,
+        SparsePath,
     ),
     SoftmaxModel: Family(
         {
@@ -113,6 +123,11 @@ def family(model: Any) -> Family:
 def make_path(reference: Any) -> TemperedPath:
     """The path from ``reference`` to its model's posterior."""
     return family(reference.model).path(reference)
+
+
+def is_stepped(model: Any) -> bool:
+    """Whether latent values have a sparse order in which they are drawn."""
+    return isinstance(model, LatentModel) and model.prior.design is not None
 
 
 def is_probit(model: Any) -> bool:

@@ -25,7 +25,7 @@ from ..approximations.reference import GaussianReference
 from ..execution.clock import check_interrupt
 from ..messages import InputError
 from ..numerics.arrays import Array
-from .points import Model, Points, priors
+from .points import DesignPoints, Model, Points, priors
 
 _BUDGET = 64e6  # bytes of work space that one block of points may take
 _COPIES = 6  # arrays of a block's size alive at once, in kernels and in what is computed from it
@@ -82,6 +82,24 @@ class Projected(Mixture):
         return mean[:, None] + self.a @ k.swapaxes(1, 2), cov
 
 
+class Designed(Mixture):
+    """Rows of a design, of a SparseModel: under its Gaussian, or one component for each draw."""
+
+    def __init__(self, points: DesignPoints, known: Any) -> None:
+        self.points, self.known = points, known
+        self.count = len(known) if isinstance(known, np.ndarray) else 1
+        self.n, self.work = points.n, points.design.shape[1]
+
+    def at(self, rows: slice) -> tuple[Array, Array]:
+        A, offset = self.points.design[rows], self.points.offset[rows]
+        if isinstance(self.known, np.ndarray):
+            mean, var = (A @ self.known.T).T + offset, np.zeros(A.shape[0])
+        else:
+            q: Any = self.known.gaussian
+            mean, var = (A @ q.latent_mean + offset)[None], q.row_variances(A)
+        return mean[None], var[:, None, None]
+
+
 def blocks(
     mixtures: Sequence[Mixture], batch_size: int | None = None, work: int = 1, bar: Any = None
 ) -> Iterator[slice]:
@@ -101,8 +119,10 @@ def stored(mixture: Mixture, batch_size: int | None = None, bar: Any = None) -> 
     return Stored(np.concatenate(mean, axis=2), np.concatenate(cov))
 
 
-def mixture_at(model: Model, known: Any, points: Points | None) -> Mixture:
+def mixture_at(model: Model, known: Any, points: Points | DesignPoints | None) -> Mixture:
     """What a reference of the model, or draws (S, C·N), say of the points (None: the data)."""
+    if isinstance(points, DesignPoints):
+        return Designed(points, known)
     fields = priors(model)
     means = np.array([prior.mean for prior in fields])
     C, N = means.shape

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array, issparse
 
 from ..execution.arguments import array
 from ..gaussians.base import Prior
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
+from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 
 Model = GPModel | SoftmaxModel
@@ -52,6 +54,40 @@ class Points:
         each = [_covariances(kernel, model.X, self.X[rows]) for kernel in _kernels(model)]
         k, diag = (np.stack(part) for part in zip(*each, strict=True))
         return k, diag, self.mean[:, rows]
+
+
+@dataclass(frozen=True, eq=False)
+class DesignPoints:
+    """Which latent values of a SparseModel new data see, and what is known of their predictors."""
+
+    design: csr_array
+    offset: Array
+
+    @property
+    def n(self) -> int:
+        return int(self.design.shape[0])
+
+    @property
+    def X(self) -> None:
+        """They have no inputs."""
+
+
+def design_points(
+    model: SparseModel, A_new: Any, offset: float | ArrayLike | None
+) -> DesignPoints:
+    """New rows of A, or those of the data."""
+    if A_new is None:
+        if offset is not None:
+            raise InputError("mean_new goes with new points; pass X_new (rows of A) too")
+        return DesignPoints(model.A, model.offset)
+    A = csr_array(A_new if issparse(A_new) else array("X_new", A_new, ("N", model.n)), dtype=float)
+    if A.shape[1] != model.n:
+        raise InputError(
+            f"X_new must have a column for each of {model.n} latent values, as A has, got shape "
+            f"{A.shape}"
+        )
+    known = array("mean_new", 0.0 if offset is None else offset, (), (A.shape[0],))
+    return DesignPoints(A, np.broadcast_to(known, (A.shape[0],)))
 
 
 def priors(model: Model) -> tuple[Prior, ...]:

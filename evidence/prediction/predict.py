@@ -19,12 +19,13 @@ from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
 from ..models.likelihoods.base import Likelihood
+from ..models.sparse import SparseModel
 from ..numerics.threads import blas_for
 from ..results.hyper import HyperDraws
 from .classes import NODES, ClassPrediction
 from .gp import Prediction
 from .mixture import mixture_at
-from .points import new_points
+from .points import design_points, new_points
 from .posterior import known_at_data
 
 
@@ -41,14 +42,14 @@ class _Options(TypedDict, total=False):
 
 @overload
 def predict(
-    model: GPModel, X_new: ArrayLike | None = None, **options: Unpack[_Options]
+    model: GPModel | SparseModel, X_new: ArrayLike | None = None, **options: Unpack[_Options]
 ) -> Prediction: ...
 @overload
 def predict(
     model: SoftmaxModel, X_new: ArrayLike | None = None, **options: Unpack[_Options]
 ) -> ClassPrediction: ...
 def predict(
-    model: GPModel | SoftmaxModel,
+    model: GPModel | SparseModel | SoftmaxModel,
     X_new: ArrayLike | None = None,
     *,
     posterior: Any = None,
@@ -64,10 +65,10 @@ def predict(
 
     Parameters
     ----------
-    model : GPModel or SoftmaxModel
+    model : GPModel, SparseModel or SoftmaxModel
     X_new : array (n, D), optional
-        New inputs, for models with a kernel. Without it (and without ``K_new``) the prediction
-        is of the latent values of the data themselves.
+        New inputs, for models with a kernel; new rows of A for a SparseModel. Without it (and
+        without ``K_new``) the prediction is of what the data themselves see.
     posterior : str, reference, Draws, EvidenceResult, HyperDraws or array, optional
         What is known of the latent values at the data: a Gaussian, ``"ep"`` (the default),
         ``"laplace"`` (that of several classes) or ``"prior"``, or as fitted to this model; a
@@ -120,12 +121,17 @@ def predict(
     """
     check_count("batch_size", batch_size, 1)
     check_count("max_draws", max_draws, 1, optional=False)
-    if not isinstance(model, GPModel | SoftmaxModel):
+    if not isinstance(model, GPModel | SparseModel | SoftmaxModel):
         raise InputError(
-            f"model must be a GPModel or a SoftmaxModel, got {type(model).__name__}; what a "
-            "DensityModel predicts is a function of its draws, ev.sample(model)"
+            "model must be a GPModel, a SparseModel or a SoftmaxModel, got "
+            f"{type(model).__name__}; what a DensityModel predicts is a function of its draws, "
+            "ev.sample(model)"
         )
-    points = new_points(model, X_new, K_new, k_diag, mean_new)
+    points: Any = None
+    if isinstance(model, SparseModel):
+        points = design_points(model, X_new, mean_new)
+    else:
+        points = new_points(model, X_new, K_new, k_diag, mean_new)
     n = model.y.size if points is None else points.n
     _check_likelihood(model, likelihood, posterior, n)
     with interruptible(), blas_for(model.y.size):
@@ -141,7 +147,7 @@ def predict(
             "batch_size": batch_size,
             "bar": bar,
             "X_new": (points or model).X,
-            "data": None if model.X is None else (model.X, model.y),
+            "data": None if getattr(model, "X", None) is None else (model.X, model.y),
         }
         made: list[Any] = []
         with bar:
@@ -158,7 +164,10 @@ def predict(
 
 
 def _check_likelihood(
-    model: GPModel | SoftmaxModel, likelihood: Likelihood | None, posterior: Any, n: int
+    model: GPModel | SparseModel | SoftmaxModel,
+    likelihood: Likelihood | None,
+    posterior: Any,
+    n: int,
 ) -> None:
     """That of the new observations; parameters that are one per datum must fit them."""
     if isinstance(model, SoftmaxModel):

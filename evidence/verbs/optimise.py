@@ -26,6 +26,7 @@ from ..messages import InputError, messages
 from ..models.gp import GPModel
 from ..models.hyperparameters import Hyperparameters
 from ..models.priors import Priors, held
+from ..models.sparse import SparseModel
 from ..numerics.arrays import Array, Indices
 from ..numerics.threads import blas_for
 from ..results.optimum import Optimum
@@ -36,7 +37,7 @@ _ROWS = 1000  # of X, at most, for the typical distance
 
 
 def optimise(
-    model: GPModel,
+    model: GPModel | SparseModel,
     *,
     n_restarts: int = 0,
     fixed: Iterable[str] = (),
@@ -50,7 +51,7 @@ def optimise(
 
     Parameters
     ----------
-    model : GPModel
+    model : GPModel or SparseModel
         The search begins at its hyperparameters and stays within their bounds.
     n_restarts : int
         Further starts, drawn log-uniformly: length scales within a factor of 10 of the median
@@ -94,7 +95,7 @@ def optimise(
     >>> best.table.value.round(2).to_dict()
     {'length_scale': 0.92, 'likelihood__noise_std': 0.07}
     """
-    check_kind("model", model, GPModel)
+    check_kind("model", model, GPModel, SparseModel)
     check_count("n_restarts", n_restarts, 0, optional=False)
     check_count("max_iterations", max_iterations, 1, optional=False)
     check_positive("tol", tol)
@@ -160,7 +161,7 @@ def _moving(free: Hyperparameters, constant: set[int]) -> Indices:
 
 
 def _starts(
-    model: GPModel,
+    model: GPModel | SparseModel,
     moving: Indices,
     priors: Priors | None,
     n_restarts: int,
@@ -174,7 +175,7 @@ def _starts(
     windows = free.theta[:, None] + np.log(_REACH) * np.array([-1.0, 1.0])
     for i in moving:
         if i < free.n_kernel and "length_scale" in free.names[i].rpartition("__")[2]:
-            distance = _typical_distance(model.X, free.names[i])  # type: ignore[arg-type]
+            distance = _typical_distance(model.X, free.names[i])  # type: ignore[arg-type, union-attr]
             windows[i] += np.log(distance) - free.theta[i]
     if priors is not None:
         for i, distribution in zip(priors.free, priors.distributions, strict=True):

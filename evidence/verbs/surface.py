@@ -22,6 +22,7 @@ from ..execution.clock import Clock, Stopped
 from ..hyper.at_theta import NoEvidence, numerics
 from ..hyper.grid import Cell, check_grid, run_grid
 from ..models.gp import GPModel
+from ..models.sparse import SparseModel
 from ..results.base import data_frame, fingerprint
 from ..results.surface import Surface
 from ._options import EveryCell
@@ -29,7 +30,7 @@ from .estimate import log_evidence
 
 
 def evidence_surface(
-    model: GPModel,
+    model: GPModel | SparseModel,
     grid: Mapping[str, ArrayLike],
     *,
     method: str | None = "auto",
@@ -45,7 +46,7 @@ def evidence_surface(
 
     Parameters
     ----------
-    model : GPModel
+    model : GPModel or SparseModel
         Whatever ``grid`` does not name stays as it is there.
     grid : mapping
         Natural values by hyperparameter name (see ``model.hyperparameters.names``; any
@@ -82,7 +83,7 @@ def evidence_surface(
     >>> surface.best["k2__length_scale"], len(surface.table)
     (0.4, 6)
     """
-    arguments.check_kind("model", model, GPModel)
+    arguments.check_kind("model", model, GPModel, SparseModel)
     arguments.check_target("target_se", target_se)
     arguments.check_positive("max_seconds", max_seconds)
     arguments.check_path("checkpoint", checkpoint)
@@ -105,7 +106,7 @@ def evidence_surface(
 
 
 def _cell(
-    model: GPModel,
+    model: GPModel | SparseModel,
     words: Mapping[str, Any],
     deadline: float,
     values: Mapping[str, float],

@@ -543,7 +543,9 @@ def test_bad_words_with_a_given_covariance():
     with pytest.raises(ValueError, match="mean_new is missing"):
         ev.predict(model, K_new=k, k_diag=np.ones(2))
     assert ev.predict(model, K_new=k, k_diag=np.ones(2), mean_new=0.5).mean.tolist() == [0.5, 0.5]
-    with pytest.raises(ValueError, match="must be a GPModel or a SoftmaxModel, got str"):
+    with pytest.raises(
+        ValueError, match="must be a GPModel, a SparseModel or a SoftmaxModel, got str"
+    ):
         ev.predict("probit")
 
 

@@ -14,6 +14,7 @@ import evidence as ev
 from evidence.approximations.reference import prior_reference
 from evidence.models.likelihoods import Poisson
 from evidence.proposals import guide as guiding
+from evidence.proposals import integrals
 from evidence.proposals.guide import CannotGuide, make_guide, make_net
 
 REFERENCES = {"ep": ev.fit_ep, "laplace": ev.fit_laplace, "prior": prior_reference}
@@ -173,9 +174,9 @@ def test_one_of_two_draws_is_properly_weighted():
     rng, both, draws = rng_of(0), np.empty(2 * n), np.empty((6, n))
     draws[:3] = np.array([mean, 1.2, 0.6])[:, None]
     draws[3], draws[4] = rng.standard_normal(n), rng.random(n)
-    guiding._mirror(draws, both)
+    integrals._mirror(draws, both)
     loglik = likelihood.log_prob(both, np.full(2 * n, y))
-    guiding._draw_of_two(draws, both, loglik, site, 0.5 / root**2)
+    integrals._draw_of_two(draws, both, loglik, site, 0.5 / root**2)
     drawn = draws[4:].T
     log_z, centre, variance = likelihood.tilted(model.y, model.mean, np.array([root**2]))
     w = np.exp(drawn[:, 1] - log_z[0])

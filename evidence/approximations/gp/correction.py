@@ -14,13 +14,15 @@ import math
 import numpy as np
 
 from ...gaussians.base import Gaussian
-from ...models.gp import GPModel
+from ...models.latent import LatentModel
 from ...numerics.arrays import Array
 
 MAX_ORDER = 8
 
 
-def second_order_terms(model: GPModel, gaussian: Gaussian, max_order: int = MAX_ORDER) -> Array:
+def second_order_terms(
+    model: LatentModel, gaussian: Gaussian, max_order: int = MAX_ORDER
+) -> Array:
     """The terms l = 3 … ``max_order`` (their sum is the correction), for EP's ``gaussian``."""
     var = gaussian.variances
     v = 1.0 / (1.0 / var - gaussian.tau)

@@ -21,7 +21,7 @@ from ...execution.arguments import check_count, number
 from ...execution.clock import Stopped, check_interrupt, interruptible
 from ...gaussians.base import Gaussian, NotPositiveDefinite, Prior, Sites
 from ...messages import InputError, Message
-from ...models.gp import GPModel
+from ...models.latent import LatentModel
 from ...numerics.arrays import Array
 from ..reference import GaussianReference
 from .exact import fit_exact, has_closed_form
@@ -32,7 +32,6 @@ _MEMORY = 6
 _NEAR = 0.3  # mismatch, in standard deviations, at which parallel sweeps take over
 _MAX_SEQUENTIAL = 6
 _MAX_WARM = 40  # sweeps granted to a warm start
-SOLVE = 2.5  # N³ operations, of an update of q
 ROUNDING = 1e-3  # nats of rounding error in log Z that are worth a warning
 
 
@@ -51,7 +50,7 @@ class _FixedPoint(NamedTuple):
 
 @interruptible()
 def fit_ep(
-    model: GPModel,
+    model: LatentModel,
     *,
     start: Sites | None = None,
     damping: float = 0.8,
@@ -62,7 +61,7 @@ def fit_ep(
 
     Parameters
     ----------
-    model : GPModel
+    model : GPModel or SparseModel
     start : Sites, optional
         Where to begin: ``reference.sites`` of an earlier fit to the same data under other
         hyperparameters. It saves the sequential phase. Where parallel sweeps from there do not
@@ -91,10 +90,10 @@ def fit_ep(
     >>> abs(fit_ep(near, start=ep.sites).logz - fit_ep(near).logz) < 1e-9
     True
     """
-    if not isinstance(model, GPModel):
+    if not isinstance(model, LatentModel):
         raise InputError(
-            f"model must be a GPModel for EP, got {type(model).__name__}; for several classes use "
-            "fit_laplace"
+            f"model must be a GPModel or SparseModel for EP, got "
+            f"{type(model).__name__}; for several classes use fit_laplace"
         )
     number("damping", damping, above=0.0, most=1.0)
     number("tol", tol, above=0.0)
@@ -104,7 +103,7 @@ def fit_ep(
         return fit_exact(model, "ep")
     end, wasted = None, 0
     if start is not None:
-        nu, tau = _check_start(start, model.n)
+        nu, tau = _check_start(start, model.y.size)
         limit = min(_MAX_WARM, max_sweeps)
         try:
             end = _parallel_sweeps(model, nu, tau, 0, limit, damping, tol)
@@ -119,12 +118,11 @@ def fit_ep(
         except Stopped:
             return _independent(model, started)
     q = end.gaussian
-    return GaussianReference(
+    reference = GaussianReference(
         "ep",
         model,
         Sites(end.c, q.nu, q.tau),
-        q.mean,
-        q.variances,
+        *q.latent,
         q.log_normaliser(end.c),
         converged=end.converged,
         n_sweeps=wasted + end.sweeps,
@@ -132,21 +130,22 @@ def fit_ep(
         warnings=_describe(end, tol),
         rounding=rounding_error(q.prior, Sites(end.c, q.nu, q.tau), q.mean),
     )
+    return reference.keep(q)
 
 
-def _independent(model: GPModel, started: float) -> GaussianReference:
+def _independent(model: LatentModel, started: float) -> GaussianReference:
     """No sweep was finished in time: sites of one, and log Z as of independent latent values."""
-    prior, zero = model.prior, np.zeros(model.n)
+    prior, zero = model.prior, np.zeros(model.y.size)
     log_z = model.likelihood.tilted(model.y, prior.mean, prior.variances)[0]
     return GaussianReference(
-        "ep", model, Sites(zero, zero, zero), prior.mean, prior.variances.copy(),
+        "ep", model, Sites(zero, zero, zero), *prior.with_sites(zero, zero).latent,
         float(np.sum(log_z)), converged=False, seconds=time.perf_counter() - started,
         warnings=(Message("ep-out-of-time", "EP had no time for a single sweep: its log Z is that "
                           "of independent latent values, which may be far off"),),
     )  # fmt: skip
 
 
-def _cold_start(model: GPModel, max_sweeps: int) -> tuple[Array, Array, int]:
+def _cold_start(model: LatentModel, max_sweeps: int) -> tuple[Array, Array, int]:
     """ν, τ and sweeps: sequential ones, which need K as a matrix, or else Laplace's sites."""
     if model.prior.covariance is not None:
         return sequential_start(model, min(_MAX_SEQUENTIAL, max_sweeps - 1), _NEAR)
@@ -164,7 +163,7 @@ def rounding_error(prior: Prior, sites: Sites, mean: Array) -> float:
 
 
 def _parallel_sweeps(
-    model: GPModel,
+    model: LatentModel,
     nu: Array,
     tau: Array,
     sweeps: int,
@@ -173,7 +172,7 @@ def _parallel_sweeps(
     tol: float,
 ) -> _FixedPoint:
     """All sites at once until they match, or ``sweeps`` reaches ``max_sweeps``."""
-    check_interrupt(SOLVE * model.n**3)
+    check_interrupt(model.prior.work)
     q: Gaussian = model.prior.with_sites(nu, tau)
     if not q.variances.min() > 0.0:
         raise NotPositiveDefinite
@@ -191,7 +190,7 @@ def _parallel_sweeps(
             damping = max(0.5 * damping, 0.05)
             best = mismatch
         try:
-            check_interrupt(SOLVE * model.n**3)
+            check_interrupt(model.prior.work)
         except Stopped:
             late = True
             break
@@ -218,7 +217,7 @@ def _check_start(start: Sites, n: int) -> tuple[Array, Array]:
     return nu, tau
 
 
-def _match(model: GPModel, q: Gaussian) -> tuple[Array, Array, Array, float, int]:
+def _match(model: LatentModel, q: Gaussian) -> tuple[Array, Array, Array, float, int]:
     """Moment matching for every site: (c, ν, τ, largest mismatch, sites left alone)."""
     nu, tau, mu, var = q.nu, q.tau, q.mean, q.variances
     cavity_precision = 1.0 / var - tau

@@ -63,8 +63,9 @@ def _likelihood_part(reference: GaussianReference) -> Array:
     """Σ_n ∂ log Ẑ_n / ∂φ at the cavities, by a central difference of fourth order."""
     model, (_, nu, tau) = reference.model, reference.sites
     free = model.hyperparameters
-    v = 1.0 / (1.0 / reference.var - tau)
-    m = v * (reference.mean / reference.var - nu)
+    mean, var = reference.predictors
+    v = 1.0 / (1.0 / var - tau)
+    m = v * (mean / var - nu)
     gradient = np.zeros(len(free) - free.n_kernel)
     for p in range(gradient.size):
         for steps, weight in _STENCIL:

@@ -19,7 +19,7 @@ from ...execution.clock import check_interrupt, interruptible
 from ...gaussians.base import Gaussian, NotPositiveDefinite, Sites
 from ...messages import InputError, Message
 from ...models.classes import SoftmaxModel
-from ...models.gp import GPModel
+from ...models.latent import LatentModel
 from ...models.likelihoods.quadrature import evaluate
 from ...numerics.arrays import Array
 from ..classes.laplace import fit_softmax_laplace
@@ -27,12 +27,10 @@ from ..classes.reference import SoftmaxReference
 from ..reference import GaussianReference
 from .exact import fit_exact, has_closed_form
 
-_STEP = 1.5  # N³ operations, of Newton's method
-
 
 @overload
 def fit_laplace(
-    model: GPModel, *, max_iterations: int = ..., tol: float = ...
+    model: LatentModel, *, max_iterations: int = ..., tol: float = ...
 ) -> GaussianReference: ...
 @overload
 def fit_laplace(
@@ -40,13 +38,13 @@ def fit_laplace(
 ) -> SoftmaxReference: ...
 @interruptible()
 def fit_laplace(
-    model: GPModel | SoftmaxModel, *, max_iterations: int = 200, tol: float = 1e-9
+    model: LatentModel | SoftmaxModel, *, max_iterations: int = 200, tol: float = 1e-9
 ) -> GaussianReference | SoftmaxReference:
-    """Fit Laplace's method to a :class:`.GPModel` or a :class:`.SoftmaxModel`.
+    """Fit Laplace's method.
 
     Parameters
     ----------
-    model : GPModel or SoftmaxModel
+    model : GPModel, SparseModel or SoftmaxModel
     max_iterations : int
         Of Newton's method. Running out of them leaves ``converged = False`` and a warning.
     tol : float
@@ -64,8 +62,10 @@ def fit_laplace(
     >>> bool(np.isclose(fit.logz, -0.5 * np.log(4 * np.pi) - 0.25 / 4))
     True
     """
-    if not isinstance(model, GPModel | SoftmaxModel):
-        raise InputError(f"model must be a GPModel or SoftmaxModel, got {type(model).__name__}")
+    if not isinstance(model, LatentModel | SoftmaxModel):
+        raise InputError(
+            f"model must be a GPModel, SparseModel or SoftmaxModel, got {type(model).__name__}"
+        )
     number("tol", tol, above=0.0)
     check_count("max_iterations", max_iterations, optional=False)
     if isinstance(model, SoftmaxModel):
@@ -74,7 +74,7 @@ def fit_laplace(
         return fit_exact(model, "laplace")
     started = time.perf_counter()
     prior = model.prior
-    top = climb(model, prior.mean, np.zeros(model.n), max_iterations=max_iterations, tol=tol)
+    top = climb(model, prior.mean, np.zeros(model.y.size), max_iterations=max_iterations, tol=tol)
     warnings: tuple[Message, ...] = ()
     if not top.converged:
         text = f"Laplace: Newton did not converge in {max_iterations} iterations"
@@ -91,18 +91,18 @@ def fit_laplace(
         tau = np.maximum(tau, 0.0)
         gaussian = prior.with_sites(top.slope + tau * x, tau)
     sites = Sites(top.loglik - top.slope * x - 0.5 * tau * x * x, top.slope + tau * x, tau)
-    return GaussianReference(
+    reference = GaussianReference(
         "laplace",
         model,
         sites,
-        x,
-        gaussian.variances,
+        *(gaussian.latent if prior.design is not None else (x, gaussian.variances)),
         gaussian.log_normaliser(sites.c, mean=x),
         converged=top.converged,
         n_sweeps=top.iterations,
         seconds=time.perf_counter() - started,
         warnings=warnings,
     )
+    return reference.keep(gaussian)
 
 
 class Summit(NamedTuple):
@@ -120,7 +120,7 @@ class Summit(NamedTuple):
 
 
 def climb(
-    model: GPModel,
+    model: LatentModel,
     x: Array,
     dual: Array,
     *,
@@ -135,7 +135,7 @@ def climb(
     width = np.sqrt(prior.variances)
     converged, iterations = False, 0
     while not converged and iterations < max_iterations and not known(x):
-        check_interrupt(_STEP * model.n**3)
+        check_interrupt(prior.work)
         iterations += 1
         _, d1, d2, _ = evaluate(lik.kernel, model.theta, x)
         tau = np.maximum(-d2, 0.0)
@@ -154,7 +154,7 @@ def climb(
     return Summit(x, f, d1, -d2, gaussian, iterations, converged)
 
 
-def _objective(model: GPModel, x: Array, a: Array) -> float:
+def _objective(model: LatentModel, x: Array, a: Array) -> float:
     """log p(y|x) - ½ (x - m)ᵀ K⁻¹ (x - m), with a = K⁻¹(x - m)."""
     f = evaluate(model.likelihood.kernel, model.theta, x)[0]
-    return float(np.sum(f) - 0.5 * a @ (x - model.mean))
+    return float(np.sum(f) - 0.5 * a @ (x - model.prior.mean))

@@ -20,7 +20,7 @@ import numpy as np
 
 from ...gaussians.base import NotPositiveDefinite, Sites
 from ...messages import Message
-from ...models.gp import GPModel
+from ...models.latent import LatentModel
 from ...models.likelihoods.quadrature import evaluate
 from ...numerics.arrays import Array
 from ..mixture import Mixture
@@ -46,13 +46,13 @@ _LEAST = 0.05  # weight of any component, relative to the largest
 
 
 def fit_mixture(
-    model: GPModel, ep: GaussianReference | None = None, *, seed: int = 0
+    model: LatentModel, ep: GaussianReference | None = None, *, seed: int = 0
 ) -> GaussianReference | Mixture:
     """EP's Gaussian, or a mixture where there may be several modes and several are found.
 
     Parameters
     ----------
-    model : GPModel
+    model : GPModel or SparseModel
     ep : GaussianReference, optional
         :func:`.fit_ep` of the model, which is then not fitted again where it is one of them.
     seed : int
@@ -86,7 +86,7 @@ def fit_mixture(
     return mixture_of(found, _unseen(model))
 
 
-def fit_best(model: GPModel) -> GaussianReference:
+def fit_best(model: LatentModel) -> GaussianReference:
     """EP's fixed point of the largest log Z, whatever the order of rows."""
     fit = fit_mixture(model)
     return fit.heaviest()[0] if isinstance(fit, Mixture) else fit
@@ -111,15 +111,15 @@ def mixture_of(references: list[GaussianReference], warnings: Sequence[str] = ()
     return Mixture([*references, prior], np.append(weights, _LEAST), warnings)
 
 
-def _unseen(model: GPModel) -> list[Message]:
+def _unseen(model: LatentModel) -> list[Message]:
     """A warning, where a datum's likelihood has maxima that no integral over it knows of."""
     kernel, theta, sd = model.likelihood.kernel, model.theta, np.sqrt(model.prior.variances)
 
     def height(x: Array, data: Any = slice(None)) -> Array:
-        z = (x - model.mean[data]) / sd[data]
+        z = (x - model.prior.mean[data]) / sd[data]
         return evaluate(kernel, np.ascontiguousarray(theta[:, data]), x)[0] - 0.5 * z * z
 
-    x = model.mean + sd * np.linspace(-_FAR, _FAR, _GRID)[:, None]
+    x = model.prior.mean + sd * np.linspace(-_FAR, _FAR, _GRID)[:, None]
     g = np.array([height(row) for row in x])
     rows, data = np.nonzero((g[1:-1] > g[:-2]) & (g[1:-1] >= g[2:]))
     left, right = x[rows, data], x[rows + 2, data]
@@ -129,8 +129,8 @@ def _unseen(model: GPModel) -> list[Message]:
         left, right = np.where(up, one, left), np.where(up, right, two)
     tops = 0.5 * (left + right)
     high = height(tops, data)
-    hints = np.vstack([model.mean, model.likelihood.locations(model.y)])
-    for n in np.flatnonzero(np.bincount(data, minlength=model.n) > 1):
+    hints = np.vstack([model.prior.mean, model.likelihood.locations(model.y)])
+    for n in np.flatnonzero(np.bincount(data, minlength=model.y.size) > 1):
         own = (data == n) & (high > high[data == n].max() - _NEGLIGIBLE)
         valleys = x[1:-1][(g[1:-1, n] < g[:-2, n]) & (g[1:-1, n] <= g[2:, n]), n]
         basins = np.searchsorted(valleys, tops[own])
@@ -145,7 +145,7 @@ def _unseen(model: GPModel) -> list[Message]:
 
 
 def _fixed_points(
-    model: GPModel,
+    model: LatentModel,
     starts: Iterable[Start],
     known: Sequence[GaussianReference],
     first: GaussianReference,
@@ -156,18 +156,19 @@ def _fixed_points(
     """
     found = list(known)
     for summit in _summits(model, starts):
-        if first.converged and np.max(np.abs(summit.x - first.mean) / np.sqrt(first.var)) < _IN:
+        mean, var = first.predictors
+        if first.converged and np.max(np.abs(summit.x - mean) / np.sqrt(var)) < _IN:
             _add(found, first)
             continue
         tau = np.maximum(summit.tau, 0.0)
-        sites = Sites(np.zeros(model.n), summit.slope + tau * summit.x, tau)
+        sites = Sites(np.zeros(model.y.size), summit.slope + tau * summit.x, tau)
         with suppress(NotPositiveDefinite):
             _add(found, fit_ep(model, start=sites))
     best = max((reference.logz for reference in found), default=-np.inf)
     return [reference for reference in found if reference.logz > best - _NEGLIGIBLE]
 
 
-def _summits(model: GPModel, starts: Iterable[Start]) -> Iterator[Summit]:
+def _summits(model: LatentModel, starts: Iterable[Start]) -> Iterator[Summit]:
     """Different modes of the posterior, until many climbs in a row find nothing new."""
     found, idle = list[tuple[Array, Array]](), 0
 
@@ -185,7 +186,7 @@ def _summits(model: GPModel, starts: Iterable[Start]) -> Iterator[Summit]:
             return
 
 
-def _at_summit(model: GPModel, summit: Summit) -> Array | None:
+def _at_summit(model: LatentModel, summit: Summit) -> Array | None:
     """Laplace's variances; None at a saddle point between summits, where symmetry may lead."""
     try:
         q = model.prior.with_sites(summit.slope + summit.tau * summit.x, summit.tau)
@@ -194,7 +195,7 @@ def _at_summit(model: GPModel, summit: Summit) -> Array | None:
     return q.variances if q.variances.min() > 0.0 else None
 
 
-def _uphill(model: GPModel, x: Array) -> Start:
+def _uphill(model: LatentModel, x: Array) -> Start:
     """One of Newton's steps from any point: where to climb from."""
     _, slope, curvature, _ = evaluate(model.likelihood.kernel, model.theta, x)
     tau = np.maximum(-curvature, 0.0)
@@ -202,25 +203,26 @@ def _uphill(model: GPModel, x: Array) -> Start:
     return q.mean, q.dual
 
 
-def _starts(model: GPModel, rng: np.random.Generator) -> Iterator[Start]:
+def _starts(model: LatentModel, rng: np.random.Generator) -> Iterator[Start]:
     """The prior mean, what all data say, what few of them say."""
     prior = model.prior
-    n = _STARTS if model.n <= _LARGE else max(4, _STARTS * _LARGE // model.n)
+    N = model.y.size
+    n = _STARTS if N <= _LARGE else max(4, _STARTS * _LARGE // N)
     locations = model.likelihood.locations(model.y)
     precision = _precision(model, locations[0])
-    yield prior.mean.copy(), np.zeros(model.n)
+    yield prior.mean.copy(), np.zeros(model.y.size)
     for k in range(n - 1):
         tau, location = precision, locations[0]
         if k:
-            size = min(_HANDFULS[k % len(_HANDFULS)], model.n)
-            few = rng.choice(model.n, size, replace=False)
-            tau, location = np.zeros(model.n), rng.choice(locations, axis=0)
+            size = min(_HANDFULS[k % len(_HANDFULS)], model.y.size)
+            few = rng.choice(model.y.size, size, replace=False)
+            tau, location = np.zeros(model.y.size), rng.choice(locations, axis=0)
             tau[few] = precision[few]
         q = prior.with_sites(tau * location, tau)
         yield q.mean, q.dual
 
 
-def _precision(model: GPModel, location: Array) -> Array:
+def _precision(model: LatentModel, location: Array) -> Array:
     """What a datum says at its own location: expected curvature, or the one there."""
     with suppress(NotImplementedError):
         return model.likelihood.fisher(model.y)
@@ -230,7 +232,9 @@ def _precision(model: GPModel, location: Array) -> Array:
 
 def _add(found: list[GaussianReference], new: GaussianReference) -> None:
     """Unless it is there already."""
+    mean = new.predictors[0]
     for other in found:
-        if np.max(np.abs(other.mean - new.mean) / np.sqrt(other.var)) < _SAME_POINT:
+        theirs, var = other.predictors
+        if np.max(np.abs(theirs - mean) / np.sqrt(var)) < _SAME_POINT:
             return
     found.append(new)

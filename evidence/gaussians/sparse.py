@@ -1,0 +1,494 @@
+r"""The contract for a sparse precision Q of latent values, seen through a sparse design A.
+
+.. math:: u \sim N(m, Q^{-1}),\quad \eta = A u + o,\quad P = Q + A^T T A,\quad
+          \Sigma = A P^{-1} A^T ,
+
+with P = L Lᵀ from :mod:`evidence.numerics.sparse`: a factorisation, and the entries of P⁻¹ on
+the pattern of P, are all that EP needs; draws go through the columns of L backwards.
+
+*Constraints* C u = r, and the null space of an intrinsic Q, are low-rank changes of a positive
+definite B = P + ε E Eᵀ, where E picks one latent value for every null vector ("ground"):
+
+.. math:: \Sigma_C = B^{-1} - V (C V)^{-1} V^T,\ V = B^{-1} C^T;\qquad
+          P^{-1} = \Sigma_C + W (I/ε - E^T \Sigma_C E)^{-1} W^T,\ W = \Sigma_C E .
+
+The density is that on the set C u = r: nothing depends on ε, nor on how C is scaled.
+
+References: K. Takahashi, J. Fagan and M. S. Chin, PICA (1973); H. Rue and L. Held, Gaussian
+Markov Random Fields (2005), chapters 2 and 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csc_array, csr_array
+
+from ..messages import InputError
+from ..numerics.arrays import Array, Indices
+from ..numerics.jit import jit
+from ..numerics.sparse import Analysis, Factor, analyse
+from .base import Conditionals, Constraint, Gaussian, NotPositiveDefinite, Prior, Steps
+
+_BATCH = 64  # columns that are solved for at a time
+_SINGULAR = 1e-9  # of a covariance relative to its prior's, below which there is none
+_SHARED = 16.0  # times as many data as the average latent value has: eliminated last
+_LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """What is known of P before its numbers: order, places, and how sites enter."""
+
+    analysis: Analysis
+    matrix: csc_array
+    """Where P has entries, with ones."""
+    prior_at: Indices
+    """Places of Q's entries among P's."""
+    sites: csr_array
+    """P's entries from τ, shape (nnz P, N)."""
+    diagonal: Indices
+    """Places of the diagonal in the selected inverse, (n,)."""
+    pairs: tuple[Indices, Indices, Array]
+    """Of aᵢᵀ P⁻¹ aᵢ for every i: first pair, places in the selected inverse, products."""
+
+    @classmethod
+    def of(cls, Q: csc_array, A: csr_array) -> Pattern:
+        """Symbolic work, once for all values that Q and τ may have; A is the identity or any."""
+        n = Q.shape[0]
+        first, rows, cols, products = _pairs(A.indptr, A.indices, A.data)
+        data = np.repeat(np.arange(A.shape[0]), np.diff(first))
+        twice = np.concatenate([rows, cols]), np.concatenate([cols, rows])
+        filled = csc_array((np.ones(twice[0].size), twice), shape=(n, n))
+        ones = csc_array((np.ones(Q.nnz), Q.indices, Q.indptr), shape=(n, n))
+        matrix = csc_array(ones + filled + _identity(n))
+        matrix.sort_indices()
+        matrix.data[:] = 1.0
+        counts = np.bincount(A.indices, minlength=n)
+        shared = np.flatnonzero(counts > _SHARED * max(A.nnz / n, 2.0))
+        analysis = analyse(matrix, last=shared if shared.size < n else None)
+        keys = _keys(matrix)
+        both = rows != cols
+        where = np.concatenate([rows, cols[both]]), np.concatenate([cols, rows[both]])
+        half = np.where(both, 0.5, 1.0) * products  # an off-diagonal product counts twice in aᵀPa
+        values = np.concatenate([half, half[both]])
+        places = np.searchsorted(keys, where[1] * n + where[0])
+        columns = np.concatenate([data, data[both]])
+        sites = csr_array((values, (places, columns)), shape=(matrix.nnz, A.shape[0]))
+        columns_of_Q = np.repeat(np.arange(n), np.diff(Q.indptr))
+        prior_at = np.searchsorted(keys, columns_of_Q * n + Q.indices)
+        diagonal = analysis.locate(np.arange(n), np.arange(n))
+        return cls(
+            analysis, matrix, prior_at, sites, diagonal,
+            (first, analysis.locate(rows, cols), products),
+        )  # fmt: skip
+
+    def filled(self, Q: Array, tau: Array | None, ground: dict[int, float]) -> csc_array:
+        """P with its numbers, from Q's."""
+        values = np.zeros(self.matrix.nnz) if tau is None else self.sites @ tau
+        np.add.at(values, self.prior_at, Q)
+        if ground:
+            keys, n = _keys(self.matrix), self.matrix.shape[0]
+            at = np.fromiter(ground, dtype=np.int64)
+            values[np.searchsorted(keys, at * (n + 1))] += list(ground.values())
+        return csc_array(
+            (values, self.matrix.indices, self.matrix.indptr), shape=self.matrix.shape
+        )
+
+    def quadratic(self, selected: Array) -> Array:
+        """aᵢᵀ P⁻¹ aᵢ for every row of A, from the selected inverse."""
+        first, places, products = self.pairs
+        out = np.empty(first.size - 1)
+        _sum_pairs(first, places, products, selected, out)
+        return out
+
+
+class SparsePrior(Prior):
+    """η = A u + o with u ~ N(m, Q⁻¹), given C u = r where there are constraints."""
+
+    design: csr_array
+
+    def __init__(
+        self,
+        latent_mean: Array,
+        Q: csc_array,
+        design: csr_array,
+        offset: Array,
+        pattern: Pattern | None = None,
+        constraints: tuple[Array, Array] | None = None,
+        null: Array | None = None,
+    ) -> None:
+        self.Q, self.design, self.offset = Q, design, offset
+        self.pattern = Pattern.of(Q, design) if pattern is None else pattern
+        n = Q.shape[0]
+        self.C = np.zeros((0, n)) if constraints is None else constraints[0]
+        self.ground = {} if null is None else _ground(Q, null)
+        self.base = Solved(self, None)
+        if constraints is not None:
+            wrong = constraints[1] - self.C @ latent_mean
+            latent_mean = latent_mean + self.base.kriged(wrong)
+        self.latent_mean = latent_mean
+        self.mean = design @ latent_mean + offset
+
+    @property
+    def work(self) -> float:
+        analysis = self.pattern.analysis
+        return 6.0 * analysis.flops + 100.0 * analysis.nnz + 200.0 * self.mean.size
+
+    @cached_property
+    def variances(self) -> Array:
+        return self.base.variances
+
+    def with_sites(self, nu: Array, tau: Array, reuse: Gaussian | None = None) -> SparseGaussian:
+        return SparseGaussian(self, nu, tau)
+
+    def times(self, v: Array) -> Array:
+        return self.design @ self.base.solve(self.design.T @ v)
+
+    def solve(self, v: Array) -> Array:
+        raise NotImplementedError("predictors of a sparse prior may have a singular covariance")
+
+    def log_density(self, x: Array) -> Array:
+        raise NotImplementedError("predictors of a sparse prior may have no density")
+
+    def log_latent(self, u: Array) -> Array:
+        """log density of rows of latent values: on the set C u = r, if there is one."""
+        away = (u - self.latent_mean).T
+        square = np.sum(away * (self.Q @ away), axis=0)
+        free = self.Q.shape[0] - len(self.C)
+        volume = 0.5 * np.linalg.slogdet(self.C @ self.C.T)[1]
+        return self.base.half_logdet - volume - 0.5 * (square + free * _LOG_2PI)
+
+    def draw_latent(self, z: Array) -> Array:
+        """Columns of latent values from columns of normals."""
+        return self.latent_mean[:, None] + self.base.draw(z)
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        u = self.draw_latent(rng.standard_normal((self.Q.shape[0], 1)))
+        return self.design @ u[:, 0] + self.offset
+
+    def explained(self, cross: Array) -> Array:
+        raise NotImplementedError("new points of a sparse prior are rows of its design")
+
+
+class SparseGaussian(Gaussian):
+    """q for sites of any sign, as far as there is one."""
+
+    prior: SparsePrior
+
+    def __init__(self, prior: SparsePrior, nu: Array, tau: Array) -> None:
+        self.prior, self.nu, self.tau = prior, nu, tau
+        self.solved = Solved(prior, tau)
+
+    @cached_property
+    def latent_mean(self) -> Array:
+        """E[u]."""
+        prior = self.prior
+        b = self.nu - self.tau * prior.mean
+        return prior.latent_mean + self.solved.solve(prior.design.T @ b)
+
+    @cached_property
+    def mean(self) -> Array:
+        return self.prior.design @ self.latent_mean + self.prior.offset
+
+    @property
+    def dual(self) -> Array:
+        return self.nu - self.tau * self.mean
+
+    @property
+    def variances(self) -> Array:
+        return self.solved.variances
+
+    @property
+    def latent(self) -> tuple[Array, Array]:
+        return self.latent_mean, self.solved.latent_variances
+
+    @property
+    def half_logdet(self) -> float:
+        return self.solved.half_logdet - self.prior.base.half_logdet
+
+    def solve(self, v: Array) -> Array:
+        return self.prior.design @ self.solved.solve(self.prior.design.T @ v)
+
+    def inner_times(self, v: Array) -> Array:
+        tau = self.tau if v.ndim == 1 else self.tau[:, None]
+        return tau * (v - self.solve(tau * v))
+
+    def explained(self, cross: Array) -> Array:
+        return np.einsum("bn,bn->b", cross, self.inner_times(cross.T).T)
+
+    def draw_latent(self, z: Array) -> Array:
+        """Columns of latent values from columns of normals."""
+        return self.latent_mean[:, None] + self.solved.draw(z)
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        u = self.draw_latent(rng.standard_normal((self.latent_mean.size, 1)))
+        return self.prior.design @ u[:, 0] + self.prior.offset
+
+    def row_variances(self, A: csr_array) -> Array:
+        """Variances of A u for other rows."""
+        out = np.empty(A.shape[0])
+        for start in range(0, out.size, _BATCH):
+            own = slice(start, start + _BATCH)
+            out[own] = np.sum(self.solved.draw_transposed(A[own].toarray().T) ** 2, axis=0)
+        return out
+
+    def pair_sums(self, kappa: Array) -> Array:
+        """By columns of Σ, a batch at a time: N solves."""
+        A, scale = self.prior.design, 1.0 / np.sqrt(self.variances)
+        out, N = np.zeros(len(kappa)), scale.size
+        for start in range(0, N, _BATCH):
+            own = slice(start, min(start + _BATCH, N))
+            columns = A @ self.solved.solve(np.asarray(A[own].T.todense()))
+            rho = columns * scale[:, None] * scale[own]
+            rho[np.arange(own.start, own.stop), np.arange(own.stop - own.start)] = 0.0
+            power = rho * rho
+            for l in range(3, len(kappa)):
+                power *= rho
+                out[l] += 0.5 * float(kappa[l] @ power @ kappa[l, own])
+        return out
+
+    def conditionals(self, order: Indices) -> Conditionals:
+        raise NotPositiveDefinite("values of a sparse prior are drawn in steps")
+
+    def steps(self) -> Steps:
+        """The base of low-rank changes, in the order of elimination reversed."""
+        solved, analysis = self.solved, self.prior.pattern.analysis
+        indptr, indices, weights, sd = _reversed_rows(*solved.factor.columns())
+        order = analysis.order[::-1].copy()
+        return Steps(
+            order, self.latent_mean[order], sd, indptr, indices, weights, solved.constraint()
+        )
+
+    @property
+    def loosened(self) -> tuple[Array, float]:
+        """ε of every latent value in :meth:`steps` that q does not have, and log E[exp(½ε d²)].
+
+        Draws are of B, q is N(μ, P⁻¹) with P = B - ε E Eᵀ.
+        """
+        extra = np.zeros(self.latent_mean.size)
+        extra[list(self.prior.ground)] = list(self.prior.ground.values())
+        return extra, self.solved.log_loosening
+
+
+class Solved:
+    """B factorised, and the low-rank changes that make it P given the constraints."""
+
+    def __init__(self, prior: SparsePrior, tau: Array | None) -> None:
+        self.prior, pattern = prior, prior.pattern
+        self.matrix = pattern.filled(prior.Q.data, tau, prior.ground)
+        try:
+            self.factor = Factor(pattern.analysis, self.matrix)
+        except np.linalg.LinAlgError:
+            raise NotPositiveDefinite("a pivot of P is not positive") from None
+        self.half_logdet, self.log_loosening = self.factor.half_logdet, 0.0
+        #: P⁻¹ = B⁻¹ + Σ U S Uᵀ
+        self.changes: list[tuple[Array, Array]] = []
+        if len(prior.C):
+            self.V = self.factor.solve(np.ascontiguousarray(prior.C.T))
+            inner = prior.C @ self.V
+            self.inner = 0.5 * (inner + inner.T)
+            self.changes.append((self.V, -np.linalg.inv(self.inner)))
+            self.half_logdet += 0.5 * float(np.linalg.slogdet(self.inner)[1])
+        if prior.ground:
+            self._loosen(np.array(list(prior.ground)), np.array(list(prior.ground.values())))
+
+    def _loosen(self, at: Indices, strength: Array) -> None:
+        """Take the ground away again."""
+        E = np.zeros((self.prior.Q.shape[0], at.size))
+        E[at, np.arange(at.size)] = 1.0
+        W = self.solve(E)
+        rest = np.diag(1.0 / strength) - W[at]
+        scaled = strength * rest
+        values = np.linalg.eigvalsh(0.5 * (scaled + scaled.T) if at.size > 1 else scaled)
+        if values[0] <= _SINGULAR:
+            raise NotPositiveDefinite("constraints leave some direction without a prior")
+        self.changes.append((W, np.linalg.inv(rest)))
+        self.log_loosening = -0.5 * float(np.linalg.slogdet(scaled)[1])
+        self.half_logdet -= self.log_loosening
+
+    def solve(self, v: Array) -> Array:
+        """P⁻¹ v."""
+        out = self.factor.solve(v)
+        for U, S in self.changes:
+            out += U @ (S @ (U.T @ v))
+        return out
+
+    def draw(self, z: Array) -> Array:
+        """Columns D z of N(0, P⁻¹) from columns of normals, D Dᵀ = P⁻¹."""
+        out = self.factor.half_solve_transposed(z)
+        if len(self.prior.C):
+            out -= self.V @ np.linalg.solve(self.inner, self.prior.C @ out)
+        if self.prior.ground:
+            out += self.changes[-1][0] @ (self._stretch @ out[list(self.prior.ground)])
+        return out
+
+    def draw_transposed(self, v: Array) -> Array:
+        """Dᵀ v for columns."""
+        v = np.array(v, order="C")
+        if self.prior.ground:
+            np.add.at(v, list(self.prior.ground), self._stretch.T @ (self.changes[-1][0].T @ v))
+        if len(self.prior.C):
+            v -= self.prior.C.T @ np.linalg.solve(self.inner, self.V.T @ v)
+        return self.factor.half_solve(v)
+
+    def whiten(self, away: Array) -> Array:
+        """Some z with D z = away, for columns."""
+        if self.prior.ground:
+            W, at = self.changes[-1][0], list(self.prior.ground)
+            shorter = np.eye(len(at)) + W[at] @ self._stretch
+            away = away - W @ (self._stretch @ np.linalg.solve(shorter, away[at]))
+        return self.factor.half_solve(self.matrix @ np.ascontiguousarray(away))  # Lᵀx = L⁻¹Bx
+
+    @cached_property
+    def _stretch(self) -> Array:
+        """G, such that u + W G Eᵀu has the covariance Σ_C + W S Wᵀ for u ~ N(0, Σ_C).
+
+        With e = Eᵀu ~ N(0, R Rᵀ) that is W K⁻¹ e and a rest, K = R Rᵀ: e becomes F R⁻¹ e, where
+        F Fᵀ = K + K S K.
+        """
+        (W, S), at = self.changes[-1], list(self.prior.ground)
+        K = W[at]
+        root, more = np.linalg.cholesky(K), np.linalg.cholesky(K + K @ S @ K)
+        return np.linalg.solve(K, more @ np.linalg.inv(root) - np.eye(len(at)))
+
+    def kriged(self, wrong: Array) -> Array:
+        """The change of the mean that mends C u by so much."""
+        out = self.V @ np.linalg.solve(self.inner, wrong)
+        if self.prior.ground:
+            W, S = self.changes[-1]
+            out += W @ (S @ out[list(self.prior.ground)])
+        return out
+
+    @cached_property
+    def _selected(self) -> Array:
+        return self.factor.selected()
+
+    @cached_property
+    def latent_variances(self) -> Array:
+        """diag P⁻¹."""
+        out = self._selected[self.prior.pattern.diagonal]
+        for U, S in self.changes:
+            out = out + np.einsum("nj,jk,nk->n", U, S, U)
+        return out
+
+    @cached_property
+    def variances(self) -> Array:
+        """diag A P⁻¹ Aᵀ."""
+        out = self.prior.pattern.quadratic(self._selected)
+        for U, S in self.changes:
+            AU = self.prior.design @ U
+            out += np.einsum("nj,jk,nk->n", AU, S, AU)
+        return out
+
+    def constraint(self) -> Constraint | None:
+        """C u = r in terms of ξ, in the order of draws."""
+        C = self.prior.C
+        if not len(C):
+            return None
+        g = self.factor.half_solve(np.ascontiguousarray(C.T))
+        scale = 1.0 / np.sqrt(np.sum(g * g, axis=0))
+        g *= scale
+        h, sd = np.empty_like(g), np.empty(len(g))
+        if g.shape[1] == 1:
+            sums = np.cumsum(g * g, axis=0)
+            h[:] = np.divide(g, sums, out=np.zeros_like(g), where=sums > 0.0)
+            sd[:] = np.sqrt(np.maximum(1.0 - (g * h)[:, 0], 0.0))
+        else:
+            G = np.zeros((len(C), len(C)))
+            for k, row in enumerate(g):
+                G += np.outer(row, row)
+                h[k] = np.linalg.pinv(G, rcond=1e-12, hermitian=True) @ row
+                sd[k] = np.sqrt(max(1.0 - row @ h[k], 0.0))
+        sd[sd < np.sqrt(_SINGULAR)] = 0.0
+        backwards = (np.ascontiguousarray(part[::-1]) for part in (g, h, sd))
+        return Constraint(*backwards, np.zeros(len(C)))
+
+
+def _ground(Q: csc_array, null: Array) -> dict[int, float]:
+    """Latent values that are held, one for each null vector, and how strongly."""
+    from scipy.linalg import qr
+
+    if not null.shape[1]:
+        return {}
+    pivots = qr(null.T, mode="r", pivoting=True)[1][: null.shape[1]]
+    diagonal = Q.diagonal()
+    return {int(k): float(diagonal[k]) or 1.0 for k in pivots}
+
+
+def check_constraints(C: Array, null: Array) -> None:
+    """Refuse constraints that leave a null vector of Q without a prior."""
+    basis = np.linalg.qr(null)[0]
+    _, sizes, rows = np.linalg.svd(C @ basis)
+    if len(C) >= basis.shape[1] and sizes[-1] > _SINGULAR * np.linalg.norm(C):
+        return
+    where = np.flatnonzero(np.abs(basis @ rows[-1]) > _SINGULAR)
+    raise InputError(
+        f"constraints leave a null vector of Q without a prior: one that is not zero at "
+        f"{where.size} latent values from number {where[0]} on; every part of a graph that hangs "
+        "together needs a constraint, for example that its values sum to zero"
+    )
+
+
+def _identity(n: int) -> Any:
+    from scipy.sparse import eye_array
+
+    return eye_array(n, format="csc")
+
+
+def _keys(matrix: csc_array) -> Array:
+    """Increasing numbers of the entries of a matrix with sorted indices."""
+    n = matrix.shape[0]
+    return np.repeat(np.arange(n), np.diff(matrix.indptr)) * n + matrix.indices
+
+
+@jit
+def _sum_pairs(first, places, products, selected, out):
+    for i in range(out.size):
+        total = 0.0
+        for k in range(first[i], first[i + 1]):
+            total += products[k] * selected[places[k]]
+        out[i] = total
+
+
+def _pairs(indptr: Any, indices: Any, data: Any) -> tuple[Indices, Indices, Indices, Array]:
+    """Of every row of A: pairs of its entries, and their products, twice where they differ."""
+    sizes = np.diff(indptr).astype(np.int64)
+    first = np.concatenate([[0], np.cumsum(sizes * (sizes + 1) // 2)])
+    rows, cols = np.empty((2, first[-1]), np.int64)
+    products = np.empty(first[-1])
+    _fill_pairs(indptr.astype(np.int64), indices.astype(np.int64), data, rows, cols, products)
+    return first, rows, cols, products
+
+
+@jit
+def _fill_pairs(indptr, indices, data, rows, cols, products):
+    k = 0
+    for i in range(indptr.size - 1):
+        for p in range(indptr[i], indptr[i + 1]):
+            for r in range(indptr[i], p + 1):
+                rows[k], cols[k] = indices[p], indices[r]
+                products[k] = data[p] * data[r] * (1.0 if p == r else 2.0)
+                k += 1
+
+
+@jit
+def _reversed_rows(indptr, indices, data):
+    """Columns of L as regressions in the reversed order: (indptr, indices, weights, sd)."""
+    n = indptr.size - 1
+    starts, sd = np.zeros(n + 1, np.int64), np.empty(n)
+    where, weights = np.empty(indices.size - n, np.int64), np.empty(indices.size - n)
+    used = 0
+    for row in range(n):
+        k = n - 1 - row
+        pivot = data[indptr[k]]
+        sd[row] = 1.0 / pivot
+        for p in range(indptr[k + 1] - 1, indptr[k], -1):
+            where[used] = n - 1 - indices[p]
+            weights[used] = -data[p] / pivot
+            used += 1
+        starts[row + 1] = used
+    return starts, where, weights, sd

@@ -1,0 +1,75 @@
+"""What latent Gaussian models have in common, however their prior is stored."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..execution.arguments import plain
+from ..gaussians.base import Gaussian, Prior
+from ..messages import InputError
+from ..numerics.arrays import Array
+from .hyperparameters import Hyperparameters
+from .likelihoods.base import Likelihood, Observations
+
+# derivatives of a smooth function by differences of fourth order
+_STEP = 6e-3
+_STENCIL = ((-2, 1.0 / 12.0), (-1, -2.0 / 3.0), (1, 2.0 / 3.0), (2, -1.0 / 12.0))
+
+
+class LatentModel(ABC):
+    """A Gaussian prior over what the likelihood of every datum sees."""
+
+    y: Array
+    likelihood: Likelihood
+    theta: Array
+    """The likelihood's parameters, one column per datum."""
+    mean: Array
+    hyperparameters: Hyperparameters
+    notes: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def prior(self) -> Prior:
+        """Of what the likelihoods see."""
+
+    @abstractmethod
+    def at(self, theta: ArrayLike | Mapping[str, float]) -> Self:
+        """The same data under other hyperparameters."""
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Number of latent values."""
+
+    def from_latent(self, u: Array) -> Array:
+        """What samples hold, from rows of the prior's latent values."""
+        return u
+
+    def prior_gradient(self, q: Gaussian) -> Array:
+        """Derivatives of log Z_q at fixed sites in the free parameters of the prior."""
+        free = self.hyperparameters
+        gradient, none = np.zeros(free.n_kernel), np.zeros(1)
+        for p in range(free.n_kernel):
+            for steps, weight in _STENCIL:
+                theta = free.theta.copy()
+                theta[p] += steps * _STEP
+                there = self.at(theta).prior.with_sites(q.nu, q.tau)
+                gradient[p] += weight / _STEP * there.log_normaliser(none)
+        return gradient
+
+
+def observations(likelihood: Likelihood, y: Any) -> Observations:
+    """The data as their likelihood takes them, or an error."""
+    if y is None:
+        raise InputError("y is missing; pass the N observations")
+    observed = plain("y", y)
+    if observed.ndim != 1 or observed.size == 0:
+        raise InputError(
+            f"y must be a non-empty vector of N observations, got shape {observed.shape}"
+        )
+    return likelihood.check(observed)

@@ -1,0 +1,300 @@
+"""Latent Gaussian models with a sparse prior precision: mixed models, maps, series, surfaces."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csc_array, csr_array, eye_array, issparse
+
+from ..execution.arguments import array, rows, shown
+from ..gaussians.base import NotPositiveDefinite
+from ..gaussians.sparse import Pattern, SparsePrior, check_constraints
+from ..messages import InputError
+from ..numerics.arrays import Array
+from . import likelihoods
+from .hyperparameters import Hyperparameters, free_parameters
+from .identity import rounded
+from .latent import LatentModel, observations
+from .likelihoods.base import Likelihood
+
+_SYMMETRIC = 1e-10  # relative difference between Q and its transpose
+_NULL = 1e-10  # eigenvalues of Q relative to its diagonal that count as zero
+
+
+class SparseModel(LatentModel):
+    r"""A latent Gaussian model with a sparse prior precision.
+
+    .. math:: x \sim N(m, Q^{-1}),\qquad \eta = A x + o,\qquad y_i \sim p(y_i|\eta_i)
+
+    Parameters
+    ----------
+    Q : sparse matrix (n, n) or an object of :mod:`evidence.models.precisions`
+        The prior precision, symmetric. A singular one (an intrinsic prior) needs constraints.
+    y : array (N,)
+        Observations, validated by the likelihood.
+    likelihood : str or Likelihood
+        As for :class:`.GPModel`; ``"binomial(n=50)"`` too.
+    A : sparse matrix or array (N, n), optional
+        Which latent values a datum sees. By default each sees its own (then N = n), or what the
+        precision object says.
+    mean : float or array (n,)
+        Prior mean of x.
+    offset : float or array (N,)
+        Known part o of the linear predictors.
+    constraints : array (J, n), or a pair of it and the right-hand sides (J,), optional
+        Linear constraints C x = r (r = 0 unless given). Log Z is then of the density on that
+        set: it depends neither on the scale of C nor on the choice of rows that span the same.
+
+    Attributes
+    ----------
+    Q, A, y, likelihood, offset
+        As given, checked and in their final form.
+    mean : array (n,)
+        Prior mean, constraints included.
+
+    Examples
+    --------
+    Two groups of counts about a common level:
+
+    >>> import numpy as np
+    >>> import scipy.sparse as sp
+    >>> Q = sp.diags_array([0.01, 1.0, 1.0])
+    >>> A = np.array([[1, 1, 0], [1, 1, 0], [1, 0, 1], [1, 0, 1]])
+    >>> SparseModel(Q, [3, 5, 0, 1], A=A, likelihood="poisson")
+    SparseModel(n=3, N=4, poisson(exposure=1, offset=0))
+    """
+
+    def __init__(
+        self,
+        Q: Any,
+        y: ArrayLike,
+        *,
+        likelihood: str | Likelihood = "probit",
+        A: Any = None,
+        mean: float | ArrayLike = 0.0,
+        offset: float | ArrayLike = 0.0,
+        constraints: Any = None,
+    ) -> None:
+        self.likelihood = likelihoods.get(likelihood)
+        self.y, self.notes = observations(self.likelihood, y)
+        self.precision = Q if hasattr(Q, "clone_with_theta") else None
+        self.Q = _precision_matrix(Q.matrix() if self.precision else Q)
+        n, N = self.Q.shape[0], self.y.size
+        given = getattr(self.precision, "design", None) if A is None else A
+        self.A = _design(given, N, n)
+        self.offset: Array = np.broadcast_to(array("offset", offset, (), (N,)), (N,)).copy()
+        self._mean: Array = np.broadcast_to(array("mean", mean, (), (n,)), (n,)).copy()
+        self.constraints = _constraints(self.precision, constraints, n)
+        null = getattr(self.precision, "null", None)
+        self._null = _null_space(self.Q) if null is None else np.asarray(null, float)
+        _check_proper(self._null, self.constraints)
+        self.theta = self.likelihood.theta(self.y)
+        self._pattern = Pattern.of(self.Q, self.A)
+        self._set_prior()
+        self.hyperparameters: Hyperparameters = free_parameters(
+            {"": self.precision}, self.likelihood
+        )
+
+    def _set_prior(self) -> None:
+        words = (self._pattern, self.constraints, self._null)
+        try:
+            self._prior = SparsePrior(self._mean, self.Q, self.A, self.offset, *words)
+        except NotPositiveDefinite:
+            raise InputError(
+                "Q is not positive definite; check its signs, or add to its diagonal"
+            ) from None
+        self.mean = self._prior.latent_mean
+
+    @property
+    def prior(self) -> SparsePrior:
+        """Of the linear predictors."""
+        return self._prior
+
+    @property
+    def n(self) -> int:
+        """Number of latent values."""
+        return int(self.Q.shape[0])
+
+    def at(self, theta: ArrayLike | Mapping[str, float]) -> SparseModel:
+        """The same data under other hyperparameters; as :meth:`.GPModel.at`."""
+        model = copy.copy(self)
+        model.hyperparameters = free = self.hyperparameters.moved(theta)
+        (model.precision,), model.likelihood = free.kernels, free.likelihood or self.likelihood
+        if free.n_kernel:
+            assert model.precision is not None
+            model.Q = _precision_matrix(model.precision.matrix())
+            model._set_prior()
+        model.theta = model.likelihood.theta(model.y)
+        return model
+
+    def bare(self) -> SparseModel:
+        """The same model without what computing does not need."""
+        return self
+
+    def without_matrices(self) -> SparseModel:
+        """The same model: its matrices are small."""
+        return self
+
+    def log_prior(self, x: ArrayLike) -> Array:
+        """log density of the prior for a batch ``x`` of shape (..., n)."""
+        batch, shape = rows("x", x, self.n, "latent values")
+        return self.prior.log_latent(batch).reshape(shape)
+
+    def predictors(self, x: Array) -> Array:
+        """A x + o of rows of latent values."""
+        return np.ascontiguousarray((self.A @ x.T).T) + self.offset
+
+    def describe(self) -> dict[str, Any]:
+        """What a result tells of its model, in plain words and numbers."""
+        analysis = self._pattern.analysis
+        return {
+            "N": int(self.y.size),
+            "latent values": self.n,
+            "likelihood": likelihoods.describe(self.likelihood),
+            "precision": "Q given" if self.precision is None else str(self.precision),
+            "constraints": 0 if self.constraints is None else len(self.constraints[1]),
+            "entries of L": int(analysis.nnz),
+            "memory (MB)": float(f"{self.memory / 2**20:.3g}"),
+        }
+
+    @property
+    def memory(self) -> float:
+        """About how many bytes EP needs at its largest."""
+        pattern = self._pattern
+        sites = 14.0 * 8.0 * 2.0 * self.y.size  # what Anderson's extrapolation remembers
+        return float(2.0 * pattern.analysis.memory + 24.0 * pattern.matrix.nnz + sites)
+
+    def identity(self) -> tuple[NDArray[Any], ...]:
+        """Arrays that tell this model from others: see :mod:`evidence.models.identity`."""
+        Q, A = self.Q, self.A
+        parts = [rounded(Q.data), Q.indices, Q.indptr, rounded(A.data), A.indices, A.indptr]
+        parts += [rounded(self.mean), rounded(self.offset), self.y]
+        if self.constraints is not None:
+            parts += [rounded(self.constraints[0]), rounded(self.constraints[1])]
+        sd = np.sqrt(self.prior.variances)
+        return *parts, *self.likelihood.identity(self.y, self.prior.mean, sd)
+
+    def __repr__(self) -> str:
+        precision = "" if self.precision is None else f"{self.precision}, "
+        words = likelihoods.describe(self.likelihood)
+        return f"SparseModel(n={self.n}, N={self.y.size}, {precision}{words})"
+
+
+def _sparse(name: str, value: Any) -> Any:
+    """A SciPy sparse array, or what can be made one, with finite numbers."""
+    if not issparse(value):
+        value = csr_array(array(name, value, ("N", "n")))
+    if value.dtype.kind not in "biuf":
+        raise InputError(f"{name} must hold real numbers, got {value.dtype}")
+    out = csr_array(value, dtype=float)
+    out.sum_duplicates()
+    if not np.isfinite(out.data).all():
+        raise InputError(f"{name} contains NaN or inf")
+    return out
+
+
+def _precision_matrix(Q: Any) -> csc_array:
+    if not issparse(Q):
+        raise InputError(
+            f"Q must be a SciPy sparse matrix or an object of ev.precisions, got {shown(Q)}; for "
+            "a dense matrix use scipy.sparse.csc_array(Q), or GPModel(K=…)"
+        )
+    if Q.ndim != 2 or Q.shape[0] != Q.shape[1] or not Q.shape[0]:
+        raise InputError(f"Q must be square, got shape {Q.shape}")
+    out = csc_array(_sparse("Q", Q))
+    out.sort_indices()
+    difference = abs(out - out.T)
+    if difference.nnz and difference.max() > _SYMMETRIC * abs(out).max():
+        raise InputError(
+            f"Q must be symmetric, but differs from its transpose by {difference.max():.3g}; pass "
+            "(Q + Q.T) / 2 if that is meant"
+        )
+    diagonal = out.diagonal()
+    if diagonal.min() < 0.0:
+        raise InputError(f"Q has {diagonal.min():.3g} on its diagonal, which no precision has")
+    return out
+
+
+def _design(A: Any, N: int, n: int) -> csr_array:
+    if A is None:
+        if n != N:
+            raise InputError(
+                f"y has {N} observations but Q has {n} latent values; pass A (N × n) to say "
+                "which of them a datum sees"
+            )
+        return csr_array(eye_array(n, format="csr"))
+    out = _sparse("A", A)
+    if out.shape != (N, n):
+        raise InputError(
+            f"A must have shape ({N}, {n}): a row for each of y's observations, a column for each "
+            f"latent value of Q; got {out.shape}"
+        )
+    out.eliminate_zeros()
+    out.sort_indices()
+    empty = np.flatnonzero(np.diff(out.indptr) == 0)
+    if empty.size:
+        raise InputError(
+            f"A has {empty.size} empty row(s), first number {empty[0]}: such a datum sees no "
+            "latent value; drop it, or give it one"
+        )
+    return out
+
+
+def _constraints(precision: Any, given: Any, n: int) -> tuple[Array, Array] | None:
+    """C and r, the precision's own and further ones."""
+    both = []
+    own = getattr(precision, "constraints", None)
+    if own is not None:
+        C, r = own
+        both.append((C.toarray() if issparse(C) else np.asarray(C, float), np.asarray(r, float)))
+    if given is not None:
+        C, r = given if isinstance(given, tuple) else (given, None)
+        C = C.toarray() if issparse(C) else C
+        C = np.atleast_2d(array("constraints", C, ("J", n), (n,)))
+        r = np.zeros(len(C)) if r is None else array("constraints[1]", r, (len(C),))
+        both.append((C, r))
+    if not both:
+        return None
+    C, r = np.concatenate([c for c, _ in both]), np.concatenate([r for _, r in both])
+    norms = np.linalg.norm(C, axis=1)
+    if not norms.min() > 0.0:
+        raise InputError("constraints has a row of zeros; leave it out")
+    C, r = C / norms[:, None], r / norms
+    values = np.linalg.eigvalsh(C @ C.T)
+    if values[0] < 1e-10 * values[-1]:
+        raise InputError("constraints repeat each other: their rows are linearly dependent")
+    return C, r
+
+
+def _null_space(Q: csc_array) -> Array:
+    """Null vectors of a precision that is given as a matrix, (n, d)."""
+    n, scale = Q.shape[0], float(Q.diagonal().max())
+    if n <= 400:
+        values, vectors = np.linalg.eigh(Q.toarray())
+        return vectors[:, np.abs(values) < _NULL * scale]
+    sums = np.abs(Q @ np.ones(n))
+    if sums.max() > 0.0 and np.count_nonzero(sums < _NULL * scale) < n // 2:
+        return np.zeros((n, 0))
+    from scipy.sparse.csgraph import connected_components
+
+    count, labels = connected_components(Q, directed=False)
+    null = np.zeros((n, count))
+    null[np.arange(n), labels] = 1.0
+    return null[:, np.abs(Q @ null).max(axis=0) < _NULL * scale]
+
+
+def _check_proper(null: Array, constraints: tuple[Array, Array] | None) -> None:
+    if not null.shape[1]:
+        return
+    if constraints is None:
+        where = np.flatnonzero(np.abs(null[:, 0]) > 1e-9)
+        raise InputError(
+            f"Q is singular (its null space has dimension {null.shape[1]}; one null vector is not "
+            f"zero at {where.size} latent values from number {where[0]} on) and the prior "
+            "improper: pass constraints=, for example np.ones(n) for values that sum to zero"
+        )
+    check_constraints(constraints[0], null)

@@ -1,0 +1,448 @@
+r"""One-dimensional integrals and draws, many at a time: the hot loop of guided draws.
+
+A latent value v is drawn from
+
+.. math:: r(v) \propto N(v; m, s^2) \prod_i \frac{p(y_i|\eta_i)}{t_i(\eta_i)},\qquad
+          \eta_i = o_i + a_i v ,
+
+and the integral of the right hand side is its weight; m is different for every draw, and so may be
+the known part o of what a datum sees. There are one or several data.
+
+Where the integrand is smooth, two draws from a Gaussian near it, mirror images of each other, are
+weighed, and v is one of them: unbiased whatever the Gaussian. With one datum its mode and width
+are functions of the mean alone, found at a few means and interpolated for all draws. Where the
+integrand is far from a Gaussian the integral is a sum over a lattice with a random shift, and v
+one of its nodes: for a shift that is uniform both are unbiased whatever the spacing, and for a
+smooth integrand the sum hardly depends on the shift.
+
+It knows no latent values, no order and no sites' origin: :mod:`.guide` and :mod:`.steps` do.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..models.likelihoods.quadrature import local_maximum
+from ..numerics.jit import jit, vector_loop
+from ..numerics.special import LOG_SQRT_2PI, exp, log
+
+_SKEW = 0.1  # third derivative up to which two draws are enough
+_CELLS = 8  # between means at which modes are found
+_NOTHING = -1e300  # the logarithm of zero
+_NEWTON = 6  # steps of Newton's method before one that is safe
+_SPACING = 0.75  # of the lattice, in widths: the sum over a Gaussian is good to 1e-15
+_NODES = 20  # of the lattice at first; it grows where the integrand has not fallen
+_FAR, _OFF, _LEAN = 4.0, 0.5, 1.2  # widths at which the logarithm may be off, and lean, by this
+_CLIFF = 0.3  # spacing relative to that of smooth integrands
+_MORE = 4  # nodes it grows by
+_CAPACITY = 1536  # nodes, at most; then the spacing doubles
+_DROP = 25.0  # logarithm by which it must have fallen
+_REACH = 7.0  # standard deviations of the cavity searched for a second mode
+_FEW = 32  # data up to which two modes are looked for
+_SKEWED = 0.1  # third derivative up to which two draws are enough with several data
+_LONGEST = 2.0  # step of Newton's method with several data, in standard deviations
+
+
+@jit
+def scratch(n):
+    """Memory for ``n`` draws."""
+    cells = min(_CELLS, 1 + n // 32)
+    return (
+        np.empty(_CAPACITY),
+        np.empty(_CAPACITY),
+        np.empty(_CAPACITY),
+        np.empty(4 * max(2 * n, _CAPACITY)),
+        np.empty(n, np.intp),
+        np.empty((6, n)),
+        np.empty(2 * n),
+        np.empty((3, cells + 1)),
+        np.empty(cells + 1, np.bool_),
+    )
+
+
+@jit
+def draw_with_one(
+    rng, kernel, concave, data, hints, root, value, normals, eps, log_weight, memory
+):  # fmt: skip
+    """Draws given their means in ``value``, which they replace, under a datum that sees v itself.
+
+    ``eps`` comes in as uniforms and leaves as the draws in units of ``root`` from their means.
+    """
+    theta, c, nu, tau = data[0][0], data[3][0], data[4][0], data[5][0]
+    x, g, eta, out, rows, draws, points, table, smooth = memory
+    n, cells = value.size, smooth.size - 1
+    low, high = _range(value)
+    step = max(high - low, 1e-9 * root) / cells
+    for i in range(cells + 1):
+        mean = low + i * step
+        smooth[i], table[0, i], table[1, i], _ = _shape(
+            kernel, concave, data, mean, root, hints, x, g, eta, out
+        )
+        table[2, i] = step * (table[1, i] / root) ** 2  # the mode's derivative in the mean
+    used = 0
+    for m in range(n):
+        mean = value[m]
+        place = (mean - low) / step
+        i = min(int(place), cells - 1) if place >= 0.0 else 0
+        if smooth[i] and smooth[i + 1] and place <= cells + 1e-9:
+            t = place - i
+            rows[used], draws[0, used] = m, mean
+            draws[1, used] = _hermite(table[:, i], table[:, i + 1], t)
+            draws[2, used] = table[1, i] + t * (table[1, i + 1] - table[1, i])
+            draws[3, used], draws[4, used] = normals[m], eps[m]
+            used += 1
+            continue
+        value[m], log_w = _draw_on_lattice(
+            rng, kernel, concave, data, mean, root, hints, x, g, eta, out
+        )
+        log_weight[m] += log_w
+        eps[m] = (value[m] - mean) / root
+    if used:
+        both = points[: 2 * used]
+        _mirror(draws[:, :used], both)
+        kernel(both.ctypes, theta.ctypes, 2 * used, 1, 0, 1, out.ctypes)
+        site = (c + math.log(root) + LOG_SQRT_2PI, nu, tau)
+        _draw_of_two(draws[:, :used], both, out, site, 0.5 / (root * root))
+        for i in range(used):
+            m = rows[i]
+            log_weight[m] += draws[5, i]
+            eps[m] = (draws[4, i] - value[m]) / root
+            value[m] = draws[4, i]
+
+
+@jit
+def draw_with_several(
+    rng, kernel, concave, data, known, hints, root, value, normals, uniforms, log_weight, memory
+):  # fmt: skip
+    """As :func:`draw_with_one` under several data; of draw m they see ``known[:, m] + a v``.
+
+    Two draws of a Gaussian near the integrand, two of Newton's steps away, are weighed.
+    """
+    theta, scale, first, c, nu, tau = data
+    x, g, eta, out, _, draws, points, _, _ = memory
+    n, half = value.size, 0.5 / (root * root)
+    at, one, two, three = draws[0], draws[1], draws[2], draws[5]
+    far = not concave and c.size <= _FEW  # other modes may be looked for
+    at[:] = value
+    for _step in range(0 if far else 2):
+        for m in range(n):
+            one[m], two[m], three[m] = -2.0 * half * (at[m] - value[m]), -2.0 * half, 0.0
+        for i in range(c.size):
+            a = scale[i]
+            for m in range(n):
+                points[m] = known[i, m] + a * at[m]
+            kernel(points.ctypes, theta[i].ctypes, n, 1, 0, 3, out.ctypes)
+            _add_derivatives(points, out, a, nu[i], tau[i], one, two, three)
+        for m in range(n):
+            move = -one[m] / two[m] if two[m] < 0.0 else 0.0
+            limit = _LONGEST * root
+            at[m] += min(max(move, -limit), limit) if abs(move) < math.inf else 0.0
+    both, total = points[: 2 * n], np.zeros(2 * n)
+    for m in range(n):
+        width = 1.0 / math.sqrt(-two[m]) if two[m] < 0.0 else 0.0
+        fine = width > 0.0 and abs(three[m]) * width * width * width < _SKEWED
+        draws[2, m] = width if fine and not far else 0.0
+        draws[3, m] = normals[m]
+    widths = draws[2]
+    for far_out in (True, False):  # whether it falls as a Gaussian does, then the draws
+        for m in range(n):
+            away = widths[m] * (_FAR if far_out else normals[m])
+            x_one, x_two = at[m] - away, at[m] + away
+            total[m] = -half * (x_one - value[m]) ** 2
+            total[n + m] = -half * (x_two - value[m]) ** 2
+        for i in range(c.size):
+            a = scale[i]
+            for m in range(n):
+                away = widths[m] * (_FAR if far_out else normals[m])
+                both[m] = known[i, m] + a * (at[m] - away)
+                both[n + m] = known[i, m] + a * (at[m] + away)
+            kernel(both.ctypes, theta[i].ctypes, 2 * n, 1, 0, 1, out.ctypes)
+            _add_tilts(both, out, c[i], nu[i], tau[i], total)
+        if far_out:
+            top = np.empty(n)
+            _tops(kernel, data, known, half, value, at, both, out, top)
+            for m in range(n):
+                fall = top[m] - 0.5 * _FAR * _FAR
+                if not (abs(total[m] - fall) < 1.0 and abs(total[n + m] - fall) < 1.0):
+                    draws[4, m] = 1.0
+                else:
+                    draws[4, m] = 0.0
+    for m in range(n):
+        mean, width = value[m], widths[m]
+        if width == 0.0 or draws[4, m] > 0.0:
+            for i in range(c.size):
+                first[i] = known[i, m]
+            places = _places(hints, first, scale) if far else hints[0, :1]
+            value[m], log_w = _draw_on_lattice(
+                rng, kernel, concave, data, mean, root, places, x, g, eta, out
+            )
+            log_weight[m] += log_w
+            continue
+        best = max(total[m], total[n + m], _NOTHING)
+        left, right = math.exp(total[m] - best), math.exp(total[n + m] - best)
+        away = width * normals[m]
+        value[m] = at[m] - away if uniforms[m] * (left + right) < left else at[m] + away
+        if best > _NOTHING:
+            log_weight[m] += (
+                best + math.log(0.5 * (left + right) * width / root) + 0.5 * normals[m] ** 2
+            )
+        else:
+            log_weight[m] = -math.inf
+
+
+@jit
+def draw_alike(
+    rng, kernel, concave, data, hints, root, value, uniforms, log_weight, memory
+):  # fmt: skip
+    """As :func:`draw_with_several` where all means and all known parts are the same."""
+    x, g, eta, out = memory[0], memory[1], memory[2], memory[3]
+    mean, far = value[0], not concave and data[1].size <= _FEW
+    places = _places(hints, data[2], data[1]) if far else hints[0, :1]
+    first, last, log_w = _lattice(rng, kernel, concave, data, mean, root, places, x, g, eta, out)
+    for m in range(value.size):
+        log_weight[m] += log_w
+        value[m] = x[_pick(g, first, last, uniforms[m])] if log_w > -math.inf else mean
+
+
+@jit
+def _places(hints, known, scale):
+    """Values of v at which data have their hints, (K, D) in their predictors."""
+    out = np.empty(hints.size)
+    for k in range(hints.shape[0]):
+        for i in range(known.size):
+            out[k * known.size + i] = (hints[k, i] - known[i]) / scale[i]
+    return out
+
+
+@vector_loop
+def _add_derivatives(points, out, a, nu, tau, one, two, three):
+    n = one.size
+    for m in range(n):
+        one[m] += a * (out[n + m] - nu + tau * points[m])
+        two[m] += a * a * (out[2 * n + m] + tau)
+        three[m] += a * a * a * out[3 * n + m]
+
+
+@vector_loop
+def _add_tilts(points, out, c, nu, tau, total):
+    for m in range(total.size):
+        total[m] += out[m] - c - points[m] * (nu - 0.5 * tau * points[m])
+
+
+@jit
+def _tops(kernel, data, known, half, value, at, points, out, top):
+    """Log of the integrand at the places ``at``."""
+    theta, scale, _, c, nu, tau = data
+    n = value.size
+    for m in range(n):
+        top[m] = -half * (at[m] - value[m]) ** 2
+    for i in range(c.size):
+        for m in range(n):
+            points[m] = known[i, m] + scale[i] * at[m]
+        kernel(points.ctypes, theta[i].ctypes, n, 1, 0, 1, out.ctypes)
+        _add_tilts(points, out, c[i], nu[i], tau[i], top)
+
+
+@jit
+def _range(value):
+    """The smallest and the largest of numbers that are finite."""
+    low, high = math.inf, -math.inf
+    for one in value:
+        if abs(one) < math.inf:
+            low, high = min(low, one), max(high, one)
+    return (low, high) if low <= high else (0.0, 0.0)
+
+
+@jit
+def _shape(kernel, concave, data, mean, root, hints, x, g, eta, out):
+    """Whether the integrand is smooth; its mode and width, and the spacing of a lattice for it."""
+    mode, width, skew = _mode(kernel, data, mean, root, mean, eta, out)
+    smooth, narrow = skew < _SKEW, width
+    if not concave and data[3].size <= _FEW:  # there may be other modes, and narrower ones
+        for hint in hints:
+            other = _mode(kernel, data, mean, root, hint, eta, out)
+            narrow = min(narrow, other[1])
+            smooth = smooth and abs(other[0] - mode) < width
+    if smooth and _falls(kernel, data, mean, root, mode, width, x, g, eta, out):
+        return True, mode, width, _SPACING * narrow
+    spacing = _SPACING * width * (_CLIFF if smooth else 1.0 / math.sqrt(max(1.0, skew)))
+    return False, mode, width, min(spacing, _SPACING * narrow)
+
+
+@jit
+def _hermite(left, right, t):
+    """The cubic through two values (0) with their derivatives (2), at 0 ≤ t ≤ 1 between them."""
+    rise = right[0] - left[0]
+    bow, bend = left[2] - rise, rise - right[2]
+    return left[0] + t * rise + t * (1.0 - t) * ((1.0 - t) * bow + t * bend)
+
+
+@vector_loop
+def _mirror(draws, both):
+    """Two draws of every Gaussian, mirror images of each other."""
+    n = both.size // 2
+    for m in range(n):
+        away = draws[2, m] * draws[3, m]
+        both[m], both[n + m] = draws[1, m] - away, draws[1, m] + away
+
+
+@vector_loop
+def _draw_of_two(draws, both, loglik, site, half):
+    """One of two draws, by weight, in row 4 of ``draws``, and log of their mean weight in row 5.
+
+    Rows: mean, mode, width, normal, uniform; none of the two where both have no weight at all.
+    """
+    constant, nu, tau = site
+    n = both.size // 2
+    for m in range(n):
+        mean, one, two = draws[0, m], both[m], both[n + m]
+        first = loglik[m] - one * (nu - 0.5 * tau * one) - half * (one - mean) * (one - mean)
+        second = loglik[n + m] - two * (nu - 0.5 * tau * two) - half * (two - mean) * (two - mean)
+        first = first if first > _NOTHING else _NOTHING
+        second = second if second > _NOTHING else _NOTHING
+        top = first if first > second else second
+        ratio = exp((second if first > second else first) - top)
+        share = 1.0 if first > second else ratio  # of the first, relative to the larger one
+        normal, width = draws[3, m], draws[2, m]
+        some = top > _NOTHING
+        chosen = one if draws[4, m] * (1.0 + ratio) < share else two
+        draws[4, m] = chosen if some else mean
+        weight = top + log(0.5 + 0.5 * ratio, 0.5 * ratio - 0.5) + log(width, width - 1.0)
+        weight += 0.5 * normal * normal + LOG_SQRT_2PI - constant
+        draws[5, m] = weight if some else -math.inf
+
+
+@jit
+def _mode(kernel, data, mean, root, start, eta, out):
+    """Near the integrand's maximum, its width there, and its skewness: any will do, good ones do
+    best."""
+    theta, scale, known, c, nu, tau = data
+    precision = 1.0 / (root * root)
+    mode = start
+    for step in range(_NEWTON + 2):
+        if step == _NEWTON:  # Newton's method jumps to and fro between a cliff and a plain
+            if c.size > 1:
+                break
+            v = 1.0 / (precision - tau[0])
+            mode = local_maximum(
+                kernel, theta[0], start, v * (mean * precision - nu[0]), v, eta, out
+            )
+        slope, curvature, third = (mean - mode) * precision, -precision, 0.0
+        for i in range(c.size):
+            a = scale[i]
+            eta[0] = known[i] + a * mode
+            kernel(eta.ctypes, theta[i].ctypes, 1, 1, 0, 3, out.ctypes)
+            slope += a * (out[1] - nu[i] + tau[i] * eta[0])
+            curvature += a * a * (out[2] + tau[i])
+            third += a * a * a * out[3]
+        if not (curvature < 0.0 and abs(slope) < math.inf):
+            mode = start
+        elif slope * slope < -0.04 * curvature or step > _NEWTON:
+            width = 1.0 / math.sqrt(-curvature)
+            return mode - slope / curvature, width, abs(third) * width * width * width
+        else:
+            mode -= slope / curvature
+    return start, root, 1.0
+
+
+@jit
+def _falls(kernel, data, mean, root, mode, width, x, g, eta, out):
+    """Whether the integrand falls on both sides as its Gaussian does: there is no cliff."""
+    x[0], x[1], x[2] = mode, mode - _FAR * width, mode + _FAR * width
+    _integrand(kernel, data, mean, 0.5 / (root * root), 0, 3, x, g, eta, out)
+    even, odd = 0.5 * (g[1] + g[2]) - g[0], 0.5 * (g[1] - g[2])
+    return abs(even + 0.5 * _FAR * _FAR) < _OFF and abs(odd) < _LEAN
+
+
+@jit
+def _draw_on_lattice(
+    rng, kernel, concave, data, mean, root, hints, x, g, eta, out
+):  # fmt: skip
+    """A node of a shifted lattice in proportion to the integrand there, and log of its sum."""
+    first, last, log_w = _lattice(rng, kernel, concave, data, mean, root, hints, x, g, eta, out)
+    if not log_w > -math.inf:
+        return mean, log_w
+    return x[_pick(g, first, last, rng.random())], log_w
+
+
+@jit
+def _pick(g, first, last, uniform):
+    """A node, from the sums of the integrand up to each of them."""
+    chosen, target = first, uniform * g[last - 1]
+    while g[chosen] < target and chosen < last - 1:
+        chosen += 1
+    return chosen
+
+
+@jit
+def _lattice(rng, kernel, concave, data, mean, root, hints, x, g, eta, out):
+    """Nodes ``first`` to ``last`` in x, sums of the integrand up to each in g, log of its sum."""
+    _, mode, _, spacing = _shape(kernel, concave, data, mean, root, hints, x, g, eta, out)
+    _, scale, known, _, nu, tau = data
+    v = root * root
+    pull, drop = 0.0, 0.0
+    for i in range(nu.size):
+        pull += scale[i] * (nu[i] - tau[i] * known[i])
+        drop += scale[i] * scale[i] * tau[i]
+    a = 1.0 - drop * v
+    cavity, reach = (mean - pull * v) / a, _REACH * root / math.sqrt(a)
+    lowest = mode if concave else min(mode, cavity - reach)
+    highest = mode if concave else max(mode, cavity + reach)
+    shift, half, middle = rng.random(), 0.5 / v, _CAPACITY // 2
+    narrow = spacing
+    while True:
+        lattice = (mode + (shift - middle) * spacing, spacing)
+        first, last = middle - _NODES // 2, middle + _NODES // 2
+        top = _nodes(kernel, data, mean, half, lattice, first, last, x, g, eta, out)
+        while first >= _MORE and (x[first] > lowest or g[first] > top - _DROP):
+            new = first - _MORE
+            more = _nodes(kernel, data, mean, half, lattice, new, first, x, g, eta, out)
+            first, top = new, max(top, more)
+        while last <= _CAPACITY - _MORE and (x[last - 1] < highest or g[last - 1] > top - _DROP):
+            new = last + _MORE
+            more = _nodes(kernel, data, mean, half, lattice, last, new, x, g, eta, out)
+            last, top = new, max(top, more)
+        if (first >= _MORE and last <= _CAPACITY - _MORE) or not spacing < 1e100:
+            break
+        spacing *= 2.0
+    if not concave and spacing > narrow:  # nodes may pass by a mode
+        return first, last, math.nan
+    if not abs(top) < math.inf:
+        return first, last, -math.inf
+    total = 0.0
+    for i in range(first, last):
+        total += math.exp(g[i] - top)
+        g[i] = total
+    return first, last, top + math.log(total * spacing / root) - LOG_SQRT_2PI
+
+
+@jit
+def _nodes(kernel, data, mean, half, lattice, first, last, x, g, eta, out):
+    """The integrand at nodes ``first`` to ``last`` of a lattice."""
+    origin, spacing = lattice
+    for i in range(first, last):
+        x[i] = origin + i * spacing
+    return _integrand(kernel, data, mean, half, first, last, x, g, eta, out)
+
+
+@jit
+def _integrand(kernel, data, mean, half, first, last, x, g, eta, out):
+    """Log of the integrand at nodes ``first`` to ``last``, and its maximum."""
+    theta, scale, known, c, nu, tau = data
+    for i in range(first, last):
+        away = x[i] - mean
+        g[i] = -half * away * away
+    for d in range(c.size):
+        for i in range(first, last):
+            eta[i] = known[d] + scale[d] * x[i]
+        kernel(eta[first:].ctypes, theta[d].ctypes, last - first, 1, 0, 1, out.ctypes)
+        for i in range(first, last):
+            g[i] += out[i - first] - c[d] - eta[i] * (nu[d] - 0.5 * tau[d] * eta[i])
+    top = -math.inf
+    for i in range(first, last):
+        if math.isnan(g[i]):
+            g[i] = -math.inf
+        top = max(top, g[i])
+    return top

@@ -1,0 +1,198 @@
+"""Sparse models against their dense twins, exact truths, and what they refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import betaln, gammaln
+from sparse_problems import chain, data_for, filtered_log_z, random_precision, ring, twins
+
+import evidence as ev
+from evidence.results.base import fingerprint
+
+LIKELIHOODS = (
+    "probit",
+    "logit",
+    "poisson",
+    "binomial(n=5)",
+    "negative_binomial",
+    "student_t(df=4, scale=0.5)",
+    "gaussian(noise_std=0.7)",
+)
+
+
+@pytest.mark.parametrize("structure", ["design", "ring", "constrained"])
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_approximations_equal_the_dense_ones(likelihood, structure):
+    sparse, dense = twins(likelihood, structure)
+    one, two = ev.fit_ep(sparse), ev.fit_ep(dense)
+    assert one.converged
+    assert one.logz == pytest.approx(two.logz, abs=2e-6)
+    assert one.logz_corrected == pytest.approx(two.logz_corrected, abs=2e-6)
+    np.testing.assert_allclose(one.predictors[0], two.mean, atol=1e-5)
+    np.testing.assert_allclose(one.predictors[1], two.var, rtol=1e-4)
+    assert ev.fit_laplace(sparse).logz == pytest.approx(ev.fit_laplace(dense).logz, abs=2e-6)
+
+
+@pytest.mark.parametrize("structure", ["design", "ring", "constrained"])
+@pytest.mark.parametrize("likelihood", LIKELIHOODS[1:6])
+def test_log_evidence_equals_the_dense_one(likelihood, structure):
+    """Within four combined standard errors: 15 seeded tests, one in a thousand would fail."""
+    sparse, dense = twins(likelihood, structure)
+    words = {"target_se": 0.02, "random_seed": 3, "progressbar": False}
+    one, two = (ev.log_evidence(model, **words) for model in (sparse, dense))
+    assert abs(one.logz - two.logz) < 4.0 * np.hypot(one.logz_se, two.logz_se) + 1e-6
+    assert one.samples.shape == (1000, sparse.n)
+
+
+@pytest.mark.parametrize("method", ["importance", "smc", "ais", "pt"])
+def test_every_method_runs_on_sparse_factors(method):
+    sparse, dense = twins("poisson", "ring")
+    truth = ev.log_evidence(dense, target_se=0.01, random_seed=0, progressbar=False)
+    result = ev.log_evidence(
+        sparse, method=method, target_se=0.05, random_seed=1, progressbar=False
+    )
+    assert abs(result.logz - truth.logz) < 4.0 * np.hypot(result.logz_se, truth.logz_se)
+    np.testing.assert_allclose(result.samples.sum(axis=1), 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("move", ["elliptical", "pcn", "mala", "hmc", "mgrad"])
+def test_moves_sample_the_posterior(move):
+    """Means and variances of a constrained posterior, within five standard errors."""
+    sparse, dense = twins("poisson", "constrained")
+    truth = ev.sample(dense, draws=4000, random_seed=0, progressbar=False)
+    draws = ev.sample(sparse, move=move, draws=2000, tune=500, random_seed=1, progressbar=False)
+    eta = sparse.predictors(draws.x.reshape(-1, sparse.n))
+    exact = truth.x.reshape(-1, dense.n)
+    error = np.sqrt(exact.var(axis=0) * (1.0 / draws.ess.min + 1.0 / truth.ess.min))
+    assert np.all(np.abs(eta.mean(axis=0) - exact.mean(axis=0)) < 5.0 * error)
+    np.testing.assert_allclose(sparse.constraints[0] @ draws.x[0, -1], 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize(("N", "k"), [(100, 30), (400, 400), (20_000, 6000)])
+def test_one_shared_latent_value(N, k):
+    """Probit labels that share one standard normal: a Beta function."""
+    y = np.r_[np.ones(k), -np.ones(N - k)]
+    model = ev.SparseModel(sp.eye_array(1), y, likelihood="probit", A=np.ones((N, 1)))
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert abs(result.logz - betaln(k + 1, N - k + 1)) < 1e-6 * N**0.5
+
+
+def test_independent_groups():
+    """Random intercepts without anything shared: a sum of one-dimensional integrals."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(30), rng.integers(1, 9, 30))
+    y, sd = rng.poisson(np.exp(rng.normal(size=30))[groups]), 1.3
+    A = sp.csr_array((np.ones(groups.size), (np.arange(groups.size), groups)))
+    model = ev.SparseModel(sp.eye_array(30) / sd**2, y, likelihood="poisson", A=A)
+    x = np.linspace(-9.0, 9.0, 4001) * sd
+    truth = 0.0
+    for g in range(30):
+        own = y[groups == g]
+        log_l = own.sum() * x - own.size * np.exp(x) - gammaln(own + 1).sum()
+        log_l -= 0.5 * (x / sd) ** 2 + np.log(sd * np.sqrt(2 * np.pi))
+        truth += np.logaddexp.reduce(log_l) + np.log(x[1] - x[0])
+    result = ev.log_evidence(model, target_se=0.01, random_seed=0, progressbar=False)
+    assert abs(result.logz - truth) < 4.0 * result.logz_se + 1e-6
+    assert result.logz_se < 0.02
+
+
+def test_a_markov_chain():
+    """Counts along an AR(1): a filter on a grid."""
+    rng = np.random.default_rng(1)
+    y = rng.poisson(1.5, 80)
+    truth = filtered_log_z(
+        lambda one, x: one * x - np.exp(x) - gammaln(one + 1.0), y, 0.9, 0.3, 1.0
+    )
+    model = ev.SparseModel(chain(80, 0.9, 0.3), y, likelihood="poisson")
+    result = ev.log_evidence(model, target_se=0.01, random_seed=0, progressbar=False)
+    assert abs(result.logz - truth) < 4.0 * result.logz_se + 1e-4
+
+
+def test_scale_and_choice_of_constraints_do_not_matter():
+    n, rng = 16, np.random.default_rng(0)
+    y, fits = rng.poisson(2.0, n), []
+    for C in (np.ones(n), -7.0 * np.ones((1, n))):
+        fits.append(
+            ev.fit_ep(ev.SparseModel(ring(n), y, likelihood="poisson", constraints=C)).logz
+        )
+    assert fits[0] == pytest.approx(fits[1], abs=1e-9)
+
+
+def test_right_hand_sides_move_the_mean():
+    n = 12
+    C = np.ones(n)
+    model = ev.SparseModel(ring(n), np.ones(n), likelihood="poisson", constraints=(C[None], [6.0]))
+    shifted = ev.SparseModel(ring(n), np.ones(n), likelihood="poisson", constraints=C, offset=0.5)
+    assert ev.fit_ep(model).logz == pytest.approx(ev.fit_ep(shifted).logz, abs=1e-9)
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    np.testing.assert_allclose(result.samples.sum(axis=1), 6.0, atol=1e-9)
+
+
+def test_predictions_at_new_rows():
+    sparse, dense = twins("poisson", "constrained")
+    at_data, same = ev.predict(sparse), ev.predict(dense)
+    np.testing.assert_allclose(at_data.mean, same.mean, atol=1e-5)
+    np.testing.assert_allclose(at_data.var, same.var, rtol=1e-4)
+    again = ev.predict(sparse, sparse.A, mean_new=sparse.offset)
+    np.testing.assert_allclose(again.y_mean, at_data.y_mean)
+    result = ev.log_evidence(sparse, random_seed=0, progressbar=False)
+    drawn = ev.predict(sparse, posterior=result, max_draws=1000)
+    assert np.all(np.abs(drawn.mean - at_data.mean) < 0.25)
+
+
+def bad(**words):
+    n = 6
+    given = {"Q": chain(n, 0.5, 1.0), "y": np.ones(n), "likelihood": "poisson"} | words
+    return ev.SparseModel(given.pop("Q"), given.pop("y"), **given)
+
+
+Q6 = chain(6, 0.5, 1.0).toarray()
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ({"Q": Q6}, "Q must be a SciPy sparse"),
+        ({"Q": sp.csc_array(np.ones((6, 5)))}, "Q must be square"),
+        ({"Q": sp.csc_array(np.triu(Q6))}, "Q must be symmetric"),
+        ({"Q": sp.csc_array(-Q6)}, "Q has"),
+        ({"Q": sp.csc_array(Q6 - 1.2 * np.eye(6))}, "Q"),
+        ({"Q": sp.csc_array(Q6 * np.nan)}, "Q contains NaN"),
+        ({"Q": ring(6)}, "Q is singular"),
+        ({"Q": ring(6), "constraints": [1, -1, 1, -1, 1, -1]}, "constraints"),
+        ({"constraints": np.zeros(6)}, "constraints"),
+        ({"constraints": np.ones((2, 6))}, "constraints"),
+        ({"constraints": np.ones(5)}, "constraints"),
+        ({"A": np.ones((6, 5))}, "A must have shape"),
+        ({"A": np.eye(6)[:, ::-1] * 0.0}, "A has"),
+        ({"y": np.ones(5)}, "y has 5"),
+        ({"y": [1, 2, np.nan, 0, 1, 1]}, "y"),
+        ({"y": [1, 2, -1, 0, 1, 1]}, "y"),
+        ({"mean": np.ones(5)}, "mean"),
+        ({"offset": np.ones(5)}, "offset"),
+    ],
+)
+def test_mistakes_name_the_argument(words, name):
+    with pytest.raises(ev.InputError, match=name):
+        bad(**words)
+
+
+def test_two_islands_need_two_constraints():
+    Q = sp.block_diag([ring(4), ring(5)], format="csc")
+    with pytest.raises(ev.InputError, match="constraints"):
+        ev.SparseModel(Q, np.ones(9), likelihood="poisson", constraints=np.ones(9))
+    C = np.zeros((2, 9))
+    C[0, :4] = C[1, 4:] = 1.0
+    model = ev.SparseModel(Q, np.ones(9), likelihood="poisson", constraints=C)
+    assert np.isfinite(ev.log_evidence(model, random_seed=0, progressbar=False).logz)
+
+
+def test_a_model_is_known_by_its_numbers():
+    rng = np.random.default_rng(0)
+    Q, y = random_precision(8, rng), data_for("poisson", 8, rng)
+    one, two = (ev.SparseModel(Q, y, likelihood="poisson") for _ in range(2))
+    other = ev.SparseModel(1.01 * Q, y, likelihood="poisson")
+    assert fingerprint(one) == fingerprint(two) != fingerprint(other)
+    assert "entries of L" in one.describe()
