@@ -103,12 +103,22 @@ class GaussianReference:
         return self.sites.tau[:, None] * x
 
     @cached_property
+    def _second_order(self) -> tuple[Array, float]:
+        if self.name != "ep":
+            return np.zeros(0), 0.0
+        if self.model.prior.design is None:
+            check_interrupt(2.0 * self.mean.size**3)
+        return second_order_terms(self.model, self.gaussian)
+
+    @property
     def correction(self) -> Array:
         """Terms l = 3, 4, … of the second-order correction to EP (empty for others)."""
-        if self.name != "ep":
-            return np.zeros(0)
-        check_interrupt(2.0 * self.mean.size**3)
-        return second_order_terms(self.model, self.gaussian)
+        return self._second_order[0]
+
+    @property
+    def correction_se(self) -> float:
+        """Standard error of their sum: zero unless there are too many pairs of data for all."""
+        return self._second_order[1]
 
     @property
     def logz_corrected(self) -> float:

@@ -138,6 +138,10 @@ class Gaussian(ABC):
     def pair_sums(self, kappa: Array) -> Array:
         """Σ_{m<n} κ_lm κ_ln ρ_mn^l for rows l ≥ 3 of ``kappa`` (l, N), ρ the correlations."""
 
+    def pair_errors(self, kappa: Array) -> Array:
+        """Standard errors of :meth:`pair_sums`: zero where nothing is drawn or left out."""
+        return np.zeros(len(kappa))
+
     @abstractmethod
     def conditionals(self, order: Indices) -> Conditionals:
         """x one value after the other, in this order or in one that suits the structure better."""

@@ -20,6 +20,7 @@ Markov Random Fields (2005), chapters 2 and 3.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -34,6 +35,8 @@ from ..numerics.sparse import Analysis, Factor, analyse
 from .base import Conditionals, Constraint, Gaussian, NotPositiveDefinite, Prior, Steps
 
 _BATCH = 64  # columns that are solved for at a time
+_PAIRS = 4e9  # operations that sums over pairs may take
+_FEWEST_PAIRS, _MOST_PAIRS = 128, 2048  # draws, where they take more
 _SINGULAR = 1e-9  # of a covariance relative to its prior's, below which there is none
 _SHARED = 16.0  # times as many data as the average latent value has: eliminated last
 _LOG_2PI = float(np.log(2.0 * np.pi))
@@ -237,7 +240,43 @@ class SparseGaussian(Gaussian):
         return out
 
     def pair_sums(self, kappa: Array) -> Array:
-        """By columns of Σ, a batch at a time: N solves."""
+        """By columns of Σ, a batch at a time, where N solves are cheap; else by draws of q.
+
+        With :math:`F_l = \\sum_i \\kappa_{li} He_l(u_i)/\\sqrt{l!}` of standardised predictors,
+        :math:`E_q F_l^2 = \\sum_{ij} \\kappa_{li} \\kappa_{lj} \rho_{ij}^l`.
+        """
+        if not self._drawn_pairs:
+            return self._all_pairs(kappa)
+        return self._pairs_of_draws(kappa).mean(axis=1)
+
+    def pair_errors(self, kappa: Array) -> Array:
+        if not self._drawn_pairs:
+            return np.zeros(len(kappa))
+        pairs = self._pairs_of_draws(kappa)
+        return pairs.std(axis=1, ddof=1) / np.sqrt(pairs.shape[1])
+
+    @property
+    def _drawn_pairs(self) -> bool:
+        N = float(self.tau.size)
+        return N * (4.0 * self.prior.pattern.analysis.nnz + 12.0 * N) > _PAIRS
+
+    def _pairs_of_draws(self, kappa: Array) -> Array:
+        """Unbiased for the sums, shape (len(kappa), draws); the same draws every time."""
+        A, n = self.prior.design, self.latent_mean.size
+        scale = 1.0 / np.sqrt(self.variances)
+        cost = 4.0 * self.prior.pattern.analysis.nnz + 60.0 * scale.size
+        M = int(np.clip(_PAIRS / cost, _FEWEST_PAIRS, _MOST_PAIRS)) // _BATCH * _BATCH
+        rng, out = np.random.default_rng(0), np.zeros((len(kappa), M))
+        for start in range(0, M, _BATCH):
+            u = (A @ self.solved.draw(rng.standard_normal((n, _BATCH)))) * scale[:, None]
+            before, hermite = u, u * u - 1.0
+            for l in range(3, len(kappa)):
+                before, hermite = hermite, u * hermite - (l - 1.0) * before
+                F = kappa[l] @ hermite / math.sqrt(math.factorial(l))
+                out[l, start : start + _BATCH] = 0.5 * (F * F - kappa[l] @ kappa[l])
+        return out
+
+    def _all_pairs(self, kappa: Array) -> Array:
         A, scale = self.prior.design, 1.0 / np.sqrt(self.variances)
         out, N = np.zeros(len(kappa)), scale.size
         for start in range(0, N, _BATCH):

@@ -373,7 +373,8 @@ def _report(
         with suppress(Stopped):
             corrected, correction = fits["ep"].logz_corrected, fits["ep"].correction
             seconds = fits["ep"].seconds + watch.elapsed()
-            rows.append(Estimate("ep_corrected", corrected, math.nan, seconds))
+            se = fits["ep"].correction_se or math.nan
+            rows.append(Estimate("ep_corrected", corrected, se, seconds))
     if outcome.method not in fits:
         answer = (outcome.method, outcome.logz, outcome.logz_se)
         rows += [Estimate(*row, clock.elapsed()) for row in (*outcome.others, answer)]

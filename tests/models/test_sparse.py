@@ -196,3 +196,13 @@ def test_a_model_is_known_by_its_numbers():
     other = ev.SparseModel(1.01 * Q, y, likelihood="poisson")
     assert fingerprint(one) == fingerprint(two) != fingerprint(other)
     assert "entries of L" in one.describe()
+
+
+def test_the_correction_by_draws_agrees_with_all_pairs(monkeypatch):
+    sparse, _ = twins("poisson", "ring")
+    ep = ev.fit_ep(sparse)
+    exact = ep.correction.sum()
+    monkeypatch.setattr("evidence.gaussians.sparse._PAIRS", 0.0)
+    again = ev.fit_ep(sparse)
+    assert 0.0 < again.correction_se < 0.1
+    assert abs(again.correction.sum() - exact) < 4.0 * again.correction_se

@@ -22,12 +22,16 @@ MAX_ORDER = 8
 
 def second_order_terms(
     model: LatentModel, gaussian: Gaussian, max_order: int = MAX_ORDER
-) -> Array:
-    """The terms l = 3 … ``max_order`` (their sum is the correction), for EP's ``gaussian``."""
+) -> tuple[Array, float]:
+    """The terms l = 3 … ``max_order`` (their sum is the correction), for EP's ``gaussian``, and
+    the standard error of their sum where pairs are too many for all of them."""
     var = gaussian.variances
     v = 1.0 / (1.0 / var - gaussian.tau)
     m = v * (gaussian.mean / var - gaussian.nu)
     cumulants = model.likelihood.tilted_cumulants(model.y, m, v, max_order)
     scale = 1.0 / np.sqrt(var)
-    sums = gaussian.pair_sums(cumulants * scale ** np.arange(max_order + 1)[:, None])
-    return np.array([sums[l] / math.factorial(l) for l in range(3, max_order + 1)])
+    kappa = cumulants * scale ** np.arange(max_order + 1)[:, None]
+    orders = range(3, max_order + 1)
+    weights = np.array([1.0 / math.factorial(l) for l in orders])
+    terms = weights * gaussian.pair_sums(kappa)[3:]
+    return terms, float(np.linalg.norm(weights * gaussian.pair_errors(kappa)[3:]))
