@@ -29,8 +29,14 @@ from ...execution.lazy import offered
 if TYPE_CHECKING:
     from .autoregressive import ar1 as ar1
     from .base import Precision as Precision
+    from .besag_york_mollie import bym2 as bym2
+    from .graph import icar as icar
     from .grid import matern_grid as matern_grid
+    from .joint import blocks as blocks
     from .scaled import iid as iid
+    from .series import matern_series as matern_series
+    from .walks import rw1 as rw1
+    from .walks import rw2 as rw2
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and know what is missing
     _HOME, __getattr__, __dir__ = offered(__spec__)
