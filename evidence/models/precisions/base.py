@@ -102,7 +102,7 @@ class Precision(ABC):
 
     def clone_with_theta(self, theta: ArrayLike) -> Self:
         """The same prior at other hyperparameters."""
-        values = np.exp(array("theta", theta, (len(self._free),)) if self._free else ())
+        values = np.exp(array("theta", theta, (len(self._free),)))
         changes = {
             name: float(v if low is None else (low + v) / (1.0 + v))
             for (name, low), v in zip(self._free, values, strict=True)
