@@ -40,7 +40,9 @@ HOW_TO = {
     "Save and resume": "evidence.execution.checkpoint",
 }
 GROUPS = {
-    "Models": ["GPModel", "SoftmaxModel", "DensityModel", "parse_kernel", "likelihoods"],
+    "Models": [
+        "GPModel", "SoftmaxModel", "DensityModel", "parse_kernel", "likelihoods", "precisions",
+    ],
     "Densities": [
         "from_jax", "from_pymc", "from_stan", "GaussianPrior", "SoftAbs", "Fisher", "examples",
     ],
@@ -64,7 +66,8 @@ GROUPS = {
     "Data and figures": ["datasets", "plots"],
 }  # fmt: skip
 ROOMS = [
-    "evidence", "evidence.moves", "evidence.models.likelihoods", "evidence.plots",
+    "evidence", "evidence.moves", "evidence.models.likelihoods", "evidence.models.precisions",
+    "evidence.plots",
     "evidence.models.examples", "evidence.statistics.ladders", "evidence.models.datasets",
 ]  # fmt: skip
 

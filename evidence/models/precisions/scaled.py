@@ -1,0 +1,80 @@
+"""Priors with one parameter, a standard deviation: Q = R/σ² with a fixed R.
+
+Independent values are among them; random walks and maps are made of them elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.sparse import csc_array, csr_array, eye_array
+
+from ...execution.arguments import check_count
+from ...numerics.arrays import Array
+from .base import WIDE, Bounds, Precision
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scaled(Precision):
+    """x ~ N(0, σ² R⁻), and x is orthogonal to the null space of R."""
+
+    name: str
+    """What it is called in text, and its size there."""
+    size: str
+    structure: csc_array
+    """R, shape (n, n)."""
+    basis: csc_array
+    """Of its null space, orthonormal, shape (n, d)."""
+    sigma: float = 1.0
+    sigma_bounds: Bounds = WIDE
+
+    parameters: ClassVar[Mapping[str, float | None]] = {"sigma": None}
+
+    @property
+    def n(self) -> int:  # type: ignore[override]
+        return self.structure.shape[0]
+
+    def matrix(self) -> csc_array:
+        return self.structure / self.sigma**2
+
+    @property
+    def null(self) -> Array:
+        return self.basis.toarray()
+
+    @property
+    def constraints(self) -> tuple[csr_array, Array] | None:
+        d = self.basis.shape[1]
+        return (self.basis.T.tocsr(), np.zeros(d)) if d else None
+
+    def __repr__(self) -> str:
+        return self._described(self.name, self.size)
+
+
+def iid(n: int, sigma: float = 1.0, *, sigma_bounds: Bounds = WIDE) -> Scaled:
+    r"""Independent values :math:`x_i \sim N(0, \sigma^2)`: groups, or what nothing explains.
+
+    Fixed effects are such a prior with a large, fixed standard deviation:
+    ``iid(p, sigma=10, sigma_bounds="fixed")``.
+
+    Parameters
+    ----------
+    n : int
+        Values.
+    sigma : float
+        Standard deviation of each.
+    sigma_bounds : pair of float or "fixed"
+        Where it is searched for, if at all.
+
+    Examples
+    --------
+    >>> iid(3, sigma=0.5)
+    iid(3, sigma=0.5)
+    >>> iid(3, sigma=0.5).matrix().diagonal()
+    array([4., 4., 4.])
+    """
+    check_count("n", n, optional=False)
+    R = csc_array(eye_array(n))
+    return Scaled("iid", str(n), R, csc_array((n, 0)), sigma, sigma_bounds)
