@@ -50,6 +50,8 @@ class Likelihood(ABC):
     """As in ``likelihood="…"`` of a model."""
     log_concave: ClassVar[bool] = True
     """Whether -l'' is nowhere negative."""
+    unimodal: ClassVar[bool] = False
+    """Whether p(y|·) rises to its ``location`` and falls beyond, where it is not log-concave."""
     counts: ClassVar[bool] = False
     """Whether observations are 0, 1, 2, …"""
     free: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
@@ -135,7 +137,7 @@ class Likelihood(ABC):
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
         """``log Ẑ``, mean and variance of p(y_n|x) N(x; m_n, v_n) for every n."""
-        out = quadrature.tilted_moments(self.kernel, self.theta(y), m, v, self.locations(y), 2)
+        out = self._tilted_moments(y, m, v, 2)
         return out[0], out[1], out[2]
 
     def tilted_cumulants(self, y: Array, m: Array, v: Array, order: int) -> Array:
@@ -143,10 +145,19 @@ class Likelihood(ABC):
 
         Row 0 holds ``log Ẑ``, row l the l-th cumulant.
         """
-        moments = quadrature.tilted_moments(
-            self.kernel, self.theta(y), m, v, self.locations(y), order
+        return quadrature.cumulants(self._tilted_moments(y, m, v, order))
+
+    def _tilted_moments(self, y: Array, m: Array, v: Array, order: int) -> Array:
+        return quadrature.tilted_moments(
+            self.kernel,
+            self.theta(y),
+            m,
+            v,
+            self.locations(y),
+            order,
+            log_concave=self.log_concave,
+            unimodal=self.unimodal,
         )
-        return quadrature.cumulants(moments)
 
     def log_predictive(self, y: ArrayLike, mean: ArrayLike, var: ArrayLike) -> Array:
         """log p(y_n) under ``x_n ~ N(mean_n, var_n)``."""

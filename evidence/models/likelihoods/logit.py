@@ -12,7 +12,6 @@ from scipy.special import expit
 
 from ...numerics.jit import kernel, vector_loop
 from ...numerics.special import exp, log, log1p_exp, sigmoid
-from . import quadrature
 from .base import Array
 from .checks import Labels
 
@@ -69,8 +68,8 @@ class Logit(Labels):
         return np.tanh(0.5 * np.asarray(x)), 4.0 * expit(x) * expit(-np.asarray(x))
 
     def probability(self, mean: ArrayLike, var: ArrayLike) -> Array:
-        """P(y = +1) under ``x ~ N(mean, var)``, by adaptive quadrature."""
+        """P(y = +1) under ``x ~ N(mean, var)``, by quadrature."""
         mean, var = np.broadcast_arrays(np.asarray(mean, float), np.asarray(var, float))
         m, v, label = mean.ravel(), var.ravel(), np.ones(mean.size)
-        log_z = quadrature.tilted_moments(_kernel, label[None, :], m, v, label[None, :], 2)[0]
+        log_z = self.tilted(label, m, v)[0]
         return np.exp(log_z).reshape(mean.shape)

@@ -19,6 +19,7 @@ import numpy as np
 from ...numerics.arrays import Array
 from ...numerics.jit import jit
 from ...numerics.special import LOG_SQRT_2PI
+from .lattice import lattice_moments
 
 # Kronrod nodes and weights on [0, 1) and the embedded Gauss weights (zero where not a node).
 _NODES = np.array([
@@ -247,9 +248,9 @@ def tilted_one(kernel, theta, m, v, hints, moments, work):
 
 
 @jit
-def _tilted_all(kernel, theta, m, v, hints, out, work):
+def _tilted_some(kernel, theta, m, v, hints, out, some, work):
     datum, moments = np.empty(theta.shape[0]), np.empty(out.shape[0])
-    for n in range(m.size):
+    for n in np.nonzero(some)[0]:
         for p in range(theta.shape[0]):
             datum[p] = theta[p, n]
         tilted_one(kernel, datum, m[n], v[n], hints[:, n], moments, work)
@@ -275,14 +276,26 @@ def evaluate(kernel: Any, theta: Array, x: Array) -> Array:
 
 
 def tilted_moments(
-    kernel: Any, theta: Array, m: Array, v: Array, hints: Array, order: int
+    kernel: Any,
+    theta: Array,
+    m: Array,
+    v: Array,
+    hints: Array,
+    order: int,
+    *,
+    log_concave: bool = False,
+    unimodal: bool = False,
 ) -> Array:
     """log Ẑ, mean and central moments up to ``order`` (≥ 2), shape (order + 1, N).
 
-    ``hints`` (K, N): K places for each datum near which its likelihood may be largest.
+    ``hints`` (K, N): K places for each datum near which its likelihood may be largest. Where it
+    is ``log_concave``, or rises to the only hint and falls beyond it (``unimodal``), sums over a
+    lattice are tried first.
     """
-    out = np.empty((order + 1, m.size))
-    _tilted_all(kernel, theta, m, v, hints, out, tilted_workspace(order + 1))
+    out, left = np.empty((order + 1, m.size)), np.ones(m.size, dtype=bool)
+    if log_concave or unimodal:
+        lattice_moments(kernel, log_concave, theta, m, v, hints, out, left)
+    _tilted_some(kernel, theta, m, v, hints, out, left, tilted_workspace(order + 1))
     return out
 
 

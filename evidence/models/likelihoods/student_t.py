@@ -86,6 +86,7 @@ class StudentT(Parametric):
     name: ClassVar[str] = "student_t"
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"df": (0.5, 1e3), "scale": (1e-5, 1e5)}
     log_concave: ClassVar[bool] = False
+    unimodal: ClassVar[bool] = True
 
     kernel = staticmethod(_kernel)
 
