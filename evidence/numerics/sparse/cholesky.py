@@ -20,16 +20,9 @@ from ..threads import single_blas
 from . import blas
 from .selected import invert
 from .symbolic import Analysis
+from .triangular import solve_lower, solve_lower_many, solve_upper, solve_upper_many
 
 _SMALL = 8  # columns; below, plain loops are as fast as LAPACK
-
-
-@jit
-def flags_and_sizes():
-    """Flags, integers and reals that the Fortran interface wants by address."""
-    flags = np.empty(4, np.uint8)
-    flags[0], flags[1], flags[2], flags[3] = 76, 78, 84, 82  # L N T R
-    return flags, np.empty(8, np.int32), np.empty(2)
 
 
 @vector_loop
@@ -104,60 +97,6 @@ def half_logdet(panels, x):
     return total
 
 
-@reduction
-def solve_lower(panels, x, vectors, work):
-    """v ← L⁻¹v for every row of ``vectors``."""
-    for p in range(panels.offsets.size - 1):
-        at, start, end = panels.offsets[p], panels.starts[p], panels.starts[p + 1]
-        c, rows = panels.first[p], end - start
-        columns = panels.first[p + 1] - c
-        below = panels.rows[start + columns : end]
-        for m in range(vectors.shape[0]):
-            v = vectors[m]
-            if columns == 1:
-                f = v[c] / x[at]
-                v[c] = f
-                for i in range(below.size):
-                    v[below[i]] -= f * x[at + 1 + i]
-                continue
-            t = work[: below.size]
-            t[:] = 0.0
-            for j in range(columns):
-                a = x[at + j * rows : at + (j + 1) * rows]
-                f = v[c + j] / a[j]
-                v[c + j] = f
-                for i in range(j + 1, columns):
-                    v[c + i] -= f * a[i]
-                b = a[columns:]
-                for i in range(t.size):
-                    t[i] += f * b[i]
-            for i in range(t.size):
-                v[below[i]] -= t[i]
-
-
-@reduction
-def solve_upper(panels, x, vectors, work):
-    """v ← L⁻ᵀv for every row of ``vectors``."""
-    for p in range(panels.offsets.size - 2, -1, -1):
-        at, start, end = panels.offsets[p], panels.starts[p], panels.starts[p + 1]
-        c, rows = panels.first[p], end - start
-        columns = panels.first[p + 1] - c
-        below = panels.rows[start + columns : end]
-        t = work[: below.size]
-        for m in range(vectors.shape[0]):
-            v = vectors[m]
-            for i in range(t.size):
-                t[i] = v[below[i]]
-            for j in range(columns - 1, -1, -1):
-                a = x[at + j * rows : at + (j + 1) * rows]
-                b, total = a[columns:], v[c + j]
-                for i in range(j + 1, columns):
-                    total -= a[i] * v[c + i]
-                for i in range(t.size):
-                    total -= b[i] * t[i]
-                v[c + j] = total / a[j]
-
-
 @jit
 def by_columns(panels, x, nnz):
     """L as compressed sparse columns."""
@@ -187,7 +126,7 @@ class Factor:
         self._tallest = int((np.diff(panels.starts) - np.diff(panels.first)).max(initial=0))
         self._x: Array = analysis.assemble(matrix)
         with single_blas():
-            bad = factorise(panels, self._x, np.empty(self._tallest**2), flags_and_sizes())
+            bad = factorise(panels, self._x, np.empty(self._tallest**2), blas.scratch())
         if bad >= 0:
             raise np.linalg.LinAlgError(
                 f"the matrix is not positive definite (found at index {analysis.order[bad]})"
@@ -200,15 +139,15 @@ class Factor:
 
     def half_solve(self, b: Array) -> Array:
         """L⁻¹ b[order], in the order of elimination; b is (n,) or (n, J)."""
-        v = self._vectors(np.asarray(b, float)[self.analysis.order])
-        solve_lower(self.analysis.panels, self._x, v, np.empty(self._tallest))
-        return v.T.reshape(np.shape(b))
+        v = np.asarray(b, float)[self.analysis.order]
+        self._in_place(solve_lower, solve_lower_many, v)
+        return v
 
     def half_solve_transposed(self, z: Array) -> Array:
         """x with x[order] = L⁻ᵀz: a draw of N(0, P⁻¹) from normals z, (n,) or (n, J)."""
-        v = self._vectors(np.asarray(z, float))
-        solve_upper(self.analysis.panels, self._x, v, np.empty(self._tallest))
-        return v.T[self.analysis.inverse].reshape(np.shape(z))
+        v = np.array(z, float)
+        self._in_place(solve_upper, solve_upper_many, v)
+        return v[self.analysis.inverse]
 
     def solve(self, b: Array) -> Array:
         """P⁻¹b; b is (n,) or (n, J)."""
@@ -231,9 +170,13 @@ class Factor:
         work = np.empty(self._tallest**2)
         widest = int((np.diff(panels.offsets)).max(initial=0))
         with single_blas():
-            invert(panels, self._x, z, work, np.empty(widest), flags_and_sizes())
+            invert(panels, self._x, z, work, np.empty(widest), blas.scratch())
         return z
 
-    def _vectors(self, b: Array) -> Array:
-        """The columns of b as rows, copied."""
-        return np.array(b.reshape(b.shape[0], -1).T, order="C")
+    def _in_place(self, one: Any, many: Any, v: Array) -> None:
+        if v.ndim == 1 or v.shape[1] == 1:
+            one(self.analysis.panels, self._x, v.reshape(-1), np.empty(self._tallest))
+        else:
+            with single_blas():
+                work = np.empty((self._tallest, v.shape[1]))
+                many(self.analysis.panels, self._x, v, work, blas.scratch())

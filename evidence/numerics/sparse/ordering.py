@@ -14,6 +14,8 @@ from scipy.sparse.linalg import spilu
 
 from ..arrays import Indices
 
+_BAND = 8  # up to this distance of neighbours, a chain is eliminated from end to end
+
 
 def minimum_degree(indptr: Indices, indices: Indices) -> Indices:
     """Multiple minimum degree.
@@ -57,8 +59,16 @@ def arrange(indptr: Indices, indices: Indices, last: Indices, method: str) -> In
     dense = np.flatnonzero(dense)
     dense = dense[np.argsort(degree[dense], kind="stable")]
     sub = restrict(indptr, indices, sparse)
-    best = minimum_degree(*sub)
+    if method == "auto" and _bandwidth(*sub) <= _BAND:
+        best = np.arange(sparse.size)
+    else:
+        best = minimum_degree(*sub)
     return np.concatenate([sparse[best], dense, last])
+
+
+def _bandwidth(indptr: Indices, indices: Indices) -> int:
+    columns = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+    return int(np.abs(indices - columns).max(initial=0))
 
 
 def restrict(indptr: Indices, indices: Indices, kept: Indices) -> tuple[Indices, Indices]:

@@ -63,4 +63,4 @@ def invert(panels, x, z, work, ratio, s):
             below = out + 8 * columns
             blas.trsm_right(False, r, columns, a, rows, y, r, s)
             blas.minus_symm(r, columns, work.ctypes.data, r, y, r, below, rows, s)
-            blas.minus_gemm(columns, columns, r, y, r, below, rows, out, rows, s)
+            blas.gemm(True, False, columns, columns, r, -1.0, y, r, below, rows, 1.0, out, rows, s)
