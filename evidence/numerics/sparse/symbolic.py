@@ -19,7 +19,7 @@ import numpy as np
 
 from ..arrays import Array, Indices
 from ..jit import jit
-from .ordering import arrange
+from .ordering import arrange, tree
 
 
 class Panels(NamedTuple):
@@ -35,34 +35,6 @@ class Panels(NamedTuple):
     begin: Indices  # its first column among the rows below s
     places: Indices  # of that row and all later ones in the ancestor's panel, in ``place``
     place: Any  # int32
-
-
-@jit
-def tree(indptr, indices, order, n_free):
-    """Elimination tree and column counts of L (diagonal included), by row subtrees.
-
-    Columns from ``n_free`` on are taken as one dense block.
-    """
-    n = order.size
-    inverse, parent, mark = np.empty(n, np.int64), np.full(n, -1), np.full(n, -1)
-    count = np.ones(n, np.int64)
-    for k in range(n):
-        inverse[order[k]] = k
-    for k in range(n):
-        mark[k] = k
-        for p in range(indptr[order[k]], indptr[order[k] + 1]):
-            j = inverse[indices[p]]
-            if j >= k:
-                continue
-            while j < n_free and mark[j] != k:
-                if parent[j] == -1:
-                    parent[j] = k
-                count[j] += 1
-                mark[j] = k
-                j = parent[j]
-    for k in range(n_free, n):
-        parent[k], count[k] = (k + 1 if k + 1 < n else -1), n - k
-    return parent, count
 
 
 @jit
