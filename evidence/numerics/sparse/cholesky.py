@@ -9,6 +9,7 @@ Reference: E. G. Ng and B. W. Peyton, SIAM Journal on Scientific Computing 14 (1
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from ..arrays import Array, Indices
 from ..jit import jit, reduction, vector_loop
-from ..threads import single_blas
+from ..threads import run, single_blas
 from . import blas
 from .selected import invert
 from .symbolic import Analysis
@@ -46,10 +47,14 @@ def _panel(x, at, rows, columns):
 
 
 @vector_loop
-def factorise(panels, x, work, s):
-    """L in the place of the lower triangle; the column that is not positive definite, or -1."""
+def factorise(panels, chosen, home, x, work, s):
+    """L in the place of the lower triangle, for the supernodes ``chosen``.
+
+    Updates of a supernode go to where ``home`` says. Returns the column that is not positive
+    definite, or -1.
+    """
     base, update = x.ctypes.data, work.ctypes.data
-    for p in range(panels.offsets.size - 1):
+    for p in chosen:
         at, rows = panels.offsets[p], panels.starts[p + 1] - panels.starts[p]
         columns = panels.first[p + 1] - panels.first[p]
         r = rows - columns
@@ -75,7 +80,7 @@ def factorise(panels, x, work, s):
             place = panels.place[panels.places[q] : panels.places[q] + r - k0]
             ld = panels.starts[a + 1] - panels.starts[a]
             for k in range(k0, k1):
-                out = panels.offsets[a] + place[k - k0] * ld
+                out = home[a] + place[k - k0] * ld
                 if columns == 1:
                     f = x[at + 1 + k]
                     for i in range(k, r):
@@ -84,6 +89,26 @@ def factorise(panels, x, work, s):
                     for i in range(k, r):
                         x[out + place[i - k0]] -= work[k * r + i]
     return -1
+
+
+@jit
+def collect(offsets, top, home, x):
+    """Add what the second half gave to the supernodes above both."""
+    for p in top:
+        for k in range(offsets[p + 1] - offsets[p]):
+            x[offsets[p] + k] += x[home[p] + k]
+
+
+def _side_by_side(work: Callable[[int], None], analysis: Analysis) -> None:
+    """``work(0)`` and ``work(1)``, the two halves, in two threads where there are cores."""
+
+    def share(first: int, stride: int) -> None:
+        for half in range(first, 2, stride):
+            work(half)
+
+    if analysis.halves[1].size:
+        with single_blas():
+            run(share, 2)
 
 
 @reduction
@@ -122,15 +147,24 @@ class Factor:
 
     def __init__(self, analysis: Analysis, matrix: Any) -> None:
         self.analysis = analysis
-        panels = analysis.panels
+        panels, x = analysis.panels, analysis.assemble(matrix)
         self._tallest = int((np.diff(panels.starts) - np.diff(panels.first)).max(initial=0))
-        self._x: Array = analysis.assemble(matrix)
+        self._x: Array = x[: panels.offsets[-1]]
+        homes, bad = (panels.offsets, analysis.home), np.full(3, -1)
+
+        def eliminate(part: int) -> None:
+            work = np.empty(self._tallest**2)
+            chosen, home = analysis.halves[part], homes[part == 1]
+            bad[part] = factorise(panels, chosen, home, x, work, blas.scratch())
+
+        _side_by_side(eliminate, analysis)
+        if analysis.halves[1].size:
+            collect(panels.offsets, analysis.halves[2], analysis.home, x)
         with single_blas():
-            bad = factorise(panels, self._x, np.empty(self._tallest**2), blas.scratch())
-        if bad >= 0:
-            raise np.linalg.LinAlgError(
-                f"the matrix is not positive definite (found at index {analysis.order[bad]})"
-            )
+            eliminate(2)
+        if bad.max() >= 0:
+            where = analysis.order[bad[bad >= 0][0]]
+            raise np.linalg.LinAlgError(f"not positive definite (found at index {where})")
 
     @cached_property
     def half_logdet(self) -> float:
@@ -167,10 +201,15 @@ class Factor:
         """Entries of P⁻¹ on the pattern of L, where :meth:`Analysis.locate` says."""
         panels = self.analysis.panels
         z: Array = np.zeros(self._x.size)
-        work = np.empty(self._tallest**2)
         widest = int((np.diff(panels.offsets)).max(initial=0))
+
+        def invert_part(part: int) -> None:
+            work, ratio = np.empty(self._tallest**2), np.empty(widest)
+            invert(panels, self.analysis.halves[part], self._x, z, work, ratio, blas.scratch())
+
         with single_blas():
-            invert(panels, self._x, z, work, np.empty(widest), blas.scratch())
+            invert_part(2)
+        _side_by_side(invert_part, self.analysis)
         return z
 
     def _in_place(self, one: Any, many: Any, v: Array) -> None:
