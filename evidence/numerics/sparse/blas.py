@@ -6,6 +6,7 @@ See :mod:`evidence.numerics.lapack` for how the routines are bound.
 
 from __future__ import annotations
 
+import numpy as np
 from scipy.linalg import cython_blas, cython_lapack
 
 from ..jit import jit
@@ -17,6 +18,14 @@ _dtrsm = _bind(cython_blas, "dtrsm", 11)
 _dsyrk = _bind(cython_blas, "dsyrk", 10)
 _dsymm = _bind(cython_blas, "dsymm", 12)
 _dgemm = _bind(cython_blas, "dgemm", 13)
+
+
+@jit
+def scratch():
+    """Flags, integers and reals that the Fortran interface wants by address."""
+    flags = np.empty(4, np.uint8)
+    flags[0], flags[1], flags[2], flags[3] = 76, 78, 84, 82  # L N T R
+    return flags, np.empty(8, np.int32), np.empty(2)
 
 
 @jit
@@ -68,12 +77,13 @@ def minus_symm(m, n, a, lda, b, ldb, c, ldc, s):
 
 
 @jit
-def minus_gemm(m, n, k, a, lda, b, ldb, c, ldc, s):
-    """C ← C - Aᵀ B for A (k, m) and B (k, n)."""
+def gemm(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, s):
+    """C ← α op(A) op(B) + β C, C being (m, n)."""
     flags, ints, reals = s
     ints[0], ints[1], ints[2], ints[3], ints[4], ints[5] = m, n, k, lda, ldb, ldc
-    reals[0], reals[1] = -1.0, 1.0
+    reals[0], reals[1] = alpha, beta
     at, f, r = ints.ctypes.data, flags.ctypes.data, reals.ctypes.data
+    op_a, op_b = f + (2 if trans_a else 1), f + (2 if trans_b else 1)
     _dgemm(
-        f + 2, f + 1, at, at + 4, at + 8, r, a, at + 12, b, at + 16, r + 8, c, at + 20
+        op_a, op_b, at, at + 4, at + 8, r, a, at + 12, b, at + 16, r + 8, c, at + 20
     )  # fmt: skip

@@ -9,6 +9,7 @@ Reference: E. G. Ng and B. W. Peyton, SIAM Journal on Scientific Computing 14 (1
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -16,20 +17,13 @@ import numpy as np
 
 from ..arrays import Array, Indices
 from ..jit import jit, reduction, vector_loop
-from ..threads import single_blas
+from ..threads import run, single_blas
 from . import blas
 from .selected import invert
 from .symbolic import Analysis
+from .triangular import solve_lower, solve_lower_many, solve_upper, solve_upper_many
 
 _SMALL = 8  # columns; below, plain loops are as fast as LAPACK
-
-
-@jit
-def flags_and_sizes():
-    """Flags, integers and reals that the Fortran interface wants by address."""
-    flags = np.empty(4, np.uint8)
-    flags[0], flags[1], flags[2], flags[3] = 76, 78, 84, 82  # L N T R
-    return flags, np.empty(8, np.int32), np.empty(2)
 
 
 @vector_loop
@@ -53,10 +47,14 @@ def _panel(x, at, rows, columns):
 
 
 @vector_loop
-def factorise(panels, x, work, s):
-    """L in the place of the lower triangle; the column that is not positive definite, or -1."""
+def factorise(panels, chosen, home, x, work, s):
+    """L in the place of the lower triangle, for the supernodes ``chosen``.
+
+    Updates of a supernode go to where ``home`` says. Returns the column that is not positive
+    definite, or -1.
+    """
     base, update = x.ctypes.data, work.ctypes.data
-    for p in range(panels.offsets.size - 1):
+    for p in chosen:
         at, rows = panels.offsets[p], panels.starts[p + 1] - panels.starts[p]
         columns = panels.first[p + 1] - panels.first[p]
         r = rows - columns
@@ -82,7 +80,7 @@ def factorise(panels, x, work, s):
             place = panels.place[panels.places[q] : panels.places[q] + r - k0]
             ld = panels.starts[a + 1] - panels.starts[a]
             for k in range(k0, k1):
-                out = panels.offsets[a] + place[k - k0] * ld
+                out = home[a] + place[k - k0] * ld
                 if columns == 1:
                     f = x[at + 1 + k]
                     for i in range(k, r):
@@ -91,6 +89,26 @@ def factorise(panels, x, work, s):
                     for i in range(k, r):
                         x[out + place[i - k0]] -= work[k * r + i]
     return -1
+
+
+@jit
+def collect(offsets, top, home, x):
+    """Add what the second half gave to the supernodes above both."""
+    for p in top:
+        for k in range(offsets[p + 1] - offsets[p]):
+            x[offsets[p] + k] += x[home[p] + k]
+
+
+def _side_by_side(work: Callable[[int], None], analysis: Analysis) -> None:
+    """``work(0)`` and ``work(1)``, the two halves, in two threads where there are cores."""
+
+    def share(first: int, stride: int) -> None:
+        for half in range(first, 2, stride):
+            work(half)
+
+    if analysis.halves[1].size:
+        with single_blas():
+            run(share, 2)
 
 
 @reduction
@@ -102,60 +120,6 @@ def half_logdet(panels, x):
         for j in range(panels.first[p + 1] - panels.first[p]):
             total += math.log(x[panels.offsets[p] + j * (rows + 1)])
     return total
-
-
-@reduction
-def solve_lower(panels, x, vectors, work):
-    """v ← L⁻¹v for every row of ``vectors``."""
-    for p in range(panels.offsets.size - 1):
-        at, start, end = panels.offsets[p], panels.starts[p], panels.starts[p + 1]
-        c, rows = panels.first[p], end - start
-        columns = panels.first[p + 1] - c
-        below = panels.rows[start + columns : end]
-        for m in range(vectors.shape[0]):
-            v = vectors[m]
-            if columns == 1:
-                f = v[c] / x[at]
-                v[c] = f
-                for i in range(below.size):
-                    v[below[i]] -= f * x[at + 1 + i]
-                continue
-            t = work[: below.size]
-            t[:] = 0.0
-            for j in range(columns):
-                a = x[at + j * rows : at + (j + 1) * rows]
-                f = v[c + j] / a[j]
-                v[c + j] = f
-                for i in range(j + 1, columns):
-                    v[c + i] -= f * a[i]
-                b = a[columns:]
-                for i in range(t.size):
-                    t[i] += f * b[i]
-            for i in range(t.size):
-                v[below[i]] -= t[i]
-
-
-@reduction
-def solve_upper(panels, x, vectors, work):
-    """v ← L⁻ᵀv for every row of ``vectors``."""
-    for p in range(panels.offsets.size - 2, -1, -1):
-        at, start, end = panels.offsets[p], panels.starts[p], panels.starts[p + 1]
-        c, rows = panels.first[p], end - start
-        columns = panels.first[p + 1] - c
-        below = panels.rows[start + columns : end]
-        t = work[: below.size]
-        for m in range(vectors.shape[0]):
-            v = vectors[m]
-            for i in range(t.size):
-                t[i] = v[below[i]]
-            for j in range(columns - 1, -1, -1):
-                a = x[at + j * rows : at + (j + 1) * rows]
-                b, total = a[columns:], v[c + j]
-                for i in range(j + 1, columns):
-                    total -= a[i] * v[c + i]
-                for i in range(t.size):
-                    total -= b[i] * t[i]
-                v[c + j] = total / a[j]
 
 
 @jit
@@ -183,15 +147,24 @@ class Factor:
 
     def __init__(self, analysis: Analysis, matrix: Any) -> None:
         self.analysis = analysis
-        panels = analysis.panels
+        panels, x = analysis.panels, analysis.assemble(matrix)
         self._tallest = int((np.diff(panels.starts) - np.diff(panels.first)).max(initial=0))
-        self._x: Array = analysis.assemble(matrix)
+        self._x: Array = x[: panels.offsets[-1]]
+        homes, bad = (panels.offsets, analysis.home), np.full(3, -1)
+
+        def eliminate(part: int) -> None:
+            work = np.empty(self._tallest**2)
+            chosen, home = analysis.halves[part], homes[part == 1]
+            bad[part] = factorise(panels, chosen, home, x, work, blas.scratch())
+
+        _side_by_side(eliminate, analysis)
+        if analysis.halves[1].size:
+            collect(panels.offsets, analysis.halves[2], analysis.home, x)
         with single_blas():
-            bad = factorise(panels, self._x, np.empty(self._tallest**2), flags_and_sizes())
-        if bad >= 0:
-            raise np.linalg.LinAlgError(
-                f"the matrix is not positive definite (found at index {analysis.order[bad]})"
-            )
+            eliminate(2)
+        if bad.max() >= 0:
+            where = analysis.order[bad[bad >= 0][0]]
+            raise np.linalg.LinAlgError(f"not positive definite (found at index {where})")
 
     @cached_property
     def half_logdet(self) -> float:
@@ -200,15 +173,15 @@ class Factor:
 
     def half_solve(self, b: Array) -> Array:
         """L⁻¹ b[order], in the order of elimination; b is (n,) or (n, J)."""
-        v = self._vectors(np.asarray(b, float)[self.analysis.order])
-        solve_lower(self.analysis.panels, self._x, v, np.empty(self._tallest))
-        return v.T.reshape(np.shape(b))
+        v = np.asarray(b, float)[self.analysis.order]
+        self._in_place(solve_lower, solve_lower_many, v)
+        return v
 
     def half_solve_transposed(self, z: Array) -> Array:
         """x with x[order] = L⁻ᵀz: a draw of N(0, P⁻¹) from normals z, (n,) or (n, J)."""
-        v = self._vectors(np.asarray(z, float))
-        solve_upper(self.analysis.panels, self._x, v, np.empty(self._tallest))
-        return v.T[self.analysis.inverse].reshape(np.shape(z))
+        v = np.array(z, float)
+        self._in_place(solve_upper, solve_upper_many, v)
+        return v[self.analysis.inverse]
 
     def solve(self, b: Array) -> Array:
         """P⁻¹b; b is (n,) or (n, J)."""
@@ -228,12 +201,21 @@ class Factor:
         """Entries of P⁻¹ on the pattern of L, where :meth:`Analysis.locate` says."""
         panels = self.analysis.panels
         z: Array = np.zeros(self._x.size)
-        work = np.empty(self._tallest**2)
         widest = int((np.diff(panels.offsets)).max(initial=0))
+
+        def invert_part(part: int) -> None:
+            work, ratio = np.empty(self._tallest**2), np.empty(widest)
+            invert(panels, self.analysis.halves[part], self._x, z, work, ratio, blas.scratch())
+
         with single_blas():
-            invert(panels, self._x, z, work, np.empty(widest), flags_and_sizes())
+            invert_part(2)
+        _side_by_side(invert_part, self.analysis)
         return z
 
-    def _vectors(self, b: Array) -> Array:
-        """The columns of b as rows, copied."""
-        return np.array(b.reshape(b.shape[0], -1).T, order="C")
+    def _in_place(self, one: Any, many: Any, v: Array) -> None:
+        if v.ndim == 1 or v.shape[1] == 1:
+            one(self.analysis.panels, self._x, v.reshape(-1), np.empty(self._tallest))
+        else:
+            with single_blas():
+                work = np.empty((self._tallest, v.shape[1]))
+                many(self.analysis.panels, self._x, v, work, blas.scratch())

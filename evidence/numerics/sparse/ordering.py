@@ -8,11 +8,18 @@ Reference: A. George and J. W. H. Liu, SIAM Review 31 (1989) 1 (minimum degree).
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from scipy.sparse import csc_matrix
 from scipy.sparse.linalg import spilu
 
 from ..arrays import Indices
+from ..jit import jit
+from .dissection import dissect
+
+_FEW = 1000  # up to so many indices, minimum degree will do
+_BAND = 8  # up to this distance of neighbours, a chain is eliminated from end to end
 
 
 def minimum_degree(indptr: Indices, indices: Indices) -> Indices:
@@ -44,21 +51,65 @@ def minimum_degree(indptr: Indices, indices: Indices) -> Indices:
     return np.argsort(incomplete.perm_c).astype(np.int64)
 
 
+@jit
+def tree(indptr, indices, order, n_free):
+    """Elimination tree and column counts of L (diagonal included), by row subtrees.
+
+    Columns from ``n_free`` on are taken as one dense block.
+    """
+    n = order.size
+    inverse, parent, mark = np.empty(n, np.int64), np.full(n, -1), np.full(n, -1)
+    count = np.ones(n, np.int64)
+    for k in range(n):
+        inverse[order[k]] = k
+    for k in range(n):
+        mark[k] = k
+        for p in range(indptr[order[k]], indptr[order[k] + 1]):
+            j = inverse[indices[p]]
+            if j >= k:
+                continue
+            while j < n_free and mark[j] != k:
+                if parent[j] == -1:
+                    parent[j] = k
+                count[j] += 1
+                mark[j] = k
+                j = parent[j]
+    for k in range(n_free, n):
+        parent[k], count[k] = (k + 1 if k + 1 < n else -1), n - k
+    return parent, count
+
+
 def arrange(indptr: Indices, indices: Indices, last: Indices, method: str) -> Indices:
-    """The order of elimination; ``last`` at the end."""
+    """The order of elimination; ``last`` at the end.
+
+    ``"auto"`` leaves chains as they are and otherwise takes whichever costs less.
+    """
     n = indptr.size - 1
     free = np.ones(n, bool)
     free[last] = False
     if method == "given":
         return np.concatenate([np.flatnonzero(free), last])
     degree = np.diff(indptr)
-    dense = free & (degree > max(16.0, 10.0 * np.sqrt(n)))
-    sparse = np.flatnonzero(free & ~dense)
-    dense = np.flatnonzero(dense)
-    dense = dense[np.argsort(degree[dense], kind="stable")]
-    sub = restrict(indptr, indices, sparse)
-    best = minimum_degree(*sub)
-    return np.concatenate([sparse[best], dense, last])
+    crowded = free & (degree > max(16.0, 10.0 * np.sqrt(n)))
+    sparse, dense = np.flatnonzero(free & ~crowded), np.flatnonzero(crowded)
+    end = np.concatenate([dense[np.argsort(degree[dense], kind="stable")], last])
+    graph = restrict(indptr, indices, sparse)
+    if method == "auto" and _bandwidth(*graph) <= _BAND:
+        return np.concatenate([sparse, end])
+    makers = {"degree": minimum_degree, "dissection": dissect}
+    chosen = [makers[method]] if method != "auto" else list(makers.values())[: 1 + (n > _FEW)]
+    orders = [np.concatenate([sparse[make(*graph)], end]) for make in chosen]
+    return min(orders, key=partial(_work, indptr, indices, n - last.size))
+
+
+def _work(indptr: Indices, indices: Indices, n_free: int, order: Indices) -> float:
+    """Operations of a factorisation in this order."""
+    return float(np.square(tree(indptr, indices, order, n_free)[1].astype(float)).sum())
+
+
+def _bandwidth(indptr: Indices, indices: Indices) -> int:
+    columns = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+    return int(np.abs(indices - columns).max(initial=0))
 
 
 def restrict(indptr: Indices, indices: Indices, kept: Indices) -> tuple[Indices, Indices]:

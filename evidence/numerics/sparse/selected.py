@@ -17,10 +17,10 @@ from . import blas
 
 
 @vector_loop
-def invert(panels, x, z, work, ratio, s):
-    """Fill ``z``, zero before, from the factor ``x``."""
+def invert(panels, chosen, x, z, work, ratio, s):
+    """Fill ``z``, zero before, from the factor ``x``, for the supernodes ``chosen``."""
     base, inverse = x.ctypes.data, z.ctypes.data
-    for p in range(panels.offsets.size - 2, -1, -1):
+    for p in chosen[::-1]:
         at, rows = panels.offsets[p], panels.starts[p + 1] - panels.starts[p]
         columns = panels.first[p + 1] - panels.first[p]
         r = rows - columns
@@ -63,4 +63,4 @@ def invert(panels, x, z, work, ratio, s):
             below = out + 8 * columns
             blas.trsm_right(False, r, columns, a, rows, y, r, s)
             blas.minus_symm(r, columns, work.ctypes.data, r, y, r, below, rows, s)
-            blas.minus_gemm(columns, columns, r, y, r, below, rows, out, rows, s)
+            blas.gemm(True, False, columns, columns, r, -1.0, y, r, below, rows, 1.0, out, rows, s)

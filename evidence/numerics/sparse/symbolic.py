@@ -19,7 +19,10 @@ import numpy as np
 
 from ..arrays import Array, Indices
 from ..jit import jit
-from .ordering import arrange
+from .ordering import arrange, tree
+
+_SERIAL = 5e6  # operations below which one core does it all
+_MANY = 200  # subtrees that are given to one core or the other
 
 
 class Panels(NamedTuple):
@@ -35,34 +38,6 @@ class Panels(NamedTuple):
     begin: Indices  # its first column among the rows below s
     places: Indices  # of that row and all later ones in the ancestor's panel, in ``place``
     place: Any  # int32
-
-
-@jit
-def tree(indptr, indices, order, n_free):
-    """Elimination tree and column counts of L (diagonal included), by row subtrees.
-
-    Columns from ``n_free`` on are taken as one dense block.
-    """
-    n = order.size
-    inverse, parent, mark = np.empty(n, np.int64), np.full(n, -1), np.full(n, -1)
-    count = np.ones(n, np.int64)
-    for k in range(n):
-        inverse[order[k]] = k
-    for k in range(n):
-        mark[k] = k
-        for p in range(indptr[order[k]], indptr[order[k] + 1]):
-            j = inverse[indices[p]]
-            if j >= k:
-                continue
-            while j < n_free and mark[j] != k:
-                if parent[j] == -1:
-                    parent[j] = k
-                count[j] += 1
-                mark[j] = k
-                j = parent[j]
-    for k in range(n_free, n):
-        parent[k], count[k] = (k + 1 if k + 1 < n else -1), n - k
-    return parent, count
 
 
 @jit
@@ -287,6 +262,62 @@ def destinations(panels, inverse, indptr, indices):
     return out
 
 
+@jit
+def climb(first, starts, rows, owner):
+    """The parent of every supernode (-1: none) and the operations of its subtree, itself included.
+
+    The constant stands for what any supernode costs.
+    """
+    m = starts.size - 1
+    parent, work = np.full(m, -1), np.zeros(m)
+    for s in range(m):
+        columns, height = first[s + 1] - first[s], starts[s + 1] - starts[s]
+        work[s] += 1000.0 + float(columns) * height * height
+        if height > columns:
+            parent[s] = owner[rows[starts[s] + columns]]
+            work[parent[s]] += work[s]
+    return parent, work
+
+
+def halve(parent: Indices, work: Array) -> list[Indices]:
+    """Supernodes of two sets of subtrees that share nothing, and of what is above both.
+
+    From the roots down, the largest subtree loses its root, as long as two cores gain.
+    """
+    roots = list(np.flatnonzero(parent == -1))
+    least, above = 0.9 * work[roots].sum(), 0.0
+    chosen: tuple[list[Any], list[Any]] = ([], [])
+    if least < _SERIAL or len(roots) > _MANY:
+        return [*np.empty((2, 0), np.int64), np.arange(parent.size)]
+    while 0 < len(roots) <= _MANY:
+        roots.sort(key=lambda s: -work[s])
+        loads = [0.0, 0.0]
+        halves: tuple[list[Any], list[Any]] = ([], [])
+        for s in roots:
+            h = int(loads[1] < loads[0])
+            loads[h] += work[s]
+            halves[h].append(s)
+        if above + max(loads) < least:
+            least, chosen = above + max(loads), halves
+        root = roots.pop(0)
+        below = np.flatnonzero(parent == root)
+        above += work[root] - work[below].sum()
+        roots.extend(below)
+    side = np.full(parent.size, 2)
+    for h in range(2):
+        side[chosen[h]] = h
+    inherit(parent, side)
+    return [np.flatnonzero(side == h) for h in range(3)]
+
+
+@jit
+def inherit(parent, side):
+    """Give the side of a subtree's root to all that is below it."""
+    for s in range(parent.size - 1, -1, -1):
+        if parent[s] != -1 and side[parent[s]] != 2:
+            side[s] = side[parent[s]]
+
+
 class Analysis:
     """The order and the pattern of L in ``P[order][:, order] = L Lᵀ``, and where its numbers are.
 
@@ -310,6 +341,12 @@ class Analysis:
         self.panels = Panels(
             first, starts, rows, offsets, owner, *link(first, starts, rows, owner)
         )
+        self.halves = halve(*climb(first, starts, rows, owner))
+        sizes = np.diff(offsets)[self.halves[2]]
+        self.home = offsets[:-1].copy()  # for the second half, which has a copy of all above it
+        if self.halves[1].size:
+            self.home[self.halves[2]] = offsets[-1] + np.cumsum(sizes) - sizes
+        self.room = int(offsets[-1] + (sizes.sum() if self.halves[1].size else 0))
         self.n = n
         self.nnz = int((widths * heights - widths * (widths - 1) // 2).sum())
         below = (heights - widths).astype(float)
@@ -338,9 +375,14 @@ class Analysis:
         return at.reshape(i.shape)
 
     def assemble(self, matrix: Any) -> Array:
-        """The lower triangle of ``matrix`` in the flat storage, zeros elsewhere."""
+        """The lower triangle of ``matrix`` in the flat storage, zeros elsewhere.
+
+        Behind it, room for what the second half gives to the supernodes above both.
+        """
+        if matrix.shape != (self.n, self.n):
+            raise ValueError(f"the matrix is {matrix.shape}, the pattern has {self.n} indices")
         indptr, indices = matrix.indptr, matrix.indices
-        out = np.zeros(self.panels.offsets[-1])
+        out = np.zeros(self.room)
         if np.array_equal(indptr, self.indptr) and np.array_equal(indices, self.indices):
             at = self.destination
         else:
@@ -369,6 +411,11 @@ def analyse(pattern: Any, last: Any = None, method: str = "auto") -> Analysis:
     if not pattern.has_canonical_format:
         pattern = pattern.copy()
         pattern.sum_duplicates()
+    turned = pattern.T.tocsc()
+    if not np.array_equal(turned.indptr, pattern.indptr) or not np.array_equal(
+        turned.indices, pattern.indices
+    ):
+        raise ValueError("the pattern is not symmetric: both triangles are needed")
     indptr, indices = pattern.indptr.astype(np.int64), pattern.indices.astype(np.int64)
     last = np.empty(0, np.int64) if last is None else np.asarray(last, np.int64)
     order = arrange(indptr, indices, last, method)
