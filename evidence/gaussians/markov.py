@@ -127,11 +127,13 @@ class MarkovPrior(Prior):
         return self.chain.filtered(np.full(self.chain.length, np.inf))
 
     def solve(self, v: Array) -> Array:
-        P = self._exact
+        P, chain = self._exact, self.chain
         w = 1.0 / P[:, 0, 0]
-        return _by_columns(lambda b: _smoothed(self.chain, P, w, w * (self.chain.pool @ b)).u, v)[
-            self.chain.state
-        ]
+
+        def solve(v: Array) -> Array:
+            return _smoothed(chain, P, w, w * (chain.pool @ v)).u[chain.state]
+
+        return _by_columns(solve, v)
 
     def log_density(self, x: Array) -> Array:
         away = (x - self.mean).T
@@ -245,9 +247,8 @@ class MarkovGaussian(Gaussian):
         scale = np.ascontiguousarray(np.diagonal(self.prior.free.filtered, axis1=1, axis2=2))
         _regressions(G, C, scale, indices, weights, sd)
         order = np.arange(length * d).reshape(length, d)[::-1].ravel()
-        return Steps(
-            order, self._answer.states.ravel()[order], sd.ravel(), indptr, indices, weights
-        )
+        mean = self._answer.states.ravel()[order]
+        return Steps(order, mean, sd.ravel(), indptr, indices, weights)
 
     def draw(self, rng: np.random.Generator) -> Array:
         steps = self.steps()

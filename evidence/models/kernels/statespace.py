@@ -8,10 +8,10 @@ N = A + I, which is nilpotent, a step of a = λ dt has
 .. math:: F = e^{-a} \sum_{j<p} N^j a^j / j!,\qquad
           Q = q \int_0^a g(s) g(s)^T ds,\qquad g(s) = e^{-s} \sum_{j<p} N^j e_p\, s^j / j!,
 
-so that Q consists of incomplete gamma functions: differences P - F P Fᵀ would lose all digits where
-times nearly meet. A constant is a state that never moves, white noise one that forgets at once;
-states of sums lie side by side. At last the first coordinate is replaced by what data see, the sum
-of all values.
+so that Q consists of incomplete gamma functions: differences P - F P Fᵀ would lose all digits
+where times nearly meet. A constant is a state that never moves, white noise one that forgets at
+once; states of sums lie side by side. At last the first coordinate is replaced by what data see,
+the sum of all values.
 
 Reference: J. Hartikainen and S. Särkkä, Kalman filtering and smoothing solutions to temporal
 Gaussian process regression models (2010).
