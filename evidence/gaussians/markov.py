@@ -36,7 +36,7 @@ from ..numerics.jit import jit
 from .base import Conditionals, Gaussian, NotPositiveDefinite, Prior, Steps
 
 _SINGULAR = 1e-14  # of a variance: less than this is left of it where others determine it
-_LEAST_VARIANCE = 1e-16  # of a predictor given what was drawn before it, in prior variances
+_LEAST_VARIANCE = 1e-16  # of a predictor given what was drawn before it, of its variance
 _STATIC = 1e-20  # the same for other coordinates: below, they are not drawn at all
 _FORGOTTEN = 1e-4  # correlation of a predictor with a whole state whose cube counts as zero
 _PAIRS = 3e8  # of states whose correlations are computed at most
@@ -80,6 +80,12 @@ class Chain:
         if not _filter(self.start, self.moves, self.noises, self.which, tau, P):
             raise NotPositiveDefinite("a pivot of the filter is not positive")
         return P
+
+    def predicted(self, P: Array, w: Array, terms: Array) -> tuple[Array, Array]:
+        """Innovations (T,) of linear terms that are scaled already, and predictions (T, d)."""
+        u, a = terms.copy(), np.empty(P.shape[:2])
+        _predict(self.moves, self.which, P, w, u, a)
+        return u, a
 
 
 class MarkovPrior(Prior):
@@ -131,14 +137,17 @@ class MarkovPrior(Prior):
         w = 1.0 / P[:, 0, 0]
 
         def solve(v: Array) -> Array:
-            return _smoothed(chain, P, w, w * (chain.pool @ v)).u[chain.state]
+            u, _ = chain.predicted(P, w, w * (chain.pool @ v))
+            _adjoint(chain.moves, chain.which, P, w, u)
+            return u[chain.state]
 
         return _by_columns(solve, v)
 
     def log_density(self, x: Array) -> Array:
-        away = (x - self.mean).T
-        square = np.einsum("nm,nm->m", away, self.solve(away))
-        return -0.5 * (square + np.log(2 * np.pi * self._exact[:, 0, 0]).sum())
+        P, chain = self._exact, self.chain
+        w = 1.0 / P[:, 0, 0]
+        u = [chain.predicted(P, w, w * (chain.pool @ row))[0] for row in x - self.mean]
+        return -0.5 * (np.square(u) @ P[:, 0, 0] + np.log(2 * np.pi * P[:, 0, 0]).sum())
 
     def draw(self, rng: np.random.Generator) -> Array:
         return self.free.draw(rng)
@@ -158,29 +167,39 @@ class MarkovGaussian(Gaussian):
         self._tau = self.chain.pool @ tau
         self.filtered = self.chain.filtered(self._tau)
         self._pivots = 1.0 + self._tau * self.filtered[:, 0, 0]
+        self._w = self._tau / self._pivots
 
-    def _respond(self, s: Array) -> Smoothed:
-        """How states respond to linear terms s of the data."""
-        w = self._tau / self._pivots
-        return _smoothed(self.chain, self.filtered, w, self.chain.pool @ s / self._pivots)
+    def _predicted(self, s: Array) -> tuple[Array, Array]:
+        """Innovations and predictions for linear terms s of the data."""
+        return self.chain.predicted(self.filtered, self._w, self.chain.pool @ s / self._pivots)
 
-    def _forces(self, s: Array, response: Smoothed) -> Array:
+    def _smoothed(self, s: Array) -> Array:
+        """How states respond to linear terms s of the data, shape (T, d)."""
+        u, states = self._predicted(s)
+        _smooth(self.backward.G, self.filtered, u, states)
+        return states
+
+    def _left(self, s: Array) -> Array:
         """s - T Σ s, where digits are not lost unless data share a state."""
-        state = self.chain.state
-        plain = s - self.tau * response.states[state, 0]
-        return np.where(self.chain.alone, response.u[state], plain)
+        chain = self.chain
+        u, _ = self._predicted(s)
+        _adjoint(chain.moves, chain.which, self.filtered, self._w, u)
+        if chain.alone.all():
+            return u[chain.state]
+        return np.where(chain.alone, u[chain.state], s - self.tau * self.solve(s))
 
     @cached_property
-    def _answer(self) -> Smoothed:
-        return self._respond(self.nu - self.tau * self.prior.mean)
+    def _states(self) -> Array:
+        """Means of states, less those of the prior."""
+        return self._smoothed(self.nu - self.tau * self.prior.mean)
 
     @cached_property
     def mean(self) -> Array:
-        return self.prior.mean + self._answer.states[self.chain.state, 0]
+        return self.prior.mean + self._states[self.chain.state, 0]
 
     @cached_property
     def dual(self) -> Array:
-        return self._forces(self.nu - self.tau * self.prior.mean, self._answer)
+        return self._left(self.nu - self.tau * self.prior.mean)
 
     @cached_property
     def half_logdet(self) -> float:
@@ -200,13 +219,10 @@ class MarkovGaussian(Gaussian):
 
     def solve(self, v: Array) -> Array:
         """Σ v."""
-        return self._respond(v).states[self.chain.state, 0]
+        return self._smoothed(v)[self.chain.state, 0]
 
     def inner_times(self, v: Array) -> Array:
-        def times(v: Array) -> Array:
-            return self._forces(self.tau * v, self._respond(self.tau * v))
-
-        return _by_columns(times, v)
+        return _by_columns(lambda v: self._left(self.tau * v), v)
 
     def explained(self, cross: Array) -> Array:
         return np.einsum("bn,nb->b", cross, self.inner_times(cross.T))
@@ -234,8 +250,8 @@ class MarkovGaussian(Gaussian):
     def steps(self) -> Steps:
         """From the last time to the first; in a state the predictor comes first.
 
-        Where times nearly meet a predictor is known but for 1e-8 prior standard deviations, or
-        less: that much is left to it.
+        Where times nearly meet, the next state tells a predictor but for 1e-8 of its standard
+        deviation, or less: that much is left to it.
         """
         G, C, V = self.backward
         length, d = V.shape[:2]
@@ -244,10 +260,9 @@ class MarkovGaussian(Gaussian):
         indptr = np.concatenate([[0], np.cumsum(size)])
         indices, weights = np.empty(indptr[-1], np.intp), np.empty(indptr[-1])
         sd = np.empty((length, d))
-        scale = np.ascontiguousarray(np.diagonal(self.prior.free.filtered, axis1=1, axis2=2))
-        _regressions(G, C, scale, indices, weights, sd)
+        _regressions(G, C, V, indices, weights, sd)
         order = np.arange(length * d).reshape(length, d)[::-1].ravel()
-        mean = self._answer.states.ravel()[order]
+        mean = self._states.ravel()[order]
         return Steps(order, mean, sd.ravel(), indptr, indices, weights)
 
     def draw(self, rng: np.random.Generator) -> Array:
@@ -258,27 +273,12 @@ class MarkovGaussian(Gaussian):
         return self.mean + away.reshape(-1, d)[::-1, 0][self.chain.state]
 
 
-class Smoothed(NamedTuple):
-    """States given linear terms of the data."""
-
-    states: Array
-    """Shape (T, d)."""
-    u: Array
-    """What of the terms their predictions did not explain, (I - T Σ) s for states: (T,)."""
-
-
 class Backward(NamedTuple):
     """Of every state: its gain on the next, its covariance given that one, and given the data."""
 
     G: Array
     C: Array
     V: Array
-
-
-def _smoothed(chain: Chain, P: Array, w: Array, z: Array) -> Smoothed:
-    states, u = np.empty(P.shape[:2]), z.copy()
-    _smooth(chain.moves, chain.which, P, w, states, u)
-    return Smoothed(states, u)
 
 
 def _by_columns(function, v: Array) -> Array:
@@ -341,22 +341,42 @@ def _filter(start, F, Q, which, tau, P):
 
 
 @jit
-def _smooth(F, which, P, w, states, u):
-    """States and what is left unexplained, for the scaled linear terms that come in ``u``.
-
-    Forward: predictions a and innovations e = z - w a; backward: their adjoints r.
-    """
-    T, d = states.shape
-    r, old = np.zeros(d), np.empty(d)
+def _predict(F, which, P, w, u, a):
+    """Forward: predicted states a, and innovations u - w a in place of scaled linear terms u."""
+    T, d = a.shape
+    after = np.empty(d)
     for k in range(T):
         for i in range(d):
-            states[k, i] = 0.0
+            a[k, i] = 0.0
             if k > 0:
                 for j in range(d):
-                    states[k, i] += F[which[k - 1], i, j] * old[j]
-        u[k] -= w[k] * states[k, 0]
+                    a[k, i] += F[which[k - 1], i, j] * after[j]
+        u[k] -= w[k] * a[k, 0]
         for i in range(d):
-            old[i] = states[k, i] + P[k, i, 0] * u[k]
+            after[i] = a[k, i] + P[k, i, 0] * u[k]
+
+
+@jit
+def _smooth(G, P, u, a):
+    """Backward: smoothed states in place of predicted ones, for innovations u."""
+    T, d = a.shape
+    gap, later = np.zeros(d), np.empty(d)
+    for k in range(T - 1, -1, -1):
+        later[:] = gap
+        gap[:] = a[k]
+        for i in range(d):
+            a[k, i] += P[k, i, 0] * u[k]
+            for j in range(d):
+                a[k, i] += G[k, i, j] * later[j]
+        for i in range(d):
+            gap[i] = a[k, i] - gap[i]
+
+
+@jit
+def _adjoint(F, which, P, w, u):
+    """Backward: (I - T Σ) s in place of innovations, by their adjoints r."""
+    T, d = P.shape[:2]
+    r, old = np.zeros(d), np.empty(d)
     for k in range(T - 1, -1, -1):
         if k < T - 1:
             old[:] = r
@@ -369,9 +389,6 @@ def _smooth(F, which, P, w, states, u):
             later += P[k, i, 0] * r[i]
         u[k] -= w[k] * later
         r[0] += u[k]
-        for i in range(d):
-            for j in range(d):
-                states[k, i] += P[k, i, j] * r[j]
 
 
 @jit
@@ -489,7 +506,7 @@ def _pair_sums(M, kappa, reach, out):
 
 
 @jit
-def _regressions(G, C, scale, indices, weights, sd):
+def _regressions(G, C, V, indices, weights, sd):
     """Each coordinate on the next state and on those of its own before it: C = U diag(sd²) Uᵀ.
 
     With U⁻¹ = I - W the weights on its own are W, those on the next state U⁻¹ G.
@@ -504,9 +521,9 @@ def _regressions(G, C, scale, indices, weights, sd):
                 U[i, j] = C[k, i, j]
                 for l in range(j):
                     U[i, j] -= U[i, l] * U[j, l] * var[l]
-            var[j] = U[j, j] if U[j, j] > _STATIC * scale[k, j] else 0.0
+            var[j] = U[j, j] if U[j, j] > _STATIC * V[k, j, j] else 0.0
             if j == 0:
-                var[j] = max(U[j, j], _LEAST_VARIANCE * scale[k, j])
+                var[j] = max(U[j, j], _LEAST_VARIANCE * V[k, j, j])
             for i in range(j, d):
                 U[i, j] = U[i, j] / var[j] if i > j and var[j] > 0.0 else 0.0
             sd[step, j] = np.sqrt(var[j])

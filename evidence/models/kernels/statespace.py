@@ -20,11 +20,10 @@ Gaussian process regression models (2010).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.linalg import block_diag
 from scipy.special import gammainc
 
 from ...gaussians.markov import Chain
@@ -115,11 +114,10 @@ def chain(kernel: Any, X: Array, jitter: float = 0.0) -> Chain:
         times, state = np.unique(t, return_inverse=True)
     gaps, which = np.unique(np.diff(times), return_inverse=True)
     blocks = [_block(term, variance, gaps) for term, variance in parts.items()]
-    start = block_diag(*(block[0] for block in blocks))
-    moves, noises = (_side_by_side([block[i] for block in blocks]) for i in (1, 2))
+    start, moves, noises = (_side_by_side(kind) for kind in zip(*blocks, strict=True))
     # in place of the first coordinate, the sum of those that data see
     rotate = np.eye(len(start))
-    rotate[0, np.cumsum([0, *(len(block[0]) for block in blocks[:-1])])] = 1.0
+    rotate[0, np.cumsum([0, *(len(first) for first, *_ in blocks[:-1])])] = 1.0
     back = np.linalg.inv(rotate)
     return Chain(
         rotate @ start @ rotate.T,
@@ -130,8 +128,14 @@ def chain(kernel: Any, X: Array, jitter: float = 0.0) -> Chain:
     )
 
 
-def _side_by_side(blocks: list[Array]) -> Array:
-    return np.array([block_diag(*parts) for parts in zip(*blocks, strict=True)])
+def _side_by_side(blocks: Sequence[Array]) -> Array:
+    """Block diagonal matrices (…, d, d) of blocks (…, p, p)."""
+    ends = np.cumsum([block.shape[-1] for block in blocks])
+    out = np.zeros((*blocks[0].shape[:-2], ends[-1], ends[-1]))
+    for block, end in zip(blocks, ends, strict=True):
+        own = slice(end - block.shape[-1], end)
+        out[..., own, own] = block
+    return out
 
 
 def _block(term: Term, variance: float, gaps: Array) -> tuple[Array, Array, Array]:
