@@ -104,8 +104,8 @@ def chain(kernel: Any, X: Array, jitter: float = 0.0) -> Chain:
     parts = terms(kernel)
     t = X[:, 0]
     if jitter > 0.0:
-        noise = ("white", 0.0, 0.0)
-        parts[noise] = parts.pop(noise, 0.0) + jitter * sum(parts.values())
+        noise, variance = ("white", 0.0, 0.0), sum(parts.values())
+        parts[noise] = parts.pop(noise, 0.0) + jitter * variance
     if any(kind == "white" for kind, *_ in parts):
         order = np.argsort(t, kind="stable")
         times, state = t[order], np.empty(t.size, np.intp)
