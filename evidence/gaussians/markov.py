@@ -23,6 +23,7 @@ S. J. Koopman, Time Series Analysis by State Space Methods (2012), section 4.5, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -70,9 +71,9 @@ class Chain:
         return csr_array((np.ones(n), (self.state, np.arange(n))), shape=(self.length, n))
 
     @cached_property
-    def alone(self) -> Array:
-        """Which data have a state for themselves, shape (N,)."""
-        return np.bincount(self.state, minlength=self.length)[self.state] == 1
+    def share(self) -> Array:
+        """One over the number of data of the state that a datum sees, shape (N,)."""
+        return 1.0 / np.bincount(self.state, minlength=self.length)[self.state]
 
     def filtered(self, tau: Array) -> Array:
         """P_k for all k, shape (T, d, d); τ of every state, infinite where it is known exactly."""
@@ -112,9 +113,9 @@ class MarkovPrior(Prior):
     def work(self) -> float:
         return 40.0 * self.chain.length * float(len(self.chain.start)) ** 3
 
-    @property
-    def variances(self) -> Array:
-        return self.free.filtered[self.chain.state, 0, 0]
+    @cached_property
+    def variances(self) -> Array:  # type: ignore[override]
+        return self.chain.filtered(np.zeros(self.chain.length))[self.chain.state, 0, 0]
 
     def with_sites(self, nu: Array, tau: Array, reuse: Gaussian | None = None) -> MarkovGaussian:
         return MarkovGaussian(self, nu, tau)
@@ -125,26 +126,27 @@ class MarkovPrior(Prior):
     @cached_property
     def _exact(self) -> Array:
         """P_k where all predictors before are known exactly."""
-        if self.chain.length < self.mean.size:
-            raise InputError(
-                "X has repeated inputs, which share one latent value: without jitter the prior "
-                "covariance is singular and has no density; pass jitter=1e-6, for example"
-            )
         return self.chain.filtered(np.full(self.chain.length, np.inf))
 
     def solve(self, v: Array) -> Array:
+        """K⁻¹ v; where data share states an a with K a = v, for v the same for these data."""
         P, chain = self._exact, self.chain
         w = 1.0 / P[:, 0, 0]
 
         def solve(v: Array) -> Array:
-            u, _ = chain.predicted(P, w, w * (chain.pool @ v))
+            u, _ = chain.predicted(P, w, w * (chain.pool @ (chain.share * v)))
             _adjoint(chain.moves, chain.which, P, w, u)
-            return u[chain.state]
+            return chain.share * u[chain.state]
 
         return _by_columns(solve, v)
 
     def log_density(self, x: Array) -> Array:
         P, chain = self._exact, self.chain
+        if chain.length < self.mean.size:
+            raise InputError(
+                "X has repeated inputs, which share one latent value: without jitter the prior "
+                "covariance is singular and has no density; pass jitter=1e-6, for example"
+            )
         w = 1.0 / P[:, 0, 0]
         u = [chain.predicted(P, w, w * (chain.pool @ row))[0] for row in x - self.mean]
         return -0.5 * (np.square(u) @ P[:, 0, 0] + np.log(2 * np.pi * P[:, 0, 0]).sum())
@@ -184,9 +186,9 @@ class MarkovGaussian(Gaussian):
         chain = self.chain
         u, _ = self._predicted(s)
         _adjoint(chain.moves, chain.which, self.filtered, self._w, u)
-        if chain.alone.all():
+        if chain.length == s.size:
             return u[chain.state]
-        return np.where(chain.alone, u[chain.state], s - self.tau * self.solve(s))
+        return np.where(chain.share == 1.0, u[chain.state], s - self.tau * self.solve(s))
 
     @cached_property
     def _states(self) -> Array:
@@ -281,7 +283,7 @@ class Backward(NamedTuple):
     V: Array
 
 
-def _by_columns(function, v: Array) -> Array:
+def _by_columns(function: Callable[[Array], Array], v: Array) -> Array:
     """A function of one vector, for v of shape (N,) or (N, J)."""
     return function(v) if v.ndim == 1 else np.column_stack([function(c) for c in v.T])
 
