@@ -114,7 +114,7 @@ class MarkovPrior(Prior):
         return 40.0 * self.chain.length * float(len(self.chain.start)) ** 3
 
     @cached_property
-    def variances(self) -> Array:  # type: ignore[override]
+    def variances(self) -> Array:
         return self.chain.filtered(np.zeros(self.chain.length))[self.chain.state, 0, 0]
 
     def with_sites(self, nu: Array, tau: Array, reuse: Gaussian | None = None) -> MarkovGaussian:

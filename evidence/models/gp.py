@@ -122,7 +122,8 @@ class GPModel(LatentModel):
     def prior_gradient(self, q: Gaussian) -> Array:
         r"""Σ_ij W_ij ∂K_ij for every free parameter of the kernel, :math:`W = (aa^T - R)/2`.
 
-        It is how log Z_q depends on the prior where the sites do not change.
+        It is how log Z_q depends on the prior where the sites do not change; differenced where
+        there is no matrix.
         """
         assert self.kernel is not None  # otherwise there is no parameter
         assert self.X is not None
