@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from ..approximations.reference import GaussianReference
 from ..execution.clock import Stopped, check_interrupt
 from ..models.gp import GPModel
-from ..models.latent import LatentModel
 from ..moves.gradient.gibbs import latent_given_utilities, latent_root
 from ..numerics.arrays import Array
 from ..proposals.guide import Guide, make_guide
@@ -68,14 +67,13 @@ class Guided(NamedTuple):
 
 
 class Stepped(NamedTuple):
-    """A guide in steps, and what leads from what it draws to what users call latent values."""
+    """A guide in steps."""
 
     guide: StepGuide
-    model: LatentModel
 
     @classmethod
     def of(cls, reference: GaussianReference) -> Stepped:
-        return cls(make_step_guide(reference), reference.model)
+        return cls(make_step_guide(reference))
 
     @property
     def log_z0(self) -> float:
@@ -90,7 +88,7 @@ class Stepped(NamedTuple):
 
     def latent(self, drawn: Traced, kept: Ancestors, rng: np.random.Generator) -> Array:
         """Rows of latent values from some of the draws."""
-        return self.model.from_latent(drawn.take(kept).T)
+        return drawn.take(kept).T
 
 
 class Tilted(NamedTuple):

@@ -97,15 +97,19 @@ def check_count(name: str, value: Any, least: int = 1, optional: bool = True) ->
         raise InputError(f"{name} must be below {_ENDLESS:g}, got {shown(value)}")
 
 
+def machine_memory() -> int:
+    """Bytes of memory of this machine."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows does not tell
+        return 2**38
+
+
 def check_memory(name: str, value: Any, *sizes: Any) -> None:
     """That an array of these sizes, which ``value`` asks for, has room on this machine."""
     if value is None:
         return
-    wanted = 8 * math.prod(int(size) for size in sizes)
-    try:
-        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows does not tell
-        there = 2**38
+    wanted, there = 8 * math.prod(int(size) for size in sizes), machine_memory()
     if wanted > there:
         raise InputError(
             f"{name}={shown(value)} is too large: its numbers would take {wanted // 10**9} GB of "

@@ -155,6 +155,12 @@ class Gaussian(ABC):
         """u one value after the other, each a regression on a few before it."""
         raise NotImplementedError(f"{type(self).__name__} has no sparse order of draws")
 
+    def root(self) -> Root:
+        """White coordinates of u."""
+        from .roots import StepRoot
+
+        return StepRoot(self.steps())
+
     @property
     def covariance(self) -> Array:
         """Σ as a matrix: for small N, unless it is there anyway."""
@@ -223,6 +229,25 @@ class Conditionals(ABC):
     def widened(self, scale: Array, noise: Array, shift: Array) -> Conditionals | None:
         """Of scale · x + shift + N(0, noise) instead of x; None where that is not offered."""
         return None
+
+
+class Root(ABC):
+    """u = mean + D z with D Dᵀ the covariance and z ~ N(0, I); arrays are columns."""
+
+    mean: Array
+    """Of u, shape (n,)."""
+
+    @abstractmethod
+    def draw(self, z: Array) -> Array:
+        """D z."""
+
+    @abstractmethod
+    def draw_transposed(self, v: Array) -> Array:
+        """Dᵀ v."""
+
+    @abstractmethod
+    def whiten(self, away: Array) -> Array:
+        """A z with D z = away."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ from ..messages import InputError
 from ..numerics.arrays import Array, Indices
 from ..numerics.jit import jit
 from ..numerics.sparse import Analysis, Factor, analyse
-from .base import Conditionals, Constraint, Gaussian, NotPositiveDefinite, Prior, Steps
+from .base import Conditionals, Constraint, Gaussian, NotPositiveDefinite, Prior, Root, Steps
 
 _BATCH = 64  # columns that are solved for at a time
 _PAIRS = 4e9  # operations that sums over pairs may take
@@ -231,6 +231,10 @@ class SparseGaussian(Gaussian):
         u = self.draw_latent(rng.standard_normal((self.latent_mean.size, 1)))
         return self.prior.design @ u[:, 0] + self.prior.offset
 
+    def root(self) -> Root:
+        self.solved.mean = self.latent_mean
+        return self.solved
+
     def row_variances(self, A: csr_array) -> Array:
         """Variances of A u for other rows."""
         out = np.empty(A.shape[0])
@@ -313,7 +317,7 @@ class SparseGaussian(Gaussian):
         return extra, self.solved.log_loosening
 
 
-class Solved:
+class Solved(Root):
     """B factorised, and the low-rank changes that make it P given the constraints."""
 
     def __init__(self, prior: SparsePrior, tau: Array | None) -> None:

@@ -94,7 +94,7 @@ class SoftmaxModel:
     ) -> None:
         self.classes, self.codes = check_labels(y, classes)
         source = check_source(X, self.n_data, kernel, K, jitter)
-        self.X, self.relative_jitter, self.notes = source
+        self.X, self.relative_jitter, self.notes, _ = source
         self.kernels = () if kernel is None else _check_kernels(kernel, self.classes)
         count, n = self.n_classes, self.n_data
         self._set_prior(None if K is None else array("K", K, (n, n), (count, n, n)))

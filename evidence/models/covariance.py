@@ -12,6 +12,7 @@ from scipy.linalg.lapack import dpotrf
 from ..execution.arguments import array, number, shown
 from ..messages import InputError
 from ..numerics.arrays import Array
+from .structures import choose
 
 _KERNEL_JITTER = 1e-6
 
@@ -53,11 +54,15 @@ class Source(NamedTuple):
     X: Array | None
     """Inputs (N, D)."""
     jitter: float
-    """Relative to the mean of the diagonal: 1e-6 by default with a kernel, 0 with a matrix."""
+    """Relative to the mean of the diagonal: by default 1e-6 if a kernel makes a matrix, else 0."""
     notes: tuple[str, ...]
+    structure: str
+    """Of the prior: see :mod:`evidence.models.structures`."""
 
 
-def check_source(X: Any, n: int, kernel: Any, K: Any, jitter: float | None) -> Source:
+def check_source(
+    X: Any, n: int, kernel: Any, K: Any, jitter: float | None, structure: str = "dense"
+) -> Source:
     """Exactly one of kernel and K; a kernel comes with inputs, one row for each of n data."""
     inputs = None if X is None else check_inputs(X, n)
     if (kernel is None) == (K is None):
@@ -67,9 +72,11 @@ def check_source(X: Any, n: int, kernel: Any, K: Any, jitter: float | None) -> S
         )
     if K is None and X is None:
         raise InputError("X is missing; a kernel needs the N x D inputs")
-    usual = 0.0 if kernel is None else _KERNEL_JITTER
+    structure = choose(structure, n, kernel, inputs)
+    usual = _KERNEL_JITTER if K is None and structure == "dense" else 0.0
     relative = usual if jitter is None else number("jitter", jitter, least=0.0)
-    return Source(inputs, relative, () if kernel is None else notes_on_inputs(inputs))
+    notes = () if kernel is None else notes_on_inputs(inputs, structure)
+    return Source(inputs, relative, notes, structure)
 
 
 def as_kernel(kernel: Any) -> Any:
@@ -89,10 +96,10 @@ def check_inputs(X: ArrayLike, n: int) -> Array:
     return inputs[:, None] if inputs.ndim == 1 else inputs
 
 
-def notes_on_inputs(X: Any) -> tuple[str, ...]:
+def notes_on_inputs(X: Any, structure: str) -> tuple[str, ...]:
     notes = []
     duplicated = X.shape[0] - np.unique(X, axis=0).shape[0]
-    if duplicated:
+    if duplicated and structure == "dense":
         notes.append(
             f"X: {duplicated} duplicated row(s); the covariance is singular but for the jitter"
         )

@@ -10,17 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..execution.arguments import array, rows
-from ..gaussians.base import Gaussian
+from ..gaussians.base import Gaussian, Prior
 from ..gaussians.dense import DenseGaussian, DensePrior
 from ..numerics.arrays import Array
 from . import likelihoods
 from .covariance import CovarianceError as CovarianceError
 from .covariance import as_kernel, call_kernel, check_source, factorise
+from .differences import numerical_gradient
 from .hyperparameters import Hyperparameters, free_parameters
-from .identity import rounded, sketch
+from .identity import rounded, sketch, sketch_prior
 from .kernels.gradients import contract
 from .latent import LatentModel, observations
 from .likelihoods.base import Likelihood
+from .structures import STRUCTURES
 
 
 class GPModel(LatentModel):
@@ -44,16 +46,25 @@ class GPModel(LatentModel):
     mean : float or array (N,)
         Fixed prior mean (an offset of the latent function).
     jitter : float, optional
-        Added to the diagonal, relative to its mean. Default 1e-6 with a kernel, 0 with ``K``.
-        It is never raised behind your back: what was added is in ``model.jitter``, and a
-        matrix that is still not positive definite is an error.
+        Added to the diagonal, relative to its mean. Default 1e-6 with a kernel, 0 with ``K``
+        and for structures that need none. It is never raised behind your back: what was added is
+        in ``model.jitter``, and a matrix that is still not positive definite is an error.
+    structure : {"auto", "dense", "markov"}
+        How the prior is stored. ``"dense"``: as a matrix, for any kernel; fits cost N³ operations
+        and 10 N² numbers. ``"markov"``: as a Markov chain of states, exact and of cost N, for
+        inputs on a line (in any order, with any spacing, repeated or not) and ``Matern`` kernels
+        with ``nu`` of 0.5, 1.5 or 2.5, constants times these, their sums, and sums with a
+        ``ConstantKernel`` or ``WhiteKernel``. ``"auto"``: dense up to N = 2000; above, a chain
+        where the kernel has one; else dense while memory and about an hour for a fit suffice. What
+        is too large is an error before memory is taken.
 
     Attributes
     ----------
     X, y, kernel, likelihood, mean
         As given, checked and in their final form.
     K, chol : array (N, N)
-        The prior covariance, jitter included, and its lower Cholesky factor.
+        The prior covariance, jitter included, and its lower Cholesky factor, where
+        ``model.structure`` is ``"dense"``.
     jitter : float
         What was added to the diagonal of the prior covariance, in its own units.
     relative_jitter : float
@@ -81,20 +92,29 @@ class GPModel(LatentModel):
         K: ArrayLike | None = None,
         mean: float | ArrayLike = 0.0,
         jitter: float | None = None,
+        structure: str = "auto",
     ) -> None:
         self.likelihood = likelihoods.get(likelihood)
         self.y, notes = observations(self.likelihood, y)
-        self.X, self.relative_jitter, more = check_source(X, self.n, kernel, K, jitter)
         self.kernel = as_kernel(kernel)
-        self._set_prior(K)
+        source = check_source(X, self.n, self.kernel, K, jitter, structure)
+        self.X, self.relative_jitter, more, self.structure = source
         self.mean: Array = np.broadcast_to(array("mean", mean, (), (self.n,)), (self.n,)).copy()
+        self._set_prior(K)
         self.theta = self.likelihood.theta(self.y)
         self.notes = notes + more
         #: what is free in kernel and likelihood: names, logs, bounds
         self.hyperparameters: Hyperparameters = free_parameters({"": self.kernel}, self.likelihood)
 
     def _set_prior(self, K: ArrayLike | None) -> None:
-        """K, or what the kernel says, with its jitter and Cholesky factor."""
+        """K, or what the kernel says, with its jitter and Cholesky factor; or its structure."""
+        make = STRUCTURES[self.structure].prior
+        if make is not None:
+            assert self.X is not None
+            self._prior = make(self.kernel, self.X, self.mean, self.relative_jitter)
+            share = self.relative_jitter / (1.0 + self.relative_jitter)
+            self.jitter = share * float(self._prior.variances.mean())
+            return
         given, name = (call_kernel(self.kernel, self.X), "kernel(X)") if K is None else (K, "K")
         prior = factorise(given, name, self.n, self.relative_jitter)
         self.K, self.jitter, self.chol = prior
@@ -102,20 +122,36 @@ class GPModel(LatentModel):
     def prior_gradient(self, q: Gaussian) -> Array:
         r"""Σ_ij W_ij ∂K_ij for every free parameter of the kernel, :math:`W = (aa^T - R)/2`.
 
-        It is how log Z_q depends on the prior where the sites do not change.
+        It is how log Z_q depends on the prior where the sites do not change; differenced where
+        there is no matrix.
         """
         assert self.kernel is not None  # otherwise there is no parameter
         assert self.X is not None
-        assert isinstance(q, DenseGaussian)
+        if not isinstance(q, DenseGaussian):
+            return numerical_gradient(self, q)
         a = q.nu - q.tau * q.mean
         W = 0.5 * (np.outer(a, a) - q.inner)
         W.flat[:: self.n + 1] += self.relative_jitter * np.trace(W) / self.n
         return contract(self.kernel, self.X, W)
 
     @property
-    def prior(self) -> DensePrior:
+    def prior(self) -> Prior:
         """N(mean, K), as approximations see it."""
+        if self.structure != "dense":
+            return self._prior
         return DensePrior(self.mean, self.K, self.chol)
+
+    def from_latent(self, u: Array) -> Array:
+        design = self.prior.design
+        return u if design is None else np.ascontiguousarray((design @ u.T).T) + self.mean
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("K", "chol"):
+            raise AttributeError(
+                f"a GPModel with structure={self.__dict__.get('structure')!r} has no matrix "
+                f"{name}; ask model.prior (times, variances, …), or use structure='dense'"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def at(self, theta: ArrayLike | Mapping[str, float]) -> GPModel:
         """The same data under other hyperparameters.
@@ -153,7 +189,7 @@ class GPModel(LatentModel):
     def without_matrices(self) -> GPModel:
         """The same model but for what :meth:`at` builds anew: light to send where θ changes."""
         model = copy.copy(self)
-        if self.hyperparameters.n_kernel:
+        if self.hyperparameters.n_kernel and self.structure == "dense":
             model.K = model.chol = np.empty((0, 0))
         return model
 
@@ -164,19 +200,23 @@ class GPModel(LatentModel):
 
     def describe(self) -> dict[str, Any]:
         """What a result tells of its model, in plain words and numbers."""
-        return {
+        told = {
             "N": self.n,
             "likelihood": likelihoods.describe(self.likelihood),
             "kernel": "K given" if self.kernel is None else str(self.kernel),
             "jitter": float(f"{self.jitter:.6g}"),
         }
+        return told if self.structure == "dense" else told | {"structure": self.structure}
 
     def identity(self) -> tuple[NDArray[Any], ...]:
         """Arrays that tell this model from others: see :mod:`evidence.models.identity`."""
-        sd = np.sqrt(np.diag(self.K))
-        likelihood = self.likelihood.identity(self.y, self.mean, sd)
-        return *sketch(self.K), rounded(self.jitter), self.mean, self.y, *likelihood
+        prior = self.prior
+        likelihood = self.likelihood.identity(self.y, self.mean, np.sqrt(prior.variances))
+        drawn = sketch(self.K) if self.structure == "dense" else sketch_prior(prior)
+        return *drawn, rounded(self.jitter), self.mean, self.y, *likelihood
 
     def __repr__(self) -> str:
         kernel = "K" if self.kernel is None else str(self.kernel)
-        return f"GPModel(N={self.n}, {kernel}, {likelihoods.describe(self.likelihood)})"
+        words = f"N={self.n}, {kernel}, {likelihoods.describe(self.likelihood)}"
+        dense = self.structure == "dense"
+        return f"GPModel({words})" if dense else f"GPModel({words}, structure={self.structure!r})"

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..gaussians.base import Prior
 from ..numerics.arrays import Array
 
 _DIGITS = 8
@@ -54,11 +55,20 @@ def rounded(values: Any, unit: float | None = None) -> Array:
     return np.where(np.isnan(out), np.nan, out + 0.0)  # one NaN, and one zero
 
 
+def sketch_prior(prior: Prior) -> tuple[Array, Array]:
+    """The same as :func:`sketch`, without K as a matrix."""
+    columns = [prior.times(v) for v in _vectors(prior.mean.size).T]
+    return rounded(prior.variances), rounded(np.column_stack(columns))
+
+
+def _vectors(n: int) -> Array:
+    return np.arange(1.0, n + 1.0)[:, None] * np.sqrt([2.0, 3.0, 5.0, 7.0]) % 1.0
+
+
 def sketch(K: Array) -> tuple[Array, Array]:
     """Covariances (…, N, N) by their diagonals and their products with four fixed vectors.
 
     Not entry by entry: of a million, one would be rounded the other way on another machine.
     """
-    n = K.shape[-1]
-    vectors = np.arange(1.0, n + 1.0)[:, None] * np.sqrt([2.0, 3.0, 5.0, 7.0]) % 1.0
-    return rounded(np.diagonal(K, axis1=-2, axis2=-1)), rounded((K @ vectors).reshape(-1, 4))
+    products = (K @ _vectors(K.shape[-1])).reshape(-1, 4)
+    return rounded(np.diagonal(K, axis1=-2, axis2=-1)), rounded(products)

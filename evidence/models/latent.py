@@ -6,19 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from ..execution.arguments import plain
 from ..gaussians.base import Gaussian, Prior
 from ..messages import InputError
 from ..numerics.arrays import Array
+from .differences import numerical_gradient
 from .hyperparameters import Hyperparameters
 from .likelihoods.base import Likelihood, Observations
-
-# derivatives of a smooth function by differences of fourth order
-_STEP = 6e-3
-_STENCIL = ((-2, 1.0 / 12.0), (-1, -2.0 / 3.0), (1, 2.0 / 3.0), (2, -1.0 / 12.0))
 
 
 class LatentModel(ABC):
@@ -52,15 +48,7 @@ class LatentModel(ABC):
 
     def prior_gradient(self, q: Gaussian) -> Array:
         """Derivatives of log Z_q at fixed sites in the free parameters of the prior."""
-        free = self.hyperparameters
-        gradient, none = np.zeros(free.n_kernel), np.zeros(1)
-        for p in range(free.n_kernel):
-            for steps, weight in _STENCIL:
-                theta = free.theta.copy()
-                theta[p] += steps * _STEP
-                there = self.at(theta).prior.with_sites(q.nu, q.tau)
-                gradient[p] += weight / _STEP * there.log_normaliser(none)
-        return gradient
+        return numerical_gradient(self, q)
 
 
 def observations(likelihood: Likelihood, y: Any) -> Observations:

@@ -41,7 +41,7 @@ from .classes import SoftmaxPath
 from .density import DensityPath
 from .gp import Path
 from .shared import SharedPath
-from .sparse import SparsePath
+from .stepped import SteppedPath
 
 
 class Family(NamedTuple):
@@ -62,13 +62,19 @@ class Family(NamedTuple):
     """A mixture with further components, found from points; itself where there are none."""
 
 
+def _gp_path(reference: Any) -> TemperedPath:
+    if is_stepped(reference.model):
+        return SteppedPath(reference)
+    return (Path if reference.share is None else SharedPath)(reference)
+
+
 _FAMILIES: dict[type, Family] = {
     GPModel: Family(
         {"ep": fit_ep, "laplace": fit_laplace, "prior": prior_reference, "mixture": fit_mixture},
         lambda model, move: "ep" if model.likelihood.log_concave else "mixture",
         ("laplace", "ep"),
         (GaussianReference, Mixture),
-        lambda reference: (Path if reference.share is None else SharedPath)(reference),
+        _gp_path,
         after={"mixture": "ep"},
         seeded=("mixture",),
         extend=extend_mixture,
@@ -78,7 +84,7 @@ _FAMILIES: dict[type, Family] = {
         lambda model, move: "ep",
         ("laplace", "ep"),
         GaussianReference,
-        SparsePath,
+        SteppedPath,
     ),
     SoftmaxModel: Family(
         {

@@ -12,6 +12,9 @@ import evidence as ev
 from evidence.approximations.gp.correction import second_order_terms
 from evidence.gaussians.base import NotPositiveDefinite
 from evidence.gaussians.dense import DensePrior
+from evidence.gaussians.markov import MarkovPrior as StatesPrior
+from evidence.models.kernels.parse import parse_kernel
+from evidence.models.kernels.statespace import chain
 from evidence.proposals.guide import make_guide
 
 N = 40
@@ -46,7 +49,13 @@ def sites(request):
     return site_parameters(request.param)
 
 
-@pytest.fixture(params=[dense, markov])
+def chain_of_states():
+    """The same covariances, those of a Matérn kernel with ν = ½."""
+    kernel = parse_kernel(f"2.0 * Matern({-1.0 / np.log(0.9)}, nu=0.5)")
+    return StatesPrior(MEAN, chain(kernel, np.arange(float(N))[:, None]))
+
+
+@pytest.fixture(params=[dense, markov, chain_of_states])
 def prior(request):
     return request.param()
 
@@ -106,6 +115,7 @@ def test_pair_sums(prior, sites):
 
 
 @pytest.mark.parametrize("size", [1, 7, N])
+@pytest.mark.parametrize("prior", [dense, markov], indirect=True)
 def test_conditionals(prior, sites, size):
     """Drawn block by block, x = μ + L ε with L Lᵀ = Σ in the order that was chosen."""
     q = prior.with_sites(*sites)

@@ -1,4 +1,4 @@
-r"""Moments of many tilted distributions :math:`p(y|x)\,N(x; m, v)` at once, by sums over a lattice.
+r"""Moments of many tilted distributions :math:`p(y|x)\,N(x; m, v)` at once, by lattice sums.
 
 The sum :math:`h \sum_j f(a + jh)` converges geometrically in :math:`1/h` where ``f`` is analytic
 and has fallen to nothing at both ends (L. N. Trefethen and J. A. C. Weideman, SIAM Review 56
@@ -86,7 +86,7 @@ def _find_modes(kernel, theta, state, n, x, here, there):
 
 @vector_loop
 def _edge_step(state, n, row, x, out, drop):
-    """One step of Newton's method for the root of twice the drop, which is linear for Gaussians."""
+    """One of Newton's steps for the root of twice the drop, which is linear for Gaussians."""
     side, arrived = (-1.0 if row == _LEFT else 1.0), 0.0
     aim = math.sqrt(2.0 * _AIM * drop)
     for i in range(n):

@@ -1,0 +1,167 @@
+r"""Kernels on a line as Markov chains.
+
+A Matérn kernel with ν = p - ½, variance σ² and λ = √(2ν)/l is the covariance of the first
+coordinate of :math:`(f, f'/\lambda, \dots, f^{(p-1)}/\lambda^{p-1})`, driven by white noise:
+:math:`(d/ds + 1)^p f = \text{noise}` in units s = λt. With A the companion matrix of that and
+N = A + I, which is nilpotent, a step of a = λ dt has
+
+.. math:: F = e^{-a} \sum_{j<p} N^j a^j / j!,\qquad
+          Q = q \int_0^a g(s) g(s)^T ds,\qquad g(s) = e^{-s} \sum_{j<p} N^j e_p\, s^j / j!,
+
+so that Q consists of incomplete gamma functions: differences P - F P Fᵀ would lose all digits
+where times nearly meet. A constant is a state that never moves, white noise one that forgets at
+once; states of sums lie side by side. At last the first coordinate is replaced by what data see,
+the sum of all values.
+
+Reference: J. Hartikainen and S. Särkkä, Kalman filtering and smoothing solutions to temporal
+Gaussian process regression models (2010).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import gammainc
+
+from ...gaussians.markov import Chain
+from ...messages import InputError
+from ...numerics.arrays import Array
+
+FORMS = (
+    "Matern with nu=0.5, 1.5 or 2.5, constants times these, their sums, and sums with a "
+    "ConstantKernel or WhiteKernel"
+)
+_FADED = 800.0  # exp(-a) is zero from here on
+Term = tuple[str, float, float]
+
+
+def has_chain(kernel: Any, X: Array | None) -> bool:
+    """Whether there is a Markov chain for this kernel and these inputs."""
+    if X is None or X.shape[1] != 1:
+        return False
+    try:
+        terms(kernel)
+    except InputError:
+        return False
+    return True
+
+
+def terms(kernel: Any) -> dict[Term, float]:
+    """Variances of the terms of a sum: by kind, smoothness ν and length scale.
+
+    >>> from evidence.models.kernels.parse import parse_kernel
+    >>> terms(parse_kernel("4.0 * Matern(2.0, nu=1.5) + 3.0 + 2.0"))
+    {('matern', 1.5, 2.0): 4.0, ('constant', 0.0, 0.0): 5.0}
+    """
+    out: dict[Term, float] = {}
+    for variance, term in _terms(kernel):
+        out[term] = out.get(term, 0.0) + variance
+    if not any(kind == "matern" for kind, *_ in out):
+        raise InputError(f"kernel {kernel} has no Matern term; Markov chains exist for {FORMS}")
+    return dict(sorted(out.items(), key=lambda item: item[0][0], reverse=True))
+
+
+def _terms(kernel: Any) -> Iterator[tuple[float, Term]]:
+    from sklearn.gaussian_process import kernels as k
+
+    match kernel:
+        case k.Sum():
+            yield from _terms(kernel.k1)
+            yield from _terms(kernel.k2)
+            return
+        case k.Product():
+            first, second = list(_terms(kernel.k1)), list(_terms(kernel.k2))
+            if any(kind != "constant" for _, (kind, *_) in first):
+                first, second = second, first
+            if all(kind == "constant" for _, (kind, *_) in first):
+                scale = sum(variance for variance, _ in first)
+                yield from ((scale * variance, term) for variance, term in second)
+                return
+        case k.ConstantKernel():
+            yield float(kernel.constant_value), ("constant", 0.0, 0.0)
+            return
+        case k.WhiteKernel():
+            yield float(kernel.noise_level), ("white", 0.0, 0.0)
+            return
+        case k.Matern() if kernel.nu in (0.5, 1.5, 2.5) and np.size(kernel.length_scale) == 1:
+            yield 1.0, ("matern", float(kernel.nu), float(np.ravel(kernel.length_scale)[0]))
+            return
+    raise InputError(f"kernel has no Markov chain for {kernel}; there is one for {FORMS}")
+
+
+def chain(kernel: Any, X: Array, jitter: float = 0.0) -> Chain:
+    """The chain of a kernel at inputs (N, 1); jitter relative to its variance.
+
+    Equal inputs share a state, unless each has white noise of its own.
+    """
+    if X.shape[1] != 1:
+        raise InputError(
+            f"structure='markov' needs inputs on a line, X of shape (N, 1), got {X.shape}"
+        )
+    parts = terms(kernel)
+    t = X[:, 0]
+    if jitter > 0.0:
+        noise, variance = ("white", 0.0, 0.0), sum(parts.values())
+        parts[noise] = parts.pop(noise, 0.0) + jitter * variance
+    if any(kind == "white" for kind, *_ in parts):
+        order = np.argsort(t, kind="stable")
+        times, state = t[order], np.empty(t.size, np.intp)
+        state[order] = np.arange(t.size)
+    else:
+        times, state = np.unique(t, return_inverse=True)
+    gaps, which = np.unique(np.diff(times), return_inverse=True)
+    blocks = [_block(term, variance, gaps) for term, variance in parts.items()]
+    start, moves, noises = (_side_by_side(kind) for kind in zip(*blocks, strict=True))
+    # in place of the first coordinate, the sum of those that data see
+    rotate = np.eye(len(start))
+    rotate[0, np.cumsum([0, *(len(first) for first, *_ in blocks[:-1])])] = 1.0
+    back = np.linalg.inv(rotate)
+    return Chain(
+        rotate @ start @ rotate.T,
+        np.ascontiguousarray(rotate @ moves @ back),
+        np.ascontiguousarray(rotate @ noises @ rotate.T),
+        which.reshape(-1),
+        state.reshape(-1),
+    )
+
+
+def _side_by_side(blocks: Sequence[Array]) -> Array:
+    """Block diagonal matrices (…, d, d) of blocks (…, p, p)."""
+    ends = np.cumsum([block.shape[-1] for block in blocks])
+    out = np.zeros((*blocks[0].shape[:-2], ends[-1], ends[-1]))
+    for block, end in zip(blocks, ends, strict=True):
+        own = slice(end - block.shape[-1], end)
+        out[..., own, own] = block
+    return out
+
+
+def _block(term: Term, variance: float, gaps: Array) -> tuple[Array, Array, Array]:
+    """Stationary covariance, F and Q for all gaps."""
+    kind, nu, scale = term
+    one, many = np.ones((1, 1)), np.ones((gaps.size, 1, 1))
+    if kind == "constant":
+        return variance * one, many, 0.0 * many
+    if kind == "white":
+        return variance * one, 0.0 * many, variance * many
+    p = round(nu + 0.5)
+    companion = np.diag(np.ones(p - 1), 1)
+    companion[-1] = [-math.comb(p, j) for j in range(p)]
+    N = companion + np.eye(p)
+    powers = np.array([np.linalg.matrix_power(N, j) / math.factorial(j) for j in range(p)])
+    a = np.minimum(math.sqrt(2.0 * nu) / scale * gaps, _FADED)
+    moves = np.einsum("u,uj,jik->uik", np.exp(-a), a[:, None] ** np.arange(p), powers)
+    P = _driven(powers[:, :, -1], np.array([np.inf]))[0]
+    q = variance / P[0, 0]
+    return q * P, moves, q * _driven(powers[:, :, -1], a)
+
+
+def _driven(g: Array, a: Array) -> Array:
+    """∫_0^a g gᵀ exp(-2s) ds for polynomials with coefficients ``g`` (power, coordinate)."""
+    j = np.arange(2 * len(g) - 1)
+    whole = np.array([math.factorial(k) / 2.0 ** (k + 1) for k in j])
+    moments = whole * gammainc(j + 1.0, 2.0 * a[:, None])
+    degree = np.add.outer(np.arange(len(g)), np.arange(len(g)))
+    return np.einsum("ji,kl,ujk->uil", g, g, moments[:, degree])

@@ -1,0 +1,98 @@
+r"""The tempered path of a model whose latent values have a sparse order.
+
+.. math:: \log p_\beta(u) = \log Z_q + \log q(u) + \beta \sum_i h_i(\eta_i),\qquad
+          h_i = \ell_i - \log t_i,\quad \eta = A u + o
+
+States are latent values u: those of a :class:`~evidence.models.sparse.SparseModel`, the states of
+a chain behind a :class:`~evidence.models.gp.GPModel`. Their coordinates are those in which q is
+white, :math:`u = \mu + D a`: moves solve with a sparse factor and see no matrix. (Where there are
+constraints the map is not one to one, and Gaussian all the same.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..approximations.reference import GaussianReference
+from ..gaussians.base import Root
+from ..messages import InputError
+from ..models.likelihoods.quadrature import evaluate
+from .base import TemperedPath
+from .coordinates import Array, Frame
+
+
+@dataclass(frozen=True, eq=False)
+class RootFrame(Frame):
+    """White coordinates of a Gaussian without a matrix."""
+
+    white: Root
+
+    def turn(self, a: Array) -> Array:
+        return np.ascontiguousarray(self.white.draw(np.ascontiguousarray(a.T)).T)
+
+    def from_latent(self, x: Array) -> Array:
+        return np.ascontiguousarray(self.white.whiten((x - self.mean).T).T)
+
+    def slope(self, gradient: Array) -> Array:
+        columns = np.ascontiguousarray(gradient.T)
+        return np.ascontiguousarray(self.white.draw_transposed(columns).T)
+
+
+class SteppedPath(TemperedPath):
+    """p_β from one reference."""
+
+    reference: GaussianReference
+
+    def __init__(self, reference: GaussianReference) -> None:
+        super().__init__(reference)
+        self.frames["base"] = _frame(reference.gaussian.root())
+
+    @property
+    def n(self) -> int:
+        return self.mean.size
+
+    @property
+    def mean(self) -> Array:
+        return self.frames["base"].mean
+
+    @property
+    def riemannian(self) -> bool:
+        return False
+
+    def make_coordinates(self, kind: str) -> Frame:
+        raise InputError(
+            f"coordinates={kind!r}: a model without a covariance matrix has those of its "
+            "reference only, 'base'"
+        )
+
+    def parameters(self, x: Array) -> Array:
+        rows = x.reshape(-1, x.shape[-1])
+        out: Array = self.model.from_latent(rows)
+        return out.reshape(*x.shape[:-1], out.shape[-1])
+
+    def tilt(self, x: Array) -> Array:
+        return self._tilt(x)[0]
+
+    def tilt_and_gradient(self, x: Array) -> tuple[Array, Array]:
+        total, slopes = self._tilt(x)
+        return total, np.ascontiguousarray((self.model.prior.design.T @ slopes.T).T)
+
+    def _tilt(self, x: Array) -> tuple[Array, Array]:
+        """Tilt, and its slope in what the data see."""
+        model, (c, nu, tau) = self.model, self.reference.sites
+        prior, kernel = model.prior, model.likelihood.kernel
+        eta = np.ascontiguousarray((prior.design @ np.asarray(x).T).T) + prior.offset
+        total = np.empty(len(eta))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for m, row in enumerate(eta):
+                value, slope, *_ = evaluate(kernel, model.theta, row)
+                total[m] = np.sum(value - c - row * (nu - 0.5 * tau * row))
+                eta[m] = slope - nu + tau * row
+        total[np.isnan(total)] = -np.inf
+        return total, eta
+
+
+def _frame(white: Root) -> RootFrame:
+    return RootFrame(white.mean, np.ones(white.mean.size), white)

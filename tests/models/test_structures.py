@@ -1,0 +1,162 @@
+"""The same model as a matrix and as a chain; which of them is chosen, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import evidence as ev
+from evidence.approximations.gp.gradient import log_evidence_gradient
+from evidence.models.kernels.parse import parse_kernel
+from evidence.models.structures import choose
+
+KERNEL = "4.0 * Matern(2.0, nu=2.5) + 0.5 * Matern(1.0, nu=0.5) + 2.0"
+
+
+def data(n, likelihood):
+    rng = np.random.default_rng(8)
+    x = rng.permutation(n) / 10.0
+    x[:3] = x[3]
+    f = 1.5 * np.sin(x) + 0.2
+    y = {
+        "logit": lambda: np.where(f + rng.logistic(size=n) > 0.0, 1, -1),
+        "poisson": lambda: rng.poisson(np.exp(f)),
+        "student_t(df=4, scale=0.5)": lambda: f + 0.5 * rng.standard_t(4, n),
+    }[likelihood]()
+    return x, y
+
+
+def twins(n, likelihood, kernel=KERNEL, **words):
+    """With the jitter of matrices, which is white noise to a chain."""
+    words = dict(likelihood=likelihood, mean=0.2, jitter=1e-6) | words
+    make = (ev.GPModel(*data(n, likelihood), kernel, structure=s, **words) for s in STRUCTURES)
+    return list(make)
+
+
+STRUCTURES = ("dense", "markov")
+LIKELIHOODS = ("logit", "poisson", "student_t(df=4, scale=0.5)")
+
+
+def compare(a, b, rtol):
+    assert a.converged
+    assert b.converged
+    assert b.logz == pytest.approx(a.logz, rel=rtol)
+    assert b.logz_corrected == pytest.approx(a.logz_corrected, rel=rtol)
+    np.testing.assert_allclose(b.mean, a.mean, atol=rtol * np.abs(a.mean).max())
+    np.testing.assert_allclose(b.var, a.var, rtol=10.0 * rtol)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_fits_agree(likelihood):
+    dense, markov = twins(120, likelihood)
+    a, b = ev.fit_ep(dense), ev.fit_ep(markov)
+    compare(a, b, 1e-7)
+    assert ev.fit_laplace(markov).logz == pytest.approx(ev.fit_laplace(dense).logz, rel=1e-9)
+    found, expected = log_evidence_gradient(b), log_evidence_gradient(a)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_fits_agree_where_there_are_many_data():
+    compare(*map(ev.fit_ep, twins(2000, "poisson")), 1e-6)
+
+
+def test_a_chain_needs_no_jitter():
+    """With equal inputs, against a jitter that changes next to nothing."""
+    dense, markov = twins(60, "poisson", jitter=1e-9)[0], twins(60, "poisson", jitter=None)[1]
+    assert markov.jitter == 0.0
+    assert ev.fit_ep(markov).logz == pytest.approx(ev.fit_ep(dense).logz, abs=1e-6)
+    assert not any("singular" in note for note in markov.notes)
+
+
+def test_predictions_agree():
+    new = np.linspace(-2.0, 8.0, 7)
+    a, b = (ev.predict(model, new) for model in twins(60, "poisson"))
+    np.testing.assert_allclose(b.mean, a.mean, rtol=1e-6)
+    np.testing.assert_allclose(b.var, a.var, rtol=1e-6)
+
+
+def test_order_of_inputs_does_not_matter():
+    x, y = data(50, "poisson")
+    p = np.random.default_rng(0).permutation(50)
+    words = dict(kernel=KERNEL, likelihood="poisson", structure="markov")
+    a, b = ev.GPModel(x, y, **words), ev.GPModel(x[p], y[p], **words)
+    np.testing.assert_allclose(ev.fit_ep(b).mean, ev.fit_ep(a).mean[p], rtol=1e-9)
+
+
+def test_a_chain_has_no_matrix_and_all_else():
+    model = twins(30, "poisson")[1]
+    for name in ("K", "chol"):
+        with pytest.raises(AttributeError, match=r"structure='markov' .* model.prior"):
+            getattr(model, name)
+    assert model.n == 30
+    assert model.describe()["structure"] == "markov"
+    assert "structure='markov'" in repr(model)
+    again = pickle.loads(pickle.dumps(model.without_matrices()))
+    assert ev.fit_ep(again.at(model.hyperparameters.theta)).logz == ev.fit_ep(model).logz
+    assert ev.fit_ep(model.bare()).logz == ev.fit_ep(model).logz
+    x = np.random.default_rng(0).standard_normal((2, 30))
+    with_jitter = twins(30, "poisson")[0].log_prior(x)
+    np.testing.assert_allclose(model.log_prior(x), with_jitter, rtol=1e-5)
+
+
+def test_identities_tell_chains_apart():
+    model = twins(30, "poisson")[1]
+    same = all(map(np.array_equal, model.identity(), twins(30, "poisson")[1].identity()))
+    other = model.at({"k1__k1__k2__length_scale": 2.1}).identity()
+    assert same
+    assert not all(map(np.array_equal, model.identity(), other))
+
+
+CHAIN, SMOOTH = parse_kernel("Matern(1.0, nu=1.5)"), parse_kernel("RBF(1.0)")
+LINE = np.zeros((1, 1))
+
+
+@pytest.mark.parametrize(
+    ("n", "kernel", "X", "expected"),
+    [
+        (2000, CHAIN, LINE, "dense"),
+        (2001, CHAIN, LINE, "markov"),
+        (10**6, CHAIN, LINE, "markov"),
+        (2001, CHAIN, np.zeros((1, 2)), "dense"),
+        (2001, SMOOTH, LINE, "dense"),
+        (2001, None, None, "dense"),
+    ],
+)
+def test_automatic_choice(n, kernel, X, expected):
+    assert choose("auto", n, kernel, X) == expected
+
+
+@pytest.mark.parametrize("structure", ["auto", "dense"])
+def test_matrices_that_are_too_large_are_refused_before_they_are_made(structure):
+    def kernel(a, b):
+        raise AssertionError("called")
+
+    n = 10**6
+    with pytest.raises(ev.InputError, match=r"N=1000000 .* GB .* structure='markov' \(0.5 GB"):
+        ev.GPModel(np.zeros(n), np.ones(n), kernel, structure=structure)
+
+
+def test_a_matrix_that_takes_hours_must_be_asked_for_by_name(monkeypatch):
+    monkeypatch.setattr("evidence.models.structures.machine_memory", lambda: 10**13)
+    assert choose("dense", 30_000, SMOOTH, LINE) == "dense"
+    with pytest.raises(ev.InputError, match="hours"):
+        choose("auto", 30_000, SMOOTH, LINE)
+
+
+BAD = [
+    (dict(structure="markv"), "did you mean 'markov'"),
+    (dict(structure=None), "structure must be one of 'auto', 'markov', 'dense', got None"),
+    (dict(kernel="RBF(1.0)"), "no Markov chain for RBF.* Matern with nu=0.5"),
+    (dict(X=np.zeros((3, 2))), "inputs on a line"),
+    (dict(X=None, kernel=None, K=np.eye(3)), "structure='markov' needs kernel= and X"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD)
+def test_bad_input_is_named(change, message):
+    usual = dict(X=np.arange(3.0), y=[1, -1, 1], kernel="Matern(1.0)", structure="markov")
+    with pytest.raises(ev.InputError, match=message):
+        ev.GPModel(**usual | change)
