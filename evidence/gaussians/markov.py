@@ -268,11 +268,9 @@ class MarkovGaussian(Gaussian):
         return Steps(order, mean, sd.ravel(), indptr, indices, weights)
 
     def draw(self, rng: np.random.Generator) -> Array:
-        steps = self.steps()
-        away = steps.sd * rng.standard_normal(steps.sd.size)
-        _regress(steps.indptr, steps.indices, steps.weights, away)
-        d = self.filtered.shape[1]
-        return self.mean + away.reshape(-1, d)[::-1, 0][self.chain.state]
+        length, d = self.filtered.shape[:2]
+        away = self.root().draw(rng.standard_normal((length * d, 1)))
+        return self.mean + away[self.chain.state * d, 0]
 
 
 class Backward(NamedTuple):
@@ -538,11 +536,3 @@ def _regressions(G, C, V, indices, weights, sd):
             for l in range(0 if step > 0 else d, d + i):
                 indices[at], weights[at] = (step - 1) * d + l, row[i, l]
                 at += 1
-
-
-@jit
-def _regress(indptr, indices, weights, away):
-    """Residuals in, deviations from the mean out."""
-    for k in range(away.size):
-        for p in range(indptr[k], indptr[k + 1]):
-            away[k] += weights[p] * away[indices[p]]

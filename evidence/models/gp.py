@@ -16,7 +16,6 @@ from ..numerics.arrays import Array
 from . import likelihoods
 from .covariance import CovarianceError as CovarianceError
 from .covariance import as_kernel, call_kernel, check_source, factorise
-from .differences import numerical_gradient
 from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded, sketch, sketch_prior
 from .kernels.gradients import contract
@@ -128,7 +127,7 @@ class GPModel(LatentModel):
         assert self.kernel is not None  # otherwise there is no parameter
         assert self.X is not None
         if not isinstance(q, DenseGaussian):
-            return numerical_gradient(self, q)
+            return super().prior_gradient(q)
         a = q.nu - q.tau * q.mean
         W = 0.5 * (np.outer(a, a) - q.inner)
         W.flat[:: self.n + 1] += self.relative_jitter * np.trace(W) / self.n
