@@ -196,7 +196,7 @@ def _conclude(
     outcome.trace = {name: np.asarray(column, float)[1:] for name, column in columns.items()}
     outcome.trace["logz_se"] = np.full(schedule.betas.size - 1, np.nan)
     outcome.trace["logz_se"][-1] = outcome.logz_se
-    draws = whole.draws.reshape(-1, problem.model.n)
+    draws = whole.draws.reshape(-1, whole.draws.shape[-1])
     rng = np.random.default_rng(problem.child(2))
     kept = rng.choice(len(draws), min(N_DRAWS, len(draws)), replace=False)
     outcome.samples = problem.path.parameters(draws[kept])

@@ -135,5 +135,7 @@ def with_data(model: GPModel, y: Array) -> GPModel:
     new = copy.copy(model)
     new.y, notes = model.likelihood.check(y)
     new.theta = model.likelihood.theta(new.y)
-    new.notes = notes if model.kernel is None else notes + notes_on_inputs(model.X)
+    new.notes = (
+        notes if model.kernel is None else notes + notes_on_inputs(model.X, model.structure)
+    )
     return new

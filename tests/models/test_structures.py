@@ -91,6 +91,23 @@ def test_predictions_agree():
     np.testing.assert_allclose(b.var, a.var, rtol=1e-6)
 
 
+@pytest.mark.parametrize("method", ["smc", "pt", "ais"])
+def test_other_methods_sample_predictors(method):
+    """Their states are those of the chain, their samples what data see."""
+    model = model_of("markov", 20, "poisson", None)
+    words = dict(random_seed=0, progressbar=False, max_seconds=30.0)
+    result = ev.log_evidence(model, method=method, target_se=0.1, **words)
+    assert result.samples.shape[-1] == 20
+    assert abs(result.logz - ev.fit_ep(model).logz_corrected) < 4.0 * result.logz_se + 0.02
+
+
+def test_simulated_data_have_the_same_prior():
+    model = model_of("markov", 30, "poisson", None)
+    simulated = ev.simulate(model, random_seed=0)
+    assert simulated.model.prior is model.prior
+    assert not any("singular" in note for note in simulated.model.notes)
+
+
 def test_order_of_inputs_does_not_matter():
     x, y = data(50, "poisson")
     p = np.random.default_rng(0).permutation(50)
