@@ -1,10 +1,11 @@
 """Nested dissection: order a graph so that what separates its halves is eliminated last.
 
-A half ends at a level of a breadth-first search from the rim of the graph, chosen for a small
-separator and even halves; single vertices then move across while that makes it smaller. On a
-planar graph of n vertices L has O(n log n) entries and costs O(n^1.5).
+Distances from far ends of the graph serve as coordinates, and a half ends where one of them, or
+their sum or difference, gives a small separator and even halves; single vertices then move across
+while that makes it smaller. On a planar graph of n vertices L has O(n log n) entries and costs
+O(n^1.5) operations.
 
-References: A. George and J. W. H. Liu, SIAM Journal on Numerical Analysis 15 (1978) 1053 (levels);
+References: A. George, SIAM Journal on Numerical Analysis 10 (1973) 345;
 C. M. Fiduccia and R. M. Mattheyses, Design Automation Conference 19 (1982) 175 (moves).
 """
 
@@ -99,7 +100,7 @@ def _divide(indptr, indices, part, label, members, depth, far, level, side, coun
             below += count[c, 0]
             cut += count[c, 1]
             low, high = float(below - cut), float(total - below)
-            if low > 0.0 and high > 0.0 and cut < cost * low * high:
+            if min(low, high) > 0.02 * total and cut < cost * low * high:
                 cost, direction, threshold = cut / (low * high), f, c
     for v in members:
         side[v] = _HIGH if level[v] > threshold else _LOW
@@ -158,6 +159,7 @@ def _refine(indptr, indices, part, label, members, side, near, cut, held, histor
             if pick == -1 or records + near[1 - to, cut[pick]] + 2 > history.size:
                 break
             v = cut[pick]
+            budget -= indptr[v + 1] - indptr[v]
             sizes[_CUT] -= 1
             cut[pick] = cut[sizes[_CUT]]
             _turn(indptr, indices, side, near, v, to)
@@ -166,6 +168,7 @@ def _refine(indptr, indices, part, label, members, side, near, cut, held, histor
                 w = indices[p]
                 if part[w] == label and side[w] == 1 - to:
                     _turn(indptr, indices, side, near, w, _CUT)
+                    budget -= indptr[w + 1] - indptr[w]
                     cut[sizes[_CUT]] = w
                     sizes[_CUT] += 1
                     pulled += 1
@@ -200,37 +203,38 @@ def dissect(indptr, indices):
     side, history = np.zeros(n, np.int64), np.empty(4 * n + 100, np.int64)
     near, far = np.zeros((3, n), np.int64), np.empty((4, n), np.int64)
     count = np.empty((4 * n + 2, 2), np.int64)
-    stack, top, label = np.empty((n + 2, 2), np.int64), 0, 1
-    stack[0, 0], stack[0, 1] = 0, n
+    stack, top, label = np.empty((n // _LEAF + 3, 2), np.int64), 0, 1
+    stack[0, 0], stack[0, 1] = 0, n if n > _LEAF else 0
     while top >= 0:
         low, high = stack[top]
-        top -= 1
-        if high - low <= _LEAF:
+        top, label = top - 1, label + 1
+        whole = order[low:high].copy()
+        part[whole] = label
+        if whole.size == 0:
             continue
-        label += 1
-        for k in range(low, high):
-            part[order[k]] = label
-        reached, depth = _corners(indptr, indices, part, label, order[low], queue, level, far)
-        if reached < high - low:  # not connected: no separator
-            for k in range(low, high):
-                side[order[k]] = _HIGH
-            for k in range(reached):
-                side[queue[k]] = _LOW
+        reached, depth = _corners(indptr, indices, part, label, whole[0], queue, level, far)
+        if reached < whole.size:  # not connected: no separator
+            for v in whole:
+                if part[v] == label:
+                    reached, _ = _search(indptr, indices, part, label, v, queue, level)
+                    order[low : low + reached] = queue[:reached]
+                    part[queue[:reached]] = 0
+                    if reached > _LEAF:
+                        top += 1
+                        stack[top, 0], stack[top, 1] = low, low + reached
+                    low += reached
+        elif not _divide(indptr, indices, part, label, whole, depth, far, level, side, count):
+            degree = indptr[whole + 1] - indptr[whole]
+            order[low:high] = whole[np.argsort(degree, kind="mergesort")]
         else:
-            members = queue[:reached]
-            if not _divide(indptr, indices, part, label, members, depth, far, level, side, count):
-                continue
-            _refine(indptr, indices, part, label, members, side, near, cut, held, history)
-        for k in range(low, high):
-            queue[k - low] = order[k]
-        at = low
-        for which in range(3):
-            begin = at
-            for k in range(high - low):
-                if side[queue[k]] == which:
-                    order[at] = queue[k]
-                    at += 1
-            if which < 2:
-                top += 1
-                stack[top, 0], stack[top, 1] = begin, at
+            _refine(indptr, indices, part, label, whole, side, near, cut, held, history)
+            for which in range(3):
+                begin = low
+                for v in whole:
+                    if side[v] == which:
+                        order[low] = v
+                        low += 1
+                if which < _CUT and low - begin > _LEAF:
+                    top += 1
+                    stack[top, 0], stack[top, 1] = begin, low
     return order

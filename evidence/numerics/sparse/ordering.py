@@ -8,8 +8,6 @@ Reference: A. George and J. W. H. Liu, SIAM Review 31 (1989) 1 (minimum degree).
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 from scipy.sparse import csc_matrix
 from scipy.sparse.linalg import spilu
@@ -18,7 +16,7 @@ from ..arrays import Indices
 from ..jit import jit
 from .dissection import dissect
 
-_FEW = 1000  # up to so many indices, minimum degree will do
+_CHEAP = 200  # up to so many operations per entry of the matrix, minimum degree will do
 _BAND = 8  # up to this distance of neighbours, a chain is eliminated from end to end
 
 
@@ -90,16 +88,22 @@ def arrange(indptr: Indices, indices: Indices, last: Indices, method: str) -> In
     if method == "given":
         return np.concatenate([np.flatnonzero(free), last])
     degree = np.diff(indptr)
-    crowded = free & (degree > max(16.0, 10.0 * np.sqrt(n)))
+    crowded = free & (degree > max(16.0, 20.0 * degree.mean()))
+    if crowded.sum() ** 2 > indices.size:  # their dense block would be larger than the matrix
+        crowded = free & (degree > max(16.0, 10.0 * np.sqrt(n)))
     sparse, dense = np.flatnonzero(free & ~crowded), np.flatnonzero(crowded)
     end = np.concatenate([dense[np.argsort(degree[dense], kind="stable")], last])
     graph = restrict(indptr, indices, sparse)
     if method == "auto" and _bandwidth(*graph) <= _BAND:
         return np.concatenate([sparse, end])
-    makers = {"degree": minimum_degree, "dissection": dissect}
-    chosen = [makers[method]] if method != "auto" else list(makers.values())[: 1 + (n > _FEW)]
-    orders = [np.concatenate([sparse[make(*graph)], end]) for make in chosen]
-    return min(orders, key=partial(_work, indptr, indices, n - last.size))
+    orders = {}
+    for name, make in (("degree", minimum_degree), ("dissection", dissect)):
+        if method in ("auto", name):
+            order = np.concatenate([sparse[make(*graph)], end])
+            orders[_work(indptr, indices, n - last.size, order)] = order
+            if method == "auto" and min(orders) < _CHEAP * indices.size:
+                break
+    return orders[min(orders)]
 
 
 def _work(indptr: Indices, indices: Indices, n_free: int, order: Indices) -> float:

@@ -284,12 +284,16 @@ def halve(parent: Indices, work: Array) -> list[Indices]:
 
     From the roots down, the largest subtree loses its root, as long as two cores gain.
     """
-    roots = list(np.flatnonzero(parent == -1))
+    children = np.argsort(parent, kind="stable")
+    begin = np.searchsorted(parent[children], np.arange(-1, parent.size + 1))
+    roots = list(children[: begin[1]])
     least, above = 0.9 * work[roots].sum(), 0.0
     chosen: tuple[list[Any], list[Any]] = ([], [])
-    if least < _SERIAL or len(roots) > _MANY:
-        return [*np.empty((2, 0), np.int64), np.arange(parent.size)]
-    while 0 < len(roots) <= _MANY:
+    if least < _SERIAL:
+        roots = []
+    for _ in range(_MANY):
+        if not 0 < len(roots) <= _MANY:
+            break
         roots.sort(key=lambda s: -work[s])
         loads = [0.0, 0.0]
         halves: tuple[list[Any], list[Any]] = ([], [])
@@ -300,12 +304,12 @@ def halve(parent: Indices, work: Array) -> list[Indices]:
         if above + max(loads) < least:
             least, chosen = above + max(loads), halves
         root = roots.pop(0)
-        below = np.flatnonzero(parent == root)
+        below = children[begin[root + 1] : begin[root + 2]]
         above += work[root] - work[below].sum()
         roots.extend(below)
     side = np.full(parent.size, 2)
     for h in range(2):
-        side[chosen[h]] = h
+        side[np.array(chosen[h], np.int64)] = h
     inherit(parent, side)
     return [np.flatnonzero(side == h) for h in range(3)]
 
