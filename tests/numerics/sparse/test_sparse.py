@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from evidence.numerics.sparse import Analysis, Factor, analyse
+from evidence.numerics.threads import single
 
 METHODS = ["auto", "degree", "dissection", "given"]
 
@@ -139,6 +140,44 @@ def test_one_analysis_serves_other_values_and_smaller_patterns():
     assert first.half_logdet == Factor(analysis, P).half_logdet
     with pytest.raises(KeyError):
         Factor(analyse(diagonal), P)
+
+
+def test_any_storage_of_the_same_matrix():
+    P = matrix("random")
+    rng = np.random.default_rng(5)
+    coo = P.tocoo()
+    kept = rng.permutation(np.repeat(np.arange(coo.nnz), 2))  # every entry in two parts
+    row, col = coo.row[kept], coo.col[kept]
+    by_column = np.argsort(col, kind="stable")
+    indptr = np.searchsorted(col[by_column], np.arange(P.shape[0] + 1))
+    data = 0.5 * coo.data[kept][by_column]
+    twice = sp.csc_array((data, row[by_column], indptr), shape=P.shape)
+    assert not twice.has_canonical_format
+    expected = Factor(analyse(P), P).half_logdet
+    for one in (P, twice, P.tocsr(), P.tocoo().tocsr()):
+        for other in (P, twice, P.tocsr()):
+            assert Factor(analyse(one), other).half_logdet == pytest.approx(expected, rel=1e-13)
+    with pytest.raises(ValueError, match="symmetric"):
+        analyse(sp.tril(P))
+    with pytest.raises(ValueError, match="indices"):
+        Factor(analyse(P), matrix("grid"))
+
+
+def test_the_number_of_cores_does_not_matter():
+    P = positive(stencil(60, 50), np.random.default_rng(6))
+    analysis = analyse(P, [17])
+    assert all(half.size > 30 for half in analysis.halves[:2])
+    factor = Factor(analysis, P)
+    with single():
+        alone = Factor(analysis, P)
+        np.testing.assert_array_equal(alone.selected(), factor.selected())
+    assert alone.half_logdet == factor.half_logdet
+    b = np.random.default_rng(7).standard_normal((P.shape[0], 3))
+    np.testing.assert_allclose(P @ factor.solve(b), b, atol=1e-11)
+    some = [0, 17, 1234]
+    unit = np.eye(P.shape[0])[:, some]
+    variances = factor.selected()[analysis.locate(some, some)]
+    np.testing.assert_allclose(variances, np.diag(factor.solve(unit)[some]), rtol=1e-11)
 
 
 def test_entries_outside_the_pattern():
