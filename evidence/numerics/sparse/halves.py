@@ -13,7 +13,7 @@ import numpy as np
 from ..arrays import Array, Indices
 from ..jit import jit
 
-_SERIAL = 5e6  # operations below which one core does it all
+_SERIAL = 1e8  # operations below which one core does it all
 _MANY = 200  # subtrees that are given to one core or the other
 
 

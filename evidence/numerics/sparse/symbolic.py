@@ -84,6 +84,8 @@ class Analysis:
             self.home[self.halves[2]] = size + np.cumsum(above) - above
             self.room += int(above.sum())
         width, height = np.diff(panels.first), np.diff(panels.starts)
+        self.tallest = int((height - width).max(initial=0))  # rows below a panel
+        self.largest = int((width * height).max(initial=0))  # numbers of a panel
         self.nnz = int((width * height - width * (width - 1) // 2).sum())
         self.flops = float((_squares(height) - _squares(height - width)).sum())
         self.memory = 16.0 * size
@@ -107,12 +109,10 @@ class Analysis:
         """
         if matrix.shape != (self.n, self.n):
             raise ValueError(f"the matrix is {matrix.shape}, the pattern has {self.n} indices")
-        indptr, indices = _compressed(matrix)
-        out = np.zeros(self.room)
-        if np.array_equal(indptr, self.indptr) and np.array_equal(indices, self.indices):
-            at = self.destination
-        else:
-            at = destinations(self.panels, self.inverse, indptr, indices)
+        out, at = np.zeros(self.room), self.destination
+        given = (matrix.indptr, matrix.indices)
+        if not all(map(np.array_equal, given, (self.indptr, self.indices))):
+            at = destinations(self.panels, self.inverse, *_compressed(matrix))
             if (at == -2).any():
                 raise KeyError("the matrix has entries outside the pattern that was analysed")
         scatter(at, np.asarray(matrix.data, float), out)
