@@ -44,16 +44,15 @@ def join(parent, count, n_free, relax):
     """The supernode of every column, and for each its parent, columns and rows.
 
     Supernodes are named by their top column. A child whose rows are those of its parent's joins
-    for free; another one where it is small or adds a small part of zeros.
+    for free; another one where it is small or adds a small part of zeros. Columns before
+    ``n_free`` do not join later ones.
     """
     n = parent.size
     top, into = np.arange(n), np.full(n, -1)
     for j in range(n):  # into[p]: the child that continues p downwards
         p = parent[j]
-        if p != -1 and p != n_free and into[p] == -1 and count[j] == count[p] + 1:
+        if p != -1 and into[p] == -1 and count[j] == count[p] + 1 and (j >= n_free or p < n_free):
             into[p] = j
-    for j in range(n - 1, n_free, -1):
-        into[j] = j - 1
     for p in range(n - 1, -1, -1):
         if into[p] != -1:
             top[into[p]] = top[p]
@@ -64,10 +63,8 @@ def join(parent, count, n_free, relax):
     for j in range(n - 1, -1, -1):
         if top[j] == j:
             height[j] = count[j] + width[j] - 1
-            up[j] = top[parent[j]] if parent[j] != -1 else (n - 1 if n_free < n else -1)
-            if up[j] == j:
-                up[j] = -1
-            if up[j] != -1:
+            if parent[j] != -1:
+                up[j] = top[parent[j]]
                 sibling[j], child[up[j]] = child[up[j]], j
     merged = np.full(n, -1)
     if relax:
@@ -77,7 +74,9 @@ def join(parent, count, n_free, relax):
                 continue
             m, c = 0, child[p]
             while c != -1:
-                family[m], c, m = c, sibling[c], m + 1
+                if c >= n_free or p < n_free:
+                    family[m], m = c, m + 1
+                c = sibling[c]
             ranked = np.argsort(width[family[:m]] - height[family[:m]], kind="mergesort")
             for k in ranked:
                 c = family[k]
@@ -108,8 +107,11 @@ def join(parent, count, n_free, relax):
 
 
 @jit
-def postorder(top, up, width):
-    """Supernodes, children before parents, and the columns in their order."""
+def postorder(top, up, width, n_free):
+    """Supernodes, children before parents, and the columns in their order.
+
+    Those of columns before ``n_free`` come before the others.
+    """
     n = top.size
     child, sibling, stack = np.full(n, -1), np.full(n, -1), np.empty(n, np.int64)
     number, supers, m = np.full(n, -1), np.empty(n, np.int64), 0
@@ -127,17 +129,20 @@ def postorder(top, up, width):
                 child[j] = sibling[child[j]]
                 depth += 1
             else:
-                supers[m], number[j] = j, m
+                supers[m] = j
                 m, depth = m + 1, depth - 1
+    early = supers[:m] < n_free
+    supers = np.concatenate((supers[:m][early], supers[:m][~early]))
     first = np.zeros(m + 1, np.int64)
     for s in range(m):
+        number[supers[s]] = s
         first[s + 1] = first[s] + width[supers[s]]
     position, at = np.empty(n, np.int64), first.copy()
     for j in range(n):
         s = number[top[j]]
         position[at[s]] = j
         at[s] += 1
-    return supers[:m].copy(), first, position
+    return supers, first, position
 
 
 @jit
@@ -229,10 +234,10 @@ def build(
     indptr: Indices, indices: Indices, order: Indices, n_free: int
 ) -> tuple[Panels, Indices, Indices]:
     """Panels, the order of elimination (one as good as ``order``) and its inverse."""
-    parent, count = tree(indptr, indices, order, n_free)
+    parent, count = tree(indptr, indices, order)
     relax = bool(count.sum() >= 5 * order.size)  # chains and trees are better left alone
     top, up, width, height = join(parent, count, n_free, relax)
-    supers, first, position = postorder(top, up, width)
+    supers, first, position = postorder(top, up, width, n_free)
     order = order[position]
     starts, rows, owner, inverse = structure(indptr, indices, order, first, height[supers])
     offsets = np.concatenate([[0], np.cumsum(np.diff(first) * np.diff(starts))])

@@ -70,7 +70,7 @@ class Analysis:
     """
 
     def __init__(self, pattern: Any, order: Indices, n_free: int) -> None:
-        """Columns of ``order`` from ``n_free`` on become one dense block."""
+        """Columns of ``order`` from ``n_free`` on stay behind the others."""
         self.n = order.size
         self.indptr, self.indices = _compressed(pattern)
         panels, self.order, self.inverse = build(self.indptr, self.indices, order, n_free)
@@ -132,7 +132,7 @@ def _squares(m: Indices) -> Array:
 def analyse(pattern: Any, last: Any = None, method: str = "auto") -> Analysis:
     """Order a sparse symmetric pattern (both triangles, by columns or by rows) and analyse it.
 
-    Indices in ``last`` are eliminated last, in this order, as one dense block. ``method`` is
+    Indices in ``last`` are eliminated after all others. ``method`` is
     ``"auto"``, ``"degree"`` (minimum degree), ``"dissection"`` (nested dissection) or
     ``"given"`` (as they come).
     """
