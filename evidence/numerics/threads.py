@@ -104,14 +104,20 @@ def _pool() -> ThreadPoolExecutor:
 def run(share: Callable[[int, int], None], m: int) -> None:
     """Call ``share(first, stride)`` in every thread, for rows first, first + stride, … < m.
 
-    For compiled transitions that factorise matrices and release the interpreter lock.
+    For compiled transitions that factorise matrices and release the interpreter lock. Inside, rows
+    are not divided again: threads that wait for others of the pool would wait for ever.
     """
+
+    def alone(first: int, stride: int) -> None:
+        with single():
+            share(first, stride)
+
     workers = 1 if getattr(_local, "single", False) else min(m, available_cores())
     if workers == 1:
         share(0, 1)
         return
     with single_blas():
-        for _ in _pool().map(share, range(workers), [workers] * workers):
+        for _ in _pool().map(alone, range(workers), [workers] * workers):
             pass
 
 

@@ -102,6 +102,20 @@ def test_rows_are_shared_out():
     assert (seen == 1).all()
 
 
+def test_rows_inside_rows_are_not_shared_out():
+    seen = np.zeros((50, 20), int)
+
+    def share(first, stride):
+        for row in seen[first::stride]:
+            run(
+                lambda i, step, row=row: row.__setitem__(slice(i, None, step), row[i::step] + 1),
+                20,
+            )
+
+    run(share, 50)
+    assert (seen == 1).all()
+
+
 def in_child(call):
     """Whether ``call`` says True in a forked child, within a minute."""
     child = multiprocessing.get_context("fork").Process(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +24,7 @@ from .selected import invert
 from .symbolic import Analysis
 from .triangular import solve_lower, solve_lower_many, solve_upper, solve_upper_many
 
+_LARGE = 1e5  # operations of a factorisation
 _SMALL = 8  # columns; below, plain loops are as fast as LAPACK
 
 
@@ -99,6 +101,11 @@ def collect(offsets, top, home, x):
             x[offsets[p] + k] += x[home[p] + k]
 
 
+def _quiet(analysis: Analysis) -> AbstractContextManager[None]:
+    """One BLAS thread, where it would take more; a millisecond, which small matrices spare."""
+    return single_blas() if analysis.flops > _LARGE else nullcontext()
+
+
 def _side_by_side(work: Callable[[int], None], analysis: Analysis) -> None:
     """``work(0)`` and ``work(1)``, the two halves, in two threads where there are cores."""
 
@@ -148,19 +155,18 @@ class Factor:
     def __init__(self, analysis: Analysis, matrix: Any) -> None:
         self.analysis = analysis
         panels, x = analysis.panels, analysis.assemble(matrix)
-        self._tallest = int((np.diff(panels.starts) - np.diff(panels.first)).max(initial=0))
         self._x: Array = x[: panels.offsets[-1]]
         homes, bad = (panels.offsets, analysis.home), np.full(3, -1)
 
         def eliminate(part: int) -> None:
-            work = np.empty(self._tallest**2)
+            work = np.empty(analysis.tallest**2)
             chosen, home = analysis.halves[part], homes[part == 1]
             bad[part] = factorise(panels, chosen, home, x, work, blas.scratch())
 
         _side_by_side(eliminate, analysis)
         if analysis.halves[1].size:
             collect(panels.offsets, analysis.halves[2], analysis.home, x)
-        with single_blas():
+        with _quiet(analysis):
             eliminate(2)
         if bad.max() >= 0:
             where = analysis.order[bad[bad >= 0][0]]
@@ -173,13 +179,13 @@ class Factor:
 
     def half_solve(self, b: Array) -> Array:
         """L⁻¹ b[order], in the order of elimination; b is (n,) or (n, J)."""
-        v = np.asarray(b, float)[self.analysis.order]
+        v = np.ascontiguousarray(np.asarray(b, float)[self.analysis.order])
         self._in_place(solve_lower, solve_lower_many, v)
         return v
 
     def half_solve_transposed(self, z: Array) -> Array:
         """x with x[order] = L⁻ᵀz: a draw of N(0, P⁻¹) from normals z, (n,) or (n, J)."""
-        v = np.array(z, float)
+        v = np.array(z, float, order="C")
         self._in_place(solve_upper, solve_upper_many, v)
         return v[self.analysis.inverse]
 
@@ -199,23 +205,23 @@ class Factor:
 
     def selected(self) -> Array:
         """Entries of P⁻¹ on the pattern of L, where :meth:`Analysis.locate` says."""
-        panels = self.analysis.panels
+        analysis = self.analysis
         z: Array = np.zeros(self._x.size)
-        widest = int((np.diff(panels.offsets)).max(initial=0))
 
         def invert_part(part: int) -> None:
-            work, ratio = np.empty(self._tallest**2), np.empty(widest)
-            invert(panels, self.analysis.halves[part], self._x, z, work, ratio, blas.scratch())
+            chosen = analysis.halves[part]
+            work, ratio = np.empty(analysis.tallest**2), np.empty(analysis.largest)
+            invert(analysis.panels, chosen, self._x, z, work, ratio, blas.scratch())
 
-        with single_blas():
+        with _quiet(analysis):
             invert_part(2)
-        _side_by_side(invert_part, self.analysis)
+        _side_by_side(invert_part, analysis)
         return z
 
     def _in_place(self, one: Any, many: Any, v: Array) -> None:
         if v.ndim == 1 or v.shape[1] == 1:
-            one(self.analysis.panels, self._x, v.reshape(-1), np.empty(self._tallest))
+            one(self.analysis.panels, self._x, v.reshape(-1), np.empty(self.analysis.tallest))
         else:
-            with single_blas():
-                work = np.empty((self._tallest, v.shape[1]))
+            with _quiet(self.analysis):
+                work = np.empty((self.analysis.tallest, v.shape[1]))
                 many(self.analysis.panels, self._x, v, work, blas.scratch())

@@ -1,10 +1,11 @@
 """Nested dissection: order a graph so that what separates its halves is eliminated last.
 
-A half ends at a level of a breadth-first search from the rim of the graph, chosen for a small
-separator and even halves; single vertices then move across while that makes it smaller. On a
-planar graph of n vertices L has O(n log n) entries and costs O(n^1.5).
+Distances from far ends of the graph serve as coordinates, and a half ends where one of them, or
+their sum or difference, gives a small separator and even halves; single vertices then move across
+while that makes it smaller. On a planar graph of n vertices L has O(n log n) entries and costs
+O(n^1.5) operations.
 
-References: A. George and J. W. H. Liu, SIAM Journal on Numerical Analysis 15 (1978) 1053 (levels);
+References: A. George, SIAM Journal on Numerical Analysis 10 (1973) 345;
 C. M. Fiduccia and R. M. Mattheyses, Design Automation Conference 19 (1982) 175 (moves).
 """
 
@@ -39,14 +40,14 @@ def _search(indptr, indices, part, label, root, queue, level):
 
 @jit
 def _corners(indptr, indices, part, label, root, queue, level, far):
-    """Distances ``far`` (four rows) of a part from two ends of it and from two ends across.
+    """Distances ``far`` (four columns) of a part from two ends of it and from two ends across.
 
     Returns how many vertices are reached, and the greatest distance.
     """
     reached, depth = _search(indptr, indices, part, label, root, queue, level)
     while True:  # until the ends are as far apart as can be
         for k in range(reached):
-            far[1, queue[k]] = level[queue[k]]
+            far[queue[k], 1] = level[queue[k]]
         end = queue[reached - 1]
         _, further = _search(indptr, indices, part, label, end, queue, level)
         if further <= depth:
@@ -55,58 +56,55 @@ def _corners(indptr, indices, part, label, root, queue, level, far):
     best, across = -1, end
     for k in range(reached):
         v = queue[k]
-        far[0, v] = level[v]
-        if min(level[v], far[1, v]) > best:
-            best, across = min(level[v], far[1, v]), v
+        far[v, 0] = level[v]
+        if min(level[v], far[v, 1]) > best:
+            best, across = min(level[v], far[v, 1]), v
     for row in range(2, 4):
         _search(indptr, indices, part, label, across, queue, level)
         across = queue[reached - 1]
         for k in range(reached):
-            far[row, queue[k]] = level[queue[k]]
+            far[queue[k], row] = level[queue[k]]
     return reached, max(depth, level[across])
 
 
 @jit
-def _divide(indptr, indices, part, label, members, depth, far, level, side, count):
-    """Halve a part by a line across one of four directions.
+def _divide(indptr, indices, part, label, members, depth, far, side, count):
+    """Halve a part by a line across one of four directions; False where no line is any good.
 
     Differences of the distances from two ends serve as coordinates. Vertices at or below a
-    threshold with a neighbour above it are the separator; all thresholds are tried.
+    threshold with a neighbour above it are the separator; all thresholds are tried. ``count`` is
+    for each coordinate of how many it is, and how many more are in the separator from there on.
     """
-    cost, direction, threshold = np.inf, -1, 0
-    total = members.size
-    for attempt in range(5):
-        f = direction if attempt == 4 else attempt
-        if f == -1:
-            break
-        for v in members:
-            x, y = far[0, v] - far[1, v], far[2, v] - far[3, v]
-            level[v] = 2 * depth + (x if f == 0 else y if f == 1 else x + y if f == 2 else x - y)
-        if attempt == 4:
-            break
-        count[: 4 * depth + 2, :] = 0
-        for v in members:
-            most = level[v]
-            for p in range(indptr[v], indptr[v + 1]):
-                w = indices[p]
-                if part[w] == label:
-                    most = max(most, level[w])
-            count[level[v], 0] += 1
-            count[level[v], 1] += 1
-            count[most, 1] -= 1
+    count[:, : 4 * depth + 2] = 0
+    for v in members:
+        x, y = far[v, 0] - far[v, 1] + 2 * depth, far[v, 2] - far[v, 3]
+        far[v, 0], far[v, 1], far[v, 2], far[v, 3] = x, y + 2 * depth, x + y, x - y
+    for v in members:
+        a, b, c, d = far[v]
+        for p in range(indptr[v], indptr[v + 1]):
+            w = indices[p]
+            if part[w] == label:
+                a, b = max(a, far[w, 0]), max(b, far[w, 1])
+                c, d = max(c, far[w, 2]), max(d, far[w, 3])
+        for f, most in enumerate((a, b, c, d)):
+            count[f, far[v, f], 0] += 1
+            count[f, far[v, f], 1] += 1
+            count[f, most, 1] -= 1
+    cost, direction, threshold, total = np.inf, -1, 0, members.size
+    for f in range(4):
         below, cut = 0, 0
         for c in range(4 * depth + 1):
-            below += count[c, 0]
-            cut += count[c, 1]
+            below += count[f, c, 0]
+            cut += count[f, c, 1]
             low, high = float(below - cut), float(total - below)
-            if low > 0.0 and high > 0.0 and cut < cost * low * high:
+            if min(low, high) > 0.02 * total and cut < cost * low * high:
                 cost, direction, threshold = cut / (low * high), f, c
     for v in members:
-        side[v] = _HIGH if level[v] > threshold else _LOW
+        side[v] = _HIGH if far[v, direction] > threshold else _LOW
         if side[v] == _LOW:
             for p in range(indptr[v], indptr[v + 1]):
                 w = indices[p]
-                if part[w] == label and level[w] > threshold:
+                if part[w] == label and far[w, direction] > threshold:
                     side[v] = _CUT
     return direction != -1
 
@@ -158,6 +156,7 @@ def _refine(indptr, indices, part, label, members, side, near, cut, held, histor
             if pick == -1 or records + near[1 - to, cut[pick]] + 2 > history.size:
                 break
             v = cut[pick]
+            budget -= indptr[v + 1] - indptr[v]
             sizes[_CUT] -= 1
             cut[pick] = cut[sizes[_CUT]]
             _turn(indptr, indices, side, near, v, to)
@@ -166,6 +165,7 @@ def _refine(indptr, indices, part, label, members, side, near, cut, held, histor
                 w = indices[p]
                 if part[w] == label and side[w] == 1 - to:
                     _turn(indptr, indices, side, near, w, _CUT)
+                    budget -= indptr[w + 1] - indptr[w]
                     cut[sizes[_CUT]] = w
                     sizes[_CUT] += 1
                     pulled += 1
@@ -198,39 +198,40 @@ def dissect(indptr, indices):
     order, part, level = np.arange(n), np.ones(n, np.int64), np.zeros(n, np.int64)
     queue, cut, held = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n, np.int64)
     side, history = np.zeros(n, np.int64), np.empty(4 * n + 100, np.int64)
-    near, far = np.zeros((3, n), np.int64), np.empty((4, n), np.int64)
-    count = np.empty((4 * n + 2, 2), np.int64)
-    stack, top, label = np.empty((n + 2, 2), np.int64), 0, 1
-    stack[0, 0], stack[0, 1] = 0, n
+    near, far = np.zeros((3, n), np.int64), np.zeros((n, 4), np.int64)
+    count = np.empty((4, 4 * n + 2, 2), np.int64)
+    stack, top, label = np.empty((n // _LEAF + 3, 2), np.int64), 0, 1
+    stack[0, 0], stack[0, 1] = 0, n if n > _LEAF else 0
     while top >= 0:
         low, high = stack[top]
-        top -= 1
-        if high - low <= _LEAF:
+        top, label = top - 1, label + 1
+        whole = order[low:high].copy()
+        part[whole] = label
+        if whole.size == 0:
             continue
-        label += 1
-        for k in range(low, high):
-            part[order[k]] = label
-        reached, depth = _corners(indptr, indices, part, label, order[low], queue, level, far)
-        if reached < high - low:  # not connected: no separator
-            for k in range(low, high):
-                side[order[k]] = _HIGH
-            for k in range(reached):
-                side[queue[k]] = _LOW
+        reached, depth = _corners(indptr, indices, part, label, whole[0], queue, level, far)
+        if reached < whole.size:  # not connected: no separator
+            for v in whole:
+                if part[v] == label:
+                    reached, _ = _search(indptr, indices, part, label, v, queue, level)
+                    order[low : low + reached] = queue[:reached]
+                    part[queue[:reached]] = 0
+                    if reached > _LEAF:
+                        top += 1
+                        stack[top, 0], stack[top, 1] = low, low + reached
+                    low += reached
+        elif not _divide(indptr, indices, part, label, whole, depth, far, side, count):
+            degree = indptr[whole + 1] - indptr[whole]
+            order[low:high] = whole[np.argsort(degree, kind="mergesort")]
         else:
-            members = queue[:reached]
-            if not _divide(indptr, indices, part, label, members, depth, far, level, side, count):
-                continue
-            _refine(indptr, indices, part, label, members, side, near, cut, held, history)
-        for k in range(low, high):
-            queue[k - low] = order[k]
-        at = low
-        for which in range(3):
-            begin = at
-            for k in range(high - low):
-                if side[queue[k]] == which:
-                    order[at] = queue[k]
-                    at += 1
-            if which < 2:
-                top += 1
-                stack[top, 0], stack[top, 1] = begin, at
+            _refine(indptr, indices, part, label, whole, side, near, cut, held, history)
+            for which in range(3):
+                begin = low
+                for v in whole:
+                    if side[v] == which:
+                        order[low] = v
+                        low += 1
+                if which < _CUT and low - begin > _LEAF:
+                    top += 1
+                    stack[top, 0], stack[top, 1] = begin, low
     return order

@@ -8,8 +8,6 @@ Reference: A. George and J. W. H. Liu, SIAM Review 31 (1989) 1 (minimum degree).
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 from scipy.sparse import csc_matrix
 from scipy.sparse.linalg import spilu
@@ -18,7 +16,7 @@ from ..arrays import Indices
 from ..jit import jit
 from .dissection import dissect
 
-_FEW = 1000  # up to so many indices, minimum degree will do
+_CHEAP = 200  # up to so many operations per entry of the matrix, minimum degree will do
 _BAND = 8  # up to this distance of neighbours, a chain is eliminated from end to end
 
 
@@ -52,11 +50,8 @@ def minimum_degree(indptr: Indices, indices: Indices) -> Indices:
 
 
 @jit
-def tree(indptr, indices, order, n_free):
-    """Elimination tree and column counts of L (diagonal included), by row subtrees.
-
-    Columns from ``n_free`` on are taken as one dense block.
-    """
+def tree(indptr, indices, order):
+    """Elimination tree and column counts of L (diagonal included), by row subtrees."""
     n = order.size
     inverse, parent, mark = np.empty(n, np.int64), np.full(n, -1), np.full(n, -1)
     count = np.ones(n, np.int64)
@@ -66,16 +61,14 @@ def tree(indptr, indices, order, n_free):
         mark[k] = k
         for p in range(indptr[order[k]], indptr[order[k] + 1]):
             j = inverse[indices[p]]
-            if j >= k:
+            if j > k:
                 continue
-            while j < n_free and mark[j] != k:
+            while mark[j] != k:
                 if parent[j] == -1:
                     parent[j] = k
                 count[j] += 1
                 mark[j] = k
                 j = parent[j]
-    for k in range(n_free, n):
-        parent[k], count[k] = (k + 1 if k + 1 < n else -1), n - k
     return parent, count
 
 
@@ -85,26 +78,31 @@ def arrange(indptr: Indices, indices: Indices, last: Indices, method: str) -> In
     ``"auto"`` leaves chains as they are and otherwise takes whichever costs less.
     """
     n = indptr.size - 1
-    free = np.ones(n, bool)
-    free[last] = False
+    ends = np.zeros(n, bool)
+    ends[last] = True
     if method == "given":
-        return np.concatenate([np.flatnonzero(free), last])
-    degree = np.diff(indptr)
-    crowded = free & (degree > max(16.0, 10.0 * np.sqrt(n)))
+        return np.concatenate([np.flatnonzero(~ends), last])
+    held = last if last.size**2 <= indices.size else last[:0]  # otherwise their order matters
+    degree, free = np.diff(indptr), np.ones(n, bool)
+    free[held] = False
+    crowded = free & (degree > max(16.0, 20.0 * degree.mean()))
+    if crowded.sum() ** 2 > indices.size:  # their dense block would be larger than the matrix
+        crowded = free & (degree > max(16.0, 10.0 * np.sqrt(n)))
     sparse, dense = np.flatnonzero(free & ~crowded), np.flatnonzero(crowded)
-    end = np.concatenate([dense[np.argsort(degree[dense], kind="stable")], last])
+    end = np.concatenate([dense[np.argsort(degree[dense], kind="stable")], held])
     graph = restrict(indptr, indices, sparse)
-    if method == "auto" and _bandwidth(*graph) <= _BAND:
-        return np.concatenate([sparse, end])
-    makers = {"degree": minimum_degree, "dissection": dissect}
-    chosen = [makers[method]] if method != "auto" else list(makers.values())[: 1 + (n > _FEW)]
-    orders = [np.concatenate([sparse[make(*graph)], end]) for make in chosen]
-    return min(orders, key=partial(_work, indptr, indices, n - last.size))
-
-
-def _work(indptr: Indices, indices: Indices, n_free: int, order: Indices) -> float:
-    """Operations of a factorisation in this order."""
-    return float(np.square(tree(indptr, indices, order, n_free)[1].astype(float)).sum())
+    chain = method == "auto" and _bandwidth(*graph) <= _BAND
+    orders = {}
+    for name, make in (("chain", None), ("degree", minimum_degree), ("dissection", dissect)):
+        if name == method or (method == "auto" and (name != "chain" or chain)):
+            order = np.concatenate([sparse if make is None else sparse[make(*graph)], end])
+            order = order[np.argsort(ends[order], kind="stable")]
+            count = tree(indptr, indices, order)[1]
+            work = float(np.square(count.astype(float)).sum())
+            orders[work] = order
+            if method == "auto" and (chain or work < _CHEAP * indices.size):
+                break
+    return orders[min(orders)]
 
 
 def _bandwidth(indptr: Indices, indices: Indices) -> int:
