@@ -7,7 +7,7 @@ taken in batches, node by node, so that all loops are vector instructions: a mod
 method, the ends of the range, then sums over a lattice and over the points halfway between its
 nodes, until they agree on all moments.
 
-They must agree to 1e-10, which is what both are worth then; of an analytic likelihood they need
+They must agree to 1e-11, which is what both are worth then; of an analytic likelihood they need
 not, since what is left of the error is their difference times a factor :math:`e^{-\pi s/h}`.
 Kinks, cliffs and needles are left to :mod:`.quadrature`, and so is any likelihood that may have
 mass where nobody looked. Outside the range there is nothing
@@ -33,11 +33,11 @@ _BATCH = 256
 _NEWTON = 8  # steps towards the mode, at most, and to each end
 _CLOSE = 1e-3  # squared distance from the mode, in widths, from which one step more is enough
 _DIFFERENCE = 1e-3  # in widths, between the slopes that make a curvature
-_DROP, _MORE = 19.0, 3.0  # logarithm by which the integrand falls, and more for every moment
+_DROP, _MORE = 24.0, 2.5  # logarithm by which the integrand falls, and more for every moment
 _AIM, _SPARE = 1.05, 1.3  # what is aimed at and what is still good, relative to it
-_INTERVALS, _LEVELS = 15, 5  # of the first lattice; how often it is halved, at most
-_STRICT, _LOOSE = 1e-10, 1e-5  # difference of two sums, relative: always good, never good
-_ERROR = 2e-12  # what may be left of it in an analytic integrand
+_INTERVALS, _LEVELS = 16, 5  # of the first lattice; how often it is halved, at most
+_STRICT, _LOOSE = 1e-11, 1e-5  # difference of two sums, relative: always good, never good
+_ERROR = 1e-12  # what may be left of it in an analytic integrand
 _LEAN = 3.0  # (mean - mode)² / variance, at most: what holds of every single mode
 
 # What a batch keeps of its data: each number in a row of its own, after these their parameters,
