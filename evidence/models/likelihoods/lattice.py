@@ -27,7 +27,7 @@ import math
 import numpy as np
 
 from ...numerics.jit import jit, vector_loop
-from ...numerics.special import LOG_SQRT_2PI, exp
+from ...numerics.special import LOG_SQRT_2PI, exp, log
 
 _BATCH = 256
 _NEWTON = 8  # steps towards the mode, at most, and to each end
@@ -91,16 +91,20 @@ def _find_modes(kernel, theta, state, n, x, here, there):
 
 @vector_loop
 def _edge_step(state, n, side, ends, x, out, drop):
-    """One step of Newton's method for the root of the drop, which is linear for Gaussians."""
-    arrived, aim = 0, math.sqrt(2.0 * _AIM * drop)
+    """One step of Newton's method, for the root of the fall or, on a cliff, for its logarithm.
+
+    One is linear in the distance for Gaussians, the other for exponentials.
+    """
+    arrived, aim = 0, _AIM * drop
     for i in range(n):
         mode, m, precision = state[_MODE + i], state[_M + i], state[_PRECISION + i]
         distance, done = ends[i], state[_DONE + i] > 0.0
         away = x[i] - mode
         fall = state[_BASE + i] - out[i] + 0.5 * away * (away + 2.0 * (mode - m)) * precision
         slope = side * ((x[i] - m) * precision - out[n + i])
-        root = math.sqrt(2.0 * fall)
-        factor = 1.0 + (aim - root) * root / (slope * distance)
+        excess = fall / aim - 1.0
+        gap = log(1.0 + excess, excess) if excess > 1.0 else 2.0 - 2.0 * math.sqrt(aim / fall)
+        factor = 1.0 - gap * fall / (slope * distance)
         factor = factor if factor > 0.4 else 0.4  # also of NaN
         factor = factor if factor < 3.0 else 3.0
         good = (drop <= fall) & (fall <= _SPARE * drop)
@@ -174,7 +178,8 @@ def _compare(state, n, concave, nodes, halfway, spread, scale, differ):
         shift, second = (nodes[1, i] + halfway[1, i]) / mass, (nodes[2, i] + halfway[2, i]) / mass
         spacing = 0.5 * state[_SPACING + i]
         lost = shift * shift > _LEAN * (second - shift * shift)
-        differ[i] = 1.0 if lost | ((spacing > strip) & (not concave)) else 0.0
+        coarse = (spacing > state[_WIDTH + i]) | ((spacing > strip) & (not concave))
+        differ[i] = 1.0 if lost | coarse else 0.0
         tolerance = _ERROR * exp(math.pi * strip / spacing)
         tolerance = tolerance if tolerance > _STRICT else _STRICT
         scale[i] = mass * (tolerance if tolerance < _LOOSE else _LOOSE)
