@@ -115,6 +115,9 @@ class Binomial(Parametric):
         mode = np.where(mixed, self.location(y), 0.0)
         return stack(y, y, rest, mode, mixed, log_peak(y) + log_peak(rest) - log_peak(y + rest))
 
+    def strip(self, y: Array) -> float:
+        return 0.5 * np.pi
+
     def location(self, y: Array) -> Array:
         """log(y/(n - y)), with half a trial in the place of none."""
         return np.log(np.maximum(y, 0.5) / np.maximum(self.parameters(y)[0] - y, 0.5))

@@ -70,5 +70,8 @@ class CountLikelihood(Parametric):
 
     check = check_counts
 
+    def strip(self, y: Array) -> float:
+        return 0.5 * np.pi
+
     def location(self, y: Array) -> Array:
         return np.log(np.maximum(y, 0.5)) - self.shift(y)

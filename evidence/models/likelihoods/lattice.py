@@ -1,22 +1,23 @@
-r"""Moments of many tilted distributions :math:`p(y|x)\,N(x; m, v)` at once, by lattice sums.
+r"""Moments of many tilted distributions :math:`p(y|x)\,N(x; m, v)`, by sums over lattices.
 
-The sum :math:`h \sum_j f(a + jh)` converges geometrically in :math:`1/h` where ``f`` is analytic
-and has fallen to nothing at both ends (L. N. Trefethen and J. A. C. Weideman, SIAM Review 56
-(2014) 385). Data are taken in batches, node by node, so that all loops are vector instructions.
-For every datum the mode is found by Newton's method, then the ends of the range, then the sums
-over a lattice and over the points halfway between its nodes are compared; where they differ the
-lattice is halved.
+The sum :math:`T_h = h \sum_j f(a + jh)` converges geometrically where ``f`` is analytic in a strip
+of half-width ``s`` and has fallen to nothing at both ends: its error is of order
+:math:`e^{-2\pi s/h}` (L. N. Trefethen and J. A. C. Weideman, SIAM Review 56 (2014) 385). Data are
+taken in batches, node by node, so that all loops are vector instructions: a mode by Newton's
+method, the ends of the range, then sums over a lattice and over the points halfway between its
+nodes, until they agree on all moments.
 
-Only moments that both sums agree on are given, so that kinks, cliffs and needles are left to
-:mod:`.quadrature`; so is a likelihood that may have mass where nobody looked. Outside the range
-lies nothing
+They must agree to 1e-11, which is what both are worth then; of an analytic likelihood they need
+not, since what is left of the error is their difference times a factor :math:`e^{-\pi s/h}`.
+Kinks, cliffs and needles are left to :mod:`.quadrature`, and so is any likelihood that may have
+mass where nobody looked. Outside the range there is nothing
 
 * where p(y|·) is log-concave: the integrand has fallen by a factor, and goes on falling;
 * where p(y|·) rises to one place and falls beyond it: ``N(x; m, v)`` times its largest value is
-  small there. The mode does not matter then, there may be two, but the lattice must be finer than
-  the likelihood at its peak.
+  small there. Then the mode does not matter, there may be two, but the lattice must be finer than
+  the strip.
 
-A datum's moments do not depend on the others in its batch.
+The moments of a datum do not depend on the others in its batch.
 """
 
 from __future__ import annotations
@@ -26,118 +27,128 @@ import math
 import numpy as np
 
 from ...numerics.jit import jit, vector_loop
-from ...numerics.special import LOG_SQRT_2PI, exp
+from ...numerics.special import LOG_SQRT_2PI, exp, log
 
 _BATCH = 256
 _NEWTON = 8  # steps towards the mode, at most, and to each end
 _CLOSE = 1e-3  # squared distance from the mode, in widths, from which one step more is enough
 _DIFFERENCE = 1e-3  # in widths, between the slopes that make a curvature
-_DROP, _MORE = 26.0, 2.5  # logarithm by which the integrand falls, and more for every moment
-_AIM, _SPARE = 1.1, 1.4  # what is aimed at and what is still good, relative to it
-_INTERVALS, _LEVELS = 20, 4  # of the first lattice; how often it is halved, at most
-_TOLERANCE = 1e-10  # on the difference of two sums, relative to the moment
+_DROP, _MORE = 24.0, 2.5  # logarithm by which the integrand falls, and more for every moment
+_AIM, _SPARE = 1.05, 1.3  # what is aimed at and what is still good, relative to it
+_INTERVALS, _LEVELS = 16, 5  # of the first lattice; how often it is halved, at most
+_STRICT, _LOOSE = 1e-11, 1e-5  # difference of two sums, relative: always good, never good
+_ERROR = 1e-12  # what may be left of it in an analytic integrand
 _LEAN = 3.0  # (mean - mode)² / variance, at most: what holds of every single mode
 
-# A row for each number that a batch has for every datum; then its parameters, then sums.
-_ROWS = 12
-_INDEX, _M, _V, _MODE, _WIDTH, _LOW, _HIGH, _DONE, _LEFT, _RIGHT, _BASE, _PEAK = range(_ROWS)
+# What a batch keeps of its data: each number in a row of its own, after these their parameters,
+# then sums. One array, and rows at constant distances, so that loops become vector instructions.
+_ROWS = 13
+_INDEX, _M, _PRECISION, _STRIP, _MODE, _WIDTH, _LOW, _HIGH, _DONE, _BASE, _PEAK, _LEFT, _RIGHT = (
+    row * _BATCH for row in range(_ROWS)
+)
+_SPACING = _HIGH  # of the lattice, when modes have been found
 
 
 @vector_loop
 def _newton_step(state, n, shifted, here, there):
     """One step uphill for all that have not arrived; the number of those that have."""
-    arrived = 0.0
+    arrived = 0
     for i in range(n):
-        m, precision, x = state[_M, i], 1.0 / state[_V, i], state[_MODE, i]
-        low, high, done = state[_LOW, i], state[_HIGH, i], state[_DONE, i] > 0.0
-        slope = here[n + i] - (x - m) * precision
+        precision, x = state[_PRECISION + i], state[_MODE + i]
+        low, high, done = state[_LOW + i], state[_HIGH + i], state[_DONE + i] > 0.0
+        slope = here[n + i] - (x - state[_M + i]) * precision
         bend = (there[n + i] - here[n + i]) / (shifted[i] - x)
         curvature = precision - (bend if bend < 0.0 else 0.0)
         new = x + slope / curvature
-        low, high = (x, high) if slope > 0.0 else (low, x)
+        low, high = (x if slope > 0.0 else low), (high if slope > 0.0 else x)
         good = slope * slope < _CLOSE * curvature
-        new = new if (low <= new <= high) or good else 0.5 * (low + high)
-        state[_MODE, i] = x if done else new
-        state[_WIDTH, i] = state[_WIDTH, i] if done else 1.0 / math.sqrt(curvature)
-        state[_LOW, i], state[_HIGH, i] = low, high
-        state[_DONE, i] = 1.0 if done or good else 0.0
-        arrived += state[_DONE, i]
+        new = new if (low <= new) & (new <= high) | good else 0.5 * (low + high)
+        state[_MODE + i] = x if done else new
+        state[_WIDTH + i] = state[_WIDTH + i] if done else 1.0 / math.sqrt(curvature)
+        state[_LOW + i], state[_HIGH + i] = low, high
+        state[_DONE + i] = 1.0 if done | good else 0.0
+        arrived += done | good
     return arrived
 
 
 @jit
 def _find_modes(kernel, theta, state, n, x, here, there):
-    """Newton's method from the hints, whose slopes give curvatures; ``_PEAK``: log p there."""
+    """Newton's method from the hints; slopes at two places make a curvature."""
     for step in range(_NEWTON):
         for i in range(n):
-            x[i] = state[_MODE, i] + _DIFFERENCE * state[_WIDTH, i]
-        kernel(state[_MODE].ctypes, theta.ctypes, n, _BATCH, 1, 1, here.ctypes)
+            x[i] = state[_MODE + i] + _DIFFERENCE * state[_WIDTH + i]
+        kernel(state[_MODE:].ctypes, theta.ctypes, n, _BATCH, 1, 1, here.ctypes)
         kernel(x.ctypes, theta.ctypes, n, _BATCH, 1, 1, there.ctypes)
         if step == 0:
             for i in range(n):
-                bend = (there[n + i] - here[n + i]) / (x[i] - state[_MODE, i])
-                state[_PEAK, i], state[_LEFT, i] = here[i], 1.0 / math.sqrt(-bend)
+                state[_PEAK + i] = here[i]
         if _newton_step(state, n, x, here, there) == n:
             break
-    kernel(state[_MODE].ctypes, theta.ctypes, n, _BATCH, 1, 1, here.ctypes)
+    kernel(state[_MODE:].ctypes, theta.ctypes, n, _BATCH, 1, 1, here.ctypes)
     for i in range(n):
-        state[_BASE, i] = here[i]
+        state[_BASE + i] = here[i]
 
 
 @vector_loop
-def _edge_step(state, n, row, x, out, drop):
-    """One of Newton's steps for the root of twice the drop, which is linear for Gaussians."""
-    side, arrived = (-1.0 if row == _LEFT else 1.0), 0.0
-    aim = math.sqrt(2.0 * _AIM * drop)
+def _edge_step(state, n, side, ends, x, out, drop):
+    """One step of Newton's method, for the root of the fall or, on a cliff, for its logarithm.
+
+    One is linear in the distance for Gaussians, the other for exponentials.
+    """
+    arrived, aim = 0, _AIM * drop
     for i in range(n):
-        mode, m, precision = state[_MODE, i], state[_M, i], 1.0 / state[_V, i]
-        distance, done = state[row, i], state[_DONE, i] > 0.0
+        mode, m, precision = state[_MODE + i], state[_M + i], state[_PRECISION + i]
+        distance, done = ends[i], state[_DONE + i] > 0.0
         away = x[i] - mode
-        fall = state[_BASE, i] - out[i] + 0.5 * away * (away + 2.0 * (mode - m)) * precision
+        fall = state[_BASE + i] - out[i] + 0.5 * away * (away + 2.0 * (mode - m)) * precision
         slope = side * ((x[i] - m) * precision - out[n + i])
-        root = math.sqrt(2.0 * fall)
-        factor = 1.0 + (aim - root) * root / (slope * distance)
+        excess = fall / aim - 1.0
+        gap = log(1.0 + excess, excess) if excess > 1.0 else 2.0 - 2.0 * math.sqrt(aim / fall)
+        factor = 1.0 - gap * fall / (slope * distance)
         factor = factor if factor > 0.4 else 0.4  # also of NaN
         factor = factor if factor < 3.0 else 3.0
-        good = drop <= fall <= _SPARE * drop
-        state[row, i] = distance if done or good else distance * factor
-        state[_DONE, i] = 1.0 if done or good else 0.0
-        arrived += state[_DONE, i]
+        good = (drop <= fall) & (fall <= _SPARE * drop)
+        ends[i] = distance if done | good else distance * factor
+        state[_DONE + i] = 1.0 if done | good else 0.0
+        arrived += done | good
     return arrived
 
 
 @jit
-def _find_ends(kernel, theta, state, n, row, drop, x, out):
-    """Where the log-concave integrand has dropped enough, to the left or to the right."""
-    side, far = (-1.0 if row == _LEFT else 1.0), math.sqrt(2.0 * _AIM * drop)
-    for i in range(n):
-        state[row, i], state[_DONE, i] = far * state[_WIDTH, i], 0.0
-    for _ in range(_NEWTON):
+def _find_ends(kernel, theta, state, n, drop, x, out):
+    """Where the log-concave integrand has dropped enough, to the left and to the right."""
+    far = math.sqrt(2.0 * _AIM * drop)
+    for side, row in ((-1.0, _LEFT), (1.0, _RIGHT)):
         for i in range(n):
-            x[i] = state[_MODE, i] + side * state[row, i]
-        kernel(x.ctypes, theta.ctypes, n, _BATCH, 1, 1, out.ctypes)
-        if _edge_step(state, n, row, x, out, drop) == n:
-            break
+            state[row + i] = far * state[_WIDTH + i]
+            state[_DONE + i] = 0.0
+        for _ in range(_NEWTON):
+            for i in range(n):
+                x[i] = state[_MODE + i] + side * state[row + i]
+            kernel(x.ctypes, theta.ctypes, n, _BATCH, 1, 1, out.ctypes)
+            if _edge_step(state, n, side, state[row:], x, out, drop) == n:
+                break
+        n = _keep(state, n, state[_DONE : _DONE + n] > 0.0)
+    return n
 
 
 @jit
 def _bound_ends(state, n, drop):
-    """Where N(x; m, v) times the largest likelihood is small; ``_DONE``: the finest scale."""
+    """Where N(x; m, v) times the largest likelihood is small."""
     for i in range(n):
-        mode, m, v = state[_MODE, i], state[_M, i], state[_V, i]
-        spare = state[_PEAK, i] - state[_BASE, i] + 0.5 * (mode - m) * (mode - m) / v
-        reach, scale = math.sqrt(2.0 * v * (drop + spare)), state[_LEFT, i]
-        state[_LEFT, i], state[_RIGHT, i] = mode - m + reach, m + reach - mode
-        state[_DONE, i] = scale if spare >= 0.0 else 0.0
+        mode, m, precision = state[_MODE + i], state[_M + i], state[_PRECISION + i]
+        spare = state[_PEAK + i] - state[_BASE + i] + 0.5 * (mode - m) * (mode - m) * precision
+        reach = math.sqrt(2.0 * (drop + spare) / precision)
+        state[_LEFT + i], state[_RIGHT + i] = mode - m + reach, m + reach - mode
 
 
 @vector_loop
 def _add_node(state, n, x, out, term, u, sums):
     for i in range(n):
-        away = x[i] - state[_MODE, i]
-        lean = away + 2.0 * (state[_MODE, i] - state[_M, i])
-        term[i] = exp(out[i] - state[_BASE, i] - 0.5 * away * lean / state[_V, i])
-        u[i] = away / state[_WIDTH, i]
+        away = x[i] - state[_MODE + i]
+        lean = away + 2.0 * (state[_MODE + i] - state[_M + i])
+        term[i] = exp(out[i] - state[_BASE + i] - 0.5 * away * lean * state[_PRECISION + i])
+        u[i] = away
     for k in range(sums.shape[0]):
         for i in range(n):
             sums[k, i] += term[i]
@@ -146,49 +157,54 @@ def _add_node(state, n, x, out, term, u, sums):
 
 @jit
 def _add(kernel, theta, state, n, nodes, shift, sums, x, out, term, u):
-    """Sums of the integrand and its moments over ``nodes`` at intervals of _HIGH from _LOW."""
+    """Sums of the integrand and its moments over so many nodes, from the left end + shift."""
     sums[:, :n] = 0.0
     for j in range(nodes):
         for i in range(n):
-            x[i] = state[_MODE, i] - state[_LEFT, i] + (j + shift) * state[_HIGH, i]
+            away = (j + shift) * state[_SPACING + i] - state[_LEFT + i]
+            x[i] = state[_MODE + i] + away
         kernel(x.ctypes, theta.ctypes, n, _BATCH, 1, 1, out.ctypes)
         _add_node(state, n, x, out, term, u, sums)
 
 
-@jit
-def _agree(nodes, halfway, total):
-    """Whether both sums give the same moments; their sum in ``total``, the mean's shift last."""
-    for k in range(total.size):
-        total[k] = nodes[k] + halfway[k]
-    mass = total[0]
-    spread, scale = math.sqrt(total[2] / mass), _TOLERANCE * mass
-    shift = total[1] / mass
-    good = shift * shift <= _LEAN * (total[2] / mass - shift * shift)
-    for k in range(total.size):
-        good = good and abs(nodes[k] - halfway[k]) <= scale
-        scale *= spread
-    return good
+@vector_loop
+def _compare(state, n, concave, nodes, halfway, spread, scale, differ):
+    """Add one sum to the other; ``differ``: whether any moment is not the same for both.
+
+    Also where the mean is too far from the mode for central moments, or the lattice too coarse.
+    """
+    for i in range(n):
+        mass, strip = nodes[0, i] + halfway[0, i], state[_STRIP + i]
+        shift, second = (nodes[1, i] + halfway[1, i]) / mass, (nodes[2, i] + halfway[2, i]) / mass
+        spacing = 0.5 * state[_SPACING + i]
+        lost = shift * shift > _LEAN * (second - shift * shift)
+        coarse = (spacing > state[_WIDTH + i]) | ((spacing > strip) & (not concave))
+        differ[i] = 1.0 if lost | coarse else 0.0
+        tolerance = _ERROR * exp(math.pi * strip / spacing)
+        tolerance = tolerance if tolerance > _STRICT else _STRICT
+        scale[i] = mass * (tolerance if tolerance < _LOOSE else _LOOSE)
+        state[_SPACING + i], spread[i] = spacing, math.sqrt(second)
+    for k in range(nodes.shape[0]):
+        for i in range(n):
+            differ[i] = differ[i] if abs(nodes[k, i] - halfway[k, i]) <= scale[i] else 1.0
+            scale[i] *= spread[i]
+            nodes[k, i] += halfway[k, i]
 
 
 @jit
 def _write(state, i, total, out):
     """log Ẑ, mean and central moments of one datum from its sums."""
-    mass, mode, width = total[0], state[_MODE, i], state[_WIDTH, i]
-    away, v = mode - state[_M, i], state[_V, i]
-    log_mass = math.log(mass * 0.5 * state[_HIGH, i])
-    out[0] = state[_BASE, i] - 0.5 * away * away / v + log_mass - LOG_SQRT_2PI - 0.5 * math.log(v)
+    mass, mode = total[0], state[_MODE + i]
+    away, precision = mode - state[_M + i], state[_PRECISION + i]
+    log_mass = math.log(state[_SPACING + i] * mass * math.sqrt(precision))
+    out[0] = state[_BASE + i] - 0.5 * away * away * precision + log_mass - LOG_SQRT_2PI
     shift = total[1] / mass
-    out[1] = mode + width * shift
-    for k in range(1, total.size):
-        total[k] /= mass
-    total[0] = 1.0
-    for first in range(1, total.size):  # E (u-s)^i u^(k-i), one i after the other
+    out[1] = mode + shift
+    for first in range(1, total.size):  # sums of (u-s)^i u^(k-i), one i after the other
         for k in range(total.size - 1, first - 1, -1):
             total[k] -= shift * total[k - 1]
-    power = width
     for k in range(2, total.size):
-        power *= width
-        out[k] = total[k] * power
+        out[k] = total[k] / mass
 
 
 @jit
@@ -198,61 +214,52 @@ def _keep(state, n, keep):
     for i in range(n):
         if keep[i]:
             if used < i:
-                for row in range(state.shape[0]):
-                    state[row, used] = state[row, i]
+                for row in range(0, state.size, _BATCH):
+                    state[row + used] = state[row + i]
             used += 1
     return used
 
 
 @jit
-def lattice_moments(kernel, concave, theta, m, v, hints, out, left):
+def lattice_moments(kernel, concave, strip, theta, m, v, hints, out, left):
     """Write log Ẑ, mean and central moments where lattices suffice; ``left`` marks the others."""
     size, parameters = out.shape[0], theta.shape[0]
-    state = np.empty((_ROWS + parameters + 2 * size, _BATCH))
-    cut = _ROWS + parameters
-    own, nodes, halfway = state[_ROWS:cut], state[cut : cut + size], state[cut + size :]
+    state = np.empty((_ROWS + parameters + 2 * size) * _BATCH)
+    own = state[_ROWS * _BATCH :]
+    nodes, halfway = own[parameters * _BATCH :].reshape((2, size, _BATCH))
     x, here, there = np.empty(_BATCH), np.empty(4 * _BATCH), np.empty(4 * _BATCH)
-    term, u, keep = np.empty(_BATCH), np.empty(_BATCH), np.empty(_BATCH, np.bool_)
-    total, moments = np.empty(size), np.empty(size)
+    term, power, moments = np.empty(_BATCH), np.empty(_BATCH), np.empty(size)
     drop = _DROP + _MORE * size
     left[:] = True
     for start in range(0, m.size, _BATCH):
         n = min(_BATCH, m.size - start)
         for i in range(n):
             k = start + i
-            state[_INDEX, i], state[_M, i], state[_V, i] = k, m[k], v[k]
-            state[_MODE, i], state[_WIDTH, i] = hints[0, k], math.sqrt(v[k])
-            state[_LOW, i], state[_HIGH, i], state[_DONE, i] = -math.inf, math.inf, 0.0
+            state[_INDEX + i], state[_M + i], state[_PRECISION + i] = k, m[k], 1.0 / v[k]
+            state[_MODE + i], state[_WIDTH + i], state[_STRIP + i] = (
+                hints[0, k],
+                v[k] ** 0.5,
+                strip[k],
+            )
+            state[_LOW + i], state[_HIGH + i], state[_DONE + i] = -math.inf, math.inf, 0.0
             for p in range(parameters):
-                own[p, i] = theta[p, k]
-            keep[i] = v[k] > 0.0
-        n = _keep(state, n, keep)
+                own[p * _BATCH + i] = theta[p, k]
         _find_modes(kernel, own, state, n, x, here, there)
-        n = _keep(state, n, state[_DONE] > 0.0)
+        n = _keep(state, n, state[_DONE : _DONE + n] > 0.0)
         if concave:
-            _find_ends(kernel, own, state, n, _LEFT, drop, x, here)
-            n = _keep(state, n, state[_DONE] > 0.0)
-            _find_ends(kernel, own, state, n, _RIGHT, drop, x, here)
-            n = _keep(state, n, state[_DONE] > 0.0)
-            state[_DONE] = math.inf
+            n = _find_ends(kernel, own, state, n, drop, x, here)
         else:
             _bound_ends(state, n, drop)
         for i in range(n):
-            state[_HIGH, i] = (state[_LEFT, i] + state[_RIGHT, i]) / _INTERVALS
-        _add(kernel, own, state, n, _INTERVALS + 1, 0.0, nodes, x, here, term, u)
+            state[_SPACING + i] = (state[_LEFT + i] + state[_RIGHT + i]) / _INTERVALS
+        _add(kernel, own, state, n, _INTERVALS + 1, 0.0, nodes, x, here, term, power)
         for level in range(_LEVELS):
-            points = _INTERVALS << level
-            _add(kernel, own, state, n, points, 0.5, halfway, x, here, term, u)
+            _add(kernel, own, state, n, _INTERVALS << level, 0.5, halfway, x, here, term, power)
+            _compare(state, n, concave, nodes, halfway, term, power, here)
             for i in range(n):
-                fine = 0.5 * state[_HIGH, i] <= state[_DONE, i]
-                keep[i] = not (_agree(nodes[:, i], halfway[:, i], total) and fine)
-                if not keep[i]:
-                    k = int(state[_INDEX, i])
-                    _write(state, i, total, moments)
-                    for j in range(size):
-                        out[j, k] = moments[j]
+                if here[i] == 0.0:
+                    k = int(state[_INDEX + i])
+                    moments[:] = nodes[:, i]
+                    _write(state, i, moments, out[:, k])
                     left[k] = False
-                for j in range(size):
-                    nodes[j, i] += halfway[j, i]
-                state[_HIGH, i] *= 0.5
-            n = _keep(state, n, keep)
+            n = _keep(state, n, here[:n] > 0.0)

@@ -64,6 +64,9 @@ class Logit(Labels):
 
     link = staticmethod(expit)
 
+    def strip(self, y: Array) -> float:
+        return np.pi
+
     def conditional_moments(self, x: Array) -> tuple[Array, Array]:
         return np.tanh(0.5 * np.asarray(x)), 4.0 * expit(x) * expit(-np.asarray(x))
 

@@ -285,16 +285,19 @@ def tilted_moments(
     *,
     log_concave: bool = False,
     unimodal: bool = False,
+    strip: Array | float = 0.0,
 ) -> Array:
     """log Ẑ, mean and central moments up to ``order`` (≥ 2), shape (order + 1, N).
 
     ``hints`` (K, N): K places for each datum near which its likelihood may be largest. Where it
     is ``log_concave``, or rises to the only hint and falls beyond it (``unimodal``), sums over a
-    lattice are tried first.
+    lattice come first, and adaptive quadrature where they do not suffice; for ``strip`` see
+    :meth:`.Likelihood.strip`.
     """
     out, left = np.empty((order + 1, m.size)), np.ones(m.size, dtype=bool)
     if log_concave or unimodal:
-        lattice_moments(kernel, log_concave, theta, m, v, hints, out, left)
+        strips = np.full(m.shape, strip)
+        lattice_moments(kernel, log_concave, strips, theta, m, v, hints, out, left)
     _tilted_some(kernel, theta, m, v, hints, out, left, tilted_workspace(order + 1))
     return out
 

@@ -96,6 +96,11 @@ class StudentT(Parametric):
         df, scale = self.parameters(y)
         return stack(y, y, df, scale * np.sqrt(df), _log_normaliser(df) - np.log(scale))
 
+    def strip(self, y: Array) -> Array:
+        """Half as far as the poles, whose order makes the transform fall off more slowly."""
+        df, scale = self.parameters(y)
+        return np.broadcast_to(0.5 * scale * np.sqrt(df), y.shape)
+
     def fisher(self, y: Array) -> Array:
         """``(d + 1) / ((d + 3) s²)`` per datum."""
         df, scale = self.parameters(y)
