@@ -42,11 +42,11 @@ _PUSH = 2.5  # away from the wall, in standard deviations by which q grows
 
 def wide_start(problem: Problem) -> Problem:
     """The problem from a wider reference, where it is ours to choose and its tails ask for it."""
-    model, q = problem.model, problem.reference
-    if not (problem.free and isinstance(model, GPModel) and q.name == "ep" and q.converged):
+    if not _ours(problem):
         return problem
+    model, q = problem.model, problem.reference
     if not model.likelihood.log_concave:
-        return replace(problem, reference=eased(q), _path=None)
+        return with_ease(problem)
     if q.share is not None or model.prior.covariance is None:
         return problem
     with blas_for(model.n):
@@ -66,6 +66,18 @@ def wide_start(problem: Problem) -> Problem:
         other = replace(problem, reference=widened(q, D[:, heavy], v[heavy]), _path=None)
         worth = truncated(_log_weights(other, z))[1]
     return other if worth > _WORTH * effective else problem
+
+
+def with_ease(problem: Problem) -> Problem:
+    """The problem from a wider reference, where the likelihood is not log-concave."""
+    if not _ours(problem) or problem.model.likelihood.log_concave:
+        return problem
+    return replace(problem, reference=eased(problem.reference), _path=None)
+
+
+def _ours(problem: Problem) -> bool:
+    q = problem.reference
+    return problem.free and isinstance(problem.model, GPModel) and q.name == "ep" and q.converged
 
 
 def _log_weights(problem: Problem, z: Array) -> Array:
