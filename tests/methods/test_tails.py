@@ -128,6 +128,9 @@ def test_without_log_concavity_annealing_starts_wider():
     model = location(y, 3)
     smc = ev.log_evidence(model, method="smc", random_seed=0, progressbar=False)
     assert smc.settings["reference"] == "wide ep"
+    auto = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert "draws from the wide ep reference" in auto.notes[0]
+    assert abs(auto.logz - smc.logz) < 4.5 * np.hypot(auto.logz_se, smc.logz_se)
 
 
 def test_an_eased_reference_has_weights_of_a_lighter_tail():
