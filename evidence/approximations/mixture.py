@@ -60,13 +60,13 @@ class Share:
     def of_all(self, x: Array) -> Array:
         """log a_j of every row and every component j, shape (M, C)."""
         log_q = np.stack([q.log(x) for q in self.densities], axis=1) + self.log_weights
-        return log_q - logsumexp(log_q, axis=1, keepdims=True)
+        return log_q - np.logaddexp.reduce(log_q, axis=1)[:, None]
 
     def log_and_gradient(self, x: Array) -> tuple[Array, Array]:
         """log a_c and its gradient, shapes (M,) and (M, N)."""
         values, slopes = zip(*(q.log_and_gradient(x) for q in self.densities), strict=True)
         log_q = np.stack(values, axis=1) + self.log_weights
-        total = logsumexp(log_q, axis=1)
+        total = np.logaddexp.reduce(log_q, axis=1)
         gradient = slopes[self.own].copy()
         for value, slope in zip(log_q.T, slopes, strict=True):
             gradient -= np.exp(value - total)[:, None] * slope

@@ -18,11 +18,13 @@ from ..gaussians.base import Gaussian, Sites
 from ..models.covariance import CovarianceError
 from ..models.latent import LatentModel
 from ..numerics.arrays import Array
+from ..numerics.jit import jit
 from .gp.correction import second_order_terms
 from .mixture import Share
 
 _DEGREES = 4.0
 _TAIL = 0.5 * (_DEGREES + 1.0)
+_LARGE = 1e150
 
 
 @dataclass(eq=False)
@@ -148,17 +150,33 @@ class Marginals:
 
     def log(self, x: Array) -> Array:
         """Of every row, shape (M,)."""
-        z = (x - self.mean) / self.sd
-        return -_TAIL * np.log1p(z * z / _DEGREES).sum(axis=1) - np.log(self.sd).sum()
+        return self.log_and_gradient(x)[0]
 
     def log_and_gradient(self, x: Array) -> tuple[Array, Array]:
         """Shapes (M,) and (M, N)."""
-        z = (x - self.mean) / self.sd
-        return self.log(x), -2.0 * _TAIL * z / (_DEGREES + z * z) / self.sd
+        value, slope = np.empty(len(x)), np.empty(x.shape)
+        _student(np.ascontiguousarray(x), self.mean, 1.0 / self.sd, value, slope)
+        return value - np.log(self.sd).sum(), slope
 
     def identity(self) -> tuple[Array, ...]:
         """Arrays that tell it from others."""
         return self.mean, self.sd
+
+
+@jit
+def _student(x, mean, precise, value, slope):
+    """Logarithms of products are dearer than products of some of their factors."""
+    for m in range(x.shape[0]):
+        total, product = 0.0, 1.0
+        for n in range(x.shape[1]):
+            z = (x[m, n] - mean[n]) * precise[n]
+            factor = 1.0 + z * z / _DEGREES
+            slope[m, n] = -2.0 * _TAIL / _DEGREES * precise[n] * z / factor
+            product *= factor
+            if product > _LARGE:
+                total += math.log(product)
+                product = 1.0
+        value[m] = -_TAIL * (total + math.log(product))
 
 
 def positive_eigh(cov: Array, name: str) -> tuple[Array, Array]:

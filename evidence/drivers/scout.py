@@ -24,6 +24,7 @@ from .plan import Pilot, Plan
 
 _SCOUT = Pilot(cess=0.3, mixing=0.6, max_moves=4)
 _PARTICLES, _FEWEST, _NUMBERS = 256, 64, 2**16  # fewer where they are many numbers
+_CAUTION = 4.0  # moves do not mix perfectly
 _ROUNDS = 3  # of scouts, each after new modes were found
 _STEEP = 24  # temperatures from which on the prior does not reach the posterior
 STRANGE = np.log(0.01)  # of Z, outside all modes, from which on one looks again
@@ -46,6 +47,7 @@ class Scouted(NamedTuple):
 
     plan: Plan
     logz: float
+    se: float
     draws: Array
 
 
@@ -89,4 +91,5 @@ def _climb(mixture: Mixture, rng: np.random.Generator, stop: Callable[[], bool])
         climbed = replace(_SCOUT, particles=particles).climb(path, move, rng, stop=enough)
     except Stopped:
         return None
-    return Scouted(climbed.plan, climbed.log_z, move.latent(path, climbed.state))
+    se = np.sqrt(_CAUTION * climbed.plan.relative_variance / particles)
+    return Scouted(climbed.plan, climbed.log_z, float(se), move.latent(path, climbed.state))

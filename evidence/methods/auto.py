@@ -35,7 +35,7 @@ from ..statistics.weights import Weights
 from .base import N_DRAWS, Outcome, Problem, stopped
 from .importance import fair_share, importance
 from .smc import find_plan, run_plan, stuck
-from .tails import wide_start
+from .tails import wide_start, with_ease
 from .weighted import (
     Trial,
     look_again,
@@ -51,6 +51,7 @@ _ENOUGH = 50.0  # effective draws that tell a variance
 _MOST = 2**16  # draws a method may need
 _NEARLY_ALL = 0.8  # of a draw is what it must be worth where guided ones are not even tried
 _MOST_GUIDED = 2**20  # which makes do with fewer than any other would
+_EASED = 4  # times fewer draws of a reference that was widened: their worth is limited anyway
 _SAFE_SD = 6.0  # of minimax tilting's log weights, when judged at a glance,
 _LARGEST_SD = 10.0  # and after
 _LONG_LOOK = 16_000  # of them
@@ -129,19 +130,21 @@ def _from_reference(problem: Problem, target: float, notes: list[str]) -> Outcom
             "say nothing of the narrow ends that none of them saw, moves may reach them"
         )
         return None
-    first = None if is_probit(problem.model) else judge_importance(problem, target)
+    wide = with_ease(problem)
+    first = None if is_probit(problem.model) else judge_importance(wide, target)
     if first is None or first.worth < _NEARLY_ALL:  # a guided draw may cost a hundred others
         trial = _try_guide(problem, notes)
         if trial is not None:
             verdict = judge_guide(trial, problem.reference.name, target)
             notes.append(verdict.reason)
             return run_guided(problem, trial) if verdict.draws <= _MOST_GUIDED else None
-    verdict = first or judge_importance(problem, target)
+    verdict = first or judge_importance(wide, target)
     notes.append(verdict.reason)
     if verdict.draws > _MOST:
         return None
-    per_island = max(fair_share(problem.model.n), math.ceil(verdict.draws / 16))
-    return importance(replace(problem, n_particles=problem.n_particles or per_island))
+    fewest = fair_share(problem.model.n) // (1 if wide is problem else _EASED)
+    per_island = max(fewest, math.ceil(verdict.draws / 16))
+    return importance(replace(wide, n_particles=problem.n_particles or per_island))
 
 
 def _try_guide(problem: Problem, notes: list[str]) -> Trial[Guided] | None:

@@ -29,6 +29,7 @@ _SCOUTED = 200  # seeds of scouts, and of components, are children from here on
 _COMPONENT = 300
 _LIGHTLY = 32, 16  # particles and islands for what is negligible
 _NOTHING = math.log(1e-4)  # of Z outside the only mode: it is as if there were no mixture
+_TARGET, _UNSEEN = 0.05, 0.02  # an error bar, and the part of it that nobody sees
 _RARE = 0.1  # of Z: what is rarer need not be known better
 _MATTERS = math.exp(STRANGE)
 _DRAWS = 1000
@@ -82,8 +83,11 @@ def _alone(problem: Problem, component: object, c: int) -> Problem:
 
 
 def _rest(problem: Problem, mixture: Mixture, scouted: Scouted, parts: list[Outcome]) -> Outcome:
-    """The prior's share, by resample-move: the scout's plan will do where it is negligible."""
+    """The prior's share, by resample-move: the scout's plan will do where it is negligible, and
+    what the scout saw where that is far below the error bar asked for."""
     share = float(scouted.logz - logsumexp([part.logz for part in parts]))
+    if math.exp(min(share, 0.0)) * scouted.se < _UNSEEN * (problem.target_se or _TARGET):
+        return Outcome("scout", scouted.logz, scouted.se, samples=scouted.draws)
     part = _alone(problem, mixture.components[-1], len(parts))
     part.move = moves.get(family(problem.model).move(problem.model))
     part.betas = part.n_betas = None

@@ -13,10 +13,15 @@ where nobody is. Along the widest directions v is what a fit of the log weights 
 
 until the Gaussian is √v times as wide in variance, and its mean is pushed away from the wall as
 far as it has grown: as wide as the tail it would lie half behind the wall, where moves get stuck.
+
+A likelihood that is not log-concave has tails heavier than any fit of the bulk says, too thin to
+be seen in few draws and thick enough to matter at a thousandth of Z. There all sites are taken
+to a power (:func:`eased`) whatever the draws say.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -37,10 +42,12 @@ _PUSH = 2.5  # away from the wall, in standard deviations by which q grows
 
 def wide_start(problem: Problem) -> Problem:
     """The problem from a wider reference, where it is ours to choose and its tails ask for it."""
-    model, q = problem.model, problem.reference
-    if not (problem.free and isinstance(model, GPModel) and model.likelihood.log_concave):
+    if not _ours(problem):
         return problem
-    if q.name != "ep" or q.share is not None or not q.converged or model.prior.covariance is None:
+    model, q = problem.model, problem.reference
+    if not model.likelihood.log_concave:
+        return with_ease(problem)
+    if q.share is not None or model.prior.covariance is None:
         return problem
     with blas_for(model.n):
         z = np.random.default_rng(problem.child(8)).standard_normal((_DRAWS, model.n))
@@ -61,10 +68,38 @@ def wide_start(problem: Problem) -> Problem:
     return other if worth > _WORTH * effective else problem
 
 
+def with_ease(problem: Problem) -> Problem:
+    """The problem from a wider reference, where the likelihood is not log-concave."""
+    if not _ours(problem) or problem.model.likelihood.log_concave:
+        return problem
+    return replace(problem, reference=eased(problem.reference), _path=None)
+
+
+def _ours(problem: Problem) -> bool:
+    q = problem.reference
+    return problem.free and isinstance(problem.model, GPModel) and q.name == "ep" and q.converged
+
+
 def _log_weights(problem: Problem, z: Array) -> Array:
     """Of draws of the reference from standard normal ones along its principal axes."""
     gamma, U = problem.reference.eigh
     return problem.path.tilt(problem.reference.mean + (z * np.sqrt(gamma)) @ U.T)
+
+
+def eased(q: GaussianReference) -> GaussianReference:
+    """q with its sites to a power, around the same mean.
+
+    The variance grows by the factor 1 + 1/√d in each of the d directions of which data speak:
+    from q's own density the weights have a relative variance of 15 % for d = 1, 65 % for many.
+    """
+    (c, nu, tau), directions = q.sites, np.sum(np.maximum(q.sites.tau, 0.0) * q.var)
+    keep = 1.0 / (1.0 + 1.0 / math.sqrt(max(directions, 1.0)))
+    gaussian = q.model.prior.with_sites(nu - (1.0 - keep) * tau * q.mean, keep * tau)
+    sites = Sites(keep * c, gaussian.nu, gaussian.tau)
+    logz = gaussian.log_normaliser(sites.c)
+    return GaussianReference(
+        "wide ep", q.model, sites, gaussian.mean, gaussian.variances, logz, share=q.share
+    )
 
 
 def widened(q: GaussianReference, D: Array, v: Array) -> GaussianReference:

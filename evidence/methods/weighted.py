@@ -175,7 +175,7 @@ def run_stepped(problem: Problem, resampling: str | None = "systematic") -> Outc
     )
     variance = float(np.var(first.log_z[-1], ddof=1)) * _SMALL_DRAWS
     wanted = max(problem.particles_for(_MARGIN * variance), variance / _LARGEST_VARIANCE)
-    wanted = min(max(wanted, _between(*_PER_ISLAND, size)), _MOST_DRAWS)
+    wanted = min(max(wanted, _SMALL_DRAWS), _MOST_DRAWS)
     n_particles = problem.n_particles or 2 ** math.ceil(math.log2(wanted))
     options = {"resampling": resampling, "keep": keep, "n_particles": n_particles}
     job = Job(run_weighted, (source,), options)

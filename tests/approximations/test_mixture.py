@@ -10,7 +10,7 @@ from scipy import stats
 
 from evidence import InputError, Mixture, fit_ep, fit_laplace
 from evidence.approximations.gp.modes import fit_mixture
-from evidence.approximations.reference import prior_reference
+from evidence.approximations.reference import Marginals, prior_reference
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +32,17 @@ def test_shares_are_those_of_their_claims(mixture, x):
     ])  # fmt: skip
     for c, component in enumerate(mixture.components):
         np.testing.assert_allclose(np.exp(component.share.log(x)), f[c] / f.sum(axis=0), 1e-7)
+
+
+def test_claims_on_what_is_very_far_away():
+    """Products of so many large factors would overflow."""
+    n, t = 60, stats.t(4)
+    x = np.linspace(1e8, 1e9, n)[None]
+    claim = Marginals(np.zeros(n), np.ones(n))
+    value, slope = claim.log_and_gradient(x)
+    constant = n * t.logpdf(0.0)
+    np.testing.assert_allclose(value, [t.logpdf(x).sum() - constant], 1e-12)
+    np.testing.assert_allclose(slope, -5.0 * x / (4.0 + x * x), 1e-12)
 
 
 def test_densities_are_those_of_its_gaussians(mixture, x):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from modes import common_factor, two_groups, uneven_groups
 
 import evidence as ev
 from evidence.approximations.gp.modes import fit_mixture, mixture_of
+from evidence.drivers.scout import Scouted
 from evidence.methods import mixture as mixtures
+from evidence.methods.base import Outcome
+from evidence.methods.importance import NO_LADDER
 
 METHODS = {
     "auto": {}, "guided": {}, "importance": {}, "smc": {}, "arm": {}, "pt": {},
@@ -77,6 +82,12 @@ def test_a_mixture_of_ones_own():
     uneven = ev.Mixture(whole.components, [0.9, 0.05, 0.05])
     result = ev.log_evidence(truth.model, reference=uneven, random_seed=0, progressbar=False)
     assert abs(result.logz - truth.logz) < 4.0 * result.logz_se
+
+
+def test_what_is_negligible_is_what_the_scout_saw():
+    seen = Scouted(NO_LADDER, -9.0, 0.5, np.zeros((3, 2)))
+    part = mixtures._rest(SimpleNamespace(target_se=0.05), None, seen, [Outcome("", logz=0.0)])
+    assert (part.logz, part.logz_se, part.samples.shape) == (-9.0, 0.5, (3, 2))
 
 
 def test_draws_are_in_proportion():

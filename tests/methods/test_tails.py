@@ -114,3 +114,36 @@ def test_a_widened_reference_is_normalised():
     weights = Weights(ev.Path(wide).tilt(x))
     assert abs(wide.logz + weights.log_mean - truth) < 4.5 * weights.se
     assert weights.se < 0.01
+
+
+def location(y, df):
+    """One value measured with Student-t noise."""
+    K = 25.0 + 1e-3 * np.eye(len(y))
+    return ev.GPModel(K=K, y=y, likelihood=f"student_t(df={df}, scale=0.3)")
+
+
+def test_without_log_concavity_annealing_starts_wider():
+    y = np.linspace(-0.5, 0.5, 20)
+    y[::4] = 4.0
+    model = location(y, 3)
+    smc = ev.log_evidence(model, method="smc", random_seed=0, progressbar=False)
+    assert smc.settings["reference"] == "wide ep"
+    auto = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert "draws from the wide ep reference" in auto.notes[0]
+    assert abs(auto.logz - smc.logz) < 4.5 * np.hypot(auto.logz_se, smc.logz_se)
+
+
+def test_an_eased_reference_has_weights_of_a_lighter_tail():
+    """Nearly twice the variance in the one direction of which data speak, the same mean and Z."""
+    model = location([0.0, 0.1, -0.1, 0.2, 6.0], 2)
+    ep, along = ev.fit_ep(model), np.ones(5)
+    wide = tails.eased(ep)
+    assert wide.mean == pytest.approx(ep.mean)
+    assert 1.5 < (along @ wide.cov @ along) / (along @ ep.cov @ along) < 2.0
+    rng, seen = np.random.default_rng(0), []
+    for q in (ep, wide):
+        x = rng.multivariate_normal(q.mean, q.cov, size=100_000)
+        seen.append(Weights(ev.Path(q).tilt(x)))
+    tight, loose = seen
+    assert abs(ep.logz + tight.log_mean - wide.logz - loose.log_mean) < 0.01
+    assert loose.shape < 0.3 < 0.4 < tight.shape

@@ -43,6 +43,7 @@ _OPEN = 0.15  # of the posterior may be left to the prior
 _ASKED = 256  # points at which NaN is looked for
 _CLIMBS, _LOW = 16, 7.0  # from what a scout saw; nats below the best mode that count
 _TELL = 0.005  # from which on it is told where nothing does better
+_NEVER, _TELL_NEVER = 1000, 0.003  # times too seldom, and how much of the posterior that may be
 _EVEN = 0.5  # share of even weights from which on the shape of their tail is of no interest
 _HOPELESS, _LEAST = 0.7, 0.02  # Pareto shape and effective share of a mixture's weights
 _CLEARLY = 3.0  # times as even weights must be with scales: else something else is uneven
@@ -156,7 +157,8 @@ def _look(
     blend, verdict = blend_of(model, begin, (seen.x, log_p, log_w), logz, rng)
     uneven = verdict.shape > _HOPELESS and verdict.share < _EVEN
     poor = uneven or verdict.share < _LEAST or blend.weights[-1] > _OPEN
-    beyond = unexplained(blend.log(seen.x), log_p, max(verdict.top, verdict.logz))
+    log_q = blend.log(seen.x)
+    beyond = unexplained(log_q, log_p, max(verdict.top, verdict.logz))
     if poor or np.exp(seen.log_w) @ beyond > _OPEN:
         prior = replace(density_prior_reference(model), scouted=best.scouted)
         if rest > _MUCH:
@@ -169,7 +171,16 @@ def _look(
             )
             best.warnings = (*best.warnings, Message("poor-reference", text))
         return best
-    return mixture_of(blend, verdict.logz, best.scouted)
+    mixture = mixture_of(blend, verdict.logz, best.scouted)
+    rare = log_p - log_q - verdict.logz > np.log(_NEVER)
+    if (out := float(np.exp(seen.log_w) @ rare)) > _TELL_NEVER:
+        text = (
+            f"fitted mixture: a look from the prior sees {100 * out:.1g} % of the posterior where "
+            f"draws of it come {_NEVER} times too seldom: log Z may be too low, and its error bar "
+            "says nothing of that; method='pt' is a cross-check"
+        )
+        mixture.warnings = (*mixture.warnings, Message("poor-reference", text))
+    return mixture
 
 
 def _uphill(

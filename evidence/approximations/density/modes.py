@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from ...numerics.arrays import Array, Indices
 from .reference import DensityReference, Mode
 
 _STARTS = 16
+_ALIKE = 0.01  # of a difference between a density and a Gaussian, where they are the same
+_NUMBERS = 2**22  # at a time
 _SAME = 1.0  # two modes closer than this in standard deviations are one
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _NEWTON = 20
@@ -40,8 +43,10 @@ def further_modes(model: DensityModel, modes: tuple[Mode, ...], points: Array) -
     """With those uphill of the points, the one with the largest estimate of log Z first."""
     found = list(modes)
     for start in points:
-        mode = _climb(model, start)
-        if mode is not None and not any(_same(mode, known) for known in found):
+        if any(_downhill_of(model, start, known) for known in found):
+            continue
+        mode = _climb(model, start, found)
+        if mode is not None and not any(_same(mode.x, known) for known in found):
             found.append(mode)
     return tuple(sorted(found, key=lambda mode: -mode.logz))
 
@@ -77,21 +82,29 @@ def starts(model: DensityModel, rng: np.random.Generator, size: int) -> Array:
     return z * np.where(np.arange(size) % 2, 3.0, 1.0)[:, None]
 
 
-def _climb(model: DensityModel, start: Array) -> Mode | None:
-    """The maximum uphill of ``start``, or None where there is none with a definite Hessian."""
+def _downhill_of(model: DensityModel, x: Array, mode: Mode) -> bool:
+    """Whether the density at x and its slope there are those of Laplace's Gaussian at the mode."""
+    away = x - mode.x
+    steep = np.linalg.solve(mode.cov, away)
+    half = 0.5 * float(away @ steep)
+    height = float(_gaussian_top(mode)) - half
+    if not abs(float(model.log_prob(x[None])[0]) - height) < _ALIKE * (1.0 + half):
+        return False
+    slope = -_fall(model, x)[1] + steep
+    return float(slope @ mode.cov @ slope) < _ALIKE * 2.0 * half
 
-    def fall(x: Array) -> tuple[float, Array]:
-        check_interrupt()
-        if not model.has_gradient:
-            return _fall_and_slope(model, x)
-        value, slope = model.log_prob_and_gradient(x[None])
-        if not np.isfinite(slope).all():
-            return 1e300, np.zeros_like(x)
-        return -_finite(float(value[0])), -slope[0]
+
+def _gaussian_top(mode: Mode) -> float:
+    """The log density at the mode, of which Laplace's log Z was made."""
+    return mode.logz - 0.5 * float(np.linalg.slogdet(mode.cov)[1]) - 0.5 * mode.x.size * _LOG_2PI
+
+
+def _climb(model: DensityModel, start: Array, known: Sequence[Mode]) -> Mode | None:
+    """The maximum uphill of ``start``; None where it is known or its Hessian is not definite."""
 
     with np.errstate(all="ignore"):
-        x = np.asarray(_descend(model, fall, start))
-        if not np.isfinite(x).all():
+        x = np.asarray(_descend(model, partial(_fall, model), start))
+        if not np.isfinite(x).all() or any(_same(x, mode) for mode in known):
             return None
         x, H = _polish(model, x)
         if H is None:
@@ -108,8 +121,19 @@ def _climb(model: DensityModel, start: Array) -> Mode | None:
     return Mode(x, 0.5 * (cov + cov.T), value - half + 0.5 * x.size * _LOG_2PI)
 
 
-def _fall_and_slope(model: DensityModel, x: Array) -> tuple[float, Array]:
-    """-log p and its slope by forward differences, from one batch."""
+def _fall(model: DensityModel, x: Array) -> tuple[float, Array]:
+    """-log p and its slope."""
+    check_interrupt()
+    if not model.has_gradient:
+        return _fall_by_differences(model, x)
+    value, slope = model.log_prob_and_gradient(x[None])
+    if not np.isfinite(slope).all():
+        return 1e300, np.zeros_like(x)
+    return -_finite(float(value[0])), -slope[0]
+
+
+def _fall_by_differences(model: DensityModel, x: Array) -> tuple[float, Array]:
+    """The same by forward differences, from one batch."""
     h = _FORWARD * np.where(x < 0.0, -1.0, 1.0) * np.maximum(1.0, np.abs(x))
     value = model.log_prob(np.concatenate([x[None], x + np.diag(h)]))
     slope = np.where(np.isfinite(value[1:]), (value[0] - value[1:]) / h, 0.0)
@@ -191,22 +215,26 @@ def negative_hessian(model: DensityModel, x: Array) -> Array:
     if model.has_gradient:
         H = -central(lambda t: model.log_prob_and_gradient(t)[1], x[None])[0]
         return 0.5 * (H + H.T)
-    # of the value alone: each entry from four values, steps that balance rounding
+    # of the value alone: each entry from seven values, two of them its own; steps that balance
+    # rounding
     h = 1e-3 * np.maximum(1.0, np.abs(x))
     d = x.size
-    i, j = np.triu_indices(d)
-    E = np.diag(h)
-    corners = [
-        model.log_prob(x + a * E[i] + b * E[j]) for a, b in ((1, 1), (1, -1), (-1, 1), (-1, -1))
-    ]
-    value = (corners[0] - corners[1] - corners[2] + corners[3]) / (4.0 * h[i] * h[j])
-    H = np.zeros((d, d))
-    H[i, j] = H[j, i] = -value
-    return H
+    centre = float(model.log_prob(x[None])[0])
+    sides = sum(model.log_prob(x + a * np.diag(h)) for a in (1, -1))
+    H = np.diag((sides - 2.0 * centre) / h**2)
+    rows, columns = np.triu_indices(d, 1)
+    for part in np.array_split(np.arange(rows.size), -(-rows.size * d // _NUMBERS) or 1):
+        check_interrupt()
+        i, j = rows[part], columns[part]
+        step = np.zeros((part.size, d))
+        step[np.arange(part.size), i], step[np.arange(part.size), j] = h[i], h[j]
+        corners = model.log_prob(x + step) + model.log_prob(x - step)
+        H[i, j] = H[j, i] = (corners - sides[i] - sides[j] + 2.0 * centre) / (2.0 * h[i] * h[j])
+    return -H
 
 
-def _same(mode: Mode, known: Mode) -> bool:
-    away = mode.x - known.x
+def _same(x: Array, known: Mode) -> bool:
+    away = x - known.x
     return bool(away @ np.linalg.solve(known.cov, away) < _SAME**2)
 
 

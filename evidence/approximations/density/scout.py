@@ -132,6 +132,11 @@ class _Half:
         self.z, self.log_l = self.z[some], self.log_l[some]
         return True
 
+    @property
+    def copied(self) -> slice:
+        """The last points; none where they were enough from the beginning, however many."""
+        return slice(len(self.z) - self.copies, None)
+
     def bury(self, these: Flags) -> None:
         """Keep points for the sum."""
         z, log_l = self.z[these], self.log_l[these]
@@ -198,8 +203,8 @@ def _move(
     moves: int,
 ) -> int:
     """Move the copies by slices of the prior within L > limit; how many calls that took."""
-    z = np.concatenate([half.z[half.n - half.copies :] for half in halves])
-    log_l = np.concatenate([half.log_l[half.n - half.copies :] for half in halves])
+    z = np.concatenate([half.z[half.copied] for half in halves])
+    log_l = np.concatenate([half.log_l[half.copied] for half in halves])
     limit = np.repeat([half.limit for half in halves], [half.copies for half in halves])
     calls, m = 0, len(z)
     for _ in range(moves):
@@ -232,7 +237,7 @@ def _move(
     start = 0
     for half in halves:
         its = slice(start, start + half.copies)
-        half.z[half.n - half.copies :], half.log_l[half.n - half.copies :] = z[its], log_l[its]
+        half.z[half.copied], half.log_l[half.copied] = z[its], log_l[its]
         start += half.copies
     return calls
 

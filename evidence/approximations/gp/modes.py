@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from ...gaussians.base import NotPositiveDefinite, Sites
 from ...messages import Message
 from ...models.latent import LatentModel
 from ...models.likelihoods.quadrature import evaluate
-from ...numerics.arrays import Array
+from ...numerics.arrays import Array, Indices
 from ..mixture import Mixture
 from ..reference import GaussianReference, prior_reference
 from .ep import fit_ep
@@ -40,7 +39,8 @@ _SAME_SUMMIT = 0.2  # in standard deviations of Laplace's Gaussian there
 _IN = 0.5  # standard deviations of q
 _SAME_POINT = 0.1  # of EP, in standard deviations of q
 _NEGLIGIBLE = 12.0  # nats below the best fixed point
-_FAR, _GRID, _THIRDS = 8.0, 257, 60  # standard deviations of the prior, in so many points
+_FAR, _GRID, _THIRDS = 8.0, 257, 30  # standard deviations of the prior, in so many points
+_NUMBERS = 2**18  # evaluated at once
 _PROBES = 8  # of a scout's points from which one climbs
 _LEAST = 0.05  # weight of any component, relative to the largest
 
@@ -113,35 +113,45 @@ def mixture_of(references: list[GaussianReference], warnings: Sequence[str] = ()
 
 def _unseen(model: LatentModel) -> list[Message]:
     """A warning, where a datum's likelihood has maxima that no integral over it knows of."""
-    kernel, theta, sd = model.likelihood.kernel, model.theta, np.sqrt(model.prior.variances)
-
-    def height(x: Array, data: Any = slice(None)) -> Array:
-        z = (x - model.prior.mean[data]) / sd[data]
-        return evaluate(kernel, np.ascontiguousarray(theta[:, data]), x)[0] - 0.5 * z * z
-
-    x = model.prior.mean + sd * np.linspace(-_FAR, _FAR, _GRID)[:, None]
-    g = np.array([height(row) for row in x])
-    rows, data = np.nonzero((g[1:-1] > g[:-2]) & (g[1:-1] >= g[2:]))
-    left, right = x[rows, data], x[rows + 2, data]
-    for _ in range(_THIRDS):  # of what is between two points, the better ones
-        one, two = left + (right - left) / 3.0, right - (right - left) / 3.0
-        up = height(one, data) < height(two, data)
-        left, right = np.where(up, one, left), np.where(up, right, two)
-    tops = 0.5 * (left + right)
-    high = height(tops, data)
     hints = np.vstack([model.prior.mean, model.likelihood.locations(model.y)])
-    for n in np.flatnonzero(np.bincount(data, minlength=model.y.size) > 1):
-        own = (data == n) & (high > high[data == n].max() - _NEGLIGIBLE)
-        valleys = x[1:-1][(g[1:-1, n] < g[:-2, n]) & (g[1:-1, n] <= g[2:, n]), n]
-        basins = np.searchsorted(valleys, tops[own])
-        if not set(basins) <= set(np.searchsorted(valleys, hints[:, n])):
+    for some in np.array_split(np.arange(model.y.size), -(-_GRID * model.y.size // _NUMBERS)):
+        for n, tops in _maxima(model, some, hints):
             text = (
                 f"the likelihood of datum {n} has maxima near x = "
-                f"{', '.join(f'{top:.3g}' for top in tops[own])}, of which integrals over it may "
+                f"{', '.join(f'{top:.3g}' for top in tops)}, of which integrals over it may "
                 "miss some: give the likelihood a location= with a row for each"
             )
             return [Message("hidden-maxima", text)]
     return []
+
+
+def _maxima(model: LatentModel, some: Indices, hints: Array) -> Iterator[tuple[int, Array]]:
+    """Those of some data, by number, with several of which some have no hint."""
+    kernel, theta, sd = model.likelihood.kernel, model.theta, np.sqrt(model.prior.variances)
+
+    def height(x: Array, data: Indices) -> Array:
+        z = (x - model.prior.mean[data]) / sd[data]
+        return evaluate(kernel, np.ascontiguousarray(theta[:, data]), x)[0] - 0.5 * z * z
+
+    x = model.prior.mean[some] + sd[some] * np.linspace(-_FAR, _FAR, _GRID)[:, None]
+    g = height(x.ravel(), np.tile(some, _GRID)).reshape(x.shape)
+    rows, columns = np.nonzero((g[1:-1] > g[:-2]) & (g[1:-1] >= g[2:]))
+    several = np.bincount(columns, minlength=some.size)[columns] > 1
+    rows, columns = rows[several], columns[several]
+    left, right = x[rows, columns], x[rows + 2, columns]
+    data = np.tile(some[columns], 2)
+    for _ in range(_THIRDS if data.size else 0):  # of what is between two points, the better ones
+        one, two = left + (right - left) / 3.0, right - (right - left) / 3.0
+        up = np.less(*np.split(height(np.append(one, two), data), 2))
+        left, right = np.where(up, one, left), np.where(up, right, two)
+    tops = 0.5 * (left + right)
+    high = height(tops, some[columns])
+    for k in np.unique(columns):
+        own = (columns == k) & (high > high[columns == k].max() - _NEGLIGIBLE)
+        valleys = x[1:-1][(g[1:-1, k] < g[:-2, k]) & (g[1:-1, k] <= g[2:, k]), k]
+        basins = np.searchsorted(valleys, tops[own])
+        if not set(basins) <= set(np.searchsorted(valleys, hints[:, some[k]])):
+            yield int(some[k]), tops[own]
 
 
 def _fixed_points(

@@ -9,7 +9,7 @@ import pytest
 from modes import two_groups, uneven_groups
 
 from evidence import GPModel, InputError, fit_ep, likelihoods, log_evidence
-from evidence.approximations.gp.modes import extend_mixture, fit_mixture, mixture_of
+from evidence.approximations.gp.modes import _maxima, extend_mixture, fit_mixture, mixture_of
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -85,6 +85,21 @@ def test_maxima_that_integrals_do_not_know_of_are_told():
     assert [warning.code for warning in blind.warnings] == ["hidden-maxima"]
     seeing = fit_mixture(GPModel(K=K, y=y, mean=mean, likelihood=of_squares()))
     assert not seeing.warnings
+
+
+def test_maxima_are_those_of_any_part_of_the_data():
+    """Data are looked at in parts where they are many."""
+    y, mean = [4.0, 4.1, -1.0, 3.9], np.array([1.5, 1.5, 1.5, -1.5])
+    model = GPModel(K=9.0 * np.eye(4), y=y, mean=mean, likelihood=of_squares(one_root))
+    hints = np.vstack([model.mean, model.likelihood.locations(model.y)])
+    whole = dict(_maxima(model, np.arange(4), hints))
+    assert whole.keys() == {0, 1}
+    assert whole[0] == pytest.approx([-1.99, 1.99], abs=0.02)
+    parts = {
+        **dict(_maxima(model, np.array([3, 0]), hints)),
+        **dict(_maxima(model, np.array([2, 1]), hints)),
+    }
+    assert all(parts[n].tolist() == whole[n].tolist() for n in whole)
 
 
 @pytest.mark.parametrize("seed", range(2))
