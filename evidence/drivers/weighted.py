@@ -143,7 +143,7 @@ def run_weighted(
     for _ in range(n_islands):
         if stop():
             raise Stopped
-        *estimate, draws = _island(source, n_particles, rng, resampling, threshold, keep)
+        *estimate, draws = island(source, n_particles, rng, resampling, threshold, keep)
         estimates.append(estimate)
         latent.append(draws)
     log_z, ess, variances = np.array(estimates).T
@@ -152,7 +152,7 @@ def run_weighted(
     return Islands.of([row], np.array(latent), variances)
 
 
-def _island(
+def island(
     source: Guided | Stepped | Tilted,
     n: int,
     rng: np.random.Generator,

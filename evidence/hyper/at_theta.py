@@ -18,12 +18,14 @@ from numpy.random import Generator
 from ..approximations.gp.ep import fit_ep, rounding_error
 from ..approximations.gp.modes import fit_best
 from ..approximations.reference import GaussianReference
+from ..drivers.weighted import Stepped, island
 from ..execution.clock import check_interrupt
 from ..gaussians.base import Sites
 from ..models.gp import CovarianceError
 from ..models.latent import LatentModel
 from ..moves.gradient.gibbs import latent_given_utilities, latent_root
 from ..numerics.arrays import Array, Indices
+from ..paths.families import is_stepped
 from ..proposals.guide import CannotGuide, make_guide
 
 COARSE = 1e-3  # tolerance of EP where weights make up for the rest
@@ -99,6 +101,13 @@ def guided_estimate(
 ) -> GuidedDraws:
     """log Ẑ from ``size`` draws that the reference guides."""
     check_digits(reference, most_rounding)
+    if is_stepped(reference.model):
+        with numerics():
+            log_z, *_, draws = island(Stepped.of(reference), size, rng, "systematic", 0.5, 1)
+        if np.isnan(log_z):
+            raise NoEvidence("the weights of guided draws are not numbers")
+        x = reference.model.from_latent(draws)
+        return GuidedDraws(reference.model, x.T, False, np.zeros(1), log_z)
     with numerics():
         guide = make_guide(reference)
         values, log_w = guide.draw(size, rng)

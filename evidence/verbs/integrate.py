@@ -33,6 +33,7 @@ from ..messages import Message, messages
 from ..methods.base import Outcome, Problem, outcome_of_islands
 from ..models.gp import GPModel
 from ..models.priors import Priors
+from ..models.sparse import SparseModel
 from ..numerics.threads import blas_for
 from ..results.base import data_frame, fingerprint
 from ..results.hyper import IntegratedEvidence
@@ -40,7 +41,7 @@ from .optimise import optimise
 
 
 def integrated_evidence(
-    model: GPModel,
+    model: GPModel | SparseModel,
     priors: Mapping[str, Any],
     *,
     fixed: Iterable[str] = (),
@@ -58,7 +59,7 @@ def integrated_evidence(
 
     Parameters
     ----------
-    model : GPModel
+    model : GPModel or SparseModel
         Its hyperparameters are where the search for EP's optimum starts.
     priors : mapping of str to frozen scipy.stats distribution or "flat"
         Of natural values, by name or unambiguous ending; ``"flat"`` is N(0, 10²) for the log.
@@ -94,7 +95,7 @@ def integrated_evidence(
     >>> bool(result.logz_se < 0.3), result.theta.shape
     (True, (1000, 2))
     """
-    arguments.check_kind("model", model, GPModel)
+    arguments.check_kind("model", model, GPModel, SparseModel)
     arguments.check_target("target_se", target_se)
     arguments.check_positive("max_seconds", max_seconds)
     arguments.check_count("n_draws", n_draws, 2, optional=False)

@@ -260,25 +260,26 @@ class _Anderson:
         self.forget()
 
     def forget(self) -> None:
-        self._points: list[Array] = []
-        self._residuals: list[Array] = []
+        self._last: tuple[Array, Array] | None = None
+        self._differences: list[tuple[Array, Array]] = []
 
     def step(
         self, nu: Array, tau: Array, d_nu: Array, d_tau: Array, var: Array, damping: float
     ) -> tuple[Array, Array]:
         point, residual = np.concatenate([nu, tau]), np.concatenate([d_nu, d_tau])
-        self._points = [*self._points[-self.memory :], point]
-        self._residuals = [*self._residuals[-self.memory :], residual]
-        mixed, drift = point, residual
-        if len(self._points) > 1:
+        if self._last is not None:
+            new = point - self._last[0], residual - self._last[1]
+            self._differences = [*self._differences[1 - self.memory :], new]
+        self._last = point, residual
+        out = point + damping * residual
+        if self._differences:
             scale = np.concatenate([np.sqrt(var), var])
-            dp = np.diff(np.array(self._points), axis=0)
-            dr = np.diff(np.array(self._residuals), axis=0)
-            weights, *_ = np.linalg.lstsq((dr * scale).T, residual * scale, rcond=1e-10)
-            mixed = point - weights @ dp
-            drift = residual - weights @ dr
-        new = mixed + damping * drift
-        return new[: nu.size], new[nu.size :]
+            dp, dr = zip(*self._differences, strict=True)
+            columns = np.array([one * scale for one in dr]).T
+            weights, *_ = np.linalg.lstsq(columns, residual * scale, rcond=1e-10)
+            for weight, p, r in zip(weights, dp, dr, strict=True):
+                out -= weight * (p + damping * r)
+        return out[: nu.size], out[nu.size :]
 
 
 def _describe(end: _FixedPoint, tol: float) -> tuple[Message, ...]:
