@@ -30,13 +30,13 @@ from scipy.sparse import csc_array, csr_array
 
 from ..messages import InputError
 from ..numerics.arrays import Array, Indices
-from ..numerics.jit import jit
+from ..numerics.jit import jit, vector_loop
 from ..numerics.sparse import Analysis, Factor, analyse
 from .base import Conditionals, Constraint, Gaussian, NotPositiveDefinite, Prior, Root, Steps
 
 _BATCH = 64  # columns that are solved for at a time
 _PAIRS = 4e9  # operations that sums over pairs may take
-_FEWEST_PAIRS, _MOST_PAIRS = 128, 2048  # draws, where they take more
+_FEWEST_PAIRS, _MOST_PAIRS = 64, 1024  # draws, where they take more
 _SINGULAR = 1e-9  # of a covariance relative to its prior's, below which there is none
 _SHARED = 16.0  # times as many data as the average latent value has: eliminated last
 _LOG_2PI = float(np.log(2.0 * np.pi))
@@ -268,17 +268,17 @@ class SparseGaussian(Gaussian):
         """Unbiased for the sums, shape (len(kappa), draws); the same draws every time."""
         A, n = self.prior.design, self.latent_mean.size
         scale = 1.0 / np.sqrt(self.variances)
-        cost = 4.0 * self.prior.pattern.analysis.nnz + 60.0 * scale.size
+        cost = 4.0 * self.prior.pattern.analysis.nnz + 20.0 * A.nnz + 100.0 * scale.size
         M = int(np.clip(_PAIRS / cost, _FEWEST_PAIRS, _MOST_PAIRS)) // _BATCH * _BATCH
-        rng, out = np.random.default_rng(0), np.zeros((len(kappa), M))
+        rng, sums = np.random.default_rng(0), np.zeros((len(kappa), M))
         for start in range(0, M, _BATCH):
-            u = (A @ self.solved.draw(rng.standard_normal((n, _BATCH)))) * scale[:, None]
-            before, hermite = u, u * u - 1.0
-            for l in range(3, len(kappa)):
-                before, hermite = hermite, u * hermite - (l - 1.0) * before
-                F = kappa[l] @ hermite / math.sqrt(math.factorial(l))
-                out[l, start : start + _BATCH] = 0.5 * (F * F - kappa[l] @ kappa[l])
-        return out
+            u = self.solved.draw(rng.standard_normal((n, _BATCH)))
+            part = np.zeros((len(kappa), _BATCH))
+            _hermite_sums(A.indptr, A.indices, A.data, scale, kappa, u, part)
+            sums[:, start : start + _BATCH] = part
+        orders = np.array([math.factorial(l) for l in range(len(kappa))])
+        own = np.sum(kappa**2, axis=1)
+        return 0.5 * (sums**2 / orders[:, None] - own[:, None])
 
     def _all_pairs(self, kappa: Array) -> Array:
         A, scale = self.prior.design, 1.0 / np.sqrt(self.variances)
@@ -486,6 +486,27 @@ def _keys(matrix: csc_array) -> Array:
     """Increasing numbers of the entries of a matrix with sorted indices."""
     n = matrix.shape[0]
     return np.repeat(np.arange(n), np.diff(matrix.indptr)) * n + matrix.indices
+
+
+@vector_loop
+def _hermite_sums(indptr, indices, data, scale, kappa, u, sums):
+    """Σ_i κ_li He_l(u_i) for l ≥ 3 and every column of latent values u, standardised."""
+    columns = u.shape[1]
+    one, before, here = np.empty(columns), np.empty(columns), np.empty(columns)
+    for i in range(scale.size):
+        one[:] = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            row, weight = u[indices[p]], data[p] * scale[i]
+            for m in range(columns):
+                one[m] += weight * row[m]
+        for m in range(columns):
+            before[m], here[m] = one[m], one[m] * one[m] - 1.0
+        for l in range(3, kappa.shape[0]):
+            factor, less = kappa[l, i], l - 1.0
+            for m in range(columns):
+                next_one = one[m] * here[m] - less * before[m]
+                before[m], here[m] = here[m], next_one
+                sums[l, m] += factor * next_one
 
 
 @jit

@@ -19,6 +19,7 @@ import numpy as np
 from ...numerics.arrays import Array
 from ...numerics.jit import jit
 from ...numerics.special import LOG_SQRT_2PI
+from ...numerics.threads import run
 from .lattice import lattice_moments
 
 # Kronrod nodes and weights on [0, 1) and the embedded Gauss weights (zero where not a node).
@@ -46,6 +47,7 @@ _DROP = 60.0  # the integrand is followed until it has fallen by exp(-60)
 _TOLERANCE = 1e-11  # on |K15 - G7| relative to the total mass
 _MAX_PANELS = 400
 _MAX_DOUBLINGS = 30
+_TOGETHER = 16384  # data in one call; more are shared among cores
 
 
 @jit
@@ -294,12 +296,23 @@ def tilted_moments(
     lattice come first, and adaptive quadrature where they do not suffice; for ``strip`` see
     :meth:`.Likelihood.strip`.
     """
-    out, left = np.empty((order + 1, m.size)), np.ones(m.size, dtype=bool)
-    if log_concave or unimodal:
-        strips = np.full(m.shape, strip)
-        lattice_moments(kernel, log_concave, strips, theta, m, v, hints, out, left)
-    _tilted_some(kernel, theta, m, v, hints, out, left, tilted_workspace(order + 1))
-    return out
+    strips = np.full(m.shape, strip)
+    parts = [slice(i, i + _TOGETHER) for i in range(0, max(m.size, 1), _TOGETHER)]
+    outs: list[Array] = [np.empty(0)] * len(parts)
+
+    def share(first: int, stride: int) -> None:
+        for k in range(first, len(parts), stride):
+            own = parts[k]
+            given = np.ascontiguousarray(theta[:, own]), m[own], v[own]
+            there = np.ascontiguousarray(hints[:, own])
+            out, left = np.empty((order + 1, m[own].size)), np.ones(m[own].size, dtype=bool)
+            if log_concave or unimodal:
+                lattice_moments(kernel, log_concave, strips[own], *given, there, out, left)
+            _tilted_some(kernel, *given, there, out, left, tilted_workspace(order + 1))
+            outs[k] = out
+
+    run(share, len(parts))
+    return outs[0] if len(parts) == 1 else np.concatenate(outs, axis=1)
 
 
 def cumulants(moments: Array) -> Array:
