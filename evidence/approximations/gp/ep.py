@@ -274,10 +274,13 @@ class _Anderson:
         out = point + damping * residual
         if self._differences:
             scale = np.concatenate([np.sqrt(var), var])
-            dp, dr = zip(*self._differences, strict=True)
-            columns = np.array([one * scale for one in dr]).T
-            weights, *_ = np.linalg.lstsq(columns, residual * scale, rcond=1e-10)
-            for weight, p, r in zip(weights, dp, dr, strict=True):
+            scaled, target = [r * scale for _, r in self._differences], residual * scale
+            products = np.array([[one @ other for other in scaled] for one in scaled])
+            size = np.sqrt(np.maximum(np.diag(products), np.finfo(float).tiny))
+            # normal equations, in units of each difference
+            right = np.array([one @ target for one in scaled]) / size
+            weights, *_ = np.linalg.lstsq(products / np.outer(size, size), right, rcond=1e-13)
+            for weight, (p, r) in zip(weights / size, self._differences, strict=True):
                 out -= weight * (p + damping * r)
         return out[: nu.size], out[nu.size :]
 
