@@ -221,7 +221,7 @@ class Factor:
     def _in_place(self, one: Any, many: Any, v: Array) -> None:
         if v.ndim == 1 or v.shape[1] == 1:
             one(self.analysis.panels, self._x, v.reshape(-1), np.empty(self.analysis.tallest))
-        else:
+        elif v.size:
             with _quiet(self.analysis):
                 work = np.empty((self.analysis.tallest, v.shape[1]))
                 many(self.analysis.panels, self._x, v, work, blas.scratch())

@@ -40,8 +40,10 @@ def positions(panels, inverse, rows, cols):
 
 @jit
 def destinations(panels, inverse, indptr, indices):
-    """Of all entries of a symmetric matrix: -1 for those of the triangle that L does not need,
-    -2 for those outside the pattern of L."""
+    """Of all entries of a symmetric matrix in original indices.
+
+    -1 for those of the triangle that L does not need, -2 for those outside the pattern of L.
+    """
     out = np.full(indices.size, -1)
     for col in range(indptr.size - 1):
         j = inverse[col]

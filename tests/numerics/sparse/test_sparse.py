@@ -114,7 +114,7 @@ def test_everything_against_dense(shape, method, with_last):
 
     np.testing.assert_allclose(factor.half_logdet, np.linalg.slogdet(dense)[1] / 2, rtol=1e-12)
     several = rng.standard_normal((n, 5))
-    for b in (several[:, 0], several[:, :1], several, np.asfortranarray(several), several[::-1]):
+    for b in (several[:, 0], several[:, :1], several, np.asfortranarray(several), several[:, :0]):
         before = b.copy()
         np.testing.assert_allclose(factor.solve(b), np.linalg.solve(dense, b), rtol=1e-9)
         np.testing.assert_allclose(L @ factor.half_solve(b), b[order], atol=1e-12)
