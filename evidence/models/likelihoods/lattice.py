@@ -36,6 +36,8 @@ _DIFFERENCE = 1e-3  # in widths, between the slopes that make a curvature
 _DROP, _MORE = 24.0, 2.5  # logarithm by which the integrand falls, and more for every moment
 _AIM, _SPARE = 1.05, 1.3  # what is aimed at and what is still good, relative to it
 _INTERVALS, _LEVELS = 16, 5  # of the first lattice; how often it is halved, at most
+_MANY = 5  # moments for which the first lattice is twice as fine
+_CHUNK = 64 * _BATCH  # data of which those that differ are gathered before lattices are halved
 _STRICT, _LOOSE = 1e-11, 1e-5  # difference of two sums, relative: always good, never good
 _ERROR = 1e-12  # what may be left of it in an analytic integrand
 _LEAN = 3.0  # (mean - mode)² / variance, at most: what holds of every single mode
@@ -128,7 +130,7 @@ def _find_ends(kernel, theta, state, n, drop, x, out):
             kernel(x.ctypes, theta.ctypes, n, _BATCH, 1, 1, out.ctypes)
             if _edge_step(state, n, side, state[row:], x, out, drop) == n:
                 break
-        n = _keep(state, n, state[_DONE : _DONE + n] > 0.0)
+        n = _keep(state, n, state[_DONE : _DONE + n])
     return n
 
 
@@ -156,8 +158,9 @@ def _add_node(state, n, x, out, term, u, sums):
 
 
 @jit
-def _add(kernel, theta, state, n, nodes, shift, sums, x, out, term, u):
+def _add(kernel, theta, state, n, nodes, shift, sums, work):
     """Sums of the integrand and its moments over so many nodes, from the left end + shift."""
+    x, out, term, u = work
     sums[:, :n] = 0.0
     for j in range(nodes):
         for i in range(n):
@@ -191,20 +194,24 @@ def _compare(state, n, concave, nodes, halfway, spread, scale, differ):
             nodes[k, i] += halfway[k, i]
 
 
-@jit
-def _write(state, i, total, out):
-    """log Ẑ, mean and central moments of one datum from its sums."""
-    mass, mode = total[0], state[_MODE + i]
-    away, precision = mode - state[_M + i], state[_PRECISION + i]
-    log_mass = math.log(state[_SPACING + i] * mass * math.sqrt(precision))
-    out[0] = state[_BASE + i] - 0.5 * away * away * precision + log_mass - LOG_SQRT_2PI
-    shift = total[1] / mass
-    out[1] = mode + shift
-    for first in range(1, total.size):  # sums of (u-s)^i u^(k-i), one i after the other
-        for k in range(total.size - 1, first - 1, -1):
-            total[k] -= shift * total[k - 1]
-    for k in range(2, total.size):
-        out[k] = total[k] / mass
+@vector_loop
+def _finish(state, n, sums, shift, out):
+    """log Ẑ, mean and central moments from sums: one factor u becomes u - shift at a time."""
+    for k in range(sums.shape[0]):
+        for i in range(n):
+            out[k, i] = sums[k, i] / sums[0, i]
+    for i in range(n):
+        shift[i] = out[1, i]
+    for first in range(1, sums.shape[0]):
+        for k in range(sums.shape[0] - 1, first - 1, -1):
+            for i in range(n):
+                out[k, i] -= shift[i] * out[k - 1, i]
+    for i in range(n):
+        away, precision = state[_MODE + i] - state[_M + i], state[_PRECISION + i]
+        mass = sums[0, i] * state[_SPACING + i] * math.sqrt(precision)
+        top = state[_BASE + i] - 0.5 * away * away * precision
+        out[0, i] = top + log(mass, mass - 1.0) - LOG_SQRT_2PI
+        out[1, i] = state[_MODE + i] + shift[i]
 
 
 @jit
@@ -212,12 +219,19 @@ def _keep(state, n, keep):
     """Move the data to keep to the front; their number."""
     used = 0
     for i in range(n):
-        if keep[i]:
+        if keep[i] > 0.0:
             if used < i:
                 for row in range(0, state.size, _BATCH):
                     state[row + used] = state[row + i]
             used += 1
     return used
+
+
+@jit
+def _move(source, first, target, start, n):
+    for row in range(source.shape[0]):
+        for i in range(n):
+            target[row, start + i] = source[row, first + i]
 
 
 @jit
@@ -228,38 +242,47 @@ def lattice_moments(kernel, concave, strip, theta, m, v, hints, out, left):
     own = state[_ROWS * _BATCH :]
     nodes, halfway = own[parameters * _BATCH :].reshape((2, size, _BATCH))
     x, here, there = np.empty(_BATCH), np.empty(4 * _BATCH), np.empty(4 * _BATCH)
-    term, power, moments = np.empty(_BATCH), np.empty(_BATCH), np.empty(size)
-    drop = _DROP + _MORE * size
+    term, power, differ = np.empty(_BATCH), np.empty(_BATCH), np.empty(_BATCH)
+    work = (x, here, term, power)
+    drop, intervals = _DROP + _MORE * size, _INTERVALS if size < _MANY else 2 * _INTERVALS
+    waiting = np.empty((state.size // _BATCH, min(_CHUNK, m.size)))
     left[:] = True
-    for start in range(0, m.size, _BATCH):
-        n = min(_BATCH, m.size - start)
-        for i in range(n):
-            k = start + i
-            state[_INDEX + i], state[_M + i], state[_PRECISION + i] = k, m[k], 1.0 / v[k]
-            state[_MODE + i], state[_WIDTH + i], state[_STRIP + i] = (
-                hints[0, k],
-                v[k] ** 0.5,
-                strip[k],
-            )
-            state[_LOW + i], state[_HIGH + i], state[_DONE + i] = -math.inf, math.inf, 0.0
-            for p in range(parameters):
-                own[p * _BATCH + i] = theta[p, k]
-        _find_modes(kernel, own, state, n, x, here, there)
-        n = _keep(state, n, state[_DONE : _DONE + n] > 0.0)
-        if concave:
-            n = _find_ends(kernel, own, state, n, drop, x, here)
-        else:
-            _bound_ends(state, n, drop)
-        for i in range(n):
-            state[_SPACING + i] = (state[_LEFT + i] + state[_RIGHT + i]) / _INTERVALS
-        _add(kernel, own, state, n, _INTERVALS + 1, 0.0, nodes, x, here, term, power)
+    for chunk in range(0, m.size, _CHUNK):
+        used = min(_CHUNK, m.size - chunk)
         for level in range(_LEVELS):
-            _add(kernel, own, state, n, _INTERVALS << level, 0.5, halfway, x, here, term, power)
-            _compare(state, n, concave, nodes, halfway, term, power, here)
-            for i in range(n):
-                if here[i] == 0.0:
-                    k = int(state[_INDEX + i])
-                    moments[:] = nodes[:, i]
-                    _write(state, i, moments, out[:, k])
-                    left[k] = False
-            n = _keep(state, n, here[:n] > 0.0)
+            count, used = used, 0
+            for start in range(0, count, _BATCH):
+                n = min(_BATCH, count - start)
+                if level == 0:
+                    for i in range(n):
+                        k = chunk + start + i
+                        state[_INDEX + i], state[_STRIP + i] = k, strip[k]
+                        state[_M + i], state[_PRECISION + i] = m[k], 1.0 / v[k]
+                        state[_MODE + i], state[_WIDTH + i] = hints[0, k], math.sqrt(v[k])
+                        state[_LOW + i], state[_HIGH + i] = -math.inf, math.inf
+                        state[_DONE + i] = 0.0
+                        for p in range(parameters):
+                            own[p * _BATCH + i] = theta[p, k]
+                    _find_modes(kernel, own, state, n, x, here, there)
+                    n = _keep(state, n, state[_DONE : _DONE + n])
+                    if concave:
+                        n = _find_ends(kernel, own, state, n, drop, x, here)
+                    else:
+                        _bound_ends(state, n, drop)
+                    for i in range(n):
+                        state[_SPACING + i] = (state[_LEFT + i] + state[_RIGHT + i]) / intervals
+                    _add(kernel, own, state, n, intervals + 1, 0.0, nodes, work)
+                else:
+                    _move(waiting, start, state.reshape((-1, _BATCH)), 0, n)
+                _add(kernel, own, state, n, intervals << level, 0.5, halfway, work)
+                _compare(state, n, concave, nodes, halfway, term, power, differ)
+                _finish(state, n, nodes, term, halfway)
+                for i in range(n):
+                    if differ[i] == 0.0:
+                        k = int(state[_INDEX + i])
+                        left[k] = False
+                        for j in range(size):
+                            out[j, k] = halfway[j, i]
+                n = _keep(state, n, differ)
+                _move(state.reshape((-1, _BATCH)), 0, waiting, used, n)
+                used += n

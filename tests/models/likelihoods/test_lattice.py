@@ -61,7 +61,7 @@ def grid(ys):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: describe(case.likelihood))
 def test_agrees_with_the_adaptive_rule(case):
-    """1e-10, and 1e-9 where a label is so far that the adaptive rule has no more digits."""
+    """1e-10, and 1e-9 where a tail holds much of the variance and the adaptive rule stops."""
     y, m, v = grid(case.ys)
     got, left = lattice(case.likelihood, y, m, v)
     off = differences(case.likelihood, y, got, adaptive(case.likelihood, y, m, v))[:, ~left]
@@ -131,7 +131,7 @@ def test_two_modes_and_needles_of_a_student_t():
             t = StudentT(df, scale)
             got, left = lattice(t, y, m, v)
             off = differences(t, y, got, adaptive(t, y, m, v))[:, ~left]
-            assert off.max(initial=0.0) < 1e-9
+            assert off.max(initial=0.0) < 2e-9  # of the adaptive rule
 
 
 def laplace(x, y):
