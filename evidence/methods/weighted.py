@@ -29,7 +29,7 @@ from ..proposals.tilting import draw
 from ..proposals.twist import twisted
 from ..statistics.resampling import SCHEMES
 from ..statistics.weights import Weights
-from .base import Outcome, Problem, outcome_of_islands, warn_of_few_draws
+from .base import FIRST, Outcome, Problem, outcome_of_islands, warn_of_few_draws
 
 Source = TypeVar("Source", Guided, Tilted)
 
@@ -43,7 +43,8 @@ _LESSONS = 512, 1536  # further draws that it learns from, by how many are cheap
 _HEAVY, _SMALL = 0.7, 0.1  # a tail's shape, and a variance too small for it to matter
 _TILTED_TRIAL = 2000
 _SMALL_ISLANDS, _SMALL_DRAWS = 8, 32  # of a trial in steps
-_LARGEST_VARIANCE = 0.7  # of an island's log Z: beyond it the mean of 16 islands is skewed
+_FEWEST_DRAWS, _LONG = 16, 200_000  # draws of an island, from so many latent values on
+_LARGEST_VARIANCE = 1.4  # of an island's log Z: beyond it the mean of 16 islands is skewed
 _MOST_DRAWS = 2**14  # of an island in steps
 _KEPT = 2**22  # numbers in the draws that islands in steps leave behind
 _FEWEST_TILTED, _MARGIN = 128, 1.2  # draws of an island, and relative to what the trial says
@@ -170,13 +171,15 @@ def run_stepped(problem: Problem, resampling: str | None = "systematic") -> Outc
     size = source.guide.steps.order.size
     keep = int(np.clip(_KEPT // size, 1, KEEP))
     seeds, stop = problem.child(5), problem.clock.stop
-    first = run_weighted(
-        source, _SMALL_ISLANDS, _SMALL_DRAWS, seeds, stop, resampling=resampling, keep=1
-    )
-    variance = float(np.var(first.log_z[-1], ddof=1)) * _SMALL_DRAWS
-    wanted = max(problem.particles_for(_MARGIN * variance), variance / _LARGEST_VARIANCE)
-    wanted = min(max(wanted, _SMALL_DRAWS), _MOST_DRAWS)
-    n_particles = problem.n_particles or 2 ** math.ceil(math.log2(wanted))
+    few = _SMALL_DRAWS if size < _LONG else _FEWEST_DRAWS
+    first = run_weighted(source, _SMALL_ISLANDS, few, seeds, stop, resampling=resampling, keep=1)
+    variance = float(np.var(first.log_z[-1], ddof=1)) * few
+    # the relative variance of a lognormal Ẑ with variance s² of its logarithm is exp(s²) - 1
+    wave = problem.n_islands or FIRST
+    allowed = math.log1p(wave * (problem.target_se or 0.05) ** 2)
+    wanted = _MARGIN * variance / min(allowed, _LARGEST_VARIANCE)
+    wanted = min(max(wanted, few), _MOST_DRAWS)
+    n_particles = problem.n_particles or 16 * math.ceil(wanted / 16)
     options = {"resampling": resampling, "keep": keep, "n_particles": n_particles}
     job = Job(run_weighted, (source,), options)
     outcome, run = outcome_of_islands(problem, "guided", job)

@@ -26,7 +26,7 @@ def log_peak(n: ArrayLike) -> Array:
     at ``n = 0``. Differences of log-gamma functions become differences of these small numbers.
     """
     n = np.asarray(n, dtype=float)
-    if _MANY < n.size and n.max() < 0.1 * n.size and (n.astype(np.intp) == n).all():
+    if n.size > _MANY and n.max() < 0.1 * n.size and (n.astype(np.intp) == n).all():
         return log_peak(np.arange(n.max() + 1.0))[n.astype(np.intp)]  # many are the same
     small = np.minimum(n, _LARGE)
     exact = xlogy(small, small) - small - gammaln(small + 1.0)
