@@ -94,7 +94,7 @@ def _posterior(problem: Problem, plan: Plan, n: int) -> Array | None:
 def _go_down(problem: Problem, plan: Plan, draws: Array, forward: Array, outcome: Outcome) -> bool:
     """The reverse estimate, Bennett's, and what their gap says; False when stopped."""
     problem.progress.phase("down")
-    annealing, x = Annealing(problem.path, problem.move, plan), draws.reshape(-1, problem.model.n)
+    annealing, x = Annealing(problem.path, problem.move, plan), draws.reshape(-1, draws.shape[-1])
     down = problem.in_time(annealing.reverse, x, problem.child(6), problem.clock.stop)
     if down is None:
         return False

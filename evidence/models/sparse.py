@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csc_array, csr_array, eye_array, issparse
 
-from ..execution.arguments import array, rows, shown
+from ..execution.arguments import array, machine_memory, rows, shown
 from ..gaussians.base import NotPositiveDefinite
 from ..gaussians.sparse import Pattern, SparsePrior, check_constraints
 from ..messages import InputError
@@ -94,6 +94,13 @@ class SparseModel(LatentModel):
         _check_proper(self._null, self.constraints)
         self.theta = self.likelihood.theta(self.y)
         self._pattern = Pattern.of(self.Q, self.A)
+        if self.memory > machine_memory():
+            raise InputError(
+                f"Q and A leave {self._pattern.analysis.nnz:,} entries in the factor of their "
+                f"posterior precision: EP needs about {self.memory / 1e9:.3g} GB of memory, where "
+                f"this machine has {machine_memory() / 1e9:.3g} GB; a coarser grid, fewer "
+                "neighbours or fewer latent values would do"
+            )
         self._set_prior()
         self.hyperparameters: Hyperparameters = free_parameters(
             {"": self.precision}, self.likelihood

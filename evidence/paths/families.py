@@ -147,6 +147,11 @@ def check_probit(model: Any, method: str) -> None:
             f"method={method!r} is for the probit likelihood only (Z is then an orthant "
             f"probability), got {model!r}; use method='smc'"
         )
+    if is_stepped(model):
+        raise InputError(
+            f"method={method!r} needs the covariance as a matrix, which {model!r} does not have; "
+            "use method='guided'"
+        )
 
 
 def fit_reference(

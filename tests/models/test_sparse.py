@@ -206,3 +206,9 @@ def test_the_correction_by_draws_agrees_with_all_pairs(monkeypatch):
     again = ev.fit_ep(sparse)
     assert 0.0 < again.correction_se < 0.1
     assert abs(again.correction.sum() - exact) < 4.0 * again.correction_se
+
+
+def test_what_does_not_fit_into_memory_is_refused(monkeypatch):
+    monkeypatch.setattr("evidence.models.sparse.machine_memory", lambda: 1e3)
+    with pytest.raises(ev.InputError, match="Q and A leave"):
+        bad()
