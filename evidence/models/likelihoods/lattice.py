@@ -14,8 +14,8 @@ mass where nobody looked. Outside the range there is nothing
 
 * where p(y|·) is log-concave: the integrand has fallen by a factor, and goes on falling;
 * where p(y|·) rises to one place and falls beyond it: ``N(x; m, v)`` times its largest value is
-  small there. Then the mode does not matter, there may be two, but the lattice must be finer than
-  the strip.
+  small there. There may be two modes, of which the narrow one is found, as it is near that place:
+  spacings are no wider than it, and most of the mass must not be far from it.
 
 The moments of a datum do not depend on the others in its batch.
 """
@@ -171,18 +171,17 @@ def _add(kernel, theta, state, n, nodes, shift, sums, work):
 
 
 @vector_loop
-def _compare(state, n, concave, nodes, halfway, spread, scale, differ):
+def _compare(state, n, nodes, halfway, spread, scale, differ):
     """Add one sum to the other; ``differ``: whether any moment is not the same for both.
 
-    Also where the mean is too far from the mode for central moments, or the lattice too coarse.
+    Also where the mean is too far from the mode for central moments, or nodes may pass by it.
     """
     for i in range(n):
         mass, strip = nodes[0, i] + halfway[0, i], state[_STRIP + i]
         shift, second = (nodes[1, i] + halfway[1, i]) / mass, (nodes[2, i] + halfway[2, i]) / mass
         spacing = 0.5 * state[_SPACING + i]
         lost = shift * shift > _LEAN * (second - shift * shift)
-        coarse = (spacing > state[_WIDTH + i]) | ((spacing > strip) & (not concave))
-        differ[i] = 1.0 if lost | coarse else 0.0
+        differ[i] = 1.0 if lost | (spacing > state[_WIDTH + i]) else 0.0
         tolerance = _ERROR * exp(math.pi * strip / spacing)
         tolerance = tolerance if tolerance > _STRICT else _STRICT
         scale[i] = mass * (tolerance if tolerance < _LOOSE else _LOOSE)
@@ -275,7 +274,7 @@ def lattice_moments(kernel, concave, strip, theta, m, v, hints, out, left):
                 else:
                     _move(waiting, start, state.reshape((-1, _BATCH)), 0, n)
                 _add(kernel, own, state, n, intervals << level, 0.5, halfway, work)
-                _compare(state, n, concave, nodes, halfway, term, power, differ)
+                _compare(state, n, nodes, halfway, term, power, differ)
                 _finish(state, n, nodes, term, halfway)
                 for i in range(n):
                     if differ[i] == 0.0:

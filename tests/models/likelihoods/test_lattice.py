@@ -134,6 +134,16 @@ def test_two_modes_and_needles_of_a_student_t():
             assert off.max(initial=0.0) < 2e-9  # of the adaptive rule
 
 
+def test_a_needle_between_two_nodes():
+    """Half of the mass is 0.001 wide, nine standard deviations away; no node would see it."""
+    t, y = StudentT(7.0, 8e-4), np.linspace(10.0, 12.0, 101)
+    m, v = np.zeros(y.size), np.ones(y.size)
+    want = adaptive(t, y, m, v)
+    assert np.mean((want[1] > 1.0) & (want[1] < y - 1.0)) > 0.05
+    np.testing.assert_array_equal(np.array(t.tilted(y, m, v)), want)
+    assert lattice(t, y, m, v)[1].all()
+
+
 def laplace(x, y):
     return -abs(x - y), (1.0 if x < y else -1.0), 0.0, 0.0
 
