@@ -43,7 +43,7 @@ _OPEN = 0.15  # of the posterior may be left to the prior
 _ASKED = 256  # points at which NaN is looked for
 _CLIMBS, _LOW = 16, 7.0  # from what a scout saw; nats below the best mode that count
 _TELL = 0.005  # from which on it is told where nothing does better
-_NEVER, _TELL_NEVER = 1000, 0.003  # times too seldom, and how much of the posterior that may be
+_VOLUMES = 7.0  # nats by which the volume of children may vary, one sd
 _EVEN = 0.5  # share of even weights from which on the shape of their tail is of no interest
 _HOPELESS, _LEAST = 0.7, 0.02  # Pareto shape and effective share of a mixture's weights
 _CLEARLY = 3.0  # times as even weights must be with scales: else something else is uneven
@@ -146,6 +146,38 @@ def _look(
             break
     if seen is None:
         return best
+    return _covering(model, best, modes, (seen, log_p), rest, rng)
+
+
+def _funnelled(x: Array, w: Array) -> tuple[Message, ...]:
+    """A warning where the volume that a posterior fills at given parents varies too much.
+
+    A Gaussian covers a few nats of it; all Gaussians of a mixture may miss what is narrower yet.
+    """
+    if (scales := learn(x, w)) is None:
+        return ()
+    log_volume = scales.log_slope(scales.inverse(x))
+    spread = float(np.sqrt(w @ (log_volume - w @ log_volume) ** 2))
+    if not spread > _VOLUMES:
+        return ()
+    text = (
+        f"fitted mixture: some coordinates tell the scale of others over e^{spread:.0f} in volume "
+        "(one sd), as in a funnel: log Z may be too low, as its narrow end is out of reach; "
+        "coordinates without it (x = scale * z) are the remedy"
+    )
+    return (Message("poor-reference", text),)
+
+
+def _covering(
+    model: DensityModel,
+    best: DensityReference,
+    modes: tuple[Mode, ...],
+    looked: tuple[Scouting, Array],
+    rest: float,
+    rng: np.random.Generator,
+) -> DensityReference | Mixture:
+    """A mixture for what a scout saw, or the prior or what there was where that is no better."""
+    seen, log_p = looked
     modes = tuple(sorted(modes, key=lambda mode: -mode.logz))
     begin = at_modes(model, modes, rng)
     if best.name != "prior" and best.scales is None and not best.warnings:
@@ -157,8 +189,7 @@ def _look(
     blend, verdict = blend_of(model, begin, (seen.x, log_p, log_w), logz, rng)
     uneven = verdict.shape > _HOPELESS and verdict.share < _EVEN
     poor = uneven or verdict.share < _LEAST or blend.weights[-1] > _OPEN
-    log_q = blend.log(seen.x)
-    beyond = unexplained(log_q, log_p, max(verdict.top, verdict.logz))
+    beyond = unexplained(blend.log(seen.x), log_p, max(verdict.top, verdict.logz))
     if poor or np.exp(seen.log_w) @ beyond > _OPEN:
         prior = replace(density_prior_reference(model), scouted=best.scouted)
         if rest > _MUCH:
@@ -172,14 +203,7 @@ def _look(
             best.warnings = (*best.warnings, Message("poor-reference", text))
         return best
     mixture = mixture_of(blend, verdict.logz, best.scouted)
-    rare = log_p - log_q - verdict.logz > np.log(_NEVER)
-    if (out := float(np.exp(seen.log_w) @ rare)) > _TELL_NEVER:
-        text = (
-            f"fitted mixture: a look from the prior sees {100 * out:.1g} % of the posterior where "
-            f"draws of it come {_NEVER} times too seldom: log Z may be too low, and its error bar "
-            "says nothing of that; method='pt' is a cross-check"
-        )
-        mixture.warnings = (*mixture.warnings, Message("poor-reference", text))
+    mixture.warnings = (*mixture.warnings, *_funnelled(seen.x, np.exp(seen.log_w)))
     return mixture
 
 

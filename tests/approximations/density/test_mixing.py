@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import logsumexp
 
 import evidence as ev
@@ -178,3 +179,18 @@ def test_nan_is_told():
     one = ev.DensityModel(nowhere, dim=2, prior=prior, vectorized=True)
     with pytest.raises(InputError, match="logdensity"):
         ev.log_evidence(one, random_seed=0, progressbar=False)
+
+
+@pytest.mark.parametrize(("sd", "warned"), [(3.0, True), (0.5, False)])
+def test_funnels_are_told(sd, warned):
+    """Gaussians do not reach into a neck that is e^-20 of the volume elsewhere."""
+    d = 10
+
+    def log_likelihood(x):
+        v = x[:, :1]
+        return np.sum(-0.5 * x[:, 1:] ** 2 * np.exp(-v) - 0.5 * v, axis=1)
+
+    prior = [stats.norm(0.0, sd)] + [stats.uniform(-30.0, 60.0)] * (d - 1)
+    funnel = ev.DensityModel(log_likelihood, dim=d, prior=prior, vectorized=True)
+    fit = fit_density(funnel, scales=False, seed=0)
+    assert any(w.code == "poor-reference" for w in fit.warnings) == warned

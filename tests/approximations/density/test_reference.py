@@ -58,6 +58,30 @@ def test_negative_hessian_from_what_there_is():
         np.testing.assert_allclose(negative_hessian(model, x), exact, atol=2e-5)
 
 
+def test_climbs_that_begin_on_a_known_gaussian_are_not_made():
+    """One climb and one Hessian by differences instead of sixteen of each."""
+    calls, d = [], 30
+    precision = np.linalg.inv(0.1 * 0.9 ** np.abs(np.subtract.outer(np.arange(d), np.arange(d))))
+
+    def log_likelihood(x):
+        calls.append(len(x))
+        return -0.5 * np.einsum("mi,ij,mj->m", x - 1.0, precision, x - 1.0)
+
+    prior = ev.GaussianPrior(np.zeros(d), 1.0)
+    model = ev.DensityModel(log_likelihood, dim=d, prior=prior, vectorized=True)
+    (mode,) = find_modes(model)
+    whole = precision + np.eye(d)
+    np.testing.assert_allclose(mode.x, np.linalg.solve(whole, precision.sum(axis=1)), atol=1e-4)
+    np.testing.assert_allclose(mode.cov, np.linalg.inv(whole), atol=1e-5)
+    assert sum(calls) < 8000
+
+
+def test_a_peak_beside_a_known_gaussian_is_climbed():
+    """Its flank is no flank of the known one."""
+    model = two_modes(distance=3.0)
+    assert len(find_modes(model)) == 2
+
+
 def test_mode_is_in_the_models_coordinates():
     """Of a bounded density with its Jacobian, where the gradient is zero."""
     model = limited().model

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 import evidence as ev
 from evidence.approximations.density.modes import peaks
 from evidence.approximations.density.reference import Scouted, density_prior_reference
-from evidence.approximations.density.scout import FEW, scout
+from evidence.approximations.density.scout import FEW, _Half, scout
 from evidence.methods.base import Outcome
 from evidence.methods.scouted import compare_with_scout
 
@@ -96,6 +96,13 @@ def test_a_plateau_has_the_mass_it_has():
     )  # fmt: skip
     look = scout(model, np.random.default_rng(0), 512)
     assert abs(look.logz - np.log(1.0 + (np.e - 1.0) * 0.008)) < 4.0 * look.se
+
+
+def test_nobody_is_moved_where_there_are_no_copies():
+    """Points of a half that is at its top from the beginning are more than it would keep."""
+    half = _Half(np.zeros((50, 2)), np.zeros(50), 16)
+    assert not half.climb(np.random.default_rng(0), 0.0)
+    assert len(half.z[half.copied]) == 0
 
 
 def test_peaks_are_higher_than_their_neighbours():
