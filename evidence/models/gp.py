@@ -13,7 +13,7 @@ from ..execution.arguments import array, rows
 from ..gaussians.base import Gaussian, Prior
 from ..gaussians.dense import DenseGaussian, DensePrior
 from ..numerics.arrays import Array
-from . import likelihoods
+from . import likelihoods, structures
 from .covariance import CovarianceError as CovarianceError
 from .covariance import as_kernel, call_kernel, check_source, factorise
 from .hyperparameters import Hyperparameters, free_parameters
@@ -21,7 +21,6 @@ from .identity import rounded, sketch, sketch_prior
 from .kernels.gradients import contract
 from .latent import LatentModel, observations
 from .likelihoods.base import Likelihood
-from .structures import choose, make
 
 
 class GPModel(LatentModel):
@@ -57,9 +56,9 @@ class GPModel(LatentModel):
         precision in which each latent value is conditioned on its m (30) nearest neighbours among
         those before it, for any kernel in up to three dimensions: an approximation, better with
         more neighbours (:func:`.log_evidence` reports how log Z changes from m/2 to m); equal
-        inputs share a latent value, with its jitter. ``"auto"``: dense up to N = 2000; above, a chain
-        where the kernel has one; else dense while memory and about an hour for a fit suffice. What
-        is too large is an error before memory is taken.
+        inputs share a latent value, with its jitter. ``"auto"``: dense up to N = 2000; above, a
+        chain where the kernel has one; else dense while memory and about an hour for a fit
+        suffice. What is too large is an error before memory is taken.
 
     Attributes
     ----------
@@ -115,7 +114,7 @@ class GPModel(LatentModel):
             assert self.X is not None
             like = getattr(self, "_prior", None)
             words = (self.structure, self.kernel, self.X, self.mean, self.relative_jitter, like)
-            self._prior, self.jitter = make(*words)
+            self._prior, self.jitter = structures.make(*words)
             return
         given, name = (call_kernel(self.kernel, self.X), "kernel(X)") if K is None else (K, "K")
         prior = factorise(given, name, self.n, self.relative_jitter)
@@ -179,7 +178,7 @@ class GPModel(LatentModel):
     def restructured(self, structure: str) -> GPModel:
         """The same prior and data in another ``structure``."""
         model = copy.copy(self)
-        model.structure = choose(structure, self.n, self.kernel, self.X)
+        model.structure = structures.choose(structure, self.n, self.kernel, self.X)
         model._set_prior(None)
         return model
 

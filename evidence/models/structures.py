@@ -26,7 +26,8 @@ _PATIENCE = 3600.0  # seconds for a fit that nobody asked for by name
 _SWEEPS = 30  # of a fit
 _LONGEST = 86400.0  # seconds for a fit that somebody asked for
 _NEIGHBOURS = 30
-_SPEED = 1e10  # operations a second with a sparse factor
+_SPEED = 2e10  # operations a second with a sparse factor, of which a sweep takes three
+_ENTRY = 6e-8  # gigabytes for an entry of Q
 _VECCHIA = re.compile(r"vecchia(?:\(m=([1-9]\d{0,5})\))?")
 
 
@@ -63,16 +64,17 @@ def _vecchia(
     kernel: Any, X: Array, mean: Array, jitter: float, like: Prior | None, m: int | None
 ) -> WithJitter:
     """Order, neighbours and pattern are those of ``like`` where it has as many neighbours."""
-    m = m or _NEIGHBOURS
+    assert m is not None
     if isinstance(like, VecchiaPrior) and like.neighbours.m == m:
         neighbours, pattern = like.neighbours, like.pattern
     else:
         neighbours = Neighbours.of(kernel, X, m)
+        entries = float(neighbours.pattern.nnz)
+        _check_vecchia(len(X), m, _ENTRY * entries, 0.0)
         pattern = Pattern.of(neighbours.pattern, neighbours.design)
         analysis = pattern.analysis
         seconds = _SWEEPS * 3.0 * analysis.flops / _SPEED
-        gigabytes = 2e-9 * analysis.memory + 6e-8 * pattern.matrix.nnz
-        _check_vecchia(len(X), m, gigabytes, seconds)
+        _check_vecchia(len(X), m, _ENTRY * entries + 2e-9 * analysis.memory, seconds)
     prior = VecchiaPrior(kernel, neighbours, mean, jitter, pattern)
     return WithJitter(prior, prior.jitter)
 
@@ -89,8 +91,8 @@ STRUCTURES = {
         f"any kernel in up to {MOST_DIMENSIONS} dimensions, an approximation",
         lambda kernel, X: False,
         _vecchia,
-        lambda n: 4.5e-7 * n * (n / 2000.0) ** 0.45 * 30.0,
-        lambda n: 1.0,
+        lambda n: 8.2e-6 * n * (1.0 + (n / 2000.0) ** 0.42),
+        lambda n: _SWEEPS * 3.0 * 1.7e8 * (n / 2000.0) ** 1.94 / _SPEED,
     ),
     "dense": Structure(
         "any kernel, or K",
@@ -127,15 +129,15 @@ def choose(structure: Any, n: int, kernel: Any, X: Array | None) -> str:
 
 def make(
     structure: str, kernel: Any, X: Array, mean: Array, jitter: float, like: Prior | None
-) -> WithJitter | None:
-    """The prior of a structure as :func:`choose` names it; None where it is a matrix.
+) -> WithJitter:
+    """The prior of a structure as :func:`choose` names it, which is no matrix.
 
     What does not depend on hyperparameters is taken from ``like``, a prior of the same data.
     """
     vecchia = _VECCHIA.fullmatch(structure)
-    one = STRUCTURES["vecchia" if vecchia else structure]
-    m = int(vecchia[1]) if vecchia else None
-    return one.prior and one.prior(kernel, X, mean, jitter, like, m)
+    prior = STRUCTURES["vecchia" if vecchia else structure].prior
+    assert prior is not None
+    return prior(kernel, X, mean, jitter, like, int(vecchia[1]) if vecchia else None)
 
 
 def _check_vecchia(n: int, m: int, gigabytes: float, seconds: float) -> None:

@@ -132,6 +132,7 @@ def mixture_at(model: Model, known: Any, points: Points | DesignPoints | None) -
     if points is not None and isinstance(prior := fields[0], VecchiaPrior):
         if isinstance(known, np.ndarray):
             known = prior.latent_values(known)
+        assert points.X is not None
         A, extra = prior.at(model.hyperparameters.kernels[0], points.X)
         return Designed(DesignPoints(A, points.mean[0], extra), known)
     if isinstance(known, SoftmaxReference):

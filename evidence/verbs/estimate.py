@@ -376,7 +376,7 @@ def _report(
             seconds = fits["ep"].seconds + watch.elapsed()
             se = fits["ep"].correction_se or math.nan
             rows.append(Estimate("ep_corrected", corrected, se, seconds))
-        with interruptible(), suppress(Stopped):
+        with suppress(Stopped, KeyboardInterrupt):
             if (fewer := fewer_neighbours(fits["ep"])) is not None:
                 outcome.notes.append(fewer.note)
                 outcome.warnings += fewer.warnings

@@ -106,9 +106,10 @@ class Neighbours:
         return cKDTree(self.X / self.unit)
 
     def nearest(self, X: Array) -> Indices:
-        """Latent values nearest to other inputs, as many as a latent value has, (b, m)."""
-        size = self.earlier.shape[1]
-        return self._tree.query(X / self.unit, [*range(1, max(size, 1) + 1)])[1]
+        """The m latent values nearest to other inputs, or all, (b, m)."""
+        size = min(self.m, len(self.X))
+        near: Indices = self._tree.query(X / self.unit, [*range(1, size + 1)])[1]
+        return near
 
 
 class VecchiaPrior(SparsePrior):
@@ -227,7 +228,8 @@ def _covariances(kernel: Any, X: Array, groups: Indices) -> Array:
     missing = groups < 0
     if missing.any():
         K[missing[:, :, None] | missing[:, None, :]] = 0.0
-        K[np.nonzero(missing)[0], np.nonzero(missing)[1], np.nonzero(missing)[1]] = 1.0
+        group, place = np.nonzero(missing)
+        K[group, place, place] = 1.0
     return K
 
 
