@@ -73,7 +73,7 @@ def check_source(
     if K is None and X is None:
         raise InputError("X is missing; a kernel needs the N x D inputs")
     structure = choose(structure, n, kernel, inputs)
-    usual = _KERNEL_JITTER if K is None and structure == "dense" else 0.0
+    usual = _KERNEL_JITTER if K is None and structure != "markov" else 0.0
     relative = usual if jitter is None else number("jitter", jitter, least=0.0)
     notes = () if kernel is None else notes_on_inputs(inputs, structure)
     return Source(inputs, relative, notes, structure)

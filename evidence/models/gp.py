@@ -13,7 +13,7 @@ from ..execution.arguments import array, rows
 from ..gaussians.base import Gaussian, Prior
 from ..gaussians.dense import DenseGaussian, DensePrior
 from ..numerics.arrays import Array
-from . import likelihoods
+from . import likelihoods, structures
 from .covariance import CovarianceError as CovarianceError
 from .covariance import as_kernel, call_kernel, check_source, factorise
 from .hyperparameters import Hyperparameters, free_parameters
@@ -21,7 +21,6 @@ from .identity import rounded, sketch, sketch_prior
 from .kernels.gradients import contract
 from .latent import LatentModel, observations
 from .likelihoods.base import Likelihood
-from .structures import STRUCTURES
 
 
 class GPModel(LatentModel):
@@ -48,14 +47,18 @@ class GPModel(LatentModel):
         Added to the diagonal, relative to its mean. Default 1e-6 with a kernel, 0 with ``K``
         and for structures that need none. It is never raised behind your back: what was added is
         in ``model.jitter``, and a matrix that is still not positive definite is an error.
-    structure : {"auto", "dense", "markov"}
+    structure : {"auto", "dense", "markov", "vecchia"}
         How the prior is stored. ``"dense"``: as a matrix, for any kernel; fits cost N³ operations
         and 10 N² numbers. ``"markov"``: as a Markov chain of states, exact and of cost N, for
         inputs on a line (in any order, with any spacing, repeated or not) and ``Matern`` kernels
         with ``nu`` of 0.5, 1.5 or 2.5, constants times these, their sums, and sums with a
-        ``ConstantKernel`` or ``WhiteKernel``. ``"auto"``: dense up to N = 2000; above, a chain
-        where the kernel has one; else dense while memory and about an hour for a fit suffice. What
-        is too large is an error before memory is taken.
+        ``ConstantKernel`` or ``WhiteKernel``. ``"vecchia"``, or ``"vecchia(m=60)"``: as a sparse
+        precision in which each latent value is conditioned on its m (30) nearest neighbours among
+        those before it, for any kernel in up to three dimensions: an approximation, better with
+        more neighbours (:func:`.log_evidence` reports how log Z changes from m/2 to m); equal
+        inputs share a latent value, with its jitter. ``"auto"``: dense up to N = 2000; above, a
+        chain where the kernel has one; else dense while memory and about an hour for a fit
+        suffice. What is too large is an error before memory is taken.
 
     Attributes
     ----------
@@ -107,12 +110,11 @@ class GPModel(LatentModel):
 
     def _set_prior(self, K: ArrayLike | None) -> None:
         """K, or what the kernel says, with its jitter and Cholesky factor; or its structure."""
-        make = STRUCTURES[self.structure].prior
-        if make is not None:
+        if self.structure != "dense":
             assert self.X is not None
-            self._prior = make(self.kernel, self.X, self.mean, self.relative_jitter)
-            share = self.relative_jitter / (1.0 + self.relative_jitter)
-            self.jitter = share * float(self._prior.variances.mean())
+            like = getattr(self, "_prior", None)
+            words = (self.structure, self.kernel, self.X, self.mean, self.relative_jitter, like)
+            self._prior, self.jitter = structures.make(*words)
             return
         given, name = (call_kernel(self.kernel, self.X), "kernel(X)") if K is None else (K, "K")
         prior = factorise(given, name, self.n, self.relative_jitter)
@@ -171,6 +173,13 @@ class GPModel(LatentModel):
         if free.n_kernel:
             model._set_prior(None)
         model.theta = model.likelihood.theta(model.y)
+        return model
+
+    def restructured(self, structure: str) -> GPModel:
+        """The same prior and data in another ``structure``."""
+        model = copy.copy(self)
+        model.structure = structures.choose(structure, self.n, self.kernel, self.X)
+        model._set_prior(None)
         return model
 
     @property

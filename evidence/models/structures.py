@@ -3,23 +3,39 @@
 ``structure="auto"`` is dense up to N = 2000; above, the first structure of the table whose kernels
 and inputs these are; else dense while :math:`10 N^2` numbers fit into the machine's memory and a
 fit of EP takes less than an hour or so. What does not fit is refused before memory is touched.
+``"vecchia"`` is an approximation and must be asked for by name.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..execution.arguments import machine_memory, shown
 from ..gaussians.base import Prior
 from ..gaussians.markov import MarkovPrior
+from ..gaussians.sparse import Pattern
 from ..messages import InputError, suggest
 from ..numerics.arrays import Array
 from .kernels import statespace
+from .kernels.vecchia import MOST_DIMENSIONS, Neighbours, VecchiaPrior
 
 _ALWAYS_DENSE = 2000
 _PATIENCE = 3600.0  # seconds for a fit that nobody asked for by name
 _SWEEPS = 30  # of a fit
+_LONGEST = 86400.0  # seconds for a fit that somebody asked for
+_NEIGHBOURS = 30
+_SPEED = 2e10  # operations a second with a sparse factor, of which a sweep takes three
+_ENTRY = 6e-8  # gigabytes for an entry of Q
+_VECCHIA = re.compile(r"vecchia(?:\(m=([1-9]\d{0,5})\))?")
+
+
+class WithJitter(NamedTuple):
+    """A prior, and what was added to the variances of its kernel."""
+
+    prior: Prior
+    jitter: float
 
 
 class Structure(NamedTuple):
@@ -28,16 +44,39 @@ class Structure(NamedTuple):
     needs: str
     suits: Callable[[Any, Array | None], bool]
     """Whether kernel and inputs have it."""
-    prior: Callable[[Any, Array, Array, float], Prior] | None
-    """From kernel, inputs, mean and relative jitter; None where K is made and factorised."""
+    prior: Callable[[Any, Array, Array, float, Prior | None, int | None], WithJitter] | None
+    """From kernel, inputs, mean, relative jitter, one of the same data, and number of neighbours;
+    None where K is made and factorised."""
     gigabytes: Callable[[float], float]
     """Of N."""
     seconds: Callable[[float], float]
     """Of a fit, roughly."""
 
 
-def _markov(kernel: Any, X: Array, mean: Array, jitter: float) -> Prior:
-    return MarkovPrior(mean, statespace.chain(kernel, X, jitter))
+def _markov(
+    kernel: Any, X: Array, mean: Array, jitter: float, like: Prior | None, m: int | None
+) -> WithJitter:
+    prior = MarkovPrior(mean, statespace.chain(kernel, X, jitter))
+    return WithJitter(prior, jitter / (1.0 + jitter) * float(prior.variances.mean()))
+
+
+def _vecchia(
+    kernel: Any, X: Array, mean: Array, jitter: float, like: Prior | None, m: int | None
+) -> WithJitter:
+    """Order, neighbours and pattern are those of ``like`` where it has as many neighbours."""
+    assert m is not None
+    if isinstance(like, VecchiaPrior) and like.neighbours.m == m:
+        neighbours, pattern = like.neighbours, like.pattern
+    else:
+        neighbours = Neighbours.of(kernel, X, m)
+        entries = float(neighbours.pattern.nnz)
+        _check_vecchia(len(X), m, _ENTRY * entries, 0.0)
+        pattern = Pattern.of(neighbours.pattern, neighbours.design)
+        analysis = pattern.analysis
+        seconds = _SWEEPS * 3.0 * analysis.flops / _SPEED
+        _check_vecchia(len(X), m, _ENTRY * entries + 2e-9 * analysis.memory, seconds)
+    prior = VecchiaPrior(kernel, neighbours, mean, jitter, pattern)
+    return WithJitter(prior, prior.jitter)
 
 
 STRUCTURES = {
@@ -47,6 +86,13 @@ STRUCTURES = {
         _markov,
         lambda n: 5e-7 * n,
         lambda n: _SWEEPS * 2e-6 * n,
+    ),
+    "vecchia": Structure(
+        f"any kernel in up to {MOST_DIMENSIONS} dimensions, an approximation",
+        lambda kernel, X: False,
+        _vecchia,
+        lambda n: 8.2e-6 * n * (1.0 + (n / 2000.0) ** 0.42),
+        lambda n: _SWEEPS * 3.0 * 1.7e8 * (n / 2000.0) ** 1.94 / _SPEED,
     ),
     "dense": Structure(
         "any kernel, or K",
@@ -61,6 +107,10 @@ STRUCTURES = {
 def choose(structure: Any, n: int, kernel: Any, X: Array | None) -> str:
     """The name of the structure; an error where it is unknown, or too large for this machine."""
     names = ("auto", *STRUCTURES)
+    if (vecchia := _VECCHIA.fullmatch(re.sub(r"\s", "", str(structure)))) is not None:
+        if X is None or kernel is None:
+            raise InputError(f"structure={structure!r} needs kernel= and X, got K")
+        return f"vecchia(m={vecchia[1] or _NEIGHBOURS})"
     if structure not in names:
         raise InputError(
             f"structure must be one of {', '.join(map(repr, names))}, got {shown(structure)}"
@@ -75,6 +125,33 @@ def choose(structure: Any, n: int, kernel: Any, X: Array | None) -> str:
     elif X is None or kernel is None:
         raise InputError(f"structure={structure!r} needs kernel= and X, got K")
     return str(structure)
+
+
+def make(
+    structure: str, kernel: Any, X: Array, mean: Array, jitter: float, like: Prior | None
+) -> WithJitter:
+    """The prior of a structure as :func:`choose` names it, which is no matrix.
+
+    What does not depend on hyperparameters is taken from ``like``, a prior of the same data.
+    """
+    vecchia = _VECCHIA.fullmatch(structure)
+    prior = STRUCTURES["vecchia" if vecchia else structure].prior
+    assert prior is not None
+    return prior(kernel, X, mean, jitter, like, int(vecchia[1]) if vecchia else None)
+
+
+def _check_vecchia(n: int, m: int, gigabytes: float, seconds: float) -> None:
+    there = machine_memory() / 1e9
+    if gigabytes <= there and seconds <= _LONGEST:
+        return
+    dense = STRUCTURES["dense"]
+    raise InputError(
+        f"structure='vecchia(m={m})' takes {gigabytes:,.2g} GB of memory, where this machine has "
+        f"{there:,.0f} GB, and {_in_words(seconds)} for a fit of N={n} observations; "
+        f"alternatives: fewer neighbours, 'vecchia(m={max(m // 2, 1)})'; structure='markov' for "
+        f"{STRUCTURES['markov'].needs}; structure='dense' ({dense.gigabytes(n):,.2g} GB, "
+        f"{_in_words(dense.seconds(n))}); fewer data"
+    )
 
 
 def _check_size(n: int, patience: float) -> None:

@@ -24,6 +24,7 @@ from ..approximations.classes.reference import SoftmaxReference
 from ..approximations.reference import GaussianReference
 from ..execution.clock import check_interrupt
 from ..messages import InputError
+from ..models.kernels.vecchia import VecchiaPrior
 from ..numerics.arrays import Array
 from .points import DesignPoints, Model, Points, priors
 
@@ -97,6 +98,8 @@ class Designed(Mixture):
         else:
             q: Any = self.known.gaussian
             mean, var = (A @ q.latent_mean + offset)[None], q.row_variances(A)
+        if self.points.extra is not None:
+            var = var + self.points.extra[rows]
         return mean[None], var[:, None, None]
 
 
@@ -126,6 +129,12 @@ def mixture_at(model: Model, known: Any, points: Points | DesignPoints | None) -
     fields = priors(model)
     means = np.array([prior.mean for prior in fields])
     C, N = means.shape
+    if points is not None and isinstance(prior := fields[0], VecchiaPrior):
+        if isinstance(known, np.ndarray):
+            known = prior.latent_values(known)
+        assert points.X is not None
+        A, extra = prior.at(model.hyperparameters.kernels[0], points.X)
+        return Designed(DesignPoints(A, points.mean[0], extra), known)
     if isinstance(known, SoftmaxReference):
         if points is None:
             diag = np.diagonal(known.model.covariances, axis1=1, axis2=2)

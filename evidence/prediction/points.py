@@ -62,6 +62,8 @@ class DesignPoints:
 
     design: csr_array
     offset: Array
+    extra: Array | None = None
+    """Variances of what new data see beyond these latent values, shape (n,)."""
 
     @property
     def n(self) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import __version__, moves
+from ..approximations.gp.neighbours import fewer_neighbours
 from ..approximations.mixture import Mixture
 from ..execution.arguments import (
     ISLAND,
@@ -375,6 +376,10 @@ def _report(
             seconds = fits["ep"].seconds + watch.elapsed()
             se = fits["ep"].correction_se or math.nan
             rows.append(Estimate("ep_corrected", corrected, se, seconds))
+        with suppress(Stopped, KeyboardInterrupt):
+            if (fewer := fewer_neighbours(fits["ep"])) is not None:
+                outcome.notes.append(fewer.note)
+                outcome.warnings += fewer.warnings
     if outcome.method not in fits:
         answer = (outcome.method, outcome.logz, outcome.logz_se)
         rows += [Estimate(*row, clock.elapsed()) for row in (*outcome.others, answer)]

@@ -178,7 +178,10 @@ def test_a_matrix_that_takes_hours_must_be_asked_for_by_name(monkeypatch):
 
 BAD = [
     (dict(structure="markv"), "did you mean 'markov'"),
-    (dict(structure=None), "structure must be one of 'auto', 'markov', 'dense', got None"),
+    (
+        dict(structure=None),
+        "structure must be one of 'auto', 'markov', 'vecchia', 'dense', got None",
+    ),
     (dict(kernel="RBF(1.0)"), "no Markov chain for RBF.* Matern with nu=0.5"),
     (dict(X=np.zeros((3, 2))), "inputs on a line"),
     (dict(X=None, kernel=None, K=np.eye(3)), "structure='markov' needs kernel= and X"),

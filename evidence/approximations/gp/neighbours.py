@@ -1,0 +1,52 @@
+"""How log Z of a model with nearest neighbours changes with their number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...messages import Message
+from ...models.gp import GPModel
+from ...models.kernels.vecchia import VecchiaPrior
+from ..reference import GaussianReference
+from .ep import fit_ep
+
+_WORTH_A_WARNING = 0.5  # nats
+
+
+@dataclass(frozen=True)
+class FewerNeighbours:
+    """EP's log Z with m neighbours, less that with m/2: about what more of them would change."""
+
+    m: int
+    change: float
+
+    @property
+    def note(self) -> str:
+        return (
+            f"structure='vecchia': EP's log Z changes by {self.change:+.2g} nats from "
+            f"{self.m // 2} to {self.m} neighbours"
+        )
+
+    @property
+    def warnings(self) -> list[str]:
+        """One where the change is large."""
+        if abs(self.change) <= _WORTH_A_WARNING:
+            return []
+        text = (
+            f"log Z depends on the number of neighbours: that of EP changes by "
+            f"{self.change:+.2f} nats from {self.m // 2} to {self.m}; use "
+            f"structure='vecchia(m={2 * self.m})', or an exact structure"
+        )
+        return [Message("vecchia-neighbours", text)]
+
+
+def fewer_neighbours(fit: GaussianReference) -> FewerNeighbours | None:
+    """From a fit of EP, for the price of another with m/2; None for other structures."""
+    model = fit.model
+    if not isinstance(model, GPModel) or not isinstance(model.prior, VecchiaPrior):
+        return None
+    m = model.prior.neighbours.m
+    if m < 2:
+        return None
+    fewer = fit_ep(model.restructured(f"vecchia(m={m // 2})"), start=fit.sites)
+    return FewerNeighbours(m, fit.logz - fewer.logz)
