@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from ..execution.clock import check_interrupt
-from ..gaussians.base import Gaussian, Sites
+from ..gaussians.base import Gaussian, Prior, Sites
 from ..models.covariance import CovarianceError
 from ..models.latent import LatentModel
 from ..numerics.arrays import Array
@@ -56,7 +56,8 @@ class GaussianReference:
     @property
     def log_density(self) -> SiteDensity:
         """log q up to the prior's, which references of a model have in common."""
-        return SiteDensity(float(self.sites.c.sum()) - self.logz, self.sites.nu, self.sites.tau)
+        constant = float(self.sites.c.sum()) - self.logz
+        return SiteDensity(constant, self.sites.nu, self.sites.tau, self.model.prior)
 
     @property
     def predictors(self) -> tuple[Array, Array]:
@@ -130,14 +131,16 @@ class GaussianReference:
 
 @dataclass(frozen=True, eq=False)
 class SiteDensity:
-    """log q(x) - log N(x; m, K) = constant + Σ (ν x - ½ τ x²)."""
+    """log q - log prior = constant + Σ (ν x - ½ τ x²), x = A u + o."""
 
     constant: float
     nu: Array
     tau: Array
+    prior: Prior
 
-    def log(self, x: Array) -> Array:
-        """Of every row, shape (M,)."""
+    def log(self, u: Array) -> Array:
+        """Of every row of latent values, shape (M,)."""
+        x = self.prior.predictors(u)
         return self.constant + x @ self.nu - 0.5 * (x * x) @ self.tau
 
 

@@ -26,6 +26,7 @@ _SCOUT = Pilot(cess=0.3, mixing=0.6, max_moves=4)
 _PARTICLES, _FEWEST, _NUMBERS = 256, 64, 2**16  # fewer where they are many numbers
 _CAUTION = 4.0  # moves do not mix perfectly
 _ROUNDS = 3  # of scouts, each after new modes were found
+_LARGEST = 5000  # latent values
 _STEEP = 24  # temperatures from which on the prior does not reach the posterior
 STRANGE = np.log(0.01)  # of Z, outside all modes, from which on one looks again
 _MUCH = np.log(0.2)  # and tells
@@ -49,6 +50,8 @@ class Scouted(NamedTuple):
     logz: float
     se: float
     draws: Array
+    samples: Array
+    """The same as what users call the parameters."""
 
 
 def explore(
@@ -62,6 +65,8 @@ def explore(
     extend = family(mixture.model).extend
     if extend is None or mixture.components[-1].name != "prior":
         return mixture, None
+    if mixture.model.n > _LARGEST:
+        return mixture.without_last(), None
     for _ in range(_ROUNDS):
         scouted = _climb(mixture, rng, stop)
         if scouted is None:
@@ -92,4 +97,5 @@ def _climb(mixture: Mixture, rng: np.random.Generator, stop: Callable[[], bool])
     except Stopped:
         return None
     se = np.sqrt(_CAUTION * climbed.plan.relative_variance / particles)
-    return Scouted(climbed.plan, climbed.log_z, float(se), move.latent(path, climbed.state))
+    draws = move.latent(path, climbed.state)
+    return Scouted(climbed.plan, climbed.log_z, float(se), draws, path.parameters(draws))

@@ -61,6 +61,12 @@ class Prior(ABC):
     offset: Array
     """o, shape (N,), where there is such a design."""
 
+    def predictors(self, u: Array) -> Array:
+        """A u + o of rows of latent values; these themselves where there is no design."""
+        if self.design is None:
+            return u
+        return np.ascontiguousarray((self.design @ np.asarray(u).T).T) + self.offset
+
     @property
     def work(self) -> float:
         """Operations of :meth:`with_sites` and of what EP asks of it, roughly."""

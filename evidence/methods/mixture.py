@@ -87,7 +87,7 @@ def _rest(problem: Problem, mixture: Mixture, scouted: Scouted, parts: list[Outc
     what the scout saw where that is far below the error bar asked for."""
     share = float(scouted.logz - logsumexp([part.logz for part in parts]))
     if math.exp(min(share, 0.0)) * scouted.se < _UNSEEN * (problem.target_se or _TARGET):
-        return Outcome("scout", scouted.logz, scouted.se, samples=scouted.draws)
+        return Outcome("scout", scouted.logz, scouted.se, samples=scouted.samples)
     part = _alone(problem, mixture.components[-1], len(parts))
     part.move = moves.get(family(problem.model).move(problem.model))
     part.betas = part.n_betas = None

@@ -153,7 +153,7 @@ class SparseModel(LatentModel):
 
     def predictors(self, x: Array) -> Array:
         """A x + o of rows of latent values."""
-        return np.ascontiguousarray((self.A @ x.T).T) + self.offset
+        return self.prior.predictors(x)
 
     def describe(self) -> dict[str, Any]:
         """What a result tells of its model, in plain words and numbers."""

@@ -31,6 +31,9 @@ class TemperedPath(ABC):
     compiled: ClassVar[bool] = False
     """Whether compiled code may evaluate the tilt, from :attr:`.Path.tilt_arguments`."""
 
+    matrix: ClassVar[bool] = True
+    """Whether the base's covariance is a matrix, and coordinates other than its own exist."""
+
     @property
     def riemannian(self) -> bool:
         """Whether Riemannian moves find what they need."""

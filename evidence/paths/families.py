@@ -62,30 +62,26 @@ class Family(NamedTuple):
     """A mixture with further components, found from points; itself where there are none."""
 
 
-def _gp_path(reference: Any) -> TemperedPath:
+def _latent_path(reference: Any) -> TemperedPath:
     if is_stepped(reference.model):
         return SteppedPath(reference)
     return (Path if reference.share is None else SharedPath)(reference)
 
 
+_LATENT = Family(
+    {"ep": fit_ep, "laplace": fit_laplace, "prior": prior_reference, "mixture": fit_mixture},
+    lambda model, move: "ep" if model.likelihood.log_concave else "mixture",
+    ("laplace", "ep"),
+    (GaussianReference, Mixture),
+    _latent_path,
+    after={"mixture": "ep"},
+    seeded=("mixture",),
+    extend=extend_mixture,
+)
+
 _FAMILIES: dict[type, Family] = {
-    GPModel: Family(
-        {"ep": fit_ep, "laplace": fit_laplace, "prior": prior_reference, "mixture": fit_mixture},
-        lambda model, move: "ep" if model.likelihood.log_concave else "mixture",
-        ("laplace", "ep"),
-        (GaussianReference, Mixture),
-        _gp_path,
-        after={"mixture": "ep"},
-        seeded=("mixture",),
-        extend=extend_mixture,
-    ),
-    SparseModel: Family(
-        {"ep": fit_ep, "laplace": fit_laplace, "prior": prior_reference},
-        lambda model, move: "ep",
-        ("laplace", "ep"),
-        GaussianReference,
-        SteppedPath,
-    ),
+    GPModel: _LATENT,
+    SparseModel: _LATENT,
     SoftmaxModel: Family(
         {
             "wide": fit_wide_laplace,

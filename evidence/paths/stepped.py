@@ -6,7 +6,8 @@ r"""The tempered path of a model whose latent values have a sparse order.
 States are latent values u: those of a :class:`~evidence.models.sparse.SparseModel`, the states of
 a chain behind a :class:`~evidence.models.gp.GPModel`. Their coordinates are those in which q is
 white, :math:`u = \mu + D a`: moves solve with a sparse factor and see no matrix. (Where there are
-constraints the map is not one to one, and Gaussian all the same.)
+constraints the map is not one to one, and Gaussian all the same.) A component of a mixture goes to
+its share of the posterior, as in :mod:`.shared`.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ class RootFrame(Frame):
 
 
 class SteppedPath(TemperedPath):
-    """p_β from one reference."""
+    """p_β from one reference, to the posterior or to a component's share of it."""
 
+    matrix = False
     reference: GaussianReference
 
     def __init__(self, reference: GaussianReference) -> None:
@@ -83,15 +85,17 @@ class SteppedPath(TemperedPath):
         """Tilt, and its slope in what the data see."""
         model, (c, nu, tau) = self.model, self.reference.sites
         prior, kernel = model.prior, model.likelihood.kernel
-        eta = np.ascontiguousarray((prior.design @ np.asarray(x).T).T) + prior.offset
-        total = np.empty(len(eta))
+        eta, share = prior.predictors(x), self.reference.share
+        total, log_share, more = np.empty(len(eta)), 0.0, 0.0
+        if share is not None:
+            log_share, more = share.log_and_gradient(eta)
         with np.errstate(over="ignore", invalid="ignore"):
             for m, row in enumerate(eta):
                 value, slope, *_ = evaluate(kernel, model.theta, row)
                 total[m] = np.sum(value - c - row * (nu - 0.5 * tau * row))
                 eta[m] = slope - nu + tau * row
         total[np.isnan(total)] = -np.inf
-        return total, eta
+        return total + log_share, eta + more
 
 
 def _frame(white: Root) -> RootFrame:

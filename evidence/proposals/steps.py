@@ -28,9 +28,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..approximations.mixture import Share
 from ..approximations.reference import GaussianReference
 from ..execution.clock import check_interrupt
-from ..gaussians.base import Constraint, Sites, Steps
+from ..gaussians.base import Constraint, Prior, Sites, Steps
 from ..models.likelihoods.base import Likelihood
 from ..numerics.arrays import Array, Indices
 from ..numerics.jit import jit, vector_loop
@@ -39,6 +40,7 @@ from .guide import CannotGuide
 from .integrals import draw_alike, draw_with_one, draw_with_several, scratch
 
 _BLOCK, _BLOCKS = 64, 4096  # latent values between two looks at the weights; looks at most
+_NUMBERS = 2**22  # in the draws whose shares are found at a time
 _POSITIVE = 1e-10  # what of a conditional's precision must be left without the sites it owns
 
 
@@ -77,6 +79,9 @@ class StepGuide:
     """Precision of every latent value in ``steps`` that the prior does not have, (n,)."""
     needed: Indices
     """The last step at which every latent value is still needed, (n,)."""
+    prior: Prior
+    share: Share | None = None
+    """Of the posterior, where the reference is one component of a mixture."""
 
     @property
     def block(self) -> int:
@@ -130,6 +135,9 @@ class StepGuide:
                 away[alive] = away[alive][:, chosen]
                 rest = rest[:, chosen]
         traced.rows.append(np.concatenate([alive, np.arange(done, size)]))
+        if self.share is not None:
+            for some in np.array_split(np.arange(n), -(-n * size // _NUMBERS)):
+                log_weight[some] += self.share.log(self.prior.predictors(traced.take(some).T))
         return traced, log_weight
 
 
@@ -182,7 +190,10 @@ def make_step_guide(reference: GaussianReference) -> StepGuide:
     theta = np.ascontiguousarray(likelihood.theta(model.y)[:, order].T)
     hints = np.ascontiguousarray(likelihood.locations(model.y)[:, order])
     log_z0 = reference.logz - log_loose
-    return StepGuide(steps, owned, sites, theta, hints, likelihood, log_z0, loose, needed)
+    return StepGuide(
+        steps, owned, sites, theta, hints, likelihood, log_z0, loose, needed, model.prior,
+        reference.share,
+    )  # fmt: skip
 
 
 def _owned(steps: Steps, design: object, offset: Array) -> Owned:

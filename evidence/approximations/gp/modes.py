@@ -98,6 +98,7 @@ def extend_mixture(mixture: Mixture, points: Array) -> Mixture:
     ``points`` lie where no component has a claim, as a scout from the prior finds them.
     """
     model, known = mixture.model, list(mixture.components[:-1])
+    points = model.prior.predictors(points)
     starts = (_uphill(model, x) for x in points[:: max(1, len(points) // _PROBES)])
     found = _fixed_points(model, starts, known, known[0])
     return mixture if len(found) == len(known) else mixture_of(found, mixture.warnings)

@@ -133,7 +133,7 @@ class MGrad(GradientMove):
     says False."""
 
     def frame(self, path: TemperedPath) -> Frame:
-        own = "identity" if path.reference.name == "prior" else "base"
+        own = "identity" if path.reference.name == "prior" and path.matrix else "base"
         return path.coordinates(self.coordinates or own)
 
     def delta(self, frame: Frame) -> float:
