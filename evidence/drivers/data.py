@@ -37,11 +37,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.special import log_ndtr
 
-from ..gaussians.dense import posterior_root
 from ..messages import InputError
 from ..models.gp import GPModel
 from ..moves.base import Info
-from ..moves.gradient.gibbs import _BLOCK, _sweep_block
+from ..moves.gradient.gibbs import _BLOCK, _sweep_block, latent_root
 from ..numerics.arrays import Array, Flags, Indices
 from ..numerics.jit import jit
 from ..numerics.truncated import upper_tail
@@ -71,7 +70,7 @@ def prepare(
     cov = (model.K[np.ix_(order, order)] + np.eye(model.n)) * np.outer(y, y)
     factor, _ = dpotrf(cov, lower=1, clean=1)
     inverse, _ = dtrtri(factor, lower=1)
-    root = posterior_root(model.prior, np.ones(model.n)).factor
+    root = latent_root(model)
     return Prepared(model, order, np.ascontiguousarray(inverse), -y * model.mean[order], root)
 
 

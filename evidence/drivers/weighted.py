@@ -180,5 +180,5 @@ def island(
     w = weights.relative
     kept = order[systematic(w[order], rng, min(KEEP, n, most))]
     variance = family.variance(w[None])[0]
-    draws = source.latent(drawn, kept, rng)
+    draws = source.latent(drawn, kept, rng)  # type: ignore[arg-type]  # as it drew them
     return log_z + float(weights.log_mean), float(weights.ess), variance, draws

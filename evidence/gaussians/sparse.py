@@ -334,7 +334,7 @@ class Solved(Root):
             self.V = self.factor.solve(np.ascontiguousarray(prior.C.T))
             inner = prior.C @ self.V
             self.inner = 0.5 * (inner + inner.T)
-            self.changes.append((self.V, -np.linalg.inv(self.inner)))
+            self.changes.append((self.V, np.asarray(-np.linalg.inv(self.inner), float)))
             self.half_logdet += 0.5 * float(np.linalg.slogdet(self.inner)[1])
         if prior.ground:
             self._loosen(np.array(list(prior.ground)), np.array(list(prior.ground.values())))
@@ -349,7 +349,7 @@ class Solved(Root):
         values = np.linalg.eigvalsh(0.5 * (scaled + scaled.T) if at.size > 1 else scaled)
         if values[0] <= _SINGULAR:
             raise NotPositiveDefinite("constraints leave some direction without a prior")
-        self.changes.append((W, np.linalg.inv(rest)))
+        self.changes.append((W, np.asarray(np.linalg.inv(rest), float)))
         self.log_loosening = -0.5 * float(np.linalg.slogdet(scaled)[1])
         self.half_logdet -= self.log_loosening
 
@@ -396,7 +396,8 @@ class Solved(Root):
         (W, S), at = self.changes[-1], list(self.prior.ground)
         K = W[at]
         root, more = np.linalg.cholesky(K), np.linalg.cholesky(K + K @ S @ K)
-        return np.linalg.solve(K, more @ np.linalg.inv(root) - np.eye(len(at)))
+        stretch = np.linalg.solve(K, more @ np.linalg.inv(root) - np.eye(len(at)))
+        return np.asarray(stretch, float)
 
     def kriged(self, wrong: Array) -> Array:
         """The change of the mean that mends C u by so much."""
@@ -447,8 +448,8 @@ class Solved(Root):
                 h[k] = np.linalg.pinv(G, rcond=1e-12, hermitian=True) @ row
                 sd[k] = np.sqrt(max(1.0 - row @ h[k], 0.0))
         sd[sd < np.sqrt(_SINGULAR)] = 0.0
-        backwards = (np.ascontiguousarray(part[::-1]) for part in (g, h, sd))
-        return Constraint(*backwards, np.zeros(len(C)))
+        g, h, sd = (np.ascontiguousarray(part[::-1]) for part in (g, h, sd))
+        return Constraint(g, h, sd, np.zeros(len(C)))
 
 
 def _ground(Q: csc_array, null: Array) -> dict[int, float]:

@@ -7,5 +7,6 @@ from typing import TypeAlias
 from .classes import SoftmaxModel
 from .density.model import DensityModel
 from .gp import GPModel
+from .sparse import SparseModel
 
-Model: TypeAlias = GPModel | SoftmaxModel | DensityModel
+Model: TypeAlias = GPModel | SparseModel | SoftmaxModel | DensityModel

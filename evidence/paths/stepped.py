@@ -86,7 +86,7 @@ class SteppedPath(TemperedPath):
         model, (c, nu, tau) = self.model, self.reference.sites
         prior, kernel = model.prior, model.likelihood.kernel
         eta, share = prior.predictors(x), self.reference.share
-        total, log_share, more = np.empty(len(eta)), 0.0, 0.0
+        total, log_share, more = np.empty(len(eta)), np.zeros(len(eta)), np.zeros_like(eta)
         if share is not None:
             log_share, more = share.log_and_gradient(eta)
         with np.errstate(over="ignore", invalid="ignore"):

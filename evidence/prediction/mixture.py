@@ -25,8 +25,9 @@ from ..approximations.reference import GaussianReference
 from ..execution.clock import check_interrupt
 from ..messages import InputError
 from ..models.kernels.vecchia import VecchiaPrior
+from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
-from .points import DesignPoints, Model, Points, priors
+from .points import DesignPoints, Field, Model, Points, priors
 
 _BUDGET = 64e6  # bytes of work space that one block of points may take
 _COPIES = 6  # arrays of a block's size alive at once, in kernels and in what is computed from it
@@ -62,7 +63,7 @@ class Projected(Mixture):
     """Carried from the data to new points, by a (C, S, N) and k* ↦ k*ᵀRk*, (b, C, C)."""
 
     def __init__(
-        self, points: Points, model: Model, a: Array, explained: Callable[[Array], Array]
+        self, points: Points, model: Field, a: Array, explained: Callable[[Array], Array]
     ) -> None:
         self.points, self.model, self.a, self.explained = points, model, a, explained
         C, self.count, N = a.shape
@@ -126,6 +127,7 @@ def mixture_at(model: Model, known: Any, points: Points | DesignPoints | None) -
     """What a reference of the model, or draws (S, C·N), say of the points (None: the data)."""
     if isinstance(points, DesignPoints):
         return Designed(points, known)
+    assert not isinstance(model, SparseModel)  # whose points are rows of a design
     fields = priors(model)
     means = np.array([prior.mean for prior in fields])
     C, N = means.shape

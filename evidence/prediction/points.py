@@ -22,7 +22,8 @@ from ..models.gp import GPModel
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 
-Model = GPModel | SoftmaxModel
+Field = GPModel | SoftmaxModel
+Model = Field | SparseModel
 
 _DIAGONAL = 256  # points at a time when a kernel has no diag
 
@@ -43,7 +44,7 @@ class Points:
     def n(self) -> int:
         return self.mean.shape[1]
 
-    def at(self, model: Model, rows: slice) -> tuple[Array, Array, Array]:
+    def at(self, model: Field, rows: slice) -> tuple[Array, Array, Array]:
         """Covariances (F, b, N), variances (F, b) and means (C, b) under the model's prior.
 
         F is 1 where all fields have the same, else C.
@@ -94,10 +95,10 @@ def design_points(
 
 def priors(model: Model) -> tuple[Prior, ...]:
     """That of every latent field at the data."""
-    return (model.prior,) if isinstance(model, GPModel) else model.class_priors
+    return model.class_priors if isinstance(model, SoftmaxModel) else (model.prior,)
 
 
-def _kernels(model: Model) -> tuple[Any, ...]:
+def _kernels(model: Field) -> tuple[Any, ...]:
     """The different kernels; none where the model was given matrices."""
     kernels = tuple(kernel for kernel in model.hyperparameters.kernels if kernel is not None)
     return kernels[:1] if isinstance(model, GPModel) or model.shared else kernels
@@ -113,7 +114,7 @@ def _covariances(kernel: Callable[..., Any], X: Any, X_new: Array) -> tuple[Arra
 
 
 def new_points(
-    model: Model,
+    model: Field,
     X_new: ArrayLike | None,
     K_new: ArrayLike | None,
     k_diag: ArrayLike | None,

@@ -143,11 +143,12 @@ def predict(
             total=n * len(parts), desc="predict", unit="point", leave=False,
             disable=None if progressbar else True,
         )  # fmt: skip
+        X = getattr(model, "X", None)
         rest: dict[str, Any] = {
             "batch_size": batch_size,
             "bar": bar,
-            "X_new": (points or model).X,
-            "data": None if getattr(model, "X", None) is None else (model.X, model.y),
+            "X_new": X if points is None else points.X,
+            "data": None if X is None else (X, model.y),
         }
         made: list[Any] = []
         with bar:

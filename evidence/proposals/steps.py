@@ -99,7 +99,8 @@ class StepGuide:
         away, log_weight = np.empty((size, n)), np.zeros(n)
         constraint = steps.constraint
         if constraint is None:
-            constraint = Constraint(*np.empty((2, 0, 0)), np.ones(0), np.zeros(0))
+            nothing = np.empty((0, 0))
+            constraint = Constraint(nothing, nothing, np.ones(0), np.zeros(0))
         rest = np.repeat(constraint.rest[:, None], n, axis=1)
         shape = (steps.indptr, steps.indices, steps.weights, steps.sd, steps.mean)
         data = (

@@ -10,7 +10,8 @@ from .. import plots
 from ..approximations.gp.modes import fit_best
 from ..approximations.reference import GaussianReference
 from ..messages import InputError, Message
-from ..models.gp import GPModel
+from ..models.latent import LatentModel
+from ..models.sparse import SparseModel
 from .base import DataFrame, ResultOnAxes
 from .evidence import EvidenceResult
 
@@ -24,7 +25,7 @@ class Optimum(ResultOnAxes):
 
     Attributes
     ----------
-    model : GPModel
+    model : GPModel or SparseModel
         With these hyperparameters.
     reference : GaussianReference
         EP there, fitted from nothing.
@@ -52,7 +53,7 @@ class Optimum(ResultOnAxes):
     _digits = ".5g"
     _draw = plots.plot_search
 
-    model: GPModel
+    model: LatentModel
     reference: GaussianReference
     table: DataFrame
     history: DataFrame
@@ -85,7 +86,7 @@ class Optimum(ResultOnAxes):
     def _about(self) -> list[str]:
         return [
             f"log Z = {self.logz:.4f} (EP), {self.logz_corrected:.4f} (EP, corrected)",
-            f"kernel: {self.model.kernel}",
+            f"prior: {_prior_in_words(self.model)}",
             f"{len(self.history)} evaluations ({self.rejected} rejected) from "
             f"{len(self.restarts)} start(s) in {self.seconds:.1f} s",
         ]
@@ -107,3 +108,7 @@ class Optimum(ResultOnAxes):
             model = models["model"].at(theta)
             models, state = {"model": model}, {**state, "reference": fit_best(model)}
         return super()._restore(state, models)
+
+
+def _prior_in_words(model: LatentModel) -> str:
+    return str(model.precision if isinstance(model, SparseModel) else getattr(model, "kernel", ""))

@@ -20,7 +20,7 @@ from ...execution.clock import check_interrupt
 from ...gaussians.base import NotPositiveDefinite, Sites
 from ...gaussians.dense import DensePrior
 from ...messages import Message
-from ...models.gp import GPModel
+from ...models.latent import LatentModel
 from ...numerics.arrays import Array
 from ...numerics.special import LOG_SQRT_2PI
 from ..reference import GaussianReference
@@ -29,12 +29,12 @@ _WORTH_A_WARNING = 1e-3  # nats
 _EPS = float(np.finfo(float).eps)
 
 
-def has_closed_form(model: GPModel) -> bool:
+def has_closed_form(model: LatentModel) -> bool:
     """Whether :func:`fit_exact` is for this model."""
     return model.likelihood.name == "gaussian" and isinstance(model.prior, DensePrior)
 
 
-def fit_exact(model: GPModel, name: str) -> GaussianReference:
+def fit_exact(model: LatentModel, name: str) -> GaussianReference:
     r"""The posterior of a model with normal noise, under the ``name`` of what was asked for.
 
     ``rounding`` is the change of log Z when entries of C change in their last digit,
@@ -83,7 +83,7 @@ def _doubts(lost: float) -> Iterator[Message]:
         yield Message("ep-rounding", text)
 
 
-def draw_exact(model: GPModel, n: int, rng: np.random.Generator) -> Array:
+def draw_exact(model: LatentModel, n: int, rng: np.random.Generator) -> Array:
     """Rows of draws from the posterior: from the prior, corrected by noisy data of their own."""
     prior = model.prior
     assert isinstance(prior, DensePrior)

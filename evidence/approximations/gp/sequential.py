@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg.blas import dgemm
 
 from ...execution.clock import check_interrupt
-from ...models.gp import GPModel
+from ...models.latent import LatentModel
 from ...models.likelihoods.quadrature import tilted_one, tilted_workspace
 from ...numerics.arrays import Array
 from ...numerics.jit import jit
@@ -60,7 +60,7 @@ def _visit_block(kernel, theta, hints, cov, mu, nu, tau, work):
     return worst
 
 
-def sequential_start(model: GPModel, max_sweeps: int, near: float) -> tuple[Array, Array, int]:
+def sequential_start(model: LatentModel, max_sweeps: int, near: float) -> tuple[Array, Array, int]:
     """Sweep from the prior until no visit moves a site by more than ``near``; (ν, τ, sweeps)."""
     n = model.n
     nu, tau = np.zeros(n), np.zeros(n)

@@ -30,10 +30,11 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from ...execution.arguments import check_choice, check_count
-from ...gaussians.dense import posterior_root
+from ...gaussians.dense import DensePrior, posterior_root
 from ...messages import InputError
 from ...models import likelihoods
 from ...models.gp import GPModel
+from ...models.latent import LatentModel
 from ...numerics.jit import jit
 from ...numerics.normal import standard_normal
 from ...numerics.truncated import slice_step, upper_tails
@@ -63,9 +64,11 @@ def factors(model: GPModel) -> Factors:
     return Factors(np.ascontiguousarray(precision), sd, -model.y * model.mean, root)
 
 
-def latent_root(model: GPModel) -> Array:
+def latent_root(model: LatentModel) -> Array:
     """A, O(N³)."""
-    return posterior_root(model.prior, np.ones(model.n)).factor
+    prior = model.prior
+    assert isinstance(prior, DensePrior)
+    return posterior_root(prior, np.ones(model.n)).factor
 
 
 def latent_given_utilities(z: Array, mean: Array, root: Array, rng: Rng) -> Array:
