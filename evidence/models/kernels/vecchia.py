@@ -127,12 +127,13 @@ class VecchiaPrior(SparsePrior):
         diagonal = _diagonal(kernel, neighbours.X)
         #: added to the variance of every latent value
         self.jitter = relative_jitter * float(diagonal[neighbours.state].mean())
-        groups, Q = neighbours.groups, neighbours.pattern.copy()
+        groups, pattern_of_Q = neighbours.groups, neighbours.pattern
         U = np.empty(groups.shape)
         for own in _batches(groups):
             K = _covariances(kernel, neighbours.X, groups[own])
             U[own] = _last_columns(_jittered(K, self.jitter), self.jitter)
-        Q.data[:] = 0.0
+        places = pattern_of_Q.indices, pattern_of_Q.indptr
+        Q = csc_array((np.zeros(pattern_of_Q.nnz), *places), shape=pattern_of_Q.shape)
         _add_products(groups, U, Q.indptr, Q.indices, Q.data)
         super().__init__(np.zeros(len(groups)), Q, neighbours.design, mean, pattern)
 

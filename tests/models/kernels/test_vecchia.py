@@ -85,7 +85,7 @@ def test_a_function_of_two_inputs_is_a_kernel_too():
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
 def test_its_own_covariance_given_as_a_matrix(dimensions):
-    sparse = model_of("vecchia(m=8)", dimensions=dimensions)
+    sparse = model_of("vecchia(m=8)", 50, dimensions=dimensions)
     prior = sparse.prior
     A, K = prior.design.toarray(), np.linalg.inv(prior.Q.toarray())
     dense = ev.GPModel(y=sparse.y, K=A @ K @ A.T, likelihood="poisson", jitter=0.0)
