@@ -36,6 +36,7 @@ Source = TypeVar("Source", Guided, Tilted)
 _CHEAP = 2**18  # numbers to draw: hundredths of a second
 _PER_ISLAND = 64, 1024  # guided draws where the target asks for fewer, by how many are cheap
 _MEMORY = 2**22  # numbers in the draws of an island
+_CHEAP_STEPS = 2**16  # numbers to draw in steps, likewise
 _TRIAL = 512
 _FEWER = 128  # draws of a trial at a time
 _UNEVEN = 0.1  # relative variance of a weight from which on the guide is taught
@@ -175,7 +176,8 @@ def run_stepped(problem: Problem, resampling: str | None = "systematic") -> Outc
     )
     variance = float(np.var(first.log_z[-1], ddof=1)) * _SMALL_DRAWS
     wanted = max(problem.particles_for(_MARGIN * variance), variance / _LARGEST_VARIANCE)
-    wanted = min(max(wanted, _SMALL_DRAWS), _MOST_DRAWS)
+    fewest = min(max(_SMALL_DRAWS, _CHEAP_STEPS // size), _PER_ISLAND[1])
+    wanted = min(max(wanted, fewest), _MOST_DRAWS)
     n_particles = problem.n_particles or 2 ** math.ceil(math.log2(wanted))
     options = {"resampling": resampling, "keep": keep, "n_particles": n_particles}
     job = Job(run_weighted, (source,), options)
