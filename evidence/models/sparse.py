@@ -22,6 +22,7 @@ from .latent import LatentModel, observations
 from .likelihoods.base import Likelihood
 
 _SYMMETRIC = 1e-10  # relative difference between Q and its transpose
+_FIXED = 1e-12  # squared length of a row of A beyond the constraints, relative to its own
 _NULL = 1e-10  # eigenvalues of Q relative to its diagonal that count as zero
 
 
@@ -90,8 +91,11 @@ class SparseModel(LatentModel):
         self._mean: Array = np.broadcast_to(array("mean", mean, (), (n,)), (n,)).copy()
         self.constraints = _constraints(self.precision, constraints, n)
         null = getattr(self.precision, "null", None)
-        self._null = _null_space(self.Q) if null is None else np.asarray(null, float)
+        if null is None:
+            null = _null_space(self.Q, None if self.constraints is None else self.constraints[0])
+        self._null = np.asarray(null, float)
         _check_proper(self._null, self.constraints)
+        _check_free(self.A, self.constraints)
         self.theta = self.likelihood.theta(self.y)
         self._pattern = Pattern.of(self.Q, self.A)
         if self.memory > machine_memory():
@@ -112,7 +116,8 @@ class SparseModel(LatentModel):
             self._prior = SparsePrior(self._mean, self.Q, self.A, self.offset, *words)
         except NotPositiveDefinite:
             raise InputError(
-                "Q is not positive definite; check its signs, or add to its diagonal"
+                "Q is not positive definite; check its signs, or add to its diagonal; a singular one "
+                "needs a constraint for every null vector"
             ) from None
         self.mean = self._prior.latent_mean
 
@@ -259,6 +264,11 @@ def _constraints(precision: Any, given: Any, n: int) -> tuple[Array, Array] | No
         C, r = own
         both.append((C.toarray() if issparse(C) else np.asarray(C, float), np.asarray(r, float)))
     if given is not None:
+        if isinstance(given, tuple) and len(given) != 2:
+            raise InputError(
+                f"constraints must be an array, or a pair of it and the right-hand sides, got a "
+                f"tuple of {len(given)}"
+            )
         C, r = given if isinstance(given, tuple) else (given, None)
         C = C.toarray() if issparse(C) else C
         C = np.atleast_2d(array("constraints", C, ("J", n), (n,)))
@@ -277,21 +287,46 @@ def _constraints(precision: Any, given: Any, n: int) -> tuple[Array, Array] | No
     return C, r
 
 
-def _null_space(Q: csc_array) -> Array:
-    """Null vectors of a precision that is given as a matrix, (n, d)."""
+def _null_space(Q: csc_array, C: Array | None) -> Array:
+    """Null vectors of a precision that is given as a matrix, (n, d).
+
+    Of a large one those that are constant in every part of the graph, or in the span of C's rows.
+    """
     n, scale = Q.shape[0], float(Q.diagonal().max())
     if n <= 400:
         values, vectors = np.linalg.eigh(Q.toarray())
         return vectors[:, np.abs(values) < _NULL * scale]
     sums = np.abs(Q @ np.ones(n))
-    if sums.max() > 0.0 and np.count_nonzero(sums < _NULL * scale) < n // 2:
+    if C is None and np.count_nonzero(sums < _NULL * scale) < n // 2:
         return np.zeros((n, 0))
     from scipy.sparse.csgraph import connected_components
 
     count, labels = connected_components(Q, directed=False)
-    null = np.zeros((n, count))
-    null[np.arange(n), labels] = 1.0
-    return null[:, np.abs(Q @ null).max(axis=0) < _NULL * scale]
+    parts = np.zeros((n, count))
+    parts[np.arange(n), labels] = 1.0
+    null = parts[:, np.abs(Q @ parts).max(axis=0) < _NULL * scale]
+    if C is None:
+        return null
+    null /= np.linalg.norm(null, axis=0)
+    basis, sizes, _ = np.linalg.svd(C.T - null @ (null.T @ C.T), full_matrices=False)
+    image = Q @ basis[:, sizes > 1e-6]
+    values, vectors = np.linalg.eigh(image.T @ image)
+    return np.hstack([null, basis[:, sizes > 1e-6] @ vectors[:, values < (_NULL * scale) ** 2]])
+
+
+def _check_free(A: csr_array, constraints: tuple[Array, Array] | None) -> None:
+    """Refuse constraints that leave nothing open of what a datum sees."""
+    if constraints is None:
+        return
+    basis = np.linalg.qr(constraints[0].T)[0]
+    size = A.multiply(A).sum(axis=1)
+    left = size - np.sum((A @ basis) ** 2, axis=1)
+    fixed = np.flatnonzero(left <= _FIXED * size)
+    if fixed.size:
+        raise InputError(
+            f"constraints determine the linear predictors of {fixed.size} data, first number "
+            f"{fixed[0]}: their likelihoods are known numbers; leave these data out"
+        )
 
 
 def _check_proper(null: Array, constraints: tuple[Array, Array] | None) -> None:

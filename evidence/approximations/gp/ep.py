@@ -114,7 +114,11 @@ def fit_ep(
     if end is None or not end.converged:
         try:
             nu, tau, sweeps = _cold_start(model, max_sweeps)
-            end = _parallel_sweeps(model, nu, tau, sweeps, max_sweeps, damping, tol)
+            given = (sweeps, max_sweeps, damping, tol)
+            try:
+                end = _parallel_sweeps(model, nu, tau, *given)
+            except NotPositiveDefinite:  # without sites of negative precision there always is a q
+                end = _parallel_sweeps(model, nu, tau, *given, least=0.0)
         except Stopped:
             return _independent(model, started)
     q = end.gaussian
@@ -170,8 +174,13 @@ def _parallel_sweeps(
     max_sweeps: int,
     damping: float,
     tol: float,
+    least: float = -np.inf,
 ) -> _FixedPoint:
-    """All sites at once until they match, or ``sweeps`` reaches ``max_sweeps``."""
+    """All sites at once until they match, or ``sweeps`` reaches ``max_sweeps``.
+
+    No site's precision falls below ``least``.
+    """
+    least = 0.0 if model.likelihood.log_concave else least
     check_interrupt(model.prior.work)
     q: Gaussian = model.prior.with_sites(nu, tau)
     if not q.variances.min() > 0.0:
@@ -197,7 +206,7 @@ def _parallel_sweeps(
         best = min(best, mismatch)
         change = target_nu - q.nu, target_tau - q.tau
         proposal = history.step(q.nu, q.tau, *change, q.variances, damping)
-        q = _feasible(q, model.likelihood.log_concave, *proposal)
+        q = _feasible(q, least, *proposal)
     else:
         c = _match(model, q)[0]
     return _FixedPoint(c, q, sweeps, mismatch, skipped, converged, late)
@@ -236,10 +245,9 @@ def _match(model: LatentModel, q: Gaussian) -> tuple[Array, Array, Array, float,
     return c, target_nu, target_tau, float(np.max(mismatch[ok], initial=0.0)), int((~ok).sum())
 
 
-def _feasible(q: Gaussian, log_concave: bool, nu: Array, tau: Array) -> Gaussian:
+def _feasible(q: Gaussian, least: float, nu: Array, tau: Array) -> Gaussian:
     """q for the proposed sites, retreating towards the old ones until it exists."""
-    if log_concave:
-        tau = np.maximum(tau, 0.0)
+    tau = np.maximum(tau, least)
     for _ in range(30):
         try:
             new = q.prior.with_sites(nu, tau, reuse=q)
