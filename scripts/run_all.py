@@ -42,6 +42,7 @@ SCRIPTS = {
     "benchmarks.neural_network_widths": "jax",
     "benchmarks.reference_table": "",
     "benchmarks.rmhmc_speed": "",
+    "benchmarks.sparse_truths": "",
     "benchmarks.step_cost": "",
     "benchmarks.work_normalised": "",
     "rivals.estimator_vs_sklearn": "",

@@ -1,0 +1,244 @@
+"""Sparse models of up to a million latent values or data, against exact log Z where there is one.
+
+    python -m scripts.benchmarks.sparse_truths --rows shared groups ar1 --seeds 3
+    python -m scripts.benchmarks.sparse_truths --rows neuro cox --data folder
+
+A line for each problem and seed: the seconds of EP and of everything, log Z and its standard
+error, EP, the truth, z = (log Z - truth)/se, and the largest memory of this process so far (a row
+by itself tells that of one problem). Truths: a Beta function for labels that share one latent
+value; quadrature for independent groups; a filter on a grid for chains; for crossed groups and
+Cox processes of moderate size the same model by its covariance matrix, whose own standard error
+z takes into account. Larger ones have none. The folder of --data holds neuro.npz and pines.csv;
+without it the former is left out and the Cox process has simulated points. Poisson probabilities
+count the factorials and the exposure, which some published values leave out.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from scipy.special import betaln, gammaln, logsumexp
+
+import evidence as ev
+from evidence import precisions
+from scripts import laboratory
+
+NAME = "sparse_truths"
+DENSE = 1000  # data up to which the twin with a covariance matrix is asked
+RHO, NOISE, TRIALS = 0.99, 0.11, 50
+NEURO = -3103.924045  # of the neuroscience series, by a filter on a grid
+COX_VARIANCE, POINTS = 1.91, 126
+ROUNDING = 1e-9  # relative; z of estimates that are exact means nothing below it
+
+
+class Problem(NamedTuple):
+    model: ev.SparseModel
+    truth: float = np.nan
+    truth_se: float = 0.0
+
+
+#: row -> sizes in full, sizes with --fast
+SIZES = {
+    "shared": ([1000, 1_000_000], [1000]),
+    "groups": ([100, 10_000, 100_000], [100]),
+    "ar1": ([300, 3000, 30_000], [300]),
+    "neuro": ([3000], []),
+    "crossed": ([10, 300], [10]),
+    "cox": ([30, 64, 128, 256, 512], [10]),
+    "series": ([1_000_000], []),
+}
+
+
+def shared(N: int, seed: int, data: Path | None) -> Problem:
+    """Probit labels that share one standard normal, three in ten of them ones."""
+    ones = 3 * N // 10
+    y = np.random.default_rng(seed).permutation(np.r_[np.ones(ones), -np.ones(N - ones)])
+    model = ev.SparseModel(precisions.iid(1), y, likelihood="probit", A=np.ones((N, 1)))
+    return Problem(model, betaln(ones + 1, N - ones + 1))
+
+
+def groups(G: int, seed: int, data: Path | None) -> Problem:
+    """Ten counts on average in each of G independent groups."""
+    rng, sd = np.random.default_rng((seed, G)), 1.0
+    group = np.r_[np.arange(G), rng.integers(0, G, 9 * G)]
+    y = rng.poisson(np.exp(rng.normal(0.0, sd, G))[group])
+    model = ev.SparseModel(precisions.iid(G, sd), y, likelihood="poisson", A=indicators(group, G))
+    x = np.linspace(-10.0, 10.0, 1601) * sd
+    prior = -0.5 * (x / sd) ** 2 - np.log(sd * np.sqrt(2 * np.pi)) + np.log(x[1] - x[0])
+    sums, sizes = np.bincount(group, y, G), np.bincount(group, minlength=G)
+    cases, counts = np.unique(np.stack([sums, sizes]), axis=1, return_counts=True)
+    each = [logsumexp(prior + s * x - n * np.exp(x)) for s, n in cases.T]
+    return Problem(model, counts @ np.array(each) - gammaln(y + 1.0).sum())
+
+
+def ar1(T: int, seed: int, data: Path | None) -> Problem:
+    """Binomial counts along a stationary chain, and a filter."""
+    rng = np.random.default_rng((seed, T))
+    sd = np.sqrt(NOISE / (1.0 - RHO**2))
+    x = simulated_chain(T, sd, rng)
+    y = rng.binomial(TRIALS, 1.0 / (1.0 + np.exp(-x)))
+    model = chain_model(y, "stationary")
+    return Problem(model, filtered(y, sd))
+
+
+def neuro(T: int, seed: int, data: Path | None) -> Problem:
+    """Spikes in 50 trials, the standard series of controlled sequential Monte Carlo."""
+    assert data is not None
+    return Problem(chain_model(np.load(data / "neuro.npz")["y"], 1.0), NEURO)
+
+
+def crossed(G: int, seed: int, data: Path | None) -> Problem:
+    """Bernoulli data of G × G groups, about one for each pair."""
+    rng = np.random.default_rng((seed, G))
+    N = 100_000 if G >= 300 else 6 * G
+    rows, columns = rng.integers(0, G, (2, N))
+    eta = 0.5 + rng.normal(0.0, 0.8, G)[rows] + rng.normal(0.0, 0.5, G)[columns]
+    y = np.where(rng.random(N) < 1.0 / (1.0 + np.exp(-eta)), 1, -1)
+    prior = precisions.blocks(
+        level=precisions.iid(1, 2.0), row=precisions.iid(G, 0.8), column=precisions.iid(G, 0.5)
+    )
+    A = prior.predictor(
+        level=np.ones((N, 1)), row=indicators(rows, G), column=indicators(columns, G)
+    )
+    return with_twin(ev.SparseModel(prior, y, likelihood="logit", A=A), seed)
+
+
+def cox(side: int, seed: int, data: Path | None) -> Problem:
+    """Points in the unit square, counted in side × side cells: saplings, or simulated."""
+    mean = np.log(POINTS) - COX_VARIANCE / 2
+    field = precisions.matern_grid((side, side), range=side / 11, sigma=COX_VARIANCE**0.5)
+    likelihood = ev.likelihoods.Poisson(exposure=1.0 / side**2)
+    if data is not None:
+        points = pd.read_csv(data / "pines.csv")[["data_x", "data_y"]].to_numpy()
+        y = np.histogram2d(*points.T, bins=side, range=[(0, 1), (0, 1)])[0].ravel()
+    else:
+        rng = np.random.default_rng((seed, side))
+        blank = ev.SparseModel(field, np.zeros(side**2), likelihood=likelihood, mean=mean)
+        y = likelihood.simulate(blank.prior.draw(rng), rng)
+    model = ev.SparseModel(field, y, likelihood=likelihood, mean=mean)
+    return with_twin(model, seed)
+
+
+def chain_model(y: np.ndarray, initial: float | str) -> ev.SparseModel:
+    prior = precisions.ar1(y.size, RHO, NOISE**0.5, initial)
+    return ev.SparseModel(prior, y, likelihood=f"binomial(n={TRIALS})")
+
+
+def simulated_chain(T: int, sd: float, rng: np.random.Generator) -> np.ndarray:
+    from scipy.signal import lfilter
+
+    steps = np.sqrt(NOISE) * rng.normal(size=T)
+    steps[0] *= sd / np.sqrt(NOISE)
+    return lfilter([1.0], [1.0, -RHO], steps)
+
+
+def filtered(y: np.ndarray, sd: float, points: int = 401) -> float:
+    """log Z of the stationary chain: densities on a grid that Gaussians of its steps see fine."""
+    x = np.linspace(-9.0 * sd, 9.0 * sd, points)
+    step, k = x[1] - x[0], np.arange(TRIALS + 1.0)
+    count = gammaln(TRIALS + 1) - gammaln(k + 1) - gammaln(TRIALS - k + 1)
+    likelihood = np.exp(count[:, None] + k[:, None] * x - TRIALS * np.logaddexp(0.0, x))
+    move = np.exp(-0.5 * (x[:, None] - RHO * x) ** 2 / NOISE) * step / np.sqrt(2 * np.pi * NOISE)
+    density = np.exp(-0.5 * (x / sd) ** 2) * step / (sd * np.sqrt(2 * np.pi))
+    total = 0.0
+    for t, one in enumerate(y):
+        density = likelihood[one] * (move @ density if t else density)
+        mass = density.sum()
+        total += np.log(mass)
+        density /= mass
+    return total
+
+
+def indicators(group: np.ndarray, G: int) -> sp.csr_array:
+    N = group.size
+    return sp.csr_array((np.ones(N), (np.arange(N), group)), shape=(N, G))
+
+
+def with_twin(model: ev.SparseModel, seed: int) -> Problem:
+    """Its truth from the dense code, where that is quick."""
+    if model.y.size > DENSE:
+        return Problem(model)
+    A = model.A.toarray()
+    K = A @ np.linalg.solve(model.Q.toarray(), A.T)
+    K = (K + K.T) / 2
+    K.flat[:: len(K) + 1] += 1e-9 * np.trace(K) / len(K)  # groups make it singular
+    twin = ev.GPModel(K=K, y=model.y, likelihood=model.likelihood, mean=model.prior.mean)
+    dense = ev.log_evidence(twin, target_se=0.005, random_seed=seed + 1, progressbar=False)
+    return Problem(model, dense.logz, dense.logz_se)
+
+
+ROWS: dict[str, Callable[[int, int, Path | None], Problem]] = {
+    "shared": shared, "groups": groups, "ar1": ar1, "neuro": neuro,
+    "crossed": crossed, "cox": cox, "series": ar1,
+}  # fmt: skip
+
+
+def measure(row: str, size: int, seed: int, data: Path | None) -> dict[str, Any]:
+    model, truth, truth_se = ROWS[row](size, seed, data)
+    started = time.perf_counter()
+    ep = ev.fit_ep(model)
+    of_ep = time.perf_counter() - started
+    result = ev.log_evidence(model, reference=ep, random_seed=seed, progressbar=False)
+    seconds = time.perf_counter() - started
+    error = float(np.hypot(np.hypot(result.logz_se, truth_se), ROUNDING * abs(result.logz)))
+    unit = 1024.0 if sys.platform != "darwin" else 1024.0**2
+    return {
+        "problem": row,
+        "size": size,
+        "seed": seed,
+        "N": model.y.size,
+        "n": model.n,
+        "ep_seconds": of_ep,
+        "seconds": seconds,
+        "logz": result.logz,
+        "logz_se": result.logz_se,
+        "ep": ep.logz,
+        "truth": truth,
+        "z": (result.logz - truth) / error,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit,
+        "warnings": len(result.warnings),
+    }
+
+
+def cases(rows: list[str], seeds: int, fast: bool) -> Iterator[tuple[str, int, int]]:
+    for row in rows:
+        for size in SIZES[row][fast]:
+            yield from ((row, size, seed) for seed in range(seeds))
+
+
+def main() -> None:
+    parser = laboratory.parser(__doc__, NAME)
+    parser.add_argument("--quick", dest="fast", action="store_true", help="the same as --fast")
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
+    parser.add_argument("--sizes", nargs="+", type=int, help="only these, of every row")
+    parser.add_argument("--seeds", type=int, default=1, help="how many, from 0 on")
+    parser.add_argument("--data", type=Path, help="folder of neuro.npz and pines.csv")
+    options = parser.parse_args()
+    print("problem    size seed        N   EP s      s           log Z      ± se", end="")
+    print("             EP          truth      z  peak MB")
+    table = []
+    for row, size, seed in cases(options.rows, options.seeds, options.fast):
+        left_out = options.sizes and size not in options.sizes
+        if left_out or (row == "neuro" and options.data is None):
+            continue
+        found = measure(row, size, seed, options.data)
+        print(
+            "{problem:8s} {size:>7d} {seed:>3d} {N:>9d} {ep_seconds:>6.1f} {seconds:>6.1f} "
+            "{logz:>15.4f} {logz_se:>9.4f} {ep:>14.4f} {truth:>14.4f} {z:>6.2f} {peak_mb:>8.0f}"
+            "".format(**found),
+            flush=True,
+        )
+        table.append(found)
+    laboratory.save_table(pd.DataFrame(table), options.out, NAME)
+
+
+if __name__ == "__main__":
+    main()
