@@ -50,6 +50,7 @@ Piece = TypeVar("Piece", bound=tuple[Any, ...])
 
 FIRST = 16  # islands of the first wave
 N_DRAWS = 1000  # of the posterior
+_FEWEST_DRAWS, _MOST_KEPT = 64, 2**26  # fewer of these where they are long; numbers in them
 _FEW = 10.0  # effective draws of an island
 
 
@@ -181,7 +182,8 @@ def outcome_of_islands(
     outcome.trace = islands.trace_columns(stages, blocks, step_sizes)
     outcome.trace["logz"][-1], outcome.trace["logz_se"][-1] = estimate.value, estimate.se
     rng = np.random.default_rng(problem.child(2))
-    draws = islands.posterior_draws(blocks, rng, N_DRAWS)
+    most = max(_FEWEST_DRAWS, _MOST_KEPT // blocks[0].draws.shape[-1])
+    draws = islands.posterior_draws(blocks, rng, min(N_DRAWS, most))
     outcome.samples = problem.path.parameters(draws)
     return outcome, run
 

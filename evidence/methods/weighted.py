@@ -45,7 +45,7 @@ _HEAVY, _SMALL = 0.7, 0.1  # a tail's shape, and a variance too small for it to 
 _TILTED_TRIAL = 2000
 _SMALL_ISLANDS, _SMALL_DRAWS = 8, 32  # of a trial in steps
 _FEWEST_DRAWS, _LONG = 16, 200_000  # draws of an island, from so many latent values on
-_LARGEST_VARIANCE = 1.4  # of an island's log Z: beyond it the mean of 16 islands is skewed
+_LARGEST_VARIANCE = 1.5  # of an island's log Z: beyond it the mean of 16 islands is skewed
 _MOST_DRAWS = 2**14  # of an island in steps
 _KEPT = 2**22  # numbers in the draws that islands in steps leave behind
 _FEWEST_TILTED, _MARGIN = 128, 1.2  # draws of an island, and relative to what the trial says
@@ -178,7 +178,7 @@ def run_stepped(problem: Problem, resampling: str | None = "systematic") -> Outc
     # the relative variance of a lognormal Ẑ with variance s² of its logarithm is exp(s²) - 1
     wave = problem.n_islands or FIRST
     allowed = math.log1p(wave * (problem.target_se or 0.05) ** 2)
-    wanted = _MARGIN * variance / min(allowed, _LARGEST_VARIANCE)
+    wanted = max(_MARGIN * variance / allowed, variance / _LARGEST_VARIANCE)
     fewest = min(max(few, _CHEAP_STEPS // size), _PER_ISLAND[1])
     wanted = min(max(wanted, fewest), _MOST_DRAWS)
     n_particles = problem.n_particles or 16 * math.ceil(wanted / 16)

@@ -48,7 +48,7 @@ _LONGEST = 2.0  # step of Newton's method with several data, in standard deviati
 @jit
 def scratch(n):
     """Memory for ``n`` draws."""
-    cells = min(_CELLS, 1 + n // 32)
+    cells = min(_CELLS, 1 + n // 64)
     return (
         np.empty(_CAPACITY),
         np.empty(_CAPACITY),

@@ -223,7 +223,9 @@ def test_bad_options_are_named(options, message):
 
 
 def test_wrong_model_for_method():
-    with pytest.raises(ValueError, match="GPModel, a SoftmaxModel or a DensityModel, got str"):
+    with pytest.raises(
+        ValueError, match="GPModel, a SparseModel, a SoftmaxModel or a DensityModel, got str"
+    ):
         estimate("model")
     with pytest.raises(ValueError, match="probit likelihood only"):
         estimate(small_model("logit"), method="orthant")
