@@ -109,8 +109,8 @@ class SparseModel(LatentModel):
             self._prior = SparsePrior(self._mean, self.Q, self.A, self.offset, *words)
         except NotPositiveDefinite:
             raise InputError(
-                "Q is not positive definite; check its signs, or add to its diagonal; a singular one "
-                "needs a constraint for every null vector"
+                "Q is not positive definite; check its signs, or add to its diagonal; a singular "
+                "one needs a constraint for every null vector"
             ) from None
         self.mean = self._prior.latent_mean
 
