@@ -165,6 +165,8 @@ Q6 = chain(6, 0.5, 1.0).toarray()
         ({"constraints": np.zeros(6)}, "constraints"),
         ({"constraints": np.ones((2, 6))}, "constraints"),
         ({"constraints": np.ones(5)}, "constraints"),
+        ({"constraints": (np.ones(6), 0.0, 1.0)}, "constraints"),
+        ({"constraints": np.eye(6)[:5]}, "constraints determine"),
         ({"A": np.ones((6, 5))}, "A must have shape"),
         ({"A": np.eye(6)[:, ::-1] * 0.0}, "A has"),
         ({"y": np.ones(5)}, "y has 5"),
@@ -212,3 +214,70 @@ def test_what_does_not_fit_into_memory_is_refused(monkeypatch):
     monkeypatch.setattr("evidence.models.sparse.machine_memory", lambda: 1e3)
     with pytest.raises(ev.InputError, match="Q and A leave"):
         bad()
+
+
+def two_levels(noise=0.01):
+    """A chain that barely moves, half of whose data lie at -3 and half at 3: two modes."""
+    y = np.where(np.random.default_rng(3).permutation(12) < 6, -3.0, 3.0)
+    model = ev.SparseModel(
+        chain(12, 0.999, noise, 9.0), y, likelihood="student_t(df=2, scale=0.3)"
+    )
+
+    def log_t(one, x):
+        z = (one - x) / 0.3
+        return gammaln(1.5) - 0.5 * np.log(2.0 * np.pi) - np.log(0.3) - 1.5 * np.log1p(z * z / 2.0)
+
+    return model, filtered_log_z(log_t, y, 0.999, noise, 9.0, points=3001, reach=5.0)
+
+
+@pytest.mark.parametrize("method", ["auto", "smc", "importance"])
+def test_several_modes(method):
+    """One Gaussian is 0.7 nats low, with an error bar of 0.003."""
+    model, truth = two_levels()
+    assert ev.fit_ep(model).logz < truth - 0.5
+    result = ev.log_evidence(model, method=method, random_seed=0, progressbar=False)
+    assert abs(result.logz - truth) < 4.0 * result.logz_se
+    assert result.logz_se < 0.06
+    assert 0.2 < np.mean(result.samples[:, 0] > 0.0) < 0.8
+
+
+def test_chains_jump_between_modes():
+    model, _ = two_levels()
+    draws = ev.sample(model, draws=1000, tune=200, random_seed=0, progressbar=False)
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    share = np.mean(result.samples[:, 0] > 0.0)
+    assert abs(np.mean(draws.x[..., 0] > 0.0) - share) < 0.1
+
+
+def test_annealing_from_the_prior():
+    sparse, _ = twins("poisson", "ring")
+    words = {"random_seed": 0, "progressbar": False}
+    guided = ev.log_evidence(sparse, **words)
+    prior = ev.log_evidence(sparse, method="smc", reference="prior", **words)
+    assert abs(prior.logz - guided.logz) < 4.0 * np.hypot(prior.logz_se, guided.logz_se)
+
+
+def test_ep_without_sites_of_negative_precision():
+    """Conflicting data of a constrained ring want a precision that is not positive definite."""
+    y = np.array([4.0, 4, -4, 4, -4, -4, 4, -4, 4, -4])
+    y += 0.1 * np.random.default_rng(0).normal(size=10)
+    model = ev.SparseModel(
+        0.3 * ring(10), y, likelihood="student_t(df=3, scale=0.3)", constraints=np.ones(10)
+    )
+    ep = ev.fit_ep(model)
+    assert np.isfinite(ep.logz)
+    assert ep.converged or any(w.code == "ep-not-converged" for w in ep.warnings)
+
+
+def test_null_vectors_of_large_precisions_are_among_the_constraints():
+    """A random walk of second order that is given as a matrix, against its small twin."""
+    n = 450
+    D = sp.diags_array([np.ones(n - 2), np.full(n - 2, -2.0), np.ones(n - 2)], offsets=[0, 1, 2],
+                       shape=(n - 2, n))  # fmt: skip
+    Q, C = sp.csc_array(1e3 * D.T @ D), np.stack([np.ones(n), np.arange(n)])
+    y = np.random.default_rng(0).poisson(2.0, n)
+    sparse = ev.SparseModel(Q, y, likelihood="poisson", constraints=C)
+    values, vectors = np.linalg.eigh(Q.toarray())
+    K = (vectors[:, 2:] / values[2:]) @ vectors[:, 2:].T
+    dense = ev.GPModel(K=K + 1e-9 * K.max() * np.eye(n), y=y, likelihood="poisson")
+    assert ev.fit_ep(sparse).logz == pytest.approx(ev.fit_ep(dense).logz, abs=2e-3)
