@@ -281,3 +281,29 @@ def test_null_vectors_of_large_precisions_are_among_the_constraints():
     K = (vectors[:, 2:] / values[2:]) @ vectors[:, 2:].T
     dense = ev.GPModel(K=K + 1e-9 * K.max() * np.eye(n), y=y, likelihood="poisson")
     assert ev.fit_ep(sparse).logz == pytest.approx(ev.fit_ep(dense).logz, abs=2e-3)
+
+
+def test_predictions_at_the_data_are_what_ep_has():
+    sparse, _ = twins("poisson", "ring")
+    at_data = ev.predict(sparse)
+    again = ev.predict(sparse, sparse.A.copy(), mean_new=sparse.offset)
+    np.testing.assert_allclose(at_data.mean, again.mean, atol=1e-12)
+    np.testing.assert_allclose(at_data.var, again.var, rtol=1e-9)
+    with pytest.raises(ev.InputError, match="K_new"):
+        ev.predict(sparse, K_new=np.ones((2, sparse.n)))
+
+
+def test_simulated_data():
+    """Draws meet the constraints, and the bounds of annealing both ways meet guided draws."""
+    sparse, _ = twins("poisson", "ring")
+    simulated = ev.simulate(sparse, random_seed=0)
+    assert abs(simulated.x.sum()) < 1e-9
+    both = ev.bidirectional(simulated, random_seed=0)
+    result = ev.log_evidence(simulated.model, random_seed=0, progressbar=False)
+    assert both.lower - 4.0 * both.lower_se < result.logz < both.upper + 4.0 * both.upper_se
+
+
+def test_hyperparameters_are_drawn_elsewhere():
+    model = ev.SparseModel(ev.precisions.ar1(6, 0.5), np.ones(6), likelihood="poisson")
+    with pytest.raises(ev.InputError, match="integrated_evidence"):
+        ev.sample_hyperparameters(model, {}, random_seed=0, progressbar=False)
