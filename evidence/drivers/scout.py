@@ -26,7 +26,6 @@ _SCOUT = Pilot(cess=0.3, mixing=0.6, max_moves=4)
 _PARTICLES, _FEWEST, _NUMBERS = 256, 64, 2**16  # fewer where they are many numbers
 _CAUTION = 4.0  # moves do not mix perfectly
 _ROUNDS = 3  # of scouts, each after new modes were found
-_LARGEST = 5000  # latent values
 _STEEP = 24  # temperatures from which on the prior does not reach the posterior
 STRANGE = np.log(0.01)  # of Z, outside all modes, from which on one looks again
 _MUCH = np.log(0.2)  # and tells
@@ -65,8 +64,6 @@ def explore(
     extend = family(mixture.model).extend
     if extend is None or mixture.components[-1].name != "prior":
         return mixture, None
-    if mixture.model.n > _LARGEST:
-        return mixture.without_last(), None
     for _ in range(_ROUNDS):
         scouted = _climb(mixture, rng, stop)
         if scouted is None:

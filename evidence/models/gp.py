@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..execution.arguments import array, rows
 from ..gaussians.base import Gaussian, Prior
 from ..gaussians.dense import DenseGaussian, DensePrior
+from ..messages import InputError
 from ..numerics.arrays import Array
 from . import likelihoods, structures
 from .covariance import CovarianceError as CovarianceError
@@ -145,6 +146,17 @@ class GPModel(LatentModel):
     def from_latent(self, u: Array) -> Array:
         design = self.prior.design
         return u if design is None else np.ascontiguousarray((design @ u.T).T) + self.mean
+
+    def to_latent(self, x: Array) -> Array:
+        design = self.prior.design
+        if design is None:
+            return x
+        if design.shape[0] != design.shape[1]:
+            raise InputError(
+                "a Markov chain has states of several values, which draws of x do not tell; build "
+                "the model with structure='dense'"
+            )
+        return np.ascontiguousarray((design.T @ (x - self.mean).T).T)
 
     def __getattr__(self, name: str) -> Any:
         if name in ("K", "chol"):

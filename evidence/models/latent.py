@@ -46,6 +46,10 @@ class LatentModel(ABC):
         """What samples hold, from rows of the prior's latent values."""
         return u
 
+    def to_latent(self, x: Array) -> Array:
+        """The inverse of :meth:`from_latent`, or an error where there is none."""
+        return x
+
     def prior_gradient(self, q: Gaussian) -> Array:
         """Derivatives of log Z_q at fixed sites in the free parameters of the prior."""
         return numerical_gradient(self, q)

@@ -74,6 +74,11 @@ class SteppedPath(TemperedPath):
         out: Array = self.model.from_latent(rows)
         return out.reshape(*x.shape[:-1], out.shape[-1])
 
+    def latent(self, parameters: Array) -> Array:
+        rows = parameters.reshape(-1, parameters.shape[-1])
+        out: Array = self.model.to_latent(rows)
+        return out.reshape(*parameters.shape[:-1], out.shape[-1])
+
     def tilt(self, x: Array) -> Array:
         return self._tilt(x)[0]
 

@@ -129,6 +129,8 @@ def predict(
         )
     points: Any = None
     if isinstance(model, SparseModel):
+        if K_new is not None or k_diag is not None:
+            raise InputError("K_new and k_diag are for a GPModel; pass X_new (rows of A)")
         points = design_points(model, X_new, mean_new)
     else:
         points = new_points(model, X_new, K_new, k_diag, mean_new)

@@ -10,6 +10,7 @@ from typing import Any, Self
 from ..drivers.plan import Plan
 from ..models.covariance import notes_on_inputs
 from ..models.gp import GPModel
+from ..models.latent import LatentModel
 from ..numerics.arrays import Array
 from .base import DataFrame, Result, data_frame
 
@@ -23,7 +24,7 @@ class Simulated(Result):
 
     Attributes
     ----------
-    model : GPModel
+    model : GPModel or SparseModel
         With the simulated data in the place of its own.
     x : array
         (N,) an exact draw from the posterior of ``model``.
@@ -33,7 +34,7 @@ class Simulated(Result):
 
     _format = "evidence-simulated"
 
-    model: GPModel
+    model: LatentModel
     x: Array
     y: Array
 
@@ -130,12 +131,12 @@ class Bidirectional(Result):
         return data_frame(rows, index=index, columns=columns)
 
 
-def with_data(model: GPModel, y: Array) -> GPModel:
+def with_data(model: LatentModel, y: Array) -> LatentModel:
     """The same model of other data; nothing is factorised again."""
     new = copy.copy(model)
     new.y, notes = model.likelihood.check(y)
     new.theta = model.likelihood.theta(new.y)
-    new.notes = (
-        notes if model.kernel is None else notes + notes_on_inputs(model.X, model.structure)
-    )
+    if isinstance(model, GPModel) and model.kernel is not None:
+        notes += notes_on_inputs(model.X, model.structure)
+    new.notes = notes
     return new

@@ -77,7 +77,7 @@ def posterior_draws(
         path = make_path(fit_reference(simulated.model, reference))
         mover.prepare(path)
         mover, enough = settle(path, mover, np.random.default_rng(pilot_seed))
-        return spread(path, mover, simulated.x, n, n_moves or enough, seed)
+        return path.parameters(spread(path, mover, simulated.x, n, n_moves or enough, seed))
 
 
 def settle(path: TemperedPath, move: Move, rng: np.random.Generator) -> tuple[Move, int]:
@@ -96,8 +96,8 @@ def settle(path: TemperedPath, move: Move, rng: np.random.Generator) -> tuple[Mo
 def spread(
     path: TemperedPath, move: Move, x: Array, n: int, n_moves: int, seed: np.random.SeedSequence
 ) -> Array:
-    """Copies of one posterior draw, moved independently at β = 1."""
+    """States: copies of one posterior draw x, moved independently at β = 1."""
     rng = np.random.default_rng(seed)
-    state = move.init(path, np.tile(x, (n, 1)))
+    state = move.init(path, np.tile(path.latent(x), (n, 1)))
     state, *_ = run_moves(rng, path, 1.0, state, strided(move, move.step_size, 0, n_moves))
     return move.latent(path, state)

@@ -177,7 +177,10 @@ def _field(model: Any, scheme: Scheme) -> Any:
     elif isinstance(model, SoftmaxModel):
         field = SoftmaxField(model)
     elif not isinstance(model, LatentField):
-        raise InputError(f"model must be a GPModel or a SoftmaxModel, got {type(model).__name__}")
+        raise InputError(
+            f"model must be a GPModel or a SoftmaxModel, got {type(model).__name__}; draws of a "
+            "SparseModel's hyperparameters come with ev.integrated_evidence"
+        )
     if scheme.latent is None and not hasattr(field, "reference"):
         raise InputError(
             f"scheme={scheme.name!r} needs EP's Gaussian, which {type(model).__name__} does not "

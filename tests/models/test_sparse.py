@@ -281,3 +281,56 @@ def test_null_vectors_of_large_precisions_are_among_the_constraints():
     K = (vectors[:, 2:] / values[2:]) @ vectors[:, 2:].T
     dense = ev.GPModel(K=K + 1e-9 * K.max() * np.eye(n), y=y, likelihood="poisson")
     assert ev.fit_ep(sparse).logz == pytest.approx(ev.fit_ep(dense).logz, abs=2e-3)
+
+
+def test_predictions_at_the_data_are_what_ep_has():
+    sparse, _ = twins("poisson", "ring")
+    at_data = ev.predict(sparse)
+    again = ev.predict(sparse, sparse.A.copy(), mean_new=sparse.offset)
+    np.testing.assert_allclose(at_data.mean, again.mean, atol=1e-12)
+    np.testing.assert_allclose(at_data.var, again.var, rtol=1e-9)
+    with pytest.raises(ev.InputError, match="K_new"):
+        ev.predict(sparse, K_new=np.ones((2, sparse.n)))
+
+
+def test_simulated_data():
+    """Draws meet the constraints, and the bounds of annealing both ways meet guided draws."""
+    sparse, _ = twins("poisson", "ring")
+    simulated = ev.simulate(sparse, random_seed=0)
+    assert abs(simulated.x.sum()) < 1e-9
+    both = ev.bidirectional(simulated, random_seed=0)
+    result = ev.log_evidence(simulated.model, random_seed=0, progressbar=False)
+    assert both.lower - 4.0 * both.lower_se < result.logz < both.upper + 4.0 * both.upper_se
+
+
+def test_hyperparameters_are_drawn_elsewhere():
+    model = ev.SparseModel(ev.precisions.ar1(6, 0.5), np.ones(6), likelihood="poisson")
+    with pytest.raises(ev.InputError, match="integrated_evidence"):
+        ev.sample_hyperparameters(model, {}, random_seed=0, progressbar=False)
+
+
+def test_groups_with_modes_of_their_own():
+    """Six groups, each torn between -3 and 3: one-dimensional integrals see both, and no more."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(6), rng.integers(2, 5, 6))
+    y = rng.choice([-3.0, 3.0], groups.size) + 0.1 * rng.normal(size=groups.size)
+    A = sp.csr_array((np.ones(groups.size), (np.arange(groups.size), groups)))
+    model = ev.SparseModel(sp.eye_array(6) / 9.0, y, likelihood="student_t(df=2, scale=0.2)", A=A)
+    x = np.linspace(-36.0, 36.0, 60_001)
+    z = (y[:, None] - x) / 0.2
+    log_t = gammaln(1.5) - 0.5 * np.log(2.0 * np.pi) - np.log(0.2) - 1.5 * np.log1p(z * z / 2.0)
+    prior = -x * x / 18.0 - np.log(3.0 * np.sqrt(2.0 * np.pi)) + np.log(x[1] - x[0])
+    truth = sum(np.logaddexp.reduce(prior + log_t[groups == g].sum(axis=0)) for g in range(6))
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert abs(result.logz - truth) < 4.0 * result.logz_se + 1e-5
+
+
+def test_states_of_a_chain_from_its_values():
+    rng = np.random.default_rng(0)
+    X, words = rng.random(12)[:, None], {"likelihood": "poisson", "structure": "markov"}
+    model = ev.GPModel(X, rng.poisson(4.0, 12), "4.0 * Matern(0.3, nu=0.5)", mean=1.5, **words)
+    u = rng.normal(size=(3, 12))
+    np.testing.assert_allclose(model.to_latent(model.from_latent(u)), u)
+    smooth = ev.GPModel(X, rng.poisson(4.0, 12), "4.0 * Matern(0.3, nu=1.5)", **words)
+    with pytest.raises(ev.InputError, match="structure"):
+        ev.posterior_draws(ev.simulate(smooth, random_seed=0), 3, random_seed=0)

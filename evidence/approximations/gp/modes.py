@@ -83,7 +83,9 @@ def fit_mixture(
     found = _fixed_points(model, _starts(model, np.random.default_rng(seed)), [], ep)
     # where EP ended between the modes, what it promises of log Z must decide about no other
     found = found or [ep]
-    return mixture_of(found, _unseen(model))
+    unseen = _unseen(model)
+    stepped = model.prior.design is not None
+    return found[0] if stepped and len(found) == 1 and not unseen else mixture_of(found, unseen)
 
 
 def fit_best(model: LatentModel) -> GaussianReference:
@@ -105,11 +107,17 @@ def extend_mixture(mixture: Mixture, points: Array) -> Mixture:
 
 
 def mixture_of(references: list[GaussianReference], warnings: Sequence[str] = ()) -> Mixture:
-    """References weighted by their log Z, as far as that may be believed, and the prior."""
-    prior = prior_reference(references[0].model)
+    """References weighted by their log Z, as far as that may be believed, and the prior.
+
+    Draws in steps reach other modes of few latent values by themselves, and a scout would find no
+    way there among many: where they are possible the prior claims nothing.
+    """
+    model = references[0].model
     logz = np.array([reference.logz for reference in references])
     weights = np.maximum(np.exp(logz - logz.max()), _LEAST)
-    return Mixture([*references, prior], np.append(weights, _LEAST), warnings)
+    if model.prior.design is not None:
+        return Mixture(references, weights, warnings)
+    return Mixture([*references, prior_reference(model)], np.append(weights, _LEAST), warnings)
 
 
 def _unseen(model: LatentModel) -> list[Message]:
