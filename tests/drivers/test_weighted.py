@@ -120,7 +120,9 @@ def test_many_values_against_minimax_tilting():
 
 def test_other_models_are_sent_elsewhere():
     model = ev.SoftmaxModel(K=covariance(4), y=[0, 1, 2, 1])
-    with pytest.raises(ValueError, match="needs a GPModel, got a SoftmaxModel; use method='smc'"):
+    with pytest.raises(
+        ValueError, match="needs a GPModel or a SparseModel, got a SoftmaxModel; use method='smc'"
+    ):
         ev.log_evidence(model, method="guided", progressbar=False)
 
 

@@ -83,6 +83,7 @@ def fit_ep(
     Examples
     --------
     >>> import numpy as np
+    >>> from evidence import GPModel
     >>> ep = fit_ep(GPModel(K=np.eye(2), y=[1, -1]))
     >>> round(ep.logz, 6), ep.converged
     (-1.386294, True)

@@ -58,6 +58,7 @@ def fit_laplace(
     Examples
     --------
     >>> import numpy as np
+    >>> from evidence import GPModel
     >>> fit = fit_laplace(GPModel(K=[[1.0]], y=[0.5], likelihood="gaussian(noise_std=1.0)"))
     >>> bool(np.isclose(fit.logz, -0.5 * np.log(4 * np.pi) - 0.25 / 4))
     True

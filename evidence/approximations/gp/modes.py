@@ -68,6 +68,7 @@ def fit_mixture(
     --------
     Two groups of data that contradict each other, under noise with heavy tails:
 
+    >>> from evidence import GPModel
     >>> model = GPModel(
     ...     K=100.0 * np.ones((6, 6)) + 1e-3 * np.eye(6),
     ...     y=[-8.0, -8.0, -8.0, 8.0, 8.0, 8.0],
