@@ -41,7 +41,8 @@ HOW_TO = {
 }
 GROUPS = {
     "Models": [
-        "GPModel", "SoftmaxModel", "DensityModel", "parse_kernel", "likelihoods", "precisions",
+        "GPModel", "SparseModel", "SoftmaxModel", "DensityModel", "parse_kernel", "likelihoods",
+        "precisions",
     ],
     "Densities": [
         "from_jax", "from_pymc", "from_stan", "GaussianPrior", "SoftAbs", "Fisher", "examples",
