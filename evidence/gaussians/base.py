@@ -81,7 +81,7 @@ class Prior(ABC):
     def with_sites(self, nu: Array, tau: Array, reuse: Gaussian | None = None) -> Gaussian:
         """q for these sites; the memory of ``reuse``, of no use afterwards, is taken where it can.
 
-        Raises :class:`NotPositiveDefinite` where there is no such q.
+        Raises :class:`~evidence.gaussians.base.NotPositiveDefinite` where there is no such q.
         """
 
     @abstractmethod

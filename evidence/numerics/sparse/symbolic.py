@@ -95,7 +95,7 @@ class Analysis:
     def locate(self, rows: Any, cols: Any) -> Indices:
         """Positions of entries (rows, cols) in the flat storage of L and of the selected inverse.
 
-        Raises :class:`KeyError` for an entry outside the pattern of L.
+        Raises ``KeyError`` for an entry outside the pattern of L.
         """
         i, j = np.broadcast_arrays(np.asarray(rows, np.int64), np.asarray(cols, np.int64))
         at: Indices = positions(self.panels, self.inverse, i.ravel(), j.ravel())
