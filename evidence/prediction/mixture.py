@@ -96,7 +96,7 @@ class Designed(Mixture):
         A, offset = self.points.design[rows], self.points.offset[rows]
         if isinstance(self.known, np.ndarray):
             mean, var = (A @ self.known.T).T + offset, np.zeros(A.shape[0])
-        elif self.points.design is self.known.model.A:  # what EP has
+        elif self.points.design is self.known.model.prior.design:  # what EP has
             mean, var = (part[None, rows] for part in self.known.predictors)
             var = var[0]
         else:
