@@ -18,11 +18,12 @@ from ..drivers.islands import KEEP
 from ..drivers.waves import Run
 from ..drivers.weighted import Guided, Stepped, Tilted, run_weighted
 from ..execution.arguments import check_choice
+from ..execution.clock import within
 from ..execution.job import Job
 from ..messages import InputError
 from ..models.latent import LatentModel
 from ..numerics.arrays import Array
-from ..numerics.threads import blas_for
+from ..numerics.threads import blas_for, run
 from ..paths.families import is_stepped
 from ..proposals.guide import CannotGuide, Guide, make_net
 from ..proposals.tilting import draw
@@ -45,6 +46,7 @@ _HEAVY, _SMALL = 0.7, 0.1  # a tail's shape, and a variance too small for it to 
 _TILTED_TRIAL = 2000
 _SMALL_ISLANDS, _SMALL_DRAWS = 8, 32  # of a trial in steps
 _FEWEST_DRAWS, _LONG = 16, 200_000  # draws of an island, from so many latent values on
+_EXAGGERATED = 0.6  # what islands of so few draws make of the variance of more of them
 _LARGEST_VARIANCE = 1.5  # of an island's log Z: beyond it the mean of 16 islands is skewed
 _MOST_DRAWS = 2**14  # of an island in steps
 _KEPT = 2**22  # numbers in the draws that islands in steps leave behind
@@ -171,10 +173,10 @@ def run_stepped(problem: Problem, resampling: str | None = "systematic") -> Outc
         source = Stepped.of(problem.reference)
     size = source.guide.steps.order.size
     keep = int(np.clip(_KEPT // size, 1, KEEP))
-    seeds, stop = problem.child(5), problem.clock.stop
     few = _SMALL_DRAWS if size < _LONG else _FEWEST_DRAWS
-    first = run_weighted(source, _SMALL_ISLANDS, few, seeds, stop, resampling=resampling, keep=1)
-    variance = float(np.var(first.log_z[-1], ddof=1)) * few
+    variance = _variance_of_small_islands(problem, source, few, resampling) * few
+    if few < _SMALL_DRAWS:
+        variance *= _EXAGGERATED
     # the relative variance of a lognormal Ẑ with variance s² of its logarithm is exp(s²) - 1
     wave = problem.n_islands or FIRST
     allowed = math.log1p(wave * (problem.target_se or 0.05) ** 2)
@@ -189,6 +191,25 @@ def run_stepped(problem: Problem, resampling: str | None = "systematic") -> Outc
     outcome.settings["variance_of_a_draw"] = variance
     warn_of_few_draws(outcome, run, n_particles, "the reference's sites guide badly here")
     return outcome
+
+
+def _variance_of_small_islands(
+    problem: Problem, source: Stepped, n_particles: int, resampling: str | None
+) -> float:
+    """Of log Ẑ; islands side by side."""
+    seeds, stop = problem.child(5).spawn(_SMALL_ISLANDS), problem.clock.stop
+    log_z = np.empty(_SMALL_ISLANDS)
+
+    def share(first: int, stride: int) -> None:
+        with within(lambda flops: stop()):
+            for i in range(first, _SMALL_ISLANDS, stride):
+                one = run_weighted(
+                    source, 1, n_particles, seeds[i], stop, resampling=resampling, keep=1
+                )
+                log_z[i] = one.log_z[-1, 0]
+
+    run(share, _SMALL_ISLANDS)
+    return float(np.var(log_z, ddof=1))
 
 
 def run_tilted(problem: Problem, trial: Trial[Tilted]) -> Outcome:
