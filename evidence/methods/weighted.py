@@ -177,6 +177,8 @@ def run_stepped(problem: Problem, resampling: str | None = "systematic") -> Outc
     variance = _variance_of_small_islands(problem, source, few, resampling) * few
     if few < _SMALL_DRAWS:
         variance *= _EXAGGERATED
+    if not variance < math.inf:  # no draw of an island met the posterior
+        variance = math.inf
     # the relative variance of a lognormal Ẑ with variance s² of its logarithm is exp(s²) - 1
     wave = problem.n_islands or FIRST
     allowed = math.log1p(wave * (problem.target_se or 0.05) ** 2)

@@ -1,0 +1,49 @@
+"""Draws in steps that are resampled on the way: lines of descent stay whole, estimates unbiased."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+from sparse_problems import chain, filtered_log_z, ring
+
+import evidence as ev
+from evidence.drivers.weighted import Stepped, run_weighted
+from evidence.proposals.steps import make_step_guide
+from evidence.statistics.diagnostics import log_mean
+
+
+def test_a_draw_is_one_line_of_descent():
+    """Values sum to zero in every draw, whichever draws went on: mixed lines would not."""
+    n = 400
+    y = np.random.default_rng(0).poisson(2.0, n)
+    model = ev.SparseModel(ring(n), y, likelihood="poisson", constraints=np.ones(n))
+    rng, asked = np.random.default_rng(1), []
+
+    def between(log_weight):
+        asked.append(1)
+        return rng.integers(0, log_weight.size, log_weight.size)
+
+    drawn, _ = make_step_guide(ev.fit_ep(model)).draw(24, rng, between)
+    assert len(asked) > 4
+    u = drawn.take(np.arange(24))
+    np.testing.assert_allclose(u.sum(axis=0), 0.0, atol=1e-8)
+    assert u.std(axis=0).min() > 0.1
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.999])
+def test_resampling_leaves_estimates_unbiased(threshold):
+    """Of a chain that a filter knows, within four standard errors, whether resampled or not."""
+    rng = np.random.default_rng(2)
+    y = rng.poisson(1.0, 400)
+    truth = filtered_log_z(
+        lambda one, x: one * x - np.exp(x) - gammaln(one + 1.0), y, 0.95, 0.2, 1.0
+    )
+    model = ev.SparseModel(chain(400, 0.95, 0.2), y, likelihood="poisson")
+    islands = run_weighted(
+        Stepped.of(ev.fit_ep(model)), 64, 64, np.random.SeedSequence(0),
+        resampling="systematic", threshold=threshold,
+    )  # fmt: skip
+    estimate = log_mean(islands.log_z[-1])
+    assert estimate.se < 0.1
+    assert abs(estimate.value - truth) < 4.0 * estimate.se
