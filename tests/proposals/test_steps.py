@@ -1,4 +1,4 @@
-"""Draws in steps that are resampled on the way: lines of descent stay whole, estimates unbiased."""
+"""Draws in steps resampled on the way: lines of descent stay whole, estimates unbiased."""
 
 from __future__ import annotations
 
