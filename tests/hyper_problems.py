@@ -62,6 +62,10 @@ class Names:
     names: tuple[str, ...]
     theta: np.ndarray
 
+    @property
+    def lows(self):
+        return np.full(len(self.names), np.nan)
+
     def index(self, name):
         return self.names.index(name)
 

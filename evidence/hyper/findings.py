@@ -9,6 +9,7 @@ import numpy as np
 
 from ..approximations.reference import GaussianReference
 from ..messages import Message
+from ..models.scales import natural
 from ..numerics.arrays import Array, Indices
 from .search import Search, SearchEnd
 
@@ -29,17 +30,17 @@ def tabulate(
     import pandas as pd
 
     assert search.best is not None
-    theta = search.best.theta[search.moving]
+    theta, lows = search.best.theta[search.moving], search.lows
     columns = {
-        "value": np.exp(theta),
+        "value": natural(theta, lows),
         "log_value": theta,
         "se": np.full(theta.size, np.nan) if errors is None else errors,
-        "lower": np.exp(search.bounds[:, 0]),
-        "upper": np.exp(search.bounds[:, 1]),
+        "lower": natural(search.bounds[:, 0], lows),
+        "upper": natural(search.bounds[:, 1], lows),
         "at_bound": search.at_bounds(search.best.theta),
     }
     ends = pd.DataFrame(search.ends).drop(columns="theta").set_index("restart")
-    ends[names] = np.exp([end.theta[search.moving] for end in search.ends])
+    ends[names] = natural([end.theta[search.moving] for end in search.ends], lows)
     table = pd.DataFrame(columns, index=pd.Index(names, name="name"))
     return table, pd.DataFrame(search.history), ends
 
@@ -49,8 +50,11 @@ def doubts(
 ) -> Iterator[Message]:
     """What to be careful about; ``reference`` is EP at the best point, fitted from nothing."""
     assert search.best is not None
-    for name, row in table[table.at_bound].iterrows():
-        near_lower = row.log_value - np.log(row.lower) < np.log(row.upper) - row.log_value
+    near = np.abs(search.bounds - table.log_value.to_numpy()[:, None]).argmin(axis=1)
+    for (name, row), end in zip(table.iterrows(), near, strict=True):
+        if not row.at_bound:
+            continue
+        near_lower = end == 0
         side, bound = ("lower", row.lower) if near_lower else ("upper", row.upper)
         remedy = "widen its bounds, give it a prior, or hold it in fixed="
         yield Message("at-bound", f"{name} is at its {side} bound {bound:g}: {remedy}")

@@ -22,6 +22,7 @@ from ..execution.job import Job
 from ..execution.progress import progress_line
 from ..messages import InputError, Message, messages
 from ..models.hyperparameters import Hyperparameters
+from ..models.scales import to_line
 from ..numerics.arrays import Array
 
 
@@ -51,8 +52,10 @@ def check_grid(
         raise InputError(f"grid names a hyperparameter twice: {', '.join(names)}")
     for name, values in grid.items():
         axis = np.atleast_1d(array(f"grid[{name!r}]", values, (), ("n",)))
-        if axis.min() <= 0.0 or np.unique(axis).size < axis.size:
-            wanted = "different positive numbers"
+        low = free.lows[free.index(name)]
+        if not np.isfinite(to_line(axis, low)).all() or np.unique(axis).size < axis.size:
+            wanted = "positive numbers" if np.isnan(low) else f"numbers between {low:g} and 1"
+            wanted = f"different {wanted}"
             raise InputError(f"grid[{name!r}] must hold {wanted}, got {shown(values)}")
         axes.append(axis)
     return tuple(names), axes

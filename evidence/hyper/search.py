@@ -82,6 +82,7 @@ class Search:
         tick: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.ep_at, self.moving, self.priors, self.tick = ep_at, moving, priors, tick
+        self.lows = free.lows[moving]
         self.history: list[Evaluation] = []
         self.ends: list[SearchEnd] = []
         self.best: SearchPoint | None = None

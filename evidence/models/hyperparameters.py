@@ -1,8 +1,9 @@
-r"""Hyperparameters: the free parameters of a kernel and a likelihood as one vector of logs.
+r"""Hyperparameters: the free parameters of a kernel and a likelihood as one real vector.
 
-Kernels are scikit-learn's, and so are the conventions: ``theta`` holds natural logarithms,
-bounds may be ``"fixed"``, names are ``k1__constant_value``, ``k2__length_scale``. A likelihood
-adds its own, ``likelihood__noise_std``. Any unambiguous ending of a name does.
+Kernels are scikit-learn's, and so are the conventions: ``theta`` holds natural logarithms
+(log-odds of correlations and shares: :mod:`evidence.models.scales`), bounds may be ``"fixed"``,
+names are ``k1__constant_value``, ``k2__length_scale``. A likelihood adds its own,
+``likelihood__noise_std``. Any unambiguous ending of a name does.
 
 >>> from evidence.models.kernels.parse import parse_kernel
 >>> from evidence.models.likelihoods import Gaussian
@@ -26,6 +27,7 @@ from ..execution.arguments import array, number
 from ..messages import InputError, suggest
 from ..numerics.arrays import Array
 from .likelihoods.base import Likelihood
+from .scales import natural, to_line
 
 _PREFIX = "likelihood__"
 
@@ -36,7 +38,7 @@ class Hyperparameters:
 
     names: tuple[str, ...]
     theta: Array
-    """Natural logarithms, shape (P,)."""
+    """Natural logarithms, or log-odds, shape (P,)."""
     bounds: Array
     """Of ``theta``, shape (P, 2)."""
     kernels: tuple[Any, ...]
@@ -44,14 +46,16 @@ class Hyperparameters:
     """None where the model has none with parameters."""
     n_kernel: int
     """How many of them, from the first on, are the kernels'."""
+    lows: Array
+    """Where intervals (low, 1) begin, shape (P,); NaN for positive numbers."""
 
     def __len__(self) -> int:
         return len(self.names)
 
     @property
     def values(self) -> Array:
-        """exp(theta)."""
-        return np.exp(self.theta)
+        """What ``theta`` stands for."""
+        return natural(self.theta, self.lows)
 
     def index(self, name: str) -> int:
         """Position of ``name``, or of the one name that ends with it."""
@@ -70,12 +74,15 @@ class Hyperparameters:
         )
 
     def vector(self, theta: ArrayLike | Mapping[str, float]) -> Array:
-        """``theta`` as a vector of logs; a mapping gives *natural* values of some names."""
+        """``theta`` as it is, if a vector; a mapping gives *natural* values of some names."""
         if not isinstance(theta, Mapping):
             return array("theta", theta, (len(self),))
         out = self.theta.copy()
         for name, value in theta.items():
-            out[self.index(name)] = np.log(number(f"hyperparameter {name!r}", value, above=0.0))
+            i = self.index(name)
+            positive = np.isnan(self.lows[i])
+            ends = {"above": 0.0} if positive else {"above": float(self.lows[i]), "below": 1.0}
+            out[i] = to_line(number(f"hyperparameter {name!r}", value, **ends), self.lows[i])
         return out
 
     def likelihood_at(self, theta: Array) -> Any:
@@ -90,18 +97,22 @@ class Hyperparameters:
         ends = np.cumsum([len(kernel_parameters(kernel)[0]) for kernel in self.kernels])
         parts = zip(self.kernels, np.split(theta, ends), strict=False)  # then the likelihood's
         kernels = tuple(k.clone_with_theta(own) if own.size else k for k, own in parts)
-        likelihood, rounded = self.likelihood_at(theta), np.log(np.exp(theta))
+        likelihood = self.likelihood_at(theta)
+        rounded = to_line(natural(theta, self.lows), self.lows)
         return replace(self, theta=rounded, kernels=kernels, likelihood=likelihood)
 
 
-def kernel_parameters(kernel: Any) -> tuple[tuple[str, ...], Array, Array]:
-    """Names, logs and their bounds of what is free in a kernel."""
-    names = tuple(
-        f"{parameter.name}[{i}]" if parameter.n_elements > 1 else parameter.name
-        for parameter in getattr(kernel, "hyperparameters", ())
-        for i in range(0 if parameter.fixed else parameter.n_elements)
-    )
-    return (names, kernel.theta, kernel.bounds) if names else ((), np.zeros(0), np.zeros((0, 2)))
+def kernel_parameters(kernel: Any) -> tuple[tuple[str, ...], Array, Array, Array]:
+    """Names, logs, their bounds, and where intervals begin, of what is free in a kernel."""
+    own = [
+        (f"{p.name}[{i}]" if p.n_elements > 1 else p.name, getattr(p, "low", np.nan))
+        for p in getattr(kernel, "hyperparameters", ())
+        for i in range(0 if p.fixed else p.n_elements)
+    ]
+    if not own:
+        return (), np.zeros(0), np.zeros((0, 2)), np.zeros(0)
+    names, lows = zip(*own, strict=True)
+    return names, kernel.theta, kernel.bounds, np.array(lows)
 
 
 def free_parameters(
@@ -109,17 +120,17 @@ def free_parameters(
 ) -> Hyperparameters:
     """What is free in kernels and likelihood; keys are what their kernel's names begin with."""
     rows = [
-        (head + name, theta, *bounds)
+        (head + name, theta, *bounds, low)
         for head, kernel in kernels.items()
-        for name, theta, bounds in zip(*kernel_parameters(kernel), strict=True)
+        for name, theta, bounds, low in zip(*kernel_parameters(kernel), strict=True)
     ]
     n_kernel = len(rows)
     for name, ends in (likelihood.free if likelihood else {}).items():
         value = getattr(likelihood, name)
         if np.ndim(value) == 0:
-            rows.append((_PREFIX + name, *np.log([value, *ends])))
-    numbers = np.array([row[1:] for row in rows]).reshape(-1, 3)
+            rows.append((_PREFIX + name, *np.log([value, *ends]), np.nan))
+    numbers = np.array([row[1:] for row in rows]).reshape(-1, 4)
     names, theta = tuple(row[0] for row in rows), numbers[:, 0].copy()
     return Hyperparameters(
-        names, theta, numbers[:, 1:], tuple(kernels.values()), likelihood, n_kernel
+        names, theta, numbers[:, 1:3], tuple(kernels.values()), likelihood, n_kernel, numbers[:, 3]
     )

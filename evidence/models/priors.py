@@ -1,8 +1,8 @@
-r"""Prior densities of hyperparameters, on the scale of their logarithms.
+r"""Prior densities of hyperparameters, on the real line.
 
 A prior is stated for the natural value v and used for :math:`\theta = \log v`, so it gains the
-Jacobian v: :math:`\log p(\theta) = \log p_v(e^\theta) + \theta`. The word ``"flat"`` is
-:math:`\theta \sim N(0, 10^2)`.
+Jacobian v: :math:`\log p(\theta) = \log p_v(e^\theta) + \theta`; correlations and shares likewise
+(:mod:`.scales`). The word ``"flat"`` is :math:`\theta \sim N(0, 10^2)`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from ..execution.arguments import rows
 from ..messages import InputError
 from ..numerics.arrays import Array, Indices
+from .scales import log_slope, natural, to_line
 
 _FLAT_SD = 10.0
 _FLAT_CONSTANT = -math.log(_FLAT_SD) - 0.5 * math.log(2.0 * math.pi)
@@ -30,6 +31,8 @@ class Named(Protocol):
     def names(self) -> tuple[str, ...]: ...
     @property
     def theta(self) -> Array: ...
+    @property
+    def lows(self) -> Array: ...
     def index(self, name: str) -> int: ...
 
 
@@ -61,6 +64,8 @@ class Priors:
     """Their positions among all of the model's."""
     distributions: tuple[Any, ...]
     """Frozen scipy.stats distributions of the natural values, or ``"flat"``."""
+    lows: ArrayLike = np.nan
+    """Where intervals (low, 1) begin; NaN for positive numbers."""
 
     @classmethod
     def of(
@@ -92,7 +97,7 @@ class Priors:
             index = hyperparameters.index(name)
             if index in given:
                 raise InputError(f"{names[index]} has two priors")
-            _check_distribution(names[index], distribution)
+            _check_distribution(names[index], distribution, hyperparameters.lows[index])
             given[index] = distribution
         constant = held(hyperparameters, fixed)
         if both := sorted(constant & set(given)):
@@ -110,7 +115,8 @@ class Priors:
                 else "the model has no free hyperparameters; build it with a kernel, not with K="
             )
         order = sorted(given)
-        return cls(tuple(names[i] for i in order), np.array(order), tuple(given[i] for i in order))
+        own = tuple(names[i] for i in order), np.array(order), tuple(given[i] for i in order)
+        return cls(*own, hyperparameters.lows[order])
 
     def __len__(self) -> int:
         return len(self.names)
@@ -122,24 +128,26 @@ class Priors:
 
     def _each(self, theta: Array) -> Iterator[Array]:
         """Log densities one by one."""
-        for p, distribution in enumerate(self.distributions):
-            log_value = theta[..., p]
+        lows = np.broadcast_to(self.lows, len(self))
+        for p, (distribution, low) in enumerate(zip(self.distributions, lows, strict=True)):
+            place = theta[..., p]
             if isinstance(distribution, str):
-                yield _FLAT_CONSTANT - 0.5 * (log_value / _FLAT_SD) ** 2
+                yield _FLAT_CONSTANT - 0.5 * (place / _FLAT_SD) ** 2
             else:
                 with np.errstate(all="ignore"):
-                    density = distribution.logpdf(np.exp(log_value)) + log_value
+                    density = distribution.logpdf(natural(place, low)) + log_slope(place, low)
                 yield np.where(np.isnan(density), -np.inf, density)
 
     def check_start(self, theta: Array) -> None:
         """Every prior must have a density at ``theta``, all of the model's own logs."""
         own = theta[self.free]
-        for name, log_value, density in zip(self.names, own, self._each(own), strict=True):
+        values = natural(own, self.lows)
+        for name, value, density in zip(self.names, values, self._each(own), strict=True):
             if not np.isfinite(density):
                 raise InputError(
-                    f"the prior of {name} has density 0 at the model's value "
-                    f"{np.exp(log_value):.4g}, where the search or the chains start; give the "
-                    "model a value inside the prior's support, for example with model.at({...})"
+                    f"the prior of {name} has density 0 at the model's value {value:.4g}, where "
+                    "the search or the chains start; give the model a value inside the prior's "
+                    "support, for example with model.at({...})"
                 )
 
     def items(self) -> Iterator[tuple[str, Any]]:
@@ -151,10 +159,12 @@ class Priors:
         return {name: _in_words(distribution) for name, distribution in self.items()}
 
     def support(self) -> Array:
-        """Bounds of the logs, shape (P, 2), infinite where there are none."""
-        ends = [(0.0, np.inf) if d == "flat" else d.support() for d in self.distributions]
-        with np.errstate(divide="ignore"):
-            return np.log(np.array(ends, dtype=float))
+        """Bounds on the line, shape (P, 2), infinite where there are none."""
+        lows = np.broadcast_to(self.lows, len(self))
+        everywhere = natural([[-np.inf], [np.inf]], lows).T
+        pairs = zip(self.distributions, everywhere, strict=True)
+        ends = [widest if d == "flat" else d.support() for d, widest in pairs]
+        return to_line(np.array(ends, dtype=float), lows[:, None])
 
 
 def held(hyperparameters: Named, fixed: Iterable[str]) -> set[int]:
@@ -172,7 +182,7 @@ def _in_words(distribution: Any) -> str:
     return f"{distribution.dist.name}({', '.join(words)})"
 
 
-def _check_distribution(name: str, distribution: Any) -> None:
+def _check_distribution(name: str, distribution: Any, least: float) -> None:
     if isinstance(distribution, str) and distribution == "flat":
         return
     if not all(hasattr(distribution, need) for need in ("logpdf", "rvs", "support", "args")):
@@ -184,7 +194,14 @@ def _check_distribution(name: str, distribution: Any) -> None:
     if support.shape != (2,):
         raise InputError(f"prior of {name}: its parameters must be numbers, not arrays")
     low, high = support
-    if not (low >= 0.0 and high > low):
+    if not np.isnan(least):
+        if not least <= low < high <= 1.0:
+            raise InputError(
+                f"prior of {name}: its support is ({low:g}, {high:g}), but the value is between "
+                f"{least:g} and 1; use for example uniform({least:g}, {1.0 - least:g}), or beta "
+                "with that loc and scale"
+            )
+    elif not (low >= 0.0 and high > low):
         raise InputError(
             f"prior of {name}: its support is ({low:g}, {high:g}), but the value is positive; "
             "use for example gamma, lognorm, invgamma, halfnorm or truncnorm"

@@ -26,6 +26,7 @@ from ..messages import InputError, messages
 from ..models.gp import GPModel
 from ..models.hyperparameters import Hyperparameters
 from ..models.priors import Priors, held
+from ..models.scales import natural, to_line
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array, Indices
 from ..numerics.threads import blas_for
@@ -153,9 +154,10 @@ def _moving(free: Hyperparameters, constant: set[int]) -> Indices:
     for i in moving:
         low, high = free.bounds[i]
         if not low <= free.theta[i] <= high:
+            value, low, high = natural([free.theta[i], low, high], free.lows[i])
             raise InputError(
-                f"{free.names[i]} starts at {np.exp(free.theta[i]):.6g}, outside its bounds "
-                f"({np.exp(low):.6g}, {np.exp(high):.6g}); move the start or widen the bounds"
+                f"{free.names[i]} starts at {value:.6g}, outside its bounds ({low:.6g}, "
+                f"{high:.6g}); move the start or widen the bounds"
             )
     return moving
 
@@ -180,7 +182,7 @@ def _starts(
     if priors is not None:
         for i, distribution in zip(priors.free, priors.distributions, strict=True):
             if not isinstance(distribution, str):
-                windows[i] = np.log(distribution.ppf([0.05, 0.95]))
+                windows[i] = to_line(distribution.ppf([0.05, 0.95]), free.lows[i])
     low, high = np.clip(windows, free.bounds[:, :1], free.bounds[:, 1:]).T
     for _ in range(n_restarts):
         start = free.theta.copy()

@@ -70,8 +70,7 @@ def ar1(
 ) -> AR1:
     r"""A series :math:`x_t = \rho\, x_{t-1} + \sigma \varepsilon_t` with normal innovations.
 
-    Its precision is tridiagonal. The free hyperparameters are ``rho_odds``, which is
-    :math:`(1 + \rho)/(1 - \rho) > 0`, and ``sigma``.
+    Its precision is tridiagonal. The free hyperparameters are ``rho`` and ``sigma``.
 
     Parameters
     ----------

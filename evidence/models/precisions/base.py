@@ -1,9 +1,9 @@
 r"""The contract of a prior that is given by its sparse precision: x ~ N(m, Q⁻¹).
 
-It knows neither data nor sites. Hyperparameters are those of scikit-learn's kernels: positive
-numbers whose logs are ``theta``, each free unless its bounds are ``"fixed"``. A parameter of an
-interval (a, 1), such as a correlation, has :math:`(v - a)/(1 - v)` in its place, which is
-positive and is called ``…_odds``; users give the parameter itself, and bounds of it.
+It knows neither data nor sites. Hyperparameters are like those of scikit-learn's kernels:
+positive numbers whose logs are ``theta``, each free unless its bounds are ``"fixed"``. A
+parameter of an interval (a, 1), such as a correlation, has log-odds in its place
+(:mod:`evidence.models.scales`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from scipy.sparse import csc_array, csr_array
 from ...execution.arguments import array, number, shown
 from ...messages import InputError
 from ...numerics.arrays import Array, Indices
+from ..scales import natural, to_line
 
 Bounds = tuple[float, float] | str
 WIDE = (1e-5, 1e5)
@@ -32,6 +33,8 @@ class Hyperparameter(NamedTuple):
     name: str
     n_elements: int
     fixed: bool
+    low: float = np.nan
+    """Where its interval (low, 1) begins; NaN for a positive number."""
 
 
 class Precision(ABC):
@@ -78,7 +81,7 @@ class Precision(ABC):
     def hyperparameters(self) -> list[Hyperparameter]:
         """All of them, free or fixed."""
         return [
-            Hyperparameter(name if low is None else f"{name}_odds", 1, self._fixed(name))
+            Hyperparameter(name, 1, self._fixed(name), np.nan if low is None else low)
             for name, low in self.parameters.items()
         ]
 
@@ -86,37 +89,34 @@ class Precision(ABC):
         return getattr(self, f"{name}_bounds") == "fixed"
 
     @property
-    def _free(self) -> list[tuple[str, float | None]]:
-        return [(name, low) for name, low in self.parameters.items() if not self._fixed(name)]
+    def _free(self) -> tuple[list[str], Array]:
+        names = [name for name in self.parameters if not self._fixed(name)]
+        return names, np.array([self.parameters[name] for name in names], float)
 
     @property
     def theta(self) -> Array:
-        """Natural logarithms of the free ones."""
-        return np.array([_log(getattr(self, name), low) for name, low in self._free])
+        """The free ones on the real line: logs, or log-odds."""
+        names, lows = self._free
+        return to_line([getattr(self, name) for name in names], lows)
 
     @property
     def bounds(self) -> Array:
         """Of ``theta``, shape (P, 2)."""
-        rows = [[_log(v, a) for v in getattr(self, f"{name}_bounds")] for name, a in self._free]
-        return np.array(rows).reshape(-1, 2)
+        names, lows = self._free
+        ends = [getattr(self, f"{name}_bounds") for name in names]
+        return to_line(np.reshape(ends, (-1, 2)), lows[:, None])
 
     def clone_with_theta(self, theta: ArrayLike) -> Self:
         """The same prior at other hyperparameters."""
-        values = np.exp(array("theta", theta, (len(self._free),)))
-        changes = {
-            name: float(v if low is None else (low + v) / (1.0 + v))
-            for (name, low), v in zip(self._free, values, strict=True)
-        }
+        names, lows = self._free
+        values = natural(array("theta", theta, (len(names),)), lows)
+        changes = dict(zip(names, values.tolist(), strict=True))
         return replace(self, **changes) if changes else self  # type: ignore[type-var]
 
     def _described(self, name: str, *facts: str) -> str:
         """``icar(10 sites, sigma=1)``."""
         values = [f"{field}={getattr(self, field):.6g}" for field in self.parameters]
         return f"{name}({', '.join([*facts, *values])})"
-
-
-def _log(value: float, low: float | None) -> float:
-    return float(np.log(value if low is None else (value - low) / (1.0 - value)))
 
 
 def check_bounds(name: str, bounds: Any, low: float | None) -> Bounds:

@@ -82,9 +82,8 @@ def bym2(
     r"""Effects of sites on a map, a share of whose variance is shared with their neighbours.
 
     Data see the total effect b: ``design`` picks it, the first half of the 2n latent values; the
-    second half is the structured part u. The free hyperparameters are ``sigma`` and ``phi_odds``,
-    which is :math:`\varphi/(1 - \varphi) > 0`. A site without neighbours has
-    :math:`u \sim N(0, 1)`.
+    second half is the structured part u. The free hyperparameters are ``sigma`` and ``phi``.
+    A site without neighbours has :math:`u \sim N(0, 1)`.
 
     Parameters
     ----------

@@ -137,7 +137,7 @@ def blocks(**named: Precision) -> Blocks:
     >>> prior
     blocks(fixed=iid(2, sigma=10), year=ar1(30, rho=0.8, sigma=1))
     >>> prior.slices["year"], [p.name for p in prior.hyperparameters if not p.fixed]
-    (slice(2, 32, None), ['year__rho_odds', 'year__sigma'])
+    (slice(2, 32, None), ['year__rho', 'year__sigma'])
     """
     if not named:
         raise InputError("blocks needs at least one prior, as in blocks(group=iid(10))")

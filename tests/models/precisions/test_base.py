@@ -67,9 +67,10 @@ def test_text_is_short(name):
 def test_names_through_free_parameters():
     prior = precisions.ar1(5, 0.5, sigma=2.0)
     free = free_parameters({"": prior}, Gaussian(0.3))
-    assert free.names == ("rho_odds", "sigma", "likelihood__noise_std")
-    np.testing.assert_allclose(free.values, [3.0, 2.0, 0.3])
-    moved = free.moved({"rho_odds": 9.0})
+    assert free.names == ("rho", "sigma", "likelihood__noise_std")
+    np.testing.assert_allclose(free.values, [0.5, 2.0, 0.3])
+    np.testing.assert_allclose(np.exp(free.theta), [3.0, 2.0, 0.3])
+    moved = free.moved({"rho": 0.8})
     assert moved.kernels[0].rho == pytest.approx(0.8)
     fixed = precisions.ar1(5, 0.5, rho_bounds="fixed", sigma_bounds="fixed")
     assert free_parameters({"": fixed}).names == ()

@@ -52,5 +52,5 @@ def test_predictor_adds_up():
 def test_blocks_of_blocks():
     prior = precisions.blocks(a=precisions.blocks(**PARTS), b=precisions.iid(1))
     names = [p.name for p in prior.hyperparameters if not p.fixed]
-    assert names == ["a__area__sigma", "a__area__phi_odds", "a__year__sigma", "b__sigma"]
+    assert names == ["a__area__sigma", "a__area__phi", "a__year__sigma", "b__sigma"]
     assert prior.slices == {"a": slice(0, 15), "b": slice(15, 16)}
