@@ -53,6 +53,8 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .models.density.metrics import SoftAbs as SoftAbs
     from .models.density.model import DensityModel as DensityModel
     from .models.density.priors import GaussianPrior as GaussianPrior
+    from .models.formulas.model import FormulaModel as FormulaModel
+    from .models.formulas.model import from_formula as from_formula
     from .models.gp import GPModel as GPModel
     from .models.kernels.parse import parse_kernel as parse_kernel
     from .models.sparse import SparseModel as SparseModel

@@ -180,6 +180,7 @@ class GPModel(LatentModel):
         2**2 * RBF(length_scale=3)
         """
         model = copy.copy(self)
+        model.priors = None
         model.hyperparameters = free = self.hyperparameters.moved(theta)
         (model.kernel,), model.likelihood = free.kernels, free.likelihood or self.likelihood
         if free.n_kernel:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
@@ -15,6 +16,7 @@ from ..numerics.arrays import Array
 from .differences import numerical_gradient
 from .hyperparameters import Hyperparameters
 from .likelihoods.base import Likelihood, Observations
+from .priors import Priors
 
 
 class LatentModel(ABC):
@@ -27,6 +29,8 @@ class LatentModel(ABC):
     mean: Array
     hyperparameters: Hyperparameters
     notes: tuple[str, ...]
+    priors: Priors | None = None
+    """Of hyperparameters that are integrated out; None where they stay as they are."""
 
     @property
     @abstractmethod
@@ -35,7 +39,22 @@ class LatentModel(ABC):
 
     @abstractmethod
     def at(self, theta: ArrayLike | Mapping[str, float]) -> Self:
-        """The same data under other hyperparameters."""
+        """The same data under other hyperparameters, which are held there: without priors."""
+
+    def with_priors(self, priors: Mapping[str, Any] | None, fixed: Iterable[str] = ()) -> Self:
+        """The same model with priors of its hyperparameters, which are integrated out then.
+
+        Parameters
+        ----------
+        priors : mapping of str to frozen scipy.stats distribution or "flat", or None
+            Of natural values, by name or unambiguous ending; None for a model without.
+        fixed : list of str
+            Hyperparameters held at the model's values; all others need a prior.
+        """
+        model = copy.copy(self)
+        free = self.hyperparameters
+        model.priors = None if priors is None else Priors.of(free, priors, fixed)
+        return model
 
     @property
     @abstractmethod

@@ -134,6 +134,7 @@ class SparseModel(LatentModel):
     def at(self, theta: ArrayLike | Mapping[str, float]) -> SparseModel:
         """The same data under other hyperparameters; as :meth:`.GPModel.at`."""
         model = copy.copy(self)
+        model.priors = None
         model.hyperparameters = free = self.hyperparameters.moved(theta)
         (model.precision,), model.likelihood = free.kernels, free.likelihood or self.likelihood
         if free.n_kernel:

@@ -2,12 +2,15 @@
 
 =============================  ==============================================================
 :func:`.iid`                   independent values: groups, fixed effects
+:func:`.independent`           values with standard deviations of their own
+:func:`.effects`               levels and slopes of groups, correlated within
 :func:`.ar1`                   autoregressive series of first order
 :func:`.rw1`, :func:`.rw2`     random walks of first and second order
 :func:`.matern_series`         Matérn processes at irregular times
 :func:`.icar`, :func:`.bym2`   neighbours on a map
 :func:`.matern_grid`           Matérn fields on a regular grid
 :func:`.blocks`                several of them side by side
+:func:`.copies`                one of them several times, with the same hyperparameters
 =============================  ==============================================================
 
 Each is a :class:`.Precision`: its matrix, what is free in it, its constraints. Intrinsic priors
@@ -30,10 +33,13 @@ if TYPE_CHECKING:
     from .autoregressive import ar1 as ar1
     from .base import Precision as Precision
     from .besag_york_mollie import bym2 as bym2
+    from .repeated import copies as copies
+    from .correlated import effects as effects
     from .graph import icar as icar
     from .grid import matern_grid as matern_grid
     from .joint import blocks as blocks
     from .scaled import iid as iid
+    from .scaled import independent as independent
     from .series import matern_series as matern_series
     from .walks import rw1 as rw1
     from .walks import rw2 as rw2

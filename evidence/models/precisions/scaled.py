@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array, eye_array
+from numpy.typing import ArrayLike
+from scipy.sparse import csc_array, csr_array, diags_array, eye_array
 
-from ...execution.arguments import check_count
+from ...execution.arguments import array, check_count, shown
+from ...messages import InputError
 from ...numerics.arrays import Array
 from .base import WIDE, Bounds, Precision
 
@@ -78,3 +80,18 @@ def iid(n: int, sigma: float = 1.0, *, sigma_bounds: Bounds = WIDE) -> Scaled:
     check_count("n", n, optional=False)
     R = csc_array(eye_array(n))
     return Scaled("iid", str(n), R, csc_array((n, 0)), sigma, sigma_bounds)
+
+
+def independent(sd: ArrayLike) -> Scaled:
+    """Independent values with standard deviations of their own, nothing of which is free.
+
+    Examples
+    --------
+    >>> independent([10.0, 2.5]).matrix().diagonal()
+    array([0.01, 0.16])
+    """
+    sizes = array("sd", sd, ("n",))
+    if sizes.min() <= 0.0:
+        raise InputError(f"sd must be positive, got {shown(sd)}")
+    R = csc_array(diags_array(1.0 / sizes**2))
+    return Scaled("independent", str(sizes.size), R, csc_array((sizes.size, 0)), 1.0, "fixed")

@@ -1,0 +1,180 @@
+r"""Families of regressions: what their responses may be, their likelihoods, and default priors.
+
+Default priors are proper and scaled to the data, as rstanarm and Bambi have them. With s the scale
+of the linear predictor (the standard deviation of y where the link is the identity, 1 else) and
+m its middle (the mean of y through the link):
+
+* slopes N(0, (2.5 s/sd(x))²), the intercept N(m, (2.5 s)² + what slopes add at the mean of x);
+* standard deviations of effects: exponential with mean s/sd(x), which for random intercepts is
+  P(σ > 3 s) = .05, a penalised-complexity prior (Simpson et al. 2017, Statistical Science 32, 1–28);
+* correlations: LKJ(1), uniform for a pair;
+* noise: exponential with mean s; shapes and dispersions: inverse gamma(.4, .3); degrees of
+  freedom: gamma(2, mean 20).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from ...messages import InputError, suggest
+from ...numerics.arrays import Array
+from .. import likelihoods
+from ..likelihoods.base import Likelihood
+
+Distributions = Mapping[str, Any]
+
+
+class Observed(NamedTuple):
+    """The response as a likelihood takes it."""
+
+    y: Array
+    likelihood: Likelihood
+    location: float
+    """Where linear predictors are a priori."""
+    scale: float
+    """How far they reach."""
+    priors: Distributions
+    """Of the likelihood's parameters, by their names."""
+    notes: tuple[str, ...] = ()
+
+
+class Family(NamedTuple):
+    """A family: its links, the first by default, and how it sees a response."""
+
+    links: tuple[str, ...]
+    observe: Callable[[NDArray[Any], Array | None, str], Observed]
+    trials: bool = False
+
+
+def observe(
+    values: NDArray[Any], trials: Array | None, likelihood: str | Likelihood, link: str | None
+) -> Observed:
+    """What a likelihood sees of a response, by the name of its family or as an object."""
+    if isinstance(likelihood, Likelihood):
+        if link is not None or trials is not None:
+            raise InputError("link and trials() are for families by name, not for an object")
+        return Observed(numbers(values), likelihood, 0.0, 1.0, {})
+    if not isinstance(likelihood, str):
+        raise InputError(f"likelihood must be a name or a Likelihood, got {likelihood!r}")
+    name = likelihood.strip().lower().replace("-", "_").replace(" ", "_")
+    if name in ("logit", "probit", "cloglog"):
+        name, link = "bernoulli", link or name
+    name = _MEANT.get(name, name)
+    if name not in FAMILIES:
+        raise InputError(
+            f"likelihood: unknown family {likelihood!r}{suggest(name, FAMILIES)} Known: "
+            f"{', '.join(FAMILIES)}, or an object of ev.likelihoods"
+        )
+    family = FAMILIES[name]
+    link = link or family.links[0]
+    if link not in family.links:
+        raise InputError(f"link of {name} must be one of {', '.join(family.links)}, got {link!r}")
+    if family.trials and trials is None:
+        raise InputError("formula: a binomial response needs its trials, as in 'y | trials(n) ~ x'")
+    if trials is not None and not family.trials:
+        raise InputError(f"formula: trials() is for likelihood='binomial', not for {name!r}")
+    return family.observe(values, trials, link)
+
+
+def numbers(values: NDArray[Any]) -> Array:
+    """A numeric response, or an error."""
+    if values.dtype.kind not in "biuf":
+        raise InputError(f"the response must hold numbers, got {values.dtype}: {values[:3]!r}")
+    return np.asarray(values, float)
+
+
+def _log_mean(y: Array) -> float:
+    mean = float(np.mean(y))
+    return math.log(mean) if mean > 0.0 else 0.0
+
+
+def _sd(y: Array) -> float:
+    return float(np.std(y)) or 1.0
+
+
+def _gaussian(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
+    y = numbers(values)
+    s = _sd(y)
+    lik = likelihoods.Gaussian(noise_std=s)
+    return Observed(y, lik, float(y.mean()), s, {"noise_std": stats.expon(scale=s)})
+
+
+def _student(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
+    y = numbers(values)
+    s = _sd(y)
+    priors = {"df": stats.gamma(2, scale=10.0), "scale": stats.expon(scale=s)}
+    lik = likelihoods.StudentT(df=10.0, scale=0.7 * s)
+    return Observed(y, lik, float(np.median(y)), s, priors)
+
+
+def _bernoulli(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
+    levels, notes = np.unique(values), ()
+    if levels.size != 2:
+        found = ", ".join(map(str, levels[:5].tolist()))
+        raise InputError(
+            f"the response must have two different values for likelihood='bernoulli', got "
+            f"{levels.size}: {found}"
+        )
+    if levels.dtype.kind not in "biuf" or (set(levels.tolist()) - {0, 1} and levels[0] != -1):
+        notes = (f"the response is 1 where it is {levels[1]}, 0 where it is {levels[0]}",)
+    y = np.where(values == levels[1], 1.0, -1.0)
+    return Observed(y, likelihoods.get(link), 0.0, 1.0, {}, notes)
+
+
+def _binomial(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
+    assert trials is not None
+    n = trials.tolist()
+    lik = likelihoods.Binomial(n=n[0] if len(set(n)) == 1 else tuple(n))
+    return Observed(numbers(values), lik, 0.0, 1.0, {})
+
+
+def _poisson(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
+    y = numbers(values)
+    return Observed(y, likelihoods.Poisson(), _log_mean(y), 1.0, {})
+
+
+def _negative_binomial(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
+    y = numbers(values)
+    lik = likelihoods.NegativeBinomial(dispersion=2.0)
+    return Observed(y, lik, _log_mean(y), 1.0, {"dispersion": stats.invgamma(0.4, scale=0.3)})
+
+
+def _gamma(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
+    y = numbers(values)
+    lik = likelihoods.Gamma(shape=2.0)
+    return Observed(y, lik, _log_mean(y), 1.0, {"shape": stats.invgamma(0.4, scale=0.3)})
+
+
+def _ordinal(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
+    levels, codes = np.unique(values, return_inverse=True)
+    if levels.size < 2:
+        raise InputError("the response must have at least two categories, got one")
+    gap = stats.gamma(2, scale=2.0 / (levels.size - 1))
+    words = ", ".join(map(str, levels.tolist()))
+    lik = likelihoods.Ordinal(gaps=(gap.mean(),) * (levels.size - 2))
+    priors = {f"gap_{i}": gap for i in range(1, levels.size - 1)}
+    return Observed(codes.astype(float), lik, 0.0, 1.0, priors, (f"categories in order: {words}",))
+
+
+FAMILIES: dict[str, Family] = {
+    "gaussian": Family(("identity",), _gaussian),
+    "student_t": Family(("identity",), _student),
+    "bernoulli": Family(("logit", "probit", "cloglog"), _bernoulli),
+    "binomial": Family(("logit",), _binomial, trials=True),
+    "poisson": Family(("log",), _poisson),
+    "negative_binomial": Family(("log",), _negative_binomial),
+    "gamma": Family(("log",), _gamma),
+    "ordinal": Family(("logit",), _ordinal),
+}
+_MEANT = {
+    "normal": "gaussian",
+    "t": "student_t",
+    "negbinomial": "negative_binomial",
+    "cumulative": "ordinal",
+}

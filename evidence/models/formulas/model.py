@@ -1,0 +1,375 @@
+r"""Models from formulas: ``"y ~ 1 + age + (1 + age | clinic)"`` and a table of data.
+
+.. math:: y_i \sim p(y_i|\eta_i),\qquad \eta = X\beta + Z b + o,\qquad
+          \beta \sim N(m, D^2),\qquad b \sim N(0, Q_\theta^{-1})
+
+with a proper prior for everything: without one a model has no evidence. Defaults are in
+:mod:`.families`.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, hstack
+
+from ...execution.arguments import check_choice
+from ...messages import InputError
+from ...numerics.arrays import Array
+from ..likelihoods.base import Likelihood
+from ..precisions.base import Hyperparameter
+from ..precisions.joint import Blocks
+from ..priors import Priors
+from ..sparse import SparseModel
+from .families import FAMILIES, Observed, observe
+from .parse import Parts, check_names, columns, compact, parse
+from .priors import for_hyperparameters
+from .structured import TERMS, structured
+from .terms import Common, Design, Groups, Term, keys
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SEPARABLE = 100_000  # entries of a design that is searched for perfect separation
+
+
+class Terms(Blocks):
+    """The priors of a formula's terms, side by side; names as people write them."""
+
+    @property
+    def hyperparameters(self) -> list[Hyperparameter]:
+        return [
+            parameter._replace(name=_named(term, parameter.name))
+            for term, part in self.parts.items()
+            for parameter in part.hyperparameters
+        ]
+
+
+def _named(term: str, parameter: str) -> str:
+    """``sd(x)`` of the effects ``1+x|g`` is ``sd(x|g)``."""
+    factor = term.partition("|")[2]
+    return f"{parameter[:-1]}|{factor})" if factor else f"{term}__{parameter}"
+
+
+class FormulaModel(SparseModel):
+    """A regression with effects of groups; made by :func:`evidence.from_formula`.
+
+    Attributes
+    ----------
+    formula : str
+    table : DataFrame
+        One row per term or hyperparameter, and the prior of each.
+    names : tuple of str
+        Of the latent values: effects, in the order of ``terms``.
+    slices : dict of str to slice
+        Where the latent values of every term are.
+    n_rows : int
+        Rows of data in use.
+    """
+
+    def __init__(
+        self,
+        formula: str,
+        terms: Sequence[Term],
+        observed: Observed,
+        data: pd.DataFrame,
+        offset: Array,
+    ) -> None:
+        precision = Terms({term.name: term.precision for term in terms})
+        self.formula, self.terms = formula, tuple(terms)
+        mean = [getattr(term, "mean", np.zeros(term.precision.n)) for term in terms]
+        super().__init__(
+            precision,
+            observed.y,
+            likelihood=observed.likelihood,
+            A=self.design(data),
+            mean=np.concatenate(mean),
+            offset=offset,
+        )
+        self.notes = (*self.notes, *observed.notes)
+
+    @property
+    def slices(self) -> dict[str, slice]:
+        assert isinstance(self.precision, Blocks)
+        return self.precision.slices
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(label for term in self.terms for label in term.labels)
+
+    def design(self, data: pd.DataFrame) -> csr_array:
+        """What rows of data see of the latent values, (rows, n)."""
+        parts = []
+        for term in self.terms:
+            seen, rows = term.precision.design, term.rows(data)
+            parts.append(rows if seen is None else rows @ seen)
+        return csr_array(hstack(parts, format="csr"))
+
+    def bare(self) -> FormulaModel:
+        """The same model without its terms, which computing does not need."""
+        model = copy.copy(self)
+        model.terms = ()
+        return model
+
+    without_matrices = bare
+
+    def new_offset(self, data: pd.DataFrame) -> Array:
+        """What ``offset()`` adds to rows of data."""
+        common = [t for t in self.terms if isinstance(t, Common)]
+        return common[0].design.offset(data) if common else np.zeros(len(data))
+
+    @property
+    def table(self) -> pd.DataFrame:
+        import pandas as pd
+
+        rows = []
+        for term in self.terms:
+            if isinstance(term, Common):
+                for name, m, s in zip(term.labels, term.mean, term.sd, strict=True):
+                    rows.append((name, "common effect", f"norm({m:.4g}, {s:.4g})"))
+        words = {} if self.priors is None else self.priors.describe()
+        values = self.hyperparameters.values
+        for name, value in zip(self.hyperparameters.names, values, strict=True):
+            rows.append((name, "hyperparameter", words.get(name, f"held at {value:.4g}")))
+        return pd.DataFrame(rows, columns=["name", "kind", "prior"]).set_index("name")
+
+    def describe(self) -> dict[str, Any]:
+        """What a result tells of its model; the prior of everything."""
+        table = self.table
+        return {
+            "formula": self.formula,
+            **super().describe(),
+            "precision": ", ".join(f"{t.name} ({t.precision.n})" for t in self.terms),
+            "priors": "; ".join(f"{name} ~ {p}" for name, p in table.prior.items()),
+        }
+
+    def __repr__(self) -> str:
+        return f"FormulaModel({self.formula!r}, rows={self.y.size}, latent values={self.n})"
+
+
+def from_formula(
+    formula: str,
+    data: Any,
+    *,
+    likelihood: str | Likelihood = "gaussian",
+    link: str | None = None,
+    priors: Mapping[str, Any] | None = None,
+    missing: str = "drop",
+    namespace: Mapping[str, Any] | None = None,
+) -> FormulaModel:
+    r"""Make a model from a formula and a table, with a proper prior for everything in it.
+
+    Parameters
+    ----------
+    formula : str
+        ``"y ~ 1 + age + (1 + age | clinic)"``. Common terms are those of
+        `formulae <https://bambinos.github.io/formulae/>`_: ``a*b``, ``a:b``, ``bs(x, df=5)``,
+        ``C(a)``, ``scale(x)``, ``log(x)``, ``offset(x)``, ``0 +``. Effects of groups are
+        ``(1 + x | g)``, correlated; ``(1 + x || g)``, independent; ``(1 | a:b)``, ``(1 | a/b)``.
+        Structured terms are ``ar1(time)``, ``rw1(x)``, ``rw2(x)``, each for groups with a second
+        argument, ``icar(area, graph)`` and ``bym2(area, graph)``. The response may have
+        ``y | trials(n)`` for successes, ``y | weights(w)`` for rows that count w times.
+    data : DataFrame or mapping of columns
+    likelihood : str or Likelihood
+        ``"gaussian"``, ``"student_t"``, ``"bernoulli"``, ``"binomial"``, ``"poisson"``,
+        ``"negative_binomial"``, ``"gamma"`` or ``"ordinal"``.
+    link : str, optional
+        ``"logit"``, ``"probit"`` or ``"cloglog"`` for ``"bernoulli"``.
+    priors : mapping of str to frozen scipy.stats distribution, optional
+        Instead of the defaults (``model.table`` shows all): normal ones for ``"Intercept"`` and
+        other common effects; any for ``"sd(1|g)"`` (or the variance, ``"var(1|g)"``) and
+        other hyperparameters; ``"lkj(2)"`` for ``"cor(g)"``.
+    missing : {"drop", "error"}
+        What becomes of rows with missing values: left out, with a note, or refused.
+    namespace : mapping, optional
+        Functions and graphs that the formula mentions; by default the caller's variables.
+
+    Returns
+    -------
+    FormulaModel
+        :func:`evidence.log_evidence` integrates its hyperparameters out; ``model.at({...})``
+        holds them at values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import evidence as ev
+    >>> rng = np.random.default_rng(0)
+    >>> data = {"y": rng.poisson(3.0, 40), "x": rng.normal(size=40), "g": list("abcdefgh") * 5}
+    >>> model = ev.from_formula("y ~ x + (1 | g)", data, likelihood="poisson")
+    >>> model
+    FormulaModel('y ~ x + (1 | g)', rows=40, latent values=10)
+    >>> model.table.prior["sd(1|g)"]
+    'expon(scale=1)'
+    """
+    check_choice("missing", missing, ("drop", "error"))
+    if namespace is None:
+        caller = sys._getframe(1)
+        namespace = {**caller.f_globals, **caller.f_locals}
+    parts = parse(formula, TERMS)
+    frame, notes = _frame(parts, data, missing, namespace)
+    observed = observe(
+        _response(parts, frame, namespace),
+        _extra(parts, "trials", frame, namespace),
+        likelihood,
+        link,
+    )
+    given = _given(priors)
+    terms = list[Term]()
+    design = Design(parts.common, frame, namespace)
+    offset = design.offset() if design.names or parts.common else np.zeros(len(frame))
+    if design.names:
+        terms.append(Common.of(design, observed.location, observed.scale, given))
+    for bracket in parts.brackets:
+        own = Design(bracket.effects, frame, namespace)
+        for factor in bracket.groups:
+            terms += Groups.of(bracket, factor, own, frame, observed.scale)
+    terms += [structured(w, frame, namespace, observed.scale) for w in parts.structured]
+    if len({term.name for term in terms}) < len(terms):
+        raise InputError(f"formula: a term occurs twice in {formula!r}")
+    if not terms:
+        raise InputError(f"formula: {formula!r} has no terms at all")
+    model = FormulaModel(formula, terms, observed, frame, offset)
+    own_priors = {
+        _named(term.name, name): d for term in terms for name, d in term.priors.items()
+    } | {f"likelihood__{name}": d for name, d in observed.priors.items()}
+    known = [*(design.names), *model.hyperparameters.names]
+    chosen = for_hyperparameters(model.hyperparameters, own_priors, given, known)
+    model.priors = Priors.of(model.hyperparameters, chosen) if chosen else None
+    notes += _remarks(terms, observed, design, frame)
+    model.notes = (*model.notes, *notes)
+    return model
+
+
+def _given(priors: Mapping[str, Any] | None) -> dict[str, Any]:
+    if priors is None:
+        return {}
+    if not isinstance(priors, Mapping):
+        raise InputError(f"priors must map names to distributions, got {type(priors).__name__}")
+    for name, prior in priors.items():
+        if prior is None or (isinstance(prior, str) and not prior.startswith("lkj")):
+            raise InputError(
+                f"priors[{name!r}] is {prior!r}, which is not a density: a flat prior is improper "
+                "and a model with it has no evidence; use a wide one such as norm(0, 10)"
+            )
+    return {compact(str(name)): prior for name, prior in priors.items()}
+
+
+def _frame(
+    parts: Parts, data: Any, missing: str, namespace: Mapping[str, Any]
+) -> tuple[pd.DataFrame, list[str]]:
+    """The rows in use."""
+    import pandas as pd
+
+    if not isinstance(data, pd.DataFrame):
+        if not isinstance(data, Mapping) and not hasattr(data, "to_pandas"):
+            raise InputError(
+                f"data must be a pandas DataFrame or a mapping of columns, got {type(data).__name__}"
+            )
+        try:
+            data = data.to_pandas() if hasattr(data, "to_pandas") else pd.DataFrame(dict(data))
+        except ValueError as error:
+            raise InputError(f"data: {error}") from None
+    known = list(map(str, data.columns))
+    texts = [parts.response, *parts.extras.values(), parts.common]
+    texts += [text for b in parts.brackets for text in (b.effects, *b.groups)]
+    series = [argument for s in parts.structured for argument in s.arguments]
+    for text in texts:
+        check_names(text, known, namespace)
+    used = [name for text in [*texts, *series] for name in columns(text, known)]
+    used = list(dict.fromkeys(used))
+    gone = data[used].isna().any(axis=1).to_numpy()
+    notes = []
+    if gone.any():
+        where = ", ".join(name for name in used if data[name].isna().any())
+        if missing == "error":
+            raise InputError(f"data: {int(gone.sum())} rows have missing values in {where}")
+        notes.append(f"{int(gone.sum())} of {len(data)} rows have missing values ({where}): left out")
+    frame = data.loc[~gone].reset_index(drop=True)
+    if not len(frame):
+        raise InputError("data: no row without missing values is left")
+    times = _extra(parts, "weights", frame, namespace)
+    if times is not None:
+        if (times < 0.0).any() or (times % 1.0).any():
+            raise InputError(
+                "weights must be whole numbers, how often a row counts; with others the "
+                "likelihood is not normalised and has no evidence"
+            )
+        frame = frame.loc[np.repeat(np.arange(len(frame)), times.astype(int))]
+        frame = frame.reset_index(drop=True)
+    return frame, notes
+
+
+def _extra(
+    parts: Parts, name: str, frame: pd.DataFrame, namespace: Mapping[str, Any]
+) -> Array | None:
+    """Trials or weights, a number or an expression for every row."""
+    if name not in parts.extras:
+        return None
+    text = parts.extras[name]
+    if text not in frame.columns:
+        return _evaluated(text, frame, namespace)
+    try:
+        return frame[text].to_numpy(float)
+    except (TypeError, ValueError):
+        raise InputError(f"{name}({text}) must be numbers, one for every row") from None
+
+
+def _response(
+    parts: Parts, frame: pd.DataFrame, namespace: Mapping[str, Any]
+) -> NDArray[Any]:
+    """Values of the response; categories in order become their numbers."""
+    text = parts.response.strip("`")
+    if text not in frame.columns:
+        return _evaluated(parts.response, frame, namespace)
+    values = frame[text]
+    if values.dtype.name == "category":
+        if values.cat.ordered:
+            return values.cat.codes.to_numpy()
+        values = values.astype(object)
+    array = np.asarray(values)
+    return array.astype(str) if array.dtype.kind in "OUT" else array
+
+
+def _evaluated(text: str, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> Array:
+    """A number, or an expression of columns."""
+    try:
+        return np.full(len(frame), float(text))
+    except ValueError:
+        values = Design(f"0 + {text}", frame, namespace).columns()
+    if values.shape[1] != 1:
+        raise InputError(f"formula: {text!r} must be one column, got {values.shape[1]}")
+    return values[:, 0]
+
+
+def _remarks(
+    terms: Sequence[Term], observed: Observed, design: Design, frame: pd.DataFrame
+) -> list[str]:
+    """What a user should know of the data."""
+    remarks = []
+    for factor in dict.fromkeys(term.factor for term in terms if isinstance(term, Groups)):
+        sizes = keys(factor, frame).value_counts()
+        if single := int((sizes == 1).sum()):
+            remarks.append(f"{single} of {len(sizes)} groups of {factor} have one row of data")
+    labels = observed.likelihood.name in FAMILIES["bernoulli"].links
+    X = design.columns() if design.names else np.zeros((0, 0))
+    if labels and 0 < X.size <= _SEPARABLE and _separable(observed.y[:, None] * X):
+        remarks.append(
+            "the common effects separate the outcomes perfectly: their sizes are what the priors "
+            "allow, and the evidence depends on these"
+        )
+    return remarks
+
+
+def _separable(signed: Array) -> bool:
+    """Whether one combination of columns has the sign of the outcome in every row."""
+    p = signed.shape[1]
+    ones = np.ones(len(signed))
+    words = {"A_ub": -signed, "b_ub": -ones, "bounds": [(None, None)] * p, "method": "highs"}
+    return bool(linprog(np.zeros(p), **words).status == 0)

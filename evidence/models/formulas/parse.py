@@ -1,0 +1,168 @@
+"""A model's formula as text, cut into its parts; what they mean is for others.
+
+``"y | trials(n) ~ x + offset(log(a)) + (1 + x | g) + ar1(week)"`` has a response with its extras,
+common terms (which :mod:`formulae` reads), brackets of effects that differ between groups, and
+structured terms, whose names are given.
+
+>>> parts = parse("y | trials(n) ~ x + offset(e) + (1 + x | g/h) + ar1(week)", {"ar1"})
+>>> parts.response, parts.extras, parts.common
+('y', {'trials': 'n'}, 'x + offset(e)')
+>>> parts.brackets[0].effects, parts.brackets[0].groups, parts.structured[0].call
+('1 + x', ('g', 'g:h'), 'ar1(week)')
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from ...messages import InputError, suggest
+
+_EXTRAS = ("trials", "weights")
+_OPEN, _CLOSE = "([{", ")]}"
+_WORD = re.compile(
+    r"`([^`]+)`|'[^']*'|\"[^\"]*\"|([A-Za-z_][\w.]*)\s*(\(|=(?!=))?|\d[\d.]*(?:[eE][+-]?\d+)?"
+)
+
+
+class Bracket(NamedTuple):
+    """``(effects | group)``; ``||`` where they are independent of each other."""
+
+    effects: str
+    groups: tuple[str, ...]
+    correlated: bool
+
+
+class Structured(NamedTuple):
+    """``ar1(week, group)``: its text, its name, and its arguments."""
+
+    call: str
+    name: str
+    arguments: tuple[str, ...]
+
+
+class Parts(NamedTuple):
+    """What a formula consists of."""
+
+    response: str
+    extras: dict[str, str]
+    common: str
+    brackets: tuple[Bracket, ...]
+    structured: tuple[Structured, ...]
+
+
+def parse(formula: str, structured: Collection[str] = ()) -> Parts:
+    """Cut ``formula`` into its parts; ``structured`` are names of structured terms."""
+    if not isinstance(formula, str):
+        raise InputError(
+            f"formula must be text such as 'y ~ x + (1 | group)', got {type(formula).__name__}"
+        )
+    if formula.count("~") != 1:
+        raise InputError(
+            f"formula must have one ~ between the response and the terms, got {formula!r}"
+        )
+    left, right = formula.split("~")
+    response, extras = _response(formula, left)
+    common, brackets, special = "", list[Bracket](), list[Structured]()
+    for sign, term in _terms(formula, right):
+        bracket = _bracket(formula, term)
+        call = re.fullmatch(r"(\w+)\s*\((.*)\)", term, re.DOTALL)
+        if sign == "-" and (bracket or (call and call[1] in structured)):
+            raise InputError(f"formula: {term} cannot be taken away; leave it out")
+        if bracket:
+            brackets.append(bracket)
+        elif call and call[1] in structured:
+            arguments = tuple(word for _, word in _split(call[2], ","))
+            special.append(Structured(compact(term), call[1], arguments))
+        else:
+            common += f" {sign} {term}" if common or sign == "-" else term
+    return Parts(response, extras, common.strip() or "1", tuple(brackets), tuple(special))
+
+
+def compact(text: str) -> str:
+    """Text of a term without spaces, as it is named in tables."""
+    return re.sub(r"\s+", "", text)
+
+
+def columns(text: str, known: Collection[str]) -> list[str]:
+    """Which of the ``known`` columns an expression mentions."""
+    words = (m[1] or (m[2] if m[3] is None else None) for m in _WORD.finditer(text))
+    return [word for word in dict.fromkeys(words) if word in known]
+
+
+def check_names(text: str, known: Collection[str], namespace: Collection[str]) -> None:
+    """Every name must be a column, or known where the formula was written."""
+    for match in _WORD.finditer(text):
+        word = match[1] or (match[2] if match[3] is None else None)
+        if word and word not in known and word.partition(".")[0] not in (*namespace, "True", "False"):
+            raise InputError(
+                f"formula: data have no column {word!r}{suggest(word, known)} Columns: "
+                f"{', '.join(map(str, known))}"
+            )
+
+
+def _response(formula: str, left: str) -> tuple[str, dict[str, str]]:
+    (_, response), *more = _split(left, "|") or [("", "")]
+    if not response or len(more) > 1:
+        raise InputError(f"formula: no response before ~ in {formula!r}")
+    extras = {}
+    for _, extra in _split(more[0][1], "+") if more else ():
+        call = re.fullmatch(r"(\w+)\s*\((.*)\)", extra)
+        if call is None or call[1] not in _EXTRAS:
+            raise InputError(
+                f"formula: after | the response may have trials(n) and weights(w), got {extra!r}"
+            )
+        extras[call[1]] = call[2].strip()
+    return response, extras
+
+
+def _terms(formula: str, right: str) -> Iterator[tuple[str, str]]:
+    terms = _split(right, "+-")
+    if not terms or any(not term for _, term in terms):
+        raise InputError(f"formula: a term is missing in {formula!r}")
+    yield from terms
+
+
+def _bracket(formula: str, term: str) -> Bracket | None:
+    if not (term.startswith("(") and term.endswith(")")):
+        return None
+    inside = term[1:-1]
+    halves = [half for _, half in _split(inside, "|")]
+    if len(halves) < 2:
+        return None
+    correlated = not (len(halves) == 3 and halves[1] == "")
+    if len(halves) > (2 if correlated else 3) or not halves[0] or not halves[-1]:
+        raise InputError(f"formula: a bracket is (effects | group), got {term} in {formula!r}")
+    groups = tuple(name for _, part in _split(halves[-1], "+") for name in _nested(part))
+    return Bracket(halves[0], groups, correlated)
+
+
+def _nested(text: str) -> Iterator[str]:
+    """``a/b`` is a, and b within a."""
+    path = [compact(part) for _, part in _split(text, "/")]
+    for depth in range(1, len(path) + 1):
+        yield ":".join(path[:depth])
+
+
+def _split(text: str, marks: str) -> list[tuple[str, str]]:
+    """Pieces between ``marks`` that no bracket or quote encloses, each with the mark before."""
+    pieces, depth, quote, mark = [], 0, "", "+"
+    start = 0
+    for i, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"`":
+            quote = character
+        elif character in _OPEN:
+            depth += 1
+        elif character in _CLOSE:
+            depth -= 1
+        elif character in marks and depth == 0:
+            if pieces or text[start:i].strip():  # else a sign before the first term
+                pieces.append((mark, text[start:i].strip()))
+            start, mark = i + 1, character
+    if depth or quote:
+        raise InputError(f"formula: brackets or quotes do not match in {text.strip()!r}")
+    pieces.append((mark, text[start:].strip()))
+    return pieces if text.strip() else []

@@ -1,0 +1,111 @@
+"""Priors that a user names, and defaults for the rest, for every hyperparameter of a formula."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from ...messages import InputError, suggest
+from ...numerics.arrays import Array
+from ..hyperparameters import Hyperparameters
+
+
+@dataclass(frozen=True)
+class OfSquare:
+    """The prior of a standard deviation whose square, the variance, has the prior given."""
+
+    variance: Any
+
+    @property
+    def dist(self) -> Any:
+        return self.variance.dist
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        return tuple(self.variance.args)
+
+    @property
+    def kwds(self) -> dict[str, Any]:
+        return {**self.variance.kwds, "of": "the variance"}
+
+    def logpdf(self, value: ArrayLike) -> Array:
+        v = np.asarray(value, float)
+        return self.variance.logpdf(v * v) + np.log(2.0 * v)
+
+    def ppf(self, q: ArrayLike) -> Array:
+        return np.sqrt(self.variance.ppf(q))
+
+    def rvs(self, size: Any = 1, random_state: Any = None) -> Array:
+        return np.sqrt(self.variance.rvs(size, random_state=random_state))
+
+    def support(self) -> tuple[float, float]:
+        low, high = self.variance.support()
+        return float(np.sqrt(max(low, 0.0))), float(np.sqrt(high))
+
+
+def for_hyperparameters(
+    free: Hyperparameters,
+    defaults: Mapping[str, Any],
+    given: Mapping[str, Any],
+    known: Sequence[str],
+) -> dict[str, Any]:
+    """A prior for every hyperparameter: what is ``given``, and ``defaults`` else.
+
+    Correlations have LKJ(1) unless ``cor(g)`` says otherwise; see
+    :mod:`evidence.models.precisions.correlated`.
+    """
+    chosen, used = dict(defaults), set[str]()
+    rest = {name: prior for name, prior in given.items() if name not in known_effects(known, free)}
+    for factor in dict.fromkeys(_factor(name) for name in free.names if name.startswith("cor(")):
+        names = [n for n in free.names if n.startswith("cor(") and _factor(n) == factor]
+        key = f"cor({factor})"
+        chosen |= _correlations(names, rest.get(key, "lkj(1)"), key)
+        used.add(key)
+    for key, prior in rest.items():
+        if key in used:
+            continue
+        name, square = re.sub(r"^var\(", "sd(", key), key.startswith("var(")
+        if name not in free.names:
+            try:
+                name = free.names[free.index(name)]
+            except InputError:
+                every = [*known, *(k for k in used)]
+                raise InputError(
+                    f"priors: there is no {key!r}{suggest(key, every)} Known: {', '.join(every)}"
+                ) from None
+        chosen[name] = OfSquare(prior) if square else prior
+    return chosen
+
+
+def known_effects(known: Sequence[str], free: Hyperparameters) -> set[str]:
+    """Names of common effects."""
+    return set(known) - set(free.names)
+
+
+def _factor(name: str) -> str:
+    return name.rpartition("|")[2][:-1]
+
+
+def _correlations(names: Sequence[str], prior: Any, key: str) -> dict[str, Any]:
+    """Priors of the (partial) correlations of one group's effects."""
+    if not isinstance(prior, str):
+        if len(names) == 1:
+            return {names[0]: prior}
+        raise InputError(
+            f"priors[{key!r}]: {len(names)} correlations have one prior together, 'lkj(eta)'"
+        )
+    match = re.fullmatch(r"lkj\(\s*([\d.eE+-]+)\s*\)", prior.strip())
+    if match is None or float(match[1]) <= 0.0:
+        raise InputError(f"priors[{key!r}] must be 'lkj(eta)' with eta > 0, got {prior!r}")
+    k = int((1 + np.sqrt(1 + 8 * len(names))) / 2)
+    earlier = np.tril_indices(k, -1)[1]
+    shapes = float(match[1]) + 0.5 * (k - 2 - earlier)
+    return {
+        name: stats.beta(a, a, loc=-1.0, scale=2.0) for name, a in zip(names, shapes, strict=True)
+    }

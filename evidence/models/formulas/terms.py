@@ -1,0 +1,276 @@
+r"""The terms of a formula: latent values with a prior each, and what a row of data sees of them.
+
+A predictor is :math:`\eta_i = \sum_t A^{(t)}_i x^{(t)} + o_i` over terms t: common effects, effects
+of groups, and structured terms (:mod:`.structured`). A term knows its rows for other data too, so
+that predictions need nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.sparse import csr_array
+
+from ...messages import InputError, suggest
+from ...numerics.arrays import Array
+from ..precisions import effects
+from ..precisions.base import Precision
+from ..precisions.scaled import independent
+from .parse import Bracket, compact
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SLOPES = 2.5  # prior standard deviations of slopes, of standardised covariates
+_DEPENDENT = 1e-9  # of a column's length that others leave unexplained
+_SHOWN = 5
+
+
+class Term(Protocol):
+    """Latent values with one prior, and the rows of data that see them."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def precision(self) -> Precision: ...
+    @property
+    def labels(self) -> list[str]: ...
+    @property
+    def priors(self) -> Mapping[str, Any]: ...
+    def rows(self, data: pd.DataFrame) -> csr_array: ...
+
+
+class Design:
+    """Columns that :mod:`formulae` makes of data; the same for other data later."""
+
+    def __init__(self, text: str, data: pd.DataFrame, namespace: Mapping[str, Any]) -> None:
+        try:
+            from formulae import design_matrices
+        except ImportError:
+            raise InputError(
+                "formulas need the package formulae: pip install 'log-evidence[formulas]'"
+            ) from None
+        _check_levels(text, data)
+        try:
+            own = dict(namespace)
+            self._common = design_matrices(text, data, "error", extra_namespace=own).common
+        except (ValueError, TypeError, KeyError, NotImplementedError) as error:
+            raise InputError(f"formula: {text!r} cannot be evaluated: {error}") from None
+        self.names: list[str] = [] if self._common is None else self._columns()
+
+    def _columns(self) -> list[str]:
+        kinds = self._common.terms.items()
+        names = self._common.as_dataframe().columns.tolist()
+        self._offsets = [i for n, t in kinds if t.kind == "offset" for i in self._places(n)]
+        self._kept = np.setdiff1d(np.arange(len(names)), self._offsets)
+        self.owners = [n for n, _ in kinds for i in self._places(n) if i not in self._offsets]
+        return [names[i] for i in self._kept]
+
+    def _places(self, term: str) -> range:
+        found = self._common.slices[term]
+        return range(found.start, found.stop)
+
+    def _matrix(self, data: pd.DataFrame | None) -> Array:
+        if data is None:
+            return np.asarray(self._common.design_matrix, float).reshape(-1, self._width)
+        try:
+            new = self._common.evaluate_new_data(data)
+        except (ValueError, KeyError) as error:
+            raise InputError(f"new data do not fit the formula: {error}") from None
+        return np.asarray(new.design_matrix, float).reshape(len(data), -1)
+
+    @property
+    def _width(self) -> int:
+        return len(self._kept) + len(self._offsets)
+
+    def columns(self, data: pd.DataFrame | None = None) -> Array:
+        """The matrix, (N, p), without offsets."""
+        return self._matrix(data)[:, self._kept]
+
+    def offset(self, data: pd.DataFrame | None = None) -> Array:
+        """What ``offset()`` adds to every row."""
+        return self._matrix(data)[:, self._offsets].sum(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Common:
+    """Effects that all data share: independent normal values with fixed standard deviations."""
+
+    design: Design
+    mean: Array
+    sd: Array
+
+    name = "common"
+
+    @classmethod
+    def of(cls, design: Design, location: float, scale: float, given: dict[str, Any]) -> Common:
+        """With default priors, or those ``given``, which are taken from there."""
+        X = design.columns()
+        _check_independent(X, design.names)
+        spread, middle = X.std(axis=0), X.mean(axis=0)
+        sd = _SLOPES * scale / np.where(spread > 0.0, spread, np.abs(middle))
+        mean = np.zeros(len(sd))
+        own = [_normal(name, owner, given) for name, owner in zip(design.names, design.owners, strict=True)]
+        for j, pair in enumerate(own):
+            if pair is not None:
+                mean[j], sd[j] = pair
+        if "Intercept" in design.names:
+            j = design.names.index("Intercept")
+            others = np.arange(len(sd)) != j
+            if own[j] is None:
+                mean[j] = location
+                sd[j] = np.hypot(_SLOPES * scale, np.linalg.norm((middle * sd)[others]))
+        return cls(design, mean, sd)
+
+    @property
+    def precision(self) -> Precision:
+        return independent(self.sd)
+
+    @property
+    def labels(self) -> list[str]:
+        return self.design.names
+
+    @property
+    def priors(self) -> Mapping[str, Any]:
+        return {}
+
+    def rows(self, data: pd.DataFrame) -> csr_array:
+        return csr_array(self.design.columns(data))
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Effects that differ between groups: ``(1 + x | g)``."""
+
+    design: Design
+    factor: str
+    levels: pd.Index
+    correlated: tuple[int, ...]
+    """Which columns of the design these are: all, or one of them."""
+    scales: Array
+
+    @classmethod
+    def of(
+        cls, bracket: Bracket, factor: str, design: Design, data: pd.DataFrame, scale: float
+    ) -> list[Groups]:
+        """One term, or one for each effect where they are independent."""
+        values = keys(factor, data)
+        levels = values.unique().sort_values()
+        if len(levels) < 2:
+            raise InputError(f"formula: {factor} has one level, {levels[0]!r}; drop it")
+        X = design.columns()
+        spread = X.std(axis=0)
+        scales = scale / np.where(spread > 0.0, spread, np.abs(X).mean(axis=0))
+        every = tuple(range(len(design.names)))
+        parts = [every] if bracket.correlated else [(j,) for j in every]
+        return [cls(design, factor, levels, part, scales[list(part)]) for part in parts]
+
+    @property
+    def _effects(self) -> list[str]:
+        names = [compact(self.design.names[j]) for j in self.correlated]
+        return ["1" if name == "Intercept" else name for name in names]
+
+    @property
+    def name(self) -> str:
+        return f"{'+'.join(self._effects)}|{self.factor}"
+
+    @property
+    def precision(self) -> Precision:
+        start = 0.5 * self.scales
+        return effects(len(self.levels), self._effects, start)
+
+    @property
+    def labels(self) -> list[str]:
+        levels = [":".join(map(str, v)) if isinstance(v, tuple) else str(v) for v in self.levels]
+        return [f"{name}|{self.factor}[{level}]" for level in levels for name in self._effects]
+
+    @property
+    def priors(self) -> Mapping[str, Any]:
+        return {
+            f"sd({name})": stats.expon(scale=scale)
+            for name, scale in zip(self._effects, self.scales, strict=True)
+        }
+
+    def rows(self, data: pd.DataFrame) -> csr_array:
+        codes = places(self.factor, keys(self.factor, data), self.levels)
+        X, k = self.design.columns(data)[:, list(self.correlated)], len(self.correlated)
+        columns = k * codes[:, None] + np.arange(k)
+        starts = k * np.arange(len(X) + 1)
+        return csr_array((X.ravel(), columns.ravel(), starts), shape=(len(X), k * len(self.levels)))
+
+
+def keys(factor: str, data: pd.DataFrame) -> pd.Index:
+    """The group of every row; ``a:b`` is made of two columns."""
+    import pandas as pd
+
+    names = factor.split(":")
+    for name in names:
+        if name not in data.columns:
+            raise InputError(
+                f"data have no column {name!r}{suggest(name, map(str, data.columns))} It is the "
+                f"group of ( … | {factor})"
+            )
+    if len(names) == 1:
+        column = data[names[0]]
+        return pd.Index(column.astype(object) if column.dtype.name == "category" else column)
+    return pd.MultiIndex.from_frame(data[names]).to_flat_index()
+
+
+def places(what: str, values: pd.Index, levels: pd.Index) -> NDArray[np.intp]:
+    """The position of every value among the levels, or an error that names what is new."""
+    found = levels.get_indexer(values)
+    if (found < 0).any():
+        new = values[found < 0].unique()
+        shown = ", ".join(map(str, new[:_SHOWN]))
+        raise InputError(
+            f"{what} has {len(new)} level(s) that the model was not made with: {shown}; make the "
+            "model with data that have them, or leave these rows out"
+        )
+    return found
+
+
+def _check_levels(text: str, data: pd.DataFrame) -> None:
+    """Factors among common effects need two levels."""
+    from .parse import columns
+
+    for name in columns(text, data.columns):
+        values = data[name]
+        if values.dtype.kind in "OUSb" or values.dtype.name in ("category", "string", "str"):
+            levels = values.unique()
+            if len(levels) < 2:
+                raise InputError(f"formula: {name} has one level, {levels[0]!r}; drop it")
+
+
+def _normal(name: str, owner: str, given: dict[str, Any]) -> tuple[float, float] | None:
+    """Mean and standard deviation of the prior ``given`` for a column or its term."""
+    key = next((k for k in (compact(name), compact(owner)) if k in given), None)
+    if key is None:
+        return None
+    prior = given[key]
+    if getattr(getattr(prior, "dist", None), "name", "") != "norm":
+        raise InputError(
+            f"priors[{key!r}] must be normal, such as scipy.stats.norm(0, 2), got {prior!r}: common "
+            "effects are latent values of a Gaussian model; a flat one has no evidence"
+        )
+    return float(prior.mean()), float(prior.std())
+
+
+def _check_independent(X: Array, names: list[str]) -> None:
+    """Refuse columns that are linear combinations of those before them."""
+    if not X.size:
+        return
+    size = np.linalg.norm(X, axis=0)
+    if not size.all():
+        raise InputError(f"formula: {names[int(np.argmin(size))]} is zero in every row; drop it")
+    r = np.abs(np.diag(np.linalg.qr(X / size, mode="r")))
+    lost = [n for n, d in zip(names[: r.size], r, strict=True) if d < _DEPENDENT] + names[r.size :]
+    if lost:
+        raise InputError(
+            f"formula: {', '.join(lost[:_SHOWN])} can be written by the other columns (they are "
+            "collinear): drop them, or make them effects of groups, (1 | …)"
+        )
