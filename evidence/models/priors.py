@@ -177,9 +177,9 @@ def held(hyperparameters: Named, fixed: Iterable[str]) -> set[int]:
 def _in_words(distribution: Any) -> str:
     if isinstance(distribution, str):
         return distribution
-    words = [str(value) for value in distribution.args]
-    words += [f"{key}={value}" for key, value in distribution.kwds.items()]
-    return f"{distribution.dist.name}({', '.join(words)})"
+    words = [f"{value:.6g}" for value in distribution.args]
+    words += [f"{key}={value:.6g}" for key, value in distribution.kwds.items()]
+    return f"{distribution.dist.name}({', '.join(words)}){getattr(distribution, 'of', '')}"
 
 
 def _check_distribution(name: str, distribution: Any, least: float) -> None:

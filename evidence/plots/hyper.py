@@ -86,17 +86,22 @@ def plot_marginal(values: ArrayLike, ax: Axes, *, label: str = "") -> Axes:
     return ax
 
 
-def plot_hyperparameters(names: Sequence[str], theta: ArrayLike) -> Figure:
-    """Histograms on the diagonal and pairs below it, on logarithmic axes.
+def plot_hyperparameters(
+    names: Sequence[str], values: ArrayLike, positive: ArrayLike = True
+) -> Figure:
+    """Histograms on the diagonal and pairs below it, on logarithmic axes where positive.
 
     Parameters
     ----------
     names : sequence of str
-    theta : array (S, P)
-        Draws of the logs of the hyperparameters.
+    values : array (S, P)
+        Draws of the hyperparameters.
+    positive : bool or array (P,)
+        Which are positive numbers; the others, such as correlations, have linear axes.
     """
-    values = np.exp(np.asarray(theta, dtype=float))
+    values = np.asarray(values, dtype=float)
     p = len(names)
+    logs = np.broadcast_to(np.asarray(positive, bool), p)
     labels = [short_name(name) for name in names]
     if len(set(labels)) < p:
         labels = list(names)
@@ -107,16 +112,19 @@ def plot_hyperparameters(names: Sequence[str], theta: ArrayLike) -> Figure:
             if j > i:
                 ax.set_axis_off()
                 continue
-            ax.set_xscale("log")
+            if logs[j]:
+                ax.set_xscale("log")
+                log_ticks(ax.xaxis)
+            if i != j and logs[i]:
+                ax.set_yscale("log")
+                log_ticks(ax.yaxis)
             if i == j:
-                edges = np.geomspace(values[:, i].min(), values[:, i].max() * (1 + 1e-12), 31)
+                space = np.geomspace if logs[i] else np.linspace
+                edges = space(values[:, i].min(), values[:, i].max() * (1 + 1e-12), 31)
                 ax.hist(values[:, i], edges, color=INK, alpha=0.75)
                 ax.set_yticks([])
             else:
                 ax.plot(thinned[:, j], thinned[:, i], ".", color=INK, ms=2.5, alpha=0.4)
-                ax.set_yscale("log")
-                log_ticks(ax.yaxis)
-            log_ticks(ax.xaxis)
             if i == p - 1:
                 ax.set_xlabel(labels[j])
             if j == 0 and i > 0:

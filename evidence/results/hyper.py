@@ -11,9 +11,11 @@ import numpy as np
 
 from .. import plots
 from ..messages import InputError, Message
+from ..models.scales import natural
 from ..numerics.arrays import Array
 from ..statistics import diagnostics
 from .base import DataFrame, Result, data_frame
+from .evidence import EvidenceResult
 from .optimum import Optimum
 
 if TYPE_CHECKING:
@@ -122,7 +124,7 @@ class HyperDraws(Result):
 
     def table(self) -> DataFrame:
         """One row per hyperparameter, in natural values; ``ess`` and ``rhat`` of the logs."""
-        columns = _moments(self.theta.reshape(-1, len(self.names)), 1, "q5") | {
+        columns = _moments(self.values.reshape(-1, len(self.names)), 1, "q5") | {
             "ess": self.ess,
             "ess_bulk": diagnostics.ess_bulk(self.theta),
             "ess_tail": diagnostics.ess_tail(self.theta),
@@ -161,66 +163,63 @@ class HyperDraws(Result):
         return self._to_arviz(posterior=posterior, sample_stats={"loglik": self.loglik})
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class IntegratedEvidence(Result):
+@dataclass(eq=False, repr=False)
+class IntegratedEvidence(EvidenceResult):
     """log ∫ p(θ) Z(θ) dθ with its error bar, and draws of θ from its posterior.
 
-    Made by :func:`evidence.integrated_evidence`, where there is an example. :meth:`plot` draws
-    the posterior of every hyperparameter, and of every pair; :meth:`load` needs ``model=``.
+    Made by :func:`evidence.integrated_evidence`, where there is an example, and by
+    :func:`evidence.log_evidence` of a model with priors. :meth:`plot` draws the posterior of
+    every hyperparameter, and of every pair; :meth:`load` needs ``model=``.
 
     Attributes
     ----------
-    logz : float
-        log of the evidence with the hyperparameters integrated out.
-    logz_se : float
-        Its standard error.
-    logz_ep : float
-        The same integral over EP's evidence.
     names : tuple of str
         The hyperparameters integrated over.
-    theta : array
-        Draws of the logs of hyperparameters from p(θ | y), equally weighted, shape
-        (S, P).
+    theta : array (S, P)
+        Draws of hyperparameters from p(θ | y), equally weighted, on the real line: logs, or
+        log-odds of correlations and shares.
+    samples : array (S, P)
+        The same draws in natural values.
+    lows : array (P,)
+        Where intervals (low, 1) begin; NaN for positive numbers.
+    logz_ep : float
+        The same integral over EP's evidence.
     optimum : Optimum
         Where EP's evidence times the prior is largest.
-    trace : DataFrame
-        One row per temperature.
-    warnings : tuple of Message
-        What went wrong: texts, each with a ``code``; empty when nothing did.
-    notes : tuple of str
-        What was noticed on the way.
-    settings : dict
-        How the run was made.
-    seconds : float
-        Wall-clock time.
     """
 
     _format = "evidence-integrated"
 
-    logz: float
-    logz_se: float
-    logz_ep: float
-    names: tuple[str, ...]
-    theta: Array
-    optimum: Optimum
-    trace: DataFrame
-    warnings: tuple[Message, ...]
-    notes: tuple[str, ...]
-    settings: dict[str, Any]
-    seconds: float
+    theta: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    lows: Array = field(default_factory=lambda: np.zeros(0))
+    logz_ep: float = math.nan
+    optimum: Optimum | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.samples = natural(self.theta, self.lows)
 
     @property
     def table(self) -> DataFrame:
         """Posterior mean, sd and quantiles of the natural values; index ``name``."""
-        return data_frame(_moments(self.theta, 0, "q05"), index=self.names).rename_axis("name")
+        return data_frame(_moments(self.samples, 0, "q05"), index=self.names).rename_axis("name")
 
     def _about(self) -> list[str]:
-        return [
+        lines = [
             f"log Z = {self.logz:.4f} ± {self.logz_se:.4f}   (hyperparameters integrated out, "
-            f"{self.seconds:.1f} s)",
-            f"the same from EP's evidence: {self.logz_ep:.4f};  at EP's optimum: "
-            f"{self.optimum.logz:.4f}",
+            f"{self.rows[-1].seconds:.1f} s)",
+            self._about_model(),
+            f"the same from EP's evidence: {self.logz_ep:.4f}",
         ]
+        if self.optimum is not None:
+            lines[-1] += f";  at EP's optimum: {self.optimum.logz:.4f}"
+        return lines
+
+    def _frame(self) -> DataFrame:
+        return self.table.rename_axis(None)
+
+    def _options(self) -> dict[str, Any]:
+        return {**super()._options(), "float_format": "{:.4g}".format}
 
     def _label(self) -> str:
         names = ", ".join(self.names)
@@ -229,16 +228,16 @@ class IntegratedEvidence(Result):
     def _figure(self) -> Figure:
         if not len(self.theta):
             raise InputError("there are no draws to plot: " + "; ".join(self.warnings))
-        return plots.plot_hyperparameters(self.names, self.theta)
+        return plots.plot_hyperparameters(self.names, self.samples, np.isnan(self.lows))
 
 
 def _means(by_chain: Array) -> list[str]:
     return ["-" if np.isnan(v).any() else f"{v.mean():.3g}" for v in by_chain.T]
 
 
-def _moments(theta: Array, ddof: int, low: str) -> dict[str, Array]:
-    """Mean, sd and quantiles of exp(θ) over rows; NaN where there are too few."""
-    values = np.exp(theta) if len(theta) else np.full((1, theta.shape[1]), np.nan)
+def _moments(values: Array, ddof: int, low: str) -> dict[str, Array]:
+    """Mean, sd and quantiles over rows; NaN where there are too few."""
+    values = values if len(values) else np.full((1, values.shape[1]), np.nan)
     sd = values.std(axis=0, ddof=ddof) if len(values) > ddof else np.full(len(values.T), np.nan)
     q = np.quantile(values, (0.05, 0.5, 0.95), axis=0)
     return {"mean": values.mean(axis=0), "sd": sd, low: q[0], "median": q[1], "q95": q[2]}

@@ -30,12 +30,13 @@ from ..execution.arguments import (
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, Stopped, interruptible, within
 from ..execution.progress import Progress
-from ..messages import Message, messages
+from ..messages import InputError, Message, messages
 from ..methods.base import Outcome, Problem, stopped
 from ..methods.mixture import over_components
 from ..methods.registry import METHODS, check_options, check_unused
 from ..methods.scouted import compare_with_scout
 from ..models.classes import SoftmaxModel
+from ..models.latent import LatentModel
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
 from ..paths.families import Family, check_probit, family, fit_reference, search_seed
@@ -81,7 +82,9 @@ def log_evidence(
 
     Parameters
     ----------
-    model : GPModel, SoftmaxModel or DensityModel
+    model : GPModel, SparseModel, SoftmaxModel or DensityModel
+        The hyperparameters of one with priors (from a formula, or ``with_priors``) are integrated
+        out, as :func:`evidence.integrated_evidence` does.
     method : str
         ``"auto"`` makes cheap trials and chooses; ``result.notes`` gives its reasons.
         ``"guided"``: one latent value after the other, those to come as EP's sites have them
@@ -162,6 +165,15 @@ def log_evidence(
     """
     kind = family(model)
     check_choice("method", method, (*METHODS, *kind.reported))
+    if isinstance(model, LatentModel) and model.priors is not None:
+        _check_integrated(method, reference, move, betas, options)
+        from .integrate import integrated_evidence  # which needs this function
+
+        return integrated_evidence(
+            model, target_se=target_se, n_particles=n_particles, n_islands=n_islands,
+            max_seconds=max_seconds, random_seed=random_seed, executor=executor,
+            checkpoint=checkpoint, progressbar=progressbar,
+        )  # fmt: skip
     check_target("target_se", target_se)
     check_positive("max_seconds", max_seconds)
     check_count("n_particles", n_particles, 2)
@@ -227,6 +239,20 @@ def log_evidence(
             "interrupted": clock.interrupted.is_set(),
         }
         return _report(model, fits, outcome, settings, clock)
+
+
+def _check_integrated(method: str, reference: Any, move: Any, betas: Any, options: Any) -> None:
+    """A model with priors leaves nothing to choose but the budget."""
+    others = {"reference": reference, "move": move, **options}
+    unused = [name for name, value in others.items() if value is not None]
+    unused += [] if isinstance(betas, str) else ["betas"]
+    if method not in ("auto", "guided") or unused:
+        what = f"method={method!r}" if method not in ("auto", "guided") else f"{unused[0]}="
+        raise InputError(
+            f"{what}: the model has priors of its hyperparameters, which are integrated out by "
+            "guided draws; hold them with model.at({...}), or leave the priors out with "
+            "model.with_priors(None)"
+        )
 
 
 def _check_start(

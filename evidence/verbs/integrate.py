@@ -29,20 +29,21 @@ from ..execution.progress import Progress
 from ..hyper.at_theta import GuidedEvidence
 from ..hyper.integral import ThetaIslands
 from ..hyper.pilot import ThetaPilot, run_pilot
-from ..messages import Message, messages
+from ..messages import InputError, Message, messages
 from ..methods.base import Outcome, Problem, outcome_of_islands
 from ..models.gp import GPModel
-from ..models.priors import Priors
+from ..models.priors import Priors, held
 from ..models.sparse import SparseModel
 from ..numerics.threads import blas_for
-from ..results.base import data_frame, fingerprint
+from ..results.base import fingerprint
+from ..results.evidence import Estimate
 from ..results.hyper import IntegratedEvidence
 from .optimise import optimise
 
 
 def integrated_evidence(
     model: GPModel | SparseModel,
-    priors: Mapping[str, Any],
+    priors: Mapping[str, Any] | None = None,
     *,
     fixed: Iterable[str] = (),
     target_se: float | None = None,
@@ -61,8 +62,9 @@ def integrated_evidence(
     ----------
     model : GPModel or SparseModel
         Its hyperparameters are where the search for EP's optimum starts.
-    priors : mapping of str to frozen scipy.stats distribution or "flat"
-        Of natural values, by name or unambiguous ending; ``"flat"`` is N(0, 10²) for the log.
+    priors : mapping of str to frozen scipy.stats distribution or "flat", optional
+        Of natural values, by name or unambiguous ending; ``"flat"`` is N(0, 10²) for the log. By
+        default the model's own (:meth:`evidence.GPModel.with_priors`).
     fixed : list of str
         Hyperparameters held at the model's values. Every free one needs a prior or a place here.
     target_se : float, optional
@@ -105,7 +107,7 @@ def integrated_evidence(
     arguments.check_memory("n_islands", n_islands, n_islands, arguments.ISLAND)
     arguments.check_path("checkpoint", checkpoint)
     arguments.check_executor(executor)
-    prior = Priors.of(model.hyperparameters, priors, fixed)
+    prior = _priors(model, priors, fixed)
     if target_se is None and n_particles is None and n_islands is None:
         target_se = 0.05
     clock = Clock(max_seconds)
@@ -167,22 +169,47 @@ def integrated_evidence(
             "hyperparameters found, no integral over them, and without an error bar"
         )
         warnings.append(Message("approximation-only", text))
+    seconds = clock.elapsed()
+    rows = [Estimate("ep", logz_ep, math.nan, seconds)]
+    rows.append(Estimate("integrated", outcome.logz, outcome.logz_se, seconds))
+    notes = [] if pilot is None else pilot.notes
     return IntegratedEvidence(
-        logz=outcome.logz,
-        logz_se=outcome.logz_se,
-        logz_ep=logz_ep,
-        names=prior.names,
-        theta=theta,
-        optimum=optimum,
-        trace=data_frame(outcome.trace),
+        "integrated",
+        outcome.logz,
+        outcome.logz_se,
+        tuple(rows),
+        outcome.trace,
+        outcome.history,
         warnings=tuple(w for w in messages(warnings) if w.code != "failed-proposals"),
-        notes=() if pilot is None else tuple(pilot.notes),
+        notes=(*model.notes, *notes),
         settings=dict(
             n_particles=size, n_islands=run.final.size, n_draws=n_draws,
             betas=[] if pilot is None else pilot.plan.betas.tolist(), target_se=target_se,
+            priors=prior.describe(), interrupted=clock.interrupted.is_set(),
         ),
-        seconds=clock.elapsed(),
+        model=model.describe(),
+        names=prior.names,
+        theta=theta,
+        lows=np.broadcast_to(prior.lows, len(prior)),
+        logz_ep=logz_ep,
+        optimum=optimum,
     )  # fmt: skip
+
+
+def _priors(
+    model: GPModel | SparseModel, priors: Mapping[str, Any] | None, fixed: Iterable[str]
+) -> Priors:
+    """Those given, or else the model's own, but for what is ``fixed``."""
+    if priors is None:
+        if model.priors is None:
+            raise InputError(
+                "priors is missing: give the priors of the model's hyperparameters "
+                f"({', '.join(model.hyperparameters.names) or 'none'}), here or with "
+                "model.with_priors(...)"
+            )
+        out = {model.hyperparameters.names[i] for i in held(model.hyperparameters, fixed)}
+        priors = {name: prior for name, prior in model.priors.items() if name not in out}
+    return Priors.of(model.hyperparameters, priors, fixed)
 
 
 def _particles(problem: Problem, variance: float) -> int:

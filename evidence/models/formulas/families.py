@@ -6,7 +6,7 @@ m its middle (the mean of y through the link):
 
 * slopes N(0, (2.5 s/sd(x))²), the intercept N(m, (2.5 s)² + what slopes add at the mean of x);
 * standard deviations of effects: exponential with mean s/sd(x), which for random intercepts is
-  P(σ > 3 s) = .05, a penalised-complexity prior (Simpson et al. 2017, Statistical Science 32, 1–28);
+  P(σ > 3 s) = .05, a penalised-complexity prior (Simpson et al. 2017, Statistical Science 32);
 * correlations: LKJ(1), uniform for a pair;
 * noise: exponential with mean s; shapes and dispersions: inverse gamma(.4, .3); degrees of
   freedom: gamma(2, mean 20).
@@ -76,7 +76,9 @@ def observe(
     if link not in family.links:
         raise InputError(f"link of {name} must be one of {', '.join(family.links)}, got {link!r}")
     if family.trials and trials is None:
-        raise InputError("formula: a binomial response needs its trials, as in 'y | trials(n) ~ x'")
+        raise InputError(
+            "formula: a binomial response needs its trials, as in 'y | trials(n) ~ x'"
+        )
     if trials is not None and not family.trials:
         raise InputError(f"formula: trials() is for likelihood='binomial', not for {name!r}")
     return family.observe(values, trials, link)
@@ -114,7 +116,7 @@ def _student(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
 
 
 def _bernoulli(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
-    levels, notes = np.unique(values), ()
+    levels, notes = np.unique(values), tuple[str, ...]()
     if levels.size != 2:
         found = ", ".join(map(str, levels[:5].tolist()))
         raise InputError(
@@ -147,7 +149,7 @@ def _negative_binomial(values: NDArray[Any], trials: Array | None, link: str) ->
 
 def _gamma(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
     y = numbers(values)
-    lik = likelihoods.Gamma(shape=2.0)
+    lik = likelihoods.get("gamma(shape=2.0)")
     return Observed(y, lik, _log_mean(y), 1.0, {"shape": stats.invgamma(0.4, scale=0.3)})
 
 
@@ -157,7 +159,8 @@ def _ordinal(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
         raise InputError("the response must have at least two categories, got one")
     gap = stats.gamma(2, scale=2.0 / (levels.size - 1))
     words = ", ".join(map(str, levels.tolist()))
-    lik = likelihoods.Ordinal(gaps=(gap.mean(),) * (levels.size - 2))
+    gaps = (float(gap.mean()),) * (levels.size - 2)
+    lik = likelihoods.get(f"ordinal(gaps={gaps})")
     priors = {f"gap_{i}": gap for i in range(1, levels.size - 1)}
     return Observed(codes.astype(float), lik, 0.0, 1.0, priors, (f"categories in order: {words}",))
 

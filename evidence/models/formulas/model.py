@@ -270,7 +270,8 @@ def _frame(
     if not isinstance(data, pd.DataFrame):
         if not isinstance(data, Mapping) and not hasattr(data, "to_pandas"):
             raise InputError(
-                f"data must be a pandas DataFrame or a mapping of columns, got {type(data).__name__}"
+                "data must be a pandas DataFrame or a mapping of columns, got "
+                f"{type(data).__name__}"
             )
         try:
             data = data.to_pandas() if hasattr(data, "to_pandas") else pd.DataFrame(dict(data))
@@ -290,7 +291,9 @@ def _frame(
         where = ", ".join(name for name in used if data[name].isna().any())
         if missing == "error":
             raise InputError(f"data: {int(gone.sum())} rows have missing values in {where}")
-        notes.append(f"{int(gone.sum())} of {len(data)} rows have missing values ({where}): left out")
+        notes.append(
+            f"{int(gone.sum())} of {len(data)} rows have missing values ({where}): left out"
+        )
     frame = data.loc[~gone].reset_index(drop=True)
     if not len(frame):
         raise InputError("data: no row without missing values is left")
@@ -321,9 +324,7 @@ def _extra(
         raise InputError(f"{name}({text}) must be numbers, one for every row") from None
 
 
-def _response(
-    parts: Parts, frame: pd.DataFrame, namespace: Mapping[str, Any]
-) -> NDArray[Any]:
+def _response(parts: Parts, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> NDArray[Any]:
     """Values of the response; categories in order become their numbers."""
     text = parts.response.strip("`")
     if text not in frame.columns:

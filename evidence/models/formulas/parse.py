@@ -88,14 +88,18 @@ def compact(text: str) -> str:
 def columns(text: str, known: Collection[str]) -> list[str]:
     """Which of the ``known`` columns an expression mentions."""
     words = (m[1] or (m[2] if m[3] is None else None) for m in _WORD.finditer(text))
-    return [word for word in dict.fromkeys(words) if word in known]
+    return [word for word in dict.fromkeys(words) if word and word in known]
 
 
 def check_names(text: str, known: Collection[str], namespace: Collection[str]) -> None:
     """Every name must be a column, or known where the formula was written."""
     for match in _WORD.finditer(text):
         word = match[1] or (match[2] if match[3] is None else None)
-        if word and word not in known and word.partition(".")[0] not in (*namespace, "True", "False"):
+        if (
+            word
+            and word not in known
+            and word.partition(".")[0] not in (*namespace, "True", "False")
+        ):
             raise InputError(
                 f"formula: data have no column {word!r}{suggest(word, known)} Columns: "
                 f"{', '.join(map(str, known))}"
@@ -147,8 +151,8 @@ def _nested(text: str) -> Iterator[str]:
 
 def _split(text: str, marks: str) -> list[tuple[str, str]]:
     """Pieces between ``marks`` that no bracket or quote encloses, each with the mark before."""
-    pieces, depth, quote, mark = [], 0, "", "+"
-    start = 0
+    pieces = list[tuple[str, str]]()
+    depth, start, quote, mark = 0, 0, "", "+"
     for i, character in enumerate(text):
         if quote:
             quote = "" if character == quote else quote

@@ -32,7 +32,9 @@ class OfSquare:
 
     @property
     def kwds(self) -> dict[str, Any]:
-        return {**self.variance.kwds, "of": "the variance"}
+        return dict(self.variance.kwds)
+
+    of = ", of the variance"
 
     def logpdf(self, value: ArrayLike) -> Array:
         v = np.asarray(value, float)

@@ -146,7 +146,7 @@ def grid(call: str, values: pd.Index) -> tuple[pd.Index, float]:
             f"formula: {call} needs values at equal distances (some may be missing); these have "
             f"steps from {step:.4g} to {np.diff(numbers).max():.4g}; round them, or number them"
         )
-    every = numbers[0] + step * np.arange(int(round(places[-1])) + 1)
+    every = numbers[0] + step * np.arange(round(places[-1]) + 1)
     if levels.dtype.kind == "f":
         return pd.Index(every), step
     return pd.Index(every.astype("int64").astype(levels.dtype)), np.nan

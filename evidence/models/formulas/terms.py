@@ -1,8 +1,8 @@
 r"""The terms of a formula: latent values with a prior each, and what a row of data sees of them.
 
-A predictor is :math:`\eta_i = \sum_t A^{(t)}_i x^{(t)} + o_i` over terms t: common effects, effects
-of groups, and structured terms (:mod:`.structured`). A term knows its rows for other data too, so
-that predictions need nothing else.
+A predictor is :math:`\eta_i = \sum_t A^{(t)}_i x^{(t)} + o_i` over terms t: common effects,
+effects of groups, and structured terms (:mod:`.structured`). A term knows its rows for other data
+too, so that predictions need nothing else.
 """
 
 from __future__ import annotations
@@ -115,7 +115,10 @@ class Common:
         spread, middle = X.std(axis=0), X.mean(axis=0)
         sd = _SLOPES * scale / np.where(spread > 0.0, spread, np.abs(middle))
         mean = np.zeros(len(sd))
-        own = [_normal(name, owner, given) for name, owner in zip(design.names, design.owners, strict=True)]
+        own = [
+            _normal(name, owner, given)
+            for name, owner in zip(design.names, design.owners, strict=True)
+        ]
         for j, pair in enumerate(own):
             if pair is not None:
                 mean[j], sd[j] = pair
@@ -201,7 +204,9 @@ class Groups:
         X, k = self.design.columns(data)[:, list(self.correlated)], len(self.correlated)
         columns = k * codes[:, None] + np.arange(k)
         starts = k * np.arange(len(X) + 1)
-        return csr_array((X.ravel(), columns.ravel(), starts), shape=(len(X), k * len(self.levels)))
+        return csr_array(
+            (X.ravel(), columns.ravel(), starts), shape=(len(X), k * len(self.levels))
+        )
 
 
 def keys(factor: str, data: pd.DataFrame) -> pd.Index:
@@ -254,8 +259,8 @@ def _normal(name: str, owner: str, given: dict[str, Any]) -> tuple[float, float]
     prior = given[key]
     if getattr(getattr(prior, "dist", None), "name", "") != "norm":
         raise InputError(
-            f"priors[{key!r}] must be normal, such as scipy.stats.norm(0, 2), got {prior!r}: common "
-            "effects are latent values of a Gaussian model; a flat one has no evidence"
+            f"priors[{key!r}] must be normal, such as scipy.stats.norm(0, 2), got {prior!r}: "
+            "common effects are latent values of a Gaussian model; a flat one has no evidence"
         )
     return float(prior.mean()), float(prior.std())
 

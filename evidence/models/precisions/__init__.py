@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from .autoregressive import ar1 as ar1
     from .base import Precision as Precision
     from .besag_york_mollie import bym2 as bym2
-    from .repeated import copies as copies
     from .correlated import effects as effects
     from .graph import icar as icar
     from .grid import matern_grid as matern_grid
     from .joint import blocks as blocks
+    from .repeated import copies as copies
     from .scaled import iid as iid
     from .scaled import independent as independent
     from .series import matern_series as matern_series

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -107,8 +107,8 @@ class Effects(Precision):
 def effects(
     groups: int,
     names: Sequence[str] = ("1",),
-    sigma: float | Sequence[float] = 1.0,
-    cor: float | Any = 0.0,
+    sigma: ArrayLike = 1.0,
+    cor: ArrayLike = 0.0,
     *,
     sigma_bounds: Bounds = WIDE,
 ) -> Effects:

@@ -30,7 +30,7 @@ class Copies(Precision):
 
     @property
     def null(self) -> Array:
-        return np.kron(np.eye(self.count), self.part.null)
+        return np.asarray(np.kron(np.eye(self.count), self.part.null), float)
 
     @property
     def constraints(self) -> tuple[csr_array, Array] | None:
