@@ -71,6 +71,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .results.optimum import Optimum as Optimum
     from .results.simulated import Bidirectional as Bidirectional
     from .results.simulated import Simulated as Simulated
+    from .results.summary import Summary as Summary
     from .results.surface import Surface as Surface
     from .results.sweep import Sweep as Sweep
     from .statistics import ladders as ladders
@@ -87,6 +88,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .verbs.shorthands import parallel_tempering as parallel_tempering
     from .verbs.shorthands import resample_move as resample_move
     from .verbs.simulate import simulate as simulate
+    from .verbs.summarise import summarise as summarise
     from .verbs.surface import evidence_surface as evidence_surface
     from .verbs.sweep import sweep as sweep
 

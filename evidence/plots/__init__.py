@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .geometry import plot_trajectory as plot_trajectory
     from .hyper import plot_hyper_draws as plot_hyper_draws
     from .hyper import plot_hyperparameters as plot_hyperparameters
+    from .hyper import plot_intervals as plot_intervals
     from .hyper import plot_marginal as plot_marginal
     from .hyper import plot_search as plot_search
     from .models import plot_comparison as plot_comparison

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _ROWS = 6  # more hyperparameters than this: the slowest
 _MANY = 2000  # points of a scatter plot
+_LABELLED = 40  # rows with names
 _FLOOR = 1e-6  # nats; a logarithmic axis has no zero
 _STYLES = ("o-", "s--", "^:", "D-.")
 
@@ -166,3 +167,27 @@ def plot_search(optimum: Search, ax: Axes | None = None) -> Axes:
     if history.restart.nunique() > 1 or len(lost):
         legend(ax, ncols=2, fontsize=8)
     return whole_ticks(ax)
+
+
+def plot_intervals(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Means as points with 90 % intervals, a row for each; zero is marked.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Columns ``mean``, ``q05`` and ``q95``; its index names the rows.
+    ax : Axes, optional
+    """
+    n = len(table)
+    ax = axes_of(ax, 6.4, 1.2 + 0.28 * min(n, _LABELLED))
+    y = np.arange(n)[::-1]
+    ax.hlines(y, table.q05, table.q95, color=INK, lw=1.4 if n <= _LABELLED else 0.6)
+    ax.plot(table["mean"], y, "o", color=INK, ms=4 if n <= _LABELLED else 2)
+    ax.axvline(0.0, color=INK, lw=0.7, ls=":")
+    if n <= _LABELLED:
+        ax.set_yticks(y, [str(name) for name in table.index])
+    else:
+        ax.set_yticks([])
+    ax.set_ylim(-0.7, n - 0.3)
+    ax.set_xlabel("posterior mean and 90 % interval")
+    return ax

@@ -18,6 +18,7 @@ from ..execution.arguments import array
 from ..gaussians.base import Prior
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
+from ..models.formulas.model import FormulaModel
 from ..models.gp import GPModel
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
@@ -79,6 +80,8 @@ def design_points(
     model: SparseModel, A_new: Any, offset: float | ArrayLike | None
 ) -> DesignPoints:
     """New rows of A, or those of the data."""
+    if isinstance(model, FormulaModel) and A_new is not None and not issparse(A_new):
+        return DesignPoints(*model.rows_of(A_new))
     if A_new is None:
         if offset is not None:
             raise InputError("mean_new goes with new points; pass X_new (rows of A) too")

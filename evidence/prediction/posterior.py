@@ -12,20 +12,26 @@ import numpy as np
 from ..approximations.mixture import Mixture
 from ..execution.arguments import check_choice, shown
 from ..messages import InputError
+from ..models.classes import SoftmaxModel
+from ..models.gp import GPModel
+from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from ..paths.families import family
 from ..results.draws import Draws
 from ..results.evidence import EvidenceResult
-from ..results.hyper import HyperDraws
+from ..results.hyper import HyperDraws, IntegratedEvidence
+from ..verbs.integrate import fits_over_theta, integrated_evidence
 from ..verbs.reference import explored
 from .points import Model
+
+_ROUGH = 0.1  # standard error of an integral over hyperparameters that predictions need
 
 
 class Known(NamedTuple):
     """What is known of the latent values under hyperparameters θ, and how much it counts."""
 
-    theta: Array | None
-    """None: the model's own."""
+    model: Any
+    """With these hyperparameters."""
     posterior: Any
     """A reference, or draws (S, C·N)."""
     weight: float
@@ -34,6 +40,10 @@ class Known(NamedTuple):
 def known_at_data(model: Model, posterior: Any, max_draws: int) -> list[Known]:
     """What is known, in one part or several; ``posterior`` is as :func:`evidence.predict` takes
     it, and what is only named is fitted."""
+    if posterior is None and isinstance(model, GPModel | SparseModel) and model.priors:
+        posterior = integrated_evidence(model, target_se=_ROUGH, random_seed=0, progressbar=False)
+    if isinstance(posterior, IntegratedEvidence) and not isinstance(model, SoftmaxModel):
+        return [Known(q.model, q, 1.0) for q in fits_over_theta(model, posterior, max_draws)]
     if isinstance(posterior, HyperDraws):
         return _by_hyperparameters(model, posterior, max_draws)
     entry = family(model)
@@ -43,13 +53,13 @@ def known_at_data(model: Model, posterior: Any, max_draws: int) -> list[Known]:
         check_choice("posterior", posterior, tuple(entry.fits))
         posterior = explored(model, posterior, np.random.SeedSequence(0))[0]
     if not isinstance(posterior, entry.reference):
-        return [Known(None, _draws(model, posterior), 1.0)]
+        return [Known(model, _draws(model, posterior), 1.0)]
     if posterior.model is not model:
         raise InputError("posterior was fitted to another model; fit it to this one")
     if isinstance(posterior, Mixture):
         parts = zip(posterior.components, posterior.probable, strict=True)
-        return [Known(None, part, weight) for part, weight in parts if weight]
-    return [Known(None, posterior, 1.0)]
+        return [Known(model, part, weight) for part, weight in parts if weight]
+    return [Known(model, posterior, 1.0)]
 
 
 def _by_hyperparameters(model: Model, draws: HyperDraws, max_draws: int) -> list[Known]:
@@ -64,7 +74,7 @@ def _by_hyperparameters(model: Model, draws: HyperDraws, max_draws: int) -> list
     theta, x = theta[chosen], x[chosen]
     starts = np.flatnonzero((theta[1:] != theta[:-1]).any(axis=1)) + 1
     parts = zip(theta[np.r_[0, starts]], np.split(x, starts), strict=True)
-    return [Known(at, draws, len(draws)) for at, draws in parts]
+    return [Known(model.at(at), draws, len(draws)) for at, draws in parts]
 
 
 def _draws(model: Model, posterior: Any) -> Array:

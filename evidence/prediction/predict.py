@@ -67,7 +67,8 @@ def predict(
     ----------
     model : GPModel, SparseModel or SoftmaxModel
     X_new : array (n, D), optional
-        New inputs, for models with a kernel; new rows of A for a SparseModel. Without it (and
+        New inputs, for models with a kernel; new rows of A for a SparseModel, a table of data for
+        a model from a formula. Without it (and
         without ``K_new``) the prediction is of what the data themselves see.
     posterior : str, reference, Draws, EvidenceResult, HyperDraws or array, optional
         What is known of the latent values at the data: a Gaussian, ``"ep"`` (the default),
@@ -75,7 +76,9 @@ def predict(
         ``"mixture"`` of them (the default where a likelihood is not log-concave); or
         posterior draws: those of :func:`evidence.sample`, those that came with a Monte Carlo
         estimate, or an array (..., N); or draws of hyperparameters and latent values together,
-        of :func:`evidence.sample_hyperparameters`.
+        of :func:`evidence.sample_hyperparameters`. For a model with priors of its
+        hyperparameters what :func:`evidence.log_evidence` returned: an average over them (by
+        default after a short run).
     K_new, k_diag : array (n, N) and (n,), optional
         For a model with a given K: covariances of the new latent values with those of the
         data, and their prior variances. Classes may have their own: (C, n, N) and (C, n).
@@ -154,8 +157,7 @@ def predict(
         }
         made: list[Any] = []
         with bar:
-            for theta, known, _ in parts:
-                there = model if theta is None else model.at(theta)
+            for there, known, _ in parts:
                 mixture = mixture_at(there, known, points)
                 if isinstance(there, SoftmaxModel):
                     own, nodes = np.split(nodes, [mixture.count])

@@ -2,41 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from ..execution.arguments import number, seed_sequence
 from ..messages import InputError, Message
+from ..models.formulas.model import callers, from_formulas
 from ..paths.families import family
 from ..results.comparison import Comparison
 from ._options import EveryModel
 from ._several import run_each
 
 if TYPE_CHECKING:
+    from ..models.likelihoods.base import Likelihood
     from ..models.types import Model
 
 
 def compare(
-    models: Mapping[str, Model],
+    models: Mapping[str, Model | str] | Sequence[str],
+    data: Any = None,
     *,
     prior: Mapping[str, float] | None = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
+    likelihood: str | Likelihood | None = None,
+    link: str | None = None,
+    priors: Mapping[str, Any] | None = None,
+    missing: str = "drop",
+    namespace: Mapping[str, Any] | None = None,
     **options: Unpack[EveryModel],
 ) -> Comparison:
     """Compare models of the same data by their evidence.
 
     Parameters
     ----------
-    models : mapping from name to model
+    models : mapping from name to model, or formulas
+        Formulas, a list of them or under names, are of ``data``; every model then has the rows
+        in which none of them misses a value.
+    data : DataFrame or mapping of columns, optional
+        For formulas.
     prior : mapping from name to number, optional
         Prior probabilities of the models, up to a factor; equal by default.
     random_seed : int or Generator, optional
         Same seed, same answer.
     progressbar : bool
         Show one line in a terminal or notebook.
+    likelihood, link, priors, missing, namespace
+        For formulas, as in :func:`evidence.from_formula`. A prior is for every model that has
+        what it names.
     **options
         For every :func:`evidence.log_evidence`: ``method``, ``target_se``, ``executor``, …
 
@@ -60,6 +75,14 @@ def compare(
     >>> comparison.best, bool(comparison.table.probability["short"] > 0.6)
     ('short', True)
     """
+    words = {"likelihood": likelihood, "link": link, "priors": priors}
+    if data is not None:
+        space = callers(2) if namespace is None else namespace
+        given = {name: word for name, word in words.items() if word is not None}
+        formulas = _check_formulas(models)
+        models = from_formulas(formulas, data, namespace=space, missing=missing, **given)  # type: ignore[arg-type]
+    elif unused := [name for name, word in words.items() if word is not None]:
+        raise InputError(f"{unused[0]} goes with formulas and data; models have their own")
     models = _check_models(models)
     weights = _check_prior(prior, models)
     rngs = map(np.random.default_rng, seed_sequence(random_seed).spawn(len(models)))
@@ -75,7 +98,24 @@ def compare(
     return Comparison.of(results, weights, cut)
 
 
-def _check_models(models: Mapping[str, Model]) -> dict[str, Model]:
+def _check_formulas(models: Any) -> dict[str, str]:
+    if isinstance(models, str):
+        models = [models]
+    if not isinstance(models, Mapping):
+        models = {formula: formula for formula in models}
+    for name, formula in models.items():
+        if not isinstance(formula, str):
+            raise InputError(
+                f"models[{name!r}] must be a formula where data are given, got "
+                f"{type(formula).__name__}"
+            )
+    return dict(models)
+
+
+def _check_models(models: Any) -> dict[str, Model]:
+    each = models.values() if isinstance(models, Mapping) else models
+    if isinstance(models, str) or (np.iterable(each) and any(isinstance(m, str) for m in each)):
+        raise InputError("data is missing: formulas need a table")
     if not isinstance(models, Mapping) or not models:
         raise InputError(
             f"models must map names to models, {{'rbf': m1, 'matern': m2}}, got {models!r}"

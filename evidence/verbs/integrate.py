@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
+from ..approximations.reference import GaussianReference
 from ..drivers.smc import Loop
 from ..drivers.waves import Budget, Run
 from ..execution import arguments
@@ -26,7 +27,7 @@ from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, Stopped, interruptible, within
 from ..execution.job import Job
 from ..execution.progress import Progress
-from ..hyper.at_theta import GuidedEvidence
+from ..hyper.at_theta import GuidedEvidence, NoEvidence, ep_at
 from ..hyper.integral import ThetaIslands
 from ..hyper.pilot import ThetaPilot, run_pilot
 from ..messages import InputError, Message, messages
@@ -39,6 +40,8 @@ from ..results.base import fingerprint
 from ..results.evidence import Estimate
 from ..results.hyper import IntegratedEvidence
 from .optimise import optimise
+
+_SETTINGS = 48  # of hyperparameters that a prediction or a summary averages over
 
 
 def integrated_evidence(
@@ -194,6 +197,28 @@ def integrated_evidence(
         logz_ep=logz_ep,
         optimum=optimum,
     )  # fmt: skip
+
+
+def fits_over_theta(
+    model: GPModel | SparseModel, result: IntegratedEvidence, most: int
+) -> Iterator[GaussianReference]:
+    """EP at up to ``most`` draws of the hyperparameters, evenly spaced."""
+    if not len(result.theta):
+        raise InputError("posterior: this result has no draws of hyperparameters")
+    if result.model != model.describe():
+        raise InputError(
+            f"posterior was made for another model, {result.model}, not {model.describe()}"
+        )
+    theta = model.hyperparameters.theta.copy()
+    where = [model.hyperparameters.names.index(name) for name in result.names]
+    chosen = np.linspace(0, len(result.theta) - 1, min(most, len(result.theta), _SETTINGS))
+    sites = None
+    for own in result.theta[chosen.round().astype(int)]:
+        theta[where] = own
+        with suppress(NoEvidence):
+            reference = ep_at(model, theta, sites if model.likelihood.log_concave else None, 1e-6)
+            sites = reference.sites
+            yield reference
 
 
 def _priors(

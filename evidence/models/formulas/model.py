@@ -20,7 +20,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack
 
 from ...execution.arguments import check_choice
-from ...messages import InputError
+from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..likelihoods.base import Likelihood
 from ..precisions.base import Hyperparameter
@@ -69,9 +69,11 @@ class FormulaModel(SparseModel):
         Of the latent values: effects, in the order of ``terms``.
     slices : dict of str to slice
         Where the latent values of every term are.
-    n_rows : int
-        Rows of data in use.
+    columns : tuple of str
+        Of the data, without the response.
     """
+
+    columns: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -118,6 +120,14 @@ class FormulaModel(SparseModel):
         return model
 
     without_matrices = bare
+
+    def rows_of(self, data: Any) -> tuple[csr_array, Array]:
+        """What rows of a table see of the latent values, and what offsets add."""
+        frame = as_frame(data)
+        gone = frame[[name for name in self.columns if name in frame]].isna().any(axis=1)
+        if gone.any():
+            raise InputError(f"X_new has missing values in {int(gone.sum())} rows; leave them out")
+        return self.design(frame), self.new_offset(frame)
 
     def new_offset(self, data: pd.DataFrame) -> Array:
         """What ``offset()`` adds to rows of data."""
@@ -208,43 +218,85 @@ def from_formula(
     >>> model.table.prior["sd(1|g)"]
     'expon(scale=1)'
     """
-    check_choice("missing", missing, ("drop", "error"))
     if namespace is None:
-        caller = sys._getframe(1)
-        namespace = {**caller.f_globals, **caller.f_locals}
-    parts = parse(formula, TERMS)
-    frame, notes = _frame(parts, data, missing, namespace)
-    observed = observe(
-        _response(parts, frame, namespace),
-        _extra(parts, "trials", frame, namespace),
-        likelihood,
-        link,
-    )
-    given = _given(priors)
-    terms = list[Term]()
+        namespace = callers(2)
+    words = {"likelihood": likelihood, "link": link, "priors": priors, "missing": missing}
+    return from_formulas({"": formula}, data, namespace=namespace, **words)[""]  # type: ignore[arg-type]
+
+
+def callers(depth: int) -> dict[str, Any]:
+    """The variables that a function's caller sees; ``depth`` is 1 for this function's own."""
+    frame = sys._getframe(depth)
+    return {**frame.f_globals, **frame.f_locals}
+
+
+def from_formulas(
+    formulas: Mapping[str, str],
+    data: Any,
+    *,
+    namespace: Mapping[str, Any],
+    likelihood: str | Likelihood = "gaussian",
+    link: str | None = None,
+    priors: Mapping[str, Any] | None = None,
+    missing: str = "drop",
+) -> dict[str, FormulaModel]:
+    """Models of the same rows: those in which no formula misses a value.
+
+    A prior is for every model that has what it names, and one of them must.
+    """
+    check_choice("missing", missing, ("drop", "error"))
+    parts = {name: parse(formula, TERMS) for name, formula in formulas.items()}
+    frame, used, notes = _frame(list(parts.values()), data, missing, namespace)
+    given, models, unknown = _given(priors), dict[str, FormulaModel](), list[set[str]]()
+    known = list[str]()
+    for name, formula in formulas.items():
+        own = parts[name]
+        response = _response(own, frame, namespace)
+        trials = _extra(own, "trials", frame, namespace)
+        observed = observe(response, trials, likelihood, link)
+        terms, offset = _make_terms(own, frame, namespace, observed, given)
+        if not terms or len({term.name for term in terms}) < len(terms):
+            what = "a term twice" if terms else "no terms at all"
+            raise InputError(f"formula: {formula!r} has {what}")
+        model = FormulaModel(formula, terms, observed, frame, offset)
+        model.columns = tuple(column for column in used if column != own.response)
+        defaults = {_named(t.name, at): d for t in terms for at, d in t.priors.items()}
+        defaults |= {f"likelihood__{at}": d for at, d in observed.priors.items()}
+        effects = [
+            n for t in terms if isinstance(t, Common) for n in (*t.labels, *t.design.owners)
+        ]
+        chosen, strange = for_hyperparameters(model.hyperparameters, defaults, given, effects)
+        model.priors = Priors.of(model.hyperparameters, chosen) if chosen else None
+        model.notes = (*model.notes, *notes, *_remarks(terms, observed, frame))
+        models[name] = model
+        unknown.append(strange)
+        known += [*effects, *model.hyperparameters.names]
+    if strange := set.intersection(*unknown):
+        known, key = list(dict.fromkeys(known)), min(strange)
+        raise InputError(
+            f"priors: there is no {key!r}{suggest(key, known)} Known: {', '.join(known)}"
+        )
+    return models
+
+
+def _make_terms(
+    parts: Parts,
+    frame: pd.DataFrame,
+    namespace: Mapping[str, Any],
+    observed: Observed,
+    given: dict[str, Any],
+) -> tuple[list[Term], Array]:
+    """The terms of a formula, and its offsets."""
+    terms, scale = list[Term](), observed.scale
     design = Design(parts.common, frame, namespace)
-    offset = design.offset() if design.names or parts.common else np.zeros(len(frame))
     if design.names:
-        terms.append(Common.of(design, observed.location, observed.scale, given))
+        terms.append(Common.of(design, observed.location, scale, given))
     for bracket in parts.brackets:
         own = Design(bracket.effects, frame, namespace)
         for factor in bracket.groups:
-            terms += Groups.of(bracket, factor, own, frame, observed.scale)
-    terms += [structured(w, frame, namespace, observed.scale) for w in parts.structured]
-    if len({term.name for term in terms}) < len(terms):
-        raise InputError(f"formula: a term occurs twice in {formula!r}")
-    if not terms:
-        raise InputError(f"formula: {formula!r} has no terms at all")
-    model = FormulaModel(formula, terms, observed, frame, offset)
-    own_priors = {
-        _named(term.name, name): d for term in terms for name, d in term.priors.items()
-    } | {f"likelihood__{name}": d for name, d in observed.priors.items()}
-    known = [*(design.names), *model.hyperparameters.names]
-    chosen = for_hyperparameters(model.hyperparameters, own_priors, given, known)
-    model.priors = Priors.of(model.hyperparameters, chosen) if chosen else None
-    notes += _remarks(terms, observed, design, frame)
-    model.notes = (*model.notes, *notes)
-    return model
+            terms += Groups.of(bracket, factor, own, frame, scale)
+    terms += [structured(written, frame, namespace, scale) for written in parts.structured]
+    return terms, design.offset()
 
 
 def _given(priors: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -261,26 +313,32 @@ def _given(priors: Mapping[str, Any] | None) -> dict[str, Any]:
     return {compact(str(name)): prior for name, prior in priors.items()}
 
 
-def _frame(
-    parts: Parts, data: Any, missing: str, namespace: Mapping[str, Any]
-) -> tuple[pd.DataFrame, list[str]]:
-    """The rows in use."""
+def as_frame(data: Any) -> pd.DataFrame:
+    """A table as a frame of pandas."""
     import pandas as pd
 
-    if not isinstance(data, pd.DataFrame):
-        if not isinstance(data, Mapping) and not hasattr(data, "to_pandas"):
-            raise InputError(
-                "data must be a pandas DataFrame or a mapping of columns, got "
-                f"{type(data).__name__}"
-            )
-        try:
-            data = data.to_pandas() if hasattr(data, "to_pandas") else pd.DataFrame(dict(data))
-        except ValueError as error:
-            raise InputError(f"data: {error}") from None
+    if isinstance(data, pd.DataFrame):
+        return data
+    if not isinstance(data, Mapping) and not hasattr(data, "to_pandas"):
+        raise InputError(
+            f"data must be a pandas DataFrame or a mapping of columns, got {type(data).__name__}"
+        )
+    try:
+        frame = data.to_pandas() if hasattr(data, "to_pandas") else pd.DataFrame(dict(data))
+    except ValueError as error:
+        raise InputError(f"data: {error}") from None
+    return frame
+
+
+def _frame(
+    every: Sequence[Parts], data: Any, missing: str, namespace: Mapping[str, Any]
+) -> tuple[pd.DataFrame, list[str], list[str]]:
+    """The rows in use, the columns that formulas mention, and notes."""
+    data = as_frame(data)
     known = list(map(str, data.columns))
-    texts = [parts.response, *parts.extras.values(), parts.common]
-    texts += [text for b in parts.brackets for text in (b.effects, *b.groups)]
-    series = [argument for s in parts.structured for argument in s.arguments]
+    texts = [t for p in every for t in (p.response, *p.extras.values(), p.common)]
+    texts += [t for p in every for b in p.brackets for t in (b.effects, *b.groups)]
+    series = [argument for p in every for s in p.structured for argument in s.arguments]
     for text in texts:
         check_names(text, known, namespace)
     used = [name for text in [*texts, *series] for name in columns(text, known)]
@@ -297,7 +355,12 @@ def _frame(
     frame = data.loc[~gone].reset_index(drop=True)
     if not len(frame):
         raise InputError("data: no row without missing values is left")
-    times = _extra(parts, "weights", frame, namespace)
+    weights = {p.extras.get("weights") for p in every}
+    if len(weights) > 1:
+        raise InputError(
+            "weights must be the same in all formulas; evidences are of the same data"
+        )
+    times = _extra(every[0], "weights", frame, namespace)
     if times is not None:
         if (times < 0.0).any() or (times % 1.0).any():
             raise InputError(
@@ -306,7 +369,7 @@ def _frame(
             )
         frame = frame.loc[np.repeat(np.arange(len(frame)), times.astype(int))]
         frame = frame.reset_index(drop=True)
-    return frame, notes
+    return frame, used, notes
 
 
 def _extra(
@@ -349,9 +412,7 @@ def _evaluated(text: str, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> 
     return values[:, 0]
 
 
-def _remarks(
-    terms: Sequence[Term], observed: Observed, design: Design, frame: pd.DataFrame
-) -> list[str]:
+def _remarks(terms: Sequence[Term], observed: Observed, frame: pd.DataFrame) -> list[str]:
     """What a user should know of the data."""
     remarks = []
     for factor in dict.fromkeys(term.factor for term in terms if isinstance(term, Groups)):
@@ -359,7 +420,8 @@ def _remarks(
         if single := int((sizes == 1).sum()):
             remarks.append(f"{single} of {len(sizes)} groups of {factor} have one row of data")
     labels = observed.likelihood.name in FAMILIES["bernoulli"].links
-    X = design.columns() if design.names else np.zeros((0, 0))
+    common = [term.design.columns() for term in terms if isinstance(term, Common)]
+    X = common[0] if common else np.zeros((0, 0))
     if labels and 0 < X.size <= _SEPARABLE and _separable(observed.y[:, None] * X):
         remarks.append(
             "the common effects separate the outcomes perfectly: their sizes are what the priors "

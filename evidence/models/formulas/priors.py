@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from ...messages import InputError, suggest
+from ...messages import InputError
 from ...numerics.arrays import Array
 from ..hyperparameters import Hyperparameters
+from .parse import compact
 
 
 @dataclass(frozen=True)
@@ -55,39 +56,30 @@ def for_hyperparameters(
     free: Hyperparameters,
     defaults: Mapping[str, Any],
     given: Mapping[str, Any],
-    known: Sequence[str],
-) -> dict[str, Any]:
+    effects: Sequence[str],
+) -> tuple[dict[str, Any], set[str]]:
     """A prior for every hyperparameter: what is ``given``, and ``defaults`` else.
 
     Correlations have LKJ(1) unless ``cor(g)`` says otherwise; see
-    :mod:`evidence.models.precisions.correlated`.
+    :mod:`evidence.models.precisions.correlated`. Given priors of common ``effects`` are left to
+    these. Besides it tells what is given of other names.
     """
-    chosen, used = dict(defaults), set[str]()
-    rest = {name: prior for name, prior in given.items() if name not in known_effects(known, free)}
+    chosen, used = dict(defaults), {compact(name) for name in effects}
     for factor in dict.fromkeys(_factor(name) for name in free.names if name.startswith("cor(")):
         names = [n for n in free.names if n.startswith("cor(") and _factor(n) == factor]
         key = f"cor({factor})"
-        chosen |= _correlations(names, rest.get(key, "lkj(1)"), key)
+        chosen |= _correlations(names, given.get(key, "lkj(1)"), key)
         used.add(key)
-    for key, prior in rest.items():
+    strange = set[str]()
+    for key, prior in given.items():
         if key in used:
             continue
         name, square = re.sub(r"^var\(", "sd(", key), key.startswith("var(")
-        if name not in free.names:
-            try:
-                name = free.names[free.index(name)]
-            except InputError:
-                every = [*known, *(k for k in used)]
-                raise InputError(
-                    f"priors: there is no {key!r}{suggest(key, every)} Known: {', '.join(every)}"
-                ) from None
-        chosen[name] = OfSquare(prior) if square else prior
-    return chosen
-
-
-def known_effects(known: Sequence[str], free: Hyperparameters) -> set[str]:
-    """Names of common effects."""
-    return set(known) - set(free.names)
+        try:
+            chosen[free.names[free.index(name)]] = OfSquare(prior) if square else prior
+        except InputError:
+            strange.add(key)
+    return chosen, strange
 
 
 def _factor(name: str) -> str:

@@ -61,7 +61,12 @@ class Design:
             self._common = design_matrices(text, data, "error", extra_namespace=own).common
         except (ValueError, TypeError, KeyError, NotImplementedError) as error:
             raise InputError(f"formula: {text!r} cannot be evaluated: {error}") from None
-        self.names: list[str] = [] if self._common is None else self._columns()
+        self.names: list[str] = []
+        self.owners: list[str] = []
+        self._offsets, self._kept = list[int](), np.zeros(0, int)
+        self._rows = len(data)
+        if self._common is not None:
+            self.names = self._columns()
 
     def _columns(self) -> list[str]:
         kinds = self._common.terms.items()
@@ -94,6 +99,8 @@ class Design:
 
     def offset(self, data: pd.DataFrame | None = None) -> Array:
         """What ``offset()`` adds to every row."""
+        if not self._offsets:
+            return np.zeros(self._rows if data is None else len(data))
         return self._matrix(data)[:, self._offsets].sum(axis=1)
 
 

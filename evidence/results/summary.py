@@ -1,0 +1,97 @@
+"""What a regression found: the posterior of effects, of standard deviations, of every group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from .. import plots
+from ..messages import InputError, Message
+from ..numerics.arrays import Array
+from .base import DataFrame, ResultOnAxes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LEVELS = (0.05, 0.5, 0.95)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Summary(ResultOnAxes):
+    """Posterior means, standard deviations and quantiles of everything in a regression.
+
+    Made by :func:`evidence.summarise`, where there is an example. :meth:`plot` draws common
+    effects and hyperparameters with their intervals, :meth:`plot_groups` the effects of groups.
+
+    Attributes
+    ----------
+    common, hyperparameters, groups : DataFrame
+        A row for each, index ``name``: ``mean``, ``sd``, ``q05``, ``median``, ``q95``; groups
+        have a column ``term`` besides.
+    """
+
+    _format = "evidence-summary"
+    _digits = ".4g"
+
+    common: DataFrame
+    hyperparameters: DataFrame
+    groups: DataFrame
+    about: str = ""
+    warnings: tuple[Message, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def table(self) -> DataFrame:
+        """Common effects, then hyperparameters."""
+        import pandas as pd
+
+        return pd.concat([part for part in (self.common, self.hyperparameters) if len(part)])
+
+    def _about(self) -> list[str]:
+        return [self.about, f"{len(self.groups)} effects of groups in .groups"]
+
+    def _draw(self, ax: Axes | None) -> Axes:
+        return plots.plot_intervals(self.table, ax)
+
+    def plot_groups(self, term: str | None = None, ax: Axes | None = None) -> Axes:
+        """The effects of groups, from the smallest to the largest.
+
+        Parameters
+        ----------
+        term : str, optional
+            One of ``groups.term``, such as ``"1|clinic"``; the first by default.
+        ax : Axes, optional
+        """
+        terms = list(self.groups.term.unique())
+        if not terms:
+            raise InputError("term: this model has no effects of groups")
+        term = terms[0] if term is None else term
+        if term not in terms:
+            raise InputError(f"term must be one of {', '.join(terms)}, got {term!r}")
+        part = self.groups[self.groups.term == term].sort_values("mean")
+        ax = plots.plot_intervals(part, ax)
+        ax.set_title(term)
+        return ax
+
+
+def of_mixture(mean: Array, var: Array) -> dict[str, Array]:
+    """Moments and quantiles of equal mixtures of normals, (S, n): columns of a table.
+
+    >>> columns = of_mixture(np.array([[0.0], [2.0]]), np.ones((2, 1)))
+    >>> columns["mean"].tolist(), columns["median"].round(6).tolist()
+    ([1.0], [1.0])
+    """
+    sd = np.sqrt(var)
+    columns = {"mean": mean.mean(axis=0), "sd": np.sqrt(var.mean(axis=0) + mean.var(axis=0))}
+    for name, q in zip(("q05", "median", "q95"), _LEVELS, strict=True):
+        each = mean + ndtri(q) * sd
+        low, high = each.min(axis=0), each.max(axis=0)
+        for _ in range(0 if len(mean) == 1 else 40):
+            middle = 0.5 * (low + high)
+            below = ndtr((middle - mean) / sd).mean(axis=0) < q
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        columns[name] = 0.5 * (low + high)
+    return columns

@@ -1,0 +1,82 @@
+"""What a regression found, as tables: see :class:`evidence.results.summary.Summary`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..approximations.reference import GaussianReference
+from ..execution.arguments import check_count, check_kind
+from ..messages import InputError, messages
+from ..models.formulas.model import FormulaModel
+from ..models.formulas.terms import Common
+from ..numerics.threads import blas_for
+from ..paths.families import fit_reference
+from ..results.base import data_frame
+from ..results.hyper import IntegratedEvidence
+from ..results.summary import Summary, of_mixture
+from .integrate import fits_over_theta, integrated_evidence
+
+_ROUGH = 0.1  # standard error of the integral over hyperparameters behind a summary
+
+
+def summarise(model: FormulaModel, posterior: Any = None, *, max_draws: int = 48) -> Summary:
+    """The posterior of common effects, of hyperparameters and of the effects of every group.
+
+    Of the latent values it has EP's Gaussians, averaged over hyperparameters.
+
+    Parameters
+    ----------
+    model : FormulaModel
+    posterior : IntegratedEvidence or GaussianReference, optional
+        What :func:`evidence.log_evidence` returned for this model, or one approximation. By
+        default a short run of its own.
+    max_draws : int
+        Settings of the hyperparameters to average over.
+
+    Returns
+    -------
+    Summary
+        ``summary.common``, ``.hyperparameters``, ``.groups``, ``.plot()``, ``.plot_groups()``
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import evidence as ev
+    >>> rng = np.random.default_rng(0)
+    >>> data = {"y": rng.poisson(3.0, 40), "x": rng.normal(size=40), "g": list("abcdefgh") * 5}
+    >>> model = ev.from_formula("y ~ x + (1 | g)", data, likelihood="poisson")
+    >>> summary = ev.summarise(model)
+    >>> list(summary.table.index), len(summary.groups)
+    (['Intercept', 'x', 'sd(1|g)'], 8)
+    """
+    check_kind("model", model, FormulaModel)
+    check_count("max_draws", max_draws, 1, optional=False)
+    with blas_for(model.n):
+        if posterior is None and model.priors is not None:
+            posterior = integrated_evidence(
+                model, target_se=_ROUGH, random_seed=0, progressbar=False
+            )
+        if isinstance(posterior, IntegratedEvidence):
+            fits = list(fits_over_theta(model, posterior, max_draws))
+        elif posterior is None:
+            fits = [fit_reference(model, "ep")]
+        elif isinstance(posterior, GaussianReference) and posterior.model is model:
+            fits = [posterior]
+        else:
+            raise InputError(
+                "posterior must be an IntegratedEvidence of this model or a reference fitted to "
+                f"it, got {type(posterior).__name__}"
+            )
+    moments = of_mixture(np.array([q.mean for q in fits]), np.array([q.var for q in fits]))
+    frame = data_frame(moments, index=list(model.names)).rename_axis("name")
+    terms = [t.name for t in model.terms for _ in t.labels]
+    common = np.array([isinstance(t, Common) for t in model.terms for _ in t.labels])
+    groups = frame[~common].assign(term=[n for n, c in zip(terms, common, strict=True) if not c])
+    hyper = frame[:0]
+    warnings = messages(fits[0].warnings)
+    if isinstance(posterior, IntegratedEvidence):
+        hyper, warnings = posterior.table, posterior.warnings
+    about = f"{model.formula}: {model.y.size} rows, {model.n} effects"
+    return Summary(frame[common], hyper, groups, about, warnings)
