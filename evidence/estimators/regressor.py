@@ -104,7 +104,7 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
         if self.alpha is not None:
             likelihood = _known_noise(self.alpha, likelihood, y.size)
         self._shift, self._scale, mean = 0.0, 1.0, 0.0
-        if self.normalize_y and likelihood.counts:
+        if self.normalize_y and (likelihood.counts or likelihood.name == "gamma"):
             mean = float(likelihood.location(np.array([np.mean(y)]))[0])
         elif self.normalize_y:
             self._shift, self._scale = float(np.mean(y)), float(np.std(y)) or 1.0
