@@ -137,6 +137,11 @@ HARD = [
     ("student_t(df=2, scale=0.1)", 9.0, 9.0),  # of very different widths
     ("negative_binomial(dispersion=2.0)", 100.0, 5.0),
     ("probit", 1e6, 1.0),
+    ("cloglog", 1e4, 1.0),  # exponential on one side only
+    ("gamma(shape=0.05)", 1e4, 2.0),
+    ("gamma(shape=300)", 25.0, 9.0),  # a needle
+    ("ordinal(gaps=(0.001, 3))", 1e4, 1.0),  # a narrow category in a wide cavity
+    ("ordinal(gaps=(50, 3))", 400.0, 1.0),  # a plateau
 ]
 
 

@@ -61,9 +61,9 @@ def _kernel(x_, theta_, n, stride, step, order, out_):
 class Ordinal(Likelihood):
     r"""Ordered categories, :math:`P(y \le k|x) = \sigma(c_k - x)`: proportional odds.
 
-    The first cutpoint is :math:`c_0 = 0`, as x has a level of its own; the others follow at
-    distances :math:`g_k = c_k - c_{k-1}`. With :math:`\sigma(b) - \sigma(a) =
-    \sigma(b)\,\sigma(-a)\,(1 - e^{a-b})` nothing cancels, however far the tail:
+    The first cutpoint is :math:`c_0 = 0`: the level belongs to x, by the model's mean, an offset
+    or a constant in its kernel. The others follow at distances :math:`g_k = c_k - c_{k-1}`. With
+    :math:`\sigma(b) - \sigma(a) = \sigma(b)\,\sigma(-a)\,(1 - e^{a-b})` nothing cancels, however far the tail:
 
     .. math:: \log p(y|x) = \log\sigma(c_y - x) + \log\sigma(x - c_{y-1})
               + \log(1 - e^{-g_y}),
@@ -95,7 +95,10 @@ class Ordinal(Likelihood):
 
     def __post_init__(self) -> None:
         if np.size(self.gaps) == 0:
-            raise InputError("gaps must be K - 2 positive numbers for K ≥ 3 categories, got none")
+            raise InputError(
+                "gaps must be K - 2 positive numbers for K ≥ 3 categories, got none; for two "
+                "categories use 'logit'"
+            )
         gaps = np.atleast_1d(check_parameter("gaps", self.gaps))
         object.__setattr__(self, "gaps", tuple(gaps.tolist()))
 
@@ -131,7 +134,7 @@ class Ordinal(Likelihood):
             listed = ", ".join(f"{value:.12g}" for value in bad[:6])
             raise InputError(
                 f"y: the ordinal likelihood with {last - 1} gap(s) wants categories 0, 1, …, "
-                f"{last}, got {listed}; K categories have K - 2 gaps, and the first one is 0"
+                f"{last}, got {listed}; count K categories from 0 and give K - 2 gaps=(…)"
             )
         return Observations(values)
 
