@@ -63,7 +63,8 @@ class Ordinal(Likelihood):
 
     The first cutpoint is :math:`c_0 = 0`: the level belongs to x, by the model's mean, an offset
     or a constant in its kernel. The others follow at distances :math:`g_k = c_k - c_{k-1}`. With
-    :math:`\sigma(b) - \sigma(a) = \sigma(b)\,\sigma(-a)\,(1 - e^{a-b})` nothing cancels, however far the tail:
+    :math:`\sigma(b) - \sigma(a) = \sigma(b)\,\sigma(-a)\,(1 - e^{a-b})` nothing
+    cancels, however far the tail:
 
     .. math:: \log p(y|x) = \log\sigma(c_y - x) + \log\sigma(x - c_{y-1})
               + \log(1 - e^{-g_y}),
