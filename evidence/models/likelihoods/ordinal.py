@@ -74,7 +74,7 @@ class Ordinal(Likelihood):
     Parameters
     ----------
     gaps : array (K - 2,)
-        Positive distances between the K - 1 cutpoints of K ≥ 3 categories. Each may be learnt,
+        Positive distances between the K - 1 cutpoints of K categories. Each may be learnt,
         as ``likelihood__gap_1``, ``likelihood__gap_2``, …
 
     References
@@ -95,12 +95,7 @@ class Ordinal(Likelihood):
     kernel = staticmethod(_kernel)
 
     def __post_init__(self) -> None:
-        if np.size(self.gaps) == 0:
-            raise InputError(
-                "gaps must be K - 2 positive numbers for K ≥ 3 categories, got none; for two "
-                "categories use 'logit'"
-            )
-        gaps = np.atleast_1d(check_parameter("gaps", self.gaps))
+        gaps = np.atleast_1d(check_parameter("gaps", self.gaps) if np.size(self.gaps) else ())
         object.__setattr__(self, "gaps", tuple(gaps.tolist()))
 
     # -- parameters ---------------------------------------------------------------------
@@ -134,7 +129,7 @@ class Ordinal(Likelihood):
         if bad.size:
             listed = ", ".join(f"{value:.12g}" for value in bad[:6])
             raise InputError(
-                f"y: the ordinal likelihood with {last - 1} gap(s) wants categories 0, 1, …, "
+                f"y: the ordinal likelihood with {last - 1} gap(s) wants categories 0 to "
                 f"{last}, got {listed}; count K categories from 0 and give K - 2 gaps=(…)"
             )
         return Observations(values)

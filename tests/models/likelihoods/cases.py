@@ -130,6 +130,6 @@ CASES = [
     *(
         Case(Ordinal(gaps), lambda y, gaps=gaps: oracle.ordinal(y, gaps),
              tuple(np.arange(len(gaps) + 2.0)), _ordinal_terms(gaps))
-        for gaps in ((1.0,), (0.5, 3.0, 1e-3), (20.0, 1e-8))
+        for gaps in ((), (1.0,), (0.5, 3.0, 1e-3), (20.0, 1e-8))
     ),
 ]  # fmt: skip

@@ -84,6 +84,7 @@ def test_get_refuses(text, message):
         (Probit(), "probit"),
         (StudentT(4, 0.5), "student_t(df=4, scale=0.5)"),
         (Ordinal((1.0, 0.5)), "ordinal(gaps=(1, 0.5))"),
+        (Ordinal(()), "ordinal(gaps=())"),
         (Ordinal(2.0), "ordinal(gaps=(2,))"),
         (Poisson((1.0, 2.0)), "poisson(exposure=(1, 2), offset=0)"),
         (Gaussian(1e-7), "gaussian(noise_std=1e-07)"),
