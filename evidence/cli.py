@@ -308,8 +308,10 @@ def _check_outputs(source: FilePath | None = None, **outputs: FilePath | None) -
 def _check_positive(positive: str | None, likelihood: str) -> None:
     from .models.likelihoods import get
 
-    if positive is not None and get(likelihood).name not in ("probit", "logit"):
-        raise InputError(f"--positive is for likelihood probit or logit, got {likelihood}")
+    if positive is not None and not hasattr(get(likelihood), "probability"):
+        raise InputError(
+            f"--positive is for likelihood probit, logit or cloglog, got {likelihood}"
+        )
 
 
 def _check_figure_name(plot: FilePath) -> None:

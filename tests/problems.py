@@ -20,6 +20,12 @@ LIKELIHOODS = {
     "poisson(exposure=1.5)": [0.0, 3.0, 7.0],
     "negative_binomial(dispersion=2.0)": [0.0, 5.0, 2.0],
 }
+#: these too, for tests that are quick
+EVERY = LIKELIHOODS | {
+    "cloglog": [1.0, -1.0, 1.0],
+    "gamma(shape=3)": [0.4, 2.5, 1.0],
+    "ordinal(gaps=(1, 0.5))": [1.0, 3.0, 0.0],
+}
 MEAN = np.array([0.2, -0.1, 0.4])
 
 
@@ -29,7 +35,7 @@ def covariance(n: int, scale: float = 2.0, length: float = 1.5) -> np.ndarray:
 
 
 def small_model(likelihood: str, n: int = 3) -> GPModel:
-    y = np.resize(LIKELIHOODS[likelihood], n)
+    y = np.resize(EVERY[likelihood], n)
     return GPModel(K=covariance(n), y=y, likelihood=likelihood, mean=np.resize(MEAN, n))
 
 

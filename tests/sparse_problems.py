@@ -23,10 +23,14 @@ def random_design(N, n, rng, density=0.08):
 def data_for(likelihood, N, rng):
     """Observations that the likelihood takes."""
     name = likelihood.partition("(")[0]
-    if name in ("probit", "logit"):
+    if name in ("probit", "logit", "cloglog"):
         return np.where(rng.random(N) < 0.6, 1, -1)
     if name == "binomial":
         return rng.integers(0, 6, N)
+    if name == "gamma":
+        return rng.gamma(3.0, 0.5, N)
+    if name == "ordinal":
+        return rng.integers(0, 4, N)
     return rng.normal(size=N) if name in ("gaussian", "student_t") else rng.poisson(2.0, N)
 
 

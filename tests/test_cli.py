@@ -220,7 +220,7 @@ BAD_OPTIONS = [
     (("--checkpoint", "."), "--checkpoint: . is a folder"),
     (("--checkpoint", "r.npz", "--out", "r.npz"), "--out: r.npz is --checkpoint already"),
     (("--positive", "2"), "positive='2' must be one of the two labels of target 'y'"),
-    (("--positive", "1", "--likelihood", "gaussian"), "--positive is for likelihood probit or"),
+    (("--positive", "1", "--likelihood", "gaussian"), "--positive is for likelihood probit, "),
     (("--sep", ";"), "what separates columns? sep= says"),
     (("--sep", ""), "sep must be"),
     (("--target-se", "-1"), "target_se must be a positive number, got -1.0"),

@@ -38,9 +38,9 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
         The variance of normal noise (of the normalised targets), known instead of learnt. Then
         everything is as in scikit-learn: predictions leave this noise out.
     likelihood : str or Likelihood
-        ``"gaussian"``, ``"student_t"``, ``"poisson"``, ``"negative_binomial"``, with starting
-        parameters as in ``"student_t(df=4, scale=0.5)"``. Its free parameters (noise included)
-        are learnt with the kernel's.
+        ``"gaussian"``, ``"student_t"``, ``"gamma"``, ``"poisson"``, ``"negative_binomial"``,
+        ``"ordinal"``, with starting parameters as in ``"student_t(df=4, scale=0.5)"``. Its free
+        parameters (noise included) are learnt with the kernel's.
     approximation : {"ep", "laplace"}
         The posterior for predictions, and whose log Z the hyperparameters are learnt with; both
         are exact for normal noise.
@@ -53,7 +53,8 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
         within a factor of 10 of the values given.
     normalize_y : bool
         Real targets are shifted and scaled to mean 0 and variance 1 for the fit (and
-        predictions scaled back); for counts the prior mean is set to that of the average count.
+        predictions scaled back); for counts, ordered categories and the positive targets
+        of ``"gamma"`` the prior mean is set to that of their average.
     warm_start : bool
         Begin the next fit's search at the kernel of the last one.
     copy_X_train : bool
@@ -104,7 +105,7 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
         if self.alpha is not None:
             likelihood = _known_noise(self.alpha, likelihood, y.size)
         self._shift, self._scale, mean = 0.0, 1.0, 0.0
-        if self.normalize_y and likelihood.counts:
+        if self.normalize_y and (likelihood.counts or likelihood.name == "gamma"):
             mean = float(likelihood.location(np.array([np.mean(y)]))[0])
         elif self.normalize_y:
             self._shift, self._scale = float(np.mean(y)), float(np.std(y)) or 1.0

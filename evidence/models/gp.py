@@ -37,9 +37,10 @@ class GPModel(LatentModel):
         A callable gets ``(X, X)`` and returns an (N, N) matrix. A string such as
         ``"4.0 * RBF(1.5)"`` is parsed (never evaluated) into a scikit-learn kernel.
     likelihood : str or Likelihood
-        ``"probit"``, ``"logit"``, ``"gaussian"``, ``"student_t"``, ``"poisson"``,
-        ``"negative_binomial"``, ``"binomial"``, with parameters as in
-        ``"student_t(df=4, scale=0.5)"``, or an object from :mod:`evidence.models.likelihoods`.
+        ``"probit"``, ``"logit"``, ``"cloglog"``, ``"gaussian"``, ``"student_t"``, ``"gamma"``,
+        ``"poisson"``, ``"negative_binomial"``, ``"binomial"``, ``"ordinal"``, with parameters as
+        in ``"student_t(df=4, scale=0.5)"`` or ``"ordinal(gaps=(1, 0.5))"``, or an
+        object from :mod:`evidence.models.likelihoods`.
     K : array (N, N), optional
         The prior covariance itself, instead of ``kernel``.
     mean : float or array (N,)

@@ -89,7 +89,7 @@ class Hyperparameters:
         """The likelihood with its own among all these logs."""
         own = zip(self.names[self.n_kernel :], theta[self.n_kernel :], strict=True)
         changes = {name.removeprefix(_PREFIX): float(np.exp(value)) for name, value in own}
-        return replace(self.likelihood, **changes) if changes else self.likelihood  # type: ignore[type-var]
+        return self.likelihood.changed(changes) if self.likelihood and changes else self.likelihood
 
     def moved(self, theta: ArrayLike | Mapping[str, float]) -> Hyperparameters:
         """The same ones at other values, in kernel and likelihood too."""
@@ -125,10 +125,13 @@ def free_parameters(
         for name, theta, bounds, low in zip(*kernel_parameters(kernel), strict=True)
     ]
     n_kernel = len(rows)
-    for name, ends in (likelihood.free if likelihood else {}).items():
-        value = getattr(likelihood, name)
-        if np.ndim(value) == 0:
-            rows.append((_PREFIX + name, *np.log([value, *ends]), np.nan))
+    if likelihood:
+        values = {name: likelihood.value_of(name) for name in likelihood.free}
+        rows += [
+            (_PREFIX + name, *np.log([value, *likelihood.free[name]]), np.nan)
+            for name, value in values.items()
+            if np.ndim(value) == 0
+        ]
     numbers = np.array([row[1:] for row in rows]).reshape(-1, 4)
     names, theta = tuple(row[0] for row in rows), numbers[:, 0].copy()
     return Hyperparameters(

@@ -189,9 +189,9 @@ class Prediction(AtPoints):
             Probabilities strictly between 0 and 1.
         of : {"latent", "y"}
             Latent quantiles and those of normal observations are exact, by root finding for
-            mixtures. For Student-t noise and counts the distribution function is averaged over
-            about 1000 latent nodes (error in it ≤ 0.001) and inverted; likelihoods made from a
-            function are simulated, with a fixed seed.
+            mixtures. For Student-t noise, gamma targets and counts the distribution function is
+            averaged over about 1000 latent nodes (error in it ≤ 0.001) and inverted; likelihoods
+            made from a function are simulated, with a fixed seed.
 
         Returns
         -------

@@ -187,7 +187,7 @@ def _check_likelihood(
         )
     try:
         chosen.at(np.arange(n))
-        chosen.theta(chosen.location(np.zeros(n)) * 0.0)
+        chosen.theta(np.ones(n))
     except (IndexError, ValueError):
         raise InputError(
             f"{chosen.name} has parameters with one value per datum, which do not fit {n} new "

@@ -7,7 +7,8 @@ strata of equal probability within each component, and
 
 .. math:: F(y) \approx \sum_k w_k\, P(y_{\text{new}} \le y \mid x_k)
 
-is inverted: by root finding for Student-t noise, by bisection over whole numbers for counts.
+is inverted: by root finding for Student-t noise and gamma targets, by bisection over whole
+numbers for counts and ordered categories.
 The strata leave an error of at most 0.001 in F, not in the quantile. Likelihoods made from a
 function know no P: their quantiles are those of simulated observations, with a fixed seed.
 """

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT_TARGET_SE = 0.05
-_LABELS = ("probit", "logit")
+_LABELS = ("probit", "logit", "cloglog")
 _SLACK, _FAR = 1e-6, 5.0  # above zero, and in standard errors, at which a log Z cannot be
 _PROBIT_ONLY = ("orthant", "sequential")
 

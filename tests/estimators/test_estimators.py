@@ -437,6 +437,23 @@ def test_counts():
         one.fit(LINE, WAVE)
 
 
+@pytest.mark.parametrize("likelihood", ["gamma", "ordinal"])
+def test_positive_and_ordered_targets(likelihood):
+    """``normalize_y`` sets the prior mean, and leaves the targets as they are."""
+    rng = np.random.default_rng(0)
+    x = np.linspace(0.0, 6.0, 120)[:, None]
+    truth = ev.likelihoods.get(likelihood)
+    latent = 0.5 + 2.0 * np.sin(x[:, 0])
+    y = truth.simulate(latent, rng)
+    regressor = GaussianProcessRegressor(
+        1.0 * RBF(1.0), likelihood=likelihood, normalize_y=True
+    ).fit(x, y)
+    expected = truth.conditional_moments(latent)[0]
+    assert np.corrcoef(regressor.predict(x), expected)[0, 1] > 0.9
+    low, high = regressor.predict_quantiles(x, [0.02, 0.98]).T
+    assert np.mean((low <= y) & (y <= high)) > 0.9
+
+
 def test_labels_are_not_for_the_regressor():
     with pytest.raises(ValueError, match="use GaussianProcessClassifier"):
         GaussianProcessRegressor(likelihood="probit").fit(X, 2 * Y - 1)

@@ -42,6 +42,21 @@ def test_at_is_the_model_built_from_nothing():
     assert before.hyperparameters.values[3] == pytest.approx(0.1)
 
 
+def test_a_tuple_of_parameters_is_free_one_by_one():
+    x = np.random.default_rng(0).normal(size=(8, 2))
+    y = np.resize([0, 3, 1, 2], 8)
+    before = GPModel(x, y, "RBF(1.0)", likelihood="ordinal(gaps=(1.0, 0.5))")
+    free = before.hyperparameters
+    assert free.names == ("length_scale", "likelihood__gap_1", "likelihood__gap_2")
+    np.testing.assert_allclose(free.values, [1.0, 1.0, 0.5])
+    after = before.at({"gap_2": 4.0})
+    assert after.likelihood == likelihoods.Ordinal((1.0, after.hyperparameters.values[2]))
+    np.testing.assert_allclose(after.hyperparameters.values, [1.0, 1.0, 4.0], rtol=1e-14)
+    assert before.likelihood == likelihoods.Ordinal((1.0, 0.5))
+    with pytest.raises(ValueError, match=r"gap.*unknown hyperparameter 'gap_3'|'gap_3'"):
+        before.at({"gap_3": 1.0})
+
+
 def test_fixed_and_known_parameters_are_not_free():
     fixed = model('ConstantKernel(2.0, "fixed") * RBF(1.0)', "poisson")
     assert fixed.hyperparameters.names == ("k2__length_scale",)

@@ -15,9 +15,12 @@ from scipy.stats import t as student
 import evidence as ev
 from evidence.models.likelihoods import (
     Binomial,
+    Cloglog,
+    Gamma,
     Gaussian,
     Logit,
     NegativeBinomial,
+    Ordinal,
     Poisson,
     Probit,
     StudentT,
@@ -187,6 +190,9 @@ OBSERVED = {
     "poisson": (Poisson(exposure=2.0), 3.0),
     "negative_binomial": (NegativeBinomial(dispersion=2.0), 3.0),
     "binomial": (Binomial(n=5), 4.0),
+    "cloglog": (Cloglog(), -1.0),
+    "gamma": (Gamma(shape=2.0), 0.7),
+    "ordinal": (Ordinal(gaps=(1.0, 0.5)), 2.0),
 }
 
 
@@ -226,7 +232,7 @@ def test_latent_quantiles_of_points():
 
 
 @pytest.mark.parametrize("components", [1, 200])
-@pytest.mark.parametrize("name", ["student_t", "poisson", "negative_binomial"])
+@pytest.mark.parametrize("name", ["student_t", "gamma", "ordinal", "poisson", "negative_binomial"])
 def test_quantiles_of_observations(name, components):
     likelihood = OBSERVED[name][0]
     mean = np.random.default_rng(0).normal(1.0, 0.5, (components, 2))
@@ -240,12 +246,14 @@ def test_quantiles_of_observations(name, components):
         def exact(y, x=x):
             if name == "student_t":
                 return student.cdf((y - x) / 0.2, 3.0).mean()
+            if name in ("gamma", "ordinal"):
+                return likelihood.cdf(np.full(x.size, y), x).mean()
             rate = np.exp(x) * (2.0 if name == "poisson" else 1.0)
             whole = poisson(rate) if name == "poisson" else nbinom(2.0, 2.0 / (2.0 + rate))
             return whole.cdf(y).mean()
 
         for level, y in zip(levels, q[:, b], strict=True):
-            if name == "student_t":
+            if name in ("student_t", "gamma"):
                 assert abs(exact(y) - level) < 1e-3
             else:
                 assert exact(y) > level - 1e-3

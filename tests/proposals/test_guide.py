@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from problems import LIKELIHOODS, covariance, exact_draws, log_z_by_quadrature, small_model
+from problems import EVERY, covariance, exact_draws, log_z_by_quadrature, small_model
 from scipy import stats
 
 import evidence as ev
@@ -30,7 +30,7 @@ def draw(reference, n, seed=0):
 
 
 @pytest.mark.parametrize("reference", REFERENCES)
-@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("likelihood", EVERY)
 def test_unbiased_for_z(likelihood, reference):
     """z-score below 4.5 (false alarm 7e-6 a case) at a standard error below 0.02."""
     model = small_model(likelihood)
@@ -47,7 +47,7 @@ def test_few_draws_are_near(likelihood):
     assert abs(log_z - log_z_by_quadrature(model, 40)) < 0.05
 
 
-@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("likelihood", EVERY)
 def test_weighted_draws_are_posterior_draws(likelihood):
     """Means and second moments against 5000 exact draws, from sites that are off.
 
@@ -137,6 +137,11 @@ HARD = [
     ("student_t(df=2, scale=0.1)", 9.0, 9.0),  # of very different widths
     ("negative_binomial(dispersion=2.0)", 100.0, 5.0),
     ("probit", 1e6, 1.0),
+    ("cloglog", 1e4, 1.0),  # exponential on one side only
+    ("gamma(shape=0.05)", 1e4, 2.0),
+    ("gamma(shape=300)", 25.0, 9.0),  # a needle
+    ("ordinal(gaps=(0.001, 3))", 1e4, 1.0),  # a narrow category in a wide cavity
+    ("ordinal(gaps=(50, 3))", 400.0, 1.0),  # a plateau
 ]
 
 

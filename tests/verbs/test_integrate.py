@@ -20,6 +20,14 @@ PRIORS = {"length_scale": lognorm(0.7), "noise_std": gamma(2.0, scale=0.2)}
 PROBIT = ev.GPModel([0.0, 0.7, 2.0], [1, 1, -1], "4.0 * RBF(1.0)")
 PROBIT_PRIORS = {"length_scale": lognorm(0.8), "constant_value": lognorm(1.0, scale=3.0)}
 
+ORDINAL = ev.GPModel([0.0], [1], "2.0 * RBF(1.0)", likelihood="ordinal(gaps=(1.0, 0.5))")
+ORDINAL_PRIORS = {"gap_1": gamma(3.0), "gap_2": gamma(3.0, scale=0.5)}
+KERNEL_FIXED = ["constant_value", "length_scale"]
+
+
+def log_z_of_one(model):
+    return model.likelihood.tilted(model.y, model.mean, model.K[0])[0][0]
+
 
 def log_z_gaussian(model):
     cov = model.K + model.likelihood.noise_std**2 * np.eye(model.n)
@@ -56,6 +64,7 @@ def exact():
     return {
         "gaussian": by_quadrature(GAUSSIAN, PRIORS, ["constant_value"], log_z_gaussian, 61),
         "probit": by_quadrature(PROBIT, PROBIT_PRIORS, [], log_z_probit, 31),
+        "ordinal": by_quadrature(ORDINAL, ORDINAL_PRIORS, KERNEL_FIXED, log_z_of_one, 61),
     }
 
 
@@ -84,6 +93,7 @@ def test_islands_are_unbiased(exact, betas):
     [
         (GAUSSIAN, PRIORS, ["constant_value"], "gaussian"),
         (PROBIT, PROBIT_PRIORS, [], "probit"),
+        (ORDINAL, ORDINAL_PRIORS, KERNEL_FIXED, "ordinal"),
     ],
 )
 def test_against_quadrature(exact, model, priors, fixed, name):

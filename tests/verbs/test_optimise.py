@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.sparse import csc_array
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
@@ -16,6 +17,7 @@ from evidence.approximations.gp.gradient import log_evidence_gradient
 from evidence.hyper.at_theta import NoEvidence, ep_at
 from evidence.hyper.findings import doubts, on_restarts, tabulate
 from evidence.hyper.search import Search, SearchEnd, _Descent
+from evidence.models import likelihoods
 from evidence.models.kernels.parse import parse_kernel
 from evidence.models.priors import Priors
 from evidence.verbs.optimise import _starts
@@ -55,6 +57,35 @@ def doubts_of(search, reference=None, errors=None, interrupted=False):
     table, *_ = tabulate(search, names, np.ones(len(names)) if errors is None else errors)
     found = doubts(search, table, reference or search.best.reference, interrupted)
     return [warning.code for warning in found]
+
+
+@pytest.mark.parametrize("structure", ["kernel", "sparse"])
+@pytest.mark.parametrize(
+    ("start", "truth"),
+    [
+        ("gamma(shape=1.0)", likelihoods.Gamma(6.0)),
+        ("ordinal(gaps=(4.0, 4.0))", likelihoods.Ordinal((1.2, 0.5))),
+    ],
+)
+def test_parameters_of_a_likelihood_are_learnt(start, truth, structure):
+    """Within 4 of the standard errors that the table gives, from starts far away."""
+    rng = np.random.default_rng(11)
+    X = np.sort(rng.uniform(0.0, 6.0, 300))[:, None]
+    y = truth.simulate(1.5 * np.sin(X[:, 0]), rng)
+    if structure == "kernel":
+        model = ev.GPModel(X, y, "1.0 * RBF(1.0)", likelihood=start)
+    else:
+        bins = np.floor(5.0 * X[:, 0]).astype(int)
+        A = np.eye(30)[bins]
+        Q = np.diag(np.full(30, 2.0)) - np.eye(30, k=1) - np.eye(30, k=-1)
+        model = ev.SparseModel(csc_array(8.0 * Q), y, likelihood=start, A=A)
+    best = quiet(model)
+    assert not best.warnings
+    table = best.table[best.table.index.str.startswith("likelihood__")]
+    want = [np.log(truth.value_of(name.removeprefix("likelihood__"))) for name in table.index]
+    np.testing.assert_array_less(np.abs(table.log_value - want), 4.0 * table.se)
+    gradient = log_evidence_gradient(best.reference)
+    assert np.abs(gradient).max() < 1e-2
 
 
 def test_gaussian_likelihood_agrees_with_scikit_learn():

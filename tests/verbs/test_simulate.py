@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from problems import LIKELIHOODS, MEAN, covariance, log_z_by_quadrature, small_model
+from problems import EVERY, MEAN, covariance, log_z_by_quadrature, small_model
 from scipy.stats import kstest
 
 import evidence as ev
 from evidence import bidirectional, posterior_draws, simulate
 
 
-@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("likelihood", EVERY)
 def test_the_new_model_is_what_its_data_would_build(likelihood):
     old = small_model(likelihood)
     y, theta = old.y.copy(), old.theta.copy()

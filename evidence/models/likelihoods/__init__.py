@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from .base import Observations as Observations
     from .base import Predictive as Predictive
     from .binomial import Binomial as Binomial
+    from .cloglog import Cloglog as Cloglog
     from .custom import from_function as from_function
+    from .gamma import Gamma as Gamma
     from .gaussian import Gaussian as Gaussian
     from .logit import Logit as Logit
     from .negative_binomial import NegativeBinomial as NegativeBinomial
+    from .ordinal import Ordinal as Ordinal
     from .poisson import Poisson as Poisson
     from .probit import Probit as Probit
     from .registry import describe as describe
@@ -32,11 +35,14 @@ if TYPE_CHECKING:
 NAMES = {
     "probit": "Probit",
     "logit": "Logit",
+    "cloglog": "Cloglog",
     "gaussian": "Gaussian",
     "student_t": "StudentT",
+    "gamma": "Gamma",
     "poisson": "Poisson",
     "negative_binomial": "NegativeBinomial",
     "binomial": "Binomial",
+    "ordinal": "Ordinal",
 }
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and know what is missing

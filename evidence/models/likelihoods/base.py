@@ -102,6 +102,14 @@ class Likelihood(ABC):
         """P(Y ≤ y | x), elementwise; only quantiles of new observations need it."""
         raise NotImplementedError(f"{self.name} has no distribution function")
 
+    def value_of(self, name: str) -> Any:
+        """One of the ``free`` parameters; a tuple where there is one per datum."""
+        return getattr(self, name)
+
+    def changed(self, values: Mapping[str, float]) -> Self:
+        """The same likelihood with other values of some of its ``free`` parameters."""
+        return replace(self, **values)  # type: ignore[type-var]
+
     # -- what follows -------------------------------------------------------------------
 
     def at(self, rows: Any) -> Self:

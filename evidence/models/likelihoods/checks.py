@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, ClassVar
@@ -43,6 +42,17 @@ def check_counts(self: Likelihood, y: ArrayLike) -> Observations:
     return Observations(values)
 
 
+def check_positives(self: Likelihood, y: ArrayLike) -> Observations:
+    """Return positive real targets as floats."""
+    values = array("y", y)
+    bad = np.unique(values[values <= 0.0])
+    if bad.size:
+        raise InputError(
+            f"y: the {self.name} likelihood wants positive numbers, got {_listed(bad)}"
+        )
+    return Observations(values)
+
+
 def check_reals(self: Likelihood, y: ArrayLike) -> Observations:
     """Return any finite real targets as floats."""
     return Observations(array("y", y))
@@ -53,7 +63,7 @@ def _listed(values: Array) -> str:
 
 
 class Labels(Likelihood):
-    """Labels ±1 with P(y = +1 | x) = link(x), where link(-x) = 1 - link(x)."""
+    """Labels ±1 with P(y = +1 | x) = link(x)."""
 
     link: ClassVar[Callable[..., Array]]
     check = check_labels
@@ -65,12 +75,14 @@ class Labels(Likelihood):
         x = np.asarray(x, float)
         return np.where(rng.random(x.shape) < self.link(x), 1.0, -1.0)
 
-    @abstractmethod
-    def probability(self, mean: ArrayLike, var: ArrayLike) -> Array:
-        """P(y = +1) under ``x ~ N(mean, var)``."""
+    def probability(self, mean: ArrayLike, var: ArrayLike, label: float = 1.0) -> Array:
+        """P(y = label) under ``x ~ N(mean, var)``, by quadrature."""
+        mean, var = np.broadcast_arrays(np.asarray(mean, float), np.asarray(var, float))
+        log_z = self.tilted(np.full(mean.size, label), mean.ravel(), var.ravel())[0]
+        return np.exp(log_z).reshape(mean.shape)
 
     def _predictive(self, mean: Array, var: Array) -> Predictive:
-        p, q = self.probability(mean, var), self.probability(-mean, var)
+        p, q = self.probability(mean, var), self.probability(mean, var, -1.0)
         return Predictive(p - q, 4.0 * p * q)
 
 

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 from numba import carray
-from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from ...numerics.jit import kernel, vector_loop
@@ -69,10 +68,3 @@ class Logit(Labels):
 
     def conditional_moments(self, x: Array) -> tuple[Array, Array]:
         return np.tanh(0.5 * np.asarray(x)), 4.0 * expit(x) * expit(-np.asarray(x))
-
-    def probability(self, mean: ArrayLike, var: ArrayLike) -> Array:
-        """P(y = +1) under ``x ~ N(mean, var)``, by quadrature."""
-        mean, var = np.broadcast_arrays(np.asarray(mean, float), np.asarray(var, float))
-        m, v, label = mean.ravel(), var.ravel(), np.ones(mean.size)
-        log_z = self.tilted(label, m, v)[0]
-        return np.exp(log_z).reshape(mean.shape)

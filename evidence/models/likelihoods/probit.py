@@ -68,6 +68,6 @@ class Probit(Labels):
         _tilted(y, m, v, out[0], out[1], out[2])
         return out[0], out[1], out[2]
 
-    def probability(self, mean: ArrayLike, var: ArrayLike) -> Array:
-        """P(y = +1) under ``x ~ N(mean, var)``."""
-        return ndtr(np.asarray(mean) / np.sqrt(1.0 + np.asarray(var)))
+    def probability(self, mean: ArrayLike, var: ArrayLike, label: float = 1.0) -> Array:
+        """P(y = label) under ``x ~ N(mean, var)``."""
+        return ndtr(label * np.asarray(mean) / np.sqrt(1.0 + np.asarray(var)))

@@ -21,8 +21,13 @@ _MEANT = {
     "normal": "gaussian",
     "robust": "student_t",
     "t": "student_t",
+    "complementaryloglog": "cloglog",
+    "exponential": "gamma",
+    "ordered": "ordinal",
+    "cumulative": "ordinal",
     "count": "poisson' or 'negative_binomial",
 }
+_FEW = 9  # values that are written out
 _EXAMPLE = "write for example 'probit' or 'student_t(df=4, scale=0.5)'"
 
 
@@ -85,7 +90,7 @@ def _parse_arguments(spec: str, call: str) -> dict[str, Any]:
 
 
 def describe(likelihood: Likelihood) -> str:
-    """Return a short description; :func:`get` reads it back where parameters are scalars.
+    """Return a short description; :func:`get` reads it back where parameters are few.
 
     >>> from evidence.models.likelihoods import Gaussian
     >>> describe(Gaussian(noise_std=0.1))
@@ -98,6 +103,8 @@ def describe(likelihood: Likelihood) -> str:
 
 
 def _in_words(value: float | tuple[float, ...]) -> str:
-    if isinstance(value, tuple):
+    if not isinstance(value, tuple):
+        return repr(value).removesuffix(".0")
+    if len(value) > _FEW:
         return f"<{len(value)} values>"
-    return repr(value).removesuffix(".0")
+    return f"({', '.join(map(_in_words, value))}{',' * (len(value) == 1)})"

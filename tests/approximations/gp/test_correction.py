@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from problems import LIKELIHOODS, log_z_by_quadrature, small_model
+from problems import EVERY, LIKELIHOODS, log_z_by_quadrature, small_model
 
 import evidence as ev
 from evidence.approximations.gp.correction import second_order_terms
 
 
-@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("likelihood", EVERY)
 def test_terms_from_the_formula(likelihood):
     """Double loop over pairs, cumulants by finite differences of log Ẑ in the cavity mean."""
     model = small_model(likelihood)

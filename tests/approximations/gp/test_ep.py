@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from problems import LIKELIHOODS, covariance, log_z_by_quadrature, small_model
+from problems import EVERY, LIKELIHOODS, covariance, log_z_by_quadrature, small_model
 
 import evidence as ev
 from evidence.approximations import reference
@@ -10,7 +10,7 @@ from evidence.approximations.gp import ep as ep_module
 from evidence.approximations.gp import sequential
 
 
-@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("likelihood", EVERY)
 @pytest.mark.parametrize("n", [1, 2, 3, 12])
 def test_fixed_point_matches_moments(likelihood, n):
     """At convergence every tilted mean and variance is q's own, to 1e-8."""
@@ -32,7 +32,7 @@ def test_fixed_point_matches_moments(likelihood, n):
     np.testing.assert_allclose(tilted_var, np.diag(cov), rtol=1e-8)
 
 
-@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("likelihood", EVERY)
 def test_site_normalisers(likelihood):
     """log Z_q is the log integral of the prior times the sites, and each c_n makes its site
     integrate against the cavity as the likelihood does."""
@@ -55,7 +55,7 @@ def test_site_normalisers(likelihood):
     np.testing.assert_allclose(np.log(integral), log_zhat, atol=1e-8)
 
 
-@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("likelihood", EVERY)
 def test_exact_for_one_observation(likelihood):
     model = small_model(likelihood, 1)
     assert ev.fit_ep(model).logz == pytest.approx(log_z_by_quadrature(model, 200), abs=1e-6)

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from problems import LIKELIHOODS
+from problems import EVERY
 
 import evidence as ev
 from evidence.approximations.gp.gradient import log_evidence_gradient
@@ -27,7 +27,7 @@ BAR = 1e-6
 
 def build(likelihood, kernel, n=9, **words):
     X = np.random.default_rng(5).normal(size=(n, 2))
-    y = np.resize(LIKELIHOODS[likelihood], n) if likelihood in LIKELIHOODS else X[:, 0]
+    y = np.resize(EVERY[likelihood], n) if likelihood in EVERY else X[:, 0]
     return ev.GPModel(X, y, kernel, likelihood=likelihood, **words)
 
 
@@ -50,14 +50,14 @@ def check(model):
 
 
 @pytest.mark.parametrize(
-    ("likelihood", "kernel"), list(zip(LIKELIHOODS, itertools.cycle(KERNELS), strict=False))
+    ("likelihood", "kernel"), list(zip(EVERY, itertools.cycle(KERNELS), strict=False))
 )
 def test_every_likelihood_and_every_kernel(likelihood, kernel):
     check(build(likelihood, kernel, mean=np.linspace(-0.5, 0.7, 9)))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("likelihood", "kernel"), list(itertools.product(LIKELIHOODS, KERNELS)))
+@pytest.mark.parametrize(("likelihood", "kernel"), list(itertools.product(EVERY, KERNELS)))
 def test_every_likelihood_with_every_kernel(likelihood, kernel):
     check(build(likelihood, kernel, mean=np.linspace(-0.5, 0.7, 9)))
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from problems import LIKELIHOODS, covariance, small_model
+from problems import EVERY, covariance, small_model
 
 import evidence as ev
 
 
-@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("likelihood", EVERY)
 def test_mode_and_log_z_from_their_definitions(likelihood):
     model = small_model(likelihood, 8)
     fit = ev.fit_laplace(model)

@@ -9,10 +9,13 @@ import numpy as np
 
 from evidence.models.likelihoods import (
     Binomial,
+    Cloglog,
+    Gamma,
     Gaussian,
     Likelihood,
     Logit,
     NegativeBinomial,
+    Ordinal,
     Poisson,
     Probit,
     StudentT,
@@ -68,6 +71,31 @@ def _binomial_terms(n):
     return terms
 
 
+def _cloglog_terms(x, y):
+    """The third derivative of log(1 - exp(-u)) vanishes near u = 2.6."""
+    u = np.exp(min(x, 5.0))
+    return np.array([0, 0, 0, u * u * np.exp(-u)])
+
+
+def _gamma_terms(k):
+    def terms(x, y):
+        constants = k + abs(np.log(k)) + abs(np.log(y)) + 1
+        return np.array([constants, k * max(1.0, y * np.exp(-x)), 0, 0])
+
+    return terms
+
+
+def _ordinal_terms(gaps):
+    """Slopes vanish midway between two cutpoints, which are rounded themselves."""
+
+    def terms(x, y):
+        away = np.abs(x - np.cumsum([0.0, *gaps])[max(int(y) - 1, 0) : int(y) + 1])
+        curvature = np.sum(np.exp(-away))
+        return np.array([0, (1 + sum(gaps)) * curvature, 0, curvature])
+
+    return terms
+
+
 _REALS = (0.0, -2.5, 1e3, -1e3)
 _COUNTS = (0.0, 1.0, 7.0, 1000.0, 1e6)
 
@@ -93,5 +121,15 @@ CASES = [
         Case(Binomial(n), lambda y, n=n: oracle.binomial(y, n), ys, _binomial_terms(n))
         for n, ys in ((1, (0.0, 1.0)), (50, (0.0, 1.0, 25.0, 50.0)),
                       (10**6, (0.0, 1.0, 7e3, 5e5, 999_999.0, 1e6)))
+    ),
+    Case(Cloglog(), oracle.cloglog, (-1.0, 1.0), _cloglog_terms),
+    *(
+        Case(Gamma(k), lambda y, k=k: oracle.gamma(y, k), (1e-6, 0.3, 1.0, 1e3), _gamma_terms(k))
+        for k in (1.0, 0.05, 1e6)
+    ),
+    *(
+        Case(Ordinal(gaps), lambda y, gaps=gaps: oracle.ordinal(y, gaps),
+             tuple(np.arange(len(gaps) + 2.0)), _ordinal_terms(gaps))
+        for gaps in ((), (1.0,), (0.5, 3.0, 1e-3), (20.0, 1e-8))
     ),
 ]  # fmt: skip

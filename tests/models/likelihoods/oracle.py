@@ -65,6 +65,40 @@ def binomial(y, n):
     return lambda x: constant - y * mp.log1p(mp.exp(-x)) - (n - y) * mp.log1p(mp.exp(x))
 
 
+def cloglog(y):
+    def log_p(x):
+        u = mp.exp(x)
+        return mp.log(-mp.expm1(-u)) if y > 0 else -u
+
+    return log_p
+
+
+def gamma(y, shape=1.0):
+    y, k = mp.mpf(y), mp.mpf(shape)
+    constant = k * mp.log(k) - mp.loggamma(k) + (k - 1) * mp.log(y)
+    return lambda x: constant - k * x - k * y * mp.exp(-x)
+
+
+def ordinal(y, gaps=(1.0,)):
+    """P(y ≤ k) from the tail where it is small, then their difference at many digits."""
+    cuts = [mp.mpf(0)]
+    for gap in gaps:
+        cuts.append(cuts[-1] + mp.mpf(gap))
+    y = int(y)
+
+    def log_p(x):
+        with mp.workdps(mp.mp.dps + 60):
+            if x > 0:  # P(y < k) of both cutpoints
+                high = 1 / (1 + mp.exp(x - cuts[y])) if y < len(cuts) else mp.mpf(1)
+                low = 1 / (1 + mp.exp(x - cuts[y - 1])) if y else mp.mpf(0)
+                return mp.log(high - low)
+            high = 1 / (1 + mp.exp(cuts[y - 1] - x)) if y else mp.mpf(1)
+            low = 1 / (1 + mp.exp(cuts[y] - x)) if y < len(cuts) else mp.mpf(0)
+            return mp.log(high - low)
+
+    return log_p
+
+
 def derivatives(log_p: LogDensity, x: float) -> list[mp.mpf]:
     """The value and the first three derivatives at ``x``.
 

@@ -7,9 +7,12 @@ import pytest
 
 from evidence.models.likelihoods import (
     Binomial,
+    Cloglog,
+    Gamma,
     Gaussian,
     Logit,
     NegativeBinomial,
+    Ordinal,
     Poisson,
     Probit,
     StudentT,
@@ -33,6 +36,12 @@ OBSERVATIONS = [
     (Binomial(5), [1, 7, 9], r"y must not exceed n, .*y\[1\] = 7 of n = 5, and so 2 of 3 data$"),
     (Binomial([5, 8]), [1, 9], r"y must not exceed n, .*y\[1\] = 9 of n = 8, and so 1 of 2"),
     (Binomial(5), [2.5], r"y: the binomial likelihood wants counts"),
+    (Gamma(), [1.0, 0.0, -2.0], r"y: the gamma likelihood wants positive numbers, got -2, 0$"),
+    (Gamma(), [NAN], r"y contains NaN or inf"),
+    (Ordinal(), [1, 2, 3], r"y: the ordinal .* 1 gap\(s\) wants categories 0 to 2, got 3;"),
+    (Ordinal([1, 2]), [0.5, -1, 3], r"categories 0 to 3, got -1, 0\.5; count K categories"),
+    (Ordinal(), ["low"], r"y must hold real numbers.*type <U3"),
+    (Cloglog(), [0, 2], r"y: the cloglog likelihood wants labels -1 and \+1 .* got 0, 2$"),
     (Gaussian(), [NAN], r"y contains NaN or inf"),
     (Gaussian(), [1 + 2j], r"y must hold real numbers.*complex"),
     (StudentT(), [-INF], r"y contains NaN or inf"),
@@ -63,6 +72,12 @@ PARAMETERS = [
     (Poisson, {"offset": [0.0, INF]}, r"offset contains NaN or inf"),
     (NegativeBinomial, {"dispersion": 0}, r"dispersion must be a positive .*got 0$"),
     (NegativeBinomial, {"exposure": None}, r"exposure must .*got None"),
+    (Gamma, {"shape": 0}, r"shape must be a positive .*got 0$"),
+    (Gamma, {"shape": [1.0, -2.0]}, r"shape must be positive, got -2$"),
+    (Ordinal, {"gaps": None}, r"gaps must hold real numbers, got None"),
+    (Ordinal, {"gaps": (1.0, 0.0)}, r"gaps must be positive, got 0$"),
+    (Ordinal, {"gaps": -1.0}, r"gaps must be a positive number.*got -1\.0$"),
+    (Ordinal, {"gaps": [[1.0]]}, r"gaps must be .*got shape \(1, 1\)$"),
     (Binomial, {"n": 0}, r"n must be a positive .*got 0$"),
     (Binomial, {"n": 2.5}, r"n must be whole numbers .*got 2\.5$"),
     (Binomial, {"n": [2, 2.5]}, r"n must be whole numbers .*got \(2\.0, 2\.5\)$"),
@@ -85,6 +100,7 @@ def test_bad_parameters(make, arguments, message):
         (Poisson, "offset"),
         (NegativeBinomial, "dispersion"),
         (Binomial, "n"),
+        (Gamma, "shape"),
     ],
 )
 def test_parameters_of_another_length(make, name):
@@ -114,7 +130,7 @@ def test_rates_too_large_to_draw():
             likelihood.simulate(np.array([60.0]), np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("likelihood", [Probit(), Logit()])
+@pytest.mark.parametrize("likelihood", [Probit(), Logit(), Cloglog()])
 def test_labels_in_other_codes(likelihood):
     for labels in ([0, 1], [False, True], [0.0, 1.0]):
         y, notes = likelihood.check(labels)
@@ -131,6 +147,7 @@ def test_counts_and_reals_of_any_number_type():
 
 
 def test_likelihoods_are_values():
+    assert Ordinal(2) == Ordinal([2.0]) == Ordinal((np.float32(2.0),))
     assert StudentT(4, 0.5) == StudentT(4.0, np.float32(0.5))
     assert Poisson(exposure=np.array([1.0, 2.0])) == Poisson(exposure=[1, 2])
     assert len({Poisson(exposure=[1, 2]), Poisson(exposure=(1, 2)), Poisson()}) == 2

@@ -8,7 +8,16 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from evidence.models.likelihoods import Gaussian, NegativeBinomial, Poisson, StudentT, describe
+from evidence.models.likelihoods import (
+    Gamma,
+    Gaussian,
+    Logit,
+    NegativeBinomial,
+    Ordinal,
+    Poisson,
+    StudentT,
+    describe,
+)
 
 from . import oracle
 from .cases import CASES
@@ -118,6 +127,7 @@ def test_exposure_and_offset_shift_the_latent_value(make):
         (StudentT, "df", (1.0, 30.0)),
         (StudentT, "scale", (0.1, 2.0)),
         (NegativeBinomial, "dispersion", (0.1, 2.0)),
+        (Gamma, "shape", (0.1, 2.0)),
     ],
 )
 def test_a_parameter_per_datum(make, name, values):
@@ -126,6 +136,24 @@ def test_a_parameter_per_datum(make, name, values):
     for i, value in enumerate(values):
         want = make(**{name: value}).derivatives(x[[i]], y[[i]])[:, 0]
         np.testing.assert_array_equal(got[:, i], want)
+
+
+def test_outer_categories_are_logit():
+    x = np.linspace(-700.0, 700.0, 281)
+    ordinal = Ordinal((0.7, 2.0))
+    for y, cut, label in ((0.0, 0.0, -1.0), (3.0, 2.7, 1.0)):
+        got = ordinal.derivatives(x, np.full(x.size, y))
+        want = Logit().derivatives(x - cut, np.full(x.size, label))
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-300)
+
+
+def test_a_category_far_from_the_latent_value():
+    """σ(b) - σ(a) has no digits there, its logarithm has all."""
+    x, gap = np.array([-600.0, 600.0]), 1e-9
+    got = Ordinal(gap).derivatives(x, [1, 1])
+    constant = np.log(-np.expm1(-gap))
+    np.testing.assert_allclose(got[0], [constant - 600.0, constant - 600.0 + gap], rtol=1e-15)
+    np.testing.assert_allclose(got[1], [1.0, -1.0], rtol=1e-15)
 
 
 def test_fisher_is_the_expected_curvature():

@@ -9,9 +9,12 @@ import pytest
 
 from evidence.models.likelihoods import (
     Binomial,
+    Cloglog,
+    Gamma,
     Likelihood,
     Logit,
     NegativeBinomial,
+    Ordinal,
     Poisson,
     StudentT,
     describe,
@@ -95,6 +98,9 @@ def realistic(simulate, scale=1.0, n=4000):
         (NegativeBinomial(2.0), 0.99),
         (Binomial(20), 0.99),
         (StudentT(4.0, 0.5), 0.95),
+        (Cloglog(), 0.98),
+        (Gamma(2.0), 0.99),
+        (Ordinal((1.0, 0.5)), 0.999),
     ],
     ids=lambda p: describe(p) if isinstance(p, Likelihood) else "",
 )

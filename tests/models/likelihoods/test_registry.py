@@ -10,8 +10,10 @@ import pytest
 from evidence import likelihoods
 from evidence.models.likelihoods import (
     Binomial,
+    Gamma,
     Gaussian,
     NegativeBinomial,
+    Ordinal,
     Poisson,
     Probit,
     StudentT,
@@ -25,6 +27,9 @@ READ = [
     ("StudentT(df=4, scale=5e-1)", StudentT(4.0, 0.5)),
     ("negative binomial(dispersion=2)", NegativeBinomial(2.0)),
     ("binomial(n=50)", Binomial(50)),
+    ("gamma(shape=2)", Gamma(2.0)),
+    ("ordinal(gaps=(1, 0.5))", Ordinal((1.0, 0.5))),
+    ("ordinal(gaps=2)", Ordinal((2.0,))),
     ("poisson(exposure=(1, 2), offset=-1)", Poisson((1.0, 2.0), -1.0)),
 ]
 
@@ -40,8 +45,12 @@ def test_get_passes_objects_through():
 
 
 REFUSED = [
-    ("probti", r"unknown name 'probti'; did you mean 'probit'\? Known: probit, logit, gaussian"),
+    (
+        "probti",
+        r"unknown name 'probti'; did you mean 'probit'\? Known: probit, logit, cloglog, gaussian",
+    ),
     ("bernoulli", r"did you mean 'probit' or 'logit'\?"),
+    ("exponential", r"did you mean 'gamma'\?"),
     ("logistic", r"did you mean 'logit'\?"),
     ("normal(noise_std=1)", r"did you mean 'gaussian'\?"),
     ("xyz", r"unknown name 'xyz'. Known: .*from_function"),
@@ -74,6 +83,10 @@ def test_get_refuses(text, message):
     [
         (Probit(), "probit"),
         (StudentT(4, 0.5), "student_t(df=4, scale=0.5)"),
+        (Ordinal((1.0, 0.5)), "ordinal(gaps=(1, 0.5))"),
+        (Ordinal(()), "ordinal(gaps=())"),
+        (Ordinal(2.0), "ordinal(gaps=(2,))"),
+        (Poisson((1.0, 2.0)), "poisson(exposure=(1, 2), offset=0)"),
         (Gaussian(1e-7), "gaussian(noise_std=1e-07)"),
         (Gaussian(0.1 + 0.2), "gaussian(noise_std=0.30000000000000004)"),
         (NegativeBinomial(1e22), "negative_binomial(dispersion=1e+22, exposure=1, offset=0)"),

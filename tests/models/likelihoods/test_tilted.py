@@ -8,10 +8,13 @@ import pytest
 
 from evidence.models.likelihoods import (
     Binomial,
+    Cloglog,
+    Gamma,
     Gaussian,
     Likelihood,
     Logit,
     NegativeBinomial,
+    Ordinal,
     Poisson,
     Probit,
     StudentT,
@@ -44,6 +47,17 @@ CAVITIES = [
     (Binomial(50), lambda y: oracle.binomial(y, 50), 0.0, 3.0, 2.0, 1e-8),
     (Binomial(50), lambda y: oracle.binomial(y, 50), 50.0, -300.0, 1e5, 1e-8),
     (Binomial(1e6), lambda y: oracle.binomial(y, 1e6), 999_999.0, 0.0, 9.0, 1e-8),
+    (Cloglog(), oracle.cloglog, 1.0, 0.5, 2.0, 1e-10),
+    (Cloglog(), oracle.cloglog, 1.0, -600.0, 1e5, 1e-8),
+    (Cloglog(), oracle.cloglog, -1.0, 3.0, 1e5, 1e-8),
+    (Cloglog(), oracle.cloglog, -1.0, 2.0, 1e-4, 1e-8),
+    (Gamma(2.0), lambda y: oracle.gamma(y, 2.0), 0.3, 0.0, 1.0, 1e-8),
+    (Gamma(0.05), lambda y: oracle.gamma(y, 0.05), 1e3, -30.0, 1e5, 1e-8),
+    (Gamma(1e5), lambda y: oracle.gamma(y, 1e5), 7.0, 1.0, 4.0, 1e-8),
+    (Ordinal((1.0, 2.0)), lambda y: oracle.ordinal(y, (1.0, 2.0)), 0.0, 1.0, 2.0, 1e-8),
+    (Ordinal((1.0, 2.0)), lambda y: oracle.ordinal(y, (1.0, 2.0)), 1.0, -300.0, 1e5, 1e-8),
+    (Ordinal((1.0, 2.0)), lambda y: oracle.ordinal(y, (1.0, 2.0)), 2.0, 40.0, 1e-4, 1e-8),
+    (Ordinal((30.0, 1e-4)), lambda y: oracle.ordinal(y, (30.0, 1e-4)), 1.0, 8.0, 400.0, 1e-8),
     # Student-t: one mode, the needle of a datum in a wide cavity, an outlier, and two modes
     # of comparable mass (log-mass ratios near 1, then 1e-3)
     (StudentT(), oracle.student_t, 0.5, 0.0, 1.0, 1e-8),
@@ -107,7 +121,9 @@ def test_gaussian_cumulants_stop_at_two():
 
 
 @pytest.mark.parametrize(
-    "likelihood", [Logit(), StudentT(), Poisson(), NegativeBinomial()], ids=lambda p: p.name
+    "likelihood",
+    [Logit(), StudentT(), Poisson(), NegativeBinomial(), Cloglog(), Gamma(), Ordinal()],
+    ids=lambda p: p.name,
 )
 def test_cavities_without_a_density(likelihood):
     """A point mass is exact; what is no distribution gives NaN and does not hang."""
@@ -122,7 +138,10 @@ def test_many_random_cavities_obey_the_evidence_identities():
     """d log Z/dm = (mean - m)/v and d²log Z/dm² = (var - v)/v², by central differences."""
     rng = np.random.default_rng(0)
     n = 400
-    for likelihood in (Logit(), StudentT(4, 0.3), Poisson(), NegativeBinomial(2.0)):
+    for likelihood in (
+        Logit(), StudentT(4, 0.3), Poisson(), NegativeBinomial(2.0), Cloglog(), Gamma(2.0),
+        Ordinal((1.0, 0.5)),
+    ):  # fmt: skip
         v = 10.0 ** rng.uniform(-2, 2, n)
         m = np.clip(rng.normal(size=n) * (1 + np.sqrt(v)), -20, 20)
         y = likelihood.check(likelihood.simulate(np.clip(m, -3, 3), rng)).y
