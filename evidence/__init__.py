@@ -69,6 +69,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .results.hyper import HyperDraws as HyperDraws
     from .results.hyper import IntegratedEvidence as IntegratedEvidence
     from .results.optimum import Optimum as Optimum
+    from .results.sensitivity import Sensitivity as Sensitivity
     from .results.simulated import Bidirectional as Bidirectional
     from .results.simulated import Simulated as Simulated
     from .results.summary import Summary as Summary
@@ -84,6 +85,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .verbs.reference import fit_reference as fit_reference
     from .verbs.sample import sample as sample
     from .verbs.sample_hyperparameters import sample_hyperparameters as sample_hyperparameters
+    from .verbs.sensitivity import prior_sensitivity as prior_sensitivity
     from .verbs.shorthands import ais as ais
     from .verbs.shorthands import parallel_tempering as parallel_tempering
     from .verbs.shorthands import resample_move as resample_move

@@ -1,4 +1,4 @@
-"""The command line: ``evidence demo`` and ``evidence estimate``."""
+"""The command line: ``evidence demo``, ``estimate``, ``fit``, ``compare`` and ``predict``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ import typer
 
 from .messages import InputError
 from .methods import NAMES as METHODS
+from .models.formulas import FAMILIES as _FAMILIES
 from .models.likelihoods import NAMES as LIKELIHOODS
 from .moves import NAMES as MOVES
 
 if TYPE_CHECKING:
     from .models.datasets import Dataset
+    from .models.formulas.model import FormulaModel
+    from .results.comparison import Comparison
     from .results.evidence import EvidenceResult
 
 # Heavy imports wait until a command needs them: --help and usage errors are instant. Tables of
@@ -47,6 +50,12 @@ def _or(names: Iterable[str]) -> str:
 
 
 _HELP = {
+    "formula": 'What explains what, e.g. "y ~ x + (1 | group)".',
+    "formulas": 'Models to compare, e.g. "y ~ x" "y ~ x + (1 | group)".',
+    "new": "A table of new rows.",
+    "family": f"{_or(_FAMILIES)}.",
+    "link": "logit, probit or cloglog, of bernoulli. [default: logit]",
+    "prior": 'Instead of a default, as often as needed: "sd(1|group)=halfnorm(scale=1)".',
     "file": "A .csv, .tsv, .csv.gz, .tsv.gz or .parquet table.",
     "target": "Column to explain.",
     "kernel": 'Prior covariance, e.g. "4.0 * RBF(1.5)".',
@@ -69,6 +78,7 @@ _HELP = {
     "json": "Print one JSON object and nothing else.",
     "quiet": "Print log Z and its error bar only; no progress bar.",
 }
+_POSITIONAL = ("file", "formula", "formulas", "new")
 _FLAGS = {"--json", "--quiet"}  # that are never said no to: --json, but not --no-json
 
 
@@ -78,7 +88,9 @@ def _command(**own: str) -> Callable[[Callable[..., None]], Callable[..., None]]
     def register(function: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(function)
         for name in hints.keys() & _HELP.keys():
-            kind, metavar = (typer.Argument, "FILE") if name == "file" else (typer.Option, None)
+            kind, metavar = (
+                (typer.Argument, name.upper()) if name in _POSITIONAL else (typer.Option, None)
+            )
             words: dict[str, Any] = {"help": own.get(name, _HELP[name]), "metavar": metavar}
             hints[name] = Annotated[hints[name], kind(*_FLAGS & {f"--{name}"}, **words)]
         function.__annotations__ = hints
@@ -216,6 +228,173 @@ def estimate(
     raise typer.Exit(_WARNED if result.warnings else 0)
 
 
+@_command()
+def fit(
+    file: FilePath,
+    formula: str,
+    family: str = "gaussian",
+    link: str | None = None,
+    prior: list[str] = [],  # noqa: B006
+    sep: str | None = None,
+    positive: str | None = None,
+    target_se: float = 0.05,
+    max_seconds: float | None = None,
+    seed: int = 0,
+    checkpoint: FilePath | None = None,
+    out: FilePath | None = None,
+    plot: FilePath | None = None,
+    json: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Estimate the log evidence of a regression, and its effects.
+
+    Hyperparameters are integrated out. Priors are proper and scaled to the data, unless --prior
+    says otherwise.
+
+    \b
+    Examples:
+      evidence fit turtles.csv "y ~ x + (1 | clutch)" --family bernoulli --link probit
+      evidence fit shop.csv "sales ~ price + (1 + price | shop)" --family poisson --json
+    """
+    started = time.perf_counter()
+    with _input_errors():
+        _check_outputs(source=file, checkpoint=checkpoint, out=out, plot=plot)
+        (model,) = _models(file, [formula], family, link, prior, sep, positive).values()
+        from .verbs import estimate as room
+        from .verbs.summarise import summarise
+
+        result = room.log_evidence(
+            model, target_se=target_se, max_seconds=max_seconds, random_seed=seed,
+            checkpoint=checkpoint, progressbar=not (quiet or json),
+        )  # fmt: skip
+    _report(result, time.perf_counter() - started, json=json, quiet=quiet)
+    if not (json or quiet):
+        with _input_errors():
+            summary = summarise(model, result if model.priors else None)
+        typer.echo("\n" + summary.summary())
+    _write(result, out=out, plot=plot, say=not (json or quiet))
+    raise typer.Exit(_WARNED if result.warnings else 0)
+
+
+@_command(out="Save the comparison here (.npz; evidence.Comparison.load reads it).")
+def compare(
+    file: FilePath,
+    formulas: list[str],
+    family: str = "gaussian",
+    link: str | None = None,
+    prior: list[str] = [],  # noqa: B006
+    sep: str | None = None,
+    positive: str | None = None,
+    target_se: float = 0.05,
+    max_seconds: float | None = None,
+    seed: int = 0,
+    out: FilePath | None = None,
+    plot: FilePath | None = None,
+    json: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Compare regressions of one table by their evidence: Bayes factors and probabilities.
+
+    All models have the rows in which none of them misses a value.
+
+    \b
+    Example:
+      evidence compare turtles.csv "y ~ x" "y ~ x + (1 | clutch)" --family bernoulli
+    """
+    with _input_errors():
+        _check_outputs(source=file, out=out, plot=plot)
+        models = _models(file, formulas, family, link, prior, sep, positive)
+        from .verbs.compare import compare as run
+
+        comparison = run(
+            models, target_se=target_se, max_seconds=max_seconds, random_seed=seed,
+            progressbar=not (quiet or json),
+        )  # fmt: skip
+    if json:
+        table = comparison.table.reset_index().to_dict("records")
+        plain = {"models": table, "warnings": [str(w) for w in comparison.warnings]}
+        typer.echo(_finite(plain))
+    else:
+        typer.echo(comparison.table.iloc[:, :6].to_string() if quiet else comparison.summary())
+    _write(comparison, out=out, plot=plot, say=not (json or quiet))
+    raise typer.Exit(_WARNED if comparison.warnings else 0)
+
+
+@_command(out="Write the table here (.csv). [default: the screen]")
+def predict(
+    file: FilePath,
+    formula: str,
+    new: FilePath,
+    family: str = "gaussian",
+    link: str | None = None,
+    prior: list[str] = [],  # noqa: B006
+    sep: str | None = None,
+    positive: str | None = None,
+    seed: int = 0,
+    out: FilePath | None = None,
+) -> None:
+    """Predict new rows of a table by a regression, averaged over its hyperparameters.
+
+    \b
+    Example:
+      evidence predict shop.csv "sales ~ price + (1 | shop)" next.csv --family poisson
+    """
+    with _input_errors():
+        _check_outputs(source=file, out=out)
+        (model,) = _models(file, [formula], family, link, prior, sep, positive).values()
+        from .models.datasets import read_frame
+        from .prediction.predict import predict as run
+        from .verbs.integrate import integrated_evidence
+
+        posterior: Any = None
+        if model.priors is not None:
+            posterior = integrated_evidence(
+                model, target_se=0.1, random_seed=seed, progressbar=False
+            )
+        table = run(model, read_frame(new, sep), posterior=posterior).to_frame()
+        text = table.to_csv(out, index=False)
+    if text is not None:
+        typer.echo(text, nl=False)
+
+
+def _models(
+    file: FilePath,
+    formulas: list[str],
+    family: str,
+    link: str | None,
+    prior: list[str],
+    sep: str | None,
+    positive: str | None,
+) -> dict[str, FormulaModel]:
+    """Models of formulas and a table."""
+    import numpy as np
+
+    from .models.datasets import read_frame
+    from .models.formulas.model import from_formulas
+    from .models.formulas.parse import parse
+
+    frame = read_frame(file, sep)
+    if positive is not None:
+        name = parse(formulas[0]).response
+        if name not in frame.columns:
+            raise InputError(f"--positive is for a response that is a column, not {name!r}")
+        if positive not in set(frame[name].astype(str)):
+            raise InputError(f"--positive: column {name} has no {positive!r}")
+        frame[name] = (
+            (frame[name].astype(str) == positive).astype(float).where(frame[name].notna())
+        )
+    priors = {}
+    for text in prior:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"--prior must be name=distribution, got {text!r}")
+        priors[key.strip()] = value.strip()
+    return from_formulas(
+        {formula: formula for formula in formulas}, frame, namespace={"np": np},
+        likelihood=family, link=link, priors=priors or None,
+    )  # fmt: skip
+
+
 def _run(
     data: Dataset, kernel: str, likelihood: str, **options: Any
 ) -> tuple[EvidenceResult, float]:
@@ -258,7 +437,11 @@ def _as_json(result: EvidenceResult, seconds: float) -> str:
         "model": result.model,
         "seconds": seconds,
     }
-    finite = loads(dumps(plain), parse_constant=lambda constant: None)
+    return _finite(plain)
+
+
+def _finite(plain: dict[str, Any]) -> str:
+    finite = loads(dumps(plain, default=float), parse_constant=lambda constant: None)
     return dumps(finite, allow_nan=False, ensure_ascii=False)
 
 
@@ -325,7 +508,11 @@ def _check_figure_name(plot: FilePath) -> None:
 
 
 def _write(
-    result: EvidenceResult, *, out: FilePath | None = None, plot: FilePath | None = None, say: bool
+    result: EvidenceResult | Comparison,
+    *,
+    out: FilePath | None = None,
+    plot: FilePath | None = None,
+    say: bool,
 ) -> None:
     written = []
     try:
@@ -336,7 +523,7 @@ def _write(
             import matplotlib
 
             matplotlib.use("Agg")  # a file is wanted, whatever the display
-            result.plot(plot)
+            result.plot(path=plot)
             written.append(f"figure: {plot}")
     except OSError as error:  # a full disk, say; the answer is on the screen already
         _fail(error)

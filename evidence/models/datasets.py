@@ -135,8 +135,7 @@ def read_table(
     positive : the label that is +1, of a target with two labels; the other one is -1
     """
     path = FilePath(path)
-    table = _read(path, sep)
-    table.columns = [str(column) for column in table.columns]
+    table = read_frame(path, sep)
     names = _choose(list(table.columns), target, features, drop)
     if len(table) < 2:
         raise InputError(f"{path} has {len(table)} row(s) of data; at least 2 are needed")
@@ -150,6 +149,13 @@ def read_table(
         name=path.name,
         description=f"{target} from {len(names)} column(s) of {path.name}, {len(table)} rows",
     )
+
+
+def read_frame(path: FilePath, sep: str | None = None) -> pd.DataFrame:
+    """The table in a file, as :func:`read_table` takes it, with text for the names of columns."""
+    table = _read(path, sep)
+    table.columns = [str(column) for column in table.columns]
+    return table
 
 
 def _read(path: FilePath, sep: str | None) -> pd.DataFrame:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..numerics.arrays import Array
-from ._style import INK, axes_of, legend, log_ticks, new_figure, short_name, whole_ticks
+from ._style import INK, SHADES, axes_of, legend, log_ticks, new_figure, short_name, whole_ticks
 from .draws import plot_trace
 
 if TYPE_CHECKING:
@@ -191,3 +192,28 @@ def plot_intervals(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.set_ylim(-0.7, n - 0.3)
     ax.set_xlabel("posterior mean and 90 % interval")
     return ax
+
+
+def plot_sensitivity(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Changes of log Z as bars, a row for each prior, a shade for each factor of its scale.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Columns ``factor`` and ``change``, and perhaps ``model``; its index names the priors.
+    ax : Axes, optional
+    """
+    names = table.index.astype(str)
+    if "model" in table:
+        names = table.model.astype(str) + ": " + names
+    rows, factors = list(dict.fromkeys(names)), list(dict.fromkeys(table.factor))
+    ax = axes_of(ax, 6.4, 1.4 + 0.34 * len(rows))
+    height = 0.8 / len(factors)
+    for k, (factor, shade) in enumerate(zip(factors, cycle(SHADES), strict=False)):
+        part = table.factor == factor
+        y = [-rows.index(name) + (k - 0.5 * (len(factors) - 1)) * height for name in names[part]]
+        ax.barh(y, table.change[part], height, color=shade, label=f"scale × {factor:g}")
+    ax.set_yticks(-np.arange(len(rows)), rows)
+    ax.axvline(0.0, color="0.25", lw=0.8)
+    ax.set_xlabel("change of log Z, nats")
+    return legend(ax)

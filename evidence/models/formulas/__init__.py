@@ -4,3 +4,17 @@
 values with their priors of them, :mod:`.families` sees to the response and to default priors, and
 :mod:`.model` puts it all together as a sparse model.
 """
+
+from __future__ import annotations
+
+FAMILIES = (
+    "gaussian",
+    "student_t",
+    "bernoulli",
+    "binomial",
+    "poisson",
+    "negative_binomial",
+    "gamma",
+    "ordinal",
+)
+"""Names of families; a table that is light, for the command line."""

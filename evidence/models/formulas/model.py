@@ -29,7 +29,7 @@ from ..priors import Priors
 from ..sparse import SparseModel
 from .families import FAMILIES, Observed, observe
 from .parse import Parts, check_names, columns, compact, parse
-from .priors import for_hyperparameters
+from .priors import for_hyperparameters, from_text
 from .structured import TERMS, structured
 from .terms import Common, Design, Groups, Term, keys
 
@@ -191,10 +191,10 @@ def from_formula(
         ``"negative_binomial"``, ``"gamma"`` or ``"ordinal"``.
     link : str, optional
         ``"logit"``, ``"probit"`` or ``"cloglog"`` for ``"bernoulli"``.
-    priors : mapping of str to frozen scipy.stats distribution, optional
-        Instead of the defaults (``model.table`` shows all): normal ones for ``"Intercept"`` and
-        other common effects; any for ``"sd(1|g)"`` (or the variance, ``"var(1|g)"``) and
-        other hyperparameters; ``"lkj(2)"`` for ``"cor(g)"``.
+    priors : mapping of str to frozen scipy.stats distribution or text, optional
+        Such as ``norm(0, 2)`` or ``"norm(0, 2)"``, instead of the defaults (``model.table`` shows
+        all): normal ones for ``"Intercept"`` and other common effects; any for ``"sd(1|g)"`` (or
+        the variance, ``"var(1|g)"``) and other hyperparameters; ``"lkj(2)"`` for ``"cor(g)"``.
     missing : {"drop", "error"}
         What becomes of rows with missing values: left out, with a note, or refused.
     namespace : mapping, optional
@@ -304,13 +304,12 @@ def _given(priors: Mapping[str, Any] | None) -> dict[str, Any]:
         return {}
     if not isinstance(priors, Mapping):
         raise InputError(f"priors must map names to distributions, got {type(priors).__name__}")
+    given = dict[str, Any]()
     for name, prior in priors.items():
         if prior is None or (isinstance(prior, str) and not prior.startswith("lkj")):
-            raise InputError(
-                f"priors[{name!r}] is {prior!r}, which is not a density: a flat prior is improper "
-                "and a model with it has no evidence; use a wide one such as norm(0, 10)"
-            )
-    return {compact(str(name)): prior for name, prior in priors.items()}
+            prior = from_text(name, str(prior))
+        given[compact(str(name))] = prior
+    return given
 
 
 def as_frame(data: Any) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -80,6 +81,31 @@ def for_hyperparameters(
         except InputError:
             strange.add(key)
     return chosen, strange
+
+
+def from_text(name: str, text: str) -> Any:
+    """The distribution of scipy.stats that a text such as ``"norm(0, 2)"`` describes.
+
+    It is parsed, never evaluated.
+
+    >>> from_text("x", "norm(0, scale=2)").std()
+    np.float64(2.0)
+    """
+    try:
+        call = ast.parse(text.strip(), mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            raise ValueError
+        family = getattr(stats, call.func.id, None)
+        if not isinstance(family, stats.rv_continuous):
+            raise ValueError
+        words = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+        return family(*(ast.literal_eval(value) for value in call.args), **words)
+    except (ValueError, SyntaxError, TypeError):
+        raise InputError(
+            f"priors[{name!r}] is {text!r}, which is no proper density (a flat prior leaves a "
+            "model without an evidence); write a continuous distribution of scipy.stats with "
+            "numbers, such as 'norm(0, 10)' or 'halfnorm(scale=2)'"
+        ) from None
 
 
 def _factor(name: str) -> str:

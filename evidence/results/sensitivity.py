@@ -1,0 +1,42 @@
+"""How log Z moves when priors are made narrower or wider."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .. import plots
+from ..messages import Message
+from .base import DataFrame, ResultOnAxes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sensitivity(ResultOnAxes):
+    """Changes of log Z, or of log Bayes factors, one prior at a time.
+
+    Made by :func:`evidence.prior_sensitivity`, where there is an example.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row for each prior and factor, index ``prior``: the ``factor`` of its scale, the
+        ``change`` of log Z, its standard error ``se``, and ``how`` it was found. With two or more
+        models a column ``model`` says whose log Z it is; its log Bayes factors against the others
+        change by as much.
+    """
+
+    _format = "evidence-sensitivity"
+    _digits = ".3f"
+
+    table: DataFrame
+    about: str = ""
+    warnings: tuple[Message, ...] = ()
+
+    def _about(self) -> list[str]:
+        return [self.about]
+
+    def _draw(self, ax: Axes | None) -> Axes:
+        return plots.plot_sensitivity(self.table, ax)

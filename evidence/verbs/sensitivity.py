@@ -1,0 +1,203 @@
+r"""How much of a log evidence is its priors.
+
+With another prior :math:`p'` of one parameter φ, all else the same,
+
+.. math:: \frac{Z'}{Z} = \mathrm{E}_{\varphi|y}\Bigl[\frac{p'(\varphi)}{p(\varphi)}\Bigr],
+
+so one run tells of many priors. Over hyperparameters this is a mean over their posterior draws;
+for a common effect, whose posterior is :math:`N(\mu, v)` in EP, it is a closed form:
+:math:`\int N(x; \mu, v)\,N(x; m, s'^2)/N(x; m, s^2)\,dx`. Where the draws do not reach what the
+other prior prefers, the integral is computed anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..execution.arguments import array, check_kind
+from ..messages import InputError, Message
+from ..models.formulas.model import FormulaModel
+from ..models.formulas.terms import Common
+from ..numerics.arrays import Array
+from ..numerics.threads import blas_for
+from ..paths.families import fit_reference
+from ..results.base import data_frame
+from ..results.comparison import Comparison
+from ..results.hyper import IntegratedEvidence
+from ..results.sensitivity import Sensitivity
+from .integrate import fits_over_theta, integrated_evidence
+
+_FEW = 0.1  # relative effective sample size below which an integral is computed anew
+_SE = 0.05
+
+
+@dataclass(frozen=True)
+class Rescaled:
+    """A prior of a positive value, stretched by a factor."""
+
+    prior: Any
+    factor: float
+
+    @property
+    def dist(self) -> Any:
+        return self.prior.dist
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        return tuple(self.prior.args)
+
+    @property
+    def kwds(self) -> dict[str, Any]:
+        return dict(self.prior.kwds)
+
+    @property
+    def of(self) -> str:
+        return f"{getattr(self.prior, 'of', '')}, times {self.factor:g}"
+
+    def logpdf(self, value: ArrayLike) -> Array:
+        return self.prior.logpdf(np.asarray(value, float) / self.factor) - math.log(self.factor)
+
+    def ppf(self, q: ArrayLike) -> Array:
+        return self.factor * self.prior.ppf(q)
+
+    def rvs(self, size: Any = 1, random_state: Any = None) -> Array:
+        return self.factor * self.prior.rvs(size, random_state=random_state)
+
+    def support(self) -> tuple[float, float]:
+        low, high = self.prior.support()
+        return self.factor * low, self.factor * high
+
+
+def prior_sensitivity(
+    model: FormulaModel | Mapping[str, FormulaModel],
+    result: Any = None,
+    *,
+    scale: Sequence[float] = (0.5, 2.0),
+    random_seed: int | np.random.Generator | None = None,
+) -> Sensitivity:
+    """How log Z moves when each prior, one at a time, is made narrower or wider.
+
+    Parameters
+    ----------
+    model : FormulaModel, or mapping from name to model
+        With several models, what it does to their log Bayes factors.
+    result : IntegratedEvidence or Comparison, optional
+        What :func:`evidence.log_evidence`, or :func:`evidence.compare`, returned for them; by
+        default computed here.
+    scale : sequence of float
+        Factors of the standard deviation of a common effect, and of the scale of a positive
+        hyperparameter. (Priors of correlations stay as they are.)
+    random_seed : int or Generator, optional
+        Where something is computed anew.
+
+    Returns
+    -------
+    Sensitivity
+        ``.table``, ``.plot()``
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import evidence as ev
+    >>> rng = np.random.default_rng(0)
+    >>> data = {"y": rng.poisson(3.0, 40), "x": rng.normal(size=40), "g": list("abcdefgh") * 5}
+    >>> model = ev.from_formula("y ~ x + (1 | g)", data, likelihood="poisson")
+    >>> table = ev.prior_sensitivity(model, random_seed=0).table
+    >>> table[table.factor == 2.0].change.round(1).to_dict()["x"]  # about -log 2
+    -0.7
+    """
+    factors = array("scale", scale, ("n",))
+    if factors.min() <= 0.0:
+        raise InputError(f"scale must hold positive factors, got {scale!r}")
+    several = isinstance(model, Mapping)
+    models = dict(model) if isinstance(model, Mapping) else {"": model}
+    for name, each in models.items():
+        check_kind(f"model[{name!r}]" if name else "model", each, FormulaModel)
+    results = result.results if isinstance(result, Comparison) else {"": result}
+    rng, rows = np.random.default_rng(random_seed), list[dict[str, Any]]()
+    warnings = list[Message]()
+    for name, each in models.items():
+        known, own = results.get(name), list[dict[str, Any]]()
+        with blas_for(each.n):
+            if each.priors is not None:
+                if not isinstance(known, IntegratedEvidence):
+                    known = integrated_evidence(
+                        each, target_se=_SE, random_seed=rng, progressbar=False
+                    )
+                warnings += list(known.warnings)
+                own += _of_hyperparameters(each, known, factors, rng)
+            own += _of_effects(each, known, factors)
+        rows += [{"model": name, **row} for row in own]
+    table = data_frame(rows).set_index("prior")
+    if not several:
+        table = table.drop(columns="model")
+    widest = table.change.abs().max()
+    about = f"log Z moves by up to {widest:.2g} nats when a prior's scale is changed"
+    return Sensitivity(table, about, tuple(warnings))
+
+
+def _of_hyperparameters(
+    model: FormulaModel, result: IntegratedEvidence, factors: Array, rng: np.random.Generator
+) -> Iterator[dict[str, Any]]:
+    assert model.priors is not None
+    for p, (name, prior) in enumerate(model.priors.items()):
+        if not math.isnan(result.lows[p]):
+            continue
+        values = result.samples[:, p]
+        for factor in factors:
+            log_ratio = Rescaled(prior, factor).logpdf(values) - prior.logpdf(values)
+            w = np.exp(log_ratio - log_ratio.max())
+            ess = w.sum() ** 2 / (w @ w) / w.size
+            row = {"prior": name, "factor": factor}
+            if ess > _FEW:
+                change = math.log(w.mean()) + float(log_ratio.max())
+                se = math.sqrt(max(1.0 / ess - 1.0, 0.0) / w.size)
+                yield row | {"change": change, "se": se, "how": "draws"}
+                continue
+            every = dict(model.priors.items()) | {name: Rescaled(prior, factor)}
+            words: dict[str, Any] = {"random_seed": rng, "progressbar": False}
+            other = integrated_evidence(model, every, target_se=_SE, **words)
+            se = math.hypot(other.logz_se, result.logz_se)
+            yield row | {"change": other.logz - result.logz, "se": se, "how": "anew"}
+
+
+def _of_effects(model: FormulaModel, result: Any, factors: Array) -> Iterator[dict[str, Any]]:
+    """Closed forms under EP, averaged over hyperparameters."""
+    if isinstance(result, IntegratedEvidence):
+        fits = list(fits_over_theta(model, result, 48))
+    else:
+        fits = [fit_reference(model, "ep")]
+    mean, var = np.array([q.mean for q in fits]), np.array([q.var for q in fits])
+    for term in model.terms:
+        if not isinstance(term, Common):
+            continue
+        where = model.slices[term.name]
+        for j, (name, m, s) in enumerate(zip(term.labels, term.mean, term.sd, strict=True)):
+            at = where.start + j
+            for factor in factors:
+                change = _log_ratio(mean[:, at], var[:, at], m, s, factor)
+                yield {"prior": name, "factor": factor, "change": change, "se": 0.0, "how": "EP"}
+
+
+def _log_ratio(mu: Array, v: Array, m: float, s: float, factor: float) -> float:
+    """log of the mean, over normals (mu, v), of N(x; m, (factor s)²)/N(x; m, s²).
+
+    >>> x = np.linspace(-9, 9, 20001)
+    >>> f = lambda x, m, s: np.exp(-0.5 * ((x - m) / s) ** 2) / s
+    >>> truth = np.sum(f(x, 0.5, 0.3) * f(x, 0, 4) / f(x, 0, 2)) / np.sum(f(x, 0.5, 0.3))
+    >>> change = _log_ratio(np.array([0.5]), np.array([0.09]), 0.0, 2.0, 2.0)
+    >>> bool(abs(change - np.log(truth)) < 1e-9)
+    True
+    """
+    d = (1.0 / factor**2 - 1.0) / s**2  # added precision
+    left = 1.0 + d * v
+    if left.min() <= 0.0:  # the data say less than the old prior: no such mean
+        return math.nan
+    logs = -math.log(factor) - 0.5 * np.log(left) - 0.5 * d * (mu - m) ** 2 / left
+    return float(np.logaddexp.reduce(logs) - math.log(logs.size))
