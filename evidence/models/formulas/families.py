@@ -4,7 +4,8 @@ Default priors are proper and scaled to the data, as rstanarm and Bambi have the
 of the linear predictor (the standard deviation of y where the link is the identity, 1 else) and
 m its middle (the mean of y through the link):
 
-* slopes N(0, (2.5 s/sd(x))²), the intercept N(m, (2.5 s)² + what slopes add at the mean of x);
+* slopes N(0, (2.5 s/sd(x))²), the intercept N(m, (2.5 s)² + what slopes add at the mean of x),
+  less the mean of the offset;
 * standard deviations of effects: exponential with mean s/sd(x), which for random intercepts is
   P(σ > 3 s) = .05, a penalised-complexity prior (Simpson et al. 2017, Statistical Science 32);
 * correlations: LKJ(1), uniform for a pair;
@@ -28,6 +29,7 @@ from .. import likelihoods
 from ..likelihoods.base import Likelihood
 
 Distributions = Mapping[str, Any]
+_CONSTANT = 1e-9  # standard deviation of numbers, relative to them, that is rounding
 
 
 class Observed(NamedTuple):
@@ -81,6 +83,10 @@ def observe(
         )
     if trials is not None and not family.trials:
         raise InputError(f"formula: trials() is for likelihood='binomial', not for {name!r}")
+    if trials is not None and not (np.all(trials >= 1.0) and np.all(trials % 1.0 == 0.0)):
+        raise InputError(
+            f"trials must be whole numbers 1, 2, …, got {trials.min():g} to {trials.max():g}"
+        )
     return family.observe(values, trials, link)
 
 
@@ -88,7 +94,11 @@ def numbers(values: NDArray[Any]) -> Array:
     """A numeric response, or an error."""
     if values.dtype.kind not in "biuf":
         raise InputError(f"the response must hold numbers, got {values.dtype}: {values[:3]!r}")
-    return np.asarray(values, float)
+    out = np.asarray(values, float)
+    if not np.isfinite(out).all():
+        bad = int((~np.isfinite(out)).sum())
+        raise InputError(f"the response is infinite or not a number in {bad} rows")
+    return out
 
 
 def _log_mean(y: Array) -> float:
@@ -97,7 +107,8 @@ def _log_mean(y: Array) -> float:
 
 
 def _sd(y: Array) -> float:
-    return float(np.std(y)) or 1.0
+    sd = float(np.std(y))
+    return sd if sd > _CONSTANT * float(np.abs(y).max()) else 1.0
 
 
 def _gaussian(values: NDArray[Any], trials: Array | None, link: str) -> Observed:

@@ -28,8 +28,8 @@ from ..precisions.joint import Blocks
 from ..priors import Priors
 from ..sparse import SparseModel
 from .families import FAMILIES, Observed, observe
-from .parse import Parts, check_names, columns, compact, parse
-from .priors import for_hyperparameters, from_text
+from .parse import Parts, check_names, columns, compact_names, parse
+from .priors import for_hyperparameters, from_text, starts, with_bounds
 from .structured import TERMS, structured
 from .terms import Common, Design, Groups, Term, keys
 
@@ -74,6 +74,7 @@ class FormulaModel(SparseModel):
     """
 
     columns: tuple[str, ...] = ()
+    offsets: Design | None = None
 
     def __init__(
         self,
@@ -116,7 +117,7 @@ class FormulaModel(SparseModel):
     def bare(self) -> FormulaModel:
         """The same model without its terms, which computing does not need."""
         model = copy.copy(self)
-        model.terms = ()
+        model.terms, model.offsets = (), None
         return model
 
     without_matrices = bare
@@ -131,8 +132,7 @@ class FormulaModel(SparseModel):
 
     def new_offset(self, data: pd.DataFrame) -> Array:
         """What ``offset()`` adds to rows of data."""
-        common = [t for t in self.terms if isinstance(t, Common)]
-        return common[0].design.offset(data) if common else np.zeros(len(data))
+        return np.zeros(len(data)) if self.offsets is None else self.offsets.offset(data)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -254,11 +254,17 @@ def from_formulas(
         response = _response(own, frame, namespace)
         trials = _extra(own, "trials", frame, namespace)
         observed = observe(response, trials, likelihood, link)
-        terms, offset = _make_terms(own, frame, namespace, observed, given)
+        design = Design(own.common, frame, namespace)
+        if own.response in design.owners:
+            raise InputError(f"formula: the response {own.response} explains itself; drop it")
+        terms = _make_terms(own, design, frame, namespace, observed, given)
         if not terms or len({term.name for term in terms}) < len(terms):
             what = "a term twice" if terms else "no terms at all"
             raise InputError(f"formula: {formula!r} has {what}")
-        model = FormulaModel(formula, terms, observed, frame, offset)
+        model = FormulaModel(formula, terms, observed, frame, design.offset())
+        model.offsets = design
+        model.hyperparameters = with_bounds(model.hyperparameters)
+        _check_different(model.hyperparameters.names)
         model.columns = tuple(column for column in used if column != own.response)
         defaults = {_named(t.name, at): d for t in terms for at, d in t.priors.items()}
         defaults |= {f"likelihood__{at}": d for at, d in observed.priors.items()}
@@ -266,7 +272,8 @@ def from_formulas(
             n for t in terms if isinstance(t, Common) for n in (*t.labels, *t.design.owners)
         ]
         chosen, strange = for_hyperparameters(model.hyperparameters, defaults, given, effects)
-        model.priors = Priors.of(model.hyperparameters, chosen) if chosen else None
+        if chosen:
+            model = _with_start(model, Priors.of(model.hyperparameters, chosen))
         model.notes = (*model.notes, *notes, *_remarks(terms, observed, frame))
         models[name] = model
         unknown.append(strange)
@@ -279,16 +286,32 @@ def from_formulas(
     return models
 
 
+def _with_start(model: FormulaModel, priors: Priors) -> FormulaModel:
+    """With these priors, and hyperparameters that they allow."""
+    if start := starts(priors, model.hyperparameters):
+        model = model.at(start)  # type: ignore[assignment]
+    model.priors = priors
+    return model
+
+
+def _check_different(names: Sequence[str]) -> None:
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InputError(
+            f"formula: {twice[0]} occurs twice; join the brackets of a group, or write 0 + in one"
+        )
+
+
 def _make_terms(
     parts: Parts,
+    design: Design,
     frame: pd.DataFrame,
     namespace: Mapping[str, Any],
     observed: Observed,
     given: dict[str, Any],
-) -> tuple[list[Term], Array]:
-    """The terms of a formula, and its offsets."""
+) -> list[Term]:
+    """The terms of a formula."""
     terms, scale = list[Term](), observed.scale
-    design = Design(parts.common, frame, namespace)
     if design.names:
         terms.append(Common.of(design, observed.location, scale, given))
     for bracket in parts.brackets:
@@ -296,7 +319,7 @@ def _make_terms(
         for factor in bracket.groups:
             terms += Groups.of(bracket, factor, own, frame, scale)
     terms += [structured(written, frame, namespace, scale) for written in parts.structured]
-    return terms, design.offset()
+    return terms
 
 
 def _given(priors: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -308,7 +331,7 @@ def _given(priors: Mapping[str, Any] | None) -> dict[str, Any]:
     for name, prior in priors.items():
         if prior is None or (isinstance(prior, str) and not prior.startswith("lkj")):
             prior = from_text(name, str(prior))
-        given[compact(str(name))] = prior
+        given[compact_names(str(name))] = prior
     return given
 
 
@@ -342,6 +365,8 @@ def _frame(
         check_names(text, known, namespace)
     used = [name for text in [*texts, *series] for name in columns(text, known)]
     used = list(dict.fromkeys(used))
+    if twice := [name for name in used if known.count(name) > 1]:
+        raise InputError(f"data have {known.count(twice[0])} columns called {twice[0]!r}")
     gone = data[used].isna().any(axis=1).to_numpy()
     notes = []
     if gone.any():
@@ -368,6 +393,8 @@ def _frame(
             )
         frame = frame.loc[np.repeat(np.arange(len(frame)), times.astype(int))]
         frame = frame.reset_index(drop=True)
+        if not len(frame):
+            raise InputError("weights are zero in every row")
     return frame, used, notes
 
 
@@ -405,7 +432,7 @@ def _evaluated(text: str, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> 
     try:
         return np.full(len(frame), float(text))
     except ValueError:
-        values = Design(f"0 + {text}", frame, namespace).columns()
+        values = Design(f"0 + I({text})", frame, namespace).columns()
     if values.shape[1] != 1:
         raise InputError(f"formula: {text!r} must be one column, got {values.shape[1]}")
     return values[:, 0]

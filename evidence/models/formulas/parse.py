@@ -67,6 +67,8 @@ def parse(formula: str, structured: Collection[str] = ()) -> Parts:
     common, brackets, special = "", list[Bracket](), list[Structured]()
     for sign, term in _terms(formula, right):
         bracket = _bracket(formula, term)
+        if not bracket and len(_split(term, "|")) > 1:
+            raise InputError(f"formula: effects of groups are in brackets, as in ({term})")
         call = re.fullmatch(r"(\w+)\s*\((.*)\)", term, re.DOTALL)
         if sign == "-" and (bracket or (call and call[1] in structured)):
             raise InputError(f"formula: {term} cannot be taken away; leave it out")
@@ -83,6 +85,12 @@ def parse(formula: str, structured: Collection[str] = ()) -> Parts:
 def compact(text: str) -> str:
     """Text of a term without spaces, as it is named in tables."""
     return re.sub(r"\s+", "", text)
+
+
+def compact_names(text: str) -> str:
+    """The same, but for names in backticks."""
+    pieces = re.split(r"(`[^`]*`)", text)
+    return "".join(piece if piece.startswith("`") else compact(piece) for piece in pieces)
 
 
 def columns(text: str, known: Collection[str]) -> list[str]:
@@ -113,7 +121,7 @@ def _response(formula: str, left: str) -> tuple[str, dict[str, str]]:
     extras = {}
     for _, extra in _split(more[0][1], "+") if more else ():
         call = re.fullmatch(r"(\w+)\s*\((.*)\)", extra)
-        if call is None or call[1] not in _EXTRAS:
+        if call is None or call[1] not in _EXTRAS or not call[2].strip():
             raise InputError(
                 f"formula: after | the response may have trials(n) and weights(w), got {extra!r}"
             )
@@ -133,10 +141,10 @@ def _bracket(formula: str, term: str) -> Bracket | None:
         return None
     inside = term[1:-1]
     halves = [half for _, half in _split(inside, "|")]
-    if len(halves) < 2:
+    if len(halves) < 2 and not inside.strip().startswith("|"):
         return None
     correlated = not (len(halves) == 3 and halves[1] == "")
-    if len(halves) > (2 if correlated else 3) or not halves[0] or not halves[-1]:
+    if not 2 <= len(halves) <= (2 if correlated else 3) or not halves[0] or not halves[-1]:
         raise InputError(f"formula: a bracket is (effects | group), got {term} in {formula!r}")
     groups = tuple(name for _, part in _split(halves[-1], "+") for name in _nested(part))
     return Bracket(halves[0], groups, correlated)
@@ -144,7 +152,7 @@ def _bracket(formula: str, term: str) -> Bracket | None:
 
 def _nested(text: str) -> Iterator[str]:
     """``a/b`` is a, and b within a."""
-    path = [compact(part) for _, part in _split(text, "/")]
+    path = [compact_names(part) for _, part in _split(text, "/")]
     for depth in range(1, len(path) + 1):
         yield ":".join(path[:depth])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,11 @@ from scipy import stats
 from ...messages import InputError
 from ...numerics.arrays import Array
 from ..hyperparameters import Hyperparameters
+from ..precisions.base import WIDE
+from ..priors import Priors
 from .parse import compact
+
+_DRAWS = 999  # of a prior, for its median
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ def for_hyperparameters(
     these. Besides it tells what is given of other names.
     """
     chosen, used = dict(defaults), {compact(name) for name in effects}
+    given_to = dict[str, str]()
     for factor in dict.fromkeys(_factor(name) for name in free.names if name.startswith("cor(")):
         names = [n for n in free.names if n.startswith("cor(") and _factor(n) == factor]
         key = f"cor({factor})"
@@ -77,9 +82,14 @@ def for_hyperparameters(
             continue
         name, square = re.sub(r"^var\(", "sd(", key), key.startswith("var(")
         try:
-            chosen[free.names[free.index(name)]] = OfSquare(prior) if square else prior
+            name = free.names[free.index(name)]
         except InputError:
             strange.add(key)
+            continue
+        if name in given_to:
+            raise InputError(f"priors: {given_to[name]!r} and {key!r} are of the same; drop one")
+        given_to[name] = key
+        chosen[name] = OfSquare(prior) if square else prior
     return chosen, strange
 
 
@@ -108,6 +118,22 @@ def from_text(name: str, text: str) -> Any:
         ) from None
 
 
+def with_bounds(free: Hyperparameters) -> Hyperparameters:
+    """Wide bounds are about where the search starts, since data may have any unit."""
+    wide = np.all(np.abs(free.bounds - np.log(WIDE)) < 1e-9, axis=1, keepdims=True)
+    return replace(free, bounds=np.where(wide, free.theta[:, None] + np.log(WIDE), free.bounds))
+
+
+def starts(priors: Priors, free: Hyperparameters) -> dict[str, float]:
+    """Medians of the priors that exclude where the search would start."""
+    values = dict(zip(free.names, free.values, strict=True))
+    return {
+        name: float(np.median(prior.rvs(size=_DRAWS, random_state=0)))
+        for name, prior in priors.items()
+        if not np.isfinite(prior.logpdf(values[name]))
+    }
+
+
 def _factor(name: str) -> str:
     return name.rpartition("|")[2][:-1]
 
@@ -120,7 +146,7 @@ def _correlations(names: Sequence[str], prior: Any, key: str) -> dict[str, Any]:
         raise InputError(
             f"priors[{key!r}]: {len(names)} correlations have one prior together, 'lkj(eta)'"
         )
-    match = re.fullmatch(r"lkj\(\s*([\d.eE+-]+)\s*\)", prior.strip())
+    match = re.fullmatch(r"lkj\((\d+\.?\d*|\.\d+)\)", compact(prior))
     if match is None or float(match[1]) <= 0.0:
         raise InputError(f"priors[{key!r}] must be 'lkj(eta)' with eta > 0, got {prior!r}")
     k = int((1 + np.sqrt(1 + 8 * len(names))) / 2)

@@ -75,7 +75,8 @@ def column(name: str, data: pd.DataFrame, call: str) -> pd.Index:
     if name not in data.columns:
         known = list(map(str, data.columns))
         raise InputError(f"{call}: data have no column {name!r}{suggest(name, known)}")
-    return pd.Index(data[name])
+    values = data[name]
+    return pd.Index(values.to_numpy(getattr(values.dtype, "numpy_dtype", None)))
 
 
 def structured(
@@ -116,6 +117,12 @@ def _map(
             f"namespace={{{graph!r}: …}}"
         )
     levels, W = neighbours(namespace[graph])
+    areas = column(name, data, written.call).unique()
+    if strange := areas[levels.get_indexer(areas) < 0].tolist():
+        raise InputError(
+            f"formula: {written.call}: {len(strange)} areas of the data are not in the graph: "
+            f"{', '.join(map(str, strange[:5]))}; its areas are {levels[0]!r}, {levels[1]!r}, …"
+        )
     priors: dict[str, Any] = {"sigma": stats.expon(scale=scale)}
     if written.name == "bym2":
         priors["phi"] = stats.beta(0.5, 0.5)
@@ -128,28 +135,47 @@ def grid(call: str, values: pd.Index) -> tuple[pd.Index, float]:
     import pandas as pd
 
     if values.dtype.kind not in "iufMmb" and not isinstance(values, pd.PeriodIndex):
-        raise InputError(f"formula: {call} needs numbers or times, got {shown(values[0])}")
+        raise InputError(
+            f"formula: {call} needs numbers or times, got {shown(values[0])}; for dates as text "
+            "or objects use pandas.to_datetime"
+        )
     if isinstance(values, pd.PeriodIndex):
         steps = pd.period_range(values.min(), values.max(), freq=values.freq)
         return pd.Index(steps), np.nan
     levels = values.unique().sort_values()
     if len(levels) < 3:
         raise InputError(f"formula: {call} needs at least 3 different values, got {len(levels)}")
-    if values.dtype.kind == "M" and (rule := pd.infer_freq(pd.DatetimeIndex(levels))):
-        return pd.Index(pd.date_range(levels[0], levels[-1], freq=rule)), np.nan
-    numbers = levels.to_numpy()
-    numbers = numbers.astype("int64" if numbers.dtype.kind in "mM" else float).astype(float)
-    step = float(np.diff(numbers).min())
+    if values.dtype.kind == "M":
+        times = pd.DatetimeIndex(levels)
+        rule: Any = pd.infer_freq(times) or _months(times)
+        if rule:
+            return pd.Index(pd.date_range(levels[0], levels[-1], freq=rule)), np.nan
+    fractions = levels.dtype.kind == "f"
+    numbers = levels.to_numpy().astype(float if fractions else "int64")
+    steps = np.diff(numbers)
+    step = steps.min() if fractions else np.gcd.reduce(steps)
     places = (numbers - numbers[0]) / step
     if np.abs(places - np.round(places)).max() > _EVEN or places[-1] > _SPARSE * len(levels):
+        gaps = levels[1:] - levels[:-1]
         raise InputError(
             f"formula: {call} needs values at equal distances (some may be missing); these have "
-            f"steps from {step:.4g} to {np.diff(numbers).max():.4g}; round them, or number them"
+            f"steps from {gaps.min()} to {gaps.max()}; round them, or number them"
         )
     every = numbers[0] + step * np.arange(round(places[-1]) + 1)
-    if levels.dtype.kind == "f":
-        return pd.Index(every), step
-    return pd.Index(every.astype("int64").astype(levels.dtype)), np.nan
+    if fractions:
+        return pd.Index(every), float(step)
+    return pd.Index(every.astype(levels.dtype)), np.nan
+
+
+def _months(times: pd.DatetimeIndex) -> pd.DateOffset | None:
+    """Steps of whole months, if all times are at the same place in theirs."""
+    import pandas as pd
+
+    ends = bool(times.is_month_end.all())
+    if len(set(times.time)) > 1 or not (ends or len(set(times.day)) == 1):
+        return None
+    step = int(np.gcd.reduce(np.diff(12 * times.year + times.month)))
+    return pd.offsets.MonthEnd(step) if ends else pd.DateOffset(months=step)
 
 
 def _snapped(values: pd.Index, levels: pd.Index, step: float) -> pd.Index:

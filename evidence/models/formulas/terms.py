@@ -7,6 +7,7 @@ too, so that predictions need nothing else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 _SLOPES = 2.5  # prior standard deviations of slopes, of standardised covariates
 _DEPENDENT = 1e-9  # of a column's length that others leave unexplained
 _SHOWN = 5
+_FUNCTIONS: dict[str, Any] = {"np": np} | {
+    name: getattr(np, name) for name in ("abs", "exp", "log", "log10", "log1p", "log2", "sqrt")
+}
 
 
 class Term(Protocol):
@@ -51,22 +55,26 @@ class Design:
     def __init__(self, text: str, data: pd.DataFrame, namespace: Mapping[str, Any]) -> None:
         try:
             from formulae import design_matrices
+            from formulae.environment import Environment
         except ImportError:
             raise InputError(
                 "formulas need the package formulae: pip install 'log-evidence[formulas]'"
             ) from None
         _check_levels(text, data)
+        every = {**_FUNCTIONS, **namespace}
+        own = {word: every[word] for word in set(re.findall(r"[^\W\d]\w*", text)) & set(every)}
         try:
-            own = dict(namespace)
-            self._common = design_matrices(text, data, "error", extra_namespace=own).common
-        except (ValueError, TypeError, KeyError, NotImplementedError) as error:
-            raise InputError(f"formula: {text!r} cannot be evaluated: {error}") from None
+            self._common = design_matrices(text, data, "error", env=Environment([own])).common
+        except Exception as error:  # whatever a user's own functions raise
+            what = f"unknown function {error}" if isinstance(error, KeyError) else error
+            raise InputError(f"formula: {text!r} cannot be evaluated: {what}") from error
         self.names: list[str] = []
         self.owners: list[str] = []
         self._offsets, self._kept = list[int](), np.zeros(0, int)
         self._rows = len(data)
         if self._common is not None:
             self.names = self._columns()
+            _check_finite(self._matrix(None), self.names)
 
     def _columns(self) -> list[str]:
         kinds = self._common.terms.items()
@@ -81,17 +89,13 @@ class Design:
         return range(found.start, found.stop)
 
     def _matrix(self, data: pd.DataFrame | None) -> Array:
-        if data is None:
-            return np.asarray(self._common.design_matrix, float).reshape(-1, self._width)
+        rows = self._rows if data is None else len(data)
         try:
-            new = self._common.evaluate_new_data(data)
-        except (ValueError, KeyError) as error:
-            raise InputError(f"new data do not fit the formula: {error}") from None
-        return np.asarray(new.design_matrix, float).reshape(len(data), -1)
-
-    @property
-    def _width(self) -> int:
-        return len(self._kept) + len(self._offsets)
+            made = self._common if data is None else self._common.evaluate_new_data(data)
+        except Exception as error:
+            what = f"no column {error}" if isinstance(error, KeyError) else error
+            raise InputError(f"new data do not fit the formula: {what}") from error
+        return np.asarray(made.design_matrix, float).reshape(rows, -1)
 
     def columns(self, data: pd.DataFrame | None = None) -> Array:
         """The matrix, (N, p), without offsets."""
@@ -116,10 +120,10 @@ class Common:
 
     @classmethod
     def of(cls, design: Design, location: float, scale: float, given: dict[str, Any]) -> Common:
-        """With default priors, or those ``given``, which are taken from there."""
+        """With default priors, or those ``given``."""
         X = design.columns()
         _check_independent(X, design.names)
-        spread, middle = X.std(axis=0), X.mean(axis=0)
+        spread, middle = _spread(X), X.mean(axis=0)
         sd = _SLOPES * scale / np.where(spread > 0.0, spread, np.abs(middle))
         mean = np.zeros(len(sd))
         own = [
@@ -133,7 +137,7 @@ class Common:
             j = design.names.index("Intercept")
             others = np.arange(len(sd)) != j
             if own[j] is None:
-                mean[j] = location
+                mean[j] = location - design.offset().mean()
                 sd[j] = np.hypot(_SLOPES * scale, np.linalg.norm((middle * sd)[others]))
         return cls(design, mean, sd)
 
@@ -174,7 +178,8 @@ class Groups:
         if len(levels) < 2:
             raise InputError(f"formula: {factor} has one level, {levels[0]!r}; drop it")
         X = design.columns()
-        spread = X.std(axis=0)
+        _check_nonzero(X, design.names)
+        spread = _spread(X)
         scales = scale / np.where(spread > 0.0, spread, np.abs(X).mean(axis=0))
         every = tuple(range(len(design.names)))
         parts = [every] if bracket.correlated else [(j,) for j in every]
@@ -220,7 +225,7 @@ def keys(factor: str, data: pd.DataFrame) -> pd.Index:
     """The group of every row; ``a:b`` is made of two columns."""
     import pandas as pd
 
-    names = factor.split(":")
+    names = [name.strip("`") for name in factor.split(":")]
     for name in names:
         if name not in data.columns:
             raise InputError(
@@ -269,16 +274,41 @@ def _normal(name: str, owner: str, given: dict[str, Any]) -> tuple[float, float]
             f"priors[{key!r}] must be normal, such as scipy.stats.norm(0, 2), got {prior!r}: "
             "common effects are latent values of a Gaussian model; a flat one has no evidence"
         )
-    return float(prior.mean()), float(prior.std())
+    mean, sd = np.asarray(prior.mean(), float), np.asarray(prior.std(), float)
+    if mean.shape or not (np.isfinite(mean) and 0.0 < sd < np.inf):
+        raise InputError(
+            f"priors[{key!r}] must have one finite mean and one positive standard deviation, got "
+            f"norm({mean}, {sd})"
+        )
+    return float(mean), float(sd)
+
+
+def _spread(X: Array) -> Array:
+    """Standard deviations of columns; zero where these are constant but for rounding."""
+    sd = X.std(axis=0)
+    return np.where(sd > _DEPENDENT * np.abs(X).max(axis=0, initial=0.0), sd, 0.0)
+
+
+def _check_finite(X: Array, names: list[str]) -> None:
+    bad = ~np.isfinite(X)
+    if bad.any():
+        rows, j = int(bad.any(axis=1).sum()), int(bad.any(axis=0).argmax())
+        name = names[j] if X.shape[1] == len(names) else "a term"
+        raise InputError(f"formula: {name} is infinite or not a number in {rows} rows")
+
+
+def _check_nonzero(X: Array, names: list[str]) -> None:
+    zero = ~X.any(axis=0)
+    if zero.any():
+        raise InputError(f"formula: {names[int(zero.argmax())]} is zero in every row; drop it")
 
 
 def _check_independent(X: Array, names: list[str]) -> None:
     """Refuse columns that are linear combinations of those before them."""
     if not X.size:
         return
+    _check_nonzero(X, names)
     size = np.linalg.norm(X, axis=0)
-    if not size.all():
-        raise InputError(f"formula: {names[int(np.argmin(size))]} is zero in every row; drop it")
     r = np.abs(np.diag(np.linalg.qr(X / size, mode="r")))
     lost = [n for n, d in zip(names[: r.size], r, strict=True) if d < _DEPENDENT] + names[r.size :]
     if lost:
