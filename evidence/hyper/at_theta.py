@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
+from scipy.linalg import solve_triangular
 
 from ..approximations.gp.ep import fit_ep, rounding_error
+from ..approximations.gp.gradient import log_evidence_gradient
 from ..approximations.gp.modes import fit_best
 from ..approximations.reference import GaussianReference
 from ..drivers.weighted import Stepped, island
@@ -117,6 +120,14 @@ def guided_estimate(
     return GuidedDraws(reference.model, values, guide.utilities, log_w, log_z)
 
 
+class Look(NamedTuple):
+    """EP's log Z at some θ, its gradient in what is free, and the sites."""
+
+    log_z: float
+    gradient: Array
+    sites: Sites
+
+
 @dataclass(frozen=True, eq=False)
 class GuidedEvidence:
     """(θ, rng) to log Ẑ(θ) and EP's log Z, for some of a model's hyperparameters.
@@ -125,18 +136,43 @@ class GuidedEvidence:
     ----------
     free : array
         Which they are; all others stay as the model has them.
-    sites : Sites
-        Where EP starts at every θ.
+    n_draws : int
+    places, sites : array (n, P), and n sites
+        Where EP was fitted before: it starts from the nearest.
+    root : array (P, P)
+        Lower root of a matrix of covariance, in whose units distances are.
     """
 
     model: LatentModel
     free: Indices
-    sites: Sites
     n_draws: int
+    places: Array
+    sites: tuple[Sites, ...]
+    root: Array
 
     def __call__(self, theta: Array, rng: Generator) -> tuple[float, float]:
+        # 0.1 nats are rounding only where sites are ten orders stronger than the prior
+        reference = self._ep(theta)
+        return guided_estimate(reference, self.n_draws, rng, 0.1).log_z, reference.logz
+
+    def look(self, theta: Array) -> Look:
+        """EP's evidence and its gradient, or :class:`.NoEvidence`."""
+        reference = self._ep(theta)
+        check_digits(reference, 0.1)
+        with numerics():
+            gradient = log_evidence_gradient(reference)[self.free]
+        if not (np.isfinite(reference.logz) and np.isfinite(gradient).all()):
+            raise NoEvidence("EP's log Z or its gradient is not finite")
+        return Look(reference.logz, gradient, reference.sites)
+
+    def near(self, places: Array, looks: list[Look], root: Array, n_draws: int) -> GuidedEvidence:
+        """The same, begun from what was seen elsewhere."""
+        sites = tuple(look.sites for look in looks)
+        return replace(self, places=places, sites=sites, root=root, n_draws=n_draws)
+
+    def _ep(self, theta: Array) -> GaussianReference:
         everything = self.model.hyperparameters.theta.copy()
         everything[self.free] = theta
-        reference = ep_at(self.model, everything, self.sites, COARSE)
-        # 0.1 nats are rounding only where sites are ten orders stronger than the prior
-        return guided_estimate(reference, self.n_draws, rng, 0.1).log_z, reference.logz
+        apart = solve_triangular(self.root, (self.places - theta).T, lower=True)
+        nearest = np.argmin(np.sum(apart**2, axis=0))
+        return ep_at(self.model, everything, self.sites[nearest], COARSE)

@@ -17,46 +17,118 @@ Where g fits, the ladder has one step and this is importance sampling.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import Generator
 from scipy.linalg import solve_triangular
-from scipy.special import gammaln
+from scipy.special import chdtri, gammaln, ndtri
+from scipy.stats import qmc
 
 from ..drivers.smc import Climbers, Loop
 from ..models.priors import Priors
 from ..moves.base import Info, metropolis, take
 from ..numerics.arrays import Array, Flags
-from ..statistics.resampling import Ancestors
+from ..statistics.resampling import Ancestors, systematic
 from ..statistics.weights import Weights
 from .at_theta import NoEvidence
+from .surrogate import Surrogate
 
-#: (θ, rng) to log Ẑ(θ) and log Z_EP(θ), or :class:`.NoEvidence`
-EvidenceAt = Callable[[Array, Generator], tuple[float, float]]
+
+class EvidenceAt(Protocol):
+    """What is integrated: (θ, rng) to log Ẑ(θ) and log Z_EP(θ), or :class:`.NoEvidence`."""
+
+    def __call__(self, theta: Array, rng: Generator) -> tuple[float, float]: ...
+
 
 _DF = 5.0
+_MOST_DOUBT = 1.0
+_FINEST = 2**-40  # numbers of a net are moved from 0 and 1 by this
 
 
-class ThetaStart(NamedTuple):
-    """The Student-t g: location, lower root of the scale matrix."""
+class Start(Protocol):
+    """Where islands start: draws of θ, and a density, which need not be normalised."""
 
-    mean: Array
-    root: Array
-
-    def draw(self, rng: Generator, m: int) -> Array:
-        z = rng.standard_normal((m, self.mean.size)) @ self.root.T
-        return self.mean + z / np.sqrt(rng.chisquare(_DF, (m, 1)) / _DF)
+    def draw(self, rng: Generator, m: int) -> tuple[Array, float]:
+        """``m`` rows of θ and the log of an unbiased estimate of the density's integral."""
+        ...
 
     def log_density(self, theta: Array) -> Array:
-        p = self.mean.size
-        white = solve_triangular(self.root, (theta - self.mean).T, lower=True)
+        """Log density at the rows of θ."""
+        ...
+
+
+class StudentMixture(NamedTuple):
+    """Student-t's in P dimensions, drawn by a scrambled Sobol' net."""
+
+    shares: Array
+    """(K,)"""
+    means: Array
+    """(K, P)"""
+    roots: Array
+    """(K, P, P), lower roots of their scale matrices."""
+
+    def draw(self, rng: Generator, m: int) -> tuple[Array, float]:
+        p = self.means.shape[1]
+        net = qmc.Sobol(p + 2, rng=rng).random_base2(math.ceil(math.log2(m)))[:m]
+        net = np.clip(net, _FINEST, 1.0 - _FINEST)
+        k = np.searchsorted(np.cumsum(self.shares[:-1]), net[:, 0])
+        z = ndtri(net[:, 2:]) / np.sqrt(chdtri(_DF, net[:, 1:2]) / _DF)
+        return self.means[k] + np.einsum("mij,mj->mi", self.roots[k], z), 0.0
+
+    def log_density(self, theta: Array) -> Array:
+        p = self.means.shape[1]
         constant = gammaln(0.5 * (_DF + p)) - gammaln(0.5 * _DF) - 0.5 * p * math.log(_DF * np.pi)
-        constant -= np.log(np.diag(self.root)).sum()
-        return constant - 0.5 * (_DF + p) * np.log1p(np.sum(white**2, axis=0) / _DF)
+        total = np.full(len(theta), -np.inf)
+        for share, mean, root in zip(*self, strict=True):
+            white = solve_triangular(root, (theta - mean).T, lower=True)
+            log_t = constant - np.log(np.diag(root)).sum()
+            log_t -= 0.5 * (_DF + p) * np.log1p(np.sum(white**2, axis=0) / _DF)
+            total = np.logaddexp(total, math.log(share) + log_t)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class SurrogateStart:
+    r"""p(θ) times a surrogate s of the evidence, plus a little of the proposal q.
+
+    ``size`` draws from q, weighted and resampled, are draws from this density, as they are
+    properly weighted: for any function f their mean of f, times the mean weight, which is the
+    estimate of the density's integral, has the right expectation, however few they are
+    (C. A. Naesseth, F. Lindsten and T. B. Schön, ICML 2015). So neither has s to be normalised
+    nor need it be right.
+    """
+
+    priors: Priors
+    surrogate: Surrogate
+    ceiling: tuple[float, float]
+    """of the log density"""
+    proposal: StudentMixture
+    floor: float = -math.inf
+    """log of what the proposal is multiplied with."""
+    size: int = 1024
+
+    def log_density(self, theta: Array) -> Array:
+        prior = self.priors.log_density(theta)
+        doubt = np.minimum(self.surrogate.variance(theta), _MOST_DOUBT)
+        log_s = np.minimum(self.surrogate.mean(theta) + doubt, self.ceiling[0])
+        log_s = np.minimum(prior + log_s, self.ceiling[1])
+        floor = self.floor + self.proposal.log_density(theta)
+        return np.where(prior > -np.inf, np.logaddexp(log_s, floor), -np.inf)
+
+    def draw(self, rng: Generator, m: int) -> tuple[Array, float]:
+        theta, _ = self.proposal.draw(rng, self.size)
+        weights = Weights(self.log_density(theta) - self.proposal.log_density(theta))
+        return theta[systematic(weights.relative, rng, m)], float(weights.log_mean)
+
+    def posterior(self, rng: Generator, n: int) -> Array:
+        """About ``n`` equally weighted draws of θ, if the surrogate is right."""
+        theta, _ = self.proposal.draw(rng, max(self.size, 16 * n))
+        log_w = self.priors.log_density(theta) - self.proposal.log_density(theta)
+        log_w += np.minimum(self.surrogate.mean(theta), self.ceiling[0])
+        return rng.permutation(theta[systematic(Weights(log_w).relative, rng, n)])
 
 
 class ThetaCloud(NamedTuple):
@@ -79,11 +151,7 @@ class ThetaPath:
 
     evidence: EvidenceAt
     priors: Priors
-    start: ThetaStart
-
-    def draw(self, m: int, rng: Generator) -> ThetaCloud:
-        """``m`` particles from the start."""
-        return self.at(self.start.draw(rng, m), rng)
+    start: Start
 
     def at(self, theta: Array, rng: Generator) -> ThetaCloud:
         """Particles at the rows of ``theta``."""
@@ -142,9 +210,11 @@ class ThetaIslands(Loop):
 
     def start(self, rng: Generator, n_islands: int, n_particles: int) -> Climbers:
         shape = n_islands, n_particles
-        cloud = self.path.draw(n_islands * n_particles, rng)
-        drawn = Info(np.empty(0), int(cloud.failed.sum()), len(cloud.theta))
-        return Climbers(rng, np.zeros(shape), np.zeros(n_islands), [drawn], state=cloud)
+        drawn = [self.path.start.draw(rng, n_particles) for _ in range(n_islands)]
+        cloud = self.path.at(np.concatenate([theta for theta, _ in drawn]), rng)
+        info = Info(np.empty(0), int(cloud.failed.sum()), len(cloud.theta))
+        log_z = np.array([log_mass for _, log_mass in drawn])
+        return Climbers(rng, np.zeros(shape), log_z, [info], state=cloud)
 
     def weigh(self, population: Climbers, stage: tuple[float, float]) -> Weights:
         tilt = population.state.tilt.reshape(population.log_w.shape)

@@ -1,98 +1,333 @@
-"""Where islands over θ start, and the ladder they climb: a pilot run finds both.
+r"""Where islands over θ start: a surrogate of EP's evidence, learnt from a few looks at it.
 
-The start is a Student-t with the curvature of EP's evidence at its optimum. Where its draws
-fit badly, it is widened to the moments of their tempered weights; where it still takes more than
-one step to the target, one climb chooses temperatures by their conditional ESS.
+The first looks are at EP's optimum, less than a standard deviation away in every direction, and,
+for other modes, at a Sobol' net all over the prior. Each further one is where the surrogate may
+hide most: where :math:`p(\theta)\, e^{m(\theta)} (e^{v(\theta)} - 1)^{1/2}`, the standard
+deviation of the density under the surrogate's Gaussian process, is largest. A trial with
+unbiased estimates then tells what draws from the surrogate are worth. Where they are worth
+little, one climb chooses temperatures by their conditional ESS.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import Generator
+from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
+from scipy.stats import qmc
 
+from ..execution.clock import Clock, Stopped
+from ..execution.job import Job
+from ..execution.tasks import run_tasks
 from ..messages import Message
 from ..models.priors import Priors
 from ..moves.base import take
 from ..numerics.arrays import Array
 from ..statistics import ladders
 from ..statistics.resampling import systematic
-from ..statistics.weights import conditional_ess, incremental, pareto_shape
-from .integral import EvidenceAt, ThetaCloud, ThetaPath, ThetaPlan, ThetaStart
+from ..statistics.weights import Weights, conditional_ess, incremental, pareto_shape
+from .at_theta import Look, NoEvidence
+from .integral import (
+    EvidenceAt,
+    StudentMixture,
+    SurrogateStart,
+    ThetaCloud,
+    ThetaPath,
+    ThetaPlan,
+)
+from .surrogate import Known, Surrogate
 
-_SIZE = 64
-_ROUNDS = 4
-_GOOD = 0.5  # relative ESS of a round after which no better start is looked for
+_FAR, _BEYOND = 6.0, 0.01  # wide looks: at most so far from the optimum, and of a prior's mass
+_NEAR = 0.7  # standard deviations between the optimum and the looks beside it
+_FAILED = 60.0  # nats below the best as which a place without evidence counts
+_HIGHEST = 4.0  # nats that the surrogate may exceed all that was seen by
+_FLOOR = 0.02  # share of the proposal in a start
+_CLOUD, _CANDIDATES = 2048, 384  # draws that show a surrogate's mass; those that may be looked at
+_SIZE, _LARGEST = 800, 16384  # draws of a cloud, over its relative ESS, for an island
+_COMPONENTS, _FITS, _FITTING = 8, 6, 0.4
+_WIDTH = 0.3  # of a component at least, in posterior standard deviations
+_HEAT = 0.3  # power of weights by which candidates are chosen: tails matter
+_TRIAL, _CLIMBERS = 16, 64
+_MATTERS = 12.0  # nats below the best
+_DRAWS, _MOST_DRAWS = 16, 256  # latent draws behind an estimate
+_ROUNDS = 3  # trials after which the fit is as it is
+_GOOD = 0.5  # relative ESS of a trial after which nothing better is looked for
 _ENOUGH = 0.15  # relative ESS at which the ladder needs one step
-_QUARTER = 0.25  # of the weights should count where the next start is learnt
 _CESS = 0.6
 _MOVES = 3
-_INFLATE = 1.2  # of the curvature's standard deviations: tails matter more than the middle
 _LONGEST = 24  # steps of a ladder
 _TAIL = 0.7  # Pareto shape above which an error bar is doubtful
+
+
+class LooksAt(EvidenceAt, Protocol):
+    """What is integrated, and EP's noiseless word on it."""
+
+    def look(self, theta: Array) -> Look:
+        """EP's evidence and its gradient, or :class:`.NoEvidence`."""
+        ...
+
+    def near(self, places: Array, looks: list[Look], root: Array, n_draws: int) -> LooksAt:
+        """The same, begun from what was seen at some places, by so many latent draws."""
+        ...
 
 
 class ThetaPilot(NamedTuple):
     """What a pilot found, and the relative ESS of an island's weights."""
 
     path: ThetaPath
+    start: SurrogateStart
     plan: ThetaPlan
     ess: float
+    n_draws: int
     notes: list[str]
     warnings: list[Message]
 
 
-def run_pilot(
-    evidence: EvidenceAt,
-    priors: Priors,
-    centre: Array,
-    sd: Array,
-    rng: Generator,
-    stop: Callable[[], bool],
-) -> ThetaPilot:
-    """A start that fits, from a first guess at it, and the ladder from there."""
-    sd = np.where(np.isfinite(sd) & (sd > 0), np.clip(sd, 0.01, 3.0), 1.0)
-    start, ess = ThetaStart(centre, np.diag(_INFLATE * sd)), -1.0
-    for trial in range(_ROUNDS):
-        if trial and stop():
-            break
-        tried = ThetaPath(evidence, priors, start)
-        drawn = tried.draw(_SIZE, rng)
-        alive = take(drawn, np.flatnonzero(np.isfinite(drawn.tilt)))
-        if not alive.tilt.size:
+class Fit(NamedTuple):
+    """A start, the surrogate in it, and weighted draws that show where its mass is."""
+
+    start: SurrogateStart
+    surrogate: Surrogate
+    cloud: Array
+    log_w: Array
+    mean: Array
+    root: Array
+    wide: StudentMixture
+    """A proposal for the case that nothing is known."""
+
+
+@dataclass
+class Looks:
+    """Where EP's evidence has been computed, and what it was; None where it failed."""
+
+    evidence: LooksAt
+    priors: Priors
+    clock: Clock
+    theta: Array
+    seen: list[Look | None] = field(default_factory=list)
+
+    def at(self, theta: Array) -> None:
+        """Look at those rows of θ where the prior has a density, on all cores."""
+        inside = theta[self.priors.log_density(theta) > -np.inf]
+        seen = on_all_cores(_look, self.evidence, [{"theta": row} for row in inside], self.clock)
+        self.theta = np.concatenate([self.theta, inside])
+        self.seen += seen
+
+    def known(self) -> Known:
+        """Values and slopes. Where numbers fail it is low and flat, and counts little."""
+        p, height = self.theta.shape[1], self.priors.log_density(self.theta)
+        value = np.array([np.nan if one is None else one.log_z for one in self.seen])
+        gradient = np.array([np.zeros(p) if one is None else one.gradient for one in self.seen])
+        lost = np.isnan(value)
+        if lost.all():
             raise RuntimeError(
                 "no hyperparameters near EP's optimum have an evidence: "
                 "is the covariance positive definite there? pass a larger jitter to GPModel"
             )
-        if (share := conditional_ess(drawn.tilt, 1.0)) > ess:
-            ess, path, cloud = share, tried, drawn
-        if share > _GOOD:
+        top = np.nanmax(value + height)
+        value[lost] = top - _FAILED - height[lost]
+        return Known(self.theta, value, gradient, top - value - height)
+
+    def evidence_near(self, root: Array, n_draws: int) -> LooksAt:
+        """The evidence, begun from the nearest of the places that matter."""
+        used = np.flatnonzero(self.known().depth < _MATTERS)
+        return self.evidence.near(self.theta[used], [self.seen[i] for i in used], root, n_draws)  # type: ignore[misc]
+
+
+def run_pilot(
+    evidence: LooksAt, priors: Priors, centre: Array, sd: Array, rng: Generator, clock: Clock,
+    variance: float = 0.1, n_draws: int | None = None,
+) -> ThetaPilot:  # fmt: skip
+    """A start that fits, from a first guess at it, and the ladder from there.
+
+    Weights of this relative ``variance`` are good enough: a fifth of it is for the surrogate, half
+    for the latent draws behind an estimate, whose number is chosen where ``n_draws`` is None.
+    """
+    sd = np.where(np.isfinite(sd) & (sd > 0), np.clip(sd, 0.01, 3.0), 1.0)
+    looks = Looks(evidence, priors, clock, np.zeros((0, centre.size)))
+    draws, misfit = n_draws or _DRAWS, 0.2 * variance
+    fit = explore(looks, centre, sd, rng, misfit)
+    for trial in range(_ROUNDS):
+        path = ThetaPath(looks.evidence_near(fit.root, draws), priors, fit.start)
+        cloud = try_out(path, _TRIAL, rng, clock)
+        ess, noise = conditional_ess(cloud.tilt, 1.0), noise_of(cloud)
+        wanted = draws
+        if n_draws is None:
+            wanted = int(draws * np.clip(2.0 * noise / variance, 1.0, _MOST_DRAWS / draws))
+        if ess > _GOOD or trial == _ROUNDS - 1:
             break
-        heat = ladders.next_beta(drawn.tilt, 0.0, _QUARTER)
-        w = incremental(alive.tilt, heat).relative
-        root = _spread(alive.theta, w, start.root / _INFLATE)
-        start = ThetaStart(w @ alive.theta / w.sum(), _INFLATE * root)
-    worth = f"{_SIZE} draws around EP's optimum are worth"
+        draws = wanted
+        looks.at(cloud.theta)
+        fit = refined(looks, fit, rng, misfit, len(looks.seen) + _TRIAL)
+    if wanted > draws:
+        ess = 1.0 / (1.0 + max(1.0 / ess - 1.0 - noise, 0.0) + noise * draws / wanted)
+        path = replace(path, evidence=looks.evidence_near(fit.root, wanted))
+    worth = (
+        f"{len(looks.seen)} evaluations of EP make a surrogate of which {_TRIAL} draws are worth"
+    )
     if ess < _ENOUGH:
-        plan = _climb(path, cloud, rng)
+        plan = _climb(path, try_out(path, _CLIMBERS, rng, clock), fit.root, rng)
         steps = plan.betas.size
-        notes = [f"{worth} {ess * _SIZE:.1f}: tempering over {steps} steps"]
-        return ThetaPilot(path, plan, _CESS / steps, notes, [])
-    notes, warnings = [f"{worth} {ess * _SIZE:.0f}: no tempering"], []
+        notes = [f"{worth} {ess * _TRIAL:.1f}: tempering over {steps} steps"]
+        return ThetaPilot(path, fit.start, plan, _CESS / steps, wanted, notes, [])
+    notes, warnings = [f"{worth} {ess * _TRIAL:.1f}: no tempering"], []
     shape = pareto_shape(np.sort(cloud.tilt[np.isfinite(cloud.tilt)]))
-    if shape > _TAIL:
+    if ess < _GOOD and shape > _TAIL:
         text = (
             f"the pilot's weights have a heavy tail (Pareto k = {shape:.2f}): the error bar may "
             "be too small; a prior that rules out what the data cannot tell helps"
         )
         warnings.append(Message("heavy-tail", text))
-    return ThetaPilot(path, ThetaPlan(np.ones(1), path.start.root, 0), ess, notes, warnings)
+    return ThetaPilot(
+        path, fit.start, ThetaPlan(np.ones(1), fit.root, 0), ess, wanted, notes, warnings
+    )
 
 
-def _climb(path: ThetaPath, cloud: ThetaCloud, rng: Generator) -> ThetaPlan:
+def explore(looks: Looks, centre: Array, sd: Array, rng: Generator, misfit: float) -> Fit:
+    """Look at the optimum, beside it, and far away; then where most may be hidden."""
+    p = centre.size
+    low, high = box(looks.priors, centre)
+    net = qmc.Sobol(p, rng=rng).random_base2(int(np.ceil(np.log2(2 * p + 2))))
+    looks.at(np.vstack([centre, centre + _NEAR * np.diag(sd), low + (high - low) * net]))
+    wide = StudentMixture(
+        np.array([0.5, 0.5]),
+        np.array([centre, 0.5 * (low + high)]),
+        np.array([np.diag(1.5 * sd), np.diag(0.3 * (high - low))]),
+    )
+    fit = fit_start(looks, centre, np.diag(sd), wide, rng)
+    return refined(looks, fit, rng, misfit, 20 + 12 * p)
+
+
+def refined(looks: Looks, fit: Fit, rng: Generator, misfit: float, most: int) -> Fit:
+    """Look until the surrogate is sure enough of itself."""
+    while len(looks.seen) < most and not looks.clock.stop():
+        theta, left = next_looks(fit, rng, 1 + looks.theta.shape[1])
+        if left < misfit:
+            break
+        looks.at(theta)
+        fit = fit_start(looks, fit.mean, fit.root, fit.wide, rng)
+    return fit
+
+
+def noise_of(cloud: ThetaCloud) -> float:
+    """Variance of log Ẑ about EP's log Z."""
+    alive = np.isfinite(cloud.target)
+    gap = cloud.target[alive] - cloud.ep[alive]
+    return float(gap.var(ddof=1)) if gap.size > 1 else 0.0
+
+
+def try_out(path: ThetaPath, m: int, rng: Generator, clock: Clock) -> ThetaCloud:
+    """Draws from the start with unbiased estimates of their evidence, on all cores."""
+    theta, _ = path.start.draw(rng, m)
+    tasks = [{"theta": row, "rng": child} for row, child in zip(theta, rng.spawn(m), strict=True)]
+    clouds = on_all_cores(_one, path, tasks, clock)
+    return ThetaCloud(*map(np.concatenate, zip(*clouds, strict=True)))
+
+
+def box(priors: Priors, centre: Array) -> tuple[Array, Array]:
+    """Where the priors have their mass, and not too far from ``centre``."""
+    t = np.linspace(-_FAR, _FAR, 1201)
+    ends = []
+    for unit in np.eye(centre.size):
+        density = np.exp(priors.log_density(centre + t[:, None] * unit))
+        share = np.cumsum(density) / density.sum()
+        ends.append(t[np.searchsorted(share, [0.5 * _BEYOND, 1.0 - 0.5 * _BEYOND])])
+    return tuple(centre + np.array(ends).T)
+
+
+def fit_start(looks: Looks, mean: Array, root: Array, wide: StudentMixture, rng: Generator) -> Fit:
+    """A surrogate of what was seen, in these units, and a proposal that fits it."""
+    known = looks.known()
+    surrogate, proposal = Surrogate.fit(known, mean, root), wide
+    height = known.value + looks.priors.log_density(known.theta)
+    ceiling = known.value.max() + _HIGHEST, height.max() + 1.0
+    start = SurrogateStart(looks.priors, surrogate, ceiling, wide)
+    for _ in range(_FITS):
+        start = replace(start, proposal=proposal)
+        cloud, _ = proposal.draw(rng, _CLOUD)
+        log_w = start.log_density(cloud) - proposal.log_density(cloud)
+        weights = Weights(log_w)
+        mean, root = moments(cloud, weights.relative, root)
+        if weights.ess > _FITTING:
+            break
+        proposal = mixture(cloud, weights.relative, mean, root, wide, rng)
+    size = 2 ** int(np.ceil(np.log2(np.clip(_SIZE / weights.ess, _SIZE, _LARGEST))))
+    start = replace(start, floor=float(weights.log_mean) + np.log(_FLOOR), size=size)
+    return Fit(start, surrogate, cloud, log_w, mean, root, wide)
+
+
+def mixture(
+    cloud: Array, w: Array, mean: Array, root: Array, wide: StudentMixture, rng: Generator
+) -> StudentMixture:
+    """Student-t's about groups of weighted draws, and a tenth of the ``wide`` ones."""
+    z = solve_triangular(root, (cloud - mean).T, lower=True).T
+    seeds = z[systematic(w, rng, _COMPONENTS)]
+    nearest = np.argmin(np.sum((z[:, None] - seeds) ** 2, axis=2), axis=1)
+    parts = [(0.1 * share, *part) for share, *part in zip(*wide, strict=True)]
+    for k in np.unique(nearest):
+        own = np.where(nearest == k, w, 0.0)
+        if own.sum() > 0.0:
+            at = own @ z / own.sum()
+            cov = ((z - at).T * own) @ (z - at) / own.sum() + _WIDTH**2 * np.eye(at.size)
+            part = mean + root @ at, root @ np.linalg.cholesky(cov)
+            parts.append((0.9 * own.sum() / w.sum(), *part))
+    return StudentMixture(*map(np.array, zip(*parts, strict=True)))
+
+
+def moments(theta: Array, w: Array, otherwise: Array) -> tuple[Array, Array]:
+    """Weighted mean and lower root of the covariance; ``otherwise`` where too few count."""
+    w = w / w.sum()
+    mean = w @ theta
+    centred = theta - mean
+    if 1.0 / np.sum(w * w) < 4.0 * theta.shape[1]:
+        return mean, otherwise
+    root, info = dpotrf((w[:, None] * centred).T @ centred, lower=1, clean=1)
+    return mean, root if info == 0 else otherwise
+
+
+def next_looks(fit: Fit, rng: Generator, n: int) -> tuple[Array, float]:
+    """Where the surrogate may hide most, and its mean variance under itself."""
+    heat = np.exp(_HEAT * (fit.log_w - fit.log_w.max()))
+    chosen = np.unique(systematic(heat, rng, _CANDIDATES))
+    theta = fit.cloud[chosen]
+    cov = fit.surrogate.covariance(theta)
+    w = np.exp((1.0 - _HEAT) * (fit.log_w[chosen] - fit.log_w.max()))
+    left = float(w @ np.minimum(np.diag(cov), 1.0) / w.sum())
+    log_s, picked = fit.start.log_density(theta), []
+    for _ in range(n):
+        var = np.maximum(np.diag(cov), 1e-12)
+        sd = 0.5 * (var + np.log(-np.expm1(-var)))  # log of that of exp(normal)
+        picked.append(i := int(np.argmax(log_s + sd)))
+        cov = cov - np.outer(cov[i], cov[i]) / (cov[i, i] + 1e-9)
+    return theta[picked], left
+
+
+def on_all_cores(
+    function: Any, shared: Any, tasks: list[dict[str, Any]], clock: Clock
+) -> list[Any]:
+    """Results in the order of tasks."""
+    done: dict[int, Any] = {}
+    run_tasks(Job(function, (shared,)), tasks, clock, done.__setitem__)
+    if len(done) < len(tasks):
+        raise Stopped
+    return [done[i] for i in range(len(tasks))]
+
+
+def _look(evidence: LooksAt, theta: Array, stop: object) -> Look | None:
+    try:
+        return evidence.look(theta)
+    except NoEvidence:
+        return None
+
+
+def _one(path: ThetaPath, theta: Array, rng: Generator, stop: object) -> ThetaCloud:
+    return path.at(theta[None], rng)
+
+
+def _climb(path: ThetaPath, cloud: ThetaCloud, otherwise: Array, rng: Generator) -> ThetaPlan:
     """Climb once from ``cloud`` by conditional ESS, then keep ladder and walk as they are."""
     betas: list[float] = []
     beta = 0.0
@@ -100,20 +335,9 @@ def _climb(path: ThetaPath, cloud: ThetaCloud, rng: Generator) -> ThetaPlan:
         longest = len(betas) == _LONGEST - 1
         new = 1.0 if longest else ladders.next_beta(cloud.tilt, beta, _CESS)
         w = incremental(cloud.tilt, new - beta).relative
-        root = _spread(cloud.theta, w, path.start.root)
+        _, root = moments(cloud.theta, w, otherwise)
         cloud, beta = take(cloud, systematic(w, rng)), new
         betas.append(beta)
         for _ in range(_MOVES if beta < 1.0 else 0):
             cloud, _ = path.walk(rng, root, beta, cloud)
     return ThetaPlan(np.array(betas), root, _MOVES)
-
-
-def _spread(theta: Array, w: Array, otherwise: Array) -> Array:
-    """Lower root of the weighted covariance; ``otherwise`` where too few count for one."""
-    w = w / w.sum()
-    centred = theta - w @ theta
-    cov = (w[:, None] * centred).T @ centred
-    if 1.0 / np.sum(w * w) < 4.0 * theta.shape[1]:
-        return otherwise
-    root, info = dpotrf(cov, lower=1, clean=1)
-    return root if info == 0 else otherwise

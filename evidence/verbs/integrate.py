@@ -35,13 +35,14 @@ from ..methods.base import Outcome, Problem, outcome_of_islands
 from ..models.gp import GPModel
 from ..models.priors import Priors, held
 from ..models.sparse import SparseModel
-from ..numerics.threads import blas_for
+from ..numerics.threads import blas_for, single_blas
 from ..results.base import fingerprint
 from ..results.evidence import Estimate
 from ..results.hyper import IntegratedEvidence
 from .optimise import optimise
 
 _SETTINGS = 48  # of hyperparameters that a prediction or a summary averages over
+_FITTING = 0.8  # relative ESS of islands from which on the surrogate itself makes draws of θ
 
 
 def integrated_evidence(
@@ -52,7 +53,7 @@ def integrated_evidence(
     target_se: float | None = None,
     n_particles: int | None = None,
     n_islands: int | None = None,
-    n_draws: int = 16,
+    n_draws: int | None = None,
     max_seconds: float | None = None,
     random_seed: int | np.random.Generator | None = None,
     executor: Executor | None = None,
@@ -75,8 +76,8 @@ def integrated_evidence(
         ``n_particles`` or ``n_islands`` fixes the budget).
     n_particles, n_islands : int, optional
         Hyperparameter settings per island (by default the pilot tells), and islands (16).
-    n_draws : int
-        Latent draws behind every estimate of Z(θ).
+    n_draws : int, optional
+        Latent draws behind every estimate of Z(θ); by default the pilot tells (16 to 256).
     max_seconds, random_seed, executor, checkpoint, progressbar
         As in :func:`evidence.log_evidence`; the optimum is always finished.
 
@@ -103,10 +104,10 @@ def integrated_evidence(
     arguments.check_kind("model", model, GPModel, SparseModel)
     arguments.check_target("target_se", target_se)
     arguments.check_positive("max_seconds", max_seconds)
-    arguments.check_count("n_draws", n_draws, 2, optional=False)
+    arguments.check_count("n_draws", n_draws, 2)
     arguments.check_count("n_particles", n_particles, 2)
     arguments.check_count("n_islands", n_islands, 1)
-    arguments.check_memory("n_particles", n_particles, n_particles, n_draws)
+    arguments.check_memory("n_particles", n_particles, n_particles, n_draws or 256)
     arguments.check_memory("n_islands", n_islands, n_islands, arguments.ISLAND)
     arguments.check_path("checkpoint", checkpoint)
     arguments.check_executor(executor)
@@ -140,13 +141,16 @@ def integrated_evidence(
                     "more time"
                 ) from None
             progress.phase("pilot")
-            sites = optimum.reference.sites
-            evidence = GuidedEvidence(model.without_matrices(), prior.free, sites, n_draws)
-            with suppress(Stopped):
+            centre = optimum.reference.model.hyperparameters.theta[prior.free]
+            evidence = GuidedEvidence(
+                model.without_matrices(), prior.free, n_draws or 0, centre[None],
+                (optimum.reference.sites,), np.eye(len(prior)),
+            )  # fmt: skip
+            variance = float(np.clip(50.0 * (target_se or 0.02) ** 2, 0.002, 0.3))
+            with suppress(Stopped), single_blas():
                 pilot = run_pilot(
-                    evidence, prior, optimum.table.log_value.to_numpy(),
-                    optimum.table.se.to_numpy(), np.random.default_rng(seed.spawn(1)[0]),
-                    clock.stop,
+                    evidence, prior, centre, optimum.table.se.to_numpy(),
+                    np.random.default_rng(seed.spawn(1)[0]), clock, variance, n_draws,
                 )  # fmt: skip
         outcome, run, size = Outcome("islands"), Run(Budget(target_se)), n_particles
         if pilot is not None:
@@ -163,6 +167,9 @@ def integrated_evidence(
     if outcome.samples is not None:
         theta, gap = outcome.samples[:, :-1], outcome.samples[:, -1]
         logz_ep = outcome.logz + float(np.logaddexp.reduce(gap)) - math.log(len(gap))
+        if pilot and outcome.trace["ess"].size == 1 and outcome.trace["ess"][0] > _FITTING:
+            rng = np.random.default_rng(problem.child(3))
+            theta = pilot.start.posterior(rng, len(theta))
     warnings = [*optimum.warnings, *run.warnings, *store.warnings, *_lost(run)]
     if max_seconds is not None and not run.blocks and not clock.interrupted.is_set():
         outcome.logz = optimum.reference.logz
@@ -186,7 +193,8 @@ def integrated_evidence(
         warnings=tuple(w for w in messages(warnings) if w.code != "failed-proposals"),
         notes=(*model.notes, *notes),
         settings=dict(
-            n_particles=size, n_islands=run.final.size, n_draws=n_draws,
+            n_particles=size, n_islands=run.final.size,
+            n_draws=n_draws if pilot is None else pilot.n_draws,
             betas=[] if pilot is None else pilot.plan.betas.tolist(), target_se=target_se,
             priors=prior.describe(), interrupted=clock.interrupted.is_set(),
         ),
@@ -239,7 +247,7 @@ def _priors(
 
 def _particles(problem: Problem, variance: float) -> int:
     """θ per island, so that the first wave should meet the target."""
-    return int(min(max(problem.particles_for(variance), 4.0 * variance, 8.0), 512.0))
+    return int(min(max(problem.particles_for(variance), 4.0 * variance, 2.0), 512.0))
 
 
 def _lost(run: Run) -> Iterator[Message]:

@@ -8,8 +8,9 @@ import pytest
 from scipy.stats import gamma, lognorm, multivariate_normal
 
 import evidence as ev
-from evidence.hyper.at_theta import GuidedEvidence, NoEvidence
-from evidence.hyper.integral import ThetaIslands, ThetaPath, ThetaPlan, ThetaStart
+from evidence.execution.clock import Clock
+from evidence.hyper.at_theta import GuidedEvidence, Look, NoEvidence
+from evidence.hyper.integral import StudentMixture, ThetaIslands, ThetaPath, ThetaPlan
 from evidence.hyper.pilot import run_pilot
 from evidence.models.priors import Priors
 
@@ -68,11 +69,16 @@ def exact():
     }
 
 
+def student(mean, root):
+    return StudentMixture(np.ones(1), mean[None], root[None])
+
+
 def island(model, priors, fixed, plan, seeds, m=24):
     """Estimates of the bare islands: no pilot, a start that does not fit well."""
     known = Priors.of(model.hyperparameters, priors, fixed)
-    evidence = GuidedEvidence(model, known.free, ev.fit_ep(model).sites, 16)
-    start = ThetaStart(model.hyperparameters.theta[known.free], np.diag([0.8, 1.2]))
+    theta, sites = model.hyperparameters.theta[known.free], (ev.fit_ep(model).sites,)
+    evidence = GuidedEvidence(model, known.free, 16, theta[None], sites, np.eye(2))
+    start = student(theta, np.diag([0.8, 1.2]))
     plan = ThetaPlan(plan, np.diag([0.6, 0.8]), 2)
     path = ThetaPath(evidence, known, start)
     return ThetaIslands(path, plan).run(seeds, m, np.random.SeedSequence(0))
@@ -112,54 +118,83 @@ def test_against_quadrature(exact, model, priors, fixed, name):
     assert len(result.plot().axes) == 4
 
 
-def toy(n=2, noise=0.0):
-    """Z(θ) p(θ) = N(θ; 2, 0.1²) N(θ; 0, 10²) in n dimensions, with noise, and its integral."""
+class Toy:
+    """p(θ) Z(θ) = N(θ; 2, 0.1²) N(θ; 0, 10²) in n dimensions; where EP sees Z, and noise in Ẑ."""
 
-    def evidence(theta, rng):
-        log_z = -50.0 * np.sum((theta - 2.0) ** 2) - 0.5 * n * np.log(0.02 * np.pi)
-        return log_z + noise * rng.standard_normal() - 0.5 * noise**2, log_z
+    def __init__(self, n=2, noise=0.0, seen=2.0):
+        self.n, self.noise, self.seen = n, noise, seen
+        self.priors = Priors(tuple("abcdefgh"[:n]), np.arange(n), ("flat",) * n)
+        self.exact = float(multivariate_normal(np.full(n, 2.0), 100.01).logpdf(np.zeros(n)))
 
-    priors = Priors(tuple("abcdefgh"[:n]), np.arange(n), ("flat",) * n)
-    exact = multivariate_normal(np.full(n, 2.0), 100.01).logpdf(np.zeros(n))
-    return evidence, priors, float(exact)
+    def at(self, theta, mode):
+        return -50.0 * np.sum((theta - mode) ** 2) - 0.5 * self.n * np.log(0.02 * np.pi)
+
+    def __call__(self, theta, rng):
+        noise = self.noise * rng.standard_normal() - 0.5 * self.noise**2
+        return self.at(theta, 2.0) + noise, self.at(theta, self.seen)
+
+    def look(self, theta):
+        return Look(self.at(theta, self.seen), -100.0 * (theta - self.seen), None)
+
+    def near(self, places, looks, root, n_draws):
+        return self
 
 
-def pilot_of(evidence, priors, sd):
-    n, rng = len(priors), np.random.default_rng(0)
-    return run_pilot(evidence, priors, np.full(n, 2.0), np.full(n, sd), rng, lambda: False)
+def pilot_of(evidence, sd, centre=2.0, seed=0, **words):
+    n, rng = len(evidence.priors), np.random.default_rng(seed)
+    centre, sd = np.full(n, centre), np.full(n, sd)
+    return run_pilot(evidence, evidence.priors, centre, sd, rng, Clock(), **words)
 
 
-@pytest.mark.parametrize(("n", "sd", "tempers"), [(2, 0.1, False), (4, 0.6, True)])
-def test_a_pilot_plans_what_islands_need(n, sd, tempers):
-    """A start that fits needs one step, one far too wide a ladder; 4 standard errors (6e-5)."""
-    evidence, priors, exact = toy(n, noise=0.3)
-    pilot = pilot_of(evidence, priors, sd)
+def check_islands(pilot, exact, m=50, most=0.7):
+    """4 standard errors: false alarm 6e-5."""
+    islands = ThetaIslands(pilot.path, pilot.plan).run(24, m, np.random.SeedSequence(1))
+    z = np.exp(islands.log_z[-1] - exact)
+    assert abs(z.mean() - 1.0) < 4.0 * z.std(ddof=1) / np.sqrt(z.size) < most
+
+
+@pytest.mark.parametrize(
+    ("n", "sd", "seen", "tempers"),
+    [(2, 0.1, 2.0, False), (4, 0.6, 2.0, False), (2, 0.1, 2.5, True)],
+)
+def test_a_pilot_plans_what_islands_need(n, sd, seen, tempers):
+    """A first guess far too wide costs nothing; an EP that misleads by 5 sd needs a ladder."""
+    evidence = Toy(n, 0.3, seen)
+    pilot = pilot_of(evidence, sd)
     assert (pilot.plan.betas.size > 1) == tempers
     assert ("tempering over" in pilot.notes[0]) == tempers
-    islands = ThetaIslands(pilot.path, pilot.plan).run(24, 50, np.random.SeedSequence(1))
-    z = np.exp(islands.log_z[-1] - exact)
-    assert abs(z.mean() - 1.0) < 4.0 * z.std(ddof=1) / np.sqrt(z.size) < 0.7
+    check_islands(pilot, evidence.exact)
 
 
 def test_where_numbers_fail_there_is_no_evidence():
     """Half of the plane counts as Z = 0 and is counted."""
-    evidence, priors, _ = toy()
+    toy = Toy()
 
-    def half(theta, rng):
-        if theta[0] < 2.0:
-            raise NoEvidence("singular")
-        return evidence(theta, rng)
+    class Half(Toy):
+        def __call__(self, theta, rng):
+            if theta[0] < 2.0:
+                raise NoEvidence("singular")
+            return super().__call__(theta, rng)
 
-    path = ThetaPath(half, priors, ThetaStart(np.full(2, 2.0), 0.1 * np.eye(2)))
-    cloud = path.draw(200, np.random.default_rng(0))
+        def look(self, theta):
+            if theta[0] < 2.0:
+                raise NoEvidence("singular")
+            return super().look(theta)
+
+    half = Half()
+    path = ThetaPath(half, toy.priors, student(np.full(2, 2.0), 0.1 * np.eye(2)))
+    rng = np.random.default_rng(0)
+    cloud = path.at(path.start.draw(rng, 200)[0], rng)
     np.testing.assert_array_equal(cloud.failed, cloud.theta[:, 0] < 2.0)
     np.testing.assert_array_equal(cloud.target == -np.inf, cloud.failed)
+    check_islands(pilot_of(half, 0.1), toy.exact - np.log(2.0), m=200)
 
-    def nowhere(theta, rng):
-        raise NoEvidence("singular")
+    class Nowhere(Toy):
+        def look(self, theta):
+            raise NoEvidence("singular")
 
     with pytest.raises(RuntimeError, match="jitter"):
-        pilot_of(nowhere, priors, 1.0)
+        pilot_of(Nowhere(), 1.0)
 
 
 def test_no_time():
