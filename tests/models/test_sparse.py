@@ -200,6 +200,25 @@ def test_a_model_is_known_by_its_numbers():
     assert "entries of L" in one.describe()
 
 
+def test_pairs_of_a_forest_are_summed_along_its_branches():
+    """A forest, latent values with several data of either sign or none; against all pairs."""
+    n, N, rng = 40, 70, np.random.default_rng(4)
+    parent = np.array([rng.integers(0, k) for k in range(1, n)])
+    B = sp.eye_array(n, format="lil")
+    for k in (k for k in range(1, n) if k % 9):
+        B[k, parent[k - 1]] = rng.normal()
+    Q = sp.csc_array(B.T @ B)
+    places = (np.arange(N), rng.integers(0, n, N))
+    A = sp.csr_array((rng.normal(size=N), places), shape=(N, n))
+    y = rng.poisson(1.0, N)
+    q = ev.fit_ep(ev.SparseModel(Q, y, A=A, likelihood="poisson")).gaussian
+    assert q._is_tree
+    kappa = rng.normal(size=(7, N))
+    np.testing.assert_allclose(q.pair_sums(kappa)[3:], q._all_pairs(kappa)[3:], rtol=1e-9)
+    joined = sp.csr_array(A + sp.csr_array((np.ones(2), ([0, 0], [0, 1])), shape=(N, n)))
+    assert not ev.fit_ep(ev.SparseModel(Q, y, A=joined, likelihood="poisson")).gaussian._is_tree
+
+
 def test_the_correction_by_draws_agrees_with_all_pairs(monkeypatch):
     sparse, _ = twins("poisson", "ring")
     ep = ev.fit_ep(sparse)
