@@ -74,6 +74,7 @@ class Stepped(NamedTuple):
 
     @classmethod
     def of(cls, reference: GaussianReference) -> Stepped:
+        check_interrupt(reference.model.prior.work)
         return cls(make_step_guide(reference))
 
     @property

@@ -9,6 +9,9 @@ from scipy.special import betaln, gammaln
 from sparse_problems import chain, data_for, filtered_log_z, random_precision, ring, twins
 
 import evidence as ev
+from evidence.approximations.gp.correction import second_order_terms
+from evidence.drivers.weighted import Stepped
+from evidence.execution.clock import Stopped, within
 from evidence.results.base import fingerprint
 
 LIKELIHOODS = (
@@ -227,6 +230,20 @@ def test_the_correction_by_draws_agrees_with_all_pairs(monkeypatch):
     again = ev.fit_ep(sparse)
     assert 0.0 < again.correction_se < 0.1
     assert abs(again.correction.sum() - exact) < 4.0 * again.correction_se
+
+
+def test_the_time_is_heard_before_what_takes_long(monkeypatch):
+    sparse, _ = twins("poisson", "ring")
+    fit = ev.fit_ep(sparse)
+    q, kappa = fit.gaussian, np.ones((5, sparse.y.size))
+    with within(lambda flops: flops > 0.0):
+        for work in (lambda: second_order_terms(sparse, q), lambda: Stepped.of(fit)):
+            with pytest.raises(Stopped):
+                work()
+    for most in (4e9, 0.0):  # all pairs, then draws
+        monkeypatch.setattr("evidence.gaussians.sparse._PAIRS", most)
+        with within(lambda flops: True), pytest.raises(Stopped):
+            q.pair_sums(kappa)
 
 
 def test_what_does_not_fit_into_memory_is_refused(monkeypatch):
