@@ -29,6 +29,7 @@ from ..statistics.weights import Weights
 from .islands import KEEP, Islands, Row
 
 Between = Callable[[Array], Ancestors | None]
+_THRESHOLD = 0.5  # relative effective sample size at which draws are resampled
 
 
 class Guided(NamedTuple):
@@ -73,6 +74,7 @@ class Stepped(NamedTuple):
 
     @classmethod
     def of(cls, reference: GaussianReference) -> Stepped:
+        check_interrupt(reference.model.prior.work)
         return cls(make_step_guide(reference))
 
     @property
@@ -129,7 +131,7 @@ def run_weighted(
     seed: np.random.SeedSequence,
     stop: Callable[[], bool] = lambda: False,
     resampling: str | None = None,
-    threshold: float = 0.5,
+    threshold: float = _THRESHOLD,
     keep: int = KEEP,
 ) -> Islands:
     r"""``n_islands`` estimates of Z from ``n_particles`` draws each.
@@ -161,24 +163,41 @@ def island(
     most: int,
 ) -> tuple[float, float, float, Array]:
     """log Ẑ, relative effective sample size, relative variance of Ẑ, and draws."""
-    log_z, family = source.log_z0, Genealogy(1, n, resampling or "systematic")
-
-    def between(log_w: Array) -> Ancestors | None:
-        """Columns to go on with, or None; weights start again from one."""
-        nonlocal log_z
-        weights = Weights(log_w)
-        if resampling is None or not 0.0 < weights.ess <= threshold:
-            return None
-        log_z += float(weights.log_mean)
-        log_w[:] = 0.0
-        chosen = SCHEMES[resampling](weights.relative, rng)
-        family.resample(chosen[None], np.ones(1, dtype=bool))
-        return chosen
-
+    between = Resampling(source.log_z0, n, rng, resampling, threshold)
     drawn, log_w = source.draw(n, rng, between)
     weights, order = Weights(log_w), source.order(n, rng)
     w = weights.relative
     kept = order[systematic(w[order], rng, min(KEEP, n, most))]
-    variance = family.variance(w[None])[0]
+    variance = between.family.variance(w[None])[0]
     draws = source.latent(drawn, kept, rng)  # type: ignore[arg-type]  # as it drew them
-    return log_z + float(weights.log_mean), float(weights.ess), variance, draws
+    return between.log_z + float(weights.log_mean), float(weights.ess), variance, draws
+
+
+def course(source: Stepped, n: int, rng: np.random.Generator, resampling: str | None) -> Array:
+    """log Ẑ of an island at every look at its weights, and at the end."""
+    between = Resampling(source.log_z0, n, rng, resampling, _THRESHOLD)
+    _, log_w = source.draw(n, rng, between)
+    return np.array([*between.course, between.log_z + float(Weights(log_w).log_mean)])
+
+
+class Resampling:
+    """What is done with the weights of an island between blocks of coordinates."""
+
+    def __init__(
+        self, log_z: float, n: int, rng: np.random.Generator, scheme: str | None, threshold: float
+    ) -> None:
+        self.log_z, self.rng, self.scheme, self.threshold = log_z, rng, scheme, threshold
+        self.family = Genealogy(1, n, scheme or "systematic")
+        self.course: list[float] = []
+
+    def __call__(self, log_w: Array) -> Ancestors | None:
+        """Columns to go on with, or None; weights start again from one."""
+        weights = Weights(log_w)
+        log_z = self.log_z + float(weights.log_mean)
+        self.course.append(log_z)
+        if self.scheme is None or not 0.0 < weights.ess <= self.threshold:
+            return None
+        self.log_z, log_w[:] = log_z, 0.0
+        chosen = SCHEMES[self.scheme](weights.relative, self.rng)
+        self.family.resample(chosen[None], np.ones(1, dtype=bool))
+        return chosen

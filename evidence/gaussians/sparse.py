@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csc_array, csr_array
 
+from ..execution.clock import check_interrupt
 from ..messages import InputError
 from ..numerics.arrays import Array, Indices
 from ..numerics.jit import jit, vector_loop
@@ -244,17 +245,20 @@ class SparseGaussian(Gaussian):
         return out
 
     def pair_sums(self, kappa: Array) -> Array:
-        """By columns of Σ, a batch at a time, where N solves are cheap; else by draws of q.
+        """Along the tree where the graph is one, or by columns of Σ, a batch at a time, where N
+        solves are cheap; else by draws of q.
 
         With :math:`F_l = \\sum_i \\kappa_{li} He_l(u_i)/\\sqrt{l!}` of standardised predictors,
         :math:`E_q F_l^2 = \\sum_{ij} \\kappa_{li} \\kappa_{lj} \rho_{ij}^l`.
         """
+        if self._is_tree:
+            return self._pairs_of_tree(kappa)
         if not self._drawn_pairs:
             return self._all_pairs(kappa)
         return self._pairs_of_draws(kappa).mean(axis=1)
 
     def pair_errors(self, kappa: Array) -> Array:
-        if not self._drawn_pairs:
+        if self._is_tree or not self._drawn_pairs:
             return np.zeros(len(kappa))
         pairs = self._pairs_of_draws(kappa)
         return pairs.std(axis=1, ddof=1) / np.sqrt(pairs.shape[1])
@@ -264,6 +268,29 @@ class SparseGaussian(Gaussian):
         N = float(self.tau.size)
         return N * (4.0 * self.prior.pattern.analysis.nnz + 12.0 * N) > _PAIRS
 
+    @property
+    def _is_tree(self) -> bool:
+        """Whether every latent value is drawn from one other, and every datum sees one."""
+        prior = self.prior
+        n, seen = self.latent_mean.size, np.diff(prior.design.indptr)
+        if self.solved.changes or prior.pattern.analysis.nnz >= 2 * n or seen.max() > 1:
+            return False
+        return bool(np.diff(self.solved.factor.columns()[0]).max() <= 2)
+
+    def _pairs_of_tree(self, kappa: Array) -> Array:
+        """Correlations are products of those of neighbours: from the leaves to the roots, O(n)."""
+        steps, A = self.steps(), self.prior.design
+        powers = np.arange(len(kappa))[:, None]
+        signed = kappa * np.sign(A.data) ** powers
+        pooled = np.array([np.bincount(A.indices, row, steps.order.size) for row in signed])
+        out = 0.5 * (np.sum(pooled**2, axis=1) - np.sum(kappa**2, axis=1))  # of equal latents
+        out[:3] = 0.0
+        sd = np.sqrt(self.solved.latent_variances)[steps.order]
+        child = np.repeat(np.arange(sd.size), np.diff(steps.indptr))
+        rho = steps.weights * sd[steps.indices] / sd[child]
+        _climb_tree(child, steps.indices, rho, pooled[:, steps.order].T.copy(), out)
+        return out
+
     def _pairs_of_draws(self, kappa: Array) -> Array:
         """Unbiased for the sums, shape (len(kappa), draws); the same draws every time."""
         A, n = self.prior.design, self.latent_mean.size
@@ -272,6 +299,7 @@ class SparseGaussian(Gaussian):
         M = int(np.clip(_PAIRS / cost, _FEWEST_PAIRS, _MOST_PAIRS)) // _BATCH * _BATCH
         rng, sums = np.random.default_rng(0), np.zeros((len(kappa), M))
         for start in range(0, M, _BATCH):
+            check_interrupt(_BATCH * cost)
             u = self.solved.draw(rng.standard_normal((n, _BATCH)))
             part = np.zeros((len(kappa), _BATCH))
             _hermite_sums(A.indptr, A.indices, A.data, scale, kappa, u, part)
@@ -284,6 +312,7 @@ class SparseGaussian(Gaussian):
         A, scale = self.prior.design, 1.0 / np.sqrt(self.variances)
         out, N = np.zeros(len(kappa)), scale.size
         for start in range(0, N, _BATCH):
+            check_interrupt()
             own = slice(start, min(start + _BATCH, N))
             columns = A @ self.solved.solve(np.asarray(A[own].T.todense()))
             rho = columns * scale[:, None] * scale[own]
@@ -508,6 +537,18 @@ def _hermite_sums(indptr, indices, data, scale, kappa, u, sums):
                 next_one = one[m] * here[m] - less * before[m]
                 before[m], here[m] = here[m], next_one
                 sums[l, m] += factor * next_one
+
+
+@jit
+def _climb_tree(child, parent, rho, reached, out):
+    """Σ_{i<j} κ_li κ_lj ρ_ij^l, with κ in ``reached``, (n, l), which is what comes from below."""
+    for p in range(child.size - 1, -1, -1):
+        below, above = reached[child[p]], reached[parent[p]]
+        power = rho[p] * rho[p]
+        for l in range(3, out.size):
+            power *= rho[p]
+            out[l] += power * below[l] * above[l]
+            above[l] += power * below[l]
 
 
 @jit

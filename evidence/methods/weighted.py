@@ -16,7 +16,7 @@ import numpy as np
 
 from ..drivers.islands import KEEP
 from ..drivers.waves import Run
-from ..drivers.weighted import Guided, Stepped, Tilted, run_weighted
+from ..drivers.weighted import Guided, Stepped, Tilted, course, run_weighted
 from ..execution.arguments import check_choice
 from ..execution.clock import within
 from ..execution.job import Job
@@ -45,9 +45,10 @@ _LESSONS = 512, 1536  # further draws that it learns from, by how many are cheap
 _HEAVY, _SMALL = 0.7, 0.1  # a tail's shape, and a variance too small for it to matter
 _TILTED_TRIAL = 2000
 _SMALL_ISLANDS, _SMALL_DRAWS = 8, 32  # of a trial in steps
-_FEWEST_DRAWS, _LONG = 16, 200_000  # draws of an island, from so many latent values on
-_EXAGGERATED = 0.6  # what islands of so few draws make of the variance of more of them
-_LARGEST_VARIANCE = 1.5  # of an island's log Z: beyond it the mean of 16 islands is skewed
+_FEW_ISLANDS, _LONG = 4, 200_000  # of them, from so many latent values on
+_PARTS = 32  # of a long run, whose variances add up
+_UNLIKE = 3.1  # of a variance with three degrees of freedom 2.5 % are larger by this
+_LARGEST_VARIANCE = 0.6  # of an island's log Z: beyond it the mean of 16 islands is skewed
 _MOST_DRAWS = 2**14  # of an island in steps
 _KEPT = 2**22  # numbers in the draws that islands in steps leave behind
 _FEWEST_TILTED, _MARGIN = 128, 1.2  # draws of an island, and relative to what the trial says
@@ -173,10 +174,7 @@ def run_stepped(problem: Problem, resampling: str | None = "systematic") -> Outc
         source = Stepped.of(problem.reference)
     size = source.guide.steps.order.size
     keep = int(np.clip(_KEPT // size, 1, KEEP))
-    few = _SMALL_DRAWS if size < _LONG else _FEWEST_DRAWS
-    variance = _variance_of_small_islands(problem, source, few, resampling) * few
-    if few < _SMALL_DRAWS:
-        variance *= _EXAGGERATED
+    variance = _variance_of_a_draw(problem, source, resampling)
     if not variance < math.inf:  # no draw of an island met the posterior
         variance = math.inf
     # the relative variance of a lognormal Ẑ with variance s² of its logarithm is exp(s²) - 1
@@ -184,7 +182,7 @@ def run_stepped(problem: Problem, resampling: str | None = "systematic") -> Outc
     allowed = math.log1p(wave * (problem.target_se or 0.05) ** 2)
     wanted = max(_MARGIN * variance / allowed, variance / _LARGEST_VARIANCE)
     cheap = min(_CHEAP_STEPS // size, _PER_ISLAND[1]) if variance > _UNEVEN else 0
-    wanted = min(max(wanted, few, cheap), _MOST_DRAWS)
+    wanted = min(max(wanted, _SMALL_DRAWS, cheap), _MOST_DRAWS)
     n_particles = problem.n_particles or 16 * math.ceil(wanted / 16)
     options = {"resampling": resampling, "keep": keep, "n_particles": n_particles}
     job = Job(run_weighted, (source,), options)
@@ -195,23 +193,33 @@ def run_stepped(problem: Problem, resampling: str | None = "systematic") -> Outc
     return outcome
 
 
-def _variance_of_small_islands(
-    problem: Problem, source: Stepped, n_particles: int, resampling: str | None
-) -> float:
-    """Of log Ẑ; islands side by side."""
-    seeds, stop = problem.child(5).spawn(_SMALL_ISLANDS), problem.clock.stop
-    log_z = np.empty(_SMALL_ISLANDS)
+def _variance_of_a_draw(problem: Problem, source: Stepped, resampling: str | None) -> float:
+    """Variance of log Ẑ times draws, from small islands side by side."""
+    long = source.guide.steps.order.size >= _LONG
+    islands, stop = _FEW_ISLANDS if long else _SMALL_ISLANDS, problem.clock.stop
+    seeds, courses = problem.child(5).spawn(islands), [np.empty(0)] * islands
 
     def share(first: int, stride: int) -> None:
         with within(lambda flops: stop()):
-            for i in range(first, _SMALL_ISLANDS, stride):
-                one = run_weighted(
-                    source, 1, n_particles, seeds[i], stop, resampling=resampling, keep=1
-                )
-                log_z[i] = one.log_z[-1, 0]
+            for i in range(first, islands, stride):
+                rng = np.random.default_rng(seeds[i])
+                courses[i] = course(source, _SMALL_DRAWS, rng, resampling)
 
-    run(share, _SMALL_ISLANDS)
-    return float(np.var(log_z, ddof=1))
+    run(share, islands)
+    log_z = np.array(courses)
+    whole = float(np.var(log_z[:, -1], ddof=1))
+    return _SMALL_DRAWS * (variance_by_parts(log_z, source.log_z0) if long else whole)
+
+
+def variance_by_parts(courses: Array, start: float) -> float:
+    """Variance of where courses of log Ẑ (rows) end, which a few of them do not tell.
+
+    In a long run parts forget each other: their variances add up, unless the ends say otherwise.
+    """
+    ends = np.linspace(0, courses.shape[1] - 1, _PARTS + 1).round().astype(int)[1:]
+    parts = np.diff(courses[:, ends], axis=1, prepend=start)
+    added, whole = np.var(parts, axis=0, ddof=1).sum(), np.var(courses[:, -1], ddof=1)
+    return float(whole if whole > _UNLIKE * added else added)
 
 
 def run_tilted(problem: Problem, trial: Trial[Tilted]) -> Outcome:

@@ -48,7 +48,7 @@ _LONGEST = 2.0  # step of Newton's method with several data, in standard deviati
 @jit
 def scratch(n):
     """Memory for ``n`` draws."""
-    cells = min(_CELLS, 1 + n // 64)
+    cells = min(_CELLS, 1 + n // 256)
     return (
         np.empty(_CAPACITY),
         np.empty(_CAPACITY),
@@ -101,10 +101,10 @@ def draw_with_one(
         eps[m] = (value[m] - mean) / root
     if used:
         both = points[: 2 * used]
-        _mirror(draws[:, :used], both)
+        _mirror(draws, both)
         kernel(both.ctypes, theta.ctypes, 2 * used, 1, 0, 1, out.ctypes)
         site = (c + math.log(root) + LOG_SQRT_2PI, nu, tau)
-        _draw_of_two(draws[:, :used], both, out, site, 0.5 / (root * root))
+        _draw_of_two(draws, both, out, site, 0.5 / (root * root))
         for i in range(used):
             m = rows[i]
             log_weight[m] += draws[5, i]

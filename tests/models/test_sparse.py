@@ -9,6 +9,9 @@ from scipy.special import betaln, gammaln
 from sparse_problems import chain, data_for, filtered_log_z, random_precision, ring, twins
 
 import evidence as ev
+from evidence.approximations.gp.correction import second_order_terms
+from evidence.drivers.weighted import Stepped
+from evidence.execution.clock import Stopped, within
 from evidence.results.base import fingerprint
 
 LIKELIHOODS = (
@@ -203,6 +206,25 @@ def test_a_model_is_known_by_its_numbers():
     assert "entries of L" in one.describe()
 
 
+def test_pairs_of_a_forest_are_summed_along_its_branches():
+    """A forest, latent values with several data of either sign or none; against all pairs."""
+    n, N, rng = 40, 70, np.random.default_rng(4)
+    parent = np.array([rng.integers(0, k) for k in range(1, n)])
+    B = sp.eye_array(n, format="lil")
+    for k in (k for k in range(1, n) if k % 9):
+        B[k, parent[k - 1]] = rng.normal()
+    Q = sp.csc_array(B.T @ B)
+    places = (np.arange(N), rng.integers(0, n, N))
+    A = sp.csr_array((rng.normal(size=N), places), shape=(N, n))
+    y = rng.poisson(1.0, N)
+    q = ev.fit_ep(ev.SparseModel(Q, y, A=A, likelihood="poisson")).gaussian
+    assert q._is_tree
+    kappa = rng.normal(size=(7, N))
+    np.testing.assert_allclose(q.pair_sums(kappa)[3:], q._all_pairs(kappa)[3:], rtol=1e-9)
+    joined = sp.csr_array(A + sp.csr_array((np.ones(2), ([0, 0], [0, 1])), shape=(N, n)))
+    assert not ev.fit_ep(ev.SparseModel(Q, y, A=joined, likelihood="poisson")).gaussian._is_tree
+
+
 def test_the_correction_by_draws_agrees_with_all_pairs(monkeypatch):
     sparse, _ = twins("poisson", "ring")
     ep = ev.fit_ep(sparse)
@@ -211,6 +233,20 @@ def test_the_correction_by_draws_agrees_with_all_pairs(monkeypatch):
     again = ev.fit_ep(sparse)
     assert 0.0 < again.correction_se < 0.1
     assert abs(again.correction.sum() - exact) < 4.0 * again.correction_se
+
+
+def test_the_time_is_heard_before_what_takes_long(monkeypatch):
+    sparse, _ = twins("poisson", "ring")
+    fit = ev.fit_ep(sparse)
+    q, kappa = fit.gaussian, np.ones((5, sparse.y.size))
+    with within(lambda flops: flops > 0.0):
+        for work in (lambda: second_order_terms(sparse, q), lambda: Stepped.of(fit)):
+            with pytest.raises(Stopped):
+                work()
+    for most in (4e9, 0.0):  # all pairs, then draws
+        monkeypatch.setattr("evidence.gaussians.sparse._PAIRS", most)
+        with within(lambda flops: True), pytest.raises(Stopped):
+            q.pair_sums(kappa)
 
 
 def test_what_does_not_fit_into_memory_is_refused(monkeypatch):

@@ -13,11 +13,13 @@ import math
 
 import numpy as np
 
+from ...execution.clock import check_interrupt
 from ...gaussians.base import Gaussian
 from ...models.latent import LatentModel
 from ...numerics.arrays import Array
 
 MAX_ORDER = 8
+_CUMULANTS = 2e4  # operations for those of a tilted distribution
 
 
 def second_order_terms(
@@ -26,6 +28,7 @@ def second_order_terms(
     """The terms l = 3 … ``max_order`` (their sum is the correction), for EP's ``gaussian``, and
     the standard error of their sum where pairs are too many for all of them."""
     var = gaussian.variances
+    check_interrupt(_CUMULANTS * var.size)
     v = 1.0 / (1.0 / var - gaussian.tau)
     m = v * (gaussian.mean / var - gaussian.nu)
     cumulants = model.likelihood.tilted_cumulants(model.y, m, v, max_order)
