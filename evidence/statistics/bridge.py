@@ -115,7 +115,8 @@ def disagreement(of: Bridge, draws: Array, proposal: Array) -> Array:
     f, h = of.at_draws[..., None], of.at_proposal[:, None]
     mean_draws, mean_proposal = (f * draws).mean(axis=(0, 1)), (h * proposal).mean(axis=0)
     influence = f * (draws - mean_draws)
-    variance = influence.var(axis=(0, 1)) / np.nan_to_num(ess(influence), nan=influence[..., 0].size)
+    worth = np.nan_to_num(ess(influence), nan=of.at_draws.size)
+    variance = influence.var(axis=(0, 1)) / worth
     variance += (h * (proposal - mean_proposal)).var(axis=0) / len(proposal)
     gap = mean_draws - mean_proposal
     return np.divide(gap, np.sqrt(variance), out=np.zeros_like(gap), where=variance > 0.0)
