@@ -103,16 +103,16 @@ def _fitted(halves: list[Array], proposal: str) -> tuple[str, list[Fitted]]:
     names = {"auto": tuple(FAMILIES), WARP: ("normal",)}.get(proposal, (proposal,))
     score, best = -np.inf, None
     for name in names:
-        fits = [FAMILIES[name](rows[i], worth[i]) for i in (0, 1)]
-        if fits[0] is None or fits[1] is None:
+        one, two = (FAMILIES[name](rows[i], worth[i]) for i in (0, 1))
+        if one is None or two is None:
             continue
-        new = sum(float(fits[i].log_prob(rows[1 - i]).mean()) for i in (0, 1))  # type: ignore[union-attr]
-        if new > score:
-            score, best = new, (name if proposal == "auto" else proposal, fits)
+        unseen = float(one.log_prob(rows[1]).mean() + two.log_prob(rows[0]).mean())
+        if unseen > score:
+            score, best = unseen, (name if proposal == "auto" else proposal, [one, two])
     if best is None:
         why = {"mixture": "there are too few of them", "scaled": "they show no scales"}[proposal]
         raise InputError(f"proposal={proposal!r} cannot be fitted to these draws: {why}")
-    return best  # type: ignore[return-value]
+    return best
 
 
 def _meet(

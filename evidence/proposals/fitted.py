@@ -146,7 +146,9 @@ def mixture(x: Array, effective: float) -> Mixed | None:
 def scaled(x: Array, effective: float) -> Rescaled | None:
     """A normal where scales are taken out; none where the draws show no scales."""
     scales = learn(x, np.full(len(x), 1.0 / len(x)))
-    return scales and Rescaled(scales, normal(scales.inverse(x), effective))
+    if scales is None:
+        return None
+    return Rescaled(scales, normal(scales.inverse(x), effective))
 
 
 Family = Callable[[Array, float], Fitted | None]

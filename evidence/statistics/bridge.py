@@ -31,6 +31,7 @@ from .diagnostics import ess
 from .weights import pareto_shape
 
 _DIGITS = 1e-10  # of log Z
+_UNEVEN = 2.0  # mean square of values of mean one, below which none of them matters
 _ROUNDS = 2  # of the effective number of draws and the bridge that it weights
 
 
@@ -60,17 +61,30 @@ class Bridge(NamedTuple):
         return float(effective(self.at_draws))
 
     @property
+    def sides(self) -> tuple[Array, Array]:
+        """What is averaged, of mean one, for each side."""
+        return self.at_draws, self.at_proposal
+
+    @property
     def shapes(self) -> tuple[float, float]:
         """Pareto's k of what is averaged over the draws, and over the proposal."""
-        with np.errstate(divide="ignore"):
-            sides = (np.log(np.sort(side, axis=None)) for side in self[3:5])
-            return tuple(pareto_shape(side[side > -np.inf], side.size) for side in sides)  # type: ignore[return-value]
+        one, two = (np.sort(side[side > 0.0], axis=None) for side in self.sides)
+        return tuple(pareto_shape(np.log(side)) for side in (one, two))  # type: ignore[return-value]
+
+    @property
+    def shape(self) -> float:
+        """The larger one, of sides where few values make the average; -inf if there are none."""
+        pairs = zip(self.sides, self.shapes, strict=True)
+        return max((k for side, k in pairs if np.mean(side**2) > _UNEVEN), default=-np.inf)
 
 
-def bridge(at_draws: Array, at_proposal: Array, n_effective: float) -> Bridge:
+def bridge(
+    at_draws: Array, at_proposal: Array, n_effective: float, rounds: int = _ROUNDS
+) -> Bridge:
     """The optimal bridge, from u at draws (chains, draws) and at independent proposals (n,).
 
-    ``n_effective`` is a first guess of what the draws are worth.
+    ``n_effective`` is a first guess of what the draws are worth; further rounds learn it from
+    the bridge itself.
 
     >>> rng = np.random.default_rng(0)
     >>> x, y = rng.standard_normal((4, 500)), 1.5 * rng.standard_normal(2000)
@@ -80,7 +94,7 @@ def bridge(at_draws: Array, at_proposal: Array, n_effective: float) -> Bridge:
     >>> bool(abs(answer.logz - 0.919) < 3 * answer.se), round(answer.se, 3)
     (True, 0.008)
     """
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         share = n_effective / (n_effective + at_proposal.size)
         logz = _solve(at_draws, at_proposal, share)
         left = _terms(at_proposal - logz, share) + at_proposal - logz

@@ -298,7 +298,7 @@ def _about_draws(x: Array, names: Sequence[str]) -> list[Message]:
 
 def _about_fit(fit: CrossFit, names: Sequence[str]) -> list[Message]:
     warnings = []
-    shape = max(max(half.bridge.shapes) for half in fit.halves)
+    shape = max(half.bridge.shape for half in fit.halves)
     if shape > _TAIL:
         text = (
             f"posterior and proposal meet seldom (Pareto k = {shape:.2f} of what is averaged): "

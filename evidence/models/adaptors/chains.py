@@ -75,7 +75,9 @@ def read_chains(draws: Any, var_names: Sequence[str] | None = None) -> Chains:
             )
     if not chosen:
         raise InputError(f"draws hold no variables, got {shown(draws)}")
-    columns, names, shapes = [], [], {}
+    columns: list[Array] = []
+    names: list[str] = []
+    shapes: dict[str, tuple[int, ...]] = {}
     for name in chosen:
         value = array(f"draws[{name!r}]", variables[name])
         value = value[None] if value.ndim == 1 else value
