@@ -63,6 +63,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .prediction.gp import Prediction as Prediction
     from .prediction.predict import predict as predict
     from .proposals.tilting import log_orthant as log_orthant
+    from .results.bridged import BridgeEvidence as BridgeEvidence
     from .results.comparison import Comparison as Comparison
     from .results.draws import Draws as Draws
     from .results.evidence import EvidenceResult as EvidenceResult
@@ -79,6 +80,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .verbs.bidirectional import bidirectional as bidirectional
     from .verbs.compare import compare as compare
     from .verbs.estimate import log_evidence as log_evidence
+    from .verbs.from_draws import evidence_from_draws as evidence_from_draws
     from .verbs.integrate import integrated_evidence as integrated_evidence
     from .verbs.optimise import optimise as optimise
     from .verbs.posterior_draws import posterior_draws as posterior_draws

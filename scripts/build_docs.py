@@ -49,7 +49,7 @@ GROUPS = {
     ],
     "Evidence": [
         "log_evidence", "EvidenceResult", "resample_move", "ais", "parallel_tempering",
-        "log_orthant", "ladders", "sweep", "Sweep",
+        "log_orthant", "ladders", "sweep", "Sweep", "evidence_from_draws", "BridgeEvidence",
     ],
     "Approximations": ["fit_ep", "fit_laplace", "fit_reference", "Mixture", "Path"],
     "Posterior draws": ["sample", "Draws", "moves"],

@@ -38,6 +38,7 @@ SCRIPTS = {
     "papers.hyper_tables": "",
     "papers.mnist_traces": "",
     "benchmarks.bidirectional": "",
+    "benchmarks.bridge": "",
     "benchmarks.density_truths": "",
     "benchmarks.neural_network_widths": "jax",
     "benchmarks.reference_table": "",

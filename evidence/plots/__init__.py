@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..execution.lazy import offered
 
 if TYPE_CHECKING:
+    from .bridge import plot_bridge as plot_bridge
     from .draws import plot_autocorrelation as plot_autocorrelation
     from .draws import plot_draws as plot_draws
     from .draws import plot_ess as plot_ess

@@ -1,0 +1,47 @@
+"""How a posterior and a proposal meet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._style import INK, legend, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_REACH = 12.0  # nats
+
+
+class Bridged(Protocol):
+    """What is drawn: log p/g where either was drawn from."""
+
+    logz: float
+    logz_se: float
+    log_weights: dict[str, NDArray[np.float64]]
+
+
+def plot_bridge(result: Bridged) -> Figure:
+    """Histograms of log p/g at draws and at proposals: ``result.plot()``.
+
+    They should overlap around zero. Draws far on the right are where the proposal seldom goes;
+    proposals far on the left are wasted.
+
+    Parameters
+    ----------
+    result : BridgeEvidence
+        From :func:`evidence.evidence_from_draws`.
+    """
+    figure, ax = new_figure(7, 4)
+    shown = {name: np.clip(u, -_REACH, _REACH) for name, u in result.log_weights.items()}
+    together = np.concatenate(list(shown.values()))
+    bins = np.linspace(together.min() - 1e-6, together.max() + 1e-6, 60)
+    looks = {"draws": dict(color=INK, lw=1.6), "proposal": dict(color="0.5", ls="--", lw=1.6)}
+    for name, u in shown.items():
+        ax.hist(u, bins, histtype="step", density=True, label=name, **looks[name])
+    ax.set(xlabel="log posterior / proposal (nats)", ylabel="density")
+    ax.set_title(f"log Z = {result.logz:.3f} ± {result.logz_se:.3f}")
+    legend(ax)
+    return figure
