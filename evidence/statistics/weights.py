@@ -188,14 +188,23 @@ def pareto_shape(log_weights: ArrayLike, n: int | None = None) -> float:
     tail = log_weights[-size - 1 :]
     if tail[-1] - tail[0] < 1e-8:
         return -np.inf
-    x = np.exp(tail[1:] - tail[-1]) - np.exp(tail[0] - tail[-1])
+    return pareto_fit(np.exp(tail[1:] - tail[-1]) - np.exp(tail[0] - tail[-1]))[0]
+
+
+def pareto_fit(x: Array) -> tuple[float, float]:
+    """Shape and scale of a generalised Pareto distribution; from excesses x > 0, sorted.
+
+    The shape is drawn to 1/2, as ten more observations would do it; inf where most are zero.
+    """
+    size = x.size
     quartile = x[int(size / 4 + 0.5) - 1]
     if quartile < 1e-200:
-        return np.inf
+        return np.inf, np.nan
     grid = 30 + int(np.sqrt(size))
     b = 1.0 / x[-1] + (1.0 - np.sqrt(grid / (np.arange(grid) + 0.5))) / (3.0 * quartile)
     shape = np.mean(np.log1p(-b[:, None] * x), axis=1)
     profile = size * (np.log(-b / shape) - shape - 1.0)
     posterior = np.exp(profile - np.max(profile))
     b = np.sum(b * posterior) / np.sum(posterior)
-    return float((size * np.mean(np.log1p(-b * x)) + 5.0) / (size + 10.0))
+    shape = np.mean(np.log1p(-b * x))
+    return float((size * shape + 5.0) / (size + 10.0)), float(-shape / b)

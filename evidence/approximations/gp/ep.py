@@ -24,6 +24,7 @@ from ...messages import InputError, Message
 from ...models.latent import LatentModel
 from ...numerics.arrays import Array
 from ..reference import GaussianReference
+from .cavities import cavities
 from .exact import fit_exact, has_closed_form
 from .laplace import fit_laplace
 from .sequential import sequential_start
@@ -230,10 +231,7 @@ def _check_start(start: Sites, n: int) -> tuple[Array, Array]:
 def _match(model: LatentModel, q: Gaussian) -> tuple[Array, Array, Array, float, int]:
     """Moment matching for every site: (c, ν, τ, largest mismatch, sites left alone)."""
     nu, tau, mu, var = q.nu, q.tau, q.mean, q.variances
-    cavity_precision = 1.0 / var - tau
-    ok = cavity_precision > 1e-12 / var
-    v = np.where(ok, 1.0 / np.where(ok, cavity_precision, 1.0), var)
-    m = np.where(ok, v * (mu / var - nu), mu)
+    m, v, ok = cavities(q)
     log_z, mean, variance = model.likelihood.tilted(model.y, m, v)
     ok &= np.isfinite(log_z) & np.isfinite(mean) & (variance > 0.0)
     target_tau = np.where(ok, 1.0 / variance - 1.0 / v, tau)

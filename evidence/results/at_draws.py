@@ -1,0 +1,127 @@
+"""Likelihoods of the data at posterior draws: how each fits every datum, and replicated data.
+
+It makes no draws; :mod:`evidence.verbs.sample` does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..execution.arguments import check_kind, check_memory, shown
+from ..messages import InputError
+from ..models.latent import LatentModel
+from ..models.likelihoods.base import Likelihood
+from ..models.likelihoods.quadrature import evaluate
+from ..models.sparse import SparseModel
+from ..numerics.arrays import Array
+from .base import Result
+
+_TOGETHER = 200_000  # likelihoods evaluated at a time
+
+
+@dataclass(frozen=True, eq=False)
+class AtDraws:
+    """What the likelihoods see at every draw."""
+
+    y: Array
+    seen: Array
+    """Shape (chains, draws, N)."""
+    likelihoods: tuple[Likelihood, ...]
+    """One for all draws, or one for each, chain after chain."""
+
+    @classmethod
+    def of(cls, model: LatentModel, posterior: Any) -> AtDraws:
+        """Of a result with draws of latent values, or an array (..., n) of them."""
+        check_kind("model", model, LatentModel)
+        if isinstance(posterior, Result):
+            check_same(model, posterior)
+            if (beta := getattr(posterior, "settings", {}).get("beta", 1.0)) != 1.0:
+                raise InputError(
+                    f"posterior holds draws at beta={beta}, not from the posterior; sample at "
+                    "beta=1"
+                )
+            x = getattr(posterior, "latent_draws", np.zeros(0))
+        else:
+            x = _numbers(posterior)
+        if x.ndim < 2 or x.shape[-1] != model.n or not x.size or not np.isfinite(x).all():
+            raise InputError(
+                "posterior must hold draws of latent values: Draws of ev.sample, a HyperDraws, an "
+                f"EvidenceResult with samples, or an array of shape (..., {model.n}) without NaN; "
+                f"got {shown(posterior)}"
+            )
+        x = x if x.ndim == 3 else x.reshape(1, -1, model.n)
+        check_memory("posterior", x.shape[:2], *x.shape[:2], model.y.size)
+        seen = x
+        if isinstance(model, SparseModel):
+            seen = model.predictors(x.reshape(-1, model.n)).reshape(*x.shape[:2], -1)
+        return cls(model.y, seen, _likelihoods(model, posterior))
+
+    def log_likelihood(self, rows: Any = slice(None)) -> Array:
+        """log p(y_n|x_n) at every draw, shape (chains, draws, rows)."""
+        y, seen = self.y[rows], self.seen[..., rows]
+        flat, out = seen.reshape(-1, y.size), np.empty((seen[..., 0].size, y.size))
+        step = max(1, _TOGETHER // y.size)
+        for first in range(0, len(flat), step):
+            part = flat[first : first + step]
+            theta = [p.at(rows).theta(y) for p in self._from(first, len(part))]
+            theta *= len(part) // len(theta)
+            kernel = self.likelihoods[0].kernel
+            values = evaluate(kernel, np.hstack(theta), part.ravel())
+            out[first : first + step] = values[0].reshape(part.shape)
+        return out.reshape(seen.shape)
+
+    def cdf(self, y: Array, rows: Any) -> Array:
+        """P(Y_n ≤ y_n | x_n) at every draw, shape (chains · draws, rows)."""
+        seen = self.seen[..., rows].reshape(-1, y.size)
+        likelihoods = [p.at(rows) for p in self.likelihoods]
+        if len(likelihoods) == 1:
+            return likelihoods[0].cdf(y, seen)
+        return np.array([p.cdf(y, x) for p, x in zip(likelihoods, seen, strict=True)])
+
+    def simulate(self, rng: np.random.Generator) -> Array:
+        """Replicated data, shape (chains, draws, N)."""
+        if len(self.likelihoods) == 1:
+            return self.likelihoods[0].simulate(self.seen, rng)
+        flat = self.seen.reshape(-1, self.y.size)
+        pairs = zip(self.likelihoods, flat, strict=True)
+        return np.array([p.simulate(x, rng) for p, x in pairs]).reshape(self.seen.shape)
+
+    def _from(self, first: int, count: int) -> tuple[Likelihood, ...]:
+        several = len(self.likelihoods) > 1
+        return self.likelihoods[first : first + count] if several else self.likelihoods
+
+
+def check_same(model: LatentModel, posterior: Any) -> None:
+    """Refuse what was made for another model."""
+    if posterior.model and posterior.model != model.describe():
+        raise InputError(
+            f"posterior was made for another model, {posterior.model}, not {model.describe()}"
+        )
+
+
+def full_theta(model: LatentModel, posterior: Any) -> Array:
+    """All hyperparameters on the line at every draw of some of them, (chains, draws, P)."""
+    draws = posterior.theta.reshape(-1, *posterior.theta.shape[-2:])
+    theta = np.tile(model.hyperparameters.theta, (*draws.shape[:2], 1))
+    theta[..., [model.hyperparameters.index(name) for name in posterior.names]] = draws
+    return theta
+
+
+def _likelihoods(model: LatentModel, posterior: Any) -> tuple[Likelihood, ...]:
+    """The model's, or one for each draw where its parameters are among those drawn."""
+    names = getattr(posterior, "names", ()) if hasattr(posterior, "theta") else ()
+    free = model.hyperparameters
+    if not any(free.index(name) >= free.n_kernel for name in names):
+        return (model.likelihood,)
+    kept = full_theta(model, posterior)[:, :: posterior.settings.get("stride", 1)]
+    return tuple(free.likelihood_at(theta) for theta in kept.reshape(-1, len(free)))
+
+
+def _numbers(values: Any) -> Array:
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        return np.empty(0)

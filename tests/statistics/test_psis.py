@@ -1,0 +1,29 @@
+"""Pareto smoothing against ArviZ, and where there is no tail."""
+
+import numpy as np
+import pytest
+
+from evidence.statistics.psis import smoothed
+
+
+@pytest.mark.parametrize("efficiency", [1.0, 0.3])
+@pytest.mark.parametrize("scale", [0.1, 0.6, 3.0])
+@pytest.mark.parametrize("S", [40, 999, 4000])
+def test_against_arviz(S, scale, efficiency):
+    psislw = pytest.importorskip("arviz").psislw
+    log_w = scale * np.random.default_rng(S).standard_exponential(S) - 7.0
+    before = log_w.copy()
+    ours, shape = smoothed(log_w, efficiency)
+    theirs, their_shape = psislw(log_w, reff=efficiency)
+    np.testing.assert_allclose(ours, theirs, atol=1e-11)
+    assert shape == pytest.approx(float(their_shape), abs=1e-11)
+    np.testing.assert_array_equal(log_w, before)
+
+
+def test_without_a_tail():
+    log_w, shape = smoothed(np.full(100, 3.0))
+    assert shape == -np.inf
+    np.testing.assert_allclose(log_w, -np.log(100))
+    log_w, shape = smoothed(np.arange(10.0))
+    assert shape == np.inf
+    np.testing.assert_allclose(np.diff(log_w), 1.0)
