@@ -61,6 +61,10 @@ class LatentModel(ABC):
     def n(self) -> int:
         """Number of latent values."""
 
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """What a result tells of its model, in plain words and numbers."""
+
     def from_latent(self, u: Array) -> Array:
         """What samples hold, from rows of the prior's latent values."""
         return u
