@@ -44,6 +44,9 @@ GROUPS = {
         "GPModel", "SparseModel", "SoftmaxModel", "DensityModel", "parse_kernel", "likelihoods",
         "precisions",
     ],
+    "Formulas": [
+        "from_formula", "FormulaModel", "summarise", "Summary", "prior_sensitivity", "Sensitivity",
+    ],
     "Densities": [
         "from_jax", "from_pymc", "from_stan", "GaussianPrior", "SoftAbs", "Fisher", "examples",
     ],

@@ -285,7 +285,7 @@ def test_files_that_cannot_be_read(quick, tmp_path):
 def test_parquet_without_pyarrow_says_what_to_install(quick, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
-    message = "reading Parquet needs pyarrow: pip install 'evidence[data]'"
+    message = "reading Parquet needs pyarrow: pip install 'log-evidence[data]'"
     assert_refused(run("estimate", tmp_path / "t.parquet", *quick[2:]), message)
 
 

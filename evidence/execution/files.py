@@ -190,7 +190,7 @@ def to_arviz(**groups: dict[str, NDArray[Any]]) -> Any:
     try:
         import arviz as az
     except ImportError:
-        raise ImportError("to_arviz needs ArviZ: pip install 'evidence[arviz]'") from None
+        raise ImportError("to_arviz needs ArviZ: pip install 'log-evidence[arviz]'") from None
     if int(az.__version__.split(".")[0]) >= 1:
         return az.from_dict(groups)
     return az.from_dict(**groups)

@@ -172,7 +172,7 @@ def _read(path: FilePath, sep: str | None) -> pd.DataFrame:
             "it is; or give sep= for a table in text"
         )
     if parquet and importlib.util.find_spec("pyarrow") is None:
-        raise InputError("reading Parquet needs pyarrow: pip install 'evidence[data]'")
+        raise InputError("reading Parquet needs pyarrow: pip install 'log-evidence[data]'")
 
     import pandas as pd
 

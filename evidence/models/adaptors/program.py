@@ -87,7 +87,7 @@ def needed(module: str, what: str, extra: str) -> Any:
         return import_module(module)
     except ImportError:
         raise ImportError(
-            f"{what}, which is not installed: pip install 'evidence[{extra}]'"
+            f"{what}, which is not installed: pip install 'log-evidence[{extra}]'"
         ) from None
 
 

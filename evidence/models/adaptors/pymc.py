@@ -96,7 +96,7 @@ def _by_jax(graphs: Graphs, metric: Any) -> tuple[Found | None, str]:
     try:
         import jax
     except ImportError:
-        return None, "JAX is not installed: pip install 'evidence[jax]'"
+        return None, "JAX is not installed: pip install 'log-evidence[jax]'"
     try:
         with jax.enable_x64(True):
             logp = _jaxified(graphs.x, graphs.logp)

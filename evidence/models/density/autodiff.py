@@ -133,6 +133,6 @@ def _import() -> Any:
         import jax
     except ImportError:
         raise ImportError(
-            "ev.from_jax needs JAX, which is not installed: pip install 'evidence[jax]'"
+            "ev.from_jax needs JAX, which is not installed: pip install 'log-evidence[jax]'"
         ) from None
     return jax

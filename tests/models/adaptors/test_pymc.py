@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 
 import evidence as ev
 
-pm = pytest.importorskip("pymc", reason="PyMC is not installed: pip install 'evidence[pymc]'")
+pm = pytest.importorskip("pymc", reason="PyMC is not installed: pip install 'log-evidence[pymc]'")
 pytensor = pytest.importorskip("pytensor")
 pytest.importorskip("jax")
 
@@ -236,7 +236,7 @@ def test_without_jax_pytensor_takes_over(monkeypatch, interpreted):
     model = ev.from_pymc(rich())
     assert model.notes == (
         "PyMC model: density and derivatives by PyTensor (JAX is not installed: pip install "
-        "'evidence[jax]')",
+        "'log-evidence[jax]')",
     )
     found = (
         *model.log_prob_and_gradient(x),
