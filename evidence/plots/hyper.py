@@ -40,7 +40,7 @@ class HyperDraws(Protocol):
 
 
 def plot_hyper_draws(draws: HyperDraws) -> Figure:
-    """A row per hyperparameter: its trace and its marginal, on logarithmic axes.
+    """A row per hyperparameter: its trace and its marginal, on logarithmic axes if positive.
 
     At most six are shown, those with the smallest effective sample sizes. ``draws.plot()`` for
     draws of :func:`evidence.sample_hyperparameters`.
@@ -53,15 +53,18 @@ def plot_hyper_draws(draws: HyperDraws) -> Figure:
     for (left, right), p in zip(axes, shown, strict=True):
         name, values = draws.names[p], draws.values[:, :, p]
         plot_trace(values, left)
-        left.set(yscale="log", ylabel=short_name(name), title=name)
-        log_ticks(left.yaxis)
-        plot_marginal(values, right, label=short_name(name))
+        left.set(ylabel=short_name(name), title=name)
+        positive = bool((values > 0.0).all())
+        if positive:
+            left.set_yscale("log")
+            log_ticks(left.yaxis)
+        plot_marginal(values, right, label=short_name(name), log=positive)
         right.set_title(f"ESS {draws.ess[p]:.0f}, R-hat {draws.rhat[p]:.3f}")
     return figure
 
 
-def plot_marginal(values: ArrayLike, ax: Axes, *, label: str = "") -> Axes:
-    """Histograms of a positive scalar, on a logarithmic axis: all chains, and each alone.
+def plot_marginal(values: ArrayLike, ax: Axes, *, label: str = "", log: bool = True) -> Axes:
+    """Histograms of a scalar, on a logarithmic axis: all chains, and each alone.
 
     Parameters
     ----------
@@ -69,22 +72,27 @@ def plot_marginal(values: ArrayLike, ax: Axes, *, label: str = "") -> Axes:
     ax : Axes
     label : str
         What it is, with its unit.
+    log : bool
+        Whether it is positive, and its axis logarithmic.
     """
     values = np.asarray(values, dtype=float)
     low, high = values.min(), values.max()
     if low == high:
-        low, high = low / 1.1, high * 1.1
-    edges = np.geomspace(low, high, max(10, min(30, values.size // 100)) + 1)
-    widths = np.diff(np.log(edges))
+        low, high = (low / 1.1, high * 1.1) if log else (low - 0.1, high + 0.1)
+    space = np.geomspace if log else np.linspace
+    edges = space(low, high, max(10, min(30, values.size // 100)) + 1)
+    widths = np.diff(np.log(edges) if log else edges)
     counts = np.histogram(values, edges)[0]
     ax.stairs(counts / values.size / widths, edges, fill=True, color=INK, alpha=0.25)
     for chain in values if len(values) > 1 else ():
         share = np.histogram(chain, edges)[0] / chain.size / widths
         ax.stairs(share, edges, color=INK, lw=0.7)
     ax.axvline(float(np.median(values)), color=INK, ls="--", lw=1.2)
-    ax.set(xscale="log", xlabel=label, ylabel="density of the log")
+    ax.set(xlabel=label, ylabel="density of the log" if log else "density")
     ax.set_ylim(bottom=0.0)
-    log_ticks(ax.xaxis)
+    if log:
+        ax.set_xscale("log")
+        log_ticks(ax.xaxis)
     return ax
 
 

@@ -31,7 +31,8 @@ class HyperDraws(Result):
     Attributes
     ----------
     theta : array (chains, draws, P)
-        Logarithms of the sampled hyperparameters; :attr:`values` are their exponentials.
+        Logarithms of the sampled hyperparameters, log-odds of correlations and shares;
+        :attr:`values` are natural.
     x : array (chains, kept, N)
         Latent values, kept at every ``settings["stride"]``-th draw from the first on; C · N of
         them, block after block, where the model has C latent fields.
@@ -93,6 +94,8 @@ class HyperDraws(Result):
     warnings: tuple[Message, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
+    lows: Array = field(default_factory=lambda: np.array(np.nan))
+    """Where intervals (low, 1) begin; NaN for positive numbers."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,8 +107,8 @@ class HyperDraws(Result):
 
     @property
     def values(self) -> Array:
-        """exp(theta)."""
-        return np.exp(self.theta)
+        """What ``theta`` stands for."""
+        return natural(self.theta, self.lows)
 
     @cached_property
     def ess(self) -> Array:

@@ -25,7 +25,8 @@ from ..execution.arguments import (
 )
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, Stopped, interruptible, within
-from ..messages import Message, messages
+from ..messages import InputError, Message, messages
+from ..models.latent import LatentModel
 from ..numerics.threads import blas_for
 from ..paths.families import family, make_path
 from ..results.base import fingerprint
@@ -120,6 +121,11 @@ def sample(
     >>> draws.ess.min > 200 and draws.rhat < 1.05
     True
     """
+    if getattr(model, "priors", None) is not None and isinstance(model, LatentModel):
+        raise InputError(
+            "model has priors of its hyperparameters: ev.sample_hyperparameters(model) draws them "
+            "together with the latent values; model.at({...}) holds them, for ev.sample"
+        )
     mover = moves.get(family(model).move(model) if move is None else move)
     counts = {"draws": draws, "tune": tune, "chains": chains, "thin": thin}
     for name, value in counts.items():

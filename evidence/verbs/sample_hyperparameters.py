@@ -12,25 +12,34 @@ from typing import Any
 import numpy as np
 
 from ..execution import arguments
-from ..execution.clock import Clock
+from ..execution.clock import Clock, interruptible
 from ..execution.job import Job
 from ..execution.progress import progress_line
 from ..execution.tasks import run_tasks
+from ..hyper.at_theta import ep_at, guided_estimate
 from ..hyper.chains import Chain, run_chain
 from ..hyper.fields import GPField, LatentField, SoftmaxField
 from ..hyper.schemes import KAPPA_TARGET, SCHEMES, Scheme
 from ..messages import InputError, Message
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
+from ..models.likelihoods.quadrature import evaluate
 from ..models.priors import Priors
+from ..models.sparse import SparseModel
+from ..numerics.arrays import Array
+from ..numerics.threads import blas_for
 from ..results.hyper import HyperDraws
+from .integrate import integrated_evidence
 
 _RHAT = 1.1
+_SE = 0.1  # of the integral that draws come from
+_SETTINGS = 128  # of hyperparameters, for each chain
+_GUIDED = 32  # draws of latent values of which one is kept
 
 
 def sample_hyperparameters(
-    model: GPModel | SoftmaxModel | LatentField,
-    priors: Mapping[str, Any],
+    model: GPModel | SparseModel | SoftmaxModel | LatentField,
+    priors: Mapping[str, Any] | None = None,
     *,
     scheme: str = "agrad-z-joint",
     fixed: Iterable[str] = (),
@@ -47,13 +56,17 @@ def sample_hyperparameters(
 
     Parameters
     ----------
-    model : GPModel or SoftmaxModel
-        Its own hyperparameters are where the chains start, give or take a tenth.
-    priors : mapping of str to frozen scipy.stats distribution or "flat"
+    model : GPModel, SparseModel or SoftmaxModel
+        Its own hyperparameters are where the chains start, give or take a tenth. A SparseModel, of
+        a formula for example, needs no chains: its draws come from the integral over
+        hyperparameters (:func:`evidence.integrated_evidence`), at up to 128 settings per chain,
+        with guided draws of latent values at each of them; ``scheme``, ``tune`` and ``thin`` are
+        for chains.
+    priors : mapping of str to frozen scipy.stats distribution or "flat", optional
         A prior of the natural value of every free hyperparameter (any unambiguous ending of
         its name does); ``"flat"`` is :math:`N(0, 10^2)` on the logarithm. See
-        ``model.hyperparameters.names``. With several classes a name that says nothing of a
-        class stands for all that have it.
+        ``model.hyperparameters.names``. By default the model's own. With several classes a name
+        that says nothing of a class stands for all that have it.
     scheme : str
         ``"agrad-z-joint"`` moves latent values and hyperparameters together, given a smoothed
         copy of the field; ``"agrad-z-gibbs"``, ``"pcnl-gibbs"`` and ``"elliptical-gibbs"``
@@ -112,9 +125,15 @@ def sample_hyperparameters(
         arguments.check_count(name, value, 1, optional=False)
     arguments.check_count("keep", keep, 1)
     arguments.check_positive("max_seconds", max_seconds)
+    if priors is None:
+        priors = _own_priors(model)
+    if isinstance(model, SparseModel):
+        return _from_integral(
+            model, priors, fixed, draws, chains, keep, max_seconds, random_seed, progressbar
+        )
     chosen = SCHEMES[scheme]
     field = _field(model, chosen)
-    if isinstance(model, SoftmaxModel) and isinstance(priors, Mapping):
+    if isinstance(model, SoftmaxModel):
         priors = model.by_class(priors)
         fixed = fixed if isinstance(fixed, str) else model.by_class(dict.fromkeys(fixed or ()))
     prior = Priors.of(field.hyperparameters, priors, fixed)
@@ -169,6 +188,73 @@ def sample_hyperparameters(
     return result
 
 
+def _own_priors(model: Any) -> Mapping[str, Any]:
+    priors = getattr(model, "priors", None)
+    if priors is None:
+        raise InputError(
+            "priors is missing: give the priors of the model's hyperparameters, here or with "
+            "model.with_priors(...)"
+        )
+    return dict(priors.items())
+
+
+def _from_integral(
+    model: SparseModel,
+    priors: Mapping[str, Any],
+    fixed: Iterable[str],
+    draws: int,
+    chains: int,
+    keep: int | None,
+    max_seconds: float | None,
+    random_seed: int | np.random.Generator | None,
+    progressbar: bool,
+) -> HyperDraws:
+    """Draws of θ that an integral over it left, and guided draws of latent values there."""
+    clock, seeds = Clock(max_seconds), arguments.seed_sequence(random_seed).spawn(chains + 1)
+    integral = integrated_evidence(
+        model, priors, fixed=fixed, target_se=_SE, max_seconds=max_seconds,
+        random_seed=np.random.default_rng(seeds[0]), progressbar=progressbar,
+    )  # fmt: skip
+    if len(integral.theta) < chains:
+        raise RuntimeError("; ".join(integral.warnings) or "the integral left no draws")
+    stride = _stride(draws, keep, chains * model.n)
+    free = [model.hyperparameters.names.index(name) for name in integral.names]
+    theta, loglik = np.empty((chains, draws, len(free))), np.empty((chains, draws))
+    x = np.empty((chains, math.ceil(draws / stride), model.n))
+    bar = progress_line(progressbar, total=chains * draws, desc="draws", unit="draw", ncols=88)
+    with bar, blas_for(model.n), interruptible(clock):
+        for c, seed in enumerate(seeds[1:]):
+            rng = np.random.default_rng(seed)
+            order = rng.permutation(len(integral.theta))[: min(_SETTINGS, draws)]
+            parts = np.array_split(np.arange(draws), len(order))
+            for own, part in zip(integral.theta[order], parts, strict=True):
+                everything = model.hyperparameters.theta.copy()
+                everything[free] = own
+                reference = ep_at(model, everything, tol=1e-6)
+                for t in part:
+                    value = guided_estimate(reference, _GUIDED, rng, np.inf).pick(rng)
+                    theta[c, t], loglik[c, t] = own, _log_likelihood(reference.model, value)
+                    if t % stride == 0:
+                        x[c, t // stride] = value[0]
+                bar.update(len(part))
+            mixed = rng.permutation(x.shape[1]) if stride == 1 else np.arange(draws)
+            if stride == 1:
+                theta[c], loglik[c], x[c] = theta[c, mixed], loglik[c, mixed], x[c, mixed]
+    pairs = np.full((chains, 2), np.nan)
+    return HyperDraws(
+        theta, x, loglik, integral.names, "integrated", pairs, pairs, clock.elapsed(), 0.0,
+        warnings=integral.warnings,
+        settings={"draws": draws, "chains": chains, "stride": stride, **integral.settings},
+        model=model.describe(),
+        lows=integral.lows,
+    )  # fmt: skip
+
+
+def _log_likelihood(model: Any, x: Array) -> float:
+    predictors = model.predictors(x)[0]
+    return float(evaluate(model.likelihood.kernel, model.theta, predictors)[0].sum())
+
+
 def _field(model: Any, scheme: Scheme) -> Any:
     """The latent field of ``model``; a field stands for itself."""
     field = model
@@ -178,8 +264,7 @@ def _field(model: Any, scheme: Scheme) -> Any:
         field = SoftmaxField(model)
     elif not isinstance(model, LatentField):
         raise InputError(
-            f"model must be a GPModel or a SoftmaxModel, got {type(model).__name__}; draws of a "
-            "SparseModel's hyperparameters come with ev.integrated_evidence"
+            f"model must be a GPModel, a SparseModel or a SoftmaxModel, got {type(model).__name__}"
         )
     if scheme.latent is None and not hasattr(field, "reference"):
         raise InputError(
