@@ -44,7 +44,7 @@ class EvidenceAt(Protocol):
 
 
 _DF = 5.0
-_CAUTION = 4.0
+_CAUTION = 2.0
 _MOST_DOUBT = 3.0  # nats by which a start exceeds its surrogate, at most
 _FINEST = 2**-40  # numbers of a net are moved from 0 and 1 by this
 

@@ -43,7 +43,7 @@ from .surrogate import Known, Surrogate
 _FAR, _BEYOND = 6.0, 0.01  # wide looks: at most so far from the optimum, and of a prior's mass
 _NEAR = 0.7  # standard deviations between the optimum and the looks beside it
 _FAILED = 60.0  # nats below the best as which a place without evidence counts
-_HIGHEST = 4.0  # nats that the surrogate may exceed all that was seen by
+_HIGHEST = 10.0  # nats that the evidence may exceed all that was seen by
 _FLOOR = 0.02  # share of the proposal in a start
 _CLOUD, _CANDIDATES = 2048, 384  # draws that show a surrogate's mass; those that may be looked at
 _SIZE, _LARGEST = 800, 16384  # draws of a cloud, over its relative ESS, for an island
