@@ -44,7 +44,8 @@ class EvidenceAt(Protocol):
 
 
 _DF = 5.0
-_MOST_DOUBT = 1.0
+_CAUTION = 2.0
+_MOST_DOUBT = 3.0  # nats by which a start exceeds its surrogate, at most
 _FINEST = 2**-40  # numbers of a net are moved from 0 and 1 by this
 
 
@@ -112,7 +113,7 @@ class SurrogateStart:
 
     def log_density(self, theta: Array) -> Array:
         prior = self.priors.log_density(theta)
-        doubt = np.minimum(self.surrogate.variance(theta), _MOST_DOUBT)
+        doubt = np.minimum(_CAUTION * self.surrogate.variance(theta), _MOST_DOUBT)
         log_s = np.minimum(self.surrogate.mean(theta) + doubt, self.ceiling[0])
         log_s = np.minimum(prior + log_s, self.ceiling[1])
         floor = self.floor + self.proposal.log_density(theta)

@@ -43,14 +43,15 @@ from .surrogate import Known, Surrogate
 _FAR, _BEYOND = 6.0, 0.01  # wide looks: at most so far from the optimum, and of a prior's mass
 _NEAR = 0.7  # standard deviations between the optimum and the looks beside it
 _FAILED = 60.0  # nats below the best as which a place without evidence counts
-_HIGHEST = 4.0  # nats that the surrogate may exceed all that was seen by
-_FLOOR = 0.02  # share of the proposal in a start
+_HIGHEST = 10.0  # nats that the evidence may exceed all that was seen by
+_FLOOR = 0.0005  # share of the proposal in a start
 _CLOUD, _CANDIDATES = 2048, 384  # draws that show a surrogate's mass; those that may be looked at
 _SIZE, _LARGEST = 800, 16384  # draws of a cloud, over its relative ESS, for an island
-_COMPONENTS, _FITS, _FITTING = 8, 6, 0.4
+_COMPONENTS, _FITS, _FITTING = 8, 6, 0.6
 _WIDTH = 0.3  # of a component at least, in posterior standard deviations
 _HEAT = 0.3  # power of weights by which candidates are chosen: tails matter
 _TRIAL, _CLIMBERS = 16, 64
+_ROUNDING, _MOST_SURPRISE = 1e-4, 25.0  # of a surrogate, squared nats; in its variances
 _MATTERS = 12.0  # nats below the best
 _DRAWS, _MOST_DRAWS = 16, 256  # latent draws behind an estimate
 _ROUNDS = 3  # trials after which the fit is as it is
@@ -190,7 +191,7 @@ def explore(looks: Looks, centre: Array, sd: Array, rng: Generator, misfit: floa
     """Look at the optimum, beside it, and far away; then where most may be hidden."""
     p = centre.size
     low, high = box(looks.priors, centre)
-    net = qmc.Sobol(p, rng=rng).random_base2(int(np.ceil(np.log2(2 * p + 2))))
+    net = qmc.Sobol(p, rng=rng).random_base2(int(np.ceil(np.log2(2 * p + 3))))
     looks.at(np.vstack([centre, centre + _NEAR * np.diag(sd), low + (high - low) * net]))
     wide = StudentMixture(
         np.array([0.5, 0.5]),
@@ -202,13 +203,20 @@ def explore(looks: Looks, centre: Array, sd: Array, rng: Generator, misfit: floa
 
 
 def refined(looks: Looks, fit: Fit, rng: Generator, misfit: float, most: int) -> Fit:
-    """Look until the surrogate is sure enough of itself."""
+    """Look until the surrogate is sure enough of itself; it is told when it was too sure."""
+    surprise = 1.0
     while len(looks.seen) < most and not looks.clock.stop():
         theta, left = next_looks(fit, rng, 1 + looks.theta.shape[1])
         if left < misfit:
             break
+        mean, variance = fit.surrogate.mean(theta), fit.surrogate.variance(theta)
         looks.at(theta)
-        fit = fit_start(looks, fit.mean, fit.root, fit.wide, rng)
+        known = looks.known()
+        seen = known.depth[-len(theta) :] < _MATTERS
+        if seen.any():
+            squares = (known.value[-len(theta) :] - mean)[seen] ** 2 / (variance[seen] + _ROUNDING)
+            surprise = 0.5 * (surprise + min(float(squares.mean()), _MOST_SURPRISE))
+        fit = fit_start(looks, fit.mean, fit.root, fit.wide, rng, max(surprise, 1.0))
     return fit
 
 
@@ -232,16 +240,24 @@ def box(priors: Priors, centre: Array) -> tuple[Array, Array]:
     t = np.linspace(-_FAR, _FAR, 1201)
     ends = []
     for unit in np.eye(centre.size):
-        density = np.exp(priors.log_density(centre + t[:, None] * unit))
+        density = priors.log_density(centre + t[:, None] * unit)
+        density = np.exp(density - density.max())
         share = np.cumsum(density) / density.sum()
         ends.append(t[np.searchsorted(share, [0.5 * _BEYOND, 1.0 - 0.5 * _BEYOND])])
     return tuple(centre + np.array(ends).T)
 
 
-def fit_start(looks: Looks, mean: Array, root: Array, wide: StudentMixture, rng: Generator) -> Fit:
-    """A surrogate of what was seen, in these units, and a proposal that fits it."""
-    known = looks.known()
-    surrogate, proposal = Surrogate.fit(known, mean, root), wide
+def fit_start(
+    looks: Looks, mean: Array, root: Array, wide: StudentMixture, rng: Generator,
+    surprise: float = 1.0,
+) -> Fit:  # fmt: skip
+    """A surrogate of what was seen, in these units, and a proposal that fits it.
+
+    Its variances are larger by ``surprise``, the mean square of its last errors in their units.
+    """
+    known, proposal = looks.known(), wide
+    surrogate = Surrogate.fit(known, mean, root)
+    surrogate = replace(surrogate, scale=surrogate.scale * np.sqrt(surprise))
     height = known.value + looks.priors.log_density(known.theta)
     ceiling = known.value.max() + _HIGHEST, height.max() + 1.0
     start = SurrogateStart(looks.priors, surrogate, ceiling, wide)
@@ -254,7 +270,7 @@ def fit_start(looks: Looks, mean: Array, root: Array, wide: StudentMixture, rng:
         if weights.ess > _FITTING:
             break
         proposal = mixture(cloud, weights.relative, mean, root, wide, rng)
-    size = 2 ** int(np.ceil(np.log2(np.clip(_SIZE / weights.ess, _SIZE, _LARGEST))))
+    size = 2 ** int(np.ceil(np.log2(np.clip(_SIZE / max(weights.ess, 1e-9), _SIZE, _LARGEST))))
     start = replace(start, floor=float(weights.log_mean) + np.log(_FLOOR), size=size)
     return Fit(start, surrogate, cloud, log_w, mean, root, wide)
 
