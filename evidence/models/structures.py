@@ -69,12 +69,10 @@ def _vecchia(
         neighbours, pattern = like.neighbours, like.pattern
     else:
         neighbours = Neighbours.of(kernel, X, m)
-        entries = float(neighbours.pattern.nnz)
-        _check_vecchia(len(X), m, _ENTRY * entries, 0.0)
-        pattern = Pattern.of(neighbours.pattern, neighbours.design)
-        analysis = pattern.analysis
-        seconds = _SWEEPS * 3.0 * analysis.flops / _SPEED
-        _check_vecchia(len(X), m, _ENTRY * entries + 2e-9 * analysis.memory, seconds)
+        analysis = neighbours.analysis
+        gigabytes = _ENTRY * 2.0 * analysis.nnz + 2e-9 * analysis.memory
+        _check_vecchia(len(X), m, gigabytes, _SWEEPS * 3.0 * analysis.flops / _SPEED)
+        pattern = Pattern.of(neighbours.pattern, neighbours.design, analysis.order)
     prior = VecchiaPrior(kernel, neighbours, mean, jitter, pattern)
     return WithJitter(prior, prior.jitter)
 
