@@ -49,6 +49,7 @@ SCRIPTS = {
     "rivals.estimator_vs_sklearn": "",
     "rivals.mgrad_vs_blackjax": "blackjax",
     "rivals.rmhmc_vs_mici": "mici",
+    "rivals.sparse": "",
 }
 NAMES = {script.rpartition(".")[2]: script for script in SCRIPTS}
 

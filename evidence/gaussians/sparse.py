@@ -60,8 +60,11 @@ class Pattern:
     """Of aᵢᵀ P⁻¹ aᵢ for every i: first pair, places in the selected inverse, products."""
 
     @classmethod
-    def of(cls, Q: csc_array, A: csr_array) -> Pattern:
-        """Symbolic work, once for all values that Q and τ may have; A is the identity or any."""
+    def of(cls, Q: csc_array, A: csr_array, order: Indices | None = None) -> Pattern:
+        """Symbolic work, once for all values that Q and τ may have; A is the identity or any.
+
+        Latent values are eliminated in this ``order``, if there is a good one already.
+        """
         n = Q.shape[0]
         first, rows, cols, products = _pairs(A.indptr, A.indices, A.data)
         data = np.repeat(np.arange(A.shape[0]), np.diff(first))
@@ -73,7 +76,10 @@ class Pattern:
         matrix.data[:] = 1.0
         counts = np.bincount(A.indices, minlength=n)
         shared = np.flatnonzero(counts > _SHARED * max(A.nnz / n, 2.0))
-        analysis = analyse(matrix, last=shared if shared.size < n else None)
+        if order is None:
+            analysis = analyse(matrix, last=shared if shared.size < n else None)
+        else:
+            analysis = Analysis(matrix, order, n)
         keys = _keys(matrix)
         both = rows != cols
         where = np.concatenate([rows, cols[both]]), np.concatenate([cols, rows[both]])

@@ -55,9 +55,9 @@ class GPModel(LatentModel):
         inputs on a line (in any order, with any spacing, repeated or not) and ``Matern`` kernels
         with ``nu`` of 0.5, 1.5 or 2.5, constants times these, their sums, and sums with a
         ``ConstantKernel`` or ``WhiteKernel``. ``"vecchia"``, or ``"vecchia(m=60)"``: as a sparse
-        precision in which each latent value is conditioned on its m (30) nearest neighbours among
-        those before it, for any kernel in up to three dimensions: an approximation, better with
-        more neighbours (:func:`.log_evidence` reports how log Z changes from m/2 to m); equal
+        precision whose graph joins each latent value to its m (30) nearest neighbours among those
+        before it, for any kernel in up to three dimensions: an approximation, better with more
+        neighbours (:func:`.log_evidence` reports how log Z changes from m/2 to m); equal
         inputs share a latent value, with its jitter. ``"auto"``: dense up to N = 2000; above, a
         chain where the kernel has one; else dense while memory and about an hour for a fit
         suffice. What is too large is an error before memory is taken.

@@ -27,7 +27,7 @@ _SWEEPS = 30  # of a fit
 _LONGEST = 86400.0  # seconds for a fit that somebody asked for
 _NEIGHBOURS = 30
 _SPEED = 2e10  # operations a second with a sparse factor, of which a sweep takes three
-_ENTRY = 6e-8  # gigabytes for an entry of Q
+_ENTRY = 4.4e-7  # gigabytes for an entry of the factor of Q, while patterns are made
 _VECCHIA = re.compile(r"vecchia(?:\(m=([1-9]\d{0,5})\))?")
 
 
@@ -69,12 +69,10 @@ def _vecchia(
         neighbours, pattern = like.neighbours, like.pattern
     else:
         neighbours = Neighbours.of(kernel, X, m)
-        entries = float(neighbours.pattern.nnz)
-        _check_vecchia(len(X), m, _ENTRY * entries, 0.0)
-        pattern = Pattern.of(neighbours.pattern, neighbours.design)
-        analysis = pattern.analysis
-        seconds = _SWEEPS * 3.0 * analysis.flops / _SPEED
-        _check_vecchia(len(X), m, _ENTRY * entries + 2e-9 * analysis.memory, seconds)
+        analysis = neighbours.analysis
+        gigabytes = _ENTRY * analysis.nnz + 2e-9 * analysis.memory
+        _check_vecchia(len(X), m, gigabytes, _SWEEPS * 3.0 * analysis.flops / _SPEED)
+        pattern = Pattern.of(neighbours.pattern, neighbours.design, analysis.order)
     prior = VecchiaPrior(kernel, neighbours, mean, jitter, pattern)
     return WithJitter(prior, prior.jitter)
 
@@ -91,7 +89,7 @@ STRUCTURES = {
         f"any kernel in up to {MOST_DIMENSIONS} dimensions, an approximation",
         lambda kernel, X: False,
         _vecchia,
-        lambda n: 8.2e-6 * n * (1.0 + (n / 2000.0) ** 0.42),
+        lambda n: 0.23 * (n / 2000.0) ** 1.43,
         lambda n: _SWEEPS * 3.0 * 1.7e8 * (n / 2000.0) ** 1.94 / _SPEED,
     ),
     "dense": Structure(
