@@ -93,12 +93,19 @@ def observe(
 def numbers(values: NDArray[Any]) -> Array:
     """A numeric response, or an error."""
     if values.dtype.kind not in "biuf":
-        raise InputError(f"the response must hold numbers, got {values.dtype}: {values[:3]!r}")
+        raise InputError(f"the response must hold numbers, got {values.dtype}: {values[0]!r}, …")
     out = np.asarray(values, float)
     if not np.isfinite(out).all():
         bad = int((~np.isfinite(out)).sum())
         raise InputError(f"the response is infinite or not a number in {bad} rows")
     return out
+
+
+def _levels(values: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Categories in order, and which of them each value is."""
+    if hasattr(values, "categories"):  # of pandas, in an order of their own
+        return np.asarray(values.categories), values.codes
+    return np.unique(values, return_inverse=True)
 
 
 def _log_mean(y: Array) -> float:
@@ -127,7 +134,7 @@ def _student(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
 
 
 def _bernoulli(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
-    levels, notes = np.unique(values), tuple[str, ...]()
+    (levels, codes), notes = _levels(values), tuple[str, ...]()
     if levels.size != 2:
         found = ", ".join(map(str, levels[:5].tolist()))
         raise InputError(
@@ -136,7 +143,7 @@ def _bernoulli(values: NDArray[Any], trials: Array | None, link: str) -> Observe
         )
     if levels.dtype.kind not in "biuf" or (set(levels.tolist()) - {0, 1} and levels[0] != -1):
         notes = (f"the response is 1 where it is {levels[1]}, 0 where it is {levels[0]}",)
-    y = np.where(values == levels[1], 1.0, -1.0)
+    y = np.where(codes == 1, 1.0, -1.0)
     return Observed(y, likelihoods.get(link), 0.0, 1.0, {}, notes)
 
 
@@ -165,7 +172,7 @@ def _gamma(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
 
 
 def _ordinal(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
-    levels, codes = np.unique(values, return_inverse=True)
+    levels, codes = _levels(values)
     if levels.size < 2:
         raise InputError("the response must have at least two categories, got one")
     gap = stats.gamma(2, scale=2.0 / (levels.size - 1))

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack
 
@@ -273,7 +272,8 @@ def from_formulas(
         ]
         chosen, strange = for_hyperparameters(model.hyperparameters, defaults, given, effects)
         if chosen:
-            model = _with_start(model, Priors.of(model.hyperparameters, chosen))
+            held = [name for name in model.hyperparameters.names if name not in chosen]
+            model = _with_start(model, Priors.of(model.hyperparameters, chosen, held))
         model.notes = (*model.notes, *notes, *_remarks(terms, observed, frame))
         models[name] = model
         unknown.append(strange)
@@ -376,7 +376,10 @@ def _frame(
         notes.append(
             f"{int(gone.sum())} of {len(data)} rows have missing values ({where}): left out"
         )
-    frame = data.loc[~gone].reset_index(drop=True)
+    frame = data.loc[~gone, used].reset_index(drop=True)
+    for name in used:
+        if frame[name].dtype.name == "category":
+            frame[name] = frame[name].cat.remove_unused_categories()
     if not len(frame):
         raise InputError("data: no row without missing values is left")
     weights = {p.extras.get("weights") for p in every}
@@ -413,15 +416,15 @@ def _extra(
         raise InputError(f"{name}({text}) must be numbers, one for every row") from None
 
 
-def _response(parts: Parts, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> NDArray[Any]:
-    """Values of the response; categories in order become their numbers."""
+def _response(parts: Parts, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> Any:
+    """Values of the response, an array; categories in order as they are."""
     text = parts.response.strip("`")
     if text not in frame.columns:
         return _evaluated(parts.response, frame, namespace)
     values = frame[text]
     if values.dtype.name == "category":
         if values.cat.ordered:
-            return values.cat.codes.to_numpy()
+            return values.array
         values = values.astype(object)
     array = np.asarray(values)
     return array.astype(str) if array.dtype.kind in "OUT" else array

@@ -22,7 +22,7 @@ from ...messages import InputError, suggest
 _EXTRAS = ("trials", "weights")
 _OPEN, _CLOSE = "([{", ")]}"
 _WORD = re.compile(
-    r"`([^`]+)`|'[^']*'|\"[^\"]*\"|([A-Za-z_][\w.]*)\s*(\(|=(?!=))?|\d[\d.]*(?:[eE][+-]?\d+)?"
+    r"`([^`]+)`|'[^']*'|\"[^\"]*\"|([^\W\d][\w.]*)\s*(\(|=(?!=))?|\d[\d.]*(?:[eE][+-]?\d+)?"
 )
 
 

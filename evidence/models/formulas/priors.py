@@ -54,7 +54,7 @@ class OfSquare:
 
     def support(self) -> tuple[float, float]:
         low, high = self.variance.support()
-        return float(np.sqrt(max(low, 0.0))), float(np.sqrt(high))
+        return float(np.copysign(np.sqrt(abs(low)), low)), float(np.sqrt(abs(high)))
 
 
 def for_hyperparameters(

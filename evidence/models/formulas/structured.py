@@ -9,6 +9,7 @@ name, or a matrix or list of pairs for areas 0, 1, …
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -147,7 +148,9 @@ def grid(call: str, values: pd.Index) -> tuple[pd.Index, float]:
         raise InputError(f"formula: {call} needs at least 3 different values, got {len(levels)}")
     if values.dtype.kind == "M":
         times = pd.DatetimeIndex(levels)
-        rule: Any = pd.infer_freq(times) or _months(times)
+        with warnings.catch_warnings():  # of what pandas 4 will give in place of a text
+            warnings.simplefilter("ignore")
+            rule: Any = pd.infer_freq(times) or _months(times)
         if rule:
             return pd.Index(pd.date_range(levels[0], levels[-1], freq=rule)), np.nan
     fractions = levels.dtype.kind == "f"
@@ -159,12 +162,16 @@ def grid(call: str, values: pd.Index) -> tuple[pd.Index, float]:
         gaps = levels[1:] - levels[:-1]
         raise InputError(
             f"formula: {call} needs values at equal distances (some may be missing); these have "
-            f"steps from {gaps.min()} to {gaps.max()}; round them, or number them"
+            f"steps from {_short(gaps.min())} to {_short(gaps.max())}; round them, or number them"
         )
     every = numbers[0] + step * np.arange(round(places[-1]) + 1)
     if fractions:
         return pd.Index(every), float(step)
     return pd.Index(every.astype(levels.dtype)), np.nan
+
+
+def _short(step: Any) -> str:
+    return f"{step:.6g}" if isinstance(step, float) else str(step)
 
 
 def _months(times: pd.DatetimeIndex) -> pd.DateOffset | None:

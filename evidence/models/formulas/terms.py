@@ -176,7 +176,7 @@ class Groups:
         values = keys(factor, data)
         levels = values.unique().sort_values()
         if len(levels) < 2:
-            raise InputError(f"formula: {factor} has one level, {levels[0]!r}; drop it")
+            raise InputError(f"formula: {factor} has one level, {levels[0]}; drop it")
         X = design.columns()
         _check_nonzero(X, design.names)
         spread = _spread(X)
@@ -260,7 +260,7 @@ def _check_levels(text: str, data: pd.DataFrame) -> None:
         if values.dtype.kind in "OUSb" or values.dtype.name in ("category", "string", "str"):
             levels = values.unique()
             if len(levels) < 2:
-                raise InputError(f"formula: {name} has one level, {levels[0]!r}; drop it")
+                raise InputError(f"formula: {name} has one level, {levels[0]}; drop it")
 
 
 def _normal(name: str, owner: str, given: dict[str, Any]) -> tuple[float, float] | None:

@@ -1,0 +1,177 @@
+"""Responses as likelihoods take them, and default priors as the module documents them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import evidence as ev
+from evidence.models.formulas.families import observe
+
+from .cases import N, table
+
+DATA = table()
+
+
+def same(prior, frozen):
+    assert prior.dist.name == frozen.dist.name
+    q = np.array([0.01, 0.3, 0.5, 0.99])
+    np.testing.assert_allclose(prior.ppf(q), frozen.ppf(q), rtol=1e-9)
+
+
+def common(model):
+    sd = 1.0 / np.sqrt(model.Q.diagonal()[model.slices["common"]])
+    return dict(zip(model.names, zip(model.mean, sd, strict=False), strict=False))
+
+
+def priors(model):
+    return dict(model.priors.items())
+
+
+SY = DATA.y.std(ddof=0)
+HALF = stats.invgamma(0.4, scale=0.3)
+
+
+@pytest.mark.parametrize(
+    ("response", "likelihood", "location", "s", "own"),
+    [
+        ("y", "gaussian", DATA.y.mean(), SY, {"noise_std": stats.expon(scale=SY)}),
+        ("y", "student_t", DATA.y.median(), SY,
+         {"df": stats.gamma(2, scale=10), "scale": stats.expon(scale=SY)}),
+        ("b", "bernoulli", 0.0, 1.0, {}),
+        ("s | trials(n)", "binomial", 0.0, 1.0, {}),
+        ("k", "poisson", np.log(DATA.k.mean()), 1.0, {}),
+        ("k", "negative_binomial", np.log(DATA.k.mean()), 1.0, {"dispersion": HALF}),
+        ("e", "gamma", np.log(DATA.e.mean()), 1.0, {"shape": HALF}),
+        ("h", "ordinal", 0.0, 1.0, {f"gap_{i}": stats.gamma(2, scale=0.5) for i in (1, 2, 3)}),
+    ],
+)  # fmt: skip
+def test_default_priors(response, likelihood, location, s, own):
+    model = ev.from_formula(
+        f"{response} ~ x + a + (1 + z | g) + ar1(t)", DATA, likelihood=likelihood
+    )
+    sd_x, sd_z = DATA.x.std(ddof=0), DATA.z.std(ddof=0)
+    q, r = (DATA.a == "q").to_numpy(float), (DATA.a == "r").to_numpy(float)
+    slopes = {"x": 2.5 * s / sd_x, "a[q]": 2.5 * s / q.std(), "a[r]": 2.5 * s / r.std()}
+    means = np.array([DATA.x.mean(), q.mean(), r.mean()])
+    added = np.sum(np.square(list(slopes.values()) * means))
+    effects = common(model)
+    assert effects["Intercept"] == pytest.approx((location, np.hypot(2.5 * s, added**0.5)))
+    for name, size in slopes.items():
+        assert effects[name] == pytest.approx((0.0, size))
+    expected = {
+        "sd(1|g)": stats.expon(scale=s),
+        "sd(z|g)": stats.expon(scale=s / sd_z),
+        "cor(1,z|g)": stats.beta(1, 1, loc=-1, scale=2),
+        "ar1(t)__sigma": stats.expon(scale=s),
+        "ar1(t)__rho": stats.uniform(-1, 2),
+    } | {f"likelihood__{name}": prior for name, prior in own.items()}
+    found = priors(model)
+    assert set(found) == set(expected) == set(model.hyperparameters.names)
+    for name, prior in expected.items():
+        same(found[name], prior)
+    assert model.table.prior["x"] == f"norm(0, {slopes['x']:.4g})"
+
+
+def test_the_intercept_is_where_the_offset_leaves_it():
+    """log of counts per exposure, not of counts."""
+    data = DATA.assign(e=1e5 * DATA.e)
+    model = ev.from_formula("k ~ offset(log(e))", data, likelihood="poisson")
+    (mean, sd) = common(model)["Intercept"]
+    assert mean == pytest.approx(np.log(DATA.k.mean()) - np.log(data.e).mean())
+    assert sd == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize("constant", [0.1, 3.0, 1e-12])
+def test_constant_columns_and_responses_have_no_spread(constant):
+    """Nor where rounding leaves some."""
+    data = DATA.assign(c=constant, v=constant)
+    model = ev.from_formula("y ~ 0 + c", data)
+    assert common(model)["c"] == pytest.approx((0.0, 2.5 * SY / constant))
+    assert priors(ev.from_formula("v ~ x", data))["likelihood__noise_std"].mean() == 1.0
+
+
+@pytest.mark.parametrize(
+    ("values", "ones", "note"),
+    [
+        (DATA.b, DATA.b == 1, None),
+        (DATA.b.astype(bool), DATA.b == 1, None),
+        (DATA.b.astype("boolean"), DATA.b == 1, None),
+        (2 * DATA.b - 1, DATA.b == 1, None),
+        (DATA.b.map({0: "no", 1: "yes"}), DATA.b == 1, "1 where it is yes, 0 where it is no"),
+        (DATA.b.map({0: "no", 1: "yes"}).astype("string"), DATA.b == 1, "1 where it is yes"),
+        (DATA.b.map({0: "no", 1: "yes"}).astype("category"), DATA.b == 1, "1 where it is yes"),
+        (pd.Categorical(DATA.b.map({0: "no", 1: "yes"}), ["yes", "no"], ordered=True),
+         DATA.b == 0, "1 where it is no, 0 where it is yes"),
+        (DATA.b + 1, DATA.b == 1, "1 where it is 2, 0 where it is 1"),
+    ],
+)  # fmt: skip
+def test_labels(values, ones, note):
+    model = ev.from_formula("v ~ x", DATA.assign(v=values), likelihood="bernoulli")
+    np.testing.assert_array_equal(model.y, np.where(ones, 1.0, -1.0))
+    assert any(note in words for words in model.notes) if note else not model.notes
+
+
+def test_categories_in_order():
+    words = np.array(["low", "mid", "top"])
+    data = DATA.assign(o=pd.Categorical(words[DATA.h % 3], [*words, "never"], ordered=True))
+    model = ev.from_formula("o ~ x", data, likelihood="ordinal")
+    np.testing.assert_array_equal(model.y, DATA.h % 3)
+    assert "categories in order: low, mid, top" in model.notes
+
+
+@pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
+def test_links(link):
+    model = ev.from_formula("b ~ x", DATA, likelihood="bernoulli", link=link)
+    assert model.likelihood.name == link
+    by_name = ev.from_formula("b ~ x", DATA, likelihood=link)
+    assert by_name.likelihood == model.likelihood
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [("Gaussian", "gaussian"), ("normal", "gaussian"), ("student-t", "student_t"),
+     ("t", "student_t"), ("negative binomial", "negative_binomial"), (" Poisson ", "poisson")],
+)  # fmt: skip
+def test_names_of_families(word, name):
+    assert observe(DATA.k.to_numpy(), None, word, None).likelihood.name == name
+
+
+def test_trials():
+    model = ev.from_formula("s | trials(n) ~ x", DATA, likelihood="binomial")
+    assert model.likelihood.n == tuple(DATA.n)
+    same_n = ev.from_formula("s | trials(7) ~ x", DATA, likelihood="binomial")
+    assert same_n.likelihood.n == 7
+    more = ev.from_formula("s | trials(n + s) ~ x", DATA, likelihood="binomial")
+    assert more.likelihood.n == tuple(DATA.n + DATA.s)
+    big = ev.from_formula("s | trials(n) ~ x", DATA.astype({"n": "Int64"}), likelihood="binomial")
+    assert big.likelihood.n == tuple(DATA.n)
+
+
+def test_weights_repeat_rows():
+    model = ev.from_formula("k | weights(w) ~ x + (1 | g)", DATA, likelihood="poisson")
+    rows = np.repeat(np.arange(N), DATA.w)
+    twice = ev.from_formula("k ~ x + (1 | g)", DATA.iloc[rows], likelihood="poisson")
+    np.testing.assert_array_equal(model.y, DATA.k[rows])
+    np.testing.assert_allclose(model.A.toarray(), twice.A.toarray())
+    np.testing.assert_allclose(model.Q.toarray(), twice.Q.toarray())
+    two = ev.from_formula("s | trials(n) + weights(2) ~ x", DATA, likelihood="binomial")
+    assert two.y.size == 2 * N
+    assert two.likelihood.n == tuple(np.repeat(DATA.n, 2))
+
+
+def test_likelihoods_as_objects_are_held_as_they_are():
+    lik = ev.likelihoods.Gaussian(noise_std=0.5)
+    model = ev.from_formula("y ~ x + (1 | g)", DATA, likelihood=lik)
+    assert list(priors(model)) == ["sd(1|g)"]
+    assert model.table.prior["likelihood__noise_std"] == "held at 0.5"
+    own = ev.from_formula("y ~ x", DATA, likelihood=lik, priors={"noise_std": stats.halfnorm()})
+    same(priors(own)["likelihood__noise_std"], stats.halfnorm())
+
+
+def test_expressions_as_responses():
+    model = ev.from_formula("log(e) ~ x", DATA)
+    np.testing.assert_allclose(model.y, np.log(DATA.e))
+    np.testing.assert_allclose(ev.from_formula("k + s ~ x", DATA).y, DATA.k + DATA.s)
