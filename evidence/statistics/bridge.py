@@ -72,6 +72,11 @@ class Bridge(NamedTuple):
         return tuple(pareto_shape(np.log(side)) for side in (one, two))  # type: ignore[return-value]
 
     @property
+    def fewest(self) -> float:
+        """Values that make the average of the side where they are fewer."""
+        return min(side.size / float(np.mean(side**2)) for side in self.sides)
+
+    @property
     def shape(self) -> float:
         """The larger one, of sides where few values make the average; -inf if there are none."""
         pairs = zip(self.sides, self.shapes, strict=True)

@@ -35,7 +35,7 @@ _LEAST = 8  # draws in a chain, half of which tell something about mixing
 _FLAT = 1e-12  # of the correlations' largest eigenvalue: no dimension of its own
 _PER_NUMBER, _FEWEST = 2.0, 50.0  # effective draws in a half, for each parameter and in all
 _AGREE = 1.01  # the largest R-hat of chains that have met
-_APART = 5.0  # standard errors between draws and log density
+_APART = 6.0  # standard errors between draws and log density
 _TAIL = 0.7  # Pareto's k
 _CLEAR = 0.75  # of the variance, from where on one side is what limits the estimate
 
@@ -145,7 +145,8 @@ def evidence_from_draws(
         log_p = target(x.reshape(-1, d)).reshape(x.shape[:2])
         _check_density(log_p)
         n = log_p.size if n_proposal is None else int(n_proposal)
-        rng = np.random.default_rng(seed_sequence(random_seed))
+        # a stream of its own: the draws may have been made with the same seed
+        rng = np.random.default_rng(seed_sequence(random_seed).spawn(1)[0])
         fit = cross_fit(x, log_p, target, proposal, n, rng)
     warnings = [*_about_draws(x, names), *_about_fit(fit, names), *target.warnings()]
     if bounds is None and not isinstance(log_density, DensityModel):
@@ -302,10 +303,12 @@ def _about_fit(fit: CrossFit, names: Sequence[str]) -> list[Message]:
     if shape > _TAIL:
         text = (
             f"posterior and proposal meet seldom (Pareto k = {shape:.2f} of what is averaged): "
-            "logz_se is too small; try another proposal, or more draws"
+            "logz_se is too small; try another proposal or more draws, and see that they are draws "
+            "of log_density"
         )
         warnings.append(Message("heavy-tail", text))
-    gaps = np.array([half.gaps for half in fit.halves])
+    clear = [half.gaps for half in fit.halves if half.bridge.fewest > _FEWEST]
+    gaps = np.array(clear or [np.zeros((3, len(names)))])
     if np.abs(gaps).max() > _APART:
         _, kind, i = np.unravel_index(np.abs(gaps).argmax(), gaps.shape)
         what = (f"the mean of {names[i]}", f"the spread of {names[i]}", "the mean log density")
