@@ -303,8 +303,7 @@ def _about_fit(fit: CrossFit, names: Sequence[str]) -> list[Message]:
     if shape > _TAIL:
         text = (
             f"posterior and proposal meet seldom (Pareto k = {shape:.2f} of what is averaged): "
-            "logz_se is too small; try another proposal or more draws, and see that they are draws "
-            "of log_density"
+            "logz_se is too small. More draws help, if they are draws of log_density"
         )
         warnings.append(Message("heavy-tail", text))
     clear = [half.gaps for half in fit.halves if half.bridge.fewest > _FEWEST]
