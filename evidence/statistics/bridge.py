@@ -118,6 +118,16 @@ def terms(u: Array, share: float) -> Array:
     return np.exp(_terms(u, share))
 
 
+def variance(u: Array, n_draws: float, n_proposal: float) -> float:
+    r"""Variance of log Z with so many independent draws of both, from u less log Z at draws.
+
+    .. math:: \Big(\frac1{n_1} + \frac1{n_2}\Big) \Big(\frac1I - 1\Big),\qquad
+              I = \int \frac{p g}{s_1 p + s_2 g}
+    """
+    overlap = terms(u, n_draws / (n_draws + n_proposal)).mean()
+    return max((1.0 / n_draws + 1.0 / n_proposal) * (1.0 / float(overlap) - 1.0), 0.0)
+
+
 def effective(values: Array) -> float:
     """Effective number of draws (chains, draws); all of them where they never differ."""
     n = float(ess(values))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -37,7 +36,7 @@ _PER_NUMBER, _FEWEST = 2.0, 50.0  # effective draws in a half, for each paramete
 _AGREE = 1.01  # the largest R-hat of chains that have met
 _APART = 6.0  # standard errors between draws and log density
 _TAIL = 0.7  # Pareto's k
-_CLEAR = 0.75  # of the variance, from where on one side is what limits the estimate
+_MORE = 4.0  # times as many, in a note on what would lower the error
 
 
 def evidence_from_draws(
@@ -248,8 +247,8 @@ def _check(x: Array, names: Sequence[str]) -> None:
     chains, n, d = x.shape
     if n < _LEAST or chains * (n // 2) < d + 2:
         raise InputError(
-            f"draws are too few: {chains} chain(s) of {n} for {d} parameters, of which one half "
-            "must fit a covariance"
+            f"draws are too few: {chains} chain(s) of {n} for {d} parameters; a half of them must "
+            "fit a covariance, and shapes are (chains, draws, ...)"
         )
     for half in (x[:, : n // 2].reshape(-1, d), x[:, n // 2 :].reshape(-1, d)):
         sd = half.std(axis=0)
@@ -351,12 +350,14 @@ def _result(
         "k_draws": shapes[:, 0],
         "k_proposal": shapes[:, 1],
     }
-    se = math.hypot(fit.se_draws, fit.se_proposal)
-    of_draws = (fit.se_draws / se) ** 2 if se > 0.0 else 0.5
+    se = fit.se
     words = ("first half", "second half")
     rows = [Estimate(w, b.logz, b.se, seconds) for w, b in zip(words, bridges, strict=True)]
-    limit = {of_draws > _CLEAR: "more draws", of_draws < 1.0 - _CLEAR: "a larger n_proposal"}
-    help_ = limit.get(True, "more draws and a larger n_proposal together")
+    more = [fit.se_with(*times) for times in ((1.0, _MORE), (_MORE, 1.0))]
+    note = (
+        f"with {_MORE:g} times n_proposal logz_se would be about {more[0]:.2g}, with {_MORE:g} "
+        f"times the draws {more[1]:.2g}"
+    )
     sides = zip(*(half.log_weights for half in fit.halves), strict=True)
     weights = dict(zip(("draws", "proposal"), map(np.concatenate, sides), strict=True))
     return BridgeEvidence(
@@ -365,7 +366,7 @@ def _result(
         se,
         (*rows, Estimate("bridge", fit.logz, se, seconds)),
         warnings=tuple(warnings),
-        notes=(f"{of_draws:.0%} of the variance is of the draws: {help_} would lower it",),
+        notes=(note,),
         settings=settings,
         model={"parameters": x.shape[2], "chains": x.shape[0], "draws": x.shape[1]},
         se_draws=fit.se_draws,
