@@ -198,7 +198,7 @@ class _Call:
         self.form = form.without_draws()
 
     def __call__(self, x: Array) -> Array:
-        theta = x if self.change is None else self.change(x)
+        theta = np.array(x) if self.change is None else self.change(x)
         if self.whole:
             log_p = np.asarray(self.function(self.form.by_name(theta)), dtype=float)
         else:
@@ -308,7 +308,7 @@ def _about_fit(fit: CrossFit, names: Sequence[str]) -> list[Message]:
     clear = [half.gaps for half in fit.halves if half.bridge.fewest > _FEWEST]
     gaps = np.array(clear or [np.zeros((3, len(names)))])
     if np.abs(gaps).max() > _APART:
-        _, kind, i = np.unravel_index(np.abs(gaps).argmax(), gaps.shape)
+        _, kind, i = map(int, np.unravel_index(np.abs(gaps).argmax(), gaps.shape))
         what = (f"the mean of {names[i]}", f"the spread of {names[i]}", "the mean log density")
         text = (
             f"draws and log_density disagree on {what[kind]} by {np.abs(gaps).max():.0f} standard "

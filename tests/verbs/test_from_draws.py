@@ -187,6 +187,17 @@ def test_result_is_saved_shown_drawn_and_compared(gaussian, tmp_path):
     assert table.log_bayes_factor["b"] == pytest.approx(-2.0, abs=1e-6)
 
 
+def test_a_function_that_writes_into_its_rows(gaussian):
+    def greedy(x):
+        value = standard(x)
+        x[:] = 0.0
+        return value
+
+    kept = gaussian.copy()
+    assert estimate(gaussian, greedy).logz == estimate(gaussian, standard).logz
+    np.testing.assert_array_equal(gaussian, kept)
+
+
 # -- what could be wrong ----------------------------------------------------------------------
 
 
