@@ -1,1 +1,1 @@
-"""Independent weighted draws: guided, twisted, tilted. No chain."""
+"""Independent weighted draws: guided, twisted, tilted, fitted to draws. No chain."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..messages import InputError
 from ..numerics.arrays import Array
-from ..statistics.bridge import Bridge, bridge, disagreement, terms
+from ..statistics.bridge import Bridge, bridge, disagreement, terms, variance
 from ..statistics.diagnostics import ess_bulk
 from .fitted import FAMILIES, Elliptical, Fitted
 
@@ -70,6 +70,20 @@ class CrossFit(NamedTuple):
     def se_proposal(self) -> float:
         """What proposals contribute."""
         return math.sqrt(sum(half.bridge.variance_proposal for half in self.halves)) / 2.0
+
+    @property
+    def se(self) -> float:
+        """The standard error."""
+        return math.hypot(self.se_draws, self.se_proposal)
+
+    def se_with(self, draws: float, proposals: float) -> float:
+        """About what it would be with so many times the draws and the proposals."""
+        now = then = 0.0
+        for half in self.halves:
+            u, v = half.log_weights
+            now += variance(u, half.bridge.ess, v.size)
+            then += variance(u, draws * half.bridge.ess, proposals * v.size)
+        return self.se * math.sqrt(then / now) if now > 0.0 else self.se
 
     @property
     def _correlation(self) -> float:

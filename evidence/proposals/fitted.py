@@ -29,6 +29,7 @@ from ..numerics.arrays import Array
 _DEGREES = (3.0, 5.0, 10.0, 30.0)  # of freedom
 _SWEEPS = 20  # of the t's mean and scale
 _PARTS = (2, 4, 8)  # of mixtures
+_MOST = 10_000  # draws that a mixture is fitted to
 _PER_NUMBER = 3.0  # effective draws for each number of a mixture
 
 
@@ -129,7 +130,8 @@ def mixture(x: Array, effective: float) -> Mixed | None:
     from sklearn.mixture import GaussianMixture
 
     base, d = normal(x, effective), x.shape[1]
-    z, enough = base.whiten(x), effective / (_PER_NUMBER * (1 + d + d * (d + 1) / 2))
+    z = base.whiten(x[:: -(-len(x) // _MOST)])
+    enough = effective / (_PER_NUMBER * (1 + d + d * (d + 1) / 2))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of convergence: BIC tells what a fit is worth
         fits = [GaussianMixture(k, random_state=0).fit(z) for k in _PARTS if k <= enough]
@@ -148,7 +150,10 @@ def scaled(x: Array, effective: float) -> Rescaled | None:
     scales = learn(x, np.full(len(x), 1.0 / len(x)))
     if scales is None:
         return None
-    return Rescaled(scales, normal(scales.inverse(x), effective))
+    try:
+        return Rescaled(scales, normal(scales.inverse(x), effective))
+    except np.linalg.LinAlgError:  # scales that overflow
+        return None
 
 
 Family = Callable[[Array, float], Fitted | None]

@@ -23,8 +23,8 @@ class BridgeEvidence(EvidenceResult):
     logz, logz_se : float
         log Z and its standard error, which is also the relative standard error of Z.
     se_draws, se_proposal : float
-        What the draws, and what the proposal's draws, contribute; their squares sum to that of
-        ``logz_se``.
+        What the draws, and what the proposal's draws, contribute, weighted as they are; their
+        squares sum to that of ``logz_se``. ``notes`` say what more of either would do.
     pareto_k : float
         Shape of the heaviest tail among what is averaged.
     ess : float

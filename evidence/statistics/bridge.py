@@ -72,6 +72,11 @@ class Bridge(NamedTuple):
         return tuple(pareto_shape(np.log(side)) for side in (one, two))  # type: ignore[return-value]
 
     @property
+    def fewest(self) -> float:
+        """Values that make the average of the side where they are fewer."""
+        return min(side.size / float(np.mean(side**2)) for side in self.sides)
+
+    @property
     def shape(self) -> float:
         """The larger one, of sides where few values make the average; -inf if there are none."""
         pairs = zip(self.sides, self.shapes, strict=True)
@@ -111,6 +116,16 @@ def bridge(
 def terms(u: Array, share: float) -> Array:
     """What is averaged over draws where log q - log g - log Z is u."""
     return np.exp(_terms(u, share))
+
+
+def variance(u: Array, n_draws: float, n_proposal: float) -> float:
+    r"""Variance of log Z with so many independent draws of both, from u less log Z at draws.
+
+    .. math:: \Big(\frac1{n_1} + \frac1{n_2}\Big) \Big(\frac1I - 1\Big),\qquad
+              I = \int \frac{p g}{s_1 p + s_2 g}
+    """
+    overlap = terms(u, n_draws / (n_draws + n_proposal)).mean()
+    return max((1.0 / n_draws + 1.0 / n_proposal) * (1.0 / float(overlap) - 1.0), 0.0)
 
 
 def effective(values: Array) -> float:

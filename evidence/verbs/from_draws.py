@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -35,9 +34,9 @@ _LEAST = 8  # draws in a chain, half of which tell something about mixing
 _FLAT = 1e-12  # of the correlations' largest eigenvalue: no dimension of its own
 _PER_NUMBER, _FEWEST = 2.0, 50.0  # effective draws in a half, for each parameter and in all
 _AGREE = 1.01  # the largest R-hat of chains that have met
-_APART = 5.0  # standard errors between draws and log density
+_APART = 6.0  # standard errors between draws and log density
 _TAIL = 0.7  # Pareto's k
-_CLEAR = 0.75  # of the variance, from where on one side is what limits the estimate
+_MORE = 4.0  # times as many, in a note on what would lower the error
 
 
 def evidence_from_draws(
@@ -145,7 +144,8 @@ def evidence_from_draws(
         log_p = target(x.reshape(-1, d)).reshape(x.shape[:2])
         _check_density(log_p)
         n = log_p.size if n_proposal is None else int(n_proposal)
-        rng = np.random.default_rng(seed_sequence(random_seed))
+        # a stream of its own: the draws may have been made with the same seed
+        rng = np.random.default_rng(seed_sequence(random_seed).spawn(1)[0])
         fit = cross_fit(x, log_p, target, proposal, n, rng)
     warnings = [*_about_draws(x, names), *_about_fit(fit, names), *target.warnings()]
     if bounds is None and not isinstance(log_density, DensityModel):
@@ -198,7 +198,7 @@ class _Call:
         self.form = form.without_draws()
 
     def __call__(self, x: Array) -> Array:
-        theta = x if self.change is None else self.change(x)
+        theta = np.array(x) if self.change is None else self.change(x)
         if self.whole:
             log_p = np.asarray(self.function(self.form.by_name(theta)), dtype=float)
         else:
@@ -247,8 +247,8 @@ def _check(x: Array, names: Sequence[str]) -> None:
     chains, n, d = x.shape
     if n < _LEAST or chains * (n // 2) < d + 2:
         raise InputError(
-            f"draws are too few: {chains} chain(s) of {n} for {d} parameters, of which one half "
-            "must fit a covariance"
+            f"draws are too few: {chains} chain(s) of {n} for {d} parameters; a half of them must "
+            "fit a covariance, and shapes are (chains, draws, ...)"
         )
     for half in (x[:, : n // 2].reshape(-1, d), x[:, n // 2 :].reshape(-1, d)):
         sd = half.std(axis=0)
@@ -302,12 +302,13 @@ def _about_fit(fit: CrossFit, names: Sequence[str]) -> list[Message]:
     if shape > _TAIL:
         text = (
             f"posterior and proposal meet seldom (Pareto k = {shape:.2f} of what is averaged): "
-            "logz_se is too small; try another proposal, or more draws"
+            "logz_se is too small. More draws help, if they are draws of log_density"
         )
         warnings.append(Message("heavy-tail", text))
-    gaps = np.array([half.gaps for half in fit.halves])
+    clear = [half.gaps for half in fit.halves if half.bridge.fewest > _FEWEST]
+    gaps = np.array(clear or [np.zeros((3, len(names)))])
     if np.abs(gaps).max() > _APART:
-        _, kind, i = np.unravel_index(np.abs(gaps).argmax(), gaps.shape)
+        _, kind, i = map(int, np.unravel_index(np.abs(gaps).argmax(), gaps.shape))
         what = (f"the mean of {names[i]}", f"the spread of {names[i]}", "the mean log density")
         text = (
             f"draws and log_density disagree on {what[kind]} by {np.abs(gaps).max():.0f} standard "
@@ -349,12 +350,14 @@ def _result(
         "k_draws": shapes[:, 0],
         "k_proposal": shapes[:, 1],
     }
-    se = math.hypot(fit.se_draws, fit.se_proposal)
-    of_draws = (fit.se_draws / se) ** 2 if se > 0.0 else 0.5
+    se = fit.se
     words = ("first half", "second half")
     rows = [Estimate(w, b.logz, b.se, seconds) for w, b in zip(words, bridges, strict=True)]
-    limit = {of_draws > _CLEAR: "more draws", of_draws < 1.0 - _CLEAR: "a larger n_proposal"}
-    help_ = limit.get(True, "more draws and a larger n_proposal together")
+    more = [fit.se_with(*times) for times in ((1.0, _MORE), (_MORE, 1.0))]
+    note = (
+        f"with {_MORE:g} times n_proposal logz_se would be about {more[0]:.2g}, with {_MORE:g} "
+        f"times the draws {more[1]:.2g}"
+    )
     sides = zip(*(half.log_weights for half in fit.halves), strict=True)
     weights = dict(zip(("draws", "proposal"), map(np.concatenate, sides), strict=True))
     return BridgeEvidence(
@@ -363,7 +366,7 @@ def _result(
         se,
         (*rows, Estimate("bridge", fit.logz, se, seconds)),
         warnings=tuple(warnings),
-        notes=(f"{of_draws:.0%} of the variance is of the draws: {help_} would lower it",),
+        notes=(note,),
         settings=settings,
         model={"parameters": x.shape[2], "chains": x.shape[0], "draws": x.shape[1]},
         se_draws=fit.se_draws,

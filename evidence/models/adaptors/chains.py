@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -36,14 +37,14 @@ class Chains:
         """The same draws for a model whose parameters have these names, in this order."""
         if not self.shapes and self.x.shape[2] == len(names):
             return Chains(self.x, tuple(names), {})
+        listed = self.names if set(names) <= set(self.names) else _from_one(self.names)
         for name in names:
-            if name not in self.names:
+            if name not in listed:
                 raise InputError(
                     f"draws must have {name!r}, which the model has{suggest(name, self.names)} "
                     f"They have {shown(self.names)}"
                 )
-        columns = [self.names.index(name) for name in names]
-        return Chains(self.x[..., columns], tuple(names), {})
+        return Chains(self.x[..., [listed.index(name) for name in names]], tuple(names), {})
 
     def without_draws(self) -> Chains:
         """Names and shapes alone."""
@@ -103,3 +104,12 @@ def _variables(draws: Any) -> dict[str, Any] | None:
         found = draws.data_vars
         return {str(k): v.transpose("chain", "draw", ...).values for k, v in found.items()}
     return {str(k): v for k, v in draws.items()} if isinstance(draws, Mapping) else None
+
+
+def _from_one(names: Sequence[str]) -> tuple[str, ...]:
+    """Names with indices that begin at one, as Stan has them.
+
+    >>> _from_one(["mu", "theta[0,1]"])
+    ('mu', 'theta[1,2]')
+    """
+    return tuple(re.sub(r"\d+(?=[],])", lambda i: str(int(i[0]) + 1), name) for name in names)
