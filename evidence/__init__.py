@@ -68,6 +68,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .results.evidence import EvidenceResult as EvidenceResult
     from .results.hyper import HyperDraws as HyperDraws
     from .results.hyper import IntegratedEvidence as IntegratedEvidence
+    from .results.loo import LooResult as LooResult
     from .results.optimum import Optimum as Optimum
     from .results.simulated import Bidirectional as Bidirectional
     from .results.simulated import Simulated as Simulated
@@ -79,6 +80,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .verbs.compare import compare as compare
     from .verbs.estimate import log_evidence as log_evidence
     from .verbs.integrate import integrated_evidence as integrated_evidence
+    from .verbs.loo import loo as loo
     from .verbs.optimise import optimise as optimise
     from .verbs.posterior_draws import posterior_draws as posterior_draws
     from .verbs.reference import fit_reference as fit_reference
