@@ -69,6 +69,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .results.evidence import EvidenceResult as EvidenceResult
     from .results.hyper import HyperDraws as HyperDraws
     from .results.hyper import IntegratedEvidence as IntegratedEvidence
+    from .results.loo import LooResult as LooResult
     from .results.optimum import Optimum as Optimum
     from .results.sensitivity import Sensitivity as Sensitivity
     from .results.simulated import Bidirectional as Bidirectional
@@ -82,6 +83,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .verbs.estimate import log_evidence as log_evidence
     from .verbs.from_draws import evidence_from_draws as evidence_from_draws
     from .verbs.integrate import integrated_evidence as integrated_evidence
+    from .verbs.loo import loo as loo
     from .verbs.optimise import optimise as optimise
     from .verbs.posterior_draws import posterior_draws as posterior_draws
     from .verbs.reference import fit_reference as fit_reference

@@ -178,19 +178,20 @@ def _array(content: bytes) -> NDArray[Any]:
     return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 
 
-def by_name(x: NDArray[Any], names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    """Draws (..., N) as one variable, or as one for each name."""
-    if not names:
-        return {"x": x}
-    return {name: x[..., i] for i, name in enumerate(names)}
+def to_arviz(
+    groups: Mapping[str, Mapping[str, NDArray[Any]]],
+    dims: Mapping[str, list[str]] | None = None,
+    coords: Mapping[str, Any] | None = None,
+) -> Any:
+    """Groups of arrays (chains, draws, ...) as ArviZ InferenceData (0.x) or DataTree (1.x).
 
-
-def to_arviz(**groups: dict[str, NDArray[Any]]) -> Any:
-    """Groups of arrays (chains, draws, ...) as ArviZ InferenceData (0.x) or DataTree (1.x)."""
+    ``dims`` are the names of further axes, ``coords`` of what is along them.
+    """
     try:
         import arviz as az
     except ImportError:
         raise ImportError("to_arviz needs ArviZ: pip install 'log-evidence[arviz]'") from None
+    words = {"dims": dict(dims or {}), "coords": dict(coords or {})}
     if int(az.__version__.split(".")[0]) >= 1:
-        return az.from_dict(groups)
-    return az.from_dict(**groups)
+        return az.from_dict({name: dict(group) for name, group in groups.items()}, **words)
+    return az.from_dict(**groups, **words)

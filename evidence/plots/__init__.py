@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from .hyper import plot_marginal as plot_marginal
     from .hyper import plot_search as plot_search
     from .hyper import plot_sensitivity as plot_sensitivity
+    from .loo import plot_loo as plot_loo
+    from .loo import plot_pit as plot_pit
     from .models import plot_comparison as plot_comparison
     from .models import plot_surface as plot_surface
     from .predictions import plot_class_prediction as plot_class_prediction

@@ -102,9 +102,8 @@ def check_same(model: LatentModel, posterior: Any) -> None:
         )
 
 
-def full_theta(model: LatentModel, posterior: Any) -> Array:
-    """All hyperparameters on the line at every draw of some of them, (chains, draws, P)."""
-    draws = posterior.theta.reshape(-1, *posterior.theta.shape[-2:])
+def full_theta(model: LatentModel, posterior: Any, draws: Array) -> Array:
+    """All hyperparameters on the line at draws (chains, draws, P) of the posterior's."""
     theta = np.tile(model.hyperparameters.theta, (*draws.shape[:2], 1))
     theta[..., [model.hyperparameters.index(name) for name in posterior.names]] = draws
     return theta
@@ -116,8 +115,9 @@ def _likelihoods(model: LatentModel, posterior: Any) -> tuple[Likelihood, ...]:
     free = model.hyperparameters
     if not any(free.index(name) >= free.n_kernel for name in names):
         return (model.likelihood,)
-    kept = full_theta(model, posterior)[:, :: posterior.settings.get("stride", 1)]
-    return tuple(free.likelihood_at(theta) for theta in kept.reshape(-1, len(free)))
+    kept = posterior.theta[:, :: posterior.settings.get("stride", 1)][:, : posterior.x.shape[1]]
+    whole = full_theta(model, posterior, kept).reshape(-1, len(free))
+    return tuple(free.likelihood_at(theta) for theta in whole)
 
 
 def _numbers(values: Any) -> Array:

@@ -169,16 +169,6 @@ class Result:
             figure.savefig(path, dpi=150)
         return figure
 
-    def _to_arviz(self, **groups: dict[str, NDArray[Any]]) -> Any:
-        """Groups of draws for ArviZ, with the warnings among the posterior's attributes."""
-        data = files.to_arviz(**groups)
-        if self.warnings:
-            data["posterior"].attrs |= {
-                "warnings": [str(warning) for warning in self.warnings],
-                "warning_codes": [warning.code for warning in self.warnings],
-            }
-        return data
-
     # -- files ------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import plots
-from ..execution import files
 from ..messages import Message
+from ..models.latent import LatentModel
 from ..numerics.arrays import Array
 from ..statistics import diagnostics
+from . import export
 from .base import DataFrame, Result, data_frame
 
 
@@ -89,6 +90,11 @@ class Draws(Result):
     settings: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
     names: tuple[str, ...] = ()
+
+    @property
+    def latent_draws(self) -> Array:
+        """Those of latent values, (chains, draws, N)."""
+        return self.x
 
     # -- diagnostics ------------------------------------------------------------------------
 
@@ -206,10 +212,22 @@ class Draws(Result):
         chains, draws, n = self.x.shape
         return f"{self.move}, chains={chains}, draws={draws}, n={n}"
 
-    def to_arviz(self) -> Any:
-        """Draws and log tilt as ArviZ InferenceData (0.x) or DataTree (1.x)."""
-        posterior = files.by_name(self.x, self.names)
-        return self._to_arviz(posterior=posterior, sample_stats={"logtilt": self.logtilt})
+    def to_arviz(
+        self,
+        model: LatentModel | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> Any:
+        """Draws and log tilt as ArviZ InferenceData (0.x) or DataTree (1.x).
+
+        Parameters
+        ----------
+        model : GPModel or SparseModel, optional
+            The model of the draws; adds ``observed_data``, ``log_likelihood`` (for ``arviz.loo``)
+            and ``posterior_predictive``.
+        random_seed : int or Generator, optional
+            Of the posterior predictive draws.
+        """
+        return export.to_arviz(self, model, random_seed, sample_stats={"logtilt": self.logtilt})
 
 
 def _range(values: Array) -> Range:

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import plots
-from ..execution import files
 from ..messages import InputError, Message
+from ..models.latent import LatentModel
 from ..numerics.arrays import Array
+from . import export
 from .base import DataFrame, Result, data_frame
 
 
@@ -90,6 +91,11 @@ class EvidenceResult(Result):
         return data_frame(list(self.rows)).set_index("method")
 
     @property
+    def latent_draws(self) -> Array:
+        """Those of latent values, (1, S, N)."""
+        return self.samples[None]
+
+    @property
     def trace(self) -> DataFrame:
         """One row per temperature: beta, logz so far, logz_se, ess, acceptance, step_size, …"""
         return data_frame(self.trace_columns)
@@ -116,8 +122,23 @@ class EvidenceResult(Result):
     def _label(self) -> str:
         return f"logz={self.logz:.4f} ± {self.logz_se:.4f}, {self.method}"
 
-    def to_arviz(self) -> Any:
-        """Posterior draws as ArviZ InferenceData (0.x) or DataTree (1.x)."""
+    def to_arviz(
+        self,
+        model: LatentModel | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> Any:
+        """Posterior draws as ArviZ InferenceData (0.x) or DataTree (1.x).
+
+        ``log_evidence`` and ``log_evidence_se`` are among the posterior's attributes.
+
+        Parameters
+        ----------
+        model : GPModel or SparseModel, optional
+            The result's; adds ``observed_data``, ``log_likelihood`` (for ``arviz.loo``) and
+            ``posterior_predictive``.
+        random_seed : int or Generator, optional
+            Of the posterior predictive draws.
+        """
         if not self.samples.size:
             raise InputError(f"method {self.method!r} leaves no posterior draws to export")
-        return self._to_arviz(posterior=files.by_name(self.samples[None], self.names))
+        return export.to_arviz(self, model, random_seed)

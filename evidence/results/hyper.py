@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import plots
+from ..execution.arguments import check_count
 from ..messages import InputError, Message
+from ..models.latent import LatentModel
 from ..models.scales import natural
 from ..numerics.arrays import Array
 from ..statistics import diagnostics
+from . import export
 from .base import DataFrame, Result, data_frame
 from .evidence import EvidenceResult
 from .optimum import Optimum
@@ -103,6 +106,11 @@ class HyperDraws(Result):
         if len(self.names) != (p := self.theta.shape[2]):
             raise InputError(f"names must name {p} hyperparameters, got {len(self.names)}")
 
+    @property
+    def latent_draws(self) -> Array:
+        """Those of latent values, (chains, kept, N)."""
+        return self.x
+
     # -- diagnostics ------------------------------------------------------------------------
 
     @property
@@ -155,15 +163,33 @@ class HyperDraws(Result):
     def _frame(self) -> DataFrame:
         return self.table().rename_axis(None)
 
-    def to_arviz(self) -> Any:
+    def to_arviz(
+        self,
+        model: LatentModel | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> Any:
         """Natural values and log likelihood as ArviZ InferenceData (0.x) or DataTree (1.x).
 
         ``x`` is among them where every draw kept it (``keep=draws``).
+
+        Parameters
+        ----------
+        model : GPModel, optional
+            The model of the draws; adds ``observed_data``, ``log_likelihood`` (for ``arviz.loo``)
+            and ``posterior_predictive``. All groups then have the draws that kept x.
+        random_seed : int or Generator, optional
+            Of the posterior predictive draws.
         """
-        posterior = {name: self.values[:, :, p] for p, name in enumerate(self.names)}
-        if self.x.shape[1] == self.theta.shape[1]:
+        kept = self.x.shape[1]
+        stride = 1 if model is None else self.settings.get("stride", 1)
+        values, loglik = self.values[:, ::stride], self.loglik[:, ::stride]
+        if model is not None:
+            values, loglik = values[:, :kept], loglik[:, :kept]
+        posterior = {name: values[:, :, p] for p, name in enumerate(self.names)}
+        if values.shape[1] == kept:
             posterior["x"] = self.x
-        return self._to_arviz(posterior=posterior, sample_stats={"loglik": self.loglik})
+        stats = {"loglik": loglik}
+        return export.to_arviz(self, model, random_seed, posterior, sample_stats=stats)
 
 
 @dataclass(eq=False, repr=False)
@@ -201,6 +227,43 @@ class IntegratedEvidence(EvidenceResult):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.samples = natural(self.theta, self.lows)
+
+    @property
+    def latent_draws(self) -> Array:
+        """None: the draws are of hyperparameters."""
+        return np.zeros((1, 0, 0))
+
+    def to_arviz(
+        self,
+        model: LatentModel | None = None,
+        random_seed: int | np.random.Generator | None = None,
+        max_draws: int = 200,
+    ) -> Any:
+        """Natural values of hyperparameters as ArviZ InferenceData (0.x) or DataTree (1.x).
+
+        ``log_evidence`` and ``log_evidence_se`` are among the posterior's attributes.
+
+        Parameters
+        ----------
+        model : GPModel or SparseModel, optional
+            The result's; adds ``observed_data``, ``log_likelihood`` (for ``arviz.loo``) and
+            ``posterior_predictive``, at latent values drawn from EP's Gaussian, fitted at every
+            draw of the hyperparameters.
+        random_seed : int or Generator, optional
+            Of these draws.
+        max_draws : int
+            With a model all groups have so many draws, evenly spaced.
+        """
+        if not len(self.theta):
+            raise InputError("there are no draws to export: " + "; ".join(self.warnings))
+        theta = self.theta[None]
+        if model is not None:
+            check_count("max_draws", max_draws, 1, optional=False)
+            chosen = np.linspace(0, len(self.theta) - 1, min(max_draws, len(self.theta)))
+            theta = theta[:, chosen.round().astype(int)]
+        values = natural(theta, self.lows)
+        posterior = {name: values[:, :, p] for p, name in enumerate(self.names)}
+        return export.to_arviz(self, model, random_seed, posterior, theta)
 
     @property
     def table(self) -> DataFrame:

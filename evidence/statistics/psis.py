@@ -1,4 +1,4 @@
-r"""Pareto smoothed importance sampling: the largest weights as their tail says they should be.
+r"""Pareto smoothed importance sampling: the largest weights become what their tail says.
 
 The M largest of S weights follow a generalised Pareto distribution of shape k; they become its
 quantiles :math:`F^{-1}((m - 1/2)/M)`, cut at the largest weight there was. Above k = 0.7 no

@@ -38,7 +38,7 @@ from ..models.sparse import SparseModel
 from ..numerics.threads import blas_for, single_blas
 from ..results.base import fingerprint
 from ..results.evidence import Estimate
-from ..results.hyper import IntegratedEvidence
+from ..results.hyper import HyperDraws, IntegratedEvidence
 from .optimise import optimise
 
 _SETTINGS = 48  # of hyperparameters that a prediction or a summary averages over
@@ -208,7 +208,7 @@ def integrated_evidence(
 
 
 def fits_over_theta(
-    model: GPModel | SparseModel, result: IntegratedEvidence, most: int
+    model: GPModel | SparseModel, result: IntegratedEvidence | HyperDraws, most: int
 ) -> Iterator[GaussianReference]:
     """EP at up to ``most`` draws of the hyperparameters, evenly spaced."""
     if not len(result.theta):
@@ -219,9 +219,10 @@ def fits_over_theta(
         )
     theta = model.hyperparameters.theta.copy()
     where = [model.hyperparameters.names.index(name) for name in result.names]
-    chosen = np.linspace(0, len(result.theta) - 1, min(most, len(result.theta), _SETTINGS))
+    draws = result.theta.reshape(-1, len(result.names))
+    chosen = np.linspace(0, len(draws) - 1, min(most, len(draws), _SETTINGS))
     sites = None
-    for own in result.theta[chosen.round().astype(int)]:
+    for own in draws[chosen.round().astype(int)]:
         theta[where] = own
         with suppress(NoEvidence):
             reference = ep_at(model, theta, sites if model.likelihood.log_concave else None, 1e-6)
@@ -242,6 +243,7 @@ def _priors(
             )
         out = {model.hyperparameters.names[i] for i in held(model.hyperparameters, fixed)}
         priors = {name: prior for name, prior in model.priors.items() if name not in out}
+        fixed = [name for name in model.hyperparameters.names if name not in priors]
     return Priors.of(model.hyperparameters, priors, fixed)
 
 

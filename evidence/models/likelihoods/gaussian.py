@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numba import carray
 from numpy.typing import ArrayLike
+from scipy.special import ndtr
 
 from ...numerics.jit import kernel
 from ...numerics.special import LOG_SQRT_2PI
@@ -56,6 +57,9 @@ class Gaussian(Parametric):
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
         x = np.asarray(x, float)
         return x + self.parameters(x)[0] * rng.standard_normal(x.shape)
+
+    def cdf(self, y: Array, x: Array) -> Array:
+        return ndtr((y - x) / self.parameters(x)[0])
 
     def conditional_moments(self, x: Array) -> tuple[Array, Array]:
         x = np.asarray(x, float)

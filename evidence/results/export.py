@@ -1,0 +1,99 @@
+"""Results for ArviZ: draws with names, and what a model adds to them.
+
+With the model there are also its data, how well every draw fits each datum (what ``arviz.loo`` and
+``arviz.compare`` need), and replicated data for posterior predictive checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..approximations.gp.ep import fit_ep
+from ..execution import files
+from ..execution.arguments import check_kind, seed_sequence
+from ..gaussians.base import Gaussian
+from ..models.gp import GPModel
+from ..models.latent import LatentModel
+from ..models.sparse import SparseModel
+from ..numerics.arrays import Array
+from .at_draws import AtDraws, check_same, full_theta
+
+_LATENT, _DATUM = "latent", "obs_id"  # what axes are called
+
+Group = Mapping[str, Array]
+
+
+def to_arviz(
+    result: Any,
+    model: LatentModel | None,
+    random_seed: int | np.random.Generator | None,
+    posterior: Group | None = None,
+    theta: Array | None = None,
+    **groups: Group,
+) -> Any:
+    """A container with the warnings, and the evidence, among the posterior's attributes.
+
+    Parameters
+    ----------
+    posterior : mapping of str to array (chains, draws, ...), optional
+        By default the latent values or parameters of the result.
+    theta : array (chains, draws, P), optional
+        Hyperparameters at which latent values are still to be drawn.
+    """
+    names = result.names if posterior is None else getattr(model, "names", ())
+    if posterior is None:
+        x = result.latent_draws
+        latent = not names or "likelihood" in result.model
+        posterior = {"x": x} if latent else {n: x[..., i] for i, n in enumerate(names)}
+    groups = {"posterior": posterior, **groups}
+    dims, coords = {"x": [_LATENT], "y": [_DATUM]}, dict[str, Any]()
+    if "x" in posterior:
+        n = posterior["x"].shape[-1]
+        coords[_LATENT] = list(names) if len(names) == n else np.arange(n)
+    if model is not None:
+        check_kind("model", model, GPModel, SparseModel)
+        rng = np.random.default_rng(seed_sequence(random_seed))
+        at = AtDraws.of(model, result) if theta is None else _at_theta(model, result, theta, rng)
+        coords[_DATUM] = np.arange(model.y.size)
+        groups |= {
+            "log_likelihood": {"y": at.log_likelihood()},
+            "posterior_predictive": {"y": at.simulate(rng)},
+            "observed_data": {"y": model.y},
+        }
+    data = files.to_arviz(groups, dims, coords)
+    about = dict[str, Any]()
+    if hasattr(result, "logz"):
+        about = {"log_evidence": result.logz, "log_evidence_se": result.logz_se}
+    if result.warnings:
+        about["warnings"] = [str(warning) for warning in result.warnings]
+        about["warning_codes"] = [warning.code for warning in result.warnings]
+    data["posterior"].attrs |= about
+    return data
+
+
+def _at_theta(model: LatentModel, result: Any, theta: Array, rng: np.random.Generator) -> AtDraws:
+    """At one draw from EP's Gaussian for each θ, of which neighbours may be equal."""
+    check_same(model, result)
+    whole = full_theta(model, result, theta)
+    seen, likelihoods, q = list[Array](), [], None
+    for own, before in zip(whole[0], [None, *whole[0]], strict=False):
+        if before is None or not np.array_equal(own, before):
+            start = None if q is None or not model.likelihood.log_concave else q.sites
+            q = fit_ep(model.at(own), start=start, tol=1e-6)
+        seen.append(_draw(q.gaussian, rng))
+        likelihoods.append(q.model.likelihood)
+    return AtDraws(model.y, np.array(seen)[None], tuple(likelihoods))
+
+
+def _draw(q: Gaussian, rng: np.random.Generator) -> Array:
+    """One draw of what the likelihoods see, for τ of any sign."""
+    if q.tau.min() >= 0.0:
+        return q.draw(rng)
+    if q.prior.design is None:
+        return q.mean + np.linalg.cholesky(q.covariance) @ rng.standard_normal(q.tau.size)
+    root = q.root()
+    u = root.mean + root.draw(rng.standard_normal((root.mean.size, 1)))[:, 0]
+    return q.prior.predictors(u[None])[0]

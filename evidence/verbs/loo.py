@@ -1,0 +1,315 @@
+r"""Approximate leave-one-out: how well the other data predict each datum.
+
+EP has the answer for given hyperparameters, the normaliser of its tilted distribution:
+
+.. math:: p(y_i | y_{-i}, \theta) \approx \int p(y_i|x_i)\, N(x_i; \text{cavity})\, dx_i
+
+(exact under normal noise). Where several hyperparameters θ, several modes or posterior draws x are
+averaged, taking a datum out changes their weights,
+
+.. math:: \frac{1}{p(y_i | y_{-i})} = E_{\theta | y} \Big[ \frac{1}{p(y_i | y_{-i}, \theta)} \Big],
+
+and the weights :math:`1/p` of draws are Pareto smoothed (:mod:`evidence.statistics.psis`).
+
+References
+----------
+C. E. Rasmussen and C. K. I. Williams (2006), section 5.4.2; A. Vehtari, T. Mononen, V. Tolvanen,
+T. Sivula and O. Winther, J. Mach. Learn. Res. 17 (2016) 103; A. Vehtari, A. Gelman and J. Gabry,
+Stat. Comput. 27 (2017) 1413.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from ..approximations.gp.cavities import without_sites
+from ..approximations.mixture import Mixture
+from ..approximations.reference import GaussianReference
+from ..execution.arguments import check_choice, check_count, check_kind, seed_sequence
+from ..execution.clock import interruptible
+from ..messages import InputError, Message, messages
+from ..models.gp import GPModel
+from ..models.latent import LatentModel
+from ..models.likelihoods.base import Likelihood
+from ..models.sparse import SparseModel
+from ..numerics.arrays import Array, Flags
+from ..numerics.threads import blas_for
+from ..results.at_draws import AtDraws
+from ..results.evidence import EvidenceResult
+from ..results.hyper import HyperDraws, IntegratedEvidence
+from ..results.loo import LooResult
+from ..statistics.diagnostics import ess
+from ..statistics.psis import smoothed
+from .integrate import fits_over_theta, integrated_evidence
+from .reference import fit_reference
+from .sample import sample
+
+_ROUGH = 0.1  # standard error of an integral over hyperparameters that is only averaged over
+_LIMIT = 0.7  # of k, above which draws do not tell
+_NODES, _LEAST_NODES = 1000, 64  # that stand for a cavity in distribution functions
+_BLOCK = 1_000_000  # numbers at a time
+
+
+class _View(NamedTuple):
+    """What one method says of every datum."""
+
+    pointwise: Array
+    fitted: Array
+    pit: Array
+    """P(Y < y) and P(Y ≤ y), shape (2, N), or (2, 0)."""
+    pareto_k: Array
+    mcse: float
+    warnings: tuple[Message, ...] = ()
+    logz: float = math.nan
+
+
+@interruptible()
+def loo(
+    model: GPModel | SparseModel,
+    *,
+    posterior: Any = None,
+    method: str = "auto",
+    max_draws: int = 48,
+    random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
+) -> LooResult:
+    """Estimate log p(y_i | y_-i) for every datum, and their sum.
+
+    Parameters
+    ----------
+    model : GPModel, SparseModel or FormulaModel
+    posterior : reference, Draws, EvidenceResult, HyperDraws, IntegratedEvidence or array, optional
+        A Gaussian of :func:`evidence.fit_ep` or a mixture of them; draws of latent values, as an
+        array (..., n) or those of :func:`evidence.sample`, :func:`evidence.log_evidence` or
+        :func:`evidence.sample_hyperparameters`; or draws of hyperparameters, of
+        :func:`evidence.integrated_evidence`. By default EP is fitted; hyperparameters with priors
+        are integrated out first, roughly.
+    method : {"auto", "ep", "psis"}
+        ``"ep"``: cavities, averaged over hyperparameters where the posterior has draws of them.
+        ``"psis"``: importance weights of draws of latent values; where none are given the model
+        is sampled. ``"auto"``: EP, and PSIS as well where there are draws of latent values, which
+        then is the answer.
+    max_draws : int
+        Settings of hyperparameters to which EP is fitted.
+    random_seed : int or Generator, optional
+        Same seed, same answer.
+    progressbar : bool
+        Show one line in a terminal or notebook where draws are made.
+
+    Returns
+    -------
+    LooResult
+        ``result.elpd``, ``result.se``, ``result.pointwise``, ``result.pareto_k``, ``result.pit``,
+        ``result.difference(other)``, ``result.to_frame()``, ``result.plot()``, …
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import evidence as ev
+    >>> x = np.linspace(0.0, 3.0, 12)
+    >>> model = ev.GPModel(x, np.sin(2 * x), "RBF(0.8)", likelihood="gaussian(noise_std=0.3)")
+    >>> right = ev.loo(model)
+    >>> right
+    LooResult(elpd=-0.12 ± 0.64, ep)
+    >>> long = ev.loo(model.at({"length_scale": 5.0}))
+    >>> right.difference(long).elpd > 0
+    True
+    """
+    check_kind("model", model, GPModel, SparseModel)
+    check_choice("method", method, ("auto", "ep", "psis"))
+    check_count("max_draws", max_draws, 2, optional=False)
+    seeds = [np.random.default_rng(seed) for seed in seed_sequence(random_seed).spawn(3)]
+    if posterior is None and model.priors is not None:
+        posterior = integrated_evidence(
+            model, target_se=_ROUGH, random_seed=seeds[0], progressbar=progressbar
+        )
+    elif posterior is None and method == "psis":
+        posterior = sample(model, random_seed=seeds[0], progressbar=progressbar)
+    views = dict[str, _View]()
+    with blas_for(model.n):
+        gaussian = isinstance(posterior, GaussianReference | Mixture | IntegratedEvidence | None)
+        if method != "psis":
+            name = posterior.name if isinstance(posterior, GaussianReference) else "ep"
+            views[name] = _by_cavities(model, posterior, max_draws, seeds[1])
+        if method == "psis" or not gaussian:
+            at = AtDraws.of(model, posterior)
+        if method == "psis" or (method == "auto" and not gaussian):
+            views["psis"] = _by_draws(at)
+    last, view = list(views.items())[-1]
+    low, high = view.pit
+    logz, logz_se = view.logz, math.nan
+    if isinstance(posterior, EvidenceResult):
+        logz, logz_se = posterior.logz, posterior.logz_se
+    warnings = [w for v in views.values() for w in v.warnings]
+    return LooResult(
+        method=last,
+        y=model.y,
+        pointwise=view.pointwise,
+        fitted=view.fitted,
+        pareto_k=view.pareto_k,
+        pit=low + seeds[2].uniform(size=low.size) * (high - low),
+        by_method={name: v.pointwise for name, v in views.items()},
+        mcse=view.mcse,
+        logz=logz,
+        logz_se=logz_se,
+        warnings=messages([*getattr(posterior, "warnings", ()), *dict.fromkeys(warnings)]),
+        settings={"max_draws": max_draws},
+        model=model.describe(),
+    )
+
+
+# -- cavities -------------------------------------------------------------------------------
+
+
+def _by_cavities(
+    model: LatentModel, posterior: Any, max_draws: int, rng: np.random.Generator
+) -> _View:
+    """Of one Gaussian, of several modes, or of EP at draws of hyperparameters."""
+    if isinstance(posterior, HyperDraws | IntegratedEvidence):
+        fits = fits_over_theta(model, posterior, max_draws)
+        log_p, *rest = _stacked(_at_gaussian(q, max_draws) for q in fits)
+        log_w, shape = _taken_out(log_p, np.ones(model.y.size))
+        equal = np.full((len(log_p), 1), -math.log(len(log_p)))
+        view = _averaged(log_p, *rest, log_w, equal)
+        worth = 1.0 / np.sum(np.exp(2.0 * log_w), axis=0) / len(log_p)
+        doubts = _doubts((shape > _LIMIT) & (worth < 0.5), "hyperparameters")
+        mcse = math.hypot(*_pull(log_p, log_w, view.pointwise))
+        return view._replace(pareto_k=shape, mcse=mcse, warnings=tuple(doubts))
+    mixture = posterior
+    if not isinstance(posterior, GaussianReference | Mixture):
+        mixture = fit_reference(model, random_seed=rng)
+    if mixture.model is not model:
+        raise InputError("posterior was fitted to another model; fit it to this one")
+    parts, weights = [mixture], np.ones(1)
+    if isinstance(mixture, Mixture):
+        weights = mixture.probable
+        parts = [c for c, w in zip(mixture.components, weights, strict=True) if w > 0.0]
+        weights = weights[weights > 0.0]
+    log_p, *rest = _stacked(_at_gaussian(q, len(parts)) for q in parts)
+    equal = np.log(weights)[:, None]
+    log_w = equal - log_p
+    view = _averaged(log_p, *rest, log_w - np.logaddexp.reduce(log_w, axis=0), equal)
+    warnings = [*messages(mixture.warnings)]
+    if lost := int(np.isnan(view.pointwise).sum()):
+        text = f"{lost} data have no cavity (its variance is not positive): their elpd is NaN"
+        warnings.append(Message("no-cavity", text))
+    return view._replace(warnings=tuple(warnings), logz=mixture.logz)
+
+
+def _at_gaussian(q: GaussianReference, count: int) -> tuple[Array, Array, Array, Array]:
+    """log p(y_i | y_-i), log p(y_i | y), and P(Y_i < y_i), P(Y_i ≤ y_i) given y_-i."""
+    y, likelihood, (mean, var) = q.model.y, q.model.likelihood, q.predictors
+    cavity = without_sites(mean, var, q.sites.nu, q.sites.tau)
+    log_p = likelihood.tilted(y, cavity.mean, cavity.var)[0]
+    ends = np.full((2, y.size if _has_cdf(likelihood) else 0), np.nan)
+    nodes = max(_NODES // count, _LEAST_NODES)
+    z = ndtri((np.arange(nodes)[:, None] + 0.5) / nodes)
+    step = max(1, _BLOCK // nodes)
+    for first in range(0, ends.shape[1], step):
+        rows = slice(first, first + step)
+        m, v, own = cavity.mean[rows], cavity.var[rows], likelihood.at(np.arange(y.size)[rows])
+        if likelihood.name == "gaussian":
+            total = own.predictive(m, v)
+            ends[:, rows] = ndtr((y[rows] - total.mean) / np.sqrt(total.var))
+        else:
+            x = m + z * np.sqrt(v)
+            ends[:, rows] = _ends(partial(own.cdf, x=x), likelihood, y[rows]).mean(axis=1)
+    fitted = likelihood.tilted(y, mean, var)[0]
+    return np.where(cavity.ok, log_p, np.nan), fitted, *ends
+
+
+def _stacked(parts: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:
+    each = list(parts)
+    if not each:
+        raise InputError("posterior: EP failed at all of its hyperparameters")
+    return tuple(np.array(part) for part in zip(*each, strict=True))
+
+
+# -- draws ----------------------------------------------------------------------------------
+
+
+def _by_draws(at: AtDraws) -> _View:
+    """PSIS, a block of data at a time."""
+    chains, draws, N = at.seen.shape
+    S, pull, worth = chains * draws, np.zeros(chains * draws), list[Array]()
+    equal, views, step = np.full((S, 1), -math.log(S)), list[_View](), max(1, _BLOCK // S)
+    for first in range(0, N, step):
+        rows = np.arange(first, min(first + step, N))
+        log_p = at.log_likelihood(rows)
+        efficiency = np.ones(rows.size)
+        if chains > 1 and draws > 3:
+            efficiency = np.nan_to_num(ess(np.exp(log_p - log_p.max(axis=(0, 1)))) / S, nan=1.0)
+        log_p = log_p.reshape(S, -1)
+        log_w, shape = _taken_out(log_p, efficiency)
+        ends = np.zeros((2, S, 0))
+        if _has_cdf(at.likelihoods[0]):
+            ends = _ends(partial(at.cdf, rows=rows), at.likelihoods[0], at.y[rows])
+        view = _averaged(log_p, log_p, *ends, log_w, equal)
+        pull += _pull(log_p, log_w, view.pointwise)
+        worth.append(efficiency)
+        views.append(view._replace(pareto_k=shape))
+    pointwise, fitted, pit, shape = (
+        np.concatenate([view[part] for view in views], axis=-1) for part in range(4)
+    )
+    mcse = float(np.sqrt(np.sum(pull**2) / np.mean(np.concatenate(worth))))
+    return _View(pointwise, fitted, pit, shape, mcse, tuple(_doubts(shape > _LIMIT, "draws")))
+
+
+# -- averages -------------------------------------------------------------------------------
+
+
+def _taken_out(log_p: Array, efficiency: Array) -> tuple[Array, Array]:
+    """Smoothed log weights of S draws without each datum, (S, N), and shapes of their tails."""
+    log_w, shape = np.full_like(log_p, np.nan), np.full(log_p.shape[1], np.nan)
+    for i in np.flatnonzero(np.isfinite(log_p).all(axis=0)):
+        log_w[:, i], shape[i] = smoothed(-log_p[:, i], float(efficiency[i]))
+    return log_w, shape
+
+
+def _averaged(
+    log_p: Array, fitted: Array, low: Array, high: Array, log_w: Array, equal: Array
+) -> _View:
+    """With log weights that leave a datum out, and those ``equal`` for all data."""
+    pit = np.array([np.sum(np.exp(log_w) * end, axis=0) for end in (low, high) if end.size])
+    return _View(
+        np.logaddexp.reduce(log_w + log_p, axis=0),
+        np.logaddexp.reduce(equal + fitted, axis=0),
+        np.clip(pit, 0.0, 1.0).reshape(2, -1),
+        np.full(log_p.shape[1], np.nan),
+        math.nan,
+    )
+
+
+def _pull(log_p: Array, log_w: Array, pointwise: Array) -> Array:
+    """By how much every draw moves elpd, to first order."""
+    return np.asarray(np.nansum(np.exp(log_w) * np.expm1(log_p - pointwise), axis=1))
+
+
+def _has_cdf(likelihood: Likelihood) -> bool:
+    return type(likelihood).cdf is not Likelihood.cdf
+
+
+def _ends(cdf: Callable[[Array], Array], likelihood: Likelihood, y: Array) -> Array:
+    """P(Y < y) and P(Y ≤ y), along a new first axis."""
+    high = cdf(y)
+    if not likelihood.counts:
+        return np.array([high, high])
+    return np.array([np.where(y > 0.0, cdf(np.maximum(y - 1.0, 0.0)), 0.0), high])
+
+
+def _doubts(bad: Flags, what: str) -> Iterator[Message]:
+    """Data whose weights have too heavy a tail."""
+    if bad.any():
+        where = np.flatnonzero(bad)
+        numbers = ", ".join(map(str, where[:8])) + (", …" if where.size > 8 else "")
+        text = (
+            f"Pareto k is above {_LIMIT} for {where.size} of {bad.size} data (number {numbers}): "
+            f"without such a datum the posterior differs too much for its {what} to tell"
+        )
+        yield Message("pareto-k", text)

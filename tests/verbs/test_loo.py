@@ -1,0 +1,307 @@
+"""Leave-one-out against closed forms, quadrature and refits without the datum."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from problems import LIKELIHOODS, log_z_by_quadrature, small_model
+from scipy import stats
+from scipy.special import logsumexp
+from sparse_problems import twins
+
+import evidence as ev
+
+mpl.use("Agg")
+
+X = np.linspace(0.0, 3.0, 12)
+NOISE = 0.3
+
+
+def smooth(noise=NOISE, seed=0, length=0.8):
+    rng = np.random.default_rng(seed)
+    y = np.sin(2.0 * X) + noise * rng.normal(size=X.size)
+    return ev.GPModel(X, y, f"1.5 * RBF({length})", likelihood=f"gaussian(noise_std={noise})")
+
+
+def closed_form(model):
+    """Mean and variance of y_i given the others: Rasmussen and Williams, equation 5.12."""
+    inverse = np.linalg.inv(model.K + model.likelihood.noise_std**2 * np.eye(model.n))
+    var = 1.0 / np.diag(inverse)
+    return model.y - var * (inverse @ (model.y - model.mean)), var
+
+
+def without(model, i):
+    rest = np.delete(np.arange(model.n), i)
+    return ev.GPModel(
+        K=model.K[np.ix_(rest, rest)], y=model.y[rest], mean=model.mean[rest],
+        likelihood=model.likelihood.at(rest),
+    )  # fmt: skip
+
+
+def brute_force(model, log_z):
+    return np.array([log_z(model) - log_z(without(model, i)) for i in range(model.n)])
+
+
+def probit():
+    y = np.where(np.sin(2.0 * X) + 0.4 * np.cos(9.0 * X) > 0, 1, -1)
+    return ev.GPModel(X, y, "4.0 * RBF(0.7)", likelihood="probit")
+
+
+@pytest.fixture(scope="module")
+def exact_probit():
+    return brute_force(probit(), lambda model: ev.fit_ep(model).logz_corrected)
+
+
+@pytest.mark.parametrize("noise", [0.3, 1e-3])
+def test_normal_noise_in_closed_form(noise):
+    model = smooth(noise)
+    mean, var = closed_form(model)
+    result = ev.loo(model)
+    exact = stats.norm.logpdf(model.y, mean, np.sqrt(var))
+    np.testing.assert_allclose(result.pointwise, exact, atol=1e-5 if noise < 0.1 else 1e-9)
+    np.testing.assert_allclose(result.pit, stats.norm.cdf(model.y, mean, np.sqrt(var)), atol=1e-5)
+    assert result.elpd == pytest.approx(exact.sum())
+    assert result.se == pytest.approx(np.sqrt(exact.size * exact.var(ddof=1)))
+    trace = np.trace(np.linalg.solve(model.K + noise**2 * np.eye(12), model.K))
+    assert 0.3 * trace < result.p_loo < 3.0 * trace
+    assert result.method == "ep"
+    assert not result.warnings
+    assert result.logz == ev.fit_ep(model).logz
+
+
+def test_probit_against_refits(exact_probit):
+    result = ev.loo(probit())
+    np.testing.assert_allclose(result.pointwise, exact_probit, atol=0.01)
+    assert result.pit.size == 0
+    assert np.isnan(result.pareto_k).all()
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_against_quadrature(likelihood):
+    model = small_model(likelihood)
+    exact = brute_force(model, log_z_by_quadrature)
+    np.testing.assert_allclose(ev.loo(model).pointwise, exact, atol=0.03)
+
+
+def test_two_modes():
+    """Data that contradict each other, under heavy tails: no single Gaussian would do."""
+    K = 25.0 * np.ones((3, 3)) + 0.5 * np.eye(3)
+    model = ev.GPModel(K=K, y=[-4.0, 4.0, 4.3], likelihood="student_t(df=3, scale=0.4)")
+    exact = brute_force(model, lambda m: log_z_by_quadrature(m, 150))
+    np.testing.assert_allclose(ev.loo(model, random_seed=0).pointwise, exact, atol=0.1)
+    one = ev.loo(model, posterior=ev.fit_ep(model))
+    assert np.abs(one.pointwise - exact).max() > 0.2
+
+
+@pytest.mark.parametrize("structure", ["design", "constrained"])
+@pytest.mark.parametrize("likelihood", ["poisson", "gaussian(noise_std=0.5)", "logit"])
+def test_sparse_as_dense(likelihood, structure):
+    sparse, dense = (ev.loo(model, random_seed=1) for model in twins(likelihood, structure))
+    np.testing.assert_allclose(sparse.pointwise, dense.pointwise, atol=1e-5)
+    np.testing.assert_allclose(sparse.fitted, dense.fitted, atol=1e-5)
+    np.testing.assert_allclose(sparse.pit, dense.pit, atol=1e-5)
+
+
+def test_psis_against_refits(exact_probit):
+    """Errors of draws are about mcse; the limit is four of them for the sum."""
+    model = probit()
+    draws = ev.sample(model, draws=2000, random_seed=0, progressbar=False)
+    result = ev.loo(model, posterior=draws)
+    assert result.method == "psis"
+    assert list(result.table.index) == ["ep", "psis"]
+    assert abs(result.elpd - exact_probit.sum()) < 4.0 * result.mcse < 0.5
+    np.testing.assert_allclose(result.pointwise, exact_probit, atol=0.1)
+    flat = ev.loo(model, posterior=draws.x.reshape(-1, 12), method="psis")
+    np.testing.assert_allclose(flat.pointwise, result.pointwise, atol=0.02)
+    made = ev.loo(model, method="psis", random_seed=0, progressbar=False)
+    assert abs(made.elpd - result.elpd) < 4.0 * np.hypot(result.mcse, made.mcse)
+
+
+def test_monte_carlo_error_is_that_of_repetitions():
+    """Of 40 repetitions with exact draws; the sd of an sd is 11 %."""
+    model = smooth(0.5)
+    q, rng = ev.fit_ep(model), np.random.default_rng(0)
+    runs = [
+        ev.loo(model, posterior=rng.multivariate_normal(q.mean, q.cov, 400), method="psis")
+        for _ in range(40)
+    ]
+    spread, mcse = np.std([r.elpd for r in runs], ddof=1), np.mean([r.mcse for r in runs])
+    assert 0.6 < mcse / spread < 1.6
+
+
+def test_samples_of_an_estimate():
+    sparse, _ = twins("poisson")
+    estimate = ev.log_evidence(sparse, random_seed=0, progressbar=False)
+    result = ev.loo(sparse, posterior=estimate, random_seed=0)
+    np.testing.assert_allclose(result.pointwise, result.by_method["ep"], atol=0.3)
+    assert (result.logz, result.logz_se) == (estimate.logz, estimate.logz_se)
+    assert 0.0 <= result.pit.min() < result.pit.max() <= 1.0
+
+
+def test_influential_data_are_named():
+    y = np.r_[np.zeros(10), 60.0]
+    model = ev.GPModel(K=4.0 * np.eye(11) + 1.0, y=y, likelihood="poisson")
+    draws = ev.sample(model, draws=300, tune=300, random_seed=0, progressbar=False)
+    result = ev.loo(model, posterior=draws)
+    (warning,) = (w for w in result.warnings if w.code == "pareto-k")
+    assert result.pareto_k[10] > 0.7
+    assert "10" in warning.partition("number ")[2].partition(")")[0].split(", ")
+
+
+# -- hyperparameters ------------------------------------------------------------------------
+
+PRIORS = {"length_scale": stats.lognorm(0.5), "noise_std": stats.lognorm(0.3, scale=0.4)}
+
+
+@pytest.fixture(scope="module")
+def integrated():
+    """A model with priors, and log p(y_i | y_-i) by quadrature over its hyperparameters."""
+    base = smooth(0.4)
+    names = base.hyperparameters.names
+    priors = {name: p for name in names for end, p in PRIORS.items() if name.endswith(end)}
+    model = base.with_priors(priors, fixed=[n for n in names if n not in priors])
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    total, rest = [], []
+    for u, wu in zip(nodes, weights, strict=True):
+        for v, wv in zip(nodes, weights, strict=True):
+            there = base.at({"length_scale": np.exp(0.5 * u), "noise_std": 0.4 * np.exp(0.3 * v)})
+            mean, var = closed_form(there)
+            log_z = ev.fit_ep(there).logz + np.log(wu * wv)
+            total.append(log_z)
+            rest.append(log_z - stats.norm.logpdf(model.y, mean, np.sqrt(var)))
+    return model, logsumexp(total) - logsumexp(rest, axis=0)
+
+
+def test_hyperparameters_are_averaged_over(integrated):
+    model, exact = integrated
+    answer = ev.integrated_evidence(model, target_se=0.1, random_seed=0, progressbar=False)
+    result = ev.loo(model, posterior=answer)
+    np.testing.assert_allclose(result.pointwise, exact, atol=0.2)
+    assert abs(result.elpd - exact.sum()) < 4.0 * result.mcse < 1.0
+    assert result.logz == answer.logz
+    by_itself = ev.loo(model, random_seed=0, progressbar=False)
+    assert abs(by_itself.elpd - exact.sum()) < 4.0 * by_itself.mcse < 1.0
+
+
+def test_draws_of_hyperparameters(integrated):
+    model, exact = integrated
+    fixed = [n for n in model.hyperparameters.names if n not in model.priors.names]
+    draws = ev.sample_hyperparameters(
+        model, dict(model.priors.items()), fixed=fixed, scheme="whitened", draws=4000, tune=1000,
+        keep=2000, random_seed=0, progressbar=False,
+    )  # fmt: skip
+    result = ev.loo(model, posterior=draws, random_seed=0)
+    assert set(result.by_method) == {"ep", "psis"}
+    for pointwise in result.by_method.values():
+        assert abs(pointwise.sum() - exact.sum()) < 1.0
+        np.testing.assert_allclose(pointwise, exact, atol=0.3)
+    assert result.pit.shape == (12,)
+
+
+# -- calibration ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "gaussian(noise_std=0.5)", "student_t(df=4)"])
+def test_pit_is_uniform_where_the_model_is_right(likelihood):
+    """Kolmogorov's p value is below 0.001 once in a thousand seeds, were data independent."""
+    n = 300
+    Q = sp.diags_array([np.full(n - 1, -0.7), np.full(n, 1.6), np.full(n - 1, -0.7)],
+                       offsets=[-1, 0, 1])  # fmt: skip
+    model = ev.SparseModel(sp.csc_array(Q), np.zeros(n), likelihood=likelihood)
+    model = ev.simulate(model, random_seed=3).model
+    result = ev.loo(model, random_seed=0)
+    assert stats.kstest(result.pit, "uniform").pvalue > 1e-3
+    wrong = ev.SparseModel(sp.csc_array(Q), model.y + 2.0, likelihood=likelihood)
+    assert stats.kstest(ev.loo(wrong, random_seed=0).pit, "uniform").pvalue < 1e-3
+
+
+def test_pit_of_counts_by_quadrature():
+    model = small_model("poisson(exposure=1.5)")
+    for seed in range(3):
+        result = ev.loo(model, random_seed=seed)
+        for i, y in enumerate(model.y):
+            parts = []
+            for count in range(int(y) + 1):
+                changed = model.y.copy()
+                changed[i] = count
+                other = ev.GPModel(
+                    K=model.K, y=changed, mean=model.mean, likelihood=model.likelihood
+                )
+                parts.append(np.exp(log_z_by_quadrature(other)))
+            high = sum(parts) / np.exp(log_z_by_quadrature(without(model, i)))
+            low = high * sum(parts[:-1]) / sum(parts)
+            assert low - 0.01 < result.pit[i] < high + 0.01
+
+
+# -- results --------------------------------------------------------------------------------
+
+
+def test_difference():
+    right, long = ev.loo(smooth()), ev.loo(smooth(length=5.0))
+    difference = right.difference(long)
+    each = right.pointwise - long.pointwise
+    assert difference.elpd == pytest.approx(right.elpd - long.elpd)
+    assert difference.se == pytest.approx(np.sqrt(12 * each.var(ddof=1)))
+    assert difference.se < np.hypot(right.se, long.se)
+    assert right.difference(right) == (0.0, 0.0)
+    with pytest.raises(ev.InputError, match="other is of other data"):
+        right.difference(ev.loo(smooth(seed=1)))
+    with pytest.raises(ev.InputError, match="other"):
+        right.difference(3.0)
+
+
+def test_result(tmp_path):
+    sparse, _ = twins("poisson")
+    draws = ev.sample(sparse, draws=200, tune=200, random_seed=0, progressbar=False)
+    result = ev.loo(sparse, posterior=draws, random_seed=0)
+    frame = result.to_frame()
+    assert list(frame) == ["y", "elpd", "p_loo", "pareto_k", "pit", "elpd_ep", "elpd_psis"]
+    assert frame.elpd.sum() == pytest.approx(result.elpd)
+    assert frame.p_loo.sum() == pytest.approx(result.p_loo)
+    assert f"elpd = {result.elpd:.2f}" in result.summary()
+    figure = result.plot(tmp_path / "loo.png")
+    assert len(figure.axes) == 3
+    assert len(figure.axes[0].lines) == 2
+    result.save(tmp_path / "loo.npz")
+    again = ev.LooResult.load(tmp_path / "loo.npz")
+    np.testing.assert_array_equal(again.pointwise, result.pointwise)
+    np.testing.assert_array_equal(again.by_method["ep"], result.by_method["ep"])
+    assert again.summary() == result.summary()
+    same = ev.loo(sparse, posterior=draws, random_seed=0)
+    np.testing.assert_array_equal(same.pit, result.pit)
+
+
+def test_labels_have_no_pit():
+    result = ev.loo(probit())
+    assert len(result.plot().axes) == 1
+    with pytest.raises(ev.InputError, match="no distribution function"):
+        result.plot_pit()
+    assert "pit" not in result.to_frame()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "waic"}, "unknown method 'waic'"),
+        ({"posterior": "ep"}, "posterior must hold draws"),
+        ({"posterior": np.zeros((4, 3)), "method": "ep"}, "posterior must hold draws"),
+        ({"posterior": np.full((4, 12), np.nan)}, "posterior must hold draws"),
+        ({"max_draws": 1}, "max_draws"),
+    ],
+)
+def test_bad_input(options, message):
+    with pytest.raises(ev.InputError, match=message):
+        ev.loo(smooth(), **options)
+
+
+def test_other_models_are_refused():
+    with pytest.raises(ev.InputError, match="model must be"):
+        ev.loo(ev.examples.banana())
+    with pytest.raises(ev.InputError, match="posterior was fitted to another model"):
+        ev.loo(smooth(), posterior=ev.fit_ep(smooth()))
+    draws = ev.sample(smooth(length=2.0), draws=20, tune=20, random_seed=0, progressbar=False)
+    with pytest.raises(ev.InputError, match="posterior was made for another model"):
+        ev.loo(smooth(), posterior=draws)
+    hot = ev.sample(smooth(), draws=20, tune=20, beta=0.5, random_seed=0, progressbar=False)
+    with pytest.raises(ev.InputError, match="beta"):
+        ev.loo(smooth(), posterior=hot)
