@@ -43,6 +43,7 @@ from .surrogate import Known, Surrogate
 _FAR, _BEYOND = 6.0, 0.01  # wide looks: at most so far from the optimum, and of a prior's mass
 _NEAR = 0.7  # standard deviations between the optimum and the looks beside it
 _FAILED = 60.0  # nats below the best as which a place without evidence counts
+_BOTTOM = 25.0  # nats below the best beyond which a surrogate need not go
 _HIGHEST = 10.0  # nats that the evidence may exceed all that was seen by
 _FLOOR = 0.0005  # share of the proposal in a start
 _CLOUD, _CANDIDATES = 2048, 384  # draws that show a surrogate's mass; those that may be looked at
@@ -255,7 +256,7 @@ def fit_start(
 
     Its variances are larger by ``surprise``, the mean square of its last errors in their units.
     """
-    known, proposal = looks.known(), wide
+    known, proposal = looks.known().upper(_BOTTOM), wide
     surrogate = Surrogate.fit(known, mean, root)
     surrogate = replace(surrogate, scale=surrogate.scale * np.sqrt(surprise))
     height = known.value + looks.priors.log_density(known.theta)

@@ -32,6 +32,15 @@ class Known(NamedTuple):
     gradient: Array
     depth: Array
 
+    def upper(self, most: float) -> Known:
+        """Without what is more than ``most`` nats below the top, where no quadratic reaches.
+
+        The first places stay: they surround the optimum.
+        """
+        kept = self.depth < most
+        kept[: 1 + self.theta.shape[1]] = True
+        return Known(*(part[kept] for part in self))
+
 
 @dataclass(frozen=True, eq=False)
 class Surrogate:
