@@ -5,7 +5,8 @@ Nothing here knows the public functions: they live in :mod:`evidence.verbs` and 
 ====================  =================================================================
 :mod:`.at_theta`      EP and an unbiased estimate of the evidence at one θ
 :mod:`.search`        where EP's evidence is largest; :mod:`.findings` tells what was found
-:mod:`.integral`      islands that temper over θ; :mod:`.pilot` finds their start and ladder
+:mod:`.integral`      islands over θ; :mod:`.pilot` finds their start, with a
+                      :mod:`.surrogate` of EP's evidence, and their ladder
 :mod:`.chains`        chains over (x, θ) by one of the :mod:`.schemes`
 ====================  =================================================================
 """
