@@ -43,6 +43,7 @@ SCRIPTS = {
     "benchmarks.neural_network_widths": "jax",
     "benchmarks.reference_table": "",
     "benchmarks.rmhmc_speed": "",
+    "benchmarks.sparse_scaling": "",
     "benchmarks.sparse_truths": "",
     "benchmarks.step_cost": "",
     "benchmarks.work_normalised": "",

@@ -125,8 +125,18 @@ def draw_with_several(
     n, half = value.size, 0.5 / (root * root)
     at, one, two, three = draws[0], draws[1], draws[2], draws[5]
     far = not concave and c.size <= _FEW  # other modes may be looked for
+    if far:
+        for m in range(n):
+            for i in range(c.size):
+                first[i] = known[i, m]
+            places = _places(hints, first, scale)
+            value[m], log_w = _draw_on_lattice(
+                rng, kernel, concave, data, value[m], root, places, x, g, eta, out
+            )
+            log_weight[m] += log_w
+        return
     at[:] = value
-    for _step in range(0 if far else 2):
+    for _step in range(2):
         for m in range(n):
             one[m], two[m], three[m] = -2.0 * half * (at[m] - value[m]), -2.0 * half, 0.0
         for i in range(c.size):
@@ -143,7 +153,7 @@ def draw_with_several(
     for m in range(n):
         width = 1.0 / math.sqrt(-two[m]) if two[m] < 0.0 else 0.0
         fine = width > 0.0 and abs(three[m]) * width * width * width < _SKEWED
-        draws[2, m] = width if fine and not far else 0.0
+        draws[2, m] = width if fine else 0.0
         draws[3, m] = normals[m]
     widths = draws[2]
     for far_out in (True, False):  # whether it falls as a Gaussian does, then the draws
@@ -174,14 +184,15 @@ def draw_with_several(
         if width == 0.0 or draws[4, m] > 0.0:
             for i in range(c.size):
                 first[i] = known[i, m]
-            places = _places(hints, first, scale) if far else hints[0, :1]
             value[m], log_w = _draw_on_lattice(
-                rng, kernel, concave, data, mean, root, places, x, g, eta, out
+                rng, kernel, concave, data, mean, root, hints[0, :1], x, g, eta, out
             )
             log_weight[m] += log_w
             continue
-        best = max(total[m], total[n + m], _NOTHING)
-        left, right = math.exp(total[m] - best), math.exp(total[n + m] - best)
+        left = total[m] if total[m] > _NOTHING else _NOTHING  # NaN is no weight
+        right = total[n + m] if total[n + m] > _NOTHING else _NOTHING
+        best = max(left, right)
+        left, right = math.exp(left - best), math.exp(right - best)
         away = width * normals[m]
         value[m] = at[m] - away if uniforms[m] * (left + right) < left else at[m] + away
         if best > _NOTHING:

@@ -329,4 +329,5 @@ def _weigh(kernel, theta, scale, sites, known, value, log_weight):
             eta[m] = known[i, m] + scale[i] * value[m]
         kernel(eta.ctypes, theta[i].ctypes, value.size, 1, 0, 1, out.ctypes)
         for m in range(value.size):
-            log_weight[m] += out[m] - c[i] - eta[m] * (nu[i] - 0.5 * tau[i] * eta[m])
+            tilt = out[m] - c[i] - eta[m] * (nu[i] - 0.5 * tau[i] * eta[m])
+            log_weight[m] += -math.inf if math.isnan(tilt) else tilt

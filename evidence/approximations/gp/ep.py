@@ -124,6 +124,7 @@ def fit_ep(
         except Stopped:
             return _independent(model, started)
     q = end.gaussian
+    lost = rounding_error(q.prior, Sites(end.c, q.nu, q.tau), q.mean)
     reference = GaussianReference(
         "ep",
         model,
@@ -133,8 +134,8 @@ def fit_ep(
         converged=end.converged,
         n_sweeps=wasted + end.sweeps,
         seconds=time.perf_counter() - started,
-        warnings=_describe(end, tol),
-        rounding=rounding_error(q.prior, Sites(end.c, q.nu, q.tau), q.mean),
+        warnings=_describe(end, tol, lost),
+        rounding=lost,
     )
     return reference.keep(q)
 
@@ -152,7 +153,13 @@ def _independent(model: LatentModel, started: float) -> GaussianReference:
 
 
 def _cold_start(model: LatentModel, max_sweeps: int) -> tuple[Array, Array, int]:
-    """ν, τ and sweeps: sequential ones, which need K as a matrix, or else Laplace's sites."""
+    """ν, τ and sweeps: sequential ones, which need K as a matrix, or else Laplace's sites.
+
+    Those of normal noise are the likelihood itself.
+    """
+    if model.likelihood.name == "gaussian":
+        y, noise_std = model.theta[:2]
+        return y / noise_std**2, 1.0 / noise_std**2, 0
     if model.prior.covariance is not None:
         return sequential_start(model, min(_MAX_SEQUENTIAL, max_sweeps - 1), _NEAR)
     sites = fit_laplace(model).sites
@@ -292,7 +299,7 @@ class _Anderson:
         return out[: nu.size], out[nu.size :]
 
 
-def _describe(end: _FixedPoint, tol: float) -> tuple[Message, ...]:
+def _describe(end: _FixedPoint, tol: float, lost: float) -> tuple[Message, ...]:
     warnings = []
     if end.late:
         text = (
@@ -309,8 +316,6 @@ def _describe(end: _FixedPoint, tol: float) -> tuple[Message, ...]:
     if end.skipped:
         text = f"EP left {end.skipped} site(s) alone whose cavity variance was not positive"
         warnings.append(Message("ep-sites-skipped", text))
-    q = end.gaussian
-    lost = rounding_error(q.prior, Sites(end.c, q.nu, q.tau), q.mean)
     if lost > ROUNDING:
         text = (
             f"EP's log Z is uncertain by about {lost:.2g} nats of rounding: the likelihood is so "
