@@ -75,8 +75,8 @@ def test_supports_are_those_of_the_logs():
 
 
 def test_in_words(priors):
-    words = {"k1__constant_value": "gamma(2.0, scale=1.5)", "k2__length_scale": "flat"}
-    assert priors.describe() == {**words, "likelihood__noise_std": "halfnorm(scale=2.0)"}
+    words = {"k1__constant_value": "gamma(2, scale=1.5)", "k2__length_scale": "flat"}
+    assert priors.describe() == {**words, "likelihood__noise_std": "halfnorm(scale=2)"}
 
 
 @pytest.mark.parametrize(

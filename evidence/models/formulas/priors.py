@@ -108,14 +108,21 @@ def from_text(name: str, text: str) -> Any:
         family = getattr(stats, call.func.id, None)
         if not isinstance(family, stats.rv_continuous):
             raise ValueError
-        words = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
-        return family(*(ast.literal_eval(value) for value in call.args), **words)
+        words = {str(k.arg): _number(k.value) for k in call.keywords}
+        return family(*map(_number, call.args), **words)
     except (ValueError, SyntaxError, TypeError):
         raise InputError(
             f"priors[{name!r}] is {text!r}, which is no proper density (a flat prior leaves a "
             "model without an evidence); write a continuous distribution of scipy.stats with "
             "numbers, such as 'norm(0, 10)' or 'halfnorm(scale=2)'"
         ) from None
+
+
+def _number(node: ast.expr) -> float:
+    value = ast.literal_eval(node)
+    if not isinstance(value, int | float):
+        raise ValueError
+    return value
 
 
 def with_bounds(free: Hyperparameters) -> Hyperparameters:

@@ -81,6 +81,14 @@ def test_a_prior_of_the_variance():
     assert own.support() == (0.0, np.inf)
 
 
+def test_priors_as_text():
+    given = {"x": "norm(-1, scale=2)", "sd(1|g)": " halfnorm(scale=2) ", "var(1|h)": "expon()"}
+    model, found = priors("y ~ x + (1 | g) + (1 | h)", priors=given)
+    assert model.table.prior["x"] == "norm(-1, 2)"
+    assert found["sd(1|g)"].std() == pytest.approx(stats.halfnorm(scale=2).std())
+    assert found["sd(1|h)"].logpdf(2.0) == pytest.approx(np.log(4.0) - 4.0)
+
+
 @pytest.mark.parametrize(("text", "eta"), [("lkj(2)", 2.0), ("lkj( 0.5 )", 0.5), (None, 1.0)])
 def test_correlations(text, eta):
     given = {} if text is None else {"cor(g)": text}
@@ -136,10 +144,34 @@ NORM = stats.norm(0.0, 1.0)
         ({"X": NORM}, "there is no 'X'; did you mean 'x'"),
         ({"sd(g)": stats.expon()}, r"there is no 'sd\(g\)'; did you mean"),
         ({3: NORM}, "there is no '3'"),
-        ({"x": None}, r"priors\['x'\] is None.*improper"),
-        ({"x": "flat"}, r"priors\['x'\] is 'flat'.*improper"),
-        ({"sd(1|g)": "flat"}, r"is 'flat'.*improper"),
-        ({"sd(1|g)": None}, r"is None.*improper"),
+        ({"x": None}, r"priors\['x'\] is 'None'.*no proper density"),
+        ({"x": "flat"}, r"priors\['x'\] is 'flat'.*no proper density"),
+        ({"sd(1|g)": "flat"}, r"is 'flat'.*no proper density"),
+        ({"sd(1|g)": None}, r"is 'None'.*no proper density"),
+        *(
+            ({"x": text}, r"priors\['x'\] is .*no proper density")
+            for text in (
+                "norm(0, 1",
+                "norm",
+                "gauss(0, 1)",
+                "poisson(3)",
+                "norm(a, 1)",
+                "",
+                "3",
+                "__import__('os')",
+                "norm(*[0, 1])",
+                "norm(0, 1).mean()",
+                "betaprime(1)",
+                "norm(0, 1, 2)",
+                "norm(mean=0)",
+                "norm('0', 1)",
+                "norm(print(1), 2)",
+            )
+        ),
+        ({"x": "norm(0, -1)"}, r"priors\['x'\] must have one finite mean"),
+        ({"x": "norm([0, 1], 1)"}, r"priors\['x'\] is .*no proper density"),
+        ({"sd(1|g)": "norm(0, 1)"}, "its support"),
+        ({"sd(1|g)": "halfnorm(scale=-1)"}, r"prior of sd\(1\|g\)"),
         ({"x": stats.expon()}, r"priors\['x'\] must be normal"),
         ({"x": stats.t(4)}, r"priors\['x'\] must be normal"),
         ({"x": 3.0}, r"priors\['x'\] must be normal"),
