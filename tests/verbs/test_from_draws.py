@@ -61,13 +61,12 @@ def test_exact_truths(name, rho):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROBLEMS)
-@pytest.mark.parametrize("rho", [0.0, 0.9])
-def test_honest_error_bars(name, rho):
+def test_honest_error_bars(name):
     """RMS z of 50 replications is within .65 and 1.4: 4 of its standard errors, 0.1, about 1."""
     problem, z = PROBLEMS[name](), []
     for seed in range(50):
         rng = np.random.default_rng(seed)
-        draws = problem.draw(problems.chains(rng, (4, 1000, problem.k), rho))
+        draws = problem.draw(problems.chains(rng, (4, 1000, problem.k), 0.9))
         result = estimate(draws, problem.log_density, bounds=problem.bounds, random_seed=seed)
         z.append((result.logz - problem.logz) / result.logz_se)
     assert 0.65 < np.sqrt(np.mean(np.square(z))) < 1.4
