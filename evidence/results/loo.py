@@ -61,9 +61,13 @@ class LooResult(Result):
     mcse : float
         Monte Carlo standard error of ``elpd``, from draws; NaN without.
     logz, logz_se : float
-        The log evidence that came with the posterior.
+        The log evidence that came with the posterior, or EP's; NaN where there is none.
     warnings : tuple of Message
         What to be careful about: texts, each with a ``code``.
+    notes : tuple of str
+        How good EP is here, where it is not good.
+    settings, model : dict
+        How the run was made, and of what.
     """
 
     _format = "evidence-loo"
