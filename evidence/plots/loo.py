@@ -36,7 +36,7 @@ class Loo(Protocol):
 
 
 def plot_loo(loo: Loo) -> Figure:
-    """log p(y_i | all others) and Pareto's k̂ of every datum, and the histogram of PIT values.
+    """Log density given all others and Pareto's k̂ of every datum, and the histogram of PIT values.
 
     Parameters
     ----------

@@ -50,6 +50,7 @@ from ..statistics.psis import smoothed
 from .integrate import fits_over_theta, integrated_evidence
 from .reference import fit_reference
 from .sample import sample
+from .sample_hyperparameters import sample_hyperparameters
 
 _ROUGH = 0.1  # standard error of an integral over hyperparameters that is only averaged over
 _LIMIT = 0.7  # of k, above which draws do not tell
@@ -81,7 +82,7 @@ def loo(
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
 ) -> LooResult:
-    """Estimate log p(y_i | y_-i) for every datum, and their sum.
+    """Estimate the log density of every datum given all others, and their sum.
 
     Parameters
     ----------
@@ -127,12 +128,8 @@ def loo(
     check_choice("method", method, ("auto", "ep", "psis"))
     check_count("max_draws", max_draws, 2, optional=False)
     seeds = [np.random.default_rng(seed) for seed in seed_sequence(random_seed).spawn(3)]
-    if posterior is None and model.priors is not None:
-        posterior = integrated_evidence(
-            model, target_se=_ROUGH, random_seed=seeds[0], progressbar=progressbar
-        )
-    elif posterior is None and method == "psis":
-        posterior = sample(model, random_seed=seeds[0], progressbar=progressbar)
+    if posterior is None:
+        posterior = _made(model, method, random_seed=seeds[0], progressbar=progressbar)
     views = dict[str, _View]()
     with blas_for(model.n):
         averaged = isinstance(posterior, HyperDraws | IntegratedEvidence)
@@ -166,6 +163,15 @@ def loo(
         settings={"max_draws": max_draws},
         model=model.describe(),
     )
+
+
+def _made(model: GPModel | SparseModel, method: str, **options: Any) -> Any:
+    """What the method needs of the posterior and nobody gave; None where that is nothing."""
+    if model.priors is None:
+        return sample(model, **options) if method == "psis" else None
+    if method == "psis":
+        return sample_hyperparameters(model, **options)
+    return integrated_evidence(model, target_se=_ROUGH, **options)
 
 
 # -- cavities -------------------------------------------------------------------------------
@@ -212,7 +218,7 @@ def _by_cavities(
 
 
 def _at_gaussian(q: GaussianReference, count: int) -> tuple[Array, Array, Array, Array]:
-    """log p(y_i | y_-i), log p(y_i | y), and P(Y_i < y_i), P(Y_i ≤ y_i) given y_-i."""
+    """Log densities of every datum given all others, and given all; P(Y < y), P(Y ≤ y)."""
     y, likelihood, (mean, var) = q.model.y, q.model.likelihood, q.predictors
     cavity = cavities(mean, var, q.sites.nu, q.sites.tau)
     log_p = likelihood.tilted(y, cavity.mean, cavity.var)[0]

@@ -222,10 +222,10 @@ def test_hyperparameters_are_averaged_over(integrated):
     answer = ev.integrated_evidence(model, target_se=0.1, random_seed=0, progressbar=False)
     result = ev.loo(model, posterior=answer)
     np.testing.assert_allclose(result.pointwise, exact, atol=0.2)
-    assert abs(result.elpd - exact.sum()) < 4.0 * result.mcse < 1.5
+    assert abs(result.elpd - exact.sum()) < 4.0 * result.mcse < 2.0
     assert result.logz == answer.logz
     by_itself = ev.loo(model, random_seed=0, progressbar=False)
-    assert abs(by_itself.elpd - exact.sum()) < 4.0 * by_itself.mcse < 1.5
+    assert abs(by_itself.elpd - exact.sum()) < 4.0 * by_itself.mcse < 2.0
 
 
 def test_draws_of_hyperparameters(integrated):
@@ -241,6 +241,22 @@ def test_draws_of_hyperparameters(integrated):
         assert abs(pointwise.sum() - exact.sum()) < 1.0
         np.testing.assert_allclose(pointwise, exact, atol=0.5)
     assert result.pit.shape == (12,)
+
+
+def test_formulas():
+    rng = np.random.default_rng(1)
+    g = np.arange(48) % 8
+    y = rng.poisson(np.exp(1.0 + 0.6 * rng.normal(size=8)[g]))
+    data = {"y": y, "g": np.array(list("abcdefgh"))[g]}
+    model = ev.from_formula("y ~ 1 + (1 | g)", data, likelihood="poisson")
+    ep, psis = (
+        ev.loo(model, method=method, random_seed=0, progressbar=False) for method in ("ep", "psis")
+    )
+    assert abs(ep.elpd - psis.elpd) < 4.0 * np.hypot(ep.mcse, psis.mcse) < 1.0
+    np.testing.assert_allclose(ep.pointwise, psis.pointwise, atol=0.2)
+    alone = ev.from_formula("y ~ 1", data, likelihood="poisson")
+    difference = ep.difference(ev.loo(alone))
+    assert difference.elpd > 2.0 * difference.se > 0.0
 
 
 # -- calibration ----------------------------------------------------------------------------
