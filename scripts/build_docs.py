@@ -58,7 +58,8 @@ GROUPS = {
     "Posterior draws": ["sample", "Draws", "moves"],
     "Choosing models": [
         "compare", "Comparison", "optimise", "Optimum", "evidence_surface", "Surface",
-        "integrated_evidence", "IntegratedEvidence", "sample_hyperparameters", "HyperDraws",
+        "integrated_evidence", "IntegratedEvidence", "sample_hyperparameters", "HyperDraws", "loo",
+        "LooResult",
     ],
     "Prediction": [
         "predict", "Prediction", "ClassPrediction", "GaussianProcessClassifier",

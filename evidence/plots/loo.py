@@ -36,7 +36,7 @@ class Loo(Protocol):
 
 
 def plot_loo(loo: Loo) -> Figure:
-    """log p(y_i | all others) and Pareto's k̂ of every datum, and the histogram of PIT values.
+    """Log density given all others and Pareto's k̂ of every datum, and the histogram of PIT values.
 
     Parameters
     ----------
@@ -89,6 +89,6 @@ def plot_pit(loo: Loo, ax: Axes | None = None) -> Axes:
     low, high = binom.ppf([0.025, 0.975], pit.size, 1.0 / bins)
     ax.axhspan(low, high, color=INK, alpha=0.12, lw=0, label="95 % if uniform")
     ax.axhline(pit.size / bins, color="0.4", lw=1.0)
-    ax.hist(pit, np.linspace(0.0, 1.0, bins + 1), histtype="step", color=INK, lw=1.5)
+    ax.hist(pit, bins, range=(0.0, 1.0), histtype="step", color=INK, lw=1.5)
     ax.set(xlabel="PIT", ylabel="data", xlim=(0.0, 1.0), title="Calibration")
     return legend(ax, fontsize="small")

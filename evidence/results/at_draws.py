@@ -12,7 +12,7 @@ import numpy as np
 
 from ..execution.arguments import check_kind, check_memory, shown
 from ..messages import InputError
-from ..models.latent import LatentModel
+from ..models.gp import GPModel
 from ..models.likelihoods.base import Likelihood
 from ..models.likelihoods.quadrature import evaluate
 from ..models.sparse import SparseModel
@@ -33,9 +33,9 @@ class AtDraws:
     """One for all draws, or one for each, chain after chain."""
 
     @classmethod
-    def of(cls, model: LatentModel, posterior: Any) -> AtDraws:
+    def of(cls, model: GPModel | SparseModel, posterior: Any) -> AtDraws:
         """Of a result with draws of latent values, or an array (..., n) of them."""
-        check_kind("model", model, LatentModel)
+        check_kind("model", model, GPModel, SparseModel)
         if isinstance(posterior, Result):
             check_same(model, posterior)
             if (beta := getattr(posterior, "settings", {}).get("beta", 1.0)) != 1.0:
@@ -94,7 +94,7 @@ class AtDraws:
         return self.likelihoods[first : first + count] if several else self.likelihoods
 
 
-def check_same(model: LatentModel, posterior: Any) -> None:
+def check_same(model: GPModel | SparseModel, posterior: Any) -> None:
     """Refuse what was made for another model."""
     if posterior.model and posterior.model != model.describe():
         raise InputError(
@@ -102,14 +102,14 @@ def check_same(model: LatentModel, posterior: Any) -> None:
         )
 
 
-def full_theta(model: LatentModel, posterior: Any, draws: Array) -> Array:
+def full_theta(model: GPModel | SparseModel, posterior: Any, draws: Array) -> Array:
     """All hyperparameters on the line at draws (chains, draws, P) of the posterior's."""
     theta = np.tile(model.hyperparameters.theta, (*draws.shape[:2], 1))
     theta[..., [model.hyperparameters.index(name) for name in posterior.names]] = draws
     return theta
 
 
-def _likelihoods(model: LatentModel, posterior: Any) -> tuple[Likelihood, ...]:
+def _likelihoods(model: GPModel | SparseModel, posterior: Any) -> tuple[Likelihood, ...]:
     """The model's, or one for each draw where its parameters are among those drawn."""
     names = getattr(posterior, "names", ()) if hasattr(posterior, "theta") else ()
     free = model.hyperparameters

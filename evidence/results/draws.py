@@ -11,7 +11,8 @@ import numpy as np
 
 from .. import plots
 from ..messages import Message
-from ..models.latent import LatentModel
+from ..models.gp import GPModel
+from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from ..statistics import diagnostics
 from . import export
@@ -214,7 +215,7 @@ class Draws(Result):
 
     def to_arviz(
         self,
-        model: LatentModel | None = None,
+        model: GPModel | SparseModel | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Any:
         """Draws and log tilt as ArviZ InferenceData (0.x) or DataTree (1.x).

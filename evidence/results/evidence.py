@@ -10,7 +10,8 @@ import numpy as np
 
 from .. import plots
 from ..messages import InputError, Message
-from ..models.latent import LatentModel
+from ..models.gp import GPModel
+from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from . import export
 from .base import DataFrame, Result, data_frame
@@ -124,7 +125,7 @@ class EvidenceResult(Result):
 
     def to_arviz(
         self,
-        model: LatentModel | None = None,
+        model: GPModel | SparseModel | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Any:
         """Posterior draws as ArviZ InferenceData (0.x) or DataTree (1.x).

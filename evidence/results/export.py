@@ -16,7 +16,6 @@ from ..execution import files
 from ..execution.arguments import check_kind, seed_sequence
 from ..gaussians.base import Gaussian
 from ..models.gp import GPModel
-from ..models.latent import LatentModel
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from .at_draws import AtDraws, check_same, full_theta
@@ -28,7 +27,7 @@ Group = Mapping[str, Array]
 
 def to_arviz(
     result: Any,
-    model: LatentModel | None,
+    model: GPModel | SparseModel | None,
     random_seed: int | np.random.Generator | None,
     posterior: Group | None = None,
     theta: Array | None = None,
@@ -74,14 +73,17 @@ def to_arviz(
     return data
 
 
-def _at_theta(model: LatentModel, result: Any, theta: Array, rng: np.random.Generator) -> AtDraws:
+def _at_theta(
+    model: GPModel | SparseModel, result: Any, theta: Array, rng: np.random.Generator
+) -> AtDraws:
     """At one draw from EP's Gaussian for each θ, of which neighbours may be equal."""
     check_same(model, result)
     whole = full_theta(model, result, theta)
-    seen, likelihoods, q = list[Array](), [], None
-    for own, before in zip(whole[0], [None, *whole[0]], strict=False):
-        if before is None or not np.array_equal(own, before):
-            start = None if q is None or not model.likelihood.log_concave else q.sites
+    q = fit_ep(model.at(whole[0, 0]), tol=1e-6)
+    seen, likelihoods = list[Array](), []
+    for own, before in zip(whole[0], [whole[0, 0], *whole[0]], strict=False):
+        if not np.array_equal(own, before):
+            start = q.sites if model.likelihood.log_concave else None
             q = fit_ep(model.at(own), start=start, tol=1e-6)
         seen.append(_draw(q.gaussian, rng))
         likelihoods.append(q.model.likelihood)

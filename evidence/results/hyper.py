@@ -12,8 +12,9 @@ import numpy as np
 from .. import plots
 from ..execution.arguments import check_count
 from ..messages import InputError, Message
-from ..models.latent import LatentModel
+from ..models.gp import GPModel
 from ..models.scales import natural
+from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from ..statistics import diagnostics
 from . import export
@@ -165,7 +166,7 @@ class HyperDraws(Result):
 
     def to_arviz(
         self,
-        model: LatentModel | None = None,
+        model: GPModel | SparseModel | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Any:
         """Natural values and log likelihood as ArviZ InferenceData (0.x) or DataTree (1.x).
@@ -235,7 +236,7 @@ class IntegratedEvidence(EvidenceResult):
 
     def to_arviz(
         self,
-        model: LatentModel | None = None,
+        model: GPModel | SparseModel | None = None,
         random_seed: int | np.random.Generator | None = None,
         max_draws: int = 200,
     ) -> Any:

@@ -47,23 +47,27 @@ class LooResult(Result):
     y : array (N,)
         The data.
     pointwise : array (N,)
-        log p(y_i | all other data), by ``method``.
+        Log density of every datum given all others, by ``method``.
     fitted : array (N,)
-        log p(y_i | all data).
+        The same given all data.
     pareto_k : array (N,)
         Shape k̂ of the weights that take a datum out of the draws, of hyperparameters where the
         method is ``"ep"``; NaN where there are no draws.
     pit : array (N,)
-        P(Y_i ≤ y_i | all other data), uniform where the model is right, for counts at random
+        P(Y ≤ y) given all other data, uniform where the model is right, for counts at random
         between P(Y < y) and P(Y ≤ y); empty for labels.
     by_method : dict of str to array (N,)
         ``pointwise`` of each method.
     mcse : float
         Monte Carlo standard error of ``elpd``, from draws; NaN without.
     logz, logz_se : float
-        The log evidence that came with the posterior.
+        The log evidence that came with the posterior, or EP's; NaN where there is none.
     warnings : tuple of Message
         What to be careful about: texts, each with a ``code``.
+    notes : tuple of str
+        How good EP is here, where it is not good.
+    settings, model : dict
+        How the run was made, and of what.
     """
 
     _format = "evidence-loo"
@@ -87,7 +91,7 @@ class LooResult(Result):
 
     @property
     def elpd(self) -> float:
-        """Σ log p(y_i | y_-i)."""
+        """The sum of ``pointwise``."""
         return float(self.pointwise.sum())
 
     @property

@@ -4,8 +4,9 @@ EP has the answer for given hyperparameters, the normaliser of its tilted distri
 
 .. math:: p(y_i | y_{-i}, \theta) \approx \int p(y_i|x_i)\, N(x_i; \text{cavity})\, dx_i
 
-(exact under normal noise). Where several hyperparameters θ, several modes or posterior draws x are
-averaged, taking a datum out changes their weights,
+(exact under normal noise), and a correction for what the datum changes of the other sites
+(:mod:`evidence.approximations.gp.cavities`). Where several hyperparameters θ, several modes or
+posterior draws x are averaged, taking a datum out changes their weights,
 
 .. math:: \frac{1}{p(y_i | y_{-i})} = E_{\theta | y} \Big[ \frac{1}{p(y_i | y_{-i}, \theta)} \Big],
 
@@ -28,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ..approximations.gp.cavities import without_sites
+from ..approximations.gp.cavities import cavities, changes_of_others
 from ..approximations.mixture import Mixture
 from ..approximations.reference import GaussianReference
 from ..execution.arguments import check_choice, check_count, check_kind, seed_sequence
@@ -49,11 +50,13 @@ from ..statistics.psis import smoothed
 from .integrate import fits_over_theta, integrated_evidence
 from .reference import fit_reference
 from .sample import sample
+from .sample_hyperparameters import sample_hyperparameters
 
 _ROUGH = 0.1  # standard error of an integral over hyperparameters that is only averaged over
 _LIMIT = 0.7  # of k, above which draws do not tell
 _NODES, _LEAST_NODES = 1000, 64  # that stand for a cavity in distribution functions
 _BLOCK = 1_000_000  # numbers at a time
+_PAIRS = 1_000_000  # of data, for which cavities are corrected
 
 
 class _View(NamedTuple):
@@ -79,7 +82,7 @@ def loo(
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
 ) -> LooResult:
-    """Estimate log p(y_i | y_-i) for every datum, and their sum.
+    """Estimate the log density of every datum given all others, and their sum.
 
     Parameters
     ----------
@@ -125,14 +128,11 @@ def loo(
     check_choice("method", method, ("auto", "ep", "psis"))
     check_count("max_draws", max_draws, 2, optional=False)
     seeds = [np.random.default_rng(seed) for seed in seed_sequence(random_seed).spawn(3)]
-    if posterior is None and model.priors is not None:
-        posterior = integrated_evidence(
-            model, target_se=_ROUGH, random_seed=seeds[0], progressbar=progressbar
-        )
-    elif posterior is None and method == "psis":
-        posterior = sample(model, random_seed=seeds[0], progressbar=progressbar)
+    if posterior is None:
+        posterior = _made(model, method, random_seed=seeds[0], progressbar=progressbar)
     views = dict[str, _View]()
     with blas_for(model.n):
+        averaged = isinstance(posterior, HyperDraws | IntegratedEvidence)
         gaussian = isinstance(posterior, GaussianReference | Mixture | IntegratedEvidence | None)
         if method != "psis":
             name = posterior.name if isinstance(posterior, GaussianReference) else "ep"
@@ -159,24 +159,34 @@ def loo(
         logz=logz,
         logz_se=logz_se,
         warnings=messages([*getattr(posterior, "warnings", ()), *dict.fromkeys(warnings)]),
+        notes=() if method == "psis" else tuple(_rough(model, max_draws if averaged else 1)),
         settings={"max_draws": max_draws},
         model=model.describe(),
     )
+
+
+def _made(model: GPModel | SparseModel, method: str, **options: Any) -> Any:
+    """What the method needs of the posterior and nobody gave; None where that is nothing."""
+    if model.priors is None:
+        return sample(model, **options) if method == "psis" else None
+    if method == "psis":
+        return sample_hyperparameters(model, **options)
+    return integrated_evidence(model, target_se=_ROUGH, **options)
 
 
 # -- cavities -------------------------------------------------------------------------------
 
 
 def _by_cavities(
-    model: LatentModel, posterior: Any, max_draws: int, rng: np.random.Generator
+    model: GPModel | SparseModel, posterior: Any, max_draws: int, rng: np.random.Generator
 ) -> _View:
     """Of one Gaussian, of several modes, or of EP at draws of hyperparameters."""
     if isinstance(posterior, HyperDraws | IntegratedEvidence):
         fits = fits_over_theta(model, posterior, max_draws)
-        log_p, *rest = _stacked(_at_gaussian(q, max_draws) for q in fits)
+        log_p, fitted, low, high = _stacked(_at_gaussian(q, max_draws) for q in fits)
         log_w, shape = _taken_out(log_p, np.ones(model.y.size))
         equal = np.full((len(log_p), 1), -math.log(len(log_p)))
-        view = _averaged(log_p, *rest, log_w, equal)
+        view = _averaged(log_p, fitted, low, high, log_w, equal)
         worth = 1.0 / np.sum(np.exp(2.0 * log_w), axis=0) / len(log_p)
         doubts = _doubts((shape > _LIMIT) & (worth < 0.5), "hyperparameters")
         mcse = math.hypot(*_pull(log_p, log_w, view.pointwise))
@@ -191,10 +201,15 @@ def _by_cavities(
         weights = mixture.probable
         parts = [c for c, w in zip(mixture.components, weights, strict=True) if w > 0.0]
         weights = weights[weights > 0.0]
-    log_p, *rest = _stacked(_at_gaussian(q, len(parts)) for q in parts)
+    log_p, fitted, low, high = _stacked(_at_gaussian(q, len(parts)) for q in parts)
     equal = np.log(weights)[:, None]
-    log_w = equal - log_p
-    view = _averaged(log_p, *rest, log_w - np.logaddexp.reduce(log_w, axis=0), equal)
+    gone = np.isnan(log_p)
+    log_p[gone] = 0.0
+    log_w = np.where(gone, -np.inf, equal - log_p)
+    with np.errstate(invalid="ignore"):  # NaN where no component has a cavity
+        view = _averaged(
+            log_p, fitted, low, high, log_w - np.logaddexp.reduce(log_w, axis=0), equal
+        )
     warnings = [*messages(mixture.warnings)]
     if lost := int(np.isnan(view.pointwise).sum()):
         text = f"{lost} data have no cavity (its variance is not positive): their elpd is NaN"
@@ -203,10 +218,12 @@ def _by_cavities(
 
 
 def _at_gaussian(q: GaussianReference, count: int) -> tuple[Array, Array, Array, Array]:
-    """log p(y_i | y_-i), log p(y_i | y), and P(Y_i < y_i), P(Y_i ≤ y_i) given y_-i."""
+    """Log densities of every datum given all others, and given all; P(Y < y), P(Y ≤ y)."""
     y, likelihood, (mean, var) = q.model.y, q.model.likelihood, q.predictors
-    cavity = without_sites(mean, var, q.sites.nu, q.sites.tau)
+    cavity = cavities(mean, var, q.sites.nu, q.sites.tau)
     log_p = likelihood.tilted(y, cavity.mean, cavity.var)[0]
+    if q.name == "ep" and _is_corrected(q.model, count):
+        log_p -= changes_of_others(q.model, q.gaussian, q.sites)
     ends = np.full((2, y.size if _has_cdf(likelihood) else 0), np.nan)
     nodes = max(_NODES // count, _LEAST_NODES)
     z = ndtri((np.arange(nodes)[:, None] + 0.5) / nodes)
@@ -224,6 +241,26 @@ def _at_gaussian(q: GaussianReference, count: int) -> tuple[Array, Array, Array,
     return np.where(cavity.ok, log_p, np.nan), fitted, *ends
 
 
+def _is_corrected(model: LatentModel, count: int) -> bool:
+    """Whether pairs of data are few enough for ``count`` Gaussians."""
+    few = count * model.y.size**2 <= _PAIRS
+    return few and model.likelihood.log_concave and model.likelihood.name != "gaussian"
+
+
+def _rough(model: LatentModel, count: int) -> Iterator[str]:
+    """How good EP's cavities are, where they are not good."""
+    if not model.likelihood.log_concave:
+        yield (
+            "EP's leave-one-out densities are rough where a likelihood is not log-concave; pass "
+            "posterior=ev.sample(model) to check them"
+        )
+    elif model.likelihood.name != "gaussian" and not _is_corrected(model, count):
+        yield (
+            f"EP's leave-one-out densities are without their correction, which {model.y.size} "
+            "data make dear: errors of a few hundredths each"
+        )
+
+
 def _stacked(parts: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:
     each = list(parts)
     if not each:
@@ -237,20 +274,21 @@ def _stacked(parts: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:
 def _by_draws(at: AtDraws) -> _View:
     """PSIS, a block of data at a time."""
     chains, draws, N = at.seen.shape
+    different = np.unique(at.seen[..., 0]).size  # samples may come with copies
     S, pull, worth = chains * draws, np.zeros(chains * draws), list[Array]()
     equal, views, step = np.full((S, 1), -math.log(S)), list[_View](), max(1, _BLOCK // S)
     for first in range(0, N, step):
         rows = np.arange(first, min(first + step, N))
         log_p = at.log_likelihood(rows)
-        efficiency = np.ones(rows.size)
+        efficiency = np.full(rows.size, different / S)
         if chains > 1 and draws > 3:
             efficiency = np.nan_to_num(ess(np.exp(log_p - log_p.max(axis=(0, 1)))) / S, nan=1.0)
         log_p = log_p.reshape(S, -1)
         log_w, shape = _taken_out(log_p, efficiency)
-        ends = np.zeros((2, S, 0))
+        low, high = np.zeros((2, S, 0))
         if _has_cdf(at.likelihoods[0]):
-            ends = _ends(partial(at.cdf, rows=rows), at.likelihoods[0], at.y[rows])
-        view = _averaged(log_p, log_p, *ends, log_w, equal)
+            low, high = _ends(partial(at.cdf, rows=rows), at.likelihoods[0], at.y[rows])
+        view = _averaged(log_p, log_p, low, high, log_w, equal)
         pull += _pull(log_p, log_w, view.pointwise)
         worth.append(efficiency)
         views.append(view._replace(pareto_k=shape))

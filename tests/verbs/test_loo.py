@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 from sparse_problems import twins
 
 import evidence as ev
+from evidence.approximations.gp.cavities import cavities, changes_of_others
 
 mpl.use("Agg")
 
@@ -71,26 +72,66 @@ def test_normal_noise_in_closed_form(noise):
 
 def test_probit_against_refits(exact_probit):
     result = ev.loo(probit())
-    np.testing.assert_allclose(result.pointwise, exact_probit, atol=0.01)
+    np.testing.assert_allclose(result.pointwise, exact_probit, atol=0.008)
+    assert not result.notes
     assert result.pit.size == 0
     assert np.isnan(result.pareto_k).all()
 
 
-@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("likelihood", [name for name in LIKELIHOODS if "student" not in name])
 def test_against_quadrature(likelihood):
     model = small_model(likelihood)
     exact = brute_force(model, log_z_by_quadrature)
-    np.testing.assert_allclose(ev.loo(model).pointwise, exact, atol=0.03)
+    np.testing.assert_allclose(ev.loo(model).pointwise, exact, atol=0.005)
+
+
+def test_heavy_tails_need_draws():
+    model = small_model("student_t(df=4, scale=0.5)")
+    exact = brute_force(model, log_z_by_quadrature)
+    draws = ev.sample(model, draws=10_000, random_seed=0, progressbar=False)
+    result = ev.loo(model, posterior=draws)
+    np.testing.assert_allclose(result.pointwise, exact, atol=0.1)
+    assert np.abs(result.by_method["ep"] - exact).max() > 0.2
+    assert "not log-concave" in result.notes[0]
+
+
+@pytest.mark.parametrize("structure", ["dense", "markov", "vecchia(m=11)"])
+def test_what_a_datum_changes_of_other_sites(structure):
+    """EP's own log Z without the datum, up to second order in how far other sites move."""
+    rng = np.random.default_rng(0)
+    y = rng.poisson(np.exp(np.sin(X)))
+    kernel = "1.0 * Matern(length_scale=0.7, nu=1.5)"
+    dense = ev.GPModel(X, y, kernel, likelihood="poisson")
+    exact = brute_force(dense, lambda model: ev.fit_ep(model).logz)
+    model = ev.GPModel(X, y, kernel, likelihood="poisson", structure=structure)
+    q = ev.fit_ep(model)
+    cavity = cavities(q.gaussian.mean, q.gaussian.variances, q.sites.nu, q.sites.tau)
+    plain = model.likelihood.tilted(model.y, cavity.mean, cavity.var)[0]
+    corrected = plain - changes_of_others(model, q.gaussian, q.sites)
+    assert np.abs(corrected - exact).max() < 0.2 * np.abs(plain - exact).max()
+    np.testing.assert_allclose(ev.loo(model).pointwise, corrected, rtol=1e-12)
 
 
 def test_two_modes():
     """Data that contradict each other, under heavy tails: no single Gaussian would do."""
     K = 25.0 * np.ones((3, 3)) + 0.5 * np.eye(3)
     model = ev.GPModel(K=K, y=[-4.0, 4.0, 4.3], likelihood="student_t(df=3, scale=0.4)")
-    exact = brute_force(model, lambda m: log_z_by_quadrature(m, 150))
-    np.testing.assert_allclose(ev.loo(model, random_seed=0).pointwise, exact, atol=0.1)
+
+    def log_z(model):
+        """By the common level u: data are independent given it."""
+        levels = np.linspace(-30.0, 30.0, 3001)
+        spread = np.full(model.n, 0.5)
+        each = [
+            model.likelihood.tilted(model.y, np.full(model.n, u), spread)[0].sum() for u in levels
+        ]
+        return logsumexp(each + stats.norm.logpdf(levels, scale=5.0)) + np.log(0.02)
+
+    exact = brute_force(model, log_z)
+    several = ev.loo(model, random_seed=0)
+    np.testing.assert_allclose(several.pointwise, exact, atol=0.15)
     one = ev.loo(model, posterior=ev.fit_ep(model))
-    assert np.abs(one.pointwise - exact).max() > 0.2
+    assert np.nanmax(np.abs(one.pointwise - exact)) > 1.0
+    assert any(w.code == "no-cavity" for w in one.warnings) == np.isnan(one.elpd)
 
 
 @pytest.mark.parametrize("structure", ["design", "constrained"])
@@ -133,7 +174,11 @@ def test_samples_of_an_estimate():
     sparse, _ = twins("poisson")
     estimate = ev.log_evidence(sparse, random_seed=0, progressbar=False)
     result = ev.loo(sparse, posterior=estimate, random_seed=0)
-    np.testing.assert_allclose(result.pointwise, result.by_method["ep"], atol=0.3)
+    ours, ep = result.pointwise, result.by_method["ep"]
+    assert abs(ours.sum() - ep.sum()) < 4.0 * result.mcse < 3.0
+    easy = result.fitted - ours < 0.3
+    np.testing.assert_allclose(ours[easy], ep[easy], atol=0.25)
+    assert easy.sum() > 15
     assert (result.logz, result.logz_se) == (estimate.logz, estimate.logz_se)
     assert 0.0 <= result.pit.min() < result.pit.max() <= 1.0
 
@@ -177,10 +222,10 @@ def test_hyperparameters_are_averaged_over(integrated):
     answer = ev.integrated_evidence(model, target_se=0.1, random_seed=0, progressbar=False)
     result = ev.loo(model, posterior=answer)
     np.testing.assert_allclose(result.pointwise, exact, atol=0.2)
-    assert abs(result.elpd - exact.sum()) < 4.0 * result.mcse < 1.0
+    assert abs(result.elpd - exact.sum()) < 4.0 * result.mcse < 2.0
     assert result.logz == answer.logz
     by_itself = ev.loo(model, random_seed=0, progressbar=False)
-    assert abs(by_itself.elpd - exact.sum()) < 4.0 * by_itself.mcse < 1.0
+    assert abs(by_itself.elpd - exact.sum()) < 4.0 * by_itself.mcse < 2.0
 
 
 def test_draws_of_hyperparameters(integrated):
@@ -194,8 +239,24 @@ def test_draws_of_hyperparameters(integrated):
     assert set(result.by_method) == {"ep", "psis"}
     for pointwise in result.by_method.values():
         assert abs(pointwise.sum() - exact.sum()) < 1.0
-        np.testing.assert_allclose(pointwise, exact, atol=0.3)
+        np.testing.assert_allclose(pointwise, exact, atol=0.5)
     assert result.pit.shape == (12,)
+
+
+def test_formulas():
+    rng = np.random.default_rng(1)
+    g = np.arange(48) % 8
+    y = rng.poisson(np.exp(1.0 + 0.6 * rng.normal(size=8)[g]))
+    data = {"y": y, "g": np.array(list("abcdefgh"))[g]}
+    model = ev.from_formula("y ~ 1 + (1 | g)", data, likelihood="poisson")
+    ep, psis = (
+        ev.loo(model, method=method, random_seed=0, progressbar=False) for method in ("ep", "psis")
+    )
+    assert abs(ep.elpd - psis.elpd) < 4.0 * np.hypot(ep.mcse, psis.mcse) < 1.0
+    np.testing.assert_allclose(ep.pointwise, psis.pointwise, atol=0.2)
+    alone = ev.from_formula("y ~ 1", data, likelihood="poisson")
+    difference = ep.difference(ev.loo(alone))
+    assert difference.elpd > 2.0 * difference.se > 0.0
 
 
 # -- calibration ----------------------------------------------------------------------------
@@ -248,6 +309,21 @@ def test_difference():
         right.difference(ev.loo(smooth(seed=1)))
     with pytest.raises(ev.InputError, match="other"):
         right.difference(3.0)
+
+
+def test_copies_of_draws_are_not_draws():
+    model = smooth(0.5)
+    x = np.random.default_rng(0).multivariate_normal(*_moments(model), 300)
+    once, thrice = (
+        ev.loo(model, posterior=draws, method="psis") for draws in (x, np.repeat(x, 3, axis=0))
+    )
+    assert thrice.mcse == pytest.approx(once.mcse, rel=0.3)
+    assert thrice.elpd == pytest.approx(once.elpd, abs=once.mcse)
+
+
+def _moments(model):
+    q = ev.fit_ep(model)
+    return q.mean, q.cov
 
 
 def test_result(tmp_path):

@@ -24,7 +24,7 @@ from ...messages import InputError, Message
 from ...models.latent import LatentModel
 from ...numerics.arrays import Array
 from ..reference import GaussianReference
-from .cavities import cavities
+from .cavities import cavities, log_site
 from .exact import fit_exact, has_closed_form
 from .laplace import fit_laplace
 from .sequential import sequential_start
@@ -238,15 +238,12 @@ def _check_start(start: Sites, n: int) -> tuple[Array, Array]:
 def _match(model: LatentModel, q: Gaussian) -> tuple[Array, Array, Array, float, int]:
     """Moment matching for every site: (c, ν, τ, largest mismatch, sites left alone)."""
     nu, tau, mu, var = q.nu, q.tau, q.mean, q.variances
-    m, v, ok = cavities(q)
+    m, v, ok = cavities(mu, var, nu, tau)
     log_z, mean, variance = model.likelihood.tilted(model.y, m, v)
     ok &= np.isfinite(log_z) & np.isfinite(mean) & (variance > 0.0)
     target_tau = np.where(ok, 1.0 / variance - 1.0 / v, tau)
     target_nu = np.where(ok, mean / variance - m / v, nu)
-    # log of the integral of the cavity times the site exp(ν x - τ x²/2)
-    spread = 1.0 + v * tau
-    site = 0.5 * (v * nu * nu + 2.0 * m * nu - tau * m * m) / spread - 0.5 * np.log(spread)
-    c = log_z - site
+    c = log_z - log_site(m, v, nu, tau)
     mismatch = np.maximum(np.abs(mean - mu) / np.sqrt(var), np.abs(variance / var - 1.0))
     return c, target_nu, target_tau, float(np.max(mismatch[ok], initial=0.0)), int((~ok).sum())
 
