@@ -271,7 +271,9 @@ def fit_start(
         if weights.ess > _FITTING:
             break
         proposal = mixture(cloud, weights.relative, mean, root, wide, rng)
-    size = 2 ** int(np.ceil(np.log2(np.clip(_SIZE / max(weights.ess, 1e-9), _SIZE, _LARGEST))))
+    size = 2 ** int(
+        np.ceil(np.log2(np.clip(_SIZE / max(float(weights.ess), 1e-9), _SIZE, _LARGEST)))
+    )
     start = replace(start, floor=float(weights.log_mean) + np.log(_FLOOR), size=size)
     return Fit(start, surrogate, cloud, log_w, mean, root, wide)
 

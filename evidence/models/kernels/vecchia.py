@@ -117,9 +117,9 @@ class Neighbours:
         """Where Q has entries, with ones."""
         rows, columns = [], []
         for own, k in self.cliques:
-            for j in range(own.size - k, own.size):
-                rows.append(own[: j + 1])
-                columns.append(np.full(j + 1, own[j]))
+            for last in range(own.size - k, own.size):
+                rows.append(own[: last + 1])
+                columns.append(np.full(last + 1, own[last]))
         i, j = np.concatenate(rows), np.concatenate(columns)
         n = len(self.X)
         Q = csc_array((np.ones(2 * i.size), (np.append(i, j), np.append(j, i))), shape=(n, n))
