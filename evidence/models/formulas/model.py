@@ -252,7 +252,10 @@ def from_formulas(
         own = parts[name]
         response = _response(own, frame, namespace)
         trials = _extra(own, "trials", frame, namespace)
-        observed = observe(response, trials, likelihood, link)
+        try:
+            observed = observe(response, trials, likelihood, link)
+        except InputError as error:
+            raise InputError(f"{own.response}: {error}") from None
         design = Design(own.common, frame, namespace)
         if own.response in design.owners:
             raise InputError(f"formula: the response {own.response} explains itself; drop it")

@@ -1,0 +1,84 @@
+"""What other priors would do to log Z: from one run, and computed anew with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import evidence as ev
+from evidence.verbs.sensitivity import Rescaled
+
+pytest.importorskip("formulae")
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=40)
+    return {"y": 0.5 + 0.8 * x + 0.5 * rng.normal(size=40), "x": x, "g": np.repeat(range(8), 5)}
+
+
+PRIORS = {"Intercept": stats.norm(0, 2), "x": stats.norm(0.5, 1)}
+
+
+def logz(data, priors, formula="y ~ x"):
+    model = ev.from_formula(formula, data, priors=priors)
+    held = dict.fromkeys(model.hyperparameters.names, 0.5)
+    return ev.log_evidence(model.at(held), method="ep").logz
+
+
+@pytest.mark.parametrize("name", PRIORS)
+@pytest.mark.parametrize("factor", [0.5, 3.0])
+def test_common_effects_in_closed_form(data, name, factor):
+    model = ev.from_formula("y ~ x", data, priors=PRIORS).at({"noise_std": 0.5})
+    table = ev.prior_sensitivity(model, scale=[factor]).table
+    prior = PRIORS[name]
+    other = PRIORS | {name: stats.norm(prior.mean(), factor * prior.std())}
+    truth = logz(data, other) - logz(data, PRIORS)
+    assert table.change[name] == pytest.approx(truth, abs=1e-6)
+    assert abs(truth) > 0.1
+
+
+def test_hyperparameters_from_their_draws_and_anew(data):
+    model = ev.from_formula("y ~ x + (1 | g)", data, priors=PRIORS)
+    table = ev.prior_sensitivity(model, random_seed=0, scale=[0.5, 2.0]).table
+
+    def integral(factor):  # over sd and noise, on a grid
+        sd, noise = np.geomspace(1e-3, 5, 60), np.geomspace(0.3, 0.9, 40)
+        priors = dict(model.priors.items())
+        scaled = Rescaled(priors["sd(1|g)"], factor)
+        at = np.array([
+            [model.at({"sd(1|g)": s, "noise_std": t}) for t in noise] for s in sd
+        ])  # fmt: skip
+        z = np.vectorize(lambda m: ev.fit_ep(m).logz)(at)
+        z += (scaled.logpdf(sd) + np.log(sd))[:, None]
+        z += priors["likelihood__noise_std"].logpdf(noise) + np.log(noise)
+        return np.logaddexp.reduce(z, axis=None)
+
+    base = integral(1.0)
+    for factor in (0.5, 2.0):
+        row = table[(table.index == "sd(1|g)") & (table.factor == factor)].iloc[0]
+        assert row.change == pytest.approx(integral(factor) - base, abs=0.02 + 4.0 * row.se)
+
+
+def test_several_models_and_figures(data, tmp_path):
+    models = {
+        name: ev.from_formula(formula, data, priors=None)
+        for name, formula in {"line": "y ~ x", "groups": "y ~ x + (1 | g)"}.items()
+    }
+    comparison = ev.compare(models, target_se=0.1, random_seed=0, progressbar=False)
+    sensitivity = ev.prior_sensitivity(models, comparison, random_seed=0)
+    assert set(sensitivity.table.model) == {"line", "groups"}
+    labels = [text.get_text() for text in sensitivity.plot().get_yticklabels()]
+    assert "groups: sd(1|g)" in labels
+    sensitivity.save(tmp_path / "s.npz")
+    assert ev.Sensitivity.load(tmp_path / "s.npz").table.equals(sensitivity.table)
+
+
+def test_mistakes(data):
+    model = ev.from_formula("y ~ x", data)
+    with pytest.raises(ev.InputError, match="scale"):
+        ev.prior_sensitivity(model, scale=[-1.0])
+    with pytest.raises(ev.InputError, match="model"):
+        ev.prior_sensitivity(3)
