@@ -3,7 +3,7 @@ r"""Evidence with hyperparameters integrated out, and their posterior.
 .. math:: \log Z = \log \int p(\theta)\, Z(\theta)\, d\theta,\qquad
           Z(\theta) = \int p(y|x, \theta)\, N(x; m, K_\theta)\, dx
 
-by islands over θ (:mod:`evidence.hyper.integral`). Before them come EP's optimum and a pilot, which
+by islands over θ (:mod:`evidence.hyper.integral`). Before them come EP's optimum and a pilot, that
 learns a surrogate of EP's evidence from a few dozen fits: islands draw θ from that.
 """
 
