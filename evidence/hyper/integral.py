@@ -1,8 +1,8 @@
 r"""Tempering over hyperparameters, with an unbiased estimate of the evidence at each of them.
 
 The target on θ (logs of hyperparameters) is :math:`p(\theta) \hat Z(\theta)`, with an unbiased
-estimate :math:`\hat Z` (:mod:`.at_theta`), and the start a Student-t g around where EP's evidence
-is largest. Between them
+estimate :math:`\hat Z` (:mod:`.at_theta`), and the start g is p times a surrogate of EP's
+evidence (:mod:`.surrogate`), whose integral every island estimates for itself. Between them
 
 .. math:: \gamma_\beta(\theta, u) = g(\theta)^{1-\beta}\,
           [p(\theta)\,\hat Z(\theta, u)]^\beta\,m(u),

@@ -3,8 +3,8 @@ r"""Evidence with hyperparameters integrated out, and their posterior.
 .. math:: \log Z = \log \int p(\theta)\, Z(\theta)\, d\theta,\qquad
           Z(\theta) = \int p(y|x, \theta)\, N(x; m, K_\theta)\, dx
 
-by islands that temper over θ (:mod:`evidence.hyper.integral`). Before them come EP's optimum, its
-curvature, and a pilot that widens the start where it does not fit.
+by islands over θ (:mod:`evidence.hyper.integral`). Before them come EP's optimum and a pilot, that
+learns a surrogate of EP's evidence from a few dozen fits: islands draw θ from that.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def _priors(
 
 def _particles(problem: Problem, variance: float) -> int:
     """θ per island, so that the first wave should meet the target."""
-    return int(min(max(problem.particles_for(variance), 4.0 * variance, 2.0), 512.0))
+    return int(min(max(problem.particles_for(variance), 4.0 * variance, 4.0), 512.0))
 
 
 def _lost(run: Run) -> Iterator[Message]:
