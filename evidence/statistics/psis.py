@@ -29,7 +29,7 @@ def smoothed(log_weights: Array, efficiency: float = 1.0) -> tuple[Array, float]
 
     >>> rng = np.random.default_rng(0)
     >>> log_w, k = smoothed(rng.standard_exponential(4000) / 2.0)
-    >>> bool(0.4 < k < 0.6), round(float(np.exp(log_w).sum()), 9)
+    >>> bool(0.3 < k < 0.7), round(float(np.exp(log_w).sum()), 9)
     (True, 1.0)
     """
     S = log_weights.size

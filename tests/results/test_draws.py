@@ -148,7 +148,7 @@ def test_to_arviz(draws):
 
 def test_to_arviz_without_arviz(draws, monkeypatch):
     monkeypatch.setitem(sys.modules, "arviz", None)
-    with pytest.raises(ImportError, match=r"pip install 'evidence\[arviz\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'log-evidence\[arviz\]'"):
         draws.to_arviz()
 
 
