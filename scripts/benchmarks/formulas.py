@@ -117,7 +117,7 @@ PROBLEMS = {
         {"sd(1|g)": SD, "gap_1": stats.gamma(2.0, scale=0.7)},
     ),
 }  # fmt: skip
-CHEAP = ("gaussian", "logit", "poisson", "ordinal")
+CHEAP = ("gaussian", "logit", "binomial", "poisson")
 
 
 def table() -> pd.DataFrame:
