@@ -40,6 +40,7 @@ SCRIPTS = {
     "benchmarks.bidirectional": "",
     "benchmarks.bridge": "",
     "benchmarks.density_truths": "",
+    "benchmarks.formulas": "",
     "benchmarks.neural_network_widths": "jax",
     "benchmarks.reference_table": "",
     "benchmarks.rmhmc_speed": "",

@@ -18,6 +18,7 @@ from evidence.proposals.integrals import draw_with_several, scratch
     [
         ("poisson", [2.0, 0.0, 5.0, 1.0], [0.3, -0.2, 0.9, 0.1]),  # nearly Gaussian: two draws
         ("logit", [1.0, 1.0, -1.0, 1.0], [0.3, -0.2, 0.9, 0.1]),
+        ("poisson", [90.0, 80.0], [4.4, 4.3]),  # as skewed as two draws may be
         ("poisson", [0.0, 60.0], [3.0, 2.0]),  # far from one: a lattice
         ("student_t(df=2, scale=0.2)", [-2.0, 2.0], [0.0, 0.0]),  # two modes
     ],

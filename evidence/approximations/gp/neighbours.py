@@ -17,8 +17,8 @@ _WORTH_A_WARNING = 0.5  # nats
 class FewerNeighbours:
     """EP's log Z with m neighbours, less that with m/2.
 
-    The error that is left is smaller: seven to sixteen times in two trials (Matérn 3/2 in two
-    dimensions, m = 30, N = 2000 and 20,000).
+    The error that is left is as small: six trials with m = 30 (Matérn 3/2 in two dimensions,
+    N = 2000) changed by 0.0001 to 0.005 nats and were off by 0.002 at most.
     """
 
     m: int
