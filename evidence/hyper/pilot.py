@@ -145,13 +145,13 @@ def run_pilot(
 ) -> ThetaPilot:  # fmt: skip
     """A start that fits, from a first guess at it, and the ladder from there.
 
-    Weights of this relative ``variance`` are good enough: a twentieth of it is for the
+    Weights of this relative ``variance`` are good enough: a fifth of it is for the
     surrogate, a quarter for the latent draws behind an estimate, whose number is chosen where
     ``n_draws`` is None.
     """
     sd = np.where(np.isfinite(sd) & (sd > 0), np.clip(sd, 0.01, 3.0), 1.0)
     looks = Looks(evidence, priors, clock, np.zeros((0, centre.size)))
-    draws, misfit = n_draws or _DRAWS, 0.05 * variance
+    draws, misfit = n_draws or _DRAWS, 0.2 * variance
     fit = explore(looks, centre, sd, rng, misfit)
     for trial in range(_ROUNDS):
         path = ThetaPath(looks.evidence_near(fit.root, draws), priors, fit.start)
