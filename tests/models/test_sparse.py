@@ -342,12 +342,6 @@ def test_simulated_data():
     assert both.lower - 4.0 * both.lower_se < result.logz < both.upper + 4.0 * both.upper_se
 
 
-def test_hyperparameters_are_drawn_elsewhere():
-    model = ev.SparseModel(ev.precisions.ar1(6, 0.5), np.ones(6), likelihood="poisson")
-    with pytest.raises(ev.InputError, match="integrated_evidence"):
-        ev.sample_hyperparameters(model, {}, random_seed=0, progressbar=False)
-
-
 def test_groups_with_modes_of_their_own():
     """Six groups, each torn between -3 and 3: one-dimensional integrals see both, and no more."""
     rng = np.random.default_rng(0)
