@@ -41,9 +41,10 @@ from .integral import (
 from .surrogate import Known, Surrogate
 
 _FAR, _BEYOND = 6.0, 0.01  # wide looks: at most so far from the optimum, and of a prior's mass
+_RARE = 1e-4  # of a prior's mass beyond the looks along one axis
 _NEAR = 0.7  # standard deviations between the optimum and the looks beside it
 _FAILED = 60.0  # nats below the best as which a place without evidence counts
-_BOTTOM = 25.0  # nats below the best beyond which a surrogate need not go
+_BOTTOM = _FAILED  # beyond which a surrogate need not go
 _HIGHEST = 10.0  # nats that the evidence may exceed all that was seen by
 _FLOOR = 0.0005  # share of the proposal in a start
 _CLOUD, _CANDIDATES = 2048, 384  # draws that show a surrogate's mass; those that may be looked at
@@ -83,6 +84,8 @@ class ThetaPilot(NamedTuple):
     start: SurrogateStart
     plan: ThetaPlan
     ess: float
+    misfit: float
+    """Relative variance of a weight that the surrogate expects of itself, rare places included."""
     n_draws: int
     notes: list[str]
     warnings: list[Message]
@@ -175,7 +178,7 @@ def run_pilot(
         plan = _climb(path, try_out(path, _CLIMBERS, rng, clock), fit.root, rng)
         steps = plan.betas.size
         notes = [f"{worth} {ess * _TRIAL:.1f}: tempering over {steps} steps"]
-        return ThetaPilot(path, fit.start, plan, _CESS / steps, wanted, notes, [])
+        return ThetaPilot(path, fit.start, plan, _CESS / steps, 0.0, wanted, notes, [])
     notes, warnings = [f"{worth} {ess * _TRIAL:.1f}: no tempering"], []
     shape = pareto_shape(np.sort(cloud.tilt[np.isfinite(cloud.tilt)]))
     if ess < _GOOD and shape > _TAIL:
@@ -185,7 +188,14 @@ def run_pilot(
         )
         warnings.append(Message("heavy-tail", text))
     return ThetaPilot(
-        path, fit.start, ThetaPlan(np.ones(1), fit.root, 0), ess, wanted, notes, warnings
+        path,
+        fit.start,
+        ThetaPlan(np.ones(1), fit.root, 0),
+        ess,
+        next_looks(fit, rng, 0)[1],
+        wanted,
+        notes,
+        warnings,
     )
 
 
@@ -194,7 +204,8 @@ def explore(looks: Looks, centre: Array, sd: Array, rng: Generator, misfit: floa
     p = centre.size
     low, high = box(looks.priors, centre)
     net = qmc.Sobol(p, rng=rng).random_base2(int(np.ceil(np.log2(2 * p + 3))))
-    looks.at(np.vstack([centre, centre + _NEAR * np.diag(sd), low + (high - low) * net]))
+    ends = [centre + np.diag(end - centre) for end in box(looks.priors, centre, _RARE)]
+    looks.at(np.vstack([centre, centre + _NEAR * np.diag(sd), low + (high - low) * net, *ends]))
     wide = StudentMixture(
         np.array([0.5, 0.5]),
         np.array([centre, 0.5 * (low + high)]),
@@ -237,15 +248,15 @@ def try_out(path: ThetaPath, m: int, rng: Generator, clock: Clock) -> ThetaCloud
     return ThetaCloud(*map(np.concatenate, zip(*clouds, strict=True)))
 
 
-def box(priors: Priors, centre: Array) -> tuple[Array, Array]:
-    """Where the priors have their mass, and not too far from ``centre``."""
+def box(priors: Priors, centre: Array, beyond: float = _BEYOND) -> tuple[Array, Array]:
+    """Where the priors have all their mass but ``beyond``, and not too far from ``centre``."""
     t = np.linspace(-_FAR, _FAR, 1201)
     ends = []
     for unit in np.eye(centre.size):
         density = priors.log_density(centre + t[:, None] * unit)
         density = np.exp(density - density.max())
         share = np.cumsum(density) / density.sum()
-        ends.append(t[np.searchsorted(share, [0.5 * _BEYOND, 1.0 - 0.5 * _BEYOND])])
+        ends.append(t[np.searchsorted(share, [0.5 * beyond, 1.0 - 0.5 * beyond])])
     return tuple(centre + np.array(ends).T)
 
 

@@ -163,6 +163,9 @@ def integrated_evidence(
             job = Job(Loop.run, (islands,), {"n_particles": size})
             outcome, run = outcome_of_islands(problem, "islands", job, pilot.plan.betas)
             run.warnings[:0] = pilot.warnings
+            # places where the surrogate errs may be too rare for the islands' spread to show
+            unseen = pilot.misfit / max(size * run.final.size, 1)
+            outcome.logz_se = math.hypot(outcome.logz_se, math.sqrt(unseen))
     theta, logz_ep = np.zeros((0, len(prior))), math.nan
     if outcome.samples is not None:
         theta, gap = outcome.samples[:, :-1], outcome.samples[:, -1]
