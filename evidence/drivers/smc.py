@@ -123,7 +123,7 @@ class Loop:
                 short = self.short(population, weights, t)
             if short.size or stop():
                 raise Stopped
-            population.log_z = population.log_z + weights.log_mean
+            population.log_z = population.log_z + self.log_mean(population, weights)
             if last:
                 variance = self.variance(population, weights)
             poor = self.poor(population, weights) | last
@@ -141,6 +141,10 @@ class Loop:
     def weigh(self, population: Any, stage: Any) -> Weights:
         """Weights for the target of ``stage``."""
         raise NotImplementedError
+
+    def log_mean(self, population: Any, weights: Weights) -> Array:
+        """By how much a step moves each island's log Z."""
+        return np.asarray(weights.log_mean)
 
     def short(self, population: Any, weights: Weights, t: int) -> Ancestors:
         """Islands that want another round for step ``t``."""

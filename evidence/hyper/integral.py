@@ -11,7 +11,8 @@ u being the random numbers behind :math:`\hat Z`, which travel with their θ. At
 integral over u restores Z(θ), so every island's estimate is unbiased for
 :math:`\int p(\theta) Z(\theta)\,d\theta`, whatever the noise in :math:`\hat Z`, the fit of g
 and the number of particles. (A θ at which numbers fail counts as Z = 0; it is reported.)
-Where g fits, the ladder has one step and this is importance sampling.
+Where g fits, the ladder has one step and this is importance sampling, with the surrogate's own
+weights as a control variate: what is known of g costs nothing, so that g may cover tails amply.
 """
 
 from __future__ import annotations
@@ -44,16 +45,21 @@ class EvidenceAt(Protocol):
 
 
 _DF = 5.0
-_CAUTION = 2.0
 _MOST_DOUBT = 3.0  # nats by which a start exceeds its surrogate, at most
+_MOST_CHANGE = 0.8  # of an island's mean weight by its control variate
 _FINEST = 2**-40  # numbers of a net are moved from 0 and 1 by this
 
 
 class Start(Protocol):
     """Where islands start: draws of θ, and a density, which need not be normalised."""
 
-    def draw(self, rng: Generator, m: int) -> tuple[Array, float]:
-        """``m`` rows of θ and the log of an unbiased estimate of the density's integral."""
+    def draw(self, rng: Generator, m: int) -> tuple[Array, float, float]:
+        """``m`` rows of θ, the log of an unbiased estimate of the density's integral, and the
+        mean of what :meth:`control` is the log of."""
+        ...
+
+    def control(self, theta: Array) -> Array:
+        """log of what weights are expected to be at the rows of θ."""
         ...
 
     def log_density(self, theta: Array) -> Array:
@@ -71,13 +77,16 @@ class StudentMixture(NamedTuple):
     roots: Array
     """(K, P, P), lower roots of their scale matrices."""
 
-    def draw(self, rng: Generator, m: int) -> tuple[Array, float]:
+    def control(self, theta: Array) -> Array:
+        return np.zeros(len(theta))
+
+    def draw(self, rng: Generator, m: int) -> tuple[Array, float, float]:
         p = self.means.shape[1]
         net = qmc.Sobol(p + 2, rng=rng).random_base2(math.ceil(math.log2(m)))[:m]
         net = np.clip(net, _FINEST, 1.0 - _FINEST)
         k = np.searchsorted(np.cumsum(self.shares[:-1]), net[:, 0])
         z = ndtri(net[:, 2:]) / np.sqrt(chdtri(_DF, net[:, 1:2]) / _DF)
-        return self.means[k] + np.einsum("mij,mj->mi", self.roots[k], z), 0.0
+        return self.means[k] + np.einsum("mij,mj->mi", self.roots[k], z), 0.0, 1.0
 
     def log_density(self, theta: Array) -> Array:
         p = self.means.shape[1]
@@ -113,32 +122,41 @@ class SurrogateStart:
 
     def log_density(self, theta: Array) -> Array:
         prior = self.priors.log_density(theta)
-        doubt = np.minimum(_CAUTION * self.surrogate.variance(theta), _MOST_DOUBT)
+        doubt = np.minimum(2.0 * self.surrogate.variance(theta), _MOST_DOUBT)
         log_s = np.minimum(self.surrogate.mean(theta) + doubt, self.ceiling[0])
         log_s = np.minimum(prior + log_s, self.ceiling[1])
         floor = self.floor + self.proposal.log_density(theta)
         return np.where(prior > -np.inf, np.logaddexp(log_s, floor), -np.inf)
 
-    def draw(self, rng: Generator, m: int) -> tuple[Array, float]:
-        theta, _ = self.proposal.draw(rng, self.size)
+    def control(self, theta: Array) -> Array:
+        log_s = np.minimum(self.surrogate.mean(theta), self.ceiling[0])
+        log_s = np.minimum(self.priors.log_density(theta) + log_s, self.ceiling[1])
+        return log_s - self.log_density(theta)
+
+    def draw(self, rng: Generator, m: int) -> tuple[Array, float, float]:
+        theta = self.proposal.draw(rng, self.size)[0]
         weights = Weights(self.log_density(theta) - self.proposal.log_density(theta))
-        return theta[systematic(weights.relative, rng, m)], float(weights.log_mean)
+        w = weights.relative
+        expected = float(w @ np.exp(self.control(theta)) / w.sum())
+        return theta[systematic(w, rng, m)], float(weights.log_mean), expected
 
     def posterior(self, rng: Generator, n: int) -> Array:
         """About ``n`` equally weighted draws of θ, if the surrogate is right."""
-        theta, _ = self.proposal.draw(rng, max(self.size, 16 * n))
+        theta = self.proposal.draw(rng, max(self.size, 16 * n))[0]
         log_w = self.priors.log_density(theta) - self.proposal.log_density(theta)
         log_w += np.minimum(self.surrogate.mean(theta), self.ceiling[0])
         return rng.permutation(theta[systematic(Weights(log_w).relative, rng, n)])
 
 
 class ThetaCloud(NamedTuple):
-    """Particles: θ, log g, log p Ẑ, log p Z_EP, and 1 where numbers failed, else 0."""
+    """Particles: θ, log g, log p Ẑ, log p Z_EP, log of the weight expected, and 1 where numbers
+    failed, else 0."""
 
     theta: Array
     start: Array
     target: Array
     ep: Array
+    control: Array
     failed: Array
 
     @property
@@ -166,7 +184,8 @@ class ThetaPath:
                 failed[i] = 1.0
             target[i] += log_z
             ep[i] += log_z_ep
-        return ThetaCloud(theta, self.start.log_density(theta), target, ep, failed)
+        g, control = self.start.log_density(theta), self.start.control(theta)
+        return ThetaCloud(theta, g, target, ep, control, failed)
 
     def walk(
         self, rng: Generator, root: Array, beta: float, cloud: ThetaCloud
@@ -191,6 +210,8 @@ class ThetaPlan(NamedTuple):
     betas: Array
     root: Array
     n_moves: int
+    control: bool = False
+    """Whether a single step has a control variate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,27 +233,46 @@ class ThetaIslands(Loop):
     def start(self, rng: Generator, n_islands: int, n_particles: int) -> Climbers:
         shape = n_islands, n_particles
         drawn = [self.path.start.draw(rng, n_particles) for _ in range(n_islands)]
-        cloud = self.path.at(np.concatenate([theta for theta, _ in drawn]), rng)
+        thetas, log_z, expected = zip(*drawn, strict=True)
+        cloud = self.path.at(np.concatenate(thetas), rng)
         info = Info(np.empty(0), int(cloud.failed.sum()), len(cloud.theta))
-        log_z = np.array([log_mass for _, log_mass in drawn])
-        return Climbers(rng, np.zeros(shape), log_z, [info], state=cloud)
+        state = cloud, np.array(expected)
+        return Climbers(rng, np.zeros(shape), np.array(log_z), [info], state=state)
 
     def weigh(self, population: Climbers, stage: tuple[float, float]) -> Weights:
-        tilt = population.state.tilt.reshape(population.log_w.shape)
+        tilt = population.state[0].tilt.reshape(population.log_w.shape)
         return Weights((stage[1] - stage[0]) * tilt)
 
+    def log_mean(self, population: Climbers, weights: Weights) -> Array:
+        r"""Of one step with a control variate, c, the weights that a right surrogate would have.
+
+        Their mean under the start is known, so :math:`\bar w - \bar c + \mathrm{E}[c]` is as
+        unbiased as :math:`\bar w` and free of what is known: that the start covers more than the
+        surrogate. (Where it is not positive, or small, numbers are few and weights wild: the
+        plain mean is taken.)
+        """
+        plain = super().log_mean(population, weights)
+        if not self.plan.control:
+            return plain
+        cloud, expected = population.state
+        control = np.exp(cloud.control).reshape(population.log_w.shape).mean(axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            change = (expected - control) * np.exp(-plain)
+        return plain + np.log1p(np.where(change > -_MOST_CHANGE, change, 0.0))
+
     def survive(self, population: Climbers, index: Ancestors, poor: Flags) -> None:
-        population.state = take(population.state, index.ravel())
+        cloud, expected = population.state
+        population.state = take(cloud, index.ravel()), expected
 
     def move_all(self, population: Climbers, stage: tuple[float, float], poor: Flags) -> float:
         beta = stage[1]
         for _ in range(self.plan.n_moves if beta < 1.0 else 0):
-            population.state, info = self.path.walk(
-                population.rng, self.plan.root, beta, population.state
-            )
+            cloud, expected = population.state
+            cloud, info = self.path.walk(population.rng, self.plan.root, beta, cloud)
+            population.state = cloud, expected
             population.infos.append(info)
         return np.nan
 
     def draws(self, population: Climbers) -> Array:
-        cloud, shape = population.state, population.log_w.shape
+        cloud, shape = population.state[0], population.log_w.shape
         return np.column_stack([cloud.theta, cloud.ep - cloud.target]).reshape(*shape, -1)

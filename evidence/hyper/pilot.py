@@ -28,7 +28,7 @@ from ..moves.base import take
 from ..numerics.arrays import Array
 from ..statistics import ladders
 from ..statistics.resampling import systematic
-from ..statistics.weights import Weights, conditional_ess, incremental, pareto_shape
+from ..statistics.weights import Weights, incremental, pareto_shape
 from .at_theta import Look, NoEvidence
 from .integral import (
     EvidenceAt,
@@ -46,7 +46,7 @@ _NEAR = 0.7  # standard deviations between the optimum and the looks beside it
 _FAILED = 60.0  # nats below the best as which a place without evidence counts
 _BOTTOM = _FAILED  # beyond which a surrogate need not go
 _HIGHEST = 10.0  # nats that the evidence may exceed all that was seen by
-_FLOOR = 0.0005  # share of the proposal in a start
+_FLOOR = 0.01  # share of the proposal in a start
 _CLOUD, _CANDIDATES = 2048, 384  # draws that show a surrogate's mass; those that may be looked at
 _SIZE, _LARGEST = 800, 16384  # draws of a cloud, over its relative ESS, for an island
 _COMPONENTS, _FITS, _FITTING = 8, 6, 0.6
@@ -159,7 +159,7 @@ def run_pilot(
     for trial in range(_ROUNDS):
         path = ThetaPath(looks.evidence_near(fit.root, draws), priors, fit.start)
         cloud = try_out(path, _TRIAL, rng, clock)
-        ess, noise = conditional_ess(cloud.tilt, 1.0), noise_of(cloud)
+        (ess, control), noise = worth_of(cloud), noise_of(cloud)
         wanted = draws
         if n_draws is None:
             wanted = int(draws * np.clip(4.0 * noise / variance, 1.0, _MOST_DRAWS / draws))
@@ -190,7 +190,7 @@ def run_pilot(
     return ThetaPilot(
         path,
         fit.start,
-        ThetaPlan(np.ones(1), fit.root, 0),
+        ThetaPlan(np.ones(1), fit.root, 0, control),
         ess,
         next_looks(fit, rng, 0)[1],
         wanted,
@@ -233,6 +233,17 @@ def refined(looks: Looks, fit: Fit, rng: Generator, misfit: float, most: int) ->
     return fit
 
 
+def worth_of(cloud: ThetaCloud) -> tuple[float, bool]:
+    """Relative effective sample size of draws, and whether it needs their control variate."""
+    top = float(np.max(cloud.tilt))
+    if not np.isfinite(top):
+        return 0.0, False
+    w = np.exp(cloud.tilt - top)
+    rest = w - np.exp(cloud.control - top)
+    plain, controlled = (float(np.var(part, ddof=1)) / float(w.mean()) ** 2 for part in (w, rest))
+    return 1.0 / (1.0 + min(plain, controlled)), controlled <= plain
+
+
 def noise_of(cloud: ThetaCloud) -> float:
     """Variance of log Ẑ about EP's log Z."""
     alive = np.isfinite(cloud.target)
@@ -242,7 +253,7 @@ def noise_of(cloud: ThetaCloud) -> float:
 
 def try_out(path: ThetaPath, m: int, rng: Generator, clock: Clock) -> ThetaCloud:
     """Draws from the start with unbiased estimates of their evidence, on all cores."""
-    theta, _ = path.start.draw(rng, m)
+    theta = path.start.draw(rng, m)[0]
     tasks = [{"theta": row, "rng": child} for row, child in zip(theta, rng.spawn(m), strict=True)]
     clouds = on_all_cores(_one, path, tasks, clock)
     return ThetaCloud(*map(np.concatenate, zip(*clouds, strict=True)))
@@ -276,7 +287,7 @@ def fit_start(
     start = SurrogateStart(looks.priors, surrogate, ceiling, wide)
     for _ in range(_FITS):
         start = replace(start, proposal=proposal)
-        cloud, _ = proposal.draw(rng, _CLOUD)
+        cloud = proposal.draw(rng, _CLOUD)[0]
         log_w = start.log_density(cloud) - proposal.log_density(cloud)
         weights = Weights(log_w)
         mean, root = moments(cloud, weights.relative, root)

@@ -156,7 +156,7 @@ MIXTURE = StudentMixture(
 
 def test_a_mixture_is_what_it_says():
     """Its density, and the share of its draws in a box, against SciPy's."""
-    theta, log_mass = MIXTURE.draw(np.random.default_rng(0), 4096)
+    theta, log_mass, expected = MIXTURE.draw(np.random.default_rng(0), 4096)
     parts = [
         multivariate_t(mean, root @ root.T, df=5) for _, mean, root in zip(*MIXTURE, strict=True)
     ]
@@ -164,7 +164,7 @@ def test_a_mixture_is_what_it_says():
         share * part.pdf(theta) for share, part in zip(MIXTURE.shares, parts, strict=True)
     )
     np.testing.assert_allclose(np.exp(MIXTURE.log_density(theta)), density, rtol=1e-10)
-    assert log_mass == 0.0
+    assert (log_mass, expected) == (0.0, 1.0)
     inside = ((theta > [-0.5, 0.5]) & (theta < [0.5, 1.5])).all(axis=1).mean()
     x = np.stack(np.meshgrid(*[np.linspace(a + 0.005, a + 0.995, 100) for a in (-0.5, 0.5)]), -1)
     exact = np.exp(MIXTURE.log_density(x.reshape(-1, 2))).mean()
@@ -190,9 +190,13 @@ def test_few_draws_from_a_surrogate_are_properly_weighted(size):
     s = np.exp(start.log_density(grid)) * 0.05**2
     rng, estimates = np.random.default_rng(1), []
     for _ in range(1500):
-        theta, log_mass = start.draw(rng, 2)
-        estimates.append(np.exp(log_mass) * np.array([1.0, *theta.mean(axis=0)]))
-    truth = np.array([s.sum(), s @ grid[:, 0], s @ grid[:, 1]])
+        theta, log_mass, expected = start.draw(rng, 2)
+        control = np.exp(start.control(theta)).mean()
+        estimates.append(
+            np.exp(log_mass) * np.array([1.0, *theta.mean(axis=0), expected, control])
+        )
+    expected = s @ np.exp(start.control(grid))
+    truth = np.array([s.sum(), s @ grid[:, 0], s @ grid[:, 1], expected, expected])
     error = np.mean(estimates, axis=0) - truth
     se = np.std(estimates, axis=0) / np.sqrt(1500)
     assert (np.abs(error) < 4.5 * se).all()
