@@ -98,11 +98,13 @@ class FormulaModel(SparseModel):
 
     @property
     def slices(self) -> dict[str, slice]:
+        """Where the latent values of every term are."""
         assert isinstance(self.precision, Blocks)
         return self.precision.slices
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Of the latent values: effects, term after term."""
         return tuple(label for term in self.terms for label in term.labels)
 
     def design(self, data: pd.DataFrame) -> csr_array:
@@ -135,6 +137,7 @@ class FormulaModel(SparseModel):
 
     @property
     def table(self) -> pd.DataFrame:
+        """One row per common effect or hyperparameter, and the prior of each."""
         import pandas as pd
 
         rows = []

@@ -59,6 +59,7 @@ def _kernel(x_, theta_, n, stride, step, order, out_):
 
 
 def _link(x: ArrayLike) -> Array:
+    """P(y = 1 | x)."""
     with np.errstate(over="ignore"):
         return -np.expm1(-np.exp(x))
 
