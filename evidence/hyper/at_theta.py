@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.linalg import LinAlgError
 from numpy.random import Generator
 from scipy.linalg import solve_triangular
 
@@ -24,6 +25,7 @@ from ..approximations.reference import GaussianReference
 from ..drivers.weighted import Stepped, island
 from ..execution.clock import check_interrupt
 from ..gaussians.base import Sites
+from ..messages import InputError
 from ..models.gp import CovarianceError
 from ..models.latent import LatentModel
 from ..moves.gradient.gibbs import latent_given_utilities, latent_root
@@ -44,7 +46,7 @@ def numerics() -> Iterator[None]:
     try:
         with np.errstate(all="ignore"):
             yield
-    except (CovarianceError, CannotGuide, ArithmeticError, np.linalg.LinAlgError) as error:
+    except (CovarianceError, CannotGuide, ArithmeticError, InputError, LinAlgError) as error:
         raise NoEvidence(str(error) or f"EP failed: {type(error).__name__}") from None
 
 
