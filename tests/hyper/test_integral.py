@@ -113,11 +113,11 @@ def test_against_quadrature(case):
     A start without its normaliser, or a cloud's weights without the proposal's density, fail.
     """
     problem, centre, sd = CASES[case]
-    pilot = problem.pilot(centre, sd)
-    assert pilot.plan.betas.tolist() == [1.0]
-    score, se = z_score(islands(pilot), problem.exact)
-    assert abs(score) < 4.0
-    assert se < 0.03  # 0.0072 are the noise of 192 estimates
+    pilots = [problem.pilot(centre, sd, seed) for seed in range(3)]
+    assert all(pilot.plan.betas.tolist() == [1.0] for pilot in pilots)
+    scores, errors = zip(*(z_score(islands(p), problem.exact) for p in pilots), strict=True)
+    assert max(np.abs(scores)) < 4.0
+    assert np.median(errors) < 0.03  # 0.0072 are the noise of 192 estimates
 
 
 def test_draws_of_a_posterior():
