@@ -52,6 +52,7 @@ SCRIPTS = {
     "rivals.mgrad_vs_blackjax": "blackjax",
     "rivals.rmhmc_vs_mici": "mici",
     "rivals.sparse": "",
+    "rivals.formulas": "",
 }
 NAMES = {script.rpartition(".")[2]: script for script in SCRIPTS}
 

@@ -40,7 +40,7 @@ import evidence as ev
 from scripts import laboratory
 from scripts.benchmarks import formulas
 
-NAME = "formulas"
+NAME = "rivals_formulas"
 MISSING = "not installed"
 CROSSED = (
     -47.56146,
