@@ -46,7 +46,7 @@ def numerics() -> Iterator[None]:
     try:
         with np.errstate(all="ignore"):
             yield
-    except (CovarianceError, CannotGuide, ArithmeticError, InputError, LinAlgError) as error:
+    except (CovarianceError, CannotGuide, ArithmeticError, LinAlgError) as error:
         raise NoEvidence(str(error) or f"EP failed: {type(error).__name__}") from None
 
 
@@ -59,7 +59,10 @@ def ep_at(
     """
     check_interrupt()
     with numerics():
-        here = model.at(theta)
+        try:
+            here = model.at(theta)
+        except InputError as refused:  # of a prior precision, where its numbers end
+            raise NoEvidence(str(refused)) from None
         if start is None and not here.likelihood.log_concave:
             start = fit_best(here).sites
         return fit_ep(here, start=start, tol=tol)

@@ -129,9 +129,11 @@ class SurrogateStart:
         return np.where(prior > -np.inf, np.logaddexp(log_s, floor), -np.inf)
 
     def control(self, theta: Array) -> Array:
+        prior, g = self.priors.log_density(theta), self.log_density(theta)
         log_s = np.minimum(self.surrogate.mean(theta), self.ceiling[0])
-        log_s = np.minimum(self.priors.log_density(theta) + log_s, self.ceiling[1])
-        return log_s - self.log_density(theta)
+        log_s = np.minimum(prior + log_s, self.ceiling[1])
+        inside = prior > -np.inf
+        return np.where(inside, log_s - np.where(inside, g, 0.0), -np.inf)
 
     def draw(self, rng: Generator, m: int) -> tuple[Array, float, float]:
         theta = self.proposal.draw(rng, self.size)[0]

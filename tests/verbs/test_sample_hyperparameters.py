@@ -152,7 +152,7 @@ def test_several_classes():
         ({"max_seconds": 0.0}, "max_seconds must be a positive number"),
         ({"random_seed": "a"}, "random_seed must be"),
         ({"priors": {"length_scale": "flat"}}, "no prior for k1__constant_value"),
-        ({"model": "probit"}, "model must be a GPModel or a SoftmaxModel, got str"),
+        ({"model": "probit"}, "model must be a GPModel, a SparseModel or a SoftmaxModel, got str"),
         (
             {"priors": {**PRIORS, "length_scale": stats.uniform(3.0, 1.0)}},
             "prior of k2__length_scale has density 0 at the model's value 1,",

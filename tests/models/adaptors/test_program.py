@@ -36,7 +36,7 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch, name):
     monkeypatch.setitem(sys.modules, name, None)
     adaptor = {"pymc": ev.from_pymc, "bridgestan": ev.from_stan}[name]
     extra = {"pymc": "pymc", "bridgestan": "stan"}[name]
-    with pytest.raises(ImportError, match=rf"pip install 'evidence\[{extra}\]'"):
+    with pytest.raises(ImportError, match=rf"pip install 'log-evidence\[{extra}\]'"):
         adaptor("parameters { real x; } model { }")
 
 

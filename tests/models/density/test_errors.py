@@ -276,7 +276,7 @@ class TestJax:
 
     def test_not_installed(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "jax", None)
-        with pytest.raises(ImportError, match=r"pip install 'evidence\[jax\]'"):
+        with pytest.raises(ImportError, match=r"pip install 'log-evidence\[jax\]'"):
             ev.from_jax(bowl, 2)
 
     def test_not_installed_where_the_model_is_sent(self, monkeypatch):
