@@ -16,25 +16,34 @@ LINES = {"ep": (":", "EP"), "ep_corrected": ("-", "EP, corrected"), "laplace": (
 SHADES = (INK, "#b5542a", "#4d7c4a", "#7a5195", "0.45")
 MARKER_CYCLE = "os^Dv<>pPX*h"
 MARKERS = {"ep": "o", "ep_corrected": "s", "laplace": "^"}
+_FOR_FILES = ("agg", "cairo", "pdf", "pgf", "ps", "svg", "template")
 _FEW, _MANY = 6.0, 300.0  # spans of a logarithmic axis: even steps below, powers of ten above
 
 
 def new_figure(
-    width: float, height: float, rows: int = 1, columns: int = 1, **options: Any
-) -> tuple[Figure, Any]:
-    """A figure of so many inches, and its axes."""
+    width: float, height: float, rows: int = 1, columns: int = 1, *, returned: bool = True,
+    **options: Any,
+) -> tuple[Figure, Any]:  # fmt: skip
+    """A figure of so many inches, and its axes.
+
+    It stays open for ``plt.show()``. In a notebook, which shows what is open and what a cell
+    returns, a figure that is ``returned`` is closed, so as not to be shown twice; and where
+    there is nothing to show it on.
+    """
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(
         rows, columns, figsize=(width, height), layout="constrained", **options
     )
-    plt.close(figure)  # the caller has the figure; no window should pop up for it later
+    backend = plt.get_backend().lower()
+    if backend in _FOR_FILES or (returned and "inline" in backend):
+        plt.close(figure)
     return figure, axes
 
 
 def axes_of(ax: Axes | None, width: float = 7.0, height: float = 4.5) -> Axes:
     """``ax``, or those of a new figure."""
-    return new_figure(width, height)[1] if ax is None else ax
+    return new_figure(width, height, returned=False)[1] if ax is None else ax
 
 
 def looks() -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+_UPRIGHT = 8  # names of categories, beyond which they stand on end
 _DEPTH = 0.5  # of a class's colour where it is certain
 
 
@@ -61,8 +62,7 @@ def plot_prediction(prediction: Prediction, ax: Axes | None = None) -> Axes:
     order = np.argsort(X[:, 0])
     x = X[order, 0]
     binary = hasattr(prediction.likelihood, "probability")
-    low, high = _expected(prediction, binary)
-    middle = prediction.probability if binary else prediction.y_mean
+    middle, low, high = expected(prediction)
     if not binary:
         ends = prediction.quantiles([0.05, 0.95], of="y")[:, order]
         ax.fill_between(
@@ -81,11 +81,45 @@ def plot_prediction(prediction: Prediction, ax: Axes | None = None) -> Axes:
     return legend(ax, fontsize="small")
 
 
-def _expected(prediction: Prediction, binary: bool) -> Array:
-    """E[y|x] at the 5 % and 95 % quantiles of x; links are monotone."""
-    x = prediction.quantiles([0.05, 0.95])
-    mean, _ = prediction.likelihood.conditional_moments(x)
-    return 0.5 * (mean + 1.0) if binary else mean
+def expected(prediction: Prediction) -> tuple[Array, Array, Array]:
+    """E[y], and E[y|x] at the 5 % and 95 % quantiles of x; for labels, probabilities of +1.
+
+    Links are monotone, so that these are quantiles of E[y|x].
+    """
+    low, high = prediction.likelihood.conditional_moments(prediction.quantiles([0.05, 0.95]))[0]
+    if hasattr(prediction.likelihood, "probability"):
+        return prediction.probability, 0.5 * (low + 1.0), 0.5 * (high + 1.0)
+    return prediction.y_mean, low, high
+
+
+def plot_effect(
+    x: NDArray[Any], middle: Array, low: Array, high: Array, name: str, ax: Axes | None = None
+) -> Axes:
+    """An expected response and its interval, along a number or for each of some categories.
+
+    Parameters
+    ----------
+    x : array (n,)
+        Numbers, or names of categories.
+    middle, low, high : array (n,)
+    name : str
+        Of the covariate.
+    ax : Axes, optional
+        Where to draw; by default on axes of its own.
+    """
+    ax = axes_of(ax, 6, 4)
+    if x.dtype.kind in "iuf":
+        ax.fill_between(x, low, high, color=INK, alpha=0.25, lw=0, label="90 %")
+        ax.plot(x, middle, color=INK, lw=1.5)
+    else:
+        places = np.arange(len(x))
+        ax.vlines(places, low, high, color=INK, lw=1.4, label="90 %")
+        ax.plot(places, middle, "o", color=INK, ms=5)
+        crowded = len(x) > _UPRIGHT
+        ax.set_xticks(places, [str(value) for value in x], rotation=90 if crowded else 0)
+        ax.set_xlim(-0.6, len(x) - 0.4)
+    ax.set(xlabel=name, ylabel="expected response")
+    return legend(ax, fontsize="small")
 
 
 class ClassPrediction(AtPoints, Protocol):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from ..approximations.classes.reference import SoftmaxReference
 from ..approximations.reference import GaussianReference
 from ..execution.clock import check_interrupt
 from ..messages import InputError
+from ..models.formulas.model import FormulaModel
 from ..models.kernels.vecchia import VecchiaPrior
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
@@ -129,6 +131,8 @@ def stored(mixture: Mixture, batch_size: int | None = None, bar: Any = None) -> 
 def mixture_at(model: Model, known: Any, points: Points | DesignPoints | None) -> Mixture:
     """What a reference of the model, or draws (S, C·N), say of the points (None: the data)."""
     if isinstance(points, DesignPoints):
+        if points.new is not None and isinstance(model, FormulaModel):
+            points = replace(points, extra=model.variances_as_first(points.new))
         return Designed(points, known)
     assert not isinstance(model, SparseModel)  # whose points are rows of a design
     fields = priors(model)

@@ -66,6 +66,8 @@ class DesignPoints:
     offset: Array
     extra: Array | None = None
     """Variances of what new data see beyond these latent values, shape (n,)."""
+    new: csr_array | None = None
+    """What rows of groups that are not in the model would see, were each of them the first."""
 
     @property
     def n(self) -> int:
@@ -77,11 +79,12 @@ class DesignPoints:
 
 
 def design_points(
-    model: SparseModel, A_new: Any, offset: float | ArrayLike | None
+    model: SparseModel, A_new: Any, offset: float | ArrayLike | None, new_groups: str = "error"
 ) -> DesignPoints:
     """New rows of A, or those of the data."""
     if isinstance(model, FormulaModel) and A_new is not None and not issparse(A_new):
-        return DesignPoints(*model.rows_of(A_new))
+        A, known, new = model.rows_of(A_new, new_groups)
+        return DesignPoints(A, known, None, new)
     if A_new is None:
         if offset is not None:
             raise InputError("mean_new goes with new points; pass X_new (rows of A) too")

@@ -17,16 +17,20 @@ from ..execution.arguments import check_count
 from ..execution.clock import interruptible
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
+from ..models.formulas.model import FormulaModel
 from ..models.gp import GPModel
 from ..models.likelihoods.base import Likelihood
 from ..models.sparse import SparseModel
 from ..numerics.threads import blas_for
-from ..results.hyper import HyperDraws
+from ..results.comparison import Comparison
+from ..results.hyper import HyperDraws, IntegratedEvidence
 from .classes import NODES, ClassPrediction
 from .gp import Prediction
 from .mixture import mixture_at
 from .points import design_points, new_points
 from .posterior import known_at_data
+
+_NEGLIGIBLE = 1e-6  # probability of a model that predictions leave out
 
 
 class _Options(TypedDict, total=False):
@@ -35,6 +39,7 @@ class _Options(TypedDict, total=False):
     k_diag: ArrayLike | None
     mean_new: float | ArrayLike | None
     likelihood: Likelihood | None
+    new_groups: str
     max_draws: int
     batch_size: int | None
     progressbar: bool
@@ -46,10 +51,14 @@ def predict(
 ) -> Prediction: ...
 @overload
 def predict(
+    model: Comparison, X_new: ArrayLike | None = None, **options: Unpack[_Options]
+) -> Prediction | ClassPrediction: ...
+@overload
+def predict(
     model: SoftmaxModel, X_new: ArrayLike | None = None, **options: Unpack[_Options]
 ) -> ClassPrediction: ...
 def predict(
-    model: GPModel | SparseModel | SoftmaxModel,
+    model: GPModel | SparseModel | SoftmaxModel | Comparison,
     X_new: ArrayLike | None = None,
     *,
     posterior: Any = None,
@@ -57,6 +66,7 @@ def predict(
     k_diag: ArrayLike | None = None,
     mean_new: float | ArrayLike | None = None,
     likelihood: Likelihood | None = None,
+    new_groups: str = "error",
     max_draws: int = 200,
     batch_size: int | None = None,
     progressbar: bool = False,
@@ -65,7 +75,8 @@ def predict(
 
     Parameters
     ----------
-    model : GPModel, SparseModel or SoftmaxModel
+    model : GPModel, SparseModel, SoftmaxModel or Comparison
+        Of what :func:`evidence.compare` returned: all of its models, each as probable as it is.
     X_new : array (n, D), optional
         New inputs, for models with a kernel; new rows of A for a SparseModel, a table of data for
         a model from a formula. Without it (and
@@ -88,6 +99,10 @@ def predict(
     likelihood : Likelihood, optional
         That of the new observations, where it is not the model's own: same kind, with for
         example other exposures.
+    new_groups : {"error", "prior", "zero"}
+        Of a model from a formula: rows of groups that it was not made with are refused, or
+        their effects have the prior of groups, under the posterior of its hyperparameters, or
+        are left out.
     max_draws : int
         Of draws of hyperparameters at most so many are used, evenly spaced: each costs a
         Cholesky factorisation, and 16 bytes per point.
@@ -124,6 +139,13 @@ def predict(
     """
     check_count("batch_size", batch_size, 1)
     check_count("max_draws", max_draws, 1, optional=False)
+    if isinstance(model, Comparison):
+        words = {
+            "K_new": K_new, "k_diag": k_diag, "mean_new": mean_new, "likelihood": likelihood,
+            "new_groups": new_groups, "max_draws": max_draws, "batch_size": batch_size,
+            "progressbar": progressbar,
+        }  # fmt: skip
+        return _averaged(model, X_new, posterior, words)
     if not isinstance(model, GPModel | SparseModel | SoftmaxModel):
         raise InputError(
             "model must be a GPModel, a SparseModel or a SoftmaxModel, got "
@@ -134,10 +156,12 @@ def predict(
     if isinstance(model, SparseModel):
         if K_new is not None or k_diag is not None:
             raise InputError("K_new and k_diag are for a GPModel; pass X_new (rows of A)")
-        points = design_points(model, X_new, mean_new)
+        points = design_points(model, X_new, mean_new, new_groups)
     else:
         points = new_points(model, X_new, K_new, k_diag, mean_new)
     n = model.y.size if points is None else points.n
+    if likelihood is None and isinstance(model, FormulaModel) and model.trials:
+        likelihood = model.likelihood if X_new is None else model.new_likelihood(X_new)
     _check_likelihood(model, likelihood, posterior, n)
     with interruptible(), blas_for(model.y.size):
         parts = known_at_data(model, posterior, max_draws)
@@ -166,6 +190,32 @@ def predict(
                     observed = likelihood or there.likelihood
                     made += [Prediction.of(mixture, observed, keep=len(parts) > 1, **rest)]
     return made[0] if len(made) == 1 else made[0].mixture(made, [part.weight for part in parts])
+
+
+def _averaged(
+    comparison: Comparison, X_new: Any, posterior: Any, words: dict[str, Any]
+) -> Prediction | ClassPrediction:
+    """A mixture of what every model predicts, each as probable as it is."""
+    if posterior is not None:
+        raise InputError("posterior: a comparison has one for each of its models; leave it out")
+    if not comparison.models:
+        raise InputError(
+            "model: this comparison was read from a file, which holds no models; predict with "
+            "each of them"
+        )
+    share = comparison.table.probability
+    made = [
+        predict(comparison.models[name], X_new, posterior=_of_hyperparameters(result), **words)
+        for name, result in comparison.results.items()
+        if share[name] > _NEGLIGIBLE
+    ]
+    weights = [share[name] for name in comparison.results if share[name] > _NEGLIGIBLE]
+    return made[0] if len(made) == 1 else made[0].mixture(made, weights)
+
+
+def _of_hyperparameters(result: Any) -> IntegratedEvidence | None:
+    """What a result says of a model with free hyperparameters."""
+    return result if isinstance(result, IntegratedEvidence) else None
 
 
 def _check_likelihood(

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,8 @@ class Comparison(ResultOnAxes):
         What each row was made from.
     warnings : tuple of Message
         What to be careful about: texts, each with a ``code``.
+    models : dict
+        The models themselves, for predictions; files do not hold them.
     """
 
     _format = "evidence-comparison"
@@ -50,6 +53,7 @@ class Comparison(ResultOnAxes):
     table: DataFrame
     results: dict[str, EvidenceResult]
     warnings: tuple[Message, ...] = ()
+    models: dict[str, Any] = field(default_factory=dict)
 
     __repr__ = Result.summary
 
@@ -59,6 +63,7 @@ class Comparison(ResultOnAxes):
         results: Mapping[str, EvidenceResult],
         prior: Mapping[str, float],
         warnings: Sequence[Message] = (),
+        models: Mapping[str, Any] | None = None,
     ) -> Comparison:
         """Compare runs that are finished, under prior probabilities up to a factor."""
         logz = np.array([result.logz for result in results.values()])
@@ -83,16 +88,27 @@ class Comparison(ResultOnAxes):
             for name, result in results.items()
             for warning in result.warnings
         ]
-        return cls(table, dict(results), (*own, *warnings, *_close_race(table)))
+        return cls(
+            table, dict(results), (*own, *warnings, *_close_race(table)), dict(models or {})
+        )
 
     @property
     def best(self) -> str:
         """Name of the most probable model."""
         return str(self.table.probability.idxmax())
 
+    def _state(self) -> dict[str, Any]:
+        results = {name: _without_model(result) for name, result in self.results.items()}
+        return super()._state() | {"models": {}, "results": results}
+
     def _about(self) -> list[str]:
         share = self.table.probability.max()
         return [f"{self.best} is the most probable of {len(self.table)} models, P = {share:.3f}"]
+
+
+def _without_model(result: EvidenceResult) -> EvidenceResult:
+    """As files keep it, which hold no models: without an optimum, which is one."""
+    return replace(result, optimum=None) if hasattr(result, "optimum") else result  # type: ignore[call-arg]
 
 
 def probabilities(logz: Array, se: Array, prior: Array) -> tuple[Array, Array]:

@@ -61,7 +61,7 @@ def compare(
         ``comparison.table``: one row per model, most probable first, with ``logz``,
         ``logz_se``, ``log_bayes_factor`` against the first, ``probability``, their errors, the
         approximations, ``method``, ``seconds`` and ``warnings`` (a count). ^C leaves the models
-        finished by then.
+        finished by then. ``ev.predict(comparison, X_new)`` averages over the models.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def compare(
         raise KeyboardInterrupt("before the first model was finished")
     missing = ", ".join(name for name in models if name not in results)
     cut = [Message("interrupted", f"interrupted: {missing} was not run")] if missing else []
-    return Comparison.of(results, weights, cut)
+    return Comparison.of(results, weights, cut, models)
 
 
 def _check_formulas(models: Any) -> dict[str, str]:

@@ -158,7 +158,8 @@ def integrated_evidence(
                 model, None, None, None, target_se, n_particles, n_islands,  # type: ignore[arg-type]
                 seed, clock, progress, store, executor, _path=pilot.path,  # type: ignore[arg-type]
             )  # fmt: skip
-            size = n_particles or _particles(problem, 1.5 * (1.0 / pilot.ess - 1.0))
+            variance = 1.5 * (1.0 / pilot.ess - 1.0) + pilot.misfit
+            size = n_particles or _particles(problem, variance)
             islands = ThetaIslands(pilot.path, pilot.plan)
             job = Job(Loop.run, (islands,), {"n_particles": size})
             outcome, run = outcome_of_islands(problem, "islands", job, pilot.plan.betas)

@@ -22,6 +22,7 @@ from ...execution.arguments import check_choice
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..likelihoods.base import Likelihood
+from ..likelihoods.binomial import Binomial
 from ..precisions.base import Hyperparameter
 from ..precisions.joint import Blocks
 from ..priors import Priors
@@ -73,6 +74,8 @@ class FormulaModel(SparseModel):
     """
 
     columns: tuple[str, ...] = ()
+    trials: str = ""
+    """What the formula says of them."""
     offsets: Design | None = None
 
     def __init__(
@@ -109,11 +112,7 @@ class FormulaModel(SparseModel):
 
     def design(self, data: pd.DataFrame) -> csr_array:
         """What rows of data see of the latent values, (rows, n)."""
-        parts = []
-        for term in self.terms:
-            seen, rows = term.precision.design, term.rows(data)
-            parts.append(rows if seen is None else rows @ seen)
-        return csr_array(hstack(parts, format="csr"))
+        return csr_array(hstack([_seen(term, data) for term in self.terms], format="csr"))
 
     def bare(self) -> FormulaModel:
         """The same model without its terms, which computing does not need."""
@@ -123,13 +122,57 @@ class FormulaModel(SparseModel):
 
     without_matrices = bare
 
-    def rows_of(self, data: Any) -> tuple[csr_array, Array]:
-        """What rows of a table see of the latent values, and what offsets add."""
+    def rows_of(
+        self, data: Any, new_groups: str = "error"
+    ) -> tuple[csr_array, Array, csr_array | None]:
+        """What rows of a table see of the latent values, what offsets add, and what rows of new
+        groups would see if these were the first ones."""
+        check_choice("new_groups", new_groups, ("error", "prior", "zero"))
         frame = as_frame(data)
         gone = frame[[name for name in self.columns if name in frame]].isna().any(axis=1)
         if gone.any():
             raise InputError(f"X_new has missing values in {int(gone.sum())} rows; leave them out")
-        return self.design(frame), self.new_offset(frame)
+        offset = self.new_offset(frame)
+        if new_groups == "error":
+            return self.design(frame), offset, None
+        pairs = [
+            term.split(frame)
+            if isinstance(term, Groups)
+            else (_seen(term, frame), csr_array((len(frame), term.precision.n)))
+            for term in self.terms
+        ]
+        known, new = (csr_array(hstack(part, format="csr")) for part in zip(*pairs, strict=True))
+        return known, offset, new if new_groups == "prior" else None
+
+    def variances_as_first(self, rows: csr_array) -> Array:
+        """Prior variances of what rows of new groups see, from :meth:`rows_of`."""
+        assert isinstance(self.precision, Blocks)
+        total = np.zeros(rows.shape[0])
+        for name, where in self.slices.items():
+            own = rows[:, where]
+            if own.nnz:
+                k = int(own.indices.max()) + 1  # groups are independent: the first stands alone
+                cov = np.linalg.inv(self.precision.parts[name].matrix()[:k, :k].toarray())
+                X = own[:, :k].toarray()
+                total += np.sum((X @ cov) * X, axis=1)
+        return total
+
+    def new_likelihood(self, data: Any) -> Likelihood:
+        """That of rows of a table, with trials of their own."""
+        try:
+            return Binomial(n=float(self.trials))
+        except ValueError:
+            pass
+        frame = as_frame(data)
+        known = list(map(str, frame.columns))
+        if lost := [c for c in columns(self.trials, self.columns) if c not in known]:
+            raise InputError(
+                f"X_new has no column {lost[0]!r}, the trials of new observations; pass "
+                "likelihood=ev.likelihoods.Binomial(n=1) for proportions"
+            )
+        if self.trials in known:
+            return Binomial(n=tuple(frame[self.trials].to_numpy(float)))
+        return Binomial(n=tuple(_evaluated(self.trials, frame, {})))
 
     def new_offset(self, data: pd.DataFrame) -> Array:
         """What ``offset()`` adds to rows of data."""
@@ -163,6 +206,12 @@ class FormulaModel(SparseModel):
 
     def __repr__(self) -> str:
         return f"FormulaModel({self.formula!r}, rows={self.y.size}, latent values={self.n})"
+
+
+def _seen(term: Term, data: pd.DataFrame) -> csr_array:
+    """What rows of data see of the latent values of one term."""
+    rows, seen = term.rows(data), term.precision.design
+    return rows if seen is None else csr_array(rows @ seen)
 
 
 def from_formula(
@@ -267,7 +316,7 @@ def from_formulas(
             what = "a term twice" if terms else "no terms at all"
             raise InputError(f"formula: {formula!r} has {what}")
         model = FormulaModel(formula, terms, observed, frame, design.offset())
-        model.offsets = design
+        model.offsets, model.trials = design, own.extras.get("trials", "")
         model.hyperparameters = with_bounds(model.hyperparameters)
         _check_different(model.hyperparameters.names)
         model.columns = tuple(column for column in used if column != own.response)

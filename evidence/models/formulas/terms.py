@@ -212,7 +212,16 @@ class Groups:
         }
 
     def rows(self, data: pd.DataFrame) -> csr_array:
-        codes = places(self.factor, keys(self.factor, data), self.levels)
+        return self._at(places(self.factor, keys(self.factor, data), self.levels), data)
+
+    def split(self, data: pd.DataFrame) -> tuple[csr_array, csr_array]:
+        """What rows see of these groups; what those of new groups see, each as of the first."""
+        codes = self.levels.get_indexer(keys(self.factor, data))
+        new = (codes < 0)[:, None]
+        rows = self._at(np.maximum(codes, 0), data)
+        return csr_array(rows.multiply(~new)), csr_array(rows.multiply(new))
+
+    def _at(self, codes: NDArray[np.intp], data: pd.DataFrame) -> csr_array:
         X, k = self.design.columns(data)[:, list(self.correlated)], len(self.correlated)
         columns = k * codes[:, None] + np.arange(k)
         starts = k * np.arange(len(X) + 1)
@@ -246,7 +255,8 @@ def places(what: str, values: pd.Index, levels: pd.Index) -> NDArray[np.intp]:
         shown = ", ".join(map(str, new[:_SHOWN]))
         raise InputError(
             f"{what} has {len(new)} level(s) that the model was not made with: {shown}; make the "
-            "model with data that have them, or leave these rows out"
+            "model with data that have them, leave these rows out, or, for effects of groups, "
+            "predict with new_groups='prior'"
         )
     return found
 

@@ -1,0 +1,114 @@
+"""What one covariate does in a regression, all others held: a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..execution.arguments import check_count, check_kind
+from ..messages import InputError, suggest
+from ..models.formulas.model import FormulaModel, as_frame
+from ..models.formulas.parse import columns, parse
+from ..models.formulas.structured import TERMS
+from ..models.likelihoods.binomial import Binomial
+from ..plots.predictions import expected, plot_effect
+from .predict import predict
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+_NOBODY = "(no group)"
+
+
+def plot_effects(
+    model: FormulaModel,
+    data: Any,
+    name: str,
+    posterior: Any = None,
+    *,
+    at: Mapping[str, Any] | None = None,
+    points: int = 60,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the expected response against one covariate, with its 90 % interval.
+
+    The other covariates stay where they are in the middle of the data: numbers at their median,
+    categories at the most frequent one. Effects of groups are left out, unless the covariate is
+    the group.
+
+    Parameters
+    ----------
+    model : FormulaModel
+    data : DataFrame or mapping of columns
+        That the model was made with.
+    name : str
+        A column on the right-hand side of the formula.
+    posterior : IntegratedEvidence or reference, optional
+        As in :func:`evidence.predict`.
+    at : mapping of column to value, optional
+        Where others are held instead.
+    points : int
+        Along a covariate that is a number.
+    ax : Axes, optional
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> rng = np.random.default_rng(0)
+    >>> data = {"y": rng.poisson(3.0, 40), "x": rng.normal(size=40), "g": list("abcdefgh") * 5}
+    >>> model = ev.from_formula("y ~ x + (1 | g)", data, likelihood="poisson")
+    >>> ev.plot_effects(model, data, "x", "ep").get_xlabel()
+    'x'
+    """
+    check_kind("model", model, FormulaModel)
+    check_count("points", points, 2, optional=False)
+    frame, held = as_frame(data), dict(at or {})
+    if lost := [column for column in model.columns if column not in frame]:
+        raise InputError(f"data have no column {lost[0]!r}, which the model was made with")
+    frame = frame[list(model.columns)].dropna()
+    parts = parse(model.formula, TERMS)
+    trials = columns(model.trials, model.columns)
+    for given in (name, *held):
+        if given not in frame or given in trials:
+            known = [column for column in model.columns if column not in trials]
+            raise InputError(
+                f"name and at must be columns of the formula: {given!r} is none"
+                f"{suggest(str(given), known)} Known: {', '.join(known)}"
+            )
+    groups = {c for b in parts.brackets for g in b.groups for c in columns(g, model.columns)}
+    shared = {c for s in parts.structured for a in s.arguments for c in columns(a, model.columns)}
+    shared |= {*columns(parts.common, model.columns), name, *held}
+    values = frame[name]
+    is_number = values.dtype.kind in "iuf" and name not in groups
+    along = values.drop_duplicates().sort_values().to_numpy(None if is_number else object)
+    if is_number and len(along) > points and not _in_a_series(parts, name, model.columns):
+        along = np.linspace(values.min(), values.max(), points)
+    import pandas as pd
+
+    rows = pd.DataFrame({name: along})
+    for column in model.columns:
+        if column != name:
+            new = column in groups - shared
+            rows[column] = _NOBODY if new else held.get(column, _middle(frame[column]))
+    prediction = predict(
+        model, rows, posterior=posterior, new_groups="zero",
+        likelihood=Binomial(n=1) if model.trials else None,
+    )  # fmt: skip
+    return plot_effect(
+        along if is_number else along.astype(str), *expected(prediction), name=name, ax=ax
+    )
+
+
+def _in_a_series(parts: Any, name: str, known: tuple[str, ...]) -> bool:
+    """Whether a structured term has a value for each different one, and none between."""
+    return any(name in columns(a, known) for s in parts.structured for a in s.arguments)
+
+
+def _middle(values: pd.Series[Any]) -> Any:
+    """The median, a value that occurs, or the most frequent one."""
+    if values.dtype.kind in "iuf":
+        return values.sort_values().iloc[len(values) // 2]
+    return values.mode().iloc[0]
