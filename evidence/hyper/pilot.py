@@ -56,6 +56,7 @@ _TRIAL, _CLIMBERS = 16, 64
 _ROUNDING, _MOST_SURPRISE = 1e-4, 25.0  # of a surrogate, squared nats; in its variances
 _MATTERS = 12.0  # nats below the best
 _DRAWS, _MOST_DRAWS = 16, 256  # latent draws behind an estimate
+_UNSEEN = 3.0  # draws that should be in a place for their spread to tell of it
 _ROUNDS = 3  # trials after which the fit is as it is
 _GOOD = 0.5  # relative ESS of a trial after which nothing better is looked for
 _ENOUGH = 0.15  # relative ESS at which the ladder needs one step
@@ -84,11 +85,17 @@ class ThetaPilot(NamedTuple):
     start: SurrogateStart
     plan: ThetaPlan
     ess: float
-    misfit: float
-    """Relative variance of a weight that the surrogate expects of itself, rare places included."""
+    doubt: tuple[Array, Array]
+    """Masses of places, largest doubt first, and variances of the surrogate's log there."""
     n_draws: int
     notes: list[str]
     warnings: list[Message]
+
+    def unseen(self, m: int) -> float:
+        """Relative variance that ``m`` draws may not show: of places too rare for them."""
+        mass, variance = self.doubt
+        before = np.cumsum(mass) - mass
+        return float(np.clip(_UNSEEN / m - before, 0.0, mass) @ variance) / m
 
 
 class Fit(NamedTuple):
@@ -178,7 +185,8 @@ def run_pilot(
         plan = _climb(path, try_out(path, _CLIMBERS, rng, clock), fit.root, rng)
         steps = plan.betas.size
         notes = [f"{worth} {ess * _TRIAL:.1f}: tempering over {steps} steps"]
-        return ThetaPilot(path, fit.start, plan, _CESS / steps, 0.0, wanted, notes, [])
+        nowhere = np.zeros(0), np.zeros(0)
+        return ThetaPilot(path, fit.start, plan, _CESS / steps, nowhere, wanted, notes, [])
     notes, warnings = [f"{worth} {ess * _TRIAL:.1f}: no tempering"], []
     shape = pareto_shape(np.sort(cloud.tilt[np.isfinite(cloud.tilt)]))
     if ess < _GOOD and shape > _TAIL:
@@ -192,7 +200,7 @@ def run_pilot(
         fit.start,
         ThetaPlan(np.ones(1), fit.root, 0, control),
         ess,
-        next_looks(fit, rng, 0)[1],
+        doubts(fit, rng)[2:],
         wanted,
         notes,
         warnings,
@@ -330,14 +338,22 @@ def moments(theta: Array, w: Array, otherwise: Array) -> tuple[Array, Array]:
     return mean, root if info == 0 else otherwise
 
 
-def next_looks(fit: Fit, rng: Generator, n: int) -> tuple[Array, float]:
-    """Where the surrogate may hide most, and its mean variance under itself."""
+def doubts(fit: Fit, rng: Generator) -> tuple[Array, Array, Array, Array]:
+    """Places with their covariance under the surrogate; masses and variances, largest first."""
     heat = np.exp(_HEAT * (fit.log_w - fit.log_w.max()))
     chosen = np.unique(systematic(heat, rng, _CANDIDATES))
     theta = fit.cloud[chosen]
     cov = fit.surrogate.covariance(theta)
     w = np.exp((1.0 - _HEAT) * (fit.log_w[chosen] - fit.log_w.max()))
-    left = float(w @ np.minimum(np.diag(cov), 1.0) / w.sum())
+    variance = np.minimum(np.diag(cov), 1.0)
+    order = np.argsort(-variance)
+    return theta, cov, w[order] / w.sum(), variance[order]
+
+
+def next_looks(fit: Fit, rng: Generator, n: int) -> tuple[Array, float]:
+    """Where the surrogate may hide most, and its mean variance under itself."""
+    theta, cov, mass, variance = doubts(fit, rng)
+    left = float(mass @ variance)
     log_s, picked = fit.start.log_density(theta), []
     for _ in range(n):
         var = np.maximum(np.diag(cov), 1e-12)

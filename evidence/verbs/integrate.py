@@ -31,7 +31,7 @@ from ..hyper.at_theta import GuidedEvidence, NoEvidence, ep_at
 from ..hyper.integral import ThetaIslands
 from ..hyper.pilot import ThetaPilot, run_pilot
 from ..messages import InputError, Message, messages
-from ..methods.base import Outcome, Problem, outcome_of_islands
+from ..methods.base import FIRST, Outcome, Problem, outcome_of_islands
 from ..models.gp import GPModel
 from ..models.priors import Priors, held
 from ..models.sparse import SparseModel
@@ -42,6 +42,7 @@ from ..results.hyper import HyperDraws, IntegratedEvidence
 from .optimise import optimise
 
 _SETTINGS = 48  # of hyperparameters that a prediction or a summary averages over
+_LARGEST = 512  # θ of an island
 _FITTING = 0.8  # relative ESS of islands from which on the surrogate itself makes draws of θ
 
 
@@ -158,14 +159,17 @@ def integrated_evidence(
                 model, None, None, None, target_se, n_particles, n_islands,  # type: ignore[arg-type]
                 seed, clock, progress, store, executor, _path=pilot.path,  # type: ignore[arg-type]
             )  # fmt: skip
-            variance = 1.5 * (1.0 / pilot.ess - 1.0) + pilot.misfit
-            size = n_particles or _particles(problem, variance)
+            size = n_particles or _particles(problem, 1.5 * (1.0 / pilot.ess - 1.0))
+            if n_particles is None and target_se is not None:
+                first = n_islands or FIRST
+                while size < _LARGEST and pilot.unseen(first * size) > 0.5 * target_se**2:
+                    size += 1 + size // 4
             islands = ThetaIslands(pilot.path, pilot.plan)
             job = Job(Loop.run, (islands,), {"n_particles": size})
             outcome, run = outcome_of_islands(problem, "islands", job, pilot.plan.betas)
             run.warnings[:0] = pilot.warnings
             # places where the surrogate errs may be too rare for the islands' spread to show
-            unseen = pilot.misfit / max(size * run.final.size, 1)
+            unseen = pilot.unseen(max(size * run.final.size, 1))
             outcome.logz_se = math.hypot(outcome.logz_se, math.sqrt(unseen))
     theta, logz_ep = np.zeros((0, len(prior))), math.nan
     if outcome.samples is not None:
@@ -253,7 +257,7 @@ def _priors(
 
 def _particles(problem: Problem, variance: float) -> int:
     """θ per island, so that the first wave should meet the target."""
-    return int(min(max(problem.particles_for(variance), 4.0 * variance, 4.0), 512.0))
+    return int(min(max(problem.particles_for(variance), 4.0 * variance, 4.0), _LARGEST))
 
 
 def _lost(run: Run) -> Iterator[Message]:

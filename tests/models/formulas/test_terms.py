@@ -206,7 +206,7 @@ def test_new_data_see_what_the_data_saw(formula):
     np.testing.assert_allclose(
         model.design(new).toarray(), model.A.toarray()[rows], rtol=0, atol=1e-12
     )
-    A, offset = model.rows_of({name: new[name].tolist() for name in new})
+    A, offset, _ = model.rows_of({name: new[name].tolist() for name in new})
     np.testing.assert_allclose(A.toarray(), model.A.toarray()[rows], rtol=0, atol=1e-12)
     np.testing.assert_allclose(offset, model.offset[rows])
 
