@@ -126,11 +126,11 @@ def guided_estimate(
 
 
 class Look(NamedTuple):
-    """EP's log Z at some θ, its gradient in what is free, and the sites."""
+    """An approximate log Z at some θ, its gradient in what is free, and EP's sites."""
 
     log_z: float
     gradient: Array
-    sites: Sites
+    sites: Sites | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +152,7 @@ class GuidedEvidence:
     free: Indices
     n_draws: int
     places: Array
-    sites: tuple[Sites, ...]
+    sites: tuple[Sites | None, ...]
     root: Array
 
     def __call__(self, theta: Array, rng: Generator) -> tuple[float, float]:

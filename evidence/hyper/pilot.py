@@ -178,9 +178,7 @@ def run_pilot(
     if wanted > draws:
         ess = 1.0 / (1.0 + max(1.0 / ess - 1.0 - noise, 0.0) + noise * draws / wanted)
         path = replace(path, evidence=looks.evidence_near(fit.root, wanted))
-    worth = (
-        f"{len(looks.seen)} evaluations of EP make a surrogate of which {_TRIAL} draws are worth"
-    )
+    worth = f"{len(looks.seen)} fits make a surrogate of which {_TRIAL} draws are worth"
     if ess < _ENOUGH:
         plan = _climb(path, try_out(path, _CLIMBERS, rng, clock), fit.root, rng)
         steps = plan.betas.size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from .identity import rounded, sketch
 from .labels import check_labels
 from .likelihoods import softmax as _softmax
 from .likelihoods.softmax import SoftmaxSites
+from .priors import Priors
 
 
 class SoftmaxModel:
@@ -93,6 +94,8 @@ class SoftmaxModel:
         jitter: float | None = None,
     ) -> None:
         self.classes, self.codes = check_labels(y, classes)
+        #: of hyperparameters that are integrated out; None where they stay as they are
+        self.priors: Priors | None = None
         source = check_source(X, self.n_data, kernel, K, jitter)
         self.X, self.relative_jitter, self.notes, _ = source
         self.kernels = () if kernel is None else _check_kernels(kernel, self.classes)
@@ -180,11 +183,37 @@ class SoftmaxModel:
         if isinstance(theta, Mapping):
             theta = self.by_class(theta)
         model = copy.copy(self)
+        model.priors = None
         model.hyperparameters = self.hyperparameters.moved(theta)
         model.kernels = model.hyperparameters.kernels
         if len(model.hyperparameters):
             model._set_prior(None)
         return model
+
+    def with_priors(
+        self, priors: Mapping[str, Any] | None, fixed: Iterable[str] = ()
+    ) -> SoftmaxModel:
+        """The same model with priors of its hyperparameters, which are integrated out then.
+
+        Parameters
+        ----------
+        priors : mapping of str to frozen scipy.stats distribution or "flat", or None
+            Of natural values. A name without ``class[…]__`` means that parameter in all classes,
+            each with a value of its own.
+        fixed : list of str
+            Hyperparameters held at the model's values; all others need a prior.
+        """
+        model = copy.copy(self)
+        model.priors = None if priors is None else self.priors_of(priors, fixed)
+        return model
+
+    def priors_of(self, priors: Mapping[str, Any], fixed: Iterable[str] = ()) -> Priors:
+        """Priors by names, those without a class for every class."""
+        if isinstance(priors, Mapping):
+            priors = self.by_class(priors)
+        if not isinstance(fixed, str):
+            fixed = self.by_class(dict.fromkeys(fixed or ()))
+        return Priors.of(self.hyperparameters, priors, fixed)
 
     def by_class(self, theta: Mapping[str, Any]) -> dict[str, Any]:
         """Names that say nothing of a class, for every class that has them."""

@@ -12,9 +12,6 @@ import numpy as np
 from ..approximations.mixture import Mixture
 from ..execution.arguments import check_choice, shown
 from ..messages import InputError
-from ..models.classes import SoftmaxModel
-from ..models.gp import GPModel
-from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from ..paths.families import family
 from ..results.draws import Draws
@@ -40,9 +37,9 @@ class Known(NamedTuple):
 def known_at_data(model: Model, posterior: Any, max_draws: int) -> list[Known]:
     """What is known, in one part or several; ``posterior`` is as :func:`evidence.predict` takes
     it, and what is only named is fitted."""
-    if posterior is None and isinstance(model, GPModel | SparseModel) and model.priors:
+    if posterior is None and model.priors:
         posterior = integrated_evidence(model, target_se=_ROUGH, random_seed=0, progressbar=False)
-    if isinstance(posterior, IntegratedEvidence) and not isinstance(model, SoftmaxModel):
+    if isinstance(posterior, IntegratedEvidence):
         return [Known(q.model, q, 1.0) for q in fits_over_theta(model, posterior, max_draws)]
     if isinstance(posterior, HyperDraws):
         return _by_hyperparameters(model, posterior, max_draws)

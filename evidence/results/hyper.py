@@ -193,6 +193,9 @@ class HyperDraws(Result):
         return export.to_arviz(self, model, random_seed, posterior, sample_stats=stats)
 
 
+_OWNERS = {"ep": "EP's", "laplace": "Laplace's"}
+
+
 @dataclass(eq=False, repr=False)
 class IntegratedEvidence(EvidenceResult):
     """log ∫ p(θ) Z(θ) dθ with its error bar, and draws of θ from its posterior.
@@ -213,9 +216,9 @@ class IntegratedEvidence(EvidenceResult):
     lows : array (P,)
         Where intervals (low, 1) begin; NaN for positive numbers.
     logz_ep : float
-        The same integral over EP's evidence.
+        The same integral over EP's evidence; of several classes, over Laplace's.
     optimum : Optimum
-        Where EP's evidence times the prior is largest.
+        Where EP's evidence times the prior is largest; None for several classes.
     """
 
     _format = "evidence-integrated"
@@ -276,10 +279,10 @@ class IntegratedEvidence(EvidenceResult):
             f"log Z = {self.logz:.4f} ± {self.logz_se:.4f}   (hyperparameters integrated out, "
             f"{self.rows[-1].seconds:.1f} s)",
             self._about_model(),
-            f"the same from EP's evidence: {self.logz_ep:.4f}",
+            f"the same from {_OWNERS[self.rows[0].method]} evidence: {self.logz_ep:.4f}",
         ]
         if self.optimum is not None:
-            lines[-1] += f";  at EP's optimum: {self.optimum.logz:.4f}"
+            lines[-1] += f";  at its optimum: {self.optimum.logz:.4f}"
         return lines
 
     def _frame(self) -> DataFrame:

@@ -165,7 +165,7 @@ def log_evidence(
     """
     kind = family(model)
     check_choice("method", method, (*METHODS, *kind.reported))
-    if isinstance(model, LatentModel) and model.priors is not None:
+    if isinstance(model, LatentModel | SoftmaxModel) and model.priors is not None:
         _check_integrated(method, reference, move, betas, options)
         from .integrate import integrated_evidence  # which needs this function
 

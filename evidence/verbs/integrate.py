@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import __version__
-from ..approximations.reference import GaussianReference
 from ..drivers.smc import Loop
 from ..drivers.waves import Budget, Run
 from ..execution import arguments
@@ -28,17 +27,21 @@ from ..execution.clock import Clock, Stopped, interruptible, within
 from ..execution.job import Job
 from ..execution.progress import Progress
 from ..hyper.at_theta import GuidedEvidence, NoEvidence, ep_at
+from ..hyper.classes import AnnealedEvidence, laplace_at, search
 from ..hyper.integral import ThetaIslands
-from ..hyper.pilot import ThetaPilot, run_pilot
+from ..hyper.pilot import LooksAt, ThetaPilot, run_pilot
 from ..messages import InputError, Message, messages
 from ..methods.base import FIRST, Outcome, Problem, outcome_of_islands
+from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
 from ..models.priors import Priors, held
 from ..models.sparse import SparseModel
+from ..numerics.arrays import Array
 from ..numerics.threads import blas_for, single_blas
 from ..results.base import fingerprint
 from ..results.evidence import Estimate
 from ..results.hyper import HyperDraws, IntegratedEvidence
+from ..results.optimum import Optimum
 from .optimise import optimise
 
 _SETTINGS = 48  # of hyperparameters that a prediction or a summary averages over
@@ -47,7 +50,7 @@ _FITTING = 0.8  # relative ESS of islands from which on the surrogate itself mak
 
 
 def integrated_evidence(
-    model: GPModel | SparseModel,
+    model: GPModel | SparseModel | SoftmaxModel,
     priors: Mapping[str, Any] | None = None,
     *,
     fixed: Iterable[str] = (),
@@ -65,8 +68,9 @@ def integrated_evidence(
 
     Parameters
     ----------
-    model : GPModel or SparseModel
-        Its hyperparameters are where the search for EP's optimum starts.
+    model : GPModel, SparseModel or SoftmaxModel
+        Its hyperparameters are where the search for EP's optimum starts. (Several classes have
+        Laplace's in its place, and short annealing in place of guided draws.)
     priors : mapping of str to frozen scipy.stats distribution or "flat", optional
         Of natural values, by name or unambiguous ending; ``"flat"`` is N(0, 10²) for the log. By
         default the model's own (:meth:`evidence.GPModel.with_priors`).
@@ -102,7 +106,7 @@ def integrated_evidence(
     >>> bool(result.logz_se < 0.3), result.theta.shape
     (True, (1000, 2))
     """
-    arguments.check_kind("model", model, GPModel, SparseModel)
+    arguments.check_kind("model", model, GPModel, SparseModel, SoftmaxModel)
     arguments.check_target("target_se", target_se)
     arguments.check_positive("max_seconds", max_seconds)
     arguments.check_count("n_draws", n_draws, 2)
@@ -130,27 +134,17 @@ def integrated_evidence(
         with blas_for(model.n), within(clock.deadline):
             try:
                 with within(clock.last_moment):
-                    optimum = optimise(
-                        model,
-                        fixed=[n for n in model.hyperparameters.names if n not in prior.names],
-                        priors={n: p for n, p in prior.items() if p != "flat"},
-                        progressbar=False,
-                    )
+                    start = _start(model, prior)
             except Stopped:
                 raise RuntimeError(
                     f"max_seconds={max_seconds:g} were over before EP had converged once; allow "
                     "more time"
                 ) from None
             progress.phase("pilot")
-            centre = optimum.reference.model.hyperparameters.theta[prior.free]
-            evidence = GuidedEvidence(
-                model.without_matrices(), prior.free, n_draws or 0, centre[None],
-                (optimum.reference.sites,), np.eye(len(prior)),
-            )  # fmt: skip
             variance = float(np.clip(50.0 * (target_se or 0.02) ** 2, 0.002, 0.3))
             with suppress(Stopped), single_blas():
                 pilot = run_pilot(
-                    evidence, prior, centre, optimum.table.se.to_numpy(),
+                    start.evidence, prior, start.centre, start.sd,
                     np.random.default_rng(seed.spawn(1)[0]), clock, variance, n_draws,
                 )  # fmt: skip
         outcome, run, size = Outcome("islands"), Run(Budget(target_se)), n_particles
@@ -178,17 +172,18 @@ def integrated_evidence(
         if pilot and outcome.trace["ess"].size == 1 and outcome.trace["ess"][0] > _FITTING:
             rng = np.random.default_rng(problem.child(3))
             theta = pilot.start.posterior(rng, len(theta))
-    warnings = [*optimum.warnings, *run.warnings, *store.warnings, *_lost(run)]
+    warnings = [*start.warnings, *run.warnings, *store.warnings, *_lost(run)]
     if max_seconds is not None and not run.blocks and not clock.interrupted.is_set():
-        outcome.logz = optimum.reference.logz
+        outcome.logz = start.logz
         warnings = [w for w in warnings if getattr(w, "code", "") != "no-estimate"]
         text = (
-            f"nothing was finished in max_seconds={max_seconds:g}: log Z is EP's at the best "
+            f"nothing was finished in max_seconds={max_seconds:g}: log Z is that of "
+            f"{start.approximation} at the best "
             "hyperparameters found, no integral over them, and without an error bar"
         )
         warnings.append(Message("approximation-only", text))
     seconds = clock.elapsed()
-    rows = [Estimate("ep", logz_ep, math.nan, seconds)]
+    rows = [Estimate(start.approximation, logz_ep, math.nan, seconds)]
     rows.append(Estimate("integrated", outcome.logz, outcome.logz_se, seconds))
     notes = [] if pilot is None else pilot.notes
     return IntegratedEvidence(
@@ -211,14 +206,59 @@ def integrated_evidence(
         theta=theta,
         lows=np.broadcast_to(prior.lows, len(prior)),
         logz_ep=logz_ep,
-        optimum=optimum,
+        optimum=start.optimum,
     )  # fmt: skip
 
 
+class _Start(NamedTuple):
+    """Where the search for hyperparameters ended, and the evidence from there on."""
+
+    evidence: LooksAt
+    centre: Array
+    sd: Array
+    logz: float
+    approximation: str
+    warnings: Sequence[str] = ()
+    optimum: Optimum | None = None
+
+
+def _start(model: GPModel | SparseModel | SoftmaxModel, prior: Priors) -> _Start:
+    if isinstance(model, SoftmaxModel):
+        theta = model.hyperparameters.theta[prior.free]
+        annealed = AnnealedEvidence(model.with_priors(None), prior.free, _annealed)
+        return _Start(annealed, *search(annealed, prior, theta), "laplace")
+    optimum = optimise(
+        model,
+        fixed=[n for n in model.hyperparameters.names if n not in prior.names],
+        priors={n: p for n, p in prior.items() if p != "flat"},
+        progressbar=False,
+    )
+    best = optimum.reference
+    centre = best.model.hyperparameters.theta[prior.free]
+    guided = GuidedEvidence(
+        model.without_matrices(), prior.free, 0, centre[None], (best.sites,), np.eye(len(prior))
+    )
+    sd = optimum.table.se.to_numpy()
+    return _Start(guided, centre, sd, best.logz, "ep", optimum.warnings, optimum)
+
+
+def _annealed(model: SoftmaxModel, n_particles: int, rng: np.random.Generator) -> float:
+    """log of an unbiased estimate of a model's evidence, from one island."""
+    from .estimate import log_evidence
+
+    result = log_evidence(
+        model, method="smc", n_particles=n_particles, n_islands=1, random_seed=rng,
+        progressbar=False,
+    )  # fmt: skip
+    return result.logz
+
+
 def fits_over_theta(
-    model: GPModel | SparseModel, result: IntegratedEvidence | HyperDraws, most: int
-) -> Iterator[GaussianReference]:
-    """EP at up to ``most`` draws of the hyperparameters, evenly spaced."""
+    model: GPModel | SparseModel | SoftmaxModel,
+    result: IntegratedEvidence | HyperDraws,
+    most: int,
+) -> Iterator[Any]:
+    """EP, of several classes Laplace, at up to ``most`` draws of the hyperparameters."""
     if not len(result.theta):
         raise InputError("posterior: this result has no draws of hyperparameters")
     if result.model != model.describe():
@@ -233,15 +273,23 @@ def fits_over_theta(
     for own in draws[chosen.round().astype(int)]:
         theta[where] = own
         with suppress(NoEvidence):
+            if isinstance(model, SoftmaxModel):
+                yield laplace_at(model, theta)
+                continue
             reference = ep_at(model, theta, sites if model.likelihood.log_concave else None, 1e-6)
             sites = reference.sites
             yield reference
 
 
 def _priors(
-    model: GPModel | SparseModel, priors: Mapping[str, Any] | None, fixed: Iterable[str]
+    model: GPModel | SparseModel | SoftmaxModel,
+    priors: Mapping[str, Any] | None,
+    fixed: Iterable[str],
 ) -> Priors:
     """Those given, or else the model's own, but for what is ``fixed``."""
+    several = isinstance(model, SoftmaxModel)
+    if several and priors is not None:
+        return model.priors_of(priors, fixed)  # type: ignore[union-attr]
     if priors is None:
         if model.priors is None:
             raise InputError(

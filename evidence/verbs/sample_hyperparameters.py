@@ -134,9 +134,9 @@ def sample_hyperparameters(
     chosen = SCHEMES[scheme]
     field = _field(model, chosen)
     if isinstance(model, SoftmaxModel):
-        priors = model.by_class(priors)
-        fixed = fixed if isinstance(fixed, str) else model.by_class(dict.fromkeys(fixed or ()))
-    prior = Priors.of(field.hyperparameters, priors, fixed)
+        prior = model.priors_of(priors, fixed)
+    else:
+        prior = Priors.of(field.hyperparameters, priors, fixed)
     arguments.check_memory("draws", draws, draws, chains, len(prior))
     prior.check_start(field.hyperparameters.theta)
     stride = _stride(draws, keep, chains * field.mean.size)

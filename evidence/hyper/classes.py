@@ -1,0 +1,101 @@
+r"""The evidence of a model of several classes at some θ: Laplace's, and unbiased estimates.
+
+EP's place is taken by Laplace's method, with gradients from differences, and that of guided draws
+by an island of tempered resample-move that starts from Laplace's Gaussian: its estimate of Z(θ) is
+unbiased whatever its size, which is all that :mod:`.integral` asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from scipy.optimize import minimize
+
+from ..approximations.classes.laplace import fit_softmax_laplace
+from ..approximations.classes.reference import SoftmaxReference
+from ..execution.clock import check_interrupt
+from ..models.classes import SoftmaxModel
+from ..models.priors import Priors
+from ..numerics.arrays import Array, Indices
+from .at_theta import Look, NoEvidence, numerics
+
+_STEP = 1e-4  # of logs, for gradients
+_WIDEST = 3.0  # standard deviation of a log that a search may promise
+
+
+def laplace_at(model: SoftmaxModel, theta: Array) -> SoftmaxReference:
+    """Laplace's method at θ, or :class:`.NoEvidence`."""
+    check_interrupt()
+    with numerics():
+        return fit_softmax_laplace(model.at(theta))
+
+
+@dataclass(frozen=True, eq=False)
+class AnnealedEvidence:
+    """(θ, rng) to log Ẑ(θ) and Laplace's log Z, for some of a model's hyperparameters.
+
+    Attributes
+    ----------
+    free : array
+        Which they are; all others stay as the model has them.
+    estimate : callable
+        (model, particles, rng) to the log of an unbiased estimate of its evidence.
+    n_draws : int
+        Particles behind every estimate.
+    """
+
+    model: SoftmaxModel
+    free: Indices
+    estimate: Callable[[SoftmaxModel, int, Generator], float]
+    n_draws: int = 16
+
+    def __call__(self, theta: Array, rng: Generator) -> tuple[float, float]:
+        reference = laplace_at(self.model, self._all(theta))
+        with numerics():
+            log_z = self.estimate(reference.model, self.n_draws, rng)
+        if np.isnan(log_z):
+            raise NoEvidence("the weights of annealed draws are not numbers")
+        return log_z, reference.logz
+
+    def look(self, theta: Array) -> Look:
+        """Laplace's evidence and its gradient, or :class:`.NoEvidence`."""
+        here = laplace_at(self.model, self._all(theta))
+        steps = theta + _STEP * np.eye(theta.size)
+        moved = np.array([laplace_at(self.model, self._all(row)).logz for row in steps])
+        gradient = (moved - here.logz) / _STEP
+        if not (np.isfinite(here.logz) and np.isfinite(gradient).all()):
+            raise NoEvidence("Laplace's log Z or its gradient is not finite")
+        return Look(here.logz, gradient, None)
+
+    def near(
+        self, places: Array, looks: list[Look], root: Array, n_draws: int
+    ) -> AnnealedEvidence:
+        """The same with so many particles."""
+        return replace(self, n_draws=n_draws)
+
+    def _all(self, theta: Array) -> Array:
+        everything = self.model.hyperparameters.theta.copy()
+        everything[self.free] = theta
+        return everything
+
+
+def search(evidence: AnnealedEvidence, priors: Priors, start: Array) -> tuple[Array, Array, float]:
+    """Where Laplace's evidence times the prior is about largest, its spread, and log Z there."""
+
+    def objective(theta: Array) -> float:
+        try:
+            value = laplace_at(evidence.model, evidence._all(theta)).logz
+        except NoEvidence:
+            return np.inf
+        return -value - float(priors.log_density(theta[None])[0])
+
+    low, high = np.clip(priors.support(), start[:, None] - 7.0, start[:, None] + 7.0).T
+    words: dict[str, Any] = {"method": "L-BFGS-B", "bounds": np.column_stack([low, high])}
+    found = minimize(objective, start, **words, options={"eps": _STEP, "ftol": 1e-6})
+    sd = np.sqrt(np.abs(np.diag(found.hess_inv.todense())))
+    log_z = laplace_at(evidence.model, evidence._all(found.x)).logz
+    return found.x, np.minimum(sd, _WIDEST), log_z
