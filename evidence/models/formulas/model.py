@@ -329,7 +329,7 @@ def from_formulas(
         if chosen:
             held = [name for name in model.hyperparameters.names if name not in chosen]
             model = _with_start(model, Priors.of(model.hyperparameters, chosen, held))
-        model.notes = (*model.notes, *notes, *_remarks(terms, observed, frame))
+        model.notes = (*model.notes, *notes, *_remarks(own, terms, observed, frame))
         models[name] = model
         unknown.append(strange)
         known += [*effects, *model.hyperparameters.names]
@@ -496,9 +496,18 @@ def _evaluated(text: str, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> 
     return values[:, 0]
 
 
-def _remarks(terms: Sequence[Term], observed: Observed, frame: pd.DataFrame) -> list[str]:
+def _remarks(
+    parts: Parts, terms: Sequence[Term], observed: Observed, frame: pd.DataFrame
+) -> list[str]:
     """What a user should know of the data."""
     remarks = []
+    for written in parts.structured:
+        along = written.arguments[0]
+        if written.name == "rw2" and along not in columns(parts.common, frame.columns):
+            remarks.append(
+                f"{written.call} bends but has no slope of its own: write + {along} too, unless "
+                "there is none"
+            )
     for factor in dict.fromkeys(term.factor for term in terms if isinstance(term, Groups)):
         sizes = keys(factor, frame).value_counts()
         if single := int((sizes == 1).sum()):

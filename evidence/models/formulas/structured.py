@@ -1,10 +1,12 @@
 """Structured terms of a formula: series in time, smooth functions, maps.
 
 ``ar1(week)``, ``rw1(age)``, ``rw2(age)``: values on a grid of equal steps between the first and
-the last that occur; with a second argument, ``ar1(week, clinic)``, one series for each group, with
-the same hyperparameters. ``icar(area, graph)`` and ``bym2(area, graph)``: areas and who borders on
-whom, as a networkx graph, libpysal weights, a GeoDataFrame, a frame or mapping of neighbours by
-name, or a matrix or list of pairs for areas 0, 1, …
+the last that occur. Those of ``rw1`` have mean zero; those of ``rw2`` have no slope either, which
+is for a common effect, ``age + rw2(age)``. With a second argument, ``ar1(week, clinic)``, one
+series for each group, with the same hyperparameters. ``icar(area, graph)`` and
+``bym2(area, graph)``: areas and who borders on whom, as a networkx graph, libpysal weights, a
+GeoDataFrame, a frame or mapping of neighbours by name, or a matrix or list of pairs for areas
+0, 1, …
 """
 
 from __future__ import annotations

@@ -111,6 +111,9 @@ def test_notes():
     assert f"1 of {N} rows have missing values (x): left out" in model.notes
     assert "2 of 4 groups of g have one row of data" in model.notes
     assert not ev.from_formula("y ~ x + (1 | g)", DATA).notes
+    series = DATA.assign(t=np.arange(N) % 9)
+    assert any("+ t" in note for note in ev.from_formula("y ~ rw2(t)", series).notes)
+    assert not ev.from_formula("y ~ t + rw2(t)", series).notes
 
 
 @pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
