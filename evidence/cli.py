@@ -64,6 +64,7 @@ _HELP = {
     "standardise": "Scale features to mean 0 and standard deviation 1 (ddof 1).",
     "sep": "What is between columns of a text file. [default: by name]",
     "positive": "The label that is +1, of a target with two; the other is -1.",
+    "new_groups": "Rows of groups that the data lack: error, prior, or zero effects.",
     "likelihood": f'{_or(LIKELIHOODS)}, with parameters as in "student_t(df=4, scale=0.5)".',
     "method": f"{_or([*METHODS, 'ep', 'laplace'])}. (orthant, sequential: probit only)",
     "reference": "Where tempering starts: ep (the default), laplace or prior.",
@@ -330,6 +331,7 @@ def predict(
     prior: list[str] = [],  # noqa: B006
     sep: str | None = None,
     positive: str | None = None,
+    new_groups: str = "error",
     seed: int = 0,
     out: FilePath | None = None,
 ) -> None:
@@ -351,7 +353,8 @@ def predict(
             posterior = integrated_evidence(
                 model, target_se=0.1, random_seed=seed, progressbar=False
             )
-        table = run(model, read_frame(new, sep), posterior=posterior).to_frame()
+        rows = read_frame(new, sep)
+        table = run(model, rows, posterior=posterior, new_groups=new_groups).to_frame()
         text = table.to_csv(out, index=False)
     if text is not None:
         typer.echo(text, nl=False)

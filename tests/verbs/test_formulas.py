@@ -139,6 +139,10 @@ def test_shell_predicts(csv, tmp_path):
     lines = got.stdout.splitlines()
     assert lines[0].startswith("mean,sd")
     assert len(lines) == 3
+    new.write_text("x,g\n0.0,99\n")
+    assert "--new" in run("predict", "--help").stdout
+    assert "99" in run("predict", csv, "y ~ x + (1 | g)", new).stderr
+    assert run("predict", csv, "y ~ x + (1 | g)", new, "--new-groups", "prior").exit_code == 0
 
 
 @pytest.mark.parametrize(
