@@ -33,6 +33,7 @@ from ..numerics.arrays import Array, Indices
 from ..paths.families import is_stepped
 from ..proposals.guide import CannotGuide, make_guide
 
+_CHEAP = 20_000  # draws of single latent values, beside a fit of EP
 COARSE = 1e-3  # tolerance of EP where weights make up for the rest
 
 
@@ -154,6 +155,11 @@ class GuidedEvidence:
     places: Array
     sites: tuple[Sites | None, ...]
     root: Array
+
+    @property
+    def fewest(self) -> int:
+        """Weights of a few draws have tails that they do not show; small models afford more."""
+        return int(np.clip(_CHEAP // self.model.y.size, 16, 256))
 
     def __call__(self, theta: Array, rng: Generator) -> tuple[float, float]:
         # 0.1 nats are rounding only where sites are ten orders stronger than the prior

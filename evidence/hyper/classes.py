@@ -52,6 +52,7 @@ class AnnealedEvidence:
     free: Indices
     estimate: Callable[[SoftmaxModel, int, Generator], float]
     n_draws: int = 16
+    fewest: int = 16
 
     def __call__(self, theta: Array, rng: Generator) -> tuple[float, float]:
         reference = laplace_at(self.model, self._all(theta))

@@ -55,8 +55,8 @@ _HEAT = 0.3  # power of weights by which candidates are chosen: tails matter
 _TRIAL, _CLIMBERS = 16, 64
 _ROUNDING, _MOST_SURPRISE = 1e-4, 25.0  # of a surrogate, squared nats; in its variances
 _MATTERS = 12.0  # nats below the best
-_DRAWS, _MOST_DRAWS = 16, 256  # latent draws behind an estimate
-_UNSEEN = 3.0  # draws that should be in a place for their spread to tell of it
+_MOST_DRAWS = 256  # latent draws behind an estimate
+_UNSEEN = 1.0  # draws that should be in a place for their spread to tell of it
 _ROUNDS = 3  # trials after which the fit is as it is
 _GOOD = 0.5  # relative ESS of a trial after which nothing better is looked for
 _ENOUGH = 0.15  # relative ESS at which the ladder needs one step
@@ -68,6 +68,11 @@ _TAIL = 0.7  # Pareto shape above which an error bar is doubtful
 
 class LooksAt(EvidenceAt, Protocol):
     """What is integrated, and EP's noiseless word on it."""
+
+    @property
+    def fewest(self) -> int:
+        """Latent draws behind an estimate that cost little beside the fit."""
+        ...
 
     def look(self, theta: Array) -> Look:
         """EP's evidence and its gradient, or :class:`.NoEvidence`."""
@@ -161,7 +166,7 @@ def run_pilot(
     """
     sd = np.where(np.isfinite(sd) & (sd > 0), np.clip(sd, 0.01, 3.0), 1.0)
     looks = Looks(evidence, priors, clock, np.zeros((0, centre.size)))
-    draws, misfit = n_draws or _DRAWS, 0.2 * variance
+    draws, misfit = n_draws or evidence.fewest, 0.2 * variance
     fit = explore(looks, centre, sd, rng, misfit)
     for trial in range(_ROUNDS):
         path = ThetaPath(looks.evidence_near(fit.root, draws), priors, fit.start)
