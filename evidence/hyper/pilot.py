@@ -53,7 +53,8 @@ _COMPONENTS, _FITS, _FITTING = 8, 6, 0.6
 _WIDTH = 0.3  # of a component at least, in posterior standard deviations
 _HEAT = 0.3  # power of weights by which candidates are chosen: tails matter
 _TRIAL, _CLIMBERS = 16, 64
-_ROUNDING, _MOST_SURPRISE = 1e-4, 25.0  # of a surrogate, squared nats; in its variances
+_ROUNDING = 1e-4  # of a surrogate, squared nats
+_LEAST_SURPRISE, _MOST_SURPRISE = 0.2, 25.0  # in its variances
 _MATTERS = 12.0  # nats below the best
 _MOST_DRAWS = 256  # latent draws behind an estimate
 _UNSEEN = 1.0  # draws that should be in a place for their spread to tell of it
@@ -240,7 +241,7 @@ def refined(looks: Looks, fit: Fit, rng: Generator, misfit: float, most: int) ->
         if seen.any():
             squares = (known.value[-len(theta) :] - mean)[seen] ** 2 / (variance[seen] + _ROUNDING)
             surprise = 0.5 * (surprise + min(float(squares.mean()), _MOST_SURPRISE))
-        fit = fit_start(looks, fit.mean, fit.root, fit.wide, rng, max(surprise, 1.0))
+        fit = fit_start(looks, fit.mean, fit.root, fit.wide, rng, max(surprise, _LEAST_SURPRISE))
     return fit
 
 

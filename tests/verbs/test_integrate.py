@@ -136,6 +136,8 @@ class Toy:
     def look(self, theta):
         return Look(self.at(theta, self.seen), -100.0 * (theta - self.seen), None)
 
+    fewest = 16
+
     def near(self, places, looks, root, n_draws):
         return self
 
