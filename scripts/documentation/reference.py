@@ -22,7 +22,8 @@ GROUPS = {
         "precisions",
     ],
     "Formulas": [
-        "from_formula", "FormulaModel", "summarise", "Summary", "prior_sensitivity", "Sensitivity",
+        "from_formula", "FormulaModel", "summarise", "Summary", "plot_effects", "prior_sensitivity",
+        "Sensitivity",
     ],
     "Densities": [
         "from_jax", "from_pymc", "from_stan", "GaussianPrior", "SoftAbs", "Fisher", "examples",
