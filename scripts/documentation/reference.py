@@ -22,8 +22,8 @@ GROUPS = {
         "precisions",
     ],
     "Formulas": [
-        "from_formula", "FormulaModel", "summarise", "Summary", "plot_effects", "prior_sensitivity",
-        "Sensitivity",
+        "from_formula", "FormulaModel", "summarise", "Summary", "plot_effects",
+        "prior_sensitivity", "Sensitivity",
     ],
     "Densities": [
         "from_jax", "from_pymc", "from_stan", "GaussianPrior", "SoftAbs", "Fisher", "examples",
@@ -97,7 +97,10 @@ def _pages() -> Iterator[tuple[str, str]]:
             full = found.__name__ if isinstance(found, ModuleType) else f"evidence.{name}"
             listed.append(full)
             yield f"reference/{name}.rst", _page(name, full, found)
-        index += [_title(group, "-"), _directive("autosummary", "", *(f"~{n}" for n in listed))]
+        index += [
+            _title(group, "-"),
+            _directive("autosummary", "", *(f"~{n}" for n in listed), nosignatures=""),
+        ]
         index += [_directive("toctree", "", *names, hidden="")]
     inside = defaultdict(list)  # modules by the folder that they are in
     for name in modules():
