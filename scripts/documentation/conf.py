@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ extensions = [
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(numpy|scipy|typing|collections|formulae)(\..*)?")]
 nb_execution_mode = "off"  # notebooks are shown as they are stored
-myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 autodoc_member_order = "bysource"
 autodoc_use_type_comments = False
@@ -39,7 +40,6 @@ napoleon_use_ivar = True
 napoleon_use_rtype = False
 python_maximum_signature_line_length = 88
 toc_object_entries = False
-suppress_warnings = ["myst.strikethrough"]
 
 html_theme = "furo"
 html_title = "evidence"
@@ -48,9 +48,9 @@ html_static_path = ["static"]
 html_css_files = ["custom.css"]
 html_show_sphinx = False
 html_copy_source = False
-MEANT: dict[
-    str, dict[tuple[str, str], str]
-] = {}  # by page, what names in its docstrings stand for
+
+#: by page, what names in its docstrings stand for
+MEANT: defaultdict[str, dict[tuple[str, str], str]] = defaultdict(dict)
 
 
 def draw(self: Any, node: nodes.Element) -> None:
@@ -89,10 +89,9 @@ def signature(app: Any, what: str, name: str, found: Any, options: Any, text: st
 
 def docstring(app: Any, what: str, name: str, found: Any, options: Any, lines: list[str]) -> None:
     """Note what names mean; what the command line's help must not wrap (``\\b``) is literal."""
-    MEANT.setdefault(app.env.current_document.docname, {}).update(
-        places("\n".join(lines), name, found)
-    )
-    text = re.sub(r"^\x08\n(.*?)(?=\n\n|\Z)", _kept, "\n".join(lines), flags=re.M | re.S)
+    text = "\n".join(lines)
+    MEANT[app.env.current_document.docname].update(places(text, name, found))
+    text = re.sub(r"^\x08\n(.*?)(?=\n\n|\Z)", _kept, text, flags=re.MULTILINE | re.DOTALL)
     lines[:] = text.splitlines()
 
 
@@ -102,16 +101,14 @@ def _kept(paragraph: re.Match[str]) -> str:
 
 def lead(app: Any, tree: nodes.document) -> None:
     """Names in docstrings, and classes in signatures and tables of arguments, to their pages."""
-    meant = MEANT.get(app.env.current_document.docname, {})
+    meant = MEANT[app.env.current_document.docname]
     for node in list(tree.findall(addnodes.pending_xref)):
         if node.get("refdomain") != "py":
             continue
         target, role = node["reftarget"], isinstance(node[0], nodes.literal)
-        place = (
-            meant.get((node["reftype"], target), target)
-            if role
-            else classes().get(target.rpartition(".")[2])
-        )
+        place = classes().get(target.rpartition(".")[2])
+        if role:
+            place = meant.get((node["reftype"], target), target)
         if place:
             node.attributes |= {"reftarget": place}
             node.attributes.pop("refspecific", None)
@@ -120,8 +117,7 @@ def lead(app: Any, tree: nodes.document) -> None:
 
 
 def setup(app: Any) -> None:
-    both = (draw, None), (draw_block, None)
-    app.add_html_math_renderer("mathml", *both)
+    app.add_html_math_renderer("mathml", (draw, None), (draw_block, None))
     app.connect("autodoc-skip-member", skip)
     app.connect("autodoc-process-signature", signature)
     app.connect("autodoc-process-docstring", docstring, priority=400)  # before napoleon
