@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.ext.napoleon import Config, NumpyDocstring
 from sphinx.util.inspect import stringify_signature
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -23,9 +24,7 @@ project = "evidence"
 author = "The evidence developers"
 copyright = "2026, the evidence developers"
 release = version = evidence.__version__
-extensions = [
-    "myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon",
-]  # fmt: skip
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(numpy|scipy|typing|collections|formulae)(\..*)?")]
 nb_execution_mode = "off"  # notebooks are shown as they are stored
@@ -34,10 +33,8 @@ myst_heading_anchors = 4
 autodoc_member_order = "bysource"
 autodoc_use_type_comments = False
 autodoc_typehints_format = "short"
+autodoc_type_aliases = {name: name for name in ("Array", "ArrayLike", "Indices", "Flags")}
 autosummary_generate = False
-napoleon_google_docstring = False
-napoleon_use_ivar = True
-napoleon_use_rtype = False
 python_maximum_signature_line_length = 88
 toc_object_entries = False
 
@@ -49,6 +46,8 @@ html_css_files = ["custom.css"]
 html_show_sphinx = False
 html_copy_source = False
 
+SECTIONS = Config(napoleon_use_ivar=True, napoleon_use_rtype=False)
+_SEVERAL = re.compile(r"^(\w+(?:, \w+)+)( : .*)?\n((?:    .*\n)+)", re.MULTILINE)
 #: by page, what names in its docstrings stand for
 MEANT: defaultdict[str, dict[tuple[str, str], str]] = defaultdict(dict)
 
@@ -77,8 +76,9 @@ def skip(app: Any, what: str, name: str, found: Any, skipped: bool, options: Any
 
 
 def signature(app: Any, what: str, name: str, found: Any, options: Any, text: str, back: str):
-    """Without types where the docstring has them."""
-    if "Parameters\n---" in inspect.cleandoc(getattr(found, "__doc__", None) or ""):
+    """Without types for classes, and where the docstring has them."""
+    described = "Parameters\n---" in inspect.cleandoc(getattr(found, "__doc__", None) or "")
+    if (what == "class" or described) and text:
         try:
             bare = stringify_signature(inspect.signature(found), show_annotation=False)
         except (TypeError, ValueError):
@@ -92,7 +92,16 @@ def docstring(app: Any, what: str, name: str, found: Any, options: Any, lines: l
     text = "\n".join(lines)
     MEANT[app.env.current_document.docname].update(places(text, name, found))
     text = re.sub(r"^\x08\n(.*?)(?=\n\n|\Z)", _kept, text, flags=re.MULTILINE | re.DOTALL)
+    head, title, fields = text.partition("Attributes\n---")
+    text = head + title + _SEVERAL.sub(_each, fields)
+    if what in ("module", "class", "exception", "function", "method"):
+        text = "\n".join(NumpyDocstring(text, SECTIONS, app, what, name, found, options).lines())
     lines[:] = text.splitlines()
+
+
+def _each(entry: re.Match[str]) -> str:
+    """``a, b`` with one description, as two fields."""
+    return "".join(f"{name}{entry[2] or ''}\n{entry[3]}" for name in entry[1].split(", "))
 
 
 def _kept(paragraph: re.Match[str]) -> str:
@@ -120,5 +129,5 @@ def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", (draw, None), (draw_block, None))
     app.connect("autodoc-skip-member", skip)
     app.connect("autodoc-process-signature", signature)
-    app.connect("autodoc-process-docstring", docstring, priority=400)  # before napoleon
+    app.connect("autodoc-process-docstring", docstring)
     app.connect("doctree-read", lead)
