@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # run as a file, this is no part of a package
 
 from sphinx.application import Sphinx  # noqa: E402
+from sphinx.util.docutils import docutils_namespace  # noqa: E402
 
 from scripts.documentation import gallery, reference  # noqa: E402
 from scripts.documentation.completeness import missing  # noqa: E402
@@ -77,7 +78,7 @@ def build(source: Path, out: Path, builder: str) -> list[str]:
     """Sphinx's warnings, none when all is well."""
     shutil.rmtree(out, ignore_errors=True)
     warned = io.StringIO()
-    with tempfile.TemporaryDirectory() as trees:
+    with tempfile.TemporaryDirectory() as trees, docutils_namespace():
         app = Sphinx(
             source, PAGES, out, trees, builder, warning=warned, status=None,
             parallel=os.cpu_count() or 1,

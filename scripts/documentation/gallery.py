@@ -41,11 +41,11 @@ def write(notebooks: Path, folder: Path) -> None:
 
 
 def _picture(notebook: nbformat.NotebookNode) -> bytes | None:
-    """The last figure that a notebook shows."""
+    """The richest figure that a notebook shows."""
     shown = [
         output.data["image/png"]
         for cell in notebook.cells
         for output in cell.get("outputs", ())
         if "image/png" in output.get("data", {})
     ]
-    return base64.b64decode(shown[-1]) if shown else None
+    return base64.b64decode(max(shown, key=len)) if shown else None
