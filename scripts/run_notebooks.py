@@ -2,16 +2,21 @@
 
     python scripts/run_notebooks.py --fast
     python scripts/run_notebooks.py 1_first_evidence 5_rmhmc_geometry --out results/notebooks
+    python scripts/run_notebooks.py 1_first_evidence --store
 
 Writes the executed copies, their figures, a table of seconds and, where nbconvert is installed,
 pages of HTML. Fails when a cell fails, saying which and why, and when one writes to stderr:
-a reader should see no warning that the text is not about.
+a reader should see no warning that the text is not about. ``--store`` writes what came out into
+the notebooks themselves, for readers and for the documentation, and ``--check`` fails where that
+is not what their code, as it is now, has shown.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import importlib.util
+import io
 import os
 import re
 import sys
@@ -26,6 +31,7 @@ import nbformat
 import pandas as pd
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # run as a file, this is no part of a package
@@ -34,6 +40,8 @@ from scripts.laboratory import parser, progress, save_table  # noqa: E402
 FOLDER = ROOT / "notebooks"
 _PATIENCE = 600  # seconds that a cell may take
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_LARGEST = 300_000  # bytes of a notebook with its figures
+_COLOURS_OF_FIGURES = 96
 _INLINE = "module://matplotlib_inline.backend_inline"
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -57,11 +65,18 @@ def main() -> int:
     command.add_argument(
         "--check",
         action="store_true",
-        help="execute nothing, fail where outputs are stored",
+        help="execute nothing, fail where stored outputs are not of the stored code",
+    )
+    command.add_argument(
+        "--store",
+        action="store_true",
+        help="write outputs into the notebooks under version control",
     )
     options = command.parse_args()
     if options.jobs < 1:
         command.error(f"--jobs must be at least 1, got {options.jobs}")
+    if options.store and options.fast:
+        command.error("--store keeps what full budgets show: leave out --fast")
     paths = find(options.names)
     if options.check:
         return report([said for path in paths for said in stored(path)])
@@ -71,6 +86,8 @@ def main() -> int:
         for task in progress(as_completed(tasks), total=len(tasks)):
             run = task.result()
             keep(run, options.out)
+            if options.store and not run.error:
+                nbformat.write(run.notebook, FOLDER / f"{run.name}.ipynb")
             seconds[run.name] = round(run.seconds, 1)
             print(f"{run.name:<24} {run.seconds:6.1f} s  {'FAILED' if run.error else 'ok'}")
             failures += [run.error] if run.error else []
@@ -97,20 +114,31 @@ def find(names: list[str], folder: Path = FOLDER) -> list[Path]:
 
 
 def stored(path: Path) -> list[str]:
-    """What a notebook under version control should not hold."""
-    found = []
-    for cell in nbformat.read(path, as_version=4).cells:
-        if cell.cell_type == "code" and (cell.outputs or cell.execution_count is not None):
-            found.append(f"{path.name}, cell {cell.id!r}: stored with outputs or a count")
-    return found
+    """What is wrong with the outputs of a notebook under version control."""
+    notebook, found = nbformat.read(path, as_version=4), []
+    if notebook.metadata.get("code_shown") != fingerprint(notebook):
+        command = f"python scripts/run_notebooks.py {path.stem} --store"
+        found.append(f"{path.name}: outputs are not of this code; {command}")
+    if path.stat().st_size > _LARGEST:
+        found.append(f"{path.name}: {path.stat().st_size} bytes, at most {_LARGEST}")
+    complaints = _complaints(path.name, notebook)
+    return [*found, complaints] if complaints else found
+
+
+def fingerprint(notebook: Any) -> str:
+    """Of all code in a notebook: it changes when outputs have to be made anew."""
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    return hashlib.sha256("\0".join(code).encode()).hexdigest()[:16]
 
 
 def execute(path: Path, fast: bool) -> Run:
     """Run all cells in a fresh kernel of this Python."""
     notebook = nbformat.read(path, as_version=4)
+    metadata = dict(notebook.metadata)
     environment = {**os.environ, "MPLBACKEND": _INLINE, "EVIDENCE_FAST": "1" if fast else ""}
     client = NotebookClient(
         notebook, timeout=_PATIENCE, kernel_name="python3", store_widget_state=False,
+        record_timing=False,
         extra_arguments=["--log-level=ERROR"],
         resources={"metadata": {"path": str(path.parent)}},
     )  # fmt: skip
@@ -122,6 +150,7 @@ def execute(path: Path, fast: bool) -> Run:
     seconds = time.perf_counter() - started
     for cell in notebook.cells:
         _tidy(cell)
+    notebook.metadata = nbformat.from_dict({**metadata, "code_shown": fingerprint(notebook)})
     return Run(path.stem, seconds, notebook, error or _complaints(path.name, notebook))
 
 
@@ -133,9 +162,22 @@ def _failed(notebook: Any) -> str:
 
 
 def _tidy(cell: Any) -> None:
-    """Leave out progress bars, which have gone to sleep by now."""
+    """Leave out progress bars, which have gone to sleep by now; make figures small."""
     if cell.cell_type == "code":
         cell.outputs = [o for o in cell.outputs if _WIDGET not in o.get("data", {})]
+        for output in cell.outputs:
+            if "image/png" in output.get("data", {}):
+                output.data["image/png"] = _small(output.data["image/png"])
+
+
+def _small(png: str) -> str:
+    """A figure (base64) in few colours: a third of the bytes."""
+    small = io.BytesIO()
+    figure = Image.open(io.BytesIO(base64.b64decode(png))).convert("RGB")
+    figure.quantize(_COLOURS_OF_FIGURES, dither=Image.Dither.NONE).save(
+        small, "png", optimize=True
+    )
+    return base64.b64encode(small.getvalue()).decode()
 
 
 def _complaints(name: str, notebook: Any) -> str:

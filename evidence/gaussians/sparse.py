@@ -251,11 +251,11 @@ class SparseGaussian(Gaussian):
         return out
 
     def pair_sums(self, kappa: Array) -> Array:
-        """Along the tree where the graph is one, or by columns of Σ, a batch at a time, where N
+        r"""Along the tree where the graph is one, or by columns of Σ, a batch at a time, where N
         solves are cheap; else by draws of q.
 
-        With :math:`F_l = \\sum_i \\kappa_{li} He_l(u_i)/\\sqrt{l!}` of standardised predictors,
-        :math:`E_q F_l^2 = \\sum_{ij} \\kappa_{li} \\kappa_{lj} \rho_{ij}^l`.
+        With :math:`F_l = \sum_i \kappa_{li} He_l(u_i)/\sqrt{l!}` of standardised predictors,
+        :math:`E_q F_l^2 = \sum_{ij} \kappa_{li} \kappa_{lj} \rho_{ij}^l`.
         """
         if self._is_tree:
             return self._pairs_of_tree(kappa)

@@ -60,7 +60,7 @@ _NEAR_BOTTOM = (
 def upper_tail(lower, u):
     """The quantile ``u`` in [0, 1) of a standard normal given that it exceeds ``lower``.
 
-    To 1e-13 relative to max(|z|, 1), for every ``lower``.
+    To 1e-13 relative to ``max(|z|, 1)``, for every ``lower``.
     """
     if lower > _FAR:
         return lower + _far_excess(lower, -math.log1p(-u))

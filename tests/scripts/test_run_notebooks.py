@@ -43,10 +43,28 @@ def test_all_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run.notebook.cells[0].outputs[0].text == "1\n"
     runner.keep(run, tmp_path / "out")
     assert (tmp_path / "out/figures/example-drawn.png").read_bytes().startswith(b"\x89PNG")
-    assert runner.stored(tmp_path / "out/example.ipynb") == [
-        "example.ipynb, cell 'fast': stored with outputs or a count",
-        "example.ipynb, cell 'drawn': stored with outputs or a count",
-    ]
+    assert run.notebook.metadata.kernelspec.name == "python3"
+    assert "language_info" not in run.notebook.metadata  # versions of Python differ
+
+
+def test_outputs_are_of_the_code_they_stand_below(tmp_path: Path) -> None:
+    path = write(tmp_path, number="print(1)")
+    stale = "example.ipynb: outputs are not of this code; "
+    stale += "python scripts/run_notebooks.py example --store"
+    assert runner.stored(path) == [stale]
+    nbformat.write(runner.execute(path, fast=True).notebook, path)
+    assert runner.stored(path) == []
+    path.write_text(path.read_text().replace("print(1)", "print(2)"))
+    assert runner.stored(path) == [stale]
+
+
+def test_stored_outputs_hold_no_warnings_and_are_small(tmp_path: Path) -> None:
+    source = 'import sys\nprint("look here", file=sys.stderr)\nprint("x" * 400_000)'
+    path = write(tmp_path, loud=source)
+    nbformat.write(runner.execute(path, fast=True).notebook, path)
+    large, loud = runner.stored(path)
+    assert "at most 300000" in large
+    assert "cell 'loud' wrote to stderr" in loud
 
 
 def test_a_failing_cell_is_named_with_its_traceback(tmp_path: Path) -> None:
