@@ -53,7 +53,7 @@ def answer(key: str, parcel: bytes | None, arguments: Mapping[str, Any], deadlin
     if job is None:
         if parcel is None:
             return Reply(worker, False)
-        job = _jobs[key] = Job(*pickle.loads(parcel))  # nosec B301: of the run itself
+        job = _jobs[key] = Job(*pickle.loads(parcel))  # nosec B301
         while len(_jobs) > _KEPT:
             _jobs.popitem(last=False)
     with single_blas():
