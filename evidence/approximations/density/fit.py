@@ -19,6 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...execution.clock import check_interrupt
+from ...execution.meter import phase
 from ...messages import InputError, Message
 from ...models.density.model import DensityModel
 from ...models.density.scales import learn
@@ -126,7 +127,8 @@ def _look(
     seen, log_p, rest = None, np.zeros(0), 1.0
     for n in (FEW, MANY):
         highest = max((float(model.log_likelihood(m.x[None])[0]) for m in modes), default=-np.inf)
-        new = scout(model, rng, n, highest)
+        with phase("scout"):
+            new = scout(model, rng, n, highest)
         beyond, new_log_p = np.ones(len(new.x)), new.log_l + model.prior.log_prob(new.x)
         if best.name != "prior":
             log_q = best.log_density.log(new.x)

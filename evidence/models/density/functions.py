@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...execution.clock import check_interrupt
+from ...execution.meter import tally
 from ...messages import InputError
 from ...numerics.arrays import Array
 from .metrics import Fisher
@@ -97,11 +98,13 @@ class Batched:
         shape = (m, d, d, d)[: _AXES[self.name]]
         with np.errstate(all="ignore"):
             if self.vectorized:
-                check_interrupt()
+                self._tally(m)
                 out = _numbers(self.name, self.function(x, *more))
             else:
-                points = zip(x, *more, strict=True)
-                rows = [self.function(*point) for point in points if not check_interrupt()]
+                rows = []
+                for point in zip(x, *more, strict=True):
+                    self._tally(1)
+                    rows.append(self.function(*point))
                 out = _numbers(self.name, rows)
         if not self.vectorized and self.name == "logdensity" and out.shape == (m, 1):
             out = out[:, 0]
@@ -114,6 +117,10 @@ class Batched:
             )
         return out
 
+    def _tally(self, n: int) -> None:
+        check_interrupt()
+        tally(n, derivatives=self.name != "logdensity")
+
 
 class Pairs:
     """Calls ``value_and_grad`` on a batch, likewise."""
@@ -124,7 +131,11 @@ class Pairs:
     def __call__(self, x: Array) -> tuple[Array, Array]:
         with np.errstate(all="ignore"):
             rows = [x] if self.vectorized else x
-            pairs = [self.function(row) for row in rows if not check_interrupt()]
+            pairs = []
+            for row in rows:
+                check_interrupt()
+                tally(len(x) // len(rows), derivatives=True)
+                pairs.append(self.function(row))
         if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
             raise InputError(
                 f"value_and_grad must return a pair (value, gradient), got {pairs[0]!r}"
