@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import __version__, moves
+from ..approximations.density.economy import Blended, economise
+from ..approximations.density.modes import laplace_of
 from ..approximations.gp.neighbours import fewer_neighbours
 from ..approximations.mixture import Mixture
 from ..execution.arguments import (
@@ -33,6 +35,7 @@ from ..execution.meter import Meter, metered, phase
 from ..execution.progress import Progress
 from ..messages import InputError, Message, messages
 from ..methods.base import Outcome, Problem, stopped
+from ..methods.economical import is_economical, over_blend
 from ..methods.mixture import over_components
 from ..methods.registry import METHODS, check_options, check_unused
 from ..methods.scouted import compare_with_scout
@@ -213,10 +216,19 @@ def log_evidence(
         identity = {} if checkpoint is None else _identity(*named)
         identity["betas"] = str(n_betas or "adaptive") if ladder is None else digest(ladder)
         store, seed = Checkpoint.seeded(checkpoint, identity, random_seed)
-        fits = _fit_reported(model, kind)
         base, doubts = None, list[Message]()
-        with interruptible(), suppress(Stopped):
-            base = fit_reference(model, reference, fits, seed=search_seed(seed))
+        economy = None
+        left = method == "auto" and free and move is None and n_particles is None
+        if left and isinstance(betas, str) and is_economical(model, target_se, max_evaluations):
+            with interruptible():
+                economy = economise(model.spread(clock, executor), search_seed(seed), clock.meter)
+        if economy is not None and economy.settled(clock.meter, clock.stop()):
+            fits = {"laplace": laplace_of(model, economy.modes)}
+            base = economy.reference() if economy.blend is not None else None
+        else:
+            fits = _fit_reported(model, kind)
+            with interruptible(), suppress(Stopped):
+                base = fit_reference(model, reference, fits, seed=search_seed(seed))
         outcome = stopped(method)
         if base is not None:
             if mover.riemannian and isinstance(base, Mixture):
@@ -350,10 +362,13 @@ def _fit_reported(model: Model, kind: Family) -> dict[str, Any]:
 
 def _approximate(outcome: Outcome, fits: Mapping[str, Any], clock: Clock) -> None:
     """An answer for a call whose time was up before it had one: the best approximation."""
+    if clock.meter.spent() and math.isnan(outcome.logz_se):
+        text = f"max_evaluations={clock.meter.most} were used up before there was an estimate"
+        outcome.warn("out-of-evaluations", text)
     limited = clock.limited and not clock.interrupted.is_set()
-    if not (limited and fits and math.isnan(outcome.logz)):
+    names = [name for name in fits if not math.isnan(fits[name].logz)]
+    if not (limited and names and math.isnan(outcome.logz)):
         return
-    names = list(fits)
     name = ([name for name in names if fits[name].converged] or names)[-1]
     outcome.logz = fits[name].logz
     outcome.warnings = [w for w in outcome.warnings if getattr(w, "code", "") != "no-estimate"]
@@ -387,7 +402,9 @@ def _run(problem: Problem, method: str, options: MethodOptions) -> Outcome:
     """The method's own work; what an interrupt leaves of it."""
     try:
         run = partial(METHODS[method], **options)
-        if isinstance(problem.reference, Mixture):
+        if isinstance(problem.reference, Blended):
+            outcome = over_blend(problem, problem.reference)
+        elif isinstance(problem.reference, Mixture):
             outcome = over_components(problem, problem.reference, run)
         else:
             outcome = run(problem)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...execution.clock import check_interrupt
+from ...execution.clock import Clock, Stopped, check_interrupt
+from ...execution.job import Job
 from ...execution.meter import tally
+from ...execution.tasks import run_tasks
 from ...messages import InputError
 from ...numerics.arrays import Array
 from .metrics import Fisher
 
 Call = Callable[..., Array]
+_PARTS = 64  # of a batch that workers share
 
 #: axes of what a function returns for a batch
 _AXES = {
@@ -120,6 +124,27 @@ class Batched:
     def _tally(self, n: int) -> None:
         check_interrupt()
         tally(n, derivatives=self.name != "logdensity")
+
+
+class Spread:
+    """Calls a function of batches in an executor's processes, a few points at a time."""
+
+    def __init__(self, call: Call, clock: Clock, executor: Executor) -> None:
+        self.call, self.clock, self.executor = call, clock, executor
+
+    def __call__(self, x: Array) -> Array:
+        parts = np.array_split(x, min(len(x), _PARTS))
+        values: dict[int, Array] = {}
+        job = Job(_values, (self.call,))
+        tasks = [{"x": part} for part in parts]
+        run_tasks(job, tasks, self.clock, values.__setitem__, self.executor)
+        if len(values) < len(parts):
+            raise Stopped
+        return np.concatenate([values[i] for i in range(len(parts))])
+
+
+def _values(call: Call, x: Array, stop: Callable[[], bool]) -> Array:
+    return call(x)
 
 
 class Pairs:

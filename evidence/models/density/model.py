@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...execution.arguments import array, check_count, check_flag, check_function, check_memory
 from ...execution.arguments import names as check_names
+from ...execution.clock import Clock
 from ...messages import InputError
 from ...numerics.arrays import Array
 from ..identity import rounded
 from . import changes
 from .changes import Bounded
-from .functions import Call, Functions, MissingDerivative, batched, value_and_gradient
+from .functions import Call, Functions, MissingDerivative, Spread, batched, value_and_gradient
 from .metrics import Fisher, Hessian, SoftAbs, check_metric
 from .priors import GaussianPrior, Quantiles, check_prior
 
@@ -218,12 +220,15 @@ class DensityModel:
 
     def log_prob(self, x: Array) -> Array:
         """log density of every row, Jacobian and prior included; -inf where it is not a number."""
-        value = self.log_likelihood(x)
+        return _no_nan(self.log_likelihood(x) + self.log_prior(x))
+
+    def log_prior(self, x: Array) -> Array:
+        """log of the prior of every row in these coordinates, or of a Jacobian in its place."""
         if self.prior is not None:
-            value = value + self.prior.log_prob(x)
-        elif self.limits is not None:
-            value = value + self.limits.log_slope(x).total
-        return _no_nan(value)
+            return self.prior.log_prob(x)
+        if self.limits is not None:
+            return self.limits.log_slope(x).total
+        return np.zeros(len(x))
 
     def log_likelihood(self, x: Array) -> Array:
         """What the user's function says of every row, without prior or Jacobian."""
@@ -407,6 +412,18 @@ class DensityModel:
         """The same model without what only fitting needs: light to send."""
         model = copy.copy(self)
         model.sampler = None
+        return model
+
+    def spread(self, clock: Clock, executor: Executor | None) -> DensityModel:
+        """The same model, whose batches are shared out among the executor's processes.
+
+        Threads of this process hold each other up, and may be waiting for these points.
+        """
+        if executor is None or isinstance(executor, ThreadPoolExecutor):
+            return self
+        model = copy.copy(self)
+        shared = Spread(self.calls["logdensity"], clock, executor)
+        model.calls = self.calls | {"logdensity": shared}
         return model
 
     def describe(self) -> dict[str, Any]:
