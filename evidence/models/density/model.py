@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
@@ -20,7 +20,15 @@ from . import changes
 from .changes import Bounded
 from .functions import Call, Functions, MissingDerivative, Spread, batched, value_and_gradient
 from .metrics import Fisher, Hessian, SoftAbs, check_metric
-from .priors import GaussianPrior, Quantiles, check_prior
+from .priors import (
+    Dependent,
+    GaussianPrior,
+    Quantiles,
+    Transform,
+    check_prior,
+    names_of,
+    size_of,
+)
 
 _PROBES = 8  # points at which a density is asked what it is,
 _DERIVED = 3  # of them for all derivatives, and
@@ -38,7 +46,7 @@ class DensityModel:
     logdensity : callable
         θ → log density up to a constant; with ``prior``, the log likelihood.
     dim : int
-        Number of parameters d.
+        Number of parameters d; not needed where ``prior`` or ``names`` tell it.
     grad : callable, optional
         θ → its gradient (d,). Without it only moves that need no gradient work.
     value_and_grad : callable, optional
@@ -53,9 +61,14 @@ class DensityModel:
     tensor : callable, optional
         θ → all third derivatives (d, d, d): instead of ``third``, or beside it, where calls cost
         more than numbers (few parameters, few chains).
-    prior : GaussianPrior, distribution or sequence of distributions, optional
-        A normalised prior that tempering can start from: Gaussian, or one continuous
-        distribution of SciPy for each parameter.
+    prior : GaussianPrior, or one entry for each parameter, optional
+        A normalised prior that tempering can start from: Gaussian (or SciPy's
+        ``multivariate_normal``), or a sequence, or a dictionary by name, of continuous
+        distributions of SciPy, old or new, objects with a quantile function ``ppf``, pairs
+        (low, high) for uniform ones, and functions of parameters that come before, by their
+        names, that make one of these: ``{"tau": halfnorm(), "x": lambda tau: norm(0.0, tau)}``.
+    prior_transform : callable, optional
+        The prior as a map of the unit cube (d,) to parameters (d,), as nested samplers take it.
     bounds : sequence of (low, high), optional
         Limits of each parameter, None where there is none. The change to unbounded coordinates
         and its Jacobian are taken care of. (Not with ``prior``: its distributions have theirs.)
@@ -104,7 +117,7 @@ class DensityModel:
     def __init__(
         self,
         logdensity: Callable[..., Any],
-        dim: int,
+        dim: int | None = None,
         *,
         grad: Callable[..., Any] | None = None,
         value_and_grad: Callable[..., Any] | None = None,
@@ -113,6 +126,7 @@ class DensityModel:
         along: Callable[..., Any] | None = None,
         tensor: Callable[..., Any] | None = None,
         prior: Any = None,
+        prior_transform: Callable[..., Any] | None = None,
         bounds: Sequence[ArrayLike] | None = None,
         sampler: Callable[..., Any] | None = None,
         metric: str | SoftAbs | Hessian | Fisher = "softabs",
@@ -120,9 +134,15 @@ class DensityModel:
         names: Sequence[str] | None = None,
         check: bool = False,
     ) -> None:
+        if prior is not None and prior_transform is not None:
+            raise InputError("give prior or prior_transform, not both: each is all of the prior")
+        if dim is None:
+            dim = size_of(prior) if names is None else len(names)
+        if dim is None:
+            raise InputError("dim must be given where neither prior nor names tell it")
         check_count("dim", dim, 1, optional=False)
         check_memory("dim", dim, dim, dim)
-        if prior is not None and bounds is not None:
+        if not (prior is None and prior_transform is None) and bounds is not None:
             raise InputError(
                 "give bounds or prior, not both: the distributions of a prior have limits of "
                 "their own (scipy.stats.uniform, scipy.stats.gamma, …)"
@@ -135,22 +155,26 @@ class DensityModel:
             if getattr(self.functions, name) is not None and hessian is None:
                 raise InputError(f"{name}= needs hessian=, whose derivative it is")
         check_function("sampler", sampler)
+        check_function("prior_transform", prior_transform)
         check_flag("vectorized", vectorized)
         check_flag("check", check)
         self.vectorized: bool = vectorized
         self.metric: SoftAbs | Hessian | Fisher = check_metric(metric)
         self.sampler: Callable[..., Any] | None = sampler
-        tractable = None if prior is None else check_prior(prior, self.n)
-        if isinstance(prior, Mapping) and names is None:
-            names = list(prior)
+        names = names_of(prior) if names is None else names
         plain = [f"x[{i}]" for i in range(self.n)]
         self.names: tuple[str, ...] = check_names("names", plain if names is None else names, dim)
+        tractable: Any = None
+        if prior is not None:
+            tractable = check_prior(prior, self.n, names and self.names)
+        elif prior_transform is not None:
+            tractable = Transform(prior_transform, self.n, vectorized)
         self.prior: GaussianPrior | None = None
         #: the change from these coordinates to parameters, or None where they are the same
-        self.change: Bounded | Quantiles | None = None
+        self.change: Bounded | Quantiles | Transform | None = None
         #: the same where no prior makes it
         self.limits: Bounded | None = None
-        if isinstance(tractable, Quantiles):
+        if isinstance(tractable, Quantiles | Transform):
             self.change, self.prior = tractable, GaussianPrior(np.zeros(self.n))
         elif tractable is not None:
             self.prior = tractable
@@ -248,6 +272,9 @@ class DensityModel:
             theta, g1 = self.change.slopes(x)
             value, slope = self.both(theta)
             slope = g1 * slope
+        elif isinstance(self.change, Transform):
+            value, slope = self.both(self.change(x))
+            slope = self.change.pull(x, slope)
         else:
             d = self.change.derivatives(x)
             value, slope = self.both(d.g)
@@ -267,7 +294,7 @@ class DensityModel:
     @property
     def has_hessian(self) -> bool:
         """Whether Hessians can be had."""
-        return "hessian" in self.calls
+        return "hessian" in self.calls and not isinstance(self.change, Transform)
 
     def hessian(self, x: Array) -> Array:
         """∇² log density, (M, d, d)."""
@@ -308,6 +335,8 @@ class DensityModel:
     @property
     def has_metric(self) -> bool:
         """Whether all that Riemannian moves need was given."""
+        if isinstance(self.change, Transform):
+            return False
         third = "third" in self.calls or "tensor" in self.calls
         return self.has_gradient and (self.tensorial or (self.has_hessian and third))
 
@@ -432,6 +461,8 @@ class DensityModel:
         prior = "none"
         if self.prior is not None:
             prior = "independent" if self.change is not None else "Gaussian"
+        if isinstance(self.change, Transform):
+            prior = "dependent" if isinstance(self.change, Dependent) else "transform"
         bounds = "none" if self.limits is None else "yes"
         return {"dim": self.n, "density": name, "prior": prior, "bounds": bounds}
 
