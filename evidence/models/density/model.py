@@ -137,10 +137,9 @@ class DensityModel:
         if prior is not None and prior_transform is not None:
             raise InputError("give prior or prior_transform, not both: each is all of the prior")
         if dim is None:
-            dim = size_of(prior) if names is None else len(names)
-        if dim is None:
-            raise InputError("dim must be given where neither prior nor names tell it")
+            dim = len(names) if isinstance(names, Sequence) else size_of(prior)
         check_count("dim", dim, 1, optional=False)
+        assert dim is not None
         check_memory("dim", dim, dim, dim)
         if not (prior is None and prior_transform is None) and bounds is not None:
             raise InputError(
@@ -161,17 +160,19 @@ class DensityModel:
         self.vectorized: bool = vectorized
         self.metric: SoftAbs | Hessian | Fisher = check_metric(metric)
         self.sampler: Callable[..., Any] | None = sampler
-        names = names_of(prior) if names is None else names
-        plain = [f"x[{i}]" for i in range(self.n)]
-        self.names: tuple[str, ...] = check_names("names", plain if names is None else names, dim)
+        if names is not None:
+            names = check_names("names", names, dim)
         tractable: Any = None
         if prior is not None:
-            tractable = check_prior(prior, self.n, names and self.names)
+            tractable = check_prior(prior, self.n, names)
+            names = names_of(prior) if names is None else names
         elif prior_transform is not None:
             tractable = Transform(prior_transform, self.n, vectorized)
+        plain = [f"x[{i}]" for i in range(self.n)]
+        self.names: tuple[str, ...] = check_names("names", plain if names is None else names, dim)
         self.prior: GaussianPrior | None = None
         #: the change from these coordinates to parameters, or None where they are the same
-        self.change: Bounded | Quantiles | Transform | None = None
+        self.change: Any = None
         #: the same where no prior makes it
         self.limits: Bounded | None = None
         if isinstance(tractable, Quantiles | Transform):

@@ -254,8 +254,8 @@ def _loc_scale(distribution: Any) -> tuple[float, float] | None:
     """As single numbers, where they are."""
     if not hasattr(distribution.dist, "_parse_args"):
         return None
-    _, *pair = distribution.dist._parse_args(*distribution.args, **distribution.kwds)
-    return tuple(map(float, pair)) if all(np.ndim(one) == 0 for one in pair) else None
+    _, loc, scale = distribution.dist._parse_args(*distribution.args, **distribution.kwds)
+    return (float(loc), float(scale)) if np.ndim(loc) == np.ndim(scale) == 0 else None
 
 
 class InverseOnly:
