@@ -119,7 +119,9 @@ def log_evidence(
     target_se : float, optional
         Keep adding islands (independent runs, whose spread is the error bar) until the standard
         error is about this small. Default 0.05, unless
-        ``n_particles`` or ``n_islands`` fixes the budget.
+        ``n_particles`` or ``n_islands`` fixes the budget. From 0.1 on a DensityModel of up to
+        six parameters is called as few times as will do
+        (:mod:`evidence.approximations.density.economy`).
     n_particles : int, optional
         Particles of each island; draws of each for guided, importance and orthant; chains in
         all for ais; ensembles in all for pt. By default a pilot run decides.
