@@ -226,7 +226,8 @@ def log_evidence(
                 economy = economise(model.spread(clock, executor), search_seed(seed), clock.meter)
         if economy is not None and economy.settled(clock.meter, clock.stop()):
             fits = {"laplace": laplace_of(model, economy.modes)}
-            base = economy.reference() if economy.blend is not None else None
+            coarse = target_se or DEFAULT_TARGET_SE
+            base = economy.reference(coarse) if economy.blend is not None else None
         else:
             fits = _fit_reported(model, kind)
             with interruptible(), suppress(Stopped):

@@ -52,13 +52,14 @@ _PER_DIMENSION, _DRAWS = 50, (128, 512)  # draws of a round
 _ROUNDS = 8  # of them
 _SHAPE, _SHARE, _EVEN = 0.6, 0.2, 0.85  # of weights that are even enough; of very even ones
 _COUNTS = 7.0  # nats below the best mode that count
+_MISSED = 0.25  # of the target
 _FINER = 7  # times as many points make a finer net
 _THOROUGH = 200_000  # evaluations of a longer look
 _PART = 0.5  # of the evaluations allowed may be spent here
 _GUARD, _WIDER = 0.2, 2.0  # part of every component, and its variance, that guards its tails
 _WALKERS, _STEPS, _ARCHIVE = 48, 10, 512  # of a walk from weighted draws
 _MOVING = 0.1  # acceptance below which walks tell nothing
-_OUT, _CAUTION = 0.08, 2.0  # of it may end where the mixture does not reach
+_OUT, _CAUTION = 0.08, 2.5  # of it may end where the mixture does not reach
 _WIDE = 4.0  # times the variance, and heavy tails, in the place of a prior
 _TAILS = 0.2
 
@@ -99,10 +100,15 @@ class Economy:
 
     def settled(self, meter: Meter, over: bool) -> bool:
         """Whether to go on with what there is: it is good, or a longer look is out of reach."""
-        return self.confirmed or over or meter.left < _THOROUGH
+        enough = self.confirmed and self.model.n <= LARGEST
+        return enough or over or meter.left < _THOROUGH
 
-    def reference(self) -> Blended:
-        """What draws come from, as a reference."""
+    def reference(self, target_se: float) -> Blended:
+        """What draws come from, as a reference.
+
+        Where there are several modes, a net may have missed a small one: error bars are not
+        below a quarter of the target.
+        """
         assert self.blend is not None
         logz, warnings = self.verdict.logz, self.warnings
         if not self.confirmed:
@@ -112,7 +118,14 @@ class Economy:
                 "reach further: the error bar may be too small"
             )
             warnings = (*warnings, Message("poor-reference", text))
+        if self.model.n > LARGEST:
+            text = (
+                f"in {self.model.n} dimensions the points that evaluations allowed do not find "
+                "every mode: there may be more"
+            )
+            warnings = (*warnings, Message("modes-missed", text))
         lost = _CAUTION * self.lost  # walks do not reach everywhere either
+        lost = max(lost, _MISSED * target_se) if self.several else lost
         return Blended(self.model, self.proposal, self.verdict, logz, lost, warnings)
 
     def look(self, rng: np.random.Generator, n: int) -> None:
@@ -321,7 +334,7 @@ class Blended:
     verdict: Verdict
     logz: float
     lost: float = 0.0
-    """The part of the posterior that is out of reach, as far as walks tell."""
+    """The part of the posterior that may be out of reach."""
     warnings: tuple[Message, ...] = ()
     name = "mixture"
     converged = True

@@ -119,6 +119,38 @@ def test_other_methods_stop_as_well():
     assert {w.code for w in result.warnings} & {"out-of-evaluations", "approximation-only"}
 
 
+def test_gradients_are_counted_apart_and_spare_evaluations():
+    loglik, prior, truth = gaussian(5)
+    model = ev.DensityModel(
+        loglik, 5, prior=prior, vectorized=True, grad=lambda x: -(x - 1.0) / 0.25
+    )
+    result = ev.log_evidence(model, target_se=0.2, random_seed=0, progressbar=False)
+    assert abs(result.logz - truth) < 4.5 * result.logz_se < 0.9
+    assert 0 < result.evaluations["gradients"] < 200
+    assert sum(result.evaluations.values()) < 3000
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_two_modes_without_a_prior(seed):
+    parts = [(0.3, -4.0, 1.0), (0.7, 4.0, 0.5)]
+
+    def density(x):
+        terms = [math.log(w) + norm.logpdf(x, m, s).sum(axis=1) for w, m, s in parts]
+        return logsumexp(terms, axis=0)
+
+    model = ev.DensityModel(density, 2, vectorized=True)
+    result = ev.log_evidence(model, target_se=0.2, random_seed=seed, progressbar=False)
+    assert abs(result.logz) < 4.5 * result.logz_se < 0.9
+    assert sum(result.evaluations.values()) < 3000
+
+
+def test_many_parameters_and_few_evaluations_are_a_warning():
+    result, truth, points = run(gaussian(10), max_evaluations=6000, random_seed=0)
+    assert points <= 6600
+    assert abs(result.logz - truth) < 4.5 * result.logz_se
+    assert "modes-missed" in {w.code for w in result.warnings}
+
+
 def cubes(x):
     return -0.5 * float(np.sum((x - 0.5) ** 2)) / 0.01
 
