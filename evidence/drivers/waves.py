@@ -26,6 +26,7 @@ import numpy as np
 from ..execution.checkpoint import Checkpoint
 from ..execution.clock import Clock
 from ..execution.job import Job
+from ..execution.meter import phase
 from ..execution.progress import Progress
 from ..execution.tasks import run_tasks
 from ..messages import Message
@@ -215,7 +216,8 @@ def run_pieces(
         done(fresh[index], result)
 
     try:
-        return run_tasks(job, [tasks[i] for i in fresh], clock, finished, executor)
+        with phase("run"):
+            return run_tasks(job, [tasks[i] for i in fresh], clock, finished, executor)
     finally:
         checkpoint.save()
 
@@ -286,6 +288,9 @@ def ended_early(clock: Clock, finished: str) -> list[Message]:
         return [Message("interrupted", text)]
     if clock.expired():
         return [Message("out-of-time", f"stopped after max_seconds={clock.max_seconds:g}")]
+    if clock.meter.spent():
+        text = f"max_evaluations={clock.meter.most} are used up: the {finished} until then count"
+        return [Message("out-of-evaluations", text)]
     return []
 
 

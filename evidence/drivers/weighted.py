@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..approximations.density.mixing import Blend
 from ..approximations.reference import GaussianReference
 from ..execution.clock import Stopped, check_interrupt
 from ..models.gp import GPModel
@@ -124,8 +125,31 @@ class Tilted(NamedTuple):
         return latent_given_utilities(utilities, self.mean, self.root, rng)
 
 
+class Blends(NamedTuple):
+    """A mixture of Gaussians for a DensityModel, with as many draws of each as is its weight."""
+
+    blend: Blend
+    log_z0: float = 0.0
+
+    def draw(self, n: int, rng: np.random.Generator, between: Between) -> tuple[Array, Array]:
+        """``n`` draws as columns and their log weights; they are not resampled on the way."""
+        labels = systematic(self.blend.weights, rng, n)
+        counts = np.bincount(labels, minlength=self.blend.weights.size)
+        x = self.blend.drawn(rng, counts)
+        with np.errstate(invalid="ignore"):
+            log_w = self.blend.model.log_prob(x) - self.blend.log(x)
+        return x.T, np.where(np.isnan(log_w), -np.inf, log_w)
+
+    def order(self, n: int, rng: np.random.Generator) -> Ancestors:
+        return np.arange(n)
+
+    def latent(self, drawn: Array, kept: Ancestors, rng: np.random.Generator) -> Array:
+        """Rows of the model's coordinates from some columns of draws."""
+        return drawn[:, kept].T
+
+
 def run_weighted(
-    source: Guided | Stepped | Tilted,
+    source: Guided | Stepped | Tilted | Blends,
     n_islands: int,
     n_particles: int,
     seed: np.random.SeedSequence,
@@ -155,7 +179,7 @@ def run_weighted(
 
 
 def island(
-    source: Guided | Stepped | Tilted,
+    source: Guided | Stepped | Tilted | Blends,
     n: int,
     rng: np.random.Generator,
     resampling: str | None,

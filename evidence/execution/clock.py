@@ -24,6 +24,8 @@ from contextvars import ContextVar
 from functools import cache
 from types import FrameType
 
+from .meter import Meter
+
 _OVERRUN, _GRACE = 1.2, 0.5  # of max_seconds, and seconds more, by which a call may end late
 _PROBE = 384  # size of the matrices whose product tells the speed
 
@@ -33,9 +35,13 @@ class Stopped(Exception):
 
 
 class Clock:
-    """Time since the start of a call, its deadline, and whether the user pressed ^C."""
+    """Time since the start of a call, its deadline, and whether the user pressed ^C.
 
-    def __init__(self, max_seconds: float | None = None) -> None:
+    With a ``meter`` the evaluations that it allows are another deadline.
+    """
+
+    def __init__(self, max_seconds: float | None = None, meter: Meter | None = None) -> None:
+        self.meter = Meter() if meter is None else meter
         self.started = time.perf_counter()
         self.max_seconds = max_seconds
         outer = _handler()  # a call inside another one is interrupted together with it
@@ -52,24 +58,37 @@ class Clock:
 
     def stop(self, flops: float = 0.0) -> bool:
         """What a long task asks between two steps; of the next one, whether it would end late."""
-        return self.interrupted.is_set() or self.expired() or (flops > 0.0 and self.late(flops))
+        over = self.interrupted.is_set() or self.expired() or self.meter.spent()
+        return over or (flops > 0.0 and self.late(flops))
 
     def late(self, flops: float = 0.0) -> bool:
         """What a fit asks, which may use the grace that a call has: an answer rests on it."""
-        if self.interrupted.is_set() or self.max_seconds is None:
-            return self.interrupted.is_set()
+        over = self.interrupted.is_set() or self.meter.spent()
+        if over or self.max_seconds is None:
+            return over
         latest = _OVERRUN * self.max_seconds + _GRACE
         return self.elapsed() + (flops / _speed() if flops else 0.0) > latest
 
     @property
+    def limited(self) -> bool:
+        """Whether there is a deadline of either kind."""
+        return self.max_seconds is not None or self.meter.most is not None
+
+    @property
+    def limits(self) -> str:
+        """The deadlines in words, as the keywords that gave them."""
+        limits = {"max_seconds": self.max_seconds, "max_evaluations": self.meter.most}
+        return " and ".join(f"{k}={v:g}" for k, v in limits.items() if v is not None)
+
+    @property
     def deadline(self) -> Callable[..., bool] | None:
         """What :func:`within` takes: None where there is none."""
-        return None if self.max_seconds is None else self.stop
+        return self.stop if self.limited else None
 
     @property
     def last_moment(self) -> Callable[..., bool] | None:
         """The same for a fit."""
-        return None if self.max_seconds is None else self.late
+        return self.late if self.limited else None
 
 
 @cache

@@ -12,6 +12,7 @@ from typing import Any
 from ..messages import InputError
 from ..numerics.threads import single
 from .clock import Stopped, within
+from .meter import Meter, metered
 
 
 @dataclass
@@ -45,9 +46,11 @@ class Job:
         return hashlib.sha256(self.parcel).hexdigest()
 
 
-def attempt(job: Job, arguments: Mapping[str, Any], stop: Callable[[], bool]) -> Any:
+def attempt(
+    job: Job, arguments: Mapping[str, Any], stop: Callable[[], bool], meter: Meter | None = None
+) -> Any:
     """The result of one task, on one core; :class:`Stopped` where it ended early."""
-    with single(), within(lambda flops: stop()):
+    with single(), within(lambda flops: stop()), metered(meter):
         try:
             return Stopped() if stop() else job(arguments, stop)
         except Stopped as stopped:

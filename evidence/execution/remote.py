@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from ..numerics.threads import single_blas
 from .clock import Clock, Stopped
 from .job import Job, attempt
+from .meter import Meter, current
 
 _ATTEMPTS = 4  # times a task is submitted before it is run here
 _AHEAD = 8  # tasks handed over beyond two for every worker that has answered
@@ -36,11 +37,12 @@ _jobs: OrderedDict[str, Job] = OrderedDict()
 
 
 class Reply(NamedTuple):
-    """A worker's answer: who it is, and the result, unless it lacks what the job shares."""
+    """A worker's answer: who it is, the result unless it lacks what the job shares, its counts."""
 
     worker: str
     has_job: bool
     result: Any = None
+    evaluations: Mapping[str, int] = {}
 
 
 def answer(key: str, parcel: bytes | None, arguments: Mapping[str, Any], deadline: float) -> Reply:
@@ -56,9 +58,11 @@ def answer(key: str, parcel: bytes | None, arguments: Mapping[str, Any], deadlin
         job = _jobs[key] = Job(*pickle.loads(parcel))  # nosec B301
         while len(_jobs) > _KEPT:
             _jobs.popitem(last=False)
+    meter = Meter()
     with single_blas():
         try:
-            return Reply(worker, True, attempt(job, arguments, lambda: time.time() > deadline))
+            result = attempt(job, arguments, lambda: time.time() > deadline, meter)
+            return Reply(worker, True, result, meter.counts)
         except Exception as error:
             error.__dict__[_OF_TASK] = True  # travels with it
             raise
@@ -140,6 +144,8 @@ class Remote:
             self.refused.add(index)
             self.submit(index, self.job.parcel if send else None)
             return False
+        if (meter := current()) is not None:
+            meter.absorb(reply.evaluations)
         if not isinstance(reply.result, Stopped):
             self.done(index, reply.result)
         return True

@@ -51,6 +51,7 @@ from typing import Any
 from ..numerics.threads import available_cores, single_blas
 from .clock import Clock, Stopped, interruptible
 from .job import Job, attempt
+from .meter import current
 from .remote import Remote
 
 _AHEAD = 512  # tasks handed over, more than any pool has threads
@@ -101,12 +102,13 @@ def _run_here(
         return over.is_set() or clock.stop()
 
     waiting, running = iter(enumerate(tasks)), dict[Future[Any], int]()
+    meter = current()
     finished: SimpleQueue[Future[Any]] = SimpleQueue()
     with single_blas():
         try:
             while True:
                 for index, task in islice(waiting, 0 if stop() else _AHEAD - len(running)):
-                    running[future := pool.submit(attempt, job, task, stop)] = index
+                    running[future := pool.submit(attempt, job, task, stop, meter)] = index
                     future.add_done_callback(finished.put)
                 if not running:
                     break

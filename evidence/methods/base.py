@@ -15,6 +15,7 @@ Warnings of methods and drivers are :class:`.Message` objects, whose codes are
 ``no-overlap``          levels of parallel tempering that are too far apart
 ``no-round-trips``      replicas that have not been at both ends of the ladder
 ``no-saddle-point``     minimax tilting found nothing to tilt by
+``out-of-evaluations``  ``max_evaluations`` were used up: what was finished until then is used
 ``out-of-time``         ``max_seconds`` were over: what was finished until then is used
 ``slow-mixing``         the pilot's moves did not forget where they had started
 ``target-missed``       the error bar is larger than ``target_se``

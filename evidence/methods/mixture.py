@@ -20,6 +20,7 @@ from .. import moves
 from ..approximations.mixture import Mixture
 from ..drivers.scout import STRANGE, Scouted, explore, unexplained
 from ..execution.clock import Stopped
+from ..execution.meter import phase
 from ..numerics.arrays import Array
 from ..paths.families import family
 from .base import Outcome, Problem
@@ -41,10 +42,11 @@ def over_components(
     """log Z = log Σ Z_c, whose errors are independent; draws in proportion to Z_c."""
     problem.progress.phase("scout")
     rng = np.random.default_rng(problem.child(_SCOUTED))
-    mixture, scouted = problem.in_time(explore, mixture, rng, problem.clock.stop) or (
-        mixture.without_last() if mixture.components[-1].name == "prior" else mixture,
-        None,
-    )
+    with phase("scout"):
+        mixture, scouted = problem.in_time(explore, mixture, rng, problem.clock.stop) or (
+            mixture.without_last() if mixture.components[-1].name == "prior" else mixture,
+            None,
+        )
     if len(mixture.components) == 2 and scouted and scouted.logz - mixture.logz < _NOTHING:
         return method(replace(problem, reference=replace(mixture.components[0], share=None)))
     components = mixture.components[: -1 if scouted else None]

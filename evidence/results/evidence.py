@@ -46,6 +46,9 @@ class EvidenceResult(Result):
         How the run was made, and of what.
     names : tuple of str
         Names of the columns of ``samples``, where they are parameters.
+    evaluations : dict
+        Points at which the user's function was called in each phase: ``fit``, ``scout``,
+        ``pilot``, ``run``; and its ``gradients``. Empty where the model is not the user's own.
 
     Examples
     --------
@@ -75,6 +78,7 @@ class EvidenceResult(Result):
     settings: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
     names: tuple[str, ...] = ()
+    evaluations: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -112,6 +116,9 @@ class EvidenceResult(Result):
             f"log Z = {self.logz:.4f}{se}   ({self.method})",
             self._about_model(),
         ]
+        if self.evaluations:
+            phases = ", ".join(f"{name} {n:,}" for name, n in self.evaluations.items())
+            lines.append(f"evaluations: {sum(self.evaluations.values()):,} ({phases})")
         if self.correction_terms.size:
             terms = (f"l={l} {t:+.2g}" for l, t in enumerate(self.correction_terms, start=3))
             lines.append("second-order correction to EP by order: " + "  ".join(terms))

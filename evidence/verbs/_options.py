@@ -45,6 +45,7 @@ class Start(Budget, total=False):
 class Run(Start, total=False):
     """All that log_evidence takes for every method."""
 
+    max_evaluations: int | None
     random_seed: int | np.random.Generator | None
     checkpoint: str | os.PathLike[str] | None
     progressbar: bool

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import __version__, moves
+from ..approximations.density.economy import Blended, economise
+from ..approximations.density.modes import laplace_of
 from ..approximations.gp.neighbours import fewer_neighbours
 from ..approximations.mixture import Mixture
 from ..execution.arguments import (
@@ -29,13 +31,16 @@ from ..execution.arguments import (
 )
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, Stopped, interruptible, within
+from ..execution.meter import Meter, metered, phase
 from ..execution.progress import Progress
 from ..messages import InputError, Message, messages
 from ..methods.base import Outcome, Problem, stopped
+from ..methods.economical import is_economical, over_blend
 from ..methods.mixture import over_components
 from ..methods.registry import METHODS, check_options, check_unused
 from ..methods.scouted import compare_with_scout
 from ..models.classes import SoftmaxModel
+from ..models.density.model import DensityModel
 from ..models.latent import LatentModel
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
@@ -68,6 +73,7 @@ def log_evidence(
     n_particles: int | None = None,
     n_islands: int | None = None,
     max_seconds: float | None = None,
+    max_evaluations: int | None = None,
     random_seed: int | np.random.Generator | None = None,
     executor: Executor | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -113,7 +119,9 @@ def log_evidence(
     target_se : float, optional
         Keep adding islands (independent runs, whose spread is the error bar) until the standard
         error is about this small. Default 0.05, unless
-        ``n_particles`` or ``n_islands`` fixes the budget.
+        ``n_particles`` or ``n_islands`` fixes the budget. From 0.1 on a DensityModel of up to
+        six parameters is called as few times as will do
+        (:mod:`evidence.approximations.density.economy`).
     n_particles : int, optional
         Particles of each island; draws of each for guided, importance and orthant; chains in
         all for ais; ensembles in all for pt. By default a pilot run decides.
@@ -123,6 +131,10 @@ def log_evidence(
         Be done by then, fits and trials included, to within a fifth and a second (code that is
         compiled at a first call apart): with the islands finished, or else with the best
         approximation, ``logz_se`` NaN and a warning, ``approximation-only``.
+    max_evaluations : int, optional
+        For a DensityModel: call it at no more points than these, gradients included, to within
+        a tenth or one batch. When they are used up first, the best answer so far and a warning,
+        ``out-of-evaluations``; ``result.evaluations`` counts them by phase.
     random_seed : int or Generator, optional
         Same seed, same answer (unless ``max_seconds`` cuts it short), whatever the machine's
         number of cores and whatever the executor. (From N = 1500 on matrices are factorised on
@@ -176,6 +188,7 @@ def log_evidence(
         )  # fmt: skip
     check_target("target_se", target_se)
     check_positive("max_seconds", max_seconds)
+    _check_evaluations(model, max_evaluations)
     check_count("n_particles", n_particles, 2)
     check_count("n_islands", n_islands, 1)
     check_memory("n_particles", n_particles, n_particles, model.n)
@@ -188,9 +201,9 @@ def log_evidence(
     mover, reference = _check_start(model, kind, method, reference, move, betas)
     if target_se is None and n_particles is None and n_islands is None:
         target_se = DEFAULT_TARGET_SE
-    clock = Clock(max_seconds)
+    clock = Clock(max_seconds, Meter(max_evaluations))
     # one BLAS thread: the same bits on any number of cores
-    with blas_for(model.n), within(clock.last_moment):
+    with blas_for(model.n), within(clock.last_moment), metered(clock.meter):
         if method in kind.reported:
             fits = _fit_reported(model, kind)
             outcome = Outcome(method, samples=np.zeros((0, 0)))
@@ -205,10 +218,20 @@ def log_evidence(
         identity = {} if checkpoint is None else _identity(*named)
         identity["betas"] = str(n_betas or "adaptive") if ladder is None else digest(ladder)
         store, seed = Checkpoint.seeded(checkpoint, identity, random_seed)
-        fits = _fit_reported(model, kind)
         base, doubts = None, list[Message]()
-        with interruptible(), suppress(Stopped):
-            base = fit_reference(model, reference, fits, seed=search_seed(seed))
+        economy = None
+        left = method == "auto" and free and move is None and n_particles is None
+        if left and isinstance(betas, str) and is_economical(model, target_se, max_evaluations):
+            with interruptible():
+                economy = economise(model.spread(clock, executor), search_seed(seed), clock.meter)
+        if economy is not None and economy.settled(clock.meter, clock.stop()):
+            fits = {"laplace": laplace_of(model, economy.modes)}
+            coarse = target_se or DEFAULT_TARGET_SE
+            base = economy.reference(coarse) if economy.blend is not None else None
+        else:
+            fits = _fit_reported(model, kind)
+            with interruptible(), suppress(Stopped):
+                base = fit_reference(model, reference, fits, seed=search_seed(seed))
         outcome = stopped(method)
         if base is not None:
             if mover.riemannian and isinstance(base, Mixture):
@@ -218,7 +241,7 @@ def log_evidence(
                     model, base, mover, ladder, target_se, n_particles, n_islands,
                     seed, clock, progress, store, executor, n_betas, free,
                 )  # fmt: skip
-                with within(clock.deadline):
+                with within(clock.deadline), phase("pilot"):
                     outcome = _run(problem, method, options)
             if base.name in ("ep", "fitted", "gaussian", "mixture", "prior") or not base.converged:
                 outcome.warnings = [*base.warnings, *outcome.warnings]
@@ -231,6 +254,7 @@ def log_evidence(
             "method": method,
             **budget,
             "max_seconds": max_seconds,
+            "max_evaluations": max_evaluations,
             "random_seed": random_seed if isinstance(random_seed, numbers.Integral) else None,
             **{name: value for name, value in options.items() if _is_plain(value)},
             "reference": base and base.name,
@@ -252,6 +276,16 @@ def _check_integrated(method: str, reference: Any, move: Any, betas: Any, option
             f"{what}: the model has priors of its hyperparameters, which are integrated out by "
             "guided draws; hold them with model.at({...}), or leave the priors out with "
             "model.with_priors(None)"
+        )
+
+
+def _check_evaluations(model: Model, most: int | None) -> None:
+    """Evaluations are counted where the user's own function is what is called."""
+    check_count("max_evaluations", most, 1)
+    if most is not None and not isinstance(model, DensityModel):
+        raise InputError(
+            "max_evaluations= is for a DensityModel, whose function is called; got a "
+            f"{type(model).__name__}, for which there is max_seconds="
         )
 
 
@@ -331,17 +365,20 @@ def _fit_reported(model: Model, kind: Family) -> dict[str, Any]:
 
 def _approximate(outcome: Outcome, fits: Mapping[str, Any], clock: Clock) -> None:
     """An answer for a call whose time was up before it had one: the best approximation."""
-    timed = clock.max_seconds is not None and not clock.interrupted.is_set()
-    if not (timed and fits and math.isnan(outcome.logz)):
+    if clock.meter.spent() and math.isnan(outcome.logz_se):
+        text = f"max_evaluations={clock.meter.most} were used up before there was an estimate"
+        outcome.warn("out-of-evaluations", text)
+    limited = clock.limited and not clock.interrupted.is_set()
+    names = [name for name in fits if not math.isnan(fits[name].logz)]
+    if not (limited and names and math.isnan(outcome.logz)):
         return
-    names = list(fits)
     name = ([name for name in names if fits[name].converged] or names)[-1]
     outcome.logz = fits[name].logz
     outcome.warnings = [w for w in outcome.warnings if getattr(w, "code", "") != "no-estimate"]
     outcome.warn(
         "approximation-only",
-        f"nothing was finished in max_seconds={clock.max_seconds:g}: log Z is that of "
-        f"{name}, an approximation without an error bar",
+        f"nothing was finished within {clock.limits}: log Z is that of {name}, an approximation "
+        "without an error bar",
     )
 
 
@@ -368,7 +405,9 @@ def _run(problem: Problem, method: str, options: MethodOptions) -> Outcome:
     """The method's own work; what an interrupt leaves of it."""
     try:
         run = partial(METHODS[method], **options)
-        if isinstance(problem.reference, Mixture):
+        if isinstance(problem.reference, Blended):
+            outcome = over_blend(problem, problem.reference)
+        elif isinstance(problem.reference, Mixture):
             outcome = over_components(problem, problem.reference, run)
         else:
             outcome = run(problem)
@@ -423,4 +462,5 @@ def _report(
         settings,
         model.describe(),
         getattr(model, "names", ()),
+        clock.meter.counts,
     )

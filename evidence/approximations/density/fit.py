@@ -19,13 +19,14 @@ from dataclasses import replace
 import numpy as np
 
 from ...execution.clock import check_interrupt
-from ...messages import InputError, Message
+from ...execution.meter import phase
+from ...messages import Message
 from ...models.density.model import DensityModel
 from ...models.density.scales import learn
 from ...numerics.arrays import Array
 from ..mixture import Mixture
 from .mixing import at_modes, blend_of, mixture_of, unexplained
-from .modes import COMPARABLE, find_modes, further_modes, peaks, starts
+from .modes import COMPARABLE, find_modes, further_modes, not_numbers, peaks, starts
 from .reference import DensityReference, Mode, Scouted, density_prior_reference
 from .scout import FEW, MANY, Scouting, affordable, scout
 from .verdict import Verdict, effective, judged, moments, temper, usable
@@ -83,7 +84,8 @@ def fit_density(
     ('fitted', True, True)
     """
     started = time.perf_counter()
-    doubts = _not_numbers(model, np.random.default_rng([seed, 2]))
+    points = starts(model, np.random.default_rng([seed, 2]), _ASKED)
+    doubts = not_numbers(model, model.calls["logdensity"](model.arguments(points)))
     modes = find_modes(model) if laplace is None else laplace.modes
     several = sum(mode.logz > modes[0].logz - COMPARABLE for mode in modes) > 1
     best = None if several and model.prior is not None else _fit(model, modes, several, scales)
@@ -94,25 +96,6 @@ def fit_density(
     whole.seconds = time.perf_counter() - started
     whole.warnings = (*whole.warnings, *doubts)
     return whole
-
-
-def _not_numbers(model: DensityModel, rng: np.random.Generator) -> tuple[Message, ...]:
-    """A warning where the user's function is NaN somewhere, an error where it is everywhere."""
-    points = starts(model, rng, _ASKED)
-    share = float(np.isnan(model.calls["logdensity"](model.arguments(points))).mean())
-    where = "draws from the prior" if model.prior is not None else "points to start from"
-    if share == 1.0:
-        raise InputError(
-            f"logdensity is NaN at all of {_ASKED} {where}: it must return a number, and -inf "
-            "where the density is zero"
-        )
-    if share == 0.0:
-        return ()
-    text = (
-        f"logdensity is NaN at {100 * share:.2g} % of {_ASKED} {where}; NaN is taken for zero "
-        "density: return -inf if that is what it means"
-    )
-    return (Message("density-nan", text),)
 
 
 def _look(
@@ -126,7 +109,8 @@ def _look(
     seen, log_p, rest = None, np.zeros(0), 1.0
     for n in (FEW, MANY):
         highest = max((float(model.log_likelihood(m.x[None])[0]) for m in modes), default=-np.inf)
-        new = scout(model, rng, n, highest)
+        with phase("scout"):
+            new = scout(model, rng, n, highest)
         beyond, new_log_p = np.ones(len(new.x)), new.log_l + model.prior.log_prob(new.x)
         if best.name != "prior":
             log_q = best.log_density.log(new.x)

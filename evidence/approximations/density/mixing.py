@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 
 from ...execution.clock import check_interrupt
 from ...models.density.model import DensityModel
-from ...numerics.arrays import Array
+from ...numerics.arrays import Array, Indices
 from ..mixture import Mixture
 from .reference import DensityReference, Mode, Scouted, density_prior_reference
 from .verdict import Verdict, judged, moments, temper, usable
@@ -50,6 +50,10 @@ class Blend:
     references: tuple[DensityReference, ...]
     weights: Array
 
+    @property
+    def model(self) -> DensityModel:
+        return self.references[-1].model
+
     def log_parts(self, x: Array) -> Array:
         """log of weight times density, every row and component, (M, C)."""
         parts = [reference.log_density.log(x) for reference in self.references]
@@ -59,14 +63,22 @@ class Blend:
         """log q of every row."""
         return logsumexp(self.log_parts(x), axis=1)
 
+    def log_own(self, x: Array) -> Array:
+        """The same without the last component."""
+        rest = self.log_parts(x)[:, :-1]
+        return logsumexp(rest, axis=1) - np.log(max(1.0 - self.weights[-1], 1e-300))
+
     def draw(self, rng: np.random.Generator, n: int) -> Array:
         """As many of each component as its weight says, and one more by chance."""
         counts = np.floor(self.weights * n).astype(int)
-        counts += rng.multinomial(n - counts.sum(), self.weights)
+        return self.drawn(rng, counts + rng.multinomial(n - counts.sum(), self.weights))
+
+    def drawn(self, rng: np.random.Generator, counts: Indices) -> Array:
+        """So many draws of each component."""
         parts = []
         for reference, count in zip(self.references, counts, strict=True):
             z = rng.standard_normal((count, reference.mean.size))
-            parts.append(reference.mean + z @ reference.root.T)
+            parts.append(reference.to_model(reference.mean + z @ reference.root.T))
         return np.concatenate(parts)
 
 
@@ -94,13 +106,13 @@ def blend_of(
         if all(_distance(q.mean, other) > _APART for other in distinct):
             distinct.append(q)
     weights = np.exp([q.logz - distinct[0].logz for q in distinct])
-    blend = _defended(distinct, weights, prior)
-    blend = _improve(blend, *points, logz, rng, fixed=len(distinct))
+    blend = defended(distinct, weights, prior)
+    blend = improve(blend, *points, logz, rng, fixed=len(distinct))
     # what they say of themselves, in case points have lost them
     weights = np.exp([min(q.logz - logz, 0.0) for q in distinct])
     weights = np.append(weights, np.zeros(len(blend.references) - 1 - len(distinct)))
     weights = np.maximum(blend.weights[:-1], weights)
-    blend = _defended(blend.references[:-1], weights, prior)
+    blend = defended(blend.references[:-1], weights, prior)
     return _told(_adapted(blend, rng), rng)
 
 
@@ -123,11 +135,11 @@ def at_modes(
 
 def _adapted(blend: Blend, rng: np.random.Generator) -> Blend:
     """Moved by the weights of its own draws, as long as that makes them more even."""
-    model, best = blend.references[-1].model, (-1.0, blend)
+    model, best = blend.model, (-1.0, blend)
     n = int(np.clip(_PER_DIMENSION * model.n, *_DRAWS))
     for _ in range(_ROUNDS):
         check_interrupt()
-        blend = _audible(blend)
+        blend = audible(blend)
         x = blend.draw(rng, n)
         log_p, log_q = model.log_prob(x), blend.log(x)
         log_w = np.where(np.isfinite(log_p), log_p - log_q, -np.inf)
@@ -138,25 +150,25 @@ def _adapted(blend: Blend, rng: np.random.Generator) -> Blend:
         kappa, w = temper(log_w, enough)
         with np.errstate(divide="ignore"):
             log_w_used = np.log(w)
-        blend = _improve(
+        blend = improve(
             blend, x, log_q + kappa * log_w, log_w_used, kappa * verdict.logz, rng, most=2
         )
-        blend = _merged(blend)
-    blend = _audible(blend)
+        blend = merged(blend)
+    blend = audible(blend)
     x = blend.draw(rng, n)
     with np.errstate(invalid="ignore"):
         log_w = model.log_prob(x) - blend.log(x)
     return max(best, (judged(log_w).share, blend), key=lambda one: one[0])[1]
 
 
-def _audible(blend: Blend) -> Blend:
+def audible(blend: Blend) -> Blend:
     """With draws enough of every component that its shape can be learnt."""
     *own, prior = blend.references
     weights = blend.weights[:-1]
-    return _defended(own, np.maximum(weights, _HEARD * weights.sum() / max(len(own), 1)), prior)
+    return defended(own, np.maximum(weights, _HEARD * weights.sum() / max(len(own), 1)), prior)
 
 
-def _merged(blend: Blend) -> Blend:
+def merged(blend: Blend) -> Blend:
     """With Gaussians that nearly coincide made one."""
     *own, prior = blend.references
     weights = list(blend.weights[:-1])
@@ -172,7 +184,7 @@ def _merged(blend: Blend) -> Blend:
         cov = p * one.cov + (1.0 - p) * two.cov + p * (1.0 - p) * np.outer(away, away)
         own[a] = _gaussian(prior.model, p * one.mean + (1.0 - p) * two.mean, cov)
         weights[a] += weights.pop(b)
-    return _defended(own, np.array(weights), prior)
+    return defended(own, np.array(weights), prior)
 
 
 def _overlap(one: DensityReference, two: DensityReference) -> float:
@@ -187,7 +199,7 @@ def _told(blend: Blend, rng: np.random.Generator) -> tuple[Blend, Verdict]:
     """What fresh draws say, shares of the posterior in the place of weights."""
     x = blend.draw(rng, _DRAWS[1])
     with np.errstate(invalid="ignore"):
-        log_w = blend.references[-1].model.log_prob(x) - blend.log(x)
+        log_w = blend.model.log_prob(x) - blend.log(x)
     return _weighted(blend, x, log_w), judged(log_w)
 
 
@@ -213,7 +225,7 @@ def extend_mixture(mixture: Mixture, points: Array) -> Mixture:
     if new is None or len(references) > _MOST:
         return mixture
     weights = np.append(mixture.weights[:-1], mixture.weights[:-1].sum() / len(references))
-    blend = _adapted(_defended([*references[:-1], new], weights, references[-1]), rng)
+    blend = _adapted(defended([*references[:-1], new], weights, references[-1]), rng)
     blend, verdict = _told(blend, rng)
     if len(blend.references) <= len(references) or not verdict.share > 0.0:
         return mixture
@@ -224,7 +236,7 @@ def _gaussian(model: DensityModel, mean: Array, cov: Array, logz: float = 0.0) -
     return DensityReference("fitted", model, mean, cov, logz)
 
 
-def _defended(
+def defended(
     references: Sequence[DensityReference], weights: Array, prior: DensityReference
 ) -> Blend:
     weights = np.append((1.0 - _DEFENCE) * weights / max(weights.sum(), 1e-300), _DEFENCE)
@@ -235,7 +247,7 @@ def _distance(x: Array, q: DensityReference) -> float:
     return float(np.linalg.norm(q.standardise(x)))
 
 
-def _improve(
+def improve(
     blend: Blend,
     x: Array,
     log_p: Array,
@@ -254,13 +266,13 @@ def _improve(
         rest = np.exp(log_w) * unexplained(blend.log(x), log_p, logz)
         if rest.sum() < _UNEXPLAINED:
             break
-        new = _local(blend.references[-1].model, x, rest / rest.sum(), rng)
+        new = _local(blend.model, x, rest / rest.sum(), rng)
         if new is None:
             break
         *own, prior = blend.references
         share = min(float(rest.sum()), 0.9)
         weights = np.append(blend.weights[:-1] * (1.0 - share), share)
-        blend = _move(_defended([*own, new], weights, prior), x, log_w, fixed, _STEPS_BETWEEN)
+        blend = _move(defended([*own, new], weights, prior), x, log_w, fixed, _STEPS_BETWEEN)
     return _move(blend, x, log_w, fixed)
 
 
@@ -317,7 +329,7 @@ def _move(blend: Blend, x: Array, log_w: Array, fixed: int = 0, steps: int = _ST
                 if usable(cov):
                     reference = _gaussian(prior.model, mean, cov)
             found.append(reference)
-        blend = _defended(found, np.array(weights), prior)
+        blend = defended(found, np.array(weights), prior)
     return blend
 
 

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.spatial import cKDTree
 
 from ...execution.clock import check_interrupt
-from ...messages import Message
+from ...messages import InputError, Message
 from ...models.density.checking import central
 from ...models.density.model import DensityModel
 from ...numerics.arrays import Array, Indices
@@ -26,6 +26,7 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 _NEWTON = 20
 _NEIGHBOURS = 8
 _FEW_DIMENSIONS, _COMPARED = 6, 2048
+_SLACK = 0.05  # nats that a climb may end short of the top
 _FORWARD = 2.0**-26  # of a difference, where there is no gradient
 _ROUNDS = 200  # of steps in a trust region
 COMPARABLE = 5.0  # modes whose logz is this close to the best one count
@@ -39,13 +40,66 @@ def find_modes(model: DensityModel) -> tuple[Mode, ...]:
     return further_modes(model, (), points)
 
 
+def climb(
+    model: DensityModel, start: Array, known: Sequence[Mode], patience: float | None = None
+) -> Mode | None:
+    """The maximum uphill of ``start``; None where it is known or its Hessian is not definite.
+
+    With ``patience`` the climb ends where a step gains less than that many nats.
+    """
+    with np.errstate(all="ignore"):
+        x = np.asarray(_descend(model, partial(_fall, model), start, _watch(known, patience)))
+        if not np.isfinite(x).all() or any(_same(x, mode) for mode in known):
+            return None
+        x, H = _polish(model, x)
+        if H is None:
+            return None
+        if patience is not None and _uphill(model, x, H) > _SLACK:  # it was left too early
+            return climb(model, x, known)
+        value = float(model.log_prob(x[None])[0])
+        try:
+            L = np.linalg.cholesky(H)
+            cov = np.linalg.inv(H)  # singular to rounding at a kink, though it has a root
+        except np.linalg.LinAlgError:
+            return None
+    half = float(np.log(np.diag(L)).sum())
+    if not np.isfinite(value) or not np.isfinite(cov).all():
+        return None
+    return Mode(x, 0.5 * (cov + cov.T), value - half + 0.5 * x.size * _LOG_2PI)
+
+
+def _uphill(model: DensityModel, x: Array, H: Array) -> float:
+    """What Newton's step would gain, in nats."""
+    slope = _slope(model, x)
+    try:
+        half = np.linalg.solve(np.linalg.cholesky(H), slope)
+    except np.linalg.LinAlgError:
+        return np.inf
+    return 0.5 * float(half @ half)
+
+
+def _watch(known: Sequence[Mode], patience: float | None) -> Callable[[Any], None] | None:
+    """What ends a climb that gains little, or has come to a mode that is known."""
+    if patience is None:
+        return None
+    last = np.inf
+
+    def look(intermediate_result: Any) -> None:
+        nonlocal last
+        gain, last = last - intermediate_result.fun, intermediate_result.fun
+        if gain < patience or any(_same(intermediate_result.x, mode) for mode in known):
+            raise StopIteration
+
+    return look
+
+
 def further_modes(model: DensityModel, modes: tuple[Mode, ...], points: Array) -> tuple[Mode, ...]:
     """With those uphill of the points, the one with the largest estimate of log Z first."""
     found = list(modes)
     for start in points:
         if any(_downhill_of(model, start, known) for known in found):
             continue
-        mode = _climb(model, start, found)
+        mode = climb(model, start, found)
         if mode is not None and not any(_same(mode.x, known) for known in found):
             found.append(mode)
     return tuple(sorted(found, key=lambda mode: -mode.logz))
@@ -82,6 +136,24 @@ def starts(model: DensityModel, rng: np.random.Generator, size: int) -> Array:
     return z * np.where(np.arange(size) % 2, 3.0, 1.0)[:, None]
 
 
+def not_numbers(model: DensityModel, values: Array) -> tuple[Message, ...]:
+    """A warning where the user's function was NaN somewhere, an error where it was everywhere."""
+    share = float(np.isnan(values).mean())
+    where = "draws from the prior" if model.prior is not None else "points to start from"
+    if share == 1.0:
+        raise InputError(
+            f"logdensity is NaN at all of {values.size} {where}: it must return a number, and "
+            "-inf where the density is zero"
+        )
+    if share == 0.0:
+        return ()
+    text = (
+        f"logdensity is NaN at {100 * share:.2g} % of {values.size} {where}; NaN is taken for "
+        "zero density: return -inf if that is what it means"
+    )
+    return (Message("density-nan", text),)
+
+
 def _downhill_of(model: DensityModel, x: Array, mode: Mode) -> bool:
     """Whether the density at x and its slope there are those of Laplace's Gaussian at the mode."""
     away = x - mode.x
@@ -97,28 +169,6 @@ def _downhill_of(model: DensityModel, x: Array, mode: Mode) -> bool:
 def _gaussian_top(mode: Mode) -> float:
     """The log density at the mode, of which Laplace's log Z was made."""
     return mode.logz - 0.5 * float(np.linalg.slogdet(mode.cov)[1]) - 0.5 * mode.x.size * _LOG_2PI
-
-
-def _climb(model: DensityModel, start: Array, known: Sequence[Mode]) -> Mode | None:
-    """The maximum uphill of ``start``; None where it is known or its Hessian is not definite."""
-
-    with np.errstate(all="ignore"):
-        x = np.asarray(_descend(model, partial(_fall, model), start))
-        if not np.isfinite(x).all() or any(_same(x, mode) for mode in known):
-            return None
-        x, H = _polish(model, x)
-        if H is None:
-            return None
-        value = float(model.log_prob(x[None])[0])
-        try:
-            L = np.linalg.cholesky(H)
-            cov = np.linalg.inv(H)  # singular to rounding at a kink, though it has a root
-        except np.linalg.LinAlgError:
-            return None
-    half = float(np.log(np.diag(L)).sum())
-    if not np.isfinite(value) or not np.isfinite(cov).all():
-        return None
-    return Mode(x, 0.5 * (cov + cov.T), value - half + 0.5 * x.size * _LOG_2PI)
 
 
 def _fall(model: DensityModel, x: Array) -> tuple[float, Array]:
@@ -140,10 +190,24 @@ def _fall_by_differences(model: DensityModel, x: Array) -> tuple[float, Array]:
     return -_finite(float(value[0])), np.where(np.isfinite(slope), slope, 0.0)
 
 
-def _descend(model: DensityModel, fall: Callable[[Array], Any], start: Array) -> Array:
+def _slope(model: DensityModel, x: Array) -> Array:
+    """The gradient, by central differences where there is none."""
+    if model.has_gradient:
+        return model.log_prob_and_gradient(x[None])[1][0]
+    h = 1e-5 * np.maximum(1.0, np.abs(x))
+    value = model.log_prob(np.concatenate([x + np.diag(h), x - np.diag(h)]))
+    return (value[: x.size] - value[x.size :]) / (2.0 * h)
+
+
+def _descend(
+    model: DensityModel,
+    fall: Callable[[Array], Any],
+    start: Array,
+    watch: Callable[[Any], None] | None = None,
+) -> Array:
     """A minimum of ``fall``; with a Hessian by Newton's steps, plain or in a trust region."""
     if not (model.has_gradient and model.has_hessian):
-        return minimize(fall, start, jac=True, method="BFGS").x
+        return minimize(fall, start, jac=True, method="BFGS", callback=watch).x
     x, H = _polish(model, start)
     if H is not None and _at_rest(H, model.log_prob_and_gradient(x[None])[1][0]):
         return x
@@ -251,7 +315,13 @@ def fit_density_laplace(model: DensityModel) -> DensityReference:
     (True, 2.7568)
     """
     started = time.perf_counter()
-    modes = find_modes(model)
+    reference = laplace_of(model, find_modes(model))
+    reference.seconds = time.perf_counter() - started
+    return reference
+
+
+def laplace_of(model: DensityModel, modes: tuple[Mode, ...]) -> DensityReference:
+    """Laplace's method at the first of the modes."""
     if modes:
         best = modes[0]
         reference = DensityReference("laplace", model, best.x, best.cov, best.logz)
@@ -272,5 +342,4 @@ def fit_density_laplace(model: DensityModel) -> DensityReference:
         )
     reference.n_sweeps, reference.modes = len(modes), modes
     reference.warnings = (complaint,) if others else ()
-    reference.seconds = time.perf_counter() - started
     return reference

@@ -27,6 +27,18 @@ True
 >>> bool(abs(result.samples.mean() - a / 11.0) < 0.1)  # draws of the rate
 True
 
+The same prior as nested samplers take it, a map of the unit cube, and a coarse answer from a
+few thousand evaluations, for likelihoods that are expensive:
+
+>>> model = ev.DensityModel(
+...     loglik, dim=1, vectorized=True, prior_transform=lambda u: stats.gamma.ppf(u, 2.0)
+... )
+>>> result = ev.log_evidence(model, target_se=0.2, random_seed=0, progressbar=False)
+>>> bool(abs(result.logz - truth) < 4 * result.logz_se)
+True
+>>> sum(result.evaluations.values()) < 3000
+True
+
 Without ``grad=`` everything works too, with moves that need none. ``hessian=`` and ``third=`` (or
 ``tensor=``) are for Laplace's method and Riemannian moves; :func:`evidence.from_jax` derives
 what is needed from a function in ``jax.numpy``. Functions of one point (d,), without
@@ -37,7 +49,7 @@ what is needed from a function in ``jax.numpy``. Functions of one point (d,), wi
 :mod:`.model`          :class:`~.model.DensityModel`, what users make
 :mod:`.functions`      the user's functions, brought to one form: batches in, batches out
 :mod:`.changes`        coordinatewise changes of variables with derivatives to third order
-:mod:`.priors`         Gaussian priors, independent priors from SciPy, priors with a sampler
+:mod:`.priors`         Gaussian priors, distributions, boxes, dependent priors, maps of the cube
 :mod:`.autodiff`       derivatives by JAX
 =====================  ===============================================================
 """

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...execution.clock import check_interrupt
+from ...execution.clock import Clock, Stopped, check_interrupt
+from ...execution.job import Job
+from ...execution.meter import tally
+from ...execution.tasks import run_tasks
 from ...messages import InputError
 from ...numerics.arrays import Array
 from .metrics import Fisher
 
 Call = Callable[..., Array]
+_PARTS = 64  # of a batch that workers share
 
 #: axes of what a function returns for a batch
 _AXES = {
@@ -97,11 +102,13 @@ class Batched:
         shape = (m, d, d, d)[: _AXES[self.name]]
         with np.errstate(all="ignore"):
             if self.vectorized:
-                check_interrupt()
+                self._tally(m)
                 out = _numbers(self.name, self.function(x, *more))
             else:
-                points = zip(x, *more, strict=True)
-                rows = [self.function(*point) for point in points if not check_interrupt()]
+                rows = []
+                for point in zip(x, *more, strict=True):
+                    self._tally(1)
+                    rows.append(self.function(*point))
                 out = _numbers(self.name, rows)
         if not self.vectorized and self.name == "logdensity" and out.shape == (m, 1):
             out = out[:, 0]
@@ -114,6 +121,31 @@ class Batched:
             )
         return out
 
+    def _tally(self, n: int) -> None:
+        check_interrupt()
+        tally(n, derivatives=self.name != "logdensity")
+
+
+class Spread:
+    """Calls a function of batches in an executor's processes, a few points at a time."""
+
+    def __init__(self, call: Call, clock: Clock, executor: Executor) -> None:
+        self.call, self.clock, self.executor = call, clock, executor
+
+    def __call__(self, x: Array) -> Array:
+        parts = np.array_split(x, min(len(x), _PARTS))
+        values: dict[int, Array] = {}
+        job = Job(_values, (self.call,))
+        tasks = [{"x": part} for part in parts]
+        run_tasks(job, tasks, self.clock, values.__setitem__, self.executor)
+        if len(values) < len(parts):
+            raise Stopped
+        return np.concatenate([values[i] for i in range(len(parts))])
+
+
+def _values(call: Call, x: Array, stop: Callable[[], bool]) -> Array:
+    return call(x)
+
 
 class Pairs:
     """Calls ``value_and_grad`` on a batch, likewise."""
@@ -124,7 +156,11 @@ class Pairs:
     def __call__(self, x: Array) -> tuple[Array, Array]:
         with np.errstate(all="ignore"):
             rows = [x] if self.vectorized else x
-            pairs = [self.function(row) for row in rows if not check_interrupt()]
+            pairs = []
+            for row in rows:
+                check_interrupt()
+                tally(len(x) // len(rows), derivatives=True)
+                pairs.append(self.function(row))
         if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
             raise InputError(
                 f"value_and_grad must return a pair (value, gradient), got {pairs[0]!r}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,23 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...execution.arguments import array, check_count, check_flag, check_function, check_memory
 from ...execution.arguments import names as check_names
+from ...execution.clock import Clock
 from ...messages import InputError
 from ...numerics.arrays import Array
 from ..identity import rounded
 from . import changes
 from .changes import Bounded
-from .functions import Call, Functions, MissingDerivative, batched, value_and_gradient
+from .functions import Call, Functions, MissingDerivative, Spread, batched, value_and_gradient
 from .metrics import Fisher, Hessian, SoftAbs, check_metric
-from .priors import GaussianPrior, Quantiles, check_prior
+from .priors import (
+    Dependent,
+    GaussianPrior,
+    Quantiles,
+    Transform,
+    check_prior,
+    names_of,
+    size_of,
+)
 
 _PROBES = 8  # points at which a density is asked what it is,
 _DERIVED = 3  # of them for all derivatives, and
@@ -36,7 +46,7 @@ class DensityModel:
     logdensity : callable
         θ → log density up to a constant; with ``prior``, the log likelihood.
     dim : int
-        Number of parameters d.
+        Number of parameters d; not needed where ``prior`` or ``names`` tell it.
     grad : callable, optional
         θ → its gradient (d,). Without it only moves that need no gradient work.
     value_and_grad : callable, optional
@@ -51,9 +61,14 @@ class DensityModel:
     tensor : callable, optional
         θ → all third derivatives (d, d, d): instead of ``third``, or beside it, where calls cost
         more than numbers (few parameters, few chains).
-    prior : GaussianPrior, distribution or sequence of distributions, optional
-        A normalised prior that tempering can start from: Gaussian, or one continuous
-        distribution of SciPy for each parameter.
+    prior : GaussianPrior, or one entry for each parameter, optional
+        A normalised prior that tempering can start from: Gaussian (or SciPy's
+        ``multivariate_normal``), or a sequence, or a dictionary by name, of continuous
+        distributions of SciPy, old or new, objects with a quantile function ``ppf``, pairs
+        (low, high) for uniform ones, and functions of parameters that come before, by their
+        names, that make one of these: ``{"tau": halfnorm(), "x": lambda tau: norm(0.0, tau)}``.
+    prior_transform : callable, optional
+        The prior as a map of the unit cube (d,) to parameters (d,), as nested samplers take it.
     bounds : sequence of (low, high), optional
         Limits of each parameter, None where there is none. The change to unbounded coordinates
         and its Jacobian are taken care of. (Not with ``prior``: its distributions have theirs.)
@@ -102,7 +117,7 @@ class DensityModel:
     def __init__(
         self,
         logdensity: Callable[..., Any],
-        dim: int,
+        dim: int | None = None,
         *,
         grad: Callable[..., Any] | None = None,
         value_and_grad: Callable[..., Any] | None = None,
@@ -111,6 +126,7 @@ class DensityModel:
         along: Callable[..., Any] | None = None,
         tensor: Callable[..., Any] | None = None,
         prior: Any = None,
+        prior_transform: Callable[..., Any] | None = None,
         bounds: Sequence[ArrayLike] | None = None,
         sampler: Callable[..., Any] | None = None,
         metric: str | SoftAbs | Hessian | Fisher = "softabs",
@@ -118,9 +134,14 @@ class DensityModel:
         names: Sequence[str] | None = None,
         check: bool = False,
     ) -> None:
+        if prior is not None and prior_transform is not None:
+            raise InputError("give prior or prior_transform, not both: each is all of the prior")
+        if dim is None:
+            dim = len(names) if isinstance(names, Sequence) else size_of(prior)
         check_count("dim", dim, 1, optional=False)
+        assert dim is not None
         check_memory("dim", dim, dim, dim)
-        if prior is not None and bounds is not None:
+        if not (prior is None and prior_transform is None) and bounds is not None:
             raise InputError(
                 "give bounds or prior, not both: the distributions of a prior have limits of "
                 "their own (scipy.stats.uniform, scipy.stats.gamma, …)"
@@ -133,22 +154,28 @@ class DensityModel:
             if getattr(self.functions, name) is not None and hessian is None:
                 raise InputError(f"{name}= needs hessian=, whose derivative it is")
         check_function("sampler", sampler)
+        check_function("prior_transform", prior_transform)
         check_flag("vectorized", vectorized)
         check_flag("check", check)
         self.vectorized: bool = vectorized
         self.metric: SoftAbs | Hessian | Fisher = check_metric(metric)
         self.sampler: Callable[..., Any] | None = sampler
-        tractable = None if prior is None else check_prior(prior, self.n)
-        if isinstance(prior, Mapping) and names is None:
-            names = list(prior)
+        if names is not None:
+            names = check_names("names", names, dim)
+        tractable: Any = None
+        if prior is not None:
+            tractable = check_prior(prior, self.n, names)
+            names = names_of(prior) if names is None else names
+        elif prior_transform is not None:
+            tractable = Transform(prior_transform, self.n, vectorized)
         plain = [f"x[{i}]" for i in range(self.n)]
         self.names: tuple[str, ...] = check_names("names", plain if names is None else names, dim)
         self.prior: GaussianPrior | None = None
         #: the change from these coordinates to parameters, or None where they are the same
-        self.change: Bounded | Quantiles | None = None
+        self.change: Any = None
         #: the same where no prior makes it
         self.limits: Bounded | None = None
-        if isinstance(tractable, Quantiles):
+        if isinstance(tractable, Quantiles | Transform):
             self.change, self.prior = tractable, GaussianPrior(np.zeros(self.n))
         elif tractable is not None:
             self.prior = tractable
@@ -218,12 +245,15 @@ class DensityModel:
 
     def log_prob(self, x: Array) -> Array:
         """log density of every row, Jacobian and prior included; -inf where it is not a number."""
-        value = self.log_likelihood(x)
+        return _no_nan(self.log_likelihood(x) + self.log_prior(x))
+
+    def log_prior(self, x: Array) -> Array:
+        """log of the prior of every row in these coordinates, or of a Jacobian in its place."""
         if self.prior is not None:
-            value = value + self.prior.log_prob(x)
-        elif self.limits is not None:
-            value = value + self.limits.log_slope(x).total
-        return _no_nan(value)
+            return self.prior.log_prob(x)
+        if self.limits is not None:
+            return self.limits.log_slope(x).total
+        return np.zeros(len(x))
 
     def log_likelihood(self, x: Array) -> Array:
         """What the user's function says of every row, without prior or Jacobian."""
@@ -243,6 +273,9 @@ class DensityModel:
             theta, g1 = self.change.slopes(x)
             value, slope = self.both(theta)
             slope = g1 * slope
+        elif isinstance(self.change, Transform):
+            value, slope = self.both(self.change(x))
+            slope = self.change.pull(x, slope)
         else:
             d = self.change.derivatives(x)
             value, slope = self.both(d.g)
@@ -262,7 +295,7 @@ class DensityModel:
     @property
     def has_hessian(self) -> bool:
         """Whether Hessians can be had."""
-        return "hessian" in self.calls
+        return "hessian" in self.calls and not isinstance(self.change, Transform)
 
     def hessian(self, x: Array) -> Array:
         """∇² log density, (M, d, d)."""
@@ -303,6 +336,8 @@ class DensityModel:
     @property
     def has_metric(self) -> bool:
         """Whether all that Riemannian moves need was given."""
+        if isinstance(self.change, Transform):
+            return False
         third = "third" in self.calls or "tensor" in self.calls
         return self.has_gradient and (self.tensorial or (self.has_hessian and third))
 
@@ -409,12 +444,26 @@ class DensityModel:
         model.sampler = None
         return model
 
+    def spread(self, clock: Clock, executor: Executor | None) -> DensityModel:
+        """The same model, whose batches are shared out among the executor's processes.
+
+        Threads of this process hold each other up, and may be waiting for these points.
+        """
+        if executor is None or isinstance(executor, ThreadPoolExecutor):
+            return self
+        model = copy.copy(self)
+        shared = Spread(self.calls["logdensity"], clock, executor)
+        model.calls = self.calls | {"logdensity": shared}
+        return model
+
     def describe(self) -> dict[str, Any]:
         """What a result tells of its model, in plain words and numbers."""
         name = getattr(self.functions.logdensity, "__name__", "density").strip("<>")
         prior = "none"
         if self.prior is not None:
             prior = "independent" if self.change is not None else "Gaussian"
+        if isinstance(self.change, Transform):
+            prior = "dependent" if isinstance(self.change, Dependent) else "transform"
         bounds = "none" if self.limits is None else "yes"
         return {"dim": self.n, "density": name, "prior": prior, "bounds": bounds}
 

@@ -1,17 +1,19 @@
-"""Priors that tempering can start from: Gaussian, or independent distributions of SciPy.
+"""Priors that tempering can start from: Gaussian, distributions, maps of the unit cube.
 
-Independent priors make their own coordinates, ``x = Φ⁻¹(F(θ))`` for each parameter, in which
-they are standard normal; whatever limits a parameter has are then taken care of.
+Priors that are not Gaussian make their own coordinates, ``x = Φ⁻¹(F(θ))`` for each parameter, in
+which they are standard normal; whatever limits a parameter has are then taken care of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import stats
 from scipy.linalg import cholesky, solve_triangular
 from scipy.special import ndtr, ndtri
 
@@ -22,6 +24,12 @@ from .changes import Derivatives
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _STEP = 1e-3  # of numerical differences in units of a standard normal
+_SLOPE_STEP = 1e-5  # of first differences, likewise
+_FAR, _NEAR = 37.0, 8.0  # standard deviations at which a normal tail, and one minus it, ends
+_FIRST, _LAST = 1e-300, 1.0 - 2.0**-53  # numbers strictly between zero and one
+_BISECTIONS = 60
+_NEEDED = ("ppf", "isf", "cdf", "sf", "logpdf")
+multivariate_normal_frozen = type(stats.multivariate_normal(0.0, 1.0))
 
 
 class GaussianPrior:
@@ -98,9 +106,12 @@ class Quantiles:
         self.distributions = tuple(distributions)
         alike: dict[Any, list[int]] = {}
         for i, distribution in enumerate(self.distributions):
-            alike.setdefault(_kind(distribution), []).append(i)
-        #: one call serves all coordinates that have the same distribution
-        self._groups = [(self.distributions[some[0]], np.array(some)) for some in alike.values()]
+            alike.setdefault(_group(distribution), []).append(i)
+        #: one call serves all coordinates with the same distribution, all normal, all uniform ones
+        self._groups = [
+            (kind([self.distributions[i] for i in some]), np.array(some))
+            for (kind, *_), some in alike.items()
+        ]
         self._last: tuple[Array, Derivatives] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -108,26 +119,15 @@ class Quantiles:
 
     def __call__(self, x: Array) -> Array:
         theta = np.empty_like(x)
-        x = np.clip(x, -37.0, 37.0)
-        for distribution, some in self._groups:
-            own = x[:, some]
-            if (simple := _simple(distribution)) is not None:
-                change, loc, scale = simple
-                theta[:, some] = loc + scale * change(own)
-                continue
-            upper = own > 0.0
-            tail = ndtr(np.where(upper, -own, own))
-            out = np.empty_like(own)
-            out[~upper] = distribution.ppf(tail[~upper])
-            out[upper] = distribution.isf(tail[upper])
-            theta[:, some] = out
+        x = np.clip(x, -_FAR, _FAR)
+        for marginal, some in self._groups:
+            theta[:, some] = marginal.quantile(x[:, some])
         return theta
 
     def inverse(self, theta: Array) -> Array:
         x = np.empty_like(theta)
-        for distribution, some in self._groups:
-            low, high = distribution.cdf(theta[:, some]), distribution.sf(theta[:, some])
-            x[:, some] = np.where(low < high, ndtri(low), -ndtri(high))
+        for marginal, some in self._groups:
+            x[:, some] = marginal.score(theta[:, some])
         x[~np.isfinite(x)] = np.nan
         return x
 
@@ -135,8 +135,8 @@ class Quantiles:
         """g(x) and log f(g(x)), coordinate by coordinate."""
         theta = self(x)
         log_f = np.empty_like(theta)
-        for distribution, some in self._groups:
-            log_f[:, some] = distribution.logpdf(theta[:, some])
+        for marginal, some in self._groups:
+            log_f[:, some] = marginal.log_density(theta[:, some])
         return theta, log_f
 
     def slopes(self, x: Array) -> tuple[Array, Array]:
@@ -166,47 +166,335 @@ class Quantiles:
         return Derivatives(g, g1, g1 * a, g1 * (a * a - 1.0 - second))
 
 
-def _kind(distribution: Any) -> Any:
-    """What two distributions that are the same have in common."""
+class _Normals:
+    """Normal distributions, without SciPy's detours, which cost far more than the numbers."""
+
+    def __init__(self, distributions: Sequence[Any]) -> None:
+        self.loc, self.scale = np.array([_loc_scale(d) for d in distributions]).T
+
+    def quantile(self, x: Array) -> Array:
+        return self.loc + self.scale * x
+
+    def score(self, theta: Array) -> Array:
+        return (theta - self.loc) / self.scale
+
+    def log_density(self, theta: Array) -> Array:
+        z = self.score(theta)
+        return -0.5 * (z * z + _LOG_2PI) - np.log(self.scale)
+
+
+class _Uniforms(_Normals):
+    """Uniform ones, likewise."""
+
+    def quantile(self, x: Array) -> Array:
+        return self.loc + self.scale * ndtr(x)
+
+    def score(self, theta: Array) -> Array:
+        low, high = (theta - self.loc) / self.scale, (self.loc + self.scale - theta) / self.scale
+        inside = (low >= 0.0) & (high >= 0.0)
+        return np.where(inside, _from_tails(low, high), np.nan)
+
+    def log_density(self, theta: Array) -> Array:
+        inside = (theta >= self.loc) & (theta <= self.loc + self.scale)
+        return np.where(inside, -np.log(self.scale), -np.inf)
+
+
+class _Alike:
+    """Coordinates with the same distribution, whatever it is."""
+
+    def __init__(self, distributions: Sequence[Any]) -> None:
+        self.distribution = distributions[0]
+
+    def quantile(self, x: Array) -> Array:
+        upper = x > 0.0
+        tail = ndtr(np.where(upper, -x, x))
+        out = np.empty_like(x)
+        out[~upper] = self.distribution.ppf(tail[~upper])
+        out[upper] = self.distribution.isf(tail[upper])
+        return out
+
+    def score(self, theta: Array) -> Array:
+        return _from_tails(self.distribution.cdf(theta), self.distribution.sf(theta))
+
+    def log_density(self, theta: Array) -> Array:
+        return np.asarray(self.distribution.logpdf(theta))
+
+
+class _OfRows(_Alike):
+    """A distribution whose parameters have a value for every row: all are asked for all."""
+
+    def __init__(self, distribution: Any) -> None:
+        super().__init__([distribution])
+
+    def quantile(self, x: Array) -> Array:
+        tail = ndtr(-np.abs(x))
+        return np.where(x > 0.0, self.distribution.isf(tail), self.distribution.ppf(tail))
+
+
+def _from_tails(low: Array, high: Array) -> Array:
+    """x from Φ(x) and 1 - Φ(x), the smaller of which is the more precise."""
+    with np.errstate(invalid="ignore"):
+        return np.where(low < high, ndtri(low), -ndtri(high))
+
+
+_FAST = {"norm": _Normals, "uniform": _Uniforms}
+
+
+def _group(distribution: Any) -> tuple[Any, ...]:
+    """Those that one call serves have the same: its class, and what else tells them apart."""
     family = getattr(getattr(distribution, "dist", None), "name", None)
     if family is None:
-        return "", id(distribution)
-    return family, repr(distribution.args), repr(sorted(distribution.kwds.items()))
+        return _Alike, id(distribution)
+    if family in _FAST and _loc_scale(distribution) is not None:
+        return (_FAST[family],)
+    return _Alike, family, repr(distribution.args), repr(sorted(distribution.kwds.items()))
 
 
-def _simple(distribution: Any) -> tuple[Any, Any, Any] | None:
-    """Normal and uniform ones without SciPy's detours, which cost far more than the numbers."""
-    change = {"norm": lambda x: x, "uniform": ndtr}.get(_kind(distribution)[0])
-    if change is None or not hasattr(distribution.dist, "_parse_args"):
+def _loc_scale(distribution: Any) -> tuple[float, float] | None:
+    """As single numbers, where they are."""
+    if not hasattr(distribution.dist, "_parse_args"):
         return None
     _, loc, scale = distribution.dist._parse_args(*distribution.args, **distribution.kwds)
-    return change, loc, scale
+    return (float(loc), float(scale)) if np.ndim(loc) == np.ndim(scale) == 0 else None
 
 
-def check_prior(prior: Any, dim: int) -> GaussianPrior | Quantiles:
-    """A prior in one of the two forms, or an error that says which there are."""
+class InverseOnly:
+    """A distribution of which only the quantile function ``ppf`` is there.
+
+    Its distribution function is found by bisection, its density by differences.
+
+    >>> class Exponential:
+    ...     def ppf(self, q):
+    ...         return -np.log1p(-q)
+    >>> one = InverseOnly(Exponential())
+    >>> np.round([one.cdf(1.0), one.logpdf(1.0)], 6).tolist()
+    [0.632121, -1.0]
+    """
+
+    def __init__(self, distribution: Any) -> None:
+        self.distribution = distribution
+
+    def ppf(self, q: ArrayLike) -> Array:
+        return np.asarray(self.distribution.ppf(np.asarray(q, dtype=float)), dtype=float)
+
+    def isf(self, q: ArrayLike) -> Array:
+        return self.ppf(np.minimum(1.0 - np.asarray(q, dtype=float), _LAST))
+
+    def cdf(self, theta: ArrayLike) -> Array:
+        return ndtr(self._score(theta))
+
+    def sf(self, theta: ArrayLike) -> Array:
+        return ndtr(-self._score(theta))
+
+    def logpdf(self, theta: ArrayLike) -> Array:
+        x, h = self._score(theta), _STEP
+        slope = (self.ppf(ndtr(x + h)) - self.ppf(ndtr(x - h))) / (2.0 * h)
+        return -0.5 * (x * x + _LOG_2PI) - np.log(slope)
+
+    def _score(self, theta: ArrayLike) -> Array:
+        theta = np.asarray(theta, dtype=float)
+        low, high = np.full(theta.shape, -_NEAR), np.full(theta.shape, _NEAR)
+        outside = (theta < self.ppf(ndtr(low))) | (theta > self.ppf(ndtr(high)))
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (low + high)
+            above = self.ppf(ndtr(middle)) < theta
+            low, high = np.where(above, middle, low), np.where(above, high, middle)
+        return np.where(outside, np.where(theta > self.ppf(0.5), np.inf, -np.inf), high)
+
+
+class _Modern:
+    """A distribution of SciPy's new kind (``scipy.stats.Normal``, …) by the names of the old."""
+
+    def __init__(self, distribution: Any) -> None:
+        self.distribution = distribution
+        self.ppf, self.isf = distribution.icdf, distribution.iccdf
+        self.cdf, self.sf, self.logpdf = distribution.cdf, distribution.ccdf, distribution.logpdf
+
+
+class Transform:
+    """θ = T(Φ(x)) for a map T of the unit cube: a prior as nested samplers take it.
+
+    There is no way back from parameters, and slopes of T are differences.
+    """
+
+    def __init__(self, function: Callable[..., Any], dim: int, vectorized: bool) -> None:
+        self.function, self.dim, self.vectorized = function, dim, vectorized
+
+    def __call__(self, x: Array) -> Array:
+        cube = np.clip(ndtr(x), _FIRST, _LAST)
+        with np.errstate(all="ignore"):
+            if self.vectorized:
+                out = self.function(cube)
+            else:
+                out = [self.function(point) for point in cube]
+        return self._checked(out, cube)
+
+    def _checked(self, out: Any, cube: Array) -> Array:
+        told = "a batch of points (M, d)" if self.vectorized else "one point (d,)"
+        try:
+            theta = np.asarray(out, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"prior_transform must return numbers, as many: {error}") from None
+        if theta.shape != cube.shape:
+            first = 0 if self.vectorized else 1
+            raise InputError(
+                f"prior_transform was called with {told} of the unit cube and must return shape "
+                f"{cube.shape[first:]}, got {theta.shape[first:]}; vectorized= says whether "
+                "functions take batches"
+            )
+        if (bad := ~np.isfinite(theta).all(axis=1)).any():
+            raise InputError(
+                f"prior_transform must return finite numbers, got {theta[bad][0]} at "
+                f"{cube[bad][0]} of the unit cube"
+            )
+        return theta
+
+    def inverse(self, theta: Array) -> Array:
+        raise InputError(
+            "prior_transform leads from the unit cube to parameters and not back; give "
+            "distributions as prior= where coordinates of parameters are needed"
+        )
+
+    def pull(self, x: Array, slope: Array) -> Array:
+        """The gradient in x from that in θ."""
+        out = np.empty_like(x)
+        for i, e in enumerate(np.eye(self.dim) * _SLOPE_STEP):
+            out[:, i] = ((self(x + e) - self(x - e)) * slope).sum(axis=1) / (2.0 * _SLOPE_STEP)
+        return out
+
+
+class Dependent(Transform):
+    """θ_i = F_i⁻¹(Φ(x_i)), where F_i may depend on parameters that come before.
+
+    >>> from scipy import stats
+    >>> change = Dependent({"scale": stats.expon(), "x": lambda scale: stats.norm(0.0, scale)})
+    >>> np.round(change(np.array([[0.0, 2.0]])), 4).tolist()  # twice the median of the scale
+    [[0.6931, 1.3863]]
+    """
+
+    def __init__(self, entries: Mapping[str, Any]) -> None:
+        super().__init__(self._outward, len(entries), True)
+        self.entries, self._uses = dict(entries), dict[str, list[int]]()
+        names = list(entries)
+        for i, (name, entry) in enumerate(self.entries.items()):
+            if not is_function(entry):
+                self.entries[name] = marginal(entry, f"prior[{name!r}]")
+                continue
+            asked = list(inspect.signature(entry).parameters)
+            if late := [one for one in asked if one not in names[:i]]:
+                raise InputError(
+                    f"prior[{name!r}] is a function of {', '.join(late)}: its arguments must be "
+                    f"names of parameters before it ({', '.join(names[:i]) or 'there are none'})"
+                )
+            self._uses[name] = [names.index(one) for one in asked]
+
+    def __call__(self, x: Array) -> Array:
+        return self._checked(self._outward(np.clip(x, -_NEAR, _NEAR)), x)
+
+    def _outward(self, x: Array) -> Array:
+        theta = np.empty_like(x)
+        for i, name in enumerate(self.entries):
+            theta[:, i] = self._given(name, theta).quantile(x[:, i])
+        return theta
+
+    def _given(self, name: str, theta: Array) -> Any:
+        """A parameter's distribution, given those before it."""
+        if name not in self._uses:
+            return _Alike([self.entries[name]])
+        made = self.entries[name](*(theta[:, j] for j in self._uses[name]))
+        return _OfRows(marginal(made, f"prior[{name!r}]"))
+
+    def inverse(self, theta: Array) -> Array:
+        columns = [
+            self._given(name, theta).score(theta[:, i]) for i, name in enumerate(self.entries)
+        ]
+        x = np.stack(columns, axis=1)
+        x[~np.isfinite(x)] = np.nan
+        return x
+
+
+def is_function(entry: Any) -> bool:
+    """Whether this makes a distribution of other parameters."""
+    return inspect.isfunction(entry) or inspect.ismethod(entry)
+
+
+def marginal(entry: Any, name: str) -> Any:
+    """A distribution with ppf, isf, cdf, sf and logpdf from any form people have one in."""
+    if isinstance(entry, tuple | list | np.ndarray) and len(entry) == 2:
+        low, high = entry
+        if not all(np.issubdtype(np.asarray(end).dtype, np.number) for end in entry) or not (
+            np.all(np.isfinite(low)) and np.all(np.isfinite(high)) and np.all(low < high)
+        ):
+            raise InputError(
+                f"{name} must be a pair of finite numbers low < high, between which the parameter "
+                f"is uniform, or a distribution; got {shown(entry)}"
+            )
+        return stats.uniform(low, high - low)
+    if all(hasattr(entry, one) for one in _NEEDED):
+        return entry
+    if all(hasattr(entry, one) for one in ("icdf", "iccdf", "cdf", "ccdf", "logpdf")):
+        return _modern(entry)
+    if callable(getattr(entry, "ppf", None)) and not hasattr(entry, "pmf"):
+        return InverseOnly(entry)
+    raise InputError(
+        f"{name} must be a continuous distribution of scipy.stats with its parameters, such as "
+        f"scipy.stats.norm(0, 1), an object with ppf, or a pair (low, high); got {shown(entry)}"
+    )
+
+
+def _modern(entry: Any) -> Any:
+    """Normal and uniform ones as those of the old kind, which have a fast path."""
+    kind = type(entry).__name__
+    if kind == "Normal":
+        return stats.norm(entry.mu, entry.sigma)
+    if kind == "Uniform":
+        return stats.uniform(entry.a, entry.b - entry.a)
+    return _Modern(entry)
+
+
+def names_of(prior: Any) -> list[str] | None:
+    """Where a prior names its parameters."""
+    return [str(name) for name in prior] if isinstance(prior, Mapping) else None
+
+
+def size_of(prior: Any) -> int | None:
+    """The number of parameters, where a prior tells."""
+    if isinstance(prior, GaussianPrior):
+        return prior.dim
+    if isinstance(prior, multivariate_normal_frozen):
+        return int(prior.dim)
+    if isinstance(prior, Mapping | list | tuple | np.ndarray):
+        return len(prior)
+    return None
+
+
+def check_prior(
+    prior: Any, dim: int, names: Sequence[str] | None = None
+) -> GaussianPrior | Quantiles | Dependent:
+    """A prior in one of the forms that there are, or an error that says which these are."""
+    if isinstance(prior, multivariate_normal_frozen):
+        prior = GaussianPrior(prior.mean, prior.cov)
     if isinstance(prior, GaussianPrior):
         if prior.dim != dim:
             raise InputError(f"prior has {prior.dim} dimensions but the model has dim={dim}")
         return prior
-    if hasattr(prior, "ppf"):
+    if hasattr(prior, "ppf") or hasattr(prior, "icdf"):
         prior = [prior] * dim
     if isinstance(prior, Mapping):
-        prior = list(prior.values())
-    needed = ("ppf", "isf", "cdf", "sf", "logpdf")
+        names, prior = list(prior), list(prior.values())
+    if isinstance(prior, np.ndarray) and prior.ndim == 2:
+        prior = list(prior)
     if isinstance(prior, Sequence) and not isinstance(prior, str):
         if len(prior) != dim:
             raise InputError(f"prior holds {len(prior)} distributions but the model has dim={dim}")
-        for i, distribution in enumerate(prior):
-            if not all(hasattr(distribution, name) for name in needed):
-                raise InputError(
-                    f"prior[{i}] must be a continuous distribution of scipy.stats with its "
-                    f"parameters, such as scipy.stats.norm(0, 1); got "
-                    f"{shown(distribution)}"
-                )
-        return Quantiles(prior)
+        if any(map(is_function, prior)):
+            names = [f"x{i}" for i in range(dim)] if names is None else names
+            return Dependent(dict(zip(names, prior, strict=True)))
+        return Quantiles([marginal(entry, f"prior[{i}]") for i, entry in enumerate(prior)])
     raise InputError(
-        "prior must be ev.GaussianPrior(mean, cov), or one distribution of scipy.stats per "
-        f"parameter; got {shown(prior)}. A prior that can only be sampled and evaluated belongs "
-        "into logdensity, with its sampler as sampler="
+        "prior must be ev.GaussianPrior(mean, cov), scipy.stats.multivariate_normal(mean, cov), "
+        "or for each parameter a distribution of scipy.stats, a pair (low, high), or a function "
+        f"of parameters before it that makes one; got {shown(prior)}. A map of the unit cube "
+        "belongs into prior_transform=; a prior that can only be sampled and evaluated into "
+        "logdensity, with its sampler as sampler="
     )

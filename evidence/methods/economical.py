@@ -1,0 +1,54 @@
+"""Few draws of one mixture, for a density that is dear to call and an answer that may be coarse.
+
+:mod:`evidence.approximations.density.economy` makes the mixture; here are islands of fresh draws
+of it, as many as its last weights say.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from ..approximations.density.economy import LARGEST, Blended
+from ..drivers.weighted import Blends, run_weighted
+from ..execution.job import Job
+from ..models.density.model import DensityModel
+from .base import FIRST, Outcome, Problem, outcome_of_islands
+
+_LARGEST = 32  # dimensions, where there is no choice
+_COARSE = 0.1  # a target from which on few evaluations will do
+_FEWEST = {True: 16, False: 40}  # draws of an island where weights are even, and elsewhere
+_EVEN, _MOST = 0.8, 2**14
+_MARGIN = 2.0  # draws beyond what the last weights say
+
+
+def is_economical(model: Any, target_se: float | None, max_evaluations: int | None) -> bool:
+    """Whether few evaluations are asked for, or are enough for a coarse target."""
+    if not isinstance(model, DensityModel):
+        return False
+    coarse = (target_se or 0.0) >= _COARSE and model.n <= LARGEST
+    return coarse or (max_evaluations is not None and model.n <= _LARGEST)
+
+
+def over_blend(problem: Problem, reference: Blended) -> Outcome:
+    """Islands of weighted draws, no more than are allowed."""
+    share = max(reference.verdict.share, 1e-3)
+    variance = 1.0 / share - 1.0
+    fewest = _FEWEST[share > _EVEN]
+    wanted = max(_MARGIN * problem.particles_for(variance), 4.0 * variance, fewest)
+    affordable = (
+        math.floor(problem.clock.meter.left / (problem.n_islands or FIRST))
+        if (problem.clock.meter.most)
+        else _MOST
+    )
+    n_particles = int(min(math.ceil(wanted), max(affordable, 2), _MOST))
+    problem = replace(problem, reference=reference.blend.references[0], _path=None)
+    job = Job(run_weighted, (Blends(reference.blend),), {"n_particles": n_particles})
+    outcome, _ = outcome_of_islands(problem, "importance", job)
+    outcome.settings = {"move": None, "draws_per_island": n_particles, "reference": "mixture"}
+    outcome.notes.append(
+        f"auto: draws of a mixture for few evaluations are worth {100 * share:.0f} % of their "
+        f"number (Pareto k = {reference.verdict.shape:.2f})"
+    )
+    return outcome

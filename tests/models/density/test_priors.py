@@ -1,0 +1,214 @@
+"""Priors in every form that people have them in: the same posterior, and exact evidences."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import ndtr, ndtri
+
+import evidence as ev
+from evidence.models.density.priors import Dependent, InverseOnly, Quantiles
+
+Y = np.array([0.3, 1.1, -0.4])
+POINTS = np.random.default_rng(0).standard_normal((50, 2))
+
+
+def loglik(theta):
+    """Three data around θ₀ + θ₁, of batches."""
+    return stats.norm.logpdf(Y, theta.sum(axis=-1)[..., None], 0.5).sum(axis=-1)
+
+
+def gradient(theta):
+    slope = (Y - theta.sum(axis=-1)[..., None]).sum(axis=-1) / 0.25
+    return np.stack([slope, slope], axis=-1)
+
+
+def truth(mean, cov):
+    """log N(y; 1·sum of means, σ² I + 11ᵀ · variance of the sum)."""
+    cov = 0.25 * np.eye(3) + np.sum(cov)
+    return float(stats.multivariate_normal.logpdf(Y, np.full(3, np.sum(mean)), cov))
+
+
+class Bare:
+    """An object with a quantile function and nothing else."""
+
+    def __init__(self, mean, sd):
+        self.mean, self.sd = mean, sd
+
+    def ppf(self, q):
+        return self.mean + self.sd * ndtri(q)
+
+
+INDEPENDENT = truth([1.0, 0.0], np.diag([4.0, 1.0]))
+MEAN, COV = np.array([1.0, -1.0]), np.array([[2.0, 0.8], [0.8, 1.0]])
+
+
+def cube(u):
+    return np.array([1.0, 0.0]) + np.array([2.0, 1.0]) * ndtri(u)
+
+
+def hierarchical(u):
+    a = 1.0 + 2.0 * ndtri(u[..., 0])
+    return np.stack([a, 0.5 * a + ndtri(u[..., 1])], axis=-1)
+
+
+# θ₀ ~ N(1, 2²), θ₁ ~ N(θ₀/2, 1): their sum is N(1.5, (1.5 · 2)² + 1)
+HIERARCHICAL = truth([1.5], np.array([[10.0]]))
+AFTER = {"a": stats.norm(1.0, 2.0), "b": lambda a: stats.norm(0.5 * a, 1.0)}
+
+FORMS = {
+    "scipy": ({"prior": [stats.norm(1, 2), stats.norm()]}, INDEPENDENT),
+    "modern": ({"prior": [stats.Normal(mu=1.0, sigma=2.0), stats.Normal()]}, INDEPENDENT),
+    "ppf alone": ({"prior": [Bare(1.0, 2.0), Bare(0.0, 1.0)]}, INDEPENDENT),
+    "by name": ({"prior": {"a": stats.norm(1, 2), "b": Bare(0.0, 1.0)}}, INDEPENDENT),
+    "gaussian": ({"prior": ev.GaussianPrior(MEAN, COV)}, truth(MEAN, COV)),
+    "multivariate": ({"prior": stats.multivariate_normal(MEAN, COV)}, truth(MEAN, COV)),
+    "cube": ({"prior_transform": cube, "dim": 2}, INDEPENDENT),
+    "cube, dependent": ({"prior_transform": hierarchical, "dim": 2}, HIERARCHICAL),
+    "dependent": ({"prior": AFTER}, HIERARCHICAL),
+}
+
+
+@pytest.mark.parametrize("with_gradient", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_evidence(form, with_gradient):
+    words, exact = FORMS[form]
+    grad = gradient if with_gradient else None
+    model = ev.DensityModel(loglik, vectorized=True, grad=grad, **words)
+    result = ev.log_evidence(model, target_se=0.05, random_seed=1, progressbar=False)
+    assert abs(result.logz - exact) < 4.0 * result.logz_se + 1e-6
+    assert result.logz_se < 0.06
+    assert not result.warnings
+
+
+@pytest.mark.parametrize("form", [name for name in FORMS if "dependent" in name or name == "cube"])
+def test_slopes_by_differences_follow_the_map(form):
+    model = ev.DensityModel(loglik, vectorized=True, grad=gradient, **FORMS[form][0])
+    _, slope = model.log_prob_and_gradient(POINTS)
+    for i, h in enumerate(np.eye(2) * 1e-5):
+        wanted = (model.log_prob(POINTS + h) - model.log_prob(POINTS - h)) / 2e-5
+        assert slope[:, i] == pytest.approx(wanted, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_boxes_and_uniform_distributions_are_the_same(d):
+    forms = [
+        [(-1.0, 3.0)] * d,
+        np.array([[-1.0, 3.0]] * d),
+        [stats.uniform(-1.0, 4.0)] * d,
+        [stats.Uniform(a=-1.0, b=3.0)] * d,
+        stats.uniform(-1.0, 4.0),
+    ]
+    models = [ev.DensityModel(lambda t: -0.5 * t @ t, dim=d, prior=prior) for prior in forms]
+    x = np.random.default_rng(1).standard_normal((20, d))
+    for model in models:
+        assert (model.log_prob(x) == models[0].log_prob(x)).all()
+        assert model.constrain(x) == pytest.approx(-1.0 + 4.0 * ndtr(x), rel=1e-15)
+        assert model.unconstrain(model.constrain(x)) == pytest.approx(x, abs=1e-9)
+    result = ev.log_evidence(models[0], target_se=0.1, random_seed=0, progressbar=False)
+    exact = d * (0.5 * math.log(2 * math.pi) + math.log(ndtr(3.0) - ndtr(-1.0)) - math.log(4.0))
+    assert abs(result.logz - exact) < 4.0 * result.logz_se
+
+
+def test_fast_paths_are_scipy_s_own_numbers():
+    mixed = [
+        stats.norm(1, 2),
+        stats.uniform(2, 3),
+        stats.gamma(2.0),
+        stats.norm(),
+        stats.uniform(),
+    ]
+    x = np.random.default_rng(2).standard_normal((40, 5))
+    change = Quantiles(mixed)
+    theta = change(x)
+    for i, one in enumerate(mixed):
+        assert theta[:, i] == pytest.approx(one.ppf(ndtr(x[:, i])), rel=1e-12)
+        assert change._log_density(x)[1][:, i] == pytest.approx(one.logpdf(theta[:, i]), rel=1e-9)
+    assert change.inverse(theta) == pytest.approx(x, abs=1e-9)
+    assert np.isnan(change.inverse(theta + 10.0)[:, [1, 4]]).all()
+
+
+def test_few_groups_serve_many_parameters():
+    """Time is another matter: twenty different uniform distributions are one call."""
+    some = [stats.uniform(k, 1.0 + k) for k in range(20)] + [stats.norm(k) for k in range(20)]
+    assert len(Quantiles(some)._groups) == 2
+
+
+def test_quantiles_alone_make_a_distribution():
+    one = InverseOnly(stats.gamma(2.0, scale=3.0))
+    theta = np.array([0.1, 2.0, 30.0])
+    assert one.cdf(theta) == pytest.approx(stats.gamma.cdf(theta, 2.0, scale=3.0), rel=1e-6)
+    assert one.sf(theta) == pytest.approx(stats.gamma.sf(theta, 2.0, scale=3.0), rel=1e-6)
+    assert one.logpdf(theta) == pytest.approx(stats.gamma.logpdf(theta, 2.0, scale=3.0), abs=1e-4)
+
+
+def test_dependent_priors_go_back_and_forth():
+    entries = {"s": stats.expon(), "x": lambda s: stats.norm(0, s), "u": lambda s, x: (x, x + s)}
+    change = Dependent(entries)
+    x = np.random.default_rng(3).standard_normal((30, 3))
+    theta = change(x)
+    assert theta[:, 0] == pytest.approx(stats.expon.ppf(ndtr(x[:, 0])))
+    assert theta[:, 1] == pytest.approx(theta[:, 0] * x[:, 1])
+    assert theta[:, 2] == pytest.approx(theta[:, 1] + theta[:, 0] * ndtr(x[:, 2]))
+    assert change.inverse(theta) == pytest.approx(x, abs=1e-7)
+
+
+def test_names_come_from_where_they_are():
+    prior = {"slope": (0.0, 1.0), "scale": stats.halfnorm()}
+    model = ev.DensityModel(lambda t: 0.0, prior=prior)
+    assert model.names == ("slope", "scale")
+    assert model.n == 2
+    result = ev.log_evidence(model, target_se=0.2, random_seed=0, progressbar=False)
+    assert result.names == ("slope", "scale")
+    assert result.samples[:, 0].min() > 0.0
+    assert result.samples[:, 0].max() < 1.0
+    named = ev.DensityModel(lambda t: 0.0, prior_transform=lambda u: u, names=["a", "b", "c"])
+    assert named.n == 3
+    list_of = [stats.norm(), lambda first: stats.norm(first)]
+    assert ev.DensityModel(lambda t: 0.0, prior=list_of, names=["first", "then"]).n == 2
+
+
+def test_a_transform_may_write_into_what_it_is_given():
+    def scaled(u):
+        u *= 10.0
+        return u
+
+    model = ev.DensityModel(lambda t: 0.0, dim=2, prior_transform=scaled)
+    x = np.zeros((3, 2))
+    assert (model.constrain(x) == 5.0).all()
+    assert (x == 0.0).all()
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        ({"dim": 2, "prior_transform": lambda u: u[:1]}, "prior_transform"),
+        ({"dim": 2, "prior_transform": lambda u: u * np.nan}, "prior_transform"),
+        ({"dim": 2, "prior_transform": lambda u: None}, "prior_transform"),
+        ({"dim": 2, "prior_transform": "cube"}, "prior_transform"),
+        ({"dim": 2, "prior_transform": cube, "prior": stats.norm()}, "prior or prior_transform"),
+        ({"dim": 2, "prior_transform": cube, "bounds": [(0, 1)] * 2}, "bounds"),
+        ({"prior_transform": cube}, "dim"),
+        ({"prior": stats.norm()}, "dim"),
+        ({"dim": 3, "prior": stats.multivariate_normal(MEAN, COV)}, "prior has 2 dimensions"),
+        ({"prior": [(0.0, 1.0), (2.0, 1.0)]}, r"prior\[1\]"),
+        ({"prior": [(0.0, math.nan)]}, r"prior\[0\]"),
+        ({"prior": [(0.0, math.inf)]}, r"prior\[0\]"),
+        ({"prior": [("0", "1")]}, r"prior\[0\]"),
+        ({"prior": {"a": lambda b: stats.norm(b), "b": stats.norm()}}, r"prior\['a'\]"),
+        ({"prior": {"a": stats.norm(), "b": lambda a: 3.0}}, r"prior\['b'\]"),
+        ({"prior": [stats.norm()] * 2, "names": ["a"]}, "names|dim"),
+    ],
+)
+def test_errors_name_the_argument(words, match):
+    with pytest.raises(ev.InputError, match=match):
+        ev.DensityModel(lambda t: 0.0, **words)
+
+
+def test_there_is_no_way_back_from_a_transform():
+    model = ev.DensityModel(lambda t: 0.0, dim=2, prior_transform=cube)
+    with pytest.raises(ev.InputError, match="prior_transform"):
+        model.unconstrain(np.zeros(2))
