@@ -221,10 +221,16 @@ def log_evidence(
         base, doubts = None, list[Message]()
         economy = None
         left = method == "auto" and free and move is None and n_particles is None
-        if left and isinstance(betas, str) and is_economical(model, target_se, max_evaluations):
+        left = left and isinstance(betas, str)
+        if (
+            left
+            and isinstance(model, DensityModel)
+            and is_economical(model, target_se, max_evaluations)
+        ):
             with interruptible():
                 economy = economise(model.spread(clock, executor), search_seed(seed), clock.meter)
-        if economy is not None and economy.settled(clock.meter, clock.stop()):
+        settled = economy is not None and economy.settled(clock.meter, clock.stop())
+        if isinstance(model, DensityModel) and economy is not None and settled:
             fits = {"laplace": laplace_of(model, economy.modes)}
             coarse = target_se or DEFAULT_TARGET_SE
             base = economy.reference(coarse) if economy.blend is not None else None
