@@ -27,8 +27,14 @@ import numpy as np
 from ..models.likelihoods.quadrature import local_maximum
 from ..numerics.jit import jit, vector_loop
 from ..numerics.special import LOG_SQRT_2PI, exp, log
+from .foresight import add_polynomial
 
 _SKEW = 0.1  # third derivative up to which two draws are enough
+_NEAR = 0.7  # spacing of a lattice that draws share, in widths
+_WIDE = 8.0  # standard deviations of the cavity where it has nodes
+_HALVINGS, _MOST_NODES = 4, 192  # of its spacing, and of nodes
+_UNEVEN = 3e-3  # what every other node may tell differently
+_LARGEST_EXPONENT = 600.0
 _CELLS = 8  # between means at which modes are found
 _NOTHING = -1e300  # the logarithm of zero
 _NEWTON = 6  # steps of Newton's method before one that is safe
@@ -55,7 +61,7 @@ def scratch(n):
         np.empty(_CAPACITY),
         np.empty(4 * max(2 * n, _CAPACITY)),
         np.empty(n, np.intp),
-        np.empty((6, n)),
+        np.empty((7, n)),
         np.empty(2 * n),
         np.empty((3, cells + 1)),
         np.empty(cells + 1, np.bool_),
@@ -64,7 +70,7 @@ def scratch(n):
 
 @jit
 def draw_with_one(
-    rng, kernel, concave, data, hints, root, value, normals, eps, log_weight, memory
+    rng, kernel, concave, data, hints, root, value, normals, eps, log_weight, memory, twist
 ):  # fmt: skip
     """Draws given their means in ``value``, which they replace, under a datum that sees v itself.
 
@@ -74,6 +80,16 @@ def draw_with_one(
     x, g, eta, out, rows, draws, points, table, smooth = memory
     n, cells = value.size, smooth.size - 1
     low, high = _range(value)
+    rows[:] = np.arange(n)
+    draws[0], draws[4] = value, eps
+    if _draw_near(
+        rng, kernel, concave, data, hints, root, low, high, draws, x, g, eta, out, twist
+    ):
+        for m in range(n):
+            log_weight[m] += draws[5, m]
+            eps[m] = (draws[6, m] - value[m]) / root
+            value[m] = draws[6, m]
+        return
     step = max(high - low, 1e-9 * root) / cells
     for i in range(cells + 1):
         mean = low + i * step
@@ -95,7 +111,7 @@ def draw_with_one(
             used += 1
             continue
         value[m], log_w = _draw_on_lattice(
-            rng, kernel, concave, data, mean, root, hints, x, g, eta, out
+            rng, kernel, concave, data, mean, root, hints, x, g, eta, out, twist
         )
         log_weight[m] += log_w
         eps[m] = (value[m] - mean) / root
@@ -103,6 +119,7 @@ def draw_with_one(
         both = points[: 2 * used]
         _mirror(draws, both)
         kernel(both.ctypes, theta.ctypes, 2 * used, 1, 0, 1, out.ctypes)
+        add_polynomial(twist, both, 1.0, out)
         site = (c + math.log(root) + LOG_SQRT_2PI, nu, tau)
         _draw_of_two(draws, both, out, site, 0.5 / (root * root))
         for i in range(used):
@@ -114,7 +131,8 @@ def draw_with_one(
 
 @jit
 def draw_with_several(
-    rng, kernel, concave, data, known, hints, root, value, normals, uniforms, log_weight, memory
+    rng, kernel, concave, data, known, hints, root, value, normals, uniforms, log_weight, memory,
+    twist,
 ):  # fmt: skip
     """As :func:`draw_with_one` under several data; of draw m they see ``known[:, m] + a v``.
 
@@ -131,7 +149,7 @@ def draw_with_several(
                 first[i] = known[i, m]
             places = _places(hints, first, scale)
             value[m], log_w = _draw_on_lattice(
-                rng, kernel, concave, data, value[m], root, places, x, g, eta, out
+                rng, kernel, concave, data, value[m], root, places, x, g, eta, out, twist
             )
             log_weight[m] += log_w
         return
@@ -180,12 +198,16 @@ def draw_with_several(
                 else:
                     draws[4, m] = 0.0
     for m in range(n):
+        away = widths[m] * normals[m]
+        both[m], both[n + m] = at[m] - away, at[m] + away
+    add_polynomial(twist, both, 1.0, total)
+    for m in range(n):
         mean, width = value[m], widths[m]
         if width == 0.0 or draws[4, m] > 0.0:
             for i in range(c.size):
                 first[i] = known[i, m]
             value[m], log_w = _draw_on_lattice(
-                rng, kernel, concave, data, mean, root, hints[0, :1], x, g, eta, out
+                rng, kernel, concave, data, mean, root, hints[0, :1], x, g, eta, out, twist
             )
             log_weight[m] += log_w
             continue
@@ -205,13 +227,15 @@ def draw_with_several(
 
 @jit
 def draw_alike(
-    rng, kernel, concave, data, hints, root, value, uniforms, log_weight, memory
+    rng, kernel, concave, data, hints, root, value, uniforms, log_weight, memory, twist
 ):  # fmt: skip
     """As :func:`draw_with_several` where all means and all known parts are the same."""
     x, g, eta, out = memory[0], memory[1], memory[2], memory[3]
     mean, far = value[0], not concave and data[1].size <= _FEW
     places = _places(hints, data[2], data[1]) if far else hints[0, :1]
-    first, last, log_w = _lattice(rng, kernel, concave, data, mean, root, places, x, g, eta, out)
+    first, last, log_w = _lattice(
+        rng, kernel, concave, data, mean, root, places, x, g, eta, out, twist
+    )
     for m in range(value.size):
         log_weight[m] += log_w
         value[m] = x[_pick(g, first, last, uniforms[m])] if log_w > -math.inf else mean
@@ -288,6 +312,141 @@ def _hermite(left, right, t):
     rise = right[0] - left[0]
     bow, bend = left[2] - rise, rise - right[2]
     return left[0] + t * rise + t * (1.0 - t) * ((1.0 - t) * bow + t * bend)
+
+
+@jit
+def _draw_near(
+    rng, kernel, concave, data, hints, root, low, high, draws, x, g, eta, out, twist
+):  # fmt: skip
+    """Draws whose means (row 0) are near each other, from one lattice for all; whether that is
+    possible.
+
+    With nodes :math:`x_j = x_0 + j δ` the Gaussian's factor of node j is :math:`a_j b^j`, where a
+    is the same for all draws, and b for all nodes. Uniforms are in row 4, log weights go to row
+    5, values to row 6.
+    """
+    _, _, _, c, nu, tau = data
+    v, half = root * root, 0.5 / (root * root)
+    left, middle = 1.0 - tau[0] * v, 0.5 * (low + high)
+    reach = _WIDE * root / math.sqrt(left)
+    start, stop = (low - nu[0] * v) / left - reach, (high - nu[0] * v) / left + reach
+    spacing = _NEAR * root
+    if not concave:
+        for place in hints:
+            eta[0] = place
+            kernel(eta.ctypes, data[0][0].ctypes, 1, 1, 0, 3, out.ctypes)
+            curvature = 2.0 * half - out[2] - tau[0]
+            if curvature > 0.0:
+                spacing = min(spacing, _NEAR / math.sqrt(curvature))
+    for _ in range(_HALVINGS):
+        size = int(min((stop - start) / spacing, 1.0 * _CAPACITY)) + 2
+        if size > _CAPACITY:
+            return False
+        first, last = _near_nodes(
+            kernel, data, (start, spacing), size, half, low, high, x, g, eta, out, twist
+        )
+        if first == 0 or last == size - 1 or last - first > _MOST_NODES:
+            return False
+        worst = 0.0
+        for mean in (low, middle, high):
+            even, odd = 0.0, 0.0
+            top = -math.inf
+            for j in range(first, last + 1):
+                eta[j] = g[j] - half * (x[j] - mean) ** 2
+                top = max(top, eta[j])
+            for j in range(first, last + 1):
+                if j % 2:
+                    odd += math.exp(eta[j] - top)
+                else:
+                    even += math.exp(eta[j] - top)
+            worst = max(worst, abs(even - odd) / (even + odd))
+        if worst < _UNEVEN:
+            break
+        spacing *= 0.5
+    else:
+        return False
+    size = last - first + 2
+    origin = x[first] - rng.random() * spacing
+    _near_nodes(kernel, data, (origin, spacing), size, half, low, high, x, g, eta, out, twist)
+    farthest = max(high - middle, 1e-3 * root) * max(x[size - 1] - middle, middle - x[0])
+    if 2.0 * half * farthest > _LARGEST_EXPONENT:
+        return False
+    top = -math.inf
+    for j in range(size):
+        g[j] -= half * (x[j] - middle) ** 2
+        top = max(top, g[j])
+    for j in range(size):
+        g[j] = math.exp(g[j] - top)
+    constant = top + math.log(spacing / root) - LOG_SQRT_2PI
+    _draw_nodes(draws, g[:size], origin, spacing, middle, 2.0 * half, constant)
+    return True
+
+
+@jit
+def _near_nodes(kernel, data, lattice, size, half, low, high, x, g, eta, out, twist):
+    """Ratios at the nodes in g, and the first and the last node that matter to any mean."""
+    theta, _, _, c, nu, tau = data
+    for j in range(size):
+        x[j] = lattice[0] + j * lattice[1]
+    kernel(x.ctypes, theta[0].ctypes, size, 1, 0, 1, out.ctypes)
+    lowest, highest = -math.inf, -math.inf
+    for j in range(size):
+        g[j] = out[j] - c[0] - x[j] * (nu[0] - 0.5 * tau[0] * x[j])
+        if math.isnan(g[j]):
+            g[j] = -math.inf
+    add_polynomial(twist, x[:size], 1.0, g[:size])
+    for j in range(size):
+        lowest = max(lowest, g[j] - half * (x[j] - low) ** 2)
+        highest = max(highest, g[j] - half * (x[j] - high) ** 2)
+    first, last = 0, size - 1
+    while first < last and not g[first] - half * (x[first] - low) ** 2 > lowest - _DROP:
+        first += 1
+    while last > first and not g[last] - half * (x[last] - high) ** 2 > highest - _DROP:
+        last -= 1
+    return first - 1 if first else 0, last + 1 if last < size - 1 else last
+
+
+@vector_loop
+def _draw_nodes(draws, weights, origin, spacing, middle, precision, constant):
+    """Sums over nodes, a node by weight, log of the sum: see :func:`_draw_near`."""
+    n = draws.shape[1]
+    base, total, power, target = draws[1], draws[2], draws[3], draws[4]
+    log_weight, value = draws[5], draws[6]
+    for m in range(n):
+        base[m] = exp((draws[0, m] - middle) * precision * spacing)
+        total[m] = 0.0
+    for j in range(weights.size - 1, -1, -1):
+        weight = weights[j]
+        for m in range(n):
+            total[m] = total[m] * base[m] + weight
+    for m in range(n):
+        away = draws[0, m] - middle
+        log_weight[m] = constant + log(total[m], total[m] - 1.0)
+        log_weight[m] += away * precision * (origin - middle - 0.5 * away)
+        target[m] *= total[m]
+        value[m] = origin
+        power[m], total[m] = 1.0, 0.0
+    for j in range(weights.size - 1):
+        weight = weights[j]
+        for m in range(n):
+            total[m] += weight * power[m]
+            power[m] *= base[m]
+            value[m] += spacing if total[m] < target[m] else 0.0
+
+
+@jit
+def draw_twisted(twist, root, value, normals, uniforms, log_weight, memory):
+    """Draws where there are no data: of two mirror images of a Gaussian one, by weight."""
+    both, total = memory[6], np.zeros(2 * value.size)
+    n = value.size
+    for m in range(n):
+        away = root * normals[m]
+        both[m], both[n + m] = value[m] - away, value[m] + away
+    add_polynomial(twist, both, 1.0, total)
+    for m in range(n):
+        left, right = math.exp(total[m]), math.exp(total[n + m])
+        value[m] = both[m] if uniforms[m] * (left + right) < left else both[n + m]
+        log_weight[m] += math.log(0.5 * (left + right))
 
 
 @vector_loop
@@ -369,10 +528,12 @@ def _falls(kernel, data, mean, root, mode, width, x, g, eta, out):
 
 @jit
 def _draw_on_lattice(
-    rng, kernel, concave, data, mean, root, hints, x, g, eta, out
+    rng, kernel, concave, data, mean, root, hints, x, g, eta, out, twist
 ):  # fmt: skip
     """A node of a shifted lattice in proportion to the integrand there, and log of its sum."""
-    first, last, log_w = _lattice(rng, kernel, concave, data, mean, root, hints, x, g, eta, out)
+    first, last, log_w = _lattice(
+        rng, kernel, concave, data, mean, root, hints, x, g, eta, out, twist
+    )
     if not log_w > -math.inf:
         return mean, log_w
     return x[_pick(g, first, last, rng.random())], log_w
@@ -388,7 +549,7 @@ def _pick(g, first, last, uniform):
 
 
 @jit
-def _lattice(rng, kernel, concave, data, mean, root, hints, x, g, eta, out):
+def _lattice(rng, kernel, concave, data, mean, root, hints, x, g, eta, out, twist):
     """Nodes ``first`` to ``last`` in x, sums of the integrand up to each in g, log of its sum."""
     _, mode, _, spacing = _shape(kernel, concave, data, mean, root, hints, x, g, eta, out)
     _, scale, known, _, nu, tau = data
@@ -422,6 +583,7 @@ def _lattice(rng, kernel, concave, data, mean, root, hints, x, g, eta, out):
         return first, last, math.nan
     if not abs(top) < math.inf:
         return first, last, -math.inf
+    add_polynomial(twist, x[first:last], 1.0, g[first:last])
     total = 0.0
     for i in range(first, last):
         total += math.exp(g[i] - top)

@@ -36,8 +36,9 @@ from ..models.likelihoods.base import Likelihood
 from ..numerics.arrays import Array, Indices
 from ..numerics.jit import jit, vector_loop
 from ..numerics.normal import standard_normal
+from .foresight import DEGREE, add_polynomial, foresee
 from .guide import CannotGuide
-from .integrals import draw_alike, draw_with_one, draw_with_several, scratch
+from .integrals import draw_alike, draw_twisted, draw_with_one, draw_with_several, scratch
 
 _BLOCK, _BLOCKS = 64, 4096  # latent values between two looks at the weights; looks at most
 _NUMBERS = 2**22  # in the draws whose shares are found at a time
@@ -80,6 +81,8 @@ class StepGuide:
     needed: Indices
     """The last step at which every latent value is still needed, (n,)."""
     prior: Prior
+    twist: Array
+    """What data to come say of a value beyond their sites, (n, …); see :mod:`.foresight`."""
     share: Share | None = None
     """Of the posterior, where the reference is one component of a mixture."""
 
@@ -105,7 +108,7 @@ class StepGuide:
         shape = (steps.indptr, steps.indices, steps.weights, steps.sd, steps.mean)
         data = (
             owned.first, owned.scale, owned.known, owned.known_first, owned.known_scale,
-            owned.base, *self.sites, self.theta, self.hints,
+            owned.base, *self.sites, self.theta, self.hints, self.twist,
         )  # fmt: skip
         kernel, concave = self.likelihood.kernel, self.likelihood.log_concave
         traced = Traced(steps, away, [], [])
@@ -191,10 +194,23 @@ def make_step_guide(reference: GaussianReference) -> StepGuide:
     theta = np.ascontiguousarray(likelihood.theta(model.y)[:, order].T)
     hints = np.ascontiguousarray(likelihood.locations(model.y)[:, order])
     log_z0 = reference.logz - log_loose
+    sd = np.sqrt(q.latent[1])[steps.order]
+    forms = _foreseen(likelihood.kernel, steps, sd, owned, sites, theta)
     return StepGuide(
         steps, owned, sites, theta, hints, likelihood, log_z0, loose, needed, model.prior,
-        reference.share,
+        forms, reference.share,
     )  # fmt: skip
+
+
+def _foreseen(kernel: object, steps: Steps, sd: Array, owned: Owned, sites: Sites, theta: Array) -> Array:
+    """What the children of latent values say, where they form a tree; see :mod:`.foresight`."""
+    n = steps.order.size
+    tree = np.diff(steps.indptr).max() <= 1 and not owned.known.size
+    forms = np.zeros((n, 2 + DEGREE if tree and steps.constraint is None else 0))
+    if forms.size:
+        shape = (steps.indptr, steps.indices, steps.weights, steps.sd)
+        foresee(kernel, shape, sd, (owned.first, owned.scale, owned.base), tuple(sites), theta, forms)
+    return forms
 
 
 def _owned(steps: Steps, design: object, offset: Array) -> Owned:
@@ -248,11 +264,12 @@ def _draw_block(
 ):  # fmt: skip
     """Draw the latent values from ``start`` on, as deviations from their means."""
     indptr, indices, weights, sds, _ = shape
-    first, scales, seen, seen_first, seen_scale, bases, c, nu, tau, theta, hints = data
+    first, scales, seen, seen_first, seen_scale, bases, c, nu, tau, theta, hints, twists = data
     g, h, freedom = constraint
     n, constraints = log_weight.size, rest.shape[0]
     memory, one, zero = scratch(n), np.ones(1), np.zeros(1)
     value, centre, eta, uniform = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    twist = np.empty(twists.shape[1])
     for b in range(normals.shape[0]):
         k = start + b
         value[:] = 0.0
@@ -271,7 +288,11 @@ def _draw_block(
                 value[m] /= left
             root /= np.sqrt(left)
         low, high = first[k], first[k + 1]
-        if low == high or root == 0.0:
+        if low == high and twist.size and root > 0.0:
+            draw_twisted(
+                twists[k], root, value, normals[b], uniforms[b], log_weight, memory
+            )
+        elif low == high or root == 0.0:
             for m in range(n):
                 value[m] += root * normals[b, m]
         if root == 0.0 and loose[k] > 0.0:
@@ -293,9 +314,13 @@ def _draw_block(
                 for m in range(n):
                     eta[m] = known[0, m] + a * value[m]
                 uniform[:] = uniforms[b]
+                twist[:] = twists[k]
+                if twist.size:
+                    twist[0], twist[1] = known[0, 0], twist[1] / a
                 draw_with_one(
                     rng, kernel, concave, (theta[own], one, zero, *sites), hints[:, low],
                     abs(a) * root, eta, normals[b], uniform, log_weight, memory,
+                    twist,
                 )  # fmt: skip
                 for m in range(n):
                     value[m] = (eta[m] - known[0, m]) / a
@@ -304,13 +329,15 @@ def _draw_block(
                 if alike:
                     draw_alike(
                         rng, kernel, concave, given, hints[:, own], root, value, uniforms[b],
-                        log_weight, memory,
+                        log_weight, memory, twists[k],
                     )  # fmt: skip
                 else:
                     draw_with_several(
                         rng, kernel, concave, given, known, hints[:, own], root, value,
-                        normals[b], uniforms[b], log_weight, memory,
+                        normals[b], uniforms[b], log_weight, memory, twists[k],
                     )  # fmt: skip
+        if root > 0.0:
+            add_polynomial(twists[k], value, -1.0, log_weight)
         if constraints:
             for m in range(n):
                 centre[m] = (value[m] - centre[m]) / sds[k]
