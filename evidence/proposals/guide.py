@@ -291,12 +291,12 @@ def _draw_latent(
 ):  # fmt: skip
     """As :func:`_draw_utilities`, of latent values under any likelihood."""
     memory, one, zero = scratch(log_weight.size), np.ones(1), np.zeros(1)
-    no_twist = np.empty(0)
+    nothing = np.empty(0)
     for k in range(nu.size):
         _pull(values[k], factor[k, :k], eps)
         own = slice(k, k + 1)
         data = (theta[own], one, zero, c[own], nu[own], tau[own])
         draw_with_one(
             rng, kernel, concave, data, hints[:, k], factor[k, k], values[k], normals[k], eps[k],
-            log_weight, memory, no_twist,
+            log_weight, memory, nothing, False,
         )  # fmt: skip

@@ -13,7 +13,10 @@ weighed, and v is one of them: unbiased whatever the Gaussian. With one datum it
 are functions of the mean alone, found at a few means and interpolated for all draws. Where the
 integrand is far from a Gaussian the integral is a sum over a lattice with a random shift, and v
 one of its nodes: for a shift that is uniform both are unbiased whatever the spacing, and for a
-smooth integrand the sum hardly depends on the shift.
+smooth integrand the sum hardly depends on the shift. With one datum, draws whose means are near
+each other share a lattice, which costs less than anything else.
+
+What is to come may have sent a message (:mod:`.foresight`), a further factor of the integrand.
 
 It knows no latent values, no order and no sites' origin: :mod:`.guide` and :mod:`.steps` do.
 """
@@ -27,13 +30,13 @@ import numpy as np
 from ..models.likelihoods.quadrature import local_maximum
 from ..numerics.jit import jit, vector_loop
 from ..numerics.special import LOG_SQRT_2PI, exp, log
-from .foresight import add_polynomial
+from .foresight import add_message
 
 _SKEW = 0.1  # third derivative up to which two draws are enough
-_NEAR = 0.7  # spacing of a lattice that draws share, in widths
+_NEAR = 0.6  # spacing of a lattice that draws share, in widths
 _WIDE = 8.0  # standard deviations of the cavity where it has nodes
-_HALVINGS, _MOST_NODES = 4, 192  # of its spacing, and of nodes
-_UNEVEN = 3e-3  # what every other node may tell differently
+_TRIES, _MOST_NODES = 8, 192  # of its spacing and its reach, and nodes
+_UNEVEN = 1e-4  # what every other node may tell differently
 _LARGEST_EXPONENT = 600.0
 _CELLS = 8  # between means at which modes are found
 _NOTHING = -1e300  # the logarithm of zero
@@ -70,11 +73,13 @@ def scratch(n):
 
 @jit
 def draw_with_one(
-    rng, kernel, concave, data, hints, root, value, normals, eps, log_weight, memory, twist
+    rng, kernel, concave, data, hints, root, value, normals, eps, log_weight, memory, message,
+    together,
 ):  # fmt: skip
     """Draws given their means in ``value``, which they replace, under a datum that sees v itself.
 
-    ``eps`` comes in as uniforms and leaves as the draws in units of ``root`` from their means.
+    ``together`` they may share nodes of a lattice, each being what it should, but not independent
+    of the others. ``eps`` comes in as uniforms and leaves as the draws in units of ``root`` from their means.
     """
     theta, c, nu, tau = data[0][0], data[3][0], data[4][0], data[5][0]
     x, g, eta, out, rows, draws, points, table, smooth = memory
@@ -82,8 +87,8 @@ def draw_with_one(
     low, high = _range(value)
     rows[:] = np.arange(n)
     draws[0], draws[4] = value, eps
-    if _draw_near(
-        rng, kernel, concave, data, hints, root, low, high, draws, x, g, eta, out, twist
+    if together and _draw_near(
+        rng, kernel, concave, data, hints, root, low, high, draws, x, g, eta, out, message
     ):
         for m in range(n):
             log_weight[m] += draws[5, m]
@@ -111,7 +116,7 @@ def draw_with_one(
             used += 1
             continue
         value[m], log_w = _draw_on_lattice(
-            rng, kernel, concave, data, mean, root, hints, x, g, eta, out, twist
+            rng, kernel, concave, data, mean, root, hints, x, g, eta, out, message
         )
         log_weight[m] += log_w
         eps[m] = (value[m] - mean) / root
@@ -119,7 +124,7 @@ def draw_with_one(
         both = points[: 2 * used]
         _mirror(draws, both)
         kernel(both.ctypes, theta.ctypes, 2 * used, 1, 0, 1, out.ctypes)
-        add_polynomial(twist, both, 1.0, out)
+        add_message(message, both, 1.0, out)
         site = (c + math.log(root) + LOG_SQRT_2PI, nu, tau)
         _draw_of_two(draws, both, out, site, 0.5 / (root * root))
         for i in range(used):
@@ -132,7 +137,7 @@ def draw_with_one(
 @jit
 def draw_with_several(
     rng, kernel, concave, data, known, hints, root, value, normals, uniforms, log_weight, memory,
-    twist,
+    message,
 ):  # fmt: skip
     """As :func:`draw_with_one` under several data; of draw m they see ``known[:, m] + a v``.
 
@@ -149,7 +154,7 @@ def draw_with_several(
                 first[i] = known[i, m]
             places = _places(hints, first, scale)
             value[m], log_w = _draw_on_lattice(
-                rng, kernel, concave, data, value[m], root, places, x, g, eta, out, twist
+                rng, kernel, concave, data, value[m], root, places, x, g, eta, out, message
             )
             log_weight[m] += log_w
         return
@@ -200,14 +205,14 @@ def draw_with_several(
     for m in range(n):
         away = widths[m] * normals[m]
         both[m], both[n + m] = at[m] - away, at[m] + away
-    add_polynomial(twist, both, 1.0, total)
+    add_message(message, both, 1.0, total)
     for m in range(n):
         mean, width = value[m], widths[m]
         if width == 0.0 or draws[4, m] > 0.0:
             for i in range(c.size):
                 first[i] = known[i, m]
             value[m], log_w = _draw_on_lattice(
-                rng, kernel, concave, data, mean, root, hints[0, :1], x, g, eta, out, twist
+                rng, kernel, concave, data, mean, root, hints[0, :1], x, g, eta, out, message
             )
             log_weight[m] += log_w
             continue
@@ -227,14 +232,14 @@ def draw_with_several(
 
 @jit
 def draw_alike(
-    rng, kernel, concave, data, hints, root, value, uniforms, log_weight, memory, twist
+    rng, kernel, concave, data, hints, root, value, uniforms, log_weight, memory, message
 ):  # fmt: skip
     """As :func:`draw_with_several` where all means and all known parts are the same."""
     x, g, eta, out = memory[0], memory[1], memory[2], memory[3]
     mean, far = value[0], not concave and data[1].size <= _FEW
     places = _places(hints, data[2], data[1]) if far else hints[0, :1]
     first, last, log_w = _lattice(
-        rng, kernel, concave, data, mean, root, places, x, g, eta, out, twist
+        rng, kernel, concave, data, mean, root, places, x, g, eta, out, message
     )
     for m in range(value.size):
         log_weight[m] += log_w
@@ -316,7 +321,7 @@ def _hermite(left, right, t):
 
 @jit
 def _draw_near(
-    rng, kernel, concave, data, hints, root, low, high, draws, x, g, eta, out, twist
+    rng, kernel, concave, data, hints, root, low, high, draws, x, g, eta, out, message
 ):  # fmt: skip
     """Draws whose means (row 0) are near each other, from one lattice for all; whether that is
     possible.
@@ -325,7 +330,7 @@ def _draw_near(
     is the same for all draws, and b for all nodes. Uniforms are in row 4, log weights go to row
     5, values to row 6.
     """
-    _, _, _, c, nu, tau = data
+    _, _, _, _, nu, tau = data
     v, half = root * root, 0.5 / (root * root)
     left, middle = 1.0 - tau[0] * v, 0.5 * (low + high)
     reach = _WIDE * root / math.sqrt(left)
@@ -338,28 +343,23 @@ def _draw_near(
             curvature = 2.0 * half - out[2] - tau[0]
             if curvature > 0.0:
                 spacing = min(spacing, _NEAR / math.sqrt(curvature))
-    for _ in range(_HALVINGS):
+    for _ in range(_TRIES):
         size = int(min((stop - start) / spacing, 1.0 * _CAPACITY)) + 2
         if size > _CAPACITY:
             return False
         first, last = _near_nodes(
-            kernel, data, (start, spacing), size, half, low, high, x, g, eta, out, twist
+            kernel, data, (start, spacing), size, half, low, high, x, g, eta, out, message
         )
-        if first == 0 or last == size - 1 or last - first > _MOST_NODES:
+        if first == 0 or last == size - 1:  # the likelihood pulls beyond the cavity's mass
+            longer = 0.5 * (stop - start)
+            start -= longer if first == 0 else 0.0
+            stop += longer if last == size - 1 else 0.0
+            continue
+        if last - first > _MOST_NODES:
             return False
         worst = 0.0
         for mean in (low, middle, high):
-            even, odd = 0.0, 0.0
-            top = -math.inf
-            for j in range(first, last + 1):
-                eta[j] = g[j] - half * (x[j] - mean) ** 2
-                top = max(top, eta[j])
-            for j in range(first, last + 1):
-                if j % 2:
-                    odd += math.exp(eta[j] - top)
-                else:
-                    even += math.exp(eta[j] - top)
-            worst = max(worst, abs(even - odd) / (even + odd))
+            worst = max(worst, _unevenness(x, g, first, last + 1, half, mean, eta))
         if worst < _UNEVEN:
             break
         spacing *= 0.5
@@ -367,43 +367,73 @@ def _draw_near(
         return False
     size = last - first + 2
     origin = x[first] - rng.random() * spacing
-    _near_nodes(kernel, data, (origin, spacing), size, half, low, high, x, g, eta, out, twist)
+    _near_nodes(kernel, data, (origin, spacing), size, half, low, high, x, g, eta, out, message)
     farthest = max(high - middle, 1e-3 * root) * max(x[size - 1] - middle, middle - x[0])
     if 2.0 * half * farthest > _LARGEST_EXPONENT:
         return False
-    top = -math.inf
-    for j in range(size):
-        g[j] -= half * (x[j] - middle) ** 2
-        top = max(top, g[j])
-    for j in range(size):
-        g[j] = math.exp(g[j] - top)
+    top = _exponentials(x, g, 0, size, half, middle, eta)
     constant = top + math.log(spacing / root) - LOG_SQRT_2PI
-    _draw_nodes(draws, g[:size], origin, spacing, middle, 2.0 * half, constant)
+    _draw_nodes(draws, eta[:size], origin, spacing, middle, 2.0 * half, constant)
     return True
 
 
 @jit
-def _near_nodes(kernel, data, lattice, size, half, low, high, x, g, eta, out, twist):
+def _near_nodes(kernel, data, lattice, size, half, low, high, x, g, eta, out, message):
     """Ratios at the nodes in g, and the first and the last node that matter to any mean."""
     theta, _, _, c, nu, tau = data
     for j in range(size):
         x[j] = lattice[0] + j * lattice[1]
     kernel(x.ctypes, theta[0].ctypes, size, 1, 0, 1, out.ctypes)
-    lowest, highest = -math.inf, -math.inf
-    for j in range(size):
-        g[j] = out[j] - c[0] - x[j] * (nu[0] - 0.5 * tau[0] * x[j])
-        if math.isnan(g[j]):
-            g[j] = -math.inf
-    add_polynomial(twist, x[:size], 1.0, g[:size])
-    for j in range(size):
-        lowest = max(lowest, g[j] - half * (x[j] - low) ** 2)
-        highest = max(highest, g[j] - half * (x[j] - high) ** 2)
+    _ratios(x, out, c[0], nu[0], tau[0], size, g)
+    add_message(message, x[:size], 1.0, g[:size])
+    lowest, highest = _highest(x, g, size, half, low), _highest(x, g, size, half, high)
     first, last = 0, size - 1
     while first < last and not g[first] - half * (x[first] - low) ** 2 > lowest - _DROP:
         first += 1
     while last > first and not g[last] - half * (x[last] - high) ** 2 > highest - _DROP:
         last -= 1
     return first - 1 if first else 0, last + 1 if last < size - 1 else last
+
+
+@vector_loop
+def _ratios(x, loglik, c, nu, tau, size, g):
+    """Log likelihoods less their sites; NaN is no value."""
+    for j in range(size):
+        value = loglik[j] - c - x[j] * (nu - 0.5 * tau * x[j])
+        g[j] = value if value > _NOTHING else _NOTHING
+
+
+@vector_loop
+def _highest(x, g, size, half, mean):
+    """Of the integrand's logarithm at nodes."""
+    top = -math.inf
+    for j in range(size):
+        away = x[j] - mean
+        value = g[j] - half * away * away
+        top = value if value > top else top
+    return top
+
+
+@vector_loop
+def _exponentials(x, g, first, last, half, mean, out):
+    """The integrand at nodes, relative to its largest value; the logarithm of that."""
+    top = _highest(x[first:last], g[first:last], last - first, half, mean)
+    for j in range(first, last):
+        away = x[j] - mean
+        out[j] = exp(g[j] - half * away * away - top)
+    return top
+
+
+@vector_loop
+def _unevenness(x, g, first, last, half, mean, out):
+    """By how much every other node may differ from all, in their sums."""
+    _exponentials(x, g, first, last, half, mean, out)
+    even, odd = 0.0, 0.0
+    for j in range(first, last - 1, 2):
+        even += out[j]
+        odd += out[j + 1]
+    even += out[last - 1] if (last - first) % 2 else 0.0
+    return abs(even - odd) / (even + odd)
 
 
 @vector_loop
@@ -435,14 +465,14 @@ def _draw_nodes(draws, weights, origin, spacing, middle, precision, constant):
 
 
 @jit
-def draw_twisted(twist, root, value, normals, uniforms, log_weight, memory):
+def draw_ahead(message, root, value, normals, uniforms, log_weight, memory):
     """Draws where there are no data: of two mirror images of a Gaussian one, by weight."""
     both, total = memory[6], np.zeros(2 * value.size)
     n = value.size
     for m in range(n):
         away = root * normals[m]
         both[m], both[n + m] = value[m] - away, value[m] + away
-    add_polynomial(twist, both, 1.0, total)
+    add_message(message, both, 1.0, total)
     for m in range(n):
         left, right = math.exp(total[m]), math.exp(total[n + m])
         value[m] = both[m] if uniforms[m] * (left + right) < left else both[n + m]
@@ -528,11 +558,11 @@ def _falls(kernel, data, mean, root, mode, width, x, g, eta, out):
 
 @jit
 def _draw_on_lattice(
-    rng, kernel, concave, data, mean, root, hints, x, g, eta, out, twist
+    rng, kernel, concave, data, mean, root, hints, x, g, eta, out, message
 ):  # fmt: skip
     """A node of a shifted lattice in proportion to the integrand there, and log of its sum."""
     first, last, log_w = _lattice(
-        rng, kernel, concave, data, mean, root, hints, x, g, eta, out, twist
+        rng, kernel, concave, data, mean, root, hints, x, g, eta, out, message
     )
     if not log_w > -math.inf:
         return mean, log_w
@@ -549,7 +579,7 @@ def _pick(g, first, last, uniform):
 
 
 @jit
-def _lattice(rng, kernel, concave, data, mean, root, hints, x, g, eta, out, twist):
+def _lattice(rng, kernel, concave, data, mean, root, hints, x, g, eta, out, message):
     """Nodes ``first`` to ``last`` in x, sums of the integrand up to each in g, log of its sum."""
     _, mode, _, spacing = _shape(kernel, concave, data, mean, root, hints, x, g, eta, out)
     _, scale, known, _, nu, tau = data
@@ -583,7 +613,7 @@ def _lattice(rng, kernel, concave, data, mean, root, hints, x, g, eta, out, twis
         return first, last, math.nan
     if not abs(top) < math.inf:
         return first, last, -math.inf
-    add_polynomial(twist, x[first:last], 1.0, g[first:last])
+    add_message(message, x[first:last], 1.0, g[first:last])
     total = 0.0
     for i in range(first, last):
         total += math.exp(g[i] - top)

@@ -10,8 +10,9 @@ number plus :math:`a_{ik} u_k`, and
 
 with w_k the integral of the right hand side: one-dimensional, with several data in it for a
 random effect (:mod:`.integrals`). Unbiasedness survives resampling of the draws on the way, and it
-is resampling that makes the error grow with the root of the number of latent values only. Only
-those values that are still needed are resampled; the others are traced back at the end.
+is resampling that makes the error grow with the root of the number of latent values only. Where
+latent values form a tree, draws look ahead (:mod:`.foresight`), and there is little to resample.
+Only those values that are still needed are resampled; the others are traced back at the end.
 
 *Constraints* C u = r change mean and variance of every step, the last ones being determined. What
 an intrinsic prior has been held by ("ground") is taken away at the step that draws it.
@@ -36,9 +37,9 @@ from ..models.likelihoods.base import Likelihood
 from ..numerics.arrays import Array, Indices
 from ..numerics.jit import jit, vector_loop
 from ..numerics.normal import standard_normal
-from .foresight import DEGREE, add_polynomial, foresee
+from .foresight import WIDTH, add_message, foresee
 from .guide import CannotGuide
-from .integrals import draw_alike, draw_twisted, draw_with_one, draw_with_several, scratch
+from .integrals import draw_ahead, draw_alike, draw_with_one, draw_with_several, scratch
 
 _BLOCK, _BLOCKS = 64, 4096  # latent values between two looks at the weights; looks at most
 _NUMBERS = 2**22  # in the draws whose shares are found at a time
@@ -81,8 +82,10 @@ class StepGuide:
     needed: Indices
     """The last step at which every latent value is still needed, (n,)."""
     prior: Prior
-    twist: Array
-    """What data to come say of a value beyond their sites, (n, …); see :mod:`.foresight`."""
+    messages: Array
+    """What data to come say of every value beyond their sites, (n, …); see :mod:`.foresight`."""
+    eldest: Indices
+    """Of which value every one is the first child to be drawn, or -1, (n,)."""
     share: Share | None = None
     """Of the posterior, where the reference is one component of a mixture."""
 
@@ -108,7 +111,8 @@ class StepGuide:
         shape = (steps.indptr, steps.indices, steps.weights, steps.sd, steps.mean)
         data = (
             owned.first, owned.scale, owned.known, owned.known_first, owned.known_scale,
-            owned.base, *self.sites, self.theta, self.hints, self.twist,
+            owned.base, *self.sites, self.theta, self.hints, self.messages,
+            self.eldest,
         )  # fmt: skip
         kernel, concave = self.likelihood.kernel, self.likelihood.log_concave
         traced = Traced(steps, away, [], [])
@@ -193,24 +197,36 @@ def make_step_guide(reference: GaussianReference) -> StepGuide:
     _last_needed(steps.indptr, steps.indices, owned.known_first, owned.known, owners, needed)
     theta = np.ascontiguousarray(likelihood.theta(model.y)[:, order].T)
     hints = np.ascontiguousarray(likelihood.locations(model.y)[:, order])
-    log_z0 = reference.logz - log_loose
     sd = np.sqrt(q.latent[1])[steps.order]
-    forms = _foreseen(likelihood.kernel, steps, sd, owned, sites, theta)
+    messages = _foreseen(likelihood.kernel, steps, sd, owned, sites, theta)
+    log_z0 = reference.logz - log_loose
     return StepGuide(
         steps, owned, sites, theta, hints, likelihood, log_z0, loose, needed, model.prior,
-        forms, reference.share,
+        messages, _eldest(steps), reference.share,
     )  # fmt: skip
 
 
-def _foreseen(kernel: object, steps: Steps, sd: Array, owned: Owned, sites: Sites, theta: Array) -> Array:
-    """What the children of latent values say, where they form a tree; see :mod:`.foresight`."""
+def _eldest(steps: Steps) -> Indices:
+    """On a tree."""
+    out = np.full(steps.order.size, -1)
+    parents, which = np.unique(steps.indices, return_index=True)
+    out[np.repeat(np.arange(out.size), np.diff(steps.indptr))[which]] = parents
+    return out
+
+
+def _foreseen(
+    kernel: object, steps: Steps, sd: Array, owned: Owned, sites: Sites, theta: Array
+) -> Array:
+    """Messages of children, where latent values form a tree."""
     n = steps.order.size
     tree = np.diff(steps.indptr).max() <= 1 and not owned.known.size
-    forms = np.zeros((n, 2 + DEGREE if tree and steps.constraint is None else 0))
-    if forms.size:
-        shape = (steps.indptr, steps.indices, steps.weights, steps.sd)
-        foresee(kernel, shape, sd, (owned.first, owned.scale, owned.base), tuple(sites), theta, forms)
-    return forms
+    if not (tree and steps.indices.size and steps.constraint is None):
+        return np.empty((n, 0))
+    messages = np.zeros((n, WIDTH))
+    shape = (steps.indptr, steps.indices, steps.weights, steps.sd)
+    data = (owned.first, owned.scale, owned.base)
+    foresee(kernel, shape, sd, data, tuple(sites), theta, messages)
+    return messages
 
 
 def _owned(steps: Steps, design: object, offset: Array) -> Owned:
@@ -264,14 +280,30 @@ def _draw_block(
 ):  # fmt: skip
     """Draw the latent values from ``start`` on, as deviations from their means."""
     indptr, indices, weights, sds, _ = shape
-    first, scales, seen, seen_first, seen_scale, bases, c, nu, tau, theta, hints, twists = data
+    (
+        first,
+        scales,
+        seen,
+        seen_first,
+        seen_scale,
+        bases,
+        c,
+        nu,
+        tau,
+        theta,
+        hints,
+        messages,
+        eldest,
+    ) = data
     g, h, freedom = constraint
     n, constraints = log_weight.size, rest.shape[0]
     memory, one, zero = scratch(n), np.ones(1), np.zeros(1)
     value, centre, eta, uniform = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    twist = np.empty(twists.shape[1])
+    message = np.empty(messages.shape[1])
     for b in range(normals.shape[0]):
         k = start + b
+        if message.size and eldest[k] >= 0:  # what was foreseen is now drawn
+            add_message(messages[eldest[k]], away[eldest[k]], -1.0, log_weight)
         value[:] = 0.0
         for p in range(indptr[k], indptr[k + 1]):
             _add(value, weights[p], away[indices[p]])
@@ -288,10 +320,8 @@ def _draw_block(
                 value[m] /= left
             root /= np.sqrt(left)
         low, high = first[k], first[k + 1]
-        if low == high and twist.size and root > 0.0:
-            draw_twisted(
-                twists[k], root, value, normals[b], uniforms[b], log_weight, memory
-            )
+        if low == high and message.size and root > 0.0:
+            draw_ahead(messages[k], root, value, normals[b], uniforms[b], log_weight, memory)
         elif low == high or root == 0.0:
             for m in range(n):
                 value[m] += root * normals[b, m]
@@ -314,13 +344,13 @@ def _draw_block(
                 for m in range(n):
                     eta[m] = known[0, m] + a * value[m]
                 uniform[:] = uniforms[b]
-                twist[:] = twists[k]
-                if twist.size:
-                    twist[0], twist[1] = known[0, 0], twist[1] / a
+                message[:] = messages[k]
+                if message.size:
+                    message[0], message[1] = known[0, 0], message[1] / a
                 draw_with_one(
                     rng, kernel, concave, (theta[own], one, zero, *sites), hints[:, low],
                     abs(a) * root, eta, normals[b], uniform, log_weight, memory,
-                    twist,
+                    message, True,
                 )  # fmt: skip
                 for m in range(n):
                     value[m] = (eta[m] - known[0, m]) / a
@@ -329,15 +359,13 @@ def _draw_block(
                 if alike:
                     draw_alike(
                         rng, kernel, concave, given, hints[:, own], root, value, uniforms[b],
-                        log_weight, memory, twists[k],
+                        log_weight, memory, messages[k],
                     )  # fmt: skip
                 else:
                     draw_with_several(
                         rng, kernel, concave, given, known, hints[:, own], root, value,
-                        normals[b], uniforms[b], log_weight, memory, twists[k],
+                        normals[b], uniforms[b], log_weight, memory, messages[k],
                     )  # fmt: skip
-        if root > 0.0:
-            add_polynomial(twists[k], value, -1.0, log_weight)
         if constraints:
             for m in range(n):
                 centre[m] = (value[m] - centre[m]) / sds[k]

