@@ -33,6 +33,7 @@ from ..messages import InputError
 from ..numerics.arrays import Array, Indices
 from ..numerics.jit import jit, vector_loop
 from ..numerics.sparse import Analysis, Factor, analyse
+from ..numerics.sparse.supernodes import find
 from .base import Conditionals, Constraint, Gaussian, NotPositiveDefinite, Prior, Root, Steps
 
 _BATCH = 64  # columns that are solved for at a time
@@ -52,12 +53,15 @@ class Pattern:
     """Where P has entries, with ones."""
     prior_at: Indices
     """Places of Q's entries among P's."""
-    sites: csr_array
-    """P's entries from τ, shape (nnz P, N)."""
+    turned: Indices
+    """Places of transposed entries, (nnz P,)."""
+    entries: Indices
+    """Places of P's entries in the selected inverse, (nnz P,)."""
     diagonal: Indices
     """Places of the diagonal in the selected inverse, (n,)."""
     pairs: tuple[Indices, Indices, Array]
-    """Of aᵢᵀ P⁻¹ aᵢ for every i: first pair, places in the selected inverse, products."""
+    """Of entries of every row of A: the first pair, places among P's entries, products, twice
+    where they differ."""
 
     @classmethod
     def of(cls, Q: csc_array, A: csr_array, order: Indices | None = None) -> Pattern:
@@ -66,12 +70,9 @@ class Pattern:
         Latent values are eliminated in this ``order``, if there is a good one already.
         """
         n = Q.shape[0]
-        first, rows, cols, products = _pairs(A.indptr, A.indices, A.data)
-        data = np.repeat(np.arange(A.shape[0]), np.diff(first))
-        twice = np.concatenate([rows, cols]), np.concatenate([cols, rows])
-        filled = csc_array((np.ones(twice[0].size), twice), shape=(n, n))
+        seen = csr_array((np.ones(A.nnz), A.indices, A.indptr), shape=A.shape)
         ones = csc_array((np.ones(Q.nnz), Q.indices, Q.indptr), shape=(n, n))
-        matrix = csc_array(ones + filled + _identity(n))
+        matrix = csc_array(ones + seen.T @ seen + _identity(n))
         matrix.sort_indices()
         matrix.data[:] = 1.0
         counts = np.bincount(A.indices, minlength=n)
@@ -80,25 +81,21 @@ class Pattern:
             analysis = analyse(matrix, last=shared if shared.size < n else None)
         else:
             analysis = Analysis(matrix, order, n)
-        keys = _keys(matrix)
-        both = rows != cols
-        where = np.concatenate([rows, cols[both]]), np.concatenate([cols, rows[both]])
-        half = np.where(both, 0.5, 1.0) * products  # an off-diagonal product counts twice in aᵀPa
-        values = np.concatenate([half, half[both]])
-        places = np.searchsorted(keys, where[1] * n + where[0])
-        columns = np.concatenate([data, data[both]])
-        sites = csr_array((values, (places, columns)), shape=(matrix.nnz, A.shape[0]))
-        columns_of_Q = np.repeat(np.arange(n), np.diff(Q.indptr))
-        prior_at = np.searchsorted(keys, columns_of_Q * n + Q.indices)
-        diagonal = analysis.locate(np.arange(n), np.arange(n))
+        columns, columns_of_Q = (np.repeat(np.arange(n), np.diff(m.indptr)) for m in (matrix, Q))
+        prior_at = np.searchsorted(_keys(matrix), columns_of_Q * n + Q.indices)
+        numbered = csc_array((np.arange(matrix.nnz), matrix.indices, matrix.indptr), shape=(n, n))
         return cls(
-            analysis, matrix, prior_at, sites, diagonal,
-            (first, analysis.locate(rows, cols), products),
+            analysis, matrix, prior_at, csc_array(numbered.T).data,
+            analysis.locate(matrix.indices, columns), analysis.locate(np.arange(n), np.arange(n)),
+            _pairs(A.indptr, A.indices, A.data, matrix.indptr, matrix.indices),
         )  # fmt: skip
 
     def filled(self, Q: Array, tau: Array | None, ground: dict[int, float]) -> csc_array:
         """P with its numbers, from Q's."""
-        values = np.zeros(self.matrix.nnz) if tau is None else self.sites @ tau
+        values = np.zeros(self.matrix.nnz)
+        if tau is not None:
+            _add_pairs(*self.pairs, tau, values)
+            values = 0.5 * (values + values[self.turned])
         np.add.at(values, self.prior_at, Q)
         if ground:
             keys, n = _keys(self.matrix), self.matrix.shape[0]
@@ -112,7 +109,7 @@ class Pattern:
         """aᵢᵀ P⁻¹ aᵢ for every row of A, from the selected inverse."""
         first, places, products = self.pairs
         out = np.empty(first.size - 1)
-        _sum_pairs(first, places, products, selected, out)
+        _sum_pairs(first, places, products, selected[self.entries], out)
         return out
 
 
@@ -566,25 +563,39 @@ def _sum_pairs(first, places, products, selected, out):
         out[i] = total
 
 
-def _pairs(indptr: Any, indices: Any, data: Any) -> tuple[Indices, Indices, Indices, Array]:
-    """Of every row of A: pairs of its entries, and their products, twice where they differ."""
+def _pairs(
+    indptr: Any, indices: Any, data: Any, starts: Any, rows: Any
+) -> tuple[Indices, Indices, Array]:
+    """Of every row of A: pairs of its entries, where P has them, and their products, twice where
+    they differ; P's columns are ``rows[starts[k]:starts[k + 1]]``, sorted."""
     sizes = np.diff(indptr).astype(np.int64)
     first = np.concatenate([[0], np.cumsum(sizes * (sizes + 1) // 2)])
-    rows, cols = np.empty((2, first[-1]), np.int64)
-    products = np.empty(first[-1])
-    _fill_pairs(indptr.astype(np.int64), indices.astype(np.int64), data, rows, cols, products)
-    return first, rows, cols, products
+    places, products = np.empty(first[-1], np.int64), np.empty(first[-1])
+    pattern = (starts.astype(np.int64), rows.astype(np.int64))
+    _fill_pairs(
+        indptr.astype(np.int64), indices.astype(np.int64), data, *pattern, places, products
+    )
+    return first, places, products
 
 
 @jit
-def _fill_pairs(indptr, indices, data, rows, cols, products):
+def _fill_pairs(indptr, indices, data, starts, rows, places, products):
     k = 0
     for i in range(indptr.size - 1):
         for p in range(indptr[i], indptr[i + 1]):
             for r in range(indptr[i], p + 1):
-                rows[k], cols[k] = indices[p], indices[r]
+                low, high = starts[indices[r]], starts[indices[r] + 1]
+                places[k] = find(rows, low, high, indices[p])
                 products[k] = data[p] * data[r] * (1.0 if p == r else 2.0)
                 k += 1
+
+
+@jit
+def _add_pairs(first, places, products, tau, out):
+    """Σ τ a aᵀ, off-diagonal entries twice in one of the two triangles."""
+    for i in range(tau.size):
+        for k in range(first[i], first[i + 1]):
+            out[places[k]] += products[k] * tau[i]
 
 
 @jit
