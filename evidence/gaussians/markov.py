@@ -121,7 +121,11 @@ class MarkovPrior(Prior):
         return MarkovGaussian(self, nu, tau)
 
     def times(self, v: Array) -> Array:
-        return self.free.solve(v)
+        chain = self.chain
+        out = np.empty(chain.length)
+        pooled = chain.pool @ v
+        _covariance_times(chain.start, chain.moves, chain.noises, chain.which, pooled, out)
+        return out[chain.state]
 
     @cached_property
     def _exact(self) -> Array:
@@ -354,6 +358,28 @@ def _predict(F, which, P, w, u, a):
         u[k] -= w[k] * a[k, 0]
         for i in range(d):
             after[i] = a[k, i] + P[k, i, 0] * u[k]
+
+
+@jit
+def _covariance_times(start, F, Q, which, v, out):
+    """cov(x) v: adjoints r of the states backward, then states forward, whose noise is Q r."""
+    T, d = v.size, start.shape[0]
+    r, state, old = np.zeros((T, d)), np.zeros(d), np.empty(d)
+    for k in range(T - 1, -1, -1):
+        for i in range(d):
+            for j in range(d if k < T - 1 else 0):
+                r[k, i] += F[which[k], j, i] * r[k + 1, j]
+        r[k, 0] += v[k]
+    for k in range(T):
+        old[:] = state
+        for i in range(d):
+            state[i] = 0.0
+            for j in range(d):
+                if k:
+                    state[i] += F[which[k - 1], i, j] * old[j] + Q[which[k - 1], i, j] * r[k, j]
+                else:
+                    state[i] += start[i, j] * r[k, j]
+        out[k] = state[0]
 
 
 @jit

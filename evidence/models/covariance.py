@@ -98,8 +98,8 @@ def check_inputs(X: ArrayLike, n: int) -> Array:
 
 def notes_on_inputs(X: Any, structure: str) -> tuple[str, ...]:
     notes = []
-    duplicated = X.shape[0] - np.unique(X, axis=0).shape[0]
-    if duplicated and structure == "dense":
+    duplicated = X.shape[0] - np.unique(X, axis=0).shape[0] if structure == "dense" else 0
+    if duplicated:
         notes.append(
             f"X: {duplicated} duplicated row(s); the covariance is singular but for the jitter"
         )
