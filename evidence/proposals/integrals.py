@@ -86,16 +86,15 @@ def draw_with_one(
     x, g, eta, out, rows, draws, points, table, smooth = memory
     n, cells = value.size, smooth.size - 1
     low, high = _range(value)
-    rows[:] = np.arange(n)
-    draws[0], draws[4] = value, eps
-    if together and _draw_near(
-        rng, kernel, concave, data, hints, root, low, high, draws, x, g, eta, out, message
-    ):
-        for m in range(n):
-            log_weight[m] += draws[5, m]
-            eps[m] = (draws[6, m] - value[m]) / root
-            value[m] = draws[6, m]
-        return
+    if together:
+        points[:n] = value
+        spacing = _NEAR * root
+        if not concave:
+            spacing = _finest(kernel, theta, tau, hints, root, eta, out)
+        if _draw_near(rng, kernel, data, spacing, root, value, eps, log_weight, memory, message):
+            for m in range(n):
+                eps[m] = (value[m] - points[m]) / root
+            return
     step = max(high - low, 1e-9 * root) / cells
     for i in range(cells + 1):
         mean = low + i * step
@@ -138,15 +137,25 @@ def draw_with_one(
 @jit
 def draw_with_several(
     rng, kernel, concave, data, known, hints, root, value, normals, uniforms, log_weight, memory,
-    message,
+    message, together,
 ):  # fmt: skip
     """As :func:`draw_with_one` under several data; of draw m they see ``known[:, m] + a v``.
+
+    ``together`` these are the same for all draws.
 
     Two draws of a Gaussian near the integrand, two of Newton's steps away, are weighed.
     """
     theta, scale, first, c, nu, tau = data
     x, g, eta, out, _, draws, points, _, _ = memory
     n, half = value.size, 0.5 / (root * root)
+    if (
+        together
+        and concave
+        and _draw_near(
+            rng, kernel, data, _NEAR * root, root, value, uniforms, log_weight, memory, message
+        )
+    ):
+        return
     at, one, two, three = draws[0], draws[1], draws[2], draws[5]
     far = not concave and c.size <= _FEW  # other modes may be looked for
     if far:
@@ -321,29 +330,35 @@ def _hermite(left, right, t):
 
 
 @jit
-def _draw_near(
-    rng, kernel, concave, data, hints, root, low, high, draws, x, g, eta, out, message
-):  # fmt: skip
-    """Draws whose means (row 0) are near each other, from one lattice for all; whether that is
-    possible.
+def _finest(kernel, theta, tau, hints, root, eta, out):
+    """Spacing of a lattice that sees maxima of a likelihood that is not log-concave."""
+    spacing = _NEAR * root
+    for place in hints:
+        eta[0] = place
+        kernel(eta.ctypes, theta.ctypes, 1, 1, 0, 3, out.ctypes)
+        curvature = 1.0 / (root * root) - out[2] - tau
+        if curvature > 0.0:
+            spacing = min(spacing, _NEAR / math.sqrt(curvature))
+    return spacing
+
+
+@jit
+def _draw_near(rng, kernel, data, spacing, root, value, uniforms, log_weight, memory, message):
+    """Draws whose means are near each other, from one lattice for all; whether that is possible.
 
     With nodes :math:`x_j = x_0 + j δ` the Gaussian's factor of node j is :math:`a_j b^j`, where a
-    is the same for all draws, and b for all nodes. Uniforms are in row 4, log weights go to row
-    5, values to row 6.
+    is the same for all draws, and b for all nodes. There may be no data at all.
     """
-    _, _, _, _, nu, tau = data
+    x, g, eta, out, _, draws, _, _, _ = memory
+    _, scale, known, _, nu, tau = data
     v, half = root * root, 0.5 / (root * root)
-    left, middle = 1.0 - tau[0] * v, 0.5 * (low + high)
+    low, high = _range(value)
+    left, middle, pull = 1.0, 0.5 * (low + high), 0.0
+    for i in range(nu.size):
+        left -= scale[i] * scale[i] * tau[i] * v
+        pull += scale[i] * (nu[i] - tau[i] * known[i]) * v
     reach = _WIDE * root / math.sqrt(left)
-    start, stop = (low - nu[0] * v) / left - reach, (high - nu[0] * v) / left + reach
-    spacing = _NEAR * root
-    if not concave:
-        for place in hints:
-            eta[0] = place
-            kernel(eta.ctypes, data[0][0].ctypes, 1, 1, 0, 3, out.ctypes)
-            curvature = 2.0 * half - out[2] - tau[0]
-            if curvature > 0.0:
-                spacing = min(spacing, _NEAR / math.sqrt(curvature))
+    start, stop = (low - pull) / left - reach, (high - pull) / left + reach
     for _ in range(_TRIES):
         size = int(min((stop - start) / spacing, 1.0 * _CAPACITY)) + 2
         if size > _CAPACITY:
@@ -374,18 +389,25 @@ def _draw_near(
         return False
     top = _exponentials(x, g, 0, size, half, middle, eta)
     constant = top + math.log(spacing / root) - LOG_SQRT_2PI
+    draws[0], draws[4] = value, uniforms
     _draw_nodes(draws, eta[:size], origin, spacing, middle, 2.0 * half, constant)
+    for m in range(value.size):
+        log_weight[m] += draws[5, m]
+        value[m] = draws[6, m]
     return True
 
 
 @jit
 def _near_nodes(kernel, data, lattice, size, half, low, high, x, g, eta, out, message):
     """Ratios at the nodes in g, and the first and the last node that matter to any mean."""
-    theta, _, _, c, nu, tau = data
+    theta, scale, known, c, nu, tau = data
     for j in range(size):
-        x[j] = lattice[0] + j * lattice[1]
-    kernel(x.ctypes, theta[0].ctypes, size, 1, 0, 1, out.ctypes)
-    _ratios(x, out, c[0], nu[0], tau[0], size, g)
+        x[j], g[j] = lattice[0] + j * lattice[1], 0.0
+    for i in range(c.size):
+        for j in range(size):
+            eta[j] = known[i] + scale[i] * x[j]
+        kernel(eta.ctypes, theta[i].ctypes, size, 1, 0, 1, out.ctypes)
+        _add_ratios(eta, out, c[i], nu[i], tau[i], size, g)
     add_message(message, x[:size], 1.0, g[:size])
     lowest, highest = _highest(x, g, size, half, low), _highest(x, g, size, half, high)
     first, last = 0, size - 1
@@ -397,10 +419,10 @@ def _near_nodes(kernel, data, lattice, size, half, low, high, x, g, eta, out, me
 
 
 @vector_loop
-def _ratios(x, loglik, c, nu, tau, size, g):
+def _add_ratios(eta, loglik, c, nu, tau, size, g):
     """Log likelihoods less their sites; NaN is no value."""
     for j in range(size):
-        value = loglik[j] - c - x[j] * (nu - 0.5 * tau * x[j])
+        value = g[j] + loglik[j] - c - eta[j] * (nu - 0.5 * tau * eta[j])
         g[j] = value if value > _NOTHING else _NOTHING
 
 
@@ -466,10 +488,17 @@ def _draw_nodes(draws, weights, origin, spacing, middle, precision, constant):
 
 
 @jit
-def draw_ahead(message, root, value, normals, uniforms, log_weight, memory):
-    """Draws where there are no data: of two mirror images of a Gaussian one, by weight."""
-    both, total = memory[6], np.zeros(2 * value.size)
-    n = value.size
+def draw_ahead(
+    rng, kernel, theta, root, value, normals, uniforms, log_weight, memory, message
+):  # fmt: skip
+    """Draws where there are no data: on a lattice, or of two mirror images one, by weight."""
+    nothing, n = np.empty(0), value.size
+    data = (theta[:0], nothing, nothing, nothing, nothing, nothing)
+    if _draw_near(
+        rng, kernel, data, _NEAR * root, root, value, uniforms, log_weight, memory, message
+    ):
+        return
+    both, total = memory[6], np.zeros(2 * n)
     for m in range(n):
         away = root * normals[m]
         both[m], both[n + m] = value[m] - away, value[m] + away

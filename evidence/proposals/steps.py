@@ -321,7 +321,10 @@ def _draw_block(
             root /= np.sqrt(left)
         low, high = first[k], first[k + 1]
         if low == high and message.size and root > 0.0:
-            draw_ahead(messages[k], root, value, normals[b], uniforms[b], log_weight, memory)
+            draw_ahead(
+                rng, kernel, theta, root, value, normals[b], uniforms[b], log_weight, memory,
+                messages[k],
+            )  # fmt: skip
         elif low == high or root == 0.0:
             for m in range(n):
                 value[m] += root * normals[b, m]
@@ -365,6 +368,7 @@ def _draw_block(
                     draw_with_several(
                         rng, kernel, concave, given, known, hints[:, own], root, value,
                         normals[b], uniforms[b], log_weight, memory, messages[k],
+                        seen_first[low] == seen_first[high],
                     )  # fmt: skip
         if constraints:
             for m in range(n):

@@ -37,7 +37,7 @@ def test_weights_and_draws(name, y, offsets, root):
     draw_with_several(
         rng, likelihood.kernel, likelihood.log_concave, (theta, scale, np.empty(D), c, nu, tau),
         known, hints, root, value, rng.standard_normal(n), rng.random(n), log_weight, scratch(n),
-        np.empty(0),
+        np.empty(0), False,
     )  # fmt: skip
     v = np.linspace(mean - 9.0 * root, mean + 9.0 * root, 20_001)
     eta = np.array(offsets)[:, None] + scale[:, None] * v
@@ -71,7 +71,7 @@ def test_where_a_kernel_has_no_value_there_is_no_weight(concave):
         rng, falls_from_zero, concave, (np.zeros((2, 1)), np.ones(2), np.empty(2), *[zero] * 3),
         np.zeros((2, n)), np.ones((1, 2)), 1.0, value, rng.standard_normal(n), rng.random(n),
         log_weight, scratch(n),
-        np.empty(0),
+        np.empty(0), False,
     )  # fmt: skip
     w, truth = np.exp(log_weight), np.exp(-2.0 * 0.5 + 2.0) * norm.cdf(0.5 - 2.0)
     assert abs(w.mean() - truth) < 4.5 * w.std(ddof=1) / np.sqrt(n)
