@@ -55,7 +55,7 @@ def add_message(message, points, sign, out):
 
 
 @jit
-def foresee(kernel, steps, sd, owned, sites, theta, messages):
+def foresee(kernel, steps, owned, sites, theta, messages):
     """Fill ``messages`` (n, WIDTH): the product of those from the children of every latent value,
     which is taken as a deviation from its mean."""
     indptr, indices, weights, sds = steps
@@ -63,7 +63,10 @@ def foresee(kernel, steps, sd, owned, sites, theta, messages):
     c, nu, tau = sites
     points = _PLACES.size * _NODES.size
     v, eta, total, out = np.empty(points), np.empty(points), np.empty(points), np.empty(4 * points)
-    message = np.empty(_PLACES.size)
+    message, sd = np.empty(_PLACES.size), sds.copy()
+    for k in range(sd.size):  # of q's margins
+        for p in range(indptr[k], indptr[k + 1]):
+            sd[k] = math.hypot(sds[k], weights[p] * sd[indices[p]])
     for k in range(sd.size - 1, -1, -1):
         messages[k, 0], messages[k, 1] = 0.0, 1.0 / sd[k]
         if indptr[k] == indptr[k + 1]:

@@ -384,7 +384,7 @@ def _draw_near(rng, kernel, data, spacing, root, value, uniforms, log_weight, me
     size = last - first + 2
     origin = x[first] - rng.random() * spacing
     _near_nodes(kernel, data, (origin, spacing), size, half, low, high, x, g, eta, out, message)
-    farthest = max(high - middle, 1e-3 * root) * max(x[size - 1] - middle, middle - x[0])
+    farthest = max(high - middle, 1e-3 * root) * (x[size - 1] - x[0])  # power of any node
     if 2.0 * half * farthest > _LARGEST_EXPONENT:
         return False
     top = _exponentials(x, g, 0, size, half, middle, eta)

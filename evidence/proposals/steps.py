@@ -197,8 +197,7 @@ def make_step_guide(reference: GaussianReference) -> StepGuide:
     _last_needed(steps.indptr, steps.indices, owned.known_first, owned.known, owners, needed)
     theta = np.ascontiguousarray(likelihood.theta(model.y)[:, order].T)
     hints = np.ascontiguousarray(likelihood.locations(model.y)[:, order])
-    sd = np.sqrt(q.latent[1])[steps.order]
-    messages = _foreseen(likelihood.kernel, steps, sd, owned, sites, theta)
+    messages = _foreseen(likelihood.kernel, steps, owned, sites, theta)
     log_z0 = reference.logz - log_loose
     return StepGuide(
         steps, owned, sites, theta, hints, likelihood, log_z0, loose, needed, model.prior,
@@ -214,9 +213,7 @@ def _eldest(steps: Steps) -> Indices:
     return out
 
 
-def _foreseen(
-    kernel: object, steps: Steps, sd: Array, owned: Owned, sites: Sites, theta: Array
-) -> Array:
+def _foreseen(kernel: object, steps: Steps, owned: Owned, sites: Sites, theta: Array) -> Array:
     """Messages of children, where latent values form a tree."""
     n = steps.order.size
     tree = np.diff(steps.indptr).max() <= 1 and not owned.known.size
@@ -225,7 +222,7 @@ def _foreseen(
     messages = np.zeros((n, WIDTH))
     shape = (steps.indptr, steps.indices, steps.weights, steps.sd)
     data = (owned.first, owned.scale, owned.base)
-    foresee(kernel, shape, sd, data, tuple(sites), theta, messages)
+    foresee(kernel, shape, data, tuple(sites), theta, messages)
     return messages
 
 
