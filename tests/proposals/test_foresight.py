@@ -72,13 +72,16 @@ def test_tree():
     assert abs(first.value - second.value) < 4.5 * np.hypot(first.se, second.se)
 
 
-@pytest.mark.parametrize("noise", [0.002, 0.01])
-def test_means_far_apart(noise):
-    """In units of a step's standard deviation means are everywhere: one lattice is not enough."""
-    rng = np.random.default_rng(4)
-    y, Q = rng.poisson(1.5, 60), chain(60, 0.999, noise)
-    truth = filtered_log_z(LOG_LIKELIHOODS["poisson"], y, 0.999, noise, points=1601)
-    guide = make_step_guide(ev.fit_ep(ev.SparseModel(Q, y, likelihood="poisson")))
-    logs = [log_mean(guide.draw(256, np.random.default_rng(s))[1]).value for s in range(16)]
-    assert abs(guide.log_z0 + np.mean(logs) - truth) < 5.0 * np.std(logs, ddof=1) / 4.0 + 2e-6
-    assert np.std(logs) < 0.005
+def test_means_far_apart():
+    """Where times nearly meet, means are everywhere in units of what is left to a step: powers of
+    nodes must not overflow. Every seed says the same."""
+    rng = np.random.default_rng(0)
+    t = np.sort(rng.uniform(0.0, 60.0, 200))
+    t[50:55] = t[50]
+    model = ev.GPModel(
+        t[:, None], rng.poisson(2.0, 200), "0.7*Matern(2.0, nu=0.5)", likelihood="poisson",
+        structure="markov", jitter=0.0,
+    )  # fmt: skip
+    guide = make_step_guide(ev.fit_ep(model))
+    logs = [log_mean(guide.draw(256, np.random.default_rng(s))[1]).value for s in range(12)]
+    assert np.std(logs) < 1e-3
