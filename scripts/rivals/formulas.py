@@ -1,6 +1,7 @@
-r"""Mixed models, hyperparameters integrated out, against PyMC, Bambi, statsmodels and GPBoost.
+r"""Mixed models, hyperparameters integrated out, against PyMC, Bambi, R and others.
 
     pip install pymc bambi statsmodels gpboost
+    apt install r-cran-lme4 r-cran-glmmtmb r-cran-rstanarm r-cran-bridgesampling
     EVIDENCE_DATA=folder python -m scripts.rivals.formulas --out results/rivals_formulas
 
 - *turtles*: survival of 244 turtles in 31 clutches, probit, without and with an effect of the
@@ -10,9 +11,10 @@ r"""Mixed models, hyperparameters integrated out, against PyMC, Bambi, statsmode
 - *crossed*: 25 counts in two crossed factors, k ~ 1 + (1 | g) + (1 | h); the truth is that of
   `scripts.benchmarks.formulas`.
 
-Data and priors are the same for all but two, which compute something else and say so: statsmodels
-has a lower bound of log Z, and a lognormal prior for σ; GPBoost has Laplace's approximation of the
-likelihood with effects of groups integrated out, and no priors: the row is -BIC/2 at its maximum.
+Data and priors are the same for all but some, which compute something else and say so: statsmodels
+has a lower bound of log Z, and a lognormal prior for σ; GPBoost, lme4 and glmmTMB have Laplace's
+approximation of the likelihood with effects of groups integrated out, and no priors: the row is
+-BIC/2 at its maximum. R's bridgesampling has draws of rstanarm (which has no beta prime prior).
 
 A row for each package and problem: log Z, its own standard error, its distance from the truth, and
 seconds. Rivals run in a process of their own that is ended after ``--limit`` seconds. Seconds
@@ -24,10 +26,14 @@ from __future__ import annotations
 import importlib.util
 import multiprocessing
 import os
+import shutil
+import subprocess
+import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -290,6 +296,32 @@ def gpboost(problem: Problem, seed: int, fast: bool) -> Answer:
     return Answer(bic, remark=f"no priors; its own maximum of log p(y | θ) is {best:.3f}")
 
 
+def by_r(package: str, problem: Problem, seed: int, fast: bool) -> Answer:
+    """R's packages, see ``mixed.R``."""
+    if not problem.factors:
+        raise NotImplementedError("needs effects of groups")
+    bridge = package == "bridgesampling"
+    if bridge and problem.variances:
+        raise NotImplementedError("no beta prime prior of a variance")
+    columns = {f"x{i}": column for i, column in enumerate(problem.X.T)}
+    columns |= {f"g{i}": problem.codes(factor)[1] for i, factor in enumerate(problem.factors)}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "data.csv"
+        pd.DataFrame({"y": problem.y, **columns}).to_csv(file, index=False)
+        words = [package, file, problem.likelihood, problem.spread, SD_SCALE, seed]
+        words.append(200 if fast else 4000)
+        script = Path(__file__).with_name("mixed.R")
+        ran = subprocess.run(
+            ["Rscript", script, *map(str, words)], capture_output=True, text=True, check=False
+        )
+    if ran.returncode:
+        raise RuntimeError(ran.stderr.strip().splitlines()[-1])
+    logz, se = ran.stdout.split()[-2:]
+    if bridge:
+        return Answer(float(logz), float(se))
+    return Answer(float(logz), remark="no priors")
+
+
 #: package -> what it needs beside this one, what it computes, how
 PACKAGES: dict[str, tuple[str, str, Callable[[Problem, int, bool], Answer]]] = {
     "evidence": ("", "log Z", ours),
@@ -298,6 +330,9 @@ PACKAGES: dict[str, tuple[str, str, Callable[[Problem, int, bool], Answer]]] = {
     "PyMC NUTS, our bridge": ("pymc", "log Z", by_bridge),
     "statsmodels, VB": ("statsmodels", "lower bound of log Z", statsmodels),
     "GPBoost, Laplace": ("gpboost", "-BIC/2", gpboost),
+    "R lme4, Laplace": ("Rscript", "-BIC/2", partial(by_r, "lme4")),
+    "R glmmTMB, Laplace": ("Rscript", "-BIC/2", partial(by_r, "glmmTMB")),
+    "R bridgesampling": ("Rscript", "log Z", partial(by_r, "bridgesampling")),
 }
 
 
@@ -312,7 +347,7 @@ def measure(who: str, problem: Problem, options: Namespace) -> tuple[Answer, flo
     if not package:
         run(*case)
         return run(*case)
-    if importlib.util.find_spec(package) is None:
+    if importlib.util.find_spec(package) is None and shutil.which(package) is None:
         return Answer(np.nan, remark=MISSING), np.nan
     with multiprocessing.get_context("spawn").Pool(1) as pool:  # ended with the block
         try:

@@ -108,7 +108,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+SLOW = {"6": pytest.mark.slow}
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, marks=SLOW.get(c, ())) for c in CASES])
 def test_against_quadrature(case):
     """4 standard errors: false alarm 6e-5. One step, and an error bar that a bias would break.
 

@@ -49,8 +49,8 @@ class ProgramModel(DensityModel):
     --------
     >>> report = Report(np.exp, np.log, ("rate",))
     >>> model = ProgramModel({"logdensity": lambda x: -x[:, 0] ** 2}, 1, report, "a program")
-    >>> model.constrain([[0.0]]).tolist(), model.log_prob(np.zeros((1, 1))).tolist(), model.names
-    ([[1.0]], [-0.0], ('rate',))
+    >>> model.constrain([[0.0]]).tolist(), model.log_prob(np.ones((1, 1))).tolist(), model.names
+    ([[1.0]], [-1.0], ('rate',))
     """
 
     def __init__(
