@@ -94,7 +94,7 @@ class Answer(NamedTuple):
 
 
 def turtles(clutches: bool, name: str) -> Problem:
-    stored = ev.datasets.load("turtles")
+    stored = np.load(Path(os.environ["EVIDENCE_DATA"]) / "turtles.npz")
     data = pd.DataFrame({key: stored[key] for key in ("y", "x", "clutch")})
     formula = "y ~ x + (1 | clutch)" if clutches else "y ~ x"
     factors = ("clutch",) if clutches else ()
@@ -315,7 +315,7 @@ def by_r(package: str, problem: Problem, seed: int, fast: bool) -> Answer:
             ["Rscript", script, *map(str, words)], capture_output=True, text=True, check=False
         )
     if ran.returncode:
-        raise RuntimeError(ran.stderr.strip().splitlines()[-1])
+        raise RuntimeError(ran.stderr.strip()[-200:])
     logz, se = ran.stdout.split()[-2:]
     if bridge:
         return Answer(float(logz), float(se))

@@ -9,6 +9,7 @@ common <- grep("^x", names(data), value = TRUE)
 groups <- grep("^g", names(data), value = TRUE)
 formula <- as.formula(paste(
   "y ~ 0 +", paste(c(common, sprintf("(1 | %s)", groups)), collapse = " + ")))
+kept <- file.path(tempdir(), "draws.csv")  # bridge_sampler looks for this name again
 bic <- function(fit) as.numeric(logLik(fit)) - 0.5 * attr(logLik(fit), "df") * log(nrow(data))
 
 answer <- switch(words[1],
@@ -17,7 +18,7 @@ answer <- switch(words[1],
   bridgesampling = {
     fit <- rstanarm::stan_glmer(
       formula, data = data, family = family, seed = as.integer(words[6]), refresh = 0,
-      chains = 4, iter = as.integer(words[7]), cores = 1, diagnostic_file = tempfile(),
+      chains = 4, iter = as.integer(words[7]), cores = 1, diagnostic_file = kept,
       prior = rstanarm::normal(0, spread, autoscale = FALSE),
       prior_covariance = rstanarm::decov(shape = 1, scale = scale))
     bridge <- bridgesampling::bridge_sampler(fit, silent = TRUE)
