@@ -1,7 +1,7 @@
-r"""Mixed models, hyperparameters integrated out, against PyMC, Bambi, R and others.
+r"""Mixed models, hyperparameters integrated out, against packages of Python and R.
 
     pip install pymc bambi statsmodels gpboost
-    apt install r-cran-lme4 r-cran-glmmtmb r-cran-rstanarm r-cran-bridgesampling
+    apt install r-cran-lme4 r-cran-glmmtmb r-cran-rstanarm r-cran-bridgesampling r-cran-bh
     EVIDENCE_DATA=folder python -m scripts.rivals.formulas --out results/rivals_formulas
 
 - *turtles*: survival of 244 turtles in 31 clutches, probit, without and with an effect of the
@@ -11,14 +11,17 @@ r"""Mixed models, hyperparameters integrated out, against PyMC, Bambi, R and oth
 - *crossed*: 25 counts in two crossed factors, k ~ 1 + (1 | g) + (1 | h); the truth is that of
   `scripts.benchmarks.formulas`.
 
-Data and priors are the same for all but some, which compute something else and say so: statsmodels
-has a lower bound of log Z, and a lognormal prior for σ; GPBoost, lme4 and glmmTMB have Laplace's
-approximation of the likelihood with effects of groups integrated out, and no priors: the row is
--BIC/2 at its maximum. R's bridgesampling has draws of rstanarm (which has no beta prime prior).
+Data and priors are the same for all that compute log Z. The others say what they compute:
+statsmodels has a lower bound of log Z, and a lognormal prior for σ; GPBoost, lme4 and glmmTMB
+have Laplace's approximation of the likelihood with effects of groups integrated out, and no
+priors: the row is -BIC/2 at its maximum, a crude stand-in for an evidence. R's bridgesampling
+(`mixed.R`) gets draws of rstanarm; of the turtles in clutches, whose prior rstanarm does not
+have, those of a Stan program.
 
-A row for each package and problem: log Z, its own standard error, its distance from the truth, and
-seconds. Rivals run in a process of their own that is ended after ``--limit`` seconds. Seconds
-contain the compilation of PyMC's models; this package's second call is timed.
+A row for each package, problem and seed: log Z, its own standard error, its distance from the
+truth, and seconds. Rivals run in a process of their own that is ended after ``LIMIT`` seconds.
+Seconds are rough: they contain the start of R and the compilation of models by PyMC and Stan;
+this package's second call is timed.
 """
 
 from __future__ import annotations
@@ -53,6 +56,7 @@ CROSSED = (
     2e-5,
 )  # of `python -m scripts.benchmarks.formulas --problems poisson-crossed`
 TURTLES = {"turtles, no clutches": -156.47859, "turtles, clutches": -156.71973}
+LIMIT = 240.0  # seconds for one rival
 SD_SCALE = 0.8  # of the exponential prior of a standard deviation
 
 
@@ -94,8 +98,8 @@ class Answer(NamedTuple):
 
 
 def turtles(clutches: bool, name: str) -> Problem:
-    stored = np.load(Path(os.environ["EVIDENCE_DATA"]) / "turtles.npz")
-    data = pd.DataFrame({key: stored[key] for key in ("y", "x", "clutch")})
+    with np.load(Path(os.environ["EVIDENCE_DATA"]) / "turtles.npz") as stored:
+        data = pd.DataFrame({key: stored[key] for key in ("y", "x", "clutch")})
     formula = "y ~ x + (1 | clutch)" if clutches else "y ~ x"
     factors = ("clutch",) if clutches else ()
     spread, truth = 10.0**0.5, (TURTLES[name], 1e-5)
@@ -297,29 +301,27 @@ def gpboost(problem: Problem, seed: int, fast: bool) -> Answer:
 
 
 def by_r(package: str, problem: Problem, seed: int, fast: bool) -> Answer:
-    """R's packages, see ``mixed.R``."""
-    if not problem.factors:
+    if package in ("lme4", "glmmTMB") and not problem.factors:
         raise NotImplementedError("needs effects of groups")
-    bridge = package == "bridgesampling"
-    if bridge and problem.variances:
-        raise NotImplementedError("no beta prime prior of a variance")
-    columns = {f"x{i}": column for i, column in enumerate(problem.X.T)}
-    columns |= {f"g{i}": problem.codes(factor)[1] for i, factor in enumerate(problem.factors)}
+    family = ("poisson", "log") if problem.likelihood == "poisson" else ("binomial", "logit")
+    family = ("binomial", "probit") if problem.likelihood == "probit" else family
+    data = pd.DataFrame({"y": problem.y})
+    data[[f"x{k}" for k in range(len(problem.columns))]] = problem.X
+    data[list(problem.factors)] = problem.data[list(problem.factors)]
+    scale = 0.0 if problem.variances else SD_SCALE
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "data.csv"
-        pd.DataFrame({"y": problem.y, **columns}).to_csv(file, index=False)
-        words = [package, file, problem.likelihood, problem.spread, SD_SCALE, seed]
-        words.append(200 if fast else 4000)
-        script = Path(__file__).with_name("mixed.R")
-        ran = subprocess.run(
-            ["Rscript", script, *map(str, words)], capture_output=True, text=True, check=False
-        )
-    if ran.returncode:
-        raise RuntimeError(ran.stderr.strip()[-200:])
-    logz, se = ran.stdout.split()[-2:]
-    if bridge:
-        return Answer(float(logz), float(se))
-    return Answer(float(logz), remark="no priors")
+        table = Path(folder) / "data.csv"
+        data.to_csv(table, index=False)
+        numbers = map(str, (problem.spread, scale, seed + 1, 100 if fast else 1000))
+        done = subprocess.run(
+            ["Rscript", str(Path(__file__).with_name("mixed.R")), package, str(table),
+             ",".join(problem.factors), *family, *numbers],
+            capture_output=True, text=True, timeout=LIMIT, check=False,
+        )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(" ".join(done.stderr.split())[-150:])
+    logz, se, remark = done.stdout.strip().splitlines()[-1].split("\t")
+    return Answer(float(logz), float(se), remark)
 
 
 #: package -> what it needs beside this one, what it computes, how
@@ -330,10 +332,21 @@ PACKAGES: dict[str, tuple[str, str, Callable[[Problem, int, bool], Answer]]] = {
     "PyMC NUTS, our bridge": ("pymc", "log Z", by_bridge),
     "statsmodels, VB": ("statsmodels", "lower bound of log Z", statsmodels),
     "GPBoost, Laplace": ("gpboost", "-BIC/2", gpboost),
-    "R lme4, Laplace": ("Rscript", "-BIC/2", partial(by_r, "lme4")),
-    "R glmmTMB, Laplace": ("Rscript", "-BIC/2", partial(by_r, "glmmTMB")),
-    "R bridgesampling": ("Rscript", "log Z", partial(by_r, "bridgesampling")),
+    "lme4, Laplace": ("R lme4", "-BIC/2", partial(by_r, "lme4")),
+    "glmmTMB, Laplace": ("R glmmTMB", "-BIC/2", partial(by_r, "glmmTMB")),
+    "rstanarm, bridgesampling": ("R bridgesampling", "log Z", partial(by_r, "bridgesampling")),
 }
+
+
+def installed(package: str) -> bool:
+    """Of Python, or "R name"."""
+    if not package.startswith("R "):
+        return importlib.util.find_spec(package) is not None
+    ask = f"quit(status = !requireNamespace('{package[2:]}'))"
+    return (
+        bool(shutil.which("Rscript"))
+        and not subprocess.run(["Rscript", "-e", ask], capture_output=True, check=False).returncode
+    )
 
 
 def run(who: str, problem: Problem, seed: int, fast: bool) -> tuple[Answer, float]:
@@ -342,18 +355,18 @@ def run(who: str, problem: Problem, seed: int, fast: bool) -> tuple[Answer, floa
     return answer, time.perf_counter() - started
 
 
-def measure(who: str, problem: Problem, options: Namespace) -> tuple[Answer, float]:
-    package, case = PACKAGES[who][0], (who, problem, options.seed, options.fast)
+def measure(who: str, problem: Problem, seed: int, fast: bool) -> tuple[Answer, float]:
+    package, case = PACKAGES[who][0], (who, problem, seed, fast)
     if not package:
         run(*case)
         return run(*case)
-    if importlib.util.find_spec(package) is None and shutil.which(package) is None:
+    if not installed(package):
         return Answer(np.nan, remark=MISSING), np.nan
     with multiprocessing.get_context("spawn").Pool(1) as pool:  # ended with the block
         try:
-            return pool.apply_async(run, case).get(options.limit)
-        except multiprocessing.TimeoutError:
-            return Answer(np.nan, remark=f"stopped after {options.limit:g} s"), np.nan
+            return pool.apply_async(run, case).get(LIMIT + 10.0)
+        except (multiprocessing.TimeoutError, subprocess.TimeoutExpired):
+            return Answer(np.nan, remark=f"stopped after {LIMIT:g} s"), np.nan
         except Exception as error:
             return Answer(np.nan, remark=f"{type(error).__name__}: {error}"[:200]), np.nan
 
@@ -362,8 +375,7 @@ def parse(arguments: list[str] | None = None) -> Namespace:
     parser = laboratory.parser(__doc__, f"rivals_{NAME}")
     parser.add_argument("--only", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
     parser.add_argument("--packages", nargs="+", choices=PACKAGES, default=list(PACKAGES))
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds for one rival")
+    parser.add_argument("--seeds", type=int, default=1, help="of what is random")
     return parser.parse_args(arguments)
 
 
@@ -376,21 +388,24 @@ def main() -> None:
         problem = PROBLEMS[name](options.fast)
         exact, error = problem.truth
         print(f"{name}: truth {exact:.5f}, error {error:.1e}", flush=True)
-        for who in options.packages:
-            answer, seconds = measure(who, problem, options)
+        random = [who for who in options.packages if PACKAGES[who][1] == "log Z"]
+        cases = [(who, 0) for who in options.packages]
+        cases += [(who, seed) for seed in range(1, options.seeds) for who in random]
+        for who, seed in cases:
+            answer, seconds = measure(who, problem, seed, options.fast)
             rows.append(
                 {
-                    "problem": name, "package": who, "computes": PACKAGES[who][1],
+                    "problem": name, "package": who, "computes": PACKAGES[who][1], "seed": seed,
                     "logz": answer.logz, "logz_se": answer.se, "truth": exact,
                     "error": answer.logz - exact, "seconds": seconds, "remark": answer.remark,
                 }
             )  # fmt: skip
             print(
-                "  {package:22s} {computes:21s} {logz:>11.4f} ± {logz_se:<7.4f} error "
+                "  {package:24s} {computes:21s} {seed} {logz:>11.4f} ± {logz_se:<7.4f} error "
                 "{error:>8.4f} {seconds:>7.1f} s  {remark}".format(**rows[-1]),
                 flush=True,
             )
-    laboratory.save_table(pd.DataFrame(rows), options.out, NAME)
+            laboratory.save_table(pd.DataFrame(rows), options.out, NAME)
 
 
 if __name__ == "__main__":
