@@ -70,7 +70,10 @@ def ep_at(
 
 
 def check_digits(reference: GaussianReference, most: float) -> None:
-    """No evidence where more than ``most`` nats of log Z are rounding."""
+    """No evidence where log Z cannot be right or more than ``most`` nats of it are rounding."""
+    highest = reference.model.likelihood.ceiling(reference.model.y)
+    if reference.logz > highest + most:
+        raise NoEvidence(f"log Z = {reference.logz:.3g} of a likelihood of at most {highest:.3g}")
     lost = rounding_error(reference.model.prior, reference.sites, reference.predictors[0])
     if not lost <= most:
         raise NoEvidence(f"log Z has lost its digits: about {lost:.2g} nats of it are rounding")

@@ -57,7 +57,8 @@ _ROUNDING = 1e-4  # of a surrogate, squared nats
 _LEAST_SURPRISE, _MOST_SURPRISE = 0.2, 25.0  # in its variances
 _MATTERS = 12.0  # nats below the best
 _MOST_DRAWS = 256  # latent draws behind an estimate
-_UNSEEN = 1.0  # draws that should be in a place for their spread to tell of it
+_LARGEST_VARIANCE = 3.0  # of the surrogate's log that counts
+_UNSEEN = 0.5  # expected draws below which a place is added to what their spread tells
 _ROUNDS = 3  # trials after which the fit is as it is
 _GOOD = 0.5  # relative ESS of a trial after which nothing better is looked for
 _ENOUGH = 0.15  # relative ESS at which the ladder needs one step
@@ -92,13 +93,17 @@ class ThetaPilot(NamedTuple):
     plan: ThetaPlan
     ess: float
     doubt: tuple[Array, Array]
-    """Masses of places, largest doubt first, and variances of the surrogate's log there."""
+    """Masses of places and the relative variance that errors there add, largest first."""
     n_draws: int
     notes: list[str]
     warnings: list[Message]
 
     def unseen(self, m: int) -> float:
-        """Relative variance that ``m`` draws may not show: of places too rare for them."""
+        """Relative variance that ``m`` draws may not show: of places too rare for them.
+
+        (With Poisson counts of visits to a rare place, half a draw there makes the mean square
+        of errors that of error bars: a third of the runs miss the place, the others do not.)
+        """
         mass, variance = self.doubt
         before = np.cumsum(mass) - mass
         return float(np.clip(_UNSEEN / m - before, 0.0, mass) @ variance) / m
@@ -204,7 +209,7 @@ def run_pilot(
         fit.start,
         ThetaPlan(np.ones(1), fit.root, 0, control),
         ess,
-        doubts(fit, rng)[2:],
+        hidden(fit, rng),
         wanted,
         notes,
         warnings,
@@ -251,8 +256,9 @@ def worth_of(cloud: ThetaCloud) -> tuple[float, bool]:
     if not np.isfinite(top):
         return 0.0, False
     w = np.exp(cloud.tilt - top)
-    rest = w - np.exp(cloud.control - top)
-    plain, controlled = (float(np.var(part, ddof=1)) / float(w.mean()) ** 2 for part in (w, rest))
+    with np.errstate(over="ignore", invalid="ignore"):  # a control that knows nothing
+        parts = w, w - np.exp(cloud.control - top)
+        plain, controlled = (float(np.var(part, ddof=1) / w.mean() ** 2) for part in parts)
     return 1.0 / (1.0 + min(plain, controlled)), controlled <= plain
 
 
@@ -343,21 +349,37 @@ def moments(theta: Array, w: Array, otherwise: Array) -> tuple[Array, Array]:
 
 
 def doubts(fit: Fit, rng: Generator) -> tuple[Array, Array, Array, Array]:
-    """Places with their covariance under the surrogate; masses and variances, largest first."""
+    """Places with their covariance under the surrogate, their masses and variances."""
     heat = np.exp(_HEAT * (fit.log_w - fit.log_w.max()))
     chosen = np.unique(systematic(heat, rng, _CANDIDATES))
     theta = fit.cloud[chosen]
     cov = fit.surrogate.covariance(theta)
     w = np.exp((1.0 - _HEAT) * (fit.log_w[chosen] - fit.log_w.max()))
-    variance = np.minimum(np.diag(cov), 1.0)
-    order = np.argsort(-variance)
-    return theta, cov, w[order] / w.sum(), variance[order]
+    variance = np.diag(cov)
+    return theta, cov, w / w.sum(), variance
+
+
+def hidden(fit: Fit, rng: Generator) -> tuple[Array, Array]:
+    r"""Masses of places under the start, and what an error of the surrogate adds to the relative
+    variance of weights there, largest first: with an error :math:`\epsilon \sim N(0, v)`
+
+    .. math:: c^2\, E(e^\epsilon - 1)^2 / \bar c^2,
+
+    c being the weight expected, which is small where the start has more than the surrogate.
+    """
+    theta, _, mass, variance = doubts(fit, rng)
+    c = np.exp(fit.start.control(theta))
+    v = np.minimum(variance, _LARGEST_VARIANCE)
+    spread = np.maximum(np.exp(2.0 * v) - 2.0 * np.exp(0.5 * v) + 1.0, 0.0)
+    added = (c / (mass @ c)) ** 2 * spread
+    order = np.argsort(-added)
+    return mass[order], added[order]
 
 
 def next_looks(fit: Fit, rng: Generator, n: int) -> tuple[Array, float]:
     """Where the surrogate may hide most, and its mean variance under itself."""
     theta, cov, mass, variance = doubts(fit, rng)
-    left = float(mass @ variance)
+    left = float(mass @ np.minimum(variance, 1.0))
     log_s, picked = fit.start.log_density(theta), []
     for _ in range(n):
         var = np.maximum(np.diag(cov), 1e-12)

@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 
 
 DEFAULT_TARGET_SE = 0.05
-_LABELS = ("probit", "logit", "cloglog")
 _SLACK, _FAR = 1e-6, 5.0  # above zero, and in standard errors, at which a log Z cannot be
 _PROBIT_ONLY = ("orthant", "sequential")
 
@@ -390,13 +389,14 @@ def _approximate(outcome: Outcome, fits: Mapping[str, Any], clock: Clock) -> Non
 
 def _refuse(outcome: Outcome, model: Model) -> None:
     """NaN and a warning for numbers that no log Z can be."""
-    lik = getattr(model, "likelihood", None)
-    probability = isinstance(model, SoftmaxModel) or (
-        lik is not None and (lik.counts or lik.name in _LABELS)
-    )
-    most = _SLACK + _FAR * (0.0 if math.isnan(outcome.logz_se) else outcome.logz_se)
-    if probability and outcome.logz > most:
-        what = f"log Z = {outcome.logz:.6g} of data that have probabilities, which are not above 1"
+    highest = math.inf
+    if isinstance(model, SoftmaxModel):
+        highest = 0.0
+    elif isinstance(model, LatentModel):
+        highest = model.likelihood.ceiling(model.y)
+    most = highest + _SLACK + _FAR * (0.0 if math.isnan(outcome.logz_se) else outcome.logz_se)
+    if outcome.logz > most:
+        what = f"log Z = {outcome.logz:.6g} of data whose log likelihood is {highest:.6g} at most"
     elif math.isinf(outcome.logz) or math.isinf(outcome.logz_se):
         what = f"log Z = {outcome.logz} ± {outcome.logz_se}"
     else:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import evidence as ev
 from evidence import precisions
-from evidence.hyper.at_theta import NoEvidence, ep_at
+from evidence.hyper.at_theta import NoEvidence, check_digits, ep_at
 
 
 @pytest.mark.parametrize("log_odds", [28.0, 50.0])
@@ -18,3 +20,12 @@ def test_a_share_that_rounds_to_one_has_no_evidence(log_odds: float) -> None:
     assert np.isfinite(ep_at(model, np.array([-0.7, 3.0])).logz)
     with pytest.raises(NoEvidence):
         ep_at(model, np.array([-0.7, log_odds]))
+
+
+def test_more_than_the_likelihood_can_be_is_no_evidence() -> None:
+    # between modes, sites that contradict each other may promise hundreds of nats
+    model = ev.GPModel(K=np.eye(2), y=[0.1, -0.2], likelihood="student_t(df=3, scale=0.5)")
+    reference, highest = ev.fit_ep(model), model.likelihood.ceiling(model.y)
+    check_digits(replace(reference, logz=highest), 0.1)
+    with pytest.raises(NoEvidence):
+        check_digits(replace(reference, logz=highest + 0.2), 0.1)

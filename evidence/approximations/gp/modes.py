@@ -184,6 +184,8 @@ def _fixed_points(
         sites = Sites(np.zeros(model.y.size), summit.slope + tau * summit.x, tau)
         with suppress(NotPositiveDefinite):
             _add(found, fit_ep(model, start=sites))
+    ceiling = model.likelihood.ceiling(model.y)  # between modes EP may promise anything
+    found = [reference for reference in found if reference.logz <= ceiling]
     best = max((reference.logz for reference in found), default=-np.inf)
     return [reference for reference in found if reference.logz > best - _NEGLIGIBLE]
 

@@ -78,6 +78,11 @@ class Likelihood(ABC):
         """All such values, shape (K, N), where p(y_n|·) may have several maxima."""
         return np.atleast_2d(np.asarray(self.location(y), dtype=float))
 
+    def ceiling(self, y: Array) -> float:
+        """What log p(y|x) is at most: zero for probabilities, and of densities their maxima."""
+        peaks = [self.log_prob(x, y) for x in self.locations(y)]
+        return float(np.maximum(np.max(peaks, axis=0), 0.0).sum())
+
     def strip(self, y: Array) -> Array | float:
         """Half-width of a strip around the real axis in which p(y_n|·) is analytic and tame.
 

@@ -242,6 +242,9 @@ class CustomLikelihood(Likelihood):
             return np.array(np.broadcast_to(value, (*several, *y.shape)))
         return np.atleast_2d(y if self.hooks.check is None else np.zeros(y.shape))
 
+    def ceiling(self, y: Array) -> float:
+        return np.inf  # a location is only a hint
+
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
         x, draw = np.asarray(x, float), self._need("simulate")
         return np.asarray(draw(x, rng, *self._parameters(x)), dtype=float)

@@ -87,6 +87,8 @@ def test_impossible_numbers_are_refused():
     outcome = Outcome("smc", 0.2, 0.1)  # an estimate of nearly zero
     _refuse(outcome, model)
     assert outcome.logz == 0.2
-    density = Outcome("smc", 3.0, 0.1)
-    _refuse(density, small_model("gaussian(noise_std=0.7)", 3))
-    assert density.logz == 3.0
+    noisy = ev.GPModel(K=np.eye(3), y=np.zeros(3), likelihood="gaussian(noise_std=0.01)")
+    for logz, refused in ((8.0, False), (12.0, True)):  # 11.06 is what three densities have
+        density = Outcome("smc", logz, 0.1)
+        _refuse(density, noisy)
+        assert math.isnan(density.logz) == refused

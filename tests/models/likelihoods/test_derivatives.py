@@ -54,6 +54,17 @@ def test_kernel_matches_mpmath(case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: describe(c.likelihood))
+def test_no_log_density_is_above_the_ceiling(case):
+    lik = case.likelihood
+    for y in case.ys:
+        ceiling = lik.ceiling(np.array([y]))
+        x = np.unique(np.concatenate([_points(lik, y), np.linspace(-60, 60, 2401)]))
+        highest = lik.log_prob(x, np.full(x.size, y)).max()
+        assert highest <= ceiling + 1e-9 * abs(ceiling)
+        assert ceiling <= max(highest, 0.0) + 1e-9 * abs(ceiling)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: describe(c.likelihood))
 def test_first_order_agrees_with_third(case):
     """Kernels may take a shorter way when only log p and its slope are asked for."""
     lik = case.likelihood
