@@ -93,6 +93,6 @@ def test_skewed_integrands_need_no_lattice():
         rng.standard_normal(n), rng.random(n), log_weight, scratch(n), np.empty(0), False,
     )  # fmt: skip
     w = np.exp(log_weight - log_weight.max())
-    assert 0.0 < w.std() / w.mean() < 0.02  # of a lattice it would be 1e-10
+    assert 1e-5 < w.std() / w.mean() < 0.02  # a lattice makes 1e-10
     skew = stats.skew(value)
     assert abs(skew + 1.0 / np.sqrt(y.sum())) < 0.15  # of the log of a gamma variable
