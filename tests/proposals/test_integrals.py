@@ -80,12 +80,12 @@ def test_where_a_kernel_has_no_value_there_is_no_weight(concave):
 
 
 def test_skewed_integrands_need_no_lattice():
-    """Bent draws weigh nearly the same where two mirrored ones of a Gaussian differ (by 0.06)."""
-    y = np.array([10.0, 9.0])
+    """Bent draws weigh nearly the same where two mirrored ones of a Gaussian differ."""
+    y = np.array([20.0, 20.0])
     likelihood, n = likelihoods.get("poisson"), 4096
     rng, D = np.random.default_rng(0), y.size
     theta = np.ascontiguousarray(likelihood.theta(y).T)
-    value, log_weight = np.full(n, 2.25), np.zeros(n)
+    value, log_weight = np.full(n, 3.0), np.zeros(n)
     data = theta, np.ones(D), np.empty(D), np.zeros(D), np.zeros(D), np.zeros(D)
     hints = np.ascontiguousarray(likelihood.locations(y))
     draw_with_several(
@@ -93,6 +93,6 @@ def test_skewed_integrands_need_no_lattice():
         rng.standard_normal(n), rng.random(n), log_weight, scratch(n), np.empty(0), False,
     )  # fmt: skip
     w = np.exp(log_weight - log_weight.max())
-    assert 1e-5 < w.std() / w.mean() < 0.02  # a lattice makes 1e-10
+    assert 1e-5 < w.std() / w.mean() < 0.01  # a lattice makes 1e-10
     skew = stats.skew(value)
-    assert abs(skew + 1.0 / np.sqrt(y.sum())) < 0.15  # of the log of a gamma variable
+    assert abs(skew + 1.0 / np.sqrt(y.sum())) < 0.12  # of the log of a gamma variable
