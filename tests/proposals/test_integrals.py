@@ -86,10 +86,11 @@ def test_skewed_integrands_need_no_lattice():
     rng, D = np.random.default_rng(0), y.size
     theta = np.ascontiguousarray(likelihood.theta(y).T)
     value, log_weight = np.full(n, 3.0), np.zeros(n)
-    data = theta, np.ones(D), np.empty(D), np.zeros(D), np.zeros(D), np.zeros(D)
+    nu, tau = np.full(D, 60.0), np.full(D, 20.0)  # sites of about the right curvature
+    data = theta, np.ones(D), np.empty(D), np.zeros(D), nu, tau
     hints = np.ascontiguousarray(likelihood.locations(y))
     draw_with_several(
-        rng, likelihood.kernel, True, data, np.zeros((D, n)), hints, 5.0, value,
+        rng, likelihood.kernel, True, data, np.zeros((D, n)), hints, np.sqrt(1.0 / 40.04), value,
         rng.standard_normal(n), rng.random(n), log_weight, scratch(n), np.empty(0), False,
     )  # fmt: skip
     w = np.exp(log_weight - log_weight.max())
