@@ -50,8 +50,11 @@ _CAPACITY = 1536  # nodes, at most; then the spacing doubles
 _DROP = 25.0  # logarithm by which it must have fallen
 _REACH = 7.0  # standard deviations of the cavity searched for a second mode
 _FEW = 32  # data up to which two modes are looked for
-_SKEWED = 0.1  # third derivative up to which two draws are enough with several data
+_SKEWED = 0.3  # the same with several data, whose Gaussian is bent
 _LONGEST = 2.0  # step of Newton's method with several data, in standard deviations
+_DIFFERENCE = 0.5  # standard deviations between slopes of which differences are taken
+_CLOSE = 0.3  # widths of a first step after which there is no second
+_LOOKED_AT = 8  # draws of which the fall is looked at first
 
 
 @jit
@@ -62,10 +65,10 @@ def scratch(n):
         np.empty(_CAPACITY),
         np.empty(_CAPACITY),
         np.empty(_CAPACITY),
-        np.empty(4 * max(2 * n, _CAPACITY)),
+        np.empty(4 * max(3 * n, _CAPACITY)),
         np.empty(n, np.intp),
         np.empty((7, n)),
-        np.empty(2 * n),
+        np.empty(3 * n),
         np.empty((3, cells + 1)),
         np.empty(cells + 1, np.bool_),
     )
@@ -143,7 +146,8 @@ def draw_with_several(
 
     ``together`` these are the same for all draws.
 
-    Two draws of a Gaussian near the integrand, two of Newton's steps away, are weighed.
+    Two draws of a skewed Gaussian near the integrand, one or two of Newton's steps away, are
+    weighed.
     """
     theta, scale, first, c, nu, tau = data
     x, g, eta, out, _, draws, points, _, _ = memory
@@ -169,56 +173,57 @@ def draw_with_several(
             log_weight[m] += log_w
         return
     at[:] = value
+    h = _DIFFERENCE * root
     for _step in range(2):
-        for m in range(n):
-            one[m], two[m], three[m] = -2.0 * half * (at[m] - value[m]), -2.0 * half, 0.0
+        one[:], two[:], three[:] = 0.0, 0.0, 0.0
         for i in range(c.size):
             a = scale[i]
             for m in range(n):
-                points[m] = known[i, m] + a * at[m]
-            kernel(points.ctypes, theta[i].ctypes, n, 1, 0, 3, out.ctypes)
-            _add_derivatives(points, out, a, nu[i], tau[i], one, two, three)
+                points[m] = known[i, m] + a * (at[m] - h)
+                points[n + m] = known[i, m] + a * at[m]
+                points[2 * n + m] = known[i, m] + a * (at[m] + h)
+            kernel(points.ctypes, theta[i].ctypes, 3 * n, 1, 0, 1, out.ctypes)
+            _add_slopes(points, out, a, nu[i], tau[i], one, two, three)
+        for m in range(n):
+            one[m] -= 2.0 * half * (at[m] - value[m])
+            two[m] = two[m] / (2.0 * h) - 2.0 * half
+            three[m] /= h * h
+        longest = 0.0
         for m in range(n):
             move = -one[m] / two[m] if two[m] < 0.0 else 0.0
             limit = _LONGEST * root
             at[m] += min(max(move, -limit), limit) if abs(move) < math.inf else 0.0
-    both, total = points[: 2 * n], np.zeros(2 * n)
+            longest = max(longest, one[m] * one[m] / -two[m] if two[m] < 0.0 else math.inf)
+        if longest < _CLOSE * _CLOSE:
+            break
+    both, total, widths, skews = points[: 2 * n], np.zeros(2 * n), draws[2], draws[5]
+    left, right, far_out = draws[3], draws[6], draws[4]
     for m in range(n):
         width = 1.0 / math.sqrt(-two[m]) if two[m] < 0.0 else 0.0
-        fine = width > 0.0 and abs(three[m]) * width * width * width < _SKEWED
-        draws[2, m] = width if fine else 0.0
-        draws[3, m] = normals[m]
-    widths = draws[2]
-    for far_out in (True, False):  # whether it falls as a Gaussian does, then the draws
-        for m in range(n):
-            away = widths[m] * (_FAR if far_out else normals[m])
-            x_one, x_two = at[m] - away, at[m] + away
-            total[m] = -half * (x_one - value[m]) ** 2
-            total[n + m] = -half * (x_two - value[m]) ** 2
-        for i in range(c.size):
-            a = scale[i]
-            for m in range(n):
-                away = widths[m] * (_FAR if far_out else normals[m])
-                both[m] = known[i, m] + a * (at[m] - away)
-                both[n + m] = known[i, m] + a * (at[m] + away)
-            kernel(both.ctypes, theta[i].ctypes, 2 * n, 1, 0, 1, out.ctypes)
-            _add_tilts(both, out, c[i], nu[i], tau[i], total)
-        if far_out:
-            top = np.empty(n)
-            _tops(kernel, data, known, half, value, at, both, out, top)
-            for m in range(n):
-                fall = top[m] - 0.5 * _FAR * _FAR
-                if not (abs(total[m] - fall) < 1.0 and abs(total[n + m] - fall) < 1.0):
-                    draws[4, m] = 1.0
-                else:
-                    draws[4, m] = 0.0
+        skews[m] = three[m] * width * width * width
+        widths[m] = width if width > 0.0 and abs(skews[m]) < _SKEWED else 0.0
+        skews[m] = skews[m] if widths[m] > 0.0 else 0.0
+        far_out[m] = 0.0
+    shape, some = (at, widths, skews), max(n // _LOOKED_AT, 1)
+    if _look_far_out(kernel, data, known, half, value, shape, some, out, far_out):
+        _look_far_out(kernel, data, known, half, value, shape, 1, out, far_out)
     for m in range(n):
-        away = widths[m] * normals[m]
-        both[m], both[n + m] = at[m] - away, at[m] + away
+        left[m] = at[m] + widths[m] * _bent(-normals[m], skews[m])
+        right[m] = at[m] + widths[m] * _bent(normals[m], skews[m])
+        total[m] = -half * (left[m] - value[m]) ** 2
+        total[n + m] = -half * (right[m] - value[m]) ** 2
+    for i in range(c.size):
+        a = scale[i]
+        for m in range(n):
+            both[m] = known[i, m] + a * left[m]
+            both[n + m] = known[i, m] + a * right[m]
+        kernel(both.ctypes, theta[i].ctypes, 2 * n, 1, 0, 1, out.ctypes)
+        _add_tilts(both, out, c[i], nu[i], tau[i], total)
+    both[:n], both[n:] = left, right
     add_message(message, both, 1.0, total)
     for m in range(n):
         mean, width = value[m], widths[m]
-        if width == 0.0 or draws[4, m] > 0.0:
+        if width == 0.0 or far_out[m] > 0.0:
             for i in range(c.size):
                 first[i] = known[i, m]
             value[m], log_w = _draw_on_lattice(
@@ -226,18 +231,36 @@ def draw_with_several(
             )
             log_weight[m] += log_w
             continue
-        left = total[m] if total[m] > _NOTHING else _NOTHING  # NaN is no weight
-        right = total[n + m] if total[n + m] > _NOTHING else _NOTHING
-        best = max(left, right)
-        left, right = math.exp(left - best), math.exp(right - best)
-        away = width * normals[m]
-        value[m] = at[m] - away if uniforms[m] * (left + right) < left else at[m] + away
+        one_w = total[m] if total[m] > _NOTHING else _NOTHING  # NaN is no weight
+        two_w = total[n + m] if total[n + m] > _NOTHING else _NOTHING
+        best = max(one_w, two_w)
+        one_w = math.exp(one_w - best) * _stretch(-normals[m], skews[m])
+        two_w = math.exp(two_w - best) * _stretch(normals[m], skews[m])
+        value[m] = left[m] if uniforms[m] * (one_w + two_w) < one_w else right[m]
         if best > _NOTHING:
             log_weight[m] += (
-                best + math.log(0.5 * (left + right) * width / root) + 0.5 * normals[m] ** 2
+                best + math.log(0.5 * (one_w + two_w) * width / root) + 0.5 * normals[m] ** 2
             )
         else:
             log_weight[m] = -math.inf
+
+
+@jit
+def _bent(u, skew):
+    r"""Where :math:`e^{-z^2/2 + s z^3/6}` is what the standard normal density is at u, nearly.
+
+    .. math:: z = u + s u^2/6 + 5 s^2 u^3/72,
+
+    which grows with u for every s. Nearly: what is left of the logarithm is of order s² u², but
+    for a term odd in u.
+    """
+    return u + skew * u * u * (1.0 / 6.0 + (5.0 / 72.0) * skew * u)
+
+
+@jit
+def _stretch(u, skew):
+    """Its derivative."""
+    return 1.0 + skew * u * (1.0 / 3.0 + (5.0 / 24.0) * skew * u)
 
 
 @jit
@@ -267,12 +290,16 @@ def _places(hints, known, scale):
 
 
 @vector_loop
-def _add_derivatives(points, out, a, nu, tau, one, two, three):
+def _add_slopes(points, out, a, nu, tau, one, two, three):
+    """Of ratios at three places on a line: in the middle, their first and second difference."""
     n = one.size
     for m in range(n):
-        one[m] += a * (out[n + m] - nu + tau * points[m])
-        two[m] += a * a * (out[2 * n + m] + tau)
-        three[m] += a * a * a * out[3 * n + m]
+        left = a * (out[3 * n + m] - nu + tau * points[m])
+        middle = a * (out[4 * n + m] - nu + tau * points[n + m])
+        right = a * (out[5 * n + m] - nu + tau * points[2 * n + m])
+        one[m] += middle
+        two[m] += right - left
+        three[m] += (right - middle) - (middle - left)
 
 
 @vector_loop
@@ -282,17 +309,31 @@ def _add_tilts(points, out, c, nu, tau, total):
 
 
 @jit
-def _tops(kernel, data, known, half, value, at, points, out, top):
-    """Log of the integrand at the places ``at``."""
+def _look_far_out(kernel, data, known, half, value, shape, every, out, far_out):
+    """Whether the integrand of some draw does not fall as its skewed Gaussian.
+
+    One of ``every`` so many draws is looked at.
+    """
     theta, scale, _, c, nu, tau = data
-    n = value.size
-    for m in range(n):
-        top[m] = -half * (at[m] - value[m]) ** 2
+    at, widths, skews = shape
+    k = (value.size - 1) // every + 1
+    places, points, total = np.empty(3 * k), np.empty(3 * k), np.zeros(3 * k)
+    for j in range(3 * k):
+        m, u = j % k * every, (j // k - 1) * _FAR
+        places[j] = at[m] + widths[m] * _bent(u, skews[m])
+        total[j] = math.log(_stretch(u, skews[m])) - half * (places[j] - value[m]) ** 2
     for i in range(c.size):
-        for m in range(n):
-            points[m] = known[i, m] + scale[i] * at[m]
-        kernel(points.ctypes, theta[i].ctypes, n, 1, 0, 1, out.ctypes)
-        _add_tilts(points, out, c[i], nu[i], tau[i], top)
+        for j in range(3 * k):
+            points[j] = known[i, j % k * every] + scale[i] * places[j]
+        kernel(points.ctypes, theta[i].ctypes, 3 * k, 1, 0, 1, out.ctypes)
+        _add_tilts(points, out, c[i], nu[i], tau[i], total)
+    found = False
+    for j in range(k):
+        fall = total[k + j] - 0.5 * _FAR * _FAR
+        near = abs(total[j] - fall) < 1.0 and abs(total[2 * k + j] - fall) < 1.0
+        if not near and widths[j * every] > 0.0:
+            far_out[j * every], found = 1.0, True
+    return found
 
 
 @jit

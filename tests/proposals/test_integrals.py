@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numba import carray
+from scipy import stats
 from scipy.stats import norm
 
 from evidence.models import likelihoods
@@ -76,3 +77,23 @@ def test_where_a_kernel_has_no_value_there_is_no_weight(concave):
     w, truth = np.exp(log_weight), np.exp(-2.0 * 0.5 + 2.0) * norm.cdf(0.5 - 2.0)
     assert abs(w.mean() - truth) < 4.5 * w.std(ddof=1) / np.sqrt(n)
     assert value[w > 0.0].min() > 0.0
+
+
+def test_skewed_integrands_need_no_lattice():
+    """Bent draws weigh nearly the same where two mirrored ones of a Gaussian differ."""
+    y = np.array([20.0, 20.0])
+    likelihood, n = likelihoods.get("poisson"), 4096
+    rng, D = np.random.default_rng(0), y.size
+    theta = np.ascontiguousarray(likelihood.theta(y).T)
+    value, log_weight = np.full(n, 3.0), np.zeros(n)
+    nu, tau = np.full(D, 60.0), np.full(D, 20.0)  # sites of about the right curvature
+    data = theta, np.ones(D), np.empty(D), np.zeros(D), nu, tau
+    hints = np.ascontiguousarray(likelihood.locations(y))
+    draw_with_several(
+        rng, likelihood.kernel, True, data, np.zeros((D, n)), hints, np.sqrt(1.0 / 40.04), value,
+        rng.standard_normal(n), rng.random(n), log_weight, scratch(n), np.empty(0), False,
+    )  # fmt: skip
+    w = np.exp(log_weight - log_weight.max())
+    assert 1e-5 < w.std() / w.mean() < 0.01  # a lattice makes 1e-10
+    skew = stats.skew(value)
+    assert abs(skew + 1.0 / np.sqrt(y.sum())) < 0.12  # of the log of a gamma variable
