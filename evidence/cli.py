@@ -142,7 +142,7 @@ def demo(
     if not json:
         typer.echo(f"data: {data.description}")
     result, seconds = _run(
-        data, data.kernel, "probit", method="smc", random_seed=seed, target_se=target_se
+        data, data.kernel, "probit", method="auto", random_seed=seed, target_se=target_se
     )
     _report(result, seconds, json=json)
     if not json:

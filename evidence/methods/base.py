@@ -129,6 +129,8 @@ class Outcome:
     trace: dict[str, Array] = field(default_factory=dict)
     history: dict[str, Array] = field(default_factory=dict)
     samples: Array | None = None
+    islands: Array = field(default_factory=lambda: np.zeros(0))
+    """log Ẑ of every island."""
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
@@ -178,6 +180,7 @@ def outcome_of_islands(
     blocks = [run.blocks[i] for i in sorted(run.blocks)]
     estimate = run.estimate()
     outcome.logz, outcome.logz_se = estimate.value, estimate.se
+    outcome.islands = run.final
     stages = np.ones(1) if stages is None else stages
     step_sizes = np.full(stages.size, np.nan) if step_sizes is None else step_sizes
     outcome.trace = islands.trace_columns(stages, blocks, step_sizes)

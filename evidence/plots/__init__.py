@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .efficiency import plot_logz_vs_time as plot_logz_vs_time
     from .efficiency import plot_moves as plot_moves
     from .efficiency import plot_scaling as plot_scaling
+    from .evidence import plot_islands as plot_islands
     from .evidence import plot_path as plot_path
     from .evidence import plot_result as plot_result
     from .evidence import plot_time as plot_time

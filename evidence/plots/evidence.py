@@ -26,13 +26,20 @@ class Run(Protocol):
     rows: tuple[Any, ...]
     trace_columns: Columns
     history_columns: Columns
+    islands: NDArray[np.float64]
     settings: dict[str, Any]
 
 
 def plot_result(result: Run) -> Figure:
-    """log Z along β on the left, log Z against time on the right: ``result.plot()``."""
+    """How log Z came about on the left, log Z against time on the right: ``result.plot()``.
+
+    That is log Z along β, or island by island where nothing was tempered.
+    """
     figure, (left, right) = new_figure(10, 4, 1, 2)
-    plot_path(result, left)
+    if len(result.trace_columns.get("beta", ())) == 1 and result.islands.size > 1:
+        plot_islands(result, left)
+    else:
+        plot_path(result, left)
     plot_time(result, right)
     return figure
 
@@ -61,6 +68,34 @@ def plot_path(result: Run, ax: Axes) -> Axes:
     origin = {"ep": "EP", "laplace": "Laplace", "prior": "the prior"}.get(name, "the reference")
     ax.set(xlabel=r"inverse temperature $\beta$", ylabel=r"$\log Z_\beta$ (nats)")
     ax.set(title=f"From {origin} to the posterior")
+    ax.margins(y=0.15)
+    return legend(ax)
+
+
+def plot_islands(result: Run, ax: Axes) -> Axes:
+    """Every island's own estimate, and that of all so far with twice its standard error.
+
+    Parameters
+    ----------
+    result : EvidenceResult
+        Of a method in independent islands.
+    ax : Axes
+    """
+    logz, number = result.islands, np.arange(1, result.islands.size + 1)
+    top = logz.max()
+    w = np.exp(logz - top)
+    mean = np.cumsum(w) / number
+    variance = np.maximum(np.cumsum(w**2) / number - mean**2, 0.0)
+    far, se = top + np.log(mean), np.sqrt(variance / np.maximum(number - 1, 1)) / mean
+    later = number > 3  # before that nothing is known of the spread
+    low, high = (far - 2.0 * se)[later], (far + 2.0 * se)[later]
+    ax.fill_between(number[later], low, high, color=INK, alpha=0.2, lw=0, label="± 2 se")
+    ax.plot(number, far, color=INK, lw=1.2, label="all so far")
+    ax.plot(number, logz, "o", color="0.55", ms=3.5, zorder=1, label="each island")
+    near = 3.0 * max(float(np.ptp(logz)), 6.0 * result.logz_se)
+    approximations(ax, {row.method: row.logz for row in result.rows}, result.logz, near)
+    answer = f"{result.logz:.3f} ± {result.logz_se:.3f}"
+    ax.set(xlabel="islands", ylabel=r"$\log Z$ (nats)", title=f"Independent islands: {answer}")
     ax.margins(y=0.15)
     return legend(ax)
 

@@ -38,6 +38,9 @@ class EvidenceResult(Result):
     samples : array (S, N)
         Equally weighted draws of the latent values from the posterior (empty where the method
         makes none).
+    islands : array
+        log Ẑ of every independent island, whose spread is the error bar (empty where there are
+        none).
     warnings : tuple of Message
         What went wrong: texts, each with a short ``code``; empty when nothing did.
     notes : tuple of str
@@ -72,6 +75,7 @@ class EvidenceResult(Result):
     trace_columns: dict[str, Array] = field(default_factory=dict)
     history_columns: dict[str, Array] = field(default_factory=dict)
     samples: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    islands: Array = field(default_factory=lambda: np.zeros(0))
     correction_terms: Array = field(default_factory=lambda: np.zeros(0))
     warnings: tuple[Message, ...] = ()
     notes: tuple[str, ...] = ()

@@ -462,6 +462,7 @@ def _report(
         outcome.trace,
         outcome.history,
         np.zeros((0, model.n)) if outcome.samples is None else outcome.samples,
+        outcome.islands,
         correction,
         messages(outcome.warnings),
         (*model.notes, *outcome.notes),

@@ -193,6 +193,7 @@ def integrated_evidence(
         tuple(rows),
         outcome.trace,
         outcome.history,
+        islands=outcome.islands,
         warnings=tuple(w for w in messages(warnings) if w.code != "failed-proposals"),
         notes=(*model.notes, *notes),
         settings=dict(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import pytest
 
+import evidence as ev
 from evidence.plots import _style
 
 
@@ -25,3 +26,17 @@ def test_figures_are_left_open_for_show(monkeypatch, backend, returned, opened):
         assert plt.fignum_exists(figure.number) is opened
     finally:
         plt.close(figure)
+
+
+def test_a_result_shows_what_was_computed():
+    model = ev.GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
+    guided = ev.log_evidence(model, method="guided", random_seed=0, progressbar=False)
+    betas = [0.0, 0.5, 1.0]
+    tempered = ev.log_evidence(model, method="smc", betas=betas, random_seed=0, progressbar=False)
+    assert guided.islands.size == guided.history.n_islands.iloc[-1]
+    left, _ = guided.plot().axes
+    assert left.get_xlabel() == "islands"
+    assert f"{guided.logz:.3f}" in left.get_title()
+    points = next(line for line in left.lines if line.get_label() == "each island")
+    assert list(points.get_ydata()) == list(guided.islands)
+    assert tempered.plot().axes[0].get_xlabel().startswith("inverse temperature")

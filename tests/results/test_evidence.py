@@ -12,7 +12,9 @@ import evidence as ev
 @pytest.fixture(scope="module")
 def result():
     model = small_model("probit", 8)
-    return ev.log_evidence(model, method="smc", random_seed=0, progressbar=False)
+    return ev.log_evidence(
+        model, method="smc", betas=[0.0, 0.5, 1.0], random_seed=0, progressbar=False
+    )
 
 
 def test_save_and_load(result, tmp_path):
