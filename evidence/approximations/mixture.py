@@ -99,9 +99,12 @@ class Mixture:
     weights : array (C,)
     logz : float
         The sum of the components' estimates, without that of the prior.
+    lost : float
+        The part of the posterior that may be out of reach: error bars are no smaller.
     """
 
     name = "mixture"
+    lost = 0.0
 
     def __init__(
         self, references: Sequence[Any], weights: Array, warnings: Sequence[str] = ()

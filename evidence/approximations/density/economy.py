@@ -34,7 +34,7 @@ from ...messages import Message
 from ...models.density.model import DensityModel
 from ...numerics.arrays import Array, Flags
 from ...statistics.resampling import systematic
-from .mixing import Blend, audible, defended, improve, merged, unexplained
+from .mixing import Blend, audible, defended, improve, merged, unexplained, walk
 from .modes import COMPARABLE, climb, not_numbers, peaks, starts
 from .reference import DensityReference, Mode, density_prior_reference
 from .verdict import Verdict, judged, temper, usable
@@ -270,21 +270,10 @@ class Economy:
         w /= w.sum()
         archive = x[systematic(w, rng, _ARCHIVE)]
         chosen = rng.permutation(systematic(w, rng, _WALKERS))
-        at, value = x[chosen], log_p[chosen]
-        gamma, seen, values = 2.38 / np.sqrt(2.0 * self.model.n), [], []
-        accepted = 0.0
-        for k in range(_STEPS):
-            a, b = archive[rng.integers(_ARCHIVE, size=(2, _WALKERS))]
-            new = at + (1.0 if k % 5 == 4 else gamma) * (a - b)
-            new_value = self.model.log_prob(new)
-            with np.errstate(invalid="ignore"):
-                go = np.log(rng.random(_WALKERS)) < new_value - value
-            at, value = np.where(go[:, None], new, at), np.where(go, new_value, value)
-            accepted += go.mean() / _STEPS
-            seen.append(at)
-            values.append(value)
+        start = x[chosen], log_p[chosen]
+        seen, values, accepted = walk(self.model, start, archive, rng, _STEPS)
         logz = float(logsumexp(log_w)) - np.log(log_w.size)
-        self.lost = float(unexplained(self.proposal.log(at), value, logz).mean())
+        self.lost = float(unexplained(self.proposal.log(seen[-1]), values[-1], logz).mean())
         if self.lost < _OUT and accepted > _MOVING:
             return True
         assert self.blend is not None

@@ -25,7 +25,7 @@ from ...models.density.model import DensityModel
 from ...models.density.scales import learn
 from ...numerics.arrays import Array
 from ..mixture import Mixture
-from .mixing import at_modes, blend_of, mixture_of, unexplained
+from .mixing import at_modes, blend_of, lost, mixture_of, unexplained
 from .modes import COMPARABLE, find_modes, further_modes, not_numbers, peaks, starts
 from .reference import DensityReference, Mode, Scouted, density_prior_reference
 from .scout import FEW, MANY, Scouting, affordable, scout
@@ -185,8 +185,10 @@ def _covering(
                 "cross-check"
             )
             best.warnings = (*best.warnings, Message("poor-reference", text))
+        best.lost = rest
         return best
     mixture = mixture_of(blend, verdict.logz, best.scouted)
+    mixture.lost = lost(mixture, verdict, (seen.x, log_p, seen.log_w), rng)
     mixture.warnings = (*mixture.warnings, *_funnelled(seen.x, np.exp(seen.log_w)))
     return mixture
 

@@ -8,6 +8,10 @@ and a Gaussian fitted to that is the next component, a narrow one at the centre 
 too. Then all of them are moved by expectation maximisation, and by the weights of the mixture's
 own draws in turn (O. Cappé et al., Statistics and Computing 18 (2008) 447). Weights are evened out
 towards the prior, the last component: nothing that the others miss is out of reach.
+
+Weights of draws say nothing of where there are none, such as the far end of a banana. Walks from
+weighted draws (differential evolution; C. J. F. ter Braak, Statistics and Computing 16 (2006) 239)
+and the points themselves tell how much of the posterior lies beyond (:func:`lost`).
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from scipy.special import logsumexp
 from ...execution.clock import check_interrupt
 from ...models.density.model import DensityModel
 from ...numerics.arrays import Array, Indices
+from ...statistics.resampling import systematic
 from ..mixture import Mixture
 from .reference import DensityReference, Mode, Scouted, density_prior_reference
 from .verdict import Verdict, judged, moments, temper, usable
@@ -41,6 +46,10 @@ _TRIAL, _CONFIRMED = 512, 0.05  # draws at a mode, and what they must be worth
 _DISTINCT = 12.0  # nats of log Z below which modes are not begun with
 _ALIKE = 0.3  # Bhattacharyya's distance between Gaussians that are made one
 _APART = 3.0  # standard deviations between modes that are to begin with
+_JUMPS = 5  # one in so many steps of a walk is a whole difference, between modes
+_ARCHIVE, _WALKERS, _WALK = 2048, 128, 300  # points that give differences; walkers, and steps
+_HEAVY = 30.0 / _MARGIN  # from such weights on, or the largest drawn, all is beyond reach
+_CAUTION = 2.5  # walks do not reach everywhere either
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,6 +202,60 @@ def _overlap(one: DensityReference, two: DensityReference) -> float:
     spread = np.linalg.slogdet(middle)[1]
     spread -= 0.5 * (np.linalg.slogdet(one.cov)[1] + np.linalg.slogdet(two.cov)[1])
     return float(0.125 * away @ np.linalg.solve(middle, away) + 0.5 * spread)
+
+
+def walk(
+    model: DensityModel,
+    start: tuple[Array, Array],
+    archive: Array,
+    rng: np.random.Generator,
+    steps: int,
+) -> tuple[Array, Array, float]:
+    """Walkers from points of some log p, by differences between points of an archive.
+
+    Points (steps, M, d) and their log p after every step, and the rate of acceptance.
+    """
+    (at, value), gamma, accepted = start, 2.38 / np.sqrt(2.0 * model.n), 0.0
+    seen, values = [], []
+    for k in range(steps):
+        check_interrupt()
+        a, b = archive[rng.integers(len(archive), size=(2, len(at)))]
+        new = at + (1.0 if k % _JUMPS == _JUMPS - 1 else gamma) * (a - b)
+        new_value = model.log_prob(new)
+        with np.errstate(invalid="ignore"):
+            go = np.log(rng.random(len(at))) < new_value - value
+        at, value = np.where(go[:, None], new, at), np.where(go, new_value, value)
+        accepted += float(go.mean()) / steps
+        seen.append(at)
+        values.append(value)
+    return np.array(seen), np.array(values), accepted
+
+
+def lost(
+    mixture: Mixture,
+    verdict: Verdict,
+    points: tuple[Array, Array, Array],
+    rng: np.random.Generator,
+) -> float:
+    """The part of the posterior that draws of a mixture may miss: as walks from them see it, or
+    the points x that stand for the posterior, with their log p and log shares of Z."""
+    model = mixture.model
+    blend = Blend(tuple(mixture.components), mixture.weights)
+    x = blend.draw(rng, _DRAWS[1])
+    log_p = model.log_prob(x)
+    with np.errstate(invalid="ignore"):
+        w = np.where(np.isfinite(log_p), log_p - blend.log(x), -np.inf)
+    if not np.isfinite(w).any():
+        return 1.0
+    w = np.exp(w - w.max())
+    w /= w.sum()
+    archive, some = systematic(w, rng, _ARCHIVE), rng.permutation(systematic(w, rng, _WALKERS))
+    seen, values, _ = walk(model, (x[some], log_p[some]), x[archive], rng, _WALK)
+    reach = min(max(verdict.top, verdict.logz), verdict.logz + np.log(_HEAVY))
+    walked = unexplained(blend.log(seen.reshape(-1, model.n)), values.ravel(), reach).mean()
+    x, log_p, log_w = points
+    shown = np.exp(log_w) @ unexplained(blend.log(x), log_p, reach)
+    return min(_CAUTION * float(max(walked, shown)), 1.0)
 
 
 def _told(blend: Blend, rng: np.random.Generator) -> tuple[Blend, Verdict]:

@@ -69,6 +69,8 @@ class DensityReference:
     """The largest log p/q that draws have shown: what exceeds it by far is out of their reach."""
     scouted: Scouted | None = None
     """What a look from the prior saw, where there was one."""
+    lost: float = 0.0
+    """The part of the posterior that it saw out of this one's reach."""
 
     def identity(self) -> tuple[Array, ...]:
         """Arrays that tell this reference from others: see :mod:`evidence.models.identity`."""

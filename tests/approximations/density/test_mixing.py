@@ -9,8 +9,9 @@ from scipy.special import logsumexp
 
 import evidence as ev
 from evidence.approximations.density.fit import fit_density
-from evidence.approximations.density.mixing import extend_mixture
+from evidence.approximations.density.mixing import extend_mixture, lost
 from evidence.approximations.density.reference import DensityReference, density_prior_reference
+from evidence.approximations.density.verdict import Verdict
 from evidence.approximations.mixture import Mixture
 from evidence.messages import InputError
 from evidence.models.density.checking import central
@@ -194,3 +195,65 @@ def test_funnels_are_told(sd, warned):
     funnel = ev.DensityModel(log_likelihood, dim=d, prior=prior, vectorized=True)
     fit = fit_density(funnel, scales=False, seed=0)
     assert any(w.code == "poor-reference" for w in fit.warnings) == warned
+
+
+def covered(sd: float, lump: float = 0.0) -> Mixture:
+    """A posterior N(0, I), with a narrow lump far away, and a Gaussian for the first of these."""
+
+    def log_likelihood(x):
+        bulk = -0.5 * np.sum(x**2, axis=1) - 2.0 * np.log(2.0 * np.pi)
+        far = -50.0 * np.sum((x - 12.0) ** 2, axis=1) - np.log(2.0 * np.pi * 0.01)
+        with np.errstate(divide="ignore"):
+            log_p = np.logaddexp(bulk + np.log(2.0 * np.pi), far + np.log(lump))
+        return log_p - prior.log_prob(x)
+
+    prior = ev.GaussianPrior(np.zeros(2), PRIOR_SD**2)
+    one = ev.DensityModel(log_likelihood, dim=2, prior=prior, vectorized=True)
+    q = DensityReference("fitted", one, np.zeros(2), sd**2 * np.eye(2), 0.0)
+    return Mixture([q, density_prior_reference(one)], np.array([1.0, 0.003]))
+
+
+def seen(mixture: Mixture, x: np.ndarray, w: np.ndarray) -> float:
+    """The part that is lost, where points x with weights w stand for the posterior."""
+    points = x, mixture.model.log_prob(x), np.log(w / w.sum())
+    return lost(mixture, Verdict(0.0, 1.0, 0.0, np.log(9.0)), points, np.random.default_rng(0))
+
+
+def test_walks_see_what_draws_do_not_reach():
+    near = 0.1 * np.random.default_rng(1).standard_normal((100, 2))
+    assert seen(covered(1.0), near, np.ones(100)) < 0.002
+    assert seen(covered(0.5), near, np.ones(100)) > 0.1
+
+
+def test_points_show_what_walks_do_not_reach():
+    lump = 12.0 + 0.1 * np.random.default_rng(1).standard_normal((100, 2))
+    x, w = np.concatenate([np.zeros((100, 2)), lump]), np.repeat([0.96, 0.04], 100)
+    assert seen(covered(1.0, 0.04), x, w) == pytest.approx(2.5 * 0.04, rel=0.05)
+
+
+def test_error_bars_are_not_below_what_is_lost():
+    mixture = covered(1.0)
+    mixture.lost = 0.03
+    result = ev.log_evidence(mixture.model, reference=mixture, random_seed=0, progressbar=False)
+    assert 0.03 <= result.logz_se < 0.05
+
+
+@pytest.mark.parametrize("seed", [21, 24])
+def test_far_ends_of_a_banana_count(seed):
+    """Each Gaussian fits where it is; none is where a hundredth of the posterior is."""
+
+    def log_likelihood(x):
+        along = -0.125 * x[:, 0] ** 2
+        return along - 2.0 * np.sum((x[:, 1:] - 0.3 * x[:, :-1] ** 2) ** 2, axis=1)
+
+    n = 1000  # by transfer matrices
+    x = -10.0 + 20.0 * (np.arange(n) + 0.5) / n
+    K, v = np.exp(-2.0 * (x - 0.3 * x[:, None] ** 2) ** 2) * 20.0 / n, np.ones(n)
+    for _ in range(4):
+        v = K @ v
+    truth = np.log(np.sum(np.exp(-0.125 * x**2) * v) * 20.0 / n) - 5.0 * np.log(20.0)
+    one = ev.DensityModel(
+        log_likelihood, dim=5, prior=[stats.uniform(-10.0, 20.0)] * 5, vectorized=True
+    )
+    result = ev.log_evidence(one, random_seed=seed, progressbar=False)
+    assert abs(result.logz - truth) < 4.0 * result.logz_se < 0.2
