@@ -44,6 +44,7 @@ _NET = {True: 512, False: 1024}  # points, in one or two dimensions and in more
 _PATIENCE = 1e-3  # nats that a climb's step must gain
 _FRUITLESS = {False: 3, True: 8}  # climbs in a row that find nothing new, after several did;
 _CLIMBS = 64  # and from one net
+_SLOPES = 4  # climbs in all from points that no valley parts from the modes known
 _LAST, _ADDED = 15, 0.02  # climbs that end a search which is cut short, and what they may add
 _ASKED = 48  # points that are asked whether a valley parts them from the modes known
 _NEAREST = 4  # of these
@@ -84,6 +85,8 @@ class Economy:
     confirmed: bool = False
     """Whether weights are even and walks stay where the mixture reaches."""
     fruitless: int = 0
+    slopes: int = 0
+    """Climbs from points that no valley parts from a mode."""
     gains: list[float] = field(default_factory=list)
     """log Z of what every climb from the present net found."""
 
@@ -149,11 +152,28 @@ class Economy:
             tops = some[peaks(self.x[some], self.log_p[some], rng)][:_ASKED]
             few = rng.permutation(np.setdiff1d(some, tops))[: _ASKED - tops.size]
             asked[tops] = asked[few] = True
+            slopes = []
             for one in [*tops, *few[np.argsort(-self.log_p[few])]]:
                 if self.fruitless >= _FRUITLESS[len(self.modes) > 1] or len(self.gains) >= _CLIMBS:
-                    return
-                if self._beyond()[one] and self._apart(self.x[one], self.log_p[one]):
+                    break
+                if not self._beyond()[one]:
+                    continue
+                if self._apart(self.x[one], self.log_p[one]):
                     self._climb_from(self.x[one])
+                else:
+                    slopes.append(one)
+            self._climb_slopes(slopes)
+
+    def _climb_slopes(self, points: Sequence[int]) -> None:
+        """The far side of a narrow mode may rise all the way to a broad one: no valley parts it."""
+        fruitless = self.fruitless
+        for one in points:
+            if self.slopes >= _SLOPES or len(self.gains) >= _CLIMBS:
+                break
+            if self._beyond()[one]:
+                self.slopes += 1
+                self._climb_from(self.x[one])
+        self.fruitless = min(fruitless, self.fruitless)
 
     def _climb_from(self, start: Array) -> None:
         found = climb(self.model, start, self.modes, _PATIENCE)
