@@ -165,7 +165,7 @@ class Economy:
             self._climb_slopes(slopes)
 
     def _climb_slopes(self, points: Sequence[int]) -> None:
-        """The far side of a narrow mode may rise all the way to a broad one: no valley parts it."""
+        """The far side of a narrow mode may rise all the way to a broad one, without a valley."""
         fruitless = self.fruitless
         for one in points:
             if self.slopes >= _SLOPES or len(self.gains) >= _CLIMBS:

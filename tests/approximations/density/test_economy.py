@@ -91,6 +91,14 @@ def test_a_coarse_answer_is_cheap_and_right(problem, most, seed):
     assert result.samples.shape[1] == result.names.__len__()
 
 
+@pytest.mark.parametrize("seed", [31, 33, 34])
+def test_a_narrow_mode_on_the_slope_of_a_broad_one_is_climbed(seed):
+    """Of few points beyond the broad one, none is parted from it by a valley."""
+    result, truth, points = run(two_modes(5), target_se=0.2, random_seed=seed)
+    assert abs(result.logz - truth) < 4.5 * result.logz_se < 0.9
+    assert points < 15_000
+
+
 def test_draws_of_a_coarse_run_have_the_posterior_s_moments():
     result, _, _ = run(gaussian(3), target_se=0.1, random_seed=0)
     assert result.samples.mean() == pytest.approx(4.0 / 4.25, abs=0.1)
