@@ -59,7 +59,8 @@ class LooResult(Result):
     by_method : dict of str to array (N,)
         ``pointwise`` of each method.
     mcse : float
-        Monte Carlo standard error of ``elpd``, from draws; NaN without.
+        Monte Carlo standard error of ``elpd``, from draws; NaN without. Where Pareto's k says that
+        draws do not tell, by as much as EP's answer differs from theirs.
     logz, logz_se : float
         The log evidence that came with the posterior, or EP's; NaN where there is none.
     warnings : tuple of Message

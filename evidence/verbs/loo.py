@@ -142,6 +142,12 @@ def loo(
         if method == "psis" or (method == "auto" and not gaussian):
             views["psis"] = _by_draws(at)
     last, view = list(views.items())[-1]
+    doubtful = view.pareto_k > _LIMIT
+    if last == "psis" and len(views) > 1 and doubtful.any():
+        apart = np.nansum(
+            view.pointwise[doubtful] - next(iter(views.values())).pointwise[doubtful]
+        )
+        view = view._replace(mcse=math.hypot(view.mcse, apart))
     low, high = view.pit
     logz, logz_se = view.logz, math.nan
     if isinstance(posterior, EvidenceResult):
