@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg.lapack import dpotrf
 
 from ..execution.arguments import array, number, shown
 from ..messages import InputError
 from ..numerics.arrays import Array
+from ..numerics.jit import jit
+from ..numerics.lapack import factor, scratch
 from .structures import choose
 
 _KERNEL_JITTER = 1e-6
@@ -38,14 +39,15 @@ def factorise(K: Any, name: str, n: int, relative_jitter: float) -> Covariance:
         )
     jitter = float(relative_jitter * np.mean(np.diag(prior)))
     prior.flat[:: n + 1] += jitter
-    factor, info = dpotrf(prior, lower=1, clean=1)
+    rows = np.empty_like(prior)
+    info = _cholesky(prior, rows)
     if info != 0:
         raise CovarianceError(
             f"{name} is not positive definite (Cholesky stopped at row {info} of {n}, "
             f"jitter {jitter:.3g}); pass a larger relative jitter, e.g. jitter=1e-6, "
             "or remove duplicated rows of X"
         )
-    return Covariance(prior, jitter, factor)
+    return Covariance(prior, jitter, rows.T)
 
 
 class Source(NamedTuple):
@@ -126,10 +128,35 @@ def call_kernel(kernel: Callable[..., Any], X: Any) -> Any:
 def check_covariance(K: Any, name: str) -> Array:
     """A symmetric matrix."""
     K = array(name, K, ("N", "N"))
-    asymmetry = float(np.max(np.abs(K - K.T), initial=0.0))
-    if asymmetry > 1e-8 * float(np.max(np.abs(K), initial=0.0)):
+    symmetric = np.empty(K.shape)
+    asymmetry, largest = _symmetrise(np.ascontiguousarray(K), symmetric)
+    if asymmetry > 1e-8 * largest:
         raise InputError(
             f"{name} is not symmetric (largest difference {asymmetry:.3g}); "
             "pass (K + K.T) / 2 if that is what you mean"
         )
-    return 0.5 * (K + K.T)
+    return symmetric
+
+
+@jit
+def _cholesky(K, out):
+    """The transpose of a lower factor, and 0 or the row where there is none."""
+    for i in range(len(K)):
+        out[i, :i] = 0.0
+        out[i, i:] = K[i, i:]
+    return factor(out, scratch())
+
+
+@jit
+def _symmetrise(K, out):
+    """``out = (K + Kᵀ) / 2``; the largest difference of a pair, and the largest entry."""
+    n, difference, largest = K.shape[0], 0.0, 0.0
+    for i0 in range(0, n, 32):
+        for j0 in range(i0, n, 32):
+            for i in range(i0, min(i0 + 32, n)):
+                for j in range(max(j0, i), min(j0 + 32, n)):
+                    a, b = K[i, j], K[j, i]
+                    difference = max(difference, abs(a - b))
+                    largest = max(largest, abs(a), abs(b))
+                    out[i, j] = out[j, i] = 0.5 * (a + b)
+    return difference, largest

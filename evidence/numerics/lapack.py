@@ -110,9 +110,9 @@ def _copy(n, x, y, s):
 
 
 @jit
-def _leaf(n, a, w, ld, s):
+def _leaf(n, a, w, ld, factored, s):
     """L and L⁻¹ of a small block by LAPACK."""
-    info = _potrf(n, a, ld, s)
+    info = 0 if factored else _potrf(n, a, ld, s)
     if info == 0:
         for j in range(n):
             step = j * (ld + 1) * _ITEM
@@ -122,10 +122,17 @@ def _leaf(n, a, w, ld, s):
 
 
 @jit
-def factor_inverse(a, w, s):
+def factor(a, s):
+    """Cholesky factor of ``a`` in place, its lower triangle (column-major); 0 or LAPACK's info."""
+    return _potrf(a.shape[0], a.ctypes.data, a.shape[0], s)
+
+
+@jit
+def factor_inverse(a, w, factored, s):
     """Cholesky factor of ``a`` (in place) and its inverse in ``w``; 0 or LAPACK's info.
 
-    Only lower triangles (column-major) are read and written. By halves, [[L, 0], [X, M]]:
+    Where ``a`` is ``factored`` already only its inverse is made. Only lower triangles
+    (column-major) are read and written. By halves, [[L, 0], [X, M]]:
     X = A₂₁L⁻ᵀ, M Mᵀ = A₂₂ - X Xᵀ, and below L⁻¹ stands -M⁻¹X L⁻¹; 2/3 N³ flops, nearly all
     in products of square blocks. The recursion keeps its own stack: (start, size, stage).
     """
@@ -141,7 +148,7 @@ def factor_inverse(a, w, s):
         a21, w21 = a11 + h * _ITEM, w11 + h * _ITEM
         a22, w22 = a21 + h * n * _ITEM, w21 + h * n * _ITEM
         if size <= _BASE:
-            info = _leaf(size, a11, w11, n, s)
+            info = _leaf(size, a11, w11, n, factored, s)
             if info != 0:
                 return start + info
             top -= 1
@@ -149,8 +156,9 @@ def factor_inverse(a, w, s):
             top += 1
             stack[top, 0], stack[top, 1], stack[top, 2] = start, h, 0
         elif stage == 1:
-            _trmm(3, 2, size - h, h, 1.0, w11, a21, n, s)
-            _syrk(size - h, h, a21, a22, n, s)
+            if not factored:
+                _trmm(3, 2, size - h, h, 1.0, w11, a21, n, s)
+                _syrk(size - h, h, a21, a22, n, s)
             top += 1
             stack[top, 0], stack[top, 1], stack[top, 2] = start + h, size - h, 0
         else:
