@@ -41,6 +41,7 @@ SCRIPTS = {
     "benchmarks.bridge": "",
     "benchmarks.density_truths": "",
     "benchmarks.formulas": "",
+    "benchmarks.limits": "",
     "benchmarks.neural_network_widths": "jax",
     "benchmarks.reference_table": "",
     "benchmarks.rmhmc_speed": "",

@@ -219,6 +219,8 @@ class IntegratedEvidence(EvidenceResult):
         The same integral over EP's evidence; of several classes, over Laplace's.
     optimum : Optimum
         Where EP's evidence times the prior is largest; None for several classes.
+    source : GPModel, SparseModel or SoftmaxModel
+        The model, where the priors are its own; files do not hold it.
     """
 
     _format = "evidence-integrated"
@@ -227,10 +229,14 @@ class IntegratedEvidence(EvidenceResult):
     lows: Array = field(default_factory=lambda: np.zeros(0))
     logz_ep: float = math.nan
     optimum: Optimum | None = None
+    source: Any = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.samples = natural(self.theta, self.lows)
+
+    def _state(self) -> dict[str, Any]:
+        return super()._state() | {"source": None}
 
     @property
     def latent_draws(self) -> Array:

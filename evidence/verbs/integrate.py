@@ -117,6 +117,7 @@ def integrated_evidence(
     arguments.check_path("checkpoint", checkpoint)
     arguments.check_executor(executor)
     prior = _priors(model, priors, fixed)
+    same = priors is None and model.priors is not None and len(prior) == len(model.priors)
     if target_se is None and n_particles is None and n_islands is None:
         target_se = 0.05
     clock = Clock(max_seconds)
@@ -208,6 +209,7 @@ def integrated_evidence(
         lows=np.broadcast_to(prior.lows, len(prior)),
         logz_ep=logz_ep,
         optimum=start.optimum,
+        source=model if same else None,
     )  # fmt: skip
 
 

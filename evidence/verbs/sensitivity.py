@@ -29,6 +29,7 @@ from ..numerics.threads import blas_for
 from ..paths.families import fit_reference
 from ..results.base import data_frame
 from ..results.comparison import Comparison
+from ..results.evidence import EvidenceResult
 from ..results.hyper import IntegratedEvidence
 from ..results.sensitivity import Sensitivity
 from .integrate import fits_over_theta, integrated_evidence
@@ -75,7 +76,7 @@ class Rescaled:
 
 
 def prior_sensitivity(
-    model: FormulaModel | Mapping[str, FormulaModel],
+    model: FormulaModel | Mapping[str, FormulaModel] | IntegratedEvidence | Comparison,
     result: Any = None,
     *,
     scale: Sequence[float] = (0.5, 2.0),
@@ -86,7 +87,8 @@ def prior_sensitivity(
     Parameters
     ----------
     model : FormulaModel, or mapping from name to model
-        With several models, what it does to their log Bayes factors.
+        With several models, what it does to their log Bayes factors. A result that knows its models
+        may stand alone: an IntegratedEvidence or a Comparison.
     result : IntegratedEvidence or Comparison, optional
         What :func:`evidence.log_evidence`, or :func:`evidence.compare`, returned for them; by
         default computed here.
@@ -115,8 +117,11 @@ def prior_sensitivity(
     factors = array("scale", scale, ("n",))
     if factors.min() <= 0.0:
         raise InputError(f"scale must hold positive factors, got {scale!r}")
-    several = isinstance(model, Mapping)
-    models = dict(model) if isinstance(model, Mapping) else {"": model}
+    given: Any = model
+    if isinstance(model, EvidenceResult | Comparison):
+        result, given = model, _models_of(model)
+    several = isinstance(given, Mapping)
+    models: dict[str, FormulaModel] = dict(given) if several else {"": given}
     for name, each in models.items():
         check_kind(f"model[{name!r}]" if name else "model", each, FormulaModel)
     results = result.results if isinstance(result, Comparison) else {"": result}
@@ -140,6 +145,17 @@ def prior_sensitivity(
     widest = table.change.abs().max()
     about = f"log Z moves by up to {widest:.2g} nats when a prior's scale is changed"
     return Sensitivity(table, about, tuple(warnings))
+
+
+def _models_of(result: EvidenceResult | Comparison) -> Any:
+    models = result.models if isinstance(result, Comparison) else getattr(result, "source", None)
+    if not models:
+        raise InputError(
+            "model: this result does not hold the model it was made with (files hold none, nor do "
+            "results without priors of hyperparameters); pass it first: "
+            "ev.prior_sensitivity(model, result)"
+        )
+    return models
 
 
 def _of_hyperparameters(

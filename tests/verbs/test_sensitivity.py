@@ -70,15 +70,25 @@ def test_several_models_and_figures(data, tmp_path):
     comparison = ev.compare(models, target_se=0.1, random_seed=0, progressbar=False)
     sensitivity = ev.prior_sensitivity(models, comparison, random_seed=0)
     assert set(sensitivity.table.model) == {"line", "groups"}
+    alone = ev.prior_sensitivity(comparison, random_seed=0)
+    assert alone.table.equals(sensitivity.table)
+    one = ev.prior_sensitivity(comparison.results["groups"], random_seed=0).table
+    assert set(one.index) == set(sensitivity.table[sensitivity.table.model == "groups"].index)
     labels = [text.get_text() for text in sensitivity.plot().get_yticklabels()]
     assert "groups: sd(1|g)" in labels
     sensitivity.save(tmp_path / "s.npz")
     assert ev.Sensitivity.load(tmp_path / "s.npz").table.equals(sensitivity.table)
 
 
-def test_mistakes(data):
+def test_mistakes(data, tmp_path):
     model = ev.from_formula("y ~ x", data)
     with pytest.raises(ev.InputError, match="scale"):
         ev.prior_sensitivity(model, scale=[-1.0])
     with pytest.raises(ev.InputError, match="model"):
         ev.prior_sensitivity(3)
+    grouped = ev.from_formula("y ~ x + (1 | g)", data)
+    result = ev.log_evidence(grouped, target_se=0.2, random_seed=0, progressbar=False)
+    result.save(tmp_path / "r.npz")
+    read = ev.IntegratedEvidence.load(tmp_path / "r.npz", model=result.optimum.model)
+    with pytest.raises(ev.InputError, match="model"):
+        ev.prior_sensitivity(read)

@@ -74,6 +74,10 @@ def parse(formula: str, structured: Collection[str] = ()) -> Parts:
             raise InputError(f"formula: {term} cannot be taken away; leave it out")
         if bracket:
             brackets.append(bracket)
+        elif call and call[1] in _EXTRAS:
+            raise InputError(
+                f"formula: {term} goes with the response, as in '{response} | {term} ~ …'"
+            )
         elif call and call[1] in structured:
             arguments = tuple(word for _, word in _split(call[2], ","))
             special.append(Structured(compact(term), call[1], arguments))
@@ -119,6 +123,8 @@ def _response(formula: str, left: str) -> tuple[str, dict[str, str]]:
     if not response or len(more) > 1:
         raise InputError(f"formula: no response before ~ in {formula!r}")
     extras = {}
+    if share := re.fullmatch(r"(?:p|prop|proportion)\s*\(([^,]+),([^,]+)\)", response):
+        response, extras["trials"] = share[1].strip(), share[2].strip()
     for _, extra in _split(more[0][1], "+") if more else ():
         call = re.fullmatch(r"(\w+)\s*\((.*)\)", extra)
         if call is None or call[1] not in _EXTRAS or not call[2].strip():

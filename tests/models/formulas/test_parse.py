@@ -27,6 +27,8 @@ CALLS = {"ar1", "bym2"}
         ("y ~ C(a, levels=['p+q', 'r|s'])", "y", {}, "C(a, levels=['p+q', 'r|s'])"),
         ("y | trials(n) ~ x", "y", {"trials": "n"}, "x"),
         ("y | weights(w) ~ x", "y", {"weights": "w"}, "x"),
+        ("p(y, n) ~ x", "y", {"trials": "n"}, "x"),
+        ("prop(y, n) | weights(w) ~ x", "y", {"trials": "n", "weights": "w"}, "x"),
         (
             "y | trials(n + 1) + weights(w) ~ x",
             "y",
@@ -81,6 +83,7 @@ def test_structured_terms():
         ("~ x", "no response"),
         ("y | trials(n) | weights(w) ~ x", "no response"),
         ("y | rate(n) ~ x", "may have trials"),
+        ("y ~ x + weights(w)", "goes with the response"),
         ("y | trials() ~ x", "may have trials"),
         ("y | n ~ x", "may have trials"),
         ("y ~", "a term is missing"),
