@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.linalg.blas import dsymv, dsyrk, dtrmm, dtrsm
+from scipy.linalg.blas import dsymv, dtrmm, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from ..numerics.arrays import Array, Indices
 from ..numerics.jit import jit
-from ..numerics.lapack import factor, factor_inverse, scratch
+from ..numerics.lapack import factor, factor_inverse, scratch, take_away
 from .base import Conditionals, Gaussian, NotPositiveDefinite, Prior
 
 _SMALL = 1e-5  # below this τΣ the cheap formula for the variance has lost too many digits
@@ -147,9 +147,8 @@ class PositiveGaussian(DenseGaussian):
         K = self.prior.covariance
         if self._L is None:
             return K
-        V = dtrsm(1.0, self._L, np.asfortranarray(self._s[:, None] * K), lower=1, overwrite_b=1)
-        lower = dsyrk(-1.0, V, beta=1.0, c=K.T.copy(order="F"), trans=1, lower=1, overwrite_c=1)
-        full = np.ascontiguousarray(lower.T)
+        full = K.copy()
+        take_away(self.work, self._s * K, full, scratch())
         _copy_upper_to_lower(full)
         return full
 

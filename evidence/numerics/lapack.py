@@ -49,6 +49,7 @@ _dpotrf = _bind(cython_lapack, "dpotrf", 5)
 _dtrtri = _bind(cython_lapack, "dtrtri", 6)
 _dtrmm = _bind(cython_blas, "dtrmm", 11)
 _dsyrk = _bind(cython_blas, "dsyrk", 10)
+_dtrsm = _bind(cython_blas, "dtrsm", 11)
 _dtrsv = _bind(cython_blas, "dtrsv", 8)
 _dcopy = _bind(cython_blas, "dcopy", 5)
 _dsymv = _bind(cython_blas, "dsymv", 10)
@@ -93,12 +94,12 @@ def _trmm(side, trans, m, n, alpha, a, b, ld, s):
 
 
 @jit
-def _syrk(n, k, a, c, ld, s):
-    """C ← C - A Aᵀ, lower triangle."""
+def _syrk(trans, n, k, a, c, ld, s):
+    """C ← C - A Aᵀ, or C - Aᵀ A, lower triangle."""
     flags, ints, reals = s
     ints[0], ints[1], ints[2], reals[0], reals[1] = n, k, ld, -1.0, 1.0
     at, f, r = ints.ctypes.data, flags.ctypes.data, reals.ctypes.data
-    _dsyrk(f, f + 1, at, at + 4, r, a, at + 8, r + 8, c, at + 8)
+    _dsyrk(f, f + trans, at, at + 4, r, a, at + 8, r + 8, c, at + 8)
 
 
 @jit
@@ -158,7 +159,7 @@ def factor_inverse(a, w, factored, s):
         elif stage == 1:
             if not factored:
                 _trmm(3, 2, size - h, h, 1.0, w11, a21, n, s)
-                _syrk(size - h, h, a21, a22, n, s)
+                _syrk(1, size - h, h, a21, a22, n, s)
             top += 1
             stack[top, 0], stack[top, 1], stack[top, 2] = start + h, size - h, 0
         else:
@@ -168,6 +169,17 @@ def factor_inverse(a, w, factored, s):
             _trmm(3, 1, size - h, h, 1.0, w11, w21, n, s)
             top -= 1
     return 0
+
+
+@jit
+def take_away(a, columns, out, s):
+    """``out`` less Vᵀ V, V = L⁻¹ C of a lower triangle L, in its lower triangle; V replaces C."""
+    flags, ints, reals = s
+    n = a.shape[0]
+    ints[0], reals[0] = n, 1.0
+    at, f, c = ints.ctypes.data, flags.ctypes.data, columns.ctypes.data
+    _dtrsm(f, f, f + 1, f + 1, at, at, reals.ctypes.data, a.ctypes.data, at, c, at)
+    _syrk(2, n, n, c, out.ctypes.data, n, s)
 
 
 @jit

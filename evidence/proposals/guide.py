@@ -20,7 +20,7 @@ For probit the same is done for the utilities :math:`z_k = x_k + N(0,1)`, whose 
 the indicator of :math:`y_k z_k > 0`: the integrals are normal tails, the draws truncated
 normals, and conditioning on z rather than on x leaves weights several times less variable.
 
-Truncated normals are made from uniforms by inversion, and uniforms may come from a scrambled
+Draws are made from uniforms by inversion, and uniforms may come from a scrambled
 Sobol' net: digits that all islands share, shifted anew by each, so that every draw is what it
 was, and the islands are independent, while an island's draws fill the cube more evenly.
 
@@ -48,7 +48,6 @@ from ..messages import InputError
 from ..models.likelihoods.base import Likelihood
 from ..numerics.arrays import Array, Indices
 from ..numerics.jit import jit, vector_loop
-from ..numerics.normal import standard_normal
 from ..numerics.special import LOG_SQRT_2PI
 from ..numerics.truncated import multiply_tails, upper_tails
 from .integrals import draw_with_one, scratch
@@ -112,9 +111,10 @@ class Guide:
 
         A guide that has learnt does not ask ``between``.
 
-        With a ``net`` (:func:`make_net`) utilities are made from its points, shifted. After every
+        With a ``net`` (:func:`make_net`) they are made from its points, shifted. After every
         block of coordinates ``between(log_weight)`` may resample: it gives the columns to go on
-        with, having changed ``log_weight`` in place, or None.
+        with, having changed ``log_weight`` in place, or None. Draws of one call are not quite
+        independent: those of latent values may share lattices (:mod:`.integrals`).
         """
         q, size = self.gaussian, self.gaussian.order.size
         eps, values = np.empty((size, n)), np.empty((size, n))
@@ -125,14 +125,12 @@ class Guide:
             q.means(block, eps, values)
             given = (values[block], q.inner(block), *(s[block] for s in self.sites))
             theta = np.ascontiguousarray(self.theta[:, block].T)
+            _uniforms(rng, None if net is None else net[block, :n], eps[block])
             if self.utilities:
-                _uniforms(rng, None if net is None else net[block, :n], eps[block])
                 _draw_utilities(*given, theta, eps[block], log_weight, work)
             else:
                 how = (self.likelihood.kernel, self.likelihood.log_concave)
-                normals = standard_normal(rng, eps[block].shape)
-                rng.random(out=eps[block])
-                given = (*given, theta, self.hints[:, block], normals, eps[block])
+                given = (*given, theta, self.hints[:, block], eps[block])
                 _draw_latent(rng, *how, *given, log_weight)
             if np.isnan(log_weight).any():
                 raise CannotGuide(
@@ -152,13 +150,11 @@ class Guide:
         return drawn, log_weight
 
 
-def make_net(guide: Guide, n: int, rng: np.random.Generator) -> NDArray[np.uint32] | None:
-    """``n`` points of a scrambled Sobol' net as integers (coordinates, n); None: no use for it.
+def make_net(guide: Guide, n: int, rng: np.random.Generator) -> NDArray[np.uint32]:
+    """``n`` points of a scrambled Sobol' net as integers (coordinates, n).
 
     Coordinates beyond the first thousand, which matter least, do without.
     """
-    if not guide.utilities:
-        return None
     from scipy.stats import qmc
 
     net = qmc.Sobol(min(guide.gaussian.order.size, _NET), scramble=True, bits=_BITS, rng=rng)
@@ -287,7 +283,7 @@ def _draw_utilities(values, factor, c, nu, tau, theta, eps, log_weight, work):
 
 @jit
 def _draw_latent(
-    rng, kernel, concave, values, factor, c, nu, tau, theta, hints, normals, eps, log_weight
+    rng, kernel, concave, values, factor, c, nu, tau, theta, hints, eps, log_weight
 ):  # fmt: skip
     """As :func:`_draw_utilities`, of latent values under any likelihood."""
     memory, one, zero = scratch(log_weight.size), np.ones(1), np.zeros(1)
@@ -297,6 +293,6 @@ def _draw_latent(
         own = slice(k, k + 1)
         data = (theta[own], one, zero, c[own], nu[own], tau[own])
         draw_with_one(
-            rng, kernel, concave, data, hints[:, k], factor[k, k], values[k], normals[k], eps[k],
-            log_weight, memory, nothing, False,
+            rng, kernel, concave, data, hints[:, k], factor[k, k], values[k], eps[k],
+            log_weight, memory, nothing,
         )  # fmt: skip

@@ -76,28 +76,26 @@ def scratch(n):
 
 @jit
 def draw_with_one(
-    rng, kernel, concave, data, hints, root, value, normals, eps, log_weight, memory, message,
-    together,
+    rng, kernel, concave, data, hints, root, value, eps, log_weight, memory, message
 ):  # fmt: skip
     """Draws given their means in ``value``, which they replace, under a datum that sees v itself.
 
-    ``together`` they may share nodes of a lattice, each being what it should, but not independent
-    of the others. ``eps`` comes in as uniforms and leaves as the draws in units of ``root`` from
-    their means.
+    They may share nodes of a lattice, each being what it should, but not independent of the
+    others. ``eps`` comes in as uniforms and leaves as the draws in units of ``root`` from their
+    means.
     """
     theta, c, nu, tau = data[0][0], data[3][0], data[4][0], data[5][0]
     x, g, eta, out, rows, draws, points, table, smooth = memory
     n, cells = value.size, smooth.size - 1
     low, high = _range(value)
-    if together:
-        points[:n] = value
-        spacing = _NEAR * root
-        if not concave:
-            spacing = _finest(kernel, theta, tau, hints, root, eta, out)
-        if _draw_near(rng, kernel, data, spacing, root, value, eps, log_weight, memory, message):
-            for m in range(n):
-                eps[m] = (value[m] - points[m]) / root
-            return
+    points[:n], spacing = value, _NEAR * root
+    if not concave:
+        spacing = _finest(kernel, theta, tau, hints, root, eta, out)
+    if _draw_near(rng, kernel, data, spacing, root, value, eps, log_weight, memory, message):
+        _leave_lattice(rng, kernel, data, root, value, memory, message)
+        for m in range(n):
+            eps[m] = (value[m] - points[m]) / root
+        return
     step = max(high - low, 1e-9 * root) / cells
     for i in range(cells + 1):
         mean = low + i * step
@@ -115,7 +113,7 @@ def draw_with_one(
             rows[used], draws[0, used] = m, mean
             draws[1, used] = _hermite(table[:, i], table[:, i + 1], t)
             draws[2, used] = table[1, i] + t * (table[1, i + 1] - table[1, i])
-            draws[3, used], draws[4, used] = normals[m], eps[m]
+            draws[3, used], draws[4, used] = rng.standard_normal(), eps[m]
             used += 1
             continue
         value[m], log_w = _draw_on_lattice(
@@ -436,6 +434,33 @@ def _draw_near(rng, kernel, data, spacing, root, value, uniforms, log_weight, me
         log_weight[m] += draws[5, m]
         value[m] = draws[6, m]
     return True
+
+
+@jit
+def _leave_lattice(rng, kernel, data, root, value, memory, message):
+    """A Metropolis step from every node that was drawn to anywhere in its cell.
+
+    It leaves the density that was drawn from as it is, and nothing on the lattice. The draws'
+    means come in ``memory``.
+    """
+    x, g, _, out, _, _, points, _, _ = memory
+    n, spacing = value.size, x[1] - x[0]
+    mean, new, gain, chance = points[:n], points[n : 2 * n], points[2 * n : 3 * n], out[3 * n :]
+    for m in range(n):
+        chance[m] = rng.random()
+        gain[m] = -g[int((value[m] - x[0]) / spacing + 0.5)]
+        new[m] = value[m] + spacing * (rng.random() - 0.5)
+    kernel(new.ctypes, data[0][0].ctypes, n, 1, 0, 1, out.ctypes)
+    _add_ratios(new, out, data[3][0], data[4][0], data[5][0], n, gain)
+    add_message(message, new, 1.0, gain)
+    _accept(value, new, mean, gain, chance, 0.5 / (root * root))
+
+
+@vector_loop
+def _accept(value, new, mean, gain, chance, half):
+    for m in range(value.size):
+        rise = gain[m] - half * (new[m] - value[m]) * (new[m] + value[m] - 2.0 * mean[m])
+        value[m] = new[m] if chance[m] < exp(min(rise, 0.0)) else value[m]
 
 
 @jit

@@ -87,8 +87,8 @@ def prior_sensitivity(
     Parameters
     ----------
     model : FormulaModel, or mapping from name to model
-        With several models, what it does to their log Bayes factors. A result that knows its models
-        may stand alone: an IntegratedEvidence or a Comparison.
+        With several models, what it does to their log Bayes factors. A result that knows its
+        models may stand alone: an IntegratedEvidence or a Comparison.
     result : IntegratedEvidence or Comparison, optional
         What :func:`evidence.log_evidence`, or :func:`evidence.compare`, returned for them; by
         default computed here.

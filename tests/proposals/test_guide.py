@@ -148,12 +148,15 @@ HARD = [
 @pytest.mark.parametrize(("likelihood", "variance", "y"), HARD)
 @pytest.mark.parametrize("reference", ["ep", "prior"])
 def test_one_latent_value_is_an_exact_integral(reference, likelihood, variance, y):
-    """The lattice's sum scatters by less than a tenth, and its mean is right within 4.5 se."""
+    """The lattice's sum scatters by less than a tenth, and its mean is right within 4.5 se.
+
+    Draws may share a lattice, whose own error is below a millionth.
+    """
     model = one_value(likelihood, variance, y)
     truth = model.likelihood.tilted(model.y, model.mean, np.array([variance]))[0][0]
     _, w, log_z, se = draw(REFERENCES[reference](model), 2000)
     assert w.std() / w.mean() < 0.1
-    assert abs(log_z - truth) < max(4.5 * se, 1e-8)
+    assert abs(log_z - truth) < max(4.5 * se, 1e-6)
 
 
 @pytest.mark.parametrize(("likelihood", "variance", "y"), HARD)
@@ -284,10 +287,13 @@ def test_a_single_point_of_a_net_is_uniform():
     assert stats.pearsonr(*points.T).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("n", [64, 50])
-def test_unbiased_with_a_net(n):
+@pytest.mark.parametrize(
+    ("likelihood", "n", "less"),
+    [("probit", 64, 0.5), ("probit", 50, 0.5), ("poisson(exposure=1.5)", 64, 0.9)],
+)
+def test_unbiased_with_a_net(likelihood, n, less):
     """Means over 2000 shifts of one net, z-score below 4.5; less scatter than without."""
-    model = small_model("probit")
+    model = small_model(likelihood)
     guide = make_guide(prior_reference(model))
     net, rng = make_net(guide, n, rng_of(0)), rng_of(1)
     assert net.shape[1] == n
@@ -298,9 +304,19 @@ def test_unbiased_with_a_net(n):
     with_net, without = np.array(estimates(net)), np.array(estimates(None))
     error = guide.log_z0 + np.log(with_net.mean()) - log_z_by_quadrature(model)
     assert abs(error) < 4.5 * with_net.std() / with_net.mean() / np.sqrt(2000)
-    assert with_net.std() < 0.5 * without.std()
+    assert with_net.std() < less * without.std()
 
 
-def test_only_utilities_are_made_from_a_net():
-    guide = make_guide(ev.fit_ep(small_model("poisson(exposure=1.5)")))
-    assert make_net(guide, 8, rng_of(0)) is None
+def test_steps_off_the_lattice_keep_the_density():
+    """Mean and variance of 300 calls' draws, z-scores below 4.5; accepting every step adds 1 %."""
+    model, rng = one_value("logit", 4.0, 1.0), rng_of(0)
+    guide = make_guide(ev.fit_ep(model))
+    x = np.array([guide.draw(4000, rng)[0][0] for _ in range(300)])
+    assert np.unique(x).size > 0.95 * x.size
+    grid = np.linspace(-12.0, 14.0, 20_001)
+    p = np.exp(model.likelihood.log_prob(grid, np.ones(grid.size)) - grid**2 / 8.0)
+    p /= p.sum()
+    mean = p @ grid
+    for power, exact in ((1, 0.0), (2, p @ (grid - mean) ** 2)):
+        means = ((x - mean) ** power).mean(axis=1)
+        assert abs(means.mean() - exact) < 4.5 * means.std() / np.sqrt(300)

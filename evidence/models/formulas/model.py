@@ -235,7 +235,8 @@ def from_formula(
         ``(1 + x | g)``, correlated; ``(1 + x || g)``, independent; ``(1 | a:b)``, ``(1 | a/b)``.
         Structured terms are ``ar1(time)``, ``rw1(x)``, ``rw2(x)``, each for groups with a second
         argument, ``icar(area, graph)`` and ``bym2(area, graph)``. The response may have
-        ``y | trials(n)`` or ``p(y, n)`` for successes, ``y | weights(w)`` for rows that count w times.
+        ``y | trials(n)`` or ``p(y, n)`` for successes, ``y | weights(w)`` for rows that count w
+        times.
     data : DataFrame or mapping of columns
     likelihood : str or Likelihood
         ``"gaussian"``, ``"student_t"``, ``"bernoulli"``, ``"binomial"``, ``"poisson"``,
