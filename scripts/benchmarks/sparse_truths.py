@@ -3,7 +3,8 @@
     python -m scripts.benchmarks.sparse_truths --rows shared groups ar1 --seeds 3
     python -m scripts.benchmarks.sparse_truths --rows neuro cox --data folder
 
-A line for each problem and seed: the seconds of EP and of everything, log Z and its standard
+A line for each problem and seed: the seconds of EP and of everything, and of all cores together
+(which other work on the machine changes less), log Z and its standard
 error, EP, the truth, z = (log Z - truth)/se, and the largest memory of this process so far (a row
 by itself tells that of one problem). Truths: a Beta function for labels that share one latent
 value; quadrature for independent groups; a filter on a grid for chains; for crossed groups and
@@ -40,7 +41,7 @@ ROUNDING = 1e-9  # relative; z of estimates that are exact means nothing below i
 
 
 class Problem(NamedTuple):
-    model: ev.SparseModel
+    model: ev.SparseModel | ev.GPModel
     truth: float = np.nan
     truth_se: float = 0.0
 
@@ -54,6 +55,20 @@ SIZES = {
     "crossed": ([10, 300], [10]),
     "cox": ([30, 64, 128, 256, 512], [10]),
     "series": ([1_000_000], []),
+    "series-poisson": ([1_000_000], []),
+    "series-probit": ([1_000_000], []),
+    "series-logit": ([1_000_000], []),
+    "series-student": ([1_000_000], []),
+    "irregular-poisson": ([100_000], [300]),
+    "irregular-student": ([100_000], [300]),
+    "plane": ([2000, 20_000, 100_000], []),
+}
+#: likelihood, standard deviation of a step of the chain
+SERIES = {
+    "series-poisson": ("poisson", 0.3),
+    "series-probit": ("probit", 0.3),
+    "series-logit": ("logit", 0.3),
+    "series-student": ("student_t(df=4, scale=0.5)", 0.3),
 }
 
 
@@ -87,6 +102,51 @@ def ar1(T: int, seed: int, data: Path | None) -> Problem:
     y = rng.binomial(TRIALS, 1.0 / (1.0 + np.exp(-x)))
     model = chain_model(y, "stationary")
     return Problem(model, filtered(y, sd))
+
+
+def series(row: str) -> Callable[[int, int, Path | None], Problem]:
+    """A stationary chain under another likelihood."""
+    likelihood, sd = SERIES[row]
+
+    def made(T: int, seed: int, data: Path | None) -> Problem:
+        prior = precisions.ar1(T, 0.98, sd)
+        blank = ev.SparseModel(prior, np.ones(T), likelihood=likelihood)
+        return Problem(ev.simulate(blank, random_seed=(seed, T)).model)
+
+    return made
+
+
+def irregular(likelihood: str) -> Callable[[int, int, Path | None], Problem]:
+    """A Matérn 3/2 process at random times, as a Markov chain; small ones by their covariance."""
+
+    def made(N: int, seed: int, data: Path | None) -> Problem:
+        rng = np.random.default_rng((seed, N))
+        t = np.sort(rng.uniform(0.0, N / 20.0, N))
+        words = {"kernel": "1.0 * Matern(2.0, nu=1.5)", "likelihood": likelihood}
+        blank = ev.GPModel(t, np.ones(N), structure="markov", **words)
+        model = ev.simulate(blank, random_seed=seed).model
+        if N > DENSE:
+            return Problem(model)
+        dense = ev.GPModel(t, model.y, structure="dense", **words)
+        twin = ev.log_evidence(dense, target_se=0.005, random_seed=seed + 1, progressbar=False)
+        return Problem(model, twin.logz, twin.logz_se)
+
+    return made
+
+
+def plane(N: int, seed: int, data: Path | None) -> Problem:
+    """Logistic labels with a Matérn 3/2 kernel in the plane, by Vecchia's approximation."""
+    rng = np.random.default_rng((seed, N))
+    X = rng.uniform(0.0, np.sqrt(N) / 10.0, (N, 2))
+    f = 1.5 * np.sin(2.0 * X[:, 0]) * np.cos(1.5 * X[:, 1])
+    y = np.where(rng.random(N) < 1.0 / (1.0 + np.exp(-f)), 1, -1)
+    kernel = "1.0 * Matern(0.5, nu=1.5)"
+    sparse = ev.GPModel(X, y, kernel, likelihood="logit", structure="vecchia(m=30)")
+    if N > 2000:
+        return Problem(sparse)
+    dense = ev.GPModel(X, y, kernel, likelihood="logit", structure="dense")
+    twin = ev.log_evidence(dense, target_se=0.02, random_seed=seed + 1, progressbar=False)
+    return Problem(sparse, twin.logz, twin.logz_se)
 
 
 def neuro(T: int, seed: int, data: Path | None) -> Problem:
@@ -177,13 +237,15 @@ def with_twin(model: ev.SparseModel, seed: int) -> Problem:
 
 ROWS: dict[str, Callable[[int, int, Path | None], Problem]] = {
     "shared": shared, "groups": groups, "ar1": ar1, "neuro": neuro,
-    "crossed": crossed, "cox": cox, "series": ar1,
+    "crossed": crossed, "cox": cox, "series": ar1, **{row: series(row) for row in SERIES},
+    "irregular-poisson": irregular("poisson"),
+    "irregular-student": irregular("student_t(df=4, scale=0.3)"), "plane": plane,
 }  # fmt: skip
 
 
 def measure(row: str, size: int, seed: int, data: Path | None) -> dict[str, Any]:
     model, truth, truth_se = ROWS[row](size, seed, data)
-    started = time.perf_counter()
+    started, of_cores = time.perf_counter(), time.process_time()
     ep = ev.fit_ep(model)
     of_ep = time.perf_counter() - started
     result = ev.log_evidence(model, reference=ep, random_seed=seed, progressbar=False)
@@ -198,6 +260,7 @@ def measure(row: str, size: int, seed: int, data: Path | None) -> dict[str, Any]
         "n": model.n,
         "ep_seconds": of_ep,
         "seconds": seconds,
+        "cpu": time.process_time() - of_cores,
         "logz": result.logz,
         "logz_se": result.logz_se,
         "ep": ep.logz,
@@ -222,7 +285,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="how many, from 0 on")
     parser.add_argument("--data", type=Path, help="folder of neuro.npz and pines.csv")
     options = parser.parse_args()
-    print("problem    size seed        N   EP s      s           log Z      ± se", end="")
+    print(f"{'problem':18s}   size seed        N   EP s      s    cpu", end="")
+    print("           log Z      ± se", end="")
     print("             EP          truth      z  peak MB")
     table = []
     for row, size, seed in cases(options.rows, options.seeds, options.fast):
@@ -231,7 +295,8 @@ def main() -> None:
             continue
         found = measure(row, size, seed, options.data)
         print(
-            "{problem:8s} {size:>7d} {seed:>3d} {N:>9d} {ep_seconds:>6.1f} {seconds:>6.1f} "
+            "{problem:18s} {size:>7d} {seed:>3d} {N:>9d} {ep_seconds:>6.1f} {seconds:>6.1f} "
+            "{cpu:>6.1f} "
             "{logz:>15.4f} {logz_se:>9.4f} {ep:>14.4f} {truth:>14.4f} {z:>6.2f} {peak_mb:>8.0f}"
             "".format(**found),
             flush=True,
