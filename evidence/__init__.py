@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .models import examples as examples
     from .models import likelihoods as likelihoods
     from .models import precisions as precisions
+    from .models.adaptors.numpyro import from_numpyro as from_numpyro
     from .models.adaptors.pymc import from_pymc as from_pymc
     from .models.adaptors.stan import from_stan as from_stan
     from .models.classes import SoftmaxModel as SoftmaxModel

@@ -26,7 +26,8 @@ GROUPS = {
         "prior_sensitivity", "Sensitivity",
     ],
     "Densities": [
-        "from_jax", "from_pymc", "from_stan", "GaussianPrior", "SoftAbs", "Fisher", "examples",
+        "from_jax", "from_numpyro", "from_pymc", "from_stan", "GaussianPrior", "SoftAbs", "Fisher",
+        "examples",
     ],
     "Evidence": [
         "log_evidence", "EvidenceResult", "resample_move", "ais", "parallel_tempering",

@@ -20,7 +20,7 @@ from ...numerics.arrays import Array
 class Here:
     """A function that cannot leave this process."""
 
-    __name__ = "pymc"
+    __name__ = "program"
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -30,8 +30,8 @@ class Here:
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "a model from ev.from_pymc cannot be sent to other processes or be pickled; run it "
-            "on threads (leave executor= out), or build it anew in every process"
+            "a model from ev.from_pymc or ev.from_numpyro cannot be sent to other processes or be "
+            "pickled; run it on threads (leave executor= out), or build it anew in every process"
         )
 
 

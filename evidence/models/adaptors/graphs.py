@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...messages import InputError
+from .program import indexed
 
 
 class Graphs(NamedTuple):
@@ -67,7 +68,7 @@ def graphs_of(model: Any) -> Graphs:
         tuple(
             name
             for rv, shape in zip(free, outside, strict=True)
-            for name in _indexed(rv.name, shape)
+            for name in indexed(rv.name, shape)
         ),
     )
 
@@ -97,13 +98,6 @@ def _split(vector: Any, variables: list[Any], shapes: list[tuple[int, ...]]) -> 
 
 def _size(shape: tuple[int, ...]) -> int:
     return int(np.prod(shape, dtype=int))
-
-
-def _indexed(name: str, shape: tuple[int, ...]) -> list[str]:
-    """``beta`` for a number, ``beta[0]``, …, ``W[0,1]``, … for arrays."""
-    if not shape:
-        return [name]
-    return [f"{name}[{','.join(map(str, index))}]" for index in np.ndindex(*map(int, shape))]
 
 
 def _check_types(free: list[Any], values: list[Any]) -> None:

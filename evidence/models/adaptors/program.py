@@ -81,6 +81,13 @@ class ProgramModel(DensityModel):
         return {**super().describe(), "density": self.program}
 
 
+def indexed(name: str, shape: tuple[int, ...]) -> list[str]:
+    """``beta`` for a number, ``beta[0]``, …, ``W[0,1]``, … for arrays."""
+    if not shape:
+        return [name]
+    return [f"{name}[{','.join(map(str, index))}]" for index in np.ndindex(*map(int, shape))]
+
+
 def needed(module: str, what: str, extra: str) -> Any:
     """An optional package, or where to get it."""
     try:
