@@ -64,10 +64,17 @@ class Pattern:
     where they differ."""
 
     @classmethod
-    def of(cls, Q: csc_array, A: csr_array, order: Indices | None = None) -> Pattern:
+    def of(
+        cls,
+        Q: csc_array,
+        A: csr_array,
+        order: Indices | None = None,
+        null: Array | None = None,
+    ) -> Pattern:
         """Symbolic work, once for all values that Q and τ may have; A is the identity or any.
 
-        Latent values are eliminated in this ``order``, if there is a good one already.
+        Latent values are eliminated in this ``order``, if there is a good one already; otherwise
+        those that hold a null vector are the very last.
         """
         n = Q.shape[0]
         seen = csr_array((np.ones(A.nnz), A.indices, A.indptr), shape=A.shape)
@@ -77,8 +84,10 @@ class Pattern:
         matrix.data[:] = 1.0
         counts = np.bincount(A.indices, minlength=n)
         shared = np.flatnonzero(counts > _SHARED * max(A.nnz / n, 2.0))
+        held = _held(null)
         if order is None:
-            analysis = analyse(matrix, last=shared if shared.size < n else None)
+            last = np.concatenate([np.setdiff1d(shared if shared.size < n else [], held), held])
+            analysis = analyse(matrix, last=last.astype(np.int64))
         else:
             analysis = Analysis(matrix, order, n)
         columns, columns_of_Q = (np.repeat(np.arange(n), np.diff(m.indptr)) for m in (matrix, Q))
@@ -129,10 +138,11 @@ class SparsePrior(Prior):
         null: Array | None = None,
     ) -> None:
         self.Q, self.design, self.offset = Q, design, offset
-        self.pattern = Pattern.of(Q, design) if pattern is None else pattern
+        self.pattern = Pattern.of(Q, design, null=null) if pattern is None else pattern
         n = Q.shape[0]
         self.C = np.zeros((0, n)) if constraints is None else constraints[0]
-        self.ground = {} if null is None else _ground(Q, null)
+        diagonal = Q.diagonal()
+        self.ground = {int(k): float(diagonal[k]) or 1.0 for k in _held(null)}
         self.base = Solved(self, None)
         if constraints is not None:
             wrong = constraints[1] - self.C @ latent_mean
@@ -484,15 +494,13 @@ class Solved(Root):
         return Constraint(g, h, sd, np.zeros(len(C)))
 
 
-def _ground(Q: csc_array, null: Array) -> dict[int, float]:
-    """Latent values that are held, one for each null vector, and how strongly."""
+def _held(null: Array | None) -> Indices:
+    """Latent values that are held by the ground, one for each null vector."""
     from scipy.linalg import qr
 
-    if not null.shape[1]:
-        return {}
-    pivots = qr(null.T, mode="r", pivoting=True)[1][: null.shape[1]]
-    diagonal = Q.diagonal()
-    return {int(k): float(diagonal[k]) or 1.0 for k in pivots}
+    if null is None or not null.shape[1]:
+        return np.empty(0, np.int64)
+    return qr(null.T, mode="r", pivoting=True)[1][: null.shape[1]].astype(np.int64)
 
 
 def check_constraints(C: Array, null: Array) -> None:

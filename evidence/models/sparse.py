@@ -97,7 +97,7 @@ class SparseModel(LatentModel):
         _check_proper(self._null, self.constraints)
         _check_free(self.A, self.constraints)
         self.theta = self.likelihood.theta(self.y)
-        self._pattern = Pattern.of(self.Q, self.A)
+        self._pattern = Pattern.of(self.Q, self.A, null=self._null)
         if self.memory > machine_memory():
             raise InputError(
                 f"Q and A leave {self._pattern.analysis.nnz:,} entries in the factor of their "

