@@ -332,6 +332,8 @@ def _update(P, tau, out):
 @jit
 def _filter(start, F, Q, which, tau, P):
     """P_k for all k; False where a pivot is not positive."""
+    if start.size == 1:
+        return _filter_line(start[0, 0], F[:, 0, 0], Q[:, 0, 0], which, tau, P[:, 0, 0])
     after, scratch = np.empty_like(start), np.empty_like(start)
     for k in range(tau.size):
         if k == 0:
@@ -341,6 +343,22 @@ def _filter(start, F, Q, which, tau, P):
             _congruence(F[which[k - 1]], after, scratch, P[k])
         if not _update(P[k], tau[k], after):
             return False
+    return True
+
+
+@jit
+def _filter_line(start, F, Q, which, tau, P):
+    """As :func:`_filter`, of states that are numbers."""
+    p = start
+    for k in range(tau.size):
+        if k > 0:
+            move = F[which[k - 1]]
+            p = move * move * p + Q[which[k - 1]]
+        P[k] = p
+        pivot = 1.0 + tau[k] * p
+        if not (pivot > 0.0 and (p > 0.0 or tau[k] < np.inf)):
+            return False
+        p /= pivot
     return True
 
 
@@ -451,6 +469,10 @@ def _solve_lower(L, b):
 def _backward(F, Q, which, tau, P, G, C, V):
     """Gains, C = (I - G F) P_f (I - G F)ᵀ + G Q Gᵀ and V = C + G V' Gᵀ, which keep their sign."""
     T, d = P.shape[:2]
+    if d == 1:
+        line = P[:, 0, 0], G[:, 0, 0], C[:, 0, 0], V[:, 0, 0]
+        _backward_line(F[:, 0, 0], Q[:, 0, 0], which, tau, *line)
+        return
     after, L, B, E = np.empty((d, d)), np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
     for k in range(T - 1, -1, -1):
         _update(P[k], tau[k], after)
@@ -482,6 +504,23 @@ def _backward(F, Q, which, tau, P, G, C, V):
         _congruence(G[k], Q[which[k]], B, C[k])
         V[k] = C[k]
         _congruence(G[k], V[k + 1], B, V[k])
+
+
+@jit
+def _backward_line(F, Q, which, tau, P, G, C, V):
+    """As :func:`_backward`, of states that are numbers."""
+    last = P.size - 1
+    for k in range(last, -1, -1):
+        after = P[k] / (1.0 + tau[k] * P[k])
+        if k == last:
+            C[k] = V[k] = after
+            continue
+        move = F[which[k]]
+        gain = after * move / P[k + 1] if P[k + 1] > 0.0 else 0.0
+        left = 1.0 - gain * move
+        G[k] = gain
+        C[k] = left * left * after + gain * gain * Q[which[k]]
+        V[k] = C[k] + gain * gain * V[k + 1]
 
 
 @jit

@@ -174,7 +174,9 @@ def run_stepped(problem: Problem, resampling: str | None = "systematic") -> Outc
         source = Stepped.of(problem.reference)
     size = source.guide.steps.order.size
     keep = int(np.clip(_KEPT // size, 1, KEEP))
-    variance = _variance_of_a_draw(problem, source, resampling)
+    # one latent value of several data is integrated: its draws all have the same weight
+    alike = size == 1 < problem.model.y.size
+    variance = 0.0 if alike else _variance_of_a_draw(problem, source, resampling)
     if not variance < math.inf:  # no draw of an island met the posterior
         variance = math.inf
     # the relative variance of a lognormal Ẑ with variance s² of its logarithm is exp(s²) - 1

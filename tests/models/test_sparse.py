@@ -84,6 +84,8 @@ def test_one_shared_latent_value(N, k):
     model = ev.SparseModel(sp.eye_array(1), y, likelihood="probit", A=np.ones((N, 1)))
     result = ev.log_evidence(model, random_seed=0, progressbar=False)
     assert abs(result.logz - betaln(k + 1, N - k + 1)) < 1e-6 * N**0.5
+    assert result.settings["variance_of_a_draw"] == 0.0  # no pilot: every draw weighs the same
+    assert result.logz_se < 1e-6 * N**0.5
 
 
 def test_long_intrinsic_walks_have_no_bias():
