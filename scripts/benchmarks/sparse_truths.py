@@ -124,7 +124,7 @@ def series(row: str) -> Callable[[int, int, Path | None], Problem]:
     def made(T: int, seed: int, data: Path | None) -> Problem:
         prior = precisions.ar1(T, 0.98, sd)
         blank = ev.SparseModel(prior, np.ones(T), likelihood=likelihood)
-        return Problem(ev.simulate(blank, random_seed=(seed, T)).model)
+        return Problem(ev.simulate(blank, random_seed=seed).model)
 
     return made
 
