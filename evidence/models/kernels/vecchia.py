@@ -41,6 +41,7 @@ from ...messages import InputError
 from ...numerics.arrays import Array, Indices
 from ...numerics.jit import jit
 from ...numerics.sparse import Analysis, analyse
+from ...numerics.threads import single_blas
 
 MOST_DIMENSIONS = 3
 _NUMBERS = 4e6  # covariances that are computed at a time
@@ -165,12 +166,13 @@ class VecchiaPrior(SparsePrior):
         pattern_of_Q = neighbours.pattern
         places = pattern_of_Q.indices, pattern_of_Q.indptr
         Q = csc_array((np.zeros(pattern_of_Q.nnz), *places), shape=pattern_of_Q.shape)
-        for own, last in neighbours.cliques:
-            check_interrupt()
-            K = call_kernel(kernel, neighbours.X[own])
-            U = _last_columns(_jittered(K, self.jitter), last, self.jitter)
-            by = np.argsort(own)
-            _add_products(own[by], U[by] @ U[by].T, Q.indptr, Q.indices, Q.data)
+        with single_blas():  # of matrices too small for two threads to be worth their waiting
+            for own, last in neighbours.cliques:
+                check_interrupt()
+                K = call_kernel(kernel, neighbours.X[own])
+                U = _last_columns(_jittered(K, self.jitter), last, self.jitter)
+                by = np.argsort(own)
+                _add_products(own[by], U[by] @ U[by].T, Q.indptr, Q.indices, Q.data)
         super().__init__(np.zeros(Q.shape[0]), Q, neighbours.design, mean, pattern)
 
     def with_sites(self, nu: Array, tau: Array, reuse: Gaussian | None = None) -> SparseGaussian:
