@@ -23,6 +23,8 @@ from .likelihoods.base import Likelihood
 
 _SYMMETRIC = 1e-10  # relative difference between Q and its transpose
 _FIXED = 1e-12  # squared length of a row of A beyond the constraints, relative to its own
+_VECTORS = 400.0  # bytes of vectors that EP makes on the way, for every latent value and datum
+_AT_WORK, _KEPT = 500.0, 350.0  # bytes for every latent value at work; for every one kept
 _NULL = 1e-10  # eigenvalues of Q relative to its diagonal that count as zero
 
 
@@ -171,7 +173,7 @@ class SparseModel(LatentModel):
             "precision": "Q given" if self.precision is None else str(self.precision),
             "constraints": 0 if self.constraints is None else len(self.constraints[1]),
             "entries of L": int(analysis.nnz),
-            "memory (MB)": float(f"{self.memory / 2**20:.3g}"),
+            "memory (MB)": float(f"{(self.memory + self._of_draws) / 2**20:.3g}"),
         }
 
     @property
@@ -179,7 +181,13 @@ class SparseModel(LatentModel):
         """About how many bytes EP needs at its largest."""
         pattern = self._pattern
         sites = 14.0 * 8.0 * 2.0 * self.y.size  # what Anderson's extrapolation remembers
-        return float(2.0 * pattern.analysis.memory + 24.0 * pattern.matrix.nnz + sites)
+        vectors = _VECTORS * (self.n + self.y.size)
+        return float(2.0 * pattern.analysis.memory + 24.0 * pattern.matrix.nnz + sites + vectors)
+
+    @property
+    def _of_draws(self) -> float:
+        """About how many bytes draws take at first: of two islands at work, and kept by all."""
+        return float(_AT_WORK * self.n + _KEPT * min(64 * self.n, 2**22))
 
     def identity(self) -> tuple[NDArray[Any], ...]:
         """Arrays that tell this model from others: see :mod:`evidence.models.identity`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -274,6 +276,18 @@ def test_what_does_not_fit_into_memory_is_refused(monkeypatch):
     monkeypatch.setattr("evidence.models.sparse.machine_memory", lambda: 1e3)
     with pytest.raises(ev.InputError, match="Q and A leave"):
         bad()
+
+
+def test_memory_is_told_beforehand():
+    """What arrays take at most while log Z is estimated, within a factor of two."""
+    n = 20_000
+    y = np.random.default_rng(0).poisson(1.0, n)
+    tracemalloc.start()
+    model = ev.SparseModel(ev.precisions.ar1(n, 0.98, 0.3), y, likelihood="poisson")
+    ev.log_evidence(model, target_se=0.3, random_seed=0, progressbar=False)
+    most = tracemalloc.get_traced_memory()[1] / 2**20
+    tracemalloc.stop()
+    assert 0.5 < model.describe()["memory (MB)"] / most < 2.0
 
 
 def two_levels(noise=0.01):
