@@ -63,6 +63,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .prediction.classes import ClassPrediction as ClassPrediction
     from .prediction.effects import plot_effects as plot_effects
     from .prediction.gp import Prediction as Prediction
+    from .prediction.load import load as load
     from .prediction.predict import predict as predict
     from .proposals.tilting import log_orthant as log_orthant
     from .results.bridged import BridgeEvidence as BridgeEvidence

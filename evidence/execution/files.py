@@ -134,15 +134,7 @@ def _sync_folder(folder: FilePath) -> None:
 
 def read(path: str | os.PathLike[str], format: str, *versions: int) -> tuple[Pieces, Pieces]:
     """Meta and arrays that :func:`write` wrote; any other file is refused with a clear message."""
-    with open(path, "rb") as file:
-        try:
-            arrays = _unpack(file)
-            meta = dict(json.loads(str(arrays.pop(_META))))
-        except MemoryError:
-            raise
-        except Exception as error:
-            reason = str(error) or type(error).__name__
-            raise InputError(f"{path} is not a saved result, or is damaged: {reason}") from None
+    meta, arrays = _contents(path)
     found, edition = meta.pop("format", None), meta.pop("version", None)
     if found != format or edition not in versions:
         raise InputError(
@@ -152,6 +144,24 @@ def read(path: str | os.PathLike[str], format: str, *versions: int) -> tuple[Pie
     pieces = Pieces(path, arrays)
     names = meta.pop("arrays", arrays)  # files of earlier versions do not list them
     return Pieces(path, meta), Pieces(path, {name: pieces[name] for name in names})
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """The format under which :func:`write` wrote the file."""
+    return str(_contents(path)[0].get("format"))
+
+
+def _contents(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Meta, with format and version, and arrays."""
+    with open(path, "rb") as file:
+        try:
+            arrays = _unpack(file)
+            return dict(json.loads(str(arrays.pop(_META)))), arrays
+        except MemoryError:
+            raise
+        except Exception as error:
+            reason = str(error) or type(error).__name__
+            raise InputError(f"{path} is not a saved result, or is damaged: {reason}") from None
 
 
 def _unpack(file: BinaryIO) -> dict[str, NDArray[Any]]:

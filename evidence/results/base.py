@@ -277,7 +277,7 @@ def _unpack(value: Any, arrays: dict[str, NDArray[Any]], models: Mapping[str, An
         case {"$frame": frame}:
             return data_frame({}).from_dict(frame, orient="tight")
         case {"$result": format, "fields": state}:
-            kind = next(kind for kind in _kinds(Result) if kind._format == format)
+            kind = next(kind for kind in kinds() if kind._format == format)
             return kind._restore(_unpack(state, arrays, models), models)
         case dict():
             return {key: _unpack(item, arrays, models) for key, item in value.items()}
@@ -296,10 +296,11 @@ def _unpack_first_version(meta: dict[str, Any], arrays: dict[str, NDArray[Any]])
     return state
 
 
-def _kinds(kind: type[Result]) -> Iterator[type[Result]]:
+def kinds(kind: type[Result] = Result) -> Iterator[type[Result]]:
+    """Every kind of result whose module has been imported."""
     for child in kind.__subclasses__():
         yield child
-        yield from _kinds(child)
+        yield from kinds(child)
 
 
 def data_frame(data: Any, **words: Any) -> DataFrame:

@@ -1,16 +1,19 @@
 """A soak: what must hold whatever happens to a run, for as long as one likes.
 
     python -m scripts.benchmarks.soak --minutes 60
+    python -m scripts.benchmarks.soak --again 17
 
 Random models whose evidence is exact, random methods and executors; runs are repeated, killed,
-cut short, interrupted, resumed, robbed of a worker, and given checkpoints with a flipped bit.
-Whatever happens, a run ends, ends with the same bits, and is not wrong without a warning. The
-table counts what did not: it is all zeros. A line for each says how to see it again.
+cut short, interrupted, resumed, robbed of a worker, and files of results and checkpoints are read
+with a flipped bit. Whatever happens, a run ends, ends with the same bits, and is not wrong without
+a warning. The first table counts what did not: it is all zeros. The second counts what was done
+to runs, beside what a release asks for. ``--out`` keeps the counts: the same command adds to them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import multiprocessing
 import os
 import signal
@@ -21,6 +24,7 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +34,7 @@ import pandas as pd
 from scipy.stats import multivariate_normal
 
 import evidence as ev
+from evidence.execution import files
 from scripts import laboratory
 
 NAME = "soak"
@@ -37,6 +42,9 @@ LIMIT = 120.0  # seconds after which a run hangs,
 SOON = 20.0  # and after ^C
 FAR = 7.0  # standard errors: less than one false alarm in ten thousand, from twelve islands
 COUNTS = ["hangs", "errors", "other bits", "silent"]
+GOALS = {"kills": 300, "interrupts": 300, "cuts": 100, "executors": 6, "flips": 20_000}
+FLIPS = 150  # of each file
+POOLS = ["threads", "fork", "robbed", "forkserver", "spawn", "dask"]
 FORK = multiprocessing.get_context("fork")  # a child starts at once, with all that is compiled
 
 
@@ -57,6 +65,7 @@ class Ended(NamedTuple):
     se: float = np.nan
     interrupted: bool = False
     warned: bool = False
+    struck: bool = False  # a signal found it running
 
 
 # -- models whose evidence is exact -----------------------------------------------------------
@@ -128,7 +137,8 @@ def run(
     child = FORK.Process(target=_child, args=(case, pool, words, theirs))
     child.start()
     theirs.close()
-    if send and not ours.poll(after):
+    struck = bool(send) and not ours.poll(after)
+    if struck:
         for number in send:
             os.kill(child.pid or 0, number)
             time.sleep(0.05)
@@ -140,7 +150,7 @@ def run(
     if child.is_alive():
         child.kill()
     child.join()
-    return ended
+    return ended._replace(struck=struck)
 
 
 def _child(case: Case, pool: str, words: dict[str, Any], answer: Any) -> None:
@@ -163,7 +173,13 @@ def _call(case: Case, pool: str, words: dict[str, Any]) -> Any:
     if pool == "threads":
         with ThreadPoolExecutor(3) as threads:
             return case.call(executor=threads, **words)
-    with ProcessPoolExecutor(2, mp_context=FORK) as processes:
+    if pool == "dask":
+        from distributed import Client
+
+        with Client(processes=False, n_workers=2, dashboard_address=None) as client:
+            return case.call(executor=client.get_executor(), **words)
+    start = multiprocessing.get_context("fork" if pool == "robbed" else pool)
+    with ProcessPoolExecutor(2, mp_context=start) as processes:
         if pool == "robbed":
             threading.Thread(target=_rob, daemon=True).start()
         return case.call(executor=processes, **words)
@@ -174,6 +190,47 @@ def _rob() -> None:
     while not (workers := multiprocessing.active_children()):
         time.sleep(0.01)
     workers[0].kill()
+
+
+def _flipped(file: Path, read: Callable[[Path], str], seed: int, answer: Any) -> None:
+    """Read the file with one bit flipped, many times: refused, or with the digest that it has."""
+    content, whole, rng = file.read_bytes(), read(file), np.random.default_rng(seed)
+    damaged, silent = file.with_suffix(".flip"), 0
+    for bit in rng.integers(8 * len(content), size=FLIPS).tolist():
+        bits = bytearray(content)
+        bits[bit // 8] ^= 1 << bit % 8
+        damaged.write_bytes(bits)
+        with suppress(ev.InputError):
+            silent += read(damaged) != whole
+    answer.send(Ended("done", bits=str(silent)))
+
+
+def flip(file: Path, read: Callable[[Path], str], seed: int) -> Ended:
+    """:func:`_flipped` in a child: how many damaged files were taken for sound ones."""
+    ours, theirs = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=_flipped, args=(file, read, seed, theirs))
+    child.start()
+    theirs.close()
+    try:
+        ended = ours.recv() if ours.poll(LIMIT) else Ended("hangs")
+    except EOFError:
+        ended = Ended("an error, printed above")
+    child.kill()
+    child.join()
+    return ended
+
+
+def _of_checkpoint(file: Path) -> str:
+    meta, arrays = files.read(file, "evidence-checkpoint", 1)
+    digest = hashlib.sha256(json.dumps(meta).encode())
+    for name, array in arrays.items():
+        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def _of_result(file: Path) -> str:
+    result = ev.load(file)
+    return _summary(result).bits + repr(result.settings) + repr(result.warnings)
 
 
 def _summary(result: Any) -> Ended:
@@ -191,15 +248,33 @@ def _summary(result: Any) -> Ended:
 # -- what may happen to it --------------------------------------------------------------------
 
 
-def trials(case: Case, rng: np.random.Generator, folder: Path) -> list[tuple[str, str, str]]:
-    """(what happened, what was wrong or nothing, more) for one case."""
+class Row(NamedTuple):
+    """What was done to a run, how often, what was wrong (or nothing), and more about it."""
+
+    what: str
+    wrong: str
+    about: str
+    runs: int = 1
+    kills: int = 0
+    interrupts: int = 0
+    cuts: int = 0
+    flips: int = 0
+    executor: str = ""
+
+
+def trials(case: Case, rng: np.random.Generator, folder: Path) -> list[Row]:
+    """Everything that may happen to one case."""
     began = time.perf_counter()
     whole = run(case)
     seconds = time.perf_counter() - began
-    found: list[tuple[str, str, str]] = []
+    rows: list[Row] = []
 
     def note(
-        what: str, ended: Ended, known: tuple[str, ...] = ("done",), same: bool = True
+        what: str,
+        ended: Ended,
+        known: tuple[str, ...] = ("done",),
+        same: bool = True,
+        **done_to_it: Any,
     ) -> None:
         """Judge a run that may end in these ways; with the same bits unless it was cut."""
         done, wrong = ended.how == "done" and not ended.interrupted, ""
@@ -212,61 +287,104 @@ def trials(case: Case, rng: np.random.Generator, folder: Path) -> list[tuple[str
         elif done and case.truth is not None and not ended.warned:
             error = abs(ended.logz - case.truth)
             wrong = "" if error < FAR * max(ended.se, 1e-6) else "silent"
-        found.append((what, wrong, f"{ended.how} {ended.logz} ± {ended.se}, {case.truth}"))
+        about = f"{ended.how} {ended.logz} ± {ended.se}, {case.truth}"
+        rows.append(Row(what, wrong, about, **done_to_it))
 
     note("whole", whole)
     if whole.how != "done":
-        return found
+        return rows
     moments = partial(rng.uniform, 0.0, seconds)
-    broken = ("done", "interrupted")
+    broken, file = ("done", "interrupted"), folder / "run.ckpt"
     if case.truth is not None:
-        for pool in ("threads", "processes", "robbed"):
-            note(pool, run(case, pool=pool))
-    file = folder / "run.ckpt"
+        for pool in [*POOLS[:3], str(rng.choice(POOLS[3:]))]:
+            note(pool, run(case, pool=pool), executor=pool)
     for _ in range(2):
-        run(case, (signal.SIGKILL,), moments(), checkpoint=file)
-    note("killed twice, resumed", run(case, checkpoint=file))
+        file.unlink(missing_ok=True)
+        struck = sum(
+            run(case, (signal.SIGKILL,), moments(), checkpoint=file).struck for _ in range(2)
+        )
+        note("killed, resumed", run(case, checkpoint=file), kills=struck)
+    for about, written, read in [
+        ("flips, checkpoint", file, _of_checkpoint),
+        ("flips, result", save(case, folder), _of_result),
+    ]:
+        ended = flip(written, read, int(rng.integers(2**31)))
+        wrong = "silent" if ended.bits not in ("", "0") else ""
+        wrong = wrong if ended.how == "done" else "hangs" if ended.how == "hangs" else "errors"
+        rows.append(Row(about, wrong, f"{ended.how} {ended.bits}", flips=FLIPS))
     content = bytearray(file.read_bytes())
     bit = int(rng.integers(8 * len(content)))
     content[bit // 8] ^= 1 << bit % 8
     file.write_bytes(content)
-    note("damaged", run(case, checkpoint=file), ("done", "refused"))
-    file.unlink()
-    cut = run(case, checkpoint=file, max_seconds=moments())
-    if "RuntimeError" not in cut.how:  # chains without a draw
-        note("cut", cut, same=False)
-    note("cut, resumed", run(case, checkpoint=file))
-    file.unlink()
-    note("^C", run(case, (signal.SIGINT,), moments(), SOON, checkpoint=file), broken)
-    note("^C ^C", run(case, (signal.SIGINT,) * 2, moments(), SOON, checkpoint=file), broken)
-    note("^C, resumed", run(case, checkpoint=file))
-    return found
+    note("damaged", run(case, checkpoint=file), ("done", "refused"), flips=1)
+    for _ in range(2):
+        file.unlink(missing_ok=True)
+        cut = run(case, checkpoint=file, max_seconds=moments())
+        if "RuntimeError" not in cut.how:  # chains without a draw
+            note("cut", cut, same=False, cuts=1)
+        note("cut, resumed", run(case, checkpoint=file))
+    for signals in [(signal.SIGINT,), (signal.SIGINT,) * 2] * 2:
+        file.unlink(missing_ok=True)
+        ended = run(case, signals, moments(), SOON, checkpoint=file)
+        note("^C" * len(signals), ended, broken, interrupts=int(ended.struck))
+        note("^C, resumed", run(case, checkpoint=file))
+    return rows
+
+
+def save(case: Case, folder: Path) -> Path:
+    """A result's file, written by a child: compiled threads and forks do not mix."""
+    file = folder / "result.npz"
+    child = FORK.Process(target=lambda: case.call().save(file))
+    child.start()
+    child.join()
+    return file
 
 
 def main() -> int:
     parser = laboratory.parser(__doc__, NAME)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--first", type=int, default=0, help="the case to begin with")
+    parser.add_argument("--again", type=int, help="this case alone, kept nowhere")
     options = parser.parse_args()
     seconds = 20.0 if options.fast else 60.0 * options.minutes
-    began, rows = time.perf_counter(), []
-    number = options.first
-    while time.perf_counter() - began < seconds or not rows:
+    kept, began = options.out / f"{NAME}_runs.csv", time.perf_counter()
+    number = options.again if options.again is not None else _next(kept)
+    while True:
         rng = np.random.default_rng([options.seed, number])
         case = random_case(rng)
         with tempfile.TemporaryDirectory() as folder:
-            for what, wrong, more in trials(case, rng, Path(folder)):
-                rows.append({"what": what, "runs": 1, **{name: wrong == name for name in COUNTS}})
-                if wrong:
-                    print(f"--seed {options.seed} --first {number}: {what}: {wrong}: {case.about}")
-                    print(more, flush=True)
+            rows = pd.DataFrame(trials(case, rng, Path(folder)))
+        for row in rows[rows["wrong"] != ""].itertuples():
+            print(f"--seed {options.seed} --again {number}: {row.what}: {row.wrong}: {case.about}")
+            print(row.about, flush=True)
+        if options.again is not None:
+            return int((rows["wrong"] != "").any())
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        rows.drop(columns="about").assign(case=number).to_csv(
+            kept, mode="a", header=not kept.exists(), index=False
+        )
         number += 1
-    table = pd.DataFrame(rows).groupby("what", sort=False).sum().reset_index()
-    print(f"{number - options.first} cases, {len(rows)} runs")
+        if time.perf_counter() - began > seconds:
+            break
+    return report(pd.read_csv(kept, keep_default_na=False), options.out)
+
+
+def _next(kept: Path) -> int:
+    return 1 + int(pd.read_csv(kept)["case"].max()) if kept.exists() else 0
+
+
+def report(rows: pd.DataFrame, out: Path) -> int:
+    """The two tables; whether there was anything wrong."""
+    wrong = pd.DataFrame({name: (rows["wrong"] == name).astype(int) for name in COUNTS})
+    table = pd.concat([rows[["what", "runs"]], wrong], axis=1)
+    table = table.groupby("what", sort=False).sum().reset_index()
+    print(f"{rows['case'].nunique()} cases, {len(rows)} runs")
     print(table.to_string(index=False))
-    laboratory.save_table(table, options.out, NAME)
-    return int(table[COUNTS].to_numpy().any())
+    seen = {name: int(rows[name].sum()) for name in ("kills", "interrupts", "cuts", "flips")}
+    seen["executors"] = rows.loc[rows["executor"] != "", "executor"].nunique()
+    print("\n" + "\n".join(f"{name:<12}{seen[name]:>8} of {GOALS[name]}" for name in GOALS))
+    laboratory.save_table(table, out, NAME)
+    return int(wrong.to_numpy().any())
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ GROUPS = {
         "examples",
     ],
     "Evidence": [
-        "log_evidence", "EvidenceResult", "resample_move", "ais", "parallel_tempering",
+        "log_evidence", "EvidenceResult", "load", "resample_move", "ais", "parallel_tempering",
         "log_orthant", "ladders", "sweep", "Sweep", "evidence_from_draws", "BridgeEvidence",
     ],
     "Approximations": ["fit_ep", "fit_laplace", "fit_reference", "Mixture", "Path"],

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import evidence as ev
+from evidence.execution.files import to_arviz
 from evidence.models.adaptors.chains import read_chains
 
 RNG = np.random.default_rng(0)
@@ -31,8 +32,8 @@ def test_mapping_there_and_back():
 
 
 def test_arviz_and_xarray():
-    az = pytest.importorskip("arviz")
-    data = az.from_dict(posterior=NAMED)
+    pytest.importorskip("arviz")
+    data = to_arviz({"posterior": NAMED})
     np.testing.assert_array_equal(read_chains(data).x, read_chains(NAMED).x)
     np.testing.assert_array_equal(read_chains(data.posterior).x, read_chains(NAMED).x)
 
