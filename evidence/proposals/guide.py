@@ -294,5 +294,5 @@ def _draw_latent(
         data = (theta[own], one, zero, c[own], nu[own], tau[own])
         draw_with_one(
             rng, kernel, concave, data, hints[:, k], factor[k, k], values[k], eps[k],
-            log_weight, memory, nothing,
+            log_weight, memory, nothing, True,
         )  # fmt: skip

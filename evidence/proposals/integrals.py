@@ -76,12 +76,12 @@ def scratch(n):
 
 @jit
 def draw_with_one(
-    rng, kernel, concave, data, hints, root, value, eps, log_weight, memory, message
+    rng, kernel, concave, data, hints, root, value, eps, log_weight, memory, message, leave
 ):  # fmt: skip
     """Draws given their means in ``value``, which they replace, under a datum that sees v itself.
 
     They may share nodes of a lattice, each being what it should, but not independent of the
-    others. ``eps`` comes in as uniforms and leaves as the draws in units of ``root`` from their
+    others, and ``leave`` it by a step each. ``eps`` comes in as uniforms and leaves as the draws in units of ``root`` from their
     means.
     """
     theta, c, nu, tau = data[0][0], data[3][0], data[4][0], data[5][0]
@@ -92,7 +92,8 @@ def draw_with_one(
     if not concave:
         spacing = _finest(kernel, theta, tau, hints, root, eta, out)
     if _draw_near(rng, kernel, data, spacing, root, value, eps, log_weight, memory, message):
-        _leave_lattice(rng, kernel, data, root, value, memory, message)
+        if leave:
+            _leave_lattice(rng, kernel, data, root, value, memory, message)
         for m in range(n):
             eps[m] = (value[m] - points[m]) / root
         return

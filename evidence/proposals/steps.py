@@ -349,8 +349,7 @@ def _draw_block(
                     message[0], message[1] = known[0, 0], message[1] / a
                 draw_with_one(
                     rng, kernel, concave, (theta[own], one, zero, *sites), hints[:, low],
-                    abs(a) * root, eta, uniform, log_weight, memory,
-                    message,
+                    abs(a) * root, eta, uniform, log_weight, memory, message, False,
                 )  # fmt: skip
                 for m in range(n):
                     value[m] = (eta[m] - known[0, m]) / a
