@@ -81,8 +81,8 @@ def draw_with_one(
     """Draws given their means in ``value``, which they replace, under a datum that sees v itself.
 
     They may share nodes of a lattice, each being what it should, but not independent of the
-    others, and ``leave`` it by a step each. ``eps`` comes in as uniforms and leaves as the draws in units of ``root`` from their
-    means.
+    others, and ``leave`` it by a step each. ``eps`` comes in as uniforms and goes out as the draws
+    in units of ``root`` from their means.
     """
     theta, c, nu, tau = data[0][0], data[3][0], data[4][0], data[5][0]
     x, g, eta, out, rows, draws, points, table, smooth = memory
