@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .efficiency import plot_logz_vs_time as plot_logz_vs_time
     from .efficiency import plot_moves as plot_moves
     from .efficiency import plot_scaling as plot_scaling
+    from .evidence import plot_error as plot_error
     from .evidence import plot_islands as plot_islands
     from .evidence import plot_path as plot_path
     from .evidence import plot_result as plot_result
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .loo import plot_pit as plot_pit
     from .models import plot_comparison as plot_comparison
     from .models import plot_surface as plot_surface
+    from .names import name_points as name_points
     from .predictions import plot_class_prediction as plot_class_prediction
     from .predictions import plot_prediction as plot_prediction
 

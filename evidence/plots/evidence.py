@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ._style import INK, approximations, bars, legend, new_figure, nothing, write
+from ._style import (
+    INK,
+    LINES,
+    approximations,
+    bars,
+    legend,
+    log_ticks,
+    new_figure,
+    nothing,
+    write,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,16 +41,18 @@ class Run(Protocol):
 
 
 def plot_result(result: Run) -> Figure:
-    """How log Z came about on the left, log Z against time on the right: ``result.plot()``.
+    """How log Z came about: ``result.plot()``.
 
-    That is log Z along β, or island by island where nothing was tempered.
+    Of tempered runs log Z along β and against time; elsewhere log Z island by island, and its
+    error against draws.
     """
     figure, (left, right) = new_figure(10, 4, 1, 2)
     if len(result.trace_columns.get("beta", ())) == 1 and result.islands.size > 1:
         plot_islands(result, left)
+        plot_error(result, right)
     else:
         plot_path(result, left)
-    plot_time(result, right)
+        plot_time(result, right)
     return figure
 
 
@@ -81,13 +93,9 @@ def plot_islands(result: Run, ax: Axes) -> Axes:
         Of a method in independent islands.
     ax : Axes
     """
-    logz, number = result.islands, np.arange(1, result.islands.size + 1)
-    top = logz.max()
-    w = np.exp(logz - top)
-    mean = np.cumsum(w) / number
-    variance = np.maximum(np.cumsum(w**2) / number - mean**2, 0.0)
-    far, se = top + np.log(mean), np.sqrt(variance / np.maximum(number - 1, 1)) / mean
-    later = number > 3  # before that nothing is known of the spread
+    logz = result.islands
+    number, far, se = _running(logz)
+    later = number > _SPREAD
     low, high = (far - 2.0 * se)[later], (far + 2.0 * se)[later]
     ax.fill_between(number[later], low, high, color=INK, alpha=0.2, lw=0, label="± 2 se")
     ax.plot(number, far, color=INK, lw=1.2, label="all so far")
@@ -95,9 +103,54 @@ def plot_islands(result: Run, ax: Axes) -> Axes:
     near = 3.0 * max(float(np.ptp(logz)), 6.0 * result.logz_se)
     approximations(ax, {row.method: row.logz for row in result.rows}, result.logz, near)
     answer = f"{result.logz:.3f} ± {result.logz_se:.3f}"
+    if math.isfinite(worth := float(result.trace_columns.get("ess", [np.nan])[0])):
+        ax.plot([], [], " ", label=f"weights: draws are worth {worth:.0%}")
     ax.set(xlabel="islands", ylabel=r"$\log Z$ (nats)", title=f"Independent islands: {answer}")
     ax.margins(y=0.15)
     return legend(ax)
+
+
+def plot_error(result: Run, ax: Axes) -> Axes:
+    """The standard error after so many draws, beside how far EP and corrected EP are off.
+
+    Parameters
+    ----------
+    result : EvidenceResult
+        Of a method in independent islands.
+    ax : Axes
+    """
+    number, _, se = _running(result.islands)
+    later = number > _SPREAD
+    if not later.any() or not (se[later] > 0.0).all():
+        return nothing(ax, "too few islands, or none unlike another")
+    size = float(result.trace_columns.get("particles", [1.0])[0])
+    draws, se = size * number[later], se[later]
+    ax.plot(draws, se, "o-", color=INK, ms=3.5, lw=1.2, label=f"{result.method}: ± 1 se")
+    ideal = se[-1] * np.sqrt(draws[-1] / draws)
+    ax.plot(draws, ideal, color="0.6", lw=0.8, label=r"$1/\sqrt{\mathrm{draws}}$")
+    for row in result.rows[:-1]:
+        if row.method in LINES and row.logz != result.logz:
+            style, name = LINES[row.method]
+            off = row.logz - result.logz
+            ax.axhline(abs(off), ls=style, color="0.25", lw=1.2)
+            write(ax, f"{name} is off by {off:+.2g}", draws[0], abs(off), fontsize="small")
+    unit = "draws" if size > 1 else "islands"
+    ax.set(xscale="log", yscale="log", xlabel=unit, ylabel=r"error of $\log Z$ (nats)")
+    log_ticks(ax.xaxis, ax.yaxis)
+    ax.set(title=f"Error against {unit}")
+    return legend(ax)
+
+
+_SPREAD = 3  # islands up to which nothing is known of their spread
+
+
+def _running(logz: NDArray[np.float64]) -> tuple[NDArray[Any], ...]:
+    """Numbers of islands, log Z of so many, and its standard error."""
+    number, top = np.arange(1, logz.size + 1), logz.max()
+    w = np.exp(logz - top)
+    mean = np.cumsum(w) / number
+    variance = np.maximum(np.cumsum(w**2) / number - mean**2, 0.0)
+    return number, top + np.log(mean), np.sqrt(variance / np.maximum(number - 1, 1)) / mean
 
 
 def plot_time(result: Run, ax: Axes) -> Axes:

@@ -256,7 +256,7 @@ def draw(runs: pd.DataFrame, published: pd.DataFrame | None, truth: float, out: 
         published = published.assign(ladder=_short(published.ladder))
     figure, (left, right) = plt.subplots(1, 2, figsize=(13, 6), layout="constrained")
     plots.plot_logz_vs_time(runs, left, published=published)
-    left.set_title("One run: one chain, one island, or one call")
+    left.set_title("One run: one chain, one island, or one call; names on the right")
     spread = runs.groupby(["method", "ladder"]).logz.agg(["mean", "std"])
     near = spread[(spread["mean"] - truth).abs() < _NEAR]
     left.set_ylim((near["mean"] - near["std"]).min() - 0.5, (near["mean"] + near["std"]).max() + 1)
@@ -270,12 +270,10 @@ def draw(runs: pd.DataFrame, published: pd.DataFrame | None, truth: float, out: 
         )  # fmt: skip
         high = max(high, 1.3 * row.seconds)
     right.set_xlim(low, high)
-    handles, labels = right.get_legend_handles_labels()
-    lines, names = left.get_legend_handles_labels()
-    both = dict(zip(names, lines, strict=True)) | dict(zip(labels, handles, strict=True))
-    for ax in (left, right):
-        ax.get_legend().remove()
-    figure.legend(both.values(), both.keys(), loc="outside lower center", ncols=5, frameon=False)
+    plots.name_points(right)  # on the left those that are right stand on one another
+    lines = dict(zip(*reversed(left.get_legend_handles_labels()), strict=True))
+    kept = [name for name in ("EP", "EP, corrected", "published") if name in lines]
+    left.legend([lines[name] for name in kept], kept, loc="lower right", frameon=False)
     laboratory.save_figure(figure, out, NAME)
 
 

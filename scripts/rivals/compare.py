@@ -183,15 +183,13 @@ def draw(runs: pd.DataFrame, truths: dict[tuple[str, str], tuple[float, float]])
     names = list(runs.problem.unique())
     clock = "processor time" if (runs.cores == 1).all() else "wall-clock time"
     figure, axes = plt.subplots(
-        1, len(names), figsize=(1.6 + 4.4 * len(names), 7.5), squeeze=False, layout="constrained"
+        1, len(names), figsize=(1.6 + 5.0 * len(names), 8.0), squeeze=False, layout="constrained"
     )
     for name, ax in zip(names, axes[0], strict=True):
         ev.plots.plot_efficiency(tables.points(runs, name), truths[name, "probit"][0], ax)
-        ax.get_legend().remove()
         ax.set(title=name, xlabel=f"{clock} of a run (seconds)")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(names) + 1,
-                  frameon=False, fontsize=7)  # fmt: skip
+    for ax in axes[0]:
+        ev.plots.name_points(ax, fontsize=6.5)
     plt.close(figure)
     return figure
 
