@@ -22,13 +22,13 @@ rate :math:`e^{-x}`, :math:`p(y|x) = e^{-x} \exp(-y\,e^{-x})`, and a model of a 
 
 The function is compiled (so: scalars and :mod:`math`, no arrays), and its derivatives are compared
 with finite differences on the spot. Everything else (EP's moments, moves, predictions) follows
-from it. Quadrature confirms the answer:
+from it. Quadrature confirms the answer, as far as its own digits go:
 
 >>> from scipy import integrate, stats
 >>> def joint(x):
 ...     return stats.norm.pdf(x) * math.exp(waiting(x, 2.0)[0])
 >>> truth = math.log(integrate.quad(joint, -10, 10)[0])
->>> bool(abs(result.logz - truth) < 4 * result.logz_se)
+>>> bool(abs(result.logz - truth) < 4 * result.logz_se + 1e-8)
 True
 
 Parameters, predictive moments and likelihoods that are not log-concave: :func:`from_function`. To
