@@ -256,7 +256,9 @@ class DenseConditionals(Conditionals):
         return self.factor @ eps
 
     def less(self, shift: Array, onto: Array, drop: Array) -> DenseConditionals:
-        covariance = self.factor @ self.factor.T - (onto * drop) @ onto.T
+        before = vars(self).get("_covariance")  # not in a copy that travelled
+        covariance = self.factor @ self.factor.T if before is None else before.copy()
+        covariance -= (onto * drop) @ onto.T
         return DenseConditionals(self.order, self.mean + shift, covariance)
 
     def widened(self, scale: Array, noise: Array, shift: Array) -> DenseConditionals:

@@ -142,8 +142,8 @@ def check_covariance(K: Any, name: str) -> Array:
 def _cholesky(K, out):
     """The transpose of a lower factor, and 0 or the row where there is none."""
     for i in range(len(K)):
-        out[i, :i] = 0.0
-        out[i, i:] = K[i, i:]
+        for j in range(len(K)):  # slices would be a second more to compile
+            out[i, j] = K[i, j] if j >= i else 0.0
     return factor(out, scratch())
 
 

@@ -43,6 +43,8 @@ from .gp import Path
 from .shared import SharedPath
 from .stepped import SteppedPath
 
+_CLOSE = 1e-6
+
 
 class Family(NamedTuple):
     """References by name, the preferred one for a move, those always reported; path and move."""
@@ -68,13 +70,23 @@ def _latent_path(reference: Any) -> TemperedPath:
     return (Path if reference.share is None else SharedPath)(reference)
 
 
+def _ep_after(model: LatentModel, laplace: GaussianReference | None = None) -> GaussianReference:
+    """EP; a log-concave likelihood has one fixed point, which is near Laplace's sites.
+
+    log Z is stationary there: moments to ``_CLOSE`` leave N times its square.
+    """
+    if laplace is None or not (laplace.converged and model.likelihood.log_concave):
+        return fit_ep(model)
+    return fit_ep(model, start=laplace.sites, tol=_CLOSE)
+
+
 _LATENT = Family(
-    {"ep": fit_ep, "laplace": fit_laplace, "prior": prior_reference, "mixture": fit_mixture},
+    {"ep": _ep_after, "laplace": fit_laplace, "prior": prior_reference, "mixture": fit_mixture},
     lambda model, move: "ep" if model.likelihood.log_concave else "mixture",
     ("laplace", "ep"),
     (GaussianReference, Mixture),
     _latent_path,
-    after={"mixture": "ep"},
+    after={"ep": "laplace", "mixture": "ep"},
     seeded=("mixture",),
     extend=extend_mixture,
 )

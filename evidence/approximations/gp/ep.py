@@ -31,7 +31,7 @@ from .sequential import sequential_start
 
 _MEMORY = 6
 _NEAR = 0.3  # mismatch, in standard deviations, at which parallel sweeps take over
-_MAX_SEQUENTIAL = 6
+_MAX_SEQUENTIAL, _ENOUGH = 6, 2  # sweeps, and those that log-concave likelihoods need
 _MAX_WARM = 40  # sweeps granted to a warm start
 ROUNDING = 1e-3  # nats of rounding error in log Z that are worth a warning
 
@@ -161,7 +161,8 @@ def _cold_start(model: LatentModel, max_sweeps: int) -> tuple[Array, Array, int]
         y, noise_std = model.theta[:2]
         return y / noise_std**2, 1.0 / noise_std**2, 0
     if model.prior.covariance is not None:
-        return sequential_start(model, min(_MAX_SEQUENTIAL, max_sweeps - 1), _NEAR)
+        most = _ENOUGH if model.likelihood.log_concave else _MAX_SEQUENTIAL
+        return sequential_start(model, min(most, max_sweeps - 1), _NEAR)
     sites = fit_laplace(model).sites
     return sites.nu, np.maximum(sites.tau, 0.0), 0
 

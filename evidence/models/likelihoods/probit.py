@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numba import carray
 from numpy.typing import ArrayLike
-from scipy.special import ndtr
+from scipy.special import log_ndtr, ndtr
 
 from ...numerics.jit import jit, kernel
-from ...numerics.special import log_ndtr_derivatives, log_ndtr_slopes
+from ...numerics.special import LOG_SQRT_2PI, log_ndtr_derivatives, log_ndtr_slopes
 from .base import Array
 from .checks import Labels
+
+_FAR = -2.5  # below it differences cancel in high derivatives of log Φ
 
 
 @kernel
@@ -67,6 +70,24 @@ class Probit(Labels):
         out = np.empty((3, y.size))
         _tilted(y, m, v, out[0], out[1], out[2])
         return out[0], out[1], out[2]
+
+    def tilted_cumulants(self, y: Array, m: Array, v: Array, order: int) -> Array:
+        r"""Of order l ≥ 3 :math:`(y v/\sqrt{1+v})^l\, (\log\Phi)^{(l)}(y m/\sqrt{1+v})`."""
+        out = np.empty((order + 1, y.size))
+        z = y * m / np.sqrt(1.0 + v)
+        near = (z > _FAR) & (v > 0.0)
+        if not near.all():
+            out[:, ~near] = super().tilted_cumulants(y[~near], m[~near], v[~near], order)
+        y, m, v, z = y[near], m[near], v[near], z[near]
+        slopes = [np.exp(-0.5 * z * z - LOG_SQRT_2PI - log_ndtr(z))]  # h' = -h (z + h)
+        for k in range(order - 1):
+            below = k * slopes[k - 1] if k else 0.0
+            pairs = sum(math.comb(k, j) * slopes[j] * slopes[k - j] for j in range(k + 1))
+            slopes.append(-z * slopes[k] - below - pairs)
+        scale = y * v / np.sqrt(1.0 + v)
+        out[:3, near] = self.tilted(y, m, v)
+        out[3:, near] = [scale**l * slopes[l - 1] for l in range(3, order + 1)]
+        return out
 
     def probability(self, mean: ArrayLike, var: ArrayLike, label: float = 1.0) -> Array:
         """P(y = label) under ``x ~ N(mean, var)``."""

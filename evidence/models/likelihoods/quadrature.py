@@ -309,7 +309,8 @@ def tilted_moments(
             out, left = np.empty((order + 1, m[own].size)), np.ones(m[own].size, dtype=bool)
             if log_concave or unimodal:
                 lattice_moments(kernel, log_concave, strips[own], *given, there, out, left)
-            _tilted_some(kernel, *given, there, out, left, tilted_workspace(order + 1))
+            if left.any():
+                _tilted_some(kernel, *given, there, out, left, tilted_workspace(order + 1))
             outs[k] = out
 
     run(share, len(parts))

@@ -28,6 +28,8 @@ ORDER = 8
 CAVITIES = [
     (Probit(), oracle.probit, 1.0, 0.0, 1.0, 1e-10),
     (Probit(), oracle.probit, -1.0, 40.0, 1e-4, 1e-10),
+    (Probit(), oracle.probit, -1.0, 3.0, 1.0, 1e-10),
+    (Probit(), oracle.probit, 1.0, 2.0, 9.0, 1e-10),
     (Probit(), oracle.probit, 1.0, -1e3, 1e5, 1e-8),
     (Logit(), oracle.logit, -1.0, 0.5, 2.0, 1e-10),
     (Logit(), oracle.logit, 1.0, 30.0, 1e-4, 1e-10),
@@ -88,8 +90,10 @@ def test_quadrature_matches_brute_force(likelihood, log_density, y, m, v, tol):
         assert log_z == pytest.approx(want[0], rel=1e-9, abs=1e-12)
         assert mean == pytest.approx(want[1], rel=1e-9, abs=1e-9 * sd)
         assert var == pytest.approx(want[2], rel=1e-9)
+    own = likelihood.tilted_cumulants(y, m, v, ORDER)[:, 0]
     for k in range(3, ORDER + 1):
         assert got[k] == pytest.approx(want[k], rel=tol, abs=tol * sd**k), k
+        assert own[k] == pytest.approx(want[k], rel=tol, abs=tol * sd**k), k
 
 
 def test_oracle_agrees_with_the_closed_form():
@@ -111,6 +115,19 @@ def test_closed_form_equals_quadrature(likelihood):
         assert np.max(np.abs(closed[0] - generic[0]) / (1.0 + np.abs(closed[0]))) < 1e-9
         assert np.max(np.abs(closed[1] - generic[1]) / np.sqrt(closed[2])) < 1e-9
         assert np.max(np.abs(closed[2] / generic[2] - 1.0)) < 3e-9
+
+
+def test_closed_form_of_probit_s_cumulants_equals_quadrature():
+    z, v = (a.ravel() for a in np.meshgrid(np.linspace(-6, 9, 31), 10.0 ** np.arange(-3, 5)))
+    y = np.where(np.arange(z.size) % 2, 1.0, -1.0)
+    m = y * z * np.sqrt(1.0 + v)
+    closed, generic = (kind.tilted_cumulants(Probit(), y, m, v, ORDER) for kind in
+                       (Probit, Likelihood))  # fmt: skip
+    error = np.abs(closed - generic)
+    error[0] /= 1.0 + np.abs(generic[0])
+    error[1:] /= np.sqrt(generic[2]) ** np.arange(1, ORDER + 1)[:, None]
+    assert error[:3].max() < 1e-8
+    assert error[3:].max() < 3e-6  # of quadrature, whose moments cancel
 
 
 def test_gaussian_cumulants_stop_at_two():
