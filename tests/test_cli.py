@@ -303,7 +303,7 @@ def test_demo_refuses_bad_options(tmp_path):
 
 
 def test_defects_keep_their_traceback(quick, monkeypatch):
-    replace_fit(monkeypatch, "ep", lambda model: np.ravel_multi_index((9,), (1,)))
+    replace_fit(monkeypatch, "ep", lambda model, *before: np.ravel_multi_index((9,), (1,)))
     with pytest.raises(ValueError, match="invalid entry"):
         run(*quick)
 

@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from numba.core import event
 from tqdm.auto import tqdm
 
 
 def progress_line(shown: bool, things: Iterable[Any] | None = None, **words: Any) -> Any:
     """A tqdm line in terminals and notebooks, not in files; nothing at all when not ``shown``."""
     return tqdm(things, leave=False, disable=None if shown else True, **words)
+
+
+class _Compiling(event.Listener):
+    """A line from the first function that is compiled on, which counts them."""
+
+    line: Any = None
+
+    def on_start(self, event: event.Event) -> None:
+        if self.line is None:
+            self.line = progress_line(True, desc="compiling (first run only)", unit=" functions")
+
+    def on_end(self, event: event.Event) -> None:
+        self.line.update()
+
+
+@contextmanager
+def compiling(shown: bool) -> Iterator[None]:
+    """Says so where functions are compiled, which takes seconds and happens once."""
+    listener = _Compiling()
+    if not shown:
+        yield
+        return
+    try:
+        with event.install_listener("numba:compile", listener):
+            yield
+    finally:
+        if listener.line is not None:
+            listener.line.close()
 
 
 class Progress:

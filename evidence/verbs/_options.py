@@ -76,7 +76,13 @@ class ResampleMoveOptions(TypedDict, total=False):
     waste_free: int | None
 
 
-class MethodOptions(AisOptions, TemperingOptions, ResampleMoveOptions, total=False):
+class AutoOptions(TypedDict, total=False):
+    """What :func:`evidence.methods.auto.auto` takes."""
+
+    frugal: bool
+
+
+class MethodOptions(AutoOptions, AisOptions, TemperingOptions, ResampleMoveOptions, total=False):
     """What belongs to one method alone, all methods together."""
 
     threshold: float

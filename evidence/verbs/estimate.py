@@ -32,7 +32,7 @@ from ..execution.arguments import (
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, Stopped, interruptible, within
 from ..execution.meter import Meter, metered, phase
-from ..execution.progress import Progress
+from ..execution.progress import Progress, compiling
 from ..messages import InputError, Message, messages
 from ..methods.base import Outcome, Problem, stopped
 from ..methods.economical import is_economical, over_blend
@@ -202,7 +202,12 @@ def log_evidence(
         target_se = DEFAULT_TARGET_SE
     clock = Clock(max_seconds, Meter(max_evaluations))
     # one BLAS thread: the same bits on any number of cores
-    with blas_for(model.n), within(clock.last_moment), metered(clock.meter):
+    with (
+        blas_for(model.n),
+        within(clock.last_moment),
+        metered(clock.meter),
+        compiling(progressbar),
+    ):
         if method in kind.reported:
             fits = _fit_reported(model, kind)
             outcome = Outcome(method, samples=np.zeros((0, 0)))
@@ -364,7 +369,8 @@ def _fit_reported(model: Model, kind: Family) -> dict[str, Any]:
     with interruptible():
         for name in kind.reported:
             with suppress(Stopped):
-                fits[name] = kind.fits[name](model)
+                before = fits.get(kind.after.get(name, ""))
+                fits[name] = kind.fits[name](model, *([before] if before is not None else []))
     return fits
 
 

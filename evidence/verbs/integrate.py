@@ -25,7 +25,7 @@ from ..execution import arguments
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, Stopped, interruptible, within
 from ..execution.job import Job
-from ..execution.progress import Progress
+from ..execution.progress import Progress, compiling
 from ..hyper.at_theta import GuidedEvidence, NoEvidence, ep_at
 from ..hyper.classes import AnnealedEvidence, laplace_at, search
 from ..hyper.integral import ThetaIslands
@@ -129,7 +129,7 @@ def integrated_evidence(
         "budget": f"{target_se}, {n_particles}, {n_islands}, {n_draws}",
     }
     store, seed = Checkpoint.seeded(checkpoint, identity, random_seed)
-    with interruptible(clock), Progress(progressbar) as progress:
+    with interruptible(clock), compiling(progressbar), Progress(progressbar) as progress:
         progress.phase("optimum")
         pilot: ThetaPilot | None = None
         with blas_for(model.n), within(clock.deadline):

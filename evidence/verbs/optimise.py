@@ -18,7 +18,7 @@ from scipy.spatial.distance import pdist
 
 from ..execution.arguments import check_count, check_kind, check_positive, seed_sequence
 from ..execution.clock import Clock, Stopped, interruptible
-from ..execution.progress import progress_line
+from ..execution.progress import compiling, progress_line
 from ..hyper.at_theta import ep_at
 from ..hyper.findings import doubts, tabulate
 from ..hyper.search import Search
@@ -116,7 +116,7 @@ def optimise(
 
     search = Search(partial(ep_at, model), free, moving, prior, tick)
     clock, errors, early = Clock(), None, False
-    with interruptible(clock), blas_for(model.n), bar:
+    with interruptible(clock), blas_for(model.n), compiling(progressbar), bar:
         try:
             for restart, start in enumerate(starts):
                 search.run(restart, start, max_iterations, tol)

@@ -25,6 +25,7 @@ from ..execution.arguments import (
 )
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, Stopped, interruptible, within
+from ..execution.progress import compiling
 from ..messages import InputError, Message, messages
 from ..models.latent import LatentModel
 from ..numerics.threads import blas_for
@@ -152,7 +153,7 @@ def sample(
         total=tune + thin * draws, desc=mover.name, unit="step", leave=False, ncols=88,
         disable=None if progressbar else True,
     )  # fmt: skip
-    with interruptible(clock), blas_for(model.n), bar:
+    with interruptible(clock), blas_for(model.n), compiling(progressbar), bar:
         try:
             with within(clock.last_moment):
                 base, doubts = explored(model, reference, seed, move=mover)
@@ -166,7 +167,7 @@ def sample(
             ) from None
         rng = np.random.default_rng(seed)
         run = run_chains(
-            path, mover, rng, clock, bar.update, store, jumps, beta=float(beta), **counts
+            path, mover, rng, clock, bar.update, store, jumps, None, beta=float(beta), **counts
         )
     if not run.tilt.size and clock.interrupted.is_set():
         raise KeyboardInterrupt

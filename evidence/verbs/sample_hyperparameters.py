@@ -14,7 +14,7 @@ import numpy as np
 from ..execution import arguments
 from ..execution.clock import Clock, interruptible
 from ..execution.job import Job
-from ..execution.progress import progress_line
+from ..execution.progress import compiling, progress_line
 from ..execution.tasks import run_tasks
 from ..hyper.at_theta import ep_at, guided_estimate
 from ..hyper.chains import Chain, run_chain
@@ -152,7 +152,7 @@ def sample_hyperparameters(
 
     job = Job(run_chain, (field, prior, chosen, tick), plan)
     tasks, clock = [{"seed": seed} for seed in seeds], Clock(max_seconds)
-    with bar, ThreadPoolExecutor(chains) as pool:
+    with bar, compiling(progressbar), ThreadPoolExecutor(chains) as pool:
         run_tasks(job, tasks, clock, finished.__setitem__, pool)
     kept = min((len(chain.theta) for chain in finished.values()), default=0)
     if len(finished) < chains or not kept:
@@ -222,7 +222,7 @@ def _from_integral(
     theta, loglik = np.empty((chains, draws, len(free))), np.empty((chains, draws))
     x = np.empty((chains, math.ceil(draws / stride), model.n))
     bar = progress_line(progressbar, total=chains * draws, desc="draws", unit="draw", ncols=88)
-    with bar, blas_for(model.n), interruptible(clock):
+    with bar, compiling(progressbar), blas_for(model.n), interruptible(clock):
         for c, seed in enumerate(seeds[1:]):
             rng = np.random.default_rng(seed)
             order = rng.permutation(len(integral.theta))[: min(_SETTINGS, draws)]

@@ -19,6 +19,7 @@ from ..approximations.gp.ep import fit_ep
 from ..execution import arguments
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, Stopped
+from ..execution.progress import compiling
 from ..hyper.at_theta import NoEvidence, numerics
 from ..hyper.grid import Cell, check_grid, run_grid
 from ..models.gp import GPModel
@@ -98,9 +99,12 @@ def evidence_surface(
     }
     store, seed = Checkpoint.seeded(checkpoint, identity, random_seed)
     words = {"method": method, "target_se": target_se, **options}
+    if method == "auto":
+        words.setdefault("frugal", True)  # cells are many
     clock, left = Clock(max_seconds), math.inf if max_seconds is None else max_seconds
     cell_at = partial(_cell, model.without_matrices(), words, time.time() + left)
-    cells, warnings = run_grid(cell_at, points, seed, clock, store, executor, progressbar)
+    with compiling(progressbar):
+        cells, warnings = run_grid(cell_at, points, seed, clock, store, executor, progressbar)
     rows = [{**point, **cell._asdict()} for point, cell in zip(points, cells, strict=True)]
     return Surface(names, data_frame(rows), tuple(warnings))
 
@@ -117,21 +121,24 @@ def _cell(
     started, cell = time.perf_counter(), Cell(warnings="")
     try:
         with numerics(), ThreadPoolExecutor(1) as alone:
-            here = model.at(values)
-            ep = fit_ep(here)
-            cell = Cell(ep.logz, ep.logz_corrected, warnings="; ".join(ep.warnings))
-            if words["method"] is not None:
-                left = deadline - time.time()
-                if stop() or left <= 0.0:
-                    raise Stopped
+            here, left = model.at(values), deadline - time.time()
+            if stop() or left <= 0.0:
+                raise Stopped
+            if words["method"] is None:
+                ep = fit_ep(here)
+                cell = Cell(ep.logz, ep.logz_corrected, warnings="; ".join(ep.warnings))
+            else:
                 result = log_evidence(
                     here, random_seed=np.random.default_rng(list(seed)), executor=alone,
                     max_seconds=None if left == math.inf else left, progressbar=False, **words,
                 )  # fmt: skip
-                if result.settings["interrupted"]:
+                if result.settings.get("interrupted"):
                     raise Stopped
-                found = {name: getattr(result, name) for name in ("logz", "logz_se", "method")}
-                cell = cell._replace(**found, warnings="; ".join(result.warnings))
+                of = {row.method: row.logz for row in result.rows}
+                cell = Cell(
+                    of.get("ep", math.nan), of.get("ep_corrected", math.nan), result.logz,
+                    result.logz_se, result.method, warnings="; ".join(result.warnings),
+                )  # fmt: skip
     except NoEvidence as failure:
         cell = cell._replace(warnings=str(failure))
     return cell._replace(seconds=time.perf_counter() - started)

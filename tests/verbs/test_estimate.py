@@ -190,7 +190,7 @@ def test_deterministic_methods_have_no_error_bar(method):
 
 
 def test_unconverged_ep_is_a_warning(monkeypatch):
-    replace_fit(monkeypatch, "ep", lambda model: ev.fit_ep(model, max_sweeps=1))
+    replace_fit(monkeypatch, "ep", lambda model, *before: ev.fit_ep(model, max_sweeps=1))
     result = estimate(small_model("probit", 12), random_seed=0)
     assert any("EP did not converge" in w for w in result.warnings)
 
