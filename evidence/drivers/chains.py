@@ -60,6 +60,7 @@ def run_chains(
     advance: Callable[[int], Any] = lambda steps: None,
     checkpoint: Checkpoint | None = None,
     jumps: Jumps | None = None,
+    initial: Array | None = None,
     *,
     beta: float,
     chains: int,
@@ -73,12 +74,16 @@ def run_chains(
     chain. ^C or the clock end the run early, with what there is. ``advance`` is told of steps.
     With a checkpoint the run goes on where it ended before, and ends with the same bits.
     With ``jumps`` chains start in all modes and go between them; ``path`` is then theirs.
+    Chains start from the rows of ``initial``, latent values, where there are any, and from draws
+    of the reference otherwise.
     """
     store = checkpoint or Checkpoint(None, {})
-    if jumps is None:
-        state = move.init_reference(rng, path, chains)
-    else:
+    if jumps is not None:
         state = jumps.start(rng, move, chains)
+    elif initial is not None:
+        state = move.init(path, initial)
+    else:
+        state = move.init_reference(rng, path, chains)
     tuner = DualAveraging(move.step_size, move.target or 0.5)
     x, tilt = np.empty((chains, draws, path.n)), np.empty((chains, draws))
     acceptance, gradients, failures, tuned, kept = np.zeros(chains), 0, 0, 0, 0

@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     step_sizes: Array
     n_moves: Indices
     mixing: Array
-    """Correlation of the tilt before and after the moves of each temperature."""
+    """Correlation of the next weights before and after the moves of each temperature."""
     relative_variance: float
     """Rough variance of log Ẑ times the number of particles."""
 
@@ -154,8 +154,13 @@ class Pilot:
     def settle(
         self, path: TemperedPath, move: Move, rng: np.random.Generator, beta: float, state: Any
     ) -> Settled:
-        """Move and adapt the step size until the tilt has forgotten where it started."""
-        start = state.tilt.copy()
+        """Move and adapt the step size until the next weights have forgotten where they started.
+
+        Weights, not tilts: a few particles behind a wall, a hundred nats too low, will weigh
+        nothing wherever they go, and would be all that a correlation of tilts sees.
+        """
+        step = ladders.next_beta(state.tilt, beta, self.cess) - beta
+        start = incremental(state.tilt, step).relative
         for k in range(1, self.max_moves + 1):
             check_interrupt()
             stride = STRIDES[(k - 1) % len(STRIDES)]
@@ -164,7 +169,7 @@ class Pilot:
             if stride == 1.0 and move.target is not None:
                 factor = np.exp(2.0 / np.sqrt(k) * (acceptance - move.target))
                 move = sized(move, min(move.step_size * factor, move.longest))
-            mixing = correlation(start, state.tilt)
+            mixing = correlation(start, incremental(state.tilt, step).relative)
             if mixing < self.mixing:
                 break
         return Settled(state, move, k, mixing, acceptance)

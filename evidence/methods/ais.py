@@ -8,14 +8,16 @@ from numpy.typing import ArrayLike
 from ..drivers.annealing import Annealing
 from ..drivers.chains import run_chains
 from ..drivers.crooks import bennett, bounds
+from ..drivers.islands import KEEP, posterior_draws
 from ..drivers.plan import Plan
-from ..drivers.smc import Loop
+from ..drivers.smc import Loop, ResampleMove
 from ..execution.arguments import array, check_choice, check_count
 from ..execution.job import Job
 from ..messages import InputError
 from ..numerics.arrays import Array
 from .base import Outcome, Problem, outcome_of_islands, stopped
 from .smc import find_plan, warn_of_slow_mixing
+from .tails import wide_start
 
 _BLOCK = 64  # chains per task
 _CAUTION = 4.0
@@ -48,6 +50,7 @@ def ais(
         draws = problem.path.latent(array("posterior", posterior, *shapes))
         if len(draws) < 2:
             raise InputError("posterior must hold two draws or chains at least, got one")
+    problem = wide_start(problem)
     plan = find_plan(problem, single=True)
     if plan is None:
         return stopped("ais")
@@ -57,6 +60,7 @@ def ais(
         problem, "ais", job, plan.betas, plan.step_sizes, first=chains, block=_BLOCK, most=_MOST
     )
     outcome.settings = {"chains": int(run.final.size), "direction": direction}
+    outcome.settings["reference"] = problem.reference.name
     warn_of_slow_mixing(outcome, plan, problem.model)
     if direction == "both" and run.blocks:
         if draws is None and not problem.clock.stop():
@@ -73,15 +77,25 @@ def _chains(plan: Plan, target_se: float | None) -> int:
 
 
 def _posterior(problem: Problem, plan: Plan, n: int) -> Array | None:
-    """The last state of ``n`` chains at β = 1, each started from the reference."""
+    """The last state of ``n`` chains at β = 1, each started where resample-move ends.
+
+    Draws of the reference will not do: where one is a thousand nats too low a move whose step
+    suits the others goes nowhere, and log u of its path is lower than all by as much.
+    """
     problem.progress.phase("posterior draws")
     steps = max(_TUNE, 10 * int(plan.n_moves.max()))
+    rng = np.random.default_rng(problem.child(5))
+    loop = ResampleMove(problem.path, problem.move, plan)
+    islands = problem.in_time(loop.run, -(-n // KEEP), KEEP, problem.child(9), problem.clock.stop)
+    if islands is None:
+        return None
     chains = problem.in_time(
         run_chains,
         problem.path,
         problem.move,
-        np.random.default_rng(problem.child(5)),
+        rng,
         problem.clock,
+        initial=posterior_draws([islands], rng, n),
         beta=1.0,
         chains=n,
         tune=steps // 2,

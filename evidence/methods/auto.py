@@ -61,6 +61,7 @@ _MARGIN = 1.5  # draws beyond what the trial says
 _PATIENT = Pilot(max_moves=96)
 _OTHER_MOVES = ("splitting", "rmhmc")
 _PATIENCE = 0.3  # share of max_seconds spent on pilots
+_EIGEN = 500  # up to this N eigenvectors, which draws of q take, are cheaper than a guide
 _LARGE = 400  # from this N on factorising moves are not tried
 
 
@@ -72,8 +73,12 @@ class Verdict(NamedTuple):
     worth: float = 0.0
 
 
-def auto(problem: Problem) -> Outcome:
-    """Guided draws, importance sampling, minimax tilting or resample-move, whichever fits."""
+def auto(problem: Problem, *, frugal: bool = False) -> Outcome:
+    """Guided draws, importance sampling, minimax tilting or resample-move, whichever fits.
+
+    ``frugal``: no more draws than the target asks for, even where they are cheap.
+    """
+    problem = replace(problem, frugal=frugal)
     if isinstance(problem.model, GPModel) and has_closed_form(problem.model):
         return _exact(problem)
     if is_stepped(problem.model):
@@ -131,7 +136,12 @@ def _from_reference(problem: Problem, target: float, notes: list[str]) -> Outcom
         )
         return None
     wide = with_ease(problem)
-    first = None if is_probit(problem.model) else judge_importance(wide, target)
+    dear = is_probit(problem.model) or problem.model.n > _EIGEN
+    first = None if dear else judge_importance(wide, target)
+    if first is not None and first.worth >= _NEARLY_ALL and wide is problem:
+        wide = wide_start(problem)  # a fit tells of a tail before a draw does
+        if wide is not problem:
+            first = judge_importance(wide, target)
     if first is None or first.worth < _NEARLY_ALL:  # a guided draw may cost a hundred others
         trial = _try_guide(problem, notes)
         if trial is not None:
@@ -142,7 +152,7 @@ def _from_reference(problem: Problem, target: float, notes: list[str]) -> Outcom
     notes.append(verdict.reason)
     if verdict.draws > _MOST:
         return None
-    fewest = fair_share(problem.model.n) // (1 if wide is problem else _EASED)
+    fewest = fair_share(problem) // (1 if wide is problem else _EASED)
     per_island = max(fewest, math.ceil(verdict.draws / 16))
     return importance(replace(wide, n_particles=problem.n_particles or per_island))
 

@@ -75,6 +75,8 @@ class Problem:
     """Temperatures, spaced like a pilot's."""
     free: bool = False
     """Whether the reference is the package's choice, which a method may improve."""
+    frugal: bool = False
+    """Whether there are many such problems, so that no draw is so cheap that it is nothing."""
     _path: TemperedPath | None = None
 
     @property
@@ -83,6 +85,11 @@ class Problem:
         if self._path is None:
             self._path = make_path(self.reference)
         return self._path
+
+    @property
+    def cheap(self) -> int:
+        """Numbers to draw for an island that cost little beside the reference."""
+        return 2**14 if self.frugal else 2**18
 
     def prepare(self, move: Move) -> None:
         """Do a move's factorisations once, here, for all workers."""

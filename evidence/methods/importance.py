@@ -10,8 +10,6 @@ from ..execution.job import Job
 from ..moves.gradient.crank_nicolson import PCN
 from .base import Outcome, Problem, outcome_of_islands, warn_of_few_draws
 
-_WORK = 2**18  # draws of an island times N: about what fitting the reference costs
-
 #: straight from β = 0 to β = 1, without a move
 NO_LADDER = Plan(np.ones(1), np.ones(1), np.zeros(1, dtype=np.intp), np.full(1, np.nan), np.nan)
 
@@ -20,7 +18,7 @@ def importance(problem: Problem) -> Outcome:
     """Z = Z_q E_q[exp Σ h]: right for every q, useful where q is close to the posterior."""
     move = PCN()
     problem.prepare(move)
-    n_particles = problem.n_particles or fair_share(problem.model.n)
+    n_particles = problem.n_particles or fair_share(problem)
     loop = ResampleMove(problem.path, move, NO_LADDER)
     job = Job(Loop.run, (loop,), {"n_particles": n_particles})
     outcome, run = outcome_of_islands(problem, "importance", job)
@@ -29,10 +27,6 @@ def importance(problem: Problem) -> Outcome:
     return outcome
 
 
-def fair_share(n: int) -> int:
-    """Draws of an island that cost little beside the reference.
-
-    >>> fair_share(270), fair_share(4096)
-    (970, 128)
-    """
-    return int(np.clip(_WORK // n, 128, 1024))
+def fair_share(problem: Problem) -> int:
+    """Draws of an island that cost little beside the reference."""
+    return int(np.clip(problem.cheap // problem.model.n, 128, 1024))

@@ -35,7 +35,7 @@ from ..proposals.twist import DIRECTIONS, EFFECTIVE, fit, truncated
 from .base import Problem
 
 _DRAWS = 512
-_LIGHT = 3.0  # v from which on the reference is widened: k = 2/3
+_LIGHT = 1.5  # v from which on the reference is widened; at 2 weights have no variance
 _WORTH = 0.5  # of what draws of EP's Gaussian are worth, those of the wider one must be
 _PUSH = 2.5  # away from the wall, in standard deviations by which q grows
 

@@ -34,10 +34,9 @@ from .base import FIRST, Outcome, Problem, outcome_of_islands, warn_of_few_draws
 
 Source = TypeVar("Source", Guided, Tilted)
 
-_CHEAP = 2**18  # numbers to draw: hundredths of a second
 _PER_ISLAND = 64, 1024  # guided draws where the target asks for fewer, by how many are cheap
 _MEMORY = 2**22  # numbers in the draws of an island
-_CHEAP_STEPS = 2**16  # numbers to draw in steps, likewise
+_DEARER = 4  # draws in steps than others
 _TRIAL = 512
 _FEWER = 128  # draws of a trial at a time
 _UNEVEN = 0.1  # relative variance of a weight from which on the guide is taught
@@ -95,7 +94,7 @@ def try_guide(problem: Problem) -> Trial[Guided]:
         # of several modes a lesson may forget some
         teachable = problem.model.likelihood.log_concave and not stop()
         if weights.relative_variance > _UNEVEN and teachable:
-            first += _look(source.guide, _between(*_LESSONS, problem.model.n), rng, stop)
+            first += _look(source.guide, _between(problem, *_LESSONS), rng, stop)
             drawn, log_w = (np.concatenate(part, axis=-1) for part in zip(*first, strict=True))
             with contextlib.suppress(CannotGuide):
                 guide = twisted(source.guide, drawn, log_w)
@@ -117,9 +116,9 @@ def _look(
     return batches
 
 
-def _between(fewest: int, most: int, size: int) -> int:
-    """So many draws of ``size`` numbers as are cheap."""
-    return min(max(fewest, _CHEAP // size), most)
+def _between(problem: Problem, fewest: int, most: int) -> int:
+    """So many draws as are cheap."""
+    return min(max(fewest, problem.cheap // problem.model.n), most)
 
 
 def try_tilting(problem: Problem) -> Trial[Tilted]:
@@ -145,7 +144,7 @@ def run_guided(
 ) -> Outcome:
     """Islands until the target is met; the trial's own draws only decide how large they are."""
     variance = trial.weights.relative_variance
-    fewest = max(_between(*_PER_ISLAND, problem.model.n), 1.5 * problem.particles_for(variance))
+    fewest = max(_between(problem, *_PER_ISLAND), 1.5 * problem.particles_for(variance))
     n_particles = _size(problem, 2 ** math.ceil(math.log2(min(fewest, _MEMORY))))
     source, twist = trial.source, trial.source.guide.twist
     if problem.n_islands != 1:
@@ -183,7 +182,7 @@ def run_stepped(problem: Problem, resampling: str | None = "systematic") -> Outc
     wave = problem.n_islands or FIRST
     allowed = math.log1p(wave * (problem.target_se or 0.05) ** 2)
     wanted = max(_MARGIN * variance / allowed, variance / _LARGEST_VARIANCE)
-    cheap = min(_CHEAP_STEPS // size, _PER_ISLAND[1]) if variance > _UNEVEN else 0
+    cheap = min(problem.cheap // _DEARER // size, _PER_ISLAND[1]) if variance > _UNEVEN else 0
     most = max(min(_MOST_DRAWS, _MEMORY_STEPS // size), _SMALL_DRAWS)
     wanted = min(max(wanted, _SMALL_DRAWS, cheap), most)
     n_particles = problem.n_particles or 16 * math.ceil(wanted / 16)

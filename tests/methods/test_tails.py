@@ -50,6 +50,7 @@ CASES = [
     ("probit", 25, 1e2, 1e-4),
     ("logit", 60, 392.0, 4.0),
     ("poisson", 40, 400.0, 1.0),
+    ("poisson", 20, 25.0, 0.1),
     ("negative_binomial", 40, 400.0, 1.0),
 ]
 
@@ -69,6 +70,31 @@ def test_error_bars_of_half_spaces(case, method):
     assert abs(z.mean()) < 0.35
 
 
+@pytest.mark.parametrize("case", [CASES[2], ("probit", 8, 1e3, 1.0), ("poisson", 20, 25.0, 0.1)])
+def test_both_ways_meet_on_half_spaces(case):
+    """Chains that start behind the wall never come to the posterior: log u = -41 to -3600."""
+    model, truth = half_space(*case)
+    results = [
+        ev.log_evidence(model, method="ais", direction="both", random_seed=seed, progressbar=False)
+        for seed in range(20)
+    ]
+    z = np.array([(r.logz - truth) / r.logz_se for r in results])
+    assert np.sqrt(np.mean(z**2)) < 1.5  # 1.07 ± .17 is expected
+    assert abs(z.mean()) < 0.8  # three standard errors and a bit
+    assert sum(bool(r.warnings) for r in results) <= 2
+
+
+def test_few_particles_behind_a_wall_are_not_slow_mixing():
+    """One of 128 may stay a hundred nats too low: it weighs nothing, and says nothing of moves."""
+    model, _ = half_space("probit", 8, 1e3, 1.0)
+    results = [
+        ev.log_evidence(model, method="smc", target_se=0.2, random_seed=seed, progressbar=False)
+        for seed in range(40)
+    ]
+    warned = sum("slow-mixing" in [w.code for w in r.warnings] for r in results)
+    assert warned <= 8  # about 4; from the tilts' correlation it would be 12
+
+
 @pytest.mark.parametrize("case", [CASES[2], CASES[4]])
 def test_guided_draws_of_a_half_space_agree_with_the_truth(case):
     """Ten seeds: |mean error| within 0.01, which resampling by what was learnt exceeds tenfold."""
@@ -84,12 +110,15 @@ def test_guided_draws_of_a_half_space_agree_with_the_truth(case):
 def test_a_guide_learns_how_wide_the_tail_is():
     """Weights of EP's guide have no variance here, those of the learnt one a light tail."""
     guide = make_guide(ev.fit_ep(half_space(*CASES[0])[0]))
-    rng = np.random.default_rng(0)
-    learnt = twisted(guide, *guide.draw(2048, rng))
-    assert learnt.twist.heavy
-    weights = Weights(learnt.draw(20_000, rng)[1])
-    assert weights.relative_variance < 0.02
-    assert weights.shape < 0.4
+    shapes = []
+    for seed in range(5):  # one shape has a standard deviation of 0.1
+        rng = np.random.default_rng(seed)
+        learnt = twisted(guide, *guide.draw(2048, rng))
+        assert learnt.twist.heavy
+        weights = Weights(learnt.draw(20_000, rng)[1])
+        assert weights.relative_variance < 0.02
+        shapes.append(weights.shape)
+    assert np.mean(shapes) < 0.4
 
 
 def test_annealing_starts_wider_where_the_posterior_has_the_prior_s_tail():

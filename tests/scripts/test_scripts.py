@@ -6,9 +6,11 @@ import importlib
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from scripts import laboratory, run_all
+from scripts.benchmarks import calibration, exact_problems
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,3 +55,32 @@ def test_links_lead_somewhere(page: str) -> None:
     run = [f"{m.replace('.', '/')}.py" for m in re.findall(r"python -m (scripts[\w.]+)", text)]
     run += re.findall(r"python ((?:scripts)/[\w/]+\.py)", text)
     assert [path for path in (*links, *named, *run) if not (ROOT / path).exists()] == []
+
+
+def test_exact_problems_have_their_published_truths() -> None:
+    """Closed forms and quadrature of other grids, to 1e-4."""
+    made = exact_problems.problems()
+    published = {
+        "half-space, logit": -0.98618,
+        "two groups": -576.63885,
+        "three groups": -59.87861,
+        "core and slab": -6.24106,
+        "shells": -1.74564,
+        "eggbox": 235.85594,
+        "hidden mode": -8.85435,
+        "double well": -1.555126,
+    }
+    for name, logz in published.items():
+        assert made[name]()[1] == pytest.approx(logz, abs=1e-4)
+
+
+def test_a_row_for_every_exact_problem_and_method(monkeypatch, tmp_path, capsys) -> None:
+    words = ["--problems", "counts", "half-space, counts", "--methods", "smc", "--seeds", "2"]
+    monkeypatch.setattr(
+        "sys.argv", ["calibration", "--data", "exact", *words, "--out", str(tmp_path)]
+    )
+    calibration.main()
+    table = pd.read_csv(tmp_path / "calibration_exact.csv")
+    assert table.problem.tolist() == ["counts", "half-space, counts"]
+    assert table.runs.tolist() == [2, 2]
+    assert (table.largest_z < 6.0).all()
