@@ -21,10 +21,14 @@ from ..approximations.mixture import Mixture
 from ..drivers.scout import STRANGE, Scouted, explore, unexplained
 from ..execution.clock import Stopped
 from ..execution.meter import phase
+from ..models.gp import GPModel
 from ..numerics.arrays import Array
 from ..paths.families import family
-from .base import Outcome, Problem
+from ..proposals.guide import CannotGuide
+from .base import FIRST, Outcome, Problem
+from .importance import fair_share
 from .smc import run_plan, smc
+from .weighted import guided
 
 _SCOUTED = 200  # seeds of scouts, and of components, are children from here on
 _COMPONENT = 300
@@ -33,6 +37,7 @@ _NOTHING = math.log(1e-4)  # of Z outside the only mode: it is as if there were 
 _TARGET, _UNSEEN = 0.05, 0.02  # an error bar, and the part of it that nobody sees
 _RARE = 0.1  # of Z: what is rarer need not be known better
 _MATTERS = math.exp(STRANGE)
+_NEVER = -30.0  # log share from which on a climb, seen twelve nats low, is low enough
 _DRAWS = 1000
 
 
@@ -85,6 +90,26 @@ def _alone(problem: Problem, component: object, c: int) -> Problem:
 
 
 def _rest(problem: Problem, mixture: Mixture, scouted: Scouted, parts: list[Outcome]) -> Outcome:
+    """The prior's share as a climb sees it, or as guided draws do: whichever sees more.
+
+    A climb reaches what no draw meets, but ends in a few of many narrow modes; draws, which cost
+    little, are spread over all of them.
+    """
+    climbed = _climbed(problem, mixture, scouted, parts)
+    share = float(climbed.logz - logsumexp([part.logz for part in parts]))
+    if not (isinstance(problem.model, GPModel) and share > _NEVER):
+        return climbed
+    part = _alone(problem, mixture.components[-1], len(parts) + 1)
+    part.target_se, part.n_particles, part.n_islands = None, fair_share(problem), FIRST
+    try:
+        drawn = guided(part)
+    except (CannotGuide, Stopped):
+        return climbed
+    drawn.warnings = climbed.warnings
+    return drawn if drawn.logz > climbed.logz else climbed
+
+
+def _climbed(problem: Problem, mixture: Mixture, scouted: Scouted, parts: list[Outcome]) -> Outcome:
     """The prior's share, by resample-move: the scout's plan will do where it is negligible, and
     what the scout saw where that is far below the error bar asked for."""
     share = float(scouted.logz - logsumexp([part.logz for part in parts]))
