@@ -11,7 +11,10 @@ from collections.abc import Iterable, Mapping
 
 
 class InputError(ValueError):
-    """A mistake in what was asked for: the text names the argument, what came, what would do."""
+    """A mistake in what was asked for: one line names the argument, what came, what would do."""
+
+    def __init__(self, text: object) -> None:
+        super().__init__(" ".join(str(text).split()))
 
 
 InputError.__module__ = "evidence"  # its public name, in tracebacks and pickles

@@ -26,6 +26,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from ..execution.arguments import array, listed, shown
 from ..messages import InputError, Message
 from ..numerics.arrays import Array
 
@@ -109,8 +110,14 @@ class Mixture:
     def __init__(
         self, references: Sequence[Any], weights: Array, warnings: Sequence[str] = ()
     ) -> None:
-        self.weights = np.array(weights, dtype=float) / np.sum(weights)
-        if self.weights.shape != (len(references),) or not self.weights.min() > 0.0:
+        references, given = listed("references", references), array("weights", weights, ("n",))
+        for reference in references:
+            if not hasattr(reference, "claim"):
+                raise InputError(
+                    f"references must be fits such as ev.fit_ep(model), got {shown(reference)}"
+                )
+        self.weights = given / given.sum()
+        if self.weights.shape != (len(references),) or not given.min() > 0.0:
             raise InputError(
                 f"weights must hold a positive number for each of {len(references)} references, "
                 f"got {weights}"

@@ -26,6 +26,7 @@ _LONG = 80  # characters of a wrong value that a message shows
 _ENDLESS = 10**15
 ISLAND = 512  # doubles that one island, or temperature, takes at least
 _FINEST = 1e-9  # nats: no sampler's error bar is smaller in double precision
+_COARSEST = 1e9  # nats: no error bar says less
 _OTHER_KINDS = {"c": "complex numbers", "m": "time differences", "M": "dates", "V": "records"}
 
 
@@ -53,7 +54,7 @@ def number(
     Traceback (most recent call last):
     evidence.InputError: beta must be a number between 0 and 1, got 1.5
     """
-    scalar = np.ndim(value) == 0 and isinstance(value, np.ndarray)
+    scalar = isinstance(value, np.ndarray) and value.ndim == 0
     x = value.item() if scalar else value
     if isinstance(x, numbers.Real) and not isinstance(x, bool):
         try:
@@ -82,8 +83,8 @@ def check_positive(name: str, value: Any, optional: bool = True) -> None:
 def check_target(name: str, value: Any) -> None:
     """A standard error to stop at: positive, and one that doubles can hold beside log Z."""
     check_positive(name, value)
-    if value is not None and value < _FINEST:
-        raise InputError(f"{name} must be at least {_FINEST:g}, got {value!r}")
+    if value is not None:
+        number(name, value, least=_FINEST, most=_COARSEST)
 
 
 def check_count(name: str, value: Any, least: int = 1, optional: bool = True) -> None:
@@ -250,8 +251,9 @@ def check_flag(name: str, value: Any) -> None:
 
 
 def check_function(name: str, value: Any, optional: bool = True) -> None:
-    """A function, or None."""
-    if not (callable(value) or (optional and value is None)):
+    """A function, or None; a class makes objects, not numbers."""
+    given = callable(value) and not isinstance(value, type)
+    if not (given or (optional and value is None)):
         raise InputError(f"{name} must be a function, got {shown(value)}")
 
 
@@ -270,9 +272,10 @@ def names(name: str, value: Any, count: int) -> tuple[str, ...]:
     return listed
 
 
-def check_path(name: str, value: Any) -> None:
-    """The name of a file, or None."""
-    if value is not None and not isinstance(value, str | os.PathLike):
+def check_path(name: str, value: Any, optional: bool = True) -> None:
+    """The name of a file, or None; to Python a number is a file that is open already."""
+    named = isinstance(value, str | os.PathLike) and bool(os.fspath(value))
+    if not (named or (optional and value is None)):
         raise InputError(f"{name} must be a path, got {shown(value)}")
 
 

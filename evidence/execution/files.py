@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..messages import InputError
+from .arguments import check_path
 
 _META = "meta"
 _OURS = {"format", "version", "arrays"}  # what a file says of itself, beside its meta
@@ -83,6 +84,7 @@ def write(
     (2, array([0, 1, 4]))
     >>> folder.cleanup()
     """
+    check_path("path", path, optional=False)
     if taken := _OURS & set(meta):
         raise InputError(f"meta must not contain {sorted(taken)}: they identify the file")
     for name, array in arrays.items():
@@ -153,6 +155,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
 
 def _contents(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Meta, with format and version, and arrays."""
+    check_path("path", path, optional=False)
     with open(path, "rb") as file:
         try:
             arrays = _unpack(file)

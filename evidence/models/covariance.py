@@ -113,7 +113,7 @@ def notes_on_inputs(X: Any, structure: str) -> tuple[str, ...]:
 
 
 def call_kernel(kernel: Callable[..., Any], X: Any) -> Any:
-    if not callable(kernel):
+    if not callable(kernel) or isinstance(kernel, type):
         raise InputError(
             f"kernel must be a scikit-learn kernel, a callable or a string, got {shown(kernel)}"
         )

@@ -109,7 +109,7 @@ def choose(structure: Any, n: int, kernel: Any, X: Array | None) -> str:
         if X is None or kernel is None:
             raise InputError(f"structure={structure!r} needs kernel= and X, got K")
         return f"vecchia(m={vecchia[1] or _NEIGHBOURS})"
-    if structure not in names:
+    if not isinstance(structure, str) or structure not in names:
         raise InputError(
             f"structure must be one of {', '.join(map(repr, names))}, got {shown(structure)}"
             f"{suggest(structure, names)}"

@@ -250,7 +250,12 @@ def vector_loop(function: Callable[..., Any]) -> Any:
 
 
 def reduction(function: Callable[..., Any]) -> Any:
-    """As :func:`vector_loop`, and sums may be reordered: for dot products."""
+    """As :func:`vector_loop`, and sums may be reordered: for dot products.
+
+    A loop that sums stores nothing: where a loop does both, compiled code asks at run time how far
+    its arrays are apart in memory and sums in one order or another, so that a repeated call would
+    give other last bits.
+    """
     return _compiled(function, fastmath={"contract", "reassoc"})
 
 

@@ -55,9 +55,9 @@ def _tilt_and_gradient(kernel, theta, c, nu, tau, mean, x, total):
         kernel(point.ctypes, theta.ctypes, n, n, 1, 1, out.ctypes)
         s = 0.0
         for i in range(n):
-            xi = point[i]
-            s += out[0, i] - c[i] - xi * (nu[i] - 0.5 * tau[i] * xi)
-            x[m, i] = out[1, i] - nu[i] + tau[i] * xi
+            s += out[0, i] - c[i] - point[i] * (nu[i] - 0.5 * tau[i] * point[i])
+        for i in range(n):
+            x[m, i] = out[1, i] - nu[i] + tau[i] * point[i]
         total[m] = s if not np.isnan(s) else -np.inf
 
 
@@ -81,6 +81,8 @@ def thin_tilt_and_slope(kernel, theta, c, nu, tau, mean, T, a, x, total, slope):
             for i in range(size):
                 k = first + i
                 s += block[0, i] - c[k] - x[m, k] * (nu[k] - 0.5 * tau[k] * x[m, k])
+            for i in range(size):
+                k = first + i
                 gradient[m, i] = block[1, i] - nu[k] + tau[k] * x[m, k]
             total[m] += s
         add_rows(gradient, T, first, last, slope)

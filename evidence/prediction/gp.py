@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from ..execution.arguments import check_choice
+from ..execution.arguments import array, check_choice
 from ..messages import InputError
 from ..models import likelihoods
 from ..models.likelihoods.base import Likelihood, Predictive
@@ -198,8 +198,8 @@ class Prediction(AtPoints):
         array (n,), or (Q, n) for a vector ``q``
         """
         check_choice("of", of, ("latent", "y"))
-        levels = np.asarray(q, dtype=float)
-        if levels.ndim > 1 or not ((levels > 0.0) & (levels < 1.0)).all():
+        levels = array("q", q, (), ("Q",))
+        if not ((levels > 0.0) & (levels < 1.0)).all():
             raise InputError(f"q must be probabilities strictly between 0 and 1, got {q!r}")
         out = np.empty((levels.size, self.mean.size))
         find = latent_quantiles if of == "latent" else observed_quantiles

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..execution.arguments import (
     array,
     check_count,
+    check_function,
     check_positive,
     check_target,
     seed_sequence,
@@ -118,6 +119,7 @@ def log_orthant(
     cov, lower = oriented(cov, signs, mean)
     check_count("n_draws", n_draws, 100, optional=False)
     check_target("target_se", target_se)
+    check_function("progress", progress)
     check_positive("max_seconds", max_seconds)
     given = isinstance(random_seed, np.random.Generator)
     rng = np.random.default_rng(random_seed if given else seed_sequence(random_seed))

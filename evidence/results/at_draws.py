@@ -123,5 +123,5 @@ def _likelihoods(model: GPModel | SparseModel, posterior: Any) -> tuple[Likeliho
 def _numbers(values: Any) -> Array:
     try:
         return np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return np.empty(0)

@@ -64,7 +64,7 @@ def posterior_draws(
     >>> posterior_draws(simulated, 5, random_seed=0).shape
     (5, 2)
     """
-    check_count("n", n, 1)
+    check_count("n", n, 1, optional=False)
     check_count("n_moves", n_moves, 1)
     if not isinstance(simulated, Simulated):
         raise InputError(

@@ -86,6 +86,9 @@ def orthant(**words):
     return ev.log_orthant(**({"cov": K, "signs": Y} | words))
 
 
+RAGGED = [[1.0], [1.0, 2.0]]
+TABLE = pd.DataFrame({"q": ["a", "b"]})
+
 #: arrays that hold no numbers, or not all of them
 NO_NUMBERS = {
     "masked": MASKED,
@@ -498,6 +501,44 @@ OTHERS = {
     "regressor rows": ("samples", lambda: ev.GaussianProcessRegressor().fit(X[:2], Y)),
 }
 
+#: objects of a wrong kind, where Python or NumPy would have complained in words of their own
+WRONG_KINDS = {
+    "number ragged": ("tol", lambda: ev.fit_ep(matrix(), tol=RAGGED)),
+    "damping ragged": ("damping", lambda: ev.fit_ep(matrix(), damping=RAGGED)),
+    "jitter ragged": ("jitter", lambda: gp(jitter=RAGGED)),
+    "target_se ragged": ("target_se", lambda: log_evidence(target_se=RAGGED)),
+    "target_se 1e300": ("target_se", lambda: log_evidence(target_se=1e300)),
+    "max_seconds ragged": ("max_seconds", lambda: log_evidence(max_seconds=RAGGED)),
+    "checkpoint empty": ("checkpoint", lambda: log_evidence(checkpoint="")),
+    "structure table": ("structure", lambda: gp(structure=TABLE)),
+    "structure array": ("structure", lambda: gp(structure=K)),
+    "kernel class": ("kernel", lambda: gp(kernel=int)),
+    "logdensity class": ("logdensity", lambda: density(int, 2)),
+    "function class": ("function", lambda: custom(function=int)),
+    "function name table": ("name", lambda: custom(name=TABLE)),
+    "check_derivatives": ("check_derivatives", lambda: custom(check_derivatives=TABLE)),
+    "example_y empty": ("example_y", lambda: custom(example_y=[])),
+    "example_y cube": ("example_y", lambda: custom(example_y=np.zeros((2, 2, 2)))),
+    "start table": ("start", lambda: ev.fit_ep(matrix(), start=TABLE)),
+    "predict likelihood": ("likelihood", lambda: ev.predict(gp(), X, likelihood=TABLE)),
+    "predict huge": ("posterior", lambda: ev.predict(gp(), X, posterior=10**400)),
+    "loo huge": ("posterior", lambda: ev.loo(matrix(), posterior=10**400)),
+    "quantile words": ("q", lambda: ev.predict(gp(), X).quantiles(["a"])),
+    "quantile huge": ("q", lambda: ev.predict(gp(), X).quantiles(10**400)),
+    "plot path": ("path", lambda: ev.predict(gp(), X).plot(path=1)),
+    "plot ax": ("ax", lambda: ev.predict(gp(), X).plot(ax="axes")),
+    "load an open file": ("path", lambda: ev.load(0)),
+    "load None": ("path", lambda: ev.load(None)),
+    "load empty": ("path", lambda: ev.load("")),
+    "save to an open file": ("path", lambda: ev.predict(gp(), X).save(1)),
+    "mixture of words": ("references", lambda: ev.Mixture("zz", [1.0])),
+    "mixture of numbers": ("references", lambda: ev.Mixture([1.0], [1.0])),
+    "mixture weights": ("weights", lambda: ev.Mixture([ev.fit_ep(matrix())], ["a"])),
+    "posterior_draws None": ("n", lambda: ev.posterior_draws(ev.simulate(matrix()), None)),
+    "orthant progress": ("progress", lambda: orthant(progress="yes")),
+    "ar1 initial": ("initial", lambda: ev.precisions.ar1(4, 0.5, 1.0, initial=TABLE)),
+}
+
 UNKNOWN = {
     "GPModel": lambda: gp(kernle="RBF(1.0)"),
     "SoftmaxModel": lambda: classes(likelihood="probit"),
@@ -566,6 +607,11 @@ def test_everything_else(case):
     error = refused(*OTHERS[case])
     if case not in ("classifier NaN", "regressor rows"):  # scikit-learn's own
         in_one_line(error)
+
+
+@pytest.mark.parametrize("case", WRONG_KINDS)
+def test_wrong_kinds_of_objects(case):
+    in_one_line(refused(*WRONG_KINDS[case]))
 
 
 @pytest.mark.parametrize("case", UNKNOWN)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import os
 import pickle
 import shutil
@@ -409,3 +410,36 @@ def test_all_likelihoods_have_one_kernel_type():
     from evidence.models.likelihoods import poisson
 
     assert numba.typeof(probit._kernel) == numba.typeof(poisson._kernel)
+
+
+def _innermost_loops(function):
+    loops = [node for node in ast.walk(function) if isinstance(node, ast.For)]
+    return [at for at in loops if not any(isinstance(n, ast.For) for n in list(ast.walk(at))[1:])]
+
+
+def _sums_and_stores(loop):
+    """Whether a loop adds to a number (or to one entry of an array) and writes to an array."""
+    targets = [n.target for n in ast.walk(loop) if isinstance(n, ast.AugAssign)]
+    written = [t for n in ast.walk(loop) if isinstance(n, ast.Assign) for t in n.targets]
+    written = [t for target in written for t in getattr(target, "elts", [target])]
+    stores = [t for t in targets + written if isinstance(t, ast.Subscript)]
+    changing = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+    changing |= {t.id for t in written if isinstance(t, ast.Name)}
+    at_one_entry = any(
+        not changing & {n.id for n in ast.walk(t.slice) if isinstance(n, ast.Name)} for t in stores
+    )
+    return at_one_entry or (bool(stores) and any(isinstance(t, ast.Name) for t in targets))
+
+
+def test_a_loop_whose_sum_may_be_reordered_stores_nothing():
+    # the order would depend on addresses: see jit.reduction
+    seen, wrong = 0, []
+    for file in Path(jit.__file__).parents[1].rglob("*.py"):
+        for function in ast.walk(ast.parse(file.read_text())):
+            decorators = getattr(function, "decorator_list", ())
+            if any(isinstance(d, ast.Name) and d.id == "reduction" for d in decorators):
+                seen += 1
+                loops = [loop for loop in _innermost_loops(function) if _sums_and_stores(loop)]
+                wrong += [f"{file}:{loop.lineno}" for loop in loops]
+    assert seen > 10
+    assert not wrong

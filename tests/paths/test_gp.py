@@ -8,6 +8,7 @@ from problems import LIKELIHOODS, small_model
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
+from evidence.paths.gp import _tilt_and_gradient, thin_tilt_and_slope
 
 pytestmark = pytest.mark.interpreted
 
@@ -149,3 +150,32 @@ def test_few_rows_and_many_rows_agree(likelihood, n):
         few_tilt, few_slope = path.tilt_and_slope(frame, a[:rows])
         np.testing.assert_allclose(few_tilt, tilt[:rows], rtol=1e-11, atol=1e-11)
         np.testing.assert_allclose(few_slope, slope[:rows], rtol=1e-10, atol=1e-10)
+
+
+def _somewhere(rng, arrays):
+    """The same arrays one after another in one block of memory, in any order, with any gaps."""
+    memory = np.empty(sum(a.size + 128 for a in arrays))
+    placed, at = [None] * len(arrays), 0
+    for k in rng.permutation(len(arrays)):
+        placed[k] = memory[at : at + arrays[k].size].reshape(arrays[k].shape)
+        placed[k][:] = arrays[k]
+        at += arrays[k].size + int(rng.choice([0, 1, 2, 8, 128]))
+    return placed
+
+
+@pytest.mark.parametrize("n", [4, 5, 8, 12, 33])
+@pytest.mark.parametrize("likelihood", ["logit", "student_t(df=4, scale=0.5)"])
+def test_tilts_do_not_depend_on_where_arrays_lie_in_memory(likelihood, n):
+    rng, path = np.random.default_rng(0), make_path(likelihood, "laplace", n)
+    kernel, theta, *sites = path.tilt_arguments
+    x, mean, T = rng.standard_normal((3, n)), rng.standard_normal(n), rng.standard_normal((n, n))
+    known, total, out = [np.asarray(theta), *sites, mean], np.empty(3), np.empty((3, n))
+    whole, thin = set(), set()
+    for _ in range(100):
+        *given, at, tilt = _somewhere(rng, [*known, x, total])
+        _tilt_and_gradient(kernel, *given, at, tilt)
+        whole.add(tilt.tobytes() + at.tobytes())
+        *given, to, tilt, slope = _somewhere(rng, [*known, T, x, out, total, out])
+        thin_tilt_and_slope(kernel, *given, to, tilt, slope)
+        thin.add(tilt.tobytes() + to.tobytes() + slope.tobytes())
+    assert len(whole) == len(thin) == 1

@@ -84,6 +84,20 @@ def test_same_seed_same_answer():
     assert generators[0] == generators[1]
 
 
+@pytest.mark.parametrize(("method", "move"), [("smc", "hmc"), ("ais", "mala"), ("pt", "hmc")])
+def test_a_repeated_call_has_the_same_bits_wherever_its_arrays_lie(method, move):
+    model, rng, seen = small_model("logit", 12), np.random.default_rng(0), set()
+    words = {"n_sweeps": 8} if method == "pt" else {}
+    for _ in range(4):
+        result = estimate(
+            model, method=method, move=move, n_islands=4, n_particles=8, random_seed=1, **words
+        )
+        seen.add(result.samples.tobytes() + np.float64(result.logz).tobytes())
+        held = [np.empty(size) for size in rng.integers(1, 120, size=500)]
+        del held[:: int(rng.integers(2, 5))]  # the next call finds other places in memory
+    assert len(seen) == 1
+
+
 def test_target_se_adds_islands():
     model = ev.GPModel(K=covariance(30, 30.0), y=np.resize([1, -1, -1, 1], 30))
     result = estimate(model, target_se=0.02, n_particles=16, random_seed=0)

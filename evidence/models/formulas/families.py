@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from ...execution.arguments import shown
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from .. import likelihoods
@@ -74,9 +75,10 @@ def observe(
             f"{', '.join(FAMILIES)}, or an object of ev.likelihoods"
         )
     family = FAMILIES[name]
-    link = link or family.links[0]
-    if link not in family.links:
-        raise InputError(f"link of {name} must be one of {', '.join(family.links)}, got {link!r}")
+    link = family.links[0] if link is None else link
+    if not isinstance(link, str) or link not in family.links:
+        known = ", ".join(family.links)
+        raise InputError(f"link of {name} must be one of {known}, got {shown(link)}")
     if family.trials and trials is None:
         raise InputError(
             "formula: a binomial response needs its trials, as in 'y | trials(n) ~ x'"

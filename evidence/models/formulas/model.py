@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack
 
-from ...execution.arguments import check_choice
+from ...execution.arguments import check_choice, shown
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..likelihoods.base import Likelihood
@@ -128,7 +128,7 @@ class FormulaModel(SparseModel):
         """What rows of a table see of the latent values, what offsets add, and what rows of new
         groups would see if these were the first ones."""
         check_choice("new_groups", new_groups, ("error", "prior", "zero"))
-        frame = as_frame(data)
+        frame = as_frame(data, "X_new")
         gone = frame[[name for name in self.columns if name in frame]].isna().any(axis=1)
         if gone.any():
             raise InputError(f"X_new has missing values in {int(gone.sum())} rows; leave them out")
@@ -163,7 +163,7 @@ class FormulaModel(SparseModel):
             return Binomial(n=float(self.trials))
         except ValueError:
             pass
-        frame = as_frame(data)
+        frame = as_frame(data, "X_new")
         known = list(map(str, frame.columns))
         if lost := [c for c in columns(self.trials, self.columns) if c not in known]:
             raise InputError(
@@ -272,6 +272,8 @@ def from_formula(
     """
     if namespace is None:
         namespace = callers(2)
+    if not isinstance(namespace, Mapping):
+        raise InputError(f"namespace must map names to values, got {shown(namespace)}")
     words = {"likelihood": likelihood, "link": link, "priors": priors, "missing": missing}
     return from_formulas({"": formula}, data, namespace=namespace, **words)[""]  # type: ignore[arg-type]
 
@@ -391,7 +393,7 @@ def _given(priors: Mapping[str, Any] | None) -> dict[str, Any]:
     return given
 
 
-def as_frame(data: Any) -> pd.DataFrame:
+def as_frame(data: Any, name: str = "data") -> pd.DataFrame:
     """A table as a frame of pandas."""
     import pandas as pd
 
@@ -399,12 +401,12 @@ def as_frame(data: Any) -> pd.DataFrame:
         return data
     if not isinstance(data, Mapping) and not hasattr(data, "to_pandas"):
         raise InputError(
-            f"data must be a pandas DataFrame or a mapping of columns, got {type(data).__name__}"
+            f"{name} must be a pandas DataFrame or a mapping of columns, got {type(data).__name__}"
         )
     try:
         frame = data.to_pandas() if hasattr(data, "to_pandas") else pd.DataFrame(dict(data))
     except ValueError as error:
-        raise InputError(f"data: {error}") from None
+        raise InputError(f"{name}: {error}") from None
     return frame
 
 

@@ -94,7 +94,7 @@ class Design:
             made = self._common if data is None else self._common.evaluate_new_data(data)
         except Exception as error:
             what = f"no column {error}" if isinstance(error, KeyError) else error
-            raise InputError(f"new data do not fit the formula: {what}") from error
+            raise InputError(f"X_new: new data do not fit the formula: {what}") from error
         return np.asarray(made.design_matrix, float).reshape(rows, -1)
 
     def columns(self, data: pd.DataFrame | None = None) -> Array:

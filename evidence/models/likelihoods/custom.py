@@ -132,6 +132,9 @@ def from_function(
     for argument, hook in hooks._asdict().items():
         check_function(argument, hook)
     check_flag("log_concave", log_concave)
+    check_flag("check_derivatives", check_derivatives)
+    if not isinstance(name, str):
+        raise InputError(f"name must be text, got {shown(name)}")
     if name == "probit":
         raise InputError(
             "name: 'probit' is the name of the likelihood that some methods are made for; "
@@ -142,6 +145,8 @@ def from_function(
     values = tuple(
         (key, check_parameter(key, value, positive=False)) for key, value in (params or {}).items()
     )
+    if example_y is not None and check is None:
+        example_y = array("example_y", example_y, (), ("n",))
     likelihood = CustomLikelihood(function, name, values, hooks, log_concave)
     if check_derivatives:
         compare_derivatives(likelihood, example_y)

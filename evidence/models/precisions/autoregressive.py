@@ -31,7 +31,7 @@ class AR1(Precision):
     def __post_init__(self) -> None:
         if isinstance(self.initial, str) and self.initial != "stationary":
             raise InputError(f"initial must be 'stationary' or a variance, got {self.initial!r}")
-        if self.initial != "stationary":
+        if not isinstance(self.initial, str):
             number("initial", self.initial, above=0.0)
         super().__post_init__()
 

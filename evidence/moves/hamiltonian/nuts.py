@@ -119,11 +119,12 @@ def _land(t, stiffness, m, a, slope):
     """The other half of the kick; returns twice the leaf's energy in base and momentum."""
     e, b = t.end[m], t.beta[m]
     eps, p, rho = t.eps[m] if e == 1 else -t.eps[m], t.p[e, m], t.rho[m]
-    square = 0.0
     for i in range(a.size):
         p[i] = kick(p[i], 0.5 * eps, b, slope[i], a[i], stiffness[i])
-        square += a[i] * (a[i] * stiffness[i]) + p[i] * p[i]
         rho[i] += p[i]
+    square = 0.0
+    for i in range(a.size):
+        square += a[i] * (a[i] * stiffness[i]) + p[i] * p[i]
     return square
 
 
