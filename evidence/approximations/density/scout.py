@@ -102,7 +102,7 @@ def scout(
     return Scouting(
         model.prior.mean + x @ model.prior.chol.T,
         log_l,
-        weights - logz,
+        weights - logz if np.isfinite(logz) else weights,
         logz,
         se,
         spent,
@@ -126,6 +126,9 @@ class _Half:
         limit = _limit(self.log_l, self.n // 2)
         alive = self.log_l > limit
         top = max(float(self.log_l.max(initial=-np.inf)), highest)
+        if top == -np.inf:  # nothing has a likelihood
+            self.done = True
+            return False
         ahead = self.log_x + top - np.logaddexp(self.log_z, self.log_x + top)
         if not alive.any() or not ahead > np.log(_REST):
             self.done = True
