@@ -143,6 +143,10 @@ class Outcome:
     settings: dict[str, Any] = field(default_factory=dict)
     others: list[tuple[str, float, float]] = field(default_factory=list)
     """Further estimates from the same run: name, logz, logz_se."""
+    components: list[tuple[str, float, float]] = field(default_factory=list)
+    """Of a mixture, the same of every component."""
+    component: Array = field(default_factory=lambda: np.zeros(0))
+    """The component that every draw is of."""
 
     def warn(self, code: str, text: str) -> None:
         self.warnings.append(Message(code, text))

@@ -140,11 +140,17 @@ def _together(
     errors = np.array(
         [p * part.logz_se if p > 0.0 else p for part, p in zip(parts, share, strict=True)]
     )
+    samples, component = _samples(problem, parts, share)
     outcome = replace(
         first,
         logz=total,
         logz_se=float(np.sqrt(np.sum(errors**2))),
-        samples=_samples(problem, parts, share),
+        samples=samples,
+        components=[
+            (c.name, part.logz, part.logz_se)
+            for c, part in zip(mixture.components, parts, strict=True)
+        ],
+        component=component,
         warnings=list(
             dict.fromkeys(
                 warning
@@ -167,16 +173,17 @@ def _together(
     return outcome
 
 
-def _samples(problem: Problem, parts: list[Outcome], share: Array) -> Array | None:
-    """Posterior draws of all components in proportion to their Z."""
+def _samples(problem: Problem, parts: list[Outcome], share: Array) -> tuple[Array | None, Array]:
+    """Posterior draws of all components in proportion to their Z, and of which each one is."""
     if not np.isfinite(share).all():
-        return None
+        return None, np.zeros(0)
     rng = np.random.default_rng(problem.child(_SCOUTED - 1))
-    chosen = []
-    for part, count in zip(parts, rng.multinomial(_DRAWS, share / share.sum()), strict=True):
+    chosen, counts = [], rng.multinomial(_DRAWS, share / share.sum())
+    for part, count in zip(parts, counts, strict=True):
         if count and (part.samples is None or not len(part.samples)):
-            return None
+            return None, np.zeros(0)
         if count:
             assert part.samples is not None
             chosen.append(part.samples[rng.integers(len(part.samples), size=count)])
-    return rng.permutation(np.concatenate(chosen))
+    order = rng.permutation(_DRAWS)
+    return np.concatenate(chosen)[order], np.repeat(np.arange(float(len(parts))), counts)[order]

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from ..drivers.islands import Islands
-from ..drivers.plan import Pilot, Plan
+from ..drivers.plan import Pilot, Plan, strided
 from ..drivers.smc import Adaptive, Loop, ResampleMove, Sampler, WasteFree
 from ..execution.arguments import check_choice, check_count, number
+from ..execution.clock import Stopped, check_interrupt
 from ..execution.job import Job
+from ..execution.meter import phase
 from ..messages import InputError
+from ..models.density.model import DensityModel
 from ..moves.base import Move
 from ..paths.families import is_probit
 from ..statistics.resampling import SCHEMES
@@ -23,6 +27,8 @@ from .tails import wide_start
 _FEW = 64
 _PILOTS = 4  # islands that find numbers of particles
 _CAUTION = 4.0  # pilots see about a quarter of the variance: moves do not mix perfectly
+_FURTHER = 8, 96  # moves of the draws at the end, half as many as on the way
+_TELLING, _BY_CHANCE = 8, 5e-4  # islands that tell a drift; how often one of either sign is none
 _STUCK = 0.6  # correlation of the tilt over a full allowance of moves
 _STUCK_ADVICE = (
     "where moves mix this slowly more islands would only make a doubtful error bar smaller"
@@ -99,7 +105,7 @@ def _climb(
     problem: Problem, method: str, loop: ResampleMove, n_particles: int, **settings: Any
 ) -> Outcome:
     plan = loop.plan
-    outcome, _ = outcome_of_islands(
+    outcome, run = outcome_of_islands(
         problem,
         method,
         Job(Loop.run, (loop,), {"n_particles": n_particles}),
@@ -110,7 +116,65 @@ def _climb(
     outcome.settings = {"particles_per_island": n_particles, **settings}
     outcome.settings["reference"] = problem.reference.name
     warn_of_slow_mixing(outcome, plan, problem.model)
+    if isinstance(problem.model, DensityModel) and run.blocks and not stuck(plan).size:
+        draws = np.concatenate([run.blocks[i].draws for i in sorted(run.blocks)])
+        warn_of_drift(problem, outcome, loop, draws)
     return outcome
+
+
+def warn_of_drift(
+    problem: Problem, outcome: Outcome, loop: ResampleMove, draws: NDArray[np.float64]
+) -> None:
+    """Where moves take the draws of islands (G, kept, N), all in one direction, elsewhere.
+
+    Draws of the posterior stay draws of the posterior. Where particles came too late into a part
+    of it, such as the narrow end of a funnel, moves go on to fill it and the mean tilt drifts: of
+    that mass islands say nothing, nor does their spread, nor do a pilot's weights.
+    """
+    islands, kept, n = draws.shape
+    if islands < _TELLING or problem.clock.stop():
+        return
+    moves = strided(
+        loop.move,
+        float(loop.plan.step_sizes[-1]),
+        0,
+        int(np.clip(loop.plan.n_moves.sum() // 2, *_FURTHER)),
+    )
+    rng = np.random.default_rng(problem.child(9))
+
+    def drift() -> Settling:
+        state = loop.move.init(problem.path, draws.reshape(-1, n))
+        before, later = state.tilt.copy(), np.zeros(islands * kept)
+        for k, move in enumerate(moves):
+            if problem.clock.stop():
+                raise Stopped
+            check_interrupt()
+            state, _ = move.step(rng, problem.path, 1.0, state)
+            if k >= len(moves) // 3:
+                later += (state.tilt - before) / (len(moves) - len(moves) // 3)
+        return Settling(later.reshape(islands, kept).mean(axis=1))
+
+    with phase("run"), np.errstate(invalid="ignore"):
+        found = problem.once("settling", Settling, drift)
+    if found is None or not (spread := found.drift.std(ddof=1)) > 0.0:
+        return
+    t = float(found.drift.mean() / spread * np.sqrt(islands))
+    if abs(t) > stats.t.isf(_BY_CHANCE, islands - 1):
+        text = (
+            f"{len(moves)} further moves change the mean tilt of the posterior's draws by "
+            f"{found.drift.mean():+.2g} nats ({abs(t):.1f} standard errors): moves are too slow "
+            "for parts of the posterior, such as a narrow end, and log Z may be too low by more "
+            "than its error bar; coordinates without such a part (x = scale * z, or the reverse) "
+            "are the remedy"
+        )
+        outcome.warn("slow-mixing", text)
+
+
+class Settling(NamedTuple):
+    """What further moves change."""
+
+    drift: NDArray[np.float64]
+    """Of every island's mean tilt, in nats."""
 
 
 def grown(problem: Problem, loop: Loop, n_particles: int) -> Islands | None:

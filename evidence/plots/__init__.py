@@ -8,6 +8,9 @@ from ..execution.lazy import offered
 
 if TYPE_CHECKING:
     from .bridge import plot_bridge as plot_bridge
+    from .components import plot_components as plot_components
+    from .components import plot_modes as plot_modes
+    from .corner import plot_corner as plot_corner
     from .draws import plot_autocorrelation as plot_autocorrelation
     from .draws import plot_draws as plot_draws
     from .draws import plot_ess as plot_ess

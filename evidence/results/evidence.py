@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from . import export
 from .base import DataFrame, Result, data_frame
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Estimate(NamedTuple):
@@ -49,6 +53,8 @@ class EvidenceResult(Result):
         How the run was made, and of what.
     names : tuple of str
         Names of the columns of ``samples``, where they are parameters.
+    component : array (S,)
+        The number of the component that every draw is of, where the reference was a mixture.
     evaluations : dict
         Points at which the user's function was called in each phase: ``fit``, ``scout``,
         ``pilot``, ``run``; and its ``gradients``. Empty where the model is not the user's own.
@@ -83,9 +89,12 @@ class EvidenceResult(Result):
     model: dict[str, Any] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     evaluations: dict[str, int] = field(default_factory=dict)
+    component_rows: tuple[tuple[str, float, float], ...] = ()
+    component: Array = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.component_rows = tuple((name, z, se) for name, z, se in self.component_rows)
         self.rows = tuple(
             Estimate(**row) if isinstance(row, dict) else Estimate(*row) for row in self.rows
         )
@@ -98,6 +107,29 @@ class EvidenceResult(Result):
         includes fitting its reference.
         """
         return data_frame(list(self.rows)).set_index("method")
+
+    @property
+    def components(self) -> DataFrame:
+        """The parts of a mixture, one per mode at best: name, logz, logz_se and share of Z.
+
+        Empty where one Gaussian was enough, or draws came from all of the mixture at once.
+        """
+        names, logz, se = (
+            zip(*self.component_rows, strict=True) if self.component_rows else [()] * 3
+        )
+        share = np.exp(np.array(logz) - self.logz)
+        columns = {"name": names, "logz": logz, "logz_se": se, "share": share}
+        return data_frame(columns).rename_axis("component")
+
+    def plot_corner(self, names: Sequence[str] | None = None) -> Figure:
+        """Posterior draws, every parameter against every other: :func:`.plot_corner`.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Parameters to show; by default the first eight.
+        """
+        return plots.plot_corner(self, names)
 
     @property
     def latent_draws(self) -> Array:

@@ -9,6 +9,8 @@ import numpy as np
 
 from ..execution.arguments import number, seed_sequence
 from ..messages import InputError, Message
+from ..models.adaptors.numpyro import from_numpyro
+from ..models.adaptors.pymc import from_pymc
 from ..models.formulas.model import callers, from_formulas
 from ..paths.families import family
 from ..results.comparison import Comparison
@@ -39,8 +41,10 @@ def compare(
     Parameters
     ----------
     models : mapping from name to model, or formulas
-        Formulas, a list of them or under names, are of ``data``; every model then has the rows
-        in which none of them misses a value.
+        Among models a ``pymc.Model`` (:func:`evidence.from_pymc`), or a NumPyro program and what
+        it is called with, ``(program, *args)`` (:func:`evidence.from_numpyro`). Formulas, a list
+        of them or under names, are of ``data``; every model then has the rows in which none of
+        them misses a value.
     data : DataFrame or mapping of columns, optional
         For formulas.
     prior : mapping from name to number, optional
@@ -83,7 +87,7 @@ def compare(
         models = from_formulas(formulas, data, namespace=space, missing=missing, **given)  # type: ignore[arg-type]
     elif unused := [name for name, word in words.items() if word is not None]:
         raise InputError(f"{unused[0]} goes with formulas and data; models have their own")
-    models = _check_models(models)
+    models = _check_models(_translated(models))
     weights = _check_prior(prior, models)
     rngs = map(np.random.default_rng, seed_sequence(random_seed).spawn(len(models)))
     runs = [
@@ -110,6 +114,21 @@ def _check_formulas(models: Any) -> dict[str, str]:
                 f"{type(formula).__name__}"
             )
     return dict(models)
+
+
+def _translated(models: Any) -> Any:
+    """With PyMC and NumPyro models as densities."""
+    if not isinstance(models, Mapping):
+        return models
+    return {name: _density(model) for name, model in models.items()}
+
+
+def _density(model: Any) -> Any:
+    if type(model).__module__.partition(".")[0] == "pymc":
+        return from_pymc(model)
+    if isinstance(model, tuple) and model and callable(model[0]):
+        return from_numpyro(*model)
+    return model
 
 
 def _check_models(models: Any) -> dict[str, Model]:

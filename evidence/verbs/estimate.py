@@ -476,4 +476,6 @@ def _report(
         model.describe(),
         getattr(model, "names", ()),
         clock.meter.counts,
+        tuple(outcome.components),
+        outcome.component,
     )

@@ -116,3 +116,24 @@ def test_densities_have_no_observations_to_compare():
     truth = {"gaussian": ev.examples.gaussian(2).logz, "banana": 0.0}
     for name, row in table.iterrows():
         assert abs(row.logz - truth[name]) < 4.0 * row.logz_se + 1e-9
+
+
+def test_programs_are_translated(monkeypatch):
+    """PyMC's and NumPyro's models by their adaptors; both densities are exact here."""
+    from evidence.verbs import compare as module
+
+    class Program:
+        """As a model of PyMC looks from outside."""
+
+    Program.__module__ = "pymc.model.core"
+
+    def density(shift):
+        return ev.DensityModel(lambda x: shift - 0.5 * x @ x, dim=1, grad=lambda x: -x)
+
+    monkeypatch.setattr(module, "from_pymc", lambda model: density(0.0))
+    monkeypatch.setattr(module, "from_numpyro", lambda program, y: density(y))
+    models = {"pymc": Program(), "numpyro": (lambda y: None, 1.0)}
+    table = ev.compare(models, random_seed=0, progressbar=False).table
+    assert table.logz["numpyro"] - table.logz["pymc"] == pytest.approx(1.0, abs=1e-3)
+    with pytest.raises(ev.InputError, match="must be"):
+        ev.compare({"a": (1, 2)}, progressbar=False)

@@ -9,7 +9,8 @@ prior: with K rounds of n_k draws from q_k so far, all of their draws have the w
 
 and move the mixture, until the last round's own weights are even and walks from weighted draws
 (differential evolution) stay where the mixture reaches. Where several modes were found a finer
-net looks for more.
+net looks for more. Where nothing leads uphill, as on a plateau, a short scout takes the place of
+climbs.
 
 It is not for answers that have to be precise: :func:`.fit.fit_density` looks longer.
 
@@ -37,6 +38,7 @@ from ...statistics.resampling import systematic
 from .mixing import Blend, audible, defended, improve, merged, unexplained, walk
 from .modes import COMPARABLE, climb, not_numbers, peaks, starts
 from .reference import DensityReference, Mode, density_prior_reference
+from .scout import scout
 from .verdict import Verdict, judged, temper, usable
 
 LARGEST = 6  # dimensions in which a net finds modes
@@ -46,11 +48,12 @@ _FRUITLESS = {False: 3, True: 8}  # climbs in a row that find nothing new, after
 _CLIMBS = 64  # and from one net
 _SLOPES = 4  # climbs in all from points that no valley parts from the modes known
 _LAST, _ADDED = 15, 0.02  # climbs that end a search which is cut short, and what they may add
+_SOUGHT, _SOUGHT_BY = 2**14, 64  # evaluations and points of a scout where there is no mode
 _ASKED = 48  # points that are asked whether a valley parts them from the modes known
 _NEAREST = 4  # of these
 _BETWEEN = np.array([0.15, 0.4, 0.7])  # of the way to one
 _PER_DIMENSION, _DRAWS = 50, (128, 512)  # draws of a round
-_ROUNDS = 8  # of them
+_ROUNDS = 16  # of them
 _SHAPE, _SHARE, _EVEN = 0.6, 0.2, 0.85  # of weights that are even enough; of very even ones
 _COUNTS = 7.0  # nats below the best mode that count
 _MISSED = 0.25  # of the target
@@ -60,6 +63,8 @@ _PART = 0.5  # of the evaluations allowed may be spent here
 _GUARD, _WIDER = 0.2, 2.0  # part of every component, and its variance, that guards its tails
 _WALKERS, _STEPS, _ARCHIVE = 48, 10, 512  # of a walk from weighted draws
 _MOVING = 0.1  # acceptance below which walks tell nothing
+_STALLED, _LOST = 3, 0.03  # rounds after which a share of draws so small asks for a scout
+_HEAVY = np.log(10.0)  # of a weight that no draws have shown
 _OUT, _CAUTION = 0.08, 2.5  # of it may end where the mixture does not reach
 _WIDE = 4.0  # times the variance, and heavy tails, in the place of a prior
 _TAILS = 0.2
@@ -85,6 +90,8 @@ class Economy:
     confirmed: bool = False
     """Whether weights are even and walks stay where the mixture reaches."""
     fruitless: int = 0
+    sought: bool = False
+    """Whether a scout began the mixture, as nothing leads uphill."""
     slopes: int = 0
     """Climbs from points that no valley parts from a mode."""
     gains: list[float] = field(default_factory=list)
@@ -223,6 +230,19 @@ class Economy:
             logz = max(logz, self.verdict.logz)
         return finite & (unexplained(np.max(log_q, axis=0), self.log_p, logz) > 0.5)
 
+    def seek(self, rng: np.random.Generator, meter: Meter) -> None:
+        """On plateaus, where nothing leads uphill: a mixture for what a short scout sees."""
+        assert self.blend is not None
+        assert self.model.prior is not None
+        self.sought = True
+        budget = int(min(_SOUGHT, 0.5 * _PART * meter.left))
+        seen = scout(self.model, rng, _SOUGHT_BY, budget=budget, screened=budget)
+        if not np.isfinite(seen.se):
+            return
+        log_p = seen.log_l + self.model.prior.log_prob(seen.x)
+        blend = improve(self.blend, seen.x, log_p, seen.log_w, seen.logz, rng, most=2)
+        self.blend = audible(merged(blend))
+
     def begin(self) -> bool:
         """A mixture of the modes that count; False where there is none."""
         own = [_at(self.model, m) for m in self.modes if usable(m.cov)]
@@ -285,18 +305,21 @@ class Economy:
 
         Steps are differences of such draws (differential evolution).
         """
+        assert self.blend is not None
         x, log_p, _, log_w = self._weighted()
         w = np.exp(log_w - log_w.max())
         w /= w.sum()
         archive = x[systematic(w, rng, _ARCHIVE)]
         chosen = rng.permutation(systematic(w, rng, _WALKERS))
         start = x[chosen], log_p[chosen]
-        seen, values, accepted = walk(self.model, start, archive, rng, _STEPS)
+        kinds = self.blend.log_parts(archive)[:, :-1].argmax(axis=1) if self.several else None
+        seen, values, accepted = walk(self.model, start, archive, rng, _STEPS, kinds)
         logz = float(logsumexp(log_w)) - np.log(log_w.size)
-        self.lost = float(unexplained(self.proposal.log(seen[-1]), values[-1], logz).mean())
+        # a Gaussian thins out towards the corners of a plateau, where no weight has a tail
+        reach = min(max(self.verdict.top, logz), logz + _HEAVY) if self.sought else logz
+        self.lost = float(unexplained(self.proposal.log(seen[-1]), values[-1], reach).mean())
         if self.lost < _OUT and accepted > _MOVING:
             return True
-        assert self.blend is not None
         x, log_p = np.concatenate([x, *seen]), np.concatenate([log_p, *values])
         half = np.full(_STEPS * _WALKERS, 1.0 / (_STEPS * _WALKERS))
         with np.errstate(divide="ignore"):
@@ -313,7 +336,11 @@ class Economy:
                 return
             self.round(rng, n)
             if not self.good:
-                self.move(rng)
+                lost = k + 1 >= _STALLED and self.verdict.share < _LOST
+                if lost and not self.sought and self.model.prior is not None:
+                    self.seek(rng, meter)
+                else:
+                    self.move(rng)
                 continue
             self.climb()
             if self.good and self.walk(rng):
@@ -330,8 +357,7 @@ class Economy:
         before, self.fruitless, self.gains = len(self.modes), 0, []
         self.climb()
         self.confirmed &= self._complete()
-        if len(self.modes) > before:
-            self.confirmed = not self.begin()
+        self.confirmed &= len(self.modes) == before
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,6 +392,8 @@ def economise(model: DensityModel, seed: int, meter: Meter) -> Economy:
         economy.look(rng, net if meter.most is None else min(net, max(meter.most // 8, 32)))
         economy.climb()
         if economy.begin():
+            if not economy.modes and model.prior is not None:
+                economy.seek(rng, meter)
             economy.rounds_until_good(rng, _ROUNDS, meter)
         if economy.several and model.prior is not None and meter.left * _PART > _FINER * net:
             economy.widen(rng)

@@ -123,7 +123,10 @@ def _look(
         seen, log_p = new, new_log_p
         best.scouted = Scouted(seen.logz, seen.se)
         level = 0.0 if best.name == "prior" else seen.logz - best.logz
-        rest = float(np.exp(np.minimum(seen.log_w + level, 0.0)) @ beyond)
+        weight = np.full(seen.log_w.shape, -np.inf)  # of points without a likelihood
+        some = np.isfinite(seen.log_w)
+        weight[some] = np.minimum(seen.log_w[some] + level, 0.0)
+        rest = float(np.exp(weight) @ beyond)
         if clean and rest < _UNEXPLAINED:
             return best
         if not affordable(model, new.evaluations * MANY // FEW):

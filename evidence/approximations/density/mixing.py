@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -210,25 +211,43 @@ def walk(
     archive: Array,
     rng: np.random.Generator,
     steps: int,
+    kinds: Indices | None = None,
 ) -> tuple[Array, Array, float]:
     """Walkers from points of some log p, by differences between points of an archive.
 
-    Points (steps, M, d) and their log p after every step, and the rate of acceptance.
+    Where there are several modes, most differences lead from one to nowhere: with ``kinds``, one
+    number for each point of the archive, every second step is between two points of one kind.
+    Points (steps, M, d) and their log p after every step, and the rate of acceptance: the
+    second's, where there are two.
     """
     (at, value), gamma, accepted = start, 2.38 / np.sqrt(2.0 * model.n), 0.0
     seen, values = [], []
+    order = None if kinds is None else np.argsort(kinds, kind="stable")
     for k in range(steps):
         check_interrupt()
-        a, b = archive[rng.integers(len(archive), size=(2, len(at)))]
-        new = at + (1.0 if k % _JUMPS == _JUMPS - 1 else gamma) * (a - b)
+        a = rng.integers(len(archive), size=len(at))
+        b = rng.integers(len(archive), size=len(at))
+        alike = order is not None and k % 2 == 1
+        if alike:
+            b = _of_kind(kinds, order, a, rng)
+        whole = k % _JUMPS == _JUMPS - 1 and not alike
+        new = at + (1.0 if whole else gamma) * (archive[a] - archive[b])
         new_value = model.log_prob(new)
         with np.errstate(invalid="ignore"):
             go = np.log(rng.random(len(at))) < new_value - value
         at, value = np.where(go[:, None], new, at), np.where(go, new_value, value)
-        accepted += float(go.mean()) / steps
+        if alike or order is None:
+            accepted += float(go.mean()) / (steps if order is None else max(steps // 2, 1))
         seen.append(at)
         values.append(value)
     return np.array(seen), np.array(values), accepted
+
+
+def _of_kind(kinds: Any, order: Any, a: Indices, rng: np.random.Generator) -> Indices:
+    """For every point of the archive another one of its kind."""
+    first = np.searchsorted(kinds[order], kinds[a], "left")
+    last = np.searchsorted(kinds[order], kinds[a], "right")
+    return np.asarray(order[rng.integers(first, last)])
 
 
 def lost(
@@ -252,10 +271,20 @@ def lost(
     archive, some = systematic(w, rng, _ARCHIVE), rng.permutation(systematic(w, rng, _WALKERS))
     seen, values, _ = walk(model, (x[some], log_p[some]), x[archive], rng, _WALK)
     reach = min(max(verdict.top, verdict.logz), verdict.logz + np.log(_HEAVY))
-    walked = unexplained(blend.log(seen.reshape(-1, model.n)), values.ravel(), reach).mean()
+    outside = unexplained(blend.log(seen.reshape(-1, model.n)), values.ravel(), reach)
+    walked = _late(outside.reshape(values.shape))
     x, log_p, log_w = points
-    shown = np.exp(log_w) @ unexplained(blend.log(x), log_p, reach)
-    return min(_CAUTION * float(max(walked, shown)), 1.0)
+    shown = float(np.exp(log_w) @ unexplained(blend.log(x), log_p, reach))
+    return min(_CAUTION * max(walked, shown), 1.0)
+
+
+def _late(outside: Array) -> float:
+    """The mean over the last third of walks (steps, walkers), plus what their number leaves open.
+
+    Walks begin where draws are: at first there is nothing outside.
+    """
+    each = outside[-max(len(outside) // 3, 1) :].mean(axis=0)
+    return float(each.mean() + each.std() / np.sqrt(each.size))
 
 
 def _told(blend: Blend, rng: np.random.Generator) -> tuple[Blend, Verdict]:

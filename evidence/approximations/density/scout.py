@@ -59,9 +59,18 @@ class Scouting(NamedTuple):
 
 
 def scout(
-    model: DensityModel, rng: np.random.Generator, n: int = FEW, highest: float = -np.inf
+    model: DensityModel,
+    rng: np.random.Generator,
+    n: int = FEW,
+    highest: float = -np.inf,
+    *,
+    budget: int | None = None,
+    screened: int | None = None,
 ) -> Scouting:
     """Climb from the prior with n points; ``highest`` is a log likelihood known from elsewhere.
+
+    With no more evaluations than a ``budget``, from as few draws of the prior as will do but at
+    most so many ``screened``.
 
     Examples
     --------
@@ -73,8 +82,8 @@ def scout(
     True
     """
     assert model.prior is not None
-    budget, moves = _BUDGET[model.vectorized], 4 + model.n
-    z, log_l = _screen(model, rng)
+    budget, moves = _BUDGET[model.vectorized] if budget is None else budget, 4 + model.n
+    z, log_l = _screen(model, rng, n, screened)
     spent = 0
     halves = [_Half(z[g::2], log_l[g::2], n // 2) for g in (0, 1)]
     while spent < budget and sum(half.climb(rng, highest) for half in halves):
@@ -93,7 +102,7 @@ def scout(
     return Scouting(
         model.prior.mean + x @ model.prior.chol.T,
         log_l,
-        weights - logz,
+        weights - logz if np.isfinite(logz) else weights,
         logz,
         se,
         spent,
@@ -117,6 +126,9 @@ class _Half:
         limit = _limit(self.log_l, self.n // 2)
         alive = self.log_l > limit
         top = max(float(self.log_l.max(initial=-np.inf)), highest)
+        if top == -np.inf:  # nothing has a likelihood
+            self.done = True
+            return False
         ahead = self.log_x + top - np.logaddexp(self.log_z, self.log_x + top)
         if not alive.any() or not ahead > np.log(_REST):
             self.done = True
@@ -164,12 +176,16 @@ def _sum(log_w: Array) -> float:
     return float(logsumexp(log_w)) if np.isfinite(log_w).any() else -np.inf
 
 
-def _screen(model: DensityModel, rng: np.random.Generator) -> tuple[Array, Array]:
+def _screen(
+    model: DensityModel, rng: np.random.Generator, n: int, most: int | None
+) -> tuple[Array, Array]:
     """Draws of the prior, whitened, as many as show some with a likelihood; log likelihoods."""
     enough = _MORE[model.n <= _LOW_DIMENSION] if model.vectorized else _FIRST
+    enough = enough if most is None else 8 * n
+    most = _SEARCH[model.vectorized] if most is None else most
     points, values = [], []
     drawn = inside = 0
-    while drawn < enough or (inside < _FEWEST and drawn < _SEARCH[model.vectorized]):
+    while drawn < enough or (inside < _FEWEST and drawn < most):
         z = rng.standard_normal((min(_CHUNK, enough), model.n))
         log_l = _log_l(model, z)
         points.append(z)

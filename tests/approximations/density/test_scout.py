@@ -123,3 +123,14 @@ def test_an_answer_below_the_scouts_is_warned_about(logz, warned):
     compare_with_scout(reference, outcome)
     assert [w.code for w in outcome.warnings] == ["scout-saw-more"] * warned
     assert outcome.logz_se == (3.0 if warned else 0.01)
+
+
+def test_where_nothing_has_a_likelihood_there_is_no_answer():
+    prior = ev.GaussianPrior(np.zeros(2))
+    model = ev.DensityModel(
+        lambda x: np.where(x[:, 0] > 30.0, 0.0, -np.inf), 2, prior=prior, vectorized=True
+    )
+    found = scout(model, np.random.default_rng(0), 64, budget=1000, screened=1000)
+    assert found.logz == -np.inf
+    assert found.se == np.inf
+    assert len(found.x) >= 512

@@ -1,0 +1,101 @@
+"""Every parameter against every other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from ..messages import InputError
+from ..numerics.arrays import Array
+from ._style import SHADES, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FIRST = 8  # parameters that are shown unless others are asked for
+_BINS, _MOST = 30, 2000  # of a histogram; draws that are shown
+
+
+class Named(Protocol):
+    """Draws with names: of an EvidenceResult or of chains."""
+
+    names: tuple[str, ...]
+
+    @property
+    def latent_draws(self) -> Array: ...
+
+
+def plot_corner(draws: Named | Any, names: Sequence[str] | None = None) -> Figure:
+    """Marginal histograms with the median and a 90 % interval; scatter plots below them.
+
+    Draws of several components (:attr:`.EvidenceResult.component`) differ in colour.
+
+    Parameters
+    ----------
+    draws : EvidenceResult, Draws or array (S, d)
+        Equally weighted draws.
+    names : sequence of str, optional
+        Parameters to show, by default the first eight; of an array, names of all its columns.
+
+    Examples
+    --------
+    >>> figure = plot_corner(np.random.default_rng(0).normal(size=(200, 2)), ["a", "b"])
+    >>> [ax.get_xlabel() for ax in figure.axes if ax.get_visible()]
+    ['', 'a', 'b']
+    """
+    x, known, component = _read(draws, names)
+    chosen = list(known[:_FIRST] if names is None else names)
+    for name in chosen:
+        if name not in known:
+            raise InputError(f"names: {name!r} is none of {', '.join(known[:20])}")
+    x = x[:, [known.index(name) for name in chosen]]
+    some = np.random.default_rng(0).permutation(len(x))[:_MOST]
+    k = len(chosen)
+    figure, axes = new_figure(1.0 + 1.7 * k, 1.0 + 1.7 * k, k, k, squeeze=False, sharex="col")
+    for i in range(k):
+        for j in range(k):
+            ax = axes[i, j]
+            if j > i:
+                ax.set_visible(False)
+            elif i == j:
+                _marginal(ax, x[:, i])
+            else:
+                for c in np.unique(component):
+                    rows = some[component[some] == c]
+                    shade = SHADES[int(c) % len(SHADES)]
+                    ax.plot(x[rows, j], x[rows, i], ".", ms=2, alpha=0.4, color=shade)
+            if i == k - 1:
+                ax.set_xlabel(chosen[j])
+            if j == 0 and i > 0:
+                ax.set_ylabel(chosen[i])
+    return figure
+
+
+def _marginal(ax: Any, x: Array) -> None:
+    ax.hist(x, _BINS, color="0.8", density=True)
+    low, middle, high = np.quantile(x, [0.05, 0.5, 0.95])
+    for at, style in ((low, ":"), (middle, "-"), (high, ":")):
+        ax.axvline(at, ls=style, color=SHADES[0], lw=1.0)
+    ax.set_title(f"{middle:.3g} ({low:.3g}, {high:.3g})", fontsize=8)
+    ax.set_yticks([])
+
+
+def _read(draws: Any, names: Sequence[str] | None) -> tuple[Array, list[str], Array]:
+    """Rows, names of columns, and the component of every row."""
+    component = np.zeros(0)
+    if hasattr(draws, "latent_draws"):
+        x = draws.latent_draws
+        x, known = x.reshape(-1, x.shape[-1]), list(getattr(draws, "names", ()))
+        component = getattr(draws, "component", component)
+    else:
+        x, known = np.asarray(draws, dtype=float), list(names or ())
+    if x.ndim != 2 or not len(x):
+        raise InputError(
+            "draws must be a result with posterior draws, or an array (draws, parameters); got "
+            f"shape {x.shape}"
+        )
+    if len(known) != x.shape[1]:
+        known = [f"x[{i}]" for i in range(x.shape[1])]
+    return x, known, component if len(component) == len(x) else np.zeros(len(x))
