@@ -7,7 +7,7 @@ done with islands (:mod:`.waves`) is the same for all of them.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -116,18 +116,30 @@ def trace_columns(stages: Array, blocks: list[Islands], step_sizes: Array) -> di
     }
 
 
-def posterior_draws(blocks: list[Islands], rng: np.random.Generator, n_draws: int) -> Array:
-    """Draws from the posterior: islands in proportion to their Ẑ, then particles at random."""
+def posterior_draws(
+    blocks: list[Islands],
+    rng: np.random.Generator,
+    n_draws: int,
+    parameters: Callable[[Array], Array] = lambda draws: draws,
+) -> Array:
+    """Draws from the posterior: islands in proportion to their Ẑ, then particles at random.
+
+    Rows are of ``parameters(latent values)``; of these, which may be large, nothing is copied.
+    """
     log_z = np.concatenate([b.log_z[-1] for b in blocks])
     top = log_z.max()  # -inf where no island has met the posterior: then any of them
     share = np.exp(log_z - top) if top > -np.inf else np.ones(log_z.size)
-    islands = systematic(share, rng, n_draws)
+    islands, rows = systematic(share, rng, n_draws), np.empty(n_draws, np.intp)
     pools = [pool for b in blocks for pool in b.draws]
-    chosen = np.empty((n_draws, pools[0].shape[1]))
-    for island in np.unique(islands):
-        rows = np.flatnonzero(islands == island)
-        pool = pools[island]
-        repeats = -(-rows.size // len(pool))
-        order = np.concatenate([rng.permutation(len(pool)) for _ in range(repeats)])
-        chosen[rows] = pool[order[: rows.size]]
-    return chosen[rng.permutation(n_draws)]
+    chosen = [(i, np.flatnonzero(islands == i)) for i in np.unique(islands)]
+    for island, own in chosen:
+        size = len(pools[island])
+        orders = [rng.permutation(size) for _ in range(-(-own.size // size))]
+        rows[own] = np.concatenate(orders)[: own.size]
+    places, out = np.argsort(rng.permutation(n_draws)), np.empty((0, 0))
+    for island, own in chosen:
+        pool = parameters(pools[island])
+        if not out.size:
+            out = np.empty((n_draws, pool.shape[1]))
+        out[places[own]] = pool[rows[own]]
+    return out

@@ -8,6 +8,7 @@ follow, x given z being Gaussian (:mod:`evidence.moves.gradient.gibbs`).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -216,12 +217,14 @@ class Resampling:
 
     def __call__(self, log_w: Array) -> Ancestors | None:
         """Columns to go on with, or None; weights start again from one."""
-        weights = Weights(log_w)
-        log_z = self.log_z + float(weights.log_mean)
+        top = max(float(log_w.max()), np.finfo(float).min)
+        w = np.exp(log_w - top)
+        total = float(w.sum())
+        log_z = self.log_z + (top + math.log(total / w.size) if total else -math.inf)
         self.course.append(log_z)
-        if self.scheme is None or not 0.0 < weights.ess <= self.threshold:
+        if self.scheme is None or not 0.0 < total * total <= self.threshold * w.size * (w @ w):
             return None
         self.log_z, log_w[:] = log_z, 0.0
-        chosen = SCHEMES[self.scheme](weights.relative, self.rng)
+        chosen = SCHEMES[self.scheme](w, self.rng)
         self.family.resample(chosen[None], np.ones(1, dtype=bool))
         return chosen

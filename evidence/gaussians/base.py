@@ -73,6 +73,11 @@ class Prior(ABC):
         return 2.5 * float(self.mean.size) ** 3
 
     @property
+    def memory(self) -> float:
+        """Bytes that EP needs at its largest, roughly."""
+        return 80.0 * float(self.mean.size) ** 2
+
+    @property
     @abstractmethod
     def variances(self) -> Array:
         """diag K, shape (N,)."""

@@ -42,6 +42,8 @@ _STATIC = 1e-20  # the same for other coordinates: below, they are not drawn at 
 _FORGOTTEN = 1e-4  # correlation of a predictor with a whole state whose cube counts as zero
 _PAIRS = 3e8  # of states whose correlations are computed at most
 _REACH = 2000  # states whose correlations are always computed
+_VECTORS = 450.0  # bytes of vectors that EP makes on the way, for every datum
+_NO_STATES = np.empty((0, 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +115,11 @@ class MarkovPrior(Prior):
     def work(self) -> float:
         return 40.0 * self.chain.length * float(len(self.chain.start)) ** 3
 
+    @property
+    def memory(self) -> float:
+        d = len(self.chain.start)
+        return _VECTORS * self.mean.size + 8.0 * 5.0 * d * (d + 1) * self.chain.length
+
     @cached_property
     def variances(self) -> Array:
         return self.chain.filtered(np.zeros(self.chain.length))[self.chain.state, 0, 0]
@@ -139,7 +146,7 @@ class MarkovPrior(Prior):
 
         def solve(v: Array) -> Array:
             u, _ = chain.predicted(P, w, w * (chain.pool @ (chain.share * v)))
-            _adjoint(chain.moves, chain.which, P, w, u)
+            _adjoint(chain.moves, chain.which, P, w, u, _NO_STATES)
             return chain.share * u[chain.state]
 
         return _by_columns(solve, v)
@@ -182,14 +189,14 @@ class MarkovGaussian(Gaussian):
     def _smoothed(self, s: Array) -> Array:
         """How states respond to linear terms s of the data, shape (T, d)."""
         u, states = self._predicted(s)
-        _smooth(self.backward.G, self.filtered, u, states)
+        _adjoint(self.chain.moves, self.chain.which, self.filtered, self._w, u, states)
         return states
 
     def _left(self, s: Array) -> Array:
         """s - T Σ s, where digits are not lost unless data share a state."""
         chain = self.chain
         u, _ = self._predicted(s)
-        _adjoint(chain.moves, chain.which, self.filtered, self._w, u)
+        _adjoint(chain.moves, chain.which, self.filtered, self._w, u, _NO_STATES)
         if chain.length == s.size:
             return u[chain.state]
         return np.where(chain.share == 1.0, u[chain.state], s - self.tau * self.solve(s))
@@ -401,24 +408,9 @@ def _covariance_times(start, F, Q, which, v, out):
 
 
 @jit
-def _smooth(G, P, u, a):
-    """Backward: smoothed states in place of predicted ones, for innovations u."""
-    T, d = a.shape
-    gap, later = np.zeros(d), np.empty(d)
-    for k in range(T - 1, -1, -1):
-        later[:] = gap
-        gap[:] = a[k]
-        for i in range(d):
-            a[k, i] += P[k, i, 0] * u[k]
-            for j in range(d):
-                a[k, i] += G[k, i, j] * later[j]
-        for i in range(d):
-            gap[i] = a[k, i] - gap[i]
-
-
-@jit
-def _adjoint(F, which, P, w, u):
-    """Backward: (I - T Σ) s in place of innovations, by their adjoints r."""
+def _adjoint(F, which, P, w, u, a):
+    """Backward: (I - T Σ) s in place of innovations, by their adjoints r; in place of predicted
+    states, where there are any, smoothed ones, a + P r."""
     T, d = P.shape[:2]
     r, old = np.zeros(d), np.empty(d)
     for k in range(T - 1, -1, -1):
@@ -433,6 +425,9 @@ def _adjoint(F, which, P, w, u):
             later += P[k, i, 0] * r[i]
         u[k] -= w[k] * later
         r[0] += u[k]
+        for i in range(d if a.size else 0):
+            for j in range(d):
+                a[k, i] += P[k, i, j] * r[j]
 
 
 @jit

@@ -41,6 +41,7 @@ _PAIRS = 4e9  # operations that sums over pairs may take
 _FEWEST_PAIRS, _MOST_PAIRS = 64, 1024  # draws, where they take more
 _SINGULAR = 1e-9  # of a covariance relative to its prior's, below which there is none
 _SHARED = 16.0  # times as many data as the average latent value has: eliminated last
+_VECTORS = 400.0  # bytes of vectors that EP makes on the way, for every latent value and datum
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -99,6 +100,14 @@ class Pattern:
             _pairs(A.indptr, A.indices, A.data, matrix.indptr, matrix.indices),
         )  # fmt: skip
 
+    @property
+    def memory(self) -> float:
+        """Bytes that EP needs at its largest, roughly."""
+        data, n = self.pairs[0].size - 1, self.matrix.shape[0]
+        sites = 14.0 * 8.0 * 2.0 * data  # what Anderson's extrapolation remembers
+        vectors = _VECTORS * (n + data)
+        return float(2.0 * self.analysis.memory + 24.0 * self.matrix.nnz + sites + vectors)
+
     def filled(self, Q: Array, tau: Array | None, ground: dict[int, float]) -> csc_array:
         """P with its numbers, from Q's."""
         values = np.zeros(self.matrix.nnz)
@@ -154,6 +163,10 @@ class SparsePrior(Prior):
     def work(self) -> float:
         analysis = self.pattern.analysis
         return 6.0 * analysis.flops + 100.0 * analysis.nnz + 200.0 * self.mean.size
+
+    @property
+    def memory(self) -> float:
+        return self.pattern.memory
 
     @cached_property
     def variances(self) -> Array:

@@ -198,8 +198,8 @@ def outcome_of_islands(
     outcome.trace["logz"][-1], outcome.trace["logz_se"][-1] = estimate.value, estimate.se
     rng = np.random.default_rng(problem.child(2))
     most = max(_FEWEST_DRAWS, _MOST_KEPT // blocks[0].draws.shape[-1])
-    draws = islands.posterior_draws(blocks, rng, min(N_DRAWS, most))
-    outcome.samples = problem.path.parameters(draws)
+    n_draws, path = min(N_DRAWS, most), problem.path
+    outcome.samples = islands.posterior_draws(blocks, rng, n_draws, path.parameters)
     return outcome, run
 
 

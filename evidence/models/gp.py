@@ -20,7 +20,7 @@ from .covariance import as_kernel, call_kernel, check_source, factorise
 from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded, sketch, sketch_prior
 from .kernels.gradients import contract
-from .latent import LatentModel, observations
+from .latent import LatentModel, megabytes, observations
 from .likelihoods.base import Likelihood
 
 
@@ -228,7 +228,10 @@ class GPModel(LatentModel):
             "kernel": "K given" if self.kernel is None else str(self.kernel),
             "jitter": float(f"{self.jitter:.6g}"),
         }
-        return told if self.structure == "dense" else told | {"structure": self.structure}
+        if (design := self.prior.design) is None:
+            return told
+        size = megabytes(self.prior.memory, design.shape[1])
+        return told | {"structure": self.structure, "memory (MB)": size}
 
     def identity(self) -> tuple[NDArray[Any], ...]:
         """Arrays that tell this model from others: see :mod:`evidence.models.identity`."""

@@ -18,6 +18,8 @@ from .hyperparameters import Hyperparameters
 from .likelihoods.base import Likelihood, Observations
 from .priors import Priors
 
+_AT_WORK, _KEPT = 500.0, 220.0  # bytes for every latent value at work; for every one kept
+
 
 class LatentModel(ABC):
     """A Gaussian prior over what the likelihood of every datum sees."""
@@ -88,3 +90,9 @@ def observations(likelihood: Likelihood, y: Any) -> Observations:
             f"y must be a non-empty vector of N observations, got shape {observed.shape}"
         )
     return likelihood.check(observed)
+
+
+def megabytes(of_ep: float, n: int) -> float:
+    """Of memory, roughly: for EP, which takes so many bytes, and the draws of n latent values
+    after it, of two islands at work and kept by all."""
+    return float(f"{(of_ep + _AT_WORK * n + _KEPT * min(64 * n, 2**22)) / 2**20:.3g}")

@@ -18,13 +18,12 @@ from ..numerics.arrays import Array
 from . import likelihoods
 from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded
-from .latent import LatentModel, observations
+from .latent import LatentModel, megabytes, observations
 from .likelihoods.base import Likelihood
 
 _SYMMETRIC = 1e-10  # relative difference between Q and its transpose
 _FIXED = 1e-12  # squared length of a row of A beyond the constraints, relative to its own
-_VECTORS = 400.0  # bytes of vectors that EP makes on the way, for every latent value and datum
-_AT_WORK, _KEPT = 500.0, 350.0  # bytes for every latent value at work; for every one kept
+_LARGEST = 1e150  # entry of Q and A
 _NULL = 1e-10  # eigenvalues of Q relative to its diagonal that count as zero
 
 
@@ -173,21 +172,13 @@ class SparseModel(LatentModel):
             "precision": "Q given" if self.precision is None else str(self.precision),
             "constraints": 0 if self.constraints is None else len(self.constraints[1]),
             "entries of L": int(analysis.nnz),
-            "memory (MB)": float(f"{(self.memory + self._of_draws) / 2**20:.3g}"),
+            "memory (MB)": megabytes(self.memory, self.n),
         }
 
     @property
     def memory(self) -> float:
         """About how many bytes EP needs at its largest."""
-        pattern = self._pattern
-        sites = 14.0 * 8.0 * 2.0 * self.y.size  # what Anderson's extrapolation remembers
-        vectors = _VECTORS * (self.n + self.y.size)
-        return float(2.0 * pattern.analysis.memory + 24.0 * pattern.matrix.nnz + sites + vectors)
-
-    @property
-    def _of_draws(self) -> float:
-        """About how many bytes draws take at first: of two islands at work, and kept by all."""
-        return float(_AT_WORK * self.n + _KEPT * min(64 * self.n, 2**22))
+        return self._pattern.memory
 
     def identity(self) -> tuple[NDArray[Any], ...]:
         """Arrays that tell this model from others: see :mod:`evidence.models.identity`."""
@@ -215,6 +206,11 @@ def _sparse(name: str, value: Any) -> Any:
     out.sum_duplicates()
     if not np.isfinite(out.data).all():
         raise InputError(f"{name} contains NaN or inf")
+    if out.nnz and (largest := float(np.abs(out.data).max())) > _LARGEST:
+        raise InputError(
+            f"{name} has an entry of size {largest:.3g}, whose square overflows; scale it to less "
+            f"than {_LARGEST:.0e}"
+        )
     return out
 
 

@@ -34,6 +34,7 @@ from .foresight import add_message
 
 _SKEW = 0.1  # third derivative up to which two draws are enough
 _NEAR = 0.6  # spacing of a lattice that draws share, in widths
+_SPREAD = 48.0  # spacings between means up to which a lattice is cheap
 _WIDE = 8.0  # standard deviations of the cavity where it has nodes
 _TRIES, _MOST_NODES = 8, 192  # of its spacing and its reach, and nodes
 _UNEVEN = 1e-4  # what every other node may tell differently
@@ -91,30 +92,33 @@ def draw_with_one(
     points[:n], spacing = value, _NEAR * root
     if not concave:
         spacing = _finest(kernel, theta, tau, hints, root, eta, out)
-    if _draw_near(rng, kernel, data, spacing, root, value, eps, log_weight, memory, message):
-        if leave:
-            _leave_lattice(rng, kernel, data, root, value, memory, message)
-        for m in range(n):
-            eps[m] = (value[m] - points[m]) / root
-        return
-    step = max(high - low, 1e-9 * root) / cells
-    for i in range(cells + 1):
-        mean = low + i * step
-        smooth[i], table[0, i], table[1, i], _ = _shape(
-            kernel, concave, data, mean, root, hints, x, g, eta, out
+    step, all_smooth = max(high - low, 1e-9 * root) / cells, False
+    if high - low > _SPREAD * spacing:  # too many nodes, unless there is no other way
+        all_smooth = _tabulate(
+            kernel, concave, data, low, step, root, hints, x, g, eta, out, table, smooth
         )
-        table[2, i] = step * (table[1, i] / root) ** 2  # the mode's derivative in the mean
+    if not all_smooth:
+        if _draw_near(rng, kernel, data, spacing, root, value, eps, log_weight, memory, message):
+            if leave:
+                _leave_lattice(rng, kernel, data, root, value, memory, message)
+            for m in range(n):
+                eps[m] = (value[m] - points[m]) / root
+            return
+        _tabulate(kernel, concave, data, low, step, root, hints, x, g, eta, out, table, smooth)
     used = 0
-    for m in range(n):
+    draws[4] = eps
+    if smooth.all() and np.isfinite(value).all():
+        _interpolate(table, low, step, value, draws)
+        used = n
+        for m in range(n):
+            rows[m], draws[3, m] = m, rng.standard_normal()
+    for m in range(n if used == 0 else 0):
         mean = value[m]
         place = (mean - low) / step
         i = min(int(place), cells - 1) if place >= 0.0 else 0
         if smooth[i] and smooth[i + 1] and place <= cells + 1e-9:
-            t = place - i
-            rows[used], draws[0, used] = m, mean
-            draws[1, used] = _hermite(table[:, i], table[:, i + 1], t)
-            draws[2, used] = table[1, i] + t * (table[1, i + 1] - table[1, i])
-            draws[3, used], draws[4, used] = rng.standard_normal(), eps[m]
+            _interpolate(table[:, i:], low + i * step, step, value[m : m + 1], draws[:, used:])
+            rows[used], draws[3, used], draws[4, used] = m, rng.standard_normal(), eps[m]
             used += 1
             continue
         value[m], log_w = _draw_on_lattice(
@@ -134,6 +138,33 @@ def draw_with_one(
             log_weight[m] += draws[5, i]
             eps[m] = (draws[4, i] - value[m]) / root
             value[m] = draws[4, i]
+
+
+@vector_loop
+def _interpolate(table, low, step, means, draws):
+    """Means, modes and widths in rows 0 to 2 of ``draws``."""
+    last = table.shape[1] - 2.0
+    for m in range(means.size):
+        place = (means[m] - low) / step
+        at = place if place > 0.0 else 0.0
+        i = int(at if at < last else last)
+        t = place - i
+        rise = table[0, i + 1] - table[0, i]
+        bow, bend = table[2, i] - rise, rise - table[2, i + 1]
+        draws[0, m] = means[m]
+        draws[1, m] = table[0, i] + t * rise + t * (1.0 - t) * ((1.0 - t) * bow + t * bend)
+        draws[2, m] = table[1, i] + t * (table[1, i + 1] - table[1, i])
+
+
+@jit
+def _tabulate(kernel, concave, data, low, step, root, hints, x, g, eta, out, table, smooth):
+    """Modes, widths, and the modes' derivatives at means; whether all integrands are smooth."""
+    for i in range(smooth.size):
+        smooth[i], table[0, i], table[1, i], _ = _shape(
+            kernel, concave, data, low + i * step, root, hints, x, g, eta, out
+        )
+        table[2, i] = step * (table[1, i] / root) ** 2
+    return smooth.all()
 
 
 @jit
@@ -359,14 +390,6 @@ def _shape(kernel, concave, data, mean, root, hints, x, g, eta, out):
         return True, mode, width, _SPACING * narrow
     spacing = _SPACING * width * (_CLIFF if smooth else 1.0 / math.sqrt(max(1.0, skew)))
     return False, mode, width, min(spacing, _SPACING * narrow)
-
-
-@jit
-def _hermite(left, right, t):
-    """The cubic through two values (0) with their derivatives (2), at 0 ≤ t ≤ 1 between them."""
-    rise = right[0] - left[0]
-    bow, bend = left[2] - rise, rise - right[2]
-    return left[0] + t * rise + t * (1.0 - t) * ((1.0 - t) * bow + t * bend)
 
 
 @jit

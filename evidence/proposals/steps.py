@@ -41,7 +41,7 @@ from .foresight import WIDTH, add_message, foresee
 from .guide import CannotGuide
 from .integrals import draw_ahead, draw_alike, draw_with_one, draw_with_several, scratch
 
-_BLOCK, _BLOCKS = 64, 4096  # latent values between two looks at the weights; looks at most
+_BLOCK, _BLOCKS = 64, 1024  # latent values between two looks at the weights; looks at most
 _NUMBERS = 2**22  # in the draws whose shares are found at a time
 _POSITIVE = 1e-10  # what of a conditional's precision must be left without the sites it owns
 

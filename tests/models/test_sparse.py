@@ -189,6 +189,8 @@ Q6 = chain(6, 0.5, 1.0).toarray()
         ({"Q": sp.csc_array(-Q6)}, "Q has"),
         ({"Q": sp.csc_array(Q6 - 1.2 * np.eye(6))}, "Q"),
         ({"Q": sp.csc_array(Q6 * np.nan)}, "Q contains NaN"),
+        ({"Q": sp.csc_array(Q6 * 1e200)}, "Q has an entry of size"),
+        ({"A": np.eye(6) * 1e200}, "A has an entry of size"),
         ({"Q": ring(6)}, "Q is singular"),
         ({"Q": ring(6), "constraints": [1, -1, 1, -1, 1, -1]}, "constraints"),
         ({"constraints": np.zeros(6)}, "constraints"),
@@ -208,6 +210,12 @@ Q6 = chain(6, 0.5, 1.0).toarray()
 def test_mistakes_name_the_argument(words, name):
     with pytest.raises(ev.InputError, match=name):
         bad(**words)
+
+
+@pytest.mark.parametrize("words", [{"offset": 1e5}, {"mean": 1e300}])
+def test_a_likelihood_that_overflows_at_the_prior_mean_is_a_mistake(words):
+    with pytest.raises(ev.InputError, match="mean= or offset="):
+        ev.fit_ep(bad(**words))
 
 
 def test_two_islands_need_two_constraints():

@@ -193,3 +193,13 @@ def test_bad_input_is_named(change, message):
     usual = dict(X=np.arange(3.0), y=[1, -1, 1], kernel="Matern(1.0)", structure="markov")
     with pytest.raises(ev.InputError, match=message):
         ev.GPModel(**usual | change)
+
+
+@pytest.mark.parametrize("structure", ["markov", "vecchia(m=4)"])
+def test_memory_is_told_and_grows_with_the_data(structure):
+    told = []
+    for n in (50, 500):
+        t = np.random.default_rng(0).uniform(0.0, n / 10.0, n)
+        model = ev.GPModel(t, np.ones(n), "1.0 * Matern(1.0, nu=1.5)", structure=structure)
+        told.append(model.describe()["memory (MB)"])
+    assert 0.0 < 5.0 * told[0] < told[1]

@@ -140,6 +140,12 @@ def climb(
         iterations += 1
         _, d1, d2, _ = evaluate(lik.kernel, model.theta, x)
         tau = np.maximum(-d2, 0.0)
+        if not np.isfinite(value) and not np.isfinite(tau).all() and prior.covariance is None:
+            datum = int(np.argmin(np.isfinite(tau)))
+            raise InputError(
+                f"the likelihood of datum {datum} overflows at {x[datum]:.3g}, the prior mean of "
+                "what it sees; pass mean= or offset= nearer to what y says"
+            )
         gaussian = prior.with_sites(d1 + tau * x, tau, reuse=gaussian)
         x_step, dual_step = gaussian.mean - x, gaussian.dual - dual
         step = 1.0

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csc_array
 
-from ...execution.arguments import array, check_count
+from ...execution.arguments import array, check_count, check_memory
 from ...messages import InputError
 from ...numerics.arrays import Array
 from ..scales import natural, to_line
@@ -139,6 +139,7 @@ def effects(
     ['sd(1)', 'sd(age)', 'cor(1,age)']
     """
     check_count("groups", groups, optional=False)
+    check_memory("groups", groups, groups, 4)
     if isinstance(names, str) or not len(names) or len(set(names)) < len(names):
         raise InputError(f"names must be a list of different texts, got {names!r}")
     k = len(names)

@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import csc_array, csr_array, diags_array, eye_array, kronsum
 
-from ...execution.arguments import check_count, number
+from ...execution.arguments import check_count, check_memory, number
 from ...messages import InputError
 from ...numerics.arrays import Array
 from .base import WIDE, Bounds, Combination, Precision, selection
@@ -133,18 +133,20 @@ def matern_grid(
         )
     number("range", range, above=0.0)
     number("spacing", spacing, above=0.0)
-    if margin is None:
-        margin = math.ceil(range / spacing)
-    check_count("margin", margin, least=0, optional=False)
-    wide = [size + 2 * margin for size in cells]
+    check_count("margin", margin, least=0)
+    edge = math.ceil(min(range / spacing, 1e15)) if margin is None else margin
+    wide = [size + 2 * edge for size in cells]
+    least = 10 * math.prod(size + 2 * (margin or 0) for size in cells)
+    check_memory("shape", shape, least)
+    check_memory("range", range, 10, *wide)
     laplacian: Any = reduce(
         lambda done, size: kronsum(_path(size), done), wide[1:], _path(wide[0])
     )
     powers = [eye_array(math.prod(wide)), laplacian]
     powers += [laplacian @ laplacian] if alpha > 1 else []
     powers += [powers[-1] @ laplacian] if alpha > 2 else []
-    inside = np.arange(math.prod(wide)).reshape(wide)[(slice(margin, -margin or None),) * d]
-    design = selection(inside.ravel(), math.prod(wide)) if margin else None
+    inside = np.arange(math.prod(wide)).reshape(wide)[(slice(edge, -edge or None),) * d]
+    design = selection(inside.ravel(), math.prod(wide)) if edge else None
     bounds, parts = (range_bounds, sigma_bounds), Combination.of(*powers)
     return MaternGrid(parts, cells, float(nu), spacing, range, sigma, *bounds, design)
 

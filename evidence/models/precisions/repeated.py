@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csc_array, csr_array, eye_array, kron
 
-from ...execution.arguments import check_count
+from ...execution.arguments import check_count, check_memory
 from ...numerics.arrays import Array
 from .base import Hyperparameter, Precision
 
@@ -75,4 +75,5 @@ def copies(part: Precision, count: int) -> Copies:
     (60, ['rho', 'sigma'])
     """
     check_count("count", count, optional=False)
+    check_memory("count", count, count, 4)
     return Copies(part, count)

@@ -101,3 +101,20 @@ MISTAKES = [
 def test_mistakes(make, message):
     with pytest.raises(InputError, match=message):
         make(precisions)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda p: p.iid(10**12), "n="),
+        (lambda p: p.ar1(10**12, 0.5), "n="),
+        (lambda p: p.rw1(10**12), "positions="),
+        (lambda p: p.icar([(0, 1)], n=10**12), "n="),
+        (lambda p: p.copies(p.ar1(5, 0.5), 10**12), "count="),
+        (lambda p: p.matern_grid((10**6, 10**6), 3.0), "shape="),
+        (lambda p: p.matern_grid((3, 4), 1e100), "range="),
+    ],
+)
+def test_what_has_no_room_is_refused_before_it_is_made(make, name):
+    with pytest.raises(InputError, match=name):
+        make(precisions)
