@@ -109,7 +109,9 @@ def _rest(problem: Problem, mixture: Mixture, scouted: Scouted, parts: list[Outc
     return drawn if drawn.logz > climbed.logz else climbed
 
 
-def _climbed(problem: Problem, mixture: Mixture, scouted: Scouted, parts: list[Outcome]) -> Outcome:
+def _climbed(
+    problem: Problem, mixture: Mixture, scouted: Scouted, parts: list[Outcome]
+) -> Outcome:
     """The prior's share, by resample-move: the scout's plan will do where it is negligible, and
     what the scout saw where that is far below the error bar asked for."""
     share = float(scouted.logz - logsumexp([part.logz for part in parts]))

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy import stats
 from modes import common_factor, two_groups, uneven_groups
+from scipy import stats
 
 import evidence as ev
 from evidence.approximations.gp.modes import fit_mixture, mixture_of
@@ -88,7 +88,9 @@ def test_a_mixture_of_ones_own():
 
 def test_what_is_negligible_is_what_the_scout_saw():
     seen = Scouted(NO_LADDER, -9.0, 0.5, *np.zeros((2, 3, 2)))
-    part = mixtures._rest(SimpleNamespace(model=None, target_se=0.05), None, seen, [Outcome("", logz=0.0)])
+    part = mixtures._rest(
+        SimpleNamespace(model=None, target_se=0.05), None, seen, [Outcome("", logz=0.0)]
+    )
     assert (part.logz, part.logz_se, part.samples.shape) == (-9.0, 0.5, (3, 2))
 
 
