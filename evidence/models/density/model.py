@@ -413,7 +413,7 @@ class DensityModel:
         >>> wrong = DensityModel(lambda x: -np.sum(x**4), dim=2, grad=lambda x: -3.0 * x**3)
         >>> wrong.check_derivatives()  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        evidence.InputError: grad is wrong: at [-0.535   1.1716] it is [ 0.4595 -4.8243], but ...
+        evidence.InputError: grad is wrong: at [-0.535 1.1716] it is [ 0.4595 -4.8243], but ...
         """
         from .checking import check
 
