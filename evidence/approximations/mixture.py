@@ -100,12 +100,13 @@ class Mixture:
     weights : array (C,)
     logz : float
         The sum of the components' estimates, without that of the prior.
-    lost : float
-        The part of the posterior that may be out of reach: error bars are no smaller.
+    lost : (float, float)
+        The part of the posterior that walks saw out of the components' reach, and its noise:
+        error bars are no smaller, unless the prior's component has found as much.
     """
 
     name = "mixture"
-    lost = 0.0
+    lost = 0.0, 0.0
 
     def __init__(
         self, references: Sequence[Any], weights: Array, warnings: Sequence[str] = ()

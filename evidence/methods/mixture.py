@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from .. import moves
 from ..approximations.mixture import Mixture
@@ -32,12 +32,15 @@ from .weighted import guided
 
 _SCOUTED = 200  # seeds of scouts, and of components, are children from here on
 _COMPONENT = 300
-_LIGHTLY = 32, 16  # particles and islands for what is negligible
+_LIGHTLY = 64, 16  # particles and islands for what is negligible
 _NOTHING = math.log(1e-4)  # of Z outside the only mode: it is as if there were no mixture
 _TARGET, _UNSEEN = 0.05, 0.02  # an error bar, and the part of it that nobody sees
 _RARE = 0.1  # of Z: what is rarer need not be known better
 _MATTERS = math.exp(STRANGE)
 _NEVER = -30.0  # log share from which on a climb, seen twelve nats low, is low enough
+_SMALL = 0.5  # error, relative to the other components', which the scout's rough one may have
+_BEYOND = 2.0  # standard errors by which draws see more than a climb, or walks than both
+_CAUTION = 2.5  # walks do not reach everywhere either
 _DRAWS = 1000
 
 
@@ -52,7 +55,9 @@ def over_components(
             mixture.without_last() if mixture.components[-1].name == "prior" else mixture,
             None,
         )
-    if len(mixture.components) == 2 and scouted and scouted.logz - mixture.logz < _NOTHING:
+    drawn = _drawn(problem, mixture, scouted)
+    outside = max((view.logz for view in (scouted, drawn) if view is not None), default=math.inf)
+    if len(mixture.components) == 2 and scouted and outside - mixture.logz < _NOTHING:
         return method(replace(problem, reference=replace(mixture.components[0], share=None)))
     components = mixture.components[: -1 if scouted else None]
     target = problem.target_se
@@ -71,8 +76,9 @@ def over_components(
             text = "time was up: a component's share is the approximation's, without an error bar"
             parts[-1].warn("approximation-only", text)
     if scouted:
-        parts.append(_rest(problem, mixture, scouted, parts))
+        parts.append(_rest(_climbed(problem, mixture, scouted, parts), drawn))
     outcome = _together(problem, mixture, scouted, parts)
+    outcome.logz_se = math.hypot(outcome.logz_se, _lost(problem.reference, outcome))
     if scouted is None:
         outcome.notes.append("no scout from the prior could say whether there are other modes")
     return outcome
@@ -89,24 +95,34 @@ def _alone(problem: Problem, component: object, c: int) -> Problem:
     )
 
 
-def _rest(problem: Problem, mixture: Mixture, scouted: Scouted, parts: list[Outcome]) -> Outcome:
-    """The prior's share as a climb sees it, or as guided draws do: whichever sees more.
-
-    A climb reaches what no draw meets, but ends in a few of many narrow modes; draws, which cost
-    little, are spread over all of them.
-    """
-    climbed = _climbed(problem, mixture, scouted, parts)
-    share = float(climbed.logz - logsumexp([part.logz for part in parts]))
-    if not (isinstance(problem.model, GPModel) and share > _NEVER):
-        return climbed
-    part = _alone(problem, mixture.components[-1], len(parts) + 1)
+def _drawn(problem: Problem, mixture: Mixture, scouted: Scouted | None) -> Outcome | None:
+    """The prior's share by guided draws, which cost little: what climbs are compared with."""
+    if scouted is None or not isinstance(problem.model, GPModel):
+        return None
+    if not scouted.logz - mixture.logz > _NEVER:
+        return None
+    part = _alone(problem, mixture.components[-1], len(mixture.components))
     part.target_se, part.n_particles, part.n_islands = None, fair_share(problem), FIRST
+    part.checkpoint = problem.checkpoint.part("draws of the prior")
     try:
-        drawn = guided(part)
+        return guided(part)
     except (CannotGuide, Stopped):
+        return None
+
+
+def _rest(climbed: Outcome, drawn: Outcome | None) -> Outcome:
+    """The prior's share as a climb sees it, or as draws do where these see more, beyond noise.
+
+    A climb reaches what no draw meets, but ends in a few of many narrow modes; draws are spread
+    over all of them.
+    """
+    if drawn is None or not drawn.logz > climbed.logz:
         return climbed
-    drawn.warnings = climbed.warnings
-    return drawn if drawn.logz > climbed.logz else climbed
+    less = math.exp(climbed.logz - drawn.logz)
+    if 1.0 - less < _BEYOND * math.hypot(drawn.logz_se, less * climbed.logz_se):
+        return climbed
+    drawn.warnings = [*climbed.warnings, *drawn.warnings]
+    return drawn
 
 
 def _climbed(
@@ -114,8 +130,11 @@ def _climbed(
 ) -> Outcome:
     """The prior's share, by resample-move: the scout's plan will do where it is negligible, and
     what the scout saw where that is far below the error bar asked for."""
-    share = float(scouted.logz - logsumexp([part.logz for part in parts]))
-    if math.exp(min(share, 0.0)) * scouted.se < _UNSEEN * (problem.target_se or _TARGET):
+    logz = np.array([part.logz for part in parts])
+    share = float(scouted.logz - logsumexp(logz))
+    error = math.exp(min(share, 0.0)) * scouted.se
+    others = np.linalg.norm(softmax(logz) * [part.logz_se for part in parts])
+    if error < _UNSEEN * (problem.target_se or _TARGET) and not error > _SMALL * others:
         return Outcome("scout", scouted.logz, scouted.se, samples=scouted.samples)
     part = _alone(problem, mixture.components[-1], len(parts))
     part.move = moves.get(family(problem.model).move(problem.model))
@@ -126,6 +145,17 @@ def _climbed(
     if problem.target_se is not None:
         part.target_se = problem.target_se / math.sqrt(2.0) / max(math.exp(min(share, 0.0)), _RARE)
     return smc(part)
+
+
+def _lost(mixture: Mixture, outcome: Outcome) -> float:
+    """What walks saw beyond all components, if it is more, beyond noise, than the prior's share."""
+    counted = sum(
+        math.exp(logz - outcome.logz) for name, logz, _ in outcome.components if name == "prior"
+    )
+    seen, noise = mixture.lost
+    if not seen - _BEYOND * noise > counted:
+        return 0.0
+    return min(_CAUTION * (seen + noise - counted), 1.0)
 
 
 def _together(

@@ -22,6 +22,7 @@ from ..moves.base import Move
 from ..paths.families import is_probit
 from ..statistics.resampling import SCHEMES
 from .base import Outcome, Problem, outcome_of_islands, stopped
+from .importance import fair_share
 from .tails import wide_start
 
 _FEW = 64
@@ -235,7 +236,10 @@ def choose_particles(problem: Problem, plan: Plan) -> int:
     if stuck(plan).size:
         return _FEW
     variance = _CAUTION * plan.relative_variance
-    return int(min(max(problem.particles_for(variance), 4.0 * variance, 32.0), 4096.0))
+    fewest = 32
+    if plan.betas.size == 1 and not problem.move.riemannian:  # small weights may be rare
+        fewest = fair_share(problem)
+    return int(min(max(problem.particles_for(variance), 4.0 * variance, fewest), 4096.0))
 
 
 def stuck(plan: Plan) -> NDArray[np.intp]:

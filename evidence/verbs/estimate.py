@@ -257,7 +257,8 @@ def log_evidence(
                 outcome.warnings = [*base.warnings, *outcome.warnings]
             outcome.warnings = [*doubts, *outcome.warnings]
         _approximate(outcome, fits, clock)
-        if outcome.method not in ("exact", "orthant", "sequential"):
+        alone = not isinstance(base, Mixture)
+        if alone and outcome.method not in ("exact", "orthant", "sequential"):
             outcome.logz_se = math.hypot(outcome.logz_se, getattr(base, "lost", 0.0))
         _refuse(outcome, model)
         settings = {

@@ -88,10 +88,20 @@ def test_a_mixture_of_ones_own():
 
 def test_what_is_negligible_is_what_the_scout_saw():
     seen = Scouted(NO_LADDER, -9.0, 0.5, *np.zeros((2, 3, 2)))
-    part = mixtures._rest(
-        SimpleNamespace(model=None, target_se=0.05), None, seen, [Outcome("", logz=0.0)]
+    part = mixtures._climbed(
+        SimpleNamespace(target_se=0.05), None, seen, [Outcome("", logz=0.0, logz_se=0.01)]
     )
     assert (part.logz, part.logz_se, part.samples.shape) == (-9.0, 0.5, (3, 2))
+
+
+def test_draws_count_where_they_see_more_than_a_climb():
+    climbed = Outcome("climbed", -6.0, 0.1, warnings=["steep"])
+    assert mixtures._rest(climbed, None) is climbed
+    assert mixtures._rest(climbed, Outcome("drawn", -7.0, 0.01)) is climbed
+    assert mixtures._rest(climbed, Outcome("drawn", -5.85, 0.02)) is climbed  # noise
+    assert mixtures._rest(climbed, Outcome("drawn", -5.0, 0.5)) is climbed
+    more = mixtures._rest(climbed, Outcome("drawn", -5.0, 0.1, warnings=["heavy"]))
+    assert (more.logz, more.warnings) == (-5.0, ["steep", "heavy"])
 
 
 def _square(x, y):

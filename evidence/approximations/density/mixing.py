@@ -50,7 +50,6 @@ _APART = 3.0  # standard deviations between modes that are to begin with
 _JUMPS = 5  # one in so many steps of a walk is a whole difference, between modes
 _ARCHIVE, _WALKERS, _WALK = 2048, 128, 300  # points that give differences; walkers, and steps
 _HEAVY = 30.0 / _MARGIN  # from such weights on, or the largest drawn, all is beyond reach
-_CAUTION = 2.5  # walks do not reach everywhere either
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,9 +254,9 @@ def lost(
     verdict: Verdict,
     points: tuple[Array, Array, Array],
     rng: np.random.Generator,
-) -> float:
-    """The part of the posterior that draws of a mixture may miss: as walks from them see it, or
-    the points x that stand for the posterior, with their log p and log shares of Z."""
+) -> tuple[float, float]:
+    """The part of the posterior that draws of a mixture miss, and its noise: as walks from them
+    see it, or the points x that stand for the posterior, with their log p and log shares of Z."""
     model = mixture.model
     blend = Blend(tuple(mixture.components), mixture.weights)
     x = blend.draw(rng, _DRAWS[1])
@@ -265,7 +264,7 @@ def lost(
     with np.errstate(invalid="ignore"):
         w = np.where(np.isfinite(log_p), log_p - blend.log(x), -np.inf)
     if not np.isfinite(w).any():
-        return 1.0
+        return 1.0, 0.0
     w = np.exp(w - w.max())
     w /= w.sum()
     archive, some = systematic(w, rng, _ARCHIVE), rng.permutation(systematic(w, rng, _WALKERS))
@@ -275,16 +274,16 @@ def lost(
     walked = _late(outside.reshape(values.shape))
     x, log_p, log_w = points
     shown = float(np.exp(log_w) @ unexplained(blend.log(x), log_p, reach))
-    return min(_CAUTION * max(walked, shown), 1.0)
+    return max(walked, (shown, 0.0))
 
 
-def _late(outside: Array) -> float:
-    """The mean over the last third of walks (steps, walkers), plus what their number leaves open.
+def _late(outside: Array) -> tuple[float, float]:
+    """The mean over the last third of walks (steps, walkers), and its standard error.
 
     Walks begin where draws are: at first there is nothing outside.
     """
     each = outside[-max(len(outside) // 3, 1) :].mean(axis=0)
-    return float(each.mean() + each.std() / np.sqrt(each.size))
+    return float(each.mean()), float(each.std() / np.sqrt(each.size))
 
 
 def _told(blend: Blend, rng: np.random.Generator) -> tuple[Blend, Verdict]:
