@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
+from ..execution.arguments import shown
+from ..messages import InputError
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -43,7 +46,13 @@ def new_figure(
 
 def axes_of(ax: Axes | None, width: float = 7.0, height: float = 4.5) -> Axes:
     """``ax``, or those of a new figure."""
-    return new_figure(width, height, returned=False)[1] if ax is None else ax
+    from matplotlib.axes import Axes
+
+    if ax is None:
+        return new_figure(width, height, returned=False)[1]
+    if not isinstance(ax, Axes):
+        raise InputError(f"ax must be one Matplotlib Axes, or None for new ones, got {shown(ax)}")
+    return ax
 
 
 def looks() -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ._given import check_drawn
 from ._style import INK, legend, new_figure
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def plot_bridge(result: Bridged) -> Figure:
     result : BridgeEvidence
         From :func:`evidence.evidence_from_draws`.
     """
+    check_drawn("result", result, "a result of evidence_from_draws", "log_weights")
     figure, ax = new_figure(7, 4)
     shown = {name: np.clip(u, -_REACH, _REACH) for name, u in result.log_weights.items()}
     together = np.concatenate(list(shown.values()))

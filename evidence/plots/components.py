@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..numerics.arrays import Array
-from ._style import INK, axes_of, bars, legend, looks, nothing, whole_ticks
+from ._given import check_drawn
+from ._style import INK, axes_of, bars, legend, looks, nothing, whole_ticks, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +28,12 @@ class Parts(Protocol):
     component_rows: tuple[tuple[str, float, float], ...]
 
 
+def _axes(result: Parts, ax: Axes | None) -> Axes:
+    """Those given, or new ones, for a result that has what is drawn."""
+    check_drawn("result", result, "an EvidenceResult", "component_rows", "component", "samples")
+    return axes_of(ax)
+
+
 def plot_components(result: Parts | Any, ax: Axes | None = None) -> Axes:
     """log Z of every component with its error bar, beside that of all of them.
 
@@ -36,14 +43,14 @@ def plot_components(result: Parts | Any, ax: Axes | None = None) -> Axes:
         Of a mixture: see :attr:`.EvidenceResult.components`.
     ax : Axes, optional
     """
-    ax = axes_of(ax)
+    ax = _axes(result, ax)
     if not result.component_rows:
         return nothing(ax, _NONE)
     names, each, se = zip(*result.component_rows, strict=True)
     at, logz = np.arange(len(names)), np.array(each)
     bars(ax, at, logz, np.nan_to_num(se), "o", INK, "component")
-    for x, z in zip(at, logz, strict=True):
-        ax.annotate(f"{np.exp(z - result.logz):.1%}", (x, z), (5, 4), textcoords="offset points")
+    for x, z in enumerate(each):
+        write(ax, f"{np.exp(z - result.logz):.1%}", x, z, color="k", fontsize="medium")
     ax.axhline(result.logz, color="0.5", lw=1.0, label="all")
     ax.set(xlabel="component", ylabel=r"$\log Z$ (nats)", title="Shares of the posterior")
     ax.set_xticks(at, [f"{i}\n{name}" for i, name in enumerate(names)])
@@ -62,7 +69,7 @@ def plot_modes(result: Parts | Any, ax: Axes | None = None) -> Axes:
         Of a mixture: see :attr:`.EvidenceResult.components`.
     ax : Axes, optional
     """
-    ax = axes_of(ax)
+    ax = _axes(result, ax)
     x, component = result.samples, result.component
     if not len(component) or len(component) != len(x):
         return nothing(ax, _NONE)

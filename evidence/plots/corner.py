@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ..execution.arguments import array, listed, shown
 from ..messages import InputError
 from ..numerics.arrays import Array
 from ._style import SHADES, new_figure
@@ -46,7 +47,7 @@ def plot_corner(draws: Named | Any, names: Sequence[str] | None = None) -> Figur
     ['', 'a', 'b']
     """
     x, known, component = _read(draws, names)
-    chosen = list(known[:_FIRST] if names is None else names)
+    chosen = known[:_FIRST] if names is None else list(names)
     for name in chosen:
         if name not in known:
             raise InputError(f"names: {name!r} is none of {', '.join(known[:20])}")
@@ -85,17 +86,15 @@ def _marginal(ax: Any, x: Array) -> None:
 def _read(draws: Any, names: Sequence[str] | None) -> tuple[Array, list[str], Array]:
     """Rows, names of columns, and the component of every row."""
     component = np.zeros(0)
-    if hasattr(draws, "latent_draws"):
-        x = draws.latent_draws
-        x, known = x.reshape(-1, x.shape[-1]), list(getattr(draws, "names", ()))
-        component = getattr(draws, "component", component)
+    known = [] if names is None else listed("names", names)
+    if isinstance(draws, type) or not hasattr(draws, "latent_draws"):
+        x = array("draws (a result with posterior draws, or an array)", draws, ("S", "d"))
     else:
-        x, known = np.asarray(draws, dtype=float), list(names or ())
-    if x.ndim != 2 or not len(x):
-        raise InputError(
-            "draws must be a result with posterior draws, or an array (draws, parameters); got "
-            f"shape {x.shape}"
-        )
+        x, known = np.asarray(draws.latent_draws), list(getattr(draws, "names", ()))
+        x = x.reshape(-1, x.shape[-1]) if x.size else x
+        component = getattr(draws, "component", component)
+    if not x.size:
+        raise InputError(f"draws: {shown(draws)} holds no posterior draws; use a method that does")
     if len(known) != x.shape[1]:
         known = [f"x[{i}]" for i in range(x.shape[1])]
     return x, known, component if len(component) == len(x) else np.zeros(len(x))

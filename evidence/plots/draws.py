@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..execution.arguments import array, check_count
 from ..numerics.arrays import Array
 from ..statistics import diagnostics
-from ._style import INK, legend, new_figure, nothing, whole_ticks
+from ._given import check_drawn
+from ._style import INK, axes_of, legend, new_figure, nothing, whole_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+_BY_CHAIN = ("chains", "draws")
 
 
 class Chains(Protocol):
@@ -33,6 +38,7 @@ def plot_draws(draws: Chains) -> Figure:
 
     The slowest latent value is the one with the smallest effective sample size.
     """
+    check_drawn("draws", draws, "draws of ev.sample", "logtilt", "label", "ess_by_coordinate")
     order = np.argsort(np.nan_to_num(draws.ess_by_coordinate, nan=-1.0))
     slowest, middle = int(order[0]), int(order[order.size // 2])
     figure, axes = new_figure(10, 7, 2, 2)
@@ -49,13 +55,13 @@ def plot_draws(draws: Chains) -> Figure:
     return figure
 
 
-def plot_trace(values: ArrayLike, ax: Axes, *, label: str = "") -> Axes:
+def plot_trace(values: ArrayLike, ax: Axes | None = None, *, label: str = "") -> Axes:
     """A scalar along its chains, from a dark one to a light one.
 
     Parameters
     ----------
     values : array (chains, draws)
-    ax : Axes
+    ax : Axes, optional
     label : str
         Of the vertical axis, with its unit.
 
@@ -68,7 +74,7 @@ def plot_trace(values: ArrayLike, ax: Axes, *, label: str = "") -> Axes:
     """
     from matplotlib.colors import LinearSegmentedColormap
 
-    values = np.asarray(values, dtype=float)
+    values, ax = array("values", values, _BY_CHAIN, finite=False), axes_of(ax)
     chains, draws = values.shape
     shades = LinearSegmentedColormap.from_list("shades", [INK, "#b9c9da"])
     for chain, shade in zip(values, np.linspace(0.0, 1.0, chains), strict=True):
@@ -80,7 +86,7 @@ def plot_trace(values: ArrayLike, ax: Axes, *, label: str = "") -> Axes:
 
 
 def plot_autocorrelation(
-    values: ArrayLike, ax: Axes, *, label: str = "", style: str = "-"
+    values: ArrayLike, ax: Axes | None = None, *, label: str = "", style: str = "-"
 ) -> Axes:
     """Autocorrelation of a scalar, all chains together.
 
@@ -89,10 +95,11 @@ def plot_autocorrelation(
     Parameters
     ----------
     values : array (chains, draws)
-    ax : Axes
+    ax : Axes, optional
     label, style : str
         For the legend, and as Matplotlib's.
     """
+    values, ax = array("values", values, _BY_CHAIN, finite=False), axes_of(ax)
     rho = np.asarray(diagnostics.autocorrelation(values))
     if np.isnan(rho).any():
         rho, label = rho[:0], f"{label} (undefined)"
@@ -110,17 +117,18 @@ def plot_autocorrelation(
     return whole_ticks(ax)
 
 
-def plot_ess(ess: ArrayLike, ax: Axes, *, total: int) -> Axes:
+def plot_ess(ess: ArrayLike, ax: Axes | None = None, *, total: int) -> Axes:
     """Effective sample sizes of all coordinates in order, beside the number of draws made.
 
     Parameters
     ----------
     ess : array (N,)
-    ax : Axes
+    ax : Axes, optional
     total : int
         Draws of all chains together.
     """
-    ess = np.asarray(ess, dtype=float)
+    check_count("total", total, optional=False)
+    ess, ax = array("ess", ess, ("N",), finite=False), axes_of(ax)
     finite = np.sort(ess[np.isfinite(ess)])
     if not finite.size:
         return nothing(ax, "no effective sample sizes")

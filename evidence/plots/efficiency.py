@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..execution.arguments import array, check_positive, listed, number
+from ._given import check_table
 from ._style import INK, approximations, axes_of, bars, legend, log_ticks, looks, write
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+
+
+_RUNS, _NAMES = ("logz", "seconds"), ("method", "ladder")  # columns of a table of runs
 
 
 def plot_logz_vs_time(
@@ -33,8 +38,10 @@ def plot_logz_vs_time(
         Values from elsewhere, drawn faintly: ``method``, ``ladder``, ``logz``, ``sd``,
         ``seconds``.
     """
+    check_table("frame", frame, *_RUNS, words=_NAMES)
     ax = axes_of(ax)
     if published is not None:
+        check_table("published", published, *_RUNS, "sd", words=_NAMES)
         _published(ax, published, published.logz, published.sd)
     _runs(ax, frame, lambda logz: (logz.mean(), logz.std().fillna(0.0)))
     values = {name: float(frame[name].iloc[0]) for name in ("ep", "ep_corrected") if name in frame}
@@ -84,8 +91,10 @@ def plot_efficiency(
     >>> frame = ev.sweep(model, ladders=[2, 4], seeds=2, n_particles=64, progressbar=False)
     >>> ax = ev.plots.plot_efficiency(frame, -1.6)
     """
-    ax = axes_of(ax)
+    check_table("frame", frame, *_RUNS, words=_NAMES)
+    truth, ax = number("truth", truth), axes_of(ax)
     if published is not None:
+        check_table("published", published, *_RUNS, "sd", words=_NAMES)
         _published(ax, published, np.hypot(published.sd, published.logz - truth), None)
 
     def error(logz: Any) -> tuple[Any, Any]:
@@ -102,7 +111,7 @@ def plot_efficiency(
     return legend(ax, fontsize=8)
 
 
-def plot_calibration(z: ArrayLike, ax: Axes, *, df: float | None = None) -> Axes:
+def plot_calibration(z: ArrayLike, ax: Axes | None = None, *, df: float | None = None) -> Axes:
     """z-scores (log Z minus truth, over the stated standard error) beside what they should be.
 
     Honest error bars give a standard normal, or Student's t with ``df`` degrees of freedom where
@@ -119,7 +128,8 @@ def plot_calibration(z: ArrayLike, ax: Axes, *, df: float | None = None) -> Axes
     """
     from scipy import stats
 
-    scores = np.asarray(z, dtype=float)
+    check_positive("df", df)
+    scores, ax = array("z", z, ("runs",), finite=False), axes_of(ax)
     scores = scores[np.isfinite(scores)]
     n = scores.size
     reach = max(4.0, 0.5 * np.ceil(2.0 * np.abs(scores).max(initial=0.0)))
@@ -141,17 +151,22 @@ def plot_calibration(z: ArrayLike, ax: Axes, *, df: float | None = None) -> Axes
     return legend(ax, fontsize=8)
 
 
-def plot_scaling(frame: pd.DataFrame, ax: Axes, *, size: str, seconds: list[str]) -> Axes:
+def plot_scaling(
+    frame: pd.DataFrame, ax: Axes | None = None, *, size: str, seconds: list[str]
+) -> Axes:
     """Seconds against a size, log–log, with the exponent fitted to the larger half.
 
     Parameters
     ----------
     frame : DataFrame
         A row for every run; runs of one size are averaged, bars are standard deviations.
-    ax : Axes
+    ax : Axes, optional
     size, seconds : str, list of str
         Columns: what grows, and the times.
     """
+    seconds = listed("seconds", seconds)
+    check_table("frame", frame, size, *seconds)
+    ax = axes_of(ax)
     for name, (marker, shade) in zip(seconds, looks(), strict=False):
         cells = frame.groupby(size)[name]
         mean, sd = cells.mean(), cells.std().fillna(0.0)
@@ -213,7 +228,7 @@ def _runs(ax: Axes, frame: pd.DataFrame, summary: Callable[[Any], tuple[Any, Any
                 write(ax, ladder, seconds[ladder], value[ladder])
 
 
-def plot_moves(frame: pd.DataFrame, ax: Axes) -> Axes:
+def plot_moves(frame: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Smallest effective sample size per second of every move, the best at the top.
 
     Parameters
@@ -221,7 +236,7 @@ def plot_moves(frame: pd.DataFrame, ax: Axes) -> Axes:
     frame : DataFrame
         ``move``, ``rate`` and ``rate_sd`` (its standard deviation over repeats); and
         ``published`` and ``published_sd`` for values from elsewhere, drawn hollow.
-    ax : Axes
+    ax : Axes, optional
 
     Examples
     --------
@@ -232,7 +247,8 @@ def plot_moves(frame: pd.DataFrame, ax: Axes) -> Axes:
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['pcn', 'mgrad']
     """
-    frame = frame.sort_values("rate")
+    check_table("frame", frame, "rate", "rate_sd", words=("move",))
+    ax, frame = axes_of(ax), frame.sort_values("rate")
     rows = np.arange(len(frame))
     if "published" in frame:
         given = frame.published.notna().to_numpy()
@@ -256,7 +272,7 @@ def _on_log(frame: pd.DataFrame, name: str) -> np.ndarray:
     return np.array([np.minimum(sd, 0.8 * value), sd])
 
 
-def plot_ess_vs_acceptance(frame: pd.DataFrame, ax: Axes) -> Axes:
+def plot_ess_vs_acceptance(frame: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Effective sample size against acceptance rate, one line per move.
 
     Parameters
@@ -264,7 +280,7 @@ def plot_ess_vs_acceptance(frame: pd.DataFrame, ax: Axes) -> Axes:
     frame : DataFrame
         ``move``, ``target`` (what was tuned for), ``acceptance`` and ``ess`` of each run; runs
         of one move and target are averaged, bars are standard errors of the mean.
-    ax : Axes
+    ax : Axes, optional
 
     Examples
     --------
@@ -276,7 +292,8 @@ def plot_ess_vs_acceptance(frame: pd.DataFrame, ax: Axes) -> Axes:
     ... })
     >>> ax = plot_ess_vs_acceptance(frame, plt.figure().gca())
     """
-    groups = frame.groupby("move", sort=False)
+    check_table("frame", frame, "target", "acceptance", "ess", words=("move",))
+    ax, groups = axes_of(ax), frame.groupby("move", sort=False)
     for (marker, shade), (name, runs) in zip(looks(), groups, strict=False):
         cells = runs.groupby("target")
         mean = cells[["acceptance", "ess"]].mean()

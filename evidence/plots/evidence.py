@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ._given import check_drawn
 from ._style import (
     INK,
     LINES,
     approximations,
+    axes_of,
     bars,
     legend,
     log_ticks,
@@ -40,12 +42,21 @@ class Run(Protocol):
     settings: dict[str, Any]
 
 
+_ALIKE = "too few islands, or none unlike another"
+
+
+def _check(result: Run) -> None:
+    parts = "rows", "trace_columns", "history_columns", "islands"
+    check_drawn("result", result, "an EvidenceResult", *parts)
+
+
 def plot_result(result: Run) -> Figure:
     """How log Z came about: ``result.plot()``.
 
     Of tempered runs log Z along β and against time; elsewhere log Z island by island, and its
     error against draws.
     """
+    _check(result)
     figure, (left, right) = new_figure(10, 4, 1, 2)
     if len(result.trace_columns.get("beta", ())) == 1 and result.islands.size > 1:
         plot_islands(result, left)
@@ -56,16 +67,17 @@ def plot_result(result: Run) -> Figure:
     return figure
 
 
-def plot_path(result: Run, ax: Axes) -> Axes:
+def plot_path(result: Run, ax: Axes | None = None) -> Axes:
     """log Z_β along the path from the reference (β = 0) to the posterior (β = 1).
 
     Parameters
     ----------
     result : EvidenceResult
         Of a Monte Carlo method; :meth:`.EvidenceResult.plot` draws both halves.
-    ax : Axes
+    ax : Axes, optional
     """
-    trace = result.trace_columns
+    _check(result)
+    ax, trace = axes_of(ax), result.trace_columns
     if not trace:
         return nothing(ax, "no tempering in this method")
     name = str(result.settings.get("reference", "ep"))
@@ -84,16 +96,19 @@ def plot_path(result: Run, ax: Axes) -> Axes:
     return legend(ax)
 
 
-def plot_islands(result: Run, ax: Axes) -> Axes:
+def plot_islands(result: Run, ax: Axes | None = None) -> Axes:
     """Every island's own estimate, and that of all so far with twice its standard error.
 
     Parameters
     ----------
     result : EvidenceResult
         Of a method in independent islands.
-    ax : Axes
+    ax : Axes, optional
     """
-    logz = result.islands
+    _check(result)
+    ax, logz = axes_of(ax), result.islands
+    if not logz.size:
+        return nothing(ax, "no independent islands in this method")
     number, far, se = _running(logz)
     later = number > _SPREAD
     low, high = (far - 2.0 * se)[later], (far + 2.0 * se)[later]
@@ -110,19 +125,23 @@ def plot_islands(result: Run, ax: Axes) -> Axes:
     return legend(ax)
 
 
-def plot_error(result: Run, ax: Axes) -> Axes:
+def plot_error(result: Run, ax: Axes | None = None) -> Axes:
     """The standard error after so many draws, beside how far EP and corrected EP are off.
 
     Parameters
     ----------
     result : EvidenceResult
         Of a method in independent islands.
-    ax : Axes
+    ax : Axes, optional
     """
+    _check(result)
+    ax = axes_of(ax)
+    if result.islands.size <= _SPREAD:
+        return nothing(ax, _ALIKE)
     number, _, se = _running(result.islands)
     later = number > _SPREAD
     if not later.any() or not (se[later] > 0.0).all():
-        return nothing(ax, "too few islands, or none unlike another")
+        return nothing(ax, _ALIKE)
     size = float(result.trace_columns.get("particles", [1.0])[0])
     draws, se = size * number[later], se[later]
     ax.plot(draws, se, "o-", color=INK, ms=3.5, lw=1.2, label=f"{result.method}: ± 1 se")
@@ -153,15 +172,17 @@ def _running(logz: NDArray[np.float64]) -> tuple[NDArray[Any], ...]:
     return number, top + np.log(mean), np.sqrt(variance / np.maximum(number - 1, 1)) / mean
 
 
-def plot_time(result: Run, ax: Axes) -> Axes:
+def plot_time(result: Run, ax: Axes | None = None) -> Axes:
     """The running estimate with its error bar against wall-clock time, beside EP's lines.
 
     Parameters
     ----------
     result : EvidenceResult
         Of a Monte Carlo method; :meth:`.EvidenceResult.plot` draws both halves.
-    ax : Axes
+    ax : Axes, optional
     """
+    _check(result)
+    ax = axes_of(ax)
     columns, last = result.history_columns, result.rows[-1]
     seconds, logz, se = (columns.get(name, np.zeros(0)) for name in ("seconds", "logz", "logz_se"))
     if not seconds.size:

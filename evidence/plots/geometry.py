@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..execution.arguments import array, number
 from ..messages import InputError
-from ._style import INK, whole_ticks
+from ._given import check_drawn
+from ._style import INK, axes_of, whole_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,9 +23,17 @@ _GRID = 161
 _LARGE = 10.0  # nats: errors beyond this need a logarithmic axis
 
 
+def _check(model: DensityModel) -> None:
+    check_drawn("model", model, "a DensityModel", "log_prob", "names", "metric")
+
+
+def _check_way(way: Trajectory) -> None:
+    check_drawn("way", way, "a Trajectory of ev.moves.trajectory", "energy_error", "x")
+
+
 def plot_density(
     model: DensityModel,
-    ax: Axes,
+    ax: Axes | None = None,
     *,
     across: tuple[float, float],
     up: tuple[float, float],
@@ -34,7 +44,7 @@ def plot_density(
     ----------
     model : DensityModel
         Of dimension 2.
-    ax : Axes
+    ax : Axes, optional
     across, up : tuple of float
         What to show of the first parameter, and of the second.
 
@@ -45,9 +55,12 @@ def plot_density(
     >>> model = ev.examples.banana().model
     >>> ax = ev.plots.plot_density(model, plt.figure().gca(), across=(-20, 20), up=(-15, 10))
     """
+    _check(model)
+    (left, right), (low, high) = array("across", across, (2,)), array("up", up, (2,))
+    ax = axes_of(ax)
     if len(model.names) != 2:
         raise InputError(f"model must have two parameters, got {len(model.names)}")
-    x, y = np.linspace(*across, _GRID), np.linspace(*up, _GRID)
+    x, y = np.linspace(left, right, _GRID), np.linspace(low, high, _GRID)
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     log_p = np.asarray(model.log_prob(points)).reshape(_GRID, _GRID)
     top = float(np.nanmax(log_p))
@@ -58,17 +71,26 @@ def plot_density(
 
 
 def plot_trajectory(
-    way: Trajectory, ax: Axes, *, label: str = "", style: str = "o-", color: str = INK
+    way: Trajectory,
+    ax: Axes | None = None,
+    *,
+    label: str = "",
+    style: str = "o-",
+    color: str = INK,
 ) -> Axes:
     """A trajectory of :func:`evidence.moves.trajectory`, from a cross to a larger marker.
 
     Parameters
     ----------
     way : Trajectory
-    ax : Axes
+    ax : Axes, optional
     label, style, color : str
         For the legend, and as Matplotlib's.
     """
+    _check_way(way)
+    ax = axes_of(ax)
+    if way.x.shape[1] < 2:
+        raise InputError("way must be a trajectory of two parameters or more, got one")
     finite = np.isfinite(way.x).all(axis=1)
     x, y = way.x[finite, 0], way.x[finite, 1]
     ax.plot(x, y, style, color=color, ms=3, lw=1.2, label=label)
@@ -78,17 +100,24 @@ def plot_trajectory(
 
 
 def plot_energy_error(
-    way: Trajectory, ax: Axes, *, label: str = "", style: str = "o-", color: str = INK
+    way: Trajectory,
+    ax: Axes | None = None,
+    *,
+    label: str = "",
+    style: str = "o-",
+    color: str = INK,
 ) -> Axes:
     """How far H is off along a trajectory, logarithmic where that is more than 10 nats.
 
     Parameters
     ----------
     way : Trajectory
-    ax : Axes
+    ax : Axes, optional
     label, style, color : str
         For the legend, and as Matplotlib's.
     """
+    _check_way(way)
+    ax = axes_of(ax)
     ax.plot(
         np.arange(len(way.energy_error)), way.energy_error, style, color=color, ms=3, lw=1.2,
         label=label,
@@ -100,7 +129,9 @@ def plot_energy_error(
     return whole_ticks(ax)
 
 
-def plot_metric(model: DensityModel, points: ArrayLike, ax: Axes, *, size: float = 1.0) -> Axes:
+def plot_metric(
+    model: DensityModel, points: ArrayLike, ax: Axes | None = None, *, size: float = 1.0
+) -> Axes:
     """Ellipses wᵀ G(x) w = size² of the metric that Riemannian moves use.
 
     Parameters
@@ -109,7 +140,7 @@ def plot_metric(model: DensityModel, points: ArrayLike, ax: Axes, *, size: float
         Of dimension 2, with a metric.
     points : array (M, 2)
         Where.
-    ax : Axes
+    ax : Axes, optional
     size : float
         Of the ellipses, in standard deviations.
     """
@@ -118,7 +149,9 @@ def plot_metric(model: DensityModel, points: ArrayLike, ax: Axes, *, size: float
     from ..moves.riemannian.dense.field import DensityField
     from ..paths.density import own_path
 
-    points = np.atleast_2d(np.asarray(points, dtype=float))
+    _check(model)
+    points, size = np.atleast_2d(array("points", points, (2,), ("M", 2))), number("size", size)
+    ax = axes_of(ax)
     metric = DensityField(own_path(model), np.ones(len(points))).metric(points)
     basis = np.broadcast_to(np.eye(2), (len(points), 2, 2))
     inverse = np.stack([metric.solve(basis[:, i]) for i in range(2)], axis=-1)

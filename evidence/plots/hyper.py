@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..execution.arguments import array, listed
+from ..execution.arguments import names as check_names
+from ..messages import InputError
 from ..numerics.arrays import Array
+from ._given import check_drawn, check_table
 from ._style import INK, SHADES, axes_of, legend, log_ticks, new_figure, short_name, whole_ticks
 from .draws import plot_trace
 
@@ -45,6 +49,7 @@ def plot_hyper_draws(draws: HyperDraws) -> Figure:
     At most six are shown, those with the smallest effective sample sizes. ``draws.plot()`` for
     draws of :func:`evidence.sample_hyperparameters`.
     """
+    check_drawn("draws", draws, "draws of sample_hyperparameters", "names", "values", "ess")
     order = np.argsort(np.nan_to_num(draws.ess, nan=-1.0), kind="stable")
     shown = sorted(order) if len(order) <= _ROWS else order[:_ROWS]
     figure, axes = new_figure(
@@ -63,20 +68,24 @@ def plot_hyper_draws(draws: HyperDraws) -> Figure:
     return figure
 
 
-def plot_marginal(values: ArrayLike, ax: Axes, *, label: str = "", log: bool = True) -> Axes:
+def plot_marginal(
+    values: ArrayLike, ax: Axes | None = None, *, label: str = "", log: bool = True
+) -> Axes:
     """Histograms of a scalar, on a logarithmic axis: all chains, and each alone.
 
     Parameters
     ----------
     values : array (chains, draws)
-    ax : Axes
+    ax : Axes, optional
     label : str
         What it is, with its unit.
     log : bool
         Whether it is positive, and its axis logarithmic.
     """
-    values = np.asarray(values, dtype=float)
+    values, ax = array("values", values, ("chains", "draws")), axes_of(ax)
     low, high = values.min(), values.max()
+    if log and low <= 0.0:
+        raise InputError(f"values must be positive where log=True, got {low:g} among them")
     if low == high:
         low, high = (low / 1.1, high * 1.1) if log else (low - 0.1, high + 0.1)
     space = np.geomspace if log else np.linspace
@@ -109,9 +118,10 @@ def plot_hyperparameters(
     positive : bool or array (P,)
         Which are positive numbers; the others, such as correlations, have linear axes.
     """
-    values = np.asarray(values, dtype=float)
-    p = len(names)
-    logs = np.broadcast_to(np.asarray(positive, bool), p)
+    values = array("values", values, ("S", "P"))
+    p = values.shape[1]
+    names = check_names("names", listed("names", names), p)
+    logs = np.broadcast_to(array("positive", positive, (), (p,)) > 0.0, p)
     labels = [short_name(name) for name in names]
     if len(set(labels)) < p:
         labels = list(names)
@@ -153,6 +163,8 @@ class Search(Protocol):
 
 def plot_search(optimum: Search, ax: Axes | None = None) -> Axes:
     """Nats below the best against the evaluation, one line per start; crosses are rejected."""
+    check_drawn("optimum", optimum, "a result of ev.optimise", "history", "logz")
+    check_table("optimum.history", optimum.history, "objective", "restart")
     ax = axes_of(ax, 6, 4)
     history = optimum.history
     below = (history.objective.max() - history.objective).clip(lower=_FLOOR)
@@ -187,6 +199,7 @@ def plot_intervals(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
         Columns ``mean``, ``q05`` and ``q95``; its index names the rows.
     ax : Axes, optional
     """
+    check_table("table", table, "mean", "q05", "q95")
     n = len(table)
     ax = axes_of(ax, 6.4, 1.2 + 0.28 * min(n, _LABELLED))
     y = np.arange(n)[::-1]
@@ -211,6 +224,7 @@ def plot_sensitivity(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
         Columns ``factor`` and ``change``, and perhaps ``model``; its index names the priors.
     ax : Axes, optional
     """
+    check_table("table", table, "factor", "change")
     names = table.index.astype(str)
     if "model" in table:
         names = table.model.astype(str) + ": " + names

@@ -10,6 +10,7 @@ from scipy.stats import binom
 
 from ..messages import InputError
 from ..numerics.arrays import Array
+from ._given import check_drawn
 from ._style import INK, axes_of, legend, new_figure, nothing, write
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ class Loo(Protocol):
     def pit(self) -> Array: ...
 
 
+def _check(loo: Loo) -> None:
+    check_drawn("loo", loo, "a result of ev.loo", "pointwise", "by_method", "pareto_k", "pit")
+
+
 def plot_loo(loo: Loo) -> Figure:
     """Log density given all others and Pareto's k̂ of every datum, and the histogram of PIT values.
 
@@ -43,6 +48,7 @@ def plot_loo(loo: Loo) -> Figure:
     loo : LooResult
         Of :func:`evidence.loo`; ``loo.plot()`` is the same.
     """
+    _check(loo)
     k, drawn = loo.pareto_k, bool(np.isfinite(loo.pareto_k).any())
     panels = 1 + drawn + bool(loo.pit.size)
     figure, grid = new_figure(7.0, 2.4 * panels, panels, squeeze=False)
@@ -80,8 +86,9 @@ def plot_pit(loo: Loo, ax: Axes | None = None) -> Axes:
     ax : Axes, optional
         Where to draw; by default on axes of its own.
     """
+    _check(loo)
     if not loo.pit.size:
-        raise InputError("there are no PIT values: the likelihood has no distribution function")
+        raise InputError("loo has no PIT values: the likelihood has no distribution function")
     ax, pit = axes_of(ax, 7, 3), loo.pit[np.isfinite(loo.pit)]
     if not pit.size:
         return nothing(ax, "no PIT value is finite")

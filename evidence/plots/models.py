@@ -9,6 +9,7 @@ import numpy as np
 
 from ..messages import InputError
 from ..numerics.arrays import Array
+from ._given import check_drawn, check_table
 from ._style import INK, LINES, MARKERS, axes_of, bars, legend, log_ticks, new_figure, short_name
 
 if TYPE_CHECKING:
@@ -53,7 +54,9 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     ax : Axes, optional
         Where to draw; by default on axes of its own.
     """
+    check_drawn("comparison", comparison, "a result of ev.compare", "table")
     table = comparison.table
+    check_table("comparison.table", table, "logz", "logz_se", "probability")
     ax = axes_of(ax, 7, 1.2 + 0.5 * len(table))
     top = float(table.logz.max())
     rows = np.arange(len(table))[::-1]
@@ -89,6 +92,7 @@ def plot_surface(surface: Surface) -> Figure:
     surface : Surface
         Of :func:`evidence.evidence_surface`; ``surface.plot()`` is the same.
     """
+    check_drawn("surface", surface, "a result of ev.evidence_surface", "column", "best", "names")
     surface.best  # noqa: B018  (an error where there is nothing to draw)
     free = [name for name in surface.names if surface.table[name].nunique() > 1]
     if len(free) == 1:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._style import axes_of
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -36,6 +38,7 @@ def name_points(ax: Axes, **look: Any) -> Axes:
     from matplotlib.container import ErrorbarContainer
     from matplotlib.transforms import Bbox
 
+    ax = axes_of(ax)
     figure = ax.get_figure(root=True)
     if (old := ax.get_legend()) is not None:
         old.remove()

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..messages import InputError
 from ..numerics.arrays import Array
+from ._given import check_drawn
 from ._style import INK, MARKER_CYCLE, SHADES, axes_of, legend
 
 if TYPE_CHECKING:
@@ -54,10 +55,12 @@ def plot_prediction(prediction: Prediction, ax: Axes | None = None) -> Axes:
     ax : Axes, optional
         Where to draw; by default on axes of its own.
     """
+    wanted = "a result of ev.predict for one latent field"
+    check_drawn("prediction", prediction, wanted, "X_new", "quantiles", "likelihood", "data")
     X = prediction.X_new
     if X is None or X.shape[1] != 1:
         given = "no inputs" if X is None else f"{X.shape[1]} inputs"
-        raise InputError(f"plot is for predictions along a single input, this one has {given}")
+        raise InputError(f"prediction must be along a single input, this one has {given}")
     ax = axes_of(ax, 7, 4)
     order = np.argsort(X[:, 0])
     x = X[order, 0]
@@ -142,10 +145,12 @@ def plot_class_prediction(prediction: ClassPrediction, ax: Axes | None = None) -
     ax : Axes, optional
         Where to draw; by default on axes of its own.
     """
+    wanted = "a result of ev.predict for several classes"
+    check_drawn("prediction", prediction, wanted, "X_new", "classes", "probability", "data")
     X = prediction.X_new
     if X is None or X.shape[1] not in (1, 2):
         given = "no inputs" if X is None else f"{X.shape[1]} inputs"
-        raise InputError(f"plot is for predictions along one or two inputs, this one has {given}")
+        raise InputError(f"prediction must be along one or two inputs, this one has {given}")
     single = X.shape[1] == 1
     ax = axes_of(ax, 7, 4 if single else 5)
     (_lines if single else _map)(ax, prediction, X)

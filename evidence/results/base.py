@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..execution import files
-from ..execution.arguments import Shape, check_path, fits, shown
+from ..execution.arguments import Shape, check_path, fits
 from ..execution.checkpoint import digest
 from ..messages import InputError, Message, messages
 
@@ -229,8 +229,6 @@ class ResultOnAxes(Result):
         Returns the Matplotlib axes; with ``path`` their figure is also saved there.
         """
         check_path("path", path)
-        if ax is not None and not hasattr(ax, "get_figure"):
-            raise InputError(f"ax must be Matplotlib axes, got {shown(ax)}")
         ax = self._draw(ax)
         figure = ax.get_figure(root=True)
         if path is not None and figure is not None:
