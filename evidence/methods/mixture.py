@@ -148,7 +148,7 @@ def _climbed(
 
 
 def _lost(mixture: Mixture, outcome: Outcome) -> float:
-    """What walks saw beyond all components, if it is more, beyond noise, than the prior's share."""
+    """What walks saw beyond all components, if it exceeds, beyond noise, the prior's share."""
     counted = sum(
         math.exp(logz - outcome.logz) for name, logz, _ in outcome.components if name == "prior"
     )
