@@ -85,6 +85,15 @@ class Run:
         """log Ẑ of every finished island, in the order of seeds."""
         return _final(self.blocks)
 
+    @property
+    def own_se(self) -> float:
+        """The standard error of log Z by what islands say of themselves: where their draws are
+        independent, it tells more than the spread of a few islands."""
+        z = np.exp(self.final - self.final.max())
+        variance = np.concatenate([self.blocks[i].variance for i in sorted(self.blocks)])
+        met = z > 0.0
+        return math.sqrt(np.sum(z[met] ** 2 * variance[met])) / float(z.sum())
+
     def groups(self) -> list[Array]:
         """log Ẑ of the groups that stop each other: task i belongs to group i modulo K."""
         blocks = self.blocks.items()

@@ -49,6 +49,7 @@ from .weighted import (
 _TRIAL = 1024  # draws that judge importance sampling
 _ENOUGH = 50.0  # effective draws that tell a variance
 _MOST = 2**16  # draws a method may need
+_FAIR = 0.25  # of a draw is what it must be worth where a fit to draws is all there is
 _NEARLY_ALL = 0.8  # of a draw is what it must be worth where guided ones are not even tried
 _MOST_GUIDED = 2**20  # which makes do with fewer than any other would
 _EASED = 4  # times fewer draws of a reference that was widened: their worth is limited anyway
@@ -201,6 +202,8 @@ def judge_importance(problem: Problem, target: float) -> Verdict:
     )
     if not _reliable(shape, ess * _TRIAL, _TRIAL):
         return Verdict(math.inf, f"{what}: their weights are too uneven, so annealing is needed")
+    if problem.reference.name == "fitted" and ess < _FAIR:
+        return Verdict(math.inf, f"{what}: such a fit may miss narrow ends, so one anneals")
     draws = _MARGIN * (1.0 / ess - 1.0) / target**2
     if draws > _MOST:
         return Verdict(draws, f"{what}: annealing is cheaper")

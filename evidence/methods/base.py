@@ -165,12 +165,14 @@ def outcome_of_islands(
     job: Job,
     stages: Array | None = None,
     step_sizes: Array | None = None,
+    independent: bool = False,
     **budget: Any,
 ) -> tuple[Outcome, Run]:
     """Run islands of a job: their estimate, trace, history and draws.
 
     A :class:`.Budget` may have more than ``problem`` says; one stage, without a step size, is
-    the default.
+    the default. Of ``independent`` draws the variance of all weights is known, too: the error bar
+    is the larger of what it and the spread of the islands, often sixteen, say.
     """
     run = run_waves(
         job,
@@ -190,6 +192,8 @@ def outcome_of_islands(
         return outcome, run
     blocks = [run.blocks[i] for i in sorted(run.blocks)]
     estimate = run.estimate()
+    if independent and run.own_se > estimate.se:
+        estimate = estimate._replace(se=run.own_se)
     outcome.logz, outcome.logz_se = estimate.value, estimate.se
     outcome.islands = run.final
     stages = np.ones(1) if stages is None else stages

@@ -45,7 +45,7 @@ def over_blend(problem: Problem, reference: Blended) -> Outcome:
     n_particles = int(min(math.ceil(wanted), max(affordable, 2), _MOST))
     problem = replace(problem, reference=reference.blend.references[0], _path=None)
     job = Job(run_weighted, (Blends(reference.blend),), {"n_particles": n_particles})
-    outcome, _ = outcome_of_islands(problem, "importance", job)
+    outcome, _ = outcome_of_islands(problem, "importance", job, independent=True)
     outcome.settings = {"move": None, "draws_per_island": n_particles, "reference": "mixture"}
     outcome.notes.append(
         f"auto: draws of a mixture for few evaluations are worth {100 * share:.0f} % of their "

@@ -21,7 +21,7 @@ def importance(problem: Problem) -> Outcome:
     n_particles = problem.n_particles or fair_share(problem)
     loop = ResampleMove(problem.path, move, NO_LADDER)
     job = Job(Loop.run, (loop,), {"n_particles": n_particles})
-    outcome, run = outcome_of_islands(problem, "importance", job)
+    outcome, run = outcome_of_islands(problem, "importance", job, independent=True)
     outcome.settings = {"move": None, "draws_per_island": n_particles}
     warn_of_few_draws(outcome, run, n_particles, "the reference is far from the posterior")
     return outcome

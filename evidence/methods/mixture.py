@@ -153,9 +153,9 @@ def _lost(mixture: Mixture, outcome: Outcome) -> float:
         math.exp(logz - outcome.logz) for name, logz, _ in outcome.components if name == "prior"
     )
     seen, noise = mixture.lost
-    if not seen - _BEYOND * noise > counted:
+    if counted > 0.5 * seen and not seen - _BEYOND * noise > counted:
         return 0.0
-    return min(_CAUTION * (seen + noise - counted), 1.0)
+    return min(_CAUTION * max(seen + noise - counted, 0.0), 1.0)
 
 
 def _together(

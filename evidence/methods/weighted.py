@@ -248,7 +248,7 @@ def _islands(
     if "resampling" in settings:
         options["resampling"] = settings["resampling"]
     job = Job(run_weighted, (trial.source,), options)
-    outcome, run = outcome_of_islands(problem, method, job)
+    outcome, run = outcome_of_islands(problem, method, job, independent=method == "orthant")
     outcome.settings = {"move": None, "draws_per_island": n_particles, **settings}
     outcome.settings["log_weight_sd"] = trial.weights.log_sd
     return outcome, run

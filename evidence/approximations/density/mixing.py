@@ -48,7 +48,7 @@ _DISTINCT = 12.0  # nats of log Z below which modes are not begun with
 _ALIKE = 0.3  # Bhattacharyya's distance between Gaussians that are made one
 _APART = 3.0  # standard deviations between modes that are to begin with
 _JUMPS = 5  # one in so many steps of a walk is a whole difference, between modes
-_ARCHIVE, _WALKERS, _WALK = 2048, 128, 300  # points that give differences; walkers, and steps
+_ARCHIVE, _WALKERS, _WALK = 2048, 512, 300  # points that give differences; walkers, and steps
 _HEAVY = 30.0 / _MARGIN  # from such weights on, or the largest drawn, all is beyond reach
 
 
