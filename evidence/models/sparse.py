@@ -107,7 +107,7 @@ class SparseModel(LatentModel):
                 "neighbours or fewer latent values would do"
             )
         self._set_prior()
-        check_mean("mean or offset", self.prior)
+        check_mean("mean= or offset=", self.prior)
         self.hyperparameters: Hyperparameters = free_parameters(
             {"": self.precision}, self.likelihood
         )
