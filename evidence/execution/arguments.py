@@ -6,6 +6,7 @@ Each takes the argument's name and what came; it returns the value in its final 
 
 from __future__ import annotations
 
+import errno
 import math
 import numbers
 import os
@@ -24,6 +25,7 @@ Shape = tuple[int | str, ...]
 
 _LONG = 80  # characters of a wrong value that a message shows
 _ENDLESS = 10**15
+LONGEST = 10**9  # steps of a chain, more than anybody waits for
 ISLAND = 512  # doubles that one island, or temperature, takes at least
 _FINEST = 1e-9  # nats: no sampler's error bar is smaller in double precision
 _COARSEST = 1e9  # nats: no error bar says less
@@ -32,8 +34,11 @@ _OTHER_KINDS = {"c": "complex numbers", "m": "time differences", "M": "dates", "
 
 def shown(value: Any) -> str:
     """A wrong value in a message: its text where that is short, else what it is."""
-    shape = np.shape(value) if hasattr(value, "__array__") else ()
-    text = " ".join(repr(value).split())
+    try:
+        shape = np.shape(value) if hasattr(value, "__array__") else ()
+        text = " ".join(repr(value).split())
+    except Exception:  # other people's objects may refuse to be shown
+        return f"a {type(value).__name__}"
     if len(text) <= _LONG and not shape:
         return text
     return f"a {type(value).__name__}" + (f" of shape {shape}" if shape else "")
@@ -74,28 +79,28 @@ def number(
     raise InputError(f"{name} must be {wanted}, got {shown(value)}")
 
 
-def check_positive(name: str, value: Any, optional: bool = True) -> None:
+def check_positive(name: str, value: Any, optional: bool = True) -> float | None:
     """A positive number, or None."""
-    if value is not None or not optional:
-        number(name, value, above=0.0)
+    return None if value is None and optional else number(name, value, above=0.0)
 
 
-def check_target(name: str, value: Any) -> None:
+def check_target(name: str, value: Any) -> float | None:
     """A standard error to stop at: positive, and one that doubles can hold beside log Z."""
     check_positive(name, value)
-    if value is not None:
-        number(name, value, least=_FINEST, most=_COARSEST)
+    return None if value is None else number(name, value, least=_FINEST, most=_COARSEST)
 
 
-def check_count(name: str, value: Any, least: int = 1, optional: bool = True) -> None:
+def check_count(
+    name: str, value: Any, least: int = 1, optional: bool = True, below: int = _ENDLESS
+) -> None:
     """A whole number, or None; nobody lives to count beyond 10¹⁵."""
     if value is None and optional:
         return
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < least:
         raise InputError(f"{name} must be a whole number, at least {least}, got {shown(value)}")
-    if value >= _ENDLESS:
-        raise InputError(f"{name} must be below {_ENDLESS:g}, got {shown(value)}")
+    if value >= below:
+        raise InputError(f"{name} must be below {below:g}, got {shown(value)}")
 
 
 def machine_memory() -> int:
@@ -178,7 +183,7 @@ def plain(name: str, value: Any) -> NDArray[Any]:
         raise InputError(f"{name} has {masked} masked {entries}; fill or drop them first")
     try:
         return np.asarray(value)
-    except (TypeError, ValueError, Warning) as error:
+    except Exception as error:  # of any kind, from other people's __array__
         reason = str(error).split(".")[0]
         raise InputError(f"{name} must be an array of values: {reason}") from None
 
@@ -274,15 +279,22 @@ def names(name: str, value: Any, count: int) -> tuple[str, ...]:
 
 def check_path(name: str, value: Any, optional: bool = True) -> None:
     """The name of a file, or None; to Python a number is a file that is open already."""
-    named = isinstance(value, str | os.PathLike) and bool(os.fspath(value))
-    if not (named or (optional and value is None)):
+    if value is None and optional:
+        return
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise InputError(f"{name} must be a path, got {shown(value)}")
+    try:
+        os.lstat(value)
+    except (ValueError, OSError) as error:
+        reason = getattr(error, "strerror", None) or error
+        if isinstance(error, ValueError) or error.errno == errno.ENAMETOOLONG:
+            raise InputError(f"{name} must be a path, got {shown(value)}: {reason}") from None
 
 
-def listed(name: str, value: Any) -> list[Any]:
+def listed(name: str, value: Any, what: str = "values") -> list[Any]:
     """Several things, not the letters of a word."""
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise InputError(f"{name} must be a list, got {shown(value)}")
+    if isinstance(value, str | bytes) or not np.iterable(value):
+        raise InputError(f"{name} must be a list of {what}, got {shown(value)}")
     return list(value)
 
 

@@ -9,9 +9,12 @@ from typing import Any
 from numba.core import event
 from tqdm.auto import tqdm
 
+from .arguments import check_flag
+
 
 def progress_line(shown: bool, things: Iterable[Any] | None = None, **words: Any) -> Any:
     """A tqdm line in terminals and notebooks, not in files; nothing at all when not ``shown``."""
+    check_flag("progressbar", shown)
     return tqdm(things, leave=False, disable=None if shown else True, **words)
 
 
@@ -31,6 +34,7 @@ class _Compiling(event.Listener):
 @contextmanager
 def compiling(shown: bool) -> Iterator[None]:
     """Says so where functions are compiled, which takes seconds and happens once."""
+    check_flag("progressbar", shown)
     listener = _Compiling()
     if not shown:
         yield

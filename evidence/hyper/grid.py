@@ -45,7 +45,8 @@ def check_grid(
     if not isinstance(grid, Mapping) or not grid:
         example = "{'length_scale': [0.5, 1, 2]}"
         raise InputError(
-            f"grid must map names of hyperparameters to values, such as {example}, got {grid!r}"
+            f"grid must map names of hyperparameters to values, such as {example}, got "
+            + shown(grid)
         )
     names, axes = [free.names[free.index(name)] for name in grid], []
     if len(set(names)) < len(names):

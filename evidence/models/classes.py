@@ -17,6 +17,7 @@ from .covariance import as_kernel, call_kernel, check_source, factorise
 from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded, sketch
 from .labels import check_labels
+from .latent import check_mean
 from .likelihoods import softmax as _softmax
 from .likelihoods.softmax import SoftmaxSites
 from .priors import Priors
@@ -104,6 +105,7 @@ class SoftmaxModel:
         mean = array("mean", mean, (), (count,), (count, n))
         means = mean[:, None] if mean.ndim == 1 else mean
         self.mean: Array = np.broadcast_to(means, (count, n)).ravel()
+        check_mean("mean", *self.class_priors)
         #: what is free in the kernels: names, logs, bounds, class by class
         heads = [f"class[{label}]__" for label in self.classes]
         self.hyperparameters: Hyperparameters = free_parameters(

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..execution.arguments import array, number
+from ..execution.arguments import array, number, shown
 from ..messages import InputError, suggest
 from ..numerics.arrays import Array
 from .likelihoods.base import Likelihood
@@ -60,7 +60,7 @@ class Hyperparameters:
     def index(self, name: str) -> int:
         """Position of ``name``, or of the one name that ends with it."""
         if not isinstance(name, str):
-            raise InputError(f"a hyperparameter's name is a string, got {name!r}")
+            raise InputError(f"a hyperparameter's name is a string, got {shown(name)}")
         end = f"__{name}"
         close = [n for n in self.names if n.endswith(end) or n.partition("[")[0].endswith(end)]
         found = [name] if name in self.names else close
@@ -70,7 +70,7 @@ class Hyperparameters:
             raise InputError(f"hyperparameter {name!r} is ambiguous: it may be {', '.join(found)}")
         listed = ", ".join(self.names) or "none"
         raise InputError(
-            f"unknown hyperparameter {name!r}{suggest(name, self.names)} Free: {listed}"
+            f"unknown hyperparameter {shown(name)}{suggest(name, self.names)} Free: {listed}"
         )
 
     def vector(self, theta: ArrayLike | Mapping[str, float]) -> Array:

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from ..execution.arguments import plain
@@ -19,6 +20,10 @@ from .likelihoods.base import Likelihood, Observations
 from .priors import Priors
 
 _AT_WORK, _KEPT = 500.0, 220.0  # bytes for every latent value at work; for every one kept
+_FAR, _FINE = (
+    1e6,
+    1e-6,
+)  # from zero, where doubles are coarse; of a standard deviation, fine enough
 
 
 class LatentModel(ABC):
@@ -90,6 +95,22 @@ def observations(likelihood: Likelihood, y: Any) -> Observations:
             f"y must be a non-empty vector of N observations, got shape {observed.shape}"
         )
     return likelihood.check(observed)
+
+
+def check_mean(name: str, *priors: Prior) -> None:
+    """That doubles near the prior's mean tell values apart that its standard deviation does."""
+    for prior in priors:
+        size = np.abs(prior.mean)
+        if not np.isfinite(size).all() or size.max() >= _FAR:
+            sd = np.sqrt(prior.variances)
+            rough = np.flatnonzero((sd > 0.0) & ~(np.spacing(size) <= _FINE * sd))
+            if rough.size:
+                i = rough[0]
+                raise InputError(
+                    f"{name} is {prior.mean[i]:.3g} at datum {i}, where doubles are "
+                    f"{np.spacing(size[i]):.1g} apart: too coarse beside the prior's standard "
+                    f"deviation {sd[i]:.2g}; give one nearer to zero"
+                )
 
 
 def megabytes(of_ep: float, n: int) -> float:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..execution.arguments import rows
+from ..execution.arguments import listed, rows
 from ..messages import InputError
 from ..numerics.arrays import Array, Indices
 from .scales import log_slope, natural, to_line
@@ -169,9 +169,8 @@ class Priors:
 
 def held(hyperparameters: Named, fixed: Iterable[str]) -> set[int]:
     """Positions of the hyperparameters that stay as they are."""
-    if isinstance(fixed, str):
-        raise InputError(f"fixed must be a list of names, got the string {fixed!r}")
-    return {hyperparameters.index(name) for name in fixed or ()}
+    names = () if fixed is None else listed("fixed", fixed, "names")
+    return {hyperparameters.index(name) for name in names}
 
 
 def _in_words(distribution: Any) -> str:

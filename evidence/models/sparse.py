@@ -18,7 +18,7 @@ from ..numerics.arrays import Array
 from . import likelihoods
 from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded
-from .latent import LatentModel, megabytes, observations
+from .latent import LatentModel, check_mean, megabytes, observations
 from .likelihoods.base import Likelihood
 
 _SYMMETRIC = 1e-10  # relative difference between Q and its transpose
@@ -107,6 +107,7 @@ class SparseModel(LatentModel):
                 "neighbours or fewer latent values would do"
             )
         self._set_prior()
+        check_mean("mean= or offset=", self.prior)
         self.hyperparameters: Hyperparameters = free_parameters(
             {"": self.precision}, self.likelihood
         )

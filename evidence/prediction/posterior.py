@@ -91,7 +91,7 @@ def _draws(model: Model, posterior: Any) -> Array:
     else:
         try:
             x = np.asarray(posterior, dtype=float)
-        except (TypeError, ValueError, OverflowError):
+        except Exception:  # of any kind, from other people's __array__
             x = np.empty(0)
     if x.ndim < 2 or x.shape[-1] != model.n or not x.size:
         names = ", ".join(map(repr, family(model).fits))

@@ -10,11 +10,11 @@ from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from tqdm.auto import tqdm
 
 from ..approximations.classes.probabilities import normal_nodes
-from ..execution.arguments import check_count
+from ..execution.arguments import check_count, shown
 from ..execution.clock import interruptible
+from ..execution.progress import progress_line
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.formulas.model import FormulaModel
@@ -168,10 +168,7 @@ def predict(
         counts = [len(p.posterior) if isinstance(p.posterior, np.ndarray) else 1 for p in parts]
         if isinstance(model, SoftmaxModel):
             nodes = normal_nodes(model.n_classes, NODES, sum(counts))
-        bar = tqdm(
-            total=n * len(parts), desc="predict", unit="point", leave=False,
-            disable=None if progressbar else True,
-        )  # fmt: skip
+        bar = progress_line(progressbar, total=n * len(parts), desc="predict", unit="point")
         X = getattr(model, "X", None)
         rest: dict[str, Any] = {
             "batch_size": batch_size,
@@ -233,7 +230,7 @@ def _check_likelihood(
     if not isinstance(chosen, Likelihood) or chosen.name != model.likelihood.name:
         raise InputError(
             f"likelihood must be a {model.likelihood.name} likelihood like the model's, "
-            f"got {chosen!r}"
+            f"got {shown(chosen)}"
         )
     try:
         chosen.at(np.arange(n))

@@ -118,9 +118,9 @@ def log_orthant(
     start = time.perf_counter()
     cov, lower = oriented(cov, signs, mean)
     check_count("n_draws", n_draws, 100, optional=False)
-    check_target("target_se", target_se)
+    target_se = check_target("target_se", target_se)
     check_function("progress", progress)
-    check_positive("max_seconds", max_seconds)
+    max_seconds = check_positive("max_seconds", max_seconds)
     given = isinstance(random_seed, np.random.Generator)
     rng = np.random.default_rng(random_seed if given else seed_sequence(random_seed))
     deadline = math.inf if max_seconds is None else start + max_seconds

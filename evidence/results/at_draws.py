@@ -123,5 +123,5 @@ def _likelihoods(model: GPModel | SparseModel, posterior: Any) -> tuple[Likeliho
 def _numbers(values: Any) -> Array:
     try:
         return np.asarray(values, dtype=float)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # of any kind, from other people's __array__
         return np.empty(0)

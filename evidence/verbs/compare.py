@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from ..execution.arguments import number, seed_sequence
+from ..execution.arguments import check_choice, number, seed_sequence, shown
 from ..messages import InputError, Message
 from ..models.adaptors.numpyro import from_numpyro
 from ..models.adaptors.pymc import from_pymc
@@ -79,6 +79,9 @@ def compare(
     >>> comparison.best, bool(comparison.table.probability["short"] > 0.6)
     ('short', True)
     """
+    check_choice("missing", missing, ("drop", "error"))
+    if not isinstance(namespace, Mapping | None):
+        raise InputError(f"namespace must map names to objects, got {shown(namespace)}")
     words = {"likelihood": likelihood, "link": link, "priors": priors}
     if data is not None:
         space = callers(2) if namespace is None else namespace
@@ -137,7 +140,7 @@ def _check_models(models: Any) -> dict[str, Model]:
         raise InputError("data is missing: formulas need a table")
     if not isinstance(models, Mapping) or not models:
         raise InputError(
-            f"models must map names to models, {{'rbf': m1, 'matern': m2}}, got {models!r}"
+            f"models must map names to models, {{'rbf': m1, 'matern': m2}}, got {shown(models)}"
         )
     for model in models.values():
         family(model)
@@ -159,7 +162,7 @@ def _check_prior(
     if prior is None:
         return dict.fromkeys(models, 1.0)
     if not isinstance(prior, Mapping):
-        raise InputError(f"prior must map names of models to numbers, got {prior!r}")
+        raise InputError(f"prior must map names of models to numbers, got {shown(prior)}")
     if set(prior) != set(models):
         raise InputError(
             f"prior must give one number for each of {', '.join(models)}; got "

@@ -185,8 +185,8 @@ def log_evidence(
             max_seconds=max_seconds, random_seed=random_seed, executor=executor,
             checkpoint=checkpoint, progressbar=progressbar,
         )  # fmt: skip
-    check_target("target_se", target_se)
-    check_positive("max_seconds", max_seconds)
+    target_se = check_target("target_se", target_se)
+    max_seconds = check_positive("max_seconds", max_seconds)
     _check_evaluations(model, max_evaluations)
     check_count("n_particles", n_particles, 2)
     check_count("n_islands", n_islands, 1)

@@ -16,6 +16,7 @@ from ..execution.arguments import (
     check_executor,
     check_flag,
     check_function,
+    check_memory,
     seed_sequence,
 )  # fmt: skip
 from ..execution.progress import progress_line
@@ -138,6 +139,7 @@ def evidence_from_draws(
             x = _unbounded(chains, change)
             function = _Call(log_density, chains, change, vectorized)
         d = x.shape[2]  # coordinates may be fewer than parameters
+        check_memory("n_proposal", n_proposal, n_proposal, d)
         names = chains.names if len(chains.names) == d else tuple(f"x[{i}]" for i in range(d))
         _check(x, names)
         target = _Target(function, executor, line)

@@ -107,8 +107,8 @@ def integrated_evidence(
     (True, (1000, 2))
     """
     arguments.check_kind("model", model, GPModel, SparseModel, SoftmaxModel)
-    arguments.check_target("target_se", target_se)
-    arguments.check_positive("max_seconds", max_seconds)
+    target_se = arguments.check_target("target_se", target_se)
+    max_seconds = arguments.check_positive("max_seconds", max_seconds)
     arguments.check_count("n_draws", n_draws, 2)
     arguments.check_count("n_particles", n_particles, 2)
     arguments.check_count("n_islands", n_islands, 1)

@@ -33,6 +33,7 @@ from ..numerics.threads import blas_for
 from ..results.optimum import Optimum
 from .estimate import log_evidence
 
+_TRIES = 10**5  # starts, more than anybody waits for
 _REACH = 10.0  # starts are drawn within this factor
 _ROWS = 1000  # of X, at most, for the typical distance
 
@@ -97,13 +98,13 @@ def optimise(
     {'length_scale': 0.92, 'likelihood__noise_std': 0.07}
     """
     check_kind("model", model, GPModel, SparseModel)
-    check_count("n_restarts", n_restarts, 0, optional=False)
+    check_count("n_restarts", n_restarts, 0, optional=False, below=_TRIES)
     check_count("max_iterations", max_iterations, 1, optional=False)
-    check_positive("tol", tol)
+    check_positive("tol", tol, optional=False)
     free = model.hyperparameters
     constant, prior = held(free, fixed), None
     moving = _moving(free, constant)
-    if priors:
+    if priors is not None and not (isinstance(priors, Mapping) and not priors):
         prior = Priors.of(free, priors, [free.names[i] for i in constant], complete=False)
         prior.check_start(free.theta)
     rng = np.random.default_rng(seed_sequence(random_seed))

@@ -50,6 +50,7 @@ def fit_reference(model: Model, *, random_seed: int | np.random.Generator | None
     >>> sorted(round(float(component.mean[0])) for component in mixture.components)
     [-8, 0, 8]
     """
+    families.family(model)  # an error for what is no model
     return explored(model, None, seed_sequence(random_seed))[0]
 
 

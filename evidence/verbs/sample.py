@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
 from .. import __version__, moves
 from ..approximations.mixture import Mixture
@@ -17,6 +16,7 @@ from ..drivers.chains import Chains, run_chains
 from ..drivers.jumps import Jumps
 from ..execution.arguments import (
     ISLAND,
+    LONGEST,
     check_count,
     check_memory,
     check_path,
@@ -25,7 +25,7 @@ from ..execution.arguments import (
 )
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, Stopped, interruptible, within
-from ..execution.progress import compiling
+from ..execution.progress import compiling, progress_line
 from ..messages import InputError, Message, messages
 from ..models.latent import LatentModel
 from ..numerics.threads import blas_for
@@ -130,8 +130,8 @@ def sample(
     mover = moves.get(family(model).move(model) if move is None else move)
     counts = {"draws": draws, "tune": tune, "chains": chains, "thin": thin}
     for name, value in counts.items():
-        check_count(name, value, 0 if name == "tune" else 1, optional=False)
-    check_positive("max_seconds", max_seconds)
+        check_count(name, value, 0 if name == "tune" else 1, optional=False, below=LONGEST)
+    max_seconds = check_positive("max_seconds", max_seconds)
     beta = number("beta", beta, least=0.0, most=1.0)
     check_memory("chains", chains, chains, ISLAND)
     check_memory("draws", draws, draws, chains, model.n)
@@ -149,10 +149,8 @@ def sample(
         }
     store, seed = Checkpoint.seeded(checkpoint, identity, random_seed)
     clock = Clock(max_seconds)
-    bar = tqdm(
-        total=tune + thin * draws, desc=mover.name, unit="step", leave=False, ncols=88,
-        disable=None if progressbar else True,
-    )  # fmt: skip
+    steps = tune + thin * draws
+    bar = progress_line(progressbar, total=steps, desc=mover.name, unit="step", ncols=88)
     with interruptible(clock), blas_for(model.n), compiling(progressbar), bar:
         try:
             with within(clock.last_moment):

@@ -120,11 +120,11 @@ def sample_hyperparameters(
     ((2, 200, 2), (2, 200, 3))
     """
     arguments.check_choice("scheme", scheme, tuple(SCHEMES))
-    arguments.check_count("tune", tune, 0, optional=False)
-    for name, value in dict(draws=draws, chains=chains, thin=thin).items():
-        arguments.check_count(name, value, 1, optional=False)
+    for name, value in dict(draws=draws, tune=tune, chains=chains, thin=thin).items():
+        least = 0 if name == "tune" else 1
+        arguments.check_count(name, value, least, optional=False, below=arguments.LONGEST)
     arguments.check_count("keep", keep, 1)
-    arguments.check_positive("max_seconds", max_seconds)
+    max_seconds = arguments.check_positive("max_seconds", max_seconds)
     if priors is None:
         priors = _own_priors(model)
     if isinstance(model, SparseModel):

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..execution.arguments import array, check_kind
+from ..execution.arguments import array, check_kind, seed_sequence, shown
 from ..messages import InputError, Message
 from ..models.formulas.model import FormulaModel
 from ..models.formulas.terms import Common
@@ -116,16 +116,18 @@ def prior_sensitivity(
     """
     factors = array("scale", scale, ("n",))
     if factors.min() <= 0.0:
-        raise InputError(f"scale must hold positive factors, got {scale!r}")
+        raise InputError(f"scale must hold positive factors, got {shown(scale)}")
     given: Any = model
     if isinstance(model, EvidenceResult | Comparison):
         result, given = model, _models_of(model)
     several = isinstance(given, Mapping)
     models: dict[str, FormulaModel] = dict(given) if several else {"": given}
+    if not models:
+        raise InputError("model is an empty mapping; give one or more models of formulas")
     for name, each in models.items():
         check_kind(f"model[{name!r}]" if name else "model", each, FormulaModel)
     results = result.results if isinstance(result, Comparison) else {"": result}
-    rng, rows = np.random.default_rng(random_seed), list[dict[str, Any]]()
+    rng, rows = np.random.default_rng(seed_sequence(random_seed)), list[dict[str, Any]]()
     warnings = list[Message]()
     for name, each in models.items():
         known, own = results.get(name), list[dict[str, Any]]()

@@ -22,8 +22,10 @@ from ..execution.clock import Clock, Stopped
 from ..execution.progress import compiling
 from ..hyper.at_theta import NoEvidence, numerics
 from ..hyper.grid import Cell, check_grid, run_grid
+from ..methods.registry import METHODS
 from ..models.gp import GPModel
 from ..models.sparse import SparseModel
+from ..paths.families import family
 from ..results.base import data_frame, fingerprint
 from ..results.surface import Surface
 from ._options import EveryCell
@@ -85,8 +87,10 @@ def evidence_surface(
     (0.4, 6)
     """
     arguments.check_kind("model", model, GPModel, SparseModel)
-    arguments.check_target("target_se", target_se)
-    arguments.check_positive("max_seconds", max_seconds)
+    if method is not None:
+        arguments.check_choice("method", method, (*METHODS, *family(model).reported))
+    target_se = arguments.check_target("target_se", target_se)
+    max_seconds = arguments.check_positive("max_seconds", max_seconds)
     arguments.check_path("checkpoint", checkpoint)
     arguments.check_executor(executor)
     names, axes = check_grid(model.hyperparameters, grid)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from ..execution.arguments import check_count, listed
+from ..execution.arguments import check_choice, check_count, listed
 from ..messages import InputError
-from ..methods.registry import unused
+from ..methods.registry import METHODS, unused
 from ..paths.families import family
 from ..results.evidence import EvidenceResult
 from ..statistics import ladders as ladder_shapes
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ..moves.base import Move
     from ..results.sweep import Sweep
     from ._options import Reference
+
+
+_MOST = 10**6  # seeds
 
 
 def sweep(
@@ -78,20 +81,22 @@ def sweep(
     from ..results.sweep import Sweep
 
     methods = [method] if isinstance(method, str) else listed("method", method)
-    for name, several in (("moves", moves), ("references", references)):
-        listed(name, several or ())
-    named = _name_ladders(ladders)
-    kind = family(model)
+    moves = None if moves is None else listed("moves", moves)
+    references = None if references is None else listed("references", references)
+    named, kind = _name_ladders(ladders), family(model)
+    for name in methods:
+        check_choice("method", name, (*METHODS, *kind.reported))
     if isinstance(seeds, int | np.integer):
-        check_count("seeds", seeds, 1)
+        check_count("seeds", seeds, 1, below=_MOST)
         seeds = range(int(seeds))
+    seeds = listed("seeds", seeds)
     columns, runs = [], []
     for name, (reference, base), (move, mover), (ladder, betas), seed in itertools.product(
         methods,
         _label([kind.preferred(model, None)] if references is None else references),
         _label([kind.move(model)] if moves is None else moves),
         named.items(),
-        list(seeds),
+        seeds,
     ):
         varied = {"reference": base, "move": mover, "betas": betas}
         words = {key: value for key, value in varied.items() if key not in unused(name)}

@@ -86,6 +86,18 @@ def orthant(**words):
     return ev.log_orthant(**({"cov": K, "signs": Y} | words))
 
 
+def sensitivity(**words):
+    data = {"y": [1, 2, 0, 3], "x": [0.0, 1.0, 2.0, 3.0]}
+    return ev.prior_sensitivity(ev.from_formula("y ~ x", data, likelihood="poisson"), **words)
+
+
+class Odd:
+    """What says that it is an array, and is none."""
+
+    def __array__(self, *args, **words):
+        raise RuntimeError("no array")
+
+
 RAGGED = [[1.0], [1.0, 2.0]]
 TABLE = pd.DataFrame({"q": ["a", "b"]})
 
@@ -155,6 +167,23 @@ MODELS = {
     "jitter text": ("jitter", lambda: gp(jitter="a")),
     "jitter NaN": ("jitter", lambda: gp(jitter=NAN)),
     "mean text": ("mean", lambda: gp(mean="a")),
+    **{
+        f"mean {size:g}": ("mean", lambda v=size: gp(mean=v))
+        for size in (1e12, 1e154, -1e300, 1e300)
+    },
+    "mean 1e300 markov": (
+        "mean",
+        lambda: gp(kernel="Matern(1.0, nu=0.5)", structure="markov", mean=1e300),
+    ),
+    "sparse mean 1e300": (
+        "mean",
+        lambda: ev.SparseModel(sp.eye_array(4).tocsc(), Y, mean=1e300),
+    ),
+    **{
+        f"binomial {n}": ("n", lambda v=n: gp(likelihood=ev.likelihoods.Binomial(n=v)))
+        for n in (1e20, 2**63, [1, 1, 1, 1e300])
+    },
+    "classes mean 1e300": ("mean", lambda: classes(mean=1e300)),
     "mean long": ("mean", lambda: gp(mean=[1.0, 2.0])),
     "at name": ("length", lambda: gp().at({"lengthscale": 1.0})),
     "at value": ("length_scale", lambda: gp().at({"length_scale": -1.0})),
@@ -536,6 +565,58 @@ WRONG_KINDS = {
     "mixture weights": ("weights", lambda: ev.Mixture([ev.fit_ep(matrix())], ["a"])),
     "posterior_draws None": ("n", lambda: ev.posterior_draws(ev.simulate(matrix()), None)),
     "orthant progress": ("progress", lambda: orthant(progress="yes")),
+    "checkpoint with a null": ("checkpoint", lambda: log_evidence(checkpoint="a\0b")),
+    "checkpoint too long": ("checkpoint", lambda: sample(checkpoint="q" * 10**5)),
+    "save with a null": ("path", lambda: ev.predict(gp(), X).save("a\0b")),
+    "optimise tol None": ("tol", lambda: ev.optimise(gp(), tol=None)),
+    "optimise n_restarts 1e12": ("n_restarts", lambda: ev.optimise(gp(), n_restarts=10**12)),
+    "optimise fixed number": ("fixed", lambda: ev.optimise(gp(), fixed=1.5)),
+    "optimise priors table": ("priors", lambda: ev.optimise(gp(), priors=TABLE)),
+    "optimise priors number": ("priors", lambda: ev.optimise(gp(), priors=0)),
+    "integrated fixed": ("fixed", lambda: integrated(fixed=np.float64(1.0))),
+    "sample tune 1e12": ("tune", lambda: sample(tune=10**12)),
+    "learnt tune 1e12": ("tune", lambda: learnt(tune=10**12)),
+    "bridge n_proposal": (
+        "n_proposal",
+        lambda: ev.evidence_from_draws(
+            np.random.default_rng(0).normal(size=(2, 60, 2)),
+            bowl,
+            vectorized=False,
+            n_proposal=10**12,
+            progressbar=False,
+        ),
+    ),
+    "surface method table": ("method", lambda: surface(method=TABLE)),
+    "surface grid long": ("grid", lambda: surface(grid="q" * 10**5)),
+    "sweep method ragged": ("method", lambda: ev.sweep(matrix(), RAGGED)),
+    "sweep moves table": ("move", lambda: ev.sweep(gp(), moves=TABLE)),
+    "sweep seeds": ("seeds", lambda: ev.sweep(matrix(), seeds=1.5)),
+    "sweep seeds 1e12": ("seeds", lambda: ev.sweep(matrix(), seeds=10**12)),
+    "fit_reference": ("model", lambda: ev.fit_reference(3)),
+    "sensitivity seed": ("random_seed", lambda: sensitivity(random_seed="a")),
+    "sensitivity empty": ("model", lambda: ev.prior_sensitivity({})),
+    "predict an odd array": ("posterior", lambda: ev.predict(gp(), X, posterior=Odd())),
+    "loo an odd array": ("posterior", lambda: ev.loo(gp(), posterior=Odd())),
+    "y an odd array": ("y", lambda: gp(y=Odd())),
+    "tol an odd array": ("tol", lambda: ev.fit_ep(matrix(), tol=Odd())),
+    "compare missing": ("missing", lambda: ev.compare({"a": gp()}, missing=3)),
+    "compare namespace": ("namespace", lambda: ev.compare({"a": gp()}, namespace=3)),
+    "compare prior long": ("prior", lambda: ev.compare({"a": gp()}, prior="q" * 10**5)),
+    "likelihood long": ("likelihood", lambda: gp(likelihood="q" * 10**5)),
+    **{
+        f"progressbar {name}": ("progressbar", call)
+        for name, call in {
+            "log_evidence": lambda: log_evidence(progressbar="no"),
+            "sample": lambda: sample(progressbar=TABLE),
+            "optimise": lambda: ev.optimise(gp(), progressbar=0),
+            "predict": lambda: ev.predict(gp(), X, progressbar=TABLE),
+            "compare": lambda: ev.compare({"a": gp()}, progressbar="no"),
+            "surface": lambda: surface(progressbar=None),
+            "sweep": lambda: ev.sweep(matrix(), progressbar="no"),
+            "integrated": lambda: integrated(progressbar="no"),
+            "learnt": lambda: learnt(progressbar="no"),
+        }.items()
+    },
     "ar1 initial": ("initial", lambda: ev.precisions.ar1(4, 0.5, 1.0, initial=TABLE)),
 }
 
@@ -580,6 +661,7 @@ def refused(name, call):
 def in_one_line(error):
     assert isinstance(error, ev.InputError)
     assert str(error).strip().count("\n") == 0
+    assert len(str(error)) < 500
 
 
 @pytest.mark.parametrize("case", MODELS)

@@ -14,7 +14,7 @@ from ...messages import InputError
 from ...numerics.jit import kernel, vector_loop
 from ...numerics.special import exp_parts, log, sigmoid
 from .base import Array, Observations
-from .checks import Parametric, check_counts, stack
+from .checks import EXACT, Parametric, check_counts, stack
 from .counts import log_peak
 
 
@@ -91,9 +91,11 @@ class Binomial(Parametric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        part = np.unique(np.mod(self.n, 1.0))[-1]
-        if part > 0.0:
-            raise InputError(f"n must be whole numbers of trials 1, 2, …, got {self.n!r:.60}")
+        trials = np.asarray(self.n)
+        if (np.mod(trials, 1.0) > 0.0).any() or (trials > EXACT).any():
+            raise InputError(
+                f"n must be whole numbers of trials 1, 2, … (up to 2^53), got {self.n!r:.60}"
+            )
 
     def check(self, y: ArrayLike) -> Observations:
         """Return counts 0, 1, …, n as floats."""

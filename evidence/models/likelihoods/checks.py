@@ -14,7 +14,7 @@ from ...messages import InputError
 from ...numerics.arrays import Array
 from .base import Likelihood, Observations, Predictive
 
-_EXACT = 2.0**53
+EXACT = 2.0**53  # whole numbers up to which doubles hold them all
 
 
 def check_labels(self: Likelihood, y: ArrayLike) -> Observations:
@@ -33,7 +33,7 @@ def check_labels(self: Likelihood, y: ArrayLike) -> Observations:
 def check_counts(self: Likelihood, y: ArrayLike) -> Observations:
     """Return counts 0, 1, 2, … as floats."""
     values = array("y", y)
-    bad = np.unique(values[(values < 0.0) | (values != np.floor(values)) | (values > _EXACT)])
+    bad = np.unique(values[(values < 0.0) | (values != np.floor(values)) | (values > EXACT)])
     if bad.size:
         raise InputError(
             f"y: the {self.name} likelihood wants counts 0, 1, 2, … (up to 2^53), got "

@@ -68,7 +68,7 @@ def _known_name(text: str) -> str:
         return names[key]
     hint = f"; did you mean '{_MEANT[key]}'?" if key in _MEANT else suggest(key, NAMES)
     raise InputError(
-        f"likelihood: unknown name {text.strip()!r}{hint} Known: {', '.join(NAMES)} "
+        f"likelihood: unknown name {shown(text.strip())}{hint} Known: {', '.join(NAMES)} "
         "(or make your own with ev.likelihoods.from_function)"
     )
 
@@ -83,7 +83,7 @@ def _parse_arguments(spec: str, call: str) -> dict[str, Any]:
             raise ValueError
     except (ValueError, SyntaxError):
         raise InputError(
-            f"likelihood: cannot read {spec!r}; parameters are keyword arguments with plain "
+            f"likelihood: cannot read {shown(spec)}; parameters are keyword arguments with plain "
             f"numbers, {_EXAMPLE}"
         ) from None
     return arguments
