@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .approximations.mixture import Mixture as Mixture
     from .estimators.classifier import GaussianProcessClassifier as GaussianProcessClassifier
     from .estimators.regressor import GaussianProcessRegressor as GaussianProcessRegressor
+    from .execution.options import set_options as set_options
     from .messages import InputError as InputError
     from .models import datasets as datasets
     from .models import examples as examples

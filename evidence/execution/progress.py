@@ -10,12 +10,14 @@ from numba.core import event
 from tqdm.auto import tqdm
 
 from .arguments import check_flag
+from .options import chosen
 
 
 def progress_line(shown: bool, things: Iterable[Any] | None = None, **words: Any) -> Any:
     """A tqdm line in terminals and notebooks, not in files; nothing at all when not ``shown``."""
     check_flag("progressbar", shown)
-    return tqdm(things, leave=False, disable=None if shown else True, **words)
+    off = None if shown and chosen("progressbar") else True
+    return tqdm(things, leave=False, disable=off, **words)
 
 
 class _Compiling(event.Listener):
@@ -36,7 +38,7 @@ def compiling(shown: bool) -> Iterator[None]:
     """Says so where functions are compiled, which takes seconds and happens once."""
     check_flag("progressbar", shown)
     listener = _Compiling()
-    if not shown:
+    if not (shown and chosen("progressbar")):
         yield
         return
     try:

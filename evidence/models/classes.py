@@ -20,10 +20,11 @@ from .labels import check_labels
 from .latent import check_mean
 from .likelihoods import softmax as _softmax
 from .likelihoods.softmax import SoftmaxSites
+from .notebooks import InNotebooks
 from .priors import Priors
 
 
-class SoftmaxModel:
+class SoftmaxModel(InNotebooks):
     r"""Classification into C classes with a latent Gaussian field for each of them.
 
     .. math:: x_k \sim N(m_k, K_k),\qquad

@@ -17,6 +17,7 @@ from ..numerics.arrays import Array
 from .differences import numerical_gradient
 from .hyperparameters import Hyperparameters
 from .likelihoods.base import Likelihood, Observations
+from .notebooks import InNotebooks
 from .priors import Priors
 
 _AT_WORK, _KEPT = 500.0, 220.0  # bytes for every latent value at work; for every one kept
@@ -26,7 +27,7 @@ _FAR, _FINE = (
 )  # from zero, where doubles are coarse; of a standard deviation, fine enough
 
 
-class LatentModel(ABC):
+class LatentModel(InNotebooks, ABC):
     """A Gaussian prior over what the likelihood of every datum sees."""
 
     y: Array

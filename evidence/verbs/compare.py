@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from ..execution.arguments import check_choice, number, seed_sequence, shown
+from ..execution.options import told
 from ..messages import InputError, Message
 from ..models.adaptors.numpyro import from_numpyro
 from ..models.adaptors.pymc import from_pymc
@@ -102,7 +103,7 @@ def compare(
         raise KeyboardInterrupt("before the first model was finished")
     missing = ", ".join(name for name in models if name not in results)
     cut = [Message("interrupted", f"interrupted: {missing} was not run")] if missing else []
-    return Comparison.of(results, weights, cut, models)
+    return told(Comparison.of(results, weights, cut, models))
 
 
 def _check_formulas(models: Any) -> dict[str, str]:

@@ -32,6 +32,7 @@ from ..execution.arguments import (
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, Stopped, interruptible, within
 from ..execution.meter import Meter, metered, phase
+from ..execution.options import told
 from ..execution.progress import Progress, compiling
 from ..messages import InputError, Message, messages
 from ..methods.base import Outcome, Problem, stopped
@@ -461,22 +462,24 @@ def _report(
     if outcome.method not in fits:
         answer = (outcome.method, outcome.logz, outcome.logz_se)
         rows += [Estimate(*row, clock.elapsed()) for row in (*outcome.others, answer)]
-    return EvidenceResult(
-        outcome.method,
-        outcome.logz,
-        outcome.logz_se,
-        tuple(rows),
-        outcome.trace,
-        outcome.history,
-        np.zeros((0, model.n)) if outcome.samples is None else outcome.samples,
-        outcome.islands,
-        correction,
-        messages(outcome.warnings),
-        (*model.notes, *outcome.notes),
-        settings,
-        model.describe(),
-        getattr(model, "names", ()),
-        clock.meter.counts,
-        tuple(outcome.components),
-        outcome.component,
+    return told(
+        EvidenceResult(
+            outcome.method,
+            outcome.logz,
+            outcome.logz_se,
+            tuple(rows),
+            outcome.trace,
+            outcome.history,
+            np.zeros((0, model.n)) if outcome.samples is None else outcome.samples,
+            outcome.islands,
+            correction,
+            messages(outcome.warnings),
+            (*model.notes, *outcome.notes),
+            settings,
+            model.describe(),
+            getattr(model, "names", ()),
+            clock.meter.counts,
+            tuple(outcome.components),
+            outcome.component,
+        )
     )

@@ -19,6 +19,7 @@ from ..execution.arguments import (
     check_memory,
     seed_sequence,
 )  # fmt: skip
+from ..execution.options import told
 from ..execution.progress import progress_line
 from ..messages import InputError, Message, suggest
 from ..models.adaptors.chains import Chains, read_chains
@@ -362,20 +363,22 @@ def _result(
     )
     sides = zip(*(half.log_weights for half in fit.halves), strict=True)
     weights = dict(zip(("draws", "proposal"), map(np.concatenate, sides), strict=True))
-    return BridgeEvidence(
-        "bridge",
-        fit.logz,
-        se,
-        (*rows, Estimate("bridge", fit.logz, se, seconds)),
-        warnings=tuple(warnings),
-        notes=(note,),
-        settings=settings,
-        model={"parameters": x.shape[2], "chains": x.shape[0], "draws": x.shape[1]},
-        se_draws=fit.se_draws,
-        se_proposal=fit.se_proposal,
-        pareto_k=float(shapes.max()),
-        ess=float(columns["ess"].sum()),
-        overlap=float(columns["overlap"].mean()),
-        half_columns=columns,
-        log_weights=weights,
+    return told(
+        BridgeEvidence(
+            "bridge",
+            fit.logz,
+            se,
+            (*rows, Estimate("bridge", fit.logz, se, seconds)),
+            warnings=tuple(warnings),
+            notes=(note,),
+            settings=settings,
+            model={"parameters": x.shape[2], "chains": x.shape[0], "draws": x.shape[1]},
+            se_draws=fit.se_draws,
+            se_proposal=fit.se_proposal,
+            pareto_k=float(shapes.max()),
+            ess=float(columns["ess"].sum()),
+            overlap=float(columns["overlap"].mean()),
+            half_columns=columns,
+            log_weights=weights,
+        )
     )

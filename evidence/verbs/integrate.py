@@ -25,6 +25,7 @@ from ..execution import arguments
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, Stopped, interruptible, within
 from ..execution.job import Job
+from ..execution.options import told
 from ..execution.progress import Progress, compiling
 from ..hyper.at_theta import GuidedEvidence, NoEvidence, ep_at
 from ..hyper.classes import AnnealedEvidence, laplace_at, search
@@ -187,7 +188,7 @@ def integrated_evidence(
     rows = [Estimate(start.approximation, logz_ep, math.nan, seconds)]
     rows.append(Estimate("integrated", outcome.logz, outcome.logz_se, seconds))
     notes = [] if pilot is None else pilot.notes
-    return IntegratedEvidence(
+    return told(IntegratedEvidence(
         "integrated",
         outcome.logz,
         outcome.logz_se,
@@ -210,7 +211,7 @@ def integrated_evidence(
         logz_ep=logz_ep,
         optimum=start.optimum,
         source=model if same else None,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 class _Start(NamedTuple):

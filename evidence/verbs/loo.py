@@ -34,6 +34,7 @@ from ..approximations.mixture import Mixture
 from ..approximations.reference import GaussianReference
 from ..execution.arguments import check_choice, check_count, check_kind, seed_sequence
 from ..execution.clock import interruptible
+from ..execution.options import told
 from ..messages import InputError, Message, messages
 from ..models.gp import GPModel
 from ..models.latent import LatentModel
@@ -153,21 +154,23 @@ def loo(
     if isinstance(posterior, EvidenceResult):
         logz, logz_se = posterior.logz, posterior.logz_se
     warnings = [w for v in views.values() for w in v.warnings]
-    return LooResult(
-        method=last,
-        y=model.y,
-        pointwise=view.pointwise,
-        fitted=view.fitted,
-        pareto_k=view.pareto_k,
-        pit=low + seeds[2].uniform(size=low.size) * (high - low),
-        by_method={name: v.pointwise for name, v in views.items()},
-        mcse=view.mcse,
-        logz=logz,
-        logz_se=logz_se,
-        warnings=messages([*getattr(posterior, "warnings", ()), *dict.fromkeys(warnings)]),
-        notes=() if method == "psis" else tuple(_rough(model, max_draws if averaged else 1)),
-        settings={"max_draws": max_draws},
-        model=model.describe(),
+    return told(
+        LooResult(
+            method=last,
+            y=model.y,
+            pointwise=view.pointwise,
+            fitted=view.fitted,
+            pareto_k=view.pareto_k,
+            pit=low + seeds[2].uniform(size=low.size) * (high - low),
+            by_method={name: v.pointwise for name, v in views.items()},
+            mcse=view.mcse,
+            logz=logz,
+            logz_se=logz_se,
+            warnings=messages([*getattr(posterior, "warnings", ()), *dict.fromkeys(warnings)]),
+            notes=() if method == "psis" else tuple(_rough(model, max_draws if averaged else 1)),
+            settings={"max_draws": max_draws},
+            model=model.describe(),
+        )
     )
 
 

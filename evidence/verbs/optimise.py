@@ -18,6 +18,7 @@ from scipy.spatial.distance import pdist
 
 from ..execution.arguments import check_count, check_kind, check_positive, seed_sequence
 from ..execution.clock import Clock, Stopped, interruptible
+from ..execution.options import told
 from ..execution.progress import compiling, progress_line
 from ..hyper.at_theta import ep_at
 from ..hyper.findings import doubts, tabulate
@@ -136,10 +137,10 @@ def optimise(
     table, history, restarts = tabulate(search, [free.names[i] for i in moving], errors)
     early = early or clock.interrupted.is_set()
     warnings = messages([*reference.warnings, *doubts(search, table, reference, early)])
-    return Optimum(
+    return told(Optimum(
         reference.model, reference, table, history, restarts, warnings, clock.elapsed(),
         log_evidence,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def _moving(free: Hyperparameters, constant: set[int]) -> Indices:

@@ -25,6 +25,7 @@ from ..execution.arguments import (
 )
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, Stopped, interruptible, within
+from ..execution.options import told
 from ..execution.progress import compiling, progress_line
 from ..messages import InputError, Message, messages
 from ..models.latent import LatentModel
@@ -174,28 +175,30 @@ def sample(
             f"the run ended before its first draw was recorded (max_seconds={max_seconds}, "
             f"tune={tune}); allow more time or tune less"
         )
-    return Draws(
-        x=path.parameters(run.x),
-        logtilt=run.tilt,
-        acceptance=run.acceptance,
-        step_size=run.step_size,
-        move=mover.name,
-        seconds=run.seconds,
-        tune_seconds=run.tune_seconds,
-        gradients=run.gradients / run.tilt.size,
-        failures=run.failures,
-        warnings=messages(
-            [*base.warnings, *doubts, *_warnings(run, mover, draws, thin), *store.warnings]
-        ),
-        settings={
-            "reference": base.name,
-            **counts,
-            "beta": float(beta),
-            "random_seed": random_seed if isinstance(random_seed, numbers.Integral) else None,
-            "interrupted": clock.interrupted.is_set(),
-        },
-        model=model.describe(),
-        names=getattr(model, "names", ()),
+    return told(
+        Draws(
+            x=path.parameters(run.x),
+            logtilt=run.tilt,
+            acceptance=run.acceptance,
+            step_size=run.step_size,
+            move=mover.name,
+            seconds=run.seconds,
+            tune_seconds=run.tune_seconds,
+            gradients=run.gradients / run.tilt.size,
+            failures=run.failures,
+            warnings=messages(
+                [*base.warnings, *doubts, *_warnings(run, mover, draws, thin), *store.warnings]
+            ),
+            settings={
+                "reference": base.name,
+                **counts,
+                "beta": float(beta),
+                "random_seed": random_seed if isinstance(random_seed, numbers.Integral) else None,
+                "interrupted": clock.interrupted.is_set(),
+            },
+            model=model.describe(),
+            names=getattr(model, "names", ()),
+        )
     )
 
 

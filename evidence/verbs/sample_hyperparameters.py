@@ -14,6 +14,7 @@ import numpy as np
 from ..execution import arguments
 from ..execution.clock import Clock, interruptible
 from ..execution.job import Job
+from ..execution.options import told
 from ..execution.progress import compiling, progress_line
 from ..execution.tasks import run_tasks
 from ..hyper.at_theta import ep_at, guided_estimate
@@ -185,7 +186,7 @@ def sample_hyperparameters(
         model=model.describe() if hasattr(model, "describe") else {"N": field.n},
     )
     result.warnings = tuple(_doubts(result, chosen, draws, thin))
-    return result
+    return told(result)
 
 
 def _own_priors(model: Any) -> Mapping[str, Any]:
@@ -241,13 +242,13 @@ def _from_integral(
             if stride == 1:
                 theta[c], loglik[c], x[c] = theta[c, mixed], loglik[c, mixed], x[c, mixed]
     pairs = np.full((chains, 2), np.nan)
-    return HyperDraws(
+    return told(HyperDraws(
         theta, x, loglik, integral.names, "integrated", pairs, pairs, clock.elapsed(), 0.0,
         warnings=integral.warnings,
         settings={"draws": draws, "chains": chains, "stride": stride, **integral.settings},
         model=model.describe(),
         lows=integral.lows,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def _log_likelihood(model: Any, x: Array) -> float:

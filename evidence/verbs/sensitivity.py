@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..execution.arguments import array, check_kind, seed_sequence, shown
+from ..execution.options import told
 from ..messages import InputError, Message
 from ..models.formulas.model import FormulaModel
 from ..models.formulas.terms import Common
@@ -146,7 +147,7 @@ def prior_sensitivity(
         table = table.drop(columns="model")
     widest = table.change.abs().max()
     about = f"log Z moves by up to {widest:.2g} nats when a prior's scale is changed"
-    return Sensitivity(table, about, tuple(warnings))
+    return told(Sensitivity(table, about, tuple(warnings)))
 
 
 def _models_of(result: EvidenceResult | Comparison) -> Any:

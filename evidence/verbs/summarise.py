@@ -8,6 +8,7 @@ import numpy as np
 
 from ..approximations.reference import GaussianReference
 from ..execution.arguments import check_count, check_kind
+from ..execution.options import told
 from ..messages import InputError, messages
 from ..models.formulas.model import FormulaModel
 from ..models.formulas.terms import Common
@@ -79,4 +80,4 @@ def summarise(model: FormulaModel, posterior: Any = None, *, max_draws: int = 48
     if isinstance(posterior, IntegratedEvidence):
         hyper, warnings = posterior.table, posterior.warnings
     about = f"{model.formula}: {model.y.size} rows, {model.n} effects"
-    return Summary(frame[common], hyper, groups, about, warnings)
+    return told(Summary(frame[common], hyper, groups, about, warnings))

@@ -19,6 +19,7 @@ from ..approximations.gp.ep import fit_ep
 from ..execution import arguments
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, Stopped
+from ..execution.options import told
 from ..execution.progress import compiling
 from ..hyper.at_theta import NoEvidence, numerics
 from ..hyper.grid import Cell, check_grid, run_grid
@@ -110,7 +111,7 @@ def evidence_surface(
     with compiling(progressbar):
         cells, warnings = run_grid(cell_at, points, seed, clock, store, executor, progressbar)
     rows = [{**point, **cell._asdict()} for point, cell in zip(points, cells, strict=True)]
-    return Surface(names, data_frame(rows), tuple(warnings))
+    return told(Surface(names, data_frame(rows), tuple(warnings)))
 
 
 def _cell(

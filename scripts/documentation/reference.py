@@ -47,7 +47,7 @@ GROUPS = {
     "Simulated data and bounds": [
         "simulate", "Simulated", "posterior_draws", "bidirectional", "Bidirectional",
     ],
-    "Data, figures and mistakes": ["datasets", "plots", "InputError"],
+    "Data, figures and mistakes": ["datasets", "plots", "InputError", "set_options"],
 }  # fmt: skip
 ROOMS = [
     "evidence", "evidence.moves", "evidence.models.likelihoods", "evidence.models.precisions",

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor as TheirRegressor
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel, WhiteKernel
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
@@ -405,6 +406,10 @@ def test_what_is_not_offered_is_refused_by_name():
     two = np.column_stack([WAVE, WAVE])
     with pytest.raises(ValueError, match=r"y must be a vector of targets, got shape \(40, 2\)"):
         GaussianProcessRegressor().fit(LINE, two)
+    alone = GaussianProcessRegressor(optimizer=None).fit(LINE, WAVE)  # what the message says works
+    both = MultiOutputRegressor(GaussianProcessRegressor(optimizer=None)).fit(LINE, two - [0, 1])
+    np.testing.assert_array_equal(both.predict(LINE)[:, 0], alone.predict(LINE))
+    assert (both.predict(LINE)[:, 1] < both.predict(LINE)[:, 0]).all()
     for estimator, y in ((GaussianProcessRegressor(), WAVE), (GaussianProcessClassifier(), Y)):
         with pytest.raises(TypeError, match="sample_weight"):
             estimator.fit(LINE, y, sample_weight=np.ones(40))

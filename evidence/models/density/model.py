@@ -16,6 +16,7 @@ from ...execution.clock import Clock
 from ...messages import InputError
 from ...numerics.arrays import Array
 from ..identity import rounded
+from ..notebooks import InNotebooks
 from . import changes
 from .changes import Bounded
 from .functions import Call, Functions, MissingDerivative, Spread, batched, value_and_gradient
@@ -35,7 +36,7 @@ _DERIVED = 3  # of them for all derivatives, and
 _SCALES = {True: 0.3, False: 3.0}  # how far the others are, with and without a prior
 
 
-class DensityModel:
+class DensityModel(InNotebooks):
     r"""An unnormalised density on R^d, or a likelihood with a tractable prior.
 
     The evidence is :math:`Z = \int e^{\mathtt{logdensity}(\theta)} d\theta`, or with ``prior``
