@@ -12,7 +12,7 @@ import numpy as np
 
 from ..execution.checkpoint import Checkpoint
 from ..execution.clock import Clock
-from ..moves.base import Move
+from ..moves.base import Info, Move
 from ..numerics.arrays import Array
 from ..paths.gp import TemperedPath
 from ..statistics.adaptation import DualAveraging
@@ -137,21 +137,22 @@ def run_chains(
             size = min(size, _STRIDE)
         while kept < draws and not clock.stop():
             new = slice(kept, min(kept + size, draws))
-            infos = []
+            before, counts = (state, rng.bit_generator.state), (acceptance, gradients, failures)
+            done = 0
             if size > 1:
                 state, x[:, new], tilt[:, new], info = move.run(
                     rng, path, beta, state, thin * (new.stop - kept), thin
                 )
-                infos.append(info)
+                counts = _added(counts, info)
             else:
-                for _ in range(thin):
+                while done < thin and not (done and clock.stop()):
                     state, info = move.step(rng, path, beta, state)
-                    infos.append(info)
+                    counts, done = _added(counts, info), done + 1
+                if done < thin:  # a part of a draw is none
+                    state, rng.bit_generator.state = before
+                    break
                 x[:, kept], tilt[:, kept] = state[0], state.tilt
-            for info in infos:
-                acceptance += info.acceptance
-                gradients += info.gradients
-                failures += info.failures
+            acceptance, gradients, failures = counts
             advance(thin * (new.stop - kept))
             kept = new.stop
             if jumps is not None and kept % _STRIDE == 0:
@@ -181,3 +182,10 @@ def run_chains(
         failures,
         interrupted or kept < draws,
     )
+
+
+def _added(counts: tuple[Array, int, int], info: Info) -> tuple[Array, int, int]:
+    """Acceptance, gradients and failures, with those of a step more."""
+    acceptance, gradients, failures = counts
+    added = gradients + info.gradients, failures + info.failures
+    return acceptance + info.acceptance, *added

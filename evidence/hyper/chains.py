@@ -91,17 +91,20 @@ class Chain:
 
     def record(self, draws: int, thin: int, stride: int, tick: Tick, stop: Stop) -> None:
         """Record every ``thin``-th step, and x at every ``stride``-th recorded one."""
+        steps = 0
         while len(self.theta) < draws and not stop():
-            for _ in range(thin):
-                latent, moved = self.step()
-                self.acceptance += latent.probability, moved.probability
-                self.failures += moved.failures
+            latent, moved = self.step()
+            self.acceptance += latent.probability, moved.probability
+            self.failures += moved.failures
+            steps += 1
+            tick(1)
+            if steps % thin:
+                continue
             if len(self.theta) % stride == 0:
                 self.x.append(self.state.x.ravel())
             self.theta.append(self.state.theta[self.target.priors.free])
             self.loglik.append(self.state.loglik)
-            tick(thin)
-        self.acceptance /= max(len(self.theta) * thin, 1)
+        self.acceptance /= max(steps, 1)
 
 
 def run_chain(

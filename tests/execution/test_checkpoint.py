@@ -16,6 +16,7 @@ import pytest
 import evidence as ev
 from evidence.execution import files
 from evidence.execution.checkpoint import Checkpoint
+from evidence.execution.clock import Clock
 from evidence.methods.registry import METHODS
 
 RUN = """
@@ -298,6 +299,24 @@ def test_chains_cut_by_the_clock_go_on(tmp_path):
         assert "stopped-early" in [warning.code for warning in part.warnings]
     same_draws(part, chains(None, **words))
     assert part.seconds + part.tune_seconds > 0.2
+
+
+@pytest.mark.parametrize("move", ["mgrad", "hmc", "gibbs", "rmhmc"])
+def test_chains_cut_between_two_draws_go_on(tmp_path, monkeypatch, move):
+    """A part of a draw is none: the clock stops them at a step in the middle of one."""
+    path, words, looks = tmp_path / "run.ckpt", {"move": move, "thin": 300, "draws": 4}, []
+
+    def stop(clock, flops=0.0):
+        looks.append(clock)
+        return len(looks) >= 750
+
+    want = chains(None, **words)
+    with monkeypatch.context() as patch:
+        patch.setattr(Clock, "stop", stop)
+        part = chains(path, **words)
+    assert 0 < part.x.shape[1] < 4
+    np.testing.assert_array_equal(part.x, want.x[:, : part.x.shape[1]])
+    same_draws(chains(path, **words), want)
 
 
 @pytest.mark.parametrize(

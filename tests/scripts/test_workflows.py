@@ -42,6 +42,18 @@ def test_every_version_of_python_that_is_promised_is_tested():
     assert project["requires-python"] == f">={promised[0]}"
 
 
+def test_the_lowest_versions_that_are_declared_are_tested():
+    """On the lowest Python, and every requirement has a lowest version to resolve to."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    needs = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+    assert [need for need in needs if not re.fullmatch(r"[\w-]+>=[\d.]+", need)] == []
+    job = workflow("test.yml")["jobs"]["lowest"]
+    (python,) = (step["with"] for step in job["steps"] if "setup-python" in step.get("uses", ""))
+    assert f">={python['python-version']}" == project["requires-python"]
+    assert "--resolution lowest-direct -r pyproject.toml --extra test" in commands(job)
+    assert commands(job).endswith("python -m pytest")
+
+
 def test_the_soak_runs_every_week():
     week = workflow("long.yml")
     assert re.fullmatch(r"\d+ \d+ \* \* \d", week[True]["schedule"][0]["cron"])  # YAML's "on"

@@ -6,6 +6,7 @@ Times here are generous (the machine may be busy); what they catch is minutes.
 from __future__ import annotations
 
 import math
+import signal
 import time
 
 import numpy as np
@@ -88,3 +89,25 @@ def test_loops_hear_of_the_deadline_where_they_look_for_an_interrupt():
         check_interrupt(1e6)
         with within(Clock().deadline), pytest.raises(Stopped):  # the outer one still counts
             check_interrupt(1e18)
+
+
+@pytest.mark.parametrize("verb", ["sample", "sample_hyperparameters"])
+def test_the_clock_is_looked_at_within_a_draw(verb):
+    """One draw of a hundred million steps is not waited for."""
+    model = ev.GPModel([[0.0], [1.0]], [1, -1], "RBF(1.0)")
+    given = () if verb == "sample" else ({"length_scale": lognorm(1.0)},)
+
+    def ring(*_):
+        raise TimeoutError("the clock was not looked at")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(30)
+    try:
+        with pytest.raises(RuntimeError, match=r"allow more time|max_seconds"):
+            getattr(ev, verb)(
+                model, *given, draws=2, tune=2, chains=2, thin=10**8, max_seconds=0.5,
+                random_seed=0, progressbar=False,
+            )  # fmt: skip
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
