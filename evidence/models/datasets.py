@@ -180,12 +180,22 @@ def _read(path: FilePath, sep: str | None) -> pd.DataFrame:
         if parquet:
             return pd.read_parquet(path)
         between = usual if sep is None else sep.replace("\\t", "\t")
-        table = pd.read_csv(path, sep=between, skipinitialspace=True, low_memory=False)
+        exact = {"float_precision": "round_trip"} if _rounds(pd.__version__) else {}
+        table = pd.read_csv(path, sep=between, skipinitialspace=True, low_memory=False, **exact)
     except (ValueError, EOFError, zlib.error) as error:  # of pandas', pyarrow's and gzip's
         raise InputError(f"cannot read {path}: {error}") from None
     if not isinstance(table.index, pd.RangeIndex):
         raise InputError(f"cannot read {path}: its rows have more fields than the header")
     return table
+
+
+def _rounds(pandas: str) -> bool:
+    """Whether this version reads numbers in text to all digits only if asked to.
+
+    >>> _rounds("2.2.2"), _rounds("3.1.1")
+    (True, False)
+    """
+    return tuple(int(part) for part in pandas.split(".")[:2]) < (3, 1)
 
 
 def _choose(

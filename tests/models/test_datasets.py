@@ -160,3 +160,10 @@ def test_damaged_parquet(tmp_path):
     (tmp_path / "t.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises((ValueError, OSError), match="cannot read"):
         datasets.read_table(tmp_path / "t.parquet", "y")
+
+
+def test_text_is_read_to_the_last_digit(tmp_path):
+    x = np.random.default_rng(0).normal(size=1000)
+    path = tmp_path / "table.csv"
+    path.write_text("x,y\n" + "".join(f"{value!r},1\n" for value in x.tolist()))
+    np.testing.assert_array_equal(datasets.read_frame(path)["x"], x)
