@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..execution.arguments import check_choice, check_count
+from ..execution.arguments import check_choice, check_count, shown
 from ..messages import InputError
 from ..numerics.arrays import Array
 from ..results.evidence import EvidenceResult
@@ -34,10 +34,12 @@ class GaussianProcess(BaseEstimator):
     def _check_parameters(self) -> None:
         check_choice("approximation", self.approximation, ("ep", "laplace"))
         check_count("n_restarts_optimizer", self.n_restarts_optimizer, 0, optional=False)
-        optimizer = self.optimizer
-        if not (optimizer is None or optimizer == "fmin_l_bfgs_b" or callable(optimizer)):
+        given = self.optimizer
+        by_name = isinstance(given, str) and given == "fmin_l_bfgs_b"
+        called = callable(given) and not isinstance(given, type)
+        if not (given is None or by_name or called):
             raise InputError(
-                f"optimizer must be 'fmin_l_bfgs_b', a callable or None, got {optimizer!r}"
+                f"optimizer must be 'fmin_l_bfgs_b', a callable or None, got {shown(given)}"
             )
 
     def _inputs(self, X: ArrayLike) -> Array:

@@ -599,6 +599,14 @@ WRONG_KINDS = {
     "loo an odd array": ("posterior", lambda: ev.loo(gp(), posterior=Odd())),
     "y an odd array": ("y", lambda: gp(y=Odd())),
     "tol an odd array": ("tol", lambda: ev.fit_ep(matrix(), tol=Odd())),
+    **{
+        f"regressor {name} {kind}": (
+            name,
+            lambda name=name, v=v: ev.GaussianProcessRegressor(**{name: v}).fit(X, Y),
+        )
+        for name in ("optimizer", "approximation", "n_restarts_optimizer", "likelihood", "alpha")
+        for kind, v in {"class": int, "table": TABLE, "array": K}.items()
+    },
     "compare missing": ("missing", lambda: ev.compare({"a": gp()}, missing=3)),
     "compare namespace": ("namespace", lambda: ev.compare({"a": gp()}, namespace=3)),
     "compare prior long": ("prior", lambda: ev.compare({"a": gp()}, prior="q" * 10**5)),
