@@ -26,7 +26,6 @@ from ..numerics.arrays import Array
 from ..paths.families import family
 from ..proposals.guide import CannotGuide
 from .base import FIRST, Outcome, Problem
-from .importance import fair_share
 from .smc import run_plan, smc
 from .weighted import guided
 
@@ -39,6 +38,7 @@ _RARE = 0.1  # of Z: what is rarer need not be known better
 _MATTERS = math.exp(STRANGE)
 _NEVER = -30.0  # log share from which on a climb, seen twelve nats low, is low enough
 _SMALL = 0.5  # error, relative to the other components', which the scout's rough one may have
+_CHECK = 128  # guided draws of an island that climbs are compared with
 _BEYOND = 2.0  # standard errors by which draws see more than a climb, or walks than both
 _CAUTION = 2.5  # walks do not reach everywhere either
 _DRAWS = 1000
@@ -96,13 +96,13 @@ def _alone(problem: Problem, component: object, c: int) -> Problem:
 
 
 def _drawn(problem: Problem, mixture: Mixture, scouted: Scouted | None) -> Outcome | None:
-    """The prior's share by guided draws, which cost little: what climbs are compared with."""
+    """The prior's share by a few guided draws: what climbs are compared with."""
     if scouted is None or not isinstance(problem.model, GPModel):
         return None
     if not scouted.logz - mixture.logz > _NEVER:
         return None
     part = _alone(problem, mixture.components[-1], len(mixture.components))
-    part.target_se, part.n_particles, part.n_islands = None, fair_share(problem), FIRST
+    part.target_se, part.n_particles, part.n_islands = None, _CHECK, FIRST
     part.checkpoint = problem.checkpoint.part("draws of the prior")
     try:
         return guided(part)
@@ -111,7 +111,7 @@ def _drawn(problem: Problem, mixture: Mixture, scouted: Scouted | None) -> Outco
 
 
 def _rest(climbed: Outcome, drawn: Outcome | None) -> Outcome:
-    """The prior's share as a climb sees it, or as draws do where these see more, beyond noise.
+    """The prior's share as a climb sees it, or as draws do where these see more.
 
     A climb reaches what no draw meets, but ends in a few of many narrow modes; draws are spread
     over all of them.

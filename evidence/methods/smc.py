@@ -112,6 +112,7 @@ def _climb(
         Job(Loop.run, (loop,), {"n_particles": n_particles}),
         plan.betas,
         plan.step_sizes,
+        independent=plan.betas.size == 1,
         patience=_STUCK_ADVICE if stuck(plan).size else "",
     )
     outcome.settings = {"particles_per_island": n_particles, **settings}

@@ -9,11 +9,12 @@ restores what the first one found.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
+from functools import cache, lru_cache
 
 from threadpoolctl import LibController, ThreadpoolController
 
@@ -40,7 +41,7 @@ class _Limit:
     def enter(self) -> int:
         with self.lock:
             if not self.inside:
-                libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+                libraries = _libraries(len(sys.modules))
                 self.before = [(library, library.num_threads) for library in libraries]
                 _set((library, 1) for library in libraries)
             self.inside.append(threading.get_ident())
@@ -59,6 +60,12 @@ class _Limit:
         self.inside = [one for one in self.inside if one not in others]
         if others and not self.inside:
             _set(self.before)
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> list[LibController]:
+    """Those of BLAS, looked for (10 ms) again when modules have been imported since."""
+    return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
 def _set(numbers: Iterable[tuple[LibController, int]]) -> None:
