@@ -26,8 +26,9 @@ from ..numerics.arrays import Array
 from ..paths.families import family
 from ..proposals.guide import CannotGuide
 from .base import FIRST, Outcome, Problem
+from .importance import fair_share
 from .smc import run_plan, smc
-from .weighted import guided
+from .weighted import run_guided, try_guide
 
 _SCOUTED = 200  # seeds of scouts, and of components, are children from here on
 _COMPONENT = 300
@@ -38,7 +39,7 @@ _RARE = 0.1  # of Z: what is rarer need not be known better
 _MATTERS = math.exp(STRANGE)
 _NEVER = -30.0  # log share from which on a climb, seen twelve nats low, is low enough
 _SMALL = 0.5  # error, relative to the other components', which the scout's rough one may have
-_CHECK = 128  # guided draws of an island that climbs are compared with
+_CHECK = 2048  # guided draws that climbs are compared with
 _BEYOND = 2.0  # standard errors by which draws see more than a climb, or walks than both
 _CAUTION = 2.5  # walks do not reach everywhere either
 _DRAWS = 1000
@@ -96,16 +97,20 @@ def _alone(problem: Problem, component: object, c: int) -> Problem:
 
 
 def _drawn(problem: Problem, mixture: Mixture, scouted: Scouted | None) -> Outcome | None:
-    """The prior's share by a few guided draws: what climbs are compared with."""
+    """The prior's share by guided draws, unless a trial says that climbs hide nothing."""
     if scouted is None or not isinstance(problem.model, GPModel):
         return None
     if not scouted.logz - mixture.logz > _NEVER:
         return None
     part = _alone(problem, mixture.components[-1], len(mixture.components))
-    part.target_se, part.n_particles, part.n_islands = None, _CHECK, FIRST
+    part.target_se, part.n_particles, part.n_islands = None, fair_share(problem), FIRST
     part.checkpoint = problem.checkpoint.part("draws of the prior")
     try:
-        return guided(part)
+        trial = try_guide(part, _CHECK)
+        log_share = trial.source.log_z0 + float(trial.weights.log_mean) - mixture.logz
+        most = math.exp(min(log_share, 0.0)) * (1.0 + _BEYOND * trial.weights.se)
+        hidden = most - math.exp(min(scouted.logz - mixture.logz, 0.0))
+        return run_guided(part, trial) if hidden > _UNSEEN * _TARGET else None
     except (CannotGuide, Stopped):
         return None
 

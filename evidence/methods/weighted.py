@@ -83,13 +83,13 @@ def orthant(problem: Problem) -> Outcome:
     return run_tilted(problem, try_tilting(problem))
 
 
-def try_guide(problem: Problem) -> Trial[Guided]:
-    """Prepare, and look at a few weights."""
+def try_guide(problem: Problem, draws: int = _TRIAL) -> Trial[Guided]:
+    """Prepare, and look at the weights of some ``draws``."""
     problem.progress.phase("guide")
     rng, stop = np.random.default_rng(problem.child(5)), problem.clock.stop
     with blas_for(problem.model.n):
         source = Guided.of(problem.reference)
-        first = _look(source.guide, _TRIAL, rng, stop)
+        first = _look(source.guide, draws, rng, stop)
         weights = Weights(np.concatenate([log_w for _, log_w in first]))
         # of several modes a lesson may forget some
         teachable = problem.model.likelihood.log_concave and not stop()
