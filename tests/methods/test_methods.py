@@ -211,3 +211,19 @@ def test_ais_both_ways_tells_a_short_ladder_from_bad_draws(shift, betas, reason)
     )  # fmt: skip
     (warning,) = (w for w in result.warnings if w.code == "ways-disagree")
     assert reason in warning
+
+
+def test_independent_draws_tell_more_than_the_spread_of_sixteen_islands():
+    """L = exp(-x²/2) under N(0, 1): E L² / (E L)² - 1 = 2/√3 - 1, whatever sixteen islands say."""
+    model = ev.DensityModel(
+        lambda x: -0.5 * x[:, 0] ** 2, dim=1, prior=ev.GaussianPrior(np.zeros(1), 1.0),
+        vectorized=True,
+    )  # fmt: skip
+    words = {"method": "importance", "reference": "prior", "n_particles": 256}
+    results = [
+        ev.log_evidence(model, random_seed=seed, progressbar=False, n_islands=16, **words)
+        for seed in range(10)
+    ]
+    se = np.sqrt((2.0 / np.sqrt(3.0) - 1.0) / (16 * 256))
+    assert min(result.logz_se for result in results) > 0.93 * se
+    assert max(abs(result.logz + 0.5 * np.log(2.0)) for result in results) < 4.0 * se
