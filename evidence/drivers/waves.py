@@ -89,6 +89,8 @@ class Run:
     def own_se(self) -> float:
         """The standard error of log Z by what islands say of themselves: where their draws are
         independent, it tells more than the spread of a few islands."""
+        if not self.final.max() > -math.inf:
+            return math.nan
         z = np.exp(self.final - self.final.max())
         variance = np.concatenate([self.blocks[i].variance for i in sorted(self.blocks)])
         met = z > 0.0
