@@ -33,7 +33,6 @@ from ..messages import InputError
 from ..numerics.arrays import Array, Indices
 from ..numerics.jit import jit, vector_loop
 from ..numerics.sparse import Analysis, Factor, analyse
-from ..numerics.sparse.supernodes import find
 from .base import Conditionals, Constraint, Gaussian, NotPositiveDefinite, Prior, Root, Steps
 
 _BATCH = 64  # columns that are solved for at a time
@@ -47,87 +46,62 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """What is known of P before its numbers: order, places, and how sites enter."""
+    """What is known of P before its numbers: order, places, and how sites enter.
+
+    Numbers of P, of L and of P⁻¹ are all in the flat storage of the analysis.
+    """
 
     analysis: Analysis
-    matrix: csc_array
-    """Where P has entries, with ones."""
-    prior_at: Indices
-    """Places of Q's entries among P's."""
-    turned: Indices
-    """Places of transposed entries, (nnz P,)."""
-    entries: Indices
-    """Places of P's entries in the selected inverse, (nnz P,)."""
     diagonal: Indices
-    """Places of the diagonal in the selected inverse, (n,)."""
+    """Places of the diagonal, (n,)."""
     pairs: tuple[Indices, Indices, Array]
-    """Of entries of every row of A: the first pair, places among P's entries, products, twice
-    where they differ."""
+    """``indptr`` of A, and of every row's pairs of entries, each with those up to itself, places
+    and products."""
 
     @classmethod
-    def of(
-        cls,
-        Q: csc_array,
-        A: csr_array,
-        order: Indices | None = None,
-        null: Array | None = None,
-    ) -> Pattern:
-        """Symbolic work, once for all values that Q and τ may have; A is the identity or any.
+    def of(cls, Q: csc_array, A: csr_array, null: Array | None = None) -> Pattern:
+        """Symbolic work, once for all values that Q and τ may have.
 
-        Latent values are eliminated in this ``order``, if there is a good one already; otherwise
-        those that hold a null vector are the very last.
+        Latent values that hold a null vector are eliminated at the very end, after those that
+        very many data see.
         """
         n = Q.shape[0]
         seen = csr_array((np.ones(A.nnz), A.indices, A.indptr), shape=A.shape)
         ones = csc_array((np.ones(Q.nnz), Q.indices, Q.indptr), shape=(n, n))
-        matrix = csc_array(ones + seen.T @ seen + _identity(n))
-        matrix.sort_indices()
-        matrix.data[:] = 1.0
         counts = np.bincount(A.indices, minlength=n)
         shared = np.flatnonzero(counts > _SHARED * max(A.nnz / n, 2.0))
         held = _held(null)
-        if order is None:
-            last = np.concatenate([np.setdiff1d(shared if shared.size < n else [], held), held])
-            analysis = analyse(matrix, last=last.astype(np.int64))
-        else:
-            analysis = Analysis(matrix, order, n)
-        columns, columns_of_Q = (np.repeat(np.arange(n), np.diff(m.indptr)) for m in (matrix, Q))
-        prior_at = np.searchsorted(_keys(matrix), columns_of_Q * n + Q.indices)
-        numbered = csc_array((np.arange(matrix.nnz), matrix.indices, matrix.indptr), shape=(n, n))
-        return cls(
-            analysis, matrix, prior_at, csc_array(numbered.T).data,
-            analysis.locate(matrix.indices, columns), analysis.locate(np.arange(n), np.arange(n)),
-            _pairs(A.indptr, A.indices, A.data, matrix.indptr, matrix.indices),
-        )  # fmt: skip
+        last = np.concatenate([np.setdiff1d(shared if shared.size < n else [], held), held])
+        matrix = csc_array(ones + seen.T @ seen + _identity(n))
+        return cls.upon(analyse(matrix, last=last.astype(np.int64)), A)
+
+    @classmethod
+    def upon(cls, analysis: Analysis, A: csr_array) -> Pattern:
+        """Where A's rows enter a matrix that was analysed."""
+        latent = np.arange(analysis.n)
+        first, second, products = _pairs(A.indptr.astype(np.int64), A.indices, A.data)
+        places = analysis.locate(first, second)
+        return cls(analysis, analysis.locate(latent, latent), (A.indptr, places, products))
 
     @property
     def memory(self) -> float:
         """Bytes that EP needs at its largest, roughly."""
-        data, n = self.pairs[0].size - 1, self.matrix.shape[0]
+        data = self.pairs[0].size - 1
         sites = 14.0 * 8.0 * 2.0 * data  # what Anderson's extrapolation remembers
-        vectors = _VECTORS * (n + data)
-        return float(2.0 * self.analysis.memory + 24.0 * self.matrix.nnz + sites + vectors)
+        vectors = _VECTORS * (self.analysis.n + data)
+        return float(2.0 * self.analysis.memory + 16.0 * self.pairs[1].size + sites + vectors)
 
-    def filled(self, Q: Array, tau: Array | None, ground: dict[int, float]) -> csc_array:
-        """P with its numbers, from Q's."""
-        values = np.zeros(self.matrix.nnz)
+    def with_sites(self, prior: Array, tau: Array | None) -> Array:
+        """The numbers of P from those of Q."""
+        out = prior.copy()
         if tau is not None:
-            _add_pairs(*self.pairs, tau, values)
-            values = 0.5 * (values + values[self.turned])
-        np.add.at(values, self.prior_at, Q)
-        if ground:
-            keys, n = _keys(self.matrix), self.matrix.shape[0]
-            at = np.fromiter(ground, dtype=np.int64)
-            values[np.searchsorted(keys, at * (n + 1))] += list(ground.values())
-        return csc_array(
-            (values, self.matrix.indices, self.matrix.indptr), shape=self.matrix.shape
-        )
+            _add_pairs(*self.pairs, tau, out)
+        return out
 
     def quadratic(self, selected: Array) -> Array:
         """aᵢᵀ P⁻¹ aᵢ for every row of A, from the selected inverse."""
-        first, places, products = self.pairs
-        out = np.empty(first.size - 1)
-        _sum_pairs(first, places, products, selected[self.entries], out)
+        out = np.empty(self.pairs[0].size - 1)
+        _sum_pairs(*self.pairs, selected, out)
         return out
 
 
@@ -139,20 +113,25 @@ class SparsePrior(Prior):
     def __init__(
         self,
         latent_mean: Array,
-        Q: csc_array,
+        numbers: Array,
         design: csr_array,
         offset: Array,
-        pattern: Pattern | None = None,
+        pattern: Pattern,
         constraints: tuple[Array, Array] | None = None,
         null: Array | None = None,
+        factor: Factor | None = None,
     ) -> None:
-        self.Q, self.design, self.offset = Q, design, offset
-        self.pattern = Pattern.of(Q, design, null=null) if pattern is None else pattern
-        n = Q.shape[0]
-        self.C = np.zeros((0, n)) if constraints is None else constraints[0]
-        diagonal = Q.diagonal()
-        self.ground = {int(k): float(diagonal[k]) or 1.0 for k in _held(null)}
-        self.base = Solved(self, None)
+        """``numbers`` are those of Q in the storage of ``pattern``; its factor may be known."""
+        self.design, self.offset, self.pattern = design, offset, pattern
+        self.C = np.zeros((0, latent_mean.size)) if constraints is None else constraints[0]
+        held = _held(null)
+        at = pattern.diagonal[held]
+        strength = np.where(numbers[at] == 0.0, 1.0, numbers[at])
+        self.ground = dict(zip(held.tolist(), strength.tolist(), strict=True))
+        #: of B without sites
+        self.numbers = numbers
+        numbers[at] += strength
+        self.base = Solved(self, None, factor)
         if constraints is not None:
             wrong = constraints[1] - self.C @ latent_mean
             latent_mean = latent_mean + self.base.kriged(wrong)
@@ -187,8 +166,10 @@ class SparsePrior(Prior):
     def log_latent(self, u: Array) -> Array:
         """log density of rows of latent values: on the set C u = r, if there is one."""
         away = (u - self.latent_mean).T
-        square = np.sum(away * (self.Q @ away), axis=0)
-        free = self.Q.shape[0] - len(self.C)
+        square = np.sum(self.base.factor.half_product(away) ** 2, axis=0)
+        for k, strength in self.ground.items():
+            square -= strength * away[k] ** 2
+        free = len(away) - len(self.C)
         volume = 0.5 * np.linalg.slogdet(self.C @ self.C.T)[1]
         return self.base.half_logdet - volume - 0.5 * (square + free * _LOG_2PI)
 
@@ -197,7 +178,7 @@ class SparsePrior(Prior):
         return self.latent_mean[:, None] + self.base.draw(z)
 
     def draw(self, rng: np.random.Generator) -> Array:
-        u = self.draw_latent(rng.standard_normal((self.Q.shape[0], 1)))
+        u = self.draw_latent(rng.standard_normal((self.latent_mean.size, 1)))
         return self.design @ u[:, 0] + self.offset
 
     def explained(self, cross: Array) -> Array:
@@ -375,11 +356,14 @@ class SparseGaussian(Gaussian):
 class Solved(Root):
     """B factorised, and the low-rank changes that make it P given the constraints."""
 
-    def __init__(self, prior: SparsePrior, tau: Array | None) -> None:
+    def __init__(
+        self, prior: SparsePrior, tau: Array | None, factor: Factor | None = None
+    ) -> None:
         self.prior, pattern = prior, prior.pattern
-        self.matrix = pattern.filled(prior.Q.data, tau, prior.ground)
         try:
-            self.factor = Factor(pattern.analysis, self.matrix)
+            self.factor = factor or Factor.of(
+                pattern.analysis, pattern.with_sites(prior.numbers, tau)
+            )
         except np.linalg.LinAlgError:
             raise NotPositiveDefinite("a pivot of P is not positive") from None
         self.half_logdet, self.log_loosening = self.factor.half_logdet, 0.0
@@ -396,7 +380,7 @@ class Solved(Root):
 
     def _loosen(self, at: Indices, strength: Array) -> None:
         """Take the ground away again."""
-        E = np.zeros((self.prior.Q.shape[0], at.size))
+        E = np.zeros((self.prior.pattern.analysis.n, at.size))
         E[at, np.arange(at.size)] = 1.0
         W = self.solve(E)
         rest = np.diag(1.0 / strength) - W[at]
@@ -439,7 +423,7 @@ class Solved(Root):
             W, at = self.changes[-1][0], list(self.prior.ground)
             shorter = np.eye(len(at)) + W[at] @ self._stretch
             away = away - W @ (self._stretch @ np.linalg.solve(shorter, away[at]))
-        return self.factor.half_solve(self.matrix @ np.ascontiguousarray(away))  # Lᵀx = L⁻¹Bx
+        return self.factor.half_product(away)
 
     @cached_property
     def _stretch(self) -> Array:
@@ -536,12 +520,6 @@ def _identity(n: int) -> Any:
     return eye_array(n, format="csc")
 
 
-def _keys(matrix: csc_array) -> Array:
-    """Increasing numbers of the entries of a matrix with sorted indices."""
-    n = matrix.shape[0]
-    return np.repeat(np.arange(n), np.diff(matrix.indptr)) * n + matrix.indices
-
-
 @vector_loop
 def _hermite_sums(indptr, indices, data, scale, kappa, u, sums):
     """Σ_i κ_li He_l(u_i) for l ≥ 3 and every column of latent values u, standardised."""
@@ -576,47 +554,47 @@ def _climb_tree(child, parent, rho, reached, out):
 
 
 @jit
-def _sum_pairs(first, places, products, selected, out):
-    for i in range(out.size):
-        total = 0.0
-        for k in range(first[i], first[i + 1]):
-            total += products[k] * selected[places[k]]
-        out[i] = total
-
-
-def _pairs(
-    indptr: Any, indices: Any, data: Any, starts: Any, rows: Any
-) -> tuple[Indices, Indices, Array]:
-    """Of every row of A: pairs of its entries, where P has them, and their products, twice where
-    they differ; P's columns are ``rows[starts[k]:starts[k + 1]]``, sorted."""
-    sizes = np.diff(indptr).astype(np.int64)
-    first = np.concatenate([[0], np.cumsum(sizes * (sizes + 1) // 2)])
-    places, products = np.empty(first[-1], np.int64), np.empty(first[-1])
-    pattern = (starts.astype(np.int64), rows.astype(np.int64))
-    _fill_pairs(
-        indptr.astype(np.int64), indices.astype(np.int64), data, *pattern, places, products
-    )
-    return first, places, products
-
-
-@jit
-def _fill_pairs(indptr, indices, data, starts, rows, places, products):
-    k = 0
+def _pairs(indptr, indices, data):
+    """Of every row of A the pairs of its entries, each with those up to itself: latent values and
+    products."""
+    total = 0
+    for i in range(indptr.size - 1):
+        m = indptr[i + 1] - indptr[i]
+        total += m * (m + 1) // 2
+    first, second = np.empty(total, np.int64), np.empty(total, np.int64)
+    products, k = np.empty(total), 0
     for i in range(indptr.size - 1):
         for p in range(indptr[i], indptr[i + 1]):
             for r in range(indptr[i], p + 1):
-                low, high = starts[indices[r]], starts[indices[r] + 1]
-                places[k] = find(rows, low, high, indices[p])
-                products[k] = data[p] * data[r] * (1.0 if p == r else 2.0)
+                first[k], second[k] = indices[p], indices[r]
+                products[k] = data[p] * data[r]
                 k += 1
+    return first, second, products
 
 
 @jit
-def _add_pairs(first, places, products, tau, out):
-    """Σ τ a aᵀ, off-diagonal entries twice in one of the two triangles."""
+def _add_pairs(indptr, places, products, tau, out):
+    """Σ τ a aᵀ, one triangle."""
+    k = 0
     for i in range(tau.size):
-        for k in range(first[i], first[i + 1]):
+        m = indptr[i + 1] - indptr[i]
+        for _ in range(m * (m + 1) // 2):
             out[places[k]] += products[k] * tau[i]
+            k += 1
+
+
+@jit
+def _sum_pairs(indptr, places, products, selected, out):
+    k = 0
+    for i in range(out.size):
+        total = 0.0
+        for p in range(indptr[i + 1] - indptr[i]):
+            for _ in range(p):
+                total += 2.0 * products[k] * selected[places[k]]
+                k += 1
+            total += products[k] * selected[places[k]]
+            k += 1
+        out[i] = total
 
 
 @jit

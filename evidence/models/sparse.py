@@ -113,9 +113,10 @@ class SparseModel(LatentModel):
         )
 
     def _set_prior(self) -> None:
+        numbers = self._pattern.analysis.assemble(self.Q)
         words = (self._pattern, self.constraints, self._null)
         try:
-            self._prior = SparsePrior(self._mean, self.Q, self.A, self.offset, *words)
+            self._prior = SparsePrior(self._mean, numbers, self.A, self.offset, *words)
         except NotPositiveDefinite:
             raise InputError(
                 "Q is not positive definite; check its signs, or add to its diagonal; a singular "

@@ -72,7 +72,7 @@ def _vecchia(
         analysis = neighbours.analysis
         gigabytes = _ENTRY * analysis.nnz + 2e-9 * analysis.memory
         _check_vecchia(len(X), m, gigabytes, _SWEEPS * 3.0 * analysis.flops / _SPEED)
-        pattern = Pattern.of(neighbours.pattern, neighbours.design, analysis.order)
+        pattern = Pattern.upon(analysis, neighbours.design)
     prior = VecchiaPrior(kernel, neighbours, mean, jitter, pattern)
     return WithJitter(prior, prior.jitter)
 

@@ -27,7 +27,7 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -40,18 +40,11 @@ from ...gaussians.sparse import Pattern, SparseGaussian, SparsePrior
 from ...messages import InputError
 from ...numerics.arrays import Array, Indices
 from ...numerics.jit import jit
-from ...numerics.sparse import Analysis, analyse
+from ...numerics.sparse import Analysis, Factor, analyse
 from ...numerics.threads import single_blas
 
 MOST_DIMENSIONS = 3
 _NUMBERS = 4e6  # covariances that are computed at a time
-
-
-class Clique(NamedTuple):
-    """Latent values in the order in which they are drawn, the last ones given all before."""
-
-    own: Indices
-    last: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,31 +96,6 @@ class Neighbours:
         W = _by_columns(groups, np.ones(groups.shape))
         return analyse(csc_array(W @ W.T))
 
-    @cached_property
-    def cliques(self) -> list[Clique]:
-        """What is drawn together and what it is conditioned on."""
-        panels, order = self.analysis.panels, self.analysis.order
-        rows = np.split(order[panels.rows], panels.starts[1:-1])
-        return [
-            Clique(own[::-1].copy(), int(k))
-            for own, k in zip(rows, np.diff(panels.first), strict=True)
-        ]
-
-    @cached_property
-    def pattern(self) -> csc_array:
-        """Where Q has entries, with ones."""
-        rows, columns = [], []
-        for own, k in self.cliques:
-            for last in range(own.size - k, own.size):
-                rows.append(own[: last + 1])
-                columns.append(np.full(last + 1, own[last]))
-        i, j = np.concatenate(rows), np.concatenate(columns)
-        n = len(self.X)
-        Q = csc_array((np.ones(2 * i.size), (np.append(i, j), np.append(j, i))), shape=(n, n))
-        Q.sum_duplicates()
-        Q.data[:] = 1.0
-        return Q
-
     @property
     def design(self) -> csr_array:
         """Which latent value every datum sees."""
@@ -157,23 +125,30 @@ class VecchiaPrior(SparsePrior):
         relative_jitter: float,
         pattern: Pattern,
     ) -> None:
-        from ..covariance import call_kernel
-
         self.neighbours = neighbours
         diagonal = _diagonal(kernel, neighbours.X)
         #: added to the variance of every latent value
         self.jitter = relative_jitter * float(diagonal[neighbours.state].mean())
-        pattern_of_Q = neighbours.pattern
-        places = pattern_of_Q.indices, pattern_of_Q.indptr
-        Q = csc_array((np.zeros(pattern_of_Q.nnz), *places), shape=pattern_of_Q.shape)
+        factor = Factor(pattern.analysis, self._conditionals(kernel, pattern.analysis))
+        super().__init__(
+            np.zeros(len(neighbours.X)), factor.square(), neighbours.design, mean, pattern,
+            factor=factor,
+        )  # fmt: skip
+
+    def _conditionals(self, kernel: Any, analysis: Analysis) -> Array:
+        """U in the storage of L: each latent value given all those below it in its panel."""
+        from ..covariance import call_kernel
+
+        panels, X = analysis.panels, self.neighbours.X[analysis.order]
+        out = np.empty(panels.offsets[-1])
         with single_blas():  # of matrices too small for two threads to be worth their waiting
-            for own, last in neighbours.cliques:
+            for p in range(panels.offsets.size - 1):
                 check_interrupt()
-                K = call_kernel(kernel, neighbours.X[own])
-                U = _last_columns(_jittered(K, self.jitter), last, self.jitter)
-                by = np.argsort(own)
-                _add_products(own[by], U[by] @ U[by].T, Q.indptr, Q.indices, Q.data)
-        super().__init__(np.zeros(Q.shape[0]), Q, neighbours.design, mean, pattern)
+                rows = panels.rows[panels.starts[p] : panels.starts[p + 1]][::-1]
+                K = _jittered(call_kernel(kernel, X[rows]), self.jitter)
+                U = _last_columns(K, int(panels.first[p + 1] - panels.first[p]), self.jitter)
+                out[panels.offsets[p] : panels.offsets[p + 1]] = U[::-1, ::-1].ravel(order="F")
+        return out
 
     def with_sites(self, nu: Array, tau: Array, reuse: Gaussian | None = None) -> SparseGaussian:
         return VecchiaGaussian(self, nu, tau)
@@ -397,14 +372,3 @@ def _maximin(X, order):
                         if near < away[j]:
                             away[j] = near
                             heapq.heappush(heap, (-near, j))
-
-
-@jit
-def _add_products(own, block, indptr, indices, data):
-    """Add a block to Q, at rows and columns ``own``, which increase."""
-    for b in range(own.size):
-        at = indptr[own[b]]
-        for a in range(own.size):
-            while indices[at] < own[a]:
-                at += 1
-            data[at] += block[a, b]

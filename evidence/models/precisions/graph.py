@@ -61,9 +61,10 @@ def icar(
     R = csc_array(diags_array(degree + alone) - W)
     # with one site of each part held, the inverse G is a generalised inverse of R, R⁺ = P G P
     grounded = csc_array(R + diags_array(np.where(alone, 0.0, ground)))
-    factor = Factor(analyse(grounded), grounded)
+    analysis = analyse(grounded)
+    factor = Factor.of(analysis, analysis.assemble(grounded))
     sites = np.arange(n)
-    G = factor.selected()[factor.analysis.locate(sites, sites)]
+    G = factor.selected()[analysis.locate(sites, sites)]
     rows = factor.solve(np.ones(n))
     total = np.bincount(part, rows, parts)
     variances = G - 2.0 * rows / size[part] + (total / size**2)[part]

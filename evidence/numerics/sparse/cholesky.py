@@ -22,7 +22,13 @@ from ..threads import run, single_blas
 from . import blas
 from .selected import invert
 from .symbolic import Analysis
-from .triangular import solve_lower, solve_lower_many, solve_upper, solve_upper_many
+from .triangular import (
+    multiply_upper,
+    solve_lower,
+    solve_lower_many,
+    solve_upper,
+    solve_upper_many,
+)
 
 _LARGE = 1e5  # operations of a factorisation
 _SMALL = 8  # columns; below, plain loops are as fast as LAPACK
@@ -101,6 +107,31 @@ def collect(offsets, top, home, x):
             x[offsets[p] + k] += x[home[p] + k]
 
 
+@vector_loop
+def square(panels, x, out, s):
+    """Add L Lᵀ to ``out``: what :func:`factorise` takes apart."""
+    base = x.ctypes.data
+    tallest = np.diff(panels.starts).max()
+    work = np.empty(tallest**2)
+    for p in range(panels.offsets.size - 1):
+        at, rows = panels.offsets[p], panels.starts[p + 1] - panels.starts[p]
+        columns = panels.first[p + 1] - panels.first[p]
+        blas.syrk(rows, columns, base + 8 * at, rows, work.ctypes.data, rows, s)
+        for j in range(columns):
+            for i in range(j, rows):
+                out[at + j * rows + i] += work[j * rows + i]
+        for q in range(panels.links[p], panels.links[p + 1]):
+            k0 = columns + panels.begin[q]
+            k1 = columns + panels.begin[q + 1] if q + 1 < panels.links[p + 1] else rows
+            a = panels.target[q]
+            place = panels.place[panels.places[q] : panels.places[q] + rows - k0]
+            ld = panels.starts[a + 1] - panels.starts[a]
+            for k in range(k0, k1):
+                to = panels.offsets[a] + place[k - k0] * ld
+                for i in range(k, rows):
+                    out[to + place[i - k0]] += work[k * rows + i]
+
+
 def _quiet(analysis: Analysis) -> AbstractContextManager[None]:
     """One BLAS thread, where it would take more; a millisecond, which small matrices spare."""
     return single_blas() if analysis.flops > _LARGE else nullcontext()
@@ -147,15 +178,19 @@ def by_columns(panels, x, nnz):
 
 
 class Factor:
-    """``P[order][:, order] = L Lᵀ`` for a matrix P (both triangles) whose pattern was analysed.
+    """``P[order][:, order] = L Lᵀ``, from L's numbers in the flat storage of an analysis."""
 
-    Raises :class:`numpy.linalg.LinAlgError` where P is not positive definite.
-    """
-
-    def __init__(self, analysis: Analysis, matrix: Any) -> None:
+    def __init__(self, analysis: Analysis, numbers: Array) -> None:
         self.analysis = analysis
-        panels, x = analysis.panels, analysis.assemble(matrix)
-        self._x: Array = x[: panels.offsets[-1]]
+        self._x = numbers[: analysis.panels.offsets[-1]]
+
+    @classmethod
+    def of(cls, analysis: Analysis, numbers: Array) -> Factor:
+        """From P's numbers, :meth:`.Analysis.assemble`, which are overwritten.
+
+        Raises :class:`numpy.linalg.LinAlgError` where P is not positive definite.
+        """
+        panels, x = analysis.panels, numbers
         homes, bad = (panels.offsets, analysis.home), np.full(3, -1)
 
         def eliminate(part: int) -> None:
@@ -171,6 +206,14 @@ class Factor:
         if bad.max() >= 0:
             where = analysis.order[bad[bad >= 0][0]]
             raise np.linalg.LinAlgError(f"not positive definite (found at index {where})")
+        return cls(analysis, x)
+
+    def square(self) -> Array:
+        """The numbers of P, of which this is the factor."""
+        out = np.zeros(self.analysis.room)
+        with _quiet(self.analysis):
+            square(self.analysis.panels, self._x, out, blas.scratch())
+        return out
 
     @cached_property
     def half_logdet(self) -> float:
@@ -188,6 +231,12 @@ class Factor:
         v = np.array(z, float, order="C")
         self._in_place(solve_upper, solve_upper_many, v)
         return v[self.analysis.inverse]
+
+    def half_product(self, x: Array) -> Array:
+        """Lᵀx[order], of which the sum of squares is xᵀPx; x is (n,) or (n, J)."""
+        v = np.ascontiguousarray(np.asarray(x, float)[self.analysis.order])
+        multiply_upper(self.analysis.panels, self._x, v.reshape(len(v), -1))
+        return v
 
     def solve(self, b: Array) -> Array:
         """P⁻¹b; b is (n,) or (n, J)."""

@@ -39,28 +39,23 @@ def positions(panels, inverse, rows, cols):
 
 
 @jit
-def destinations(panels, inverse, indptr, indices):
-    """Of all entries of a symmetric matrix in original indices.
+def assemble(panels, inverse, indptr, indices, data, out):
+    """Add the entries of a symmetric matrix in original indices, of the triangle that L needs.
 
-    -1 for those of the triangle that L does not need, -2 for those outside the pattern of L.
+    Whether all of them are inside the pattern of L.
     """
-    out = np.full(indices.size, -1)
+    inside = True
     for col in range(indptr.size - 1):
         j = inverse[col]
         for p in range(indptr[col], indptr[col + 1]):
             i = inverse[indices[p]]
             if i >= j:
                 at = _position(panels, i, j)
-                out[p] = at if at >= 0 else -2
-    return out
-
-
-@jit
-def scatter(at, values, out):
-    """Add values where they belong."""
-    for k in range(at.size):
-        if at[k] >= 0:
-            out[at[k]] += values[k]
+                if at >= 0:
+                    out[at] += data[p]
+                else:
+                    inside = False
+    return inside
 
 
 class Analysis:
@@ -74,10 +69,8 @@ class Analysis:
     def __init__(self, pattern: Any, order: Indices, n_free: int) -> None:
         """Columns of ``order`` from ``n_free`` on stay behind the others."""
         self.n = order.size
-        self.indptr, self.indices = _compressed(pattern)
-        panels, self.order, self.inverse = build(self.indptr, self.indices, order, n_free)
+        panels, self.order, self.inverse = build(*_compressed(pattern), order, n_free)
         self.panels = panels
-        self.destination: Indices = destinations(panels, self.inverse, self.indptr, self.indices)
         size = int(panels.offsets[-1])
         self.halves = halve(*climb(panels.first, panels.starts, panels.rows, panels.owner))
         self.home, self.room = panels.offsets[:-1].copy(), size
@@ -105,19 +98,16 @@ class Analysis:
         return at.reshape(i.shape)
 
     def assemble(self, matrix: Any) -> Array:
-        """The lower triangle of ``matrix`` in the flat storage, zeros elsewhere.
+        """The lower triangle of a sparse ``matrix`` in the flat storage, zeros elsewhere.
 
         Behind it, room for what the second half gives to the supernodes above both.
         """
         if matrix.shape != (self.n, self.n):
             raise ValueError(f"the matrix is {matrix.shape}, the pattern has {self.n} indices")
-        out, at = np.zeros(self.room), self.destination
-        given = (matrix.indptr, matrix.indices)
-        if not all(map(np.array_equal, given, (self.indptr, self.indices))):
-            at = destinations(self.panels, self.inverse, *_compressed(matrix))
-            if (at == -2).any():
-                raise KeyError("the matrix has entries outside the pattern that was analysed")
-        scatter(at, np.asarray(matrix.data, float), out)
+        out = np.zeros(self.room)
+        data = np.asarray(matrix.data, float)
+        if not assemble(self.panels, self.inverse, *_compressed(matrix), data, out):
+            raise KeyError("the matrix has entries outside the pattern that was analysed")
         return out
 
 

@@ -63,6 +63,23 @@ def solve_upper(panels, x, v, work):
 
 
 @vector_loop
+def multiply_upper(panels, x, v):
+    """v ← Lᵀv, of shape (n, J)."""
+    many = v.shape[1]
+    for p in range(panels.offsets.size - 1):
+        at, start = panels.offsets[p], panels.starts[p]
+        c, rows = panels.first[p], panels.starts[p + 1] - start
+        for j in range(panels.first[p + 1] - c):
+            to, d = v[c + j], x[at + j * (rows + 1)]
+            for m in range(many):
+                to[m] *= d
+            for i in range(j + 1, rows):
+                f, a = v[panels.rows[start + i]], x[at + j * rows + i]
+                for m in range(many):
+                    to[m] += a * f[m]
+
+
+@vector_loop
 def solve_lower_many(panels, x, v, work, s):
     """v ← L⁻¹v, of shape (n, J); ``work`` is as many rows as the tallest panel has below."""
     many = v.shape[1]
