@@ -26,8 +26,8 @@ _PATIENCE = 3600.0  # seconds for a fit that nobody asked for by name
 _SWEEPS = 30  # of a fit
 _LONGEST = 86400.0  # seconds for a fit that somebody asked for
 _NEIGHBOURS = 30
-_SPEED = 2e10  # operations a second with a sparse factor, of which a sweep takes three
-_ENTRY = 4.4e-7  # gigabytes for an entry of the factor of Q, while patterns are made
+_SPEED = 4e10  # operations a second with a sparse factor, of which a sweep takes three
+_ENTRY = 1.1e-7  # gigabytes for a number of the factor, EP and draws at their largest
 _VECCHIA = re.compile(r"vecchia(?:\(m=([1-9]\d{0,5})\))?")
 
 
@@ -70,7 +70,7 @@ def _vecchia(
     else:
         neighbours = Neighbours.of(kernel, X, m)
         analysis = neighbours.analysis
-        gigabytes = _ENTRY * analysis.nnz + 2e-9 * analysis.memory
+        gigabytes = _ENTRY * float(analysis.panels.offsets[-1])
         _check_vecchia(len(X), m, gigabytes, _SWEEPS * 3.0 * analysis.flops / _SPEED)
         pattern = Pattern.upon(analysis, neighbours.design)
     prior = VecchiaPrior(kernel, neighbours, mean, jitter, pattern)
@@ -89,8 +89,8 @@ STRUCTURES = {
         f"any kernel in up to {MOST_DIMENSIONS} dimensions, an approximation",
         lambda kernel, X: False,
         _vecchia,
-        lambda n: 0.23 * (n / 2000.0) ** 1.43,
-        lambda n: _SWEEPS * 3.0 * 1.7e8 * (n / 2000.0) ** 1.94 / _SPEED,
+        lambda n: 1.8 * (n / 20000.0) ** 1.32,
+        lambda n: _SWEEPS * 3.0 * 1.5e10 * (n / 20000.0) ** 1.78 / _SPEED,
     ),
     "dense": Structure(
         "any kernel, or K",
