@@ -80,10 +80,10 @@ def auto(problem: Problem, *, frugal: bool = False) -> Outcome:
     ``frugal``: no more draws than the target asks for, even where they are cheap.
     """
     problem = replace(problem, frugal=frugal)
-    if isinstance(problem.model, GPModel) and has_closed_form(problem.model):
-        return _exact(problem)
     if is_stepped(problem.model):
         return _in_steps(problem)
+    if isinstance(problem.model, GPModel) and has_closed_form(problem.model):
+        return _exact(problem)
     notes: list[str] = []
     trial = None
     alone = getattr(problem.reference, "share", None) is None

@@ -19,13 +19,13 @@ import numpy as np
 
 from ...execution.arguments import check_count, number
 from ...execution.clock import Stopped, check_interrupt, interruptible
-from ...gaussians.base import Gaussian, NotPositiveDefinite, Prior, Sites
+from ...gaussians.base import Gaussian, NotPositiveDefinite, Sites
 from ...messages import InputError, Message
 from ...models.latent import LatentModel
 from ...numerics.arrays import Array
 from ..reference import GaussianReference
 from .cavities import cavities, log_site
-from .exact import fit_exact, has_closed_form
+from .exact import fit_exact, has_closed_form, rounding_error
 from .laplace import fit_laplace
 from .sequential import sequential_start
 
@@ -153,27 +153,12 @@ def _independent(model: LatentModel, started: float) -> GaussianReference:
 
 
 def _cold_start(model: LatentModel, max_sweeps: int) -> tuple[Array, Array, int]:
-    """ν, τ and sweeps: sequential ones, which need K as a matrix, or else Laplace's sites.
-
-    Those of normal noise are the likelihood itself.
-    """
-    if model.likelihood.name == "gaussian":
-        y, noise_std = model.theta[:2]
-        return y / noise_std**2, 1.0 / noise_std**2, 0
+    """ν, τ and sweeps: sequential ones, which need K as a matrix, or else Laplace's sites."""
     if model.prior.covariance is not None:
         most = _ENOUGH if model.likelihood.log_concave else _MAX_SEQUENTIAL
         return sequential_start(model, min(most, max_sweeps - 1), _NEAR)
     sites = fit_laplace(model).sites
     return sites.nu, np.maximum(sites.tau, 0.0), 0
-
-
-def rounding_error(prior: Prior, sites: Sites, mean: Array) -> float:
-    r"""About how many nats of log Z are rounding: :math:`\tfrac12 |a^T (m + K a - \mu)|`.
-
-    Sites ten orders of magnitude stronger than the prior leave few digits to their sum.
-    """
-    a = sites.nu - sites.tau * mean
-    return 0.5 * abs(float(a @ (prior.mean + prior.times(a) - mean)))
 
 
 def _parallel_sweeps(

@@ -28,13 +28,14 @@ from scipy.special import gammainc
 
 from ...gaussians.markov import Chain
 from ...messages import InputError
-from ...numerics.arrays import Array
+from ...numerics.arrays import Array, Indices
 
 FORMS = (
     "Matern with nu=0.5, 1.5 or 2.5, constants times these, their sums, and sums with a "
     "ConstantKernel or WhiteKernel"
 )
 _FADED = 800.0  # exp(-a) is zero from here on
+_SOME = 1000  # gaps that tell whether many are equal
 Term = tuple[str, float, float]
 
 
@@ -111,8 +112,10 @@ def chain(kernel: Any, X: Array, jitter: float = 0.0) -> Chain:
         times, state = t[order], np.empty(t.size, np.intp)
         state[order] = np.arange(t.size)
     else:
-        times, state = np.unique(t, return_inverse=True)
-    gaps, which = np.unique(np.diff(times), return_inverse=True)
+        times, state = _unique(t)
+    gaps, which = np.diff(times), np.arange(times.size - 1)
+    if np.unique(gaps[:_SOME]).size < 0.5 * gaps[:_SOME].size:  # equal ones share their numbers
+        gaps, which = np.unique(gaps, return_inverse=True)
     blocks = [_block(term, variance, gaps) for term, variance in parts.items()]
     start, moves, noises = (_side_by_side(kind) for kind in zip(*blocks, strict=True))
     # in place of the first coordinate, the sum of those that data see
@@ -126,6 +129,13 @@ def chain(kernel: Any, X: Array, jitter: float = 0.0) -> Chain:
         which.reshape(-1),
         state.reshape(-1),
     )
+
+
+def _unique(t: Array) -> tuple[Array, Indices]:
+    """Sorted values and where each is among them; nothing is to be done where they are sorted."""
+    if (t[1:] > t[:-1]).all():
+        return t, np.arange(t.size)
+    return np.unique(t, return_inverse=True)
 
 
 def _side_by_side(blocks: Sequence[Array]) -> Array:
@@ -162,6 +172,7 @@ def _driven(g: Array, a: Array) -> Array:
     """∫_0^a g gᵀ exp(-2s) ds for polynomials with coefficients ``g`` (power, coordinate)."""
     j = np.arange(2 * len(g) - 1)
     whole = np.array([math.factorial(k) / 2.0 ** (k + 1) for k in j])
-    moments = whole * gammainc(j + 1.0, 2.0 * a[:, None])
+    rest = (gammainc(k + 1.0, 2.0 * a) for k in j[1:])
+    moments = whole * np.column_stack([-np.expm1(-2.0 * a), *rest])
     degree = np.add.outer(np.arange(len(g)), np.arange(len(g)))
     return np.einsum("ji,kl,ujk->uil", g, g, moments[:, degree])
