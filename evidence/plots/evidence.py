@@ -155,6 +155,7 @@ def plot_error(result: Run, ax: Axes | None = None) -> Axes:
             write(ax, f"{name} is off by {off:+.2g}", draws[0], abs(off), fontsize="small")
     unit = "draws" if size > 1 else "islands"
     ax.set(xscale="log", yscale="log", xlabel=unit, ylabel=r"error of $\log Z$ (nats)")
+    ax.margins(y=0.12)  # words stand above the uppermost line
     log_ticks(ax.xaxis, ax.yaxis)
     ax.set(title=f"Error against {unit}")
     return legend(ax)
