@@ -130,7 +130,8 @@ def groups(size: int, seed: int, likelihood: str) -> dict[str, Rival]:
         return estimate(ev.SparseModel(prior, y, likelihood=likelihood, A=A), seed)
 
     def integrated() -> float:
-        nodes = np.linspace(np.log(0.8) - 1.0, np.log(0.8) + 1.0, 15)
+        reach = 10.0 / np.sqrt(size)  # some ten of its posterior's standard deviations
+        nodes = np.log(0.8) + np.linspace(-reach, reach, 19)
         logs = np.array([given(x) for x in nodes]) - 0.5 * (nodes / LOG_SD) ** 2
         return float(logsumexp(logs) + np.log((nodes[1] - nodes[0]) / LOG_SD) - HALF_LOG_2PI)
 
