@@ -11,6 +11,7 @@ import os
 import pickle
 import socket
 import time
+import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
@@ -87,7 +88,11 @@ class Remote:
     def submit(self, index: int, parcel: bytes | None = None) -> None:
         left = self.clock.remaining()
         deadline = math.inf if left is None else time.time() + left
-        future = self.executor.submit(answer, self.job.key, parcel, self.tasks[index], deadline)
+        with warnings.catch_warnings():  # a worker gets the parcel once: there is no better way
+            warnings.filterwarnings("ignore", "Sending large graph")
+            future = self.executor.submit(
+                answer, self.job.key, parcel, self.tasks[index], deadline
+            )
         self.running[future] = index
 
     def run(self) -> list[int]:
