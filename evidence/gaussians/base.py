@@ -157,6 +157,10 @@ class Gaussian(ABC):
     def conditionals(self, order: Indices) -> Conditionals:
         """x one value after the other, in this order or in one that suits the structure better."""
 
+    def response(self) -> Response | None:
+        """How mean and variances answer to other sites, where that costs O(N²) a time at most."""
+        return None
+
     @property
     def latent(self) -> tuple[Array, Array]:
         """Mean and variances of the latent values u, shapes (n,): of x where there is no other."""
@@ -200,6 +204,18 @@ class Gaussian(ABC):
         constant = np.sum(c + self.nu * m - 0.5 * self.tau * m * m)
         away = (self.mean if mean is None else mean) - m
         return float(constant - self.half_logdet + 0.5 * b @ away)
+
+
+class Response(ABC):
+    r"""How the moments of q answer to other sites: exactly where one changes, to first order all.
+
+    .. math:: μ' = μ + \sum_j Σ_{\cdot j} \frac{dν_j - μ_j\,dτ_j}{1 + Σ_{jj}\,dτ_j},\qquad
+              Σ'_{ii} = Σ_{ii} - \sum_j Σ_{ij}^2 \frac{dτ_j}{1 + Σ_{jj}\,dτ_j}
+    """
+
+    @abstractmethod
+    def __call__(self, d_nu: Array, d_tau: Array) -> tuple[Array, Array]:
+        """μ' and the diagonal of Σ', shapes (N,); dτ takes no site beyond its cavity."""
 
 
 class Conditionals(ABC):

@@ -22,10 +22,17 @@ from scipy.linalg.blas import dsymv, dtrmm, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from ..numerics.arrays import Array, Indices
-from ..numerics.jit import jit
-from ..numerics.lapack import factor, factor_inverse, scratch, take_away
-from .base import Conditionals, Gaussian, NotPositiveDefinite, Prior
+from ..numerics.jit import jit, reduction, vector_loop
+from ..numerics.lapack import (
+    factor,
+    factor_inverse,
+    scratch,
+    take_away,
+    transposed_times_itself,
+)
+from .base import Conditionals, Gaussian, NotPositiveDefinite, Prior, Response
 
+_LEAST_GAIN = 0.05  # relative precision, or variance, that a change of sites leaves at least
 _SMALL = 1e-5  # below this τΣ the cheap formula for the variance has lost too many digits
 
 
@@ -49,7 +56,7 @@ class DensePrior(Prior):
     def with_sites(self, nu: Array, tau: Array, reuse: Gaussian | None = None) -> DenseGaussian:
         if tau.min(initial=0.0) < 0.0:
             return SignedGaussian(self, nu, tau)
-        return PositiveGaussian(self, nu, tau, getattr(reuse, "work", None))
+        return PositiveGaussian(self, nu, tau, getattr(reuse, "memory", None))
 
     def times(self, v: Array) -> Array:
         return dsymv(1.0, self.covariance.T, v)
@@ -93,18 +100,18 @@ class PositiveGaussian(DenseGaussian):
     """q for τ ≥ 0."""
 
     def __init__(
-        self, prior: DensePrior, nu: Array, tau: Array, work: Array | None = None
+        self, prior: DensePrior, nu: Array, tau: Array, memory: _Memory | None = None
     ) -> None:
         self.prior, self.nu, self.tau = prior, nu, tau
         self._s = np.sqrt(tau)
         self._L: Array | None = None
         if not tau.any():
             return
-        self.work = np.empty_like(prior.covariance) if work is None else work
-        _scaled_gram(prior.covariance, self._s, self.work)
-        if factor(self.work, scratch()) != 0:
+        self.memory = _Memory(tau.size) if memory is None else memory
+        _scaled_gram(prior.covariance, self._s, self.memory.factor)
+        if factor(self.memory.factor, scratch()) != 0:
             raise NotPositiveDefinite("I + S K S has no Cholesky factor")
-        self._L = self.work.T
+        self._L = self.memory.factor.T
 
     @cached_property
     def dual(self) -> Array:
@@ -126,8 +133,8 @@ class PositiveGaussian(DenseGaussian):
     def variances(self) -> Array:
         if self._L is None:
             return self.prior.variances.copy()
-        inverse = np.empty_like(self.work)
-        factor_inverse(self.work, inverse, True, scratch())
+        inverse = self.memory.inverse
+        factor_inverse(self.memory.factor, inverse, True, scratch())
         reduced = np.empty_like(self.tau)
         _lower_column_squares(inverse, reduced)
         reduced = 1.0 - reduced
@@ -141,6 +148,9 @@ class PositiveGaussian(DenseGaussian):
             var[few] = self.prior.variances[few] - _squares(columns)
         return var
 
+    def response(self) -> DenseResponse | None:
+        return None if self._L is None else DenseResponse(self)
+
     @cached_property
     def covariance(self) -> Array:
         """Σ, shape (N, N)."""
@@ -148,7 +158,7 @@ class PositiveGaussian(DenseGaussian):
         if self._L is None:
             return K
         full = K.copy()
-        take_away(self.work, self._s * K, full, scratch())
+        take_away(self.memory.factor, self._s * K, full, scratch())
         _copy_upper_to_lower(full)
         return full
 
@@ -172,6 +182,42 @@ class PositiveGaussian(DenseGaussian):
         if self._L is None:
             return np.zeros(len(cross))
         return _squares(dtrsm(1.0, self._L, (cross * self._s).T, lower=1))
+
+
+class _Memory:
+    """Two matrices that one fit after the other may use."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    @cached_property
+    def factor(self) -> Array:
+        return np.empty((self.n, self.n))
+
+    @cached_property
+    def inverse(self) -> Array:
+        return np.empty((self.n, self.n))
+
+
+class DenseResponse(Response):
+    r"""From :math:`P = (I + S K S)^{-1}`, N³/3 more: :math:`Σ = S^{-1} (I - P) S^{-1}`.
+
+    The diagonal of Σ is known better than from there, and sites of no precision are left alone.
+    """
+
+    def __init__(self, q: PositiveGaussian) -> None:
+        self._mean, self._variances = q.mean, q.variances  # which leaves L⁻¹ in the memory
+        transposed_times_itself(q.memory.inverse, scratch())
+        self._inner = q.memory.inverse
+        self._per_s = np.divide(1.0, q._s, out=np.zeros_like(q._s), where=q._s > 0.0)
+
+    def __call__(self, d_nu: Array, d_tau: Array) -> tuple[Array, Array]:
+        mu, v, per_s = self._mean, self._variances, self._per_s
+        gain = np.maximum(1.0 + v * d_tau, _LEAST_GAIN)
+        pull, drop, sums = (d_nu - d_tau * mu) / gain, d_tau / gain, np.zeros((2, v.size))
+        _off_diagonal_sums(self._inner, per_s * pull, per_s * per_s * drop, sums)
+        var = v - v * v * drop - per_s * per_s * sums[1]
+        return mu + v * pull - per_s * sums[0], np.maximum(var, _LEAST_GAIN * v)
 
 
 class SignedGaussian(DenseGaussian):
@@ -297,6 +343,39 @@ def _scaled_gram(K, s, out):
         for j in range(i, n):
             out[i, j] = s[i] * s[j] * K[i, j]
         out[i, i] += 1.0
+
+
+@jit
+def _off_diagonal_sums(P, a, b, out):
+    """P a and (P ∘ P) b without the diagonal, P given by its upper triangle's rows."""
+    for i in range(a.size - 1):
+        row = P[i, i + 1 :]
+        out[0, i] += _product(row, a[i + 1 :])
+        out[1, i] += _product_of_squares(row, b[i + 1 :])
+        _add_both(row, a[i], b[i], out[:, i + 1 :])
+
+
+@reduction
+def _product(row, a):
+    total = 0.0
+    for j in range(a.size):
+        total += row[j] * a[j]
+    return total
+
+
+@reduction
+def _product_of_squares(row, b):
+    total = 0.0
+    for j in range(b.size):
+        total += row[j] * row[j] * b[j]
+    return total
+
+
+@vector_loop
+def _add_both(row, a, b, out):
+    for j in range(row.size):
+        out[0, j] += a * row[j]
+        out[1, j] += b * row[j] * row[j]
 
 
 @jit

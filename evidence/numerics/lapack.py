@@ -47,6 +47,7 @@ def _bind(module: Any, name: str, n_arguments: int) -> Any:
 
 _dpotrf = _bind(cython_lapack, "dpotrf", 5)
 _dtrtri = _bind(cython_lapack, "dtrtri", 6)
+_dlauum = _bind(cython_lapack, "dlauum", 5)
 _dtrmm = _bind(cython_blas, "dtrmm", 11)
 _dsyrk = _bind(cython_blas, "dsyrk", 10)
 _dtrsm = _bind(cython_blas, "dtrsm", 11)
@@ -169,6 +170,16 @@ def factor_inverse(a, w, factored, s):
             _trmm(3, 1, size - h, h, 1.0, w11, w21, n, s)
             top -= 1
     return 0
+
+
+@jit
+def transposed_times_itself(w, s):
+    """Wᵀ W of a lower triangle in its place (lower triangle): of L⁻¹, the inverse of L Lᵀ."""
+    flags, ints, _ = s
+    n = w.shape[0]
+    ints[0] = n
+    at = ints.ctypes.data
+    _dlauum(flags.ctypes.data, at, w.ctypes.data, at, at + 8)
 
 
 @jit

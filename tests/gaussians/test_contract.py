@@ -105,6 +105,39 @@ def test_gaussians(prior, sites):
     close(np.full(3, q.log_normaliser(c)), together - log_q)
 
 
+def test_response_is_exact_where_one_site_changes():
+    nu, tau = site_parameters("positive")
+    tau[3] = 0.0  # left alone
+    response = dense().with_sites(nu, tau).response()
+    for j in (0, 17, N - 1):
+        for change in (2.0, -0.5 * tau[j]):
+            d_nu, d_tau = np.zeros(N), np.zeros(N)
+            d_nu[j], d_tau[j] = 1.5, change
+            mean, var = response(d_nu, d_tau)
+            other = dense().with_sites(nu + d_nu, tau + d_tau)
+            rest = np.arange(N) != 3
+            close(mean[rest], other.mean[rest])
+            close(var[rest], other.variances[rest])
+
+
+def test_response_is_right_to_first_order():
+    nu, tau = site_parameters("positive")
+    rng = np.random.default_rng(5)
+    d_nu, d_tau = rng.standard_normal(N), rng.uniform(-0.5, 0.5, N) * tau
+    response, errors = dense().with_sites(nu, tau).response(), []
+    for step in (1e-3, 1e-4):
+        mean, var = response(step * d_nu, step * d_tau)
+        other = dense().with_sites(nu + step * d_nu, tau + step * d_tau)
+        errors.append(max(abs(mean - other.mean).max(), abs(var - other.variances).max()))
+    assert errors[1] < 0.02 * errors[0]
+
+
+def test_no_response():
+    assert dense().with_sites(*site_parameters("none")).response() is None
+    assert dense().with_sites(*site_parameters("signed")).response() is None
+    assert markov().with_sites(*site_parameters("positive")).response() is None
+
+
 def test_pair_sums(prior, sites):
     q = prior.with_sites(*sites)
     kappa = np.random.default_rng(1).standard_normal((6, N))

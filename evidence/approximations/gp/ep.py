@@ -8,6 +8,12 @@ distribution :math:`p(y_n|x) N(x; \text{cavity})`. Two phases find the fixed poi
    distance from the prior in a few rounds;
 2. *parallel* sweeps, all sites at once: one Cholesky each, damped, with Anderson
    extrapolation over the last few. Undamped parallel sweeps can cycle for ever.
+
+Where the likelihood is log-concave, the first phase is a climb to the posterior mode, whose
+curvature gives the first sites (Laplace's), and where q is a dense matrix the second one is
+Newton's method: sweeps over the moments of q as they answer to first order to other sites
+(:class:`~evidence.gaussians.base.Response`) cost next to nothing, and q is factorised again only
+where they have ended. Three to six factorisations are enough, each of which squares the error.
 """
 
 from __future__ import annotations
@@ -19,19 +25,22 @@ import numpy as np
 
 from ...execution.arguments import check_count, number
 from ...execution.clock import Stopped, check_interrupt, interruptible
-from ...gaussians.base import Gaussian, NotPositiveDefinite, Sites
+from ...gaussians.base import Gaussian, NotPositiveDefinite, Response, Sites
 from ...messages import InputError, Message
 from ...models.latent import LatentModel
 from ...numerics.arrays import Array
 from ..reference import GaussianReference
 from .cavities import cavities, log_site
 from .exact import fit_exact, has_closed_form, rounding_error
-from .laplace import fit_laplace
+from .laplace import climb, fit_laplace
 from .sequential import sequential_start
 
 _MEMORY = 6
 _NEAR = 0.3  # mismatch, in standard deviations, at which parallel sweeps take over
-_MAX_SEQUENTIAL, _ENOUGH = 6, 2  # sweeps, and those that log-concave likelihoods need
+_MAX_SEQUENTIAL = 6  # sweeps
+_MODE = 0.01  # prior standard deviations in the last step of a climb that is only a start
+_UNDAMPED = 0.9  # fraction of a site's update that sweeps without a factorisation take
+_AHEAD = 25  # sweeps without a factorisation, at most
 _MAX_WARM = 40  # sweeps granted to a warm start
 ROUNDING = 1e-3  # nats of rounding error in log Z that are worth a warning
 
@@ -69,7 +78,8 @@ def fit_ep(
         converge (or Σ does not exist), the fit begins again from nothing. EP of a likelihood
         that is not log-concave may have several fixed points; ``start`` then decides.
     damping : float in (0, 1]
-        Fraction of each site update that is taken; halved whenever sweeps stop improving.
+        Fraction of each site update that a plain sweep takes; halved whenever sweeps stop
+        improving. Steps of Newton's method have their own.
     max_sweeps, tol
         Sweeps end when no site's mean (in units of its standard deviation) or relative
         variance is off by more than ``tol``. Running out of sweeps leaves
@@ -154,9 +164,12 @@ def _independent(model: LatentModel, started: float) -> GaussianReference:
 
 def _cold_start(model: LatentModel, max_sweeps: int) -> tuple[Array, Array, int]:
     """ν, τ and sweeps: sequential ones, which need K as a matrix, or else Laplace's sites."""
+    if model.prior.covariance is not None and not model.likelihood.log_concave:
+        return sequential_start(model, min(_MAX_SEQUENTIAL, max_sweeps - 1), _NEAR)
     if model.prior.covariance is not None:
-        most = _ENOUGH if model.likelihood.log_concave else _MAX_SEQUENTIAL
-        return sequential_start(model, min(most, max_sweeps - 1), _NEAR)
+        top = climb(model, model.prior.mean, np.zeros(model.y.size), tol=_MODE)
+        tau = np.maximum(top.tau, 0.0)
+        return top.slope + tau * top.x, tau, 0
     sites = fit_laplace(model).sites
     return sites.nu, np.maximum(sites.tau, 0.0), 0
 
@@ -181,7 +194,8 @@ def _parallel_sweeps(
     if not q.variances.min() > 0.0:
         raise NotPositiveDefinite
     history = _Anderson(_MEMORY)
-    best = np.inf
+    best = last = np.inf
+    reach = 1.0  # fraction of Newton's step that is taken
     converged, skipped, late = False, 0, False
     while sweeps < max_sweeps:
         sweeps += 1
@@ -199,12 +213,50 @@ def _parallel_sweeps(
             late = True
             break
         best = min(best, mismatch)
-        change = target_nu - q.nu, target_tau - q.tau
-        proposal = history.step(q.nu, q.tau, *change, q.variances, damping)
+        closer, last = mismatch < last, mismatch
+        reach = min(2.0 * reach, 1.0) if closer else 0.25 * reach
+        response = q.response() if closer and model.likelihood.log_concave else None
+        if response is None:
+            change = target_nu - q.nu, target_tau - q.tau
+            proposal = history.step(q.nu, q.tau, *change, q.variances, damping)
+        else:
+            history.forget()
+            goal = max(0.1 * tol, min(0.05, mismatch) * mismatch)
+            to_nu, to_tau = _ahead(model, q, response, least, goal)
+            proposal = q.nu + reach * (to_nu - q.nu), q.tau + reach * (to_tau - q.tau)
         q = _feasible(q, least, *proposal)
     else:
         c = _match(model, q)[0]
     return _FixedPoint(c, q, sweeps, mismatch, skipped, converged, late)
+
+
+class _Nearby(NamedTuple):
+    """The moments of q under other sites, to first order."""
+
+    nu: Array
+    tau: Array
+    mean: Array
+    variances: Array
+
+
+def _ahead(
+    model: LatentModel, q: Gaussian, response: Response, least: float, goal: float
+) -> tuple[Array, Array]:
+    """ν and τ at which sites match, to first order, up to ``goal``: a step of Newton's method."""
+    near = _Nearby(q.nu, q.tau, q.mean, q.variances)
+    history, best, found = _Anderson(_MEMORY), np.inf, (q.nu, q.tau)
+    for _ in range(_AHEAD):
+        _, nu, tau, mismatch, _ = _match(model, near)
+        if mismatch < best or near.nu is q.nu:
+            best, found = mismatch, (near.nu, near.tau)
+        if mismatch < goal or mismatch > 10.0 * best:
+            break
+        nu, tau = history.step(
+            near.nu, near.tau, nu - near.nu, tau - near.tau, near.variances, _UNDAMPED
+        )
+        tau = np.maximum(tau, least)
+        near = _Nearby(nu, tau, *response(nu - q.nu, tau - q.tau))
+    return found
 
 
 def _check_start(start: Sites, n: int) -> tuple[Array, Array]:
@@ -221,7 +273,7 @@ def _check_start(start: Sites, n: int) -> tuple[Array, Array]:
     return nu, tau
 
 
-def _match(model: LatentModel, q: Gaussian) -> tuple[Array, Array, Array, float, int]:
+def _match(model: LatentModel, q: Gaussian | _Nearby) -> tuple[Array, Array, Array, float, int]:
     """Moment matching for every site: (c, ν, τ, largest mismatch, sites left alone)."""
     nu, tau, mu, var = q.nu, q.tau, q.mean, q.variances
     m, v, ok = cavities(mu, var, nu, tau)

@@ -121,6 +121,25 @@ def test_blocked_sequential_sweep_is_exact(monkeypatch):
 
 
 @pytest.mark.interpreted
+@pytest.mark.parametrize("likelihood", ["probit", "logit", "poisson", "gamma(shape=2)"])
+def test_newton_squares_the_mismatch(likelihood):
+    """Sweeps alone gain a digit each, or less: twice as many are needed."""
+    x = np.linspace(0.0, 3.0, 60)[:, None]
+    blank = ev.GPModel(x, np.ones(60), "2.0 * RBF(0.5)", likelihood=likelihood)
+    assert ev.fit_ep(ev.simulate(blank, random_seed=1).model).n_sweeps <= 6
+
+
+@pytest.mark.parametrize("kernel", ["400.0 * RBF(3.0)", "2500.0 * RBF(1.0)"])
+@pytest.mark.parametrize("likelihood", ["probit", "logit"])
+def test_newton_overshoots_in_half_spaces_and_comes_back(kernel, likelihood):
+    x = np.linspace(0.0, 10.0, 50)[:, None]
+    model = ev.GPModel(x, np.ones(50), kernel, likelihood=likelihood)
+    ep = ev.fit_ep(model)
+    assert ep.converged
+    again = ev.fit_ep(model, start=ep.sites)
+    assert again.n_sweeps == 1
+
+
 def test_running_out_of_sweeps_is_said():
     ep = ev.fit_ep(small_model("probit", 12), max_sweeps=2)
     assert not ep.converged
