@@ -389,6 +389,9 @@ def _predict(F, which, P, w, u, a):
 def _covariance_times(start, F, Q, which, v, out):
     """cov(x) v: adjoints r of the states backward, then states forward, whose noise is Q r."""
     T, d = v.size, start.shape[0]
+    if d == 1:
+        _covariance_times_line(start[0, 0], F[:, 0, 0], Q[:, 0, 0], which, v, out)
+        return
     r, state, old = np.zeros((T, d)), np.zeros(d), np.empty(d)
     for k in range(T - 1, -1, -1):
         for i in range(d):
@@ -405,6 +408,19 @@ def _covariance_times(start, F, Q, which, v, out):
                 else:
                     state[i] += start[i, j] * r[k, j]
         out[k] = state[0]
+
+
+@jit
+def _covariance_times_line(start, F, Q, which, v, out):
+    """As :func:`_covariance_times`, of states that are numbers."""
+    r = 0.0
+    for k in range(v.size - 1, -1, -1):
+        r = v[k] + (F[which[k]] * r if k < v.size - 1 else 0.0)
+        out[k] = r
+    state = 0.0
+    for k in range(v.size):
+        state = F[which[k - 1]] * state + Q[which[k - 1]] * out[k] if k else start * out[k]
+        out[k] = state
 
 
 @jit

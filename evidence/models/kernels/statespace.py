@@ -117,6 +117,8 @@ def chain(kernel: Any, X: Array, jitter: float = 0.0) -> Chain:
     if np.unique(gaps[:_SOME]).size < 0.5 * gaps[:_SOME].size:  # equal ones share their numbers
         gaps, which = np.unique(gaps, return_inverse=True)
     blocks = [_block(term, variance, gaps) for term, variance in parts.items()]
+    if len(blocks) == 1:
+        return Chain(*blocks[0], which.reshape(-1), state.reshape(-1))
     start, moves, noises = (_side_by_side(kind) for kind in zip(*blocks, strict=True))
     # in place of the first coordinate, the sum of those that data see
     rotate = np.eye(len(start))
