@@ -509,9 +509,9 @@ def check_constraints(C: Array, null: Array) -> None:
     if len(C) >= basis.shape[1] and sizes[-1] > _SINGULAR * np.linalg.norm(C):
         return
     raise InputError(
-        f"constraints leave a null vector of Q without a prior, {null_in_words(basis @ rows[-1])}; "
-        "every part of a graph that hangs together needs as many constraints as it has null "
-        "vectors, for example that its values sum to zero"
+        "constraints leave a null vector of Q without a prior, "
+        f"{null_in_words(basis @ rows[-1])}; every part of a graph that hangs together needs as "
+        "many constraints as it has null vectors, for example that its values sum to zero"
     )
 
 
