@@ -283,6 +283,16 @@ def test_methods_that_need_a_covariance_say_so(method):
         ev.log_evidence(model, method=method, progressbar=False)
 
 
+@pytest.mark.parametrize("structure", ["sparse", "markov"])
+def test_moves_that_need_a_covariance_say_so(structure):
+    y = [1, -1, 1, 1]
+    model = ev.SparseModel(chain(4, 0.5, 1.0), y)
+    if structure == "markov":
+        model = ev.GPModel(np.arange(4.0), y, "1.0 * Matern(nu=0.5)", structure="markov")
+    with pytest.raises(ev.InputError, match="its covariance as a matrix"):
+        ev.sample(model, move="gibbs", progressbar=False)
+
+
 def test_a_model_is_known_by_its_numbers():
     rng = np.random.default_rng(0)
     Q, y = random_precision(8, rng), data_for("poisson", 8, rng)
