@@ -26,6 +26,7 @@ _SYMMETRIC = 1e-10  # relative difference between Q and its transpose
 _FIXED = 1e-12  # squared length of a row of A beyond the constraints, relative to its own
 _LARGEST = 1e150  # entry of Q and A
 _NULL = 1e-10  # eigenvalues of Q relative to its diagonal that count as zero
+_PAIR, _ENTRY = 12.0, 36.0  # bytes of a pair of entries of a row of A; of an entry of AᵀA
 _SMALL = 400  # latent values up to which all eigenvalues are found
 _SHIFT, _ROUNDING = 1e-13, 2e-15  # of Q in a search for others, and what is zero there
 _AT_ONCE, _ITERATIONS = 8, 4  # null vectors that are searched for
@@ -99,6 +100,7 @@ class SparseModel(LatentModel):
         if null is None:
             null = _null_space(self.Q, None if self.constraints is None else self.constraints[0])
         self._null = np.asarray(null, float)
+        _check_pairs(self.A)
         _check_free(self.A, self.constraints)
         self.theta = self.likelihood.theta(self.y)
         self._pattern = Pattern.of(self.Q, self.A, null=self._null)
@@ -127,6 +129,12 @@ class SparseModel(LatentModel):
         try:
             self._prior = SparsePrior(self._mean, numbers, self.A, self.offset, *words)
         except NotPositiveDefinite:
+            if self.precision is not None:
+                raise InputError(
+                    f"Q, {self.precision}, is singular to within rounding: its hyperparameters are "
+                    "too extreme, or its times too close; a GPModel with structure='markov' takes "
+                    "times as close as they come"
+                ) from None
             raise InputError(
                 "Q is not positive definite; check its signs, or add to its diagonal; a singular "
                 "one needs a constraint for every null vector"
@@ -347,6 +355,20 @@ def _further_null(Q: csc_array, pattern: Pattern, known: Array) -> Array:
     image = Q @ v
     _, sizes, rotation = np.linalg.svd(image, full_matrices=False)
     return np.asarray(v @ rotation[sizes < _ROUNDING * scale].T, float)
+
+
+def _check_pairs(A: csr_array) -> None:
+    """That there is room for the pairs of latent values that data tie to each other."""
+    seen = np.diff(A.indptr).astype(float)
+    gigabytes = (_PAIR * np.sum(seen * seen) + _ENTRY * seen.max() ** 2) / 1e9
+    there = machine_memory() / 1e9
+    if gigabytes > there:
+        raise InputError(
+            f"A has rows that see up to {seen.max():,.0f} latent values, all pairs of which are "
+            f"then tied: {gigabytes:,.3g} GB, where this machine has {there:,.3g} GB; put what "
+            "very many latent values have in common into one more latent value, or let data see "
+            "fewer"
+        )
 
 
 def _check_free(A: csr_array, constraints: tuple[Array, Array] | None) -> None:

@@ -283,6 +283,22 @@ def test_methods_that_need_a_covariance_say_so(method):
         ev.log_evidence(model, method=method, progressbar=False)
 
 
+def test_data_that_see_too_many_latent_values(monkeypatch):
+    """The error comes before their pairs are made."""
+    monkeypatch.setattr("evidence.models.sparse.machine_memory", lambda: 1e8)
+    tracemalloc.start()
+    with pytest.raises(ev.InputError, match="A has rows that see up to 2,000 latent values"):
+        ev.SparseModel(sp.eye_array(2000), np.ones(2), A=np.ones((2, 2000)))
+    assert tracemalloc.get_traced_memory()[1] < 3e7  # pairs take 1e8
+    tracemalloc.stop()
+
+
+def test_times_that_are_too_close_for_a_precision():
+    series = ev.precisions.matern_series([0.0, 1e-7, 1.0], 1.5, 1.0)
+    with pytest.raises(ev.InputError, match="times too close"):
+        ev.log_evidence(ev.SparseModel(series, [1, 1, 1]), progressbar=False)
+
+
 @pytest.mark.parametrize("structure", ["sparse", "markov"])
 def test_moves_that_need_a_covariance_say_so(structure):
     y = [1, -1, 1, 1]
