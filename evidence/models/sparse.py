@@ -131,9 +131,9 @@ class SparseModel(LatentModel):
         except NotPositiveDefinite:
             if self.precision is not None:
                 raise InputError(
-                    f"Q, {self.precision}, is singular to within rounding: its hyperparameters are "
-                    "too extreme, or its times too close; a GPModel with structure='markov' takes "
-                    "times as close as they come"
+                    f"Q, {self.precision}, is singular to within rounding: its hyperparameters "
+                    "are too extreme, or its times too close; a GPModel with structure='markov' "
+                    "takes times as close as they come"
                 ) from None
             raise InputError(
                 "Q is not positive definite; check its signs, or add to its diagonal; a singular "
