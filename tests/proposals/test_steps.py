@@ -68,3 +68,25 @@ def test_data_of_determined_values_belong_to_the_last_free_one(likelihood):
     found = ev.log_evidence(model, method="guided", random_seed=0, progressbar=False)
     assert found.logz == pytest.approx(truth, abs=1e-5)
     assert found.logz_se < 1e-5
+
+
+@pytest.mark.parametrize("hold", [1.0, 100.0])
+def test_how_firmly_null_vectors_are_held_does_not_matter(monkeypatch, hold):
+    """Within four standard errors; held as firmly as that, draws are loosened by nats."""
+    y, n = np.random.default_rng(5).poisson(2.0, 12), 12
+    C = np.ones((2, n))
+    C[0, 1:-1] = C[1, 2:] = 0.1  # which see what is held more than the rest
+    D = np.diff(np.eye(n), 2, axis=0)
+    words = {"likelihood": "poisson", "constraints": C}
+    estimates = []
+    for strength in (1e-5, hold):
+        monkeypatch.setattr("evidence.gaussians.sparse._HOLD", strength)
+        model = ev.SparseModel(sp.csc_array(D.T @ D), y, **words)
+        found = ev.log_evidence(
+            model, method="guided", target_se=0.01, random_seed=0, progressbar=False
+        )
+        estimates.append((ev.fit_ep(model).logz, found.logz, found.logz_se))
+    (one, logz, se), (two, again, its_se) = estimates
+    assert one == pytest.approx(two, abs=1e-7)
+    assert abs(logz - again) < 4.0 * np.hypot(se, its_se)
+    assert its_se < 0.02
