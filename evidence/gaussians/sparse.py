@@ -39,8 +39,10 @@ _BATCH = 64  # columns that are solved for at a time
 _PAIRS = 4e9  # operations that sums over pairs may take
 _FEWEST_PAIRS, _MOST_PAIRS = 64, 1024  # draws, where they take more
 _SINGULAR = 1e-9  # of a covariance relative to its prior's, below which there is none
+_HOLD = 1e-5  # of a latent value's precision, by which the ground holds it
 _SHARED = 16.0  # times as many data as the average latent value has: eliminated last
 _VECTORS = 400.0  # bytes of vectors that EP makes on the way, for every latent value and datum
+_TOLD, _ALIKE = 4, 1e-6  # entries of a null vector; where they are the same
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -126,7 +128,7 @@ class SparsePrior(Prior):
         self.C = np.zeros((0, latent_mean.size)) if constraints is None else constraints[0]
         held = _held(null)
         at = pattern.diagonal[held]
-        strength = np.where(numbers[at] == 0.0, 1.0, numbers[at])
+        strength = _HOLD * np.where(numbers[at] == 0.0, 1.0, numbers[at])
         self.ground = dict(zip(held.tolist(), strength.tolist(), strict=True))
         #: of B without sites
         self.numbers = numbers
@@ -506,12 +508,20 @@ def check_constraints(C: Array, null: Array) -> None:
     _, sizes, rows = np.linalg.svd(C @ basis)
     if len(C) >= basis.shape[1] and sizes[-1] > _SINGULAR * np.linalg.norm(C):
         return
-    where = np.flatnonzero(np.abs(basis @ rows[-1]) > _SINGULAR)
     raise InputError(
-        f"constraints leave a null vector of Q without a prior: one that is not zero at "
-        f"{where.size} latent values from number {where[0]} on; every part of a graph that hangs "
-        "together needs a constraint, for example that its values sum to zero"
+        "constraints leave a null vector of Q without a prior, "
+        f"{null_in_words(basis @ rows[-1])}; every part of a graph that hangs together needs as "
+        "many constraints as it has null vectors, for example that its values sum to zero"
     )
+
+
+def null_in_words(v: Array) -> str:
+    """What a null vector looks like: constant, or how it goes on."""
+    where = np.flatnonzero(np.abs(v) > _SINGULAR * np.abs(v).max())
+    v = v[where] / v[where[np.argmax(np.abs(v[where]))]]
+    first = ", ".join(f"{value:.3g}" for value in v[:_TOLD])
+    how = "constant" if np.ptp(v) < _ALIKE else f"({first}{', …' * (v.size > _TOLD)})"
+    return f"{how} on {where.size} latent values from number {where[0]} on"
 
 
 def _identity(n: int) -> Any:

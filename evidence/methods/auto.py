@@ -125,7 +125,8 @@ def _in_steps(problem: Problem) -> Outcome:
         return _with_notes(run_stepped(problem), [note])
     except CannotGuide as error:
         notes = [str(error)]
-        return _with_notes(anneal(problem, None, notes), notes)
+        annealed = replace(problem, checkpoint=problem.checkpoint.part("annealed"))
+        return _with_notes(anneal(annealed, None, notes), notes)
 
 
 def _from_reference(problem: Problem, target: float, notes: list[str]) -> Outcome | None:

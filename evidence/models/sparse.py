@@ -12,9 +12,10 @@ from scipy.sparse import csc_array, csr_array, eye_array, issparse
 
 from ..execution.arguments import array, machine_memory, rows, shown
 from ..gaussians.base import NotPositiveDefinite
-from ..gaussians.sparse import Pattern, SparsePrior, check_constraints
+from ..gaussians.sparse import Pattern, SparsePrior, check_constraints, null_in_words
 from ..messages import InputError
 from ..numerics.arrays import Array
+from ..numerics.sparse import Factor
 from . import likelihoods
 from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded
@@ -25,6 +26,10 @@ _SYMMETRIC = 1e-10  # relative difference between Q and its transpose
 _FIXED = 1e-12  # squared length of a row of A beyond the constraints, relative to its own
 _LARGEST = 1e150  # entry of Q and A
 _NULL = 1e-10  # eigenvalues of Q relative to its diagonal that count as zero
+_PAIR, _ENTRY = 12.0, 36.0  # bytes of a pair of entries of a row of A; of an entry of AᵀA
+_SMALL = 400  # latent values up to which all eigenvalues are found
+_SHIFT, _ROUNDING = 1e-13, 2e-15  # of Q in a search for others, and what is zero there
+_AT_ONCE, _ITERATIONS = 8, 4  # null vectors that are searched for
 
 
 class SparseModel(LatentModel):
@@ -95,7 +100,7 @@ class SparseModel(LatentModel):
         if null is None:
             null = _null_space(self.Q, None if self.constraints is None else self.constraints[0])
         self._null = np.asarray(null, float)
-        _check_proper(self._null, self.constraints)
+        _check_pairs(self.A)
         _check_free(self.A, self.constraints)
         self.theta = self.likelihood.theta(self.y)
         self._pattern = Pattern.of(self.Q, self.A, null=self._null)
@@ -106,6 +111,12 @@ class SparseModel(LatentModel):
                 f"this machine has {machine_memory() / 1e9:.3g} GB; a coarser grid, fewer "
                 "neighbours or fewer latent values would do"
             )
+        if self.precision is None and n > _SMALL:
+            more = _further_null(self.Q, self._pattern, self._null)
+            if more.shape[1]:
+                self._null = np.hstack([self._null, more])
+                self._pattern = Pattern.of(self.Q, self.A, null=self._null)
+        _check_proper(self._null, self.constraints)
         self._set_prior()
         check_mean("mean= or offset=", self.prior)
         self.hyperparameters: Hyperparameters = free_parameters(
@@ -118,6 +129,12 @@ class SparseModel(LatentModel):
         try:
             self._prior = SparsePrior(self._mean, numbers, self.A, self.offset, *words)
         except NotPositiveDefinite:
+            if self.precision is not None:
+                raise InputError(
+                    f"Q, {self.precision}, is singular to within rounding: its hyperparameters "
+                    "are too extreme, or its times too close; a GPModel with structure='markov' "
+                    "takes times as close as they come"
+                ) from None
             raise InputError(
                 "Q is not positive definite; check its signs, or add to its diagonal; a singular "
                 "one needs a constraint for every null vector"
@@ -300,7 +317,7 @@ def _null_space(Q: csc_array, C: Array | None) -> Array:
     Of a large one those that are constant in every part of the graph, or in the span of C's rows.
     """
     n, scale = Q.shape[0], float(Q.diagonal().max())
-    if n <= 400:
+    if n <= _SMALL:
         values, vectors = np.linalg.eigh(Q.toarray())
         return vectors[:, np.abs(values) < _NULL * scale]
     sums = np.abs(Q @ np.ones(n))
@@ -319,6 +336,39 @@ def _null_space(Q: csc_array, C: Array | None) -> Array:
     image = Q @ basis[:, sizes > 1e-6]
     values, vectors = np.linalg.eigh(image.T @ image)
     return np.hstack([null, basis[:, sizes > 1e-6] @ vectors[:, values < (_NULL * scale) ** 2]])
+
+
+def _further_null(Q: csc_array, pattern: Pattern, known: Array) -> Array:
+    """Null vectors of a large Q beyond those known: inverse iteration with Q + δI, (n, d)."""
+    n, scale = Q.shape[0], float(Q.diagonal().max())
+    numbers = pattern.analysis.assemble(Q)
+    numbers[pattern.diagonal] += _SHIFT * scale
+    try:
+        factor = Factor.of(pattern.analysis, numbers)
+    except np.linalg.LinAlgError:  # no precision at all, which is refused when it is factorised
+        return np.zeros((n, 0))
+    known = np.linalg.qr(known)[0]
+    v = np.random.default_rng(0).standard_normal((n, _AT_ONCE))
+    for _ in range(_ITERATIONS):
+        v = factor.solve(np.linalg.qr(v - known @ (known.T @ v))[0])
+    v = np.linalg.qr(v - known @ (known.T @ v))[0]
+    image = Q @ v
+    _, sizes, rotation = np.linalg.svd(image, full_matrices=False)
+    return np.asarray(v @ rotation[sizes < _ROUNDING * scale].T, float)
+
+
+def _check_pairs(A: csr_array) -> None:
+    """That there is room for the pairs of latent values that data tie to each other."""
+    seen = np.diff(A.indptr).astype(float)
+    gigabytes = (_PAIR * np.sum(seen * seen) + _ENTRY * seen.max() ** 2) / 1e9
+    there = machine_memory() / 1e9
+    if gigabytes > there:
+        raise InputError(
+            f"A has rows that see up to {seen.max():,.0f} latent values, all pairs of which are "
+            f"then tied: {gigabytes:,.3g} GB, where this machine has {there:,.3g} GB; put what "
+            "very many latent values have in common into one more latent value, or let data see "
+            "fewer"
+        )
 
 
 def _check_free(A: csr_array, constraints: tuple[Array, Array] | None) -> None:
@@ -340,10 +390,9 @@ def _check_proper(null: Array, constraints: tuple[Array, Array] | None) -> None:
     if not null.shape[1]:
         return
     if constraints is None:
-        where = np.flatnonzero(np.abs(null[:, 0]) > 1e-9)
         raise InputError(
-            f"Q is singular (its null space has dimension {null.shape[1]}; one null vector is not "
-            f"zero at {where.size} latent values from number {where[0]} on) and the prior "
-            "improper: pass constraints=, for example np.ones(n) for values that sum to zero"
+            f"Q is singular (its null space has dimension {null.shape[1]}; a null vector is "
+            f"{null_in_words(null[:, 0])}) and the prior improper: pass constraints=, for example "
+            "np.ones(n) for values that sum to zero"
         )
     check_constraints(constraints[0], null)

@@ -150,15 +150,15 @@ def is_probit(model: Any) -> bool:
 
 
 def check_probit(model: Any, method: str) -> None:
-    if not is_probit(model):
-        raise InputError(
-            f"method={method!r} is for the probit likelihood only (Z is then an orthant "
-            f"probability), got {model!r}; use method='smc'"
-        )
     if is_stepped(model):
         raise InputError(
             f"method={method!r} needs the covariance as a matrix, which {model!r} does not have; "
             "use method='guided'"
+        )
+    if not is_probit(model):
+        raise InputError(
+            f"method={method!r} is for the probit likelihood only (Z is then an orthant "
+            f"probability), got {model!r}; use method='smc'"
         )
 
 

@@ -14,7 +14,8 @@ is resampling that makes the error grow with the root of the number of latent va
 latent values form a tree, draws look ahead (:mod:`.foresight`), and there is little to resample.
 Only those values that are still needed are resampled; the others are traced back at the end.
 
-*Constraints* C u = r change mean and variance of every step, the last ones being determined. What
+*Constraints* C u = r change mean and variance of every step, the last ones being determined: the
+data that see these are owned by the last value that is free, of which they are functions. What
 an intrinsic prior has been held by ("ground") is taken away at the step that draws it.
 
 Reference: sequential Monte Carlo with the sites as twisting functions, P. Guarniero, A. M.
@@ -43,6 +44,7 @@ from .integrals import draw_ahead, draw_alike, draw_with_one, draw_with_several,
 
 _BLOCK, _BLOCKS = 64, 1024  # latent values between two looks at the weights; looks at most
 _NUMBERS = 2**22  # in the draws whose shares are found at a time
+_STILL = 1e-9  # what a datum sees, of a sum that moves it, below which it does not
 _POSITIVE = 1e-10  # what of a conditional's precision must be left without the sites it owns
 
 
@@ -177,7 +179,7 @@ def make_step_guide(reference: GaussianReference) -> StepGuide:
     q, design = reference.gaussian, model.prior.design
     assert design is not None
     steps = q.steps()
-    owned = _owned(steps, design, model.prior.offset)
+    owned = _owned(steps, design, model.prior.offset, _followed(steps))
     order = owned.data
     sites = Sites(*(np.ascontiguousarray(part[order]) for part in reference.sites))
     loose, log_loose = getattr(q, "loosened", (np.zeros(steps.order.size), 0.0))
@@ -226,8 +228,26 @@ def _foreseen(kernel: object, steps: Steps, owned: Owned, sites: Sites, theta: A
     return messages
 
 
-def _owned(steps: Steps, design: object, offset: Array) -> Owned:
-    """Data by owners."""
+def _followed(steps: Steps) -> Array:
+    """How much every latent value moves with the last one that constraints leave free, (n,).
+
+    Zero for all before it; those after it are determined once it is drawn.
+    """
+    slopes, constraint = np.zeros(steps.order.size), steps.constraint
+    if constraint is None or constraint.sd[-1] > 0.0 or not constraint.sd.any():
+        return slopes
+    last = int(np.flatnonzero(constraint.sd)[-1])
+    slopes[last], rest = 1.0, -constraint.g[last] / steps.sd[last]
+    for k in range(last + 1, slopes.size):
+        own = slice(steps.indptr[k], steps.indptr[k + 1])
+        moved = float(constraint.h[k] @ rest)
+        slopes[k] = steps.weights[own] @ slopes[steps.indices[own]] + steps.sd[k] * moved
+        rest = rest - constraint.g[k] * moved
+    return slopes
+
+
+def _owned(steps: Steps, design: object, offset: Array, followed: Array) -> Owned:
+    """Data by owners: of those that see what the last free value determines, this is the one."""
     from scipy.sparse import csr_array
 
     n = steps.order.size
@@ -238,12 +258,18 @@ def _owned(steps: Steps, design: object, offset: Array) -> Owned:
     base = offset + np.bincount(data, A.data * steps.mean[where], minlength=A.shape[0])
     last = np.full(A.shape[0], 0, np.int64)  # a datum that sees nothing belongs to the first
     np.maximum.at(last, data, where)
+    moves = np.bincount(data, A.data * followed[where], minlength=A.shape[0])
+    size = np.bincount(data, np.abs(A.data * followed[where]), minlength=A.shape[0])
+    at_last = np.abs(moves) > _STILL * size
+    if at_last.any():
+        last[at_last] = np.flatnonzero(followed)[0]
     by_owner = np.argsort(last, kind="stable")
     first = np.searchsorted(last[by_owner], np.arange(n + 1))
     rank = np.empty_like(by_owner)
     rank[by_owner] = np.arange(by_owner.size)
     scale, own = np.zeros(A.shape[0]), where == last[data]
     scale[rank[data[own]]] = A.data[own]
+    scale[rank[at_last]] = moves[at_last]
     others = np.argsort(rank[data[~own]], kind="stable")
     counts = np.bincount(rank[data[~own]], minlength=A.shape[0])
     known_first = np.concatenate([[0], np.cumsum(counts)])
@@ -317,6 +343,8 @@ def _draw_block(
                 value[m] /= left
             root /= np.sqrt(left)
         low, high = first[k], first[k + 1]
+        if constraints and low < high and freedom[k] > 0.0 and not freedom[k + 1 :].any():
+            _determine(k, shape, g, h, centre, rest, away)
         if low == high and message.size and root > 0.0:
             draw_ahead(
                 rng, kernel, theta, root, value, normals[b], uniforms[b], log_weight, memory,
@@ -372,6 +400,26 @@ def _draw_block(
             for j in range(constraints):
                 _add(rest[j], -g[k, j], centre)
         away[k] = value
+
+
+@jit
+def _determine(last, shape, g, h, centre, rest, away):
+    """All values after the last free one, were that zero."""
+    indptr, indices, weights, sds, _ = shape
+    left, change, still = rest.copy(), np.empty(centre.size), 0.0 * centre
+    away[last] = 0.0
+    change[:] = -centre / sds[last]
+    for k in range(last, sds.size):
+        if k > last:
+            change[:] = 0.0
+            for j in range(left.shape[0]):
+                _add(change, h[k, j], left[j])
+            still[:] = sds[k] * change
+            for p in range(indptr[k], indptr[k + 1]):
+                _add(still, weights[p], away[indices[p]])
+            away[k] = still
+        for j in range(left.shape[0]):
+            _add(left[j], -g[k, j], change)
 
 
 @jit

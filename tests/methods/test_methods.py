@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import sys
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from problems import covariance, log_z_by_quadrature, small_model
 
 import evidence as ev
 from evidence.methods.registry import METHODS
+from evidence.methods.weighted import run_stepped
+from evidence.proposals.guide import CannotGuide
 
 PROBIT_ONLY = ("orthant", "sequential")
 
@@ -227,3 +230,21 @@ def test_independent_draws_tell_more_than_the_spread_of_sixteen_islands():
     se = np.sqrt((2.0 / np.sqrt(3.0) - 1.0) / (16 * 256))
     assert min(result.logz_se for result in results) > 0.93 * se
     assert max(abs(result.logz + 0.5 * np.log(2.0)) for result in results) < 4.0 * se
+
+
+def test_islands_of_a_guide_that_gives_up_are_no_islands_of_annealing(monkeypatch):
+    """Draws in steps may find after some islands that they cannot go on."""
+    guided = sys.modules["evidence.methods.auto"]
+
+    def give_up(problem):
+        run_stepped(problem)
+        raise CannotGuide("modes are too narrow")
+
+    y = np.array([3, 0, 1, 2, 5, 1])
+    model = ev.SparseModel(ev.precisions.ar1(6, 0.8), y, likelihood="poisson")
+    before = estimate(model)
+    monkeypatch.setattr(guided, "run_stepped", give_up)
+    annealed = estimate(model)
+    assert annealed.method == "smc"
+    assert annealed.logz != before.logz
+    assert abs(annealed.logz - before.logz) < 4.0 * np.hypot(annealed.logz_se, before.logz_se)

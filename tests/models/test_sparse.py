@@ -228,6 +228,87 @@ def test_two_islands_need_two_constraints():
     assert np.isfinite(ev.log_evidence(model, random_seed=0, progressbar=False).logz)
 
 
+def second_differences(n):
+    D = sp.diags_array([[1.0], [-2.0], [1.0]], offsets=(0, 1, 2), shape=(n - 2, n))
+    return sp.csc_array(D.T @ D)
+
+
+@pytest.mark.parametrize("n", [20, 3000])
+def test_a_null_vector_without_a_constraint_is_described(n):
+    """However many latent values there are, and whatever the null vector is."""
+    Q, y = second_differences(n), np.ones(n)
+    with pytest.raises(ev.InputError, match=r"dimension 2; a null vector"):
+        ev.SparseModel(Q, y)
+    with pytest.raises(ev.InputError, match=rf"\(-?(1|0\.99\d*), .*, …\) on {n} latent values"):
+        ev.SparseModel(Q, y, constraints=np.ones(n))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_large_singular_precision_does_not_pass_for_a_proper_one(seed):
+    """Its last pivot is rounding, and positive for some."""
+    n = 500
+    scale = sp.diags_array(np.random.default_rng(seed).gamma(2.0, size=n) + 0.1)
+    Q = scale @ ring(n) @ scale
+    Q = 0.5 * (Q + Q.T)
+    with pytest.raises(ev.InputError, match="Q is singular"):
+        ev.SparseModel(Q, np.ones(n))
+
+
+def test_constraints_of_a_large_precision_need_not_be_its_null_vectors():
+    """Any that hold them will do: the same generalised determinant as by a basis."""
+    n = 450
+    Q, y = second_differences(n), np.ones(n)
+    C = np.vstack([np.ones(n), np.random.default_rng(0).normal(size=n)])
+    model = ev.SparseModel(Q, y, constraints=C)
+    free = scipy.linalg.null_space(C)
+    truth = 0.5 * np.linalg.slogdet(free.T @ Q.toarray() @ free)[1]
+    at_mean = model.log_prior(model.mean) + 0.5 * (n - 2) * np.log(2.0 * np.pi)
+    assert at_mean == pytest.approx(truth, abs=1e-3)
+
+
+@pytest.mark.parametrize(("n", "off"), [(80, 1e-9), (1000, 1e-5), (6000, 1e-2)])
+def test_long_walks_of_second_order(n, off):
+    """Their non-zero eigenvalues multiply to n²(n² - 1)/12, and rounding grows like n⁴."""
+    walk = ev.precisions.rw2(n)
+    model = ev.SparseModel(walk, np.ones(n))
+    truth = 0.5 * (n - 2) * np.log(walk.structure[0, 0]) + 0.5 * np.log(n**2 * (n**2 - 1) / 12)
+    assert model.prior.base.half_logdet == pytest.approx(truth, abs=off)
+    assert np.log(model.prior.variances).mean() == pytest.approx(0.0, abs=off)
+
+
+@pytest.mark.parametrize("method", ["orthant", "sequential"])
+def test_methods_that_need_a_covariance_say_so(method):
+    model = ev.SparseModel(chain(4, 0.5, 1.0), [1, -1, 1, 1], likelihood="probit")
+    with pytest.raises(ev.InputError, match="needs the covariance as a matrix"):
+        ev.log_evidence(model, method=method, progressbar=False)
+
+
+def test_data_that_see_too_many_latent_values(monkeypatch):
+    """The error comes before their pairs are made."""
+    monkeypatch.setattr("evidence.models.sparse.machine_memory", lambda: 1e8)
+    tracemalloc.start()
+    with pytest.raises(ev.InputError, match="A has rows that see up to 2,000 latent values"):
+        ev.SparseModel(sp.eye_array(2000), np.ones(2), A=np.ones((2, 2000)))
+    assert tracemalloc.get_traced_memory()[1] < 3e7  # pairs take 1e8
+    tracemalloc.stop()
+
+
+def test_times_that_are_too_close_for_a_precision():
+    series = ev.precisions.matern_series([0.0, 1e-7, 1.0], 1.5, 1.0)
+    with pytest.raises(ev.InputError, match="times too close"):
+        ev.log_evidence(ev.SparseModel(series, [1, 1, 1]), progressbar=False)
+
+
+@pytest.mark.parametrize("structure", ["sparse", "markov"])
+def test_moves_that_need_a_covariance_say_so(structure):
+    y = [1, -1, 1, 1]
+    model = ev.SparseModel(chain(4, 0.5, 1.0), y)
+    if structure == "markov":
+        model = ev.GPModel(np.arange(4.0), y, "1.0 * Matern(nu=0.5)", structure="markov")
+    with pytest.raises(ev.InputError, match="its covariance as a matrix"):
+        ev.sample(model, move="gibbs", progressbar=False)
+
+
 def test_a_model_is_known_by_its_numbers():
     rng = np.random.default_rng(0)
     Q, y = random_precision(8, rng), data_for("poisson", 8, rng)

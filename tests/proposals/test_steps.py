@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.linalg
+import scipy.sparse as sp
 from scipy.special import gammaln
 from sparse_problems import chain, filtered_log_z, ring
 
@@ -47,3 +49,44 @@ def test_resampling_leaves_estimates_unbiased(threshold):
     estimate = log_mean(islands.log_z[-1])
     assert estimate.se < 0.1
     assert abs(estimate.value - truth) < 4.0 * estimate.se + 2e-6  # the filter's own error
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "binomial(n=20)"])
+def test_data_of_determined_values_belong_to_the_last_free_one(likelihood):
+    """Two constraints on three values leave a line, and one integral: no draw differs."""
+    rng = np.random.default_rng(0)
+    C, r, A = rng.normal(size=(2, 3)), np.array([0.4, -0.2]), rng.normal(size=(5, 3))
+    Q, y = np.diag([1.0, 0.5, 2.0]) + 0.2, rng.poisson(2.0, 5)
+    model = ev.SparseModel(sp.csc_array(Q), y, likelihood=likelihood, A=A, constraints=(C, r))
+    (way,) = scipy.linalg.null_space(C).T
+    s = np.linspace(-12.0, 12.0, 4001)[:, None]
+    u = np.linalg.pinv(C) @ r + s * way
+    prior = np.exp(-0.5 * np.einsum("mi,ij,mj->m", u, Q, u))
+    eta = (u @ A.T).ravel()
+    log_l = model.likelihood.log_prob(eta, np.tile(y, len(u))).reshape(-1, 5).sum(axis=1)
+    truth = np.log(prior @ np.exp(log_l) / prior.sum())
+    found = ev.log_evidence(model, method="guided", random_seed=0, progressbar=False)
+    assert found.logz == pytest.approx(truth, abs=1e-5)
+    assert found.logz_se < 1e-5
+
+
+@pytest.mark.parametrize("hold", [1.0, 100.0])
+def test_how_firmly_null_vectors_are_held_does_not_matter(monkeypatch, hold):
+    """Within four standard errors; held as firmly as that, draws are loosened by nats."""
+    y, n = np.random.default_rng(5).poisson(2.0, 12), 12
+    C = np.ones((2, n))
+    C[0, 1:-1] = C[1, 2:] = 0.1  # which see what is held more than the rest
+    D = np.diff(np.eye(n), 2, axis=0)
+    words = {"likelihood": "poisson", "constraints": C}
+    estimates = []
+    for strength in (1e-5, hold):
+        monkeypatch.setattr("evidence.gaussians.sparse._HOLD", strength)
+        model = ev.SparseModel(sp.csc_array(D.T @ D), y, **words)
+        found = ev.log_evidence(
+            model, method="guided", target_se=0.01, random_seed=0, progressbar=False
+        )
+        estimates.append((ev.fit_ep(model).logz, found.logz, found.logz_se))
+    (one, logz, se), (two, again, its_se) = estimates
+    assert one == pytest.approx(two, abs=1e-7)
+    assert abs(logz - again) < 4.0 * np.hypot(se, its_se)
+    assert its_se < 0.02

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csc_array, csr_array, eye_array, kron
 
-from ...execution.arguments import check_count, check_memory
+from ...execution.arguments import check_count, check_memory, shown
+from ...messages import InputError
 from ...numerics.arrays import Array
 from .base import Hyperparameter, Precision
 
@@ -74,6 +75,10 @@ def copies(part: Precision, count: int) -> Copies:
     >>> years.n, [p.name for p in years.hyperparameters]
     (60, ['rho', 'sigma'])
     """
+    if not isinstance(part, Precision):
+        raise InputError(
+            f"part must be a prior of ev.precisions, such as ar1(20, 0.5), got {shown(part)}"
+        )
     check_count("count", count, optional=False)
     check_memory("count", count, count, 4)
     return Copies(part, count)

@@ -187,8 +187,9 @@ class ProbitGibbs(LatentMove):
 
 
 def _require_probit(model: Any) -> None:
-    if not isinstance(getattr(model, "likelihood", None), likelihoods.Probit):
+    probit = isinstance(getattr(model, "likelihood", None), likelihoods.Probit)
+    if not (probit and isinstance(model.prior, DensePrior)):
         raise InputError(
-            f"the move 'gibbs' needs a GPModel with likelihood 'probit', got {model!r}; use "
-            "'mgrad' or 'elliptical'"
+            "the move 'gibbs' needs a GPModel with likelihood 'probit' and its covariance as a "
+            f"matrix, got {model!r}; use 'mgrad' or 'elliptical'"
         )

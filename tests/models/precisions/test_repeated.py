@@ -75,3 +75,8 @@ def test_independent_values():
 def test_sizes(sd):
     with pytest.raises(ev.InputError, match="sd"):
         precisions.independent(sd)
+
+
+def test_copies_of_what_is_no_prior():
+    with pytest.raises(ev.InputError, match="part must be a prior"):
+        precisions.copies(3, 2)
