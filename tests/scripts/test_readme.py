@@ -92,3 +92,19 @@ def test_the_demo_shows_what_is_said(tmp_path, monkeypatch) -> None:
     for name, logz, se, _ in rows:
         (found,) = (line.split() for line in shown.splitlines() if line.startswith(f"{name} "))
         assert close(" ".join(found[:3]), f"{name} {logz} {se}")
+
+
+def test_what_is_counted_and_listed() -> None:
+    from evidence.hyper.schemes import SCHEMES
+    from evidence.methods.registry import METHODS
+    from evidence.models.likelihoods import NAMES as likelihoods
+    from evidence.moves.registry import NAMES as moves
+
+    words = {6: "six schemes", 11: "Eleven [notebooks]", 18: "Eighteen transition kernels"}
+    notebooks = list(Path(__file__).resolve().parents[2].glob("notebooks/*.ipynb"))
+    for things in (SCHEMES, notebooks, moves):
+        assert words[len(things)] in TEXT
+    rows = set(re.findall(r'^\| `"(\w+)"` \|', TEXT, re.MULTILINE))
+    assert rows == set(METHODS) - {"auto"}
+    listed = re.search(r"likelihoods are (.*?),\nor \[your own\]", TEXT, re.DOTALL)[1]
+    assert set(re.findall(r"`(\w+)`", listed)) == set(likelihoods)
