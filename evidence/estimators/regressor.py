@@ -102,7 +102,8 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
             raise InputError(
                 f"likelihood {likelihood.name!r} is for labels; use GaussianProcessClassifier"
             )
-        several = np.ndim(y) == 2 and np.shape(y)[1] > 1
+        shape = np.asarray(y).shape
+        several = len(shape) == 2 and shape[1] > 1
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=several)
         self._check_parameters()
         for name in ("reference_", "kernel_", "likelihood_") if several else ():
