@@ -65,11 +65,16 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
     Attributes
     ----------
     n_features_in_, feature_names_in_
-    kernel_, likelihood_ : with the learnt hyperparameters
-    log_marginal_likelihood_value_ : log Z by the approximation, of the normalised targets
-    reference_ : the fitted GaussianReference
-    log_evidence_, log_evidence_se_ : after :meth:`log_evidence`
-    estimators_ : of several outputs, one regressor for each, which has the attributes above
+    kernel_, likelihood_
+        With the learnt hyperparameters.
+    log_marginal_likelihood_value_
+        log Z by the approximation, of the normalised targets.
+    reference_
+        The fitted GaussianReference.
+    log_evidence_, log_evidence_se_
+        After :meth:`log_evidence`.
+    estimators_
+        Of several outputs, one regressor for each, which has the attributes above.
 
     Notes
     -----
