@@ -130,9 +130,9 @@ def evidence_rows(
         )
         laplace, ep = (result.estimates.logz[row] for row in ("laplace", "ep"))
         print(
-            f"{name:<12}{which:<9}{kernel!s:<34}{laplace:>10.3f}{ep:>10.3f}"
+            f"{name:<14}{which:<9}{kernel!s:<34}{laplace:>10.3f}{ep:>10.3f}"
             f"{result.logz:>12.3f} ± {result.logz_se:.3f}"
-            f"{laplace - result.logz:>+10.3f}{ep - result.logz:>+8.3f}",
+            f"{laplace - result.logz:>+12.3f}{ep - result.logz:>+8.3f}",
             flush=True,
         )
         yield {
@@ -183,8 +183,8 @@ def main() -> None:
     table = pd.DataFrame([compare(name, options.folds) for name in options.data])
     laboratory.save_table(table, options.out, NAME)
     print(
-        f"\n{'evidence':<12}{'at':<9}{'kernel':<34}{'Laplace':>10}{'EP':>10}"
-        f"{'Monte Carlo':>20}{'Laplace−MC':>10}{'EP−MC':>8}"
+        f"\n{'evidence':<14}{'at':<9}{'kernel':<34}{'Laplace':>10}{'EP':>10}"
+        f"{'Monte Carlo':>20}{'Laplace−MC':>12}{'EP−MC':>8}"
     )
     two = table.data[table.classes == 2]
     rows = [row for name in two for row in evidence_rows(name, **all_of_it(name))]
