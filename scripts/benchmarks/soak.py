@@ -79,7 +79,8 @@ def random_case(rng: np.random.Generator) -> Case:
     if method == "sample":
         words |= {"draws": int(rng.integers(20, 400)), "tune": int(rng.integers(400))}
         return Case(f"{about}, sample, seed {seed}", partial(ev.sample, model, **words), None)
-    words |= {"method": method, "n_particles": int(rng.integers(32, 128))}
+    size = int(rng.integers(32, 128)) // (8 if method == "pt" else 1)  # of pt they are ensembles
+    words |= {"method": method, "n_particles": size}
     words |= {"n_islands": 12} if rng.random() < 0.7 else {"target_se": 0.1}
     call = partial(ev.log_evidence, model, **words)
     return Case(f"{about}, {method}, seed {seed}", call, truth)
