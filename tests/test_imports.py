@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HEAVY = ("pandas", "matplotlib.pyplot", "sklearn", "arviz", "typer")
+HEAVY = ("pandas", "matplotlib", "sklearn", "arviz", "typer")
 
 
 def run(code: str) -> str:

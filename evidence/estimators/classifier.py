@@ -68,11 +68,16 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     Attributes
     ----------
     classes_, n_classes_, n_features_in_, feature_names_in_
-    kernel_ : the kernel with the learnt hyperparameters (a CompoundKernel for many classes)
-    log_marginal_likelihood_value_ : log Z by the approximation; the mean over binary problems
-    reference_ : the fitted reference (two classes, or ``"softmax"``)
-    base_estimator_ : the one-vs-rest or one-vs-one estimator (more classes)
-    log_evidence_, log_evidence_se_ : after :meth:`log_evidence`
+    kernel_
+        The kernel with the learnt hyperparameters (a CompoundKernel for many classes).
+    log_marginal_likelihood_value_
+        log Z by the approximation; the mean over binary problems.
+    reference_
+        The fitted reference (two classes, or ``"softmax"``).
+    base_estimator_
+        The one-vs-rest or one-vs-one estimator (more classes).
+    log_evidence_, log_evidence_se_
+        After :meth:`log_evidence`.
 
     Examples
     --------

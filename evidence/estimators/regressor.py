@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin
+from sklearn.base import RegressorMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..execution.arguments import array, check_count, shown
 from ..messages import InputError
@@ -20,6 +20,7 @@ from ..models.likelihoods.gaussian import Gaussian
 from ..numerics.arrays import Array
 from ..prediction.gp import Prediction
 from ..prediction.predict import predict
+from ..results.evidence import EvidenceResult
 from .base import GaussianProcess
 from .fitting import fit, start_kernel
 
@@ -56,7 +57,7 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
         predictions scaled back); for counts, ordered categories and the positive targets
         of ``"gamma"`` the prior mean is set to that of their average.
     warm_start : bool
-        Begin the next fit's search at the kernel of the last one.
+        Begin the next fit's search at the kernel of the last one (of one output).
     copy_X_train : bool
         Taken for compatibility; inputs are always copied.
     random_state : int, RandomState or None
@@ -64,10 +65,22 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
     Attributes
     ----------
     n_features_in_, feature_names_in_
-    kernel_, likelihood_ : with the learnt hyperparameters
-    log_marginal_likelihood_value_ : log Z by the approximation, of the normalised targets
-    reference_ : the fitted GaussianReference
-    log_evidence_, log_evidence_se_ : after :meth:`log_evidence`
+    kernel_, likelihood_
+        With the learnt hyperparameters.
+    log_marginal_likelihood_value_
+        log Z by the approximation, of the normalised targets.
+    reference_
+        The fitted GaussianReference.
+    log_evidence_, log_evidence_se_
+        After :meth:`log_evidence`.
+    estimators_
+        Of several outputs, one regressor for each, which has the attributes above.
+
+    Notes
+    -----
+    Columns of ``y`` are independent outputs, each with its own hyperparameters; log Z is the sum
+    of theirs. Predictions have an axis for them after that of the inputs, and covariances at the
+    end, as in scikit-learn.
 
     Examples
     --------
@@ -95,13 +108,16 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
                 f"likelihood {likelihood.name!r} is for labels; use GaussianProcessClassifier"
             )
         shape = np.asarray(y).shape
-        if len(shape) == 2 and shape[1] > 1:
-            raise InputError(
-                f"y must be a vector of targets, got shape {shape}: fit one output at a time, "
-                "for example with sklearn.multioutput.MultiOutputRegressor"
-            )
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        several = len(shape) == 2 and shape[1] > 1
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=several)
         self._check_parameters()
+        for name in ("reference_", "kernel_", "likelihood_") if several else ():
+            self.__dict__.pop(name, None)  # of an earlier fit
+        self.estimators_ = [clone(self).fit(X, column) for column in y.T] if several else []
+        if several:
+            values = [one.log_marginal_likelihood_value_ for one in self.estimators_]
+            self.log_marginal_likelihood_value_ = float(np.sum(values))
+            return self
         if self.alpha is not None:
             likelihood = _known_noise(self.alpha, likelihood, y.size)
         self._shift, self._scale, mean = 0.0, 1.0, 0.0
@@ -138,6 +154,12 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
         if return_std and return_cov:
             raise InputError("ask for one of return_std and return_cov, not both")
         X = self._inputs(X)
+        if self.estimators_:
+            each = [one.predict(X, return_std, return_cov) for one in self.estimators_]
+            if not (return_std or return_cov):
+                return np.stack(each, axis=-1)
+            mean, spread = (np.stack(parts, axis=-1) for parts in zip(*each, strict=True))
+            return mean, spread
         prediction = self._predict(X)
         mean = self._shift + self._scale * prediction.y_mean
         if return_std:
@@ -154,20 +176,52 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
         return mean, self._scale**2 * cov
 
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0) -> Array:
-        """Draws of new observations at all rows of X together, shape (n, n_samples)."""
+        """Draws of new observations at all rows of X together, shape (n, n_samples).
+
+        Of several outputs, (n, outputs, n_samples).
+        """
         check_count("n_samples", n_samples, 1, optional=False)
         X = self._inputs(X)
+        state = check_random_state(random_state)
+        if self.estimators_:
+            each = [one.sample_y(X, n_samples, state) for one in self.estimators_]
+            return np.stack(each, axis=1)
         prediction = self._predict(X)
-        rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
+        rng = np.random.default_rng(state.randint(2**31))
         x = rng.multivariate_normal(
             prediction.mean, self._latent_cov(X), n_samples, check_valid="ignore", method="eigh"
         )
         return self._shift + self._scale * prediction.likelihood.simulate(x, rng).T
 
     def predict_quantiles(self, X: ArrayLike, q: ArrayLike = (0.05, 0.5, 0.95)) -> Array:
-        """Quantiles of a new observation, shape (n, Q) for Q probabilities ``q``."""
-        quantiles = self._predict(self._inputs(X)).quantiles(np.atleast_1d(q), of="y")
+        """Quantiles of a new observation, shape (n, Q) for Q probabilities ``q``.
+
+        Of several outputs, (n, outputs, Q).
+        """
+        X = self._inputs(X)
+        if self.estimators_:
+            return np.stack([one.predict_quantiles(X, q) for one in self.estimators_], axis=1)
+        quantiles = self._predict(X).quantiles(np.atleast_1d(q), of="y")
         return self._shift + self._scale * quantiles.T
+
+    def log_evidence(self, **words: Any) -> EvidenceResult:
+        """Estimate log Z (of the targets as they were fitted) at the learnt hyperparameters.
+
+        Takes the words of :func:`evidence.log_evidence` and leaves ``log_evidence_`` and
+        ``log_evidence_se_``. Of several outputs each of ``estimators_`` has its own.
+        """
+        check_is_fitted(self)
+        if self.estimators_:
+            raise InputError(
+                f"log_evidence is that of one output, this has {len(self.estimators_)}: ask "
+                "estimators_[0].log_evidence(), and so on; log Z of all is their sum"
+            )
+        return super().log_evidence(**words)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
 
 def _known_noise(alpha: float | ArrayLike, likelihood: Likelihood, n: int) -> Gaussian:

@@ -165,12 +165,12 @@ def array(name: str, value: Any, *shapes: Shape, finite: bool = True) -> Array:
 
 def rows(name: str, value: Any, n: int, what: str = "numbers") -> tuple[Array, tuple[int, ...]]:
     """A batch of vectors of n numbers as rows, and the shape of its other axes."""
-    batch = np.asarray(value, dtype=float)
+    batch = array(name, value, finite=False)
     if batch.shape[-1:] != (n,):
         raise InputError(
             f"{name} must hold {n} {what} along its last axis, got shape {batch.shape}"
         )
-    return np.ascontiguousarray(batch.reshape(-1, n)), batch.shape[:-1]
+    return batch.reshape(-1, n), batch.shape[:-1]
 
 
 def plain(name: str, value: Any) -> NDArray[Any]:

@@ -11,6 +11,9 @@ In this order, the first that promises the target:
 5. for probit, minimax tilting after a longer look at its weights;
 6. resample-move with more moves between temperatures, then with other moves.
 
+Who gives ``move=`` or ``betas=`` asks for annealing: only 4 and 6 are tried then, and a move that
+was given is not replaced.
+
 Trials are judged by counts of work, not by a stopwatch: the same seed makes the same choice.
 """
 
@@ -80,16 +83,17 @@ def auto(problem: Problem, *, frugal: bool = False) -> Outcome:
     ``frugal``: no more draws than the target asks for, even where they are cheap.
     """
     problem = replace(problem, frugal=frugal)
-    if is_stepped(problem.model):
+    annealed = problem.own_move or problem.betas is not None or problem.n_betas is not None
+    if is_stepped(problem.model) and not annealed:
         return _in_steps(problem)
-    if isinstance(problem.model, GPModel) and has_closed_form(problem.model):
+    if isinstance(problem.model, GPModel) and has_closed_form(problem.model) and not annealed:
         return _exact(problem)
     notes: list[str] = []
     trial = None
     alone = getattr(problem.reference, "share", None) is None
     if alone and not problem.reference.converged and problem.reference.name != "laplace":
         problem = _second_reference(problem, notes)
-    if problem.betas is None and problem.n_betas is None:
+    if not annealed:
         target = problem.target_se or 0.05
         outcome = _from_reference(problem, target, notes)
         if outcome is None and is_probit(problem.model):
@@ -227,7 +231,8 @@ def judge_tilting(trial: Trial[Tilted], target: float, largest_sd: float) -> Ver
 def anneal(problem: Problem, trial: Trial[Tilted] | None, notes: list[str]) -> Outcome:
     """Resample-move, with more effort where the pilot shows that moves mix slowly."""
     attempts = [(problem.move, Pilot()), (problem.move, _PATIENT)]
-    if problem.model.n < _LARGE and getattr(problem.model, "has_gradient", True):
+    free = problem.model.n < _LARGE and not problem.own_move
+    if free and getattr(problem.model, "has_gradient", True):
         others = _OTHER_MOVES if problem.path.riemannian else _OTHER_MOVES[:1]
         attempts += [(moves.get(name), _PATIENT) for name in others if name != problem.move.name]
     best = None

@@ -77,6 +77,8 @@ class Problem:
     """Whether the reference is the package's choice, which a method may improve."""
     frugal: bool = False
     """Whether there are many such problems, so that no draw is so cheap that it is nothing."""
+    own_move: bool = False
+    """Whether the move is the user's choice, which no method may replace."""
     _path: TemperedPath | None = None
 
     @property

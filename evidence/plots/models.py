@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from matplotlib.patheffects import Normal, Stroke
 
 from ..messages import InputError
 from ..numerics.arrays import Array
@@ -141,8 +142,9 @@ def _contours(surface: Surface, across: str, up: str) -> Figure:
         else:
             levels = _levels(z)
             image = ax.contourf(x, y, z, levels=levels, cmap="viridis", extend="min")
-            lines = ax.contour(x, y, z, levels=levels, colors="w", linewidths=0.6)
-            ax.clabel(lines, fmt="%.1f", fontsize=7)
+            lines = ax.contour(x, y, z, levels=levels, colors="w", linewidths=0.6, linestyles="-")
+            for text in ax.clabel(lines, fmt="%.1f", fontsize=7, colors="k"):
+                text.set_path_effects([Stroke(linewidth=2.0, foreground="w"), Normal()])
             best = surface.best[across], surface.best[up]
             ax.plot(*best, "*", color="w", mec="k", ms=13, label="largest", clip_on=False)
             legend(ax, frameon=True, fontsize=8)

@@ -27,6 +27,12 @@ _VERSION = 2
 _MOST_ROWS, _WIDTH = 60, 100  # of a table, the width in characters of one in text
 
 
+class Page(str):
+    """Text of several lines, which prompts and notebooks show as ``print`` does."""
+
+    __repr__ = str.__str__
+
+
 class Result:
     """The base of everything a run leaves behind.
 
@@ -128,12 +134,12 @@ class Result:
         model: dict[str, Any] = getattr(self, "model", {})
         return "model: " + ", ".join(f"{name} {value}" for name, value in model.items())
 
-    def summary(self) -> str:
+    def summary(self) -> Page:
         """A page of text: the answer, its table, notes and warnings."""
         lines, frame = self._about(), self._frame()
         if frame is not None:
             lines += ["", frame.to_string(**self._options(), line_width=_WIDTH)]
-        return "\n".join([*lines, *self._remarks()])
+        return Page("\n".join([*lines, *self._remarks()]))
 
     def _remarks(self) -> list[str]:
         notes, warnings = getattr(self, "notes", ()), getattr(self, "warnings", ())

@@ -111,8 +111,8 @@ def log_evidence(
         (Not for orthant and sequential, which have no use for it.)
     move : str or Move, optional
         What moves particles at a fixed temperature. By default ``"mgrad"``; for a DensityModel
-        ``"splitting"``, or ``"elliptical"`` where it has no gradient. (Not for guided,
-        importance, orthant and sequential.)
+        ``"splitting"``, or ``"elliptical"`` where it has no gradient. ``"auto"`` anneals, with
+        that move, where one is given. (Not for guided, importance, orthant and sequential.)
     betas : "adaptive", int or array
         Inverse temperatures from 0 to 1: as many as a pilot run needs; that many, spaced like the
         pilot's; or these. (For methods that move particles.)
@@ -251,6 +251,7 @@ def log_evidence(
                 problem = Problem(
                     model, base, mover, ladder, target_se, n_particles, n_islands,
                     seed, clock, progress, store, executor, n_betas, free,
+                    own_move=move is not None,
                 )  # fmt: skip
                 with within(clock.deadline), phase("pilot"):
                     outcome = _run(problem, method, options)

@@ -46,8 +46,10 @@ html_css_files = ["custom.css"]
 html_show_sphinx = False
 html_copy_source = False
 
-SECTIONS = Config(napoleon_use_ivar=True, napoleon_use_rtype=False)
-_SEVERAL = re.compile(r"^(\w+(?:, \w+)+)( : .*)?\n((?:    .*\n)+)", re.MULTILINE)
+SECTIONS = Config(  # a name may end in an underscore
+    napoleon_use_ivar=True, napoleon_use_rtype=False, strip_signature_backslash=True
+)
+_SEVERAL = re.compile(r"^(\w+(?:, \w+)+)( : .*)?\n((?:    .*\n)*)", re.MULTILINE)
 #: by page, what names in its docstrings stand for
 MEANT: defaultdict[str, dict[tuple[str, str], str]] = defaultdict(dict)
 
@@ -76,9 +78,9 @@ def skip(app: Any, what: str, name: str, found: Any, skipped: bool, options: Any
 
 
 def signature(app: Any, what: str, name: str, found: Any, options: Any, text: str, back: str):
-    """Without types for classes, and where the docstring has them."""
+    """Without types for classes, where the docstring has them, and those of the command line."""
     described = "Parameters\n---" in inspect.cleandoc(getattr(found, "__doc__", None) or "")
-    if (what == "class" or described) and text:
+    if text and (what == "class" or described or " object at 0x" in text):
         try:
             bare = stringify_signature(inspect.signature(found), show_annotation=False)
         except (TypeError, ValueError):

@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor as TheirRegressor
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel, WhiteKernel
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
@@ -402,14 +401,42 @@ def test_draws_have_the_moments_of_predictions(likelihood):
         one.predict(new, return_std=True, return_cov=True)
 
 
+def test_several_outputs_are_as_many_regressors():
+    two, new = np.column_stack([WAVE, WAVE[::-1] + 1.0]), np.linspace(-1.0, 8.0, 7)[:, None]
+    words = dict(kernel=1.0 * RBF(1.0), likelihood="gaussian(noise_std=0.3)", normalize_y=True)
+    both = GaussianProcessRegressor(**words).fit(LINE, two)
+    alone = [GaussianProcessRegressor(**words).fit(LINE, column) for column in two.T]
+    logz = [one.log_marginal_likelihood_value_ for one in alone]
+    assert both.log_marginal_likelihood_value_ == pytest.approx(sum(logz), rel=1e-12)
+    mean, std = both.predict(new, return_std=True)
+    _, cov = both.predict(new, return_cov=True)
+    quantiles, draws = both.predict_quantiles(new), both.sample_y(new, 500, random_state=3)
+    assert cov.shape == (7, 7, 2)
+    assert draws.shape == (7, 2, 500)
+    np.testing.assert_array_equal(both.predict(new), mean)
+    for k, one in enumerate(alone):
+        np.testing.assert_array_equal(mean[:, k], one.predict(new))
+        np.testing.assert_array_equal(std[:, k], one.predict(new, return_std=True)[1])
+        np.testing.assert_array_equal(cov[..., k], one.predict(new, return_cov=True)[1])
+        np.testing.assert_array_equal(quantiles[:, k], one.predict_quantiles(new))
+    assert abs(np.corrcoef(draws[3])[0, 1]) < 5.0 / np.sqrt(500)  # outputs are independent
+    np.testing.assert_array_equal(draws, both.sample_y(new, 500, random_state=3))
+    assert both.score(LINE, two) > 0.9
+    with pytest.raises(ValueError, match=r"that of one output, this has 2: ask estimators_\[0\]"):
+        both.log_evidence()
+    assert both.estimators_[1].log_evidence(random_seed=0).logz == pytest.approx(logz[1], abs=1e-6)
+
+
+def test_the_number_of_outputs_may_change():
+    one = GaussianProcessRegressor(optimizer=None).fit(LINE, WAVE)
+    expected = one.predict(LINE)
+    one.fit(LINE, np.column_stack([WAVE, WAVE]))
+    assert not hasattr(one, "reference_")
+    np.testing.assert_array_equal(one.predict(LINE), np.column_stack([expected] * 2))
+    np.testing.assert_array_equal(one.fit(LINE, WAVE).predict(LINE), expected)
+
+
 def test_what_is_not_offered_is_refused_by_name():
-    two = np.column_stack([WAVE, WAVE])
-    with pytest.raises(ValueError, match=r"y must be a vector of targets, got shape \(40, 2\)"):
-        GaussianProcessRegressor().fit(LINE, two)
-    alone = GaussianProcessRegressor(optimizer=None).fit(LINE, WAVE)  # what the message says works
-    both = MultiOutputRegressor(GaussianProcessRegressor(optimizer=None)).fit(LINE, two - [0, 1])
-    np.testing.assert_array_equal(both.predict(LINE)[:, 0], alone.predict(LINE))
-    assert (both.predict(LINE)[:, 1] < both.predict(LINE)[:, 0]).all()
     for estimator, y in ((GaussianProcessRegressor(), WAVE), (GaussianProcessClassifier(), Y)):
         with pytest.raises(TypeError, match="sample_weight"):
             estimator.fit(LINE, y, sample_weight=np.ones(40))

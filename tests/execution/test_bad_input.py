@@ -7,7 +7,9 @@ that there is not is a TypeError, as everywhere in Python.
 from __future__ import annotations
 
 import datetime
+import resource
 import signal
+import sys
 
 import numpy as np
 import pandas as pd
@@ -255,6 +257,110 @@ DENSITIES = {
         lambda: density(bounds=[(0, 1), (0, 1)]).unconstrain([2.0, 0.5]),
     ),
     "check_derivatives": ("x", lambda: density(grad=bowl).check_derivatives("a")),
+}
+
+#: what a density's methods are called with, where points are due
+NO_POINTS = {
+    **{k: v for k, v in NO_NUMBERS.items() if k not in ("NaN", "inf")},
+    "one point": np.zeros(1),
+    "five columns": np.zeros((3, 5)),
+    "no array": Odd(),
+    "a table": TABLE,
+}
+FLAT = {  # a way from the unit cube, and distributions
+    "map": lambda: density(prior_transform=lambda u: 2.0 * u),
+    "prior": lambda: density(prior=[stats.norm(), stats.gamma(2.0)]),
+}
+POINTS = {
+    **{
+        f"{method} of a {kind}, {k}": ("x", lambda v=v, k=kind, m=method: getattr(FLAT[k](), m)(v))
+        for method in ("log_prob", "log_likelihood", "log_prior", "constrain")
+        for kind in FLAT
+        for k, v in NO_POINTS.items()
+    },
+    **{
+        f"unconstrain {k}": ("parameters", lambda v=v: FLAT["prior"]().unconstrain(v))
+        for k, v in NO_POINTS.items()
+    },
+    **{
+        f"log_prior of a matrix, {k}": ("x", lambda v=v: matrix().log_prior(v))
+        for k, v in NO_POINTS.items()
+        if k not in ("pandas NA",)  # as NaN, which has no density
+    },
+}
+
+#: what a function that should return numbers returns: one value for each point, or one point
+RETURNED = {
+    "None": lambda u: None,
+    "text": lambda u: "a",
+    "words": lambda u: ["a", "b"],
+    "a dict": lambda u: {"a": 1.0},
+    "complex": lambda u: u + 1j,
+    "dates": lambda u: DATES[:2],
+    "ragged": lambda u: RAGGED,
+    "sparse": lambda u: sp.csr_array(np.ones((1, 2))),
+    "no array": lambda u: Odd(),
+    "a table": lambda u: TABLE,
+    "huge integer": lambda u: [10**400, 1],
+    "bytes": lambda u: b"ab",
+    "a generator": lambda u: (t for t in u),
+    "one more axis": lambda u: u[None] + np.zeros((2, 1, 1)),
+}
+FUNCTIONS = {
+    **{
+        f"prior_transform returns {k}, vectorized={v}": (
+            "prior_transform",
+            lambda f=f, v=v: density(prior_transform=f, vectorized=v),
+        )
+        for k, f in RETURNED.items()
+        for v in (False, True)
+    },
+    **{
+        f"logdensity returns {k}, vectorized={v}": (
+            "logdensity",
+            lambda f=f, v=v: density(f, 2, prior_transform=lambda u: u, vectorized=v),
+        )
+        for k, f in RETURNED.items()
+        for v in (False, True)
+    },
+    **{
+        f"prior_transform returns {k}": (
+            "prior_transform",
+            lambda f=f: density(prior_transform=f),
+        )
+        for k, f in {
+            "NaN": lambda u: u * NAN,
+            "inf": lambda u: u / 0.0,
+            "too few": lambda u: u[:1],
+            "too many": lambda u: np.append(u, u),
+            "masked": lambda u: np.ma.masked_equal(u * 0.0, 0.0),
+            "a number": lambda u: 3.0,
+        }.items()
+    },
+    **{
+        f"prior_transform= {k}": ("prior_transform", lambda v=v: density(prior_transform=v))
+        for k, v in {
+            "number": 3,
+            "text": "norm",
+            "class": int,
+            "table": TABLE,
+            "array": K,
+            "a list": [bowl],
+            "distribution": stats.norm(),
+            "module": np,
+            "flag": True,
+            "a dict": {"a": stats.norm()},
+        }.items()
+    },
+    "prior_transform and prior": (
+        "prior",
+        lambda: density(prior_transform=lambda u: u, prior=[stats.norm()] * 2),
+    ),
+    "prior_transform and bounds": (
+        "bounds",
+        lambda: density(prior_transform=lambda u: u, bounds=[None, None]),
+    ),
+    "unconstrain of a map": ("prior", lambda: FLAT["map"]().unconstrain([0.5, 0.5])),
 }
 
 LIKELIHOODS = {
@@ -645,17 +751,24 @@ UNKNOWN = {
 
 
 @pytest.fixture(autouse=True)
-def no_hang():
-    """A call that goes on for a quarter of a minute ends in an error."""
+def soon_and_small():
+    """A call that goes on for a quarter of a minute, or takes a gigabyte, ends in an error."""
 
     def ring(*_):
         raise TimeoutError("this mistake was not noticed at once")
 
-    before = signal.signal(signal.SIGALRM, ring)
+    before, kilobytes = signal.signal(signal.SIGALRM, ring), peak()
     signal.alarm(15)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
+    assert peak() - kilobytes < 2**20
+
+
+def peak():
+    """The most memory that this process has had, in kilobytes (of macOS's in bytes)."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most // 1024 if sys.platform == "darwin" else most
 
 
 def refused(name, call):
@@ -680,6 +793,16 @@ def test_models(case):
 @pytest.mark.parametrize("case", DENSITIES)
 def test_densities(case):
     in_one_line(refused(*DENSITIES[case]))
+
+
+@pytest.mark.parametrize("case", POINTS)
+def test_points(case):
+    in_one_line(refused(*POINTS[case]))
+
+
+@pytest.mark.parametrize("case", FUNCTIONS)
+def test_functions_of_densities(case):
+    in_one_line(refused(*FUNCTIONS[case]))
 
 
 @pytest.mark.parametrize("case", LIKELIHOODS)

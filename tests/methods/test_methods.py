@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import re
 import sys
 
 import numpy as np
@@ -169,6 +170,38 @@ def test_auto_tilts_a_probit_corner():
     assert result.method == "orthant"
     want = ev.log_orthant(model.K + np.eye(40), model.y, n_draws=100_000, random_seed=0)
     assert abs(result.logz - want.logp) < 4.5 * np.hypot(result.logz_se, want.se)
+
+
+@pytest.mark.parametrize("kind", ["draws are enough", "closed form", "steps", "slow move"])
+def test_auto_anneals_with_the_move_that_is_given(kind):
+    """Though draws, a closed form or another move would do; log Z within 4.5 standard errors."""
+    model = {
+        "draws are enough": small_model("poisson(exposure=1.5)", 5),
+        "closed form": ev.GPModel(K=np.eye(3) + 1.0, y=[0.0, 1.0, 2.0], likelihood="gaussian"),
+        "steps": ev.SparseModel(
+            ev.precisions.ar1(5, 0.5, 1.0), [0, 1, 2, 1, 3], likelihood="poisson"
+        ),
+        "slow move": ev.GPModel(
+            K=covariance(12, 60.0), y=np.resize([9, 0], 12), likelihood="poisson"
+        ),
+    }[kind]
+    move = ev.moves.PCN(step_size=0.01, target=None) if kind == "slow move" else "hmc"
+    words = {} if kind != "slow move" else {"reference": "prior", "n_particles": 16}
+    result = estimate(model, move=move, n_islands=8, **words)
+    assert result.method == "smc"
+    assert result.settings["move"] == ev.moves.get(move).name
+    tried = re.findall(r"(\S+) moves", " ".join(result.notes))
+    assert set(tried) == {ev.moves.get(move).name}
+    if kind != "slow move":
+        want = estimate(model)
+        assert want.method != "smc"
+        assert abs(result.logz - want.logz) < 4.5 * np.hypot(result.logz_se, want.logz_se) + 1e-9
+
+
+@pytest.mark.parametrize("betas", [4, [0.2, 1.0]])
+def test_auto_anneals_along_the_ladder_that_is_given(betas):
+    model = ev.GPModel(K=np.eye(3) + 1.0, y=[0.0, 1.0, 2.0], likelihood="gaussian")
+    assert estimate(model, betas=betas, n_islands=4).method == "smc"
 
 
 def test_importance_says_when_it_cannot_know():

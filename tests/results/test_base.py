@@ -124,6 +124,15 @@ def test_warnings_are_messages(small):
     assert [one.code for one in again.warnings] == ["few", ""]
 
 
+def test_a_summary_is_shown_as_it_is_printed(small):
+    """At a prompt, and as the last line of a notebook's cell."""
+    page = small.summary()
+    assert isinstance(page, str)
+    assert repr(page) == str(page) == "a < b\nsecond line\nWARNING: too few\nWARNING: no code"
+    pretty = pytest.importorskip("IPython.lib.pretty")
+    assert pretty.pretty(page) == str(page)
+
+
 def test_shown(small, large):
     assert repr(small) == "Small(a < b, 2 warning(s))"
     assert small.summary().splitlines() == [

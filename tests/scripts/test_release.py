@@ -56,3 +56,11 @@ def test_the_recipe_asks_for_what_the_project_asks_for():
 
 def test_the_release_is_cited_by_its_version():
     assert f"version: {evidence.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+
+
+def test_readme_says_why_each_requirement_is_there():
+    text = (ROOT / "README.md").read_text("utf-8")
+    paragraph = text[text.index("What it brings along, and why:") :].partition("\n\n")[0]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    needs = [re.match(r"[\w-]+", need).group() for need in project["dependencies"]]
+    assert sorted(re.findall(r"`([\w-]+)`", paragraph)) == sorted(needs)

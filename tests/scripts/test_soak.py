@@ -80,6 +80,25 @@ def test_what_is_wrong_is_counted(monkeypatch, tmp_path, capsys, wrong, seldom):
     assert counted == tuple(str(int(name == wrong)) for name in soak.COUNTS)
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_files_are_damaged_where_there_are_any(monkeypatch, tmp_path, kept):
+    """A closed form leaves no checkpoint."""
+
+    def run(case, send=(), after=0.0, limit=0.0, pool="", checkpoint=None, **words):
+        if kept and checkpoint is not None:
+            checkpoint.write_bytes(b"sound")
+        return SOUND._replace(struck=bool(send))
+
+    monkeypatch.setattr(soak, "run", run)
+    monkeypatch.setattr(soak, "save", lambda case, folder: folder / "result.npz")
+    monkeypatch.setattr(soak, "flip", lambda file, read, seed: Ended("done", "0"))
+    rows = soak.trials(Case("", sleep, 1.0), np.random.default_rng(0), tmp_path)
+    done = {row.what for row in rows}
+    assert {"flips, result", "cut", "^C^C"} <= done
+    assert ({"flips, checkpoint", "damaged"} <= done) == kept
+    assert not any(row.wrong for row in rows)
+
+
 @forks
 @careless
 @pytest.mark.parametrize(("trusting", "silent"), [(False, 0), (True, soak.FLIPS)])

@@ -33,6 +33,7 @@ from ..reference import GaussianReference
 from .cavities import cavities, log_site
 from .exact import fit_exact, has_closed_form, rounding_error
 from .laplace import climb, fit_laplace
+from .laplace import start as near_data
 from .sequential import sequential_start
 
 _MEMORY = 6
@@ -167,7 +168,7 @@ def _cold_start(model: LatentModel, max_sweeps: int) -> tuple[Array, Array, int]
     if model.prior.covariance is not None and not model.likelihood.log_concave:
         return sequential_start(model, min(_MAX_SEQUENTIAL, max_sweeps - 1), _NEAR)
     if model.prior.covariance is not None:
-        top = climb(model, model.prior.mean, np.zeros(model.y.size), tol=_MODE)
+        top = climb(model, *near_data(model), tol=_MODE)
         tau = np.maximum(top.tau, 0.0)
         return top.slope + tau * top.x, tau, 0
     sites = fit_laplace(model).sites

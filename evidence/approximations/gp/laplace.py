@@ -75,7 +75,7 @@ def fit_laplace(
         return fit_exact(model, "laplace")
     started = time.perf_counter()
     prior = model.prior
-    top = climb(model, prior.mean, np.zeros(model.y.size), max_iterations=max_iterations, tol=tol)
+    top = climb(model, *start(model), max_iterations=max_iterations, tol=tol)
     warnings: tuple[Message, ...] = ()
     if not top.converged:
         text = f"Laplace: Newton did not converge in {max_iterations} iterations"
@@ -104,6 +104,24 @@ def fit_laplace(
         warnings=warnings,
     )
     return reference.keep(gaussian)
+
+
+_STEEP, _HELD = 1e9, 1e6  # curvatures, in units of the prior's: too much for a step; a tether's
+
+
+def start(model: LatentModel) -> tuple[Array, Array]:
+    """The prior's mean, and its dual; or a point near where the likelihood is largest.
+
+    Counts of two with a prior mean of 50: the likelihood is so curved there that a step to the
+    mode has no digits left. (A precision that is not dense refuses such a mean.)
+    """
+    prior, lik = model.prior, model.likelihood
+    steep = -evaluate(lik.kernel, model.theta, prior.mean)[2] * prior.variances
+    if prior.covariance is None or not lik.log_concave or (steep < _STEEP).all():
+        return prior.mean, np.zeros(model.y.size)
+    tau = _HELD / prior.variances
+    near = prior.with_sites(tau * lik.location(model.y), tau)
+    return near.mean, near.dual
 
 
 class Summit(NamedTuple):

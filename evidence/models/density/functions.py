@@ -76,15 +76,21 @@ def value_and_gradient(
     return lambda x: (value(x), grad(x))
 
 
-def _numbers(name: str, out: Any) -> Array:
+def returned(name: str, out: Any) -> Array:
     """What a function returned as an array of numbers, or an error that names the function."""
     if type(out) is np.ndarray and out.dtype == np.float64:
         return out
-    if out is None or (isinstance(out, list) and any(row is None for row in out)):
+    rows = out if isinstance(out, list) else [out]
+    if any(row is None for row in rows):
         raise InputError(f"{name} returned None: it must return numbers")
+    if any(isinstance(row, np.ma.MaskedArray) and np.ma.count_masked(row) for row in rows):
+        raise InputError(f"{name} returned masked entries: it must return numbers")
     try:
-        return np.asarray(out, dtype=float)
-    except (TypeError, ValueError) as error:
+        numbers = np.asarray(out)
+        if numbers.dtype.kind in "cmM":
+            raise TypeError(f"values of type {numbers.dtype} are none")
+        return numbers.astype(float)
+    except Exception as error:  # of any kind, from other people's __array__
         raise InputError(f"{name} must return real numbers, as many each time: {error}") from None
 
 
@@ -103,13 +109,13 @@ class Batched:
         with np.errstate(all="ignore"):
             if self.vectorized:
                 self._tally(m)
-                out = _numbers(self.name, self.function(x, *more))
+                out = returned(self.name, self.function(x, *more))
             else:
                 rows = []
                 for point in zip(x, *more, strict=True):
                     self._tally(1)
                     rows.append(self.function(*point))
-                out = _numbers(self.name, rows)
+                out = returned(self.name, rows)
         if not self.vectorized and self.name == "logdensity" and out.shape == (m, 1):
             out = out[:, 0]
         if out.shape != shape:
@@ -166,7 +172,7 @@ class Pairs:
                 f"value_and_grad must return a pair (value, gradient), got {pairs[0]!r}"
             )
         value, slope = (
-            _numbers("value_and_grad", part[0] if self.vectorized else list(part))
+            returned("value_and_grad", part[0] if self.vectorized else list(part))
             for part in zip(*pairs, strict=True)
         )
         if value.shape != x.shape[:1] or slope.shape != x.shape:

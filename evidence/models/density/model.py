@@ -207,12 +207,14 @@ class DensityModel(InNotebooks):
 
     def constrain(self, x: ArrayLike) -> Array:
         """Parameters θ from the model's coordinates x, (…, d)."""
-        x = np.asarray(x, dtype=float)
+        x = array("x", x, finite=False)
+        if x.shape[-1:] != (self.n,):
+            raise InputError(f"coordinates x must have shape (…, {self.n}), got {x.shape}")
         return self.outward(x.reshape(-1, self.n)).reshape(*x.shape[:-1], len(self.names))
 
     def unconstrain(self, theta: ArrayLike) -> Array:
         """Coordinates of parameters (…, d)."""
-        theta, k = np.asarray(theta, dtype=float), len(self.names)
+        theta, k = array("parameters", theta, finite=False), len(self.names)
         if theta.shape[-1:] != (k,):
             raise InputError(
                 f"parameters must have shape (…, {k}), in the order of model.names; got "
@@ -248,8 +250,15 @@ class DensityModel(InNotebooks):
         """log density of every row, Jacobian and prior included; -inf where it is not a number."""
         return _no_nan(self.log_likelihood(x) + self.log_prior(x))
 
+    def _rows(self, x: Array) -> Array:
+        """x itself where it is rows of coordinates, as in all calls from inside."""
+        if type(x) is np.ndarray and x.dtype == float and x.ndim == 2 and x.shape[1] == self.n:
+            return x
+        return array("x", x, ("M", self.n), finite=False)
+
     def log_prior(self, x: Array) -> Array:
         """log of the prior of every row in these coordinates, or of a Jacobian in its place."""
+        x = self._rows(x)
         if self.prior is not None:
             return self.prior.log_prob(x)
         if self.limits is not None:
@@ -258,7 +267,7 @@ class DensityModel(InNotebooks):
 
     def log_likelihood(self, x: Array) -> Array:
         """What the user's function says of every row, without prior or Jacobian."""
-        return _no_nan(self.calls["logdensity"](self.arguments(x)))
+        return _no_nan(self.calls["logdensity"](self.arguments(self._rows(x))))
 
     def log_prob_and_gradient(self, x: Array) -> tuple[Array, Array]:
         """log density (M,) and its gradient (M, d)."""
@@ -268,6 +277,7 @@ class DensityModel(InNotebooks):
                 "density in JAX (ev.from_jax), or use a move without gradients "
                 "(move='elliptical' or 'pcn')"
             )
+        x = self._rows(x)
         if self.change is None:
             value, slope = self.both(x)
         elif isinstance(self.change, Quantiles):

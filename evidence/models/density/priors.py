@@ -21,6 +21,7 @@ from ...execution.arguments import array, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
 from .changes import Derivatives
+from .functions import returned
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _STEP = 1e-3  # of numerical differences in units of a standard normal
@@ -331,10 +332,7 @@ class Transform:
 
     def _checked(self, out: Any, cube: Array) -> Array:
         told = "a batch of points (M, d)" if self.vectorized else "one point (d,)"
-        try:
-            theta = np.asarray(out, dtype=float)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"prior_transform must return numbers, as many: {error}") from None
+        theta = returned("prior_transform", out)
         if theta.shape != cube.shape:
             first = 0 if self.vectorized else 1
             raise InputError(

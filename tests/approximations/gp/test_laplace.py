@@ -37,3 +37,23 @@ def test_running_out_of_iterations_is_said():
     fit = ev.fit_laplace(small_model("poisson(exposure=1.5)", 8), max_iterations=1)
     assert not fit.converged
     assert "did not converge" in fit.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "mean"),
+    [("poisson", 50.0), ("poisson", 720.0), ("gamma(shape=2)", -200.0), ("cloglog", 300.0)],
+)
+def test_a_prior_mean_far_from_all_data(likelihood, mean):
+    """From where the likelihood is up to 1e300 times as curved as the prior: EP finds the same."""
+    y = [1, -1, 1, -1] if likelihood == "cloglog" else [1, 2, 1, 3]
+    model = ev.GPModel(
+        [[0.0], [1.0], [2.0], [3.0]], y, "RBF(1.0)", likelihood=likelihood, mean=mean
+    )
+    fit = ev.fit_laplace(model)
+    assert fit.converged
+    assert not fit.warnings
+    slope = model.likelihood.derivatives(fit.mean, model.y)[1]
+    np.testing.assert_allclose(
+        slope, np.linalg.solve(model.K, fit.mean - mean), rtol=1e-4, atol=1e-8
+    )
+    assert fit.logz == pytest.approx(ev.fit_ep(model).logz, abs=0.1)
