@@ -382,8 +382,8 @@ def main() -> None:
         processes.close()
     table = by_problem(rows)
     laboratory.save_table(table, options.out, NAME)
-    owns = [who for who in there if who.startswith(OWN)]
-    ahead = pd.concat([summary(table, own) for own in owns])
+    owns = [who for who in table.package.unique() if who.startswith(OWN)]
+    ahead = pd.concat([pd.DataFrame(), *(summary(table, own) for own in owns)])
     print(ahead.round(3).to_string(index=False))
     laboratory.save_table(ahead, options.out, f"{NAME}_summary")
 
