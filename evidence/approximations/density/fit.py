@@ -36,10 +36,11 @@ _TAILS = (0.0, 0.05, 0.15, 0.4)
 _GOOD_SHAPE = 0.4
 _BAD_SHAPE = 0.5  # from here on weights have no variance
 _EASY = 8.0  # standard deviation of log weights that annealing takes in its stride
-_FARTHER, _ONE_FARTHER = 1.0, 0.35  # by which weights may move the square of the distance from the
+_FARTHER, _ONE_FARTHER = 1.0, 0.25  # by which weights may move the square of the distance from the
 # centre, and of any coordinate, in standard deviations: with heavy tails they move them by more
 _TELLING, _MISSING = 20.0, 0.3  # effective draws that tell log Z, and how much may be missing
 _ROUNDS, _WIDE = 20, 0.15  # of adapting, and the tails meanwhile
+_LONGER = 50  # rounds where there are scales to be learnt, of many children some in each
 _SETTLED = 6  # further rounds from then on in which scales are learnt better
 _SHOWING = 4  # rounds in which scales show themselves, if there are any
 _LARGEST_ADAPTED = 128  # dimensions in which draws tell a covariance better than a mode's Hessian
@@ -376,8 +377,10 @@ def _rescale(q: DensityReference, rng: np.random.Generator) -> DensityReference 
     """
     n = int(min(max(4000, 200 * q.mean.size), 20_000))
     pool: list[tuple[Array, Array]] = []
-    for k in range(_ROUNDS):
+    for k in range(_LONGER):
         check_interrupt()
+        if k >= _ROUNDS and q.scales is None:
+            break
         drawn = _draw(q, rng, n)
         if drawn is None:
             break
@@ -394,7 +397,7 @@ def _rescale(q: DensityReference, rng: np.random.Generator) -> DensityReference 
         if done:
             x, w = np.concatenate([x for x, _ in pool]), np.concatenate([w for _, w in pool])
             w /= w.sum()
-        scales = learn(x, w)
+        scales = learn(x, w, q.scales)
         if scales is None and (kappa == 1.0 or k >= _SHOWING):
             return None
         mean, cov = moments(x if scales is None else scales.inverse(x), w, enough)
