@@ -63,7 +63,8 @@ _PART = 0.5  # of the evaluations allowed may be spent here
 _GUARD, _WIDER = 0.2, 2.0  # part of every component, and its variance, that guards its tails
 _GROWTH = 0, 2, 24  # components that stay, that are added at a time, and in all
 _WALKERS, _STEPS, _ARCHIVE = 48, 10, 512  # of a walk from weighted draws
-_MOVED, _LONGEST = 3.0, 40  # accepted steps of a walker, as many steps as that takes at most
+_WALKS = (2.5, 40), (10.0, 120)  # accepted steps of a walker, and steps at most; further ones
+_EASY = 0.7  # where weights are not so even: mass may lie around the corner
 _MOVING = 0.1  # acceptance below which walks tell nothing
 _STALLED, _LOST = 3, 0.03  # rounds in a row in which shares so small ask for a scout
 _HEAVY = np.log(10.0)  # of a weight that no draws have shown
@@ -316,15 +317,19 @@ class Economy:
         start = x[chosen], log_p[chosen]
         kinds = self.blend.log_parts(archive)[:, :-1].argmax(axis=1) if self.several else None
         seen, values, moved = np.zeros((0, _WALKERS, self.model.n)), np.zeros((0, _WALKERS)), 0.0
-        while len(seen) < _LONGEST and moved < _MOVED:
-            more, high, accepted = walk(self.model, start, archive, rng, _STEPS, kinds)
-            seen, values = np.concatenate([seen, more]), np.concatenate([values, high])
-            start, moved = (more[-1], high[-1]), moved + _STEPS * accepted
         logz = float(logsumexp(log_w)) - np.log(log_w.size)
         # a Gaussian thins out towards the corners of a plateau, where no weight has a tail
         reach = min(max(self.verdict.top, logz), logz + _HEAVY) if self.sought else logz
-        self.lost = float(unexplained(self.proposal.log(seen[-1]), values[-1], reach).mean())
-        if self.lost < _OUT and moved > _MOVING * len(seen):
+        for enough, most in _WALKS[: 1 if self.verdict.share > _EASY else 2]:
+            while len(seen) < most and moved < enough:
+                more, high, accepted = walk(self.model, start, archive, rng, _STEPS, kinds)
+                seen, values = np.concatenate([seen, more]), np.concatenate([values, high])
+                start, moved = (more[-1], high[-1]), moved + _STEPS * accepted
+            self.lost = float(unexplained(self.proposal.log(seen[-1]), values[-1], reach).mean())
+            stay = self.lost < _OUT and moved > _MOVING * len(seen)
+            if not stay:
+                break
+        if stay:
             return True
         x, log_p = np.concatenate([x, *seen]), np.concatenate([log_p, *values])
         half = np.full(values.size, 1.0 / values.size)
