@@ -33,6 +33,7 @@ SCRIPTS = {
     "papers.kuss_rasmussen_grid": "",
     "papers.agrad_figure4": "",
     "rivals.compare": "",
+    "rivals.densities": "",
     "benchmarks.tilting": "",
     "benchmarks.truths_at_dimension": "",
     "papers.explicit_binding": "",

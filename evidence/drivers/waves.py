@@ -37,6 +37,7 @@ from .islands import Islands, summarise
 _GROUPS = 4
 _GROWTH = 1.25  # of a group between two looks at the spread
 _LARGE_SHARE = 0.1
+_ALONE = 8.0  # times its share of the estimate that an island may carry
 NEAR = 1.1  # a target met to within this factor is met
 
 
@@ -282,7 +283,9 @@ def _conclude(run: Run, clock: Clock) -> None:
                 "or target_se"
             )
         run.warnings.append(Message("target-missed", f"target_se={target:g} was not met{why}"))
-    if estimate.relative_sd > 1.0 and estimate.largest_share > _LARGE_SHARE:
+    # where a group of few islands has it, the mean hides how far off it is
+    alone = estimate.largest_share * run.final.size > _ALONE
+    if (alone or estimate.relative_sd > 1.0) and estimate.largest_share > _LARGE_SHARE:
         text = (
             f"the estimate is uneven: one of {run.final.size} islands carries "
             f"{100 * estimate.largest_share:.0f}% of it, the error bar is not reliable; use more "

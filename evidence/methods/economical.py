@@ -18,7 +18,7 @@ from .base import FIRST, Outcome, Problem, outcome_of_islands
 
 _LARGEST = 32  # dimensions, where there is no choice
 _COARSE = 0.1  # a target from which on few evaluations will do
-_FEWEST = {True: 16, False: 40}  # draws of an island where weights are even, and elsewhere
+_FEWEST = {True: 8, False: 40}  # draws of an island where weights are even, and elsewhere
 _EVEN, _MOST = 0.8, 2**14
 _MARGIN = 2.0  # draws beyond what the last weights say
 

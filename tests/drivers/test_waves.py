@@ -6,7 +6,7 @@ import fakes
 import numpy as np
 import pytest
 
-from evidence.drivers.waves import Budget, Run, admitted, run_waves
+from evidence.drivers.waves import Budget, Run, _conclude, admitted, run_waves
 from evidence.execution.checkpoint import Checkpoint
 from evidence.execution.clock import Clock
 from evidence.execution.job import Job
@@ -137,4 +137,16 @@ def test_nothing_in_time():
 
 def test_uneven_islands_are_reported():
     run = waves(Job(fakes.lognormal, (4.0,)), Budget(None, first=32))
+    assert "uneven-islands" in codes(run)
+
+
+def test_an_island_alone_in_a_group_that_stopped_is_reported():
+    """The others of its group are two or three; the mean that it lifts hides how far off it is."""
+    values = np.random.default_rng(0).normal(0.0, 0.1, (400, 2))
+    values[0, 0] = 3.7
+    run = Run(Budget(0.2), {i: fakes.islands(pair) for i, pair in enumerate(values)})
+    estimate = run.estimate()
+    assert estimate.value > 1.0
+    assert estimate.relative_sd < 1.0
+    _conclude(run, Clock())
     assert "uneven-islands" in codes(run)

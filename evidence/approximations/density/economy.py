@@ -46,14 +46,14 @@ _NET = {True: 512, False: 1024}  # points, in one or two dimensions and in more
 _PATIENCE = 1e-3  # nats that a climb's step must gain
 _FRUITLESS = {False: 3, True: 8}  # climbs in a row that find nothing new, after several did;
 _CLIMBS = 64  # and from one net
-_SLOPES = 4  # climbs in all from points that no valley parts from the modes known
+_SLOPES = 3  # climbs in all from points that no valley parts from the modes known
 _LAST, _ADDED = 15, 0.02  # climbs that end a search which is cut short, and what they may add
 _SOUGHT, _SOUGHT_BY = 2**14, 64  # evaluations and points of a scout where there is no mode
 _ASKED = 48  # points that are asked whether a valley parts them from the modes known
 _NEAREST = 4  # of these
 _BETWEEN = np.array([0.15, 0.4, 0.7])  # of the way to one
 _PER_DIMENSION, _DRAWS = 50, (128, 512)  # draws of a round
-_ROUNDS = 16  # of them
+_ROUNDS = 24  # of them
 _SHAPE, _SHARE, _EVEN = 0.6, 0.2, 0.85  # of weights that are even enough; of very even ones
 _COUNTS = 7.0  # nats below the best mode that count
 _MISSED = 0.25  # of the target
@@ -61,11 +61,14 @@ _FINER = 7  # times as many points make a finer net
 _THOROUGH = 200_000  # evaluations of a longer look
 _PART = 0.5  # of the evaluations allowed may be spent here
 _GUARD, _WIDER = 0.2, 2.0  # part of every component, and its variance, that guards its tails
+_GROWTH = 0, 2, 24  # components that stay, that are added at a time, and in all
 _WALKERS, _STEPS, _ARCHIVE = 48, 10, 512  # of a walk from weighted draws
+_WALKS = (2.5, 40), (10.0, 120)  # accepted steps of a walker, and steps at most; further ones
+_EASY = 0.7  # where weights are not so even: mass may lie around the corner
 _MOVING = 0.1  # acceptance below which walks tell nothing
-_STALLED, _LOST = 3, 0.03  # rounds after which a share of draws so small asks for a scout
+_STALLED, _LOST = 3, 0.03  # rounds in a row in which shares so small ask for a scout
 _HEAVY = np.log(10.0)  # of a weight that no draws have shown
-_OUT, _CAUTION = 0.08, 2.5  # of it may end where the mixture does not reach
+_OUT, _CAUTION = 0.05, 2.5  # of it may end where the mixture does not reach
 _WIDE = 4.0  # times the variance, and heavy tails, in the place of a prior
 _TAILS = 0.2
 
@@ -240,7 +243,7 @@ class Economy:
         if not np.isfinite(seen.se):
             return
         log_p = seen.log_l + self.model.prior.log_prob(seen.x)
-        blend = improve(self.blend, seen.x, log_p, seen.log_w, seen.logz, rng, most=2)
+        blend = improve(self.blend, seen.x, log_p, seen.log_w, seen.logz, rng, *_GROWTH)
         self.blend = audible(merged(blend))
 
     def begin(self) -> bool:
@@ -297,7 +300,7 @@ class Economy:
         with np.errstate(divide="ignore"):
             used = np.log(w)
         tempered = log_q + kappa * np.where(np.isfinite(log_w), log_w, 0.0)
-        self.blend = improve(self.blend, x, tempered, used, kappa * logz, rng, most=2)
+        self.blend = improve(self.blend, x, tempered, used, kappa * logz, rng, *_GROWTH)
         self.blend = audible(merged(self.blend))
 
     def walk(self, rng: np.random.Generator) -> bool:
@@ -313,30 +316,39 @@ class Economy:
         chosen = rng.permutation(systematic(w, rng, _WALKERS))
         start = x[chosen], log_p[chosen]
         kinds = self.blend.log_parts(archive)[:, :-1].argmax(axis=1) if self.several else None
-        seen, values, accepted = walk(self.model, start, archive, rng, _STEPS, kinds)
+        seen, values, moved = np.zeros((0, _WALKERS, self.model.n)), np.zeros((0, _WALKERS)), 0.0
         logz = float(logsumexp(log_w)) - np.log(log_w.size)
         # a Gaussian thins out towards the corners of a plateau, where no weight has a tail
         reach = min(max(self.verdict.top, logz), logz + _HEAVY) if self.sought else logz
-        self.lost = float(unexplained(self.proposal.log(seen[-1]), values[-1], reach).mean())
-        if self.lost < _OUT and accepted > _MOVING:
+        for enough, most in _WALKS[: 1 if self.verdict.share > _EASY else 2]:
+            while len(seen) < most and moved < enough:
+                more, high, accepted = walk(self.model, start, archive, rng, _STEPS, kinds)
+                seen, values = np.concatenate([seen, more]), np.concatenate([values, high])
+                start, moved = (more[-1], high[-1]), moved + _STEPS * accepted
+            self.lost = float(unexplained(self.proposal.log(seen[-1]), values[-1], reach).mean())
+            stay = self.lost < _OUT and moved > _MOVING * len(seen)
+            if not stay:
+                break
+        if stay:
             return True
         x, log_p = np.concatenate([x, *seen]), np.concatenate([log_p, *values])
-        half = np.full(_STEPS * _WALKERS, 1.0 / (_STEPS * _WALKERS))
+        half = np.full(values.size, 1.0 / values.size)
         with np.errstate(divide="ignore"):
             log_w = np.log(0.5 * np.concatenate([w, half]))
-        self.blend = audible(merged(improve(self.blend, x, log_p, log_w, logz, rng, most=2)))
+        self.blend = audible(merged(improve(self.blend, x, log_p, log_w, logz, rng, *_GROWTH)))
         return False
 
     def rounds_until_good(self, rng: np.random.Generator, most: int, meter: Meter) -> None:
         """Rounds, and climbs and walks from what they find."""
-        n = int(np.clip(_PER_DIMENSION * self.model.n, *_DRAWS))
+        n, shares = int(np.clip(_PER_DIMENSION * self.model.n, *_DRAWS)), list[float]()
         for k in range(most):
             check_interrupt()
             if k and meter.most is not None and meter.left < n + _PART * meter.most:
                 return
             self.round(rng, n)
+            shares.append(self.verdict.share)
             if not self.good:
-                lost = k + 1 >= _STALLED and self.verdict.share < _LOST
+                lost = k + 1 >= _STALLED and max(shares[-_STALLED:]) < _LOST
                 if lost and not self.sought and self.model.prior is not None:
                     self.seek(rng, meter)
                 else:

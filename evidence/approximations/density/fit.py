@@ -35,9 +35,15 @@ _TRIAL = 4096
 _TAILS = (0.0, 0.05, 0.15, 0.4)
 _GOOD_SHAPE = 0.4
 _BAD_SHAPE = 0.5  # from here on weights have no variance
+_EASY = 8.0  # standard deviation of log weights that annealing takes in its stride
+_FARTHER, _ONE_FARTHER = 1.0, 0.25  # by which weights may move the square of the distance from the
+# centre, and of any coordinate, in standard deviations: with heavy tails they move them by more
 _TELLING, _MISSING = 20.0, 0.3  # effective draws that tell log Z, and how much may be missing
 _ROUNDS, _WIDE = 20, 0.15  # of adapting, and the tails meanwhile
+_LONGER = 50  # rounds where there are scales to be learnt, of many children some in each
 _SETTLED = 6  # further rounds from then on in which scales are learnt better
+_SHOWING = 4  # rounds in which scales show themselves, if there are any
+_LARGEST_ADAPTED = 128  # dimensions in which draws tell a covariance better than a mode's Hessian
 _LARGEST_SCOUTED = 32  # dimensions
 _UNEXPLAINED, _MUCH = 0.001, 0.2  # of the posterior, as a scout sees it
 _OPEN = 0.15  # of the posterior may be left to the prior
@@ -225,7 +231,8 @@ def _fit(
     # among bad ones those that see the most mass
     best, verdict = max(fits, key=lambda fit: fit[1].rank(fit[1].logz))
     seen = [verdict.logz for _, verdict in fits if verdict.share * _TRIAL > _TELLING]
-    if not verdict.good and not several:  # adapted to weights, it may well forget a mode
+    telling = model.n <= _LARGEST_ADAPTED or not modes
+    if not verdict.good and not several and telling:  # adapted to weights, it may forget a mode
         adapted = _choose_tails(_adapt(best, rng), rng)
         if adapted[1].shape < max(verdict.shape, _GOOD_SHAPE) or not np.isfinite(verdict.shape):
             best, verdict = adapted
@@ -236,12 +243,30 @@ def _fit(
             lighter = its.shape < max(verdict.shape, _GOOD_SHAPE)
             if lighter and its.share > _CLEARLY * verdict.share:
                 best, verdict = other, its
-    if model.prior is not None and not several and verdict.shape >= _BAD_SHAPE:
+    log_w, u = _weights(best, rng, 2 * _TRIAL)  # chosen for its verdict, it needs a fresh one
+    near = model.n > _LARGEST_SCOUTED and _near(best, log_w, u)
+    if model.prior is not None and not several and verdict.shape >= _BAD_SHAPE and not near:
         return None
-    verdict = judge(best, rng, 2 * _TRIAL)  # chosen for its verdict, it needs a fresh one
+    verdict = judged(log_w)
     best.logz, best.top, best.modes = verdict.logz, verdict.top, tuple(modes)
-    best.warnings = _complaints(verdict, max(seen, default=-np.inf))
+    best.warnings = () if near else _complaints(verdict, max(seen, default=-np.inf))
     return best
+
+
+def _near(q: DensityReference, log_w: Array, u: Array) -> bool:
+    """Whether the density differs from q by a little in each of many parameters.
+
+    No weights are even then, but annealing from q is easy; unless the density has heavier tails,
+    as its weights show by a slope along the square of the distance.
+    """
+    spread = float(log_w.std())
+    if not spread < _EASY:
+        return False
+    squares = q.standardise(u) ** 2
+    squares = np.column_stack([squares.sum(axis=1), squares])
+    squares = (squares - squares.mean(axis=0)) / squares.std(axis=0)
+    moved = (log_w - log_w.mean()) @ squares / log_w.size
+    return bool(moved[0] < _FARTHER and moved[1:].max() < _ONE_FARTHER)
 
 
 def fit_gaussian(
@@ -352,8 +377,10 @@ def _rescale(q: DensityReference, rng: np.random.Generator) -> DensityReference 
     """
     n = int(min(max(4000, 200 * q.mean.size), 20_000))
     pool: list[tuple[Array, Array]] = []
-    for _ in range(_ROUNDS):
+    for k in range(_LONGER):
         check_interrupt()
+        if k >= _ROUNDS and q.scales is None:
+            break
         drawn = _draw(q, rng, n)
         if drawn is None:
             break
@@ -370,8 +397,8 @@ def _rescale(q: DensityReference, rng: np.random.Generator) -> DensityReference 
         if done:
             x, w = np.concatenate([x for x, _ in pool]), np.concatenate([w for _, w in pool])
             w /= w.sum()
-        scales = learn(x, w)
-        if scales is None and kappa == 1.0:
+        scales = learn(x, w, q.scales)
+        if scales is None and (kappa == 1.0 or k >= _SHOWING):
             return None
         mean, cov = moments(x if scales is None else scales.inverse(x), w, enough)
         if not usable(cov):

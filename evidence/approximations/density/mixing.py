@@ -347,12 +347,16 @@ def improve(
     rng: np.random.Generator,
     fixed: int = 0,
     most: int = _MOST,
+    largest: int = _MOST,
 ) -> Blend:
-    """At most so many components for what is unexplained; all but the first are moved."""
+    """At most so many components for what is unexplained, and beside the prior in all.
+
+    All but the first are moved.
+    """
     counts = log_w > log_w.max(initial=-np.inf) - _TINY
     x, log_p, log_w = x[counts], log_p[counts], log_w[counts]
     blend = _move(blend, x, log_w, fixed, _STEPS_BETWEEN)
-    for _ in range(min(most, _MOST + 1 - len(blend.references))):
+    for _ in range(min(most, largest + 1 - len(blend.references))):
         check_interrupt()
         rest = np.exp(log_w) * unexplained(blend.log(x), log_p, logz)
         if rest.sum() < _UNEXPLAINED:

@@ -97,7 +97,7 @@ class Rescaled:
         return np.where(np.isnan(value), -np.inf, value), self.scales.pull(u, slope)
 
 
-def learn(x: Array, w: Array) -> Scales | None:
+def learn(x: Array, w: Array, known: Scales | None = None) -> Scales | None:
     """Scales that draws x with weights w (which sum to one) show, or None if they show none.
 
     A child is a coordinate with residuals (from its regression on all others) whose log
@@ -105,6 +105,7 @@ def learn(x: Array, w: Array) -> Scales | None:
     as well. One whose residuals from the parents alone do not is a parent itself, as the common
     mean of groups is. Then locations and log scales are regressed in turn: a child's log scale
     on the parents that it correlates with, its location on the others, weighted by the scales.
+    Children that are ``known`` from earlier draws stay so: of many, each set shows only some.
 
     >>> rng = np.random.default_rng(0)
     >>> v = 3.0 * rng.standard_normal(4000)
@@ -130,8 +131,13 @@ def learn(x: Array, w: Array) -> Scales | None:
     square[square < effective * _MATERIAL**2] = 0.0
     together = square.sum(axis=0) > n + _SIGNIFICANT * np.sqrt(2.0 * n)
     parent = together | (square.max(axis=0) > _SIGNIFICANT**2)
+    before = np.zeros((n, n), bool)
+    if known is not None:
+        before[np.ix_(known.children, known.parents)] = known.slope != 0.0
+        parent |= before.any(axis=0)
     square[:, ~parent] = 0.0
     square[square < _LIKELY**2] = 0.0
+    square[before] = np.maximum(square[before], _LIKELY**2)
     children = _children(square)
     while children.any():
         up, down = np.flatnonzero(~children), np.flatnonzero(children)
@@ -140,7 +146,9 @@ def learn(x: Array, w: Array) -> Scales | None:
         told = _correlations(_log_size(z[:, down] - z[:, up] @ location, w), z[:, up], w) ** 2
         told[square[np.ix_(down, up)] == 0.0] = 0.0
         weakest = int(told.max(axis=1).argmin())
-        clear = told > max(_LIKELY**2 / effective, _STRONG**2)
+        strong = np.where(together[up], _MATERIAL, _STRONG)
+        clear = told > np.maximum(_LIKELY**2 / effective, strong**2)
+        clear |= before[np.ix_(down, up)]
         if clear[weakest].any():
             return _regress(z, w, sd, w @ x, up, down, clear)
         children[down[weakest]] = False

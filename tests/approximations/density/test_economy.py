@@ -71,6 +71,16 @@ def eggbox():
     return loglik, [uniform(0.0, edge)] * 2, float(truth)
 
 
+def rings():
+    """Two circles of radius 2 and width 0.1, on which every point is as high as any other."""
+
+    def loglik(x):
+        radii = [np.hypot(x[:, 0] - c, x[:, 1]) for c in (-3.5, 3.5)]
+        return logsumexp([norm.logpdf(r, 2.0, 0.1) for r in radii], axis=0)
+
+    return loglik, [uniform(-6.0, 12.0)] * 2, math.log(8.0 * math.pi / 144.0)
+
+
 def wall(d):
     """Nothing outside a box, and nowhere a slope."""
 
@@ -120,6 +130,15 @@ def test_a_narrow_mode_on_the_slope_of_a_broad_one_is_climbed(seed):
     result, truth, points = run(two_modes(5), target_se=0.2, random_seed=seed)
     assert abs(result.logz - truth) < 4.5 * result.logz_se < 0.9
     assert points < 15_000
+
+
+@pytest.mark.parametrize("seed", [5, 6, 7])
+def test_rings_take_many_components(seed):
+    """A dozen Gaussians leave more of two rings uncovered, which error bars then hold."""
+    result, truth, points = run(rings(), target_se=0.2, random_seed=seed)
+    assert abs(result.logz - truth) < 4.5 * result.logz_se < 0.6
+    assert result.logz_se**2 * points < 240.0
+    assert not result.warnings
 
 
 def test_draws_of_a_coarse_run_have_the_posterior_s_moments():

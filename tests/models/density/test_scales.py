@@ -130,6 +130,20 @@ def test_a_gaussian_has_no_scales(seed):
     assert learn(x, uniform(2000)) is None
 
 
+def test_children_that_are_known_stay():
+    """Draws that show one child of two do not make the other one forgotten."""
+    rng = np.random.default_rng(0)
+    v = rng.standard_normal(4000)
+    x = np.column_stack([v, np.exp(v) * rng.standard_normal(4000), rng.standard_normal(4000)])
+    w = np.full(4000, 1 / 4000)
+    one = np.zeros((2, 1))
+    known = Scales(np.array([0]), np.array([1, 2]), np.zeros(1), np.zeros(2), one, one + 1.0)
+    assert learn(x, w).children.tolist() == [1]
+    found = learn(x, w, known)
+    assert found.children.tolist() == [1, 2]
+    assert found.slope[:, 0] == pytest.approx([1.0, 0.0], abs=0.1)
+
+
 def test_few_draws_tell_nothing():
     v = 3.0 * RNG.standard_normal(40)
     x = np.column_stack([v, np.exp(0.5 * v) * RNG.standard_normal(40)])
