@@ -179,7 +179,7 @@ def test_other_likelihoods_are_refused():
     path, move = ev.Path(ev.fit_ep(small_model("logit"))), ProbitGibbs()
     with pytest.raises(
         ValueError,
-        match=r"needs a GPModel with likelihood 'probit', got GPModel.*logit.*; use 'mgrad'",
+        match=r"'gibbs' needs a GPModel with likelihood 'probit' .*, got GPModel.*logit",
     ):
         move.prepare(path)
     with pytest.raises(ValueError, match="needs a GPModel with likelihood 'probit'"):
