@@ -308,7 +308,8 @@ class DenseConditionals(Conditionals):
         return DenseConditionals(self.order, self.mean + shift, covariance)
 
     def widened(self, scale: Array, noise: Array, shift: Array) -> DenseConditionals:
-        scaled = scale[:, None] * self._covariance * scale
+        scaled = self._covariance * scale
+        scaled *= scale[:, None]
         scaled.flat[:: scale.size + 1] += noise
         return DenseConditionals(self.order, scale * self.mean + shift, scaled)
 
@@ -322,9 +323,13 @@ class Root(NamedTuple):
 
 def posterior_root(prior: DensePrior, tau: Array) -> Root:
     """Square root of Σ = (K⁻¹ + diag τ)⁻¹ for τ of any sign."""
-    M = prior.chol.T @ (tau[:, None] * prior.chol)
+    if tau.min(initial=0.0) < 0.0:
+        M = prior.chol.T @ (tau[:, None] * prior.chol)
+    else:
+        M = np.asfortranarray(np.sqrt(tau)[:, None] * prior.chol)
+        transposed_times_itself(M.T, scratch())
     M.flat[:: tau.size + 1] += 1.0
-    L, info = dpotrf(M, lower=1, clean=1)
+    L, info = dpotrf(M, lower=1, clean=1, overwrite_a=1)
     if info != 0:
         raise NotPositiveDefinite("I + L_Kᵀ diag(τ) L_K has no Cholesky factor")
     factor = solve_triangular(L, prior.chol.T, lower=True, check_finite=False).T

@@ -39,7 +39,7 @@ from .sequential import sequential_start
 _MEMORY = 6
 _NEAR = 0.3  # mismatch, in standard deviations, at which parallel sweeps take over
 _MAX_SEQUENTIAL = 6  # sweeps
-_MODE = 0.01  # prior standard deviations in the last step of a climb that is only a start
+_CLIMB, _MODE = 4, 0.01  # steps of a climb that is only a start; prior sd in its last one
 _UNDAMPED = 0.9  # fraction of a site's update that sweeps without a factorisation take
 _AHEAD = 25  # sweeps without a factorisation, at most
 _MAX_WARM = 40  # sweeps granted to a warm start
@@ -168,7 +168,7 @@ def _cold_start(model: LatentModel, max_sweeps: int) -> tuple[Array, Array, int]
     if model.prior.covariance is not None and not model.likelihood.log_concave:
         return sequential_start(model, min(_MAX_SEQUENTIAL, max_sweeps - 1), _NEAR)
     if model.prior.covariance is not None:
-        top = climb(model, *near_data(model), tol=_MODE)
+        top = climb(model, *near_data(model), max_iterations=_CLIMB, tol=_MODE)
         tau = np.maximum(top.tau, 0.0)
         return top.slope + tau * top.x, tau, 0
     sites = fit_laplace(model).sites
