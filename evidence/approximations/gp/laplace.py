@@ -82,14 +82,14 @@ def fit_laplace(
         text = f"Laplace: Newton did not converge in {max_iterations} iterations"
         warnings = (Message("laplace-not-converged", text),)
     try:
-        reference = laplace_at(model, top, top.tau)
+        reference = laplace_at(model, top, top.tau, top.x)
     except NotPositiveDefinite:
         text = (
             "Laplace: the curvature at the mode is not positive definite; "
             "negative site precisions were set to zero"
         )
         warnings += (Message("laplace-no-maximum", text),)
-        reference = laplace_at(model, top, np.maximum(top.tau, 0.0))
+        reference = laplace_at(model, top, np.maximum(top.tau, 0.0), top.x)
     reference.seconds, reference.warnings = time.perf_counter() - started, warnings
     return reference
 
@@ -108,8 +108,10 @@ class Summit(NamedTuple):
     converged: bool
 
 
-def laplace_at(model: LatentModel, top: Summit, tau: Array) -> GaussianReference:
-    """The Gaussian around a summit, with sites of precision τ.
+def laplace_at(
+    model: LatentModel, top: Summit, tau: Array, mean: Array | None = None
+) -> GaussianReference:
+    """The Gaussian around a summit, with sites of precision τ; its mean, if that is known better.
 
     Raises :class:`NotPositiveDefinite` where there is none.
     """
@@ -120,8 +122,12 @@ def laplace_at(model: LatentModel, top: Summit, tau: Array) -> GaussianReference
         "laplace",
         model,
         sites,
-        *(gaussian.latent if prior.design is not None else (x, gaussian.variances)),
-        gaussian.log_normaliser(sites.c, mean=x),
+        *(
+            gaussian.latent
+            if prior.design is not None
+            else (gaussian.mean if mean is None else mean, gaussian.variances)
+        ),
+        gaussian.log_normaliser(sites.c, mean=mean),
         converged=top.converged,
         n_sweeps=top.iterations,
     )
