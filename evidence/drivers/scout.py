@@ -19,7 +19,7 @@ from ..approximations.mixture import Mixture
 from ..execution.clock import Stopped
 from ..messages import Message
 from ..numerics.arrays import Array
-from ..paths.families import family, make_path
+from ..paths.families import family, is_stepped, make_path
 from .plan import Pilot, Plan
 
 _SCOUT = Pilot(cess=0.3, mixing=0.6, max_moves=4)
@@ -59,10 +59,11 @@ def explore(
     """A mixture that covers what scouts see, and the last one's report.
 
     Where the prior does not reach the posterior in a reasonable number of steps, or time is up,
-    it is left out of the mixture and there is no report.
+    it is left out of the mixture and there is no report. Neither is there one of a model that is
+    drawn in steps, whose prior is a component only where its own draws will do.
     """
     extend = family(mixture.model).extend
-    if extend is None or mixture.components[-1].name != "prior":
+    if extend is None or mixture.components[-1].name != "prior" or is_stepped(mixture.model):
         return mixture, None
     for _ in range(_ROUNDS):
         scouted = _climb(mixture, rng, stop)

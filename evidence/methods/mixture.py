@@ -23,12 +23,12 @@ from ..execution.clock import Stopped
 from ..execution.meter import phase
 from ..models.gp import GPModel
 from ..numerics.arrays import Array
-from ..paths.families import family
+from ..paths.families import family, is_stepped
 from ..proposals.guide import CannotGuide
 from .base import FIRST, Outcome, Problem
 from .importance import fair_share
 from .smc import run_plan, smc
-from .weighted import run_guided, try_guide
+from .weighted import run_guided, run_stepped, try_guide
 
 _SCOUTED = 200  # seeds of scouts, and of components, are children from here on
 _COMPONENT = 300
@@ -58,9 +58,9 @@ def over_components(
         )
     drawn = _drawn(problem, mixture, scouted)
     outside = max((view.logz for view in (scouted, drawn) if view is not None), default=math.inf)
-    if len(mixture.components) == 2 and scouted and outside - mixture.logz < _NOTHING:
+    if len(mixture.components) == 2 and outside - mixture.logz < _NOTHING:
         return method(replace(problem, reference=replace(mixture.components[0], share=None)))
-    components = mixture.components[: -1 if scouted else None]
+    components = mixture.components[: None if scouted is drawn is None else -1]
     target = problem.target_se
     expected = np.array([c.logz for c in components])
     expected = np.exp(expected - logsumexp(expected))
@@ -78,9 +78,11 @@ def over_components(
             parts[-1].warn("approximation-only", text)
     if scouted:
         parts.append(_rest(_climbed(problem, mixture, scouted, parts), drawn))
+    elif drawn:
+        parts.append(_more(problem, mixture, drawn, parts))
     outcome = _together(problem, mixture, scouted, parts)
     outcome.logz_se = math.hypot(outcome.logz_se, _lost(problem.reference, outcome))
-    if scouted is None:
+    if scouted is drawn is None:
         outcome.notes.append("no scout from the prior could say whether there are other modes")
     return outcome
 
@@ -98,14 +100,16 @@ def _alone(problem: Problem, component: object, c: int) -> Problem:
 
 def _drawn(problem: Problem, mixture: Mixture, scouted: Scouted | None) -> Outcome | None:
     """The prior's share by guided draws, unless a trial says that climbs hide nothing."""
-    if scouted is None or not isinstance(problem.model, GPModel):
-        return None
-    if not scouted.logz - mixture.logz > _NEVER:
+    stepped = is_stepped(problem.model) and mixture.components[-1].name == "prior"
+    climbed = scouted is not None and isinstance(problem.model, GPModel)
+    if not stepped and not (climbed and scouted.logz - mixture.logz > _NEVER):
         return None
     part = _alone(problem, mixture.components[-1], len(mixture.components))
     part.target_se, part.n_particles, part.n_islands = None, fair_share(problem), FIRST
     part.checkpoint = problem.checkpoint.part("draws of the prior")
     try:
+        if stepped:
+            return run_stepped(part)
         trial = try_guide(part, _CHECK)
         log_share = trial.source.log_z0 + float(trial.weights.log_mean) - mixture.logz
         most = math.exp(min(log_share, 0.0)) * (1.0 + _BEYOND * trial.weights.se)
@@ -113,6 +117,22 @@ def _drawn(problem: Problem, mixture: Mixture, scouted: Scouted | None) -> Outco
         return run_guided(part, trial) if hidden > _UNSEEN * _TARGET else None
     except (CannotGuide, Stopped):
         return None
+
+
+def _more(problem: Problem, mixture: Mixture, drawn: Outcome, parts: list[Outcome]) -> Outcome:
+    """The prior's share in steps: the first draws, or as many as its part of Z asks for."""
+    if problem.target_se is None:
+        return drawn
+    logz = [drawn.logz, *(part.logz for part in parts)]
+    share, wanted = (
+        math.exp(drawn.logz - logsumexp(logz)),
+        problem.target_se / math.sqrt(len(logz)),
+    )
+    if not share * drawn.logz_se > wanted:
+        return drawn
+    part = _alone(problem, mixture.components[-1], len(parts))
+    part.target_se = wanted / max(share, _RARE)
+    return run_stepped(part)
 
 
 def _rest(climbed: Outcome, drawn: Outcome | None) -> Outcome:
@@ -204,7 +224,7 @@ def _together(
         for component, part, p in zip(mixture.components, parts, share, strict=True)
     )
     outcome.notes.append(f"components share the posterior, log Z each: {told}")
-    if mixture.components[-1].name == "prior":
+    if scouted:
         outcome.warnings += unexplained(float(logz[-1] - total))
     outcome.settings = {**first.settings, "reference": mixture.name, "components": len(parts)}
     return outcome

@@ -9,6 +9,7 @@ import pytest
 import scipy.linalg
 import scipy.sparse as sp
 from scipy.special import betaln, gammaln
+from scipy.stats import t as student_t
 from sparse_problems import chain, data_for, filtered_log_z, random_precision, ring, twins
 
 import evidence as ev
@@ -480,6 +481,43 @@ def test_groups_with_modes_of_their_own():
     truth = sum(np.logaddexp.reduce(prior + log_t[groups == g].sum(axis=0)) for g in range(6))
     result = ev.log_evidence(model, random_seed=0, progressbar=False)
     assert abs(result.logz - truth) < 4.0 * result.logz_se + 1e-5
+
+
+def _torn():
+    """Two latent values, two data that contradict the prior in two ways: the narrow one, in which
+    .6 % of the evidence is, has no fixed point of EP."""
+    Q = np.array([[2.0, -1.0], [-1.0, 2.0]]) / 1.5
+    A, y = np.array([[-1.0, -1.0], [1.0, 0.0]]), np.array([-3.404, -3.0464])
+    return Q, ev.SparseModel(sp.csc_array(Q), y, likelihood="student_t(df=5, scale=0.1)", A=A)
+
+
+def test_a_narrow_mode_that_ep_leaves_is_a_component():
+    Q, model = _torn()
+    x = np.arange(-9.0, 9.0, 0.02)
+    u = np.stack(np.meshgrid(x, x, indexing="ij"), axis=-1)
+    log_p = -0.5 * np.einsum("abi,ij,abj->ab", u, Q, u)
+    log_p += 0.5 * np.linalg.slogdet(Q)[1] - np.log(2.0 * np.pi)
+    z = (model.y - u @ model.A.toarray().T) / 0.1
+    log_p += np.sum(student_t(5).logpdf(z) - np.log(0.1), axis=-1)
+    truth = np.logaddexp.reduce(log_p, axis=None) + 2.0 * np.log(0.02)
+    narrow = np.logaddexp.reduce(log_p[u[..., 0] < -2.0]) + 2.0 * np.log(0.02)
+    assert 0.005 < np.exp(narrow - truth) < 0.007
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert result.logz_se < 0.003
+    assert abs(result.logz - truth) < 4.0 * result.logz_se
+    shares = result.components.set_index("name")["logz"]
+    assert shares["laplace"] == pytest.approx(narrow, abs=0.3)
+
+
+def test_what_ep_reaches_is_no_component_of_its_own():
+    """Outliers, each with a mode of its own under one wide Gaussian, do not multiply."""
+    rng = np.random.default_rng(0)
+    y = 0.3 * rng.standard_t(3, 60)
+    y[::10] += 4.0
+    model = ev.SparseModel(
+        ev.precisions.ar1(60, 0.9, 0.3), y, likelihood="student_t(df=3, scale=0.3)"
+    )
+    assert ev.fit_reference(model, random_seed=0).name == "ep"
 
 
 def test_states_of_a_chain_from_its_values():

@@ -74,36 +74,22 @@ def fit_laplace(
     if has_closed_form(model):
         return fit_exact(model, "laplace")
     started = time.perf_counter()
-    prior = model.prior
     top = climb(model, *start(model), max_iterations=max_iterations, tol=tol)
     warnings: tuple[Message, ...] = ()
     if not top.converged:
         text = f"Laplace: Newton did not converge in {max_iterations} iterations"
         warnings = (Message("laplace-not-converged", text),)
-    x, tau = top.x, top.tau
     try:
-        gaussian = prior.with_sites(top.slope + tau * x, tau, reuse=top.gaussian)
+        reference = laplace_at(model, top, top.tau, top.x)
     except NotPositiveDefinite:
         text = (
             "Laplace: the curvature at the mode is not positive definite; "
             "negative site precisions were set to zero"
         )
         warnings += (Message("laplace-no-maximum", text),)
-        tau = np.maximum(tau, 0.0)
-        gaussian = prior.with_sites(top.slope + tau * x, tau)
-    sites = Sites(top.loglik - top.slope * x - 0.5 * tau * x * x, top.slope + tau * x, tau)
-    reference = GaussianReference(
-        "laplace",
-        model,
-        sites,
-        *(gaussian.latent if prior.design is not None else (x, gaussian.variances)),
-        gaussian.log_normaliser(sites.c, mean=x),
-        converged=top.converged,
-        n_sweeps=top.iterations,
-        seconds=time.perf_counter() - started,
-        warnings=warnings,
-    )
-    return reference.keep(gaussian)
+        reference = laplace_at(model, top, np.maximum(top.tau, 0.0), top.x)
+    reference.seconds, reference.warnings = time.perf_counter() - started, warnings
+    return reference
 
 
 _STEEP, _HELD = 1e9, 1e6  # curvatures, in units of the prior's: too much for a step; a tether's
@@ -136,6 +122,32 @@ class Summit(NamedTuple):
     """Of the last step."""
     iterations: int
     converged: bool
+
+
+def laplace_at(
+    model: LatentModel, top: Summit, tau: Array, mean: Array | None = None
+) -> GaussianReference:
+    """The Gaussian around a summit, with sites of precision τ; its mean, if that is known better.
+
+    Raises :class:`NotPositiveDefinite` where there is none.
+    """
+    x, prior = top.x, model.prior
+    gaussian = prior.with_sites(top.slope + tau * x, tau, reuse=top.gaussian)
+    sites = Sites(top.loglik - top.slope * x - 0.5 * tau * x * x, top.slope + tau * x, tau)
+    reference = GaussianReference(
+        "laplace",
+        model,
+        sites,
+        *(
+            gaussian.latent
+            if prior.design is not None
+            else (gaussian.mean if mean is None else mean, gaussian.variances)
+        ),
+        gaussian.log_normaliser(sites.c, mean=mean),
+        converged=top.converged,
+        n_sweeps=top.iterations,
+    )
+    return reference.keep(gaussian)
 
 
 def climb(

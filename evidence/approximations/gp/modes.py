@@ -5,7 +5,8 @@ points; which one it reaches is decided by where it starts, by the order of the 
 Newton climbs start from the prior mean, from the data taken together, from few data at a time
 (a random handful, each at its own location, as in random sample consensus) and, later, from the
 points of a scout (:mod:`evidence.drivers.scout`); EP starts from every different summit, and
-different fixed points become components.
+different fixed points become components. EP may leave a summit for good, where its mode is narrow
+beside another: draws in steps then have Laplace's Gaussian there, others the prior's share.
 
 Reference: M. A. Fischler and R. C. Bolles, Comm. ACM 24 (1981) 381 (random sample consensus).
 """
@@ -25,7 +26,7 @@ from ...numerics.arrays import Array, Indices
 from ..mixture import Mixture
 from ..reference import GaussianReference, prior_reference
 from .ep import fit_ep
-from .laplace import Summit, climb
+from .laplace import Summit, climb, laplace_at
 
 Start = tuple[Array, Array]
 """x and K⁻¹(x - m)."""
@@ -37,11 +38,13 @@ _LARGE = 1000  # from this N on there are fewer climbs
 _TOLERANCE = 1e-3  # of a climb, in standard deviations of the prior
 _SAME_SUMMIT = 0.2  # in standard deviations of Laplace's Gaussian there
 _IN = 0.5  # standard deviations of q
+_REACH = 6.0  # standard deviations of χ², the squared distance of draws
 _SAME_POINT = 0.1  # of EP, in standard deviations of q
 _NEGLIGIBLE = 12.0  # nats below the best fixed point
 _FAR, _GRID, _THIRDS = 8.0, 257, 30  # standard deviations of the prior, in so many points
 _NUMBERS = 2**18  # evaluated at once
 _PROBES = 8  # of a scout's points from which one climbs
+_FEW = 4  # latent values that draws of the prior in steps reach wherever they are
 _LEAST = 0.05  # weight of any component, relative to the largest
 
 
@@ -85,8 +88,8 @@ def fit_mixture(
     # where EP ended between the modes, what it promises of log Z must decide about no other
     found = found or [ep]
     unseen = _unseen(model)
-    stepped = model.prior.design is not None
-    return found[0] if stepped and len(found) == 1 and not unseen else mixture_of(found, unseen)
+    alone = len(found) == 1 and not unseen and not _prior_helps(found[0])
+    return found[0] if alone else mixture_of(found, unseen)
 
 
 def fit_best(model: LatentModel) -> GaussianReference:
@@ -110,15 +113,21 @@ def extend_mixture(mixture: Mixture, points: Array) -> Mixture:
 def mixture_of(references: list[GaussianReference], warnings: Sequence[str] = ()) -> Mixture:
     """References weighted by their log Z, as far as that may be believed, and the prior.
 
-    Draws in steps reach other modes of few latent values by themselves, and a scout would find no
-    way there among many: where they are possible the prior claims nothing.
+    Draws in steps reach other modes of single latent values by themselves, and a scout would find
+    no way there among many: where they are possible the prior claims nothing, unless latent values
+    are so few that draws of the prior find all of them.
     """
     model = references[0].model
     logz = np.array([reference.logz for reference in references])
     weights = np.maximum(np.exp(logz - logz.max()), _LEAST)
-    if model.prior.design is not None:
+    if not _prior_helps(references[0]):
         return Mixture(references, weights, warnings)
     return Mixture([*references, prior_reference(model)], np.append(weights, _LEAST), warnings)
+
+
+def _prior_helps(reference: GaussianReference) -> bool:
+    """Whether the prior is a component; one latent value drawn in steps is integrated anyway."""
+    return reference.model.prior.design is None or 1 < reference.mean.size <= _FEW
 
 
 def _unseen(model: LatentModel) -> list[Message]:
@@ -170,12 +179,14 @@ def _fixed_points(
     known: Sequence[GaussianReference],
     first: GaussianReference,
 ) -> list[GaussianReference]:
-    """Different fixed points of EP, from summits; those that count beside the best.
+    """Different fixed points of EP, from summits, and Laplace's Gaussians at those that draws from
+    them would not reach; those that count beside the best.
 
     The ``first`` one is not fitted again where a summit is in its middle.
     """
-    found = list(known)
+    found, tops = list(known), list[Summit]()
     for summit in _summits(model, starts):
+        tops.append(summit)
         mean, var = first.predictors
         if first.converged and np.max(np.abs(summit.x - mean) / np.sqrt(var)) < _IN:
             _add(found, first)
@@ -186,8 +197,22 @@ def _fixed_points(
             _add(found, fit_ep(model, start=sites))
     ceiling = model.likelihood.ceiling(model.y)  # between modes EP may promise anything
     found = [reference for reference in found if reference.logz <= ceiling]
+    if model.prior.design is not None:  # elsewhere the prior's share holds what EP leaves
+        left = [top for top in tops if not any(_reaches(q, top) for q in found)]
+        found += [laplace_at(model, top, np.maximum(top.tau, 0.0)) for top in left]
     best = max((reference.logz for reference in found), default=-np.inf)
     return [reference for reference in found if reference.logz > best - _NEGLIGIBLE]
+
+
+def _reaches(q: GaussianReference, top: Summit) -> bool:
+    """Whether the summit is as near to q's mean, in units of q, as draws from q are.
+
+    There the likelihoods' slopes are K⁻¹(x - m), so that Σ⁻¹(x - μ) is their distance to q's.
+    """
+    away = top.x - q.predictors[0]
+    squared = away @ (top.slope - q.sites.nu + q.sites.tau * top.x)
+    size = min(q.mean.size, away.size)
+    return bool(squared < size + _REACH * np.sqrt(2.0 * size))
 
 
 def _summits(model: LatentModel, starts: Iterable[Start]) -> Iterator[Summit]:
