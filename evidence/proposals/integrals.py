@@ -588,7 +588,7 @@ def draw_ahead(
         rng, kernel, data, _NEAR * root, root, value, uniforms, log_weight, memory, message
     ):
         return
-    both, total = memory[6], np.zeros(2 * n)
+    both, total = memory[6][: 2 * n], np.zeros(2 * n)
     for m in range(n):
         away = root * normals[m]
         both[m], both[n + m] = value[m] - away, value[m] + away

@@ -11,7 +11,7 @@ from scipy.stats import norm
 from evidence.models import likelihoods
 from evidence.models.likelihoods.quadrature import evaluate
 from evidence.numerics.jit import kernel
-from evidence.proposals.integrals import draw_with_several, scratch
+from evidence.proposals.integrals import draw_ahead, draw_with_several, scratch
 
 
 @pytest.mark.parametrize(
@@ -97,3 +97,23 @@ def test_skewed_integrands_need_no_lattice():
     assert 1e-5 < w.std() / w.mean() < 0.01  # a lattice makes 1e-10
     skew = stats.skew(value)
     assert abs(skew + 1.0 / np.sqrt(y.sum())) < 0.12  # of the log of a gamma variable
+
+
+@pytest.mark.interpreted  # where what is written beside an array is an error
+def test_draws_ahead_whose_means_are_far_apart():
+    """E[exp(m(v))] of a message that is log-linear in the middle of its table."""
+    n, root, slope = 2000, 0.01, 0.7
+    rng = np.random.default_rng(4)
+    value = np.repeat([-3.0, 1e4], n // 2)  # no lattice has room for both
+    places = np.arange(-8.0, 8.25, 0.5)
+    message = np.r_[0.0, 1.0, slope * places]
+    log_weight = np.zeros(n)
+    draw_ahead(
+        rng, likelihoods.get("logit").kernel, np.ones((1, 1)), root, value, rng.standard_normal(n),
+        rng.random(n), log_weight, scratch(n), message,
+    )  # fmt: skip
+    near, far = np.exp(log_weight).reshape(2, -1)
+    exact = np.exp(-3.0 * slope + 0.5 * (slope * root) ** 2)
+    assert near.mean() == pytest.approx(exact, rel=1e-5)
+    np.testing.assert_allclose(far, np.exp(8.0 * slope), rtol=1e-12)  # constant beyond the table
+    assert np.abs(value[: n // 2] + 3.0).max() < 0.06
