@@ -6,7 +6,8 @@ Newton climbs start from the prior mean, from the data taken together, from few 
 (a random handful, each at its own location, as in random sample consensus) and, later, from the
 points of a scout (:mod:`evidence.drivers.scout`); EP starts from every different summit, and
 different fixed points become components. EP may leave a summit for good, where its mode is narrow
-beside another: draws in steps then have Laplace's Gaussian there, others the prior's share.
+beside another: draws in steps of a few latent values then have Laplace's Gaussian there, others
+the prior's share.
 
 Reference: M. A. Fischler and R. C. Bolles, Comm. ACM 24 (1981) 381 (random sample consensus).
 """
@@ -197,7 +198,8 @@ def _fixed_points(
             _add(found, fit_ep(model, start=sites))
     ceiling = model.likelihood.ceiling(model.y)  # between modes EP may promise anything
     found = [reference for reference in found if reference.logz <= ceiling]
-    if model.prior.design is not None:  # elsewhere the prior's share holds what EP leaves
+    if model.prior.design is not None and _prior_helps(first):
+        # its share of a few latent values has wide tails, and a narrow mode among them is rare
         left = [top for top in tops if not any(_reaches(q, top) for q in found)]
         found += [laplace_at(model, top, np.maximum(top.tau, 0.0)) for top in left]
     best = max((reference.logz for reference in found), default=-np.inf)
