@@ -101,8 +101,10 @@ def _alone(problem: Problem, component: object, c: int) -> Problem:
 def _drawn(problem: Problem, mixture: Mixture, scouted: Scouted | None) -> Outcome | None:
     """The prior's share by guided draws, unless a trial says that climbs hide nothing."""
     stepped = is_stepped(problem.model) and mixture.components[-1].name == "prior"
-    climbed = scouted is not None and isinstance(problem.model, GPModel)
-    if not stepped and not (climbed and scouted.logz - mixture.logz > _NEVER):
+    told = -math.inf  # by the scout, relative to all
+    if scouted is not None and isinstance(problem.model, GPModel):
+        told = scouted.logz - mixture.logz
+    if not stepped and not told > _NEVER:
         return None
     part = _alone(problem, mixture.components[-1], len(mixture.components))
     part.target_se, part.n_particles, part.n_islands = None, fair_share(problem), FIRST
@@ -113,7 +115,7 @@ def _drawn(problem: Problem, mixture: Mixture, scouted: Scouted | None) -> Outco
         trial = try_guide(part, _CHECK)
         log_share = trial.source.log_z0 + float(trial.weights.log_mean) - mixture.logz
         most = math.exp(min(log_share, 0.0)) * (1.0 + _BEYOND * trial.weights.se)
-        hidden = most - math.exp(min(scouted.logz - mixture.logz, 0.0))
+        hidden = most - math.exp(min(told, 0.0))
         return run_guided(part, trial) if hidden > _UNSEEN * _TARGET else None
     except (CannotGuide, Stopped):
         return None
