@@ -15,6 +15,7 @@ from ..drivers.weighted import Blends, run_weighted
 from ..execution.job import Job
 from ..models.density.model import DensityModel
 from .base import FIRST, Outcome, Problem, outcome_of_islands
+from .importance import fair_share
 
 _LARGEST = 32  # dimensions, where there is no choice
 _COARSE = 0.1  # a target from which on few evaluations will do
@@ -36,6 +37,8 @@ def over_blend(problem: Problem, reference: Blended) -> Outcome:
     share = max(reference.verdict.share, 1e-3)
     variance = 1.0 / share - 1.0
     fewest = _FEWEST[share > _EVEN]
+    if reference.scouted is not None:  # a longer look cost more than draws will
+        fewest = fair_share(problem)
     wanted = max(_MARGIN * problem.particles_for(variance), 4.0 * variance, fewest)
     affordable = (
         math.floor(problem.clock.meter.left / (problem.n_islands or FIRST))

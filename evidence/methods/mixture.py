@@ -21,6 +21,7 @@ from ..approximations.mixture import Mixture
 from ..drivers.scout import STRANGE, Scouted, explore, unexplained
 from ..execution.clock import Stopped
 from ..execution.meter import phase
+from ..models.density.model import DensityModel
 from ..models.gp import GPModel
 from ..numerics.arrays import Array
 from ..paths.families import family, is_stepped
@@ -43,6 +44,7 @@ _CHECK = 2048  # guided draws that climbs are compared with
 _BEYOND = 2.0  # standard errors by which draws see more than a climb, or walks than both
 _CAUTION = 2.5  # walks do not reach everywhere either
 _DRAWS = 1000
+_FEW_DIMENSIONS = 6  # in which slices reach all modes
 
 
 def over_components(
@@ -171,6 +173,8 @@ def _climbed(
         return run_plan(part, scouted.plan)
     if problem.target_se is not None:
         part.target_se = problem.target_se / math.sqrt(2.0) / max(math.exp(min(share, 0.0)), _RARE)
+    if isinstance(part.model, DensityModel) and part.model.n <= _FEW_DIMENSIONS:
+        part.move = moves.get("elliptical")  # no gradient leads from one of many modes to another
     return smc(part)
 
 

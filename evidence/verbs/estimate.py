@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import __version__, moves
-from ..approximations.density.economy import Blended, economise
+from ..approximations.density.economy import LARGEST, Blended, economise
 from ..approximations.density.modes import laplace_of
 from ..approximations.gp.neighbours import fewer_neighbours
 from ..approximations.mixture import Mixture
@@ -243,6 +244,9 @@ def log_evidence(
             fits = _fit_reported(model, kind)
             with interruptible(), suppress(Stopped):
                 base = fit_reference(model, reference, fits, seed=search_seed(seed))
+                if left and isinstance(model, DensityModel) and base.name == "prior":
+                    part = model.spread(clock, executor)
+                    base = _blended(part, base, target_se, search_seed(seed), clock.meter) or base
         outcome = stopped(method)
         if base is not None:
             if mover.riemannian and isinstance(base, Mixture):
@@ -375,6 +379,19 @@ def _fit_reported(model: Model, kind: Family) -> dict[str, Any]:
                 before = fits.get(kind.after.get(name, ""))
                 fits[name] = kind.fits[name](model, *([before] if before is not None else []))
     return fits
+
+
+def _blended(
+    model: DensityModel, prior: Any, target_se: float | None, seed: int, meter: Meter
+) -> Blended | None:
+    """Where nothing fitted does better than the prior: a mixture of many modes, if it is good."""
+    if model.n > LARGEST or model.prior is None:
+        return None
+    economy = economise(model, seed, meter, thorough=True)
+    if not economy.confirmed:
+        return None
+    reference = economy.reference(target_se or DEFAULT_TARGET_SE)
+    return replace(reference, scouted=prior.scouted, warnings=prior.warnings)
 
 
 def _approximate(outcome: Outcome, fits: Mapping[str, Any], clock: Clock) -> None:

@@ -37,7 +37,7 @@ from ...numerics.arrays import Array, Flags
 from ...statistics.resampling import systematic
 from .mixing import Blend, audible, defended, improve, merged, unexplained, walk
 from .modes import COMPARABLE, climb, not_numbers, peaks, starts
-from .reference import DensityReference, Mode, density_prior_reference
+from .reference import DensityReference, Mode, Scouted, density_prior_reference
 from .scout import scout
 from .verdict import Verdict, judged, temper, usable
 
@@ -62,13 +62,13 @@ _THOROUGH = 200_000  # evaluations of a longer look
 _PART = 0.5  # of the evaluations allowed may be spent here
 _GUARD, _WIDER = 0.2, 2.0  # part of every component, and its variance, that guards its tails
 _GROWTH = 0, 2, 24  # components that stay, that are added at a time, and in all
-_WALKERS, _STEPS, _ARCHIVE = 48, 10, 512  # of a walk from weighted draws
+_WALKERS, _STEPS, _ARCHIVE = {False: 48, True: 512}, 10, 512  # from weighted draws
 _WALKS = (2.5, 40), (10.0, 120)  # accepted steps of a walker, and steps at most; further ones
 _EASY = 0.7  # where weights are not so even: mass may lie around the corner
 _MOVING = 0.1  # acceptance below which walks tell nothing
 _STALLED, _LOST = 3, 0.03  # rounds in a row in which shares so small ask for a scout
 _HEAVY = np.log(10.0)  # of a weight that no draws have shown
-_OUT, _CAUTION = 0.05, 2.5  # of it may end where the mixture does not reach
+_OUT, _CAUTION = {False: 0.05, True: 0.01}, 2.5  # may end where the mixture does not reach
 _WIDE = 4.0  # times the variance, and heavy tails, in the place of a prior
 _TAILS = 0.2
 
@@ -82,6 +82,8 @@ class Economy:
     verdict: Verdict = field(default_factory=lambda: Verdict(np.inf, 0.0, -np.inf))
     """Of the last round's own draws."""
     modes: tuple[Mode, ...] = ()
+    gaussians: list[DensityReference] = field(default_factory=list)
+    """Laplace's, of all modes that have one."""
     lost: float = 0.0
     """The part of walks that ended where the mixture does not reach."""
     warnings: tuple[Message, ...] = ()
@@ -99,6 +101,8 @@ class Economy:
     """Climbs from points that no valley parts from a mode."""
     gains: list[float] = field(default_factory=list)
     """log Z of what every climb from the present net found."""
+    thorough: bool = False
+    """Whether walks are so many that they tell a small loss."""
 
     @property
     def good(self) -> bool:
@@ -166,7 +170,7 @@ class Economy:
             for one in [*tops, *few[np.argsort(-self.log_p[few])]]:
                 if self.fruitless >= _FRUITLESS[len(self.modes) > 1] or len(self.gains) >= _CLIMBS:
                     break
-                if not self._beyond()[one]:
+                if not self._beyond([one]).all():
                     continue
                 if self._apart(self.x[one], self.log_p[one]):
                     self._climb_from(self.x[one])
@@ -180,7 +184,7 @@ class Economy:
         for one in points:
             if self.slopes >= _SLOPES or len(self.gains) >= _CLIMBS:
                 break
-            if self._beyond()[one]:
+            if self._beyond([one]).all():
                 self.slopes += 1
                 self._climb_from(self.x[one])
         self.fruitless = min(fruitless, self.fruitless)
@@ -190,6 +194,8 @@ class Economy:
         self.fruitless = 0 if found else self.fruitless + 1
         self.gains.append(found.logz if found else -np.inf)
         if found is not None:
+            if usable(found.cov):
+                self.gaussians.append(_at(self.model, found))
             self.modes = tuple(sorted([*self.modes, found], key=lambda mode: -mode.logz))
             self._include(found)
 
@@ -220,18 +226,18 @@ class Economy:
         self.blend = defended(own, np.append(weights, equal or 1.0), rest)
         self.verdict = self.verdict._replace(share=0.0)
 
-    def _beyond(self) -> Flags:
+    def _beyond(self, some: Sequence[int] | slice = slice(None)) -> Flags:
         """Points that no mode's Gaussian, nor the mixture without its defence, explains."""
-        finite = np.isfinite(self.log_p)
-        own = [_at(self.model, mode) for mode in self.modes if usable(mode.cov)]
-        if not own:
+        x, log_p = self.x[some], self.log_p[some]
+        finite = np.isfinite(log_p)
+        if not self.gaussians:
             return finite
-        logz = float(logsumexp([q.logz for q in own]))
-        log_q = [q.log_density.log(self.x) + q.logz - logz for q in own]
+        logz = float(logsumexp([q.logz for q in self.gaussians]))
+        log_q = [q.log_density.log(x) + q.logz - logz for q in self.gaussians]
         if self.blend is not None and len(self.blend.references) > 1:
-            log_q.append(self.blend.log_own(self.x))
+            log_q.append(self.blend.log_own(x))
             logz = max(logz, self.verdict.logz)
-        return finite & (unexplained(np.max(log_q, axis=0), self.log_p, logz) > 0.5)
+        return finite & (unexplained(np.max(log_q, axis=0), log_p, logz) > 0.5)
 
     def seek(self, rng: np.random.Generator, meter: Meter) -> None:
         """On plateaus, where nothing leads uphill: a mixture for what a short scout sees."""
@@ -309,14 +315,16 @@ class Economy:
         Steps are differences of such draws (differential evolution).
         """
         assert self.blend is not None
+        walkers = _WALKERS[self.thorough]
         x, log_p, _, log_w = self._weighted()
         w = np.exp(log_w - log_w.max())
         w /= w.sum()
         archive = x[systematic(w, rng, _ARCHIVE)]
-        chosen = rng.permutation(systematic(w, rng, _WALKERS))
+        chosen = rng.permutation(systematic(w, rng, walkers))
         start = x[chosen], log_p[chosen]
         kinds = self.blend.log_parts(archive)[:, :-1].argmax(axis=1) if self.several else None
-        seen, values, moved = np.zeros((0, _WALKERS, self.model.n)), np.zeros((0, _WALKERS)), 0.0
+        seen, values = np.zeros((0, walkers, self.model.n)), np.zeros((0, walkers))
+        moved = 0.0
         logz = float(logsumexp(log_w)) - np.log(log_w.size)
         # a Gaussian thins out towards the corners of a plateau, where no weight has a tail
         reach = min(max(self.verdict.top, logz), logz + _HEAVY) if self.sought else logz
@@ -326,7 +334,7 @@ class Economy:
                 seen, values = np.concatenate([seen, more]), np.concatenate([values, high])
                 start, moved = (more[-1], high[-1]), moved + _STEPS * accepted
             self.lost = float(unexplained(self.proposal.log(seen[-1]), values[-1], reach).mean())
-            stay = self.lost < _OUT and moved > _MOVING * len(seen)
+            stay = self.lost < _OUT[self.thorough] and moved > _MOVING * len(seen)
             if not stay:
                 break
         if stay:
@@ -383,11 +391,13 @@ class Blended:
     lost: float = 0.0
     """The part of the posterior that may be out of reach."""
     warnings: tuple[Message, ...] = ()
+    scouted: Scouted | None = None
+    """What a look from the prior said, if there was one."""
     name = "mixture"
     converged = True
 
 
-def economise(model: DensityModel, seed: int, meter: Meter) -> Economy:
+def economise(model: DensityModel, seed: int, meter: Meter, *, thorough: bool = False) -> Economy:
     """As much as it takes, or what there was when evaluations or time were over.
 
     Examples
@@ -398,7 +408,7 @@ def economise(model: DensityModel, seed: int, meter: Meter) -> Economy:
     >>> economy.good, len(economy.modes), bool(abs(economy.verdict.logz + np.log(2.0)) < 0.1)
     (True, 1, True)
     """
-    rng, economy = np.random.default_rng([seed, 3]), Economy(model)
+    rng, economy = np.random.default_rng([seed, 3]), Economy(model, thorough=thorough)
     net = _NET[model.n <= 2]
     with suppress(Stopped):
         economy.look(rng, net if meter.most is None else min(net, max(meter.most // 8, 32)))

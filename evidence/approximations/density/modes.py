@@ -227,8 +227,8 @@ def _trust_region(
     It looks for a shift λ that makes the Hessian H definite, between -min H_ii and Gershgorin's
     bound, to which the gradient over the radius is added. Where one coordinate's curvature is so
     negative that everything else is lost in rounding beside it, both are the same number, H + λI
-    is singular however often it is tried, and SciPy's ``solve`` (1.16, 1.17) returns a step that
-    was never assigned: an UnboundLocalError.
+    is singular however often it is tried, and SciPy's ``solve`` (1.17; older ones may not end)
+    returns a step that was never assigned: an UnboundLocalError.
     """
     options = {"maxiter": _ROUNDS, "initial_trust_radius": 1.0, "max_trust_radius": 1e4}
     try:

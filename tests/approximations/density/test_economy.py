@@ -215,3 +215,25 @@ def test_workers_make_the_same_numbers():
     assert there.evaluations == here.evaluations
     truth = 2.0 * math.log(math.sqrt(2.0 * math.pi) * 0.1)
     assert abs(here.logz - truth) < 4.5 * here.logz_se
+
+
+def ripples(t):
+    return -(10.0 + t * t - 10.0 * np.cos(2.0 * np.pi * t)).sum(axis=1)
+
+
+def slopes(t):
+    return -(2.0 * t + 20.0 * np.pi * np.sin(2.0 * np.pi * t))
+
+
+@pytest.mark.parametrize("grad", [None, slopes])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_hundred_modes_to_the_usual_error_bar(seed, grad):
+    """No fit covers them: a mixture of all of them is found, or slices reach what it leaves."""
+    t = (np.arange(200_000) + 0.5) / 200_000 * 10.24 - 5.12
+    truth = 2.0 * float(logsumexp(ripples(t[:, None])) - math.log(t.size))
+    box = [uniform(-5.12, 10.24)] * 2
+    model = ev.DensityModel(ripples, 2, prior=box, vectorized=True, grad=grad)
+    result = ev.log_evidence(model, random_seed=seed, progressbar=False)
+    assert abs(result.logz - truth) < 4.0 * result.logz_se < 0.3
+    assert not result.warnings
+    assert sum(result.evaluations.values()) < 2_000_000
