@@ -37,6 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.special import log_ndtr
 
+from ..gaussians.dense import Root
 from ..messages import InputError
 from ..models.gp import GPModel
 from ..moves.base import Info
@@ -58,7 +59,7 @@ class Prepared(NamedTuple):
     order: Rows
     inverse: Array  # M = L⁻¹, lower triangular
     lower: Array  # -y m: r exceeds it
-    root: Array  # A with A Aᵀ = (K⁻¹ + I)⁻¹, in the order of the model
+    root: Root  # A with A Aᵀ = (K⁻¹ + I)⁻¹, in the order of the model
 
 
 def prepare(
@@ -206,8 +207,7 @@ class Front(Population):
         model, order, root = self.prepared.model, self.prepared.order, self.prepared.root
         z = np.empty((model.n, index.size))  # minus its mean
         z[order] = model.y[order, None] * self.r[:, index]
-        noise = self.rng.standard_normal(z.shape)
-        return model.mean + (root.T @ z + noise).T @ root.T
+        return model.mean + root.pull(z, self.rng.standard_normal(z.shape))
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ..approximations.density.mixing import Blend
 from ..approximations.reference import GaussianReference
 from ..execution.clock import Stopped, check_interrupt
+from ..gaussians.dense import Root
 from ..models.gp import GPModel
 from ..moves.gradient.gibbs import latent_given_utilities, latent_root
 from ..numerics.arrays import Array
@@ -39,7 +40,7 @@ class Guided(NamedTuple):
 
     guide: Guide
     mean: Array
-    root: Array | None
+    root: Root | None
     net: NDArray[np.uint32] | None = None
     """Digits that islands share, of no use to a single one, whose error bar they would spoil."""
 
@@ -101,7 +102,7 @@ class Tilted(NamedTuple):
     proposal: Proposal
     y: Array
     mean: Array
-    root: Array
+    root: Root
     log_z0: float = 0.0
 
     @classmethod

@@ -225,11 +225,12 @@ class SignedGaussian(DenseGaussian):
 
     def __init__(self, prior: DensePrior, nu: Array, tau: Array) -> None:
         self.prior, self.nu, self.tau = prior, nu, tau
-        self._root = posterior_root(prior, tau)
+        root = posterior_root(prior, tau)
+        self._root, self._inner = np.ascontiguousarray(root.matrix), root.inner
 
     @cached_property
     def mean(self) -> Array:
-        F, b = self._root.factor, self.nu - self.tau * self.prior.mean
+        F, b = self._root, self.nu - self.tau * self.prior.mean
         return self.prior.mean + F @ (F.T @ b)
 
     @property
@@ -238,16 +239,16 @@ class SignedGaussian(DenseGaussian):
 
     @property
     def half_logdet(self) -> float:
-        return float(np.log(np.diag(self._root.inner)).sum())
+        return float(np.log(np.diag(self._inner)).sum())
 
     @cached_property
     def variances(self) -> Array:
-        return np.einsum("nk,nk->n", self._root.factor, self._root.factor)
+        return np.einsum("nk,nk->n", self._root, self._root)
 
     @cached_property
     def covariance(self) -> Array:
         """Σ, shape (N, N)."""
-        return self._root.factor @ self._root.factor.T
+        return self._root @ self._root.T
 
     @property
     def inner(self) -> Array:
@@ -258,12 +259,12 @@ class SignedGaussian(DenseGaussian):
 
     def inner_times(self, v: Array) -> Array:
         tau = self.tau if v.ndim == 1 else self.tau[:, None]
-        F = self._root.factor
+        F = self._root
         return tau * (v - F @ (F.T @ (tau * v)))
 
     def explained(self, cross: Array) -> Array:
         w = dtrsm(1.0, self.prior.chol, cross.T, lower=1)
-        return _squares(w) - _squares(dtrsm(1.0, self._root.inner, w, lower=1))
+        return _squares(w) - _squares(dtrsm(1.0, self._inner, w, lower=1))
 
 
 class DenseConditionals(Conditionals):
@@ -278,10 +279,10 @@ class DenseConditionals(Conditionals):
     @cached_property
     def factor(self) -> Array:
         """L, shape (N, N)."""
-        try:
-            return np.asarray(np.linalg.cholesky(self._covariance), float)
-        except np.linalg.LinAlgError:
-            raise NotPositiveDefinite("the covariance is numerically singular") from None
+        U, info = dpotrf(self._covariance.T, lower=0, clean=1)
+        if info != 0:
+            raise NotPositiveDefinite("the covariance is numerically singular")
+        return np.asarray(U.T, float)
 
     @property
     def sd(self) -> Array:
@@ -315,10 +316,24 @@ class DenseConditionals(Conditionals):
 
 
 class Root(NamedTuple):
-    """``factor @ factor.T = Σ`` and L_M, the lower factor of M."""
+    """A = L_K L_M⁻ᵀ, a square root of Σ, by its two factors."""
 
-    factor: Array
+    prior: Array
     inner: Array
+    """L_M, the lower factor of M = I + L_Kᵀ diag(τ) L_K."""
+
+    @property
+    def matrix(self) -> Array:
+        """A, N³ more."""
+        return solve_triangular(self.inner, self.prior.T, lower=True, check_finite=False).T
+
+    def pull(self, values: Array, noise: Array) -> Array:
+        """Rows of A (Aᵀ v + ε), of columns v and ε."""
+        rows = dtrmm(1.0, self.prior, values.T, side=1, lower=1)
+        rows = dtrsm(1.0, self.inner, rows, side=1, lower=1, trans_a=1, overwrite_b=1)
+        rows += noise.T
+        rows = dtrsm(1.0, self.inner, rows, side=1, lower=1, overwrite_b=1)
+        return dtrmm(1.0, self.prior, rows, side=1, lower=1, trans_a=1, overwrite_b=1)
 
 
 def posterior_root(prior: DensePrior, tau: Array) -> Root:
@@ -332,8 +347,7 @@ def posterior_root(prior: DensePrior, tau: Array) -> Root:
     L, info = dpotrf(M, lower=1, clean=1, overwrite_a=1)
     if info != 0:
         raise NotPositiveDefinite("I + L_Kᵀ diag(τ) L_K has no Cholesky factor")
-    factor = solve_triangular(L, prior.chol.T, lower=True, check_finite=False).T
-    return Root(np.ascontiguousarray(factor), L)
+    return Root(prior.chol, L)
 
 
 def _squares(columns: Array) -> Array:

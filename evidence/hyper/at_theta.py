@@ -25,6 +25,7 @@ from ..approximations.reference import GaussianReference
 from ..drivers.weighted import Stepped, island
 from ..execution.clock import check_interrupt
 from ..gaussians.base import Sites
+from ..gaussians.dense import Root
 from ..messages import InputError
 from ..models.gp import CovarianceError
 from ..models.latent import LatentModel
@@ -96,7 +97,7 @@ class GuidedDraws:
     log_z: float
 
     @cached_property
-    def _root(self) -> Array:
+    def _root(self) -> Root:
         return latent_root(self.model)
 
     def pick(self, rng: Generator) -> Array:

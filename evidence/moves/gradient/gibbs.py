@@ -30,7 +30,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from ...execution.arguments import check_choice, check_count
-from ...gaussians.dense import DensePrior, posterior_root
+from ...gaussians.dense import DensePrior, Root, posterior_root
 from ...messages import InputError
 from ...models import likelihoods
 from ...models.gp import GPModel
@@ -51,7 +51,7 @@ class Factors(NamedTuple):
     precision: Array  # y P y
     sd: Array  # P_nn^(-1/2)
     lower: Array  # -y m: r exceeds it
-    root: Array  # A
+    root: Root  # A
 
 
 @kept
@@ -64,17 +64,16 @@ def factors(model: GPModel) -> Factors:
     return Factors(np.ascontiguousarray(precision), sd, -model.y * model.mean, root)
 
 
-def latent_root(model: LatentModel) -> Array:
+def latent_root(model: LatentModel) -> Root:
     """A, O(N³)."""
     prior = model.prior
     assert isinstance(prior, DensePrior)
-    return posterior_root(prior, np.ones(model.n)).factor
+    return posterior_root(prior, np.ones(model.n))
 
 
-def latent_given_utilities(z: Array, mean: Array, root: Array, rng: Rng) -> Array:
+def latent_given_utilities(z: Array, mean: Array, root: Root, rng: Rng) -> Array:
     """Rows of x given the columns of z, step 3."""
-    centred = z - mean[:, None]
-    return mean + (root.T @ centred + standard_normal(rng, z.shape)).T @ root.T
+    return mean + root.pull(z - mean[:, None], standard_normal(rng, z.shape))
 
 
 @jit

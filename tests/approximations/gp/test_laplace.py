@@ -5,6 +5,7 @@ import pytest
 from problems import EVERY, covariance, small_model
 
 import evidence as ev
+from evidence.gaussians.dense import DensePrior
 
 
 @pytest.mark.parametrize("likelihood", EVERY)
@@ -26,6 +27,26 @@ def test_mode_and_log_z_from_their_definitions(likelihood):
     )
     assert fit.logz == pytest.approx(expected, abs=1e-8)
     np.testing.assert_allclose(fit.cov, np.linalg.inv(hessian), rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "poisson(exposure=1.5)"])
+def test_last_steps_make_no_new_factor(likelihood, monkeypatch):
+    """The mode is as exact with the curvature of a step before; the mode's own is factorised."""
+    model, taus = small_model(likelihood, 8), []
+    make = DensePrior.with_sites
+
+    def counting(prior, nu, tau, reuse=None):
+        taus.append(tau)
+        return make(prior, nu, tau, reuse)
+
+    monkeypatch.setattr(DensePrior, "with_sites", counting)
+    fit = ev.fit_laplace(model)
+    assert len(taus) < fit.n_sweeps
+    np.testing.assert_allclose(taus[-1], -model.likelihood.derivatives(fit.mean, model.y)[2])
+    uphill = np.linalg.solve(model.K, fit.mean - model.mean)
+    np.testing.assert_allclose(
+        model.likelihood.derivatives(fit.mean, model.y)[1], uphill, atol=1e-6
+    )
 
 
 def test_large_amplitude_needs_the_line_search():

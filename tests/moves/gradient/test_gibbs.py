@@ -87,7 +87,7 @@ def textbook_step(rng, model, x, sweeps):
             sd = np.sqrt(cov[n, n] - weights @ cov[rest, n])
             z[n] = y[n] * (centre + sd * truncnorm.ppf(u[n], -centre / sd, np.inf))
     given = mean + np.linalg.solve(cov, (z - mean[:, None])).T @ model.K
-    return given + standard_normal(rng, shape).T @ factors(model).root.T
+    return given + standard_normal(rng, shape).T @ factors(model).root.matrix.T
 
 
 @pytest.mark.interpreted
@@ -106,7 +106,7 @@ def test_factors():
     model = small_model("probit", 6)
     f, eye = factors(model), np.eye(6)
     np.testing.assert_allclose(
-        f.root @ f.root.T, np.linalg.inv(np.linalg.inv(model.K) + eye), atol=1e-12
+        f.root.matrix @ f.root.matrix.T, np.linalg.inv(np.linalg.inv(model.K) + eye), atol=1e-12
     )
     oriented = (model.K + eye) * np.outer(model.y, model.y)
     np.testing.assert_allclose(f.precision @ oriented, eye, atol=1e-12)
@@ -158,8 +158,8 @@ def test_factors_live_with_the_model():
     model, made = small_model("probit", 4), []
     for fit in REFERENCES.values():
         ProbitGibbs().prepare(ev.Path(fit(model)))
-        made.append(factors(model).root)
-    assert all(root is made[0] for root in made)
+        made.append(factors(model).precision)
+    assert all(matrix is made[0] for matrix in made)
     alive = weakref.ref(made.pop())
     made.clear()
     del model
