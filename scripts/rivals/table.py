@@ -88,7 +88,7 @@ def _summary(runs: pd.DataFrame, truth: float, truth_se: float) -> dict[str, obj
         "bias": float(error.mean()),
         "bias_se": float(np.hypot(sd / np.sqrt(n), truth_se)) if n > 1 else np.nan,
         "sd": sd,
-        "stated_se": float(good.stated_se.astype(float).median()),
+        "stated_se": float(good.stated_se.astype(float).dropna().median()),
         "seconds": seconds,
         "compile_seconds": np.maximum(compiling, 0.0),
         "variance_seconds": sd**2 * seconds,
