@@ -119,7 +119,9 @@ class Guide:
         """
         q, size = self.gaussian, self.gaussian.order.size
         eps, values = np.empty((size, n)), np.empty((size, n))
-        log_weight, work, lanes = np.zeros(n), np.empty((4, n)), lanes_of(rng)
+        log_weight, work = np.zeros(n), np.empty((4, n))
+        how = (self.likelihood.kernel, self.likelihood.log_concave)
+        lanes = None if self.utilities else lanes_of(rng)
         for start in range(0, size, _BLOCK):
             check_interrupt()
             block = slice(start, min(start + _BLOCK, size))
@@ -130,7 +132,6 @@ class Guide:
             if self.utilities:
                 _draw_utilities(*given, theta, eps[block], log_weight, work)
             else:
-                how = (self.likelihood.kernel, self.likelihood.log_concave)
                 given = (*given, theta, self.hints[:, block], eps[block])
                 _draw_latent(rng, *how, *given, log_weight, lanes)
             if np.isnan(log_weight).any():

@@ -179,7 +179,9 @@ def _tabulate(
     up; whether all integrands are smooth."""
     for i in range(smooth.size):
         mean = low + i * step
-        smooth[i], mode, table[1, i], _ = _shape(kernel, concave, data, mean, root, hints, eta, out)
+        smooth[i], mode, table[1, i], _ = _shape(
+            kernel, concave, data, mean, root, hints, eta, out
+        )
         table[0, i] = mode - mean
         table[2, i] = step * ((table[1, i] / root) ** 2 - 1.0)
     _falls(kernel, data, low, step, root, table, smooth, x, g, eta, out)
@@ -721,8 +723,8 @@ def _mode(kernel, data, mean, root, start, eta, out):
 
 @jit
 def _falls(kernel, data, low, step, root, table, smooth, x, g, eta, out):
-    """Of integrands only those stay ``smooth`` that fall on both sides as their Gaussians do: there
-    is no cliff. ``table`` has modes less means, and widths."""
+    """Only integrands that fall on both sides as their Gaussians do stay ``smooth``: no cliff is
+    near. ``table`` has modes less means, and widths."""
     half = 0.5 / (root * root)
     for i in range(smooth.size):
         for j in range(3):

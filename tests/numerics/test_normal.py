@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evidence.numerics.normal import LANES, _MANY, _box_muller, fill_uniforms, standard_normal
+from evidence.numerics.normal import _MANY, LANES, _box_muller, fill_uniforms, standard_normal
 
 EDGES = [0.0, 2.0**-53, 0.124, 0.125, 0.126, 0.375, 0.5, 0.625, 0.875, 1.0 - 2.0**-53]
 

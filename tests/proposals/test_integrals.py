@@ -15,6 +15,10 @@ from evidence.numerics.normal import lanes_of
 from evidence.proposals.integrals import draw_ahead, draw_with_several, scratch
 
 
+def memory(rng, n):
+    return scratch(n, lanes_of(rng))
+
+
 @pytest.mark.parametrize(
     ("name", "y", "offsets"),
     [
@@ -38,8 +42,8 @@ def test_weights_and_draws(name, y, offsets, root):
     value, log_weight = np.full(n, mean), np.zeros(n)
     draw_with_several(
         rng, likelihood.kernel, likelihood.log_concave, (theta, scale, np.empty(D), c, nu, tau),
-        known, hints, root, value, rng.standard_normal(n), rng.random(n), log_weight, scratch(n, lanes_of(rng)),
-        np.empty(0), False,
+        known, hints, root, value, rng.standard_normal(n), rng.random(n), log_weight,
+        memory(rng, n), np.empty(0), False,
     )  # fmt: skip
     v = np.linspace(mean - 9.0 * root, mean + 9.0 * root, 20_001)
     eta = np.array(offsets)[:, None] + scale[:, None] * v
@@ -72,7 +76,7 @@ def test_where_a_kernel_has_no_value_there_is_no_weight(concave):
     draw_with_several(
         rng, falls_from_zero, concave, (np.zeros((2, 1)), np.ones(2), np.empty(2), *[zero] * 3),
         np.zeros((2, n)), np.ones((1, 2)), 1.0, value, rng.standard_normal(n), rng.random(n),
-        log_weight, scratch(n, lanes_of(rng)),
+        log_weight, memory(rng, n),
         np.empty(0), False,
     )  # fmt: skip
     w, truth = np.exp(log_weight), np.exp(-2.0 * 0.5 + 2.0) * norm.cdf(0.5 - 2.0)
@@ -92,7 +96,7 @@ def test_skewed_integrands_need_no_lattice():
     hints = np.ascontiguousarray(likelihood.locations(y))
     draw_with_several(
         rng, likelihood.kernel, True, data, np.zeros((D, n)), hints, np.sqrt(1.0 / 40.04), value,
-        rng.standard_normal(n), rng.random(n), log_weight, scratch(n, lanes_of(rng)), np.empty(0), False,
+        rng.standard_normal(n), rng.random(n), log_weight, memory(rng, n), np.empty(0), False,
     )  # fmt: skip
     w = np.exp(log_weight - log_weight.max())
     assert 1e-5 < w.std() / w.mean() < 0.01  # a lattice makes 1e-10
@@ -111,7 +115,7 @@ def test_draws_ahead_whose_means_are_far_apart():
     log_weight = np.zeros(n)
     draw_ahead(
         rng, likelihoods.get("logit").kernel, np.ones((1, 1)), root, value, rng.standard_normal(n),
-        rng.random(n), log_weight, scratch(n, lanes_of(rng)), message,
+        rng.random(n), log_weight, memory(rng, n), message,
     )  # fmt: skip
     near, far = np.exp(log_weight).reshape(2, -1)
     exact = np.exp(-3.0 * slope + 0.5 * (slope * root) ** 2)
