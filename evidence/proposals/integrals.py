@@ -47,7 +47,7 @@ _SPACING = 0.75  # of the lattice, in widths: the sum over a Gaussian is good to
 _NODES = 20  # of the lattice at first; it grows where the integrand has not fallen
 _FAR, _OFF, _LEAN = 4.0, 0.5, 1.2  # widths at which the logarithm may be off, and lean, by this
 _CLIFF = 0.3  # spacing relative to that of smooth integrands
-_MORE = 4  # nodes it grows by
+_MORE = 8  # nodes it grows by
 _CAPACITY = 1536  # nodes, at most; then the spacing doubles
 _DROP = 25.0  # logarithm by which it must have fallen
 _REACH = 7.0  # standard deviations of the cavity searched for a second mode
@@ -62,7 +62,7 @@ _LOOKED_AT = 8  # draws of which the fall is looked at first
 @jit
 def scratch(n, lanes):
     """Memory for ``n`` draws, and random numbers' state (:func:`.lanes_of`)."""
-    cells, lines = min(_CELLS, 1 + n // 256), n // (2 * LANES) + 1
+    cells, lines = min(_CELLS, 2 + n // 64), n // (2 * LANES) + 1
     return (
         np.empty(_CAPACITY),
         np.empty(_CAPACITY),
@@ -763,11 +763,12 @@ def _pick(g, first, last, uniform):
 @jit
 def _lattice(rng, kernel, concave, data, mean, root, hints, x, g, eta, out, message):
     """Nodes ``first`` to ``last`` in x, sums of the integrand up to each in g, log of its sum."""
-    maybe, mode, width, narrow = _shape(kernel, concave, data, mean, root, hints, eta, out)
-    table, smooth = np.empty((2, 1)), np.full(1, maybe)
-    table[0], table[1] = mode - mean, width
-    _falls(kernel, data, mean, 0.0, root, table, smooth, x, g, eta, out)
-    spacing = _SPACING * (min(narrow, _CLIFF * width) if maybe and not smooth[0] else narrow)
+    smooth, mode, width, narrow = _shape(kernel, concave, data, mean, root, hints, eta, out)
+    if smooth:
+        table, falls = np.array([[mode - mean], [width]]), np.ones(1, np.bool_)
+        _falls(kernel, data, mean, 0.0, root, table, falls, x, g, eta, out)
+        narrow = narrow if falls[0] else min(narrow, _CLIFF * width)
+    spacing = _SPACING * narrow
     _, scale, known, _, nu, tau = data
     v = root * root
     pull, drop = 0.0, 0.0

@@ -12,7 +12,7 @@ from evidence.models import likelihoods
 from evidence.models.likelihoods.quadrature import evaluate
 from evidence.numerics.jit import kernel
 from evidence.numerics.normal import lanes_of
-from evidence.proposals.integrals import draw_ahead, draw_with_several, scratch
+from evidence.proposals.integrals import draw_ahead, draw_with_one, draw_with_several, scratch
 
 
 def memory(rng, n):
@@ -122,3 +122,49 @@ def test_draws_ahead_whose_means_are_far_apart():
     assert near.mean() == pytest.approx(exact, rel=1e-5)
     np.testing.assert_allclose(far, np.exp(8.0 * slope), rtol=1e-12)  # constant beyond the table
     assert np.abs(value[: n // 2] + 3.0).max() < 0.06
+
+
+@pytest.mark.parametrize(
+    ("name", "y"),
+    [("logit", 1.0), ("poisson", 3.0), ("negative_binomial", 2.0), ("student_t", 0.5)],
+)
+@pytest.mark.parametrize(
+    ("root", "spread", "n", "error"),
+    [
+        (0.05, 3.0, 2001, 0.02),  # pairs of draws
+        (0.05, 3.0, 101, 0.1),  # whose Gaussians are interpolated between few means
+        (0.6, 1.0, 1000, 1e-5),  # one lattice for all
+        (0.6, 0.0, 77, 1e-5),
+    ],
+)
+def test_every_mean_has_its_own_integral(name, y, root, spread, n, error):
+    """Weights of means side by side to ``error``, their average and, of draws in units of their
+    integrands' widths, mean, slope along the means and variance within 4.5 standard errors."""
+    likelihood, rng = likelihoods.get(name), np.random.default_rng(0)
+    theta = np.ascontiguousarray(likelihood.theta(np.array([y])).T)
+    hints = likelihood.locations(np.array([y]))[:, 0]
+    means = rng.permutation(np.linspace(-spread, spread, n))
+    c, nu, tau = -0.7, 0.2, 0.3
+    data = theta, np.ones(1), np.zeros(1), np.array([c]), np.array([nu]), np.array([tau])
+    u = np.linspace(-8.0, 8.0, 801)
+    eta = means[:, None] + root * u
+    loglik = likelihood.log_prob(eta.ravel(), np.full(eta.size, y)).reshape(eta.shape)
+    log_r = loglik - c - eta * (nu - 0.5 * tau * eta) - 0.5 * u**2 - 0.5 * np.log(2.0 * np.pi)
+    r = np.exp(log_r) * (u[1] - u[0])
+    mass = r.sum(axis=1)
+    mean = (r * eta).sum(axis=1) / mass
+    sd = np.sqrt((r * (eta - mean[:, None]) ** 2).sum(axis=1) / mass)
+    drawn, ratios = [], []
+    for _ in range(40):
+        value, eps, log_weight = means.copy(), rng.random(n), np.zeros(n)
+        draw_with_one(
+            rng, likelihood.kernel, likelihood.log_concave, data, hints, root, value, eps,
+            log_weight, memory(rng, n), np.empty(0), True,
+        )  # fmt: skip
+        np.testing.assert_allclose(value, means + root * eps, rtol=1e-12, atol=1e-12)
+        drawn.append((value - mean) / sd)
+        ratios.append(np.exp(log_weight) / mass)
+    z, w = np.array(drawn), np.array(ratios)
+    assert np.abs(w - 1.0).max() < error
+    for terms in (w - 1.0, w * z, w * z * means, w * (z**2 - 1.0)):
+        assert abs(terms.mean()) < 4.5 * terms.std() / np.sqrt(z.size) + 1e-6
