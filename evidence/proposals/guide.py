@@ -133,7 +133,8 @@ class Guide:
                 _draw_utilities(*given, theta, eps[block], log_weight, work)
             else:
                 given = (*given, theta, self.hints[:, block], eps[block])
-                _draw_latent(rng, *how, *given, log_weight, lanes)
+                with np.errstate(over="ignore"):  # of lanes, where nothing is compiled
+                    _draw_latent(rng, *how, *given, log_weight, lanes)
             if np.isnan(log_weight).any():
                 raise CannotGuide(
                     "modes of the likelihood are too narrow for the distance between them; use "

@@ -125,11 +125,12 @@ class StepGuide:
             stop = min(start + self.block, size)
             normals = standard_normal(rng, (stop - start, n))
             uniforms = rng.random((stop - start, n))
-            _draw_block(
-                rng, kernel, concave, start, shape, data, self.loose,
-                (constraint.g, constraint.h, constraint.sd), rest, normals, uniforms, away,
-                log_weight, lanes,
-            )  # fmt: skip
+            with np.errstate(over="ignore"):  # of lanes, where nothing is compiled
+                _draw_block(
+                    rng, kernel, concave, start, shape, data, self.loose,
+                    (constraint.g, constraint.h, constraint.sd), rest, normals, uniforms, away,
+                    log_weight, lanes,
+                )  # fmt: skip
             if np.isnan(log_weight).any():
                 raise CannotGuide(
                     "modes of the likelihood are too narrow for the distance between them; use "
