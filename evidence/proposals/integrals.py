@@ -40,7 +40,7 @@ _WIDE = 8.0  # standard deviations of the cavity where it has nodes
 _TRIES, _MOST_NODES = 8, 192  # of its spacing and its reach, and nodes
 _UNEVEN = 1e-4  # what every other node may tell differently
 _LARGEST_EXPONENT = 600.0
-_CELLS = 8  # at most, between means at which modes are found
+_CELLS = 8  # at most, between means at which modes are found; _eight of them
 _NOTHING = -1e300  # the logarithm of zero
 _NEWTON = 6  # steps of Newton's method before one that is safe
 _SPACING = 0.75  # of the lattice, in widths: the sum over a Gaussian is good to 1e-15
@@ -611,7 +611,7 @@ def _draw_nodes(draws, weights, nodes, middle, precision, constant):
     Eight weights at a time stay in registers; their number is a multiple of that, those beyond
     the nodes are zero.
     """
-    n, origin, spacing = draws.shape[1], nodes[0], nodes[1] - nodes[0]
+    n, origin, spacing = draws.shape[1], nodes[0], (nodes[-1] - nodes[0]) / (nodes.size - 1)
     base, total, power, left = draws[1], draws[2], draws[3], draws[4]
     log_weight, value = draws[5], draws[6]
     for m in range(n):
@@ -628,7 +628,7 @@ def _draw_nodes(draws, weights, nodes, middle, precision, constant):
         left[m] *= total[m]
         power[m], value[m] = 1.0, 0.0
     for j in range(0, weights.size, 8):
-        some = _eight(weights[j:])
+        some = _eight(weights[j:])  # a draw passes nodes while of its share something is left
         for m in range(n):
             p, rest, passed = power[m], left[m], value[m]
             for k in range(8):
@@ -667,7 +667,8 @@ def draw_ahead(
 def _draw_of_two(draws, both, normals, loglik, site, root):
     """One of two draws, by weight, in row 4 of ``draws``, and log of their mean weight in row 5.
 
-    Rows: mean, (nothing), width, normal, uniform; none of the two where both have no weight.
+    Means are in row 0, widths in row 2, uniforms in row 4. Where neither has any weight it is the
+    mean.
     """
     constant, nu, tau = site
     n, half = both.size // 2, 0.5 / (root * root)
