@@ -802,11 +802,18 @@ def _lattice(rng, kernel, concave, data, mean, root, hints, x, g, eta, out, mess
     if not _NOTHING < top < math.inf:
         return first, last, -math.inf
     add_message(message, x[first:last], 1.0, g[first:last])
-    total = 0.0
-    for i in range(first, last):
-        total += math.exp(g[i] - top)
-        g[i] = total
+    total = _add_up(g[first:last], top)
     return first, last, top + math.log(total * spacing / root) - LOG_SQRT_2PI
+
+
+@vector_loop
+def _add_up(g, top):
+    """Sums of exponentials up to every one of them."""
+    for i in range(g.size):
+        g[i] = exp(g[i] - top)
+    for i in range(1, g.size):
+        g[i] += g[i - 1]
+    return g[-1]
 
 
 @jit
