@@ -24,9 +24,9 @@ _HALF_PI = 0.5 * math.pi
 _ROUND = 1.5 * 2.0**52  # x + _ROUND - _ROUND is x rounded
 
 
-_LANES = 32
-_MANY = 64 * _LANES  # numbers that are worth the seeding of lanes
-_BLOCK = 16 * _LANES  # uniforms that stay in the first cache until they are used
+LANES = 32
+_MANY = 64 * LANES  # numbers that are worth the seeding of lanes
+_BLOCK = 16 * LANES  # uniforms that stay in the first cache until they are used
 _EXPONENT = np.uint64(0x3FF0 << 48)  # of doubles in [1, 2)
 _12, _17, _19, _23, _41, _45 = (np.uint64(k) for k in (12, 17, 19, 23, 41, 45))
 
@@ -54,29 +54,33 @@ def standard_normal(rng: np.random.Generator, shape: Any) -> NDArray[np.float64]
         pairs = rng.random((2, half))
         _box_muller(pairs[0], pairs[1])
     else:
-        pairs = np.empty((2, -(-half // _LANES) * _LANES))
-        lanes = rng.integers(2**64, size=(4, _LANES), dtype=np.uint64)
+        pairs = np.empty((2, -(-half // LANES) * LANES))
         with np.errstate(over="ignore"):
-            _normals(lanes, pairs[0], pairs[1])
+            fill_normals(lanes_of(rng), pairs[0], pairs[1])
     return pairs.reshape(-1)[:size].reshape(shape)
 
 
+def lanes_of(rng: np.random.Generator) -> NDArray[np.uint64]:
+    """States of generators side by side."""
+    return rng.integers(2**64, size=(4, LANES), dtype=np.uint64)
+
+
 @vector_loop
-def _normals(lanes, first, second):
+def fill_normals(lanes, first, second):
     """Fill both with standard normals; their length is a multiple of the number of lanes."""
     for start in range(0, first.size, _BLOCK):
         u, v = first[start : start + _BLOCK], second[start : start + _BLOCK]
-        _uniforms(lanes, u)
-        _uniforms(lanes, v)
+        fill_uniforms(lanes, u)
+        fill_uniforms(lanes, v)
         _box_muller(u, v)
 
 
 @vector_loop
-def _uniforms(lanes, out):
-    """Multiples of 2⁻⁵² in [0, 1), from lanes of xoshiro256++ by turns."""
+def fill_uniforms(lanes, out):
+    """Multiples of 2⁻⁵² in [0, 1), from lanes of xoshiro256++ by turns; as many as for normals."""
     s0, s1, s2, s3 = lanes[0], lanes[1], lanes[2], lanes[3]
-    for start in range(0, out.size, _LANES):
-        for j in range(_LANES):
+    for start in range(0, out.size, LANES):
+        for j in range(LANES):
             a, b, c, d = s0[j], s1[j], s2[j], s3[j]
             total = a + d
             bits = ((total << _23) | (total >> _41)) + a

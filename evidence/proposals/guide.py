@@ -48,6 +48,7 @@ from ..messages import InputError
 from ..models.likelihoods.base import Likelihood
 from ..numerics.arrays import Array, Indices
 from ..numerics.jit import jit, vector_loop
+from ..numerics.normal import lanes_of
 from ..numerics.special import LOG_SQRT_2PI
 from ..numerics.truncated import multiply_tails, upper_tails
 from .integrals import draw_with_one, scratch
@@ -119,6 +120,8 @@ class Guide:
         q, size = self.gaussian, self.gaussian.order.size
         eps, values = np.empty((size, n)), np.empty((size, n))
         log_weight, work = np.zeros(n), np.empty((4, n))
+        how = (self.likelihood.kernel, self.likelihood.log_concave)
+        lanes = None if self.utilities else lanes_of(rng)
         for start in range(0, size, _BLOCK):
             check_interrupt()
             block = slice(start, min(start + _BLOCK, size))
@@ -129,9 +132,9 @@ class Guide:
             if self.utilities:
                 _draw_utilities(*given, theta, eps[block], log_weight, work)
             else:
-                how = (self.likelihood.kernel, self.likelihood.log_concave)
                 given = (*given, theta, self.hints[:, block], eps[block])
-                _draw_latent(rng, *how, *given, log_weight)
+                with np.errstate(over="ignore"):  # of lanes, where nothing is compiled
+                    _draw_latent(rng, *how, *given, log_weight, lanes)
             if np.isnan(log_weight).any():
                 raise CannotGuide(
                     "modes of the likelihood are too narrow for the distance between them; use "
@@ -283,10 +286,10 @@ def _draw_utilities(values, factor, c, nu, tau, theta, eps, log_weight, work):
 
 @jit
 def _draw_latent(
-    rng, kernel, concave, values, factor, c, nu, tau, theta, hints, eps, log_weight
+    rng, kernel, concave, values, factor, c, nu, tau, theta, hints, eps, log_weight, lanes
 ):  # fmt: skip
     """As :func:`_draw_utilities`, of latent values under any likelihood."""
-    memory, one, zero = scratch(log_weight.size), np.ones(1), np.zeros(1)
+    memory, one, zero = scratch(log_weight.size, lanes), np.ones(1), np.zeros(1)
     nothing = np.empty(0)
     for k in range(nu.size):
         _pull(values[k], factor[k, :k], eps)

@@ -29,7 +29,8 @@ import numpy as np
 
 from ..models.likelihoods.quadrature import local_maximum
 from ..numerics.jit import jit, vector_loop
-from ..numerics.special import LOG_SQRT_2PI, exp, log
+from ..numerics.normal import LANES, fill_normals, fill_uniforms
+from ..numerics.special import LOG_SQRT_2PI, exp, log, polynomial
 from .foresight import add_message
 
 _SKEW = 0.1  # third derivative up to which two draws are enough
@@ -39,14 +40,14 @@ _WIDE = 8.0  # standard deviations of the cavity where it has nodes
 _TRIES, _MOST_NODES = 8, 192  # of its spacing and its reach, and nodes
 _UNEVEN = 1e-4  # what every other node may tell differently
 _LARGEST_EXPONENT = 600.0
-_CELLS = 8  # between means at which modes are found
+_CELLS = 8  # at most, between means at which modes are found; _eight of them
 _NOTHING = -1e300  # the logarithm of zero
 _NEWTON = 6  # steps of Newton's method before one that is safe
 _SPACING = 0.75  # of the lattice, in widths: the sum over a Gaussian is good to 1e-15
 _NODES = 20  # of the lattice at first; it grows where the integrand has not fallen
 _FAR, _OFF, _LEAN = 4.0, 0.5, 1.2  # widths at which the logarithm may be off, and lean, by this
 _CLIFF = 0.3  # spacing relative to that of smooth integrands
-_MORE = 4  # nodes it grows by
+_MORE = 8  # nodes it grows by
 _CAPACITY = 1536  # nodes, at most; then the spacing doubles
 _DROP = 25.0  # logarithm by which it must have fallen
 _REACH = 7.0  # standard deviations of the cavity searched for a second mode
@@ -59,19 +60,21 @@ _LOOKED_AT = 8  # draws of which the fall is looked at first
 
 
 @jit
-def scratch(n):
-    """Memory for ``n`` draws."""
-    cells = min(_CELLS, 1 + n // 256)
+def scratch(n, lanes):
+    """Memory for ``n`` draws, and random numbers' state (:func:`.lanes_of`)."""
+    cells, lines = min(_CELLS, 2 + n // 64), n // (2 * LANES) + 1
     return (
         np.empty(_CAPACITY),
         np.empty(_CAPACITY),
         np.empty(_CAPACITY),
         np.empty(4 * max(3 * n, _CAPACITY)),
-        np.empty(n, np.intp),
         np.empty((7, n)),
         np.empty(3 * n),
+        np.empty(4 * lines * LANES),
         np.empty((3, cells + 1)),
+        np.empty((3, _CELLS)),
         np.empty(cells + 1, np.bool_),
+        lanes,
     )
 
 
@@ -86,84 +89,111 @@ def draw_with_one(
     in units of ``root`` from their means.
     """
     theta, c, nu, tau = data[0][0], data[3][0], data[4][0], data[5][0]
-    x, g, eta, out, rows, draws, points, table, smooth = memory
+    x, g, eta, out, draws, points, randoms, table, pieces, smooth, lanes = memory
     n, cells = value.size, smooth.size - 1
-    low, high = _range(value)
+    low, high, finite = _range(value, draws[5], draws[6])
     points[:n], spacing = value, _NEAR * root
     if not concave:
         spacing = _finest(kernel, theta, tau, hints, root, eta, out)
     step, all_smooth = max(high - low, 1e-9 * root) / cells, False
     if high - low > _SPREAD * spacing:  # too many nodes, unless there is no other way
         all_smooth = _tabulate(
-            kernel, concave, data, low, step, root, hints, x, g, eta, out, table, smooth
+            kernel, concave, data, low, step, root, hints, x, g, eta, out, table, pieces, smooth
         )
     if not all_smooth:
         if _draw_near(rng, kernel, data, spacing, root, value, eps, log_weight, memory, message):
             if leave:
-                _leave_lattice(rng, kernel, data, root, value, memory, message)
-            for m in range(n):
-                eps[m] = (value[m] - points[m]) / root
+                _leave_lattice(kernel, data, root, value, memory, message)
+            _in_units(value, points, root, eps)
             return
-        _tabulate(kernel, concave, data, low, step, root, hints, x, g, eta, out, table, smooth)
-    used = 0
-    draws[4] = eps
-    if smooth.all() and np.isfinite(value).all():
-        _interpolate(table, low, step, value, draws)
-        used = n
-        for m in range(n):
-            rows[m], draws[3, m] = m, rng.standard_normal()
-    for m in range(n if used == 0 else 0):
-        mean = value[m]
-        place = (mean - low) / step
-        i = min(int(place), cells - 1) if place >= 0.0 else 0
-        if smooth[i] and smooth[i + 1] and place <= cells + 1e-9:
-            _interpolate(table[:, i:], low + i * step, step, value[m : m + 1], draws[:, used:])
-            rows[used], draws[3, used], draws[4, used] = m, rng.standard_normal(), eps[m]
-            used += 1
-            continue
-        value[m], log_w = _draw_on_lattice(
-            rng, kernel, concave, data, mean, root, hints, x, g, eta, out, message
+        _tabulate(
+            kernel, concave, data, low, step, root, hints, x, g, eta, out, table, pieces, smooth
         )
-        log_weight[m] += log_w
-        eps[m] = (value[m] - mean) / root
-    if used:
-        both = points[: 2 * used]
-        _mirror(draws, both)
-        kernel(both.ctypes, theta.ctypes, 2 * used, 1, 0, 1, out.ctypes)
-        add_message(message, both, 1.0, out)
-        site = (c + math.log(root) + LOG_SQRT_2PI, nu, tau)
-        _draw_of_two(draws, both, out, site, 0.5 / (root * root))
-        for i in range(used):
-            m = rows[i]
-            log_weight[m] += draws[5, i]
-            eps[m] = (draws[4, i] - value[m]) / root
-            value[m] = draws[4, i]
+    draws[0], draws[4] = value, eps
+    both, quarter = points[: 2 * n], randoms.size // 4
+    fill_normals(lanes, randoms[:quarter], randoms[quarter : 2 * quarter])
+    _mirror(table, pieces, low, step, randoms, draws, both)
+    kernel(both.ctypes, theta.ctypes, 2 * n, 1, 0, 1, out.ctypes)
+    add_message(message, both, 1.0, out)
+    _draw_of_two(draws, both, randoms, out, (c, nu, tau), root)
+    for m in range(0 if finite and smooth.all() else n):
+        place = (value[m] - low) / step
+        i = min(int(place), cells - 1) if place >= 0.0 else 0
+        if not (smooth[i] and smooth[i + 1] and place <= cells + 1e-9):
+            draws[4, m], draws[5, m] = _draw_on_lattice(
+                rng, kernel, concave, data, value[m], root, hints, x, g, eta, out, message
+            )
+    _in_units(draws[4], value, root, eps)
+    _add(log_weight, draws[5])
+    value[:] = draws[4]
 
 
 @vector_loop
-def _interpolate(table, low, step, means, draws):
-    """Means, modes and widths in rows 0 to 2 of ``draws``."""
-    last = table.shape[1] - 2.0
-    for m in range(means.size):
-        place = (means[m] - low) / step
+def _in_units(value, means, root, eps):
+    for m in range(value.size):
+        eps[m] = (value[m] - means[m]) / root
+
+
+@vector_loop
+def _add(total, some):
+    for m in range(total.size):
+        total[m] += some[m]
+
+
+@vector_loop
+def _mirror(table, pieces, low, step, normals, draws, both):
+    """Two draws of every Gaussian, mirror images of each other; its width goes to row 2 of
+    ``draws``, which has means in row 0.
+
+    Its mode less its mean is a cubic, its width is linear between the table's means: sums over
+    these of powers of how far a mean is beyond them, so that no draw looks anything up.
+    """
+    n, last, per = draws.shape[1], table.shape[1] - 1.0, 1.0 / step
+    means, widths, one, two = draws[0], draws[2], both[:n], both[n:]
+    square, cube, bend = _eight(pieces[0]), _eight(pieces[1]), _eight(pieces[2])
+    start, slope, width = table[0, 0], table[2, 0], table[1, 0]
+    for m in range(n):
+        place = (means[m] - low) * per
         at = place if place > 0.0 else 0.0
-        i = int(at if at < last else last)
-        t = place - i
-        rise = table[0, i + 1] - table[0, i]
-        bow, bend = table[2, i] - rise, rise - table[2, i + 1]
-        draws[0, m] = means[m]
-        draws[1, m] = table[0, i] + t * rise + t * (1.0 - t) * ((1.0 - t) * bow + t * bend)
-        draws[2, m] = table[1, i] + t * (table[1, i + 1] - table[1, i])
+        at = at if at < last else last
+        shift, wide = start + slope * at, width
+        for i in range(_CELLS):
+            beyond = at - i if at > i else 0.0
+            shift += beyond * beyond * (square[i] + beyond * cube[i])
+            wide += beyond * bend[i]
+        widths[m] = wide
+        mode, away = means[m] + shift, wide * normals[m]
+        one[m], two[m] = mode - away, mode + away
+
+
+@vector_loop
+def _eight(w):
+    return w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]
 
 
 @jit
-def _tabulate(kernel, concave, data, low, step, root, hints, x, g, eta, out, table, smooth):
-    """Modes, widths, and the modes' derivatives at means; whether all integrands are smooth."""
+def _tabulate(
+    kernel, concave, data, low, step, root, hints, x, g, eta, out, table, pieces, smooth
+):  # fmt: skip
+    """Modes less means, widths, and derivatives of the former at means; what :func:`_mirror` adds
+    up; whether all integrands are smooth."""
     for i in range(smooth.size):
-        smooth[i], table[0, i], table[1, i], _ = _shape(
-            kernel, concave, data, low + i * step, root, hints, x, g, eta, out
+        mean = low + i * step
+        smooth[i], mode, table[1, i], _ = _shape(
+            kernel, concave, data, mean, root, hints, eta, out
         )
-        table[2, i] = step * (table[1, i] / root) ** 2
+        table[0, i] = mode - mean
+        table[2, i] = step * ((table[1, i] / root) ** 2 - 1.0)
+    _falls(kernel, data, low, step, root, table, smooth, x, g, eta, out)
+    pieces[:] = 0.0
+    square, cube, bend = 0.0, 0.0, 0.0  # of the piece before
+    for i in range(smooth.size - 1):
+        rise, rate, end = table[0, i + 1] - table[0, i], table[2, i], table[2, i + 1]
+        pieces[0, i] = 3.0 * rise - 2.0 * rate - end - square - 3.0 * cube
+        square, pieces[1, i] = 3.0 * rise - 2.0 * rate - end, rate + end - 2.0 * rise - cube
+        cube = rate + end - 2.0 * rise
+        pieces[2, i] = table[1, i + 1] - table[1, i] - bend
+        bend = table[1, i + 1] - table[1, i]
     return smooth.all()
 
 
@@ -180,7 +210,7 @@ def draw_with_several(
     weighed.
     """
     theta, scale, first, c, nu, tau = data
-    x, g, eta, out, _, draws, points, _, _ = memory
+    x, g, eta, out, draws, points = memory[:6]
     n, half = value.size, 0.5 / (root * root)
     if (
         together
@@ -366,30 +396,39 @@ def _look_far_out(kernel, data, known, half, value, shape, every, out, far_out):
     return found
 
 
-@jit
-def _range(value):
-    """The smallest and the largest of numbers that are finite."""
-    low, high = math.inf, -math.inf
-    for one in value:
-        if abs(one) < math.inf:
-            low, high = min(low, one), max(high, one)
-    return (low, high) if low <= high else (0.0, 0.0)
+@vector_loop
+def _range(value, least, most):
+    """The smallest and the largest of numbers that are finite; whether all are.
+
+    Halves are compared, number by number, in memory that is given: vector instructions.
+    """
+    n, strange = value.size, 0
+    for m in range(n):
+        finite = abs(value[m]) < math.inf
+        least[m] = value[m] if finite else math.inf
+        most[m] = value[m] if finite else -math.inf
+        strange += 0 if finite else 1
+    while n > 1:
+        half = (n + 1) // 2
+        for m in range(n - half):
+            low, high = least[half + m], most[half + m]
+            least[m] = low if low < least[m] else least[m]
+            most[m] = high if high > most[m] else most[m]
+        n = half
+    return (least[0], most[0], strange == 0) if least[0] <= most[0] else (0.0, 0.0, False)
 
 
 @jit
-def _shape(kernel, concave, data, mean, root, hints, x, g, eta, out):
-    """Whether the integrand is smooth; its mode and width, and the spacing of a lattice for it."""
+def _shape(kernel, concave, data, mean, root, hints, eta, out):
+    """Whether the integrand may be smooth; its mode, its width, and the least width seen."""
     mode, width, skew = _mode(kernel, data, mean, root, mean, eta, out)
-    smooth, narrow = skew < _SKEW, width
+    smooth, narrow = skew < _SKEW, width / math.sqrt(max(1.0, skew))
     if not concave and data[3].size <= _FEW:  # there may be other modes, and narrower ones
         for hint in hints:
             other = _mode(kernel, data, mean, root, hint, eta, out)
             narrow = min(narrow, other[1])
             smooth = smooth and abs(other[0] - mode) < width
-    if smooth and _falls(kernel, data, mean, root, mode, width, x, g, eta, out):
-        return True, mode, width, _SPACING * narrow
-    spacing = _SPACING * width * (_CLIFF if smooth else 1.0 / math.sqrt(max(1.0, skew)))
-    return False, mode, width, min(spacing, _SPACING * narrow)
+    return smooth, mode, width, narrow
 
 
 @jit
@@ -412,10 +451,10 @@ def _draw_near(rng, kernel, data, spacing, root, value, uniforms, log_weight, me
     With nodes :math:`x_j = x_0 + j δ` the Gaussian's factor of node j is :math:`a_j b^j`, where a
     is the same for all draws, and b for all nodes. There may be no data at all.
     """
-    x, g, eta, out, _, draws, _, _, _ = memory
+    x, g, eta, out, draws = memory[:5]
     _, scale, known, _, nu, tau = data
     v, half = root * root, 0.5 / (root * root)
-    low, high = _range(value)
+    low, high, _ = _range(value, draws[5], draws[6])
     left, middle, pull = 1.0, 0.5 * (low + high), 0.0
     for i in range(nu.size):
         left -= scale[i] * scale[i] * tau[i] * v
@@ -453,27 +492,26 @@ def _draw_near(rng, kernel, data, spacing, root, value, uniforms, log_weight, me
     top = _exponentials(x, g, 0, size, half, middle, eta)
     constant = top + math.log(spacing / root) - LOG_SQRT_2PI
     draws[0], draws[4] = value, uniforms
-    _draw_nodes(draws, eta[:size], origin, spacing, middle, 2.0 * half, constant)
-    for m in range(value.size):
-        log_weight[m] += draws[5, m]
-        value[m] = draws[6, m]
+    padded = (size + 7) // 8 * 8
+    eta[size:padded] = 0.0
+    _draw_nodes(draws, eta[:padded], x[:size], middle, 2.0 * half, constant)
+    _add(log_weight, draws[5])
+    value[:] = draws[6]
     return True
 
 
 @jit
-def _leave_lattice(rng, kernel, data, root, value, memory, message):
+def _leave_lattice(kernel, data, root, value, memory, message):
     """A Metropolis step from every node that was drawn to anywhere in its cell.
 
     It leaves the density that was drawn from as it is, and nothing on the lattice. The draws'
     means come in ``memory``.
     """
-    x, g, _, out, _, _, points, _, _ = memory
-    n, spacing = value.size, x[1] - x[0]
-    mean, new, gain, chance = points[:n], points[n : 2 * n], points[2 * n : 3 * n], out[3 * n :]
-    for m in range(n):
-        chance[m] = rng.random()
-        gain[m] = -g[int((value[m] - x[0]) / spacing + 0.5)]
-        new[m] = value[m] + spacing * (rng.random() - 0.5)
+    x, g, _, out, draws, points, randoms, _, _, _, lanes = memory
+    n, mean, new, gain = value.size, points[: value.size], draws[0], draws[1]
+    where, chance = randoms[:n], randoms[n:]
+    fill_uniforms(lanes, randoms)
+    _move(value, x, g, where, new, gain)
     kernel(new.ctypes, data[0][0].ctypes, n, 1, 0, 1, out.ctypes)
     _add_ratios(new, out, data[3][0], data[4][0], data[5][0], n, gain)
     add_message(message, new, 1.0, gain)
@@ -481,23 +519,29 @@ def _leave_lattice(rng, kernel, data, root, value, memory, message):
 
 
 @vector_loop
+def _move(value, x, g, where, new, gain):
+    """To places in the cells of nodes; the ratios at nodes are lost."""
+    spacing = x[1] - x[0]
+    for m in range(value.size):
+        gain[m] = -g[int((value[m] - x[0]) / spacing + 0.5)]
+    for m in range(value.size):
+        new[m] = value[m] + spacing * (where[m] - 0.5)
+
+
+@vector_loop
 def _accept(value, new, mean, gain, chance, half):
     for m in range(value.size):
-        rise = gain[m] - half * (new[m] - value[m]) * (new[m] + value[m] - 2.0 * mean[m])
-        value[m] = new[m] if chance[m] < exp(min(rise, 0.0)) else value[m]
+        old, other = value[m], new[m]
+        rise = gain[m] - half * (other - old) * (other + old - 2.0 * mean[m])
+        value[m] = other if chance[m] < exp(0.0 if rise > 0.0 else rise) else old
 
 
 @jit
 def _near_nodes(kernel, data, lattice, size, half, low, high, x, g, eta, out, message):
     """Ratios at the nodes in g, and the first and the last node that matter to any mean."""
-    theta, scale, known, c, nu, tau = data
     for j in range(size):
         x[j], g[j] = lattice[0] + j * lattice[1], 0.0
-    for i in range(c.size):
-        for j in range(size):
-            eta[j] = known[i] + scale[i] * x[j]
-        kernel(eta.ctypes, theta[i].ctypes, size, 1, 0, 1, out.ctypes)
-        _add_ratios(eta, out, c[i], nu[i], tau[i], size, g)
+    _add_data(kernel, data, x[:size], g, eta, out)
     add_message(message, x[:size], 1.0, g[:size])
     lowest, highest = _highest(x, g, size, half, low), _highest(x, g, size, half, high)
     first, last = 0, size - 1
@@ -506,6 +550,17 @@ def _near_nodes(kernel, data, lattice, size, half, low, high, x, g, eta, out, me
     while last > first and not g[last] - half * (x[last] - high) ** 2 > highest - _DROP:
         last -= 1
     return first - 1 if first else 0, last + 1 if last < size - 1 else last
+
+
+@jit
+def _add_data(kernel, data, x, g, eta, out):
+    """What all data say, less their sites, at places."""
+    theta, scale, known, c, nu, tau = data
+    for i in range(c.size):
+        for j in range(x.size):
+            eta[j] = known[i] + scale[i] * x[j]
+        kernel(eta.ctypes, theta[i].ctypes, x.size, 1, 0, 1, out.ctypes)
+        _add_ratios(eta, out, c[i], nu[i], tau[i], x.size, g)
 
 
 @vector_loop
@@ -550,31 +605,40 @@ def _unevenness(x, g, first, last, half, mean, out):
 
 
 @vector_loop
-def _draw_nodes(draws, weights, origin, spacing, middle, precision, constant):
-    """Sums over nodes, a node by weight, log of the sum: see :func:`_draw_near`."""
-    n = draws.shape[1]
-    base, total, power, target = draws[1], draws[2], draws[3], draws[4]
+def _draw_nodes(draws, weights, nodes, middle, precision, constant):
+    """Sums over nodes, a node by weight, log of the sum: see :func:`_draw_near`.
+
+    Eight weights at a time stay in registers; their number is a multiple of that, those beyond
+    the nodes are zero.
+    """
+    n, origin, spacing = draws.shape[1], nodes[0], (nodes[-1] - nodes[0]) / (nodes.size - 1)
+    base, total, power, left = draws[1], draws[2], draws[3], draws[4]
     log_weight, value = draws[5], draws[6]
     for m in range(n):
         base[m] = exp((draws[0, m] - middle) * precision * spacing)
         total[m] = 0.0
-    for j in range(weights.size - 1, -1, -1):
-        weight = weights[j]
+    for j in range(weights.size - 8, -1, -8):
+        a, b, c, d, e, f, g, h = _eight(weights[j:])
         for m in range(n):
-            total[m] = total[m] * base[m] + weight
+            total[m] = polynomial(base[m], (total[m], h, g, f, e, d, c, b, a))
     for m in range(n):
         away = draws[0, m] - middle
         log_weight[m] = constant + log(total[m], total[m] - 1.0)
         log_weight[m] += away * precision * (origin - middle - 0.5 * away)
-        target[m] *= total[m]
-        value[m] = origin
-        power[m], total[m] = 1.0, 0.0
-    for j in range(weights.size - 1):
-        weight = weights[j]
+        left[m] *= total[m]
+        power[m], value[m] = 1.0, 0.0
+    for j in range(0, weights.size, 8):
+        some = _eight(weights[j:])  # a draw passes nodes while of its share something is left
         for m in range(n):
-            total[m] += weight * power[m]
-            power[m] *= base[m]
-            value[m] += spacing if total[m] < target[m] else 0.0
+            p, rest, passed = power[m], left[m], value[m]
+            for k in range(8):
+                rest -= some[k] * p
+                passed += 1.0 if rest > 0.0 else 0.0
+                p *= base[m]
+            power[m], left[m], value[m] = p, rest, passed
+    for m in range(n):
+        place = origin + spacing * value[m]
+        value[m] = place if place < nodes[-1] else nodes[-1]
 
 
 @jit
@@ -588,7 +652,7 @@ def draw_ahead(
         rng, kernel, data, _NEAR * root, root, value, uniforms, log_weight, memory, message
     ):
         return
-    both, total = memory[6][: 2 * n], np.zeros(2 * n)
+    both, total = memory[5][: 2 * n], np.zeros(2 * n)
     for m in range(n):
         away = root * normals[m]
         both[m], both[n + m] = value[m] - away, value[m] + away
@@ -600,22 +664,14 @@ def draw_ahead(
 
 
 @vector_loop
-def _mirror(draws, both):
-    """Two draws of every Gaussian, mirror images of each other."""
-    n = both.size // 2
-    for m in range(n):
-        away = draws[2, m] * draws[3, m]
-        both[m], both[n + m] = draws[1, m] - away, draws[1, m] + away
-
-
-@vector_loop
-def _draw_of_two(draws, both, loglik, site, half):
+def _draw_of_two(draws, both, normals, loglik, site, root):
     """One of two draws, by weight, in row 4 of ``draws``, and log of their mean weight in row 5.
 
-    Rows: mean, mode, width, normal, uniform; none of the two where both have no weight at all.
+    Means are in row 0, widths in row 2, uniforms in row 4. Where neither has any weight it is the
+    mean.
     """
     constant, nu, tau = site
-    n = both.size // 2
+    n, half = both.size // 2, 0.5 / (root * root)
     for m in range(n):
         mean, one, two = draws[0, m], both[m], both[n + m]
         first = loglik[m] - one * (nu - 0.5 * tau * one) - half * (one - mean) * (one - mean)
@@ -625,12 +681,11 @@ def _draw_of_two(draws, both, loglik, site, half):
         top = first if first > second else second
         ratio = exp((second if first > second else first) - top)
         share = 1.0 if first > second else ratio  # of the first, relative to the larger one
-        normal, width = draws[3, m], draws[2, m]
         some = top > _NOTHING
         chosen = one if draws[4, m] * (1.0 + ratio) < share else two
         draws[4, m] = chosen if some else mean
-        weight = top + log(0.5 + 0.5 * ratio, 0.5 * ratio - 0.5) + log(width, width - 1.0)
-        weight += 0.5 * normal * normal + LOG_SQRT_2PI - constant
+        mass = (0.5 + 0.5 * ratio) * (draws[2, m] / root)
+        weight = top + log(mass, mass - 1.0) + 0.5 * normals[m] * normals[m] - constant
         draws[5, m] = weight if some else -math.inf
 
 
@@ -668,12 +723,20 @@ def _mode(kernel, data, mean, root, start, eta, out):
 
 
 @jit
-def _falls(kernel, data, mean, root, mode, width, x, g, eta, out):
-    """Whether the integrand falls on both sides as its Gaussian does: there is no cliff."""
-    x[0], x[1], x[2] = mode, mode - _FAR * width, mode + _FAR * width
-    _integrand(kernel, data, mean, 0.5 / (root * root), 0, 3, x, g, eta, out)
-    even, odd = 0.5 * (g[1] + g[2]) - g[0], 0.5 * (g[1] - g[2])
-    return abs(even + 0.5 * _FAR * _FAR) < _OFF and abs(odd) < _LEAN
+def _falls(kernel, data, low, step, root, table, smooth, x, g, eta, out):
+    """Only integrands that fall on both sides as their Gaussians do stay ``smooth``: no cliff is
+    near. ``table`` has modes less means, and widths."""
+    half = 0.5 / (root * root)
+    for i in range(smooth.size):
+        for j in range(3):
+            away = table[0, i] + (j - 1) * _FAR * table[1, i]
+            x[3 * i + j], g[3 * i + j] = low + i * step + away, -half * away * away
+    _add_data(kernel, data, x[: 3 * smooth.size], g, eta, out)
+    for i in range(smooth.size):
+        left, middle, right = g[3 * i], g[3 * i + 1], g[3 * i + 2]
+        even, odd = 0.5 * (left + right) - middle, 0.5 * (left - right)
+        even_falls = abs(even + 0.5 * _FAR * _FAR) < _OFF
+        smooth[i] = smooth[i] and even_falls and abs(odd) < _LEAN
 
 
 @jit
@@ -701,7 +764,12 @@ def _pick(g, first, last, uniform):
 @jit
 def _lattice(rng, kernel, concave, data, mean, root, hints, x, g, eta, out, message):
     """Nodes ``first`` to ``last`` in x, sums of the integrand up to each in g, log of its sum."""
-    _, mode, _, spacing = _shape(kernel, concave, data, mean, root, hints, x, g, eta, out)
+    smooth, mode, width, narrow = _shape(kernel, concave, data, mean, root, hints, eta, out)
+    if smooth:
+        table, falls = np.array([[mode - mean], [width]]), np.ones(1, np.bool_)
+        _falls(kernel, data, mean, 0.0, root, table, falls, x, g, eta, out)
+        narrow = narrow if falls[0] else min(narrow, _CLIFF * width)
+    spacing = _SPACING * narrow
     _, scale, known, _, nu, tau = data
     v = root * root
     pull, drop = 0.0, 0.0
@@ -731,41 +799,32 @@ def _lattice(rng, kernel, concave, data, mean, root, hints, x, g, eta, out, mess
         spacing *= 2.0
     if not concave and spacing > narrow:  # nodes may pass by a mode
         return first, last, math.nan
-    if not abs(top) < math.inf:
+    if not _NOTHING < top < math.inf:
         return first, last, -math.inf
     add_message(message, x[first:last], 1.0, g[first:last])
-    total = 0.0
-    for i in range(first, last):
-        total += math.exp(g[i] - top)
-        g[i] = total
+    total = _add_up(g[first:last], top)
     return first, last, top + math.log(total * spacing / root) - LOG_SQRT_2PI
+
+
+@vector_loop
+def _add_up(g, top):
+    """Sums of exponentials up to every one of them."""
+    for i in range(g.size):
+        g[i] = exp(g[i] - top)
+    for i in range(1, g.size):
+        g[i] += g[i - 1]
+    return g[-1]
 
 
 @jit
 def _nodes(kernel, data, mean, half, lattice, first, last, x, g, eta, out):
-    """The integrand at nodes ``first`` to ``last`` of a lattice."""
+    """Log of the integrand at nodes ``first`` to ``last`` of a lattice, and its maximum."""
     origin, spacing = lattice
     for i in range(first, last):
         x[i] = origin + i * spacing
-    return _integrand(kernel, data, mean, half, first, last, x, g, eta, out)
-
-
-@jit
-def _integrand(kernel, data, mean, half, first, last, x, g, eta, out):
-    """Log of the integrand at nodes ``first`` to ``last``, and its maximum."""
-    theta, scale, known, c, nu, tau = data
-    for i in range(first, last):
-        away = x[i] - mean
-        g[i] = -half * away * away
-    for d in range(c.size):
-        for i in range(first, last):
-            eta[i] = known[d] + scale[d] * x[i]
-        kernel(eta[first:].ctypes, theta[d].ctypes, last - first, 1, 0, 1, out.ctypes)
-        for i in range(first, last):
-            g[i] += out[i - first] - c[d] - eta[i] * (nu[d] - 0.5 * tau[d] * eta[i])
+        g[i] = -half * (x[i] - mean) ** 2
+    _add_data(kernel, data, x[first:last], g[first:last], eta, out)
     top = -math.inf
     for i in range(first, last):
-        if math.isnan(g[i]):
-            g[i] = -math.inf
         top = max(top, g[i])
     return top

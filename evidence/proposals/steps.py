@@ -37,7 +37,7 @@ from ..gaussians.base import Constraint, Prior, Sites, Steps
 from ..models.likelihoods.base import Likelihood
 from ..numerics.arrays import Array, Indices
 from ..numerics.jit import jit, vector_loop
-from ..numerics.normal import standard_normal
+from ..numerics.normal import lanes_of, standard_normal
 from .foresight import WIDTH, add_message, foresee
 from .guide import CannotGuide
 from .integrals import draw_ahead, draw_alike, draw_with_one, draw_with_several, scratch
@@ -104,7 +104,7 @@ class StepGuide:
     ) -> tuple[Traced, Array]:
         """``n`` draws, and their log weights; ``between`` as for :meth:`.Guide.draw`."""
         steps, owned, size = self.steps, self.owned, self.steps.order.size
-        away, log_weight = np.empty((size, n)), np.zeros(n)
+        away, log_weight, lanes = np.empty((size, n)), np.zeros(n), lanes_of(rng)
         constraint = steps.constraint
         if constraint is None:
             nothing = np.empty((0, 0))
@@ -125,11 +125,12 @@ class StepGuide:
             stop = min(start + self.block, size)
             normals = standard_normal(rng, (stop - start, n))
             uniforms = rng.random((stop - start, n))
-            _draw_block(
-                rng, kernel, concave, start, shape, data, self.loose,
-                (constraint.g, constraint.h, constraint.sd), rest, normals, uniforms, away,
-                log_weight,
-            )  # fmt: skip
+            with np.errstate(over="ignore"):  # of lanes, where nothing is compiled
+                _draw_block(
+                    rng, kernel, concave, start, shape, data, self.loose,
+                    (constraint.g, constraint.h, constraint.sd), rest, normals, uniforms, away,
+                    log_weight, lanes,
+                )  # fmt: skip
             if np.isnan(log_weight).any():
                 raise CannotGuide(
                     "modes of the likelihood are too narrow for the distance between them; use "
@@ -299,7 +300,7 @@ def _add(value, factor, row):
 @jit
 def _draw_block(
     rng, kernel, concave, start, shape, data, loose, constraint, rest, normals, uniforms, away,
-    log_weight,
+    log_weight, lanes,
 ):  # fmt: skip
     """Draw the latent values from ``start`` on, as deviations from their means."""
     indptr, indices, weights, sds, _ = shape
@@ -320,7 +321,7 @@ def _draw_block(
     ) = data
     g, h, freedom = constraint
     n, constraints = log_weight.size, rest.shape[0]
-    memory, one, zero = scratch(n), np.ones(1), np.zeros(1)
+    memory, one, zero = scratch(n, lanes), np.ones(1), np.zeros(1)
     value, centre, eta, uniform = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     message = np.empty(messages.shape[1])
     for b in range(normals.shape[0]):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evidence.numerics.normal import _LANES, _MANY, _box_muller, _uniforms, standard_normal
+from evidence.numerics.normal import _MANY, LANES, _box_muller, fill_uniforms, standard_normal
 
 EDGES = [0.0, 2.0**-53, 0.124, 0.125, 0.126, 0.375, 0.5, 0.625, 0.875, 1.0 - 2.0**-53]
 
@@ -48,11 +48,11 @@ def xoshiro(state, count):
 
 @pytest.mark.interpreted
 def test_every_lane_is_xoshiro():
-    seeds = np.random.default_rng(3).integers(2**64, size=(4, _LANES), dtype=np.uint64)
-    lanes, u = seeds.copy(), np.empty((5, _LANES))
+    seeds = np.random.default_rng(3).integers(2**64, size=(4, LANES), dtype=np.uint64)
+    lanes, u = seeds.copy(), np.empty((5, LANES))
     with np.errstate(over="ignore"):
-        _uniforms(lanes, u.reshape(-1))
-    for j in range(_LANES):
+        fill_uniforms(lanes, u.reshape(-1))
+    for j in range(LANES):
         state, out = xoshiro(seeds[:, j], len(u))
         assert [int(word) for word in lanes[:, j]] == state
         assert list(u[:, j]) == [(bits >> 12) * 2.0**-52 for bits in out]

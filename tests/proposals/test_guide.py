@@ -177,14 +177,13 @@ def test_one_of_two_draws_is_properly_weighted():
     """From a Gaussian that is off: mass, mean and second moment within 4.5 standard errors."""
     likelihood, y, mean, root = Poisson(), 3.0, 0.4, 0.7
     model = ev.GPModel(K=[[root**2]], y=[y], likelihood=likelihood, mean=mean, jitter=0.0)
-    site = (np.log(root) + 0.5 * np.log(2 * np.pi), 0.0, 0.0)
     n = 20_000
     rng, both, draws = rng_of(0), np.empty(2 * n), np.empty((6, n))
-    draws[:3] = np.array([mean, 1.2, 0.6])[:, None]
-    draws[3], draws[4] = rng.standard_normal(n), rng.random(n)
-    integrals._mirror(draws, both)
+    draws[0], draws[4], normals = mean, rng.random(n), rng.standard_normal(n)
+    table = np.array([[0.8, 0.8], [0.6, 0.6], [0.0, 0.0]])
+    integrals._mirror(table, np.zeros((3, 8)), mean, 1.0, normals, draws, both)
     loglik = likelihood.log_prob(both, np.full(2 * n, y))
-    integrals._draw_of_two(draws, both, loglik, site, 0.5 / root**2)
+    integrals._draw_of_two(draws, both, normals, loglik, (0.0, 0.0, 0.0), root)
     drawn = draws[4:].T
     log_z, centre, variance = likelihood.tilted(model.y, model.mean, np.array([root**2]))
     w = np.exp(drawn[:, 1] - log_z[0])
@@ -308,13 +307,13 @@ def test_unbiased_with_a_net(likelihood, n, less):
 
 
 def test_steps_off_the_lattice_keep_the_density():
-    """Mean and variance of 300 calls' draws, z-scores below 4.5; accepting every step adds 1 %."""
-    model, rng = one_value("logit", 4.0, 1.0), rng_of(0)
+    """Mean and variance of 300 calls' draws, z-scores below 4.5; accepting every step adds 3 %."""
+    model, rng = one_value("logit", 1.0, 1.0), rng_of(0)
     guide = make_guide(ev.fit_ep(model))
     x = np.array([guide.draw(4000, rng)[0][0] for _ in range(300)])
-    assert np.unique(x).size > 0.95 * x.size
+    assert np.unique(x).size > 0.9 * x.size
     grid = np.linspace(-12.0, 14.0, 20_001)
-    p = np.exp(model.likelihood.log_prob(grid, np.ones(grid.size)) - grid**2 / 8.0)
+    p = np.exp(model.likelihood.log_prob(grid, np.ones(grid.size)) - grid**2 / 2.0)
     p /= p.sum()
     mean = p @ grid
     for power, exact in ((1, 0.0), (2, p @ (grid - mean) ** 2)):

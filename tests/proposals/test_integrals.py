@@ -11,7 +11,12 @@ from scipy.stats import norm
 from evidence.models import likelihoods
 from evidence.models.likelihoods.quadrature import evaluate
 from evidence.numerics.jit import kernel
-from evidence.proposals.integrals import draw_ahead, draw_with_several, scratch
+from evidence.numerics.normal import lanes_of
+from evidence.proposals.integrals import draw_ahead, draw_with_one, draw_with_several, scratch
+
+
+def memory(rng, n):
+    return scratch(n, lanes_of(rng))
 
 
 @pytest.mark.parametrize(
@@ -37,8 +42,8 @@ def test_weights_and_draws(name, y, offsets, root):
     value, log_weight = np.full(n, mean), np.zeros(n)
     draw_with_several(
         rng, likelihood.kernel, likelihood.log_concave, (theta, scale, np.empty(D), c, nu, tau),
-        known, hints, root, value, rng.standard_normal(n), rng.random(n), log_weight, scratch(n),
-        np.empty(0), False,
+        known, hints, root, value, rng.standard_normal(n), rng.random(n), log_weight,
+        memory(rng, n), np.empty(0), False,
     )  # fmt: skip
     v = np.linspace(mean - 9.0 * root, mean + 9.0 * root, 20_001)
     eta = np.array(offsets)[:, None] + scale[:, None] * v
@@ -71,7 +76,7 @@ def test_where_a_kernel_has_no_value_there_is_no_weight(concave):
     draw_with_several(
         rng, falls_from_zero, concave, (np.zeros((2, 1)), np.ones(2), np.empty(2), *[zero] * 3),
         np.zeros((2, n)), np.ones((1, 2)), 1.0, value, rng.standard_normal(n), rng.random(n),
-        log_weight, scratch(n),
+        log_weight, memory(rng, n),
         np.empty(0), False,
     )  # fmt: skip
     w, truth = np.exp(log_weight), np.exp(-2.0 * 0.5 + 2.0) * norm.cdf(0.5 - 2.0)
@@ -91,7 +96,7 @@ def test_skewed_integrands_need_no_lattice():
     hints = np.ascontiguousarray(likelihood.locations(y))
     draw_with_several(
         rng, likelihood.kernel, True, data, np.zeros((D, n)), hints, np.sqrt(1.0 / 40.04), value,
-        rng.standard_normal(n), rng.random(n), log_weight, scratch(n), np.empty(0), False,
+        rng.standard_normal(n), rng.random(n), log_weight, memory(rng, n), np.empty(0), False,
     )  # fmt: skip
     w = np.exp(log_weight - log_weight.max())
     assert 1e-5 < w.std() / w.mean() < 0.01  # a lattice makes 1e-10
@@ -110,10 +115,56 @@ def test_draws_ahead_whose_means_are_far_apart():
     log_weight = np.zeros(n)
     draw_ahead(
         rng, likelihoods.get("logit").kernel, np.ones((1, 1)), root, value, rng.standard_normal(n),
-        rng.random(n), log_weight, scratch(n), message,
+        rng.random(n), log_weight, memory(rng, n), message,
     )  # fmt: skip
     near, far = np.exp(log_weight).reshape(2, -1)
     exact = np.exp(-3.0 * slope + 0.5 * (slope * root) ** 2)
     assert near.mean() == pytest.approx(exact, rel=1e-5)
     np.testing.assert_allclose(far, np.exp(8.0 * slope), rtol=1e-12)  # constant beyond the table
     assert np.abs(value[: n // 2] + 3.0).max() < 0.06
+
+
+@pytest.mark.parametrize(
+    ("name", "y"),
+    [("logit", 1.0), ("poisson", 3.0), ("negative_binomial", 2.0), ("student_t", 0.5)],
+)
+@pytest.mark.parametrize(
+    ("root", "spread", "n", "error"),
+    [
+        (0.05, 3.0, 2001, 0.02),  # pairs of draws
+        (0.05, 3.0, 101, 0.1),  # whose Gaussians are interpolated between few means
+        (0.6, 1.0, 1000, 1e-5),  # one lattice for all
+        (0.6, 0.0, 77, 1e-5),
+    ],
+)
+def test_every_mean_has_its_own_integral(name, y, root, spread, n, error):
+    """Weights of means side by side to ``error``, their average and, of draws in units of their
+    integrands' widths, mean, slope along the means and variance within 4.5 standard errors."""
+    likelihood, rng = likelihoods.get(name), np.random.default_rng(0)
+    theta = np.ascontiguousarray(likelihood.theta(np.array([y])).T)
+    hints = likelihood.locations(np.array([y]))[:, 0]
+    means = rng.permutation(np.linspace(-spread, spread, n))
+    c, nu, tau = -0.7, 0.2, 0.3
+    data = theta, np.ones(1), np.zeros(1), np.array([c]), np.array([nu]), np.array([tau])
+    u = np.linspace(-8.0, 8.0, 801)
+    eta = means[:, None] + root * u
+    loglik = likelihood.log_prob(eta.ravel(), np.full(eta.size, y)).reshape(eta.shape)
+    log_r = loglik - c - eta * (nu - 0.5 * tau * eta) - 0.5 * u**2 - 0.5 * np.log(2.0 * np.pi)
+    r = np.exp(log_r) * (u[1] - u[0])
+    mass = r.sum(axis=1)
+    mean = (r * eta).sum(axis=1) / mass
+    sd = np.sqrt((r * (eta - mean[:, None]) ** 2).sum(axis=1) / mass)
+    drawn, ratios = [], []
+    for _ in range(40):
+        value, eps, log_weight = means.copy(), rng.random(n), np.zeros(n)
+        draw_with_one(
+            rng, likelihood.kernel, likelihood.log_concave, data, hints, root, value, eps,
+            log_weight, memory(rng, n), np.empty(0), True,
+        )  # fmt: skip
+        np.testing.assert_allclose(value, means + root * eps, rtol=1e-12, atol=1e-12)
+        drawn.append((value - mean) / sd)
+        ratios.append(np.exp(log_weight) / mass)
+    z, w = np.array(drawn), np.array(ratios)
+    assert np.abs(w - 1.0).max() < error
+    for terms in (w - 1.0, w * z, w * z * means, w * (z**2 - 1.0)):
+        assert abs(terms.mean()) < 4.5 * terms.std() / np.sqrt(z.size) + 1e-6

@@ -172,11 +172,11 @@ def test_monte_carlo_error_is_that_of_repetitions():
 
 def test_samples_of_an_estimate():
     sparse, _ = twins("poisson")
-    estimate = ev.log_evidence(sparse, random_seed=0, progressbar=False)
-    result = ev.loo(sparse, posterior=estimate, random_seed=0)
+    estimate = ev.log_evidence(sparse, random_seed=5, progressbar=False)
+    result = ev.loo(sparse, posterior=estimate, random_seed=5)
     ours, ep = result.pointwise, result.by_method["ep"]
     doubtful = result.pareto_k > 0.7
-    weights = ev.loo(sparse, posterior=estimate, method="psis", random_seed=0)
+    weights = ev.loo(sparse, posterior=estimate, method="psis", random_seed=5)
     apart = np.where(doubtful, ours - ep, 0.0).sum()
     assert result.mcse == pytest.approx(np.hypot(weights.mcse, apart))
     assert abs(apart) > weights.mcse

@@ -28,37 +28,26 @@ def _log_mix(p, q, d):
 
 
 @vector_loop
-def _exps(d, less_one):
-    """``exp(d)`` and, if ``less_one``, ``expm1(d)``."""
-    h, r, t = exp_parts(d, 0.0)
-    rest = h * (r + t)
-    return 2.0 * (rest + h), 2.0 * (rest + (h - 0.5 if less_one else h))
-
-
-@vector_loop
 def _first_order(x, theta, step, out):
     """log p(y|x) and its slope, without branches: vector instructions if ``step`` is constant.
 
-    For ``y > 0`` as the docstring of the class has it, with expm1(±d); the formula for
-    ``y = 0`` is the same with p = q = 1, exp in place of expm1 and η in place of d.
+    For ``y > 0``, with z = d, m = y where y ≤ r and z = -d, m = r elsewhere, and p = m / (r + y),
+    it is ``C' + m z - (r + y) log(1 + p expm1(z))``; for ``y = 0`` ``-r log(1 + exp(η))``.
     """
     for i in range(x.size):
         j = np.uint64(i * step)
         y, r, shift, shift_y = theta[0, j], theta[1, j], theta[2, j], theta[3, j]
-        constant = theta[4, j]
-        seen = y > 0.0
-        p, q = y / (r + y) if seen else 1.0, r / (r + y)
-        d = x[i] + (shift_y if seen else shift)
-        up, up_less = _exps(d, seen)
-        down, down_less = _exps(-d, seen)
-        rise, fall = q + p * up, p + q * down
-        log_rise, log_fall = log(rise, p * up_less), log(fall, q * down_less)
-        # exp(|d|) may have overflowed
-        far_rise = d + log_fall if d > 600.0 else log_rise
-        far_fall = log_rise - d if d < -600.0 else log_fall
-        out[0, i] = (constant if seen else 0.0) - r * far_rise - y * far_fall
-        right = down_less if seen else -1.0
-        out[1, i] = r * p * (right if d > 0.0 else -up_less) / (fall if d > 0.0 else rise)
+        constant, seen, sign = theta[4, j], y > 0.0, 1.0 if y <= r else -1.0
+        least = y if y <= r else r
+        p = least / (r + y) if seen else 1.0
+        z = sign * (x[i] + (shift_y if seen else shift))
+        near = z if z < 600.0 else 600.0  # farther out exp overflows, and the logarithm is linear
+        h, rest, t = exp_parts(near, 0.0)
+        e = 2.0 * (h * (rest + t) + (h - 0.5 if seen else h))  # expm1(z) or exp(z)
+        excess = p * e
+        total = log(1.0 + excess, excess) + (z - near)
+        out[0, i] = (constant if seen else 0.0) + least * z - (r + y) * total
+        out[1, i] = -sign * (least * (1.0 - p) if seen else r) * e / (1.0 + excess)
 
 
 @kernel
