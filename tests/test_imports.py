@@ -19,6 +19,12 @@ def test_import_is_light():
     assert run(code).strip() == "[]"
 
 
+def test_neither_a_model_nor_its_evidence_loads_distributions():
+    """scipy.stats takes as long as all the rest."""
+    code = "import sys, evidence as ev; ev.GPModel; ev.log_evidence; print([*sys.modules])"
+    assert "'scipy.stats'" not in run(code)
+
+
 def test_a_run_needs_none_of_the_heavy_packages():
     code = (
         "import sys, evidence as ev\n"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtrit
 
 from ..drivers.islands import Islands
 from ..drivers.plan import Pilot, Plan, strided
@@ -161,7 +161,7 @@ def warn_of_drift(
     if found is None or not (spread := found.drift.std(ddof=1)) > 0.0:
         return
     t = float(found.drift.mean() / spread * np.sqrt(islands))
-    if abs(t) > stats.t.isf(_BY_CHANCE, islands - 1):
+    if abs(t) > -stdtrit(islands - 1, _BY_CHANCE):
         text = (
             f"{len(moves)} further moves change the mean tilt of the posterior's draws by "
             f"{found.drift.mean():+.2g} nats ({abs(t):.1f} standard errors): moves are too slow "

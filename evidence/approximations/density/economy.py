@@ -27,7 +27,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import logsumexp, ndtri
-from scipy.stats import qmc
 
 from ...execution.clock import Stopped, check_interrupt
 from ...execution.meter import Meter
@@ -426,6 +425,8 @@ def economise(model: DensityModel, seed: int, meter: Meter, *, thorough: bool = 
 
 def _net(model: DensityModel, rng: np.random.Generator, n: int) -> Array:
     """Draws of the prior, more evenly spread than independent ones."""
+    from scipy.stats import qmc
+
     assert model.prior is not None
     points = qmc.Sobol(model.n, rng=rng).random_base2(int(np.ceil(np.log2(n))))[:n]
     z = ndtri(np.clip(points, 1e-12, 1.0 - 1e-12))

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 from scipy.linalg import cholesky, solve_triangular
 from scipy.special import ndtr, ndtri
 
@@ -30,7 +29,6 @@ _FAR, _NEAR = 37.0, 8.0  # standard deviations at which a normal tail, and one m
 _FIRST, _LAST = 1e-300, 1.0 - 2.0**-53  # numbers strictly between zero and one
 _BISECTIONS = 60
 _NEEDED = ("ppf", "isf", "cdf", "sf", "logpdf")
-multivariate_normal_frozen = type(stats.multivariate_normal(0.0, 1.0))
 
 
 class GaussianPrior:
@@ -411,6 +409,16 @@ class Dependent(Transform):
         return x
 
 
+def _is_multivariate(prior: Any) -> bool:
+    """Whether this is scipy.stats.multivariate_normal(mean, cov); without it scipy.stats, which
+    takes a while to load, may not be needed."""
+    if prior is None or isinstance(prior, Mapping | list | tuple | np.ndarray):
+        return False
+    from scipy import stats
+
+    return isinstance(prior, type(stats.multivariate_normal(0.0, 1.0)))
+
+
 def is_function(entry: Any) -> bool:
     """Whether this makes a distribution of other parameters."""
     return inspect.isfunction(entry) or inspect.ismethod(entry)
@@ -427,6 +435,8 @@ def marginal(entry: Any, name: str) -> Any:
                 f"{name} must be a pair of finite numbers low < high, between which the parameter "
                 f"is uniform, or a distribution; got {shown(entry)}"
             )
+        from scipy import stats
+
         return stats.uniform(low, high - low)
     if all(hasattr(entry, one) for one in _NEEDED):
         return entry
@@ -442,6 +452,8 @@ def marginal(entry: Any, name: str) -> Any:
 
 def _modern(entry: Any) -> Any:
     """Normal and uniform ones as those of the old kind, which have a fast path."""
+    from scipy import stats
+
     kind = type(entry).__name__
     if kind == "Normal":
         return stats.norm(entry.mu, entry.sigma)
@@ -459,7 +471,7 @@ def size_of(prior: Any) -> int | None:
     """The number of parameters, where a prior tells."""
     if isinstance(prior, GaussianPrior):
         return prior.dim
-    if isinstance(prior, multivariate_normal_frozen):
+    if _is_multivariate(prior):
         return int(prior.dim)
     if isinstance(prior, Mapping | list | tuple | np.ndarray):
         return len(prior)
@@ -470,7 +482,7 @@ def check_prior(
     prior: Any, dim: int, names: Sequence[str] | None = None
 ) -> GaussianPrior | Quantiles | Dependent:
     """A prior in one of the forms that there are, or an error that says which these are."""
-    if isinstance(prior, multivariate_normal_frozen):
+    if _is_multivariate(prior):
         prior = GaussianPrior(prior.mean, prior.cov)
     if isinstance(prior, GaussianPrior):
         if prior.dim != dim:
