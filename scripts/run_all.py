@@ -48,6 +48,7 @@ SCRIPTS = {
     "benchmarks.neural_network_widths": "jax",
     "benchmarks.reference_table": "",
     "benchmarks.rmhmc_speed": "",
+    "benchmarks.saplings": "",
     "benchmarks.sparse_scaling": "",
     "benchmarks.sparse_truths": "",
     "benchmarks.step_cost": "",

@@ -323,7 +323,7 @@ def simulated(case, scheme, replicates, steps):
 def check_exact_starts(scheme, replicates, steps, level):
     priors, theta, energy = simulated("regression", scheme, replicates, steps)
     for p, d in enumerate(priors.distributions):
-        assert kstest(theta[:, p], "norm", args=(d.mu, d.s)).pvalue > level
+        assert kstest((theta[:, p] - d.mu) / d.s, "norm").pvalue > level
     assert kstest(energy, chi2(3).cdf).pvalue > level
 
 

@@ -10,12 +10,14 @@ from evidence.statistics.psis import smoothed
 @pytest.mark.parametrize("scale", [0.1, 0.6, 3.0])
 @pytest.mark.parametrize("S", [40, 999, 4000])
 def test_against_arviz(S, scale, efficiency):
-    psislw = pytest.importorskip("arviz").psislw
+    az = pytest.importorskip("arviz")
+    if not hasattr(az, "psislw"):
+        pytest.skip("ArviZ from 1.0 on smooths by a rule of its own")
     log_w = scale * np.random.default_rng(S).standard_exponential(S) - 7.0
     before = log_w.copy()
     ours, shape = smoothed(log_w, efficiency)
     with np.errstate(over="ignore"):  # in theirs
-        theirs, their_shape = psislw(log_w, reff=efficiency)
+        theirs, their_shape = az.psislw(log_w, reff=efficiency)
     np.testing.assert_allclose(ours, theirs, atol=1e-11)
     assert shape == pytest.approx(float(their_shape), abs=1e-11)
     np.testing.assert_array_equal(log_w, before)
