@@ -37,7 +37,7 @@ def over_blend(problem: Problem, reference: Blended) -> Outcome:
     share = max(reference.verdict.share, 1e-3)
     variance = 1.0 / share - 1.0
     fewest = _FEWEST[share > _EVEN]
-    if reference.scouted is not None:  # a longer look cost more than draws will
+    if reference.scouted is not None:  # a look that cost more than so many draws do
         fewest = fair_share(problem)
     wanted = max(_MARGIN * problem.particles_for(variance), 4.0 * variance, fewest)
     affordable = (
@@ -51,7 +51,7 @@ def over_blend(problem: Problem, reference: Blended) -> Outcome:
     outcome, _ = outcome_of_islands(problem, "importance", job, independent=True)
     outcome.settings = {"move": None, "draws_per_island": n_particles, "reference": "mixture"}
     outcome.notes.append(
-        f"auto: draws of a mixture for few evaluations are worth {100 * share:.0f} % of their "
+        f"auto: draws of a mixture made for all modes are worth {100 * share:.0f} % of their "
         f"number (Pareto k = {reference.verdict.shape:.2f})"
     )
     return outcome

@@ -244,7 +244,8 @@ def log_evidence(
             fits = _fit_reported(model, kind)
             with interruptible(), suppress(Stopped):
                 base = fit_reference(model, reference, fits, seed=search_seed(seed))
-                if left and isinstance(model, DensityModel) and base.name == "prior":
+                untried = left and economy is None and base.name == "prior"
+                if untried and isinstance(model, DensityModel):
                     part = model.spread(clock, executor)
                     base = _blended(part, base, target_se, search_seed(seed), clock.meter) or base
         outcome = stopped(method)
