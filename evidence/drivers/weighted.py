@@ -11,12 +11,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..approximations.density.mixing import Blend
 from ..approximations.reference import GaussianReference
 from ..execution.clock import Stopped, check_interrupt
 from ..gaussians.dense import Root
@@ -25,7 +24,8 @@ from ..moves.gradient.gibbs import latent_given_utilities, latent_root
 from ..numerics.arrays import Array
 from ..proposals.guide import Guide, make_guide
 from ..proposals.steps import StepGuide, Traced, make_step_guide
-from ..proposals.tilting import Proposal, draw, minimax_proposal, oriented
+from ..proposals.tilting import Proposal as Tilting
+from ..proposals.tilting import draw, minimax_proposal, oriented
 from ..statistics.genealogy import Genealogy
 from ..statistics.resampling import SCHEMES, Ancestors, systematic
 from ..statistics.weights import Weights
@@ -99,7 +99,7 @@ class Stepped(NamedTuple):
 class Tilted(NamedTuple):
     """Minimax tilting for a probit model, and what leads from utilities to latent values."""
 
-    proposal: Proposal
+    proposal: Tilting
     y: Array
     mean: Array
     root: Root
@@ -127,20 +127,24 @@ class Tilted(NamedTuple):
         return latent_given_utilities(utilities, self.mean, self.root, rng)
 
 
-class Blends(NamedTuple):
-    """A mixture of Gaussians for a DensityModel, with as many draws of each as is its weight."""
+class Proposal(Protocol):
+    """A density for draws of a DensityModel."""
 
-    blend: Blend
+    def weighted(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
+        """Draws (n, d) in the model's coordinates, and their log weights."""
+        ...
+
+
+class Proposed(NamedTuple):
+    """Any proposal for a DensityModel."""
+
+    proposal: Proposal
     log_z0: float = 0.0
 
     def draw(self, n: int, rng: np.random.Generator, between: Between) -> tuple[Array, Array]:
         """``n`` draws as columns and their log weights; they are not resampled on the way."""
-        labels = systematic(self.blend.weights, rng, n)
-        counts = np.bincount(labels, minlength=self.blend.weights.size)
-        x = self.blend.drawn(rng, counts)
-        with np.errstate(invalid="ignore"):
-            log_w = self.blend.model.log_prob(x) - self.blend.log(x)
-        return x.T, np.where(np.isnan(log_w), -np.inf, log_w)
+        x, log_w = self.proposal.weighted(rng, n)
+        return x.T, log_w
 
     def order(self, n: int, rng: np.random.Generator) -> Ancestors:
         return np.arange(n)
@@ -151,7 +155,7 @@ class Blends(NamedTuple):
 
 
 def run_weighted(
-    source: Guided | Stepped | Tilted | Blends,
+    source: Guided | Stepped | Tilted | Proposed,
     n_islands: int,
     n_particles: int,
     seed: np.random.SeedSequence,
@@ -181,7 +185,7 @@ def run_weighted(
 
 
 def island(
-    source: Guided | Stepped | Tilted | Blends,
+    source: Guided | Stepped | Tilted | Proposed,
     n: int,
     rng: np.random.Generator,
     resampling: str | None,

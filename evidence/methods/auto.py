@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import moves
+from ..approximations.density.staged import TRIAL
 from ..approximations.gp.exact import draw_exact, fit_exact, has_closed_form
 from ..drivers.plan import Pilot
 from ..drivers.weighted import Guided, Tilted
@@ -38,6 +39,7 @@ from ..statistics.weights import Weights
 from .base import N_DRAWS, Outcome, Problem, stopped
 from .importance import fair_share, importance
 from .smc import find_plan, run_plan, stuck
+from .staged import compare_with_stages, describe, run_stages, try_stages
 from .tails import wide_start, with_ease
 from .weighted import (
     Trial,
@@ -248,7 +250,7 @@ def anneal(problem: Problem, trial: Trial[Tilted] | None, notes: list[str]) -> O
             break
         worst = float(np.nanmax(plan.mixing, initial=0.0))
         if best is None or worst < best[0]:
-            best = worst, attempt, plan
+            best = worst, attempt, plan, f"plan {i}"
         what = f"{plan.betas.size} temperatures, {int(plan.n_moves.sum())} {move.name} moves"
         if not stuck(plan).size:
             notes.append(f"resample-move: the pilot mixes ({what})")
@@ -262,8 +264,17 @@ def anneal(problem: Problem, trial: Trial[Tilted] | None, notes: list[str]) -> O
                 return run_tilted(problem, trial)
     if best is None:
         return stopped("smc")
-    outcome = run_plan(best[1], best[2])
-    outcome.settings["move"] = best[1].move.name
+    _, attempt, plan, name = best
+    given = problem.own_move or problem.betas is not None or problem.n_betas is not None
+    staged = None if given else try_stages(attempt, plan, name)
+    if staged is not None:
+        notes.append(describe(staged))
+        if _reliable(staged.verdict.shape, staged.verdict.share * TRIAL, TRIAL):
+            return run_stages(attempt, staged)
+    outcome = run_plan(attempt, plan)
+    outcome.settings["move"] = attempt.move.name
+    if staged is not None:
+        compare_with_stages(staged, outcome)
     return outcome
 
 

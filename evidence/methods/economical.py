@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..approximations.density.economy import LARGEST, Blended
-from ..drivers.weighted import Blends, run_weighted
+from ..drivers.weighted import Proposed, run_weighted
 from ..execution.job import Job
 from ..models.density.model import DensityModel
 from .base import FIRST, Outcome, Problem, outcome_of_islands
@@ -47,7 +47,7 @@ def over_blend(problem: Problem, reference: Blended) -> Outcome:
     )
     n_particles = int(min(math.ceil(wanted), max(affordable, 2), _MOST))
     problem = replace(problem, reference=reference.blend.references[0], _path=None)
-    job = Job(run_weighted, (Blends(reference.blend),), {"n_particles": n_particles})
+    job = Job(run_weighted, (Proposed(reference.blend),), {"n_particles": n_particles})
     outcome, _ = outcome_of_islands(problem, "importance", job, independent=True)
     outcome.settings = {"move": None, "draws_per_island": n_particles, "reference": "mixture"}
     outcome.notes.append(

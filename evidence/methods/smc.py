@@ -36,6 +36,12 @@ _STUCK_ADVICE = (
 )
 
 
+class Seen(NamedTuple):
+    """A pilot's particles at the end, in the model's coordinates."""
+
+    x: NDArray[np.float64]
+
+
 def smc(
     problem: Problem, *, resampling: str = "systematic", waste_free: int | None = None
 ) -> Outcome:
@@ -208,7 +214,7 @@ def find_plan(
 
     def climb() -> Plan:
         problem.progress.phase("pilot", "β")
-        plan = (pilot or default_pilot(problem.move)).plan(
+        found = (pilot or default_pilot(problem.move)).climb(
             problem.path,
             problem.move,
             np.random.default_rng(problem.child(0)),
@@ -216,6 +222,10 @@ def find_plan(
             problem.clock.stop,
             problem.progress.climbing,
         )
+        if isinstance(problem.model, DensityModel):
+            x = problem.move.latent(problem.path, found.state)
+            problem.checkpoint.put(f"{name}, seen", Seen(problem.path.to_shared(x)))
+        plan = found.plan
         return plan if problem.n_betas is None else plan.refined(problem.n_betas, single)
 
     return problem.once(name, Plan, climb)

@@ -261,7 +261,9 @@ def log_evidence(
                 with within(clock.deadline), phase("pilot"):
                     outcome = _run(problem, method, options)
             if base.name in ("ep", "fitted", "gaussian", "mixture", "prior") or not base.converged:
-                outcome.warnings = [*base.warnings, *outcome.warnings]
+                staged = outcome.settings.get("reference") == "staged"  # a better one since
+                known = [w for w in base.warnings if not (staged and w.code == "poor-reference")]
+                outcome.warnings = [*known, *outcome.warnings]
             outcome.warnings = [*doubts, *outcome.warnings]
         _approximate(outcome, fits, clock)
         alone = not isinstance(base, Mixture)

@@ -82,6 +82,14 @@ class Blend:
         counts = np.floor(self.weights * n).astype(int)
         return self.drawn(rng, counts + rng.multinomial(n - counts.sum(), self.weights))
 
+    def weighted(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
+        """Draws, in systematic proportions, and their log weights."""
+        labels = systematic(self.weights, rng, n)
+        x = self.drawn(rng, np.bincount(labels, minlength=self.weights.size))
+        with np.errstate(invalid="ignore"):
+            log_w = self.model.log_prob(x) - self.log(x)
+        return x, np.where(np.isnan(log_w), -np.inf, log_w)
+
     def drawn(self, rng: np.random.Generator, counts: Indices) -> Array:
         """So many draws of each component."""
         parts = []

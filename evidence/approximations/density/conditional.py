@@ -1,0 +1,220 @@
+r"""Laplace's method for most parameters, given the few that tell their scale.
+
+Some *parents* P (a noise level, the scale of a walk) tell how narrow the posterior of all other
+parameters, the *children* C, is. Given its parents the rest is close to Gaussian: with its mode
+m(P) and its negative Hessian H(P) there
+
+.. math:: \hat p(P) = p\big(P, m(P)\big)\, (2\pi)^{c/2}\, |H(P)|^{-1/2}
+
+is close to their marginal density, right into necks that no Gaussian in all dimensions covers.
+
+Reference: L. Tierney, J. B. Kadane, J. Amer. Statist. Assoc. 81 (1986) 82, section 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ...execution.clock import check_interrupt
+from ...models.density.model import DensityModel
+from ...numerics.arrays import Array, Indices
+
+_LOG_2PI = float(np.log(2.0 * np.pi))
+_NEWTON, _HALVINGS = 30, 12
+_RESTING = 1e-4  # nats that a step may still promise where it ends
+_STEP = {True: 1e-3, False: 0.02}  # of a difference of the gradient, of the value, in sd
+_NUMBERS = 2**22  # in the points of differences at a time
+_LEAST = 1e-8  # curvature, relative to the largest
+_ASKED, _AWAY = 4, (-2.0, 0.0, 2.0)  # points asked what tells a scale, and sd from them
+
+
+class Conditional(NamedTuple):
+    """The Gaussian of children at given parents, one in every row."""
+
+    x: Array
+    """All coordinates, with the mode in the children's place."""
+    root: Array
+    """Lower triangular L with L Lᵀ = H, (M, c, c)."""
+    log_p: Array
+    """log p̂(P), (M,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionalLaplace:
+    """Children's modes and Hessians at any parents, from derivatives by differences."""
+
+    model: DensityModel
+    parents: Indices
+    children: Indices
+    centre: Array
+    """Of all coordinates."""
+    slope: Array
+    """Of children on parents, (parents, children): Newton's steps begin on this plane."""
+    sd: Array
+    """Of children about it."""
+
+    @classmethod
+    def of(cls, model: DensityModel, parents: Indices, draws: Array) -> ConditionalLaplace:
+        """From rough draws of the posterior (M, d), which say where to begin."""
+        children, centre = np.setdiff1d(np.arange(model.n), parents), draws.mean(axis=0)
+        P, C = (draws - centre)[:, parents], (draws - centre)[:, children]
+        gram = P.T @ P
+        slope = np.linalg.solve(gram + 1e-6 * np.diag(np.diag(gram)), P.T @ C)
+        return cls(model, parents, children, centre, slope, (C - P @ slope).std(axis=0))
+
+    def at(self, P: Array) -> Conditional:
+        """At rows of parents (M, parents), by Newton's steps."""
+        c, x = self.children.size, np.empty((len(P), self.model.n))
+        x[:, self.parents] = P
+        away = (P - self.centre[self.parents]) @ self.slope
+        x[:, self.children] = self.centre[self.children] + away
+        sd, rows = np.tile(self.sd, (len(P), 1)), np.arange(len(P))
+        root, top = np.tile(np.eye(c), (len(P), 1, 1)), np.full(len(P), -np.inf)
+        for _ in range(_NEWTON):
+            check_interrupt()
+            value, slope, H = self._derivatives(x[rows], sd[rows])
+            H, root[rows] = _definite(H)
+            step = np.linalg.solve(H, slope[..., None])[..., 0]
+            gain = 0.5 * np.sum(slope * step, axis=1)
+            sd[rows] = 1.0 / np.sqrt(np.einsum("mii->mi", H))
+            top[rows] = value + np.where(gain < _RESTING, gain, 0.0)
+            going = np.isfinite(value) & ~(gain < _RESTING)
+            rows, value, step = rows[going], value[going], step[going]
+            if not rows.size:
+                break
+            x[rows] = self._uphill(x[rows], value, step)
+        half = np.log(np.einsum("mii->mi", root)).sum(axis=1)
+        log_p = top - half + 0.5 * c * _LOG_2PI
+        return Conditional(x, root, np.where(log_p < np.inf, log_p, -np.inf))
+
+    def standardised(self, x: Array) -> Array:
+        """Children of rows x as their parents' Gaussians have them: N(0, I) if these are right."""
+        given = self.at(x[:, self.parents])
+        away = x[:, self.children] - given.x[:, self.children]
+        return np.einsum("mji,mj->mi", given.root, away)
+
+    def _uphill(self, x: Array, value: Array, step: Array) -> Array:
+        """After a step, halved as often as it takes to go uphill."""
+        out, left = x.copy(), np.arange(len(x))
+        for _ in range(_HALVINGS):
+            new = x[left]
+            new[:, self.children] += step[left]
+            better = self.model.log_prob(new) > value[left]
+            out[left[better]] = new[better]
+            left, step = left[~better], 0.5 * step
+            if not left.size:
+                break
+        return out
+
+    def _derivatives(self, x: Array, sd: Array) -> tuple[Array, Array, Array]:
+        """log p, its gradient and its negative Hessian among children."""
+        rows = max(1, _NUMBERS // (2 * self.children.size * self.model.n))
+        by = self._of_gradients if self.model.has_gradient else self._of_values
+        parts = [by(x[i : i + rows], sd[i : i + rows]) for i in range(0, len(x), rows)]
+        value, slope, H = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return value, slope, H
+
+    def _moved(self, x: Array, h: Array) -> tuple[Array, Array]:
+        """Every row with one child moved up, with one moved down, (M c, d)."""
+        m, c = h.shape
+        steps = np.zeros((m, c, self.model.n))
+        steps[:, np.arange(c), self.children] = h
+        up, down = (x[:, None] + s * steps for s in (1.0, -1.0))
+        return up.reshape(m * c, -1), down.reshape(m * c, -1)
+
+    def _of_gradients(self, x: Array, sd: Array) -> tuple[Array, Array, Array]:
+        h = _STEP[True] * sd
+        with np.errstate(all="ignore"):
+            value, slope = self.model.log_prob_and_gradient(x)
+            up, down = (self.model.log_prob_and_gradient(p)[1] for p in self._moved(x, h))
+            H = (down - up)[:, self.children].reshape(*h.shape, -1) / (2.0 * h[..., None])
+        return value, slope[:, self.children], 0.5 * (H + np.swapaxes(H, 1, 2))
+
+    def _of_values(self, x: Array, sd: Array) -> tuple[Array, Array, Array]:
+        h, c = _STEP[False] * sd, self.children
+        H = np.empty((*h.shape, c.size))
+        with np.errstate(all="ignore"):
+            value = self.model.log_prob(x)
+            up, down = (self.model.log_prob(p).reshape(h.shape) for p in self._moved(x, h))
+            bend = up + down - 2.0 * value[:, None]
+            for i, j in zip(*np.triu_indices(c.size, 1), strict=True):
+                step = np.zeros_like(x)
+                step[:, c[i]], step[:, c[j]] = h[:, i], h[:, j]
+                both = self.model.log_prob(x + step) + self.model.log_prob(x - step) - 2.0 * value
+                H[:, i, j] = H[:, j, i] = (bend[:, i] + bend[:, j] - both) / (2 * h[:, i] * h[:, j])
+            H[:, range(c.size), range(c.size)] = -bend / h**2
+            return value, (up - down) / (2.0 * h), H
+
+
+def _definite(H: Array) -> tuple[Array, Array]:
+    """Matrices and their Cholesky factors, with |λ| for the eigenvalues λ where some are not
+    positive."""
+    bad = ~np.isfinite(H).all(axis=(1, 2))
+    if bad.any():
+        H = np.where(bad[:, None, None], np.eye(H.shape[1]), H)
+    try:
+        return H, np.linalg.cholesky(H)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(H)
+        values = np.abs(values)
+        values = np.maximum(values, _LEAST * values.max(axis=1, keepdims=True) + 1e-300)
+        H = (vectors * values[:, None]) @ np.swapaxes(vectors, 1, 2)
+        return H, np.linalg.cholesky(H)
+
+
+def telling(model: DensityModel, draws: Array) -> Array:
+    """How much coordinate i (row) tells of the scale of j, (d, d): squared slopes of its
+    logarithm per standard deviation of i, from rough draws (M, d) of the posterior.
+
+    Where a neck begins the others may not feel it yet: one looks two standard deviations to
+    either side as well. Slopes of both signs cancel: a coordinate that tells another's scale by
+    its distance from a centre, as children of a funnel do, is none to begin with.
+
+    >>> model = DensityModel(  # v tells the scale of two others
+    ...     lambda x: -0.5 * x[0] ** 2 - x[0] - 0.5 * np.exp(-x[0]) * (x[1:] @ x[1:]), dim=3
+    ... )
+    >>> told = telling(model, np.random.default_rng(0).standard_normal((64, 3)))
+    >>> told[0].round(1).tolist(), bool(told[1:].max() < 0.01)
+    ([0.0, 0.3, 0.3], True)
+    """
+    sd = draws.std(axis=0)
+    some = draws[np.linspace(0, len(draws) - 1, _ASKED).round().astype(int)]
+    told = np.zeros((_ASKED, len(_AWAY), model.n, model.n))
+    for k, x in enumerate(some):
+        scale = _scales(model, x[None], 0.1 * sd)[0]
+        scale = np.where(np.isfinite(scale), np.minimum(scale, sd), sd)
+        for i, away in enumerate(_AWAY):
+            check_interrupt()
+            ends = [x + np.diag(away * sd + s * 0.5 * scale) for s in (1.0, -1.0)]
+            up, down = (_scales(model, end, 0.1 * scale) for end in ends)
+            with np.errstate(all="ignore"):
+                slope = np.log(up / down) * (sd / scale)[:, None]
+            slope[~np.isfinite(slope)] = 0.0
+            np.fill_diagonal(slope, 0.0)
+            told[k, i] = slope
+    slopes = np.median(told, axis=0)
+    return np.asarray((slopes.max(axis=0).clip(0.0) + slopes.min(axis=0).clip(None, 0.0)) ** 2)
+
+
+def likely_parents(told: Array, most: int) -> list[tuple[int, float]]:
+    """Coordinates in the order in which they tell most of those that are not parents, and how
+    much."""
+    rest, found = np.arange(len(told)), list[tuple[int, float]]()
+    while len(found) < most and rest.size > 1:
+        sums = told[np.ix_(rest, rest)].sum(axis=1)
+        best = int(sums.argmax())
+        found.append((int(rest[best]), float(sums[best])))
+        rest = np.delete(rest, best)
+    return found
+
+
+def _scales(model: DensityModel, x: Array, h: Array) -> Array:
+    """One over the root of the curvature along every coordinate, NaN where it is negative."""
+    steps = np.diag(h)
+    up, down = (model.log_prob((x[:, None] + s * steps).reshape(-1, h.size)) for s in (1.0, -1.0))
+    with np.errstate(all="ignore"):
+        bend = 2.0 * model.log_prob(x)[:, None] - (up + down).reshape(x.shape)
+        return np.asarray(h / np.sqrt(bend))

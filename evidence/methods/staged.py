@@ -1,0 +1,94 @@
+"""Draws in two stages where some parameters tell the scale of others: what particles come to late.
+
+:mod:`evidence.approximations.density.staged` makes the proposal, from a pilot's particles; here it
+is tried, and its islands are run. Where its weights are too uneven for that they may still see
+more than annealing did: then annealing's error bar is as wide as the gap.
+"""
+
+from __future__ import annotations
+
+import math
+import numpy as np
+
+from ..approximations.density.staged import TRIAL, Staged, fit_staged
+from ..drivers.plan import Plan
+from ..drivers.weighted import Proposed, run_weighted
+from ..execution.job import Job
+from ..execution.meter import phase
+from ..models.density.model import DensityModel
+from ..paths.density import own_path
+from .base import FIRST, Outcome, Problem, outcome_of_islands, warn_of_few_draws
+from .smc import Seen, choose_particles
+
+_MARGINALS = 6000  # of parents, each by some
+_NEWTON = 3  # Hessians, as a rule
+_PER_MOVE, _DEARER = 4, 4  # evaluations; times as many as all others that may be spent
+_MARGIN = 2.0  # draws beyond what the trial says
+_FEWEST, _MOST = 64, 4096  # draws of an island
+_SURE = 3.0  # standard errors
+
+
+def try_stages(problem: Problem, plan: Plan, name: str) -> Staged | None:
+    """A proposal in two stages, where there is one and its cost is in proportion to the rest.
+
+    ``name`` is that of the plan, whose pilot saw the posterior's bulk.
+    """
+    model, seen = problem.model, problem.checkpoint.get(f"{name}, seen", Seen)
+    if seen is None or not isinstance(model, DensityModel) or not problem.free or model.n < 2:
+        return None
+    if plan.betas.size == 1:  # the reference has it all
+        return None
+    c = model.n - 1
+    hessian = 2 * c if model.has_gradient else c * (c + 1)
+    climb = int(plan.n_moves.sum()) * FIRST * choose_particles(problem, plan) * _PER_MOVE
+    spent = sum(problem.clock.meter.counts.values())
+    if _MARGINALS * _NEWTON * hessian > _DEARER * (spent + climb):
+        return None
+    problem.progress.phase("stages")
+    with phase("pilot"), np.errstate(all="ignore"):
+        return problem.in_time(fit_staged, model, seen.x, _seed(problem))
+
+
+def _seed(problem: Problem) -> int:
+    return int(problem.child(30).generate_state(1)[0])
+
+
+def describe(staged: Staged) -> str:
+    """In words, what was found and what its draws are worth."""
+    model, verdict = staged.model, staged.verdict
+    known = len(model.names) == model.n
+    names = [model.names[i] if known else f"coordinate {i}" for i in staged.inner.parents]
+    tell = f"{names[0]} tells" if len(names) == 1 else f"{', '.join(names)} tell"
+    return (
+        f"{tell} the scale of the other parameters; draws of these first, of the "
+        f"others by Laplace's method then, are worth {100 * verdict.share:.2g} % of their "
+        f"number (Pareto k = {verdict.shape:.2f})"
+    )
+
+
+def run_stages(problem: Problem, staged: Staged) -> Outcome:
+    """Islands of such draws."""
+    variance = 1.0 / max(staged.verdict.share, 1e-3) - 1.0
+    wanted = max(_MARGIN * problem.particles_for(variance), 4.0 * variance, _FEWEST)
+    n_particles = problem.n_particles or math.ceil(min(wanted, _MOST))
+    problem._path = own_path(problem.model)  # in whose coordinates draws are
+    job = Job(run_weighted, (Proposed(staged),), {"n_particles": n_particles})
+    outcome, run = outcome_of_islands(problem, "importance", job, independent=True)
+    outcome.settings = {"move": None, "draws_per_island": n_particles, "reference": "staged"}
+    warn_of_few_draws(outcome, run, n_particles, "Laplace's method guides badly here")
+    return outcome
+
+
+def compare_with_stages(staged: Staged, outcome: Outcome) -> None:
+    """A warning, and an error bar as wide as the gap, where few draws saw clearly more."""
+    verdict = staged.verdict
+    se = math.sqrt(max(1.0 / max(verdict.share, 1e-6) - 1.0, 0.0) / TRIAL)
+    gap = verdict.logz - outcome.logz
+    if gap > _SURE * math.hypot(se, float(np.nan_to_num(outcome.logz_se))):
+        outcome.warn(
+            "neck-missed",
+            f"draws in two stages, into the narrow end where parameters tell the scale of others, "
+            f"see log Z = {verdict.logz:.2f} ± {se:.2f}: annealing may have missed a part of it; "
+            "the error bar is as wide as the gap",
+        )
+        outcome.logz_se = float(np.fmax(outcome.logz_se, gap))
