@@ -110,7 +110,7 @@ def auto(problem: Problem, *, frugal: bool = False) -> Outcome:
     if wide is not problem:
         notes.append("the posterior's tails are heavier than EP's: annealing starts wider")
     outcome = _with_notes(anneal(wide, trial, notes), notes)
-    outcome.settings["reference"] = wide.reference.name
+    outcome.settings.setdefault("reference", wide.reference.name)
     return outcome
 
 

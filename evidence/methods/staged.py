@@ -36,7 +36,7 @@ def try_stages(problem: Problem, plan: Plan, name: str) -> Staged | None:
     model, seen = problem.model, problem.checkpoint.get(f"{name}, seen", Seen)
     if seen is None or not isinstance(model, DensityModel) or not problem.free or model.n < 2:
         return None
-    if plan.betas.size == 1:  # the reference has it all
+    if problem.reference.share is not None or plan.betas.size == 1:  # which has it all
         return None
     c = model.n - 1
     hessian = 2 * c if model.has_gradient else c * (c + 1)

@@ -28,7 +28,7 @@ _RESTING = 1e-4  # nats that a step may still promise where it ends
 _STEP = {True: 1e-3, False: 0.02}  # of a difference of the gradient, of the value, in sd
 _NUMBERS = 2**22  # in the points of differences at a time
 _LEAST = 1e-8  # curvature, relative to the largest
-_ASKED, _AWAY = 4, (-2.0, 0.0, 2.0)  # points asked what tells a scale, and sd from them
+_AWAY = (-2.0, 0.0, 2.0)  # standard deviations from a point that is asked what tells a scale
 
 
 class Conditional(NamedTuple):
@@ -55,6 +55,8 @@ class ConditionalLaplace:
     """Of children on parents, (parents, children): Newton's steps begin on this plane."""
     sd: Array
     """Of children about it."""
+    spread: Array
+    """Standard deviations of parents."""
 
     @classmethod
     def of(cls, model: DensityModel, parents: Indices, draws: Array) -> ConditionalLaplace:
@@ -63,14 +65,20 @@ class ConditionalLaplace:
         P, C = (draws - centre)[:, parents], (draws - centre)[:, children]
         gram = P.T @ P
         slope = np.linalg.solve(gram + 1e-6 * np.diag(np.diag(gram)), P.T @ C)
-        return cls(model, parents, children, centre, slope, (C - P @ slope).std(axis=0))
+        sd = (C - P @ slope).std(axis=0)
+        return cls(model, parents, children, centre, slope, sd, P.std(axis=0))
 
-    def at(self, P: Array) -> Conditional:
-        """At rows of parents (M, parents), by Newton's steps."""
-        c, x = self.children.size, np.empty((len(P), self.model.n))
+    def start(self, P: Array) -> Array:
+        """All coordinates where the plane has children, (M, d)."""
+        x = np.empty((len(P), self.model.n))
         x[:, self.parents] = P
         away = (P - self.centre[self.parents]) @ self.slope
         x[:, self.children] = self.centre[self.children] + away
+        return x
+
+    def at(self, P: Array) -> Conditional:
+        """At rows of parents (M, parents), by Newton's steps."""
+        c, x = self.children.size, self.start(P)
         sd, rows = np.tile(self.sd, (len(P), 1)), np.arange(len(P))
         root, top = np.tile(np.eye(c), (len(P), 1, 1)), np.full(len(P), -np.inf)
         for _ in range(_NEWTON):
@@ -165,9 +173,9 @@ def _definite(H: Array) -> tuple[Array, Array]:
         return H, np.linalg.cholesky(H)
 
 
-def telling(model: DensityModel, draws: Array) -> Array:
-    """How much coordinate i (row) tells of the scale of j, (d, d): squared slopes of its
-    logarithm per standard deviation of i, from rough draws (M, d) of the posterior.
+def telling(model: DensityModel, points: Array, sd: Array) -> Array:
+    """How much coordinate i (row) tells of the scale of j, (d, d): the largest squared slope of
+    its logarithm, per standard deviation of i, at points (M, d) of the posterior.
 
     Where a neck begins the others may not feel it yet: one looks two standard deviations to
     either side as well. Slopes of both signs cancel: a coordinate that tells another's scale by
@@ -176,39 +184,26 @@ def telling(model: DensityModel, draws: Array) -> Array:
     >>> model = DensityModel(  # v tells the scale of two others
     ...     lambda x: -0.5 * x[0] ** 2 - x[0] - 0.5 * np.exp(-x[0]) * (x[1:] @ x[1:]), dim=3
     ... )
-    >>> told = telling(model, np.random.default_rng(0).standard_normal((64, 3)))
-    >>> told[0].round(1).tolist(), bool(told[1:].max() < 0.01)
-    ([0.0, 0.3, 0.3], True)
+    >>> told = telling(model, np.random.default_rng(0).standard_normal((4, 3)), np.ones(3))
+    >>> told[0].round(2).tolist(), bool(told[1:].max() < 0.01)
+    ([0.0, 0.25, 0.25], True)
     """
-    sd = draws.std(axis=0)
-    some = draws[np.linspace(0, len(draws) - 1, _ASKED).round().astype(int)]
-    told = np.zeros((_ASKED, len(_AWAY), model.n, model.n))
-    for k, x in enumerate(some):
+    told = np.zeros((model.n, model.n))
+    for x in points:
         scale = _scales(model, x[None], 0.1 * sd)[0]
         scale = np.where(np.isfinite(scale), np.minimum(scale, sd), sd)
+        slopes = np.zeros((len(_AWAY), model.n, model.n))
         for i, away in enumerate(_AWAY):
             check_interrupt()
             ends = [x + np.diag(away * sd + s * 0.5 * scale) for s in (1.0, -1.0)]
             up, down = (_scales(model, end, 0.1 * scale) for end in ends)
             with np.errstate(all="ignore"):
-                slope = np.log(up / down) * (sd / scale)[:, None]
-            slope[~np.isfinite(slope)] = 0.0
-            np.fill_diagonal(slope, 0.0)
-            told[k, i] = slope
-    slopes = np.median(told, axis=0)
-    return np.asarray((slopes.max(axis=0).clip(0.0) + slopes.min(axis=0).clip(None, 0.0)) ** 2)
-
-
-def likely_parents(told: Array, most: int) -> list[tuple[int, float]]:
-    """Coordinates in the order in which they tell most of those that are not parents, and how
-    much."""
-    rest, found = np.arange(len(told)), list[tuple[int, float]]()
-    while len(found) < most and rest.size > 1:
-        sums = told[np.ix_(rest, rest)].sum(axis=1)
-        best = int(sums.argmax())
-        found.append((int(rest[best]), float(sums[best])))
-        rest = np.delete(rest, best)
-    return found
+                slopes[i] = np.log(up / down) * (sd / scale)[:, None]
+        slopes[~np.isfinite(slopes)] = 0.0
+        slopes = slopes.max(axis=0).clip(0.0) + slopes.min(axis=0).clip(None, 0.0)
+        told = np.maximum(told, np.minimum(slopes**2, 1.0))  # a factor e tells as much as any
+    np.fill_diagonal(told, 0.0)
+    return told
 
 
 def _scales(model: DensityModel, x: Array, h: Array) -> Array:

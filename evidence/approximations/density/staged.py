@@ -15,23 +15,31 @@ Reference: H. Rue, S. Martino, N. Chopin, J. R. Statist. Soc. B 71 (2009) 319, s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import chi2
 
 from ...execution.meter import Meter, current, metered
 from ...models.density.model import DensityModel
+from ...models.density.priors import GaussianPrior
 from ...numerics.arrays import Array, Flags
-from .conditional import ConditionalLaplace, likely_parents, telling
+from .conditional import ConditionalLaplace, telling
 from .economy import economise
 from .mixing import Blend
 from .verdict import Verdict, judged
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_TELLS, _WORTH_A_TRY, _MOST = 0.5, 0.05, 4  # squared logs of scales; parents
+_CLEARLY, _TELLS, _FAINTLY = 0.5, 0.1, 0.01  # squared logs of scales: of the first parent, of
+# others, and of those that are tried where these do not do
+_SHARE, _SHAPE = 0.5, 0.4  # of weights that cannot be bettered by much
+_MOST, _ASKED = 4, 4  # parents; points that are asked
+_ASTRAY = 20.0  # sd of the bulk beyond which a mode of children is one in a neck of their own
 _RARE, _OUTSIDE = 1e-4, 0.05  # a distance that Gaussians rarely have; draws that may have it
 _ROUND, _ROUNDS, _EVEN = 1024, 8, 0.8  # draws that move the mixture, until they are worth so much
+_FAR = 1.4 ** np.arange(16)  # standard deviations of the bulk, at most 155
+_HEIGHT, _WIDTHS, _AT_LEAST = 12.0, 5.0, 2.0  # nats; of a Gaussian reach from end to end; sd
 TRIAL = 1024  # draws that say what it is worth
 
 
@@ -87,24 +95,45 @@ def fit_staged(model: DensityModel, draws: Array, seed: int = 0) -> Staged | Non
     ([0], True)
     """
     model = model.bare()
-    found = likely_parents(telling(model, draws), _MOST + 1)
-    clear = sum(told > _TELLS for _, told in found)
-    if not 0 < clear <= _MOST:
-        return None
-    likely = sum(told > _WORTH_A_TRY for _, told in found[:_MOST])
-    for k in range(clear, likely + 1):
-        parents = np.sort([i for i, _ in found[:k]])
-        inner = ConditionalLaplace.of(model, parents, draws)
-        if _outside(inner, draws).mean() < _OUTSIDE:
+    best = None
+    for inner in _with_parents(model, draws):
+        if _outside(inner, draws).mean() > _OUTSIDE or (outer := _marginal(inner, seed)) is None:
+            continue
+        staged = Staged(outer, inner, Verdict(np.inf, 0.0, -np.inf))
+        log_w = staged.weighted(np.random.default_rng([seed, 5]), TRIAL)[1]
+        staged = replace(staged, verdict=judged(log_w))
+        if best is None or staged.verdict.share > best.verdict.share:
+            best = staged
+        if best.verdict.share > _SHARE and best.verdict.shape < _SHAPE:
             break
-    else:
-        return None
-    outer = _marginal(inner, draws, seed)
-    if outer is None:
-        return None
-    staged = Staged(outer, inner, Verdict(np.inf, 0.0, -np.inf))
-    log_w = staged.weighted(np.random.default_rng([seed, 5]), TRIAL)[1]
-    return Staged(outer, inner, judged(log_w))
+    return best
+
+
+def _with_parents(model: DensityModel, draws: Array) -> Iterator[ConditionalLaplace]:
+    """Parents until nothing else tells much of the scale of the rest; then with one more each.
+
+    First those count that tell it among the draws, then along the whole reach of the parents
+    known.
+    """
+    sd, told, points = draws.std(axis=0), np.zeros((model.n, model.n)), draws
+    rest, inner = np.arange(model.n), None
+    while True:
+        some = points[np.linspace(0, len(points) - 1, _ASKED).round().astype(int)]
+        told = np.maximum(told, telling(model, some, sd))
+        each = told[np.ix_(rest, rest)].sum(axis=1)
+        if inner is None and not each.max() > _CLEARLY:
+            return
+        full = model.n - rest.size == min(_MOST, model.n - 1)
+        if inner is not None and (full or not each.max() > _TELLS):
+            yield inner
+        if full or not each.max() > _FAINTLY:
+            return
+        rest = np.delete(rest, each.argmax())
+        inner = ConditionalLaplace.of(model, np.setdiff1d(np.arange(model.n), rest), draws)
+        lines, values = _along(inner)
+        x = inner.at(lines[_around(values)]).x
+        away = np.abs(x - inner.centre)[:, inner.children] < _ASTRAY * sd[inner.children]
+        points = np.concatenate([draws[:1], x[away.all(axis=1)]])
 
 
 def _outside(inner: ConditionalLaplace, draws: Array) -> Flags:
@@ -113,20 +142,21 @@ def _outside(inner: ConditionalLaplace, draws: Array) -> Flags:
     return ~(square < chi2.isf(_RARE, inner.children.size))
 
 
-def _marginal(inner: ConditionalLaplace, draws: Array, seed: int) -> Blend | None:
+def _marginal(inner: ConditionalLaplace, seed: int) -> Blend | None:
     """A mixture for p̂, of which evaluations of the model are counted, not its own."""
-    meter, some = current(), draws[:, inner.parents]
+    meter, rng = current(), np.random.default_rng([seed, 4])
 
     def log_p(P: Array) -> Array:
         with metered(meter):
             return inner.at(P).log_p
 
-    def sampler(rng: np.random.Generator, size: int) -> Array:
-        return some[rng.integers(len(some), size=size)]
+    reach = _reach(inner)
 
-    rng = np.random.default_rng([seed, 4])
+    def relative(P: Array) -> Array:
+        return log_p(P) - reach.log_prob(P)
+
     with metered(None):
-        model = DensityModel(log_p, some.shape[1], sampler=sampler, vectorized=True)
+        model = DensityModel(relative, inner.parents.size, prior=reach, vectorized=True)
         economy = economise(model, seed, Meter())
         if economy.blend is None:
             return None
@@ -136,3 +166,31 @@ def _marginal(inner: ConditionalLaplace, draws: Array, seed: int) -> Blend | Non
             if economy.verdict.share > _EVEN and economy.good:
                 break
         return economy.proposal
+
+
+def _along(inner: ConditionalLaplace) -> tuple[Array, Array]:
+    """Parents on lines through the centre, one along each, (points, parents, parents), and log p̂
+    there."""
+    away = np.concatenate([-_FAR[::-1], [0.0], _FAR])
+    lines = inner.centre[inner.parents] + away[:, None, None] * np.diag(inner.spread)
+    return lines, inner.at(lines.reshape(-1, inner.spread.size)).log_p.reshape(away.size, -1)
+
+
+def _around(values: Array) -> Flags:
+    """Points of lines (rows) up to where p̂ first falls by some nats, on either side."""
+    high, middle = values > values[len(_FAR)].max() - _HEIGHT, len(_FAR)
+    high[middle:] = np.logical_and.accumulate(high[middle:])
+    high[middle::-1] = np.logical_and.accumulate(high[middle::-1])
+    return high
+
+
+def _reach(inner: ConditionalLaplace) -> GaussianPrior:
+    """As wide as p̂ is, along every coordinate."""
+    lines, values = _along(inner)
+    ends = []
+    for i, inside in enumerate(_around(values).T):
+        line = lines[inside, i, i] if inside.any() else inner.centre[inner.parents[i : i + 1]]
+        ends.append((line.min(), line.max()))
+    low, high = np.array(ends).T
+    sd = np.maximum((high - low) / _WIDTHS, _AT_LEAST * inner.spread)
+    return GaussianPrior(0.5 * (low + high), sd**2)
