@@ -11,6 +11,9 @@ In this order, the first that promises the target:
 5. for probit, minimax tilting after a longer look at its weights;
 6. resample-move with more moves between temperatures, then with other moves.
 
+Where one anneals and a pilot's particles show that some parameters tell the scale of others,
+draws in two stages (:mod:`.staged`) take the place of 4 and 6 if their weights allow it.
+
 Who gives ``move=`` or ``betas=`` asks for annealing: only 4 and 6 are tried then, and a move that
 was given is not replaced.
 
@@ -26,7 +29,6 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import moves
-from ..approximations.density.staged import TRIAL
 from ..approximations.gp.exact import draw_exact, fit_exact, has_closed_form
 from ..drivers.plan import Pilot
 from ..drivers.weighted import Guided, Tilted
@@ -39,7 +41,7 @@ from ..statistics.weights import Weights
 from .base import N_DRAWS, Outcome, Problem, stopped
 from .importance import fair_share, importance
 from .smc import find_plan, run_plan, stuck
-from .staged import compare_with_stages, describe, run_stages, try_stages
+from .staged import compare_with_stages, describe, reliable, run_stages, try_stages
 from .tails import wide_start, with_ease
 from .weighted import (
     Trial,
@@ -85,7 +87,7 @@ def auto(problem: Problem, *, frugal: bool = False) -> Outcome:
     ``frugal``: no more draws than the target asks for, even where they are cheap.
     """
     problem = replace(problem, frugal=frugal)
-    annealed = problem.own_move or problem.betas is not None or problem.n_betas is not None
+    annealed = problem.annealed
     if is_stepped(problem.model) and not annealed:
         return _in_steps(problem)
     if isinstance(problem.model, GPModel) and has_closed_form(problem.model) and not annealed:
@@ -265,11 +267,10 @@ def anneal(problem: Problem, trial: Trial[Tilted] | None, notes: list[str]) -> O
     if best is None:
         return stopped("smc")
     _, attempt, plan, name = best
-    given = problem.own_move or problem.betas is not None or problem.n_betas is not None
-    staged = None if given else try_stages(attempt, plan, name)
+    staged = None if problem.annealed else try_stages(attempt, plan, name)
     if staged is not None:
         notes.append(describe(staged))
-        if _reliable(staged.verdict.shape, staged.verdict.share * TRIAL, TRIAL):
+        if reliable(staged):
             return run_stages(attempt, staged)
     outcome = run_plan(attempt, plan)
     outcome.settings["move"] = attempt.move.name

@@ -89,6 +89,11 @@ class Problem:
         return self._path
 
     @property
+    def annealed(self) -> bool:
+        """Whether the user asked for annealing, by a move or by temperatures."""
+        return self.own_move or self.betas is not None or self.n_betas is not None
+
+    @property
     def cheap(self) -> int:
         """Numbers to draw for an island that cost little beside the reference."""
         return 2**14 if self.frugal else 2**18

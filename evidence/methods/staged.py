@@ -8,15 +8,22 @@ more than annealing did: then annealing's error bar is as wide as the gap.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+
 import numpy as np
 
+from ..approximations.density.mixing import Blend
 from ..approximations.density.staged import TRIAL, Staged, fit_staged
+from ..approximations.mixture import Mixture
 from ..drivers.plan import Plan
 from ..drivers.weighted import Proposed, run_weighted
 from ..execution.job import Job
 from ..execution.meter import phase
 from ..models.density.model import DensityModel
+from ..numerics.arrays import Array
 from ..paths.density import own_path
+from ..statistics.resampling import systematic
+from ..statistics.weights import Weights
 from .base import FIRST, Outcome, Problem, outcome_of_islands, warn_of_few_draws
 from .smc import Seen, choose_particles
 
@@ -24,8 +31,10 @@ _MARGINALS = 6000  # of parents, each by some
 _NEWTON = 3  # Hessians, as a rule
 _PER_MOVE, _DEARER = 4, 4  # evaluations; times as many as all others that may be spent
 _MARGIN = 2.0  # draws beyond what the trial says
-_FEWEST, _MOST = 64, 4096  # draws of an island
+_FEWEST, _MOST = 128, 4096  # draws of an island
 _SURE = 3.0  # standard errors
+_ENOUGH, _SAFE_TAIL = 50.0, 0.67  # effective draws, and a Pareto shape, that tell a variance
+_LOOK, _BULK, _PARTICLES = 1024, 32.0, 128  # draws of a mixture, effective ones, and resampled
 
 
 def try_stages(problem: Problem, plan: Plan, name: str) -> Staged | None:
@@ -33,20 +42,52 @@ def try_stages(problem: Problem, plan: Plan, name: str) -> Staged | None:
 
     ``name`` is that of the plan, whose pilot saw the posterior's bulk.
     """
-    model, seen = problem.model, problem.checkpoint.get(f"{name}, seen", Seen)
-    if seen is None or not isinstance(model, DensityModel) or not problem.free or model.n < 2:
+    seen = problem.checkpoint.get(f"{name}, seen", Seen)
+    # a component's share is not the posterior; one temperature says that the reference has it all
+    if seen is None or problem.reference.share is not None or plan.betas.size == 1:
         return None
-    if problem.reference.share is not None or plan.betas.size == 1:  # which has it all
+    climb = int(plan.n_moves.sum()) * FIRST * choose_particles(problem, plan) * _PER_MOVE
+    return _fitted(problem, seen.x, climb)
+
+
+def over_stages(problem: Problem, mixture: Mixture) -> Outcome | None:
+    """The same instead of a mixture's components, which it needs no scout for; None where there
+    is no such proposal, or none to rely on."""
+    if not isinstance(problem.model, DensityModel) or problem.annealed:
+        return None
+    alone = tuple(replace(component, share=None) for component in mixture.components)
+    rng = np.random.default_rng(problem.child(31))
+    x, log_w = Blend(alone, mixture.weights).weighted(rng, _LOOK)
+    weights = Weights(log_w)
+    if not float(weights.ess) * _LOOK > _BULK:
+        return None
+    x = x[rng.permutation(systematic(weights.relative, rng, _PARTICLES))]
+    staged = _fitted(problem, x, 0)
+    if staged is None or not reliable(staged):
+        return None
+    outcome = run_stages(problem, staged)
+    outcome.notes.insert(0, f"auto: {describe(staged)}")
+    return outcome
+
+
+def reliable(staged: Staged) -> bool:
+    """Whether its weights tell their variance."""
+    return staged.verdict.share * TRIAL > _ENOUGH and staged.verdict.shape < _SAFE_TAIL
+
+
+def _fitted(problem: Problem, x: Array, planned: int) -> Staged | None:
+    """The proposal, unless it costs far more than all that was spent and is ``planned``."""
+    model = problem.model
+    if not isinstance(model, DensityModel) or not problem.free or model.n < 2:
         return None
     c = model.n - 1
     hessian = 2 * c if model.has_gradient else c * (c + 1)
-    climb = int(plan.n_moves.sum()) * FIRST * choose_particles(problem, plan) * _PER_MOVE
-    spent = sum(problem.clock.meter.counts.values())
-    if _MARGINALS * _NEWTON * hessian > _DEARER * (spent + climb):
+    spent = sum(problem.clock.meter.counts.values()) + planned
+    if _MARGINALS * _NEWTON * hessian > _DEARER * spent:
         return None
     problem.progress.phase("stages")
     with phase("pilot"), np.errstate(all="ignore"):
-        return problem.in_time(fit_staged, model, seen.x, _seed(problem))
+        return problem.in_time(fit_staged, model, x, _seed(problem))
 
 
 def _seed(problem: Problem) -> int:

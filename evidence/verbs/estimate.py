@@ -41,6 +41,7 @@ from ..methods.economical import is_economical, over_blend
 from ..methods.mixture import over_components
 from ..methods.registry import METHODS, check_options, check_unused
 from ..methods.scouted import compare_with_scout
+from ..methods.staged import over_stages
 from ..models.classes import SoftmaxModel
 from ..models.density.model import DensityModel
 from ..models.latent import LatentModel
@@ -443,7 +444,8 @@ def _run(problem: Problem, method: str, options: MethodOptions) -> Outcome:
         if isinstance(problem.reference, Blended):
             outcome = over_blend(problem, problem.reference)
         elif isinstance(problem.reference, Mixture):
-            outcome = over_components(problem, problem.reference, run)
+            staged = over_stages(problem, problem.reference) if method == "auto" else None
+            outcome = staged or over_components(problem, problem.reference, run)
         else:
             outcome = run(problem)
         compare_with_scout(problem.reference, outcome)

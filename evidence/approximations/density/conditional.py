@@ -152,7 +152,9 @@ class ConditionalLaplace:
                 step = np.zeros_like(x)
                 step[:, c[i]], step[:, c[j]] = h[:, i], h[:, j]
                 both = self.model.log_prob(x + step) + self.model.log_prob(x - step) - 2.0 * value
-                H[:, i, j] = H[:, j, i] = (bend[:, i] + bend[:, j] - both) / (2 * h[:, i] * h[:, j])
+                H[:, i, j] = H[:, j, i] = (bend[:, i] + bend[:, j] - both) / (
+                    2 * h[:, i] * h[:, j]
+                )
             H[:, range(c.size), range(c.size)] = -bend / h**2
             return value, (up - down) / (2.0 * h), H
 
@@ -160,17 +162,17 @@ class ConditionalLaplace:
 def _definite(H: Array) -> tuple[Array, Array]:
     """Matrices and their Cholesky factors, with |λ| for the eigenvalues λ where some are not
     positive."""
-    bad = ~np.isfinite(H).all(axis=(1, 2))
+    bad = np.asarray(~np.isfinite(H).all(axis=(1, 2)))
     if bad.any():
         H = np.where(bad[:, None, None], np.eye(H.shape[1]), H)
     try:
-        return H, np.linalg.cholesky(H)
+        return H, np.asarray(np.linalg.cholesky(H), dtype=float)
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(H)
         values = np.abs(values)
         values = np.maximum(values, _LEAST * values.max(axis=1, keepdims=True) + 1e-300)
         H = (vectors * values[:, None]) @ np.swapaxes(vectors, 1, 2)
-        return H, np.linalg.cholesky(H)
+        return H, np.asarray(np.linalg.cholesky(H), dtype=float)
 
 
 def telling(model: DensityModel, points: Array, sd: Array) -> Array:

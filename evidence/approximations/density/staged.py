@@ -36,9 +36,14 @@ _CLEARLY, _TELLS, _FAINTLY = 0.5, 0.1, 0.01  # squared logs of scales: of the fi
 _SHARE, _SHAPE = 0.5, 0.4  # of weights that cannot be bettered by much
 _MOST, _ASKED = 4, 4  # parents; points that are asked
 _ASTRAY = 20.0  # sd of the bulk beyond which a mode of children is one in a neck of their own
-_RARE, _OUTSIDE = 1e-4, 0.05  # a distance that Gaussians rarely have; draws that may have it
-_ROUND, _ROUNDS, _EVEN = 1024, 8, 0.8  # draws that move the mixture, until they are worth so much
-_FAR = 1.4 ** np.arange(16)  # standard deviations of the bulk, at most 155
+_RARE, _OUTSIDE = 1e-4, 0.03  # a distance that Gaussians rarely have; draws that may have it
+_ROUND, _ROUNDS, _FEWEST, _EVEN = (
+    2048,
+    6,
+    2,
+    0.8,
+)  # draws that move the mixture, until they are worth so much
+_LINES, _FAR = 6, 1.4 ** np.arange(16)  # along which one looks up to 155 sd of the bulk away
 _HEIGHT, _WIDTHS, _AT_LEAST = 12.0, 5.0, 2.0  # nats; of a Gaussian reach from end to end; sd
 TRIAL = 1024  # draws that say what it is worth
 
@@ -97,7 +102,10 @@ def fit_staged(model: DensityModel, draws: Array, seed: int = 0) -> Staged | Non
     model = model.bare()
     best = None
     for inner in _with_parents(model, draws):
-        if _outside(inner, draws).mean() > _OUTSIDE or (outer := _marginal(inner, seed)) is None:
+        if (
+            _outside(inner, draws).mean() > _OUTSIDE
+            or (outer := _marginal(inner, draws, seed)) is None
+        ):
             continue
         staged = Staged(outer, inner, Verdict(np.inf, 0.0, -np.inf))
         log_w = staged.weighted(np.random.default_rng([seed, 5]), TRIAL)[1]
@@ -130,8 +138,8 @@ def _with_parents(model: DensityModel, draws: Array) -> Iterator[ConditionalLapl
             return
         rest = np.delete(rest, each.argmax())
         inner = ConditionalLaplace.of(model, np.setdiff1d(np.arange(model.n), rest), draws)
-        lines, values = _along(inner)
-        x = inner.at(lines[_around(values)]).x
+        lines, high = _along(inner, draws)
+        x = inner.at(lines[high]).x
         away = np.abs(x - inner.centre)[:, inner.children] < _ASTRAY * sd[inner.children]
         points = np.concatenate([draws[:1], x[away.all(axis=1)]])
 
@@ -142,7 +150,7 @@ def _outside(inner: ConditionalLaplace, draws: Array) -> Flags:
     return ~(square < chi2.isf(_RARE, inner.children.size))
 
 
-def _marginal(inner: ConditionalLaplace, seed: int) -> Blend | None:
+def _marginal(inner: ConditionalLaplace, draws: Array, seed: int) -> Blend | None:
     """A mixture for p̂, of which evaluations of the model are counted, not its own."""
     meter, rng = current(), np.random.default_rng([seed, 4])
 
@@ -150,7 +158,7 @@ def _marginal(inner: ConditionalLaplace, seed: int) -> Blend | None:
         with metered(meter):
             return inner.at(P).log_p
 
-    reach = _reach(inner)
+    reach = _reach(inner, draws)
 
     def relative(P: Array) -> Array:
         return log_p(P) - reach.log_prob(P)
@@ -160,37 +168,32 @@ def _marginal(inner: ConditionalLaplace, seed: int) -> Blend | None:
         economy = economise(model, seed, Meter())
         if economy.blend is None:
             return None
-        for _ in range(_ROUNDS):
+        for k in range(_MOST_ROUNDS):
             economy.round(rng, _ROUND)
-            economy.move(rng)
-            if economy.verdict.share > _EVEN and economy.good:
+            if k >= _FEWEST and economy.verdict.share > _EVEN and economy.verdict.shape < _SHAPE:
                 break
+            economy.move(rng)
         return economy.proposal
 
 
-def _along(inner: ConditionalLaplace) -> tuple[Array, Array]:
-    """Parents on lines through the centre, one along each, (points, parents, parents), and log p̂
-    there."""
-    away = np.concatenate([-_FAR[::-1], [0.0], _FAR])
-    lines = inner.centre[inner.parents] + away[:, None, None] * np.diag(inner.spread)
-    return lines, inner.at(lines.reshape(-1, inner.spread.size)).log_p.reshape(away.size, -1)
+def _along(inner: ConditionalLaplace, draws: Array) -> tuple[Array, Flags]:
+    """Parents on lines through some draws, one along each, (lines, parents, points, parents), and
+    up to where p̂ first falls by some nats, on either side."""
+    away, middle = np.concatenate([-_FAR[::-1], [0.0], _FAR]), len(_FAR)
+    through = draws[np.linspace(0, len(draws) - 1, _LINES).round().astype(int)][:, inner.parents]
+    steps = away[:, None] * np.diag(inner.spread)[:, None]
+    lines = through[:, None, None] + steps
+    values = inner.at(lines.reshape(-1, inner.spread.size)).log_p.reshape(lines.shape[:3])
+    high = values > values[..., middle].max() - _HEIGHT
+    high[..., middle:] = np.logical_and.accumulate(high[..., middle:], axis=-1)
+    high[..., middle::-1] = np.logical_and.accumulate(high[..., middle::-1], axis=-1)
+    return lines, high
 
 
-def _around(values: Array) -> Flags:
-    """Points of lines (rows) up to where p̂ first falls by some nats, on either side."""
-    high, middle = values > values[len(_FAR)].max() - _HEIGHT, len(_FAR)
-    high[middle:] = np.logical_and.accumulate(high[middle:])
-    high[middle::-1] = np.logical_and.accumulate(high[middle::-1])
-    return high
-
-
-def _reach(inner: ConditionalLaplace) -> GaussianPrior:
+def _reach(inner: ConditionalLaplace, draws: Array) -> GaussianPrior:
     """As wide as p̂ is, along every coordinate."""
-    lines, values = _along(inner)
-    ends = []
-    for i, inside in enumerate(_around(values).T):
-        line = lines[inside, i, i] if inside.any() else inner.centre[inner.parents[i : i + 1]]
-        ends.append((line.min(), line.max()))
-    low, high = np.array(ends).T
+    lines, high = _along(inner, draws)
+    inside = np.concatenate([lines[high], draws[:, inner.parents]])
+    low, high = inside.min(axis=0), inside.max(axis=0)
     sd = np.maximum((high - low) / _WIDTHS, _AT_LEAST * inner.spread)
     return GaussianPrior(0.5 * (low + high), sd**2)
