@@ -37,12 +37,8 @@ _SHARE, _SHAPE = 0.5, 0.4  # of weights that cannot be bettered by much
 _MOST, _ASKED = 4, 4  # parents; points that are asked
 _ASTRAY = 20.0  # sd of the bulk beyond which a mode of children is one in a neck of their own
 _RARE, _OUTSIDE = 1e-4, 0.03  # a distance that Gaussians rarely have; draws that may have it
-_ROUND, _ROUNDS, _FEWEST, _EVEN = (
-    2048,
-    6,
-    2,
-    0.8,
-)  # draws that move the mixture, until they are worth so much
+_ROUND, _FEWEST, _MOST_ROUNDS = 2048, 2, 6  # draws that move the mixture, and how often at least
+_EVEN = 0.8  # share of even weights where it need not be moved any more
 _LINES, _FAR = 6, 1.4 ** np.arange(16)  # along which one looks up to 155 sd of the bulk away
 _HEIGHT, _WIDTHS, _AT_LEAST = 12.0, 5.0, 2.0  # nats; of a Gaussian reach from end to end; sd
 TRIAL = 1024  # draws that say what it is worth
@@ -102,10 +98,9 @@ def fit_staged(model: DensityModel, draws: Array, seed: int = 0) -> Staged | Non
     model = model.bare()
     best = None
     for inner in _with_parents(model, draws):
-        if (
-            _outside(inner, draws).mean() > _OUTSIDE
-            or (outer := _marginal(inner, draws, seed)) is None
-        ):
+        if _outside(inner, draws).mean() > _OUTSIDE:
+            continue
+        if (outer := _marginal(inner, draws, seed)) is None:
             continue
         staged = Staged(outer, inner, Verdict(np.inf, 0.0, -np.inf))
         log_w = staged.weighted(np.random.default_rng([seed, 5]), TRIAL)[1]
