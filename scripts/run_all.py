@@ -45,6 +45,7 @@ SCRIPTS = {
     "benchmarks.density_truths": "",
     "benchmarks.formulas": "",
     "benchmarks.limits": "",
+    "benchmarks.necks": "",
     "benchmarks.neural_network_widths": "jax",
     "benchmarks.reference_table": "",
     "benchmarks.rmhmc_speed": "",

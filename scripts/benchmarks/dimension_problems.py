@@ -12,9 +12,9 @@ from scipy import stats
 from scipy.special import expit, gammaln, logsumexp
 
 import evidence as ev
+from scripts.benchmarks.neck_problems import Necked
 
 _LOG_2PI = math.log(2.0 * math.pi)
-_SOFT = np.linspace(-14.0, 14.0, 561)  # logarithms of scales that are integrated over
 _NODES, _MASSES = np.polynomial.hermite_e.hermegauss(80)
 
 
@@ -169,50 +169,10 @@ def brownian(centred: bool = True) -> Case:
 
     Not ``centred`` the walk is a sum of standard normal steps times their scale.
     """
-    y, n = np.array(WALK), len(WALK)
-    seen = np.isfinite(y)
-    filled = np.where(seen, y, 0.0)
-
-    def data(log_noise, x):  # type: ignore[no-untyped-def]
-        """Of the walk: log likelihood, its slope along the walk and along the log noise."""
-        away = seen * (filled - x) * np.exp(-2.0 * log_noise)
-        square = np.sum(away * (filled - x), axis=1)
-        value = -0.5 * square - seen.sum() * (log_noise[:, 0] + 0.5 * _LOG_2PI)
-        return value, away, square - seen.sum()
-
-    def of_steps(t):  # type: ignore[no-untyped-def]
-        scale, walk = np.exp(t[:, :1]), np.cumsum(t[:, 2:], axis=1)
-        value, slope, noise = data(t[:, 1:2], scale * walk)
-        first = np.sum(slope * scale * walk, axis=1)
-        steps = np.cumsum((scale * slope)[:, ::-1], axis=1)[:, ::-1]
-        return value, np.column_stack([first, noise, steps])
-
-    def of_walk(t):  # type: ignore[no-untyped-def]
-        value, slope, noise = data(t[:, 1:2], t[:, 2:])
-        precision = np.exp(-2.0 * t[:, 0])
-        step = np.diff(t[:, 2:], axis=1, prepend=0.0)
-        square = precision * np.sum(step**2, axis=1)
-        value = value - 0.5 * square - n * (t[:, 0] + 0.5 * _LOG_2PI)
-        value += stats.norm.logpdf(t[:, :2], 0.0, 2.0).sum(axis=1)
-        pull = precision[:, None] * np.diff(step, axis=1, append=0.0)
-        pull[:, -1] = -precision * step[:, -1]
-        first = square - n - t[:, 0] / 4.0
-        return value, np.column_stack([first, noise - t[:, 1] / 4.0, slope + pull])
-
-    both, prior = of_walk, None
-    if not centred:
-        both, prior = of_steps, ev.GaussianPrior(np.zeros(n + 2), np.r_[4.0, 4.0, np.ones(n)])
-    model = ev.DensityModel(
-        lambda t: both(t)[0], n + 2, grad=lambda t: both(t)[1], prior=prior, vectorized=True
-    )
-    steps = np.arange(1.0, n + 1.0)
-    values, vectors = np.linalg.eigh(np.minimum.outer(steps, steps)[np.ix_(seen, seen)])
-    square = (vectors.T @ y[seen]) ** 2
-    var = np.exp(2.0 * _SOFT)[:, None, None] * values + np.exp(2.0 * _SOFT)[:, None]
-    total = -0.5 * (square / var + np.log(var) + _LOG_2PI).sum(axis=-1)
-    prior_of = stats.norm.logpdf(_SOFT, 0.0, 2.0)
-    total += prior_of[:, None] + prior_of
-    return Case(model, float(logsumexp(total)) + 2.0 * math.log(_SOFT[1] - _SOFT[0]))
+    y, steps = np.array(WALK), np.arange(1.0, len(WALK) + 1.0)
+    place = np.flatnonzero(np.isfinite(y))
+    problem = Necked(np.minimum.outer(steps, steps), place, y[place])
+    return Case(problem.model(centred), problem.logz())
 
 
 #: germinated seeds of how many, on 21 plates; whether of the second kind, whether on cucumber

@@ -28,6 +28,7 @@ _RESTING = 1e-4  # nats that a step may still promise where it ends
 _STEP = {True: 1e-3, False: 0.02}  # of a difference of the gradient, of the value, in sd
 _NUMBERS = 2**22  # in the points of differences at a time
 _LEAST = 1e-8  # curvature, relative to the largest
+_MUCH = 0.5  # squared log of a scale, beyond which it does not count any more
 _AWAY = (-2.0, 0.0, 2.0)  # standard deviations from a point that is asked what tells a scale
 
 
@@ -89,7 +90,7 @@ class ConditionalLaplace:
             gain = 0.5 * np.sum(slope * step, axis=1)
             sd[rows] = 1.0 / np.sqrt(np.einsum("mii->mi", H))
             top[rows] = value + np.where(gain < _RESTING, gain, 0.0)
-            going = np.isfinite(value) & ~(gain < _RESTING)
+            going = np.isfinite(value + gain) & ~(gain < _RESTING)
             rows, value, step = rows[going], value[going], step[going]
             if not rows.size:
                 break
@@ -135,28 +136,24 @@ class ConditionalLaplace:
 
     def _of_gradients(self, x: Array, sd: Array) -> tuple[Array, Array, Array]:
         h = _STEP[True] * sd
-        with np.errstate(all="ignore"):
-            value, slope = self.model.log_prob_and_gradient(x)
-            up, down = (self.model.log_prob_and_gradient(p)[1] for p in self._moved(x, h))
-            H = (down - up)[:, self.children].reshape(*h.shape, -1) / (2.0 * h[..., None])
+        value, slope = self.model.log_prob_and_gradient(x)
+        up, down = (self.model.log_prob_and_gradient(p)[1] for p in self._moved(x, h))
+        H = (down - up)[:, self.children].reshape(*h.shape, -1) / (2.0 * h[..., None])
         return value, slope[:, self.children], 0.5 * (H + np.swapaxes(H, 1, 2))
 
     def _of_values(self, x: Array, sd: Array) -> tuple[Array, Array, Array]:
         h, c = _STEP[False] * sd, self.children
         H = np.empty((*h.shape, c.size))
-        with np.errstate(all="ignore"):
-            value = self.model.log_prob(x)
-            up, down = (self.model.log_prob(p).reshape(h.shape) for p in self._moved(x, h))
-            bend = up + down - 2.0 * value[:, None]
-            for i, j in zip(*np.triu_indices(c.size, 1), strict=True):
-                step = np.zeros_like(x)
-                step[:, c[i]], step[:, c[j]] = h[:, i], h[:, j]
-                both = self.model.log_prob(x + step) + self.model.log_prob(x - step) - 2.0 * value
-                H[:, i, j] = H[:, j, i] = (bend[:, i] + bend[:, j] - both) / (
-                    2 * h[:, i] * h[:, j]
-                )
-            H[:, range(c.size), range(c.size)] = -bend / h**2
-            return value, (up - down) / (2.0 * h), H
+        value = self.model.log_prob(x)
+        up, down = (self.model.log_prob(p).reshape(h.shape) for p in self._moved(x, h))
+        bend = up + down - 2.0 * value[:, None]
+        for i, j in zip(*np.triu_indices(c.size, 1), strict=True):
+            step = np.zeros_like(x)
+            step[:, c[i]], step[:, c[j]] = h[:, i], h[:, j]
+            both = self.model.log_prob(x + step) + self.model.log_prob(x - step) - 2.0 * value
+            H[:, i, j] = H[:, j, i] = (bend[:, i] + bend[:, j] - both) / (2 * h[:, i] * h[:, j])
+        H[:, range(c.size), range(c.size)] = -bend / h**2
+        return value, (up - down) / (2.0 * h), H
 
 
 def _definite(H: Array) -> tuple[Array, Array]:
@@ -203,7 +200,7 @@ def telling(model: DensityModel, points: Array, sd: Array) -> Array:
                 slopes[i] = np.log(up / down) * (sd / scale)[:, None]
         slopes[~np.isfinite(slopes)] = 0.0
         slopes = slopes.max(axis=0).clip(0.0) + slopes.min(axis=0).clip(None, 0.0)
-        told = np.maximum(told, np.minimum(slopes**2, 1.0))  # a factor e tells as much as any
+        told = np.maximum(told, np.minimum(slopes**2, _MUCH))
     np.fill_diagonal(told, 0.0)
     return told
 

@@ -31,7 +31,7 @@ from .mixing import Blend
 from .verdict import Verdict, judged
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_CLEARLY, _TELLS, _FAINTLY = 0.5, 0.1, 0.01  # squared logs of scales: of the first parent, of
+_CLEARLY, _TELLS, _FAINTLY = 0.4, 0.1, 0.01  # squared logs of scales: of the first parent, of
 # others, and of those that are tried where these do not do
 _SHARE, _SHAPE = 0.5, 0.4  # of weights that cannot be bettered by much
 _MOST, _ASKED = 4, 4  # parents; points that are asked
@@ -59,8 +59,9 @@ class Staged:
 
     def weighted(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
         """Draws (n, d) and their log weights."""
-        P = self.outer.draw(rng, n)
-        given, u = self.inner.at(P), rng.standard_normal((n, self.inner.children.size))
+        P, u = self.outer.draw(rng, n), rng.standard_normal((n, self.inner.children.size))
+        with np.errstate(all="ignore"):
+            given = self.inner.at(P)
         away = np.linalg.solve(np.swapaxes(given.root, 1, 2), u[..., None])[..., 0]
         given.x[:, self.inner.children] += away
         log_q = self.outer.log(P) + np.log(np.einsum("mii->mi", given.root)).sum(axis=1)
@@ -95,7 +96,12 @@ def fit_staged(model: DensityModel, draws: Array, seed: int = 0) -> Staged | Non
     >>> staged.inner.parents.tolist(), bool(staged.verdict.share > 0.7)
     ([0], True)
     """
-    model = model.bare()
+    with np.errstate(all="ignore"):  # far out nothing is left of a density
+        return _fitted(model.bare(), draws, seed)
+
+
+def _fitted(model: DensityModel, draws: Array, seed: int) -> Staged | None:
+    """The best of what parents make, or the first that is good."""
     best = None
     for inner in _with_parents(model, draws):
         if _outside(inner, draws).mean() > _OUTSIDE:
