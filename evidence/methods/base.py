@@ -11,6 +11,7 @@ Warnings of methods and drivers are :class:`.Message` objects, whose codes are
 ``heavy-tail``          weights of so heavy a tail that the error bar may be too small
 ``impossible``          numbers that no log Z can be, which are NaN now
 ``interrupted``         ^C: what was finished until then is used
+``neck-missed``         draws in two stages saw more than annealing: the error bar has the gap
 ``no-estimate``         nothing was finished in time
 ``no-overlap``          levels of parallel tempering that are too far apart
 ``no-round-trips``      replicas that have not been at both ends of the ladder
