@@ -239,7 +239,7 @@ def anneal(problem: Problem, trial: Trial[Tilted] | None, notes: list[str]) -> O
     if free and getattr(problem.model, "has_gradient", True):
         others = _OTHER_MOVES if problem.path.riemannian else _OTHER_MOVES[:1]
         attempts += [(moves.get(name), _PATIENT) for name in others if name != problem.move.name]
-    best = None
+    best, staged = None, None
     for i, (move, pilot) in enumerate(attempts):
         if best is not None and problem.clock.elapsed() > _PATIENCE * (
             problem.clock.max_seconds or math.inf
@@ -252,12 +252,21 @@ def anneal(problem: Problem, trial: Trial[Tilted] | None, notes: list[str]) -> O
             break
         worst = float(np.nanmax(plan.mixing, initial=0.0))
         if best is None or worst < best[0]:
-            best = worst, attempt, plan, f"plan {i}"
+            best = worst, attempt, plan
         what = f"{plan.betas.size} temperatures, {int(plan.n_moves.sum())} {move.name} moves"
-        if not stuck(plan).size:
+        mixes = not stuck(plan).size
+        if mixes:
             notes.append(f"resample-move: the pilot mixes ({what})")
+        else:
+            notes.append(f"the pilot mixes slowly ({what}, tilt correlation up to {worst:.2f})")
+        if staged is None and not problem.annealed:
+            staged = try_stages(attempt, plan, f"plan {i}")
+            if staged is not None:
+                notes.append(describe(staged))
+                if reliable(staged):
+                    return run_stages(attempt, staged)
+        if mixes:
             break
-        notes.append(f"the pilot mixes slowly ({what}, tilt correlation up to {worst:.2f})")
         if trial is not None and i == 0:
             look_again(problem, trial, _LONG_LOOK)
             verdict = judge_tilting(trial, problem.target_se or 0.05, _LARGEST_SD)
@@ -266,12 +275,7 @@ def anneal(problem: Problem, trial: Trial[Tilted] | None, notes: list[str]) -> O
                 return run_tilted(problem, trial)
     if best is None:
         return stopped("smc")
-    _, attempt, plan, name = best
-    staged = None if problem.annealed else try_stages(attempt, plan, name)
-    if staged is not None:
-        notes.append(describe(staged))
-        if reliable(staged):
-            return run_stages(attempt, staged)
+    _, attempt, plan = best
     outcome = run_plan(attempt, plan)
     outcome.settings["move"] = attempt.move.name
     if staged is not None:

@@ -29,7 +29,9 @@ from .smc import Seen, choose_particles
 
 _MARGINALS = 6000  # of parents, each by some
 _NEWTON = 3  # Hessians, as a rule
-_PER_MOVE, _DEARER = 4, 4  # evaluations; times as many as all others that may be spent
+_PER_MOVE = 4  # evaluations
+_DEARER = {False: 4, True: 20}  # times as many as all others may be spent, with a bad reference
+_PATIENCE = 0.5  # of the time, and of the evaluations, that are left
 _MARGIN = 2.0  # draws beyond what the trial says
 _FEWEST, _MOST = 128, 4096  # draws of an island
 _SURE = 3.0  # standard errors
@@ -82,8 +84,12 @@ def _fitted(problem: Problem, x: Array, planned: int) -> Staged | None:
         return None
     c = model.n - 1
     hessian = 2 * c if model.has_gradient else c * (c + 1)
-    spent = sum(problem.clock.meter.counts.values()) + planned
-    if _MARGINALS * _NEWTON * hessian > _DEARER * spent:
+    done, clock = sum(problem.clock.meter.counts.values()), problem.clock
+    cost, dearer = _MARGINALS * _NEWTON * hessian, _DEARER[bool(problem.reference.warnings)]
+    if cost > dearer * (done + planned) or cost > _PATIENCE * clock.meter.left:
+        return None
+    left = clock.remaining()
+    if left is not None and cost * clock.elapsed() / max(done, 1) > _PATIENCE * left:
         return None
     problem.progress.phase("stages")
     with phase("pilot"), np.errstate(all="ignore"):

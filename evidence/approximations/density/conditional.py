@@ -27,7 +27,7 @@ _NEWTON, _HALVINGS = 30, 12
 _RESTING = 1e-4  # nats that a step may still promise where it ends
 _STEP = {True: 1e-3, False: 0.02}  # of a difference of the gradient, of the value, in sd
 _NUMBERS = 2**22  # in the points of differences at a time
-_LEAST = 1e-8  # curvature, relative to the largest
+_LEAST, _TINY = 1e-10, 1e-100  # curvature relative to the diagonal's; in numbers
 _MUCH = 0.5  # squared log of a scale, beyond which it does not count any more
 _AWAY = (-2.0, 0.0, 2.0)  # standard deviations from a point that is asked what tells a scale
 
@@ -85,10 +85,11 @@ class ConditionalLaplace:
         for _ in range(_NEWTON):
             check_interrupt()
             value, slope, H = self._derivatives(x[rows], sd[rows])
-            H, root[rows] = _definite(H)
-            step = np.linalg.solve(H, slope[..., None])[..., 0]
+            curvature, S, L = _definite(H)
+            sd[rows] = 1.0 / curvature
+            root[rows] = curvature[..., None] * L
+            step = np.linalg.solve(S, (slope * sd[rows])[..., None])[..., 0] * sd[rows]
             gain = 0.5 * np.sum(slope * step, axis=1)
-            sd[rows] = 1.0 / np.sqrt(np.einsum("mii->mi", H))
             top[rows] = value + np.where(gain < _RESTING, gain, 0.0)
             going = np.isfinite(value + gain) & ~(gain < _RESTING)
             rows, value, step = rows[going], value[going], step[going]
@@ -156,20 +157,23 @@ class ConditionalLaplace:
         return value, (up - down) / (2.0 * h), H
 
 
-def _definite(H: Array) -> tuple[Array, Array]:
-    """Matrices and their Cholesky factors, with |λ| for the eigenvalues λ where some are not
-    positive."""
-    bad = np.asarray(~np.isfinite(H).all(axis=(1, 2)))
-    if bad.any():
-        H = np.where(bad[:, None, None], np.eye(H.shape[1]), H)
+def _definite(H: Array) -> tuple[Array, Array, Array]:
+    r"""Roots of the diagonals, matrices scaled by these, and Cholesky factors of the latter.
+
+    Where some eigenvalues λ are not positive all are \|λ\|; a matrix that is not finite is I.
+    """
+    root = np.sqrt(np.abs(np.einsum("mii->mi", H)))
+    usable = (root > _TINY) & (root < 1.0 / _TINY)
+    bad = ~(usable.all(axis=1) & np.isfinite(H).all(axis=(1, 2)))
+    root = np.where(bad[:, None], 1.0, root)
+    S = np.where(bad[:, None, None], 0.0, H) / (root[:, :, None] * root[:, None, :])
+    S = S + np.where(bad, 1.0, _LEAST)[:, None, None] * np.eye(S.shape[1])
     try:
-        return H, np.asarray(np.linalg.cholesky(H), dtype=float)
+        return root, S, np.asarray(np.linalg.cholesky(S), dtype=float)
     except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(H)
-        values = np.abs(values)
-        values = np.maximum(values, _LEAST * values.max(axis=1, keepdims=True) + 1e-300)
-        H = (vectors * values[:, None]) @ np.swapaxes(vectors, 1, 2)
-        return H, np.asarray(np.linalg.cholesky(H), dtype=float)
+        values, vectors = np.linalg.eigh(S)
+        S = (vectors * (np.abs(values) + _LEAST)[:, None]) @ np.swapaxes(vectors, 1, 2)
+        return root, S, np.asarray(np.linalg.cholesky(S), dtype=float)
 
 
 def telling(model: DensityModel, points: Array, sd: Array) -> Array:
