@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def try_stages(problem: Problem, plan: Plan, name: str) -> Staged | None:
     if seen is None or problem.reference.share is not None or plan.betas.size == 1:
         return None
     climb = int(plan.n_moves.sum()) * FIRST * choose_particles(problem, plan) * _PER_MOVE
-    return _fitted(problem, seen.x, climb)
+    return _fitted(problem, seen.x, climb, name)
 
 
 def over_stages(problem: Problem, mixture: Mixture) -> Outcome | None:
@@ -64,7 +65,7 @@ def over_stages(problem: Problem, mixture: Mixture) -> Outcome | None:
     if not float(weights.ess) * _LOOK > _BULK:
         return None
     x = x[rng.permutation(systematic(weights.relative, rng, _PARTICLES))]
-    staged = _fitted(problem, x, 0)
+    staged = _fitted(problem, x, 0, "mixture")
     if staged is None or not reliable(staged):
         return None
     outcome = run_stages(problem, staged)
@@ -77,14 +78,22 @@ def reliable(staged: Staged) -> bool:
     return staged.verdict.share * TRIAL > _ENOUGH and staged.verdict.shape < _SAFE_TAIL
 
 
-def _fitted(problem: Problem, x: Array, planned: int) -> Staged | None:
+class Spent(NamedTuple):
+    """Evaluations until a decision, which a run that goes on from a file takes as it was."""
+
+    evaluations: int
+
+
+def _fitted(problem: Problem, x: Array, planned: int, name: str) -> Staged | None:
     """The proposal, unless it costs far more than all that was spent and is ``planned``."""
     model = problem.model
     if not isinstance(model, DensityModel) or not problem.free or model.n < 2:
         return None
     c = model.n - 1
     hessian = 2 * c if model.has_gradient else c * (c + 1)
-    done, clock = sum(problem.clock.meter.counts.values()), problem.clock
+    clock = problem.clock
+    spent = problem.once(f"{name}, spent", Spent, lambda: Spent(sum(clock.meter.counts.values())))
+    done = 0 if spent is None else spent.evaluations
     cost, dearer = _MARGINALS * _NEWTON * hessian, _DEARER[bool(problem.reference.warnings)]
     if cost > dearer * (done + planned) or cost > _PATIENCE * clock.meter.left:
         return None
@@ -118,7 +127,7 @@ def run_stages(problem: Problem, staged: Staged) -> Outcome:
     variance = 1.0 / max(staged.verdict.share, 1e-3) - 1.0
     wanted = max(_MARGIN * problem.particles_for(variance), 4.0 * variance, _FEWEST)
     n_particles = problem.n_particles or math.ceil(min(wanted, _MOST))
-    problem._path = own_path(problem.model)  # in whose coordinates draws are
+    problem = replace(problem, _path=own_path(problem.model))  # in whose coordinates draws are
     job = Job(run_weighted, (Proposed(staged),), {"n_particles": n_particles})
     outcome, run = outcome_of_islands(problem, "importance", job, independent=True)
     outcome.settings = {"move": None, "draws_per_island": n_particles, "reference": "staged"}

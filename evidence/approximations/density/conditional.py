@@ -26,7 +26,7 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 _NEWTON, _HALVINGS = 30, 12
 _RESTING = 1e-4  # nats that a step may still promise where it ends
 _STEP = {True: 1e-3, False: 0.02}  # of a difference of the gradient, of the value, in sd
-_NUMBERS = 2**22  # in the points of differences at a time
+_NUMBERS, _MATRICES = 2**22, 2**24  # numbers at a time, in points of differences, in matrices
 _LEAST, _TINY = 1e-10, 1e-100  # curvature relative to the diagonal's; in numbers
 _MUCH = 0.5  # squared log of a scale, beyond which it does not count any more
 _AWAY = (-2.0, 0.0, 2.0)  # standard deviations from a point that is asked what tells a scale
@@ -99,6 +99,15 @@ class ConditionalLaplace:
         half = np.log(np.einsum("mii->mi", root)).sum(axis=1)
         log_p = top - half + 0.5 * c * _LOG_2PI
         return Conditional(x, root, np.where(log_p < np.inf, log_p, -np.inf))
+
+    def log_marginal(self, P: Array) -> Array:
+        """log p̂ of rows of parents, (M,)."""
+        return np.concatenate([self.at(P[some]).log_p for some in self.parts(len(P))])
+
+    def parts(self, m: int) -> list[slice]:
+        """Rows whose matrices fit into memory."""
+        size = max(1, _MATRICES // self.children.size**2)
+        return [slice(i, i + size) for i in range(0, m, size)]
 
     def standardised(self, x: Array) -> Array:
         """Children of rows x as their parents' Gaussians have them: N(0, I) if these are right."""

@@ -60,15 +60,18 @@ class Staged:
     def weighted(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
         """Draws (n, d) and their log weights."""
         P, u = self.outer.draw(rng, n), rng.standard_normal((n, self.inner.children.size))
-        with np.errstate(all="ignore"):
-            given = self.inner.at(P)
-        away = np.linalg.solve(np.swapaxes(given.root, 1, 2), u[..., None])[..., 0]
-        given.x[:, self.inner.children] += away
-        log_q = self.outer.log(P) + np.log(np.einsum("mii->mi", given.root)).sum(axis=1)
-        log_q -= 0.5 * (u * u).sum(axis=1) + 0.5 * u.shape[1] * _LOG_2PI
+        x, log_w = np.empty((n, self.model.n)), np.empty(n)
+        for some in self.inner.parts(n):
+            with np.errstate(all="ignore"):  # far out nothing is left of a density
+                given = self.inner.at(P[some])
+            x[some], L = given.x, given.root
+            away = np.linalg.solve(np.swapaxes(L, 1, 2), u[some, :, None])[..., 0]
+            x[some, self.inner.children] += away
+            log_w[some] = -np.log(np.einsum("mii->mi", L)).sum(axis=1)
+        log_w += 0.5 * (u * u).sum(axis=1) + 0.5 * u.shape[1] * _LOG_2PI - self.outer.log(P)
         with np.errstate(invalid="ignore"):
-            log_w = self.model.log_prob(given.x) - log_q
-        return given.x, np.where(np.isnan(log_w), -np.inf, log_w)
+            log_w += self.model.log_prob(x)
+        return x, np.where(np.isnan(log_w), -np.inf, log_w)
 
 
 def fit_staged(model: DensityModel, draws: Array, seed: int = 0) -> Staged | None:
@@ -96,7 +99,7 @@ def fit_staged(model: DensityModel, draws: Array, seed: int = 0) -> Staged | Non
     >>> staged.inner.parents.tolist(), bool(staged.verdict.share > 0.7)
     ([0], True)
     """
-    with np.errstate(all="ignore"):  # far out nothing is left of a density
+    with np.errstate(all="ignore"):
         return _fitted(model.bare(), draws, seed)
 
 
@@ -157,7 +160,7 @@ def _marginal(inner: ConditionalLaplace, draws: Array, seed: int) -> Blend | Non
 
     def log_p(P: Array) -> Array:
         with metered(meter):
-            return inner.at(P).log_p
+            return inner.log_marginal(P)
 
     reach = _reach(inner, draws)
 
@@ -184,7 +187,7 @@ def _along(inner: ConditionalLaplace, draws: Array) -> tuple[Array, Flags]:
     through = draws[np.linspace(0, len(draws) - 1, _LINES).round().astype(int)][:, inner.parents]
     steps = away[:, None] * np.diag(inner.spread)[:, None]
     lines = through[:, None, None] + steps
-    values = inner.at(lines.reshape(-1, inner.spread.size)).log_p.reshape(lines.shape[:3])
+    values = inner.log_marginal(lines.reshape(-1, inner.spread.size)).reshape(lines.shape[:3])
     high = values > values[..., middle].max() - _HEIGHT
     high[..., middle:] = np.logical_and.accumulate(high[..., middle:], axis=-1)
     high[..., middle::-1] = np.logical_and.accumulate(high[..., middle::-1], axis=-1)

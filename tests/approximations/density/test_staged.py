@@ -173,3 +173,22 @@ def test_stages_that_see_more_than_annealing_widen_its_error_bar(monkeypatch):
     result = ev.log_evidence(problem.model(), random_seed=0, progressbar=False)
     assert "neck-missed" in [warning.code for warning in result.warnings]
     assert abs(result.logz - problem.logz()) < 4.0 * result.logz_se
+
+
+def test_a_run_in_stages_goes_on_from_its_file(tmp_path):
+    model, file = PROBLEMS["groups 8 × 2, alike"].model(), tmp_path / "run.ckpt"
+    words = {"random_seed": 0, "progressbar": False, "checkpoint": file}
+    first = ev.log_evidence(model, **words)
+    resumed = ev.log_evidence(model, **words)
+    assert resumed.settings["reference"] == first.settings["reference"] == "staged"
+    assert resumed.logz == first.logz
+    assert "run" not in resumed.evaluations
+
+
+def test_many_children_are_taken_a_few_rows_at_a_time(monkeypatch):
+    problem = PROBLEMS["groups 8 × 2, alike"]
+    found = staged.fit_staged(problem.model(), bulk(problem, True))
+    whole = found.weighted(np.random.default_rng(2), 50)
+    monkeypatch.setattr(conditional, "_MATRICES", 200)
+    for one, other in zip(whole, found.weighted(np.random.default_rng(2), 50), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
