@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from ...execution.meter import Meter, current, metered
 from ...models.density.model import DensityModel
@@ -151,7 +151,7 @@ def _with_parents(model: DensityModel, draws: Array) -> Iterator[ConditionalLapl
 def _outside(inner: ConditionalLaplace, draws: Array) -> Flags:
     """Draws whose children lie far outside of their parents' Gaussian: it misses a mode."""
     square = (inner.standardised(draws) ** 2).sum(axis=1)
-    return ~(square < chi2.isf(_RARE, inner.children.size))
+    return ~(square < chdtri(inner.children.size, _RARE))
 
 
 def _marginal(inner: ConditionalLaplace, draws: Array, seed: int) -> Blend | None:
