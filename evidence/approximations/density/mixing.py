@@ -78,14 +78,19 @@ class Blend:
         return logsumexp(rest, axis=1) - np.log(max(1.0 - self.weights[-1], 1e-300))
 
     def draw(self, rng: np.random.Generator, n: int) -> Array:
-        """As many of each component as its weight says, and one more by chance."""
+        """As many of each component as its weight says, and few more by chance: for fits. Of few
+        draws rare components have less than their share; estimates take :meth:`evenly`."""
         counts = np.floor(self.weights * n).astype(int)
         return self.drawn(rng, counts + rng.multinomial(n - counts.sum(), self.weights))
 
+    def evenly(self, rng: np.random.Generator, n: int) -> Array:
+        """Draws of which every component has its share on average, however few they are."""
+        labels = systematic(self.weights, rng, n)
+        return self.drawn(rng, np.bincount(labels, minlength=self.weights.size))
+
     def weighted(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
         """Draws, in systematic proportions, and their log weights."""
-        labels = systematic(self.weights, rng, n)
-        x = self.drawn(rng, np.bincount(labels, minlength=self.weights.size))
+        x = self.evenly(rng, n)
         with np.errstate(invalid="ignore"):
             log_w = self.model.log_prob(x) - self.log(x)
         return x, np.where(np.isnan(log_w), -np.inf, log_w)

@@ -59,7 +59,7 @@ class Staged:
 
     def weighted(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
         """Draws (n, d) and their log weights."""
-        P, u = self.outer.draw(rng, n), rng.standard_normal((n, self.inner.children.size))
+        P, u = self.outer.evenly(rng, n), rng.standard_normal((n, self.inner.children.size))
         x, log_w = np.empty((n, self.model.n)), np.empty(n)
         for some in self.inner.parts(n):
             with np.errstate(all="ignore"):  # far out nothing is left of a density

@@ -111,6 +111,18 @@ def test_weights_tell_what_gaussians_do_not_have():
     assert abs(w.mean() - 1.0) < 4.5 * w.std() / np.sqrt(w.size)
 
 
+def test_few_draws_are_as_unbiased_as_many():
+    """Components of little weight have their share of small islands, too."""
+    problem = PROBLEMS["walk 10"]
+    found = staged.fit_staged(problem.model(), bulk(problem, True))
+    assert found.outer.weights.min() * 32 < 1.0
+    rng = np.random.default_rng(0)
+    w = np.exp([found.weighted(rng, 32)[1] - problem.logz() for _ in range(800)])
+    means = w.mean(axis=1)
+    assert abs(means.mean() - 1.0) < 4.0 * means.std() / np.sqrt(means.size)
+    assert means.std() / np.sqrt(means.size) < 0.008
+
+
 def test_children_with_two_modes_are_refused():
     """Given its parent each child has two modes, of which Laplace's method knows one."""
 
