@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -81,14 +82,24 @@ class GaussianReference:
 
     @cached_property
     def gaussian(self) -> Gaussian:
-        """q, factorised anew: it can be asked for more than mean and variances."""
+        """q, which can be asked for more than mean and variances; factorised anew if not kept."""
         return self.model.prior.with_sites(self.sites.nu, self.sites.tau)
 
     def keep(self, q: Gaussian) -> GaussianReference:
-        """Itself, with q as it was factorised; a matrix would take too much room."""
-        if q.prior.covariance is None:
-            self.gaussian = q
+        """Itself, with q as it was factorised."""
+        self.gaussian = q
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A matrix is not worth its way to another process."""
+        dense = self.model.prior.covariance is not None
+        return {k: v for k, v in vars(self).items() if not (dense and k == "gaussian")}
+
+    def surrender(self) -> Gaussian:
+        """q, whose memory another fit may take over; this reference would factorise it anew."""
+        q = self.gaussian
+        del self.gaussian
+        return q
 
     @cached_property
     def cov(self) -> Array:

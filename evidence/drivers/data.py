@@ -37,11 +37,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.special import log_ndtr
 
-from ..gaussians.dense import Root
 from ..messages import InputError
 from ..models.gp import GPModel
 from ..moves.base import Info
-from ..moves.gradient.gibbs import _BLOCK, _sweep_block, latent_root
+from ..moves.gradient.gibbs import (
+    _BLOCK,
+    LatentGivenUtilities,
+    _sweep_block,
+    latent_given_utilities,
+)
 from ..numerics.arrays import Array, Flags, Indices
 from ..numerics.jit import jit
 from ..numerics.truncated import upper_tail
@@ -59,7 +63,7 @@ class Prepared(NamedTuple):
     order: Rows
     inverse: Array  # M = L⁻¹, lower triangular
     lower: Array  # -y m: r exceeds it
-    root: Root  # A with A Aᵀ = (K⁻¹ + I)⁻¹, in the order of the model
+    given: LatentGivenUtilities  # in the order of the model
 
 
 def prepare(
@@ -71,8 +75,8 @@ def prepare(
     cov = (model.K[np.ix_(order, order)] + np.eye(model.n)) * np.outer(y, y)
     factor, _ = dpotrf(cov, lower=1, clean=1)
     inverse, _ = dtrtri(factor, lower=1)
-    root = latent_root(model)
-    return Prepared(model, order, np.ascontiguousarray(inverse), -y * model.mean[order], root)
+    given = latent_given_utilities(model)
+    return Prepared(model, order, np.ascontiguousarray(inverse), -y * model.mean[order], given)
 
 
 def ordering(
@@ -204,10 +208,10 @@ class Front(Population):
 
     def latent(self, index: Rows) -> Array:
         """Latent values x given the utilities of some particles, shape (index.size, N)."""
-        model, order, root = self.prepared.model, self.prepared.order, self.prepared.root
-        z = np.empty((model.n, index.size))  # minus its mean
-        z[order] = model.y[order, None] * self.r[:, index]
-        return model.mean + root.pull(z, self.rng.standard_normal(z.shape))
+        model, order = self.prepared.model, self.prepared.order
+        z = np.empty((model.n, index.size))
+        z[order] = model.mean[order, None] + model.y[order, None] * self.r[:, index]
+        return self.prepared.given.draw(z, self.rng)
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from ..approximations.reference import GaussianReference
 from ..execution.clock import Stopped, check_interrupt
-from ..gaussians.dense import Root
 from ..models.gp import GPModel
-from ..moves.gradient.gibbs import latent_given_utilities, latent_root
+from ..moves.gradient.gibbs import LatentGivenUtilities, latent_given_utilities
 from ..numerics.arrays import Array
 from ..proposals.guide import Guide, make_guide
 from ..proposals.steps import StepGuide, Traced, make_step_guide
@@ -39,8 +38,7 @@ class Guided(NamedTuple):
     """A guide, and what leads from probit's utilities to latent values."""
 
     guide: Guide
-    mean: Array
-    root: Root | None
+    given: LatentGivenUtilities | None
     net: NDArray[np.uint32] | None = None
     """Digits that islands share, of no use to a single one, whose error bar they would spoil."""
 
@@ -49,7 +47,7 @@ class Guided(NamedTuple):
         """O(N³), once."""
         check_interrupt(2.0 * reference.mean.size**3)
         guide, model = make_guide(reference), reference.model
-        return cls(guide, model.mean, latent_root(model) if guide.utilities else None)
+        return cls(guide, latent_given_utilities(model) if guide.utilities else None)
 
     @property
     def log_z0(self) -> float:
@@ -65,9 +63,8 @@ class Guided(NamedTuple):
 
     def latent(self, drawn: Array, kept: Ancestors, rng: np.random.Generator) -> Array:
         """Rows of latent values from some columns of draws."""
-        if self.root is None:
-            return drawn[:, kept].T
-        return latent_given_utilities(drawn[:, kept], self.mean, self.root, rng)
+        chosen = drawn[:, kept]
+        return chosen.T if self.given is None else self.given.draw(chosen, rng)
 
 
 class Stepped(NamedTuple):
@@ -101,8 +98,7 @@ class Tilted(NamedTuple):
 
     proposal: Tilting
     y: Array
-    mean: Array
-    root: Root
+    given: LatentGivenUtilities
     log_z0: float = 0.0
 
     @classmethod
@@ -112,7 +108,7 @@ class Tilted(NamedTuple):
         cov = model.K.copy()
         cov.flat[:: model.n + 1] += 1.0
         proposal = minimax_proposal(*oriented(cov, model.y, model.mean))
-        return cls(proposal, model.y, model.mean, latent_root(model))
+        return cls(proposal, model.y, latent_given_utilities(model))
 
     def draw(self, n: int, rng: np.random.Generator, between: Between) -> tuple[Array, Array]:
         """``n`` draws as columns and their log weights; they are not resampled on the way."""
@@ -123,8 +119,8 @@ class Tilted(NamedTuple):
 
     def latent(self, drawn: Array, kept: Ancestors, rng: np.random.Generator) -> Array:
         """Rows of latent values from some columns of draws."""
-        utilities = self.mean[:, None] + self.y[:, None] * self.proposal.restore(drawn[:, kept])
-        return latent_given_utilities(utilities, self.mean, self.root, rng)
+        oriented = self.y[:, None] * self.proposal.restore(drawn[:, kept])
+        return self.given.draw(self.given.mean[:, None] + oriented, rng)
 
 
 class Proposal(Protocol):

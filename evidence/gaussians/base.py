@@ -157,8 +157,11 @@ class Gaussian(ABC):
     def conditionals(self, order: Indices) -> Conditionals:
         """x one value after the other, in this order or in one that suits the structure better."""
 
-    def response(self) -> Response | None:
-        """How mean and variances answer to other sites, where that costs O(N²) a time at most."""
+    def response(self, error: float) -> Response | None:
+        """How mean and variances answer to other sites, where that costs O(N²) a time at most.
+
+        Means are known up to ``error`` standard deviations.
+        """
         return None
 
     @property
@@ -207,10 +210,12 @@ class Gaussian(ABC):
 
 
 class Response(ABC):
-    r"""How the moments of q answer to other sites: exactly where one changes, to first order all.
+    r"""How the moments of q answer to other sites: the mean exactly, variances to first order.
 
-    .. math:: μ' = μ + \sum_j Σ_{\cdot j} \frac{dν_j - μ_j\,dτ_j}{1 + Σ_{jj}\,dτ_j},\qquad
-              Σ'_{ii} = Σ_{ii} - \sum_j Σ_{ij}^2 \frac{dτ_j}{1 + Σ_{jj}\,dτ_j}
+    .. math:: (Σ^{-1} + dT)(μ' - μ) = dν - μ\,dτ,\qquad
+              \frac1{Σ'_{ii}} = \frac1{Σ_{ii}} + \frac{\sum_j Σ_{ij}^2\,dτ_j}{Σ_{ii}^2},
+
+    which is exact, too, for a site that changes alone, and where values are nearly the same.
     """
 
     @abstractmethod

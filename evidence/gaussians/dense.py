@@ -5,6 +5,7 @@ With τ ≥ 0, :math:`S = \mathrm{diag}(\sqrt\tau)` and :math:`L L^T = I + S K S
 .. math:: R = S L^{-T} L^{-1} S,\qquad \tfrac12\log|I + K T| = \sum\log\mathrm{diag}\,L,\qquad
           \tau_n \Sigma_{nn} = 1 - \sum_k (L^{-1})^2_{kn}.
 
+With P = (L Lᵀ)⁻¹ also :math:`R = S P S` and :math:`Σ = S^{-1} (I - P) S^{-1}`.
 A negative τ has no such S; then :math:`M = I + L_K^T T L_K = L_M L_M^T` is factorised instead,
 which is positive definite exactly when Σ is, and :math:`Σ = F F^T` with :math:`F = L_K L_M^{-T}`.
 Nothing inverts K. A factorisation costs N³/3, variances N³/3 more.
@@ -14,25 +15,26 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.linalg.blas import dsymv, dtrmm, dtrsm
+from scipy.linalg.blas import dsymm, dsymv, dtrmm, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from ..numerics.arrays import Array, Indices
-from ..numerics.jit import jit, reduction, vector_loop
+from ..numerics.jit import jit
 from ..numerics.lapack import (
     factor,
     factor_inverse,
     scratch,
-    take_away,
     transposed_times_itself,
 )
 from .base import Conditionals, Gaussian, NotPositiveDefinite, Prior, Response
 
-_LEAST_GAIN = 0.05  # relative precision, or variance, that a change of sites leaves at least
+_LEAST_GAIN = 0.05  # relative precision that a change of sites leaves at least
+_PRODUCTS = 30  # with Σ, at most, for one mean
+_STRONG = 1e-3  # τK above which entries of Σ keep their digits in S⁻¹ (I - P) S⁻¹
 _SMALL = 1e-5  # below this τΣ the cheap formula for the variance has lost too many digits
 
 
@@ -148,19 +150,37 @@ class PositiveGaussian(DenseGaussian):
             var[few] = self.prior.variances[few] - _squares(columns)
         return var
 
-    def response(self) -> DenseResponse | None:
-        return None if self._L is None else DenseResponse(self)
+    def response(self, error: float) -> DenseResponse | None:
+        return None if self._L is None else DenseResponse(self, error)
 
     @cached_property
     def covariance(self) -> Array:
         """Σ, shape (N, N)."""
-        K = self.prior.covariance
+        K, s = self.prior.covariance, self._s
         if self._L is None:
             return K
-        full = K.copy()
-        take_away(self.memory.factor, self._s * K, full, scratch())
+        strong = self.tau * self.prior.variances > _STRONG
+        per_s = np.divide(1.0, s, out=np.zeros_like(s), where=strong)
+        full = self.couplings * -per_s
+        full *= per_s[:, None]
+        weak = np.flatnonzero(~strong)
+        if weak.size:  # K - K S P S K
+            inner = dpotrs(self._L, s[:, None] * K[:, weak], lower=1)[0]
+            columns = K[:, weak] - dsymm(1.0, K.T, s[:, None] * inner, lower=1)
+            full[:, weak] = columns
+            full[weak] = columns.T
+        full.flat[:: s.size + 1] = self.variances
         _copy_upper_to_lower(full)
         return full
+
+    @cached_property
+    def couplings(self) -> Array:
+        """P = (I + S K S)⁻¹ without its diagonal 1 - τ Σ_nn, the upper triangle; N³/3 more."""
+        assert self.variances is not None  # which leaves L⁻¹ in the memory
+        couplings = self.memory.inverse
+        transposed_times_itself(couplings, scratch())
+        couplings.flat[:: self.tau.size + 1] = 0.0
+        return couplings
 
     @property
     def inner(self) -> Array:
@@ -185,7 +205,7 @@ class PositiveGaussian(DenseGaussian):
 
 
 class _Memory:
-    """Two matrices that one fit after the other may use."""
+    """Matrices that one fit after the other may use."""
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -196,28 +216,53 @@ class _Memory:
 
     @cached_property
     def inverse(self) -> Array:
+        return np.zeros((self.n, self.n))
+
+    @cached_property
+    def squares(self) -> Array:
         return np.empty((self.n, self.n))
 
 
 class DenseResponse(Response):
-    r"""From :math:`P = (I + S K S)^{-1}`, N³/3 more: :math:`Σ = S^{-1} (I - P) S^{-1}`.
+    r"""From :math:`Σ = S^{-1} (I - P) S^{-1}`, P by its :attr:`~PositiveGaussian.couplings`.
 
-    The diagonal of Σ is known better than from there, and sites of no precision are left alone.
+    The mean is found by conjugate gradients, preconditioned by Σ, from where the last call ended.
+    The diagonal of Σ is known better than from P, and sites of no precision are left alone.
     """
 
-    def __init__(self, q: PositiveGaussian) -> None:
-        self._mean, self._variances = q.mean, q.variances  # which leaves L⁻¹ in the memory
-        transposed_times_itself(q.memory.inverse, scratch())
-        self._inner = q.memory.inverse
+    def __init__(self, q: PositiveGaussian, error: float) -> None:
+        self._error = error
+        self._mean, self._variances, self._inner = q.mean, q.variances, q.couplings
+        self._squares = np.multiply(self._inner, self._inner, out=q.memory.squares)
         self._per_s = np.divide(1.0, q._s, out=np.zeros_like(q._s), where=q._s > 0.0)
+        self._shift, self._dual = np.zeros((2, q.tau.size))  # δ = μ' - μ and Σ⁻¹ δ
 
     def __call__(self, d_nu: Array, d_tau: Array) -> tuple[Array, Array]:
-        mu, v, per_s = self._mean, self._variances, self._per_s
-        gain = np.maximum(1.0 + v * d_tau, _LEAST_GAIN)
-        pull, drop, sums = (d_nu - d_tau * mu) / gain, d_tau / gain, np.zeros((2, v.size))
-        _off_diagonal_sums(self._inner, per_s * pull, per_s * per_s * drop, sums)
-        var = v - v * v * drop - per_s * per_s * sums[1]
-        return mu + v * pull - per_s * sums[0], np.maximum(var, _LEAST_GAIN * v)
+        v, per_var = self._variances, self._per_s**2
+        others = per_var * dsymv(1.0, self._squares.T, per_var * d_tau, lower=1)
+        variances = v / np.maximum(1.0 + v * d_tau + others / v, _LEAST_GAIN)
+        self._solve(d_nu - d_tau * self._mean, d_tau)
+        return self._mean + self._shift, variances
+
+    def _times(self, v: Array) -> Array:
+        """Σ v."""
+        per_s = self._per_s
+        return self._variances * v - per_s * dsymv(1.0, self._inner.T, per_s * v, lower=1)
+
+    def _solve(self, right: Array, d_tau: Array) -> None:
+        """(Σ⁻¹ + dT) δ = right."""
+        rest, last = right - self._dual - d_tau * self._shift, np.inf
+        step, step_dual = np.zeros((2, rest.size))
+        for _ in range(_PRODUCTS):
+            away = self._times(rest)
+            size = float(rest @ away)
+            if size <= self._error**2:  # which no mean is off by more, in standard deviations
+                break
+            step, step_dual = away + size / last * step, rest + size / last * step_dual
+            image = step_dual + d_tau * step
+            length = size / (step @ image)
+            self._shift, self._dual = self._shift + length * step, self._dual + length * step_dual
+            rest, last = rest - length * image, size
 
 
 class SignedGaussian(DenseGaussian):
@@ -225,8 +270,13 @@ class SignedGaussian(DenseGaussian):
 
     def __init__(self, prior: DensePrior, nu: Array, tau: Array) -> None:
         self.prior, self.nu, self.tau = prior, nu, tau
-        root = posterior_root(prior, tau)
-        self._root, self._inner = np.ascontiguousarray(root.matrix), root.inner
+        M = prior.chol.T @ (tau[:, None] * prior.chol)
+        M.flat[:: tau.size + 1] += 1.0
+        self._inner, info = dpotrf(M, lower=1, clean=1, overwrite_a=1)
+        if info != 0:
+            raise NotPositiveDefinite("I + L_Kᵀ diag(τ) L_K has no Cholesky factor")
+        root = solve_triangular(self._inner, prior.chol.T, lower=True, check_finite=False)
+        self._root = np.ascontiguousarray(root.T)
 
     @cached_property
     def mean(self) -> Array:
@@ -315,41 +365,6 @@ class DenseConditionals(Conditionals):
         return DenseConditionals(self.order, scale * self.mean + shift, scaled)
 
 
-class Root(NamedTuple):
-    """A = L_K L_M⁻ᵀ, a square root of Σ, by its two factors."""
-
-    prior: Array
-    inner: Array
-    """L_M, the lower factor of M = I + L_Kᵀ diag(τ) L_K."""
-
-    @property
-    def matrix(self) -> Array:
-        """A, N³ more."""
-        return solve_triangular(self.inner, self.prior.T, lower=True, check_finite=False).T
-
-    def pull(self, values: Array, noise: Array) -> Array:
-        """Rows of A (Aᵀ v + ε), of columns v and ε."""
-        rows = dtrmm(1.0, self.prior, values.T, side=1, lower=1)
-        rows = dtrsm(1.0, self.inner, rows, side=1, lower=1, trans_a=1, overwrite_b=1)
-        rows += noise.T
-        rows = dtrsm(1.0, self.inner, rows, side=1, lower=1, overwrite_b=1)
-        return dtrmm(1.0, self.prior, rows, side=1, lower=1, trans_a=1, overwrite_b=1)
-
-
-def posterior_root(prior: DensePrior, tau: Array) -> Root:
-    """Square root of Σ = (K⁻¹ + diag τ)⁻¹ for τ of any sign."""
-    if tau.min(initial=0.0) < 0.0:
-        M = prior.chol.T @ (tau[:, None] * prior.chol)
-    else:
-        M = np.asfortranarray(np.sqrt(tau)[:, None] * prior.chol)
-        transposed_times_itself(M.T, scratch())
-    M.flat[:: tau.size + 1] += 1.0
-    L, info = dpotrf(M, lower=1, clean=1, overwrite_a=1)
-    if info != 0:
-        raise NotPositiveDefinite("I + L_Kᵀ diag(τ) L_K has no Cholesky factor")
-    return Root(prior.chol, L)
-
-
 def _squares(columns: Array) -> Array:
     return np.einsum("nb,nb->b", columns, columns)
 
@@ -362,39 +377,6 @@ def _scaled_gram(K, s, out):
         for j in range(i, n):
             out[i, j] = s[i] * s[j] * K[i, j]
         out[i, i] += 1.0
-
-
-@jit
-def _off_diagonal_sums(P, a, b, out):
-    """P a and (P ∘ P) b without the diagonal, P given by its upper triangle's rows."""
-    for i in range(a.size - 1):
-        row = P[i, i + 1 :]
-        out[0, i] += _product(row, a[i + 1 :])
-        out[1, i] += _product_of_squares(row, b[i + 1 :])
-        _add_both(row, a[i], b[i], out[:, i + 1 :])
-
-
-@reduction
-def _product(row, a):
-    total = 0.0
-    for j in range(a.size):
-        total += row[j] * a[j]
-    return total
-
-
-@reduction
-def _product_of_squares(row, b):
-    total = 0.0
-    for j in range(b.size):
-        total += row[j] * row[j] * b[j]
-    return total
-
-
-@vector_loop
-def _add_both(row, a, b, out):
-    for j in range(row.size):
-        out[0, j] += a * row[j]
-        out[1, j] += b * row[j] * row[j]
 
 
 @jit

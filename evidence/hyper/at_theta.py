@@ -25,11 +25,10 @@ from ..approximations.reference import GaussianReference
 from ..drivers.weighted import Stepped, island
 from ..execution.clock import check_interrupt
 from ..gaussians.base import Sites
-from ..gaussians.dense import Root
 from ..messages import InputError
 from ..models.gp import CovarianceError
 from ..models.latent import LatentModel
-from ..moves.gradient.gibbs import latent_given_utilities, latent_root
+from ..moves.gradient.gibbs import LatentGivenUtilities, latent_given_utilities
 from ..numerics.arrays import Array, Indices
 from ..paths.families import is_stepped
 from ..proposals.guide import CannotGuide, make_guide
@@ -97,8 +96,8 @@ class GuidedDraws:
     log_z: float
 
     @cached_property
-    def _root(self) -> Root:
-        return latent_root(self.model)
+    def _given(self) -> LatentGivenUtilities:
+        return latent_given_utilities(self.model)
 
     def pick(self, rng: Generator) -> Array:
         """Latent values (1, N) of one draw, chosen by weight."""
@@ -106,7 +105,7 @@ class GuidedDraws:
         value = self.values[:, [chosen]]
         if not self.utilities:
             return np.ascontiguousarray(value.T)
-        return latent_given_utilities(value, self.model.mean, self._root, rng)
+        return self._given.draw(value, rng)
 
 
 def guided_estimate(

@@ -50,7 +50,6 @@ _dtrtri = _bind(cython_lapack, "dtrtri", 6)
 _dlauum = _bind(cython_lapack, "dlauum", 5)
 _dtrmm = _bind(cython_blas, "dtrmm", 11)
 _dsyrk = _bind(cython_blas, "dsyrk", 10)
-_dtrsm = _bind(cython_blas, "dtrsm", 11)
 _dtrsv = _bind(cython_blas, "dtrsv", 8)
 _dcopy = _bind(cython_blas, "dcopy", 5)
 _dsymv = _bind(cython_blas, "dsymv", 10)
@@ -180,17 +179,6 @@ def transposed_times_itself(w, s):
     ints[0] = n
     at = ints.ctypes.data
     _dlauum(flags.ctypes.data, at, w.ctypes.data, at, at + 8)
-
-
-@jit
-def take_away(a, columns, out, s):
-    """``out`` less Vᵀ V, V = L⁻¹ C of a lower triangle L, in its lower triangle; V replaces C."""
-    flags, ints, reals = s
-    n = a.shape[0]
-    ints[0], reals[0] = n, 1.0
-    at, f, c = ints.ctypes.data, flags.ctypes.data, columns.ctypes.data
-    _dtrsm(f, f, f + 1, f + 1, at, at, reals.ctypes.data, a.ctypes.data, at, c, at)
-    _syrk(2, n, n, c, out.ctypes.data, n, s)
 
 
 @jit

@@ -77,7 +77,7 @@ def _ep_after(model: LatentModel, laplace: GaussianReference | None = None) -> G
     """
     if laplace is None or not (laplace.converged and model.likelihood.log_concave):
         return fit_ep(model)
-    return fit_ep(model, start=laplace.sites, tol=_CLOSE)
+    return fit_ep(model, start=laplace.surrender(), tol=_CLOSE)
 
 
 _LATENT = Family(

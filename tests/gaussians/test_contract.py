@@ -105,10 +105,10 @@ def test_gaussians(prior, sites):
     close(np.full(3, q.log_normaliser(c)), together - log_q)
 
 
-def test_response_is_exact_where_one_site_changes():
+def test_response_is_exact_for_a_site_that_changes_alone():
     nu, tau = site_parameters("positive")
     tau[3] = 0.0  # left alone
-    response = dense().with_sites(nu, tau).response()
+    response = dense().with_sites(nu, tau).response(1e-12)
     for j in (0, 17, N - 1):
         for change in (2.0, -0.5 * tau[j]):
             d_nu, d_tau = np.zeros(N), np.zeros(N)
@@ -117,25 +117,59 @@ def test_response_is_exact_where_one_site_changes():
             other = dense().with_sites(nu + d_nu, tau + d_tau)
             rest = np.arange(N) != 3
             close(mean[rest], other.mean[rest])
-            close(var[rest], other.variances[rest])
+            close(var[j], other.variances[j])
 
 
-def test_response_is_right_to_first_order():
+def test_response_is_right_to_first_order_and_exact_for_means():
     nu, tau = site_parameters("positive")
     rng = np.random.default_rng(5)
     d_nu, d_tau = rng.standard_normal(N), rng.uniform(-0.5, 0.5, N) * tau
-    response, errors = dense().with_sites(nu, tau).response(), []
-    for step in (1e-3, 1e-4):
+    response, errors = dense().with_sites(nu, tau).response(1e-12), []
+    for step in (1.0, 1e-3, 1e-4):
         mean, var = response(step * d_nu, step * d_tau)
         other = dense().with_sites(nu + step * d_nu, tau + step * d_tau)
-        errors.append(max(abs(mean - other.mean).max(), abs(var - other.variances).max()))
-    assert errors[1] < 0.02 * errors[0]
+        close(mean, other.mean)
+        errors.append(abs(var - other.variances).max())
+    assert errors[2] < 0.02 * errors[1]
+
+
+@pytest.mark.parametrize("error", [1e-1, 1e-3])
+def test_response_keeps_its_promise(error):
+    nu, tau = site_parameters("positive")
+    rng = np.random.default_rng(6)
+    d_nu, d_tau = rng.standard_normal(N), rng.uniform(-0.5, 2.0, N) * tau
+    q = dense().with_sites(nu, tau)
+    for step in (1.0, 1.01, -0.5):
+        mean, _ = q.response(error)(step * d_nu, abs(step) * d_tau)
+        other = dense().with_sites(nu + step * d_nu, tau + abs(step) * d_tau)
+        assert (abs(mean - other.mean) <= error * np.sqrt(q.variances)).all()
 
 
 def test_no_response():
-    assert dense().with_sites(*site_parameters("none")).response() is None
-    assert dense().with_sites(*site_parameters("signed")).response() is None
-    assert markov().with_sites(*site_parameters("positive")).response() is None
+    assert dense().with_sites(*site_parameters("none")).response(0.1) is None
+    assert dense().with_sites(*site_parameters("signed")).response(0.1) is None
+    assert markov().with_sites(*site_parameters("positive")).response(0.1) is None
+
+
+@pytest.mark.parametrize("power", [(-1, 0), (-8, 4), (2, 6)])
+@pytest.mark.parametrize("amplitude", [1.0, 1e4])
+def test_covariance_of_strong_and_weak_sites(power, amplitude):
+    """Against the difference K - V^T V in long double, in standard deviations."""
+    rng = np.random.default_rng(3)
+    n, x = 60, rng.standard_normal((60, 2))
+    K = amplitude * np.exp(-0.5 * np.sum((x[:, None] - x) ** 2, axis=-1)) + 1e-8 * np.eye(n)
+    tau = 10.0 ** rng.uniform(*power, n)
+    tau[3] = 0.0
+    q = DensePrior(np.zeros(n), K, np.linalg.cholesky(K)).with_sites(np.zeros(n), tau)
+    s = np.sqrt(tau.astype(np.longdouble))
+    L, V = s[:, None] * K * s + np.eye(n), s[:, None] * K
+    for j in range(n):  # NumPy factorises doubles only
+        L[j:, j] = (L[j:, j] - L[j:, :j] @ L[j, :j]) / np.sqrt(L[j, j] - L[j, :j] @ L[j, :j])
+        V[j] = (V[j] - L[j, :j] @ V[:j]) / L[j, j]
+    truth = K - V.T @ V
+    sd = np.sqrt(np.diag(truth))
+    assert (abs(q.covariance - truth) / np.outer(sd, sd)).max() < 1e-7
+    np.testing.assert_array_equal(q.covariance, q.covariance.T)
 
 
 def test_pair_sums(prior, sites):

@@ -63,7 +63,7 @@ class _FixedPoint(NamedTuple):
 def fit_ep(
     model: LatentModel,
     *,
-    start: Sites | None = None,
+    start: Sites | Gaussian | None = None,
     damping: float = 0.8,
     max_sweeps: int = 200,
     tol: float = 1e-9,
@@ -73,11 +73,12 @@ def fit_ep(
     Parameters
     ----------
     model : GPModel or SparseModel
-    start : Sites, optional
+    start : Sites or Gaussian, optional
         Where to begin: ``reference.sites`` of an earlier fit to the same data under other
-        hyperparameters. It saves the sequential phase. Where parallel sweeps from there do not
-        converge (or Σ does not exist), the fit begins again from nothing. EP of a likelihood
-        that is not log-concave may have several fixed points; ``start`` then decides.
+        hyperparameters, or a Gaussian of this prior, whose memory is taken over
+        (``reference.surrender()``). It saves the sequential phase. Where parallel sweeps from
+        there do not converge (or Σ does not exist), the fit begins again from nothing. EP of a
+        likelihood that is not log-concave may have several fixed points; ``start`` then decides.
     damping : float in (0, 1]
         Fraction of each site update that a plain sweep takes; halved whenever sweeps stop
         improving. Steps of Newton's method have their own.
@@ -116,22 +117,22 @@ def fit_ep(
         return fit_exact(model, "ep")
     end, wasted = None, 0
     if start is not None:
-        nu, tau = _check_start(start, model.y.size)
+        nu, tau, reuse = _check_start(start, model)
         limit = min(_MAX_WARM, max_sweeps)
         try:
-            end = _parallel_sweeps(model, nu, tau, 0, limit, damping, tol)
+            end = _parallel_sweeps(model, nu, tau, reuse, 0, limit, damping, tol)
         except NotPositiveDefinite:
             wasted = 1
         else:
             wasted = 0 if end.converged else end.sweeps
     if end is None or not end.converged:
         try:
-            nu, tau, sweeps = _cold_start(model, max_sweeps)
-            given = (sweeps, max_sweeps, damping, tol)
+            nu, tau, reuse, sweeps = _cold_start(model, max_sweeps)
+            given = (nu, tau, reuse, sweeps, max_sweeps, damping, tol)
             try:
-                end = _parallel_sweeps(model, nu, tau, *given)
+                end = _parallel_sweeps(model, *given)
             except NotPositiveDefinite:  # without sites of negative precision there always is a q
-                end = _parallel_sweeps(model, nu, tau, *given, least=0.0)
+                end = _parallel_sweeps(model, *given, least=0.0)
         except Stopped:
             return _independent(model, started)
     q = end.gaussian
@@ -163,22 +164,25 @@ def _independent(model: LatentModel, started: float) -> GaussianReference:
     )  # fmt: skip
 
 
-def _cold_start(model: LatentModel, max_sweeps: int) -> tuple[Array, Array, int]:
-    """ν, τ and sweeps: sequential ones, which need K as a matrix, or else Laplace's sites."""
+def _cold_start(model: LatentModel, max_sweeps: int) -> tuple[Array, Array, Gaussian | None, int]:
+    """ν, τ, a Gaussian that is done with, and sweeps: sequential ones, which need K as a matrix,
+    or else Laplace's sites."""
     if model.prior.covariance is not None and not model.likelihood.log_concave:
-        return sequential_start(model, min(_MAX_SEQUENTIAL, max_sweeps - 1), _NEAR)
+        nu, tau, sweeps = sequential_start(model, min(_MAX_SEQUENTIAL, max_sweeps - 1), _NEAR)
+        return nu, tau, None, sweeps
     if model.prior.covariance is not None:
         top = climb(model, *near_data(model), max_iterations=_CLIMB, tol=_MODE)
         tau = np.maximum(top.tau, 0.0)
-        return top.slope + tau * top.x, tau, 0
-    sites = fit_laplace(model).sites
-    return sites.nu, np.maximum(sites.tau, 0.0), 0
+        return top.slope + tau * top.x, tau, top.gaussian, 0
+    laplace = fit_laplace(model)
+    return laplace.sites.nu, np.maximum(laplace.sites.tau, 0.0), None, 0
 
 
 def _parallel_sweeps(
     model: LatentModel,
     nu: Array,
     tau: Array,
+    reuse: Gaussian | None,
     sweeps: int,
     max_sweeps: int,
     damping: float,
@@ -191,7 +195,8 @@ def _parallel_sweeps(
     """
     least = 0.0 if model.likelihood.log_concave else least
     check_interrupt(model.prior.work)
-    q: Gaussian = model.prior.with_sites(nu, tau)
+    known = reuse is not None and reuse.nu is nu and reuse.tau is tau
+    q = reuse if known and reuse is not None else model.prior.with_sites(nu, tau, reuse=reuse)
     if not q.variances.min() > 0.0:
         raise NotPositiveDefinite
     history = _Anderson(_MEMORY)
@@ -216,13 +221,13 @@ def _parallel_sweeps(
         best = min(best, mismatch)
         closer, last = mismatch < last, mismatch
         reach = min(2.0 * reach, 1.0) if closer else 0.25 * reach
-        response = q.response() if closer and model.likelihood.log_concave else None
+        goal = max(0.1 * tol, min(0.05, mismatch) * mismatch)
+        response = q.response(goal) if closer and model.likelihood.log_concave else None
         if response is None:
             change = target_nu - q.nu, target_tau - q.tau
             proposal = history.step(q.nu, q.tau, *change, q.variances, damping)
         else:
             history.forget()
-            goal = max(0.1 * tol, min(0.05, mismatch) * mismatch)
             to_nu, to_tau = _ahead(model, q, response, least, goal)
             proposal = q.nu + reach * (to_nu - q.nu), q.tau + reach * (to_tau - q.tau)
         q = _feasible(q, least, *proposal)
@@ -260,9 +265,21 @@ def _ahead(
     return found
 
 
-def _check_start(start: Sites, n: int) -> tuple[Array, Array]:
-    """ν and τ of a warm start."""
-    if not isinstance(start, Sites):
+def _check_start(
+    start: Sites | Gaussian, model: LatentModel
+) -> tuple[Array, Array, Gaussian | None]:
+    """ν and τ of a warm start, and a Gaussian that is done with."""
+    n, reuse = model.y.size, None
+    if isinstance(start, Gaussian):
+        mine, prior = start.prior, model.prior
+        if mine is not prior and (
+            mine.covariance is None
+            or mine.covariance is not prior.covariance
+            or mine.mean is not prior.mean
+        ):
+            raise InputError("start must be a Gaussian of this model's own prior, or its sites")
+        reuse = start
+    elif not isinstance(start, Sites):
         raise InputError(
             f"start must be the sites of an earlier fit, reference.sites, got {start!r}"
         )
@@ -271,7 +288,7 @@ def _check_start(start: Sites, n: int) -> tuple[Array, Array]:
         raise InputError(f"start holds {nu.size} sites but the model has {n} observations")
     if not (np.isfinite(nu).all() and np.isfinite(tau).all()):
         raise InputError("start contains NaN or inf; leave it out to begin from nothing")
-    return nu, tau
+    return nu, tau, reuse
 
 
 def _match(model: LatentModel, q: Gaussian | _Nearby) -> tuple[Array, Array, Array, float, int]:

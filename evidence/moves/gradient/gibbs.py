@@ -9,9 +9,9 @@ out z is N(m, K + I) restricted to an orthant (Holmes and Held 2006). One step i
    .. math:: z_n \mid z_{-n} \sim N\big(z_n - [P(z - m)]_n / P_{nn},\ 1 / P_{nn}\big),
              \quad y_n z_n > 0;
 
-3. x | z: with :math:`A A^T = C = (K^{-1} + I)^{-1}` and ε ~ N(0, I),
+3. x | z by Matheron's rule: with f ~ N(0, K), ε ~ N(0, I) and r = z - m - f - ε,
 
-   .. math:: x = m + C(z - m) + A\varepsilon = m + A\,(A^T(z - m) + \varepsilon).
+   .. math:: x = m + f + K P r = m + f + r - P r .
 
 The state has passed through the augmented model at β = 1, and there is no such model in
 between: of the temperatures only 1, and 0 where q is drawn from directly, are possible.
@@ -27,10 +27,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.blas import dtrmm
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from ...execution.arguments import check_choice, check_count
-from ...gaussians.dense import DensePrior, Root, posterior_root
+from ...gaussians.dense import DensePrior
 from ...messages import InputError
 from ...models import likelihoods
 from ...models.gp import GPModel
@@ -45,35 +46,50 @@ _BLOCK = 32  # coordinates between two matrix products
 _UNIFORMS = {"exact": 1, "slice": 2}  # update -> uniforms that a coordinate takes
 
 
+class LatentGivenUtilities(NamedTuple):
+    """x | z of a model with a dense prior."""
+
+    mean: Array
+    prior: Array  # lower factor of K
+    joint: Array  # of K + I
+
+    def draw(self, z: Array, rng: Rng) -> Array:
+        """Rows of x given the columns of z, step 3."""
+        f, noise = standard_normal(rng, (2, *z.T.shape))
+        f = dtrmm(1.0, self.prior, f.T, lower=1).T
+        rest = z.T - self.mean - f - noise
+        rest -= dpotrs(self.joint, rest.T, lower=1)[0].T
+        return self.mean + f + rest
+
+
 class Factors(NamedTuple):
-    """What a model's sweeps need; all but ``root`` for the oriented variables r = y (z - m)."""
+    """What a model's sweeps need; all but ``latent`` for the oriented variables r = y (z - m)."""
 
     precision: Array  # y P y
     sd: Array  # P_nn^(-1/2)
     lower: Array  # -y m: r exceeds it
-    root: Root  # A
+    latent: LatentGivenUtilities
 
 
 @kept
 def factors(model: GPModel) -> Factors:
     """Factors of ``model``, O(N³) when first asked for: they do not depend on the reference."""
-    eye = np.eye(model.n)
-    precision = cho_solve(cho_factor(model.K + eye), eye) * np.outer(model.y, model.y)
+    latent = latent_given_utilities(model)
+    precision, _ = dpotri(latent.joint, lower=1)
+    precision = np.tril(precision) + np.tril(precision, -1).T
+    precision *= np.outer(model.y, model.y)
     sd = 1.0 / np.sqrt(np.diag(precision))
-    root = latent_root(model)
-    return Factors(np.ascontiguousarray(precision), sd, -model.y * model.mean, root)
+    return Factors(np.ascontiguousarray(precision), sd, -model.y * model.mean, latent)
 
 
-def latent_root(model: LatentModel) -> Root:
-    """A, O(N³)."""
+def latent_given_utilities(model: LatentModel) -> LatentGivenUtilities:
+    """What draws of x | z need, O(N³)."""
     prior = model.prior
     assert isinstance(prior, DensePrior)
-    return posterior_root(prior, np.ones(model.n))
-
-
-def latent_given_utilities(z: Array, mean: Array, root: Root, rng: Rng) -> Array:
-    """Rows of x given the columns of z, step 3."""
-    return mean + root.pull(z - mean[:, None], standard_normal(rng, z.shape))
+    joint = prior.covariance.T.copy(order="F")
+    joint.flat[:: model.n + 1] += 1.0
+    joint, _ = dpotrf(joint, lower=1, clean=0, overwrite_a=1)
+    return LatentGivenUtilities(model.mean, prior.chol, joint)
 
 
 @jit
@@ -171,7 +187,7 @@ class ProbitGibbs(LatentMove):
     def _cycle(self, rng: Rng, model: GPModel, x: Array) -> Array:
         """x to z, sweeps over z, and back; rows of z are coordinates, so that BLAS and the
         inner loops run along the batch."""
-        precision, sd, lower, root = factors(model)
+        precision, sd, lower, latent = factors(model)
         shape = (model.n, len(x))
         r = np.empty(shape)
         _augment(x, model.y, lower, rng.random(shape), r)
@@ -182,7 +198,7 @@ class ProbitGibbs(LatentMove):
                 pull = precision[b] @ r
                 _sweep_block(pull, precision[b, b].copy(), sd[b], lower[b], u[b], r[b])
         z = model.mean[:, None] + model.y[:, None] * r
-        return latent_given_utilities(z, model.mean, root, rng)
+        return latent.draw(z, rng)
 
 
 def _require_probit(model: Any) -> None:

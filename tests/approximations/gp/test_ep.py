@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from problems import EVERY, LIKELIHOODS, covariance, log_z_by_quadrature, small_model
@@ -166,6 +168,20 @@ def test_warm_start_ends_at_the_same_fixed_point(likelihood):
     assert ev.fit_ep(near, start=cold.sites).n_sweeps == 1
 
 
+@pytest.mark.parametrize("likelihood", ["probit", "logit"])
+def test_ep_takes_over_what_laplace_has_factorised(likelihood):
+    model = small_model(likelihood, 12)
+    laplace = ev.fit_laplace(model)
+    before = laplace.gaussian.covariance
+    ep, plain = ev.fit_ep(model, start=laplace.surrender()), ev.fit_ep(model)
+    assert ep.converged
+    assert ep.logz == pytest.approx(plain.logz, abs=1e-9)
+    np.testing.assert_allclose(ep.cov, plain.cov, rtol=1e-7, atol=1e-9)
+    # its memory is EP's now: it is factorised anew
+    np.testing.assert_allclose(laplace.cov, before, rtol=1e-12)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(ep)).cov, ep.cov)
+
+
 @pytest.mark.parametrize("tau", [-100.0, 1e8])
 def test_a_useless_start_is_left_behind(tau):
     """Σ does not exist, or sites so strong that damped sweeps need long to weaken them."""
@@ -190,6 +206,9 @@ def test_bad_options():
         ev.fit_ep(model, start=np.zeros(3))
     with pytest.raises(ValueError, match="start holds 12 sites but the model has 3"):
         ev.fit_ep(model, start=ev.fit_ep(small_model("probit", 12)).sites)
+    other = small_model("probit", 3)
+    with pytest.raises(ValueError, match="this model's own prior"):
+        ev.fit_ep(model, start=ev.fit_ep(ev.GPModel(K=2.0 * other.K, y=other.y)).gaussian)
     with pytest.raises(ValueError, match="start contains NaN"):
         ev.fit_ep(model, start=reference.Sites(*np.full((3, 3), np.nan)))
     with pytest.raises(ValueError, match="damping"):
