@@ -23,12 +23,15 @@ from scipy.linalg.blas import dsymm, dsymv, dtrmm, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from ..numerics.arrays import Array, Indices
-from ..numerics.jit import jit
-from ..numerics.lapack import (
+from ..numerics.triangles import (
+    column_squares,
+    copy_triangle,
     factor,
-    factor_inverse,
-    scratch,
-    transposed_times_itself,
+    invert_factor,
+    mirror,
+    rows,
+    scaled_gram,
+    square_factor,
 )
 from .base import Conditionals, Gaussian, NotPositiveDefinite, Prior, Response
 
@@ -84,8 +87,13 @@ class DenseGaussian(Gaussian):
     prior: DensePrior
 
     def pair_sums(self, kappa: Array) -> Array:
-        out = np.zeros(len(kappa))
-        _pair_sums(self.covariance, 1.0 / np.sqrt(self.variances), kappa, out)
+        out, per_sd = np.zeros(len(kappa)), 1.0 / np.sqrt(self.variances)
+        for some, on in rows(self.tau.size):
+            rho = np.triu(self.covariance[some, on] * per_sd[on] * per_sd[some, None], 1)
+            power = rho * rho
+            for l in range(3, len(kappa)):
+                power *= rho
+                out[l] += kappa[l, some] @ (power @ kappa[l, on])
         return out
 
     def conditionals(self, order: Indices) -> DenseConditionals:
@@ -110,8 +118,8 @@ class PositiveGaussian(DenseGaussian):
         if not tau.any():
             return
         self.memory = _Memory(tau.size) if memory is None else memory
-        _scaled_gram(prior.covariance, self._s, self.memory.factor)
-        if factor(self.memory.factor, scratch()) != 0:
+        scaled_gram(prior.covariance, self._s, self.memory.factor)
+        if factor(self.memory.factor) != 0:
             raise NotPositiveDefinite("I + S K S has no Cholesky factor")
         self._L = self.memory.factor.T
 
@@ -136,10 +144,9 @@ class PositiveGaussian(DenseGaussian):
         if self._L is None:
             return self.prior.variances.copy()
         inverse = self.memory.inverse
-        factor_inverse(self.memory.factor, inverse, True, scratch())
-        reduced = np.empty_like(self.tau)
-        _lower_column_squares(inverse, reduced)
-        reduced = 1.0 - reduced
+        copy_triangle(self.memory.factor, inverse)
+        invert_factor(inverse)
+        reduced = 1.0 - column_squares(inverse)
         var = np.empty_like(self.tau)
         ok = reduced > _SMALL
         var[ok] = reduced[ok] / self.tau[ok]
@@ -170,7 +177,7 @@ class PositiveGaussian(DenseGaussian):
             full[:, weak] = columns
             full[weak] = columns.T
         full.flat[:: s.size + 1] = self.variances
-        _copy_upper_to_lower(full)
+        mirror(full)
         return full
 
     @cached_property
@@ -178,7 +185,7 @@ class PositiveGaussian(DenseGaussian):
         """P = (I + S K S)⁻¹ without its diagonal 1 - τ Σ_nn, the upper triangle; N³/3 more."""
         assert self.variances is not None  # which leaves L⁻¹ in the memory
         couplings = self.memory.inverse
-        transposed_times_itself(couplings, scratch())
+        square_factor(couplings)
         couplings.flat[:: self.tau.size + 1] = 0.0
         return couplings
 
@@ -187,7 +194,7 @@ class PositiveGaussian(DenseGaussian):
         if self._L is None:
             return np.zeros_like(self.prior.covariance)
         inverse = np.ascontiguousarray(dpotri(self._L, lower=1)[0].T)
-        _copy_upper_to_lower(inverse)
+        mirror(inverse)
         inverse *= self._s[:, None]
         inverse *= self._s
         return inverse
@@ -367,45 +374,3 @@ class DenseConditionals(Conditionals):
 
 def _squares(columns: Array) -> Array:
     return np.einsum("nb,nb->b", columns, columns)
-
-
-@jit
-def _scaled_gram(K, s, out):
-    """``out = I + diag(s) K diag(s)``, lower triangle in Fortran order (upper in C order)."""
-    n = s.size
-    for i in range(n):
-        for j in range(i, n):
-            out[i, j] = s[i] * s[j] * K[i, j]
-        out[i, i] += 1.0
-
-
-@jit
-def _lower_column_squares(rows, out):
-    """Column sums of squares of a lower factor given by its transpose's rows."""
-    for i in range(out.size):
-        total = 0.0
-        for j in range(i, out.size):
-            total += rows[i, j] * rows[i, j]
-        out[i] = total
-
-
-@jit
-def _copy_upper_to_lower(a):
-    n = a.shape[0]
-    for i0 in range(0, n, 32):
-        for j0 in range(i0, n, 32):
-            for i in range(i0, min(i0 + 32, n)):
-                for j in range(max(j0, i + 1), min(j0 + 32, n)):
-                    a[j, i] = a[i, j]
-
-
-@jit
-def _pair_sums(cov, scale, kappa, out):
-    n = scale.size
-    for i in range(n):
-        for j in range(i):
-            rho = cov[i, j] * scale[i] * scale[j]
-            power = rho * rho
-            for l in range(3, kappa.shape[0]):
-                power *= rho
-                out[l] += kappa[l, i] * kappa[l, j] * power

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 from ..execution.arguments import array, number, shown
 from ..messages import InputError
 from ..numerics.arrays import Array
-from ..numerics.jit import jit
-from ..numerics.lapack import factor, scratch
+from ..numerics.triangles import copy_triangle, factor, symmetrised
 from .structures import choose
 
 _KERNEL_JITTER = 1e-6
@@ -39,8 +38,9 @@ def factorise(K: Any, name: str, n: int, relative_jitter: float) -> Covariance:
         )
     jitter = float(relative_jitter * np.mean(np.diag(prior)))
     prior.flat[:: n + 1] += jitter
-    rows = np.empty_like(prior)
-    info = _cholesky(prior, rows)
+    rows = np.zeros_like(prior)
+    copy_triangle(prior, rows)
+    info = factor(rows)
     if info != 0:
         raise CovarianceError(
             f"{name} is not positive definite (Cholesky stopped at row {info} of {n}, "
@@ -128,35 +128,10 @@ def call_kernel(kernel: Callable[..., Any], X: Any) -> Any:
 def check_covariance(K: Any, name: str) -> Array:
     """A symmetric matrix."""
     K = array(name, K, ("N", "N"))
-    symmetric = np.empty(K.shape)
-    asymmetry, largest = _symmetrise(np.ascontiguousarray(K), symmetric)
+    symmetric, asymmetry, largest = symmetrised(K)
     if asymmetry > 1e-8 * largest:
         raise InputError(
             f"{name} is not symmetric (largest difference {asymmetry:.3g}); "
             "pass (K + K.T) / 2 if that is what you mean"
         )
     return symmetric
-
-
-@jit
-def _cholesky(K, out):
-    """The transpose of a lower factor, and 0 or the row where there is none."""
-    for i in range(len(K)):
-        for j in range(len(K)):  # slices would be a second more to compile
-            out[i, j] = K[i, j] if j >= i else 0.0
-    return factor(out, scratch())
-
-
-@jit
-def _symmetrise(K, out):
-    """``out = (K + Kᵀ) / 2``; the largest difference of a pair, and the largest entry."""
-    n, difference, largest = K.shape[0], 0.0, 0.0
-    for i0 in range(0, n, 32):
-        for j0 in range(i0, n, 32):
-            for i in range(i0, min(i0 + 32, n)):
-                for j in range(max(j0, i), min(j0 + 32, n)):
-                    a, b = K[i, j], K[j, i]
-                    difference = max(difference, abs(a - b))
-                    largest = max(largest, abs(a), abs(b))
-                    out[i, j] = out[j, i] = 0.5 * (a + b)
-    return difference, largest

@@ -235,7 +235,9 @@ def _cached(compiled: Any, function: Callable[..., Any]) -> Any:
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     if _INTERPRETED:
         return function
-    compile_when_called: Any = numba.njit(nogil=True, error_model="numpy", **options)
+    # a second way in, for callbacks, would take a tenth longer to compile
+    options |= {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+    compile_when_called: Any = numba.njit(**options)
     return _cached(compile_when_called(function), function)
 
 
@@ -257,6 +259,11 @@ def reduction(function: Callable[..., Any]) -> Any:
     give other last bits.
     """
     return _compiled(function, fastmath={"contract", "reassoc"})
+
+
+_PROTOTYPE = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_ssize_t] * 4, ctypes.c_void_p
+)
 
 
 class Kernel(CFunc):
@@ -293,4 +300,10 @@ def _interpreted(function: Callable[..., Any]) -> Any:
         *sizes, out = rest
         function(x.data_as(pointer), theta.data_as(pointer), *sizes, out.data_as(pointer))
 
+    return call
+
+
+def from_python(compiled: Any) -> Callable[..., None]:
+    """A kernel, which takes ``array.ctypes``, without the interpreter's lock."""
+    call: Callable[..., None] = compiled if _INTERPRETED else _PROTOTYPE(compiled.address)
     return call

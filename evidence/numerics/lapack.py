@@ -24,7 +24,8 @@ _ITEM = 8  # bytes of a float64
 _BASE = 64  # below this size LAPACK itself is as fast
 
 
-def _address(module: Any, name: str) -> int:
+def address(module: Any, name: str) -> int:
+    """Of a routine of ``scipy.linalg.cython_blas`` or ``cython_lapack``."""
     capsule = module.__pyx_capi__[name]
     get_name = ctypes.pythonapi.PyCapsule_GetName
     get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
@@ -36,18 +37,17 @@ def _address(module: Any, name: str) -> int:
 
 def _bind(module: Any, name: str, n_arguments: int) -> Any:
     """A function of ``n_arguments`` addresses."""
-    address = _address(module, name)
+    found = address(module, name)
     if numba.config.DISABLE_JIT:
-        routine = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
+        routine = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(found)
         return lambda *arguments: routine(*map(int, arguments))
     symbol = f"evidence_{name}"
-    llvm.add_symbol(symbol, address)
+    llvm.add_symbol(symbol, found)
     return types.ExternalFunction(symbol, types.void(*[types.intp] * n_arguments))
 
 
 _dpotrf = _bind(cython_lapack, "dpotrf", 5)
 _dtrtri = _bind(cython_lapack, "dtrtri", 6)
-_dlauum = _bind(cython_lapack, "dlauum", 5)
 _dtrmm = _bind(cython_blas, "dtrmm", 11)
 _dsyrk = _bind(cython_blas, "dsyrk", 10)
 _dtrsv = _bind(cython_blas, "dtrsv", 8)
@@ -111,9 +111,9 @@ def _copy(n, x, y, s):
 
 
 @jit
-def _leaf(n, a, w, ld, factored, s):
+def _leaf(n, a, w, ld, s):
     """L and L⁻¹ of a small block by LAPACK."""
-    info = 0 if factored else _potrf(n, a, ld, s)
+    info = _potrf(n, a, ld, s)
     if info == 0:
         for j in range(n):
             step = j * (ld + 1) * _ITEM
@@ -123,17 +123,10 @@ def _leaf(n, a, w, ld, factored, s):
 
 
 @jit
-def factor(a, s):
-    """Cholesky factor of ``a`` in place, its lower triangle (column-major); 0 or LAPACK's info."""
-    return _potrf(a.shape[0], a.ctypes.data, a.shape[0], s)
-
-
-@jit
-def factor_inverse(a, w, factored, s):
+def factor_inverse(a, w, s):
     """Cholesky factor of ``a`` (in place) and its inverse in ``w``; 0 or LAPACK's info.
 
-    Where ``a`` is ``factored`` already only its inverse is made. Only lower triangles
-    (column-major) are read and written. By halves, [[L, 0], [X, M]]:
+    Only lower triangles (column-major) are read and written. By halves, [[L, 0], [X, M]]:
     X = A₂₁L⁻ᵀ, M Mᵀ = A₂₂ - X Xᵀ, and below L⁻¹ stands -M⁻¹X L⁻¹; 2/3 N³ flops, nearly all
     in products of square blocks. The recursion keeps its own stack: (start, size, stage).
     """
@@ -149,7 +142,7 @@ def factor_inverse(a, w, factored, s):
         a21, w21 = a11 + h * _ITEM, w11 + h * _ITEM
         a22, w22 = a21 + h * n * _ITEM, w21 + h * n * _ITEM
         if size <= _BASE:
-            info = _leaf(size, a11, w11, n, factored, s)
+            info = _leaf(size, a11, w11, n, s)
             if info != 0:
                 return start + info
             top -= 1
@@ -157,9 +150,8 @@ def factor_inverse(a, w, factored, s):
             top += 1
             stack[top, 0], stack[top, 1], stack[top, 2] = start, h, 0
         elif stage == 1:
-            if not factored:
-                _trmm(3, 2, size - h, h, 1.0, w11, a21, n, s)
-                _syrk(1, size - h, h, a21, a22, n, s)
+            _trmm(3, 2, size - h, h, 1.0, w11, a21, n, s)
+            _syrk(1, size - h, h, a21, a22, n, s)
             top += 1
             stack[top, 0], stack[top, 1], stack[top, 2] = start + h, size - h, 0
         else:
@@ -169,16 +161,6 @@ def factor_inverse(a, w, factored, s):
             _trmm(3, 1, size - h, h, 1.0, w11, w21, n, s)
             top -= 1
     return 0
-
-
-@jit
-def transposed_times_itself(w, s):
-    """Wᵀ W of a lower triangle in its place (lower triangle): of L⁻¹, the inverse of L Lᵀ."""
-    flags, ints, _ = s
-    n = w.shape[0]
-    ints[0] = n
-    at = ints.ctypes.data
-    _dlauum(flags.ctypes.data, at, w.ctypes.data, at, at + 8)
 
 
 @jit

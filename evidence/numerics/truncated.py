@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from .jit import jit, vector_loop
 from .special import erfcx_into, exp, log, log_ndtr_derivatives, polynomial
 
@@ -117,7 +119,7 @@ def multiply_tails(lower, mass, product, log_product):
         if lower[i] < _SMALL:
             product[i] *= mass[i]
         else:
-            log_product[i] += log_ndtr_derivatives(-lower[i], 1)[0]
+            log_product[i] += log_ndtr_derivatives(-lower[i], np.int64(1))[0]
 
 
 @jit

@@ -249,7 +249,7 @@ def test_pseudo_marginal_refuses_numbers_that_are_rounding():
     theta = np.array([0.2, 0.0, -8.0])
     found = [
         pseudo_marginal.estimate(np.random.default_rng(0), target, theta - [0, 0, less], 4).log_z
-        for less in (0.0, 6.0)
+        for less in (0.0, 4.0)
     ]
     assert abs(found[1] - found[0]) < 1e-3
     for less in (8.0, 12.0):

@@ -11,10 +11,11 @@ from numba import carray
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtr
 
-from ...numerics.jit import jit, kernel
+from ...numerics.jit import kernel
 from ...numerics.special import LOG_SQRT_2PI, log_ndtr_derivatives, log_ndtr_slopes
 from .base import Array
 from .checks import Labels
+from .quadrature import evaluate
 
 _FAR = -2.5  # below it differences cancel in high derivatives of log Φ
 
@@ -33,16 +34,6 @@ def _kernel(x_, theta_, n, stride, step, order, out_):
         s = y[i * step]
         f, f1, f2, f3 = log_ndtr_derivatives(s * x[i], order)
         out[0, i], out[1, i], out[2, i], out[3, i] = f, s * f1, f2, s * f3
-
-
-@jit
-def _tilted(y, m, v, log_z, mean, var):
-    for i in range(y.size):
-        scale = np.sqrt(1.0 + v[i])
-        f, f1, f2, _ = log_ndtr_derivatives(y[i] * m[i] / scale, 3)
-        log_z[i] = f
-        mean[i] = m[i] + v[i] * y[i] * f1 / scale
-        var[i] = v[i] + v[i] * v[i] * f2 / (1.0 + v[i])
 
 
 @dataclass(frozen=True)
@@ -67,9 +58,9 @@ class Probit(Labels):
         return ndtr(x) - ndtr(-x), 4.0 * ndtr(x) * ndtr(-x)
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        out = np.empty((3, y.size))
-        _tilted(y, m, v, out[0], out[1], out[2])
-        return out[0], out[1], out[2]
+        wide = 1.0 + v  # variance of a utility
+        log_z, slope, curvature, _ = evaluate(self.kernel, y[None], m / np.sqrt(wide))
+        return log_z, m + v * slope / np.sqrt(wide), v + v * v * curvature / wide
 
     def tilted_cumulants(self, y: Array, m: Array, v: Array, order: int) -> Array:
         r"""Of order l ≥ 3 :math:`(y v/\sqrt{1+v})^l\, (\log\Phi)^{(l)}(y m/\sqrt{1+v})`."""

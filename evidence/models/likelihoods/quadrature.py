@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...numerics.arrays import Array
-from ...numerics.jit import jit
+from ...numerics.jit import from_python, jit
 from ...numerics.special import LOG_SQRT_2PI
 from ...numerics.threads import run
 from .lattice import lattice_moments
@@ -261,11 +261,6 @@ def _tilted_some(kernel, theta, m, v, hints, out, some, work):
             out[k, n] = moments[k]
 
 
-@jit
-def _evaluate(kernel, theta, x, out):
-    kernel(x.ctypes, theta.ctypes, x.size, theta.shape[1], 1, 3, out.ctypes)
-
-
 def tilted_workspace(size: int) -> tuple[Array, ...]:
     """Scratch arrays of :func:`tilted_one` for ``size`` moments (log Ẑ counts as one)."""
     return tuple(np.empty(shape) for shape in ((160, 2), 15, 1, 60, size, size))
@@ -274,7 +269,8 @@ def tilted_workspace(size: int) -> tuple[Array, ...]:
 def evaluate(kernel: Any, theta: Array, x: Array) -> Array:
     """log p and its first three derivatives at ``x``, shape (4, N)."""
     out = np.empty((4, x.size))
-    _evaluate(kernel, theta, x, out)
+    call = from_python(kernel)
+    call(x.ctypes, theta.ctypes, x.size, theta.shape[1], 1, 3, out.ctypes)
     return out
 
 

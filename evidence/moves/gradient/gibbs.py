@@ -37,7 +37,6 @@ from ...models import likelihoods
 from ...models.gp import GPModel
 from ...models.latent import LatentModel
 from ...numerics.jit import jit
-from ...numerics.normal import standard_normal
 from ...numerics.truncated import slice_step, upper_tails
 from ...paths.base import TemperedPath
 from ..base import Array, Beta, Info, Latent, LatentMove, Rng, kept, per_row
@@ -55,7 +54,7 @@ class LatentGivenUtilities(NamedTuple):
 
     def draw(self, z: Array, rng: Rng) -> Array:
         """Rows of x given the columns of z, step 3."""
-        f, noise = standard_normal(rng, (2, *z.T.shape))
+        f, noise = rng.standard_normal((2, *z.T.shape))
         f = dtrmm(1.0, self.prior, f.T, lower=1).T
         rest = z.T - self.mean - f - noise
         rest -= dpotrs(self.joint, rest.T, lower=1)[0].T

@@ -12,7 +12,6 @@ from scipy.stats import ks_2samp, truncnorm
 import evidence as ev
 from evidence.approximations.reference import prior_reference
 from evidence.moves.gradient.gibbs import ProbitGibbs, factors
-from evidence.numerics.normal import standard_normal
 
 REFERENCES = {"ep": ev.fit_ep, "laplace": ev.fit_laplace, "prior": prior_reference}
 
@@ -86,7 +85,7 @@ def textbook_step(rng, model, x, sweeps):
             centre = y[n] * (mean[n] + weights @ (z - mean[:, None])[rest])
             sd = np.sqrt(cov[n, n] - weights @ cov[rest, n])
             z[n] = y[n] * (centre + sd * truncnorm.ppf(u[n], -centre / sd, np.inf))
-    f, noise = standard_normal(rng, (2, *shape[::-1]))
+    f, noise = rng.standard_normal((2, *shape[::-1]))
     f = f @ np.linalg.cholesky(model.K).T
     return mean + f + np.linalg.solve(cov, z - (mean + f + noise).T).T @ model.K
 

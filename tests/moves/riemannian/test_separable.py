@@ -294,7 +294,7 @@ def test_factor_and_inverse(n):
     A = A @ A.T + n * np.eye(n)
     L, inverse, x = A.copy(), np.zeros((n, n)), rng.standard_normal(n)
     s = scratch()
-    assert factor_inverse(L, inverse, False, s) == 0
+    assert factor_inverse(L, inverse, s) == 0
     exact = np.linalg.cholesky(A)
     np.testing.assert_allclose(np.triu(L).T, exact, rtol=1e-12, atol=1e-12 * n)
     np.testing.assert_allclose(np.triu(inverse).T @ exact, np.eye(n), atol=1e-12)
@@ -306,4 +306,4 @@ def test_factor_and_inverse(n):
     np.testing.assert_allclose(exact.T @ z, x, atol=1e-11)
     np.testing.assert_allclose(out, A @ x, rtol=1e-11, atol=1e-10)
     A[n // 2, n // 2] = -1.0
-    assert factor_inverse(A.copy(), inverse, False, s) > 0
+    assert factor_inverse(A.copy(), inverse, s) > 0

@@ -78,7 +78,7 @@ def factorise(A, inverse, bad):
                     finite = False
         info = 1
         if finite:
-            info = factor_inverse(work, other, False, s)
+            info = factor_inverse(work, other, s)
         bad[k] = info != 0
         for i in range(n):
             for j in range(n):

@@ -164,7 +164,7 @@ def factorise(t, shift, point):
         for i in range(j, n):
             t.L[j, i] = root[i] * root[j] * t.K[j, i]
         t.L[j, j] += 1.0
-    info = factor_inverse(t.L, t.inverse, False, t.flags)
+    info = factor_inverse(t.L, t.inverse, t.flags)
     half = 0.0
     if info == 0:
         for i in range(n):
