@@ -157,6 +157,10 @@ class PositiveGaussian(DenseGaussian):
             var[few] = self.prior.variances[few] - _squares(columns)
         return var
 
+    def settle(self) -> None:
+        if self._L is not None:
+            vars(self.memory).pop("squares", None)
+
     def response(self, error: float) -> DenseResponse | None:
         return None if self._L is None else DenseResponse(self, error)
 
@@ -240,7 +244,7 @@ class DenseResponse(Response):
     def __init__(self, q: PositiveGaussian, error: float) -> None:
         self._error = error
         self._mean, self._variances, self._inner = q.mean, q.variances, q.couplings
-        self._squares = np.multiply(self._inner, self._inner, out=q.memory.squares)
+        self._squares = np.square(self._inner, out=q.memory.squares)
         self._per_s = np.divide(1.0, q._s, out=np.zeros_like(q._s), where=q._s > 0.0)
         self._shift, self._dual = np.zeros((2, q.tau.size))  # δ = μ' - μ and Σ⁻¹ δ
 
