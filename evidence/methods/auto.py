@@ -46,6 +46,7 @@ from .tails import wide_start, with_ease
 from .weighted import (
     Trial,
     look_again,
+    look_longer,
     run_guided,
     run_stepped,
     run_tilted,
@@ -64,6 +65,7 @@ _SAFE_SD = 6.0  # of minimax tilting's log weights, when judged at a glance,
 _LARGEST_SD = 10.0  # and after
 _LONG_LOOK = 16_000  # of them
 _ALIKE = 0.99  # of n weights' worth: nearly constant
+_DOUBTFUL = 0.2  # worth of a guided draw from which on more of them tell whether a tail is heavy
 _SAFE_TAIL = 0.67  # Pareto shape up to which a thousand weights tell their variance
 _MARGIN = 1.5  # draws beyond what the trial says
 _PATIENT = Pilot(max_moves=96)
@@ -156,6 +158,9 @@ def _from_reference(problem: Problem, target: float, notes: list[str]) -> Outcom
         trial = _try_guide(problem, notes)
         if trial is not None:
             verdict = judge_guide(trial, problem.reference.name, target)
+            if verdict.draws == math.inf and float(trial.weights.ess) > _DOUBTFUL:
+                trial = look_longer(problem, trial)
+                verdict = judge_guide(trial, problem.reference.name, target)
             notes.append(verdict.reason)
             return run_guided(problem, trial) if verdict.draws <= _MOST_GUIDED else None
     verdict = first or judge_importance(wide, target)

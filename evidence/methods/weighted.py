@@ -37,7 +37,7 @@ Source = TypeVar("Source", Guided, Tilted)
 _PER_ISLAND = 64, 1024  # guided draws where the target asks for fewer, by how many are cheap
 _MEMORY = 2**22  # numbers in the draws of an island
 _DEARER = 4  # draws in steps than others
-_TRIAL = 512
+_TRIAL, _LONG_TRIAL = 512, 4096
 _FEWER = 128  # draws of a trial at a time
 _UNEVEN = 0.1  # relative variance of a weight from which on the guide is taught
 _LESSONS = 512, 1536  # further draws that it learns from, by how many are cheap
@@ -104,6 +104,14 @@ def try_guide(problem: Problem, draws: int = _TRIAL) -> Trial[Guided]:
                 if taught.relative_variance < weights.relative_variance or heavy:
                     return Trial(source._replace(guide=guide), taught)
     return Trial(source, weights)
+
+
+def look_longer(problem: Problem, trial: Trial[Guided]) -> Trial[Guided]:
+    """A guide judged by other, more weights: few tell the shape of a tail badly."""
+    rng, stop = np.random.default_rng(problem.child(6)), problem.clock.stop
+    with blas_for(problem.model.n):
+        looks = _look(trial.source.guide, _LONG_TRIAL, rng, stop)
+    return trial._replace(weights=Weights(np.concatenate([log_w for _, log_w in looks])))
 
 
 def _look(

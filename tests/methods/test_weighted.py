@@ -42,3 +42,17 @@ def test_parts_that_agree_with_each_other_are_one():
     slopes = np.array([-2.0, -1.0, 1.0, 2.0])
     courses = slopes[:, None] * np.linspace(0.02, 1.0, 50)
     assert variance_by_parts(courses, 0.0) == pytest.approx(np.var(slopes, ddof=1))
+
+
+def test_few_draws_do_not_decide_that_a_tail_is_heavy():
+    """Of 512 weights that are nearly all the same one batch in ten looks so: a longer look."""
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    blank = ev.GPModel(X, np.ones(100), "4.0 * RBF(0.7)", likelihood="probit")
+    model = ev.simulate(blank, random_seed=0).model
+    longer = 0
+    for seed in range(30):
+        result = ev.log_evidence(model, random_seed=seed, progressbar=False)
+        assert "they are enough" in result.notes[0]
+        assert result.logz_se < 0.005
+        longer += "4096 draws" in result.notes[0]
+    assert longer > 0
