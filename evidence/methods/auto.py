@@ -32,6 +32,7 @@ from .. import moves
 from ..approximations.gp.exact import draw_exact, fit_exact, has_closed_form
 from ..drivers.plan import Pilot
 from ..drivers.weighted import Guided, Tilted
+from ..models.density.model import DensityModel
 from ..models.gp import GPModel
 from ..moves.gradient.crank_nicolson import PCN
 from ..numerics.threads import blas_for
@@ -54,7 +55,7 @@ from .weighted import (
     try_tilting,
 )
 
-_TRIAL = 1024  # draws that judge importance sampling
+_TRIAL, _LONG_TRIAL = 1024, 8192  # draws that judge importance sampling
 _ENOUGH = 50.0  # effective draws that tell a variance
 _MOST = 2**16  # draws a method may need
 _FAIR = 0.25  # of a draw is what it must be worth where a fit to draws is all there is
@@ -65,7 +66,7 @@ _SAFE_SD = 6.0  # of minimax tilting's log weights, when judged at a glance,
 _LARGEST_SD = 10.0  # and after
 _LONG_LOOK = 16_000  # of them
 _ALIKE = 0.99  # of n weights' worth: nearly constant
-_DOUBTFUL = 0.2  # worth of a guided draw from which on more of them tell whether a tail is heavy
+_DOUBTFUL = 0.2  # worth of a draw from which on more of them tell whether a tail is heavy
 _SAFE_TAIL = 0.67  # Pareto shape up to which a thousand weights tell their variance
 _MARGIN = 1.5  # draws beyond what the trial says
 _PATIENT = Pilot(max_moves=96)
@@ -208,13 +209,17 @@ def judge_importance(problem: Problem, target: float) -> Verdict:
     move = PCN()
     problem.prepare(move)
     rng = np.random.default_rng(problem.child(4))
-    weights = Weights(move.init_reference(rng, problem.path, _TRIAL).tilt)
-    ess, shape = float(weights.ess), weights.shape
+    free = not isinstance(problem.model, DensityModel)  # of calls of a user's function
+    for n in (_TRIAL, _LONG_TRIAL):
+        weights = Weights(move.init_reference(rng, problem.path, n).tilt)
+        ess, shape = float(weights.ess), weights.shape
+        if _reliable(shape, ess * n, n) or ess < _DOUBTFUL or not free:
+            break
     what = (
-        f"{_TRIAL} draws from the {problem.reference.name} reference are worth "
-        f"{ess * _TRIAL:.0f} (Pareto k = {shape:.2f})"
+        f"{n} draws from the {problem.reference.name} reference are worth "
+        f"{ess * n:.0f} (Pareto k = {shape:.2f})"
     )
-    if not _reliable(shape, ess * _TRIAL, _TRIAL):
+    if not _reliable(shape, ess * n, n):
         return Verdict(math.inf, f"{what}: their weights are too uneven, so annealing is needed")
     if problem.reference.name == "fitted" and ess < _FAIR:
         return Verdict(math.inf, f"{what}: such a fit may miss narrow ends, so one anneals")
