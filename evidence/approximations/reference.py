@@ -87,7 +87,6 @@ class GaussianReference:
 
     def keep(self, q: Gaussian) -> GaussianReference:
         """Itself, with q as it was factorised."""
-        q.settle()
         self.gaussian = q
         return self
 

@@ -164,10 +164,6 @@ class Gaussian(ABC):
         """
         return None
 
-    def settle(self) -> None:
-        """Let go of memory that is of use to other sites only."""
-        return
-
     @property
     def latent(self) -> tuple[Array, Array]:
         """Mean and variances of the latent values u, shapes (n,): of x where there is no other."""

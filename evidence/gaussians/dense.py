@@ -29,6 +29,7 @@ from ..numerics.triangles import (
     factor,
     invert_factor,
     mirror,
+    mirror_squares,
     rows,
     scaled_gram,
     square_factor,
@@ -157,10 +158,6 @@ class PositiveGaussian(DenseGaussian):
             var[few] = self.prior.variances[few] - _squares(columns)
         return var
 
-    def settle(self) -> None:
-        if self._L is not None:
-            vars(self.memory).pop("squares", None)
-
     def response(self, error: float) -> DenseResponse | None:
         return None if self._L is None else DenseResponse(self, error)
 
@@ -216,7 +213,7 @@ class PositiveGaussian(DenseGaussian):
 
 
 class _Memory:
-    """Matrices that one fit after the other may use."""
+    """Two matrices that one fit after the other may use."""
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -229,10 +226,6 @@ class _Memory:
     def inverse(self) -> Array:
         return np.zeros((self.n, self.n))
 
-    @cached_property
-    def squares(self) -> Array:
-        return np.empty((self.n, self.n))
-
 
 class DenseResponse(Response):
     r"""From :math:`Σ = S^{-1} (I - P) S^{-1}`, P by its :attr:`~PositiveGaussian.couplings`.
@@ -244,13 +237,13 @@ class DenseResponse(Response):
     def __init__(self, q: PositiveGaussian, error: float) -> None:
         self._error = error
         self._mean, self._variances, self._inner = q.mean, q.variances, q.couplings
-        self._squares = np.square(self._inner, out=q.memory.squares)
+        mirror_squares(self._inner)  # P below its diagonal, its squares above (column-major)
         self._per_s = np.divide(1.0, q._s, out=np.zeros_like(q._s), where=q._s > 0.0)
         self._shift, self._dual = np.zeros((2, q.tau.size))  # δ = μ' - μ and Σ⁻¹ δ
 
     def __call__(self, d_nu: Array, d_tau: Array) -> tuple[Array, Array]:
         v, per_var = self._variances, self._per_s**2
-        others = per_var * dsymv(1.0, self._squares.T, per_var * d_tau, lower=1)
+        others = per_var * dsymv(1.0, self._inner.T, per_var * d_tau, lower=0)
         variances = v / np.maximum(1.0 + v * d_tau + others / v, _LEAST_GAIN)
         self._solve(d_nu - d_tau * self._mean, d_tau)
         return self._mean + self._shift, variances

@@ -12,46 +12,71 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from functools import cache
+from typing import Any
 
 import numpy as np
-from scipy.linalg import cython_lapack
+from scipy.linalg import cython_blas, cython_lapack
 
 from .arrays import Array
 from .lapack import address
 
 _ROWS = 64
+_LEAF = 64  # below this size LAPACK's own inverse is as fast
+_ITEM = 8  # bytes of a number
+_UPPER = np.triu(np.ones((_ROWS, _ROWS)))
+_FLAGS = {flag: ctypes.c_char(flag.encode()) for flag in "LNR"}
 
 
 @cache
-def _routine(name: str, n_arguments: int) -> Callable[..., None]:
-    found = address(cython_lapack, name)
+def _routine(module: Any, name: str, n_arguments: int) -> Callable[..., None]:
+    found = address(module, name)
     routine: Callable[..., None] = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(found)
     return routine
 
 
-def _call(name: str, flags: bytes, a: Array) -> int:
-    """A routine of flags, n, A, its leading dimension and info; returns info."""
-    ints = np.array([len(a), len(a), 0], np.int32)
-    at = ints.ctypes.data
-    each = [ctypes.c_char(flag) for flag in flags]
-    routine = _routine(name, len(flags) + 4)
-    routine(*map(ctypes.addressof, each), at, a.ctypes.data, at + 4, at + 8)
-    return int(ints[2])
+def _lapack(name: str, flags: str, at: int, n: int, size: int) -> int:
+    """A routine for a block of n rows at an address, of a matrix of ``size`` rows; its info."""
+    sizes = (ctypes.c_int * 3)(n, size)
+    each, ints = [ctypes.addressof(_FLAGS[flag]) for flag in flags], ctypes.addressof(sizes)
+    _routine(cython_lapack, name, len(flags) + 4)(*each, ints, at, ints + 4, ints + 8)
+    return sizes[2]
+
+
+def _multiply(side: str, rows: int, columns: int, scale: float, a: int, b: int, size: int) -> None:
+    """B ← scale A B, or scale B A, with A lower triangular."""
+    sizes, factor = (ctypes.c_int * 3)(rows, columns, size), ctypes.c_double(scale)
+    each, ints = [ctypes.addressof(_FLAGS[flag]) for flag in side + "LNN"], ctypes.addressof(sizes)
+    scale_at, ld = ctypes.addressof(factor), ints + 8
+    _routine(cython_blas, "dtrmm", 11)(*each, ints, ints + 4, scale_at, a, ld, b, ld)
 
 
 def factor(a: Array) -> int:
     """Cholesky factor in the place of ``a``; 0, or the row at which there is none."""
-    return _call("dpotrf", b"L", a)
+    return _lapack("dpotrf", "L", a.ctypes.data, len(a), len(a))
 
 
 def invert_factor(a: Array) -> None:
     """L⁻¹ in the place of L."""
-    _call("dtrtri", b"LN", a)
+    _invert(a.ctypes.data, len(a), len(a))
+
+
+def _invert(at: int, n: int, size: int) -> None:
+    """By halves, [[A, 0], [B, C]]: below A⁻¹ stands -C⁻¹ B A⁻¹."""
+    if n <= _LEAF:
+        _lapack("dtrtri", "LN", at, n, size)
+        return
+    half = n // 16 * 8
+    below = at + half * _ITEM
+    corner = below + half * size * _ITEM
+    _invert(at, half, size)
+    _invert(corner, n - half, size)
+    _multiply("L", n - half, half, -1.0, corner, below, size)
+    _multiply("R", n - half, half, 1.0, at, below, size)
 
 
 def square_factor(a: Array) -> None:
     """Lᵀ L in the place of L: of L⁻¹, the inverse of L Lᵀ."""
-    _call("dlauum", b"L", a)
+    _lapack("dlauum", "L", a.ctypes.data, len(a), len(a))
 
 
 def rows(n: int) -> Iterator[tuple[slice, slice]]:
@@ -64,16 +89,26 @@ def copy_triangle(a: Array, out: Array) -> None:
     """The upper triangle of ``a`` into ``out``, whose other elements are zero."""
     for some, on in rows(len(a)):
         out[some, on] = a[some, on]
-        out[some, some] = np.triu(out[some, some])
+        square = out[some, some]
+        square *= _UPPER[: len(square), : len(square)]
 
 
 def mirror(a: Array) -> None:
     """The upper triangle's elements in the lower one, too."""
     for some, on in rows(len(a)):
-        strip = a[some, on]
-        square = np.triu(strip[:, : len(strip)])
-        strip[:, : len(strip)] = square + np.triu(square, 1).T
-        a[on, some] = strip.T
+        square = a[some, some]
+        square *= _UPPER[: len(square), : len(square)]
+        square += square.T - np.diag(square.diagonal())
+        a[on, some] = a[some, on].T
+
+
+def mirror_squares(a: Array) -> None:
+    """Squares of the upper triangle's elements in the lower one, for a diagonal of zeros."""
+    for some, on in rows(len(a)):
+        strip = a[some, on].T
+        square = strip[: strip.shape[1]].T * _UPPER[: strip.shape[1], : strip.shape[1]]
+        a[on, some] = strip * strip
+        a[some, some] = square + (square * square).T
 
 
 def symmetrised(a: Array) -> tuple[Array, float, float]:

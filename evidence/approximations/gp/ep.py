@@ -221,7 +221,7 @@ def _parallel_sweeps(
         best = min(best, mismatch)
         closer, last = mismatch < last, mismatch
         reach = min(2.0 * reach, 1.0) if closer else 0.25 * reach
-        goal = max(0.1 * tol, min(0.05, mismatch) * mismatch)
+        goal = max(0.1 * tol, min(0.05, 0.01 * mismatch) * mismatch)
         response = q.response(goal) if closer and model.likelihood.log_concave else None
         if response is None:
             change = target_nu - q.nu, target_tau - q.tau
