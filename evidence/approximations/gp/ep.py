@@ -12,8 +12,9 @@ distribution :math:`p(y_n|x) N(x; \text{cavity})`. Two phases find the fixed poi
 Where the likelihood is log-concave, the first phase is a climb to the posterior mode, whose
 curvature gives the first sites (Laplace's), and where q is a dense matrix the second one is
 Newton's method: sweeps over the moments of q as they answer to other sites, means exactly and
-variances to first order (:class:`~evidence.gaussians.base.Response`), cost next to nothing, and q is
-factorised again only where they have ended. Three to six factorisations are enough, each of which squares the error.
+variances to first order (:class:`~evidence.gaussians.base.Response`), cost next to nothing, and q
+is factorised again only where they have ended. Three to six factorisations are enough, each of
+which squares the error.
 """
 
 from __future__ import annotations
