@@ -36,6 +36,7 @@ _PATIENCE = 0.5  # of the time, and of the evaluations, that are left
 _MARGIN = 2.0  # draws beyond what the trial says
 _FEWEST, _MOST = 128, 4096  # draws of an island
 _SURE = 3.0  # standard errors
+_MOST_UNSEEN = 0.02  # of particles, where draws do not come
 _ENOUGH, _SAFE_TAIL = 50.0, 0.67  # effective draws, and a Pareto shape, that tell a variance
 _LOOK, _BULK, _PARTICLES = 1024, 32.0, 128  # draws of a mixture, effective ones, and resampled
 
@@ -74,8 +75,9 @@ def over_stages(problem: Problem, mixture: Mixture) -> Outcome | None:
 
 
 def reliable(staged: Staged) -> bool:
-    """Whether its weights tell their variance."""
-    return staged.verdict.share * TRIAL > _ENOUGH and staged.verdict.shape < _SAFE_TAIL
+    """Whether its weights tell their variance, of nearly all of the posterior."""
+    evident = staged.verdict.share * TRIAL > _ENOUGH and staged.verdict.shape < _SAFE_TAIL
+    return evident and staged.unseen < _MOST_UNSEEN
 
 
 class Spent(NamedTuple):
@@ -131,6 +133,12 @@ def run_stages(problem: Problem, staged: Staged) -> Outcome:
     job = Job(run_weighted, (Proposed(staged),), {"n_particles": n_particles})
     outcome, run = outcome_of_islands(problem, "importance", job, independent=True)
     outcome.settings = {"move": None, "draws_per_island": n_particles, "reference": "staged"}
+    if staged.unseen:
+        outcome.logz_se = math.hypot(outcome.logz_se, staged.unseen)
+        outcome.notes.append(
+            f"auto: {100 * staged.unseen:.2g} % of the particles before lie where such draws do "
+            "not come, and the error bar is wider by as much"
+        )
     warn_of_few_draws(outcome, run, n_particles, "Laplace's method guides badly here")
     return outcome
 

@@ -13,13 +13,14 @@ bad one is a warning.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from ...execution.clock import check_interrupt
-from ...execution.meter import phase
+from ...execution.meter import current, metered, phase
 from ...messages import Message
 from ...models.density.model import DensityModel
 from ...models.density.scales import learn
@@ -53,7 +54,9 @@ _TELL = 0.005  # from which on it is told where nothing does better
 _VOLUMES = 7.0  # nats by which the volume of children may vary, one sd
 _EVEN = 0.5  # share of even weights from which on the shape of their tail is of no interest
 _HOPELESS, _LEAST = 0.7, 0.02  # Pareto shape and effective share of a mixture's weights
+_STARTS, _APART = 48, (1.0, 3.0, 9.0)  # of climbs, and how many sd of the reference away
 _CLEARLY = 3.0  # times as even weights must be with scales: else something else is uneven
+_BY_FAR = 10.0  # times as even, with which their tail is no worse
 
 
 def fit_density(
@@ -224,9 +227,9 @@ def _fit(
 ) -> DensityReference | None:
     """The best that was found, or None where the prior is better."""
     rng = np.random.default_rng(1)
-    candidates = _candidates(model, modes, rng)
+    candidates, others = _candidates(model, modes, rng), []
     if several:
-        candidates = candidates[:1]  # the one that covers all of them
+        candidates, others = candidates[:1], candidates[1:]  # the one that covers all of them
     fits = [_choose_tails(q, rng) for q in candidates]
     # among bad ones those that see the most mass
     best, verdict = max(fits, key=lambda fit: fit[1].rank(fit[1].logz))
@@ -236,12 +239,13 @@ def _fit(
         adapted = _choose_tails(_adapt(best, rng), rng)
         if adapted[1].shape < max(verdict.shape, _GOOD_SHAPE) or not np.isfinite(verdict.shape):
             best, verdict = adapted
-    if scales and not several and verdict.share < 1.0 / _CLEARLY:
-        rescaled = _rescale(best, rng)
+    if scales and verdict.share < 1.0 / _CLEARLY:
+        tried = [_choose_tails(q, rng) for q in others] or [(best, verdict)]
+        rescaled = _rescale(max(tried, key=lambda fit: fit[1].rank(fit[1].logz))[0], rng)
         if rescaled is not None:
+            rescaled = _over_all_modes(rescaled, rng)
             other, its = _choose_tails(rescaled, rng)
-            lighter = its.shape < max(verdict.shape, _GOOD_SHAPE)
-            if lighter and its.share > _CLEARLY * verdict.share:
+            if _better(its, verdict, several, rescaled.several):
                 best, verdict = other, its
     log_w, u = _weights(best, rng, 2 * _TRIAL)  # chosen for its verdict, it needs a fresh one
     near = model.n > _LARGEST_SCOUTED and _near(best, log_w, u)
@@ -251,6 +255,15 @@ def _fit(
     best.logz, best.top, best.modes = verdict.logz, verdict.top, tuple(modes)
     best.warnings = () if near else _complaints(verdict, max(seen, default=-np.inf))
     return best
+
+
+def _better(its: Verdict, verdict: Verdict, several: bool, covered: bool) -> bool:
+    """Whether scales do better: where there were ``several`` modes, none may be forgotten."""
+    if several and its.logz < verdict.logz - _MISSING:
+        return False
+    lighter = its.shape < max(verdict.shape, _GOOD_SHAPE)
+    lighter |= its.share > _BY_FAR * verdict.share and its.shape < _HOPELESS
+    return bool(lighter and its.share > (1.0 if covered else _CLEARLY) * verdict.share)
 
 
 def _near(q: DensityReference, log_w: Array, u: Array) -> bool:
@@ -322,18 +335,48 @@ def _candidates(
     """Where one may begin: all modes, the points to start from, twice as wide."""
     found = []
     if modes := [m for m in modes if usable(m.cov)]:
-        means, covs, logz = map(np.array, zip(*modes, strict=True))
-        weight = np.exp(0.5 * (logz - logz.max()))  # a mode's share is known roughly only
-        weight /= weight.sum()
-        mean = weight @ means
-        cov = np.einsum("k,kij->ij", weight, covs)
-        cov += (weight[:, None] * (means - mean)).T @ (means - mean)
-        found.append(_gaussian(model, mean, cov))
+        found.append(_gaussian(model, *_over(modes)))
     points = starts(model, rng, max(500, 20 * model.n))
     centre, spread = points.mean(axis=0), np.cov(points, rowvar=False).reshape(model.n, model.n)
     if usable(spread):
         found += [_gaussian(model, centre, s * spread) for s in (1.0, 4.0)]
     return found
+
+
+def _over(modes: Sequence[Mode]) -> tuple[Array, Array]:
+    """Mean and covariance of all modes together."""
+    means, covs, logz = map(np.array, zip(*modes, strict=True))
+    weight = np.exp(0.5 * (logz - logz.max()))  # a mode's share is known roughly only
+    weight /= weight.sum()
+    mean = weight @ means
+    cov = np.einsum("k,kij->ij", weight, covs)
+    return mean, cov + (weight[:, None] * (means - mean)).T @ (means - mean)
+
+
+def _over_all_modes(q: DensityReference, rng: np.random.Generator) -> DensityReference:
+    """q over all modes that there are in its own coordinates; itself where that is one.
+
+    Where the scale of others shrinks modes lie as close together as one likes in the model's own.
+    """
+    meter, target = current(), q.target
+
+    def counted(function: Callable[[Array], Any]) -> Callable[[Array], Any]:
+        def call(u: Array) -> Any:
+            with metered(meter), np.errstate(all="ignore"):
+                return function(u)
+
+        return call
+
+    both = counted(target.log_prob_and_gradient) if q.model.has_gradient else None
+    value = counted(target.log_prob)
+    with metered(None):
+        own = DensityModel(value, q.model.n, value_and_grad=both, vectorized=True)
+        z = rng.standard_normal((_STARTS, own.n)) * np.resize(_APART, _STARTS)[:, None]
+        found = further_modes(own, (), q.mean + z @ q.root.T)
+    modes = [m for m in found if usable(m.cov) and m.logz > found[0].logz - _LOW]
+    if len(modes) < 2:
+        return q
+    return replace(_gaussian(q.model, *_over(modes)), scales=q.scales, several=True)
 
 
 def _choose_tails(

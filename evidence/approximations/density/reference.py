@@ -63,6 +63,8 @@ class DensityReference:
     modes: tuple[Mode, ...] = ()
     """Modes found on the way, the best first, in the model's coordinates."""
     scales: Scales | None = None
+    several: bool = False
+    """Whether it is over several modes in coordinates with constant scales."""
     share: Share | None = None
     """Of the posterior, where this is a component of a :class:`.Mixture`."""
     top: float = np.inf

@@ -41,6 +41,7 @@ _ROUND, _FEWEST, _MOST_ROUNDS = 2048, 2, 6  # draws that move the mixture, and h
 _EVEN = 0.8  # share of even weights where it need not be moved any more
 _LINES, _FAR = 6, 1.4 ** np.arange(16)  # along which one looks up to 155 sd of the bulk away
 _HEIGHT, _WIDTHS, _AT_LEAST = 12.0, 5.0, 2.0  # nats; of a Gaussian reach from end to end; sd
+_UNSEEN = 100.0  # weight, relative to the mean, of what draws do not come to
 TRIAL = 1024  # draws that say what it is worth
 
 
@@ -52,6 +53,8 @@ class Staged:
     inner: ConditionalLaplace
     verdict: Verdict
     """What draws say of it."""
+    unseen: float = 0.0
+    """Share of the rough draws that lie where its own do not come."""
 
     @property
     def model(self) -> DensityModel:
@@ -72,6 +75,17 @@ class Staged:
         with np.errstate(invalid="ignore"):
             log_w += self.model.log_prob(x)
         return x, np.where(np.isnan(log_w), -np.inf, log_w)
+
+    def log_weight(self, x: Array) -> Array:
+        """log p/q of rows in the model's coordinates, wherever they come from."""
+        out = self.model.log_prob(x) - self.outer.log(x[:, self.inner.parents])
+        for some in self.inner.parts(len(x)):
+            given = self.inner.at(x[some][:, self.inner.parents])
+            away = x[some][:, self.inner.children] - given.x[:, self.inner.children]
+            z = np.einsum("mji,mj->mi", given.root, away)
+            out[some] += 0.5 * (z * z).sum(axis=1) + 0.5 * z.shape[1] * _LOG_2PI
+            out[some] -= np.log(np.einsum("mii->mi", given.root)).sum(axis=1)
+        return out
 
 
 def fit_staged(model: DensityModel, draws: Array, seed: int = 0) -> Staged | None:
@@ -118,7 +132,10 @@ def _fitted(model: DensityModel, draws: Array, seed: int) -> Staged | None:
             best = staged
         if best.verdict.share > _SHARE and best.verdict.shape < _SHAPE:
             break
-    return best
+    if best is None:
+        return None
+    heavier = best.log_weight(draws) - best.verdict.logz > np.log(_UNSEEN)
+    return replace(best, unseen=float(heavier.mean()))
 
 
 def _with_parents(model: DensityModel, draws: Array) -> Iterator[ConditionalLaplace]:
