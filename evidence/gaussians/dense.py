@@ -228,7 +228,7 @@ class _Memory:
 
 
 class DenseResponse(Response):
-    r"""From :math:`Σ = S^{-1} (I - P) S^{-1}`, P by its :attr:`~PositiveGaussian.couplings`.
+    r"""From :math:`Σ = S^{-1} (I - P) S^{-1}`, P by its ``couplings``.
 
     The mean is found by conjugate gradients, preconditioned by Σ, from where the last call ended.
     The diagonal of Σ is known better than from P, and sites of no precision are left alone.
