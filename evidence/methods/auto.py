@@ -273,7 +273,7 @@ def anneal(problem: Problem, trial: Trial[Tilted] | None, notes: list[str]) -> O
             staged = try_stages(attempt, plan, f"plan {i}")
             if staged is not None:
                 notes.append(describe(staged))
-                if reliable(staged) and not problem.reference.several:
+                if reliable(staged):
                     return run_stages(attempt, staged)
         if mixes:
             break

@@ -104,7 +104,10 @@ def _fitted(problem: Problem, x: Array, planned: int, name: str) -> Staged | Non
         return None
     problem.progress.phase("stages")
     with phase("pilot"), np.errstate(all="ignore"):
-        return problem.in_time(fit_staged, model, x, _seed(problem))
+        staged = problem.in_time(fit_staged, model, x, _seed(problem))
+    if staged is None or not (staged.unseen or getattr(problem.reference, "several", False)):
+        return staged
+    return replace(staged, unseen=staged.unseen + 1.0 / len(x))  # one more may have been there
 
 
 def _seed(problem: Problem) -> int:

@@ -13,14 +13,13 @@ bad one is a warning.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ...execution.clock import check_interrupt
-from ...execution.meter import current, metered, phase
+from ...execution.meter import phase
 from ...messages import Message
 from ...models.density.model import DensityModel
 from ...models.density.scales import learn
@@ -54,7 +53,8 @@ _TELL = 0.005  # from which on it is told where nothing does better
 _VOLUMES = 7.0  # nats by which the volume of children may vary, one sd
 _EVEN = 0.5  # share of even weights from which on the shape of their tail is of no interest
 _HOPELESS, _LEAST = 0.7, 0.02  # Pareto shape and effective share of a mixture's weights
-_STARTS, _APART = 48, (1.0, 3.0, 9.0)  # of climbs, and how many sd of the reference away
+_REACH = 48  # sd of the reference that one looks for other modes
+_PROMINENT, _HEIGHT = 1.0, 12.0  # nats above a valley, and below the top, of peaks that count
 _CLEARLY = 3.0  # times as even weights must be with scales: else something else is uneven
 _BY_FAR = 10.0  # times as even, with which their tail is no worse
 
@@ -354,29 +354,36 @@ def _over(modes: Sequence[Mode]) -> tuple[Array, Array]:
 
 
 def _over_all_modes(q: DensityReference, rng: np.random.Generator) -> DensityReference:
-    """q over all modes that there are in its own coordinates; itself where that is one.
+    """q over other modes on lines through its mean; itself where there are none.
 
-    Where the scale of others shrinks modes lie as close together as one likes in the model's own.
+    In coordinates with constant scales: where the scale of others shrinks modes lie as close
+    together as one likes in the model's own.
     """
-    meter, target = current(), q.target
-
-    def counted(function: Callable[[Array], Any]) -> Callable[[Array], Any]:
-        def call(u: Array) -> Any:
-            with metered(meter), np.errstate(all="ignore"):
-                return function(u)
-
-        return call
-
-    both = counted(target.log_prob_and_gradient) if q.model.has_gradient else None
-    value = counted(target.log_prob)
-    with metered(None):
-        own = DensityModel(value, q.model.n, value_and_grad=both, vectorized=True)
-        z = rng.standard_normal((_STARTS, own.n)) * np.resize(_APART, _STARTS)[:, None]
-        found = further_modes(own, (), q.mean + z @ q.root.T)
-    modes = [m for m in found if usable(m.cov) and m.logz > found[0].logz - _LOW]
-    if len(modes) < 2:
+    n = q.mean.size
+    if n > _LARGEST_ADAPTED:
         return q
-    return replace(_gaussian(q.model, *_over(modes)), scales=q.scales, several=True)
+    z = rng.standard_normal((n, n))
+    z /= np.linalg.norm(z, axis=1)[:, None]
+    along = np.concatenate([np.diag(np.sqrt(np.diag(q.cov))), q.root.T, z @ q.root.T])
+    steps = np.arange(_REACH + 1.0)
+    away = np.concatenate([along, -along])[:, None] * steps[:, None]
+    with np.errstate(all="ignore"):
+        value = q.target.log_prob((q.mean + away).reshape(-1, n)).reshape(away.shape[:2])
+    value = np.where(np.isnan(value), -np.inf, value)
+    valley = np.minimum.accumulate(value, axis=1)
+    with np.errstate(invalid="ignore"):
+        peak = value - valley > _PROMINENT
+    peak &= value > value.max() - _HEIGHT
+    peak[:, :-1] &= value[:, :-1] >= value[:, 1:]
+    peak[:, 1:] &= value[:, 1:] >= value[:, :-1]
+    if not peak.any():
+        return q
+    shifts = np.concatenate([np.zeros((1, n)), away[peak]])
+    log_w = 0.5 * (np.append(value[0, 0], value[peak]) - value.max())
+    weight = np.exp(log_w) / np.exp(log_w).sum()
+    middle = weight @ shifts
+    cov = q.cov + (weight[:, None] * (shifts - middle)).T @ (shifts - middle)
+    return replace(_gaussian(q.model, q.mean + middle, cov), scales=q.scales, several=True)
 
 
 def _choose_tails(

@@ -180,7 +180,7 @@ def _mean(problem):
 
 def test_stages_that_see_more_than_annealing_widen_its_error_bar(monkeypatch):
     """Where their own weights are too uneven to take annealing's place."""
-    problem = PROBLEMS["groups 8 × 2, alike"]
+    problem = PROBLEMS["walk 6"]
     monkeypatch.setattr("evidence.methods.auto.reliable", lambda staged: False)
     result = ev.log_evidence(problem.model(), random_seed=0, progressbar=False)
     assert "neck-missed" in [warning.code for warning in result.warnings]
