@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -116,6 +117,8 @@ class PositiveGaussian(DenseGaussian):
         self.prior, self.nu, self.tau = prior, nu, tau
         self._s = np.sqrt(tau)
         self._L: Array | None = None
+        self._variances: Array | None = None
+        self._couplings: Array | None = None
         if not tau.any():
             return
         self.memory = _Memory(tau.size) if memory is None else memory
@@ -140,10 +143,16 @@ class PositiveGaussian(DenseGaussian):
     def half_logdet(self) -> float:
         return 0.0 if self._L is None else float(np.log(np.diag(self._L)).sum())
 
-    @cached_property
+    @property
     def variances(self) -> Array:
         if self._L is None:
             return self.prior.variances.copy()
+        with self.memory.lock:
+            if self._variances is None:
+                self._variances = self._make_variances()
+            return self._variances
+
+    def _make_variances(self) -> Array:
         inverse = self.memory.inverse
         copy_triangle(self.memory.factor, inverse)
         invert_factor(inverse)
@@ -181,14 +190,16 @@ class PositiveGaussian(DenseGaussian):
         mirror(full)
         return full
 
-    @cached_property
+    @property
     def couplings(self) -> Array:
         """P = (I + S K S)⁻¹ without its diagonal 1 - τ Σ_nn, the upper triangle; N³/3 more."""
-        assert self.variances is not None  # which leaves L⁻¹ in the memory
-        couplings = self.memory.inverse
-        square_factor(couplings)
-        couplings.flat[:: self.tau.size + 1] = 0.0
-        return couplings
+        with self.memory.lock:
+            if self._couplings is None:
+                assert self.variances is not None  # which leaves L⁻¹ in the memory
+                self._couplings = self.memory.inverse
+                square_factor(self._couplings)
+                self._couplings.flat[:: self.tau.size + 1] = 0.0
+            return self._couplings
 
     @property
     def inner(self) -> Array:
@@ -213,10 +224,16 @@ class PositiveGaussian(DenseGaussian):
 
 
 class _Memory:
-    """Two matrices that one fit after the other may use."""
+    """Two matrices that one fit after the other may use; threads may ask for them at once."""
 
     def __init__(self, n: int) -> None:
-        self.n = n
+        self.n, self.lock = n, RLock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, lock=RLock())
 
     @cached_property
     def factor(self) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -143,6 +144,22 @@ def test_response_keeps_its_promise(error):
         mean, _ = q.response(error)(step * d_nu, abs(step) * d_tau)
         other = dense().with_sites(nu + step * d_nu, tau + abs(step) * d_tau)
         assert (abs(mean - other.mean) <= error * np.sqrt(q.variances)).all()
+
+
+def test_threads_may_ask_at_once():
+    """Variances and covariance are made in the same memory, one after the other."""
+    rng, n = np.random.default_rng(0), 300
+    K = np.exp(-0.5 * (rng.standard_normal((n, 1)) - rng.standard_normal(n)) ** 2)
+    K = K @ K.T / n + 0.1 * np.eye(n)
+    prior, sites = DensePrior(np.zeros(n), K, np.linalg.cholesky(K)), (np.ones(n), np.ones(n))
+    truth = np.linalg.inv(np.linalg.inv(K) + np.eye(n))
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            q = prior.with_sites(*sites)
+            for cov in pool.map(lambda _, q=q: q.covariance, range(4)):
+                np.testing.assert_allclose(cov, truth, atol=1e-9)
+        again = pickle.loads(pickle.dumps(q))
+        np.testing.assert_allclose(again.covariance, truth, atol=1e-9)
 
 
 def test_no_response():
