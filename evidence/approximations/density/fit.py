@@ -245,7 +245,7 @@ def _fit(
         if rescaled is not None:
             rescaled = _over_all_modes(rescaled, rng)
             other, its = _choose_tails(rescaled, rng)
-            if _better(its, verdict, several, rescaled.several):
+            if _better(its, verdict, several):
                 best, verdict = other, its
     log_w, u = _weights(best, rng, 2 * _TRIAL)  # chosen for its verdict, it needs a fresh one
     near = model.n > _LARGEST_SCOUTED and _near(best, log_w, u)
@@ -257,13 +257,13 @@ def _fit(
     return best
 
 
-def _better(its: Verdict, verdict: Verdict, several: bool, covered: bool) -> bool:
+def _better(its: Verdict, verdict: Verdict, several: bool) -> bool:
     """Whether scales do better: where there were ``several`` modes, none may be forgotten."""
     if several and its.logz < verdict.logz - _MISSING:
         return False
     lighter = its.shape < max(verdict.shape, _GOOD_SHAPE)
     lighter |= its.share > _BY_FAR * verdict.share and its.shape < _HOPELESS
-    return bool(lighter and its.share > (1.0 if covered else _CLEARLY) * verdict.share)
+    return bool(lighter and its.share > _CLEARLY * verdict.share)
 
 
 def _near(q: DensityReference, log_w: Array, u: Array) -> bool:
