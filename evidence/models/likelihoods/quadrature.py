@@ -268,8 +268,8 @@ def tilted_workspace(size: int) -> tuple[Array, ...]:
 
 def evaluate(kernel: Any, theta: Array, x: Array) -> Array:
     """log p and its first three derivatives at ``x``, shape (4, N)."""
-    out = np.empty((4, x.size))
-    call = from_python(kernel)
+    theta, x = (np.ascontiguousarray(part, dtype=float) for part in (theta, x))
+    out, call = np.empty((4, x.size)), from_python(kernel)  # which reads bare memory
     call(x.ctypes, theta.ctypes, x.size, theta.shape[1], 1, 3, out.ctypes)
     return out
 

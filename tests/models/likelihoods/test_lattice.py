@@ -16,12 +16,14 @@ from evidence.models.likelihoods import (
     NegativeBinomial,
     Ordinal,
     Poisson,
+    Probit,
     StudentT,
     describe,
     from_function,
     quadrature,
 )
 from evidence.models.likelihoods.lattice import lattice_moments
+from evidence.models.likelihoods.quadrature import evaluate
 
 from .cases import CASES
 
@@ -235,3 +237,14 @@ def test_without_a_density():
     assert got[:, 299].tolist() == [Logit().log_prob([0.3], y[299:])[0], 0.3, 0.0]
     good = np.delete(np.arange(299), bad)
     np.testing.assert_array_equal(got[:, good], want[:, good])
+
+
+def test_a_kernel_reads_numbers_of_any_kind_and_order():
+    """It is called by address: whole numbers and views must become plain arrays first."""
+    probit, z = Probit(), np.linspace(-2.0, 2.0, 8)
+    y = np.array([1, -1, 1, 1])
+    expected = probit.tilted(y.astype(float), z[::2].copy(), np.ones(4))
+    for one, other in zip(probit.tilted(y, z[::2], np.ones(4)), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    every = evaluate(probit.kernel, np.ones((1, 4)), z[::2])
+    np.testing.assert_array_equal(every, evaluate(probit.kernel, np.ones((1, 4)), z[::2].copy()))
