@@ -76,10 +76,11 @@ def published(name: str) -> pd.DataFrame:
     return pd.read_csv(HERE / "papers" / "tables" / f"{name}.csv")
 
 
-def save_table(table: pd.DataFrame, folder: Path, name: str) -> None:
+def save_table(table: pd.DataFrame, folder: Path, name: str, quiet: bool = False) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     table.to_csv(folder / f"{name}.csv", index=False)
-    print(f"wrote {folder / name}.csv")
+    if not quiet:
+        print(f"wrote {folder / name}.csv")
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> None:

@@ -47,6 +47,7 @@ SCRIPTS = {
     "benchmarks.limits": "",
     "benchmarks.necks": "",
     "benchmarks.neural_network_widths": "jax",
+    "benchmarks.random_densities": "",
     "benchmarks.reference_table": "",
     "benchmarks.rmhmc_speed": "",
     "benchmarks.saplings": "",
