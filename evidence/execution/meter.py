@@ -53,6 +53,18 @@ class Meter:
         return self.left <= 0.0
 
 
+class Allowance:
+    """So many of a meter's evaluations from now on, as far as a part of a call may use them."""
+
+    def __init__(self, meter: Meter, most: int) -> None:
+        self.most, self._meter, self._before = most, meter, sum(meter.counts.values())
+
+    @property
+    def left(self) -> float:
+        spent = sum(self._meter.counts.values()) - self._before
+        return min(self.most - spent, self._meter.left)
+
+
 _METER: ContextVar[Meter | None] = ContextVar("meter", default=None)
 
 

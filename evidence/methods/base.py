@@ -18,6 +18,7 @@ Warnings of methods and drivers are :class:`.Message` objects, whose codes are
 ``no-saddle-point``     minimax tilting found nothing to tilt by
 ``out-of-evaluations``  ``max_evaluations`` were used up: what was finished until then is used
 ``out-of-time``         ``max_seconds`` were over: what was finished until then is used
+``search-unfinished``   a look from the prior ended before it could say what else there is
 ``slow-mixing``         the pilot's moves did not forget where they had started
 ``target-missed``       the error bar is larger than ``target_se``
 ``uneven-islands``      one island carries much of the estimate
@@ -27,10 +28,11 @@ Warnings of methods and drivers are :class:`.Message` objects, whose codes are
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -134,6 +136,13 @@ class Problem:
         return piece
 
 
+class Doubt(NamedTuple):
+    """A reason to widen an error bar: by so much in quadrature, or until it is as wide."""
+
+    size: float
+    least: bool = False
+
+
 @dataclass
 class Outcome:
     """An estimate of log Z and everything known about it."""
@@ -155,9 +164,21 @@ class Outcome:
     """Of a mixture, the same of every component."""
     component: Array = field(default_factory=lambda: np.zeros(0))
     """The component that every draw is of."""
+    doubts: list[Doubt] = field(default_factory=list)
+    """What the islands' spread does not know, until :func:`widen` has settled it."""
 
     def warn(self, code: str, text: str) -> None:
         self.warnings.append(Message(code, text))
+
+
+def widen(outcome: Outcome) -> None:
+    """Settle all doubts: the one place where an error bar becomes wider than islands make it."""
+    added = [doubt.size for doubt in outcome.doubts if not doubt.least]
+    least = [doubt.size for doubt in outcome.doubts if doubt.least]
+    outcome.logz_se = math.hypot(outcome.logz_se, *added) if added else outcome.logz_se
+    if least:
+        outcome.logz_se = float(np.fmax(outcome.logz_se, max(least)))
+    outcome.doubts = []
 
 
 def stopped(method: str) -> Outcome:

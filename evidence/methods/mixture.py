@@ -26,7 +26,7 @@ from ..models.gp import GPModel
 from ..numerics.arrays import Array
 from ..paths.families import family, is_stepped
 from ..proposals.guide import CannotGuide
-from .base import FIRST, Outcome, Problem
+from .base import FIRST, Doubt, Outcome, Problem, widen
 from .importance import fair_share
 from .smc import run_plan, smc
 from .weighted import run_guided, run_stepped, try_guide
@@ -83,7 +83,7 @@ def over_components(
     elif drawn:
         parts.append(_more(problem, mixture, drawn, parts))
     outcome = _together(problem, mixture, scouted, parts)
-    outcome.logz_se = math.hypot(outcome.logz_se, _lost(problem.reference, outcome))
+    outcome.doubts.append(Doubt(_lost(problem.reference, outcome)))
     if scouted is drawn is None:
         outcome.notes.append("no scout from the prior could say whether there are other modes")
     return outcome
@@ -193,6 +193,7 @@ def _together(
     problem: Problem, mixture: Mixture, scouted: Scouted | None, parts: list[Outcome]
 ) -> Outcome:
     for part, component in zip(parts, mixture.components, strict=True):
+        widen(part)
         if math.isnan(part.logz):  # time was over: what there is, without an error bar
             rest = -np.inf if scouted is None else scouted.logz
             part.logz = rest if component.name == "prior" else component.logz

@@ -25,7 +25,7 @@ from ..numerics.arrays import Array
 from ..paths.density import own_path
 from ..statistics.resampling import systematic
 from ..statistics.weights import Weights
-from .base import FIRST, Outcome, Problem, outcome_of_islands, warn_of_few_draws
+from .base import FIRST, Doubt, Outcome, Problem, outcome_of_islands, warn_of_few_draws
 from .smc import Seen, choose_particles
 
 _MARGINALS = 6000  # of parents, each by some
@@ -137,7 +137,7 @@ def run_stages(problem: Problem, staged: Staged) -> Outcome:
     outcome, run = outcome_of_islands(problem, "importance", job, independent=True)
     outcome.settings = {"move": None, "draws_per_island": n_particles, "reference": "staged"}
     if staged.unseen:
-        outcome.logz_se = math.hypot(outcome.logz_se, staged.unseen)
+        outcome.doubts.append(Doubt(staged.unseen))
         outcome.notes.append(
             f"auto: {100 * staged.unseen:.2g} % of the particles before lie where such draws do "
             "not come, and the error bar is wider by as much"
@@ -158,4 +158,4 @@ def compare_with_stages(staged: Staged, outcome: Outcome) -> None:
             f"see log Z = {verdict.logz:.2f} ± {se:.2f}: annealing may have missed a part of it; "
             "the error bar is as wide as the gap",
         )
-        outcome.logz_se = float(np.fmax(outcome.logz_se, gap))
+        outcome.doubts.append(Doubt(gap, least=True))

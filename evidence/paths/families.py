@@ -8,6 +8,7 @@ A new kind of model is one entry here. The model itself has ``n``, ``notes``, ``
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -20,10 +21,10 @@ from ..approximations.classes.reference import (
     SoftmaxReference,
     softmax_prior_reference,
 )
-from ..approximations.density.fit import fit_density, fit_gaussian
 from ..approximations.density.mixing import extend_mixture as extend_mixture_of_densities
 from ..approximations.density.modes import fit_density_laplace
 from ..approximations.density.reference import DensityReference, density_prior_reference
+from ..approximations.density.search import fit_density, fit_gaussian
 from ..approximations.gp.ep import fit_ep
 from ..approximations.gp.laplace import fit_laplace
 from ..approximations.gp.modes import extend_mixture, fit_mixture
@@ -59,7 +60,13 @@ class Family(NamedTuple):
     after: Mapping[str, str] = MappingProxyType({})
     """Fits that take another one, by its name, as their second argument where it is there."""
     seeded: tuple[str, ...] = ()
-    """Fits that search at random, and take a seed."""
+    """Fits that search at random, and take a seed and what else :func:`fit_reference` is given."""
+    referee: str = "plain"
+    """Who decides what is done (:mod:`evidence.methods`)."""
+    counted: bool = False
+    """Whether a user's own function is called, whose evaluations are counted."""
+    ceiling: Callable[[Any], float] = lambda model: math.inf
+    """What log Z cannot exceed."""
     extend: Callable[[Mixture, Any], Mixture] | None = None
     """A mixture with further components, found from points; itself where there are none."""
 
@@ -89,6 +96,7 @@ _LATENT = Family(
     after={"ep": "laplace", "mixture": "ep"},
     seeded=("mixture",),
     extend=extend_mixture,
+    ceiling=lambda model: model.likelihood.ceiling(model.y),
 )
 
 _FAMILIES: dict[type, Family] = {
@@ -104,6 +112,7 @@ _FAMILIES: dict[type, Family] = {
         ("laplace",),
         SoftmaxReference,
         SoftmaxPath,
+        ceiling=lambda model: 0.0,
     ),
     DensityModel: Family(
         {
@@ -119,7 +128,9 @@ _FAMILIES: dict[type, Family] = {
         lambda model: "splitting" if model.has_gradient else "elliptical",
         {"fitted": "laplace", "gaussian": "laplace"},
         ("fitted", "gaussian"),
-        extend_mixture_of_densities,
+        extend=extend_mixture_of_densities,
+        referee="density",
+        counted=True,
     ),
 }
 
@@ -168,6 +179,7 @@ def fit_reference(
     fitted: Mapping[str, Any] | None = None,
     move: Any = None,
     seed: int = 0,
+    **search: Any,
 ) -> Any:
     """The reference by name, from ``fitted`` where it is there; an object is checked.
 
@@ -185,7 +197,7 @@ def fit_reference(
     if reference in fitted:
         return fitted[reference]
     first = fitted.get(entry.after.get(reference, ""))
-    options = {"seed": seed} if reference in entry.seeded else {}
+    options = {"seed": seed, **search} if reference in entry.seeded else {}
     return entry.fits[reference](model, *([] if first is None else [first]), **options)
 
 

@@ -55,6 +55,10 @@ class EvidenceResult(Result):
         Names of the columns of ``samples``, where they are parameters.
     component : array (S,)
         The number of the component that every draw is of, where the reference was a mixture.
+    resolution : float
+        How far a search vouches for an answer: a part of the posterior whose basin holds less
+        of the prior than this may have been missed (more would have been met with 95 %). 0 where
+        nothing has to be searched, 1 where nothing was.
     evaluations : dict
         Points at which the user's function was called in each phase: ``fit``, ``scout``,
         ``pilot``, ``run``; and its ``gradients``. Empty where the model is not the user's own.
@@ -91,6 +95,7 @@ class EvidenceResult(Result):
     evaluations: dict[str, int] = field(default_factory=dict)
     component_rows: tuple[tuple[str, float, float], ...] = ()
     component: Array = field(default_factory=lambda: np.zeros(0))
+    resolution: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -155,6 +160,11 @@ class EvidenceResult(Result):
         if self.evaluations:
             phases = ", ".join(f"{name} {n:,}" for name, n in self.evaluations.items())
             lines.append(f"evaluations: {sum(self.evaluations.values()):,} ({phases})")
+        if self.resolution:
+            lines.append(
+                f"resolution: parts of the posterior around less than {self.resolution:.1g} of "
+                "the prior's mass may be unseen"
+            )
         if self.correction_terms.size:
             terms = (f"l={l} {t:+.2g}" for l, t in enumerate(self.correction_terms, start=3))
             lines.append("second-order correction to EP by order: " + "  ".join(terms))

@@ -46,6 +46,7 @@ class Run(Start, total=False):
     """All that log_evidence takes for every method."""
 
     max_evaluations: int | None
+    effort: str
     random_seed: int | np.random.Generator | None
     checkpoint: str | os.PathLike[str] | None
     progressbar: bool

@@ -8,49 +8,29 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import __version__, moves
-from ..approximations.density.economy import LARGEST, Blended, economise
-from ..approximations.density.modes import laplace_of
+from .. import moves
+from ..approximations.density.policy import EFFORTS
 from ..approximations.gp.neighbours import fewer_neighbours
-from ..approximations.mixture import Mixture
-from ..execution.arguments import (
-    ISLAND,
-    check_choice,
-    check_count,
-    check_executor,
-    check_memory,
-    check_path,
-    check_positive,
-    check_target,
-)
-from ..execution.checkpoint import Checkpoint, digest
-from ..execution.clock import Clock, Stopped, interruptible, within
-from ..execution.meter import Meter, metered, phase
+from ..execution.arguments import ISLAND, check_choice, check_count, check_memory
+from ..execution.checkpoint import digest
+from ..execution.clock import Clock, Stopped, within
 from ..execution.options import told
-from ..execution.progress import Progress, compiling
-from ..messages import InputError, Message, messages
-from ..methods.base import Outcome, Problem, stopped
-from ..methods.economical import is_economical, over_blend
-from ..methods.mixture import over_components
+from ..messages import InputError, messages
+from ..methods.base import Outcome, Problem
+from ..methods.referee import Referee
+from ..methods.referees import REFEREES
 from ..methods.registry import METHODS, check_options, check_unused
-from ..methods.scouted import compare_with_scout
-from ..methods.staged import over_stages
-from ..models.classes import SoftmaxModel
-from ..models.density.model import DensityModel
-from ..models.latent import LatentModel
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
-from ..paths.families import Family, check_probit, family, fit_reference, search_seed
-from ..results.base import fingerprint
+from ..paths.families import Family, check_probit, family
 from ..results.evidence import Estimate, EvidenceResult
 from ..statistics import ladders
+from ._call import Call
 from ._options import MethodOptions
 
 if TYPE_CHECKING:
@@ -59,8 +39,6 @@ if TYPE_CHECKING:
     from ._options import Reference
 
 
-DEFAULT_TARGET_SE = 0.05
-_SLACK, _FAR = 1e-6, 5.0  # above zero, and in standard errors, at which a log Z cannot be
 _PROBIT_ONLY = ("orthant", "sequential")
 
 
@@ -76,6 +54,7 @@ def log_evidence(
     n_islands: int | None = None,
     max_seconds: float | None = None,
     max_evaluations: int | None = None,
+    effort: str = "normal",
     random_seed: int | np.random.Generator | None = None,
     executor: Executor | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -121,9 +100,7 @@ def log_evidence(
     target_se : float, optional
         Keep adding islands (independent runs, whose spread is the error bar) until the standard
         error is about this small. Default 0.05, unless
-        ``n_particles`` or ``n_islands`` fixes the budget. From 0.1 on a DensityModel of up to
-        six parameters is called as few times as will do
-        (:mod:`evidence.approximations.density.economy`).
+        ``n_particles`` or ``n_islands`` fixes the budget.
     n_particles : int, optional
         Particles of each island; draws of each for guided, importance and orthant; chains in
         all for ais; ensembles in all for pt. By default a pilot run decides.
@@ -137,6 +114,13 @@ def log_evidence(
         For a DensityModel: call it at no more points than these, gradients included, to within
         a tenth or one batch. When they are used up first, the best answer so far and a warning,
         ``out-of-evaluations``; ``result.evaluations`` counts them by phase.
+    effort : {"normal", "frugal", "thorough"}
+        How hard to look for the mass of a DensityModel. ``"normal"``: a quarter of a million
+        draws of the prior where it takes batches, four thousand where it takes one point, and
+        nested halving from them; ``result.resolution`` says what they would have met.
+        ``"frugal"``: up to six parameters that are dear to call make do with one to seven
+        thousand evaluations (:mod:`evidence.approximations.density.economy`). ``"thorough"``:
+        ten times as much as normal.
     random_seed : int or Generator, optional
         Same seed, same answer (unless ``max_seconds`` cuts it short), whatever the machine's
         number of cores and whatever the executor. (From N = 1500 on matrices are factorised on
@@ -179,111 +163,53 @@ def log_evidence(
     """
     kind = family(model)
     check_choice("method", method, (*METHODS, *kind.reported))
-    if isinstance(model, LatentModel | SoftmaxModel) and model.priors is not None:
+    budget: dict[str, Any] = dict(
+        target_se=target_se, n_particles=n_particles, n_islands=n_islands
+    )
+    means: dict[str, Any] = {
+        "random_seed": random_seed,
+        "executor": executor,
+        "checkpoint": checkpoint,
+    }
+    means |= {"max_seconds": max_seconds, "progressbar": progressbar}
+    if getattr(model, "priors", None) is not None:
         _check_integrated(method, reference, move, betas, options)
         from .integrate import integrated_evidence  # which needs this function
 
-        return integrated_evidence(
-            model, target_se=target_se, n_particles=n_particles, n_islands=n_islands,
-            max_seconds=max_seconds, random_seed=random_seed, executor=executor,
-            checkpoint=checkpoint, progressbar=progressbar,
-        )  # fmt: skip
-    target_se = check_target("target_se", target_se)
-    max_seconds = check_positive("max_seconds", max_seconds)
-    _check_evaluations(model, max_evaluations)
-    check_count("n_particles", n_particles, 2)
-    check_count("n_islands", n_islands, 1)
-    check_memory("n_particles", n_particles, n_particles, model.n)
-    check_memory("n_islands", n_islands, n_islands, ISLAND)
-    check_path("checkpoint", checkpoint)
-    check_executor(executor)
+        return integrated_evidence(model, **budget, **means)  # type: ignore[arg-type]
+    check_choice("effort", effort, tuple(EFFORTS))
+    _check_evaluations(kind, max_evaluations, model)
+    call = Call(**budget, max_evaluations=max_evaluations, size=model.n, **means)
     check_options(method, dict(options))
     ladder, n_betas = check_betas(betas)
-    free = reference is None
-    mover, reference = _check_start(model, kind, method, reference, move, betas)
-    if target_se is None and n_particles is None and n_islands is None:
-        target_se = DEFAULT_TARGET_SE
-    clock = Clock(max_seconds, Meter(max_evaluations))
+    mover, wanted = _check_start(model, kind, method, reference, move, betas)
+    call.until_target()
+    steps = str(n_betas or "adaptive") if ladder is None else digest(ladder)
+    decides = {"method": method, "betas": steps, "effort": effort, "move": repr(mover)}
+    call.begin(model, lambda: decides | _identity(call, method, wanted, options))
+    clock = call.clock
     # one BLAS thread: the same bits on any number of cores
-    with (
-        blas_for(model.n),
-        within(clock.last_moment),
-        metered(clock.meter),
-        compiling(progressbar),
-    ):
-        if method in kind.reported:
-            fits = _fit_reported(model, kind)
-            outcome = Outcome(method, samples=np.zeros((0, 0)))
-            if method in fits:
-                outcome.logz, outcome.warnings = fits[method].logz, list(fits[method].warnings)
-            _approximate(outcome, fits, clock)
-            _refuse(outcome, model)
-            return _report(model, fits, outcome, {"method": method}, clock)
-
-        budget = {"target_se": target_se, "n_particles": n_particles, "n_islands": n_islands}
-        named = (model, method, reference, mover, budget, options)
-        identity = {} if checkpoint is None else _identity(*named)
-        identity["betas"] = str(n_betas or "adaptive") if ladder is None else digest(ladder)
-        store, seed = Checkpoint.seeded(checkpoint, identity, random_seed)
-        base, doubts = None, list[Message]()
-        economy = None
-        left = method == "auto" and free and move is None and n_particles is None
-        left = left and isinstance(betas, str)
-        if (
-            left
-            and isinstance(model, DensityModel)
-            and is_economical(model, target_se, max_evaluations)
-        ):
-            with interruptible():
-                economy = economise(model.spread(clock, executor), search_seed(seed), clock.meter)
-        settled = economy is not None and economy.settled(clock.meter, clock.stop())
-        if isinstance(model, DensityModel) and economy is not None and settled:
-            fits = {"laplace": laplace_of(model, economy.modes)}
-            coarse = target_se or DEFAULT_TARGET_SE
-            base = economy.reference(coarse) if economy.blend is not None else None
-        else:
-            fits = _fit_reported(model, kind)
-            with interruptible(), suppress(Stopped):
-                base = fit_reference(model, reference, fits, seed=search_seed(seed))
-                untried = left and economy is None and base.name == "prior"
-                if untried and isinstance(model, DensityModel):
-                    part = model.spread(clock, executor)
-                    base = _blended(part, base, target_se, search_seed(seed), clock.meter) or base
-        outcome = stopped(method)
-        if base is not None:
-            if mover.riemannian and isinstance(base, Mixture):
-                base, doubts = base.heaviest()
-            with interruptible(clock), Progress(progressbar) as progress:
-                problem = Problem(
-                    model, base, mover, ladder, target_se, n_particles, n_islands,
-                    seed, clock, progress, store, executor, n_betas, free,
-                    own_move=move is not None,
-                )  # fmt: skip
-                with within(clock.deadline), phase("pilot"):
-                    outcome = _run(problem, method, options)
-            if base.name in ("ep", "fitted", "gaussian", "mixture", "prior") or not base.converged:
-                staged = outcome.settings.get("reference") == "staged"  # a better one since
-                known = [w for w in base.warnings if not (staged and w.code == "poor-reference")]
-                outcome.warnings = [*known, *outcome.warnings]
-            outcome.warnings = [*doubts, *outcome.warnings]
-        _approximate(outcome, fits, clock)
-        alone = not isinstance(base, Mixture)
-        if alone and outcome.method not in ("exact", "orthant", "sequential"):
-            outcome.logz_se = math.hypot(outcome.logz_se, getattr(base, "lost", 0.0))
-        _refuse(outcome, model)
+    with blas_for(model.n), within(clock.last_moment), call.under_way() as progress:
+        problem = Problem(
+            model, None, mover, ladder, call.target_se, n_particles, n_islands, call.seed, clock,
+            progress, call.store, executor, n_betas, reference is None, own_move=move is not None,
+        )  # fmt: skip
+        referee = REFEREES[kind.referee](problem, wanted, effort)
+        outcome = referee.answer(method, options)
         settings = {
             "method": method,
-            **budget,
+            **call.budget,
+            "effort": effort,
             "max_seconds": max_seconds,
             "max_evaluations": max_evaluations,
             "random_seed": random_seed if isinstance(random_seed, numbers.Integral) else None,
             **{name: value for name, value in options.items() if _is_plain(value)},
-            "reference": base and base.name,
+            "reference": referee.reference and referee.reference.name,
             "move": mover.name,
             **outcome.settings,
             "interrupted": clock.interrupted.is_set(),
         }
-        return _report(model, fits, outcome, settings, clock)
+        return _report(model, referee, outcome, settings)
 
 
 def _check_integrated(method: str, reference: Any, move: Any, betas: Any, options: Any) -> None:
@@ -300,10 +226,9 @@ def _check_integrated(method: str, reference: Any, move: Any, betas: Any, option
         )
 
 
-def _check_evaluations(model: Model, most: int | None) -> None:
+def _check_evaluations(kind: Family, most: int | None, model: Model) -> None:
     """Evaluations are counted where the user's own function is what is called."""
-    check_count("max_evaluations", most, 1)
-    if most is not None and not isinstance(model, DensityModel):
+    if most is not None and not kind.counted:
         raise InputError(
             "max_evaluations= is for a DensityModel, whose function is called; got a "
             f"{type(model).__name__}, for which there is max_seconds="
@@ -340,22 +265,14 @@ def check_betas(betas: str | int | ArrayLike) -> tuple[Array | None, int | None]
 
 
 def _identity(
-    model: Model,
-    method: str,
-    reference: Any,
-    move: Move,
-    budget: Mapping[str, Any],
-    options: Mapping[str, Any],
+    call: Call, method: str, reference: Any, options: Mapping[str, Any]
 ) -> dict[str, str]:
-    """What decides the numbers of a run, besides its temperatures and its seed."""
+    """What else decides the numbers of a run."""
+    budget = call.budget
     if budget["n_particles"] is not None and method not in ("auto", "pt"):
         budget = {"n_particles": budget["n_particles"]}  # islands are run the same for any target
     return {
-        "package version": __version__,
-        "model": fingerprint(model),
-        "method": method,
         "reference": reference if isinstance(reference, str) else digest(*reference.identity()),
-        "move": repr(move),
         **{name: str(value) for name, value in budget.items()},
         "options": ", ".join(f"{k}={_option_text(v)}" for k, v in sorted(options.items())),
     }
@@ -374,101 +291,11 @@ def _option_text(value: Any) -> str:
     return digest(np.asarray(value, dtype=float))
 
 
-def _fit_reported(model: Model, kind: Family) -> dict[str, Any]:
-    """The approximations that every result shows beside its own estimate, if there is time."""
-    fits: dict[str, Any] = {}
-    with interruptible():
-        for name in kind.reported:
-            with suppress(Stopped):
-                before = fits.get(kind.after.get(name, ""))
-                fits[name] = kind.fits[name](model, *([before] if before is not None else []))
-    return fits
-
-
-def _blended(
-    model: DensityModel, prior: Any, target_se: float | None, seed: int, meter: Meter
-) -> Blended | None:
-    """Where nothing fitted does better than the prior: a mixture of many modes, if it is good."""
-    if model.n > LARGEST or model.prior is None:
-        return None
-    economy = economise(model, seed, meter, thorough=True)
-    if not economy.confirmed:
-        return None
-    reference = economy.reference(target_se or DEFAULT_TARGET_SE)
-    return replace(reference, scouted=prior.scouted, warnings=prior.warnings)
-
-
-def _approximate(outcome: Outcome, fits: Mapping[str, Any], clock: Clock) -> None:
-    """An answer for a call whose time was up before it had one: the best approximation."""
-    if clock.meter.spent() and math.isnan(outcome.logz_se):
-        text = f"max_evaluations={clock.meter.most} were used up before there was an estimate"
-        outcome.warn("out-of-evaluations", text)
-    limited = clock.limited and not clock.interrupted.is_set()
-    names = [name for name in fits if not math.isnan(fits[name].logz)]
-    if not (limited and names and math.isnan(outcome.logz)):
-        return
-    name = ([name for name in names if fits[name].converged] or names)[-1]
-    outcome.logz = fits[name].logz
-    outcome.warnings = [w for w in outcome.warnings if getattr(w, "code", "") != "no-estimate"]
-    outcome.warn(
-        "approximation-only",
-        f"nothing was finished within {clock.limits}: log Z is that of {name}, an approximation "
-        "without an error bar",
-    )
-
-
-def _refuse(outcome: Outcome, model: Model) -> None:
-    """NaN and a warning for numbers that no log Z can be."""
-    highest = math.inf
-    if isinstance(model, SoftmaxModel):
-        highest = 0.0
-    elif isinstance(model, LatentModel):
-        highest = model.likelihood.ceiling(model.y)
-    most = highest + _SLACK + _FAR * (0.0 if math.isnan(outcome.logz_se) else outcome.logz_se)
-    if outcome.logz > most:
-        what = f"log Z = {outcome.logz:.6g} of data whose log likelihood is {highest:.6g} at most"
-    elif math.isinf(outcome.logz) or math.isinf(outcome.logz_se):
-        what = f"log Z = {outcome.logz} ± {outcome.logz_se}"
-    else:
-        return
-    outcome.logz = outcome.logz_se = math.nan
-    outcome.warn(
-        "impossible", f"the numbers failed: they gave {what}; scale or jitter are extreme"
-    )
-
-
-def _run(problem: Problem, method: str, options: MethodOptions) -> Outcome:
-    """The method's own work; what an interrupt leaves of it."""
-    try:
-        run = partial(METHODS[method], **options)
-        if isinstance(problem.reference, Blended):
-            outcome = over_blend(problem, problem.reference)
-        elif isinstance(problem.reference, Mixture):
-            staged = over_stages(problem, problem.reference) if method == "auto" else None
-            outcome = staged or over_components(problem, problem.reference, run)
-        else:
-            outcome = run(problem)
-        compare_with_scout(problem.reference, outcome)
-    except Stopped:
-        outcome = stopped(method)
-    except KeyboardInterrupt:
-        problem.clock.interrupted.set()
-        text = "interrupted before there was an estimate"
-        outcome = Outcome(method, warnings=[Message("interrupted", text)])
-    finally:
-        problem.checkpoint.save()
-    outcome.warnings += problem.checkpoint.warnings
-    return outcome
-
-
 def _report(
-    model: Model,
-    fits: Mapping[str, Any],
-    outcome: Outcome,
-    settings: dict[str, Any],
-    clock: Clock,
+    model: Model, referee: Referee, outcome: Outcome, settings: dict[str, Any]
 ) -> EvidenceResult:
     """The result: approximations first, then the method's estimates, the answer last."""
+    fits, clock = referee.fits, referee.problem.clock
     rows = [Estimate(name, fit.logz, math.nan, fit.seconds) for name, fit in fits.items()]
     correction = np.zeros(0)
     if "ep" in fits:
@@ -504,5 +331,6 @@ def _report(
             clock.meter.counts,
             tuple(outcome.components),
             outcome.component,
+            referee.resolution,
         )
     )

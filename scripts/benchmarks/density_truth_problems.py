@@ -15,7 +15,7 @@ from scipy import integrate, stats
 from scipy.special import logsumexp
 
 import evidence as ev
-from evidence.approximations.density.fit import fit_density
+from evidence.approximations.density.search import fit_density
 from evidence.approximations.density.reference import DensityReference
 
 _DRAWS = 1_000_000  # of importance sampling, for a truth

@@ -29,13 +29,15 @@ import numpy as np
 from scipy.special import logsumexp, ndtri
 
 from ...execution.clock import Stopped, check_interrupt
-from ...execution.meter import Meter
+from ...execution.meter import Allowance, Meter
 from ...messages import Message
 from ...models.density.model import DensityModel
 from ...numerics.arrays import Array, Flags
 from ...statistics.resampling import systematic
+from .cloud import Cloud
 from .mixing import Blend, audible, defended, improve, merged, unexplained, walk
 from .modes import COMPARABLE, climb, not_numbers, peaks, starts
+from .policy import FRUGAL
 from .reference import DensityReference, Mode, Scouted, density_prior_reference
 from .scout import scout
 from .verdict import Verdict, judged, temper, usable
@@ -57,7 +59,7 @@ _SHAPE, _SHARE, _EVEN = 0.6, 0.2, 0.85  # of weights that are even enough; of ve
 _COUNTS = 7.0  # nats below the best mode that count
 _MISSED = 0.25  # of the target
 _FINER = 7  # times as many points make a finer net
-_THOROUGH = 200_000  # evaluations of a longer look
+THOROUGH = 200_000  # evaluations of a longer look
 _PART = 0.5  # of the evaluations allowed may be spent here
 _GUARD, _WIDER = 0.2, 2.0  # part of every component, and its variance, that guards its tails
 _GROWTH = 0, 2, 24  # components that stay, that are added at a time, and in all
@@ -114,10 +116,10 @@ class Economy:
         """Whether more than one mode counts."""
         return sum(mode.logz > self.modes[0].logz - COMPARABLE for mode in self.modes) > 1
 
-    def settled(self, meter: Meter, over: bool) -> bool:
+    def settled(self, meter: Meter | Allowance, over: bool) -> bool:
         """Whether to go on with what there is: it is good, or a longer look is out of reach."""
         enough = self.confirmed and self.model.n <= LARGEST
-        return enough or over or meter.left < _THOROUGH
+        return enough or over or meter.left < THOROUGH
 
     def reference(self, target_se: float) -> Blended:
         """What draws come from, as a reference.
@@ -238,13 +240,15 @@ class Economy:
             logz = max(logz, self.verdict.logz)
         return finite & (unexplained(np.max(log_q, axis=0), log_p, logz) > 0.5)
 
-    def seek(self, rng: np.random.Generator, meter: Meter) -> None:
+    def seek(self, rng: np.random.Generator, meter: Meter | Allowance) -> None:
         """On plateaus, where nothing leads uphill: a mixture for what a short scout sees."""
         assert self.blend is not None
         assert self.model.prior is not None
         self.sought = True
         budget = int(min(_SOUGHT, 0.5 * _PART * meter.left))
-        seen = scout(self.model, rng, _SOUGHT_BY, budget=budget, screened=budget)
+        screened = replace(FRUGAL, screened=8 * _SOUGHT_BY, screened_in_batches=8 * _SOUGHT_BY)
+        cloud = Cloud(self.model).screen(rng, screened)
+        seen = scout(cloud, rng, _SOUGHT_BY, budget=budget)
         if not np.isfinite(seen.se):
             return
         log_p = seen.log_l + self.model.prior.log_prob(seen.x)
@@ -345,7 +349,9 @@ class Economy:
         self.blend = audible(merged(improve(self.blend, x, log_p, log_w, logz, rng, *_GROWTH)))
         return False
 
-    def rounds_until_good(self, rng: np.random.Generator, most: int, meter: Meter) -> None:
+    def rounds_until_good(
+        self, rng: np.random.Generator, most: int, meter: Meter | Allowance
+    ) -> None:
         """Rounds, and climbs and walks from what they find."""
         n, shares = int(np.clip(_PER_DIMENSION * self.model.n, *_DRAWS)), list[float]()
         for k in range(most):
@@ -396,7 +402,9 @@ class Blended:
     converged = True
 
 
-def economise(model: DensityModel, seed: int, meter: Meter, *, thorough: bool = False) -> Economy:
+def economise(
+    model: DensityModel, seed: int, meter: Meter | Allowance, *, thorough: bool = False
+) -> Economy:
     """As much as it takes, or what there was when evaluations or time were over.
 
     Examples

@@ -12,28 +12,25 @@ bad one is a warning.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ...execution.clock import check_interrupt
-from ...execution.meter import phase
 from ...messages import Message
 from ...models.density.model import DensityModel
 from ...models.density.scales import learn
 from ...numerics.arrays import Array
-from ..mixture import Mixture
-from .mixing import at_modes, blend_of, lost, mixture_of, unexplained
-from .modes import COMPARABLE, find_modes, further_modes, not_numbers, peaks, starts
-from .reference import DensityReference, Mode, Scouted, density_prior_reference
-from .scout import FEW, MANY, Scouting, affordable, scout
+from .modes import starts
+from .reference import DensityReference, Mode
 from .verdict import Verdict, effective, judged, moments, temper, usable
 
 _TRIAL = 4096
 _TAILS = (0.0, 0.05, 0.15, 0.4)
 _GOOD_SHAPE = 0.4
+_HOPELESS = 0.7  # a shape from which on weights have no mean worth the name
+LARGEST_SCOUTED = 32  # dimensions in which a look from the prior may help
 _BAD_SHAPE = 0.5  # from here on weights have no variance
 _EASY = 8.0  # standard deviation of log weights that annealing takes in its stride
 _FARTHER, _ONE_FARTHER = 1.0, 0.25  # by which weights may move the square of the distance from the
@@ -44,185 +41,13 @@ _LONGER = 50  # rounds where there are scales to be learnt, of many children som
 _SETTLED = 6  # further rounds from then on in which scales are learnt better
 _SHOWING = 4  # rounds in which scales show themselves, if there are any
 _LARGEST_ADAPTED = 128  # dimensions in which draws tell a covariance better than a mode's Hessian
-_LARGEST_SCOUTED = 32  # dimensions
-_UNEXPLAINED, _MUCH = 0.001, 0.2  # of the posterior, as a scout sees it
-_OPEN = 0.15  # of the posterior may be left to the prior
-_ASKED = 256  # points at which NaN is looked for
-_CLIMBS, _LOW = 16, 7.0  # from what a scout saw; nats below the best mode that count
-_TELL = 0.005  # from which on it is told where nothing does better
-_VOLUMES = 7.0  # nats by which the volume of children may vary, one sd
-_EVEN = 0.5  # share of even weights from which on the shape of their tail is of no interest
-_HOPELESS, _LEAST = 0.7, 0.02  # Pareto shape and effective share of a mixture's weights
 _REACH = 48  # sd of the reference that one looks for other modes
 _PROMINENT, _HEIGHT = 1.0, 12.0  # nats above a valley, and below the top, of peaks that count
 _CLEARLY = 3.0  # times as even weights must be with scales: else something else is uneven
 _BY_FAR = 10.0  # times as even, with which their tail is no worse
 
 
-def fit_density(
-    model: DensityModel,
-    laplace: DensityReference | None = None,
-    *,
-    scales: bool = True,
-    seed: int = 0,
-) -> DensityReference | Mixture:
-    """The reference that a DensityModel starts from unless told otherwise.
-
-    Parameters
-    ----------
-    model : DensityModel
-    laplace : DensityReference, optional
-        :func:`.fit_density_laplace` of the model, whose modes are then not looked for again.
-    scales : bool
-        Whether coordinates may tell each other's scale, as in hierarchical models.
-    seed : int
-        Of the look from the prior (:mod:`.scout`) that decides whether one Gaussian is enough.
-
-    Returns
-    -------
-    DensityReference or Mixture
-        A mixture where one Gaussian leaves part of the posterior unexplained; the prior, where
-        none does better.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> model = DensityModel(lambda x: -1.5 * np.log1p(0.5 * x[0] ** 2), dim=1)  # Student's t
-    >>> fit = fit_density(model)
-    >>> fit.name, fit.tails > 0.0, bool(abs(fit.logz - 1.5 * np.log(2.0)) < 0.1)
-    ('fitted', True, True)
-    """
-    started = time.perf_counter()
-    points = starts(model, np.random.default_rng([seed, 2]), _ASKED)
-    doubts = not_numbers(model, model.calls["logdensity"](model.arguments(points)))
-    modes = find_modes(model) if laplace is None else laplace.modes
-    several = sum(mode.logz > modes[0].logz - COMPARABLE for mode in modes) > 1
-    best = None if several and model.prior is not None else _fit(model, modes, several, scales)
-    best = best or density_prior_reference(model)
-    whole: DensityReference | Mixture = best
-    if model.prior is not None and model.n <= _LARGEST_SCOUTED:
-        whole = _look(model, best, modes, np.random.default_rng([seed, 1]))
-    whole.seconds = time.perf_counter() - started
-    whole.warnings = (*whole.warnings, *doubts)
-    return whole
-
-
-def _look(
-    model: DensityModel,
-    best: DensityReference,
-    modes: tuple[Mode, ...],
-    rng: np.random.Generator,
-) -> DensityReference | Mixture:
-    """The same where a scout agrees with it, or a mixture, or the prior where both fail."""
-    assert model.prior is not None
-    seen, log_p, rest = None, np.zeros(0), 1.0
-    for n in (FEW, MANY):
-        highest = max((float(model.log_likelihood(m.x[None])[0]) for m in modes), default=-np.inf)
-        with phase("scout"):
-            new = scout(model, rng, n, highest)
-        beyond, new_log_p = np.ones(len(new.x)), new.log_l + model.prior.log_prob(new.x)
-        if best.name != "prior":
-            log_q = best.log_density.log(new.x)
-            beyond = unexplained(log_q, new_log_p, max(best.top, best.logz))
-        more = _uphill(model, modes, new, beyond, rng)
-        clean = len(more) == len(modes) and not best.warnings
-        modes = more
-        if not np.isfinite(new.se):
-            break
-        seen, log_p = new, new_log_p
-        best.scouted = Scouted(seen.logz, seen.se)
-        level = 0.0 if best.name == "prior" else seen.logz - best.logz
-        weight = np.full(seen.log_w.shape, -np.inf)  # of points without a likelihood
-        some = np.isfinite(seen.log_w)
-        weight[some] = np.minimum(seen.log_w[some] + level, 0.0)
-        rest = float(np.exp(weight) @ beyond)
-        if clean and rest < _UNEXPLAINED:
-            return best
-        if not affordable(model, new.evaluations * MANY // FEW):
-            break
-    if seen is None:
-        return best
-    return _covering(model, best, modes, (seen, log_p), rest, rng)
-
-
-def _funnelled(x: Array, w: Array) -> tuple[Message, ...]:
-    """A warning where the volume that a posterior fills at given parents varies too much.
-
-    A Gaussian covers a few nats of it; all Gaussians of a mixture may miss what is narrower yet.
-    """
-    if (scales := learn(x, w)) is None:
-        return ()
-    log_volume = scales.log_slope(scales.inverse(x))
-    spread = float(np.sqrt(w @ (log_volume - w @ log_volume) ** 2))
-    if not spread > _VOLUMES:
-        return ()
-    text = (
-        f"fitted mixture: some coordinates tell the scale of others over e^{spread:.0f} in volume "
-        "(one sd), as in a funnel: log Z may be too low, as its narrow end is out of reach; "
-        "coordinates without it (x = scale * z) are the remedy"
-    )
-    return (Message("poor-reference", text),)
-
-
-def _covering(
-    model: DensityModel,
-    best: DensityReference,
-    modes: tuple[Mode, ...],
-    looked: tuple[Scouting, Array],
-    rest: float,
-    rng: np.random.Generator,
-) -> DensityReference | Mixture:
-    """A mixture for what a scout saw, or the prior or what there was where that is no better."""
-    seen, log_p = looked
-    modes = tuple(sorted(modes, key=lambda mode: -mode.logz))
-    begin = at_modes(model, modes, rng)
-    if best.name != "prior" and best.scales is None and not best.warnings:
-        begin = [replace(best, tails=0.0), *begin]
-    logz = max([seen.logz, *(q.logz for q in begin)])
-    # where the scout thinks too much of a peak, it thinks too little of all else
-    certain = np.logaddexp.reduce([q.logz for q in begin]) if begin else seen.logz
-    log_w = seen.log_w + max(seen.logz - float(certain), 0.0)
-    blend, verdict = blend_of(model, begin, (seen.x, log_p, log_w), logz, rng)
-    uneven = verdict.shape > _HOPELESS and verdict.share < _EVEN
-    poor = uneven or verdict.share < _LEAST or blend.weights[-1] > _OPEN
-    beyond = unexplained(blend.log(seen.x), log_p, max(verdict.top, verdict.logz))
-    if poor or np.exp(seen.log_w) @ beyond > _OPEN:
-        prior = replace(density_prior_reference(model), scouted=best.scouted)
-        if rest > _MUCH:
-            return prior
-        if rest > _TELL:
-            text = (
-                f"fitted reference: a look from the prior sees {100 * rest:.1g} % of the "
-                "posterior beyond its reach, and no mixture does better; method='pt' is a "
-                "cross-check"
-            )
-            best.warnings = (*best.warnings, Message("poor-reference", text))
-        best.lost = rest
-        return best
-    mixture = mixture_of(blend, verdict.logz, best.scouted)
-    mixture.lost = lost(mixture, verdict, (seen.x, log_p, seen.log_w), rng)
-    mixture.warnings = (*mixture.warnings, *_funnelled(seen.x, np.exp(seen.log_w)))
-    return mixture
-
-
-def _uphill(
-    model: DensityModel,
-    modes: tuple[Mode, ...],
-    seen: Scouting,
-    beyond: Array,
-    rng: np.random.Generator,
-) -> tuple[Mode, ...]:
-    """Modes that count, with those found uphill of what lies beyond the reference."""
-    if not (beyond > 0.5).any():
-        return modes
-    tops = peaks(seen.x, seen.log_l, rng)
-    tops = tops[beyond[tops] > 0.5][:_CLIMBS]
-    found = further_modes(model, modes, seen.x[tops])
-    new = (m for m in found if not any(m is known for known in modes))
-    return modes + tuple(m for m in new if m.logz > found[0].logz - _LOW)
-
-
-def _fit(
+def fit_one(
     model: DensityModel, modes: Sequence[Mode], several: bool, scales: bool
 ) -> DensityReference | None:
     """The best that was found, or None where the prior is better."""
@@ -248,7 +73,7 @@ def _fit(
             if _better(its, verdict, several):
                 best, verdict = other, its
     log_w, u = _weights(best, rng, 2 * _TRIAL)  # chosen for its verdict, it needs a fresh one
-    near = model.n > _LARGEST_SCOUTED and _near(best, log_w, u)
+    near = model.n > LARGEST_SCOUTED and _near(best, log_w, u)
     if model.prior is not None and not several and verdict.shape >= _BAD_SHAPE and not near:
         return None
     verdict = judged(log_w)
@@ -280,13 +105,6 @@ def _near(q: DensityReference, log_w: Array, u: Array) -> bool:
     squares = (squares - squares.mean(axis=0)) / squares.std(axis=0)
     moved = (log_w - log_w.mean()) @ squares / log_w.size
     return bool(moved[0] < _FARTHER and moved[1:].max() < _ONE_FARTHER)
-
-
-def fit_gaussian(
-    model: DensityModel, laplace: DensityReference | None = None, *, seed: int = 0
-) -> DensityReference | Mixture:
-    """:func:`fit_density` with constant scales, as Riemannian moves need it."""
-    return fit_density(model, laplace, scales=False, seed=seed)
 
 
 def _complaints(verdict: Verdict, seen: float) -> tuple[Message, ...]:

@@ -36,6 +36,9 @@ class Scouted(NamedTuple):
 
     logz: float
     se: float
+    """Infinite where it ended before it had reached the top."""
+    most: float = np.inf
+    """What log Z may be in that case."""
 
 
 class Mode(NamedTuple):

@@ -25,14 +25,8 @@ from scipy.special import logsumexp
 from ...execution.clock import check_interrupt
 from ...models.density.model import DensityModel
 from ...numerics.arrays import Array, Flags
+from .cloud import Cloud
 
-FEW, MANY = 128, 512  # points at every height
-_FIRST = 2**11  # draws of the prior to begin with;
-_LOW_DIMENSION, _MORE = 6, (2**14, 2**16)  # where batches make them cheap, the fewer dimensions
-_CHUNK = 2**12  # of them at a time
-_SEARCH = {True: 2**19, False: 2**14}  # at most, until some have a likelihood;
-_BUDGET = {True: 500_000, False: 40_000}  # for densities that take batches, and for others
-_FEWEST = 16  # points of some likelihood to go on with
 _REST = 1e-3  # of Z may be left to find
 _SHRINKS = 14  # of a slice, before a point stays
 _LONG = 0.2  # share of steps that reach as far as other modes
@@ -51,6 +45,8 @@ class Scouting(NamedTuple):
     logz: float
     se: float
     """Infinite where the budget was spent before the top was reached."""
+    most: float
+    """What log Z may be where that is so: what is left of the prior has the highest likelihood."""
     evaluations: int
     """Those after the first draws of the prior."""
 
@@ -59,39 +55,36 @@ class Scouting(NamedTuple):
 
 
 def scout(
-    model: DensityModel,
+    cloud: Cloud,
     rng: np.random.Generator,
-    n: int = FEW,
+    n: int,
     highest: float = -np.inf,
     *,
-    budget: int | None = None,
-    screened: int | None = None,
+    budget: int,
 ) -> Scouting:
-    """Climb from the prior with n points; ``highest`` is a log likelihood known from elsewhere.
-
-    With no more evaluations than a ``budget``, from as few draws of the prior as will do but at
-    most so many ``screened``.
+    """Climb with n points from a cloud of draws of the prior, for no more evaluations than a
+    ``budget``; ``highest`` is a log likelihood known from elsewhere.
 
     Examples
     --------
     >>> from evidence import GaussianPrior
+    >>> from evidence.approximations.density.policy import NORMAL
     >>> model = DensityModel(lambda x: -0.5 * np.sum(x**2, axis=1), dim=2,
     ...                      prior=GaussianPrior(np.zeros(2)), vectorized=True)
-    >>> found = scout(model, np.random.default_rng(0))
+    >>> rng = np.random.default_rng(0)
+    >>> found = scout(Cloud(model).screen(rng, NORMAL), rng, 128, budget=100_000)
     >>> bool(abs(found.logz + np.log(2.0)) < 4.0 * found.se)
     True
     """
-    assert model.prior is not None
-    budget, moves = _BUDGET[model.vectorized] if budget is None else budget, 4 + model.n
-    z, log_l = _screen(model, rng, n, screened)
-    spent = 0
-    halves = [_Half(z[g::2], log_l[g::2], n // 2) for g in (0, 1)]
+    model, moves, spent = cloud.model, 4 + cloud.model.n, 0
+    halves = [_Half(cloud.z[g::2], cloud.log_l[g::2], n // 2) for g in (0, 1)]
     while spent < budget and sum(half.climb(rng, highest) for half in halves):
         others = [half.z for half in halves[::-1]]
         spent += _move(model, rng, halves, others, moves)
+    most = float(logsumexp([half.most(highest) for half in halves])) - np.log(2.0)
     for half in halves:
         half.bury(np.ones(half.log_l.size, bool))
-    x, log_l, log_mass, variances = (
+    z, log_l, log_mass, variances = (
         np.concatenate(part) for part in zip(*(half.dead() for half in halves), strict=True)
     )
     weights = log_mass + log_l - np.log(2.0)
@@ -99,14 +92,8 @@ def scout(
     if all(half.done for half in halves) and np.isfinite(logz):
         apart = half_gap(halves)
         se = float(np.sqrt(0.5 * np.exp(weights - logz) @ variances + 1.0 / n + apart))
-    return Scouting(
-        model.prior.mean + x @ model.prior.chol.T,
-        log_l,
-        weights - logz if np.isfinite(logz) else weights,
-        logz,
-        se,
-        spent,
-    )
+    weights = weights - logz if np.isfinite(logz) else weights
+    return Scouting(cloud.at(z), log_l, weights, logz, se, most, spent)
 
 
 class _Half:
@@ -144,6 +131,11 @@ class _Half:
         self.z, self.log_l = self.z[some], self.log_l[some]
         return True
 
+    def most(self, highest: float) -> float:
+        """log Z if all points that are left have the highest likelihood."""
+        top = max(float(self.log_l.max(initial=-np.inf)), highest)
+        return float(np.logaddexp(self.log_z, self.log_x + top))
+
     @property
     def copied(self) -> slice:
         """The last points; none where they were enough from the beginning, however many."""
@@ -167,32 +159,8 @@ def half_gap(halves: list[_Half]) -> float:
     return 0.25 * gap * gap if np.isfinite(gap) else np.inf
 
 
-def affordable(model: DensityModel, evaluations: int) -> bool:
-    """Whether a scout may spend so much beyond its first look."""
-    return evaluations < _BUDGET[model.vectorized]
-
-
 def _sum(log_w: Array) -> float:
     return float(logsumexp(log_w)) if np.isfinite(log_w).any() else -np.inf
-
-
-def _screen(
-    model: DensityModel, rng: np.random.Generator, n: int, most: int | None
-) -> tuple[Array, Array]:
-    """Draws of the prior, whitened, as many as show some with a likelihood; log likelihoods."""
-    enough = _MORE[model.n <= _LOW_DIMENSION] if model.vectorized else _FIRST
-    enough = enough if most is None else 8 * n
-    most = _SEARCH[model.vectorized] if most is None else most
-    points, values = [], []
-    drawn = inside = 0
-    while drawn < enough or (inside < _FEWEST and drawn < most):
-        z = rng.standard_normal((min(_CHUNK, enough), model.n))
-        log_l = _log_l(model, z)
-        points.append(z)
-        values.append(log_l)
-        drawn += len(z)
-        inside += int(np.isfinite(log_l).sum())
-    return np.concatenate(points), np.concatenate(values)
 
 
 def _log_l(model: DensityModel, z: Array) -> Array:

@@ -41,9 +41,11 @@ def judged(log_w: Array) -> Verdict:
 
 
 def usable(cov: Array) -> bool:
-    if not np.isfinite(cov).all():
+    """Whether a covariance is definite beyond rounding, whatever the units of its coordinates."""
+    sd = np.sqrt(np.diag(cov).clip(0.0))
+    if not (np.isfinite(cov).all() and sd.min() > 0.0):
         return False
-    s = np.linalg.eigvalsh(cov)
+    s = np.linalg.eigvalsh(cov / sd / sd[:, None])
     return bool(s[0] > 1e-13 * s[-1])
 
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Executor
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ...execution.clock import Clock, Stopped, check_interrupt
-from ...execution.job import Job
+from ...execution.clock import check_interrupt
 from ...execution.meter import tally
-from ...execution.tasks import run_tasks
 from ...messages import InputError
 from ...numerics.arrays import Array
 from .metrics import Fisher
 
 Call = Callable[..., Array]
-_PARTS = 64  # of a batch that workers share
 
 #: axes of what a function returns for a batch
 _AXES = {
@@ -31,6 +29,25 @@ _AXES = {
     "Fisher.slope": 2,
     "Fisher.along": 2,
 }
+
+
+class Batches(Protocol):
+    """Who evaluates the batches of a log density: :mod:`.batches`."""
+
+    def values(self, function: Batched, x: Array) -> Array: ...
+
+
+_BATCHES: ContextVar[Batches | None] = ContextVar("batches", default=None)
+
+
+@contextmanager
+def evaluating(batches: Batches) -> Iterator[None]:
+    """Let these evaluate log densities. A thread begins without, and evaluates where it is."""
+    token = _BATCHES.set(batches)
+    try:
+        yield
+    finally:
+        _BATCHES.reset(token)
 
 
 class MissingDerivative(InputError):
@@ -104,6 +121,13 @@ class Batched:
         self.name, self.function, self.vectorized = name, function, vectorized
 
     def __call__(self, x: Array, *more: Array) -> Array:
+        batches = _BATCHES.get()
+        if batches is not None and self.name == "logdensity" and len(x):
+            return batches.values(self, x)
+        return self.here(x, *more)
+
+    def here(self, x: Array, *more: Array) -> Array:
+        """In this thread."""
         m, d = x.shape
         shape = (m, d, d, d)[: _AXES[self.name]]
         with np.errstate(all="ignore"):
@@ -130,27 +154,6 @@ class Batched:
     def _tally(self, n: int) -> None:
         check_interrupt()
         tally(n, derivatives=self.name != "logdensity")
-
-
-class Spread:
-    """Calls a function of batches in an executor's processes, a few points at a time."""
-
-    def __init__(self, call: Call, clock: Clock, executor: Executor) -> None:
-        self.call, self.clock, self.executor = call, clock, executor
-
-    def __call__(self, x: Array) -> Array:
-        parts = np.array_split(x, min(len(x), _PARTS))
-        values: dict[int, Array] = {}
-        job = Job(_values, (self.call,))
-        tasks = [{"x": part} for part in parts]
-        run_tasks(job, tasks, self.clock, values.__setitem__, self.executor)
-        if len(values) < len(parts):
-            raise Stopped
-        return np.concatenate([values[i] for i in range(len(parts))])
-
-
-def _values(call: Call, x: Array, stop: Callable[[], bool]) -> Array:
-    return call(x)
 
 
 class Pairs:

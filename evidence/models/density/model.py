@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...execution.arguments import array, check_count, check_flag, check_function, check_memory
 from ...execution.arguments import names as check_names
-from ...execution.clock import Clock
 from ...messages import InputError
 from ...numerics.arrays import Array
 from ..identity import rounded
 from ..notebooks import InNotebooks
 from . import changes
 from .changes import Bounded
-from .functions import Call, Functions, MissingDerivative, Spread, batched, value_and_gradient
+from .functions import Call, Functions, MissingDerivative, batched, value_and_gradient
 from .metrics import Fisher, Hessian, SoftAbs, check_metric
 from .priors import (
     Dependent,
@@ -453,18 +451,6 @@ class DensityModel(InNotebooks):
         """The same model without what only fitting needs: light to send."""
         model = copy.copy(self)
         model.sampler = None
-        return model
-
-    def spread(self, clock: Clock, executor: Executor | None) -> DensityModel:
-        """The same model, whose batches are shared out among the executor's processes.
-
-        Threads of this process hold each other up, and may be waiting for these points.
-        """
-        if executor is None or isinstance(executor, ThreadPoolExecutor):
-            return self
-        model = copy.copy(self)
-        shared = Spread(self.calls["logdensity"], clock, executor)
-        model.calls = self.calls | {"logdensity": shared}
         return model
 
     def describe(self) -> dict[str, Any]:

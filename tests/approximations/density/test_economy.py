@@ -117,7 +117,7 @@ def run(problem, **how):
 )
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_coarse_answer_is_cheap_and_right(problem, most, seed):
-    result, truth, points = run(problem, target_se=0.2, random_seed=seed)
+    result, truth, points = run(problem, effort="frugal", target_se=0.2, random_seed=seed)
     assert points <= most
     assert abs(result.logz - truth) < 4.5 * result.logz_se < 0.9
     assert not result.warnings
@@ -127,7 +127,7 @@ def test_a_coarse_answer_is_cheap_and_right(problem, most, seed):
 @pytest.mark.parametrize("seed", [31, 33, 34])
 def test_a_narrow_mode_on_the_slope_of_a_broad_one_is_climbed(seed):
     """Of few points beyond the broad one, none is parted from it by a valley."""
-    result, truth, points = run(two_modes(5), target_se=0.2, random_seed=seed)
+    result, truth, points = run(two_modes(5), effort="frugal", target_se=0.2, random_seed=seed)
     assert abs(result.logz - truth) < 4.5 * result.logz_se < 0.9
     assert points < 15_000
 
@@ -135,14 +135,27 @@ def test_a_narrow_mode_on_the_slope_of_a_broad_one_is_climbed(seed):
 @pytest.mark.parametrize("seed", [5, 6, 7])
 def test_rings_take_many_components(seed):
     """A dozen Gaussians leave more of two rings uncovered, which error bars then hold."""
-    result, truth, points = run(rings(), target_se=0.2, random_seed=seed)
+    result, truth, points = run(rings(), effort="frugal", target_se=0.2, random_seed=seed)
     assert abs(result.logz - truth) < 4.5 * result.logz_se < 0.6
     assert result.logz_se**2 * points < 240.0
     assert not result.warnings
 
 
+def test_there_is_no_cliff_between_targets():
+    """A little more precision costs a little more."""
+    points = {
+        (effort, target): run(gaussian(4), effort=effort, target_se=target, random_seed=0)[2]
+        for effort in ("frugal", "normal")
+        for target in (0.11, 0.1, 0.09)
+    }
+    assert max(points["frugal", target] for target in (0.11, 0.1, 0.09)) <= 2500
+    for effort in ("frugal", "normal"):
+        for coarse, fine in ((0.11, 0.1), (0.1, 0.09)):
+            assert points[effort, fine] < 1.5 * points[effort, coarse]
+
+
 def test_draws_of_a_coarse_run_have_the_posterior_s_moments():
-    result, _, _ = run(gaussian(3), target_se=0.1, random_seed=0)
+    result, _, _ = run(gaussian(3), effort="frugal", target_se=0.1, random_seed=0)
     assert result.samples.mean() == pytest.approx(4.0 / 4.25, abs=0.1)
     assert result.samples.std() == pytest.approx(math.sqrt(4.0 * 0.25 / 4.25), rel=0.1)
 
@@ -174,7 +187,9 @@ def test_gradients_are_counted_apart_and_spare_evaluations():
     model = ev.DensityModel(
         loglik, 5, prior=prior, vectorized=True, grad=lambda x: -(x - 1.0) / 0.25
     )
-    result = ev.log_evidence(model, target_se=0.2, random_seed=0, progressbar=False)
+    result = ev.log_evidence(
+        model, effort="frugal", target_se=0.2, random_seed=0, progressbar=False
+    )
     assert abs(result.logz - truth) < 4.5 * result.logz_se < 0.9
     assert 0 < result.evaluations["gradients"] < 200
     assert sum(result.evaluations.values()) < 3000
@@ -189,7 +204,9 @@ def test_two_modes_without_a_prior(seed):
         return logsumexp(terms, axis=0)
 
     model = ev.DensityModel(density, 2, vectorized=True)
-    result = ev.log_evidence(model, target_se=0.2, random_seed=seed, progressbar=False)
+    result = ev.log_evidence(
+        model, effort="frugal", target_se=0.2, random_seed=seed, progressbar=False
+    )
     assert abs(result.logz) < 4.5 * result.logz_se < 0.9
     assert sum(result.evaluations.values()) < 3000
 
@@ -207,7 +224,7 @@ def cubes(x):
 
 def test_workers_make_the_same_numbers():
     model = ev.DensityModel(cubes, dim=2, prior=[uniform()] * 2)
-    how = {"target_se": 0.2, "random_seed": 3, "progressbar": False}
+    how = {"effort": "frugal", "target_se": 0.2, "random_seed": 3, "progressbar": False}
     here = ev.log_evidence(model, **how)
     with ProcessPoolExecutor(2) as executor:
         there = ev.log_evidence(model, executor=executor, **how)

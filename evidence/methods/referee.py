@@ -1,0 +1,169 @@
+"""Who decides what is done about a model, and what its answer is worth.
+
+A call has one referee. It *finds* a reference, *runs* the method over it, and *settles* the
+outcome: warnings, the best answer there is where time was up, and what the error bar has to hold
+beyond the spread of islands (:func:`.base.widen`). Latent Gaussian models and softmax have the one
+here; that of densities, which have to be searched first, is :mod:`.density`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..approximations.mixture import Mixture
+from ..execution.clock import Stopped, interruptible, within
+from ..execution.meter import phase
+from ..messages import Message
+from ..paths.families import family, fit_reference, search_seed
+from .base import Outcome, Problem, stopped, widen
+from .mixture import over_components
+from .registry import METHODS
+
+_SLACK, _FAR = 1e-6, 5.0  # above zero, and in standard errors, at which a log Z cannot be
+_REFERRED = ("ep", "fitted", "gaussian", "mixture", "prior")  # references whose doubts are told
+_ALONE = ("exact", "orthant", "sequential")  # methods that do not rest on a reference
+
+
+class Referee:
+    """Of models that are not searched: EP, Laplace or the prior is where they start."""
+
+    def __init__(self, problem: Problem, wanted: Any, effort: str) -> None:
+        self.problem, self.wanted, self.effort = problem, wanted, effort
+        self.kind = family(problem.model)
+        self.fits: dict[str, Any] = {}
+        self.doubts: list[Message] = []
+
+    resolution = 0.0
+    """Prior mass of a region that a search would have met with 95 %; 0 where none is needed."""
+
+    @property
+    def reference(self) -> Any:
+        """What was found, or None when there was no time for it."""
+        return self.problem.reference
+
+    def answer(self, method: str, options: Mapping[str, Any]) -> Outcome:
+        """The outcome of a method, settled."""
+        if method in self.kind.reported:
+            self.report()
+            outcome = Outcome(method, samples=np.zeros((0, 0)))
+            if method in self.fits:
+                fit = self.fits[method]
+                outcome.logz, outcome.warnings = fit.logz, list(fit.warnings)
+        else:
+            with interruptible(), suppress(Stopped):
+                self.problem.reference = self.find(method)
+            with interruptible(self.problem.clock):
+                outcome = self._over_reference(method, options)
+        self.settle(outcome)
+        return outcome
+
+    def report(self) -> None:
+        """The approximations that every result shows beside its own estimate, if there is time."""
+        fits = self.kind.fits
+        with interruptible():
+            for name in self.kind.reported:
+                with suppress(Stopped):
+                    before = self.fits.get(self.kind.after.get(name, ""))
+                    more = [] if before is None else [before]
+                    self.fits[name] = fits[name](self.problem.model, *more)
+
+    def find(self, method: str) -> Any:
+        """The reference."""
+        self.report()
+        seed = search_seed(self.problem.seed)
+        return fit_reference(self.problem.model, self.wanted, self.fits, seed=seed)
+
+    def _over_reference(self, method: str, options: Mapping[str, Any]) -> Outcome:
+        problem = self.problem
+        if self.reference is None:
+            return stopped(method)
+        if problem.move.riemannian and isinstance(self.reference, Mixture):
+            problem.reference, self.doubts = self.reference.heaviest()
+        with within(problem.clock.deadline), phase("pilot"):
+            outcome = self._run(method, options)
+        base = self.reference
+        if base.name in _REFERRED or not base.converged:
+            staged = outcome.settings.get("reference") == "staged"  # a better one since
+            known = [w for w in base.warnings if not (staged and w.code == "poor-reference")]
+            outcome.warnings = [*known, *outcome.warnings]
+        outcome.warnings = [*self.doubts, *outcome.warnings]
+        return outcome
+
+    def _run(self, method: str, options: Mapping[str, Any]) -> Outcome:
+        """The method's own work; what an interrupt leaves of it."""
+        problem = replace(self.problem)
+        try:
+            outcome = self.run(problem, method, partial(METHODS[method], **options))
+        except Stopped:
+            outcome = stopped(method)
+        except KeyboardInterrupt:
+            problem.clock.interrupted.set()
+            text = "interrupted before there was an estimate"
+            outcome = Outcome(method, warnings=[Message("interrupted", text)])
+        finally:
+            problem.checkpoint.save()
+        outcome.warnings += problem.checkpoint.warnings
+        return outcome
+
+    def run(self, problem: Problem, method: str, go: Callable[[Problem], Outcome]) -> Outcome:
+        """The method over the reference, one component after the other if it is a mixture."""
+        if isinstance(problem.reference, Mixture):
+            return over_components(problem, problem.reference, go)
+        return go(problem)
+
+    def settle(self, outcome: Outcome) -> None:
+        """Warnings and the error bar, once and for all."""
+        self.approximate(outcome)
+        widen(outcome)
+        refuse(outcome, self.kind.ceiling(self.problem.model))
+
+    def approximate(self, outcome: Outcome) -> None:
+        """The best approximation, for a call whose time was up before it had an answer."""
+        clock, fits = self.problem.clock, self.fits
+        if clock.meter.spent() and math.isnan(outcome.logz_se):
+            text = f"max_evaluations={clock.meter.most} were used up before there was an estimate"
+            outcome.warn("out-of-evaluations", text)
+        limited = clock.limited and not clock.interrupted.is_set()
+        if not (limited and math.isnan(outcome.logz)):
+            return
+        best = self.best()
+        if best is None:
+            return
+        name, outcome.logz, se = best
+        outcome.warnings = [w for w in outcome.warnings if getattr(w, "code", "") != "no-estimate"]
+        what = f"nothing was finished within {clock.limits}: log Z is that of {name}"
+        if name in fits:
+            what += ", an approximation without an error bar"
+        else:
+            outcome.logz_se = se
+        outcome.warnings.insert(0, Message("approximation-only", what))
+
+    def best(self) -> tuple[str, float, float] | None:
+        """What is known without the method: a name, log Z and its standard error, NaN if none."""
+        names = [name for name in self.fits if not math.isnan(self.fits[name].logz)]
+        if not names:
+            return None
+        name = ([name for name in names if self.fits[name].converged] or names)[-1]
+        return name, self.fits[name].logz, math.nan
+
+
+def refuse(outcome: Outcome, highest: float) -> None:
+    """NaN and a warning for numbers that no log Z can be."""
+    se = 0.0 if math.isnan(outcome.logz_se) else outcome.logz_se
+    if outcome.logz > highest + _SLACK + _FAR * se:
+        what = f"log Z = {outcome.logz:.6g} of data whose log likelihood is {highest:.6g} at most"
+    elif math.isinf(outcome.logz) or math.isinf(outcome.logz_se):
+        what = f"log Z = {outcome.logz} ± {outcome.logz_se}"
+    else:
+        return
+    outcome.logz = outcome.logz_se = math.nan
+    outcome.warn(
+        "impossible", f"the numbers failed: they gave {what}; scale or jitter are extreme"
+    )

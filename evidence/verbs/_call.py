@@ -1,0 +1,92 @@
+"""What all long calls share: a budget that is checked once, a clock, a checkpoint and its seed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .. import __version__
+from ..execution.arguments import (
+    ISLAND,
+    check_count,
+    check_executor,
+    check_memory,
+    check_path,
+    check_positive,
+    check_target,
+)
+from ..execution.checkpoint import Checkpoint
+from ..execution.clock import Clock
+from ..execution.meter import Meter, metered
+from ..execution.progress import Progress, compiling
+from ..results.base import fingerprint
+
+DEFAULT_TARGET_SE = 0.05
+
+
+@dataclass
+class Call:
+    """The words that every long call takes, checked; and what they open.
+
+    ``size`` is how many numbers a particle is.
+    """
+
+    target_se: float | None = None
+    n_particles: int | None = None
+    n_islands: int | None = None
+    max_seconds: float | None = None
+    max_evaluations: int | None = None
+    random_seed: int | np.random.Generator | None = None
+    executor: Executor | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    progressbar: bool = True
+    size: int = 1
+    clock: Clock = field(init=False)
+    store: Checkpoint = field(init=False)
+    seed: np.random.SeedSequence = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.target_se = check_target("target_se", self.target_se)
+        self.max_seconds = check_positive("max_seconds", self.max_seconds)
+        check_count("max_evaluations", self.max_evaluations, 1)
+        check_count("n_particles", self.n_particles, 2)
+        check_count("n_islands", self.n_islands, 1)
+        check_memory("n_particles", self.n_particles, self.n_particles, self.size)
+        check_memory("n_islands", self.n_islands, self.n_islands, ISLAND)
+        check_path("checkpoint", self.checkpoint)
+        check_executor(self.executor)
+
+    def until_target(self) -> None:
+        """The default target where nothing else says when to stop."""
+        if self.target_se is None and self.n_particles is None and self.n_islands is None:
+            self.target_se = DEFAULT_TARGET_SE
+
+    @property
+    def budget(self) -> dict[str, Any]:
+        names = ("target_se", "n_particles", "n_islands")
+        return {name: getattr(self, name) for name in names}
+
+    def begin(self, model: Any, identity: Callable[[], Mapping[str, Any]]) -> None:
+        """Start the clock, and open the checkpoint of this run; ``identity`` is what decides its
+        numbers besides the model and the seed, and is asked for where there is a file."""
+        self.clock = Clock(self.max_seconds, Meter(self.max_evaluations))
+        known: dict[str, Any] = {}
+        if self.checkpoint is not None:
+            known = {"package version": __version__, "model": fingerprint(model), **identity()}
+        self.store, self.seed = Checkpoint.seeded(self.checkpoint, known, self.random_seed)
+
+    @contextmanager
+    def under_way(self) -> Iterator[Progress]:
+        """The call itself, counted, with its line of progress."""
+        with (
+            metered(self.clock.meter),
+            compiling(self.progressbar),
+            Progress(self.progressbar) as progress,
+        ):
+            yield progress
