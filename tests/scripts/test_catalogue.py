@@ -1,4 +1,4 @@
-"""Random densities: dressed as said, with gradients of themselves, and with the log Z they tell."""
+"""Random densities: dressed as said, with their own gradients and the log Z that they tell."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_model_is_what_the_referee_sees(number: int) -> None:
 
 
 def test_gradients_and_kinds() -> None:
-    """Along a random line, in units of the prior, by differences; and every kind of prior comes."""
+    """By differences along a line, in units of the prior; and every kind of prior comes."""
     kinds = set()
     for number in range(60):
         case = random_density(number)
@@ -119,8 +119,8 @@ def importance(case: Case, seed: int, centres: int = 1500, draws: int = 300_000)
 def test_halving() -> None:
     """Its draws are those of N(1, 1/2), a posterior whose log Z is known."""
     found = halve(
-        lambda rng, n: rng.standard_normal((n, 2)), lambda x: -0.5 * np.sum((x - 2.0) ** 2, axis=1),
-        particles=1000, steps=30,
+        lambda rng, n: rng.standard_normal((n, 2)),
+        lambda x: -0.5 * np.sum((x - 2.0) ** 2, axis=1), particles=1000, steps=30,
     )  # fmt: skip
     assert abs(found.logz - (-np.log(2.0) - 2.0)) < 4.0 * found.logz_se < 0.5
     draws = (found.draws[:, 0] - 1.0) * np.sqrt(2.0)
