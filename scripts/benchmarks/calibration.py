@@ -5,7 +5,8 @@
     python -m scripts.benchmarks.calibration --data exact --methods auto smc --seeds 100
 
 ``--data exact`` is one row for each of a dozen problems on which error bars are easily too small
-(exact_problems.py) and each method, with the methods' own defaults. It goes on where it ended.
+(scripts/catalogue/exact.py) and each method, with the methods' own defaults. It goes on where it
+ended.
 
 Otherwise it prints the RMS of (log Z - truth) / se, which should be near 1 (Student's t with 15
 degrees of freedom, from 16 islands, has 1.07), and draws the histograms. The fast mode calibrates
@@ -25,7 +26,7 @@ import pandas as pd
 import evidence as ev
 from evidence import plots
 from scripts import laboratory
-from scripts.benchmarks import exact_problems
+from scripts.catalogue import exact as exact_problems
 from scripts.laboratory import TRUTH, research_model
 
 NAME = "calibration"

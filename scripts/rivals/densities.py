@@ -4,8 +4,8 @@ r"""Any density: this package against nested samplers, in equal time.
     pip install -e . blackjax==1.7.1 dynesty==3.1.0 nautilus-sampler==1.0.6 ultranest==4.6.3
     python -m scripts.rivals.densities --seeds 5 --seconds 120 --out results/rivals_densities
 
-Some forty problems with known log Z (density_problems.py): several modes, curved and narrow ones,
-heavy tails, models of data, walls and plateaus, up to 500 dimensions.
+Some forty problems with known log Z (scripts/catalogue/hard.py): several modes, curved and narrow
+ones, heavy tails, models of data, walls and plateaus, up to 500 dimensions.
 
 - *evidence*: the default call on the NumPy function, without a gradient; *coarse*, with
   ``target_se=0.2``, for functions that are dear; *gradient*, the default call on JAX's.
@@ -43,7 +43,8 @@ import numpy as np
 import pandas as pd
 
 from scripts import laboratory
-from scripts.rivals.density_problems import PROBLEMS, Problem
+from scripts.catalogue.hard import PROBLEMS
+from scripts.catalogue.problem import Problem
 
 NAME = "rivals_densities"
 MISSING = "not installed"
@@ -150,10 +151,10 @@ def blackjax(problem: Problem) -> Run:
     from blackjax import nss
     from blackjax.ns.utils import finalise, log_weights
 
-    jnp, stats, groups = jax.numpy, importlib.import_module("jax.scipy.stats"), problem.grouped()
+    jnp, groups = jax.numpy, problem.grouped()
 
     def log_prior(t: Any) -> Any:
-        return sum(jnp.sum(prior.log(t[at], jnp, stats)) for prior, at in groups)
+        return sum(jnp.sum(prior.log(t[at], jnp)) for prior, at in groups)
 
     def log_likelihood(t: Any) -> Any:
         value = problem.log_likelihood(jnp, t)

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from scripts import laboratory, run_all
-from scripts.benchmarks import calibration, exact_problems
+from scripts.benchmarks import calibration
+from scripts.catalogue import exact
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,7 +60,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 def test_exact_problems_have_their_published_truths() -> None:
     """Closed forms and quadrature of other grids, to 1e-4."""
-    made = exact_problems.problems()
+    made = exact.problems()
     published = {
         "half-space, logit": -0.98618,
         "two groups": -576.63885,

@@ -19,6 +19,8 @@ from scipy.special import logsumexp
 
 import evidence as ev
 
+from .hard import PROBLEMS
+
 Array = NDArray[np.float64]
 Exact = tuple[Any, float]
 """A model and its log Z."""
@@ -45,11 +47,11 @@ def problems() -> dict[str, Callable[[], Exact]]:
         "two slopes": partial(student, slope * x + 0.3 * noise, 3, 0.3, 10.0, 1e-5, x),
         "three groups": partial(student, np.repeat([-8.0, 0.0, 8.0], 3), 3, 0.5, 100.0, 1e-3),
         "counts": partial(factor, "poisson", np.array([0.0, 3, 1, 7, 2, 2, 4, 0]), 2.0, 0.5),
-        "core and slab": partial(core_and_slab, 5, 0.02),
-        "shells": shells,
-        "eggbox": eggbox,
-        "hidden mode": hidden_mode,
-        "double well": double_well,
+        "core and slab": partial(density, "core and slab 5"),
+        "shells": partial(density, "shells 2"),
+        "eggbox": partial(density, "eggbox 2"),
+        "hidden mode": partial(density, "hidden 3"),
+        "double well": partial(density, "double well 1"),
     }
 
 
@@ -96,59 +98,11 @@ def _factor_truth(
     return float(g.max() + np.log(integrate.trapezoid(np.exp(g - g.max()), u)))
 
 
-def _density(log_likelihood: Callable[[Array], Array], prior: list[Any]) -> ev.DensityModel:
-    return ev.DensityModel(log_likelihood, dim=len(prior), prior=prior, vectorized=True)
-
-
-def _two_gaussians(dim: int, means: Array, sds: Array, shares: Array, wide: float) -> Exact:
-    """A mixture of two spheres under a normal prior of standard deviation ``wide``."""
-
-    def log_likelihood(x: Array) -> Array:
-        z = (x[:, None] - means[:, None]) / sds[:, None]
-        return np.asarray(logsumexp(
-            np.log(shares) - 0.5 * np.sum(z**2, axis=2) - dim * np.log(sds * np.sqrt(2 * np.pi)),
-            axis=1,
-        ))  # fmt: skip
-
-    parts = stats.norm.logpdf(means, 0.0, np.hypot(sds, wide)) * dim + np.log(shares)
-    return _density(log_likelihood, [stats.norm(0.0, wide)] * dim), float(logsumexp(parts))
-
-
-def core_and_slab(dim: int, share: float) -> Exact:
-    """A core a tenth as wide as the slab around it."""
-    shares = np.array([share, 1.0 - share])
-    return _two_gaussians(dim, np.zeros(2), np.array([0.1, 1.0]), shares, 1.0)
-
-
-def hidden_mode() -> Exact:
-    """A narrow mode far from the broad one, in three dimensions."""
-    return _two_gaussians(3, np.array([0.0, 6.0]), np.array([1.0, 0.3]), np.array([0.2, 0.8]), 5.0)
-
-
-def shells() -> Exact:
-    """Two Gaussian shells of radius 2 and width .1 around ±3.5 in the plane."""
-
-    def log_likelihood(x: Array) -> Array:
-        radii = [np.hypot(x[:, 0] - c, x[:, 1]) for c in (-3.5, 3.5)]
-        return np.logaddexp(*(stats.norm.logpdf(r, 2.0, 0.1) for r in radii))
-
-    mass = 2.0 * 2.0 * np.pi * 2.0  # two circles: ∫ r N(r; 2, .1²) dr = 2 up to 1e-80
-    return _density(log_likelihood, [stats.uniform(-6.0, 12.0)] * 2), float(np.log(mass / 144.0))
-
-
-def eggbox() -> Exact:
-    """Eighteen modes in a square."""
-    grid = np.cos((np.arange(2000) + 0.5) * np.pi / 400.0)
-    truth = logsumexp((2.0 + np.outer(grid, grid)) ** 5) - 2.0 * np.log(grid.size)
-
-    def log_likelihood(x: Array) -> Array:
-        return np.asarray((2.0 + np.cos(x[:, 0] / 2.0) * np.cos(x[:, 1] / 2.0)) ** 5)
-
-    return _density(log_likelihood, [stats.uniform(0.0, 10.0 * np.pi)] * 2), float(truth)
-
-
-def double_well() -> Exact:
-    """x ~ N(0, 1), log L = -5 (x² - 1)²."""
-    z, _ = integrate.quad(lambda x: np.exp(-5.0 * (x * x - 1.0) ** 2) * stats.norm.pdf(x), -6, 6)
-    prior = [stats.norm(0.0, 1.0)]
-    return _density(lambda x: -5.0 * (x[:, 0] ** 2 - 1.0) ** 2, prior), float(np.log(z))
+def density(name: str) -> Exact:
+    """One of those that break samplers, with a prior of SciPy's."""
+    problem = PROBLEMS[name]()
+    model = ev.DensityModel(
+        partial(problem.log_likelihood, np), vectorized=True,
+        prior=[prior.frozen() for prior in problem.prior],
+    )  # fmt: skip
+    return model, problem.truth

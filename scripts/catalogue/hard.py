@@ -1,7 +1,6 @@
-r"""Densities with known log Z that break one sampler or another, for densities.py.
+"""Densities with known log Z that break one sampler or another.
 
-A problem is a prior for each coordinate and a log likelihood of points (…, d) that is written for
-NumPy and JAX alike. Truths are closed forms, quadrature in one or two dimensions, products of
+Truths are closed forms, quadrature in one or two dimensions, products of
 matrices along a chain of coordinates, and, of one regression, importance sampling.
 """
 
@@ -10,88 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import integrate, optimize, special, stats
 from scipy.special import gammaln, logsumexp
 
-Array = Any  # of NumPy or JAX
-_LOG_2PI = math.log(2.0 * math.pi)
-
-
-class Prior(NamedTuple):
-    """Of one coordinate: uniform(low, high), normal(mean, sd), gamma(shape, scale), beta(a, b)
-    or half_cauchy(0, scale)."""
-
-    kind: str
-    a: float
-    b: float
-
-    def quantile(self, u: Array) -> Array:
-        if self.kind == "uniform":
-            return self.a + (self.b - self.a) * u
-        if self.kind == "normal":
-            return self.a + self.b * special.ndtri(u)
-        if self.kind == "gamma":
-            return self.b * special.gammaincinv(self.a, u)
-        if self.kind == "beta":
-            return special.betaincinv(self.a, self.b, u)
-        return self.b * np.tan(0.5 * np.pi * u)
-
-    def frozen(self) -> Any:
-        """As a distribution of SciPy."""
-        if self.kind == "uniform":
-            return stats.uniform(self.a, self.b - self.a)
-        if self.kind == "normal":
-            return stats.norm(self.a, self.b)
-        if self.kind == "gamma":
-            return stats.gamma(self.a, scale=self.b)
-        if self.kind == "beta":
-            return stats.beta(self.a, self.b)
-        return stats.halfcauchy(0.0, self.b)
-
-    def log(self, x: Array, xp: Any, stats: Any) -> Array:
-        """Log density, by the functions of ``scipy.stats`` or ``jax.scipy.stats``."""
-        if self.kind == "uniform":
-            return stats.uniform.logpdf(x, self.a, self.b - self.a)
-        if self.kind == "normal":
-            return stats.norm.logpdf(x, self.a, self.b)
-        if self.kind == "gamma":
-            return stats.gamma.logpdf(x, self.a, 0.0, self.b)
-        if self.kind == "beta":
-            return stats.beta.logpdf(x, self.a, self.b)
-        half = math.log(2.0) + stats.cauchy.logpdf(x, 0.0, self.b)
-        return xp.where(x > 0.0, half, -xp.inf)
-
-
-class Problem(NamedTuple):
-    prior: list[Prior]
-    log_likelihood: Callable[[Any, Array], Array]
-    """Of an array module and points."""
-    truth: float
-    truth_se: float = 0.0
-
-    @property
-    def dim(self) -> int:
-        return len(self.prior)
-
-    def grouped(self) -> list[tuple[Prior, np.ndarray]]:
-        """Priors and the coordinates that have them."""
-        each = {p: np.array([i for i, q in enumerate(self.prior) if q == p]) for p in self.prior}
-        return list(each.items())
-
-
-def uniform(low: float, high: float) -> Prior:
-    return Prior("uniform", low, high)
-
-
-def normal(mean: float, sd: float) -> Prior:
-    return Prior("normal", mean, sd)
-
-
-def _log_normal(x: Array, mean: Any, sd: Any) -> Array:
-    return -0.5 * ((x - mean) / sd) ** 2 - np.log(sd) - 0.5 * _LOG_2PI
+from .problem import LOG_2PI as _LOG_2PI
+from .problem import Array, Prior, Problem, normal, uniform
+from .problem import log_normal as _log_normal
 
 
 def _log_integral(
