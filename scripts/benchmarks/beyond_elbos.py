@@ -12,8 +12,8 @@ from __future__ import annotations
 import sys
 
 from scripts import laboratory
-from scripts.benchmarks.dimension_problems import BEYOND_ELBOS, FAST
 from scripts.benchmarks.truths_at_dimension import measure, parsed
+from scripts.catalogue.dimensions import BEYOND_ELBOS, FAST
 
 NAME = "beyond_elbos"
 

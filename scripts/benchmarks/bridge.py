@@ -29,7 +29,7 @@ from evidence.proposals.fitted import normal
 from evidence.statistics.bridge import bridge
 from evidence.statistics.diagnostics import ess_bulk
 from scripts import laboratory
-from scripts.benchmarks import bridge_problems as problems
+from scripts.catalogue import drawn as problems
 
 NAME = "bridge"
 CHAINS, DRAWS = 4, 1000

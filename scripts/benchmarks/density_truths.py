@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 
 import evidence as ev
 from scripts import laboratory
-from scripts.benchmarks.density_truth_problems import Problem, problems
+from scripts.catalogue.smooth import Problem, problems
 
 NAME = "density_truths"
 _ROUNDING = 1e-6  # below this, an error is rounding

@@ -3,7 +3,8 @@
     python -m scripts.benchmarks.necks --seeds 2
 
 Each centred (the walk or the effects themselves) and not (standard normal numbers that their
-scale multiplies), with a gradient or, with ``--values``, without; truths in neck_problems.py.
+scale multiplies), with a gradient or, with ``--values``, without; problems and truths are in
+scripts/catalogue/necks.py.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pandas as pd
 
 import evidence as ev
 from scripts import laboratory
-from scripts.benchmarks.neck_problems import PROBLEMS
+from scripts.catalogue.necks import PROBLEMS
 
 NAME = "necks"
 _WRONG = 4.0  # standard errors

@@ -18,7 +18,7 @@ import pandas as pd
 
 import evidence as ev
 from scripts import laboratory
-from scripts.benchmarks.dimension_problems import AT_DIMENSION, FAST, Case
+from scripts.catalogue.dimensions import AT_DIMENSION, FAST, Known
 
 NAME = "truths_at_dimension"
 
@@ -39,7 +39,7 @@ def parsed(parser: ArgumentParser, problems: Mapping[str, Any]) -> Namespace:
     return options
 
 
-def measure(problems: Mapping[str, Callable[[], Case]], options: Namespace, name: str) -> None:
+def measure(problems: Mapping[str, Callable[[], Known]], options: Namespace, name: str) -> None:
     """One line for every problem and seed, and a table of them."""
     print(f"{'problem':26s} seed {'log Z':>12s} ± {'se':7s} {'error':>9s} seconds   CPU  warnings")
     rows: list[dict[str, Any]] = []
@@ -49,7 +49,7 @@ def measure(problems: Mapping[str, Callable[[], Case]], options: Namespace, name
             laboratory.save_table(pd.DataFrame(rows), options.out, name)
 
 
-def _runs(problem: str, case: Case, options: Namespace) -> Iterator[dict[str, Any]]:
+def _runs(problem: str, case: Known, options: Namespace) -> Iterator[dict[str, Any]]:
     for seed in range(options.seeds):
         started, cpu = time.perf_counter(), time.process_time()
         result = ev.log_evidence(

@@ -1,4 +1,19 @@
-"""Densities with known log Z: random ones by number, for tests and scripts alike."""
+"""Problems with known log Z, for tests and scripts alike: random ones by number, others by name.
+
+====================  =======================================================================
+``random_density``    26 families (families.py) in all kinds of dresses (dressing.py)
+hard.py               some forty that break one sampler or another, for NumPy and JAX
+exact.py, modes.py    Gaussian processes with several modes, or half-spaces for likelihoods
+necks.py              hierarchies with two unknown scales
+dimensions.py         up to a thousand dimensions
+smooth.py             Gaussians, mixtures, bananas, regressions, and how each is run
+drawn.py              those of which exact draws can be had
+named.py              all densities by name
+halving.py            a referee
+====================  =======================================================================
+
+Simple ones that users may call, too, are in :mod:`evidence.models.examples`.
+"""
 
 from __future__ import annotations
 

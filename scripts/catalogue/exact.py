@@ -1,4 +1,4 @@
-"""Problems with exact log Z on which error bars are easily too small, for calibration.py.
+"""Problems with exact log Z on which error bars are easily too small: see calibration.py.
 
 Half-spaces, several modes, a core within a slab, shells and plateaus. Every latent Gaussian model
 has a common factor, K = v a aᵀ + s² I, so that its log Z is a one-dimensional integral over
@@ -20,6 +20,7 @@ from scipy.special import logsumexp
 import evidence as ev
 
 from .hard import PROBLEMS
+from .problem import Problem
 
 Array = NDArray[np.float64]
 Exact = tuple[Any, float]
@@ -99,10 +100,12 @@ def _factor_truth(
 
 
 def density(name: str) -> Exact:
-    """One of those that break samplers, with a prior of SciPy's."""
+    """One of those that break samplers."""
     problem = PROBLEMS[name]()
-    model = ev.DensityModel(
-        partial(problem.log_likelihood, np), vectorized=True,
-        prior=[prior.frozen() for prior in problem.prior],
-    )  # fmt: skip
-    return model, problem.truth
+    return with_scipy(problem), problem.truth
+
+
+def with_scipy(problem: Problem) -> ev.DensityModel:
+    """A problem's model with priors of SciPy's."""
+    prior = [one.frozen() for one in problem.prior]
+    return ev.DensityModel(partial(problem.log_likelihood, np), prior=prior, vectorized=True)

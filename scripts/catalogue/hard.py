@@ -1,7 +1,7 @@
 """Densities with known log Z that break one sampler or another.
 
-Truths are closed forms, quadrature in one or two dimensions, products of
-matrices along a chain of coordinates, and, of one regression, importance sampling.
+Truths are closed forms, quadrature in one or two dimensions, products of matrices along a chain of
+coordinates, and, of one regression, importance sampling.
 """
 
 from __future__ import annotations
@@ -18,6 +18,12 @@ from scipy.special import gammaln, logsumexp
 from .problem import LOG_2PI as _LOG_2PI
 from .problem import Array, Prior, Problem, normal, uniform
 from .problem import log_normal as _log_normal
+
+#: effects of coaching in eight schools, and their standard errors
+SCHOOLS = (
+    np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0]),
+    np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0]),
+)
 
 
 def _log_integral(
@@ -389,8 +395,7 @@ def g_prior(p: int = 10, n: int = 60) -> Problem:
 
 
 def eight_schools() -> Problem:
-    y = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
-    se = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
+    y, se = SCHOOLS
 
     def log_likelihood(xp: Any, t: Array) -> Array:
         effect = t[..., :1] + t[..., 1:2] * t[..., 2:]

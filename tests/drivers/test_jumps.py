@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from modes import two_groups, uneven_groups
 from scipy.stats import norm
 
 from evidence import moves
 from evidence.approximations.gp.modes import fit_mixture, mixture_of
 from evidence.drivers.jumps import Jumps
 from evidence.drivers.scout import explore
+from scripts.catalogue.modes import two_groups, uneven_groups
 
 _ROWS = 20_000
 

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from modes import common_factor, two_groups, uneven_groups
 from scipy import stats
 
 import evidence as ev
@@ -16,6 +15,7 @@ from evidence.drivers.scout import Scouted
 from evidence.methods import mixture as mixtures
 from evidence.methods.base import Outcome
 from evidence.methods.importance import NO_LADDER
+from scripts.catalogue.modes import common_factor, two_groups, uneven_groups
 
 METHODS = {
     "auto": {}, "guided": {}, "importance": {}, "smc": {}, "arm": {}, "pt": {},

@@ -11,6 +11,7 @@ from scripts.benchmarks import random_densities
 from scripts.catalogue import FAMILIES, Case, random_density
 from scripts.catalogue.dressing import dress
 from scripts.catalogue.halving import halve
+from scripts.catalogue.named import named
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -76,6 +77,20 @@ def test_same_number_same_case_and_all_sizes() -> None:
     assert {c.family for c in cases} == set(FAMILIES)
     sizes = np.digitize([c.dim for c in cases], [4, 9])
     assert (np.bincount(sizes) >= 6).all()
+
+
+def test_named_cases() -> None:
+    """One of each kind, with the log Z that tables have."""
+    truths = {
+        "hard: eight schools 10": -31.8207, "hard: shells 2": -1.7456, "exact: eggbox": 235.856,
+        "dimensions: two modes 50-D": -149.787, "necks: groups 8 × 1": -18.3929,
+        "smooth: mixture 5-D": 0.0,
+    }  # fmt: skip
+    for name, logz in truths.items():
+        case = named[name]()
+        assert case.name == name
+        assert case.truth == pytest.approx(logz, abs=1e-3)
+        assert case.model.n == case.dim
 
 
 @pytest.mark.slow

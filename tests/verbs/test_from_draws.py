@@ -9,7 +9,7 @@ from scipy.special import betaln, gammaln
 from scipy.stats import beta, norm
 
 import evidence as ev
-from scripts.benchmarks import bridge_problems as problems
+from scripts.catalogue import drawn as problems
 
 LOG_2PI = np.log(2.0 * np.pi)
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 import evidence as ev
 from evidence.approximations.density import conditional, staged
-from scripts.benchmarks.neck_problems import PROBLEMS, groups, walk
+from scripts.catalogue.necks import PROBLEMS, groups, walk
 
 BOTH = pytest.mark.parametrize("gradient", [True, False])
 

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from modes import two_groups, uneven_groups
 
 from evidence import GPModel, InputError, fit_ep, likelihoods, log_evidence
 from evidence.approximations.gp.modes import _maxima, extend_mixture, fit_mixture, mixture_of
+from scripts.catalogue.modes import two_groups, uneven_groups
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -18,7 +18,8 @@ from scipy.special import logsumexp
 
 import evidence as ev
 
-_LOG_2PI = math.log(2.0 * math.pi)
+from .problem import LOG_2PI as _LOG_2PI
+
 _SD = 2.0  # of the logarithms of both scales
 _SOFT = np.linspace(-14.0, 14.0, 1401)  # logarithms of scales that are integrated over
 

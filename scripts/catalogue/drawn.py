@@ -1,4 +1,4 @@
-"""The problems of bridge.py: posteriors with exact log Z, and exact draws from them.
+"""Posteriors for bridge.py, with exact log Z, and exact draws from them.
 
 A draw is a function of standard normal numbers; where these are an autoregression, so are the
 draws, with every one of them distributed exactly. The turtles are drawn by Gibbs sampling.
@@ -17,8 +17,10 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.signal import lfilter
 from scipy.special import gammaln, log_ndtr, logsumexp, ndtr, ndtri
 
+from .hard import SCHOOLS
+from .problem import LOG_2PI
+
 Array = np.ndarray
-LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 @dataclass
@@ -160,9 +162,7 @@ def groups(y: Array, sigma: Array, scale: float, centred: bool) -> Problem:
 
 
 def schools(centred: bool) -> Problem:
-    y = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
-    sigma = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
-    return groups(y, sigma, 5.0, centred)
+    return groups(*SCHOOLS, 5.0, centred)
 
 
 def many_groups(G: int = 100) -> Problem:

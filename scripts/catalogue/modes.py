@@ -1,4 +1,4 @@
-"""Posteriors with several modes whose log Z is a one-dimensional integral, shared by all tests.
+"""Gaussian processes with several modes whose log Z is a one-dimensional integral.
 
 x = u 1 + e with u ~ N(0, var) and e ~ N(0, own I): given u the data are independent, so that Z is
 an integral over u of products of integrals over e, both done on fine grids.

@@ -1,4 +1,4 @@
-"""The problems of density_truths.py: models, their true log Z, and how each is run."""
+"""Mostly smooth densities for density_truths.py: models, their true log Z, and how each is run."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from scipy.special import logsumexp
 import evidence as ev
 from evidence.approximations.density.search import fit_density
 from evidence.approximations.density.reference import DensityReference
+
+from .hard import SCHOOLS
 
 _DRAWS = 1_000_000  # of importance sampling, for a truth
 _CHUNK = 10_000
@@ -101,8 +103,7 @@ def _funnel() -> Problem:
 
 def _schools() -> Problem:
     """Eight effects beside their mean and log standard deviation: as hard as a funnel."""
-    y = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
-    se = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
+    y, se = SCHOOLS
     jnp = importlib.import_module("jax.numpy")
 
     def normal(x, mean, sd):  # type: ignore[no-untyped-def]

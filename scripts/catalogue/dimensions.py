@@ -12,13 +12,14 @@ from scipy import stats
 from scipy.special import expit, gammaln, logsumexp
 
 import evidence as ev
-from scripts.benchmarks.neck_problems import Necked
 
-_LOG_2PI = math.log(2.0 * math.pi)
+from .necks import Necked
+from .problem import LOG_2PI as _LOG_2PI
+
 _NODES, _MASSES = np.polynomial.hermite_e.hermegauss(80)
 
 
-class Case(NamedTuple):
+class Known(NamedTuple):
     """A model, and log Z with its standard error: NaN where nobody knows."""
 
     model: Any
@@ -26,7 +27,7 @@ class Case(NamedTuple):
     truth_se: float = 0.0
 
 
-def autoregressive(dim: int = 1000, phi: float = 0.9) -> Case:
+def autoregressive(dim: int = 1000, phi: float = 0.9) -> Known:
     """A normal prior times a normal density whose coordinates are a chain."""
     mean = np.random.default_rng(dim).normal(size=dim)
     cov = 0.1 * phi ** np.abs(np.subtract.outer(np.arange(dim), np.arange(dim)))
@@ -42,10 +43,10 @@ def autoregressive(dim: int = 1000, phi: float = 0.9) -> Case:
         log_density, dim, grad=lambda x: (mean - x) @ precision,
         prior=ev.GaussianPrior(np.zeros(dim)), vectorized=True,
     )  # fmt: skip
-    return Case(model, float(truth))
+    return Known(model, float(truth))
 
 
-def regression(X: np.ndarray, y: np.ndarray, sd: float, target_se: float = 0.02) -> Case:
+def regression(X: np.ndarray, y: np.ndarray, sd: float, target_se: float = 0.02) -> Known:
     """Logistic, labels ±1; the truth is that of the same model as a Gaussian process."""
     dim = X.shape[1]
 
@@ -59,11 +60,11 @@ def regression(X: np.ndarray, y: np.ndarray, sd: float, target_se: float = 0.02)
     if target_se > 0.0:
         same = ev.GPModel(K=sd**2 * X @ X.T, y=y, likelihood="logit", jitter=1e-8)
         truth = ev.log_evidence(same, target_se=target_se, random_seed=7, progressbar=False)
-        return Case(model, truth.logz, truth.logz_se)
-    return Case(model, math.nan)
+        return Known(model, truth.logz, truth.logz_se)
+    return Known(model, math.nan)
 
 
-def simulated_regression(dim: int = 500, n: int = 2000) -> Case:
+def simulated_regression(dim: int = 500, n: int = 2000) -> Known:
     rng = np.random.default_rng(dim)
     X = rng.normal(size=(n, dim)) / math.sqrt(dim)
     y = np.where(rng.random(n) < expit(X @ rng.normal(0.0, 3.0, dim)), 1.0, -1.0)
@@ -72,7 +73,7 @@ def simulated_regression(dim: int = 500, n: int = 2000) -> Case:
 
 def modes(
     dim: int, means: np.ndarray, shares: np.ndarray, box: float, nu: float | None = None
-) -> Case:
+) -> Known:
     """A mixture of normals of unit variance, or of products of Student's t, in a box."""
     log_shares = np.log(shares)
     if nu is None:
@@ -94,7 +95,7 @@ def modes(
         lambda x: both(x)[0], dim, grad=lambda x: both(x)[1], vectorized=True,
         prior=[(-box, box)] * dim,
     )  # fmt: skip
-    return Case(model, float(logsumexp(log_shares + inside) - dim * math.log(2.0 * box)))
+    return Known(model, float(logsumexp(log_shares + inside) - dim * math.log(2.0 * box)))
 
 
 def _normal(away: np.ndarray, constant: float) -> tuple[np.ndarray, np.ndarray]:
@@ -106,19 +107,19 @@ def _student(away: np.ndarray, nu: float, constant: float) -> tuple[np.ndarray, 
     return value, -(nu + 1.0) * away / (nu + away**2)
 
 
-def two_modes(dim: int = 50) -> Case:
+def two_modes(dim: int = 50) -> Known:
     """Three quarters at -2 in every coordinate, one quarter at 2."""
     means = np.outer([-2.0, 2.0], np.ones(dim))
     return modes(dim, means, np.array([0.75, 0.25]), 10.0)
 
 
-def ten_modes(dim: int, nu: float | None = None) -> Case:
+def ten_modes(dim: int, nu: float | None = None) -> Known:
     """Ten modes anywhere between -10 and 10."""
     means = np.random.default_rng(0).uniform(-10.0, 10.0, (10, dim))
     return modes(dim, means, np.full(10, 0.1), 15.0 if nu is None else 200.0, nu)
 
 
-def hierarchy(groups: int = 200, trials: int = 12) -> Case:
+def hierarchy(groups: int = 200, trials: int = 12) -> Known:
     """Binomial counts of groups whose logits are normal; mean N(0, 1), log sd N(-1, 1)."""
     rng = np.random.default_rng(groups)
     y = rng.binomial(trials, expit(0.5 + 0.7 * rng.normal(size=groups))).astype(float)
@@ -149,11 +150,11 @@ def hierarchy(groups: int = 200, trials: int = 12) -> Case:
         total[:, j] = np.array(each).T @ repeats
     total += stats.norm.logpdf(grid_mu)[:, None] + stats.norm.logpdf(grid_log, -1.0)
     cell = math.log((grid_mu[1] - grid_mu[0]) * (grid_log[1] - grid_log[0]))
-    return Case(model, float(logsumexp(total)) + cell + choose)
+    return Known(model, float(logsumexp(total)) + cell + choose)
 
 
-def funnel(dim: int = 100) -> Case:
-    return Case(ev.examples.funnel(dim - 1).model, 0.0)
+def funnel(dim: int = 100) -> Known:
+    return Known(ev.examples.funnel(dim - 1).model, 0.0)
 
 
 #: a walk of thirty steps of size 0.1, seen with noise 0.15 but for the middle (inference_gym)
@@ -164,7 +165,7 @@ WALK = (
 )  # fmt: skip
 
 
-def brownian(centred: bool = True) -> Case:
+def brownian(centred: bool = True) -> Known:
     """Both scales lognormal(0, 2); the truth by integrating the walk out.
 
     Not ``centred`` the walk is a sum of standard normal steps times their scale.
@@ -172,7 +173,7 @@ def brownian(centred: bool = True) -> Case:
     y, steps = np.array(WALK), np.arange(1.0, len(WALK) + 1.0)
     place = np.flatnonzero(np.isfinite(y))
     problem = Necked(np.minimum.outer(steps, steps), place, y[place])
-    return Case(problem.model(centred), problem.logz())
+    return Known(problem.model(centred), problem.logz())
 
 
 #: germinated seeds of how many, on 21 plates; whether of the second kind, whether on cucumber
@@ -187,7 +188,7 @@ SEEDS = np.array(
 )
 
 
-def seeds() -> Case:
+def seeds() -> Known:
     """Crowder's seeds: four coefficients N(0, 100), plates N(0, 1/τ), τ ~ gamma(0.01, 0.01).
 
     Densities of counts are without their binomial coefficients, as in the literature. The truth
@@ -213,7 +214,7 @@ def seeds() -> Case:
     model = ev.DensityModel(
         lambda t: both(t)[0], 5 + y.size, grad=lambda t: both(t)[1], vectorized=True
     )
-    return Case(model, math.nan)
+    return Known(model, math.nan)
 
 
 def standardised(X: np.ndarray) -> np.ndarray:
@@ -221,7 +222,7 @@ def standardised(X: np.ndarray) -> np.ndarray:
     return np.column_stack([np.ones(len(X)), (X - X.mean(axis=0)) / X.std(axis=0)])
 
 
-def cancer() -> Case:
+def cancer() -> Known:
     """The Wisconsin data that scikit-learn bundles, 30 features and an intercept, N(0, 1)."""
     from sklearn.datasets import load_breast_cancer
 
@@ -229,30 +230,30 @@ def cancer() -> Case:
     return regression(standardised(bunch.data), 2.0 * bunch.target - 1.0, 1.0)
 
 
-def credit() -> Case:
+def credit() -> Known:
     """German credit, 24 features and an intercept, N(0, 1)."""
     data = ev.datasets.load("german")
     return regression(standardised(data["X"].astype(float)), data["y"].astype(float), 1.0)
 
 
-def cox(side: int = 40, total: float = 126.0) -> Case:
+def cox(side: int = 40, total: float = 126.0) -> Known:
     """Møller's process on a grid, log intensity of variance 1.91 and length 1/33, simulated."""
     at = (np.stack(np.meshgrid(*[np.arange(side)] * 2), axis=-1).reshape(-1, 2) + 0.5) / side
     apart = np.sqrt(((at[:, None] - at) ** 2).sum(axis=2))
     mean = math.log(total) - 0.5 * 1.91 - 2.0 * math.log(side)
     K = 1.91 * np.exp(-33.0 * apart)
     blank = ev.GPModel(K=K, y=np.ones(len(K)), likelihood="poisson", mean=mean)
-    return Case(ev.simulate(blank, random_seed=0).model, math.nan)
+    return Known(ev.simulate(blank, random_seed=0).model, math.nan)
 
 
-AT_DIMENSION: dict[str, Callable[[], Case]] = {
+AT_DIMENSION: dict[str, Callable[[], Known]] = {
     "AR(1) Gaussian 1000-D": autoregressive,
     "two modes 50-D": two_modes,
     "logistic 500 × 2000": simulated_regression,
     "hierarchy of 200 groups": hierarchy,
     "funnel 100-D": funnel,
 }
-BEYOND_ELBOS: dict[str, Callable[[], Case]] = {
+BEYOND_ELBOS: dict[str, Callable[[], Known]] = {
     "funnel 10-D": partial(funnel, 10),
     "Brownian 32-D": brownian,
     "Brownian 32-D, steps": partial(brownian, False),
@@ -264,7 +265,7 @@ BEYOND_ELBOS: dict[str, Callable[[], Case]] = {
     "ten Student t 50-D": partial(ten_modes, 50, 2.0),
     "Cox process 1600-D": cox,
 }
-FAST: dict[str, Callable[[], Case]] = {
+FAST: dict[str, Callable[[], Known]] = {
     "AR(1) Gaussian 20-D": partial(autoregressive, 20),
     "two modes 5-D": partial(two_modes, 5),
 }
