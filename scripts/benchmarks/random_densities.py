@@ -25,7 +25,7 @@ from scipy import stats
 
 import evidence as ev
 from scripts import laboratory
-from scripts.catalogue import Case, random_density
+from scripts.catalogue import FAMILIES, Case, random_density
 from scripts.catalogue.halving import halve
 
 NAME = "random_densities"
@@ -74,11 +74,13 @@ def guarded(number: int, options: Namespace) -> dict[str, Any]:
     try:
         if receiving.poll(limit):
             row = receiving.recv()
+            process.join(_ENDING)
     except EOFError:
         row = {"failure": "the process died"}
-    process.join(_ENDING)
     process.kill()
-    return {"case": number, "seconds": time.perf_counter() - started, **row}
+    family = list(FAMILIES)[number % len(FAMILIES)]
+    seconds = time.perf_counter() - started
+    return {"case": number, "name": family, "family": family, "seconds": seconds, **row}
 
 
 def _send(connection: Any, number: int, options: Namespace) -> None:
