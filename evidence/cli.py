@@ -369,13 +369,14 @@ def _models(
     sep: str | None,
     positive: str | None,
 ) -> dict[str, FormulaModel]:
-    """Models of formulas and a table."""
-    import numpy as np
-
+    """Models of formulas, which may come from anywhere and are no code here, and a table."""
     from .models.datasets import read_frame
+    from .models.formulas.calls import PLAIN, check
     from .models.formulas.model import from_formulas
     from .models.formulas.parse import parse
 
+    for formula in formulas:
+        check(formula)
     frame = read_frame(file, sep)
     if positive is not None:
         name = parse(formulas[0]).response
@@ -393,7 +394,7 @@ def _models(
             raise InputError(f"--prior must be name=distribution, got {text!r}")
         priors[key.strip()] = value.strip()
     return from_formulas(
-        {formula: formula for formula in formulas}, frame, namespace={"np": np},
+        {formula: formula for formula in formulas}, frame, namespace=PLAIN,
         likelihood=family, link=link, priors=priors or None,
     )  # fmt: skip
 

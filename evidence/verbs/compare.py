@@ -45,7 +45,7 @@ def compare(
         Among models a ``pymc.Model`` (:func:`evidence.from_pymc`), or a NumPyro program and what
         it is called with, ``(program, *args)`` (:func:`evidence.from_numpyro`). Formulas, a list
         of them or under names, are of ``data``; every model then has the rows in which none of
-        them misses a value.
+        them misses a value; they are code, as in :func:`evidence.from_formula`.
     data : DataFrame or mapping of columns, optional
         For formulas.
     prior : mapping from name to number, optional

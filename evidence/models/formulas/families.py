@@ -71,7 +71,7 @@ def observe(
     name = _MEANT.get(name, name)
     if name not in FAMILIES:
         raise InputError(
-            f"likelihood: unknown family {likelihood!r}{suggest(name, FAMILIES)} Known: "
+            f"likelihood: unknown family {shown(likelihood)}{suggest(name, FAMILIES)} Known: "
             f"{', '.join(FAMILIES)}, or an object of ev.likelihoods"
         )
     family = FAMILIES[name]

@@ -10,6 +10,7 @@ with a proper prior for everything: without one a model has no evidence. Default
 from __future__ import annotations
 
 import copy
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,12 +22,14 @@ from scipy.sparse import csr_array, hstack
 from ...execution.arguments import check_choice, shown
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
+from ..expressions import check_length
 from ..likelihoods.base import Likelihood
 from ..likelihoods.binomial import Binomial
 from ..precisions.base import Hyperparameter
 from ..precisions.joint import Blocks
 from ..priors import Priors
 from ..sparse import SparseModel
+from .calls import FUNCTIONS
 from .families import FAMILIES, Observed, observe
 from .parse import Parts, check_names, columns, compact_names, parse
 from .priors import for_hyperparameters, from_text, starts, with_bounds
@@ -229,7 +232,11 @@ def from_formula(
     Parameters
     ----------
     formula : str
-        ``"y ~ 1 + age + (1 + age | clinic)"``. Common terms are those of
+        ``"y ~ 1 + age + (1 + age | clinic)"``. A formula is code: what it calls is run. Take none
+        from somebody whose code you would not run; the command ``evidence`` allows fixed
+        functions only. Names are columns of the data, then functions of the formula language
+        and ``log``, ``exp``, ``sqrt``, ``abs``, … of NumPy, then what ``namespace`` has. Common
+        terms are those of
         `formulae <https://bambinos.github.io/formulae/>`_: ``a*b``, ``a:b``, ``bs(x, df=5)``,
         ``C(a)``, ``scale(x)``, ``log(x)``, ``offset(x)``, ``0 +``. Effects of groups are
         ``(1 + x | g)``, correlated; ``(1 + x || g)``, independent; ``(1 | a:b)``, ``(1 | a/b)``.
@@ -250,7 +257,8 @@ def from_formula(
     missing : {"drop", "error"}
         What becomes of rows with missing values: left out, with a note, or refused.
     namespace : mapping, optional
-        Functions and graphs that the formula mentions; by default the caller's variables.
+        Other functions, modules and graphs that the formula mentions; by default the caller's
+        variables.
 
     Returns
     -------
@@ -279,9 +287,9 @@ def from_formula(
 
 
 def callers(depth: int) -> dict[str, Any]:
-    """The variables that a function's caller sees; ``depth`` is 1 for this function's own."""
+    """The variables that a function's caller sees, and NumPy's; ``depth`` is 1 for its own."""
     frame = sys._getframe(depth)
-    return {**frame.f_globals, **frame.f_locals}
+    return {**frame.f_globals, **frame.f_locals, "np": np}
 
 
 def from_formulas(
@@ -332,7 +340,8 @@ def from_formulas(
         if chosen:
             held = [name for name in model.hyperparameters.names if name not in chosen]
             model = _with_start(model, Priors.of(model.hyperparameters, chosen, held))
-        model.notes = (*model.notes, *notes, *_remarks(own, terms, observed, frame))
+        model.notes = (*model.notes, *notes, *_shadowed(formula, namespace))
+        model.notes = (*model.notes, *_remarks(own, terms, observed, frame))
         models[name] = model
         unknown.append(strange)
         known += [*effects, *model.hyperparameters.names]
@@ -387,6 +396,8 @@ def _given(priors: Mapping[str, Any] | None) -> dict[str, Any]:
         raise InputError(f"priors must map names to distributions, got {type(priors).__name__}")
     given = dict[str, Any]()
     for name, prior in priors.items():
+        if isinstance(prior, str):
+            check_length(f"priors[{name!r}]", prior)
         if prior is None or (isinstance(prior, str) and not prior.startswith("lkj")):
             prior = from_text(name, str(prior))
         given[compact_names(str(name))] = prior
@@ -497,6 +508,16 @@ def _evaluated(text: str, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> 
     if values.shape[1] != 1:
         raise InputError(f"formula: {text!r} must be one column, got {values.shape[1]}")
     return values[:, 0]
+
+
+def _shadowed(formula: str, namespace: Mapping[str, Any]) -> list[str]:
+    """Functions of NumPy that hide others, which who wrote the formula may have meant."""
+    return [
+        f"{name}() is NumPy's; another function of that name is not used"
+        for name, function in FUNCTIONS.items()
+        if callable(own := namespace.get(name)) and own is not function
+        if re.search(rf"(?<![\w.]){name}\s*\(", formula)
+    ]
 
 
 def _remarks(

@@ -18,7 +18,9 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from ...messages import InputError, suggest
+from ..expressions import check_length, quoted
 
+LONGEST = 100_000  # characters; formulas with a term for each of some thousand columns are made
 _EXTRAS = ("trials", "weights")
 _OPEN, _CLOSE = "([{", ")]}"
 _WORD = re.compile(
@@ -58,6 +60,7 @@ def parse(formula: str, structured: Collection[str] = ()) -> Parts:
         raise InputError(
             f"formula must be text such as 'y ~ x + (1 | group)', got {type(formula).__name__}"
         )
+    check_length("formula", formula, LONGEST)
     if formula.count("~") != 1:
         raise InputError(
             f"formula must have one ~ between the response and the terms, got {formula!r}"
@@ -113,7 +116,7 @@ def check_names(text: str, known: Collection[str], namespace: Collection[str]) -
             and word.partition(".")[0] not in (*namespace, "True", "False")
         ):
             raise InputError(
-                f"formula: data have no column {word!r}{suggest(word, known)} Columns: "
+                f"formula: data have no column {quoted(word)}{suggest(word, known)} Columns: "
                 f"{', '.join(map(str, known))}"
             )
 

@@ -12,14 +12,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from ...messages import InputError
+from ...messages import InputError, suggest
 from ...numerics.arrays import Array
+from ..expressions import quoted, readable, tree_of
 from ..hyperparameters import Hyperparameters
 from ..precisions.base import WIDE
 from ..priors import Priors
 from .parse import compact
 
 _DRAWS = 999  # of a prior, for its median
+_MEANT = {
+    "exponential": "expon",
+    "gauss": "norm",
+    "gaussian": "norm",
+    "halfnormal": "halfnorm",
+    "inversegamma": "invgamma",
+    "lognormal": "lognorm",
+    "normal": "norm",
+    "studentt": "t",
+}
 
 
 @dataclass(frozen=True)
@@ -102,20 +113,33 @@ def from_text(name: str, text: str) -> Any:
     np.float64(2.0)
     """
     try:
-        call = ast.parse(text.strip(), mode="eval").body
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-            raise ValueError
-        family = getattr(stats, call.func.id, None)
-        if not isinstance(family, stats.rv_continuous):
-            raise ValueError
-        words = {str(k.arg): _number(k.value) for k in call.keywords}
-        return family(*map(_number, call.args), **words)
+        with readable(f"priors[{name!r}]", text):
+            return _distribution(tree_of(text.strip()))
+    except InputError:
+        raise
+    except LookupError as error:
+        hint = f"{error}"
     except (ValueError, SyntaxError, TypeError):
-        raise InputError(
-            f"priors[{name!r}] is {text!r}, which is no proper density (a flat prior leaves a "
-            "model without an evidence); write a continuous distribution of scipy.stats with "
-            "numbers, such as 'norm(0, 10)' or 'halfnorm(scale=2)'"
-        ) from None
+        hint = (
+            " (a flat prior leaves a model without an evidence); write a continuous distribution "
+            "of scipy.stats with numbers, such as 'norm(0, 10)' or 'halfnorm(scale=2)'"
+        )
+    raise InputError(f"priors[{name!r}] is {quoted(text)}, which is no proper density{hint}")
+
+
+def _distribution(call: ast.expr) -> Any:
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        raise ValueError
+    name = call.func.id
+    family = getattr(stats, name, None)
+    if not isinstance(family, stats.rv_continuous):
+        known = [n for n, d in vars(stats).items() if isinstance(d, stats.rv_continuous)]
+        hint = suggest(name, known, _MEANT)
+        if (family is None or isinstance(family, type)) and hint != "." and name[0] != "_":
+            raise LookupError(hint)
+        raise ValueError
+    words = {str(k.arg): _number(k.value) for k in call.keywords}
+    return family(*map(_number, call.args), **words)
 
 
 def _number(node: ast.expr) -> float:

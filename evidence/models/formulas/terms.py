@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -19,10 +20,12 @@ from scipy.sparse import csr_array
 
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
+from ..expressions import quoted, readable
 from ..precisions import effects
 from ..precisions.base import Precision
 from ..precisions.scaled import independent
-from .parse import Bracket, compact
+from .calls import FUNCTIONS, check_function
+from .parse import LONGEST, Bracket, compact
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,9 +33,6 @@ if TYPE_CHECKING:
 _SLOPES = 2.5  # prior standard deviations of slopes, of standardised covariates
 _DEPENDENT = 1e-9  # of a column's length that others leave unexplained
 _SHOWN = 5
-_FUNCTIONS: dict[str, Any] = {"np": np} | {
-    name: getattr(np, name) for name in ("abs", "exp", "log", "log10", "log1p", "log2", "sqrt")
-}
 
 
 class Term(Protocol):
@@ -61,19 +61,24 @@ class Design:
                 "formulas need the package formulae: pip install 'log-evidence[formulas]'"
             ) from None
         _check_levels(text, data)
-        every = {**_FUNCTIONS, **namespace}
+        every = {"np": np, **namespace, **FUNCTIONS}
         own = {word: every[word] for word in set(re.findall(r"[^\W\d]\w*", text)) & set(every)}
-        try:
-            self._common = design_matrices(text, data, "error", env=Environment([own])).common
-        except Exception as error:  # whatever a user's own functions raise
-            what = f"unknown function {error}" if isinstance(error, KeyError) else error
-            raise InputError(f"formula: {text!r} cannot be evaluated: {what}") from error
         self.names: list[str] = []
         self.owners: list[str] = []
         self._offsets, self._kept = list[int](), np.zeros(0, int)
         self._rows = len(data)
+        try:
+            with readable("formula", text, LONGEST):
+                _check_text(text, own)
+                self._common = design_matrices(text, data, "error", env=Environment([own])).common
+                if self._common is not None:
+                    self.names = self._columns()
+        except InputError:
+            raise
+        except Exception as error:  # whatever a user's own functions raise
+            what = f"unknown name {error}" if isinstance(error, KeyError) else error
+            raise InputError(f"formula: {quoted(text)} cannot be evaluated: {what}") from error
         if self._common is not None:
-            self.names = self._columns()
             _check_finite(self._matrix(None), self.names)
 
     def _columns(self) -> list[str]:
@@ -106,6 +111,26 @@ class Design:
         if not self._offsets:
             return np.zeros(self._rows if data is None else len(data))
         return self._matrix(data)[:, self._offsets].sum(axis=1)
+
+
+def _check_text(text: str, namespace: Mapping[str, Any]) -> None:
+    """Functions must be there, and :mod:`formulae` must read the text to its end."""
+    from formulae.categorical import ENCODINGS
+    from formulae.parser import Parser
+    from formulae.scanner import Scanner
+    from formulae.transforms import TRANSFORMS
+
+    tokens = Scanner(text).scan()
+    for token, after in pairwise(tokens):
+        if token.kind == "IDENTIFIER" and after.kind == "LEFT_PAREN":
+            check_function(token.lexeme, {**namespace, **FUNCTIONS, **TRANSFORMS, **ENCODINGS})
+    parser = Parser(tokens)
+    parser.parse()
+    if not parser.at_end():  # what follows would be left out
+        raise InputError(
+            f"formula: {quoted(text)} cannot be read beyond {quoted(parser.previous().lexeme)}; "
+            f"{quoted(parser.peek().lexeme)}, which comes then, needs an operator before it"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,8 +263,8 @@ def keys(factor: str, data: pd.DataFrame) -> pd.Index:
     for name in names:
         if name not in data.columns:
             raise InputError(
-                f"data have no column {name!r}{suggest(name, map(str, data.columns))} It is the "
-                f"group of ( … | {factor})"
+                f"data have no column {quoted(name)}{suggest(name, map(str, data.columns))} It is "
+                f"the group of ( … | {factor})"
             )
     if len(names) == 1:
         column = data[names[0]]

@@ -6,11 +6,11 @@ import ast
 import inspect
 import math
 import operator
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ...messages import InputError, suggest
+from ..expressions import quoted, readable, tree_of
 
 _NAMES = (
     "ConstantKernel",
@@ -43,7 +43,6 @@ _ARITHMETIC = {
     ast.Div: operator.truediv,
     ast.Pow: operator.pow,
 }
-_LONGEST = 2000
 _GRAMMAR = (
     "only numbers, + * ** and kernel calls such as 4.0 * RBF(1.5) + WhiteKernel(0.1) are allowed"
 )
@@ -79,23 +78,17 @@ def parse_kernel(text: str) -> Any:
     text = text.strip()
     if not text:
         raise InputError("kernel: the expression is empty; write for example '4.0 * RBF(1.5)'")
-    if len(text) > _LONGEST:
-        raise InputError(f"kernel: {len(text)} characters are too many (limit {_LONGEST})")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what Python would warn about is refused below
-            tree = ast.parse(text, mode="eval").body
-        read = _Expression(text)
-        return read.kernel(tree, read.value(tree))
+        with readable("kernel", text):
+            tree, read = tree_of(text), _Expression(text)
+            return read.kernel(tree, read.value(tree))
     except InputError:
         raise
     except SyntaxError as error:
         where = f" at character {error.offset}" if error.offset else ""
-        raise InputError(f"kernel: cannot read {_shown(text)}: {error.msg}{where}") from None
+        raise InputError(f"kernel: cannot read {quoted(text)}: {error.msg}{where}") from None
     except ValueError as error:  # null bytes
-        raise InputError(f"kernel: cannot read {_shown(text)}: {error}") from None
-    except (RecursionError, MemoryError):
-        raise InputError("kernel: the expression is nested too deeply") from None
+        raise InputError(f"kernel: cannot read {quoted(text)}: {error}") from None
 
 
 class _Expression(NamedTuple):
@@ -104,7 +97,7 @@ class _Expression(NamedTuple):
     text: str
 
     def wrong(self, node: ast.expr, before: str, after: str = "") -> InputError:
-        part = _shown(ast.get_source_segment(self.text, node) or self.text)
+        part = quoted(ast.get_source_segment(self.text, node) or self.text)
         return InputError(f"kernel: {before}{part}{after}")
 
     def value(self, node: ast.expr) -> Any:
@@ -208,7 +201,3 @@ def _known(name: str) -> str:
     raise InputError(
         f"kernel: unknown name {name!r}{suggest(name, _NAMES, _MEANT)} Known: {', '.join(_NAMES)}"
     )
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "…")

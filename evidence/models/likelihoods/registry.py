@@ -10,6 +10,7 @@ from typing import Any
 
 from ...execution.arguments import shown
 from ...messages import InputError, suggest
+from ..expressions import readable, tree_of
 from . import NAMES
 from .base import Likelihood
 
@@ -27,6 +28,7 @@ _MEANT = {
     "cumulative": "ordinal",
     "count": "poisson' or 'negative_binomial",
 }
+_LONGEST = 1_000_000  # characters: binomial(n=(…)) may have a number for every row
 _FEW = 9  # values that are written out
 _EXAMPLE = "write for example 'probit' or 'student_t(df=4, scale=0.5)'"
 
@@ -49,10 +51,11 @@ def get(spec: str | Likelihood) -> Likelihood:
         raise InputError(
             f"likelihood must be a Likelihood object or a string, got {shown(spec)}; {_EXAMPLE}"
         )
-    head, bracket, rest = spec.strip().partition("(")
-    name = _known_name(head)
+    with readable("likelihood", spec, _LONGEST):
+        head, bracket, rest = spec.strip().partition("(")
+        name = _known_name(head)
+        arguments = _parse_arguments(spec, bracket + rest) if bracket else {}
     cls = getattr(import_module(f".{name}", __package__), NAMES[name])
-    arguments = _parse_arguments(spec, bracket + rest) if bracket else {}
     valid = [field.name for field in fields(cls)]
     for key in arguments:
         if key not in valid:
@@ -75,7 +78,7 @@ def _known_name(text: str) -> str:
 
 def _parse_arguments(spec: str, call: str) -> dict[str, Any]:
     try:
-        tree = ast.parse("f" + call, mode="eval").body
+        tree = tree_of("f" + call)
         if not isinstance(tree, ast.Call) or tree.args or not isinstance(tree.func, ast.Name):
             raise ValueError
         arguments = {str(k.arg): ast.literal_eval(k.value) for k in tree.keywords if k.arg}

@@ -184,11 +184,8 @@ def test_functions_are_those_of_who_wrote_the_formula():
     def compact(x):  # a name that the package has too
         return 3.0 * x
 
-    def log(x):
-        return 2.0 * x
-
-    seen = ev.from_formula("y ~ 0 + compact(x) + log(e)", DATA).A.toarray()
-    np.testing.assert_allclose(seen, np.column_stack([3.0 * DATA.x, 2.0 * DATA.e]))
+    seen = ev.from_formula("y ~ 0 + compact(x)", DATA).A.toarray()
+    np.testing.assert_allclose(seen[:, 0], 3.0 * DATA.x)
     _, seen = dense("y ~ 0 + compact(x)", namespace={"compact": np.square})
     np.testing.assert_allclose(seen[:, 0], DATA.x**2)
 
