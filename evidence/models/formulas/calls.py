@@ -23,8 +23,9 @@ _ELEMENTWISE = (
     "abs", "cos", "exp", "expm1", "log", "log10", "log1p", "log2", "sin", "sqrt", "tan", "tanh"
 )  # fmt: skip
 _OF_NUMPY = {
-    "arcsinh": 1, "cbrt": 1, "ceil": 1, "clip": 3, "cosh": 1, "floor": 1, "maximum": 2,
-    "minimum": 2, "sign": 1, "sinh": 1, "square": 1, "where": 3,
+    "arccos": 1, "arcsin": 1, "arcsinh": 1, "arctan": 1, "cbrt": 1, "ceil": 1, "clip": 3,
+    "cosh": 1, "floor": 1, "maximum": 2, "minimum": 2, "power": 2, "sign": 1, "sinh": 1,
+    "square": 1, "where": 3,
 } | dict.fromkeys(_ELEMENTWISE, 1)  # fmt: skip
 
 FUNCTIONS: dict[str, Any] = {name: getattr(np, name) for name in _ELEMENTWISE}
@@ -92,7 +93,7 @@ def check(formula: str) -> None:
     >>> check("log(y) ~ bs(x, df=4) + C(`my col`) + (1 + np.sqrt(z) || g)")
     >>> check("y ~ np.load('x')")
     Traceback (most recent call last):
-    evidence.InputError: formula: np.load() cannot be called in the shell; ...
+    evidence.InputError: formula: in the shell it cannot call 'np.load'; did you mean 'np.log'? ...
     """
     check_length("formula", formula, LONGEST)
     before, earlier = _Token("", ""), _Token("", "")

@@ -193,6 +193,38 @@ def test_formulas_of_the_shell_are_those_of_python(csv, formula):
     np.testing.assert_array_equal(model.y, same.y)
 
 
+@pytest.mark.parametrize("code", [RUN, LOAD, "__import__('os').system('touch PWNED')"])
+def test_no_other_text_of_the_shell_is_run(csv, ran, code):
+    table = ["estimate", csv, "--target", "y", "--features", "x", "--kernel"]
+    fit = ["fit", csv, "y ~ x + (1 | g)"]
+    for words in (
+        [*table, code], [*table, f"RBF({code})"], [*table, "RBF(1)", "--likelihood", code],
+        [*table, "RBF(1)", "--likelihood", f"student_t(df={code})"],
+        [*table, "RBF(1)", "--method", code], [*table, "RBF(1)", "--reference", code],
+        [*table, "RBF(1)", "--move", code], [*table[:4], "--features", code, "--kernel", "RBF(1)"],
+        [*table, "RBF(1)", "--drop", code], [*table, "RBF(1)", "--sep", code],
+        [*fit, "--prior", f"x={code}"], [*fit, "--prior", f"x=norm({code}, 1)"],
+        [*fit, "--prior", f"sd(1|g)=expon(scale={code})"], [*fit, "--prior", f"{code}=norm(0, 1)"],
+        [*fit, "--family", code], [*fit, "--link", code], [*fit, "--positive", code],
+    ):  # fmt: skip
+        got = CliRunner().invoke(cli.app, list(map(str, words)), catch_exceptions=False)
+        assert (got.exit_code, got.stdout) == (2, ""), words
+        assert got.stderr.startswith("error: ")
+        assert got.stderr.count("\n") == 1
+    assert not ran
+    assert [path.name for path in csv.parent.iterdir()] == ["d.csv"]
+
+
+def test_columns_may_be_called_like_code(csv, ran):
+    name = "np.load('d.csv')"
+    DATA.assign(**{name: DATA.z, "np": DATA.x}).to_csv(csv, index=False)
+    formula = f"`{name}` ~ np + (1 + np | g)"
+    (model,) = cli._models(csv, [formula], "gaussian", None, [], None, None).values()
+    np.testing.assert_array_equal(model.y, DATA.z)
+    np.testing.assert_array_equal(model.A.toarray()[:, 1], DATA.x)
+    assert not ran
+
+
 def test_the_shell_counts_successes(csv):
     for formula in ("s | trials(n) ~ x", "s | trials(1e1) ~ x", "p(s, n) ~ x", "prop(s, 9) ~ x"):
         calls.check(formula)
