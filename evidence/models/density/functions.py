@@ -111,10 +111,34 @@ def returned(name: str, out: Any) -> Array:
         raise InputError(f"{name} must return real numbers, as many each time: {error}") from None
 
 
+def in_shape(name: str, out: Any, shape: tuple[int, ...], vectorized: bool) -> Array:
+    """What came back for a batch, in the ``shape`` wanted where only axes of length one differ.
+
+    One point's number may be a float, 0-d, or in an array of one; what does not fit is returned
+    as it is, for an error that tells its shape.
+    """
+    if not vectorized:
+        if all(type(row) is np.ndarray and row.shape == shape[1:] for row in out):
+            return returned(name, out)
+        rows = [returned(name, row) for row in out]
+        wanted = _long(shape[1:])
+        if all(_long(row.shape) == wanted for row in rows):
+            return np.array([row.reshape(shape[1:]) for row in rows])
+        return returned(name, out)
+    numbers = returned(name, out)
+    return numbers.reshape(shape) if _long(numbers.shape) == _long(shape) else numbers
+
+
+def _long(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Axes that are longer than one."""
+    return tuple(k for k in shape if k != 1)
+
+
 class Batched:
     """Calls one of the functions on a batch and checks the shape of what comes back.
 
-    What functions do far out (overflow, log 0) is a value, not a warning.
+    What functions do far out (overflow, log 0) is a value, not a warning. No function is asked
+    about no points.
     """
 
     def __init__(self, name: str, function: Callable[..., Any], vectorized: bool) -> None:
@@ -130,18 +154,18 @@ class Batched:
         """In this thread."""
         m, d = x.shape
         shape = (m, d, d, d)[: _AXES[self.name]]
+        if not m:
+            return np.empty(shape)
         with np.errstate(all="ignore"):
             if self.vectorized:
                 self._tally(m)
-                out = returned(self.name, self.function(x, *more))
+                out = in_shape(self.name, self.function(x, *more), shape, True)
             else:
                 rows = []
                 for point in zip(x, *more, strict=True):
                     self._tally(1)
                     rows.append(self.function(*point))
-                out = returned(self.name, rows)
-        if not self.vectorized and self.name == "logdensity" and out.shape == (m, 1):
-            out = out[:, 0]
+                out = in_shape(self.name, rows, shape, False)
         if out.shape != shape:
             told = "a batch of points (M, d)" if self.vectorized else "one point (d,)"
             first = 0 if self.vectorized else 1
@@ -163,6 +187,8 @@ class Pairs:
         self.function, self.vectorized = function, vectorized
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
+        if not len(x):
+            return np.empty(0), np.empty_like(x)
         with np.errstate(all="ignore"):
             rows = [x] if self.vectorized else x
             pairs = []
@@ -175,8 +201,10 @@ class Pairs:
                 f"value_and_grad must return a pair (value, gradient), got {pairs[0]!r}"
             )
         value, slope = (
-            returned("value_and_grad", part[0] if self.vectorized else list(part))
-            for part in zip(*pairs, strict=True)
+            in_shape(
+                "value_and_grad", part[0] if self.vectorized else part, shape, self.vectorized
+            )
+            for part, shape in zip(zip(*pairs, strict=True), (x.shape[:1], x.shape), strict=True)
         )
         if value.shape != x.shape[:1] or slope.shape != x.shape:
             raise InputError(

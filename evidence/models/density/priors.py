@@ -20,13 +20,14 @@ from ...execution.arguments import array, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
 from .changes import Derivatives
-from .functions import returned
+from .functions import in_shape
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _STEP = 1e-3  # of numerical differences in units of a standard normal
 _SLOPE_STEP = 1e-5  # of first differences, likewise
 _FAR, _NEAR = 37.0, 8.0  # standard deviations at which a normal tail, and one minus it, ends
 _FIRST, _LAST = 1e-300, 1.0 - 2.0**-53  # numbers strictly between zero and one
+_RETREATS = (8.0, 7.5, 7.0)  # where a map is asked that is infinite farther out, at u within 1e-12
 _BISECTIONS = 60
 _NEEDED = ("ppf", "isf", "cdf", "sf", "logpdf")
 
@@ -210,7 +211,15 @@ class _Alike:
         out = np.empty_like(x)
         out[~upper] = self.distribution.ppf(tail[~upper])
         out[upper] = self.distribution.isf(tail[upper])
+        for i, j in zip(*np.nonzero(~np.isfinite(out)), strict=True):  # 1 - u, or a search, failed
+            for limit in _RETREATS:
+                if not np.isfinite(out[i, j]):
+                    out[i, j] = self._one(float(np.clip(x[i, j], -limit, limit)))
         return out
+
+    def _one(self, x: float) -> float:
+        quantile = self.distribution.isf if x > 0.0 else self.distribution.ppf
+        return float(np.asarray(quantile(ndtr(-abs(x)))))
 
     def score(self, theta: Array) -> Array:
         return _from_tails(self.distribution.cdf(theta), self.distribution.sf(theta))
@@ -310,6 +319,26 @@ class _Modern:
         self.cdf, self.sf, self.logpdf = distribution.cdf, distribution.ccdf, distribution.logpdf
 
 
+def retreating(
+    far: Callable[[Array], Array], x: Array, complain: Callable[[Array, Array], None]
+) -> Array:
+    """Parameters of rows x; of rows where one is infinite or NaN, at a point nearer to the centre.
+
+    Beyond 8 standard deviations 1 - u is no number, and quantiles made of it are infinite: that
+    is 1e-15 of the prior, which may have the parameters at its border.
+    """
+    theta = far(x)
+    for limit in _RETREATS:
+        bad = ~np.isfinite(theta).all(axis=1)
+        if not bad.any():
+            return theta
+        theta = theta.copy()
+        theta[bad] = far(np.clip(x[bad], -limit, limit))
+    if (bad := ~np.isfinite(theta).all(axis=1)).any():
+        complain(x[bad][0], theta[bad][0])
+    return theta
+
+
 class Transform:
     """θ = T(Φ(x)) for a map T of the unit cube: a prior as nested samplers take it.
 
@@ -320,30 +349,34 @@ class Transform:
         self.function, self.dim, self.vectorized = function, dim, vectorized
 
     def __call__(self, x: Array) -> Array:
-        cube = np.clip(ndtr(x), _FIRST, _LAST)
-        with np.errstate(all="ignore"):
-            if self.vectorized:
-                out = self.function(cube)
-            else:
-                out = [self.function(point) for point in cube]
-        return self._checked(out, cube)
+        return retreating(self._far, x, self._complain)
 
-    def _checked(self, out: Any, cube: Array) -> Array:
-        told = "a batch of points (M, d)" if self.vectorized else "one point (d,)"
-        theta = returned("prior_transform", out)
+    def _far(self, x: Array) -> Array:
+        """T(Φ(x)), which may be infinite where u is next to 0 or 1."""
+        cube = np.clip(ndtr(x), _FIRST, _LAST)
+        if not len(cube):
+            return cube
+        with np.errstate(all="ignore"):
+            out = self.function(cube.copy()) if self.vectorized else list(map(self._one, cube))
+        theta = in_shape("prior_transform", out, cube.shape, self.vectorized)
         if theta.shape != cube.shape:
+            told = "a batch of points (M, d)" if self.vectorized else "one point (d,)"
             first = 0 if self.vectorized else 1
             raise InputError(
                 f"prior_transform was called with {told} of the unit cube and must return shape "
                 f"{cube.shape[first:]}, got {theta.shape[first:]}; vectorized= says whether "
                 "functions take batches"
             )
-        if (bad := ~np.isfinite(theta).all(axis=1)).any():
-            raise InputError(
-                f"prior_transform must return finite numbers, got {theta[bad][0]} at "
-                f"{cube[bad][0]} of the unit cube"
-            )
         return theta
+
+    def _one(self, point: Array) -> Any:
+        return self.function(point.copy())
+
+    def _complain(self, x: Array, theta: Array) -> None:
+        raise InputError(
+            f"prior_transform must return finite numbers, got {theta} at {ndtr(x)} of the unit "
+            "cube; it may be infinite within 1e-12 of 0 or 1 only"
+        )
 
     def inverse(self, theta: Array) -> Array:
         raise InputError(
@@ -385,10 +418,18 @@ class Dependent(Transform):
             self._uses[name] = [names.index(one) for one in asked]
 
     def __call__(self, x: Array) -> Array:
-        return self._checked(self._outward(np.clip(x, -_NEAR, _NEAR)), x)
+        return retreating(self._outward, np.clip(x, -_FAR, _FAR), self._complain)
+
+    def _complain(self, x: Array, theta: Array) -> None:
+        at = dict(zip(self.entries, theta.tolist(), strict=True))
+        raise InputError(
+            f"prior must have finite quantiles: at {ndtr(x)} of the unit cube they are {at}"
+        )
 
     def _outward(self, x: Array) -> Array:
         theta = np.empty_like(x)
+        if not len(x):
+            return theta
         for i, name in enumerate(self.entries):
             theta[:, i] = self._given(name, theta).quantile(x[:, i])
         return theta
@@ -401,6 +442,8 @@ class Dependent(Transform):
         return _OfRows(marginal(made, f"prior[{name!r}]"))
 
     def inverse(self, theta: Array) -> Array:
+        if not len(theta):
+            return np.empty_like(theta)
         columns = [
             self._given(name, theta).score(theta[:, i]) for i, name in enumerate(self.entries)
         ]

@@ -1,0 +1,127 @@
+"""What users' functions may return, no points at all, and maps that are infinite at the border."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import evidence as ev
+
+FORMS = {
+    "float": float,
+    "zero-d": np.asarray,
+    "one": lambda v: np.array([v]),
+    "list": lambda v: [float(v)],
+    "integer or array": lambda v: np.array([v]) if v < -1.0 else float(v),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize("m", [0, 1, 3])
+def test_numbers_of_one_point_in_any_form(form, d, m):
+    model = ev.DensityModel(
+        lambda x: FORMS[form](-0.5 * float(x @ x)),
+        d,
+        value_and_grad=lambda x: (FORMS[form](-0.5 * float(x @ x)), list(-x)),
+        prior_transform=lambda u: [4.0 * one for one in u],
+    )
+    x = np.random.default_rng(0).standard_normal((m, d))
+    theta = 4.0 * stats.norm.cdf(x)
+    assert np.allclose(model.log_likelihood(x), -0.5 * (theta**2).sum(axis=1))
+    assert model.log_prob_and_gradient(x)[1].shape == (m, d)
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_one_parameter_need_not_have_axes(vectorized):
+    def flat(x):
+        return -0.5 * x.reshape(-1) ** 2 if vectorized else -0.5 * x[0] ** 2
+
+    model = ev.DensityModel(
+        flat,
+        1,
+        grad=lambda x: -x.reshape(-1) if vectorized else -x[0],
+        hessian=lambda x: -np.ones(len(x)) if vectorized else -1,
+        prior_transform=lambda u: 2.0 * u.reshape(-1) if vectorized else 2.0 * float(u[0]),
+        vectorized=vectorized,
+    )
+    for m in (0, 1, 5):
+        x = np.linspace(-1.0, 1.0, m).reshape(m, 1)
+        assert np.allclose(model.constrain(x), 2.0 * stats.norm.cdf(x))
+        value, slope = model.log_prob_and_gradient(x)
+        assert value.shape == (m,)
+        assert slope.shape == (m, 1)
+        assert model.calls["hessian"](x).shape == (m, 1, 1)
+
+
+def test_nobody_is_asked_about_no_points():
+    def some(x):
+        assert len(x)
+        return -0.5 * (x * x).sum(axis=1)
+
+    priors = (
+        {"prior_transform": lambda u: u if len(u) else None},
+        {"prior": {"a": stats.halfnorm(), "b": lambda a: stats.norm(0.0, a)}},
+        {"prior": [stats.gamma(2.0), (0.0, 1.0)]},
+        {"bounds": [(0.0, None), (0.0, 1.0)]},
+    )
+    for words in priors:
+        model = ev.DensityModel(some, 2, vectorized=True, **words)
+        none = np.zeros((0, 2))
+        assert model.log_prob(none).shape == (0,)
+        assert model.constrain(none).shape == (0, 2)
+
+
+BORDERS = {
+    "half-normal": stats.halfnorm.ppf,
+    "flipped": lambda u: stats.norm.ppf(1.0 - u),
+    "nan": lambda u: np.where((u > 1e-12) & (u < 1.0 - 1e-12), u, np.nan),
+    "infinite": lambda u: np.where(u < 1.0 - 1e-13, u / (u > 1e-13), np.inf),
+    "few degrees": stats.t(0.2).ppf,
+}
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize("name", BORDERS)
+def test_maps_that_are_infinite_at_the_border(name, vectorized):
+    model = ev.DensityModel(
+        lambda x: -0.5 * (x * x).sum(axis=-1),
+        2,
+        prior_transform=BORDERS[name],
+        vectorized=vectorized,
+    )
+    x = np.array([[-40.0, 40.0], [9.0, -9.0], [8.25, 0.3], [-1.0, 1.0]])
+    theta = model.constrain(x)
+    assert np.isfinite(theta).all()
+    assert np.array_equal(theta[3], BORDERS[name](stats.norm.cdf(x[3])))
+    far = model.constrain(np.array([[-6.9, 6.9]]))[0]
+    assert np.allclose(far, BORDERS[name](stats.norm.cdf([-6.9, 6.9])))
+
+
+def test_a_map_that_is_infinite_inside_is_named():
+    with pytest.raises(ev.InputError, match="within 1e-12 of 0 or 1 only"):
+        ev.DensityModel(lambda x: 0.0, 2, prior_transform=lambda u: np.log(u - 0.5))
+
+
+def test_a_half_normal_map_has_the_evidence_of_its_closed_form():
+    model = ev.DensityModel(
+        lambda x: stats.norm.logpdf(x[:, 0], 1.0, 0.5),
+        1,
+        prior_transform=stats.halfnorm.ppf,
+        vectorized=True,
+    )
+    truth = np.log(2.0) + stats.norm.logpdf(1.0, 0.0, 1.25**0.5)
+    truth += stats.norm.logcdf(0.8 / 0.2**0.5)
+    result = ev.log_evidence(model, target_se=0.1, random_seed=0, progressbar=False)
+    assert abs(result.logz - truth) < 4.5 * result.logz_se
+    assert result.logz_se < 0.1
+
+
+def test_dependent_priors_reach_as_far_as_independent_ones():
+    model = ev.DensityModel(
+        lambda x: np.zeros(len(x)),
+        prior={"a": stats.norm(), "b": lambda a: stats.norm(a, 0.1)},
+        vectorized=True,
+    )
+    assert np.allclose(model.constrain(np.array([[20.0, 1.0]])), [[20.0, 20.1]])
