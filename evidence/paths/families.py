@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import wraps
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ from ..approximations.reference import GaussianReference, prior_reference
 from ..execution.arguments import check_choice
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
+from ..models.density.checking import first_finite
 from ..models.density.model import DensityModel
 from ..models.gp import GPModel
 from ..models.latent import LatentModel
@@ -99,6 +101,18 @@ _LATENT = Family(
     ceiling=lambda model: model.likelihood.ceiling(model.y),
 )
 
+
+def _somewhere_finite(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A fit to a density that is above zero somewhere: searches of others would not end."""
+
+    @wraps(fit)
+    def checked(model: DensityModel, *more: Any, **options: Any) -> Any:
+        first_finite(model, np.random.default_rng(0))
+        return fit(model, *more, **options)
+
+    return checked
+
+
 _FAMILIES: dict[type, Family] = {
     GPModel: _LATENT,
     SparseModel: _LATENT,
@@ -116,10 +130,10 @@ _FAMILIES: dict[type, Family] = {
     ),
     DensityModel: Family(
         {
-            "fitted": fit_density,
-            "gaussian": fit_gaussian,
-            "laplace": fit_density_laplace,
-            "prior": density_prior_reference,
+            "fitted": _somewhere_finite(fit_density),
+            "gaussian": _somewhere_finite(fit_gaussian),
+            "laplace": _somewhere_finite(fit_density_laplace),
+            "prior": _somewhere_finite(density_prior_reference),
         },
         lambda model, move: "gaussian" if getattr(move, "riemannian", False) else "fitted",
         ("laplace",),

@@ -436,6 +436,8 @@ class DensityModel(InNotebooks):
         value = self.calls["logdensity"](self.arguments(self.probes()))
         if np.isposinf(value).any():
             raise InputError("logdensity is +inf somewhere: such a density has no evidence")
+        #: whether the density is above zero at one of a few points
+        self.alive = bool(np.isfinite(value).any())
 
     def probes(self) -> Array:
         """A few fixed points, in the model's coordinates."""

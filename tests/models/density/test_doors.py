@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import evidence as ev
+from evidence.models.density.checking import first_finite
 
 FORMS = {
     "float": float,
@@ -125,3 +126,39 @@ def test_dependent_priors_reach_as_far_as_independent_ones():
         vectorized=True,
     )
     assert np.allclose(model.constrain(np.array([[20.0, 1.0]])), [[20.0, 20.1]])
+
+
+@pytest.mark.parametrize("value", [-np.inf, np.nan])
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"vectorized": True, "prior": stats.norm()},
+        {"vectorized": False, "prior_transform": lambda u: u},
+        {"vectorized": True},
+    ],
+)
+def test_a_density_that_is_zero_everywhere_is_told(value, words):
+    def nothing(x):
+        return np.full(len(x), value) if words["vectorized"] else value
+
+    model = ev.DensityModel(nothing, 2, **words)
+    said = rf"logdensity is {'NaN' if np.isnan(value) else '-inf'} at all \d+ points tried"
+    with pytest.raises(ev.InputError, match=said):
+        ev.log_evidence(model, random_seed=0, progressbar=False)
+    with pytest.raises(ev.InputError, match=said):
+        ev.sample(model, draws=2, tune=2, random_seed=0, progressbar=False)
+
+
+def test_a_needle_is_found_and_infinity_is_told():
+    def needle(x):
+        return np.where(np.abs(x[:, 0] - 3.3) < 0.1, 0.0, -np.inf)
+
+    rng = np.random.default_rng(0)
+    model = ev.DensityModel(needle, 1, prior=stats.norm(), vectorized=True)  # a mass of 3e-4
+    assert not model.alive
+    assert first_finite(model, rng) > 0
+    model = ev.DensityModel(
+        lambda x: np.where(x[:, 0] > 2.0, np.inf, -np.inf), 1, prior=stats.norm(), vectorized=True
+    )
+    with pytest.raises(ev.InputError, match=r"logdensity is \+inf at"):
+        first_finite(model, rng)
