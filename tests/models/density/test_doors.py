@@ -162,3 +162,35 @@ def test_a_needle_is_found_and_infinity_is_told():
     )
     with pytest.raises(ev.InputError, match=r"logdensity is \+inf at"):
         first_finite(model, rng)
+
+
+class TestJaxHessians:
+    """By differences of gradients: XLA is asked for none."""
+
+    jnp = pytest.importorskip("jax.numpy")
+
+    @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e4])
+    def test_they_are_as_good_as_exact_ones(self, scale):
+        def f(x):
+            return -2.5 * self.jnp.sum(
+                self.jnp.log1p((x / scale - 1.0) ** 2 / 4.0)
+            ) - self.jnp.prod(x / scale)
+
+        x = scale * np.array([[1.1, 0.9], [0.2, 1.5]])
+        z = x / scale - 1.0
+        exact = np.zeros((2, 2, 2))
+        exact[:, [0, 1], [0, 1]] = -5.0 * (4.0 - z**2) / (4.0 + z**2) ** 2
+        exact[:, [0, 1], [1, 0]] = -1.0
+        H = ev.from_jax(f, 2).hessian(x) * scale**2
+        assert np.abs(H - exact).max() < 1e-7
+
+    def test_the_compiler_is_not_asked(self, monkeypatch):
+        import jax
+
+        def forbidden(*_):
+            raise AssertionError("a Hessian by JAX")
+
+        monkeypatch.setattr(jax, "hessian", forbidden)
+        model = ev.from_jax(lambda x: -0.5 * self.jnp.sum(x * x), 2)
+        result = ev.log_evidence(model, method="laplace", progressbar=False)
+        assert abs(result.logz - np.log(2.0 * np.pi)) < 1e-9
