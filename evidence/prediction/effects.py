@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..execution.arguments import check_count, check_kind
+from ..execution.arguments import check_count, check_kind, number, shown
 from ..messages import InputError, suggest
 from ..models.formulas.model import FormulaModel, as_frame
 from ..models.formulas.parse import columns, parse
@@ -65,22 +65,29 @@ def plot_effects(
     """
     check_kind("model", model, FormulaModel)
     check_count("points", points, 2, optional=False)
+    if not isinstance(name, str):
+        raise InputError(f"name must be a column of the formula, as text, got {shown(name)}")
+    if at is not None and not isinstance(at, Mapping):
+        raise InputError(f"at must map columns to values, such as {{'x': 1.0}}, got {shown(at)}")
     frame, held = as_frame(data), dict(at or {})
     if lost := [column for column in model.columns if column not in frame]:
         raise InputError(f"data have no column {lost[0]!r}, which the model was made with")
     frame = frame[list(model.columns)].dropna()
     parts = parse(model.formula, TERMS)
     trials = columns(model.trials, model.columns)
+    known = [column for column in model.columns if column not in trials]
     for given in (name, *held):
-        if given not in frame or given in trials:
-            known = [column for column in model.columns if column not in trials]
+        if not isinstance(given, str) or given not in known:
             raise InputError(
-                f"name and at must be columns of the formula: {given!r} is none"
-                f"{suggest(str(given), known)} Known: {', '.join(known)}"
+                f"name and at must be columns of the formula: {shown(given)} is none"
+                f"{suggest(shown(given), known)} Known: {', '.join(known)}"
             )
+    if name in held:
+        raise InputError(f"at holds {name!r}, which is drawn along; leave it out of at")
     groups = {c for b in parts.brackets for g in b.groups for c in columns(g, model.columns)}
     shared = {c for s in parts.structured for a in s.arguments for c in columns(a, model.columns)}
     shared |= {*columns(parts.common, model.columns), name, *held}
+    held = {c: _possible(c, value, frame[c], c in groups) for c, value in held.items()}
     values = frame[name]
     is_number = values.dtype.kind in "iuf" and name not in groups
     along = values.drop_duplicates().sort_values().to_numpy(None if is_number else object)
@@ -105,6 +112,20 @@ def plot_effects(
 def _in_a_series(parts: Any, name: str, known: tuple[str, ...]) -> bool:
     """Whether a structured term has a value for each different one, and none between."""
     return any(name in columns(a, known) for s in parts.structured for a in s.arguments)
+
+
+def _possible(column: str, value: Any, seen: pd.Series[Any], group: bool) -> Any:
+    """What a column is held at: any number where it has numbers, else one of its values."""
+    if seen.dtype.kind in "iuf" and not group:
+        return number(f"at[{column!r}]", value)
+    known = seen.drop_duplicates().tolist()
+    if np.ndim(value) or value not in known:
+        raise InputError(
+            f"at[{column!r}] must be one of the values of the column, got {shown(value)}"
+            f"{suggest(shown(value), map(str, known))} Known: {', '.join(map(str, known[:10]))}"
+            f"{', …' if len(known) > 10 else ''}"
+        )
+    return value
 
 
 def _middle(values: pd.Series[Any]) -> Any:

@@ -106,3 +106,30 @@ def test_effects_along_numbers_and_of_categories(frame):
         ev.plot_effects(q.model, frame, "kinds", q)
     with pytest.raises(ev.InputError, match="no column 'x'"):
         ev.plot_effects(q.model, frame.drop(columns="x"), "x", q)
+
+
+@pytest.mark.parametrize(
+    "name, at, told",
+    [
+        (3, None, "name must be a column of the formula, as text, got 3"),
+        (["x"], None, r"name must be a column of the formula, as text, got \['x'\]"),
+        (None, None, "name must be a column"),
+        ("x", "kind", "at must map columns to values, such as .*, got 'kind'"),
+        ("x", [("kind", "red")], "at must map columns to values"),
+        ("x", 0, "at must map columns to values"),
+        ("x", {"kin": "red"}, "'kin' is none; did you mean 'kind'"),
+        ("x", {3: "red"}, "3 is none"),
+        ("x", {"x": 1.0}, "at holds 'x', which is drawn along"),
+        ("x", {"kind": "bleu"}, r"at\['kind'\] must be .*, got 'bleu'; did you mean 'blue'"),
+        ("x", {"kind": 3}, r"at\['kind'\] must be one of the values of the column, got 3"),
+        ("x", {"kind": ["red"]}, r"at\['kind'\] must be one of the values of the column, got \["),
+        ("x", {"g": 99}, r"at\['g'\] must be one of the values of the column, got 99"),
+        ("kind", {"x": "one"}, r"at\['x'\] must be a finite number, got 'one'"),
+        ("kind", {"x": [1.0, 2.0]}, r"at\['x'\] must be a finite number"),
+        ("kind", {"x": np.nan}, r"at\['x'\] must be a finite number, got nan"),
+    ],
+)  # fmt: skip
+def test_what_effects_are_drawn_of_is_checked(frame, name, at, told):
+    model = ev.from_formula("s ~ x + kind + (1 | g)", frame, likelihood="poisson").at({})
+    with pytest.raises(ev.InputError, match=told):
+        ev.plot_effects(model, frame, name, "ep", at=at)
