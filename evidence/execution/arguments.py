@@ -293,7 +293,7 @@ def check_path(name: str, value: Any, optional: bool = True) -> None:
 
 def listed(name: str, value: Any, what: str = "values") -> list[Any]:
     """Several things, not the letters of a word."""
-    if isinstance(value, str | bytes) or not np.iterable(value):
+    if isinstance(value, str | bytes) or hasattr(value, "tocoo") or not np.iterable(value):
         raise InputError(f"{name} must be a list of {what}, got {shown(value)}")
     return list(value)
 

@@ -21,10 +21,10 @@ from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded
 from .latent import LatentModel, check_mean, megabytes, observations
 from .likelihoods.base import Likelihood
+from .precisions.base import sparse
 
 _SYMMETRIC = 1e-10  # relative difference between Q and its transpose
 _FIXED = 1e-12  # squared length of a row of A beyond the constraints, relative to its own
-_LARGEST = 1e150  # entry of Q and A
 _NULL = 1e-10  # eigenvalues of Q relative to its diagonal that count as zero
 _PAIR, _ENTRY = 12.0, 36.0  # bytes of a pair of entries of a row of A; of an entry of AᵀA
 _SMALL = 400  # latent values up to which all eigenvalues are found
@@ -215,24 +215,6 @@ class SparseModel(LatentModel):
         return f"SparseModel(n={self.n}, N={self.y.size}, {precision}{words})"
 
 
-def _sparse(name: str, value: Any) -> Any:
-    """A SciPy sparse array, or what can be made one, with finite numbers."""
-    if not issparse(value):
-        value = csr_array(array(name, value, ("N", "n")))
-    if value.dtype.kind not in "biuf":
-        raise InputError(f"{name} must hold real numbers, got {value.dtype}")
-    out = csr_array(value, dtype=float)
-    out.sum_duplicates()
-    if not np.isfinite(out.data).all():
-        raise InputError(f"{name} contains NaN or inf")
-    if out.nnz and (largest := float(np.abs(out.data).max())) > _LARGEST:
-        raise InputError(
-            f"{name} has an entry of size {largest:.3g}, whose square overflows; scale it to less "
-            f"than {_LARGEST:.0e}"
-        )
-    return out
-
-
 def _precision_matrix(Q: Any) -> csc_array:
     if not issparse(Q):
         raise InputError(
@@ -241,7 +223,7 @@ def _precision_matrix(Q: Any) -> csc_array:
         )
     if Q.ndim != 2 or Q.shape[0] != Q.shape[1] or not Q.shape[0]:
         raise InputError(f"Q must be square, got shape {Q.shape}")
-    out = csc_array(_sparse("Q", Q))
+    out = csc_array(sparse("Q", Q))
     out.sort_indices()
     difference = abs(out - out.T)
     if difference.nnz and difference.max() > _SYMMETRIC * abs(out).max():
@@ -263,7 +245,7 @@ def _design(A: Any, N: int, n: int) -> csr_array:
                 "which of them a datum sees"
             )
         return csr_array(eye_array(n, format="csr"))
-    out = _sparse("A", A)
+    out = sparse("A", A)
     if out.shape != (N, n):
         raise InputError(
             f"A must have shape ({N}, {n}): a row for each of y's observations, a column for each "

@@ -109,7 +109,7 @@ def test_effects_along_numbers_and_of_categories(frame):
 
 
 @pytest.mark.parametrize(
-    "name, at, told",
+    ("name", "at", "told"),
     [
         (3, None, "name must be a column of the formula, as text, got 3"),
         (["x"], None, r"name must be a column of the formula, as text, got \['x'\]"),

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csc_array, csr_array
+from scipy.sparse import csc_array, csr_array, issparse
 
 from ...execution.arguments import array, number, shown
 from ...messages import InputError
@@ -25,6 +25,7 @@ from ..scales import natural, to_line
 
 Bounds = tuple[float, float] | str
 WIDE = (1e-5, 1e5)
+_LARGEST = 1e150  # entry of a sparse matrix
 
 
 class Hyperparameter(NamedTuple):
@@ -178,3 +179,23 @@ def selection(columns: Sequence[int] | Indices, n: int) -> csr_array:
     columns = np.asarray(columns)
     rows = np.arange(columns.size + 1)
     return csr_array((np.ones(columns.size), columns, rows), shape=(columns.size, n))
+
+
+def sparse(name: str, value: Any) -> Any:
+    """A SciPy sparse array, or what can be made one, with finite numbers."""
+    if not issparse(value):
+        value = csr_array(array(name, value, ("N", "n")))
+    if value.ndim != 2:
+        raise InputError(f"{name} must be a matrix, got shape {value.shape}")
+    if value.dtype.kind not in "biuf":
+        raise InputError(f"{name} must hold real numbers, got {value.dtype}")
+    out = csr_array(value, dtype=float)
+    out.sum_duplicates()
+    if not np.isfinite(out.data).all():
+        raise InputError(f"{name} contains NaN or inf")
+    if out.nnz and (largest := float(np.abs(out.data).max())) > _LARGEST:
+        raise InputError(
+            f"{name} has an entry of size {largest:.3g}, whose square overflows; scale it to less "
+            f"than {_LARGEST:.0e}"
+        )
+    return out

@@ -13,7 +13,7 @@ from scipy.sparse import block_diag, csc_array, csr_array, eye_array, hstack
 from ...execution.arguments import array
 from ...messages import InputError
 from ...numerics.arrays import Array
-from .base import Hyperparameter, Precision
+from .base import Hyperparameter, Precision, sparse
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,7 +63,7 @@ class Blocks(Precision):
 
         Parameters
         ----------
-        **designs : matrix (N, seen) or None
+        **designs : array or sparse matrix (N, seen), or None
             For each block how a datum's predictor depends on what data see of it: covariates,
             the indicators of groups. None where datum i sees value i.
 
@@ -83,7 +83,7 @@ class Blocks(Precision):
         columns = []
         for name, part in self.parts.items():
             seen, given = _seen(part), designs[name]
-            A = eye_array(seen.shape[0]) if given is None else csr_array(given)
+            A = eye_array(seen.shape[0]) if given is None else sparse(name, given)
             if A.shape[1] != seen.shape[0]:
                 raise InputError(f"{name} must have {seen.shape[0]} columns, got shape {A.shape}")
             columns.append(A @ seen)

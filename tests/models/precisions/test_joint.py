@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+import scipy.sparse as sp
 
+import evidence as ev
 from evidence import precisions
 
 RING = [(0, 1), (1, 2), (2, 3), (3, 0)]
@@ -47,6 +50,39 @@ def test_predictor_adds_up():
     x = rng.normal(size=prior.n)
     want = X @ x[:2] + x[2:6][[0, 1, 1, 3, 2, 0]] + year @ x[10:]
     np.testing.assert_allclose(A @ x, want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [sp.csr_matrix, sp.coo_array, sp.lil_array, sp.dok_array])
+def test_predictor_takes_any_sparse_matrix(kind):
+    prior = precisions.blocks(fixed=precisions.iid(2, 10.0), group=precisions.iid(3))
+    X = np.array([[1.0, 0.0], [0.0, -2.0], [3.0, 4.0]])
+    A = prior.predictor(fixed=kind(X), group=None)
+    np.testing.assert_array_equal(A.toarray(), np.hstack([X, np.eye(3)]))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([0, 1, 2], "fixed must be an array of shape"),
+        (sp.coo_array(np.ones(2)), "fixed must be a matrix, got shape"),
+        (sp.csr_array(np.eye(3)), "fixed must have 2 columns"),
+        (sp.csr_array(np.full((3, 2), np.nan)), "fixed contains NaN"),
+        (sp.csr_array(np.ones((3, 2)) * 1j), "fixed must hold real numbers, got complex128"),
+        ([["a", "b"]] * 3, "fixed must hold real numbers"),
+        ("all", "fixed must hold real numbers, got 'all'"),
+        (np.full((3, 2), np.inf), "fixed contains NaN or inf"),
+    ],
+)
+def test_predictor_says_what_is_wrong_with_a_matrix(given, told):
+    prior = precisions.blocks(fixed=precisions.iid(2, 10.0), group=precisions.iid(3))
+    with pytest.raises(ev.InputError, match=told):
+        prior.predictor(fixed=given, group=None)
+
+
+def test_names_of_fixed_hyperparameters_are_no_sparse_matrix():
+    model = ev.GPModel([[0.0], [1.0]], [1, -1], "1.0 * RBF(1.0)")
+    with pytest.raises(ev.InputError, match="fixed must be a list of names"):
+        ev.integrated_evidence(model, {}, fixed=sp.csr_array(np.eye(2)))
 
 
 def test_blocks_of_blocks():
