@@ -9,6 +9,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ...execution.arguments import shown
 from ...messages import InputError, suggest
 from ..expressions import quoted, readable, tree_of
 
@@ -43,6 +44,7 @@ _ARITHMETIC = {
     ast.Div: operator.truediv,
     ast.Pow: operator.pow,
 }
+_SCALARS = tuple(f"{kind}{bits}" for kind in ("float", "int", "uint") for bits in (8, 16, 32, 64))
 _GRAMMAR = (
     "only numbers, + * ** and kernel calls such as 4.0 * RBF(1.5) + WhiteKernel(0.1) are allowed"
 )
@@ -74,7 +76,7 @@ def parse_kernel(text: str) -> Any:
     evidence.InputError: kernel: unknown name 'RFB'; did you mean 'RBF'? Known: ConstantKernel, ...
     """
     if not isinstance(text, str):
-        raise InputError(f"kernel: expected a string such as '4.0 * RBF(1.5)', got {text!r}")
+        raise InputError(f"kernel: expected a string such as '4.0 * RBF(1.5)', got {shown(text)}")
     text = text.strip()
     if not text:
         raise InputError("kernel: the expression is empty; write for example '4.0 * RBF(1.5)'")
@@ -117,6 +119,12 @@ class _Expression(NamedTuple):
                     return a ** self.positive(right, b)
                 if isinstance(op, ast.Add | ast.Mult):
                     return compute(self.kernel(left, a), self.kernel(right, b))
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="np" | "numpy"), attr=kind),
+                args=[inside],
+                keywords=[],
+            ) if kind in _SCALARS and isinstance(value := self.value(inside), float):
+                return value  # as NumPy prints its numbers
             case ast.Call(func=ast.Name(id=name)):
                 return self.called(_known(name), node)
             case ast.Name(id=name):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process import kernels as sk
 
-from evidence import GPModel, parse_kernel
+from evidence import GPModel, InputError, parse_kernel
 from evidence.models.kernels.parse import _NAMES
 
 READ = [
@@ -128,3 +128,35 @@ def test_model_takes_an_expression():
     model = GPModel(X, [1, -1, 1], kernel="4.0 * RBF(1.5)")
     expected = 4.0 * np.exp(-((np.subtract.outer(X, X).squeeze()) ** 2) / (2 * 1.5**2))
     np.testing.assert_allclose(model.K - model.jitter * np.eye(3), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("np.float64(0.83) * RBF(1.0)", "0.83 * RBF(1.0)"),
+        ("RBF(np.float64(2.0))", "RBF(2.0)"),
+        ("numpy.int64(2)**2 * RBF([np.float32(1.5), 2])", "2**2 * RBF([1.5, 2])"),
+        (
+            "Matern(length_scale=np.float64(1.0), nu=np.float64(1.5))",
+            "Matern(length_scale=1.0, nu=1.5)",
+        ),
+        ("RBF(1.0, (np.float64(0.1), np.float64(9.0)))", "RBF(1.0, (0.1, 9.0))"),
+    ],
+)
+def test_numbers_as_numpy_prints_them(text, plain):
+    assert parse_kernel(text) == parse_kernel(plain)
+
+
+@pytest.mark.parametrize(
+    "text", ["np.load(1.0) * RBF(1.0)", "os.float64(1.0) * RBF(1.0)", "np.float64(1, 2) * RBF(1)",
+             "np.float64(RBF(1.0))", "np.float64(x=1.0) * RBF(1.0)", "np.float64(-1) * RBF(1.0)"]
+)  # fmt: skip
+def test_nothing_else_of_numpy_is_understood(text):
+    with pytest.raises(InputError, match="kernel: "):
+        parse_kernel(text)
+
+
+def test_numbers_of_numpy_times_a_kernel_are_kernels():
+    kernel = np.float64(0.83) * sk.RBF(1.0)
+    model = GPModel([[0.0], [1.0]], [1, -1], kernel)
+    assert model.kernel.k1.constant_value == 0.83
