@@ -9,6 +9,8 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
+_LONGEST = 200  # characters of a word that choices are compared with
+
 
 class InputError(ValueError):
     """A mistake in what was asked for: one line names the argument, what came, what would do."""
@@ -59,7 +61,10 @@ def suggest(word: object, choices: Iterable[str], meant: Mapping[str, str] | Non
     ("; did you mean 'probit'?", '.')
     """
     folded = {_fold(choice): choice for choice in choices}
-    key = _fold(str(word))
+    try:
+        key = _fold(str(word))[:_LONGEST]
+    except Exception:  # other people's objects may refuse to be shown
+        return "."
     close = [folded[k] for k in difflib.get_close_matches(key, folded, n=1, cutoff=0.45)]
     if meant and meant.get(key) in folded.values():
         close = [meant[key]]

@@ -33,15 +33,31 @@ _OTHER_KINDS = {"c": "complex numbers", "m": "time differences", "M": "dates", "
 
 
 def shown(value: Any) -> str:
-    """A wrong value in a message: its text where that is short, else what it is."""
+    """A wrong value in a message: its text where that is short, else what it is.
+
+    >>> shown(np.float64(3.0)), shown([np.int64(3), np.str_("a")]), shown("a" * 1000)
+    ('3.0', "[3, 'a']", 'a str')
+    """
+    kind = f"a {type(value).__name__}"
     try:
         shape = np.shape(value) if hasattr(value, "__array__") else ()
-        text = " ".join(repr(value).split())
+        if shape:
+            return f"{kind} of shape {shape}"
+        text = " ".join(repr(_python(value)).split())
     except Exception:  # other people's objects may refuse to be shown
-        return f"a {type(value).__name__}"
-    if len(text) <= _LONG and not shape:
-        return text
-    return f"a {type(value).__name__}" + (f" of shape {shape}" if shape else "")
+        return kind
+    return text if len(text) <= _LONG else kind
+
+
+def _python(value: Any) -> Any:
+    """Python's own numbers and texts in the place of NumPy's, whose names are no help."""
+    if isinstance(value, np.generic) and value.dtype.kind in "biufcUS":
+        return value.item()
+    if type(value) in (list, tuple, set) and len(value) <= _LONG:
+        return type(value)(map(_python, value))
+    if type(value) is dict and len(value) <= _LONG:
+        return {_python(key): _python(each) for key, each in value.items()}
+    return value
 
 
 # -- numbers ----------------------------------------------------------------------------------

@@ -52,12 +52,12 @@ def check_grid(
     if len(set(names)) < len(names):
         raise InputError(f"grid names a hyperparameter twice: {', '.join(names)}")
     for name, values in grid.items():
-        axis = np.atleast_1d(array(f"grid[{name!r}]", values, (), ("n",)))
+        axis = np.atleast_1d(array(f"grid[{shown(name)}]", values, (), ("n",)))
         low = free.lows[free.index(name)]
         if not np.isfinite(to_line(axis, low)).all() or np.unique(axis).size < axis.size:
             wanted = "positive numbers" if np.isnan(low) else f"numbers between {low:g} and 1"
             wanted = f"different {wanted}"
-            raise InputError(f"grid[{name!r}] must hold {wanted}, got {shown(values)}")
+            raise InputError(f"grid[{shown(name)}] must hold {wanted}, got {shown(values)}")
         axes.append(axis)
     return tuple(names), axes
 

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ..execution.arguments import shown
 from ..messages import InputError, suggest
 from .ais import ais
 from .auto import auto
@@ -59,5 +60,5 @@ def check_options(method: str, options: dict[str, Any]) -> None:
         if name not in known:
             has = f"it takes {', '.join(known)}" if known else "it has none of its own"
             raise TypeError(
-                f"method={method!r} has no option {name!r}{suggest(name, known)} ({has})"
+                f"method={method!r} has no option {shown(name)}{suggest(name, known)} ({has})"
             )

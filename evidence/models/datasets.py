@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ..execution.arguments import array, check_choice
+from ..execution.arguments import array, check_choice, shown
 from ..messages import InputError, suggest
 from ..numerics.arrays import Array
 
@@ -89,7 +89,7 @@ def load(name: str) -> dict[str, NDArray[Any]]:
     folder = os.environ.get(_PLACE)
     if not folder:
         raise FileNotFoundError(
-            f"data set {name!r} is not part of the package: set the environment variable "
+            f"data set {shown(name)} is not part of the package: set the environment variable "
             f"{_PLACE} to the folder that holds {name}.npz"
         )
     path = FilePath(folder).expanduser() / f"{name}.npz"
@@ -162,7 +162,7 @@ def _read(path: FilePath, sep: str | None) -> pd.DataFrame:
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
     if sep is not None and len(sep.replace("\\t", "\t")) != 1:
-        raise InputError(f"sep must be one character, got {sep!r}")
+        raise InputError(f"sep must be one character, got {shown(sep)}")
     name = path.name.lower()
     parquet = sep is None and name.endswith(_PARQUET)
     usual = _TEXT.get(FilePath(name.removesuffix(".gz")).suffix)
@@ -220,11 +220,12 @@ def _choose(
 
 
 def _no_column(option: str, name: str, columns: list[str]) -> NoReturn:
-    shown = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
+    listing = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
     alone = len(columns) == 1 and any(mark in columns[0] for mark in ",;|\t")
     advice = " (what separates columns? sep= says)" if alone else ""
     raise InputError(
-        f"{option}: there is no column {name!r}{suggest(name, columns)} Columns: {shown}{advice}"
+        f"{option}: there is no column {shown(name)}{suggest(name, columns)} "
+        f"Columns: {listing}{advice}"
     )
 
 
@@ -237,12 +238,13 @@ def _target(column: pd.Series, positive: str | None) -> NDArray[Any]:
         )
     text = column.map("{:g}".format if column.dtype.kind == "f" else str)
     labels = sorted(set(text))
-    shown = ", ".join(repr(value) for value in labels[:4]) + (", …" if len(labels) > 4 else "")
+    listing = ", ".join(repr(value) for value in labels[:4]) + (", …" if len(labels) > 4 else "")
     if positive is not None:
         if len(labels) != 2 or positive not in labels:
             raise InputError(
-                f"positive={positive!r} must be one of the two labels of target {column.name!r}, "
-                f"which holds {shown}"
+                f"positive={shown(positive)} must be one of the two labels of target "
+                f"{column.name!r}, "
+                f"which holds {listing}"
             )
         return np.where(text == positive, 1, -1)
     if column.dtype.kind in "biuf":
@@ -250,7 +252,7 @@ def _target(column: pd.Series, positive: str | None) -> NDArray[Any]:
     advice = "numbers are needed"
     if len(labels) == 2:
         advice = f"encode the two classes as -1 and +1, or say which is +1: positive={labels[1]!r}"
-    raise InputError(f"target {column.name!r} holds text or dates ({shown}); {advice}")
+    raise InputError(f"target {column.name!r} holds text or dates ({listing}); {advice}")
 
 
 def _check_features(table: pd.DataFrame) -> None:

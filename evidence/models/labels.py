@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..execution.arguments import plain
+from ..execution.arguments import plain, shown
 from ..messages import InputError
 
 
@@ -31,7 +31,7 @@ def check_labels(
         )
     strange = np.setdiff1d(labels, known)
     if strange.size:
-        raise InputError(f"y holds {strange[0]!r}, which is not among classes")
+        raise InputError(f"y holds {shown(strange[0])}, which is not among classes")
     return known, np.searchsorted(known, labels).astype(np.intp)
 
 

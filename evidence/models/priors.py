@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..execution.arguments import listed, rows
+from ..execution.arguments import listed, rows, shown
 from ..messages import InputError
 from ..numerics.arrays import Array, Indices
 from .scales import log_slope, natural, to_line
@@ -186,7 +186,8 @@ def _check_distribution(name: str, distribution: Any, least: float) -> None:
         return
     if not all(hasattr(distribution, need) for need in ("logpdf", "rvs", "support", "args")):
         raise InputError(
-            f"prior of {name}: got {distribution!r}; pass a frozen continuous distribution such "
+            f"prior of {name}: got {shown(distribution)}; pass a frozen continuous "
+            f"distribution such "
             "as scipy.stats.gamma(2, scale=1.5), or the word 'flat'"
         )
     support = np.asarray(distribution.support())

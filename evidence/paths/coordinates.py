@@ -29,6 +29,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.linalg import eigh
 
+from ..execution.arguments import shown
 from ..messages import InputError
 from ..numerics.arrays import Array
 
@@ -148,7 +149,7 @@ def block_coordinates(blocks: Sequence[Base], mean: Array, kind: str) -> BlockCo
 def coordinates(base: Base, kind: str) -> Coordinates:
     """Coordinates of ``base`` of one of the kinds above: one eigendecomposition at most."""
     if kind not in KINDS:
-        raise InputError(f"unknown coordinates {kind!r}. Known: {', '.join(KINDS)}")
+        raise InputError(f"unknown coordinates {shown(kind)}. Known: {', '.join(KINDS)}")
     s, U = base.eigh
     if kind == "prior" and base.name == "prior":
         kind = "base"
@@ -169,7 +170,7 @@ def coordinates(base: Base, kind: str) -> Coordinates:
     gamma, V = eigh(inner, driver="evd", overwrite_a=True, check_finite=False)
     if gamma[0] <= 0.0:
         raise InputError(
-            f"coordinates {kind!r} need a positive definite mass, but relative to the "
+            f"coordinates {shown(kind)} need a positive definite mass, but relative to the "
             f"{base.name} reference it has eigenvalue {gamma[0]:.3g}; use 'base'"
         )
     T = np.ascontiguousarray(W @ (V / np.sqrt(gamma)))

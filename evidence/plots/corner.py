@@ -50,7 +50,7 @@ def plot_corner(draws: Named | Any, names: Sequence[str] | None = None) -> Figur
     chosen = known[:_FIRST] if names is None else list(names)
     for name in chosen:
         if name not in known:
-            raise InputError(f"names: {name!r} is none of {', '.join(known[:20])}")
+            raise InputError(f"names: {shown(name)} is none of {', '.join(known[:20])}")
     x = x[:, [known.index(name) for name in chosen]]
     some = np.random.default_rng(0).permutation(len(x))[:_MOST]
     k = len(chosen)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..approximations.classes.probabilities import expected_softmax
+from ..execution.arguments import shown
 from ..messages import InputError
 from ..numerics.arrays import Array
 from ..plots.predictions import plot_class_prediction
@@ -114,7 +115,7 @@ class ClassPrediction(AtPoints):
         hits = y[:, None] == self.classes
         if not hits.any(axis=1).all():
             unknown = y[~hits.any(axis=1)].tolist()[0]
-            raise InputError(f"y_new holds {unknown!r}, not one of {self.classes.tolist()}")
+            raise InputError(f"y_new holds {shown(unknown)}, not one of {self.classes.tolist()}")
         return np.log(self.probability[hits])
 
     def to_frame(self) -> pd.DataFrame:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from ..execution.arguments import array, check_choice
+from ..execution.arguments import array, check_choice, shown
 from ..messages import InputError
 from ..models import likelihoods
 from ..models.likelihoods.base import Likelihood, Predictive
@@ -200,7 +200,7 @@ class Prediction(AtPoints):
         check_choice("of", of, ("latent", "y"))
         levels = array("q", q, (), ("Q",))
         if not ((levels > 0.0) & (levels < 1.0)).all():
-            raise InputError(f"q must be probabilities strictly between 0 and 1, got {q!r}")
+            raise InputError(f"q must be probabilities strictly between 0 and 1, got {shown(q)}")
         out = np.empty((levels.size, self.mean.size))
         find = latent_quantiles if of == "latent" else observed_quantiles
         for rows, parts in self._blocks(NODES if of == "y" else 1):

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from .. import plots
+from ..execution.arguments import shown
 from ..messages import InputError, Message
 from ..numerics.arrays import Array
 from .base import DataFrame, ResultOnAxes
@@ -70,7 +71,7 @@ class Summary(ResultOnAxes):
             raise InputError("term: this model has no effects of groups")
         term = terms[0] if term is None else term
         if term not in terms:
-            raise InputError(f"term must be one of {', '.join(terms)}, got {term!r}")
+            raise InputError(f"term must be one of {', '.join(terms)}, got {shown(term)}")
         part = self.groups[self.groups.term == term].sort_values("mean")
         ax = plots.plot_intervals(part, ax)
         ax.set_title(term)

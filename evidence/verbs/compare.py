@@ -114,7 +114,7 @@ def _check_formulas(models: Any) -> dict[str, str]:
     for name, formula in models.items():
         if not isinstance(formula, str):
             raise InputError(
-                f"models[{name!r}] must be a formula where data are given, got "
+                f"models[{shown(name)}] must be a formula where data are given, got "
                 f"{type(formula).__name__}"
             )
     return dict(models)
@@ -151,7 +151,7 @@ def _check_models(models: Any) -> dict[str, Model]:
     for name, y in observed.items():
         if not np.array_equal(y, observed[first]):
             raise InputError(
-                f"models[{name!r}] is of other observations y than models[{first!r}]; "
+                f"models[{shown(name)}] is of other observations y than models[{shown(first)}]; "
                 "evidences of different data cannot be compared"
             )
     return dict(models)
@@ -169,4 +169,4 @@ def _check_prior(
             f"prior must give one number for each of {', '.join(models)}; got "
             + ", ".join(map(str, prior))
         )
-    return {name: number(f"prior[{name!r}]", p, above=0.0) for name, p in prior.items()}
+    return {name: number(f"prior[{shown(name)}]", p, above=0.0) for name, p in prior.items()}

@@ -18,6 +18,7 @@ from ..execution.arguments import (
     check_function,
     check_memory,
     seed_sequence,
+    shown,
 )  # fmt: skip
 from ..execution.options import told
 from ..execution.progress import progress_line
@@ -221,7 +222,7 @@ def _limits(bounds: Any, chains: Chains) -> Bounded | None:
         owners = [name.partition("[")[0] for name in chains.names]
         for name in bounds:
             if name not in chains.names and name not in owners:
-                raise InputError(f"bounds has {name!r}, no parameter{suggest(name, owners)}")
+                raise InputError(f"bounds has {shown(name)}, no parameter{suggest(name, owners)}")
         both = zip(chains.names, owners, strict=True)
         bounds = [bounds.get(name, bounds.get(owner)) for name, owner in both]
     return Bounded(bounds, len(chains.names))

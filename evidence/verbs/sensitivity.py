@@ -126,7 +126,7 @@ def prior_sensitivity(
     if not models:
         raise InputError("model is an empty mapping; give one or more models of formulas")
     for name, each in models.items():
-        check_kind(f"model[{name!r}]" if name else "model", each, FormulaModel)
+        check_kind(f"model[{shown(name)}]" if name else "model", each, FormulaModel)
     results = result.results if isinstance(result, Comparison) else {"": result}
     rng, rows = np.random.default_rng(seed_sequence(random_seed)), list[dict[str, Any]]()
     warnings = list[Message]()

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...execution.arguments import check_count, number
+from ...execution.arguments import check_count, number, shown
 from ...execution.clock import Stopped, check_interrupt, interruptible
 from ...gaussians.base import Gaussian, NotPositiveDefinite, Response, Sites
 from ...messages import InputError, Message
@@ -282,7 +282,7 @@ def _check_start(
         reuse = start
     elif not isinstance(start, Sites):
         raise InputError(
-            f"start must be the sites of an earlier fit, reference.sites, got {start!r}"
+            f"start must be the sites of an earlier fit, reference.sites, got {shown(start)}"
         )
     nu, tau = np.asarray(start.nu, dtype=float), np.asarray(start.tau, dtype=float)
     if nu.shape != (n,) or tau.shape != (n,):

@@ -41,7 +41,8 @@ class Chains:
         for name in names:
             if name not in listed:
                 raise InputError(
-                    f"draws must have {name!r}, which the model has{suggest(name, self.names)} "
+                    f"draws must have {shown(name)}, which the model has"
+                    f"{suggest(name, self.names)} "
                     f"They have {shown(self.names)}"
                 )
         return Chains(self.x[..., [listed.index(name) for name in names]], tuple(names), {})
@@ -72,7 +73,7 @@ def read_chains(draws: Any, var_names: Sequence[str] | None = None) -> Chains:
     for name in chosen:
         if name not in variables:
             raise InputError(
-                f"var_names has {name!r}, which draws have not{suggest(name, variables)}"
+                f"var_names has {shown(name)}, which draws have not{suggest(name, variables)}"
             )
     if not chosen:
         raise InputError(f"draws hold no variables, got {shown(draws)}")
@@ -80,11 +81,12 @@ def read_chains(draws: Any, var_names: Sequence[str] | None = None) -> Chains:
     names: list[str] = []
     shapes: dict[str, tuple[int, ...]] = {}
     for name in chosen:
-        value = array(f"draws[{name!r}]", variables[name])
+        value = array(f"draws[{shown(name)}]", variables[name])
         value = value[None] if value.ndim == 1 else value
         if value.ndim < 2 or value.shape[:2] != (columns[0] if columns else value).shape[:2]:
             raise InputError(
-                f"draws[{name!r}] must have shape (chains, draws, ...), chains and draws the same "
+                f"draws[{shown(name)}] must have shape (chains, draws, ...), chains and "
+                f"draws the same "
                 f"for all variables; got {value.shape}"
             )
         shapes[name] = value.shape[2:]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...execution.arguments import shown
 from ...messages import InputError
 from ...numerics.arrays import Array
 from ..density.autodiff import Compiled, from_jax
@@ -69,7 +70,9 @@ def from_numpyro(
     from numpyro.infer import Predictive, util
 
     if not callable(model):
-        raise InputError(f"model must be a function with numpyro.sample inside, got {model!r}")
+        raise InputError(
+            f"model must be a function with numpyro.sample inside, got {shown(model)}"
+        )
     check_words(words, "ev.from_numpyro")
     given = dict(kwargs or {})
     with jax.enable_x64(True):

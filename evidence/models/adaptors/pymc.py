@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...execution.arguments import shown
 from ...messages import InputError
 from ...numerics.arrays import Array
 from ..density.autodiff import Compiled, from_jax
@@ -62,11 +63,11 @@ def from_pymc(model: Any, backend: str | None = None, **words: Any) -> ProgramMo
     pymc = needed("pymc", "ev.from_pymc needs PyMC", "pymc")
     if not isinstance(model, pymc.Model):
         raise InputError(
-            f"model must be a pymc.Model (with pymc.Model() as model: …), got {model!r}"
+            f"model must be a pymc.Model (with pymc.Model() as model: …), got {shown(model)}"
         )
     check_words(words, "ev.from_pymc")
     if backend not in (None, "jax", "pytensor"):
-        raise InputError(f"backend must be 'jax', 'pytensor' or None, got {backend!r}")
+        raise InputError(f"backend must be 'jax', 'pytensor' or None, got {shown(backend)}")
     graphs = graphs_of(model)
     metric = words.pop("metric", "softabs")
     notes = []

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...execution.arguments import shown
 from ...messages import InputError
 from ...numerics.arrays import Array
 from .program import ProgramModel, Report, check_words, needed
@@ -163,7 +164,7 @@ def _opened(program: Any, data: Any) -> Any:
     if not isinstance(program, str | os.PathLike):
         raise InputError(
             "program must be the text of a Stan program, a .stan file, a library compiled by "
-            f"BridgeStan, or a bridgestan.StanModel; got {program!r}"
+            f"BridgeStan, or a bridgestan.StanModel; got {shown(program)}"
         )
     bridgestan = _bridgestan()
     is_text = isinstance(program, str) and "{" in program

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ...execution.arguments import shown
 from ...execution.clock import check_interrupt
 from ...execution.meter import tally
 from ...messages import InputError
@@ -198,7 +199,7 @@ class Pairs:
                 pairs.append(self.function(row))
         if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
             raise InputError(
-                f"value_and_grad must return a pair (value, gradient), got {pairs[0]!r}"
+                f"value_and_grad must return a pair (value, gradient), got {shown(pairs[0])}"
             )
         value, slope = (
             in_shape(

@@ -407,12 +407,13 @@ class Dependent(Transform):
         names = list(entries)
         for i, (name, entry) in enumerate(self.entries.items()):
             if not is_function(entry):
-                self.entries[name] = marginal(entry, f"prior[{name!r}]")
+                self.entries[name] = marginal(entry, f"prior[{shown(name)}]")
                 continue
             asked = list(inspect.signature(entry).parameters)
             if late := [one for one in asked if one not in names[:i]]:
                 raise InputError(
-                    f"prior[{name!r}] is a function of {', '.join(late)}: its arguments must be "
+                    f"prior[{shown(name)}] is a function of {', '.join(late)}: its arguments "
+                    f"must be "
                     f"names of parameters before it ({', '.join(names[:i]) or 'there are none'})"
                 )
             self._uses[name] = [names.index(one) for one in asked]
@@ -439,7 +440,7 @@ class Dependent(Transform):
         if name not in self._uses:
             return _Alike([self.entries[name]])
         made = self.entries[name](*(theta[:, j] for j in self._uses[name]))
-        return _OfRows(marginal(made, f"prior[{name!r}]"))
+        return _OfRows(marginal(made, f"prior[{shown(name)}]"))
 
     def inverse(self, theta: Array) -> Array:
         if not len(theta):

@@ -64,7 +64,7 @@ def observe(
             raise InputError("link and trials() are for families by name, not for an object")
         return Observed(numbers(values), likelihood, 0.0, 1.0, {})
     if not isinstance(likelihood, str):
-        raise InputError(f"likelihood must be a name or a Likelihood, got {likelihood!r}")
+        raise InputError(f"likelihood must be a name or a Likelihood, got {shown(likelihood)}")
     name = likelihood.strip().lower().replace("-", "_").replace(" ", "_")
     if name in ("logit", "probit", "cloglog"):
         name, link = "bernoulli", link or name
@@ -95,7 +95,9 @@ def observe(
 def numbers(values: NDArray[Any]) -> Array:
     """A numeric response, or an error."""
     if values.dtype.kind not in "biuf":
-        raise InputError(f"the response must hold numbers, got {values.dtype}: {values[0]!r}, …")
+        raise InputError(
+            f"the response must hold numbers, got {values.dtype}: {shown(values[0])}, …"
+        )
     out = np.asarray(values, float)
     if not np.isfinite(out).all():
         bad = int((~np.isfinite(out)).sum())

@@ -348,7 +348,7 @@ def from_formulas(
     if strange := set.intersection(*unknown):
         known, key = list(dict.fromkeys(known)), min(strange)
         raise InputError(
-            f"priors: there is no {key!r}{suggest(key, known)} Known: {', '.join(known)}"
+            f"priors: there is no {shown(key)}{suggest(key, known)} Known: {', '.join(known)}"
         )
     return models
 

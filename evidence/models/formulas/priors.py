@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from ...execution.arguments import shown
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..expressions import quoted, readable, tree_of
@@ -98,7 +99,8 @@ def for_hyperparameters(
             strange.add(key)
             continue
         if name in given_to:
-            raise InputError(f"priors: {given_to[name]!r} and {key!r} are of the same; drop one")
+            both = f"{shown(given_to[name])} and {shown(key)}"
+            raise InputError(f"priors: {both} are of the same; drop one")
         given_to[name] = key
         chosen[name] = OfSquare(prior) if square else prior
     return chosen, strange
@@ -113,7 +115,7 @@ def from_text(name: str, text: str) -> Any:
     np.float64(2.0)
     """
     try:
-        with readable(f"priors[{name!r}]", text):
+        with readable(f"priors[{shown(name)}]", text):
             return _distribution(tree_of(text.strip()))
     except InputError:
         raise
@@ -124,7 +126,7 @@ def from_text(name: str, text: str) -> Any:
             " (a flat prior leaves a model without an evidence); write a continuous distribution "
             "of scipy.stats with numbers, such as 'norm(0, 10)' or 'halfnorm(scale=2)'"
         )
-    raise InputError(f"priors[{name!r}] is {quoted(text)}, which is no proper density{hint}")
+    raise InputError(f"priors[{shown(name)}] is {quoted(text)}, which is no proper density{hint}")
 
 
 def _distribution(call: ast.expr) -> Any:
@@ -175,11 +177,13 @@ def _correlations(names: Sequence[str], prior: Any, key: str) -> dict[str, Any]:
         if len(names) == 1:
             return {names[0]: prior}
         raise InputError(
-            f"priors[{key!r}]: {len(names)} correlations have one prior together, 'lkj(eta)'"
+            f"priors[{shown(key)}]: {len(names)} correlations have one prior together, 'lkj(eta)'"
         )
     match = re.fullmatch(r"lkj\((\d+\.?\d*|\.\d+)\)", compact(prior))
     if match is None or float(match[1]) <= 0.0:
-        raise InputError(f"priors[{key!r}] must be 'lkj(eta)' with eta > 0, got {prior!r}")
+        raise InputError(
+            f"priors[{shown(key)}] must be 'lkj(eta)' with eta > 0, got {shown(prior)}"
+        )
     k = int((1 + np.sqrt(1 + 8 * len(names))) / 2)
     earlier = np.tril_indices(k, -1)[1]
     shapes = float(match[1]) + 0.5 * (k - 2 - earlier)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.sparse import csr_array
 
+from ...execution.arguments import shown
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..expressions import quoted, readable
@@ -306,13 +307,15 @@ def _normal(name: str, owner: str, given: dict[str, Any]) -> tuple[float, float]
     prior = given[key]
     if getattr(getattr(prior, "dist", None), "name", "") != "norm":
         raise InputError(
-            f"priors[{key!r}] must be normal, such as scipy.stats.norm(0, 2), got {prior!r}: "
+            f"priors[{shown(key)}] must be normal, such as scipy.stats.norm(0, 2), got "
+            f"{shown(prior)}: "
             "common effects are latent values of a Gaussian model; a flat one has no evidence"
         )
     mean, sd = np.asarray(prior.mean(), float), np.asarray(prior.std(), float)
     if mean.shape or not (np.isfinite(mean) and 0.0 < sd < np.inf):
         raise InputError(
-            f"priors[{key!r}] must have one finite mean and one positive standard deviation, got "
+            f"priors[{shown(key)}] must have one finite mean and one positive standard "
+            f"deviation, got "
             f"norm({mean}, {sd})"
         )
     return float(mean), float(sd)

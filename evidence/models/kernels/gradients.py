@@ -27,6 +27,7 @@ import numpy as np
 from scipy.spatial.distance import pdist, squareform
 from scipy.special import kv
 
+from ...execution.arguments import shown
 from ...messages import InputError
 from ...numerics.arrays import Array
 
@@ -63,7 +64,7 @@ def contract(kernel: Any, X: Array, W: Array) -> Array:
     if not hasattr(kernel, "theta"):
         raise InputError(
             "kernel: gradients need a scikit-learn kernel, or one with its interface "
-            f"(theta, hyperparameters, eval_gradient), got {kernel!r}"
+            f"(theta, hyperparameters, eval_gradient), got {shown(kernel)}"
         )
     if np.shape(W) != (len(X), len(X)):
         raise InputError(f"W must be {len(X)} x {len(X)}, as the kernel is, got {np.shape(W)}")

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse import csc_array, diags_array
 
-from ...execution.arguments import check_count, check_memory, number
+from ...execution.arguments import check_count, check_memory, number, shown
 from ...messages import InputError
 from .base import WIDE, Bounds, Combination, Precision
 
@@ -30,7 +30,9 @@ class AR1(Precision):
 
     def __post_init__(self) -> None:
         if isinstance(self.initial, str) and self.initial != "stationary":
-            raise InputError(f"initial must be 'stationary' or a variance, got {self.initial!r}")
+            raise InputError(
+                f"initial must be 'stationary' or a variance, got {shown(self.initial)}"
+            )
         if not isinstance(self.initial, str):
             number("initial", self.initial, above=0.0)
         super().__post_init__()
@@ -40,7 +42,7 @@ class AR1(Precision):
             return super()._checked(name, low)
         if self.initial == "stationary" or not self._fixed("rho"):
             raise InputError(
-                f"rho must be between -1 and 1, got {self.rho!r}; beyond, initial= must be a "
+                f"rho must be between -1 and 1, got {shown(self.rho)}; beyond, initial= must be a "
                 'variance, and rho_bounds="fixed"'
             )
         return float(self.rho)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csc_array
 
-from ...execution.arguments import array, check_count, check_memory
+from ...execution.arguments import array, check_count, check_memory, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
 from ..scales import natural, to_line
@@ -141,13 +141,13 @@ def effects(
     check_count("groups", groups, optional=False)
     check_memory("groups", groups, groups, 4)
     if isinstance(names, str) or not len(names) or len(set(names)) < len(names):
-        raise InputError(f"names must be a list of different texts, got {names!r}")
+        raise InputError(f"names must be a list of different texts, got {shown(names)}")
     k = len(names)
     sigmas = np.broadcast_to(array("sigma", sigma, (), (k,)), (k,)).copy()
     if sigmas.min() <= 0.0:
-        raise InputError(f"sigma must be positive, got {sigma!r}")
+        raise InputError(f"sigma must be positive, got {shown(sigma)}")
     pairs = k * (k - 1) // 2
     partials = np.broadcast_to(array("cor", cor, (), (pairs,)), (pairs,)).copy()
     if np.abs(partials).max(initial=0.0) >= 1.0:
-        raise InputError(f"cor must be between -1 and 1, got {cor!r}")
+        raise InputError(f"cor must be between -1 and 1, got {shown(cor)}")
     return Effects(groups, tuple(names), sigmas, partials, sigma_bounds)

@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import csc_array, csr_array, diags_array, eye_array, kronsum
 
-from ...execution.arguments import check_count, check_memory, number
+from ...execution.arguments import check_count, check_memory, number, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
 from .base import WIDE, Bounds, Combination, Precision, selection
@@ -129,7 +129,7 @@ def matern_grid(
         fits = ", ".join(f"{a - d / 2:g}" for a in (1, 2, 3) if a > d / 2)
         raise InputError(
             f"nu + d/2 must be 1, 2 or 3: nu may be {fits} in {d} dimension{'s' * (d > 1)}, "
-            f"got {nu!r}"
+            f"got {shown(nu)}"
         )
     number("range", range, above=0.0)
     number("spacing", spacing, above=0.0)

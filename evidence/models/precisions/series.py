@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csc_array, csr_array
 from scipy.special import gammainc
 
-from ...execution.arguments import array
+from ...execution.arguments import array, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
 from .base import WIDE, Bounds, Precision, selection
@@ -151,7 +151,7 @@ def matern_series(
             f"times must be in order, got {at[late]:g} before {at[late + 1]:g}; sort the data"
         )
     if nu not in (0.5, 1.5, 2.5):
-        raise InputError(f"nu must be 1/2, 3/2 or 5/2, got {nu!r}")
+        raise InputError(f"nu must be 1/2, 3/2 or 5/2, got {shown(nu)}")
     d = round(nu + 0.5)
     state = np.concatenate([[0], np.cumsum(gaps > 0.0)])
     design = None if d == 1 and (gaps > 0.0).all() else selection(d * state, d * (state[-1] + 1))

@@ -30,7 +30,7 @@ import numpy as np
 from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
-from ...execution.arguments import check_choice, check_count
+from ...execution.arguments import check_choice, check_count, shown
 from ...gaussians.dense import DensePrior
 from ...messages import InputError
 from ...models import likelihoods
@@ -205,5 +205,5 @@ def _require_probit(model: Any) -> None:
     if not (probit and isinstance(model.prior, DensePrior)):
         raise InputError(
             "the move 'gibbs' needs a GPModel with likelihood 'probit' and its covariance as a "
-            f"matrix, got {model!r}; use 'mgrad' or 'elliptical'"
+            f"matrix, got {shown(model)}; use 'mgrad' or 'elliptical'"
         )

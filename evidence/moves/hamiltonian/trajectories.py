@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...execution.arguments import array
+from ...execution.arguments import array, shown
 from ...messages import InputError
 from ...models.density.model import DensityModel
 from ...paths.density import own_path
@@ -67,7 +67,7 @@ def trajectory(
     (2, True)
     """
     if not isinstance(move, HMC | RiemannHMC):
-        raise InputError(f"move must be HMC or a kind of Riemannian HMC, got {move!r}")
+        raise InputError(f"move must be HMC or a kind of Riemannian HMC, got {shown(move)}")
     path = own_path(target) if isinstance(target, DensityModel) else target
     if isinstance(move, RiemannHMC) and not path.dense:
         raise InputError("trajectories of Riemannian moves are followed for densities only")
