@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..execution.arguments import array, check_choice
+from ..execution.arguments import array, check_choice, shown
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
@@ -42,8 +42,9 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
 
     Parameters
     ----------
-    kernel : scikit-learn kernel, optional
-        Default ``1.0 * RBF(1.0)`` with both numbers fixed, as in scikit-learn.
+    kernel : scikit-learn kernel or str, optional
+        Text as for :func:`evidence.parse_kernel`. Default ``1.0 * RBF(1.0)`` with both numbers
+        fixed, as in scikit-learn.
     likelihood : {"logit", "probit"}
     approximation : {"ep", "laplace"}
         The posterior for predictions, and whose log Z the hyperparameters are learnt with.
@@ -108,7 +109,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         if self.n_classes_ == 1:
             raise InputError(
                 "GaussianProcessClassifier requires 2 or more distinct classes; got 1 class "
-                f"(only class {self.classes_[0]!r} is present)"
+                f"(only class {shown(self.classes_[0])} is present)"
             )
         if self._one_model:
             kernel, model = start_kernel(self), None
@@ -219,5 +220,5 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         if self.n_classes_ > 2:
             raise InputError(
                 f"{what} is there for two classes only, this has {self.n_classes_} by "
-                f"multi_class={self.multi_class!r}"
+                f"multi_class={shown(self.multi_class)}"
             )

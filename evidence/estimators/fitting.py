@@ -18,10 +18,10 @@ from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel
 from sklearn.utils import check_random_state
 
 from ..approximations.gp.gradient import log_evidence_gradient
-from ..execution.arguments import array
+from ..execution.arguments import array, shown
 from ..messages import InputError, Message, messages
 from ..models.classes import SoftmaxModel
-from ..models.covariance import CovarianceError
+from ..models.covariance import CovarianceError, as_kernel
 from ..models.gp import GPModel
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
@@ -95,11 +95,15 @@ def start_kernel(estimator: Any) -> Any:
         return fitted_kernel(estimator.reference_)
     if estimator.kernel is None:
         return ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
-    if isinstance(estimator.kernel, CompoundKernel):
+    kernel = as_kernel(estimator.kernel)
+    if isinstance(kernel, CompoundKernel):
         raise InputError("kernel cannot be a CompoundKernel")
-    if not hasattr(estimator.kernel, "get_params"):
-        raise InputError(f"kernel must be a scikit-learn kernel, got {estimator.kernel!r}")
-    return clone(estimator.kernel)
+    if not hasattr(kernel, "get_params") or isinstance(kernel, type):
+        raise InputError(
+            "kernel must be a scikit-learn kernel, or text such as '4.0 * RBF(1.5)', got "
+            f"{shown(kernel)}"
+        )
+    return clone(kernel)
 
 
 def fitted_kernel(reference: Any) -> Any:

@@ -33,8 +33,9 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
 
     Parameters
     ----------
-    kernel : scikit-learn kernel, optional
-        Default ``1.0 * RBF(1.0)`` with both numbers fixed, as in scikit-learn.
+    kernel : scikit-learn kernel or str, optional
+        Text as for :func:`evidence.parse_kernel`. Default ``1.0 * RBF(1.0)`` with both numbers
+        fixed, as in scikit-learn.
     alpha : float or array (N,), optional
         The variance of normal noise (of the normalised targets), known instead of learnt. Then
         everything is as in scikit-learn: predictions leave this noise out.
