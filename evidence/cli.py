@@ -80,6 +80,7 @@ _HELP = {
     "quiet": "Print log Z and its error bar only; no progress bar.",
 }
 _POSITIONAL = ("file", "formula", "formulas", "new")
+_ALSO = {"family": ("--family", "--likelihood"), "likelihood": ("--likelihood", "--family")}
 _FLAGS = {"--json", "--quiet"}  # that are never said no to: --json, but not --no-json
 
 
@@ -93,7 +94,8 @@ def _command(**own: str) -> Callable[[Callable[..., None]], Callable[..., None]]
                 (typer.Argument, name.upper()) if name in _POSITIONAL else (typer.Option, None)
             )
             words: dict[str, Any] = {"help": own.get(name, _HELP[name]), "metavar": metavar}
-            hints[name] = Annotated[hints[name], kind(*_FLAGS & {f"--{name}"}, **words)]
+            names = _ALSO.get(name, _FLAGS & {f"--{name}"})
+            hints[name] = Annotated[hints[name], kind(*names, **words)]
         function.__annotations__ = hints
         return app.command(epilog=_EXIT_CODES)(function)
 

@@ -138,6 +138,15 @@ def test_options_reach_the_model(quick):
     assert logit["model"]["likelihood"] == "logit"
 
 
+def test_family_and_likelihood_are_one_option(quick, csv):
+    words = [answer(run(*quick, "--json", option, "logit")) for option in
+             ("--likelihood", "--family")]  # fmt: skip
+    assert words[0] == words[1]
+    formula = ("fit", csv, "a ~ b", "--json", "--target-se", 0.5)
+    words = [answer(run(*formula, option, "student_t")) for option in ("--likelihood", "--family")]
+    assert words[0] == words[1]
+
+
 def test_labels_0_and_1_are_the_same_answer_with_a_note(quick, frame, csv):
     expected = answer(run(*quick, "--json"))
     frame.assign(y=(frame["y"] + 1) // 2).to_csv(csv, index=False)

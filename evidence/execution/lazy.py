@@ -8,7 +8,16 @@ from importlib import import_module
 from importlib.machinery import ModuleSpec
 from typing import Any
 
+from ..messages import suggest
 from .clock import interruptible
+
+_MEANT = {
+    "bayesfactor": "compare",
+    "bayesfactors": "compare",
+    "marginallikelihood": "log_evidence",
+    "psisloo": "loo",
+    "waic": "loo",
+}
 
 
 def offered(
@@ -36,7 +45,8 @@ def offered(
 
     def fetch(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"module {spec.name!r} has no attribute {name!r}")
+            hint = "" if name.startswith("_") else suggest(name, homes, _MEANT).removesuffix(".")
+            raise AttributeError(f"module {spec.name!r} has no attribute {name!r}{hint}")
         with interruptible():  # kernels may have to be compiled
             home = import_module(homes[name])
             if name in vars(home):

@@ -33,6 +33,10 @@ UNUSED: dict[str, tuple[str, ...]] = dict.fromkeys(METHODS, ()) | {
     "orthant": ("reference", "move", "betas"),
     "sequential": ("reference", "move", "betas"),
 }
+_MEANT = dict.fromkeys(("seed", "rng", "randomstate", "key", "rngkey"), "random_seed") | {
+    "family": "likelihood",
+    "maxtime": "max_seconds",
+}
 _NOTHING = ("reference", "move", "betas")
 
 
@@ -59,6 +63,9 @@ def check_options(method: str, options: dict[str, Any]) -> None:
     for name in options:
         if name not in known:
             has = f"it takes {', '.join(known)}" if known else "it has none of its own"
+            meant = _MEANT.get(str(name).lower().replace("_", ""))
+            choices = [*known, meant] if meant else known
             raise TypeError(
-                f"method={method!r} has no option {shown(name)}{suggest(name, known)} ({has})"
+                f"method={method!r} has no option {shown(name)}"
+                f"{suggest(name, choices, _MEANT)} ({has})"
             )
