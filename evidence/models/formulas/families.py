@@ -123,10 +123,17 @@ def _sd(y: Array) -> float:
 
 
 def _gaussian(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
-    y = numbers(values)
+    y, notes = numbers(values), tuple[str, ...]()
     s = _sd(y)
     lik = likelihoods.Gaussian(noise_std=s)
-    return Observed(y, lik, float(y.mean()), s, {"noise_std": stats.expon(scale=s)})
+    found = set(np.unique(y).tolist())
+    if found in ({0.0, 1.0}, {-1.0, 1.0}):
+        low = f"{min(found):g}"
+        notes = (
+            f"the response is {low} or 1 in every row, here a number with normal noise; for the "
+            "probability of 1 say likelihood='bernoulli'",
+        )
+    return Observed(y, lik, float(y.mean()), s, {"noise_std": stats.expon(scale=s)}, notes)
 
 
 def _student(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
@@ -139,10 +146,15 @@ def _student(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
 
 def _bernoulli(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
     (levels, codes), notes = _levels(values), tuple[str, ...]()
+    if levels.size == 1:
+        one = levels[0] not in (0, -1)
+        note = f"the response is {levels[0]} in every row, which counts as {int(one)}"
+        y = np.full(codes.size, 1.0 if one else -1.0)
+        return Observed(y, likelihoods.get(link), 0.0, 1.0, {}, (note,))
     if levels.size != 2:
         found = ", ".join(map(str, levels[:5].tolist()))
         raise InputError(
-            f"the response must have two different values for likelihood='bernoulli', got "
+            f"the response must have at most two different values for likelihood='bernoulli', got "
             f"{levels.size}: {found}"
         )
     if levels.dtype.kind not in "biuf" or (set(levels.tolist()) - {0, 1} and levels[0] != -1):

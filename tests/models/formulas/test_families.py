@@ -175,3 +175,30 @@ def test_expressions_as_responses():
     model = ev.from_formula("log(e) ~ x", DATA)
     np.testing.assert_allclose(model.y, np.log(DATA.e))
     np.testing.assert_allclose(ev.from_formula("k + s ~ x", DATA).y, DATA.k + DATA.s)
+
+
+@pytest.mark.parametrize(("value", "sign"), [(1, 1), (0, -1), (-1, -1), (True, 1), (False, -1)])
+def test_outcomes_that_are_all_equal_have_an_evidence(value, sign):
+    data = {"y": [value] * 4}
+    model = ev.from_formula("y ~ 1", data, likelihood="bernoulli", link="probit", priors={
+        "Intercept": stats.norm(0, 1)})  # fmt: skip
+    assert model.y.tolist() == [sign] * 4
+    assert any("in every row" in note for note in model.notes)
+    # x and the noises of four data are exchangeable: x + noise_i > 0 for all i, iff -x is last
+    logz = ev.log_evidence(model, random_seed=0, target_se=0.01, progressbar=False).logz
+    assert logz == pytest.approx(-np.log(5.0), abs=0.05)
+
+
+def test_an_outcome_of_one_word_counts_as_one():
+    model = ev.from_formula("y ~ 1", {"y": ["yes"] * 3}, likelihood="bernoulli")
+    assert "yes in every row, which counts as 1" in " ".join(model.notes)
+    assert model.y.tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize("y", [[0, 1, 1, 0], [True, False, True, True], [-1.0, 1.0, 1.0, -1.0]])
+def test_outcomes_as_numbers_with_normal_noise_are_remarked(y):
+    told = "or 1 in every row, here a number with normal noise"
+    assert told in " ".join(ev.from_formula("y ~ 1", {"y": y}).notes)
+    one = ev.from_formula("y ~ 1", {"y": y}, likelihood="bernoulli")
+    assert told not in " ".join(one.notes)
+    assert told not in " ".join(ev.from_formula("y ~ 1", {"y": [0, 1, 2, 1]}).notes)
