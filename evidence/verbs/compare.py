@@ -124,10 +124,11 @@ def _translated(models: Any) -> Any:
     """With PyMC and NumPyro models as densities."""
     if not isinstance(models, Mapping):
         return models
-    return {name: _density(model) for name, model in models.items()}
+    return {name: density_of(model) for name, model in models.items()}
 
 
-def _density(model: Any) -> Any:
+def density_of(model: Any) -> Any:
+    """A PyMC or NumPyro model as a density; others as they are."""
     if type(model).__module__.partition(".")[0] == "pymc":
         return from_pymc(model)
     if isinstance(model, tuple) and model and callable(model[0]):

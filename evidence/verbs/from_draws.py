@@ -31,6 +31,7 @@ from ..proposals.crossfit import NAMES, CrossFit, cross_fit, worth
 from ..results.bridged import BridgeEvidence
 from ..results.evidence import Estimate
 from ..statistics.diagnostics import rhat
+from .compare import density_of
 
 _CHUNK = 1000  # rows that log_density is called with
 _LEAST = 8  # draws in a chain, half of which tell something about mixing
@@ -49,7 +50,7 @@ def evidence_from_draws(
     bounds: Sequence[ArrayLike | None] | Mapping[str, ArrayLike] | None = None,
     proposal: str = "auto",
     n_proposal: int | None = None,
-    vectorized: bool = True,
+    vectorized: bool | None = None,
     var_names: Sequence[str] | None = None,
     executor: Executor | None = None,
     random_seed: int | np.random.Generator | None = None,
@@ -73,7 +74,7 @@ def evidence_from_draws(
         left out (Stan: ``target +=`` or ``_lupdf`` decide; ``~`` drops constants). It takes rows
         (m, d) and returns (m,). Where draws have names it takes a mapping of names to arrays
         (m, ...). A model of :class:`~evidence.DensityModel`, :func:`~evidence.from_pymc` or
-        :func:`~evidence.from_stan` has its own prior, limits and names.
+        :func:`~evidence.from_stan`, or a ``pymc.Model``, has its own prior, limits and names.
     bounds : sequence or mapping, optional
         Limits (low, high) of each column, None where there is none, or of some variables by
         name. Such parameters are changed to the real line; draws and log_density stay as they
@@ -85,9 +86,9 @@ def evidence_from_draws(
         made symmetric (warp-III), with twice as many calls of log_density.
     n_proposal : int, optional
         Draws from proposals; by default as many as there are draws.
-    vectorized : bool
+    vectorized : bool, optional
         Whether log_density takes many rows at once, or one point: (d,), or a mapping of names
-        to values.
+        to values. By default a few draws are tried.
     var_names : sequence of str, optional
         The variables that are parameters, where draws hold others as well.
     executor : Executor, optional
@@ -126,9 +127,10 @@ def evidence_from_draws(
     started = time.perf_counter()
     check_choice("proposal", proposal, NAMES)
     check_count("n_proposal", n_proposal, 2 * _LEAST)
-    check_flag("vectorized", vectorized)
+    if vectorized is not None:
+        check_flag("vectorized", vectorized)
     check_executor(executor)
-    chains = read_chains(draws, var_names)
+    chains, log_density = read_chains(draws, var_names), density_of(log_density)
     with progress_line(progressbar, unit="call", desc="log density") as line:
         if isinstance(log_density, DensityModel):
             if bounds is not None:
@@ -139,7 +141,8 @@ def evidence_from_draws(
             check_function("log_density", log_density, optional=False)
             change = _limits(bounds, chains)
             x = _unbounded(chains, change)
-            function = _Call(log_density, chains, change, vectorized)
+            whole = _takes_rows(log_density, chains) if vectorized is None else vectorized
+            function = _Call(log_density, chains, change, whole)
         d = x.shape[2]  # coordinates may be fewer than parameters
         check_memory("n_proposal", n_proposal, n_proposal, d)
         names = chains.names if len(chains.names) == d else tuple(f"x[{i}]" for i in range(d))
@@ -213,6 +216,30 @@ class _Call:
                 f"{log_p.shape}; vectorized=False is for functions of one point"
             )
         return log_p if self.change is None else log_p + self.change.log_slope(x).total
+
+
+def _takes_rows(function: Callable[..., Any], chains: Chains) -> bool:
+    """Whether a function of rows gives a number for each, the same as for each alone."""
+    form, d = chains.without_draws(), chains.x.shape[2]
+    rows = np.array(chains.x.reshape(-1, d)[: d + 2])  # not d, which may be axes of one point
+
+    def values(theta: Array) -> Any:
+        with np.errstate(all="ignore"):
+            return np.asarray(function(form.by_name(np.array(theta))), dtype=float)
+
+    try:
+        together = values(rows)
+        if together.shape == (len(rows),):
+            alone = [values(row[None]) for row in rows[:2]]
+            if all(one.shape == (1,) for one in alone):
+                each = np.concatenate(alone)
+                return bool(np.allclose(each, together[:2], 1e-6, 1e-9, equal_nan=True))
+        return values(rows[0]).shape != ()
+    except Exception:  # whatever a function does with what it is not made for
+        try:
+            return values(rows[0]).shape != ()
+        except Exception:
+            return True  # its own error is for the user to see
 
 
 def _limits(bounds: Any, chains: Chains) -> Bounded | None:

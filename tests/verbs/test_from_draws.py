@@ -274,7 +274,7 @@ def test_nan_counts_as_density_zero():
     [
         ("good", lambda x: np.where(x[:, 0] > 1, -np.inf, 0.0), {}, "density 0"),
         ("good", lambda x: np.where(x[:, 0] > 1, np.inf, 0.0), {}, "log_density"),
-        ("good", lambda x: np.sum(x), {}, "vectorized"),
+        ("good", lambda x: np.sum(x), {"vectorized": True}, "vectorized"),
         ("good", "density", {}, "log_density"),
         ("good", standard, {"bounds": [(0, None)] * 3}, "bounds"),
         ("good", standard, {"bounds": [(0, None)] * 2}, "bounds"),
@@ -299,3 +299,47 @@ def test_mistakes(gaussian, draws, density, words, match):
         x = x[:1, :7]
     with pytest.raises(ev.InputError, match=match):
         estimate(x, density, **words)
+
+
+@pytest.mark.parametrize(
+    "density",
+    [
+        lambda x: -0.5 * x @ x,
+        lambda x: -0.5 * float(x[0] ** 2 + x[1] ** 2 + x[2] ** 2),
+        lambda x: -0.5 * np.sum(x**2),
+        lambda x: -0.5 * (x[0] * x[0] + x[1:] @ x[1:]),
+        lambda x: -0.5 * sum(v * v for v in x),
+        lambda x: -0.5 * np.sum(x**2, axis=-1),
+        lambda x: -0.5 * (x**2).sum(axis=1),
+    ],
+)
+def test_functions_of_points_and_of_rows_are_told_apart(density):
+    draws = np.random.default_rng(0).normal(size=(2, 200, 3))
+    result = ev.evidence_from_draws(draws, density, random_seed=0, progressbar=False)
+    assert abs(result.logz - 1.5 * np.log(2 * np.pi)) < 0.05
+
+
+def test_named_functions_of_a_point():
+    rng = np.random.default_rng(0)
+    draws = {"a": rng.normal(size=(2, 200)), "b": rng.normal(size=(2, 200, 2))}
+    result = ev.evidence_from_draws(
+        draws, lambda p: -0.5 * p["a"] ** 2 - 0.5 * np.sum(p["b"] ** 2),
+        random_seed=0, progressbar=False,
+    )  # fmt: skip
+    assert abs(result.logz - 1.5 * np.log(2 * np.pi)) < 0.05
+
+
+def test_a_pymc_model_is_translated(monkeypatch):
+    """By the adaptor, as in a comparison."""
+    from evidence.verbs import compare as module
+
+    class Program:
+        """As a model of PyMC looks from outside."""
+
+    Program.__module__ = "pymc.model.core"
+    model = ev.DensityModel(lambda x: -0.5 * x @ x, dim=1, names=["a"])
+    monkeypatch.setattr(module, "from_pymc", lambda program: model)
+    draws = {"a": np.random.default_rng(0).normal(size=(2, 200))}
+    words = {"random_seed": 0, "progressbar": False}
+    result = ev.evidence_from_draws(draws, Program(), **words)
+    assert result.logz == ev.evidence_from_draws(draws, model, **words).logz
