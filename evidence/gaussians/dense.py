@@ -148,9 +148,13 @@ class PositiveGaussian(DenseGaussian):
         if self._L is None:
             return self.prior.variances.copy()
         with self.memory.lock:
-            if self._variances is None:
-                self._variances = self._make_variances()
-            return self._variances
+            return self._invert()
+
+    def _invert(self) -> Array:
+        """The variances; L⁻¹ is left in the memory by whoever asks first."""
+        if self._variances is None:
+            self._variances = self._make_variances()
+        return self._variances
 
     def _make_variances(self) -> Array:
         inverse = self.memory.inverse
@@ -195,7 +199,7 @@ class PositiveGaussian(DenseGaussian):
         """P = (I + S K S)⁻¹ without its diagonal 1 - τ Σ_nn, the upper triangle; N³/3 more."""
         with self.memory.lock:
             if self._couplings is None:
-                assert self.variances is not None  # which leaves L⁻¹ in the memory
+                self._invert()
                 self._couplings = self.memory.inverse
                 square_factor(self._couplings)
                 self._couplings.flat[:: self.tau.size + 1] = 0.0

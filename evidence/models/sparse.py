@@ -156,10 +156,11 @@ class SparseModel(LatentModel):
         model = copy.copy(self)
         model.priors = None
         model.hyperparameters = free = self.hyperparameters.moved(theta)
-        (model.precision,), model.likelihood = free.kernels, free.likelihood or self.likelihood
+        (precision,), model.likelihood = free.kernels, free.likelihood or self.likelihood
+        model.precision = precision
         if free.n_kernel:
-            assert model.precision is not None
-            model.Q = _precision_matrix(model.precision.matrix())
+            assert precision is not None
+            model.Q = _precision_matrix(precision.matrix())
             model._set_prior()
         model.theta = model.likelihood.theta(model.y)
         return model
