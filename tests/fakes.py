@@ -75,3 +75,8 @@ def with_parcel(parcel, n_islands, seed, stop):
 def jobs_kept(stop):
     """How many jobs this worker holds."""
     return len(remote._jobs)
+
+
+def doubled_square(factor, number, stop):
+    """A task that costs nothing."""
+    return factor * number**2

@@ -321,6 +321,12 @@ def check_executor(executor: Any) -> None:
             "executor must be a concurrent.futures.Executor (Dask: client.get_executor()), got "
             f"{shown(executor)}"
         )
+    # how threads and processes of the standard library note it; others are met when they refuse
+    if getattr(executor, "_shutdown", False) or getattr(executor, "_shutdown_thread", False):
+        raise InputError(
+            f"executor: {shown(executor)} is shut down; call inside its with block, or pass a "
+            "new one"
+        )
 
 
 def seed_sequence(random_seed: int | np.random.Generator | None) -> np.random.SeedSequence:

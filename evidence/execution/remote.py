@@ -90,9 +90,14 @@ class Remote:
         deadline = math.inf if left is None else time.time() + left
         with warnings.catch_warnings():  # a worker gets the parcel once: there is no better way
             warnings.filterwarnings("ignore", "Sending large graph")
-            future = self.executor.submit(
-                answer, self.job.key, parcel, self.tasks[index], deadline
-            )
+            try:
+                future = self.executor.submit(
+                    answer, self.job.key, parcel, self.tasks[index], deadline
+                )
+            except BrokenExecutor:
+                raise
+            except RuntimeError as error:  # somebody has shut it down
+                raise BrokenExecutor(str(error)) from error
         self.running[future] = index
 
     def run(self) -> list[int]:
@@ -107,7 +112,8 @@ class Remote:
                 if not self.running:
                     break
                 finished, _ = futures.wait(self.running, _POLL, futures.FIRST_COMPLETED)
-                for future in finished:
+                # a pool that is shut down cancels futures without telling those who wait
+                for future in finished.union(f for f in self.running if f.cancelled()):
                     index = self.running.pop(future)
                     if self.collect(index, future):
                         left.remove(index)

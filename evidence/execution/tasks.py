@@ -41,10 +41,10 @@ workers. Scripts that start processes need ``if __name__ == "__main__":``.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -78,8 +78,7 @@ def run_tasks(
     """
     with interruptible(clock):
         if executor is None or isinstance(executor, ThreadPoolExecutor):
-            _run_here(job, tasks, clock, done, executor)
-            return []
+            return _run_here(job, tasks, clock, done, executor)
         remote = Remote(job, tasks, clock, done, executor)
         left = remote.run()
         if left:
@@ -94,28 +93,40 @@ def _run_here(
     clock: Clock,
     done: Callable[[int, Any], None],
     executor: ThreadPoolExecutor | None,
-) -> None:
+) -> list[str]:
+    """On threads; own ones replace those of an executor that is shut down meanwhile."""
     pool = executor or ThreadPoolExecutor(available_cores())
-    over, hurry = threading.Event(), False
+    over, hurry, notes = threading.Event(), False, list[str]()
 
     def stop() -> bool:
         return over.is_set() or clock.stop()
 
-    waiting, running = iter(enumerate(tasks)), dict[Future[Any], int]()
+    waiting, running = deque(range(len(tasks))), dict[Future[Any], int]()
     meter = current()
     finished: SimpleQueue[Future[Any]] = SimpleQueue()
     with single_blas():
         try:
             while True:
-                for index, task in islice(waiting, 0 if stop() else _AHEAD - len(running)):
-                    running[future := pool.submit(attempt, job, task, stop, meter)] = index
+                while waiting and len(running) < _AHEAD and not stop():
+                    try:
+                        future = pool.submit(attempt, job, tasks[waiting[0]], stop, meter)
+                    except RuntimeError as error:
+                        if pool is not executor:
+                            raise
+                        pool = ThreadPoolExecutor(available_cores())
+                        notes.append(f"the executor broke ({error}): other threads went on")
+                        continue
+                    running[future] = waiting.popleft()
                     future.add_done_callback(finished.put)
                 if not running:
                     break
                 with suppress(Empty):  # a thread that waits for ever may not hear of ^C
                     future = finished.get(timeout=_POLL)
-                    index, result = running.pop(future), future.result()
-                    if not isinstance(result, Stopped):
+                    index = running.pop(future)
+                    if future.cancelled():  # by whoever shut the executor down
+                        waiting.append(index)
+                        continue
+                    if not isinstance(result := future.result(), Stopped):
                         done(index, result)
         except KeyboardInterrupt:
             hurry = True
@@ -123,6 +134,7 @@ def _run_here(
         finally:
             over.set()
             if not hurry:
-                wait(running)
+                wait([future for future in running if not future.cancelled()])
             if pool is not executor:
                 pool.shutdown(wait=not hurry)
+    return notes
