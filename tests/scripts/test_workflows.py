@@ -58,3 +58,18 @@ def test_the_soak_runs_every_week():
     week = workflow("long.yml")
     assert re.fullmatch(r"\d+ \d+ \* \* \d", week[True]["schedule"][0]["cron"])  # YAML's "on"
     assert "python -m scripts.benchmarks.soak --minutes 10" in commands(week["jobs"]["soak"])
+
+
+def test_no_checkout_leaves_its_token_behind():
+    found = 0
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        for _, *after in _steps(path):
+            found += 1
+            assert any("persist-credentials: false" in line for line in after), path
+    assert found
+
+
+def _steps(path):
+    """The lines of every step that checks out."""
+    steps = path.read_text("utf-8").split("\n      - ")[1:]
+    return [step.splitlines() for step in steps if step.startswith("uses: actions/checkout@")]

@@ -66,7 +66,7 @@ def factorise_curvature(model: SoftmaxModel, sites: SoftmaxSites) -> CurvatureFa
     half = sum(q.half_logdet for q in classes) - 0.5 * model.n_data * np.log(sites.s)
     M, info = dpotrf(np.sum([q.inner for q in classes], axis=0).T, lower=1, clean=1, overwrite_a=1)
     if info != 0:
-        raise NotPositiveDefinite
+        raise NotPositiveDefinite("the curvatures of all classes have no Cholesky factor")
     return CurvatureFactors(classes, M, half + float(np.log(np.diag(M)).sum()))
 
 

@@ -199,7 +199,7 @@ def _parallel_sweeps(
     known = reuse is not None and reuse.nu is nu and reuse.tau is tau
     q = reuse if known and reuse is not None else model.prior.with_sites(nu, tau, reuse=reuse)
     if not q.variances.min() > 0.0:
-        raise NotPositiveDefinite
+        raise NotPositiveDefinite("a variance of q is not a positive number")
     history = _Anderson(_MEMORY)
     best = last = np.inf
     reach = 1.0  # fraction of Newton's step that is taken
