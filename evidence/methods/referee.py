@@ -21,6 +21,9 @@ from ..approximations.mixture import Mixture
 from ..execution.clock import Stopped, interruptible, within
 from ..execution.meter import phase
 from ..messages import Message
+from ..models.density.functions import COARSE
+from ..models.density.model import DensityModel
+from ..models.latent import LatentModel, farthest
 from ..paths.families import family, fit_reference, search_seed
 from .base import Outcome, Problem, stopped, widen
 from .mixture import over_components
@@ -122,7 +125,7 @@ class Referee:
         """Warnings and the error bar, once and for all."""
         self.approximate(outcome)
         widen(outcome)
-        refuse(outcome, self.kind.ceiling(self.problem.model))
+        refuse(outcome, self.kind.ceiling(self.problem.model), self.problem.model)
 
     def approximate(self, outcome: Outcome) -> None:
         """The best approximation, for a call whose time was up before it had an answer."""
@@ -154,16 +157,19 @@ class Referee:
         return name, self.fits[name].logz, math.nan
 
 
-def refuse(outcome: Outcome, highest: float) -> None:
+def refuse(outcome: Outcome, highest: float, model: Any) -> None:
     """NaN and a warning for numbers that no log Z can be."""
     se = 0.0 if math.isnan(outcome.logz_se) else outcome.logz_se
     if outcome.logz > highest + _SLACK + _FAR * se:
         what = f"log Z = {outcome.logz:.6g} of data whose log likelihood is {highest:.6g} at most"
     elif math.isinf(outcome.logz) or math.isinf(outcome.logz_se):
         what = f"log Z = {outcome.logz} ± {outcome.logz_se}"
+    elif isinstance(model, DensityModel) and outcome.logz < -COARSE:
+        what = f"log Z = {outcome.logz:.3g}, where doubles are nats apart (subtract a constant)"
     else:
         return
     outcome.logz = outcome.logz_se = math.nan
+    far = f"; {farthest(model)}" if isinstance(model, LatentModel) else ""
     outcome.warn(
-        "impossible", f"the numbers failed: they gave {what}; scale or jitter are extreme"
+        "impossible", f"the numbers failed: they gave {what}; scale or jitter are extreme{far}"
     )

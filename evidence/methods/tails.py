@@ -53,9 +53,9 @@ def wide_start(problem: Problem) -> Problem:
         z = np.random.default_rng(problem.child(8)).standard_normal((_DRAWS, model.n))
         log_w = _log_weights(problem, z)
         w, effective = truncated(log_w)
-        size = min(DIRECTIONS, model.n, int(effective / EFFECTIVE))
-        if size == 0:
+        if not effective >= EFFECTIVE:  # NaN, too, where numbers fail
             return problem
+        size = min(DIRECTIONS, model.n, int(effective / EFFECTIVE))
         slope, curvature = fit(z[:, ::-1][:, :size].T, log_w, w)
         gamma, U = q.eigh
         D = (U / np.sqrt(gamma))[:, ::-1][:, :size] * -np.sign(slope)  # into the tail

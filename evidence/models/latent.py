@@ -114,6 +114,18 @@ def check_mean(name: str, *priors: Prior) -> None:
                 )
 
 
+def farthest(model: LatentModel) -> str:
+    """Which datum is farthest from the prior, in words: where numbers fail it is suspect."""
+    prior, likelihood = model.prior, model.likelihood
+    with np.errstate(all="ignore"):
+        away = np.abs(likelihood.location(model.y) - prior.mean) / np.sqrt(prior.variances)
+    i = int(np.argmax(np.nan_to_num(away, nan=np.inf)))
+    return (
+        f"datum {i}, {model.y[i]:.6g}, is farthest from the prior (mean {prior.mean[i]:.3g}, "
+        f"standard deviation {np.sqrt(prior.variances[i]):.3g})"
+    )
+
+
 def megabytes(of_ep: float, n: int) -> float:
     """Of memory, roughly: for EP, which takes so many bytes, and the draws of n latent values
     after it, of two islands at work and kept by all."""

@@ -28,7 +28,7 @@ from ...execution.arguments import check_count, number, shown
 from ...execution.clock import Stopped, check_interrupt, interruptible
 from ...gaussians.base import Gaussian, NotPositiveDefinite, Response, Sites
 from ...messages import InputError, Message
-from ...models.latent import LatentModel
+from ...models.latent import LatentModel, farthest
 from ...numerics.arrays import Array
 from ..reference import GaussianReference
 from .cavities import cavities, log_site
@@ -134,6 +134,10 @@ def fit_ep(
                 end = _parallel_sweeps(model, *given)
             except NotPositiveDefinite:  # without sites of negative precision there always is a q
                 end = _parallel_sweeps(model, *given, least=0.0)
+        except NotPositiveDefinite as error:
+            raise NotPositiveDefinite(
+                f"EP is beyond what doubles resolve ({error}); {farthest(model)}"
+            ) from error
         except Stopped:
             return _independent(model, started)
     q = end.gaussian

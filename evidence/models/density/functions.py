@@ -17,6 +17,7 @@ from ...numerics.arrays import Array
 from .metrics import Fisher
 
 Call = Callable[..., Array]
+COARSE = 2.0**45  # log densities beyond which doubles are a hundredth of a nat apart
 
 #: axes of what a function returns for a batch
 _AXES = {
@@ -174,11 +175,23 @@ class Batched:
                 f"{self.name} was called with {told} and must return shape {shape[first:]}, got "
                 f"{out.shape[first:]}; vectorized= says whether functions take batches"
             )
+        if self.name == "logdensity" and m:
+            _check_digits(out)
         return out
 
     def _tally(self, n: int) -> None:
         check_interrupt()
         tally(n, derivatives=self.name != "logdensity")
+
+
+def _check_digits(values: Array) -> None:
+    """That doubles near the largest log density tell hundredths of a nat apart."""
+    largest = float(np.max(values))
+    if COARSE < largest < np.inf:
+        raise InputError(
+            f"logdensity returned {largest:.3g}, where doubles are {np.spacing(largest):.1g} "
+            "nats apart: no evidence can be told from it; subtract a constant"
+        )
 
 
 class Pairs:

@@ -1,0 +1,54 @@
+"""Data at the edge of doubles: the right answer, or one line that says which datum is too far."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import evidence as ev
+from evidence.gaussians.base import NotPositiveDefinite
+
+K = np.eye(3) + 0.5
+FAR = [1.0, 1e15, 2.0]
+pytestmark = pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")  # NumPy's own
+
+
+def run(model):
+    return ev.log_evidence(model, random_seed=0, progressbar=False)
+
+
+@pytest.mark.parametrize(
+    ("y", "likelihood", "datum"),
+    [
+        (FAR, "poisson", "datum 1, 1e+15,"),
+        ([3, 1, 2], "poisson(offset=1e308)", "datum 0, 3,"),
+        ([1, 1, 2], "gamma(shape=1e308)", "datum "),
+    ],
+)
+def test_fits_that_fail_name_the_datum(y, likelihood, datum):
+    with pytest.raises(NotPositiveDefinite, match="beyond what doubles resolve") as caught:
+        run(ev.GPModel(K=K, y=y, likelihood=likelihood))
+    assert datum in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_numbers_that_fail_name_the_datum():
+    result = run(ev.GPModel(K=K, y=[1.0, 1e308, 2.0], likelihood="gaussian"))
+    assert np.isnan(result.logz)
+    assert any("datum 1, 1e+308," in warning for warning in result.warnings)
+
+
+@pytest.mark.parametrize("constant", [1e308, 1e17])
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_densities_whose_digits_are_nats(constant, vectorized):
+    def bowl(x):
+        return constant - 0.5 * np.sum(x**2, axis=-1)
+
+    with pytest.raises(ev.InputError, match=r"logdensity returned .* subtract a constant"):
+        ev.DensityModel(bowl, 2, bounds=[(0, 1), (0, 1)], vectorized=vectorized)
+
+
+def test_a_density_far_below_zero():
+    result = run(ev.DensityModel(lambda x: -1e308, 2, bounds=[(0, 1), (0, 1)]))
+    assert np.isnan(result.logz)
+    assert any("subtract a constant" in warning for warning in result.warnings)
