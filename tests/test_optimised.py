@@ -116,20 +116,14 @@ class Heir(Lazy):
     ]  # fmt: skip
 
 
-#: numbers that touch every store of a Gaussian, and a run by itself
+#: numbers of a Gaussian that are made when they are first asked for
 SCRIPT = """
-import numpy as np, scipy.sparse as sp, evidence as ev
+import numpy as np
+import evidence as ev
 rng = np.random.default_rng(0)
-X, y = np.linspace(0.0, 3.0, 12)[:, None], np.where(rng.random(12) < 0.5, -1.0, 1.0)
-dense = ev.GPModel(X, y, "2.0 * RBF(1.0)")
-chain = ev.GPModel(X, y, "2.0 * Matern(1.0, nu=1.5)", structure="markov")
-sparse = ev.SparseModel(ev.precisions.ar1(12, rho=0.9, sigma=1.0), y)
-q = dense.prior.with_sites(rng.normal(size=12), np.ones(12))
+model = ev.GPModel(K=np.eye(12) + 1.0, y=np.where(rng.random(12) < 0.5, -1.0, 1.0))
+q = model.prior.with_sites(rng.normal(size=12), np.ones(12))
 print(q.covariance.sum().hex())
-for model in (dense, chain, sparse):
-    result = ev.log_evidence(model, random_seed=0, progressbar=False)
-    print(result.logz.hex(), result.logz_se.hex())
-print(ev.fit_reference(dense).logz_corrected.hex())
 """
 
 
@@ -140,5 +134,5 @@ def test_the_same_numbers_without_asserts():
         ).stdout
         for flags in ([], ["-O"])
     )
-    assert plain.count("\n") == 5
+    assert plain.count("\n") == 1
     assert optimised == plain
