@@ -19,9 +19,11 @@ import numpy as np
 
 from ..approximations.density.cloud import Cloud, resolution
 from ..approximations.density.economy import LARGEST, THOROUGH, Blended, Economy, economise
+from ..approximations.density.mixing import defended
 from ..approximations.density.modes import laplace_of
 from ..approximations.density.policy import policy_of
 from ..approximations.density.reference import Scouted
+from ..approximations.density.verdict import judged
 from ..approximations.mixture import Mixture
 from ..execution.meter import Allowance, Meter
 from ..models.density.batches import SharedBatches
@@ -35,6 +37,8 @@ from .staged import over_stages
 _DEFAULT = 0.05  # target of a standard error
 _LARGEST = 32  # dimensions of a frugal search, where there is no choice
 _USED = 0.8  # of the time that is left goes into evaluations that are counted on
+_LOOK = 2048  # draws of a mixture that tell whether their weights are even
+_CAUTION = 2.5  # walks do not reach everywhere either
 _STANDARD_ERRORS = 3.0  # by which a look sees more than the answer
 
 
@@ -49,7 +53,7 @@ class DensityReferee(Referee):
         """By the draws of the prior that were judged."""
         if self.economy is not None and self.economy.blend is not None:
             return resolution(self.economy.rounds[0][0] if self.economy.rounds else 0)
-        return 1.0 if self.cloud is None else self.cloud.resolution
+        return self.cloud.resolution if self.cloud is not None else 1.0
 
     @property
     def left(self) -> bool:
@@ -84,8 +88,7 @@ class DensityReferee(Referee):
             if economy.settled(allowed, problem.clock.stop()):
                 self.fits = {"laplace": laplace_of(model, economy.modes)}
                 return economy.reference(target) if economy.blend is not None else None
-        if model.prior is not None and self.wanted in ("fitted", "gaussian"):
-            self.cloud = Cloud(model)
+        self.cloud = Cloud(model)
         self.report()
         base = fit_reference(
             model, self.wanted, self.fits, seed=seed, policy=policy, cloud=self.cloud
@@ -116,15 +119,13 @@ class DensityReferee(Referee):
         if isinstance(base, Blended):
             return over_blend(problem, base)
         if isinstance(base, Mixture) and method == "auto":
-            staged = over_stages(problem, base)
-            if staged is not None:
-                return staged
+            found = over_whole(problem, base) or over_stages(problem, base)
+            if found is not None:
+                return found
         return super().run(problem, method, go)
 
     def settle(self, outcome: Outcome) -> None:
         compare(self.seen, outcome)
-        if not isinstance(self.reference, Mixture) and self.reference is not None:
-            outcome.doubts.append(Doubt(self.reference.lost))
         super().settle(outcome)
 
     def best(self) -> tuple[str, float, float] | None:
@@ -136,6 +137,28 @@ class DensityReferee(Referee):
         if math.isfinite(se) and (laplace is None or logz > laplace[1]):
             return f"{self.cloud.log_l.size} draws from the prior", logz, se  # type: ignore[union-attr]
         return laplace
+
+
+def over_whole(problem: Problem, mixture: Mixture) -> Outcome | None:
+    """Draws of all components at once, a tenth of them from the last one, the prior; None where
+    their weights are uneven: then one component after the other is annealed."""
+    if problem.annealed or not problem.free:
+        return None
+    *own, last = (replace(component, share=None) for component in mixture.components)
+    blend = defended(own, mixture.weights[:-1], last)
+    x, log_w = blend.weighted(np.random.default_rng(problem.child(32)), _LOOK)
+    verdict = judged(log_w)
+    if not verdict.even:
+        return None
+    relative = np.exp(log_w - verdict.logz) / len(x)  # shares of the posterior
+    counted = float(relative @ np.exp(blend.log_parts(x)[:, -1] - blend.log(x)))
+    outside = _CAUTION * max(sum(mixture.lost) - counted, 0.0)
+    reference = Blended(
+        problem.model, blend, verdict, verdict.logz, outside, scouted=mixture.components[0].scouted
+    )
+    outcome = over_blend(problem, reference)
+    outcome.doubts.append(Doubt(outside))
+    return outcome
 
 
 def compare(seen: Scouted | None, outcome: Outcome) -> None:

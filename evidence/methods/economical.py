@@ -8,28 +8,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
-from ..approximations.density.economy import LARGEST, Blended
+from ..approximations.density.economy import Blended
 from ..drivers.weighted import Proposed, run_weighted
 from ..execution.job import Job
-from ..models.density.model import DensityModel
+from ..paths.density import own_path
 from .base import FIRST, Outcome, Problem, outcome_of_islands
 from .importance import fair_share
 
-_LARGEST = 32  # dimensions, where there is no choice
-_COARSE = 0.1  # a target from which on few evaluations will do
 _FEWEST = {True: 8, False: 40}  # draws of an island where weights are even, and elsewhere
 _EVEN, _MOST = 0.8, 2**14
 _MARGIN = 2.0  # draws beyond what the last weights say
-
-
-def is_economical(model: Any, target_se: float | None, max_evaluations: int | None) -> bool:
-    """Whether few evaluations are asked for, or are enough for a coarse target."""
-    if not isinstance(model, DensityModel):
-        return False
-    coarse = (target_se or 0.0) >= _COARSE and model.n <= LARGEST
-    return coarse or (max_evaluations is not None and model.n <= _LARGEST)
 
 
 def over_blend(problem: Problem, reference: Blended) -> Outcome:
@@ -46,7 +35,7 @@ def over_blend(problem: Problem, reference: Blended) -> Outcome:
         else _MOST
     )
     n_particles = int(min(math.ceil(wanted), max(affordable, 2), _MOST))
-    problem = replace(problem, reference=reference.blend.references[0], _path=None)
+    problem = replace(problem, _path=own_path(problem.model))  # in whose coordinates draws are
     job = Job(run_weighted, (Proposed(reference.blend),), {"n_particles": n_particles})
     outcome, _ = outcome_of_islands(problem, "importance", job, independent=True)
     outcome.settings = {"move": None, "draws_per_island": n_particles, "reference": "mixture"}

@@ -25,7 +25,7 @@ from ..models.density.functions import COARSE
 from ..models.density.model import DensityModel
 from ..models.latent import LatentModel, farthest
 from ..paths.families import family, fit_reference, search_seed
-from .base import Outcome, Problem, stopped, widen
+from .base import Doubt, Outcome, Problem, stopped, widen
 from .mixture import over_components
 from .registry import METHODS
 
@@ -123,6 +123,9 @@ class Referee:
 
     def settle(self, outcome: Outcome) -> None:
         """Warnings and the error bar, once and for all."""
+        alone = self.reference is not None and not isinstance(self.reference, Mixture)
+        if alone and outcome.method not in _ALONE:
+            outcome.doubts.append(Doubt(getattr(self.reference, "lost", 0.0)))
         self.approximate(outcome)
         widen(outcome)
         refuse(outcome, self.kind.ceiling(self.problem.model), self.problem.model)

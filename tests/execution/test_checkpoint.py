@@ -192,7 +192,7 @@ def test_another_model_or_version_is_refused(tmp_path, monkeypatch):
     model = ev.GPModel(K=np.eye(4) + 1.1, y=[1, 1, -1, 1])
     with pytest.raises(ValueError, match="belongs to another run: model is"):
         ev.log_evidence(model, method="smc", checkpoint=tmp_path / "run.ckpt", random_seed=1)
-    monkeypatch.setattr("evidence.verbs.estimate.__version__", "0.0.0")
+    monkeypatch.setattr("evidence.verbs._call.__version__", "0.0.0")
     with pytest.raises(ValueError, match="package version is"):
         small(tmp_path / "run.ckpt")
 

@@ -106,8 +106,15 @@ class DensityReference:
 
     @cached_property
     def eigh(self) -> tuple[Array, Array]:
-        """Eigenvalues and eigenvectors (columns, C-contiguous) of Σ."""
-        return positive_eigh(self.cov, self.name)
+        """Eigenvalues and eigenvectors (columns, C-contiguous) of Σ.
+
+        Of D C D with C of unit diagonal: with C = V s Vᵀ they are those of R Rᵀ, R = D V √s,
+        whose singular values are right whatever the units in D.
+        """
+        sd = np.sqrt(np.diag(self.cov))
+        s, V = positive_eigh(self.cov / sd / sd[:, None], self.name)
+        U, root, _ = np.linalg.svd(sd[:, None] * V * np.sqrt(s))
+        return root[::-1] ** 2, np.ascontiguousarray(U[:, ::-1])
 
     @cached_property
     def root(self) -> Array:

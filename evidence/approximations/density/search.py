@@ -98,9 +98,9 @@ def fit_density(
     best = None if several and model.prior is not None else fit_one(model, modes, several, scales)
     best = best or density_prior_reference(model)
     whole: DensityReference | Mixture = best
-    if model.prior is None and looked and best.scales is None:
-        base = GaussianPrior(best.mean, policy.reach**2 * best.cov)
-        cloud = Cloud(Rebased(model, base)).screen(rng, policy)
+    if model.prior is None and looked and scales and best.scales is None:
+        cloud.model = Rebased(model, GaussianPrior(best.mean, policy.reach**2 * best.cov))
+        cloud.screen(rng, policy)
     if cloud.log_l.size:
         whole = Look(cloud, policy, rng, best, modes).settle()
     whole.seconds = time.perf_counter() - started

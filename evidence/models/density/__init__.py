@@ -33,7 +33,7 @@ few thousand evaluations, for likelihoods that are expensive:
 >>> model = ev.DensityModel(
 ...     loglik, dim=1, vectorized=True, prior_transform=lambda u: stats.gamma.ppf(u, 2.0)
 ... )
->>> result = ev.log_evidence(model, target_se=0.2, random_seed=0, progressbar=False)
+>>> result = ev.log_evidence(model, effort="frugal", random_seed=0, progressbar=False)
 >>> bool(abs(result.logz - truth) < 4 * result.logz_se)
 True
 >>> sum(result.evaluations.values()) < 3000
