@@ -1,12 +1,14 @@
 """Every move leaves p_β invariant, for every reference, temperature and kind of likelihood.
 
 One oracle (:mod:`moves.invariance`) for all: 20,000 exact draws stay exact draws, with a false
-alarm rate of at most 1e-5 per case.
+alarm rate of at most 1e-5 per case. Any move meets any likelihood, reference and temperature, in
+pairs (:mod:`covering`).
 """
 
 from __future__ import annotations
 
 import pytest
+from covering import covering
 from moves.invariance import smallest_p_value
 from problems import small_model
 
@@ -16,6 +18,7 @@ from evidence.approximations.reference import prior_reference
 
 REFERENCES = {"ep": ev.fit_ep, "laplace": ev.fit_laplace, "prior": prior_reference}
 NARROW = ["probit", "poisson(exposure=1.5)", "student_t(df=4, scale=0.5)"]
+BETAS = [0.3, 1.0, 0.0]
 
 #: move -> (with an approximation as reference, with the prior)
 MOVES = {
@@ -32,30 +35,31 @@ MOVES = {
 }
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("reference", REFERENCES)
-@pytest.mark.parametrize("likelihood", NARROW)
-@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize(
+    ("move", "likelihood", "reference", "beta"), covering(MOVES, NARROW, REFERENCES, BETAS)
+)
 def test_invariance(move, likelihood, reference, beta):
     path = ev.Path(REFERENCES[reference](small_model(likelihood)))
     mover = MOVES[move][reference == "prior"]
     assert smallest_p_value(path, mover, beta) > 1e-5
 
 
-@pytest.mark.parametrize("mass", ["identity", "diagonal", "base", "prior", "expected"])
-@pytest.mark.parametrize("reference", ["ep", "prior"])
+MASSES = ["identity", "diagonal", "base", "prior", "expected"]
+MASSIVE = [
+    moves.MGrad(0.5),
+    moves.AGradZ(0.5),
+    moves.AGradU(0.5),
+    moves.Langevin(0.2),
+    moves.HMC(0.3, n_leapfrog=3, length_jitter=0.5),
+]
+
+
 @pytest.mark.parametrize(
-    "move",
-    [
-        moves.MGrad(0.5),
-        moves.AGradZ(0.5),
-        moves.AGradU(0.5),
-        moves.Langevin(0.2),
-        moves.HMC(0.3, n_leapfrog=3, length_jitter=0.5),
-    ],
-    ids=lambda move: move.name,
+    ("move", "mass", "reference"),
+    covering(MASSIVE, MASSES, ["ep", "prior"]),
+    ids=lambda value: getattr(value, "name", value),
 )
-def test_invariance_in_every_coordinate_system(move, reference, mass):
+def test_invariance_in_every_coordinate_system(move, mass, reference):
     path = ev.Path(REFERENCES[reference](small_model("poisson(exposure=1.5)")))
     move = type(move)(**{**vars(move), "coordinates": mass})
     assert smallest_p_value(path, move, 1.0) > 1e-5
@@ -78,10 +82,9 @@ COSTLY = {
 }
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("reference", REFERENCES)
-@pytest.mark.parametrize("likelihood", NARROW)
-@pytest.mark.parametrize("move", COSTLY)
+@pytest.mark.parametrize(
+    ("move", "likelihood", "reference", "beta"), covering(COSTLY, NARROW, REFERENCES, BETAS)
+)
 def test_invariance_of_moves_with_a_metric(move, likelihood, reference, beta):
     path = ev.Path(REFERENCES[reference](small_model(likelihood)))
     mover = COSTLY[move][reference == "prior"]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from covering import covering
 from moves.invariance import smallest_p_value
 from problems import small_model
 from scipy.stats import ttest_1samp
@@ -26,12 +27,11 @@ CASES = {
     "prior": (prior_reference, NUTS(0.15)),
 }
 NARROW = ["probit", "poisson(exposure=1.5)", "student_t(df=4, scale=0.5)"]
-TEMPERED = [(likelihood, beta) for likelihood in NARROW for beta in (0.0, 0.3, 1.0)]
-TEMPERED[-1] = pytest.param(*TEMPERED[-1], marks=pytest.mark.slow)  # exact draws are rare
 
 
-@pytest.mark.parametrize(("likelihood", "beta"), [*TEMPERED, (NARROW[-1], 0.5)])
-@pytest.mark.parametrize("reference", CASES)
+@pytest.mark.parametrize(
+    ("reference", "likelihood", "beta"), covering(CASES, NARROW, [0.0, 0.3, 1.0])
+)
 def test_invariance(reference, likelihood, beta):
     """20,000 exact draws stay exact draws; false alarm rate at most 1e-5 per case."""
     fit, move = CASES[reference]

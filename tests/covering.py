@@ -1,0 +1,39 @@
+"""Every pair in few cases: whatever depends on two circumstances at once is met."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations, product
+from typing import Any
+
+
+def covering(*factors: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Cases in which any two factors meet in all their pairs of values: a covering array.
+
+    Greedy, from the first pair that is missing, and the same ones every time.
+
+    >>> len(covering("abc", "xyz", [0, 1, 2]))  # of 27
+    10
+    """
+    values = [list(factor) for factor in factors]
+    places = range(len(values))
+    missing = dict.fromkeys(
+        ((i, a), (j, b))
+        for i, j in combinations(places, 2)
+        for a, b in product(range(len(values[i])), range(len(values[j])))
+    )
+    cases = []
+    while missing:
+        case = dict(next(iter(missing)))
+        for i in places:
+            if i not in case:
+                case[i] = max(
+                    range(len(values[i])),
+                    key=lambda a, i=i: sum(
+                        tuple(sorted([(i, a), met])) in missing for met in case.items()
+                    ),
+                )
+        for pair in combinations(sorted(case.items()), 2):
+            missing.pop(pair, None)
+        cases.append(tuple(values[i][case[i]] for i in places))
+    return cases
