@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import numpy as np
 from scipy.special import logsumexp
@@ -41,10 +42,7 @@ def small_model(likelihood: str, n: int = 3) -> GPModel:
 
 def log_z_by_quadrature(model: GPModel, nodes: int = 80) -> float:
     """log Z for N ≤ 3 by Gauss–Hermite rules in the eigenbasis of the prior."""
-    x1, w1 = np.polynomial.hermite_e.hermegauss(nodes)
-    x1, w1 = x1[w1 > 0], w1[w1 > 0] / w1.sum()
-    grid = np.array(list(itertools.product(x1, repeat=model.n)))
-    log_w = np.log(np.array(list(itertools.product(w1, repeat=model.n)))).sum(axis=1)
+    grid, log_w = _rule(nodes, model.n)
     values, vectors = np.linalg.eigh(model.K)
     x = model.mean + (grid * np.sqrt(values)) @ vectors.T
     ell = np.zeros(len(x))
@@ -52,6 +50,16 @@ def log_z_by_quadrature(model: GPModel, nodes: int = 80) -> float:
         one = np.full(len(x), model.y[n])
         ell += model.likelihood.log_prob(x[:, n], one)
     return float(logsumexp(log_w + ell))
+
+
+@cache
+def _rule(nodes: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss–Hermite points (M, n), and the logs of their weights."""
+    x1, w1 = np.polynomial.hermite_e.hermegauss(nodes)
+    x1, log_w1 = x1[w1 > 0], np.log(w1[w1 > 0] / w1.sum())
+    grid = np.stack(np.meshgrid(*[x1] * n, indexing="ij"), axis=-1).reshape(-1, n)
+    log_w = np.stack(np.meshgrid(*[log_w1] * n, indexing="ij"), axis=-1).reshape(-1, n)
+    return grid, log_w.sum(axis=1)
 
 
 def exact_draws(

@@ -44,17 +44,16 @@ def test_hyperparameters_from_their_draws_and_anew(data):
     model = ev.from_formula("y ~ x + (1 | g)", data, priors=PRIORS)
     table = ev.prior_sensitivity(model, random_seed=0, scale=[0.5, 2.0]).table
 
+    sd, noise = np.geomspace(1e-3, 5, 60), np.geomspace(0.3, 0.9, 20)
+    priors = dict(model.priors.items())
+    z = np.array([
+        [ev.fit_ep(model.at({"sd(1|g)": s, "noise_std": t})).logz for t in noise] for s in sd
+    ])  # fmt: skip
+    z += priors["likelihood__noise_std"].logpdf(noise) + np.log(noise)
+
     def integral(factor):  # over sd and noise, on a grid
-        sd, noise = np.geomspace(1e-3, 5, 60), np.geomspace(0.3, 0.9, 40)
-        priors = dict(model.priors.items())
         scaled = Rescaled(priors["sd(1|g)"], factor)
-        at = np.array([
-            [model.at({"sd(1|g)": s, "noise_std": t}) for t in noise] for s in sd
-        ])  # fmt: skip
-        z = np.vectorize(lambda m: ev.fit_ep(m).logz)(at)
-        z += (scaled.logpdf(sd) + np.log(sd))[:, None]
-        z += priors["likelihood__noise_std"].logpdf(noise) + np.log(noise)
-        return np.logaddexp.reduce(z, axis=None)
+        return np.logaddexp.reduce(z + (scaled.logpdf(sd) + np.log(sd))[:, None], axis=None)
 
     base = integral(1.0)
     for factor in (0.5, 2.0):
