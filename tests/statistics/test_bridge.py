@@ -53,6 +53,16 @@ def test_error_bar(rho):
     assert 0.83 < np.sqrt(np.mean(np.square(z))) < 1.17
 
 
+def test_every_draw_four_times_is_worth_no_more():
+    """The estimate is the same, and so is its error bar, within a tenth."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((4, 1000)), 1.5 * rng.standard_normal(4000)
+    u, v = (norm.logpdf(s) - norm.logpdf(s, 0.0, 1.5) for s in (x, y))
+    once, often = bridge(u, v, 4000.0), bridge(np.repeat(u, 4, axis=1), v, 4000.0)
+    assert often.logz == pytest.approx(once.logz, abs=0.1 * once.se)
+    assert often.variance_draws == pytest.approx(once.variance_draws, rel=0.2)
+
+
 def test_disagreement():
     rng = np.random.default_rng(0)
     y = 1.5 * rng.standard_normal(4000)

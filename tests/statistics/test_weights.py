@@ -86,3 +86,16 @@ def test_pareto_weights_are_recognised(shape, trusted):
     weights = Weights(log_w)
     assert abs(weights.shape - shape) < 4.0 * (1.0 + shape) / 17.0
     assert [warning.code for warning in weights.complaints()] == ["heavy-tail"] * (not trusted)
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize(
+    ("n", "tail", "limit"), [(100, 0.65, 0.5), (100, 0.35, 0.5), (100_000, 0.75, 0.7)]
+)
+def test_fewer_weights_bear_less_of_a_tail(n, tail, limit):
+    """Pareto's k may be 1 - 1/log10 n and 0.7 at most: weights that are its quantiles."""
+    weights = Weights(-tail * np.log((np.arange(n) + 0.5) / n))
+    k = weights.shape  # drawn to 1/2
+    said = " ".join(str(complaint) for complaint in weights.complaints())
+    assert ("Pareto k" in said) == (k > limit)
+    assert (k > limit) == (tail > limit)
