@@ -37,12 +37,14 @@ CHAINS = """
 import sys
 import numpy as np
 import evidence as ev
+from evidence.execution import checkpoint
+checkpoint._EVERY, checkpoint._SHARE = 0.1, 5.0
 x = np.linspace(0.0, 8.0, 60)[:, None]
 K = 9.0 * np.exp(-0.5 * (x - x.T) ** 2) + 1e-6 * np.eye(60)
 model = ev.GPModel(K=K, y=np.resize([1, 1, -1], 60), likelihood="logit")
 print("ready", flush=True)
 draws = ev.sample(model, move="splitting", checkpoint=sys.argv[1], random_seed=5, chains=8,
-                  tune=2000, draws=40000, progressbar=False)
+                  tune=500, draws=8000, progressbar=False)
 print(repr(draws.step_size), draws.x.sum(), draws.acceptance.sum(), draws.failures)
 """
 

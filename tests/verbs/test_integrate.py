@@ -73,7 +73,7 @@ def student(mean, root):
     return StudentMixture(np.ones(1), mean[None], root[None])
 
 
-def island(model, priors, fixed, plan, seeds, m=24):
+def island(model, priors, fixed, plan, seeds, m=12):
     """Estimates of the bare islands: no pilot, a start that does not fit well."""
     known = Priors.of(model.hyperparameters, priors, fixed)
     theta, sites = model.hyperparameters.theta[known.free], (ev.fit_ep(model).sites,)
@@ -91,7 +91,7 @@ def test_islands_are_unbiased(exact, betas):
     z = np.exp(islands.log_z[-1] - exact["probit"][0])
     assert abs(z.mean() - 1.0) < 4.0 * z.std(ddof=1) / np.sqrt(z.size)
     assert z.std(ddof=1) / np.sqrt(z.size) < 0.1  # it would see an error of this size
-    assert islands.draws.shape == (60, 24, 3)
+    assert islands.draws.shape == (60, 12, 3)
 
 
 @pytest.mark.parametrize(

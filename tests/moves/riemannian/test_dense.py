@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import mpmath as mp
 import numpy as np
 import pytest
+from covering import covering
 from models.density.cases import CASES, Case, banana, funnel, given, tempered_draws
 from scipy.special import ndtr, ndtri
 from scipy.stats import ks_2samp
@@ -628,14 +629,13 @@ MOVES = {
     "splitting": moves.SplittingHMC(0.3),
     "nuts": moves.NUTS(0.4),
 }
+BETAS = [0.3, 1.0, 0.0]
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize(("name", "reference"), TARGETS)
-@pytest.mark.parametrize("move", MOVES)
-def test_invariance(move, name, reference, beta):
+@pytest.mark.parametrize(("move", "target", "beta"), covering(MOVES, TARGETS, BETAS))
+def test_invariance(move, target, beta):
     steps, m = (1, M // 2) if move == "nuts" else (3, M)
-    assert smallest_p_value(name, reference, beta, MOVES[move], steps, m) > 1e-5
+    assert smallest_p_value(*target, beta, MOVES[move], steps, m) > 1e-5
 
 
 @pytest.mark.parametrize("reference", ["limited, laplace", "independent, prior"])
@@ -652,11 +652,9 @@ COSTLY = {
 }
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize(("name", "reference"), TARGETS)
-@pytest.mark.parametrize("move", COSTLY)
-def test_invariance_of_moves_with_a_metric(move, name, reference, beta):
-    p = smallest_p_value(name, reference, beta, COSTLY[move], 1, COSTLY_M, rare=0.05)
+@pytest.mark.parametrize(("move", "target", "beta"), covering(COSTLY, TARGETS, BETAS))
+def test_invariance_of_moves_with_a_metric(move, target, beta):
+    p = smallest_p_value(*target, beta, COSTLY[move], 1, COSTLY_M, rare=0.05)
     assert p > 1e-5
 
 
