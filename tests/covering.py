@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import combinations, product
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 def covering(*factors: Iterable[Any]) -> list[tuple[Any, ...]]:
     """Cases in which any two factors meet in all their pairs of values: a covering array.
 
-    Greedy, from the first pair that is missing, and the same ones every time.
+    Greedy, from the first pair that is missing, values that were rare so far before others, and
+    the same cases every time.
 
     >>> len(covering("abc", "xyz", [0, 1, 2]))  # of 27
-    10
+    11
     """
     values = [list(factor) for factor in factors]
     places = range(len(values))
@@ -22,17 +24,16 @@ def covering(*factors: Iterable[Any]) -> list[tuple[Any, ...]]:
         for i, j in combinations(places, 2)
         for a, b in product(range(len(values[i])), range(len(values[j])))
     )
-    cases = []
+    cases, met = [], Counter()
     while missing:
         case = dict(next(iter(missing)))
         for i in places:
             if i not in case:
-                case[i] = max(
-                    range(len(values[i])),
-                    key=lambda a, i=i: sum(
-                        tuple(sorted([(i, a), met])) in missing for met in case.items()
-                    ),
-                )
+                case[i] = max(range(len(values[i])), key=lambda a, i=i: (
+                    sum(tuple(sorted([(i, a), other])) in missing for other in case.items()),
+                    -met[i, a],
+                ))  # fmt: skip
+        met.update(case.items())
         for pair in combinations(sorted(case.items()), 2):
             missing.pop(pair, None)
         cases.append(tuple(values[i][case[i]] for i in places))

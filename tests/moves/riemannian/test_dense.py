@@ -32,6 +32,7 @@ from evidence.moves.riemannian.dense.integrators import (
     Midpoint,
     UnderWay,
     binding,
+    solve_position,
 )
 from evidence.moves.riemannian.dense.metric import plain, soft
 from evidence.paths.density import DensityPath, own_path
@@ -444,6 +445,18 @@ def test_binding_matrices(kind):
     assert (b.omega, b.sigma) == (3.0, 0.1)
 
 
+@pytest.mark.parametrize("kind", ["base", "identity"])
+def test_copies_are_drawn_from_the_density_that_counts_them(kind):
+    """Of normals z, up to a constant: -|z|²/2, beside -H."""
+    path, rng = DensityPath(given(banana())), np.random.default_rng(0)
+    field, z = DensityField(path, per_row(0.8, 5)), rng.standard_normal((5, 2, 2))
+    integrator = Doubled(binding(path, kind, 3.0, 0.1), z)
+    point, p = field.point(path.reference.mean + 0.1 * z[:, 0]), rng.standard_normal((5, 2))
+    found = integrator.log_density(*integrator.phase(field, point, p))
+    wanted = point.minus_energy(p) - 0.5 * np.sum(z**2, axis=(1, 2))
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+
+
 ROWS = {
     "rmhmc": moves.RMHMC(0.3, n_leapfrog=3, jitter=0.0),
     "rmhmc-midpoint": moves.MidpointRMHMC(0.3, n_leapfrog=3, jitter=0.0),
@@ -553,6 +566,29 @@ def test_one_step_from_the_definition():
     np.testing.assert_allclose(end.y, new, atol=1e-7)
     wanted = minus_h(new, last) - minus_h(y, p)
     np.testing.assert_allclose(end.log_ratio, wanted, atol=1e-7)
+
+
+def test_the_way_back_must_find_both_velocities():
+    """-w by the equation of the momentum, and -v by that of the position."""
+    case = funnel(metric=ev.SoftAbs(1.0))
+    path, integrator = DensityPath(given(case, 0.1)), Leapfrog(*TIGHT)
+    field, rng = DensityField(path, per_row(0.7, 3)), np.random.default_rng(10)
+    half = np.full((3, 1), 0.05)
+    y, p = path.latent(case.draws(rng, 3)), rng.standard_normal((3, D))
+    point, goal = field.point(y, tensor=True), Goal(TIGHT[0])
+    half_p = p + half * point.force
+    v, _ = field.momentum(point, half_p, 0.5 * half, goal)
+    half_p = half_p + 0.5 * half * field.kinetic(point, v)
+    w, _ = solve_position(field, point, half, v, half_p, goal)
+    there = field.point(y + half * (v + w), tensor=True)
+    p = half_p + half * (there.force + 0.5 * field.kinetic(there, w))
+
+    def found(v, w):
+        return integrator._returns(field, there, half, p, v, w)
+
+    assert found(v, w).all()
+    assert not found(1.001 * v, w).any()
+    assert not found(v, 1.001 * w).any()
 
 
 # -- invariance ---------------------------------------------------------------------------------
