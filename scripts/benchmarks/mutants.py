@@ -348,7 +348,7 @@ MUTANTS = {
         "paths/stepped.py",
         "slope - nu + tau * row",
         "slope - nu - tau * row",
-        "paths/test_classes.py models/test_sparse.py -k 'gradient or moves_sample'",
+        "paths/test_stepped.py",
     ),
     "jacobian": Mutant(
         "a Jacobian is missing",
