@@ -153,7 +153,8 @@ def _candidates(
     """Where one may begin: all modes, the points to start from, twice as wide."""
     found = []
     if modes := [m for m in modes if usable(m.cov)]:
-        found.append(_gaussian(model, *_over(modes)))
+        centre, spread = _over(modes)
+        found += [_gaussian(model, centre, spread)] if usable(spread) else []
     points = starts(model, rng, max(500, 20 * model.n))
     centre, spread = points.mean(axis=0), np.cov(points, rowvar=False).reshape(model.n, model.n)
     if usable(spread):

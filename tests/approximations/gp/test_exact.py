@@ -82,15 +82,15 @@ def test_impossible_numbers_are_refused():
     model = small_model("probit", 3)
     for logz, se in ((3.0, 0.1), (math.inf, 0.1), (-1.0, math.inf)):
         outcome = Outcome("smc", logz, se)
-        refuse(outcome, family(model).ceiling(model))
+        refuse(outcome, family(model).ceiling(model), model)
         assert math.isnan(outcome.logz)
         assert math.isnan(outcome.logz_se)
         assert [warning.code for warning in outcome.warnings] == ["impossible"]
     outcome = Outcome("smc", 0.2, 0.1)  # an estimate of nearly zero
-    refuse(outcome, family(model).ceiling(model))
+    refuse(outcome, family(model).ceiling(model), model)
     assert outcome.logz == 0.2
     noisy = ev.GPModel(K=np.eye(3), y=np.zeros(3), likelihood="gaussian(noise_std=0.01)")
     for logz, refused in ((8.0, False), (12.0, True)):  # 11.06 is what three densities have
         density = Outcome("smc", logz, 0.1)
-        refuse(density, family(noisy).ceiling(noisy))
+        refuse(density, family(noisy).ceiling(noisy), noisy)
         assert math.isnan(density.logz) == refused

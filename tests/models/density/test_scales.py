@@ -172,12 +172,9 @@ def test_the_funnel_is_fitted(funnel):
 def test_a_banana_is_not_a_funnel():
     """Scales make its weights a little more even, and lose the ends where they extrapolate."""
     model = ev.examples.banana(0.1).model
-    assert fit_density(model).scales is None
+    assert getattr(fit_density(model), "scales", None) is None  # a mixture has none
     errors = [
-        ev.log_evidence(
-            model, method="smc", target_se=0.1, random_seed=seed, progressbar=False
-        ).logz
-        for seed in range(12)
+        ev.log_evidence(model, random_seed=seed, progressbar=False).logz for seed in range(12)
     ]
     assert abs(np.mean(errors)) < 4.0 * np.std(errors, ddof=1) / np.sqrt(12.0)
 
