@@ -21,6 +21,7 @@ import time
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import logsumexp
 
 from ...execution.meter import phase
 from ...messages import Message
@@ -28,6 +29,7 @@ from ...models.density.model import DensityModel
 from ...models.density.priors import GaussianPrior
 from ...models.density.scales import learn
 from ...numerics.arrays import Array, Indices
+from ...statistics.resampling import systematic
 from ..mixture import Mixture
 from .cloud import Cloud, Rebased
 from .fit import LARGEST_SCOUTED, fit_one
@@ -43,6 +45,7 @@ _OPEN = 0.15  # of the posterior may be left to the prior
 _LOW = 7.0  # nats below the best mode that count
 _TELL = 0.005  # from which on it is told where nothing does better
 _VOLUMES = 7.0  # nats by which the volume of children may vary, one sd
+_FITTED, _NOTHING = 2**14, 20.0  # points that a mixture is fitted to; nats below the largest
 _EVEN = 0.5  # share of even weights from which on the shape of their tail is of no interest
 _HOPELESS, _LEAST = 0.7, 0.02  # Pareto shape and effective share of a mixture's weights
 
@@ -210,7 +213,7 @@ class Look:
         # where the scout thinks too much of a peak, it thinks too little of all else
         certain = np.logaddexp.reduce([q.logz for q in begin]) if begin else seen.logz
         log_w = seen.log_w + max(seen.logz - float(certain), 0.0)
-        blend, verdict = blend_of(model, begin, (seen.x, log_p, log_w), logz, rng)
+        blend, verdict = blend_of(model, begin, _thinned(seen.x, log_p, log_w, rng), logz, rng)
         uneven = verdict.shape > _HOPELESS and verdict.share < _EVEN
         poor = uneven or verdict.share < _LEAST or blend.weights[-1] > _OPEN
         beyond = unexplained(blend.log(seen.x), log_p, max(verdict.top, verdict.logz))
@@ -235,6 +238,17 @@ class Look:
             best.warnings = (*best.warnings, Message("poor-reference", text))
         best.lost = rest
         return best
+
+
+def _thinned(
+    x: Array, log_p: Array, log_w: Array, rng: np.random.Generator
+) -> tuple[Array, Array, Array]:
+    """Fewer points for the same weights, where there are more than a fit takes in."""
+    if np.count_nonzero(log_w > log_w.max() - _NOTHING) <= _FITTED:
+        return x, log_p, log_w
+    total = logsumexp(log_w)
+    chosen, times = np.unique(systematic(np.exp(log_w - total), rng, _FITTED), return_counts=True)
+    return x[chosen], log_p[chosen], np.log(times / _FITTED) + total
 
 
 def _funnelled(x: Array, w: Array) -> tuple[Message, ...]:
