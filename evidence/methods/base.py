@@ -56,6 +56,7 @@ FIRST = 16  # islands of the first wave
 N_DRAWS = 1000  # of the posterior
 _FEWEST_DRAWS, _MOST_KEPT = 64, 2**26  # fewer of these where they are long; numbers in them
 _FEW = 10.0  # effective draws of an island
+_MET = 1.1  # times the target at which it is met
 
 
 @dataclass
@@ -171,14 +172,24 @@ class Outcome:
         self.warnings.append(Message(code, text))
 
 
-def widen(outcome: Outcome) -> None:
-    """Settle all doubts: the one place where an error bar becomes wider than islands make it."""
+def widen(outcome: Outcome, target_se: float | None = None) -> None:
+    """Settle all doubts: the one place where an error bar becomes wider than islands make it.
+
+    Islands stop at the target by their own spread: a wider bar that misses it is told.
+    """
+    before = outcome.logz_se
     added = [doubt.size for doubt in outcome.doubts if not doubt.least]
     least = [doubt.size for doubt in outcome.doubts if doubt.least]
     outcome.logz_se = math.hypot(outcome.logz_se, *added) if added else outcome.logz_se
     if least:
         outcome.logz_se = float(np.fmax(outcome.logz_se, max(least)))
     outcome.doubts = []
+    if target_se is not None and before <= _MET * target_se < outcome.logz_se:
+        outcome.warn(
+            "target-missed",
+            f"target_se={target_se:g} was met by the spread of islands, ± {before:.2g}, but what "
+            f"they cannot see is worth ± {math.sqrt(outcome.logz_se**2 - before**2):.2g} more",
+        )
 
 
 def stopped(method: str) -> Outcome:

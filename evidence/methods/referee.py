@@ -127,7 +127,7 @@ class Referee:
         if alone and outcome.method not in _ALONE:
             outcome.doubts.append(Doubt(getattr(self.reference, "lost", 0.0)))
         self.approximate(outcome)
-        widen(outcome)
+        widen(outcome, self.problem.target_se)
         refuse(outcome, self.kind.ceiling(self.problem.model), self.problem.model)
 
     def approximate(self, outcome: Outcome) -> None:

@@ -18,31 +18,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import __version__
 from ..drivers.smc import Loop
 from ..drivers.waves import Budget, Run
 from ..execution import arguments
-from ..execution.checkpoint import Checkpoint, digest
-from ..execution.clock import Clock, Stopped, interruptible, within
+from ..execution.checkpoint import digest
+from ..execution.clock import Stopped, interruptible, within
 from ..execution.job import Job
 from ..execution.options import told
-from ..execution.progress import Progress, compiling
+from ..execution.progress import Progress
 from ..hyper.at_theta import GuidedEvidence, NoEvidence, ep_at
 from ..hyper.classes import AnnealedEvidence, laplace_at, search
 from ..hyper.integral import ThetaIslands
 from ..hyper.pilot import LooksAt, ThetaPilot, run_pilot
 from ..messages import InputError, Message, messages
-from ..methods.base import FIRST, Outcome, Problem, outcome_of_islands
+from ..methods.base import FIRST, Doubt, Outcome, Problem, outcome_of_islands, widen
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
 from ..models.priors import Priors, held
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for, single_blas
-from ..results.base import fingerprint
 from ..results.evidence import Estimate
 from ..results.hyper import HyperDraws, IntegratedEvidence
 from ..results.optimum import Optimum
+from ._call import Call
 from .optimise import optimise
 
 _SETTINGS = 48  # of hyperparameters that a prediction or a summary averages over
@@ -108,87 +107,130 @@ def integrated_evidence(
     (True, (1000, 2))
     """
     arguments.check_kind("model", model, GPModel, SparseModel, SoftmaxModel)
-    target_se = arguments.check_target("target_se", target_se)
-    max_seconds = arguments.check_positive("max_seconds", max_seconds)
     arguments.check_count("n_draws", n_draws, 2)
-    arguments.check_count("n_particles", n_particles, 2)
-    arguments.check_count("n_islands", n_islands, 1)
-    arguments.check_memory("n_particles", n_particles, n_particles, n_draws or 256)
-    arguments.check_memory("n_islands", n_islands, n_islands, arguments.ISLAND)
-    arguments.check_path("checkpoint", checkpoint)
-    arguments.check_executor(executor)
+    call = Call(
+        target_se, n_particles, n_islands, max_seconds, random_seed=random_seed,
+        executor=executor, checkpoint=checkpoint, progressbar=progressbar, size=n_draws or 256,
+    )  # fmt: skip
     prior = _priors(model, priors, fixed)
     same = priors is None and model.priors is not None and len(prior) == len(model.priors)
-    if target_se is None and n_particles is None and n_islands is None:
-        target_se = 0.05
-    clock = Clock(max_seconds)
-    identity = {
-        "package version": __version__,
-        "model": fingerprint(model),
+    call.until_target()
+    call.begin(model, lambda: _identity(call, model, prior, n_draws))
+    with interruptible(call.clock), call.under_way() as progress:
+        start, pilot = _begun(call, model, prior, n_draws, progress)
+        islands = _Islands(Outcome("islands"), Run(Budget(call.target_se)), n_particles)
+        if pilot is not None:
+            islands = _run_islands(call, model, pilot, progress)
+    widen(islands.outcome, call.target_se)
+    result = _result(call, model, prior, start, pilot, islands)
+    result.source = model if same else None
+    return told(result)
+
+
+class _Islands(NamedTuple):
+    """What islands over θ say, and how many θ each has."""
+
+    outcome: Outcome
+    run: Run
+    size: int | None
+    theta: Array | None = None
+    """Draws of θ where the surrogate makes better ones than islands leave behind."""
+
+
+def _identity(call: Call, model: Any, prior: Priors, n_draws: int | None) -> dict[str, Any]:
+    budget = (*call.budget.values(), n_draws)
+    return {
         "bounds": digest(model.hyperparameters.bounds),
         "priors": str(prior.describe()),
-        "budget": f"{target_se}, {n_particles}, {n_islands}, {n_draws}",
+        "budget": ", ".join(map(str, budget)),
     }
-    store, seed = Checkpoint.seeded(checkpoint, identity, random_seed)
-    with interruptible(clock), compiling(progressbar), Progress(progressbar) as progress:
-        progress.phase("optimum")
-        pilot: ThetaPilot | None = None
-        with blas_for(model.n), within(clock.deadline):
-            try:
-                with within(clock.last_moment):
-                    start = _start(model, prior)
-            except Stopped:
-                raise RuntimeError(
-                    f"max_seconds={max_seconds:g} were over before EP had converged once; allow "
-                    "more time"
-                ) from None
-            progress.phase("pilot")
-            variance = float(np.clip(50.0 * (target_se or 0.02) ** 2, 0.002, 0.3))
-            with suppress(Stopped), single_blas():
-                pilot = run_pilot(
-                    start.evidence, prior, start.centre, start.sd,
-                    np.random.default_rng(seed.spawn(1)[0]), clock, variance, n_draws,
-                )  # fmt: skip
-        outcome, run, size = Outcome("islands"), Run(Budget(target_se)), n_particles
-        if pilot is not None:
-            problem = Problem(
-                model, None, None, None, target_se, n_particles, n_islands,  # type: ignore[arg-type]
-                seed, clock, progress, store, executor, _path=pilot.path,  # type: ignore[arg-type]
+
+
+def _begun(
+    call: Call, model: Any, prior: Priors, n_draws: int | None, progress: Progress
+) -> tuple[_Start, ThetaPilot | None]:
+    """EP's optimum, and a pilot from there; None where there was no time for one."""
+    clock, pilot = call.clock, None
+    progress.phase("optimum")
+    with blas_for(model.n), within(clock.deadline):
+        try:
+            with within(clock.last_moment):
+                start = _start(model, prior)
+        except Stopped:
+            raise RuntimeError(
+                f"max_seconds={call.max_seconds:g} were over before EP had converged once; allow "
+                "more time"
+            ) from None
+        progress.phase("pilot")
+        variance = float(np.clip(50.0 * (call.target_se or 0.02) ** 2, 0.002, 0.3))
+        with suppress(Stopped), single_blas():
+            pilot = run_pilot(
+                start.evidence, prior, start.centre, start.sd,
+                np.random.default_rng(call.seed.spawn(1)[0]), clock, variance, n_draws,
             )  # fmt: skip
-            size = n_particles or _particles(problem, 1.5 * (1.0 / pilot.ess - 1.0))
-            if n_particles is None and target_se is not None:
-                first = n_islands or FIRST
-                while size < _LARGEST and pilot.unseen(first * size) > 0.5 * target_se**2:
-                    size += 1 + size // 4
-            islands = ThetaIslands(pilot.path, pilot.plan)
-            job = Job(Loop.run, (islands,), {"n_particles": size})
-            outcome, run = outcome_of_islands(problem, "islands", job, pilot.plan.betas)
-            run.warnings[:0] = pilot.warnings
-            # places where the surrogate errs may be too rare for the islands' spread to show
-            unseen = pilot.unseen(max(size * run.final.size, 1))
-            outcome.logz_se = math.hypot(outcome.logz_se, math.sqrt(unseen))
+    return start, pilot
+
+
+def _run_islands(call: Call, model: Any, pilot: ThetaPilot, progress: Progress) -> _Islands:
+    """Islands over θ, as large as the pilot says."""
+    target, n_islands = call.target_se, call.n_islands
+    problem = Problem(
+        model, None, None, None, target, call.n_particles, n_islands,  # type: ignore[arg-type]
+        call.seed, call.clock, progress, call.store, call.executor,
+        _path=pilot.path,  # type: ignore[arg-type]
+    )  # fmt: skip
+    size = call.n_particles or _particles(problem, 1.5 * (1.0 / pilot.ess - 1.0))
+    if call.n_particles is None and target is not None:
+        first = n_islands or FIRST
+        while size < _LARGEST and pilot.unseen(first * size) > 0.5 * target**2:
+            size += 1 + size // 4
+    islands = ThetaIslands(pilot.path, pilot.plan)
+    job = Job(Loop.run, (islands,), {"n_particles": size})
+    outcome, run = outcome_of_islands(problem, "islands", job, pilot.plan.betas)
+    run.warnings[:0] = pilot.warnings
+    # places where the surrogate errs may be too rare for the islands' spread to show
+    unseen = pilot.unseen(max(size * run.final.size, 1))
+    outcome.doubts.append(Doubt(math.sqrt(unseen)))
+    theta, ess = None, outcome.trace.get("ess", np.zeros(0))
+    if outcome.samples is not None and ess.size == 1 and ess[0] > _FITTING:
+        rng = np.random.default_rng(problem.child(3))
+        theta = pilot.start.posterior(rng, len(outcome.samples))
+    return _Islands(outcome, run, size, theta)
+
+
+def _result(
+    call: Call,
+    model: GPModel | SparseModel | SoftmaxModel,
+    prior: Priors,
+    start: _Start,
+    pilot: ThetaPilot | None,
+    islands: _Islands,
+) -> IntegratedEvidence:
+    outcome, run, size, better = islands
     theta, logz_ep = np.zeros((0, len(prior))), math.nan
     if outcome.samples is not None:
         theta, gap = outcome.samples[:, :-1], outcome.samples[:, -1]
         logz_ep = outcome.logz + float(np.logaddexp.reduce(gap)) - math.log(len(gap))
-        if pilot and outcome.trace["ess"].size == 1 and outcome.trace["ess"][0] > _FITTING:
-            rng = np.random.default_rng(problem.child(3))
-            theta = pilot.start.posterior(rng, len(theta))
-    warnings = [*start.warnings, *run.warnings, *store.warnings, *_lost(run)]
-    if max_seconds is not None and not run.blocks and not clock.interrupted.is_set():
+        theta = theta if better is None else better
+    warnings = [*start.warnings, *run.warnings, *call.store.warnings, *_lost(run)]
+    if call.max_seconds is not None and not run.blocks and not call.clock.interrupted.is_set():
         outcome.logz = start.logz
         warnings = [w for w in warnings if getattr(w, "code", "") != "no-estimate"]
         text = (
-            f"nothing was finished in max_seconds={max_seconds:g}: log Z is that of "
+            f"nothing was finished in max_seconds={call.max_seconds:g}: log Z is that of "
             f"{start.approximation} at the best "
             "hyperparameters found, no integral over them, and without an error bar"
         )
         warnings.append(Message("approximation-only", text))
-    seconds = clock.elapsed()
+    seconds = call.clock.elapsed()
     rows = [Estimate(start.approximation, logz_ep, math.nan, seconds)]
     rows.append(Estimate("integrated", outcome.logz, outcome.logz_se, seconds))
-    notes = [] if pilot is None else pilot.notes
-    return told(IntegratedEvidence(
+    settings: dict[str, Any] = {"n_particles": size, "n_islands": run.final.size}
+    settings["n_draws"], settings["betas"] = None, list[float]()
+    if pilot is not None:
+        settings |= {"n_draws": pilot.n_draws, "betas": pilot.plan.betas.tolist()}
+    settings |= {"target_se": call.target_se, "priors": prior.describe()}
+    return IntegratedEvidence(
         "integrated",
         outcome.logz,
         outcome.logz_se,
@@ -197,21 +239,15 @@ def integrated_evidence(
         outcome.history,
         islands=outcome.islands,
         warnings=tuple(w for w in messages(warnings) if w.code != "failed-proposals"),
-        notes=(*model.notes, *notes),
-        settings=dict(
-            n_particles=size, n_islands=run.final.size,
-            n_draws=n_draws if pilot is None else pilot.n_draws,
-            betas=[] if pilot is None else pilot.plan.betas.tolist(), target_se=target_se,
-            priors=prior.describe(), interrupted=clock.interrupted.is_set(),
-        ),
+        notes=(*model.notes, *([] if pilot is None else pilot.notes)),
+        settings={**settings, "interrupted": call.clock.interrupted.is_set()},
         model=model.describe(),
         names=prior.names,
         theta=theta,
         lows=np.broadcast_to(prior.lows, len(prior)),
         logz_ep=logz_ep,
         optimum=start.optimum,
-        source=model if same else None,
-    ))  # fmt: skip
+    )
 
 
 class _Start(NamedTuple):
