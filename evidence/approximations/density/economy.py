@@ -93,6 +93,8 @@ class Economy:
     log_p: Array = field(default_factory=lambda: np.zeros(0))
     rounds: list[tuple[int, Blend]] = field(default_factory=list)
     """Draws and their mixtures, those of the last points."""
+    mixed: Array = field(default_factory=lambda: np.zeros(0))
+    """log Σ_k n_k q_k(x) of these points."""
     confirmed: bool = False
     """Whether weights are even and walks stay where the mixture reaches."""
     fruitless: int = 0
@@ -155,7 +157,18 @@ class Economy:
         rest = model.log_prior(x)
         self.x, self.log_p = x, np.where(np.isnan(log_l), -np.inf, log_l + rest)
         if model.prior is not None:
-            self.rounds = [(n, Blend((density_prior_reference(model),), np.ones(1)))]
+            self._count(n, Blend((density_prior_reference(model),), np.ones(1)))
+
+    def _count(self, n: int, blend: Blend, first: bool = False) -> None:
+        """One more mixture, whose ``n`` draws are the last points, or the first: every point and
+        every mixture meet once."""
+        total = self.mixed.size + n
+        x = self.x[-total:]
+        new, old = (x[:n], x[n:]) if first else (x[total - n :], x[: total - n])
+        self.rounds.insert(0 if first else len(self.rounds), (n, blend))
+        self.mixed = np.logaddexp(self.mixed, blend.log(old) + np.log(n))
+        own = logsumexp([q.log(new) + np.log(size) for size, q in self.rounds], axis=0)
+        self.mixed = np.concatenate([own, self.mixed] if first else [self.mixed, own])
 
     def climb(self) -> None:
         """Modes uphill of points that those known do not explain, beyond a valley."""
@@ -286,15 +299,13 @@ class Economy:
         with np.errstate(invalid="ignore"):
             log_w = log_p - proposal.log(x)
         self.verdict = judged(np.where(np.isfinite(log_p), log_w, -np.inf))
-        self.rounds.append((n, proposal))
         self.x, self.log_p = np.concatenate([self.x, x]), np.concatenate([self.log_p, log_p])
+        self._count(n, proposal)
 
     def _weighted(self) -> tuple[Array, Array, Array, Array]:
         """Draws of all rounds, their log p, log q and log weights."""
-        n = sum(size for size, _ in self.rounds)
-        x, log_p = self.x[-n:], self.log_p[-n:]
-        parts = [blend.log(x) + np.log(size / n) for size, blend in self.rounds]
-        log_q = logsumexp(parts, axis=0)
+        n = self.mixed.size
+        x, log_p, log_q = self.x[-n:], self.log_p[-n:], self.mixed - np.log(n)
         return x, log_p, log_q, np.where(np.isfinite(log_p), log_p - log_q, -np.inf)
 
     def move(self, rng: np.random.Generator) -> None:
@@ -378,7 +389,7 @@ class Economy:
         x = _net(self.model, rng, n)
         log_p = self.model.log_prob(x)
         self.x, self.log_p = np.concatenate([x, self.x]), np.concatenate([log_p, self.log_p])
-        self.rounds = [(n, self.rounds[0][1]), *self.rounds]
+        self._count(n, self.rounds[0][1], first=True)
         before, self.fruitless, self.gains = len(self.modes), 0, []
         self.climb()
         self.confirmed &= self._complete()
