@@ -19,7 +19,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from types import FrameType
@@ -176,6 +176,12 @@ def within(stop: Callable[..., bool] | None) -> Iterator[None]:
         yield
     finally:
         _STOP.reset(token)
+
+
+def also(over: Callable[[], bool]) -> AbstractContextManager[None]:
+    """:func:`within`, and :class:`Stopped` where this part of a call is ``over``, too."""
+    outer = _STOP.get()
+    return within(lambda flops=0.0: over() or (outer is not None and outer(flops)))
 
 
 def check_interrupt(flops: float = 0.0) -> bool:

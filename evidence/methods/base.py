@@ -56,7 +56,7 @@ FIRST = 16  # islands of the first wave
 N_DRAWS = 1000  # of the posterior
 _FEWEST_DRAWS, _MOST_KEPT = 64, 2**26  # fewer of these where they are long; numbers in them
 _FEW = 10.0  # effective draws of an island
-_MET = 1.1  # times the target at which it is met
+_MET = 2.0  # times the target beyond which it is told to be missed
 
 
 @dataclass

@@ -46,6 +46,8 @@ class DensityReferee(Referee):
     """Searches, then uses or anneals."""
 
     economy: Economy | None = None
+    allowed: Meter | Allowance = Meter()
+    """Evaluations that may be made."""
     cloud: Cloud | None = None
 
     @property
@@ -81,7 +83,7 @@ class DensityReferee(Referee):
         problem, meter = self.problem, self.problem.clock.meter
         model, seed, policy = problem.model, search_seed(problem.seed), policy_of(self.effort)
         target = problem.target_se or _DEFAULT
-        allowed = self._allowed()
+        allowed = self.allowed = self._allowed()
         few = math.isfinite(allowed.left) and model.n <= _LARGEST
         if left and (few or (self.effort == "frugal" and model.n <= LARGEST)):
             economy = self.economy = economise(model, seed, allowed)
@@ -117,7 +119,7 @@ class DensityReferee(Referee):
     def run(self, problem: Problem, method: str, go: Callable[[Problem], Outcome]) -> Outcome:
         base = problem.reference
         if isinstance(base, Blended):
-            return over_blend(problem, base)
+            return over_blend(problem, base, self.allowed.left)
         if isinstance(base, Mixture) and method == "auto":
             found = over_whole(problem, base) or over_stages(problem, base)
             if found is not None:
@@ -133,9 +135,9 @@ class DensityReferee(Referee):
         found, laplace = self.seen, super().best()
         if found is not None and math.isfinite(found.se):
             return "a look from the prior", found.logz, found.se
-        logz, se = (-math.inf, math.inf) if self.cloud is None else self.cloud.estimate()
-        if math.isfinite(se) and (laplace is None or logz > laplace[1]):
-            return f"{self.cloud.log_l.size} draws from the prior", logz, se  # type: ignore[union-attr]
+        draws = self.economy or self.cloud
+        if draws is not None and math.isfinite((rough := draws.estimate()).se):
+            return f"{rough.n} draws, weighted", rough.logz, rough.se
         return laplace
 
 
@@ -156,7 +158,7 @@ def over_whole(problem: Problem, mixture: Mixture) -> Outcome | None:
     reference = Blended(
         problem.model, blend, verdict, verdict.logz, outside, scouted=mixture.components[0].scouted
     )
-    outcome = over_blend(problem, reference)
+    outcome = over_blend(problem, reference, problem.clock.meter.left)
     outcome.doubts.append(Doubt(outside))
     return outcome
 

@@ -17,23 +17,19 @@ from .base import FIRST, Outcome, Problem, outcome_of_islands
 from .importance import fair_share
 
 _FEWEST = {True: 8, False: 40}  # draws of an island where weights are even, and elsewhere
-_EVEN, _MOST = 0.8, 2**14
+_EVEN, _MOST, _ALL = 0.8, 2**14, 2**24
 _MARGIN = 2.0  # draws beyond what the last weights say
 
 
-def over_blend(problem: Problem, reference: Blended) -> Outcome:
-    """Islands of weighted draws, no more than are allowed."""
+def over_blend(problem: Problem, reference: Blended, left: float) -> Outcome:
+    """Islands of weighted draws, no more than the evaluations that are ``left``."""
     share = max(reference.verdict.share, 1e-3)
     variance = 1.0 / share - 1.0
     fewest = _FEWEST[share > _EVEN]
     if reference.scouted is not None:  # a look that cost more than so many draws do
         fewest = fair_share(problem)
     wanted = max(_MARGIN * problem.particles_for(variance), 4.0 * variance, fewest)
-    affordable = (
-        math.floor(problem.clock.meter.left / (problem.n_islands or FIRST))
-        if (problem.clock.meter.most)
-        else _MOST
-    )
+    affordable = math.floor(min(left, _ALL) / (problem.n_islands or FIRST))
     n_particles = int(min(math.ceil(wanted), max(affordable, 2), _MOST))
     problem = replace(problem, _path=own_path(problem.model))  # in whose coordinates draws are
     job = Job(run_weighted, (Proposed(reference.blend),), {"n_particles": n_particles})

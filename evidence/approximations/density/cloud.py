@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import logsumexp
 
 from ...execution.clock import check_interrupt
 from ...execution.meter import phase
@@ -22,6 +21,7 @@ from ...models.density.model import DensityModel
 from ...models.density.priors import GaussianPrior
 from ...numerics.arrays import Array
 from .policy import Policy
+from .verdict import Rough, rough
 
 _CHUNK = 2**12  # draws at a time
 _FEWEST = 16  # draws of some likelihood to go on with
@@ -70,14 +70,9 @@ class Cloud:
         """The prior mass of a region that the draws would have met with 95 %."""
         return resolution(self.log_l.size)
 
-    def estimate(self) -> tuple[float, float]:
-        """log Z by the draws alone, and its standard error: (-inf, inf) where there are none."""
-        if not np.isfinite(self.log_l).any():
-            return -np.inf, np.inf
-        total = float(logsumexp(self.log_l))
-        worth = float(np.exp(2.0 * total - logsumexp(2.0 * self.log_l)))
-        se = np.sqrt(max(1.0 / worth - 1.0 / self.log_l.size, 0.0))
-        return total - float(np.log(self.log_l.size)), float(se) if worth > 1.0 else np.inf
+    def estimate(self) -> Rough:
+        """log Z by the draws alone."""
+        return rough(self.log_l)
 
 
 def resolution(n: int) -> float:

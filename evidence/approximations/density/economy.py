@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
-from ...execution.clock import Stopped, check_interrupt
+from ...execution.clock import Stopped, also, check_interrupt
 from ...execution.meter import Allowance, Meter
 from ...messages import Message
 from ...models.density.model import DensityModel
@@ -40,7 +40,7 @@ from .modes import COMPARABLE, climb, not_numbers, peaks, starts
 from .policy import FRUGAL
 from .reference import DensityReference, Mode, Scouted, density_prior_reference
 from .scout import scout
-from .verdict import Verdict, judged, temper, usable
+from .verdict import Rough, Verdict, judged, rough, temper, usable
 
 LARGEST = 6  # dimensions in which a net finds modes
 _NET = {True: 512, False: 1024}  # points, in one or two dimensions and in more
@@ -308,6 +308,10 @@ class Economy:
         x, log_p, log_q = self.x[-n:], self.log_p[-n:], self.mixed - np.log(n)
         return x, log_p, log_q, np.where(np.isfinite(log_p), log_p - log_q, -np.inf)
 
+    def estimate(self) -> Rough:
+        """log Z by all rounds' draws: rough, as they moved the mixture."""
+        return rough(self._weighted()[3])
+
     def move(self, rng: np.random.Generator) -> None:
         """The mixture to where the weights of all rounds are."""
         assert self.blend is not None
@@ -369,7 +373,7 @@ class Economy:
             check_interrupt()
             if k and meter.most is not None and meter.left < n + _PART * meter.most:
                 return
-            self.round(rng, n)
+            self.round(rng, n if meter.most is None else int(np.clip(_PART * meter.left, 16, n)))
             shares.append(self.verdict.share)
             if not self.good:
                 lost = k + 1 >= _STALLED and max(shares[-_STALLED:]) < _LOST
@@ -430,9 +434,11 @@ def economise(
     net = _NET[model.n <= 2]
     with suppress(Stopped):
         economy.look(rng, net if meter.most is None else min(net, max(meter.most // 8, 32)))
-        economy.climb()
+        enough = meter.left * _PART
+        with suppress(Stopped), also(lambda: meter.left < enough):
+            economy.climb()
         if economy.begin():
-            if not economy.modes and model.prior is not None:
+            if not economy.modes and model.prior is not None and meter.left > 2 * _SOUGHT:
                 economy.seek(rng, meter)
             economy.rounds_until_good(rng, _ROUNDS, meter)
         if economy.several and model.prior is not None and meter.left * _PART > _FINER * net:

@@ -47,6 +47,8 @@ class Scouting(NamedTuple):
     """Infinite where the budget was spent before the top was reached."""
     most: float
     """What log Z may be where that is so: what is left of the prior has the highest likelihood."""
+    left: Flags
+    """Points that stand for what is left of the prior."""
     evaluations: int
     """Those after the first draws of the prior."""
 
@@ -82,8 +84,10 @@ def scout(
         others = [half.z for half in halves[::-1]]
         spent += _move(model, rng, halves, others, moves)
     most = float(logsumexp([half.most(highest) for half in halves])) - np.log(2.0)
+    alive = [half.log_l.size for half in halves]
     for half in halves:
         half.bury(np.ones(half.log_l.size, bool))
+    left = [np.arange(half.size) >= half.size - n for half, n in zip(halves, alive, strict=True)]
     z, log_l, log_mass, variances = (
         np.concatenate(part) for part in zip(*(half.dead() for half in halves), strict=True)
     )
@@ -93,7 +97,7 @@ def scout(
         apart = half_gap(halves)
         se = float(np.sqrt(0.5 * np.exp(weights - logz) @ variances + 1.0 / n + apart))
     weights = weights - logz if np.isfinite(logz) else weights
-    return Scouting(cloud.at(z), log_l, weights, logz, se, most, spent)
+    return Scouting(cloud.at(z), log_l, weights, logz, se, most, np.concatenate(left), spent)
 
 
 class _Half:
@@ -147,6 +151,11 @@ class _Half:
         mass = self.log_x - np.log(max(these.size, 1))
         self._dead.append((z, log_l, np.full(len(z), mass), np.full(len(z), self.variance)))
         self.log_z = np.logaddexp(self.log_z, _sum(log_l) + mass)
+
+    @property
+    def size(self) -> int:
+        """Points that are kept."""
+        return sum(len(log_l) for _, log_l, _, _ in self._dead)
 
     def dead(self) -> tuple[Array, ...]:
         """Points, log likelihoods, log prior masses, variances of the latter."""

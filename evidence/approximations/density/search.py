@@ -145,11 +145,14 @@ class Look:
         """The same where a scout agrees with it, or a mixture, or the prior where both fail."""
         seen = None
         for n in self.policy.halving:
-            seen, clean = self._scout(n)
-            if not np.isfinite(seen.se):
+            further = n * (seen.evaluations if seen else 0) / self.policy.halving[0]
+            if further > self.policy.budget(self.model):
                 break
+            seen, clean = self._scout(n)
             if clean and self.rest < _UNEXPLAINED:
                 return self.best
+            if not np.isfinite(seen.se):
+                break
         assert seen is not None
         return self._covering(seen)
 
@@ -168,7 +171,7 @@ class Look:
         known = len(self.modes)
         self.modes = self._uphill(seen, beyond, log_p - log_q)
         self.missed |= self._misses(self.modes[known:])
-        best.scouted = Scouted(seen.logz, seen.se, seen.most)
+        best.scouted = _sighted(seen, beyond, best.logz)
         level = 0.0 if best.name == "prior" else seen.logz - best.logz
         weight = np.full(seen.log_w.shape, -np.inf)  # of points without a likelihood
         some = np.isfinite(seen.log_w)
@@ -219,7 +222,7 @@ class Look:
         beyond = unexplained(blend.log(seen.x), log_p, max(verdict.top, verdict.logz))
         if poor or np.exp(seen.log_w) @ beyond > _OPEN:
             return self._without_mixture()
-        mixture = mixture_of(blend, verdict.logz, best.scouted)
+        mixture = mixture_of(blend, verdict.logz, _sighted(seen, beyond, verdict.logz))
         mixture.lost = lost(mixture, verdict, (seen.x, log_p, seen.log_w), rng)
         mixture.warnings = (*mixture.warnings, *_funnelled(seen.x, np.exp(seen.log_w)))
         return mixture
@@ -238,6 +241,15 @@ class Look:
             best.warnings = (*best.warnings, Message("poor-reference", text))
         best.lost = rest
         return best
+
+
+def _sighted(seen: Scouting, beyond: Array, logz: float) -> Scouted:
+    """What a scout saw, given what a fit of some log Z leaves unexplained at its points.
+
+    Of what it had no time to search, the fit explains as much as points there say.
+    """
+    unclear = max(float(beyond[seen.left].mean()), 1e-300)
+    return Scouted(seen.logz, seen.se, float(np.logaddexp(logz, np.log(unclear) + seen.most)))
 
 
 def _thinned(

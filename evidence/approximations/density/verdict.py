@@ -11,6 +11,7 @@ from ...numerics.arrays import Array
 from ...statistics.weights import pareto_shape
 
 _GOOD_SHAPE, _GOOD_SHARE = 0.4, 0.1
+_FEWEST = 1.5  # effective draws that say anything
 _EVEN, _SAME, _SAFE_TAIL = 0.2, 0.85, 0.67  # worth of a draw; and the shape of a tail up to which
 # a thousand weights tell their variance
 
@@ -36,6 +37,28 @@ class Verdict(NamedTuple):
     def rank(self, otherwise: float) -> tuple[bool, float]:
         """Good ones come last, those with the most even weights at the end."""
         return self.good, self.share if self.good else otherwise
+
+
+class Rough(NamedTuple):
+    """What so many weighted draws say of log Z, and its standard error: infinite for too few."""
+
+    n: int
+    logz: float
+    se: float
+
+
+def rough(log_w: Array) -> Rough:
+    """The logarithm of the mean weight, by the delta method.
+
+    >>> rough(np.log([1.0, 1.0, 2.0, 4.0])).logz.round(3).item()
+    0.693
+    """
+    n = log_w.size
+    if not np.isfinite(log_w).any():
+        return Rough(n, -np.inf, np.inf)
+    worth = effective(log_w)
+    se = np.sqrt(max(1.0 / worth - 1.0 / n, 0.0)) if worth > _FEWEST else np.inf
+    return Rough(n, float(logsumexp(log_w)) - np.log(n), float(se))
 
 
 def judged(log_w: Array) -> Verdict:

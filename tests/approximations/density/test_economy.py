@@ -169,10 +169,12 @@ def test_evaluations_are_a_promise(problem, most):
         assert result.warnings
 
 
-def test_a_handful_of_evaluations_gives_no_error_bar():
-    result, _, points = run(gaussian(4), max_evaluations=20, random_seed=0)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_handful_of_evaluations_gives_a_wide_error_bar_or_none(seed):
+    result, truth, points = run(gaussian(4), max_evaluations=20, random_seed=seed)
     assert points <= 60
-    assert math.isnan(result.logz_se)
+    assert math.isnan(result.logz_se) or abs(result.logz - truth) < 4.5 * result.logz_se
+    assert not result.logz_se < 0.05
     assert "out-of-evaluations" in {w.code for w in result.warnings}
 
 
