@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..execution.arguments import shown
+from ..execution.keywords import MEANT
 from ..messages import InputError, suggest
 from .ais import ais
 from .auto import auto
@@ -32,10 +33,6 @@ UNUSED: dict[str, tuple[str, ...]] = dict.fromkeys(METHODS, ()) | {
     "guided": ("move", "betas"),
     "orthant": ("reference", "move", "betas"),
     "sequential": ("reference", "move", "betas"),
-}
-_MEANT = dict.fromkeys(("seed", "rng", "randomstate", "key", "rngkey"), "random_seed") | {
-    "family": "likelihood",
-    "maxtime": "max_seconds",
 }
 _NOTHING = ("reference", "move", "betas")
 
@@ -63,9 +60,9 @@ def check_options(method: str, options: dict[str, Any]) -> None:
     for name in options:
         if name not in known:
             has = f"it takes {', '.join(known)}" if known else "it has none of its own"
-            meant = _MEANT.get(str(name).lower().replace("_", ""))
+            meant = MEANT.get(str(name).lower().replace("_", ""))
             choices = [*known, meant] if meant else known
             raise TypeError(
                 f"method={method!r} has no option {shown(name)}"
-                f"{suggest(name, choices, _MEANT)} ({has})"
+                f"{suggest(name, choices, MEANT)} ({has})"
             )

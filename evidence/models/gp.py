@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..execution.arguments import array, rows
+from ..execution.keywords import hinted
 from ..gaussians.base import Gaussian, Prior
 from ..gaussians.dense import DenseGaussian, DensePrior
 from ..messages import InputError
@@ -86,6 +87,7 @@ class GPModel(LatentModel):
     GPModel(N=3, 2**2 * RBF(length_scale=1.5), poisson(exposure=1, offset=0))
     """
 
+    @hinted
     def __init__(
         self,
         X: ArrayLike | None = None,

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csc_array, csr_array, eye_array, issparse
 
 from ..execution.arguments import array, machine_memory, rows, shown
+from ..execution.keywords import hinted
 from ..gaussians.base import NotPositiveDefinite
 from ..gaussians.sparse import Pattern, SparsePrior, check_constraints, null_in_words
 from ..messages import InputError
@@ -75,6 +76,7 @@ class SparseModel(LatentModel):
     SparseModel(n=3, N=4, poisson(exposure=1, offset=0))
     """
 
+    @hinted
     def __init__(
         self,
         Q: Any,

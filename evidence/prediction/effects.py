@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..execution.arguments import check_count, check_kind, number, shown
+from ..execution.keywords import hinted
 from ..messages import InputError, suggest
 from ..models.formulas.model import FormulaModel, as_frame
 from ..models.formulas.parse import columns, parse
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _NOBODY = "(no group)"
 
 
+@hinted
 def plot_effects(
     model: FormulaModel,
     data: Any,

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from ..approximations.classes.probabilities import normal_nodes
 from ..execution.arguments import check_count, shown
 from ..execution.clock import interruptible
+from ..execution.keywords import hinted
 from ..execution.progress import progress_line
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
@@ -57,6 +58,7 @@ def predict(
 def predict(
     model: SoftmaxModel, X_new: ArrayLike | None = None, **options: Unpack[_Options]
 ) -> ClassPrediction: ...
+@hinted
 def predict(
     model: GPModel | SparseModel | SoftmaxModel | Comparison,
     X_new: ArrayLike | None = None,

@@ -34,6 +34,7 @@ from ..execution.arguments import (
     seed_sequence,
 )
 from ..execution.clock import check_interrupt, interruptible
+from ..execution.keywords import hinted
 from ..messages import InputError
 from ..models.covariance import check_covariance
 from ..numerics.jit import jit, vector_loop
@@ -66,6 +67,7 @@ class OrthantEstimate:
     message: str
 
 
+@hinted
 def log_orthant(
     cov: ArrayLike,
     signs: ArrayLike,

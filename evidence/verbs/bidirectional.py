@@ -26,6 +26,7 @@ from ..drivers.crooks import bennett, bounds
 from ..drivers.plan import Pilot
 from ..execution.arguments import check_count, seed_sequence
 from ..execution.clock import check_interrupt, interruptible
+from ..execution.keywords import hinted
 from ..models.gp import GPModel
 from ..numerics.threads import blas_for
 from ..paths.families import fit_reference, make_path
@@ -35,6 +36,7 @@ from .posterior_draws import settle, spread
 from .simulate import simulate
 
 
+@hinted
 @interruptible()
 def bidirectional(
     model: GPModel | Simulated,

@@ -20,6 +20,7 @@ from ..execution.arguments import (
     seed_sequence,
     shown,
 )  # fmt: skip
+from ..execution.keywords import hinted
 from ..execution.options import told
 from ..execution.progress import progress_line
 from ..messages import InputError, Message, suggest
@@ -43,6 +44,7 @@ _TAIL = 0.7  # Pareto's k
 _MORE = 4.0  # times as many, in a note on what would lower the error
 
 
+@hinted
 def evidence_from_draws(
     draws: Any,
     log_density: Callable[..., Any] | DensityModel,

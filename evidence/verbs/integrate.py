@@ -24,6 +24,7 @@ from ..execution import arguments
 from ..execution.checkpoint import digest
 from ..execution.clock import Stopped, interruptible, within
 from ..execution.job import Job
+from ..execution.keywords import hinted
 from ..execution.options import told
 from ..execution.progress import Progress
 from ..hyper.at_theta import GuidedEvidence, NoEvidence, ep_at
@@ -49,6 +50,7 @@ _LARGEST = 512  # θ of an island
 _FITTING = 0.8  # relative ESS of islands from which on the surrogate itself makes draws of θ
 
 
+@hinted
 def integrated_evidence(
     model: GPModel | SparseModel | SoftmaxModel,
     priors: Mapping[str, Any] | None = None,

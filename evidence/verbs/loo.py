@@ -34,6 +34,7 @@ from ..approximations.mixture import Mixture
 from ..approximations.reference import GaussianReference
 from ..execution.arguments import check_choice, check_count, check_kind, seed_sequence
 from ..execution.clock import interruptible
+from ..execution.keywords import hinted
 from ..execution.options import told
 from ..messages import InputError, Message, messages
 from ..models.gp import GPModel
@@ -73,6 +74,7 @@ class _View(NamedTuple):
     logz: float = math.nan
 
 
+@hinted
 @interruptible()
 def loo(
     model: GPModel | SparseModel,

@@ -18,6 +18,7 @@ from scipy.spatial.distance import pdist
 
 from ..execution.arguments import check_count, check_kind, check_positive, seed_sequence
 from ..execution.clock import Clock, Stopped, interruptible
+from ..execution.keywords import hinted
 from ..execution.options import told
 from ..execution.progress import compiling, progress_line
 from ..hyper.at_theta import ep_at
@@ -39,6 +40,7 @@ _REACH = 10.0  # starts are drawn within this factor
 _ROWS = 1000  # of X, at most, for the typical distance
 
 
+@hinted
 def optimise(
     model: GPModel | SparseModel,
     *,

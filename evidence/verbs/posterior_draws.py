@@ -11,6 +11,7 @@ from ..approximations.reference import GaussianReference
 from ..drivers.plan import Pilot, run_moves, strided
 from ..execution.arguments import check_count, seed_sequence
 from ..execution.clock import check_interrupt, interruptible
+from ..execution.keywords import hinted
 from ..messages import InputError
 from ..moves.base import Move
 from ..numerics.arrays import Array
@@ -24,6 +25,7 @@ _PATIENT = Pilot(max_moves=96)
 _FORGET = 10  # times a pilot's number of moves, which leave the tilt a correlation below 0.4
 
 
+@hinted
 @interruptible()
 def posterior_draws(
     simulated: Simulated,

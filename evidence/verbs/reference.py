@@ -10,6 +10,7 @@ from ..approximations.mixture import Mixture
 from ..drivers.scout import explore, unexplained
 from ..execution.arguments import seed_sequence
 from ..execution.clock import interruptible
+from ..execution.keywords import hinted
 from ..messages import Message
 from ..numerics.threads import blas_for
 from ..paths import families
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ..models.types import Model
 
 
+@hinted
 def fit_reference(model: Model, *, random_seed: int | np.random.Generator | None = None) -> Any:
     """The Gaussian, or the :class:`.Mixture` of Gaussians, that estimates start from.
 

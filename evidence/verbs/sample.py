@@ -25,6 +25,7 @@ from ..execution.arguments import (
 )
 from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock, Stopped, interruptible, within
+from ..execution.keywords import hinted
 from ..execution.options import told
 from ..execution.progress import compiling, progress_line
 from ..messages import InputError, Message, messages
@@ -48,6 +49,7 @@ _EFFECTIVE = 100  # draws that each chain should be worth
 _WORST = 16  # coordinates that are judged by ranks
 
 
+@hinted
 def sample(
     model: Model,
     *,

@@ -14,6 +14,7 @@ import numpy as np
 from ..execution import arguments
 from ..execution.clock import Clock, interruptible
 from ..execution.job import Job
+from ..execution.keywords import hinted
 from ..execution.options import told
 from ..execution.progress import compiling, progress_line
 from ..execution.tasks import run_tasks
@@ -38,6 +39,7 @@ _SETTINGS = 128  # of hyperparameters, for each chain
 _GUIDED = 32  # draws of latent values of which one is kept
 
 
+@hinted
 def sample_hyperparameters(
     model: GPModel | SparseModel | SoftmaxModel | LatentField,
     priors: Mapping[str, Any] | None = None,

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..execution.arguments import array, check_kind, seed_sequence, shown
+from ..execution.keywords import hinted
 from ..execution.options import told
 from ..messages import InputError, Message
 from ..models.formulas.model import FormulaModel
@@ -76,6 +77,7 @@ class Rescaled:
         return self.factor * low, self.factor * high
 
 
+@hinted
 def prior_sensitivity(
     model: FormulaModel | Mapping[str, FormulaModel] | IntegratedEvidence | Comparison,
     result: Any = None,

@@ -8,11 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..execution.arguments import check_kind, seed_sequence
+from ..execution.keywords import hinted
 from ..models.gp import GPModel
 from ..models.sparse import SparseModel
 from ..results.simulated import Simulated, with_data
 
 
+@hinted
 def simulate(
     model: GPModel | SparseModel, random_seed: int | np.random.Generator | None = None
 ) -> Simulated:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..approximations.reference import GaussianReference
 from ..execution.arguments import check_count, check_kind
+from ..execution.keywords import hinted
 from ..execution.options import told
 from ..messages import InputError, messages
 from ..models.formulas.model import FormulaModel
@@ -22,6 +23,7 @@ from .integrate import fits_over_theta, integrated_evidence
 _ROUGH = 0.1  # standard error of the integral over hyperparameters behind a summary
 
 
+@hinted
 def summarise(model: FormulaModel, posterior: Any = None, *, max_draws: int = 48) -> Summary:
     """The posterior of common effects, of hyperparameters and of the effects of every group.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 
 import pytest
 
@@ -53,3 +54,45 @@ def test_the_family_of_formulas_is_called_likelihood():
 def test_names_that_the_module_lacks_are_answered(word, meant):
     with pytest.raises(AttributeError, match=f"no attribute '{word}'; did you mean '{meant}'"):
         getattr(ev, word)
+
+
+def closed():
+    """Public functions and models without ``**options``, and what they take."""
+    for name in ev.__all__:
+        found = getattr(ev, name)
+        if inspect.isfunction(found) or name in ("GPModel", "SparseModel"):
+            parameters = inspect.signature(found).parameters
+            if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+                yield name, set(parameters)
+
+
+CLOSED = dict(closed())
+
+
+@pytest.mark.parametrize("word", ["seed", "rng", "random_state"])
+@pytest.mark.parametrize("verb", [n for n, takes in CLOSED.items() if "random_seed" in takes])
+def test_the_seed_of_functions_without_options_is_answered(verb, word):
+    said = rf"{verb}\(\) has no argument '{word}'; did you mean 'random_seed'\? \(it takes "
+    with pytest.raises(TypeError, match=said):
+        getattr(ev, verb)(object(), **{word: 0})
+
+
+@pytest.mark.parametrize("verb", [n for n, takes in CLOSED.items() if "likelihood" in takes])
+def test_the_family_of_functions_without_options_is_answered(verb):
+    with pytest.raises(
+        TypeError, match=rf"{verb}\(\) has no argument 'family'; did you mean 'lik"
+    ):
+        getattr(ev, verb)(object(), family="poisson")
+
+
+def test_functions_without_a_seed_say_what_they_take():
+    with pytest.raises(TypeError, match=r"summarise\(\) has .* \(it takes model, posterior, max_"):
+        ev.summarise(object(), seed=0)
+
+
+def test_functions_that_answer_are_known_by_their_signatures():
+    assert {"optimise", "loo", "sample", "simulate", "from_formula", "GPModel"} <= set(CLOSED)
+    assert "n_restarts" in inspect.signature(ev.optimise).parameters
+    assert ev.optimise.__name__ == "optimise"
+    assert "log Z" in ev.optimise.__doc__
+    assert pickle.loads(pickle.dumps(ev.optimise)) is ev.optimise

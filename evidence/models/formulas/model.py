@@ -20,6 +20,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack
 
 from ...execution.arguments import check_choice, shown
+from ...execution.keywords import hinted
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..expressions import check_length
@@ -217,6 +218,7 @@ def _seen(term: Term, data: pd.DataFrame) -> csr_array:
     return rows if seen is None else csr_array(rows @ seen)
 
 
+@hinted
 def from_formula(
     formula: str,
     data: Any,
@@ -279,7 +281,7 @@ def from_formula(
     'expon(scale=1)'
     """
     if namespace is None:
-        namespace = callers(2)
+        namespace = callers(3)  # beyond what looks at keywords
     if not isinstance(namespace, Mapping):
         raise InputError(f"namespace must map names to values, got {shown(namespace)}")
     words = {"likelihood": likelihood, "link": link, "priors": priors, "missing": missing}

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...execution.arguments import array, shown
+from ...execution.keywords import hinted
 from ...messages import InputError
 from ...models.density.model import DensityModel
 from ...paths.density import own_path
@@ -31,6 +32,7 @@ class Trajectory(NamedTuple):
     """(steps + 1,) H at the point minus H at the start; a point is accepted with exp(-this)."""
 
 
+@hinted
 def trajectory(
     move: Any,
     target: Any,

@@ -1,0 +1,47 @@
+"""Keywords by the names that other packages have for them, answered with those of this one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any, TypeVar, cast
+
+from ..messages import suggest
+
+#: what is meant by names, folded as :func:`.suggest` does
+MEANT = dict.fromkeys(("seed", "rng", "randomstate", "key", "rngkey"), "random_seed") | {
+    "family": "likelihood",
+    "maxtime": "max_seconds",
+}
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def hinted(function: _F) -> _F:
+    """A function without ``**options`` that says which of its arguments may have been meant.
+
+    >>> @hinted
+    ... def draw(n, *, random_seed=None):
+    ...     return n
+    >>> draw(3, random_seed=0)
+    3
+    >>> draw(3, seed=0)
+    Traceback (most recent call last):
+        ...
+    TypeError: draw() has no argument 'seed'; did you mean 'random_seed'? (it takes n, random_seed)
+    """
+
+    @cache  # most programs ask few functions
+    def known() -> tuple[str, ...]:
+        return tuple(name for name in inspect.signature(function).parameters if name != "self")
+
+    @wraps(function)
+    def answering(*args: Any, **words: Any) -> Any:
+        for word in words.keys() - known():
+            hint = suggest(word, known(), MEANT)
+            name = function.__qualname__.removesuffix(".__init__")
+            takes = ", ".join(known())
+            raise TypeError(f"{name}() has no argument {word!r}{hint} (it takes {takes})")
+        return function(*args, **words)
+
+    return cast(_F, answering)
