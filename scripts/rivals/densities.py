@@ -8,7 +8,8 @@ Some forty problems with known log Z (scripts/catalogue/hard.py): several modes,
 ones, heavy tails, models of data, walls and plateaus, up to 500 dimensions.
 
 - *evidence*: the default call on the NumPy function, without a gradient; *coarse*, with
-  ``target_se=0.2``, for functions that are dear; *gradient*, the default call on JAX's.
+  ``effort="frugal", target_se=0.2``, for functions that are dear; *gradient*, the default call
+  on JAX's.
 - *dynesty*, *UltraNest* (with its slice sampler beyond ten dimensions, as its manual has it) and
   *nautilus* with their defaults; *BlackJAX* with its nested slice sampler, 500 live points of
   which 50 are replaced at a time, as many slices as its documentation asks for, in double
@@ -222,7 +223,7 @@ def finite(problem: Problem, lowest: float = -np.inf) -> Callable[[Any], Any]:
 #: package -> what it needs beside this one, how its runs are made
 PACKAGES: dict[str, tuple[str, Callable[[Problem], Run]]] = {
     OWN: ("", ours),
-    "evidence, coarse": ("", lambda problem: ours(problem, target_se=0.2)),
+    "evidence, coarse": ("", lambda problem: ours(problem, effort="frugal", target_se=0.2)),
     "evidence, gradient": ("jax", lambda problem: ours(problem, gradient=True)),
     "dynesty": ("dynesty", dynesty),
     "UltraNest": ("ultranest", ultranest),
