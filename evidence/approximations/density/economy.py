@@ -12,7 +12,7 @@ and move the mixture, until the last round's own weights are even and walks from
 net looks for more. Where nothing leads uphill, as on a plateau, a short scout takes the place of
 climbs.
 
-It is not for answers that have to be precise: :func:`.fit.fit_density` looks longer.
+It is not for answers that have to be precise: :func:`.search.fit_density` looks longer.
 
 References: J.-M. Cornuet et al., Scandinavian Journal of Statistics 39 (2012) 798 (rounds); R. K.
 Ursem, Congress on Evolutionary Computation (1999) 1633 (valleys); C. J. F. ter Braak, Statistics

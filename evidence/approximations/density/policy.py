@@ -27,6 +27,7 @@ class Policy:
     halving_budget: int = 40_000
     """Evaluations of one of these; what is not finished by then forbids certainty."""
     halving_budget_in_batches: int = 1_000_000
+    """The same where the density takes batches."""
     climbs: int = 16
     """From peaks among what a proposal leaves unexplained, and as many from where the density
     exceeds it by most."""
