@@ -57,8 +57,9 @@ class EvidenceResult(Result):
         The number of the component that every draw is of, where the reference was a mixture.
     resolution : float
         How far a search vouches for an answer: a part of the posterior whose basin holds less
-        of the prior than this may have been missed (more would have been met with 95 %). 0 where
-        nothing has to be searched, 1 where nothing was.
+        of the prior than this may have been missed (more would have been met with 95 %); of a
+        Gaussian five times as wide as the fit, where a density has no prior. 0 where nothing has
+        to be searched, 1 where nothing was.
     evaluations : dict
         Points at which the user's function was called in each phase: ``fit``, ``scout``,
         ``pilot``, ``run``; and its ``gradients``. Empty where the model is not the user's own.
