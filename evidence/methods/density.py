@@ -153,13 +153,22 @@ def over_whole(problem: Problem, mixture: Mixture) -> Outcome | None:
     if not verdict.even:
         return None
     relative = np.exp(log_w - verdict.logz) / len(x)  # shares of the posterior
-    counted = float(relative @ np.exp(blend.log_parts(x)[:, -1] - blend.log(x)))
+    owned = relative[:, None] * np.exp(blend.log_parts(x) - blend.log(x)[:, None])
+    shares, counted = owned.sum(axis=0), float(owned[:, -1].sum())
     outside = _CAUTION * max(sum(mixture.lost) - counted, 0.0)
     reference = Blended(
         problem.model, blend, verdict, verdict.logz, outside, scouted=mixture.components[0].scouted
     )
     outcome = over_blend(problem, reference, problem.clock.meter.left)
     outcome.doubts.append(Doubt(outside))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = outcome.logz + np.log(shares), np.sqrt((owned**2).sum(axis=0)) / shares
+    names = (component.name for component in mixture.components)
+    outcome.components = [(n, float(z), float(se)) for n, z, se in zip(names, *each, strict=True)]
+    if outcome.samples is not None and len(outcome.samples):
+        parts = blend.log_parts(problem.model.unconstrain(outcome.samples))
+        noise = np.random.default_rng(problem.child(33)).gumbel(size=parts.shape)
+        outcome.component = (parts + noise).argmax(axis=1).astype(float)
     return outcome
 
 

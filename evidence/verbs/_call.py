@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
@@ -71,6 +72,13 @@ class Call:
     def budget(self) -> dict[str, Any]:
         names = ("target_se", "n_particles", "n_islands")
         return {name: getattr(self, name) for name in names}
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a result says of its call."""
+        whole = isinstance(self.random_seed, numbers.Integral)
+        limits = {"max_seconds": self.max_seconds, "max_evaluations": self.max_evaluations}
+        return {**self.budget, **limits, "random_seed": self.random_seed if whole else None}
 
     def begin(self, model: Any, identity: Callable[[], Mapping[str, Any]]) -> None:
         """Start the clock, and open the checkpoint of this run; ``identity`` is what decides its

@@ -164,22 +164,17 @@ def log_evidence(
     kind = family(model)
     check_choice("method", method, (*METHODS, *kind.reported))
     budget: dict[str, Any] = dict(
-        target_se=target_se, n_particles=n_particles, n_islands=n_islands
-    )
-    means: dict[str, Any] = {
-        "random_seed": random_seed,
-        "executor": executor,
-        "checkpoint": checkpoint,
-    }
-    means |= {"max_seconds": max_seconds, "progressbar": progressbar}
+        target_se=target_se, n_particles=n_particles, n_islands=n_islands, max_seconds=max_seconds,
+        random_seed=random_seed, executor=executor, checkpoint=checkpoint, progressbar=progressbar,
+    )  # fmt: skip
     if getattr(model, "priors", None) is not None:
         _check_integrated(method, reference, move, betas, options)
         from .integrate import integrated_evidence  # which needs this function
 
-        return integrated_evidence(model, **budget, **means)  # type: ignore[arg-type]
+        return integrated_evidence(model, **budget)  # type: ignore[arg-type]
     check_choice("effort", effort, tuple(EFFORTS))
     _check_evaluations(kind, max_evaluations, model)
-    call = Call(**budget, max_evaluations=max_evaluations, size=model.n, **means)
+    call = Call(**budget, max_evaluations=max_evaluations, size=model.n)
     check_options(method, dict(options))
     ladder, n_betas = check_betas(betas)
     mover, wanted = _check_start(model, kind, method, reference, move, betas)
@@ -196,19 +191,10 @@ def log_evidence(
         )  # fmt: skip
         referee = REFEREES[kind.referee](problem, wanted, effort)
         outcome = referee.answer(method, options)
-        settings = {
-            "method": method,
-            **call.budget,
-            "effort": effort,
-            "max_seconds": max_seconds,
-            "max_evaluations": max_evaluations,
-            "random_seed": random_seed if isinstance(random_seed, numbers.Integral) else None,
-            **{name: value for name, value in options.items() if _is_plain(value)},
-            "reference": referee.reference and referee.reference.name,
-            "move": mover.name,
-            **outcome.settings,
-            "interrupted": clock.interrupted.is_set(),
-        }
+        settings = {"method": method, **call.told, "effort": effort}
+        settings |= {name: value for name, value in options.items() if _is_plain(value)}
+        settings |= {"reference": referee.reference and referee.reference.name, "move": mover.name}
+        settings |= {**outcome.settings, "interrupted": clock.interrupted.is_set()}
         return _report(model, referee, outcome, settings)
 
 

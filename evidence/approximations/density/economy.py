@@ -310,7 +310,7 @@ class Economy:
 
     def estimate(self) -> Rough:
         """log Z by all rounds' draws: rough, as they moved the mixture."""
-        return rough(self._weighted()[3])
+        return rough(self._weighted()[3] if self.mixed.size else self.mixed)
 
     def move(self, rng: np.random.Generator) -> None:
         """The mixture to where the weights of all rounds are."""

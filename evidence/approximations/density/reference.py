@@ -29,6 +29,7 @@ from ..mixture import Share
 from ..reference import positive_eigh
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
+_ALIKE = 1e-4  # units of coordinates, relative to each other, whose squares rounding leaves alone
 
 
 class Scouted(NamedTuple):
@@ -112,6 +113,8 @@ class DensityReference:
         whose singular values are right whatever the units in D.
         """
         sd = np.sqrt(np.diag(self.cov))
+        if sd.min() > _ALIKE * sd.max():
+            return positive_eigh(self.cov, self.name)
         s, V = positive_eigh(self.cov / sd / sd[:, None], self.name)
         U, root, _ = np.linalg.svd(sd[:, None] * V * np.sqrt(s))
         return root[::-1] ** 2, np.ascontiguousarray(U[:, ::-1])

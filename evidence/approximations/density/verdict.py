@@ -11,7 +11,7 @@ from ...numerics.arrays import Array
 from ...statistics.weights import pareto_shape
 
 _GOOD_SHAPE, _GOOD_SHARE = 0.4, 0.1
-_FEWEST = 1.5  # effective draws that say anything
+_FEWEST = 10.0  # effective draws that say anything: of fewer the largest may be to come
 _EVEN, _SAME, _SAFE_TAIL = 0.2, 0.85, 0.67  # worth of a draw; and the shape of a tail up to which
 # a thousand weights tell their variance
 
@@ -50,15 +50,15 @@ class Rough(NamedTuple):
 def rough(log_w: Array) -> Rough:
     """The logarithm of the mean weight, by the delta method.
 
-    >>> rough(np.log([1.0, 1.0, 2.0, 4.0])).logz.round(3).item()
+    >>> round(rough(np.log([1.0, 1.0, 2.0, 4.0])).logz, 3)
     0.693
     """
     n = log_w.size
-    if not np.isfinite(log_w).any():
+    if n == 0 or not np.isfinite(log_w).any():
         return Rough(n, -np.inf, np.inf)
     worth = effective(log_w)
     se = np.sqrt(max(1.0 / worth - 1.0 / n, 0.0)) if worth > _FEWEST else np.inf
-    return Rough(n, float(logsumexp(log_w)) - np.log(n), float(se))
+    return Rough(n, float(logsumexp(log_w) - np.log(n)), float(se))
 
 
 def judged(log_w: Array) -> Verdict:
