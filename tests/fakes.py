@@ -18,10 +18,8 @@ def islands(log_z: np.ndarray) -> Islands:
     """Islands of one stage with these log Ẑ."""
     log_z = np.atleast_1d(np.asarray(log_z, dtype=float))
     one, count = np.ones(1), np.zeros(1, dtype=np.int64)
-    draws = np.zeros((log_z.size, 2, 3))
-    return Islands(
-        log_z[None], one, one, one, count, count, one, one, draws, np.full(log_z.size, np.nan)
-    )
+    draws, unknown = np.zeros((log_z.size, 2, 3)), np.full(log_z.size, np.nan)
+    return Islands(log_z[None], one, one, one, count, count, one, one, draws, unknown, 0.0 * log_z)
 
 
 def lognormal(sd, n_islands, seed, stop):

@@ -74,12 +74,21 @@ class Islands(NamedTuple):
     """(G, kept, N) latent values from the posterior, equally weighted within an island."""
     variance: Array
     """(G,) each island's own estimate of the relative variance of its Ẑ; NaN where none."""
+    ends: Array
+    """(G,) the part of it that the outermost of evenly spread draws make; zero for others."""
 
     @classmethod
-    def of(cls, rows: Sequence[Row], draws: Array, variance: Array | None = None) -> Islands:
+    def of(
+        cls,
+        rows: Sequence[Row],
+        draws: Array,
+        variance: Array | None = None,
+        ends: Array | None = None,
+    ) -> Islands:
         """From one row per stage."""
         columns = [np.array(column) for column in zip(*rows, strict=True)]
         columns += [draws, np.full(len(draws), np.nan) if variance is None else variance]
+        columns.append(np.zeros(len(draws)) if ends is None else ends)
         return cls(*columns)
 
 

@@ -90,10 +90,19 @@ class Run:
     def own_se(self) -> float:
         """The standard error of log Z by what islands say of themselves: where their draws are
         independent, it tells more than the spread of a few islands."""
-        if not self.final.max() > -math.inf:
+        return self._se_of("variance")
+
+    @property
+    def ends_se(self) -> float:
+        """The part of it that islands say the ends of their nets make."""
+        return self._se_of("ends")
+
+    def _se_of(self, name: str) -> float:
+        """The standard error of log Z by the relative variances of this name."""
+        if not self.final.max(initial=-math.inf) > -math.inf:
             return math.nan
         z = np.exp(self.final - self.final.max())
-        variance = np.concatenate([self.blocks[i].variance for i in sorted(self.blocks)])
+        variance = np.concatenate([getattr(self.blocks[i], name) for i in sorted(self.blocks)])
         met = z > 0.0
         return math.sqrt(np.sum(z[met] ** 2 * variance[met])) / float(z.sum())
 

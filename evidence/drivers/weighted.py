@@ -27,7 +27,7 @@ from ..proposals.tilting import Proposal as Tilting
 from ..proposals.tilting import draw, minimax_proposal, oriented
 from ..statistics.genealogy import Genealogy
 from ..statistics.resampling import SCHEMES, Ancestors, systematic
-from ..statistics.weights import Weights
+from ..statistics.weights import Weights, variance_of_ends
 from .islands import KEEP, Islands, Row
 
 _THRESHOLD = 0.5  # relative effective sample size at which draws are resampled
@@ -59,7 +59,10 @@ class Guided(NamedTuple):
     guide: Guide
     given: LatentGivenUtilities | None
     net: NDArray[np.uint32] | None = None
-    """Digits that islands share, of no use to a single one, whose error bar they would spoil."""
+    """Digits that islands share, of no use to a single one, whose error bar they would spoil.
+
+    With them the errors of islands come from their few outermost draws, and are skewed.
+    """
 
     @classmethod
     def of(cls, reference: GaussianReference) -> Guided:
@@ -195,10 +198,10 @@ def run_weighted(
         *estimate, draws = island(source, n_particles, rng, resampling, threshold, keep)
         estimates.append(estimate)
         latent.append(draws)
-    log_z, ess, variances = np.array(estimates).T
+    log_z, ess, variances, ends = np.array(estimates).T
     seconds, made = time.perf_counter() - started, n_islands * n_particles
     row = Row(log_z, ess.mean(), 1.0, np.nan, 0, made, n_particles, seconds)
-    return Islands.of([row], np.array(latent), variances)
+    return Islands.of([row], np.array(latent), variances, ends)
 
 
 def island(
@@ -208,16 +211,17 @@ def island(
     resampling: str | None,
     threshold: float,
     most: int,
-) -> tuple[float, float, float, Array]:
-    """log Ẑ, relative effective sample size, relative variance of Ẑ, and draws."""
+) -> tuple[float, float, float, float, Array]:
+    """log Ẑ, relative effective sample size, relative variance of Ẑ, its part by ends, draws."""
     between = Resampling(source.log_z0, n, rng, resampling, threshold)
     drawn, log_w = source.draw(n, rng, between)
     weights, order = Weights(log_w), source.order(n, rng)
     w = weights.relative
     kept = order[systematic(w[order], rng, min(KEEP, n, most))]
     variance = between.family.variance(w[None])[0]
+    ends = variance_of_ends(w) if isinstance(source, Guided) and source.net is not None else 0.0
     draws = source.latent(drawn, kept, rng)  # type: ignore[arg-type]  # as it drew them
-    return between.log_z + float(weights.log_mean), float(weights.ess), variance, draws
+    return between.log_z + float(weights.log_mean), float(weights.ess), variance, ends, draws
 
 
 def course(source: Stepped, n: int, rng: np.random.Generator, resampling: str | None) -> Array:

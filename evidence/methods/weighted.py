@@ -30,7 +30,7 @@ from ..proposals.tilting import draw
 from ..proposals.twist import twisted
 from ..statistics.resampling import SCHEMES
 from ..statistics.weights import Weights
-from .base import FIRST, Outcome, Problem, outcome_of_islands, warn_of_few_draws
+from .base import FIRST, Doubt, Outcome, Problem, outcome_of_islands, warn_of_few_draws
 
 Source = TypeVar("Source", Guided, Tilted)
 
@@ -160,6 +160,7 @@ def run_guided(
         source = source._replace(net=make_net(source.guide, n_particles, rng))
     more = {"resampling": resampling, "twisted": twist is not None}
     outcome, run = _islands(problem, "guided", trial._replace(source=source), n_particles, more)
+    outcome.doubts.append(Doubt(run.ends_se, least=True))
     warn_of_few_draws(outcome, run, n_particles, "the reference's sites guide badly here")
     shape = trial.weights.shape
     if shape > _HEAVY and variance > _SMALL:

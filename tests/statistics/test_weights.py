@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logsumexp
 
 from evidence.statistics.resampling import SCHEMES
-from evidence.statistics.weights import Weights, conditional_ess
+from evidence.statistics.weights import Weights, conditional_ess, variance_of_ends
 
 
 def test_batches_are_as_good_as_all_at_once():
@@ -99,3 +99,14 @@ def test_fewer_weights_bear_less_of_a_tail(n, tail, limit):
     said = " ".join(str(complaint) for complaint in weights.complaints())
     assert ("Pareto k" in said) == (k > limit)
     assert (k > limit) == (tail > limit)
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_ends_of_evenly_spread_draws_make_the_error_of_a_logarithm(sign):
+    """300 means of log u at one u in each of 256 cells: the ratio is 1.5 ± 0.2 over seeds."""
+    rng = np.random.default_rng(0)
+    w = 30.0 + sign * np.log((np.arange(256) + rng.random((300, 256))) / 256)
+    told = np.mean([variance_of_ends(one) for one in w])
+    assert 0.8 < told / np.var(w.mean(axis=1) / w.mean()) < 2.2
+    assert variance_of_ends(w[0, :3]) == 0.0
