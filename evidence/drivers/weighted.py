@@ -20,7 +20,7 @@ from ..approximations.reference import GaussianReference
 from ..execution.clock import Stopped, check_interrupt
 from ..models.gp import GPModel
 from ..moves.gradient.gibbs import LatentGivenUtilities, latent_given_utilities
-from ..numerics.arrays import Array, Indices
+from ..numerics.arrays import Array
 from ..proposals.guide import Guide, make_guide
 from ..proposals.steps import StepGuide, Traced, make_step_guide
 from ..proposals.tilting import Proposal as Tilting
@@ -30,27 +30,8 @@ from ..statistics.resampling import SCHEMES, Ancestors, systematic
 from ..statistics.weights import Weights, variance_of_ends
 from .islands import KEEP, Islands, Row
 
+Between = Callable[[Array], Ancestors | None]
 _THRESHOLD = 0.5  # relative effective sample size at which draws are resampled
-
-
-class Strata(NamedTuple):
-    """Numbers of draws of every stratum, in rows one after the other."""
-
-    counts: Indices
-
-    def variance(self, w: Array) -> Array:
-        r"""Relative variance of the sum of weights of one island (1, n).
-
-        Of stratum c with :math:`n_c` draws it is :math:`n_c s_c^2`, whatever the strata's means:
-        their proportions are no matter of chance. Strata of a single draw count as one together.
-        """
-        relative = w[0] / w[0].sum()
-        label = np.repeat(np.where(self.counts > 1, np.arange(self.counts.size), -1), self.counts)
-        variance = 0.0
-        for stratum in np.unique(label):
-            own = relative[label == stratum]
-            variance += own.size * float(own.var(ddof=1)) if own.size > 1 else float(own[0]) ** 2
-        return np.array([variance])
 
 
 class Guided(NamedTuple):
@@ -75,7 +56,7 @@ class Guided(NamedTuple):
     def log_z0(self) -> float:
         return self.guide.log_z0
 
-    def draw(self, n: int, rng: np.random.Generator, between: Resampling) -> tuple[Array, Array]:
+    def draw(self, n: int, rng: np.random.Generator, between: Between) -> tuple[Array, Array]:
         """``n`` draws as columns and their log weights, resampled ``between`` coordinates."""
         return self.guide.draw(n, rng, between, self.net)
 
@@ -103,7 +84,7 @@ class Stepped(NamedTuple):
     def log_z0(self) -> float:
         return self.guide.log_z0
 
-    def draw(self, n: int, rng: np.random.Generator, between: Resampling) -> tuple[Traced, Array]:
+    def draw(self, n: int, rng: np.random.Generator, between: Between) -> tuple[Traced, Array]:
         """As :meth:`Guided.draw`."""
         return self.guide.draw(n, rng, between)
 
@@ -132,7 +113,7 @@ class Tilted(NamedTuple):
         proposal = minimax_proposal(*oriented(cov, model.y, model.mean))
         return cls(proposal, model.y, latent_given_utilities(model))
 
-    def draw(self, n: int, rng: np.random.Generator, between: Resampling) -> tuple[Array, Array]:
+    def draw(self, n: int, rng: np.random.Generator, between: Between) -> tuple[Array, Array]:
         """``n`` draws as columns and their log weights; they are not resampled on the way."""
         return draw(self.proposal, n, rng)
 
@@ -148,9 +129,8 @@ class Tilted(NamedTuple):
 class Proposal(Protocol):
     """A density for draws of a DensityModel."""
 
-    def stratified(self, rng: np.random.Generator, n: int) -> tuple[Array, Array, Indices]:
-        """Draws (n, d) in the model's coordinates, their log weights, and how many in a row are
-        of one stratum each, in fixed proportions."""
+    def weighted(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
+        """Draws (n, d) in the model's coordinates, and their log weights."""
         ...
 
 
@@ -160,10 +140,9 @@ class Proposed(NamedTuple):
     proposal: Proposal
     log_z0: float = 0.0
 
-    def draw(self, n: int, rng: np.random.Generator, between: Resampling) -> tuple[Array, Array]:
+    def draw(self, n: int, rng: np.random.Generator, between: Between) -> tuple[Array, Array]:
         """``n`` draws as columns and their log weights; they are not resampled on the way."""
-        x, log_w, counts = self.proposal.stratified(rng, n)
-        between.family = Strata(counts)
+        x, log_w = self.proposal.weighted(rng, n)
         return x.T, log_w
 
     def order(self, n: int, rng: np.random.Generator) -> Ancestors:
@@ -238,7 +217,7 @@ class Resampling:
         self, log_z: float, n: int, rng: np.random.Generator, scheme: str | None, threshold: float
     ) -> None:
         self.log_z, self.rng, self.scheme, self.threshold = log_z, rng, scheme, threshold
-        self.family: Genealogy | Strata = Genealogy(1, n, scheme or "systematic")
+        self.family = Genealogy(1, n, scheme or "systematic")
         self.course: list[float] = []
 
     def __call__(self, log_w: Array) -> Ancestors | None:
@@ -252,6 +231,5 @@ class Resampling:
             return None
         self.log_z, log_w[:] = log_z, 0.0
         chosen = SCHEMES[self.scheme](w, self.rng)
-        assert isinstance(self.family, Genealogy)
         self.family.resample(chosen[None], np.ones(1, dtype=bool))
         return chosen

@@ -18,12 +18,10 @@ from typing import Any
 import numpy as np
 
 from ..approximations.density.cloud import Cloud, resolution
-from ..approximations.density.economy import LARGEST, THOROUGH, Blended, Economy, economise
-from ..approximations.density.mixing import defended
+from ..approximations.density.economy import LARGEST, LONGER, Blended, Economy, economise
 from ..approximations.density.modes import laplace_of
 from ..approximations.density.policy import policy_of
 from ..approximations.density.reference import Scouted
-from ..approximations.density.verdict import judged
 from ..approximations.mixture import Mixture
 from ..execution.meter import Allowance, Meter
 from ..models.density.batches import SharedBatches
@@ -37,8 +35,6 @@ from .staged import over_stages
 _DEFAULT = 0.05  # target of a standard error
 _LARGEST = 32  # dimensions of a frugal search, where there is no choice
 _USED = 0.8  # of the time that is left goes into evaluations that are counted on
-_LOOK = 2048  # draws of a mixture that tell whether their weights are even
-_CAUTION = 2.5  # walks do not reach everywhere either
 _STANDARD_ERRORS = 3.0  # by which a look sees more than the answer
 
 
@@ -46,16 +42,17 @@ class DensityReferee(Referee):
     """Searches, then uses or anneals."""
 
     economy: Economy | None = None
-    allowed: Meter | Allowance = Meter()
-    """Evaluations that may be made."""
+    allowed: Meter | Allowance
+    """Evaluations that may be made, once a search has begun."""
     cloud: Cloud | None = None
 
     @property
     def resolution(self) -> float:  # type: ignore[override]
         """By the draws of the prior that were judged."""
-        if self.economy is not None and self.economy.blend is not None:
-            return resolution(self.economy.rounds[0][0] if self.economy.rounds else 0)
-        return self.cloud.resolution if self.cloud is not None else 1.0
+        if self.cloud is not None:
+            return self.cloud.resolution
+        rounds = [] if self.economy is None else self.economy.rounds
+        return resolution(rounds[0][0] if rounds else 0)
 
     @property
     def left(self) -> bool:
@@ -113,7 +110,7 @@ class DensityReferee(Referee):
         model.log_prob(model.probes())
         each = (time.perf_counter() - started) / len(model.probes())
         most = int(max(_USED * seconds / max(each, 1e-9), 1.0))
-        few = most < min(THOROUGH, clock.meter.left)
+        few = most < min(LONGER, clock.meter.left)
         return Allowance(clock.meter, most) if few else clock.meter
 
     def run(self, problem: Problem, method: str, go: Callable[[Problem], Outcome]) -> Outcome:
@@ -121,9 +118,9 @@ class DensityReferee(Referee):
         if isinstance(base, Blended):
             return over_blend(problem, base, self.allowed.left)
         if isinstance(base, Mixture) and method == "auto":
-            found = over_whole(problem, base) or over_stages(problem, base)
-            if found is not None:
-                return found
+            staged = over_stages(problem, base)
+            if staged is not None:
+                return staged
         return super().run(problem, method, go)
 
     def settle(self, outcome: Outcome) -> None:
@@ -141,52 +138,22 @@ class DensityReferee(Referee):
         return laplace
 
 
-def over_whole(problem: Problem, mixture: Mixture) -> Outcome | None:
-    """Draws of all components at once, a tenth of them from the last one, the prior; None where
-    their weights are uneven: then one component after the other is annealed."""
-    if problem.annealed or not problem.free:
-        return None
-    *own, last = (replace(component, share=None) for component in mixture.components)
-    blend = defended(own, mixture.weights[:-1], last)
-    x, log_w = blend.weighted(np.random.default_rng(problem.child(32)), _LOOK)
-    verdict = judged(log_w)
-    if not verdict.even:
-        return None
-    relative = np.exp(log_w - verdict.logz) / len(x)  # shares of the posterior
-    owned = relative[:, None] * np.exp(blend.log_parts(x) - blend.log(x)[:, None])
-    shares, counted = owned.sum(axis=0), float(owned[:, -1].sum())
-    outside = _CAUTION * max(sum(mixture.lost) - counted, 0.0)
-    reference = Blended(
-        problem.model, blend, verdict, verdict.logz, outside, scouted=mixture.components[0].scouted
-    )
-    outcome = over_blend(problem, reference, problem.clock.meter.left)
-    outcome.doubts.append(Doubt(outside))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        each = outcome.logz + np.log(shares), np.sqrt((owned**2).sum(axis=0)) / shares
-    names = (component.name for component in mixture.components)
-    outcome.components = [(n, float(z), float(se)) for n, z, se in zip(names, *each, strict=True)]
-    if outcome.samples is not None and len(outcome.samples):
-        parts = blend.log_parts(problem.model.unconstrain(outcome.samples))
-        noise = np.random.default_rng(problem.child(33)).gumbel(size=parts.shape)
-        outcome.component = (parts + noise).argmax(axis=1).astype(float)
-    return outcome
-
-
 def compare(seen: Scouted | None, outcome: Outcome) -> None:
     """A warning, and an error bar as wide as the gap, where a look from the prior saw clearly
     more, or came to its end before it could say that there is not more."""
     if seen is None or np.isnan(outcome.logz):
         return
     se = float(np.nan_to_num(outcome.logz_se))
-    most, gap = seen.most - outcome.logz, seen.logz - outcome.logz
-    if not np.isfinite(seen.se) and most > se:
+    gap = seen.logz - outcome.logz
+    more = float(np.logaddexp(0.0, seen.missing - outcome.logz))
+    if not np.isfinite(seen.se) and more > se:
         outcome.warn(
             "search-unfinished",
             "a look from the prior, which shares nothing with this estimate, ended before it "
-            f"had reached the top: by what it saw log Z may be as high as {seen.most:.1f}; "
+            f"had reached the top: by what it saw log Z may be {more:.2g} nats higher; "
             "the error bar is as wide as the gap (effort='thorough' looks ten times as long)",
         )
-        outcome.doubts.append(Doubt(most, least=True))
+        outcome.doubts.append(Doubt(more, least=True))
     elif gap > _STANDARD_ERRORS * np.hypot(seen.se, se):
         outcome.warn(
             "scout-saw-more",

@@ -38,13 +38,14 @@ class Cloud:
     log_l: Array = field(default_factory=lambda: np.zeros(0))
 
     def screen(self, rng: np.random.Generator, policy: Policy) -> Cloud:
-        """Draw until there are as many as the policy asks for, and some with a likelihood."""
-        enough, model = policy.screen(self.model), self.model
+        """Draw as many more as the policy asks for, and until some have a likelihood."""
+        model, step = self.model, policy.screen(self.model)
+        enough = self.log_l.size + step
         self.z = self.z.reshape(-1, model.n)
         with phase("scout"):
             while self.log_l.size < enough or self._hidden:
                 check_interrupt()
-                z = rng.standard_normal((min(_CHUNK, enough), model.n))
+                z = rng.standard_normal((min(_CHUNK, step), model.n))
                 log_l = model.log_likelihood(self.at(z))
                 self.z, self.log_l = np.concatenate([self.z, z]), np.append(self.log_l, log_l)
         if not np.isfinite(self.log_l).any():

@@ -59,7 +59,7 @@ _SHAPE, _SHARE, _EVEN = 0.6, 0.2, 0.85  # of weights that are even enough; of ve
 _COUNTS = 7.0  # nats below the best mode that count
 _MISSED = 0.25  # of the target
 _FINER = 7  # times as many points make a finer net
-THOROUGH = 200_000  # evaluations of a longer look
+LONGER = 200_000  # evaluations of a longer look
 _PART = 0.5  # of the evaluations allowed may be spent here
 _GUARD, _WIDER = 0.2, 2.0  # part of every component, and its variance, that guards its tails
 _GROWTH = 0, 2, 24  # components that stay, that are added at a time, and in all
@@ -121,7 +121,7 @@ class Economy:
     def settled(self, meter: Meter | Allowance, over: bool) -> bool:
         """Whether to go on with what there is: it is good, or a longer look is out of reach."""
         enough = self.confirmed and self.model.n <= LARGEST
-        return enough or over or meter.left < THOROUGH
+        return enough or over or meter.left < LONGER
 
     def reference(self, target_se: float) -> Blended:
         """What draws come from, as a reference.
@@ -259,7 +259,9 @@ class Economy:
         assert self.model.prior is not None
         self.sought = True
         budget = int(min(_SOUGHT, 0.5 * _PART * meter.left))
-        screened = replace(FRUGAL, screened=8 * _SOUGHT_BY, screened_in_batches=8 * _SOUGHT_BY)
+        screened = replace(
+            FRUGAL, screened=8 * _SOUGHT_BY, screened_in_batches=(8 * _SOUGHT_BY,) * 2
+        )
         cloud = Cloud(self.model).screen(rng, screened)
         seen = scout(cloud, rng, _SOUGHT_BY, budget=budget)
         if not np.isfinite(seen.se):

@@ -83,22 +83,17 @@ class Blend:
         counts = np.floor(self.weights * n).astype(int)
         return self.drawn(rng, counts + rng.multinomial(n - counts.sum(), self.weights))
 
-    def evenly(self, rng: np.random.Generator, n: int) -> tuple[Array, Indices]:
-        """Draws of which every component has its share on average, however few they are; and how
-        many are of each."""
-        counts = np.bincount(systematic(self.weights, rng, n), minlength=self.weights.size)
-        return self.drawn(rng, counts), counts
+    def evenly(self, rng: np.random.Generator, n: int) -> Array:
+        """Draws of which every component has its share on average, however few they are."""
+        labels = systematic(self.weights, rng, n)
+        return self.drawn(rng, np.bincount(labels, minlength=self.weights.size))
 
     def weighted(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
         """Draws, in systematic proportions, and their log weights."""
-        return self.stratified(rng, n)[:2]
-
-    def stratified(self, rng: np.random.Generator, n: int) -> tuple[Array, Array, Indices]:
-        """The same, and how many in a row are of one component each."""
-        x, counts = self.evenly(rng, n)
+        x = self.evenly(rng, n)
         with np.errstate(invalid="ignore"):
             log_w = self.model.log_prob(x) - self.log(x)
-        return x, np.where(np.isnan(log_w), -np.inf, log_w), counts
+        return x, np.where(np.isnan(log_w), -np.inf, log_w)
 
     def drawn(self, rng: np.random.Generator, counts: Indices) -> Array:
         """So many draws of each component."""

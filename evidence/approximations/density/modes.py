@@ -25,7 +25,8 @@ _SAME = 1.0  # two modes closer than this in standard deviations are one
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _NEWTON = 20
 _NEIGHBOURS = 8
-_COMPARED = 4096  # points: a tenth of a second
+LOW_DIMENSION = 6  # in which neighbours of many points are found soon
+_COMPARED = 4096  # points in more: a tree finds them one by one
 _SLACK = 0.05  # nats that a climb may end short of the top
 _FORWARD = 2.0**-26  # of a difference, where there is no gradient
 _ROUNDS = 200  # of steps in a trust region
@@ -108,10 +109,10 @@ def further_modes(model: DensityModel, modes: tuple[Mode, ...], points: Array) -
 def peaks(x: Array, log_l: Array, rng: np.random.Generator) -> Indices:
     """Points that are higher than all of their neighbours, the highest first.
 
-    Of many among the highest ones and a random choice: finding neighbours is costly.
+    In many dimensions among the highest ones and a random choice: finding neighbours is costly.
     """
     chosen = np.flatnonzero(np.isfinite(log_l))
-    if chosen.size > _COMPARED:
+    if x.shape[1] > LOW_DIMENSION and chosen.size > _COMPARED:
         order = np.argsort(-log_l[chosen])
         rest = rng.permutation(order[_COMPARED // 2 :])[: _COMPARED // 2]
         chosen = chosen[np.concatenate([order[: _COMPARED // 2], rest])]

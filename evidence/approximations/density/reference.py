@@ -38,8 +38,8 @@ class Scouted(NamedTuple):
     logz: float
     se: float
     """Infinite where it ended before it had reached the top."""
-    most: float = np.inf
-    """What log Z may be in that case."""
+    missing: float = np.inf
+    """log of the part of Z that it may have missed in that case."""
 
 
 class Mode(NamedTuple):

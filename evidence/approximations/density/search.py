@@ -45,6 +45,7 @@ _OPEN = 0.15  # of the posterior may be left to the prior
 _LOW = 7.0  # nats below the best mode that count
 _TELL = 0.005  # from which on it is told where nothing does better
 _VOLUMES = 7.0  # nats by which the volume of children may vary, one sd
+_PEAKS = 4096  # points of the largest excess, among which its peaks are
 _FITTED, _NOTHING = 2**14, 20.0  # points that a mixture is fitted to; nats below the largest
 _EVEN = 0.5  # share of even weights from which on the shape of their tail is of no interest
 _HOPELESS, _LEAST = 0.7, 0.02  # Pareto shape and effective share of a mixture's weights
@@ -148,6 +149,8 @@ class Look:
             further = n * (seen.evaluations if seen else 0) / self.policy.halving[0]
             if further > self.policy.budget(self.model):
                 break
+            if seen is not None:
+                self.cloud.screen(self.rng, self.policy)
             seen, clean = self._scout(n)
             if clean and self.rest < _UNEXPLAINED:
                 return self.best
@@ -171,7 +174,7 @@ class Look:
         known = len(self.modes)
         self.modes = self._uphill(seen, beyond, log_p - log_q)
         self.missed |= self._misses(self.modes[known:])
-        best.scouted = _sighted(seen, beyond, best.logz)
+        best.scouted = _sighted(seen, beyond)
         level = 0.0 if best.name == "prior" else seen.logz - best.logz
         weight = np.full(seen.log_w.shape, -np.inf)  # of points without a likelihood
         some = np.isfinite(seen.log_w)
@@ -196,7 +199,8 @@ class Look:
         if not some.size:
             return self.modes
         high = self._tops(some, seen.x, seen.log_l)
-        tops = np.unique(np.append(high, self._tops(some, seen.x, excess)))
+        far = some[np.argsort(-excess[some])][:_PEAKS]
+        tops = np.unique(np.append(high, self._tops(far, seen.x, excess)))
         found = further_modes(self.model, self.modes, seen.x[tops[np.argsort(-seen.log_l[tops])]])
         new = (m for m in found if not any(m is known for known in self.modes))
         return self.modes + tuple(m for m in new if m.logz > found[0].logz - _LOW)
@@ -222,7 +226,7 @@ class Look:
         beyond = unexplained(blend.log(seen.x), log_p, max(verdict.top, verdict.logz))
         if poor or np.exp(seen.log_w) @ beyond > _OPEN:
             return self._without_mixture()
-        mixture = mixture_of(blend, verdict.logz, _sighted(seen, beyond, verdict.logz))
+        mixture = mixture_of(blend, verdict.logz, _sighted(seen, beyond))
         mixture.lost = lost(mixture, verdict, (seen.x, log_p, seen.log_w), rng)
         mixture.warnings = (*mixture.warnings, *_funnelled(seen.x, np.exp(seen.log_w)))
         return mixture
@@ -243,13 +247,13 @@ class Look:
         return best
 
 
-def _sighted(seen: Scouting, beyond: Array, logz: float) -> Scouted:
-    """What a scout saw, given what a fit of some log Z leaves unexplained at its points.
+def _sighted(seen: Scouting, beyond: Array) -> Scouted:
+    """What a scout saw, given what a fit leaves unexplained at its points.
 
     Of what it had no time to search, the fit explains as much as points there say.
     """
     unclear = max(float(beyond[seen.left].mean()), 1e-300)
-    return Scouted(seen.logz, seen.se, float(np.logaddexp(logz, np.log(unclear) + seen.most)))
+    return Scouted(seen.logz, seen.se, float(np.log(unclear)) + seen.most)
 
 
 def _thinned(

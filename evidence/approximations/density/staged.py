@@ -24,7 +24,7 @@ from scipy.special import chdtri
 from ...execution.meter import Meter, current, metered
 from ...models.density.model import DensityModel
 from ...models.density.priors import GaussianPrior
-from ...numerics.arrays import Array, Flags, Indices
+from ...numerics.arrays import Array, Flags
 from .conditional import ConditionalLaplace, telling
 from .economy import economise
 from .mixing import Blend
@@ -62,12 +62,7 @@ class Staged:
 
     def weighted(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
         """Draws (n, d) and their log weights."""
-        return self.stratified(rng, n)[:2]
-
-    def stratified(self, rng: np.random.Generator, n: int) -> tuple[Array, Array, Indices]:
-        """The same, and how many in a row are of one component of the parents' mixture each."""
-        P, counts = self.outer.evenly(rng, n)
-        u = rng.standard_normal((n, self.inner.children.size))
+        P, u = self.outer.evenly(rng, n), rng.standard_normal((n, self.inner.children.size))
         x, log_w = np.empty((n, self.model.n)), np.empty(n)
         for some in self.inner.parts(n):
             with np.errstate(all="ignore"):  # far out nothing is left of a density
@@ -79,7 +74,7 @@ class Staged:
         log_w += 0.5 * (u * u).sum(axis=1) + 0.5 * u.shape[1] * _LOG_2PI - self.outer.log(P)
         with np.errstate(invalid="ignore"):
             log_w += self.model.log_prob(x)
-        return x, np.where(np.isnan(log_w), -np.inf, log_w), counts
+        return x, np.where(np.isnan(log_w), -np.inf, log_w)
 
     def log_weight(self, x: Array) -> Array:
         """log p/q of rows in the model's coordinates, wherever they come from."""

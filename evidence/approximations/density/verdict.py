@@ -12,8 +12,6 @@ from ...statistics.weights import pareto_shape
 
 _GOOD_SHAPE, _GOOD_SHARE = 0.4, 0.1
 _FEWEST = 10.0  # effective draws that say anything: of fewer the largest may be to come
-_EVEN, _SAME, _SAFE_TAIL = 0.2, 0.85, 0.67  # worth of a draw; and the shape of a tail up to which
-# a thousand weights tell their variance
 
 
 class Verdict(NamedTuple):
@@ -27,12 +25,6 @@ class Verdict(NamedTuple):
     @property
     def good(self) -> bool:
         return self.shape < _GOOD_SHAPE and self.share > _GOOD_SHARE
-
-    @property
-    def even(self) -> bool:
-        """Whether draws tell their own variance: there are enough of them in proportion, and no
-        heavy tail beyond them, unless weights are nearly the same."""
-        return self.share > _EVEN and (self.shape < _SAFE_TAIL or self.share > _SAME)
 
     def rank(self, otherwise: float) -> tuple[bool, float]:
         """Good ones come last, those with the most even weights at the end."""

@@ -270,3 +270,21 @@ def test_far_ends_of_a_banana_count(seed):
     )
     result = ev.log_evidence(one, random_seed=seed, progressbar=False)
     assert abs(result.logz - truth) < 4.0 * result.logz_se < 0.2
+
+
+def test_the_smallest_of_four_modes_is_found_among_many_points():
+    """A tenth of Z in 5e-8 of a box: one point of a quarter of a million is uphill of it."""
+    means = 6.0 * np.array(
+        [[-1, -1, -1, -1, -1], [1, 1, 1, -1, -1], [-1, 1, -1, 1, 1], [1, -1, 1, 1, 0]]
+    )
+    sd, share = np.array([0.2, 0.5, 1.0, 0.1]), np.array([0.4, 0.3, 0.2, 0.1])
+
+    def log_likelihood(x):
+        square = ((x[:, None] - means) ** 2).sum(axis=2) / sd**2
+        return logsumexp(
+            np.log(share) - 0.5 * square - 5.0 * np.log(sd * np.sqrt(2 * np.pi)), axis=1
+        )
+
+    model = ev.DensityModel(log_likelihood, 5, prior=[(-10.0, 10.0)] * 5, vectorized=True)
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert abs(result.logz + 5.0 * np.log(20.0)) < 4.5 * result.logz_se < 0.2

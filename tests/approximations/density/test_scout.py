@@ -21,7 +21,7 @@ from evidence.methods.density import compare
 
 
 def scout(model, rng, n=128, highest=-np.inf, budget=500_000):
-    cloud = Cloud(model).screen(rng, replace(NORMAL, screened_in_batches=2**14))
+    cloud = Cloud(model).screen(rng, replace(NORMAL, screened_in_batches=(2**14,) * 2))
     return climb(cloud, rng, n, highest, budget=budget)
 
 
@@ -143,7 +143,10 @@ def test_a_scout_that_did_not_finish_forbids_certainty():
     compare(Scouted(cut.logz, cut.se, cut.most), outcome)
     widen(outcome)
     assert [w.code for w in outcome.warnings] == ["search-unfinished"]
-    assert outcome.logz_se == pytest.approx(cut.most - outcome.logz)
+    assert outcome.logz_se == pytest.approx(np.logaddexp(0.0, cut.most - outcome.logz))
+    explained = Outcome("importance", truth, 1e-8)  # by a fit, at all points that were left
+    compare(Scouted(cut.logz, cut.se, -700.0), explained)
+    assert explained.warnings == explained.doubts == []
 
 
 def test_regions_of_the_resolution_are_met_with_95_percent():
