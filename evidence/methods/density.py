@@ -124,7 +124,11 @@ class DensityReferee(Referee):
         return super().run(problem, method, go)
 
     def settle(self, outcome: Outcome) -> None:
-        compare(self.seen, outcome)
+        # what an unfinished look left unclear is unclear to the fit it was judged by: draws in two
+        # stages took its place, and have a measure of their own
+        staged = outcome.settings.get("reference") == "staged"
+        if self.seen is not None and (math.isfinite(self.seen.se) or not staged):
+            compare(self.seen, outcome)
         super().settle(outcome)
 
     def best(self) -> tuple[str, float, float] | None:
@@ -138,10 +142,10 @@ class DensityReferee(Referee):
         return laplace
 
 
-def compare(seen: Scouted | None, outcome: Outcome) -> None:
+def compare(seen: Scouted, outcome: Outcome) -> None:
     """A warning, and an error bar as wide as the gap, where a look from the prior saw clearly
     more, or came to its end before it could say that there is not more."""
-    if seen is None or np.isnan(outcome.logz):
+    if np.isnan(outcome.logz):
         return
     se = float(np.nan_to_num(outcome.logz_se))
     gap = seen.logz - outcome.logz
