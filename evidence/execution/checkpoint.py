@@ -29,6 +29,10 @@ the run: model, seed, settings, package version. Runs are functions of their ide
 that finds some of its pieces here computes the others and ends with the same numbers, bit for
 bit. A file of another identity is refused; so is a damaged one. (A model's identity is what it
 computes, to eight digits: of one that differs in later ones, the numbers do too.)
+
+The same bits need the same kernels of BLAS, which depend on the processor; those of others round
+differently, some 1e-12 in log Z. A file tells on which it was written, and a run that goes on
+from it with others says so.
 """
 
 from __future__ import annotations
@@ -38,13 +42,14 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ..messages import InputError
+from ..messages import InputError, Message
+from ..numerics.threads import blas_kernels
 from . import files
 from .arguments import seed_sequence
 
@@ -65,6 +70,8 @@ class Checkpoint:
         ``None`` keeps nothing on disk. An existing file is read and must be of this run.
     identity : mapping
         What makes this run this run: JSON-like values, compared one by one.
+    kernels : callable
+        Names the kernels of BLAS, ``"library version processor, …"``; asked where there is a path.
 
     Examples
     --------
@@ -86,16 +93,23 @@ class Checkpoint:
     >>> folder.cleanup()
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None, identity: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None,
+        identity: Mapping[str, Any],
+        kernels: Callable[[], str] = blas_kernels,
+    ) -> None:
         self.path = None if path is None else FilePath(path)
         self.identity = dict(identity)
         self.resumed = False
-        self.warnings: list[str] = []
+        self._unwritten: list[str] = []
+        self._kernels = [] if path is None else [kernels()]  # all that computed some of it
         self._arrays: dict[str, Any] = {}
         self._written, self._cost, self._dirty = -np.inf, 0.0, False
         if self.path is not None and self.path.exists():
             meta, self._arrays = files.read(self.path, _FORMAT, _VERSION)
             self._compare(meta["identity"])
+            self._kernels += [one for one in meta.get("kernels", []) if one != self._kernels[0]]
             self.resumed = True
 
     @classmethod
@@ -114,6 +128,22 @@ class Checkpoint:
             if "random_seed" in theirs:
                 seed = np.random.SeedSequence(json.loads(theirs["random_seed"]))
         return cls(path, {**identity, "random_seed": json.dumps(seed.entropy)}), seed
+
+    @property
+    def warnings(self) -> list[str]:
+        """Of a file that could not be written, or that others than these kernels have computed."""
+        here, *others = self._kernels or [""]
+        mine = set(here.split(", "))
+        for there in others:
+            theirs = set(there.split(", "))
+            if not (mine <= theirs or theirs <= mine):  # one more has been loaded by others
+                text = (
+                    f"part of {self.path} was computed with other kernels of BLAS ({there}) than "
+                    f"are here ({here}): log Z may differ in its last digits, by some 1e-12, from "
+                    "that of a run on one kind of processor"
+                )
+                return [Message("other-kernels", text), *self._unwritten]
+        return self._unwritten
 
     def _compare(self, theirs: Mapping[str, Any]) -> None:
         for name in [*self.identity, *theirs]:
@@ -160,17 +190,18 @@ class Checkpoint:
         started = time.perf_counter()
         try:
             files.write(
-                self.path, _FORMAT, _VERSION, {"identity": self.identity}, self._arrays,
+                self.path, _FORMAT, _VERSION,
+                {"identity": self.identity, "kernels": self._kernels}, self._arrays,
                 compress=False,
             )  # fmt: skip
             self._dirty = False
         except OSError as error:
             message = f"the checkpoint could not be written, the run goes on without: {error}"
-            if not self.warnings:
+            if not self._unwritten:
                 warnings.warn(message, RuntimeWarning, stacklevel=2)
-            self.warnings = [message]
+            self._unwritten = [message]
         else:
-            self.warnings = []
+            self._unwritten = []
         self._written = time.perf_counter()
         self._cost = self._written - started
 

@@ -16,6 +16,7 @@ Warnings of methods and drivers are :class:`.Message` objects, whose codes are
 ``no-overlap``          levels of parallel tempering that are too far apart
 ``no-round-trips``      replicas that have not been at both ends of the ladder
 ``no-saddle-point``     minimax tilting found nothing to tilt by
+``other-kernels``       parts of a checkpoint were computed on another kind of processor
 ``out-of-evaluations``  ``max_evaluations`` were used up: what was finished until then is used
 ``out-of-time``         ``max_seconds`` were over: what was finished until then is used
 ``search-unfinished``   a look from the prior ended before it could say what else there is

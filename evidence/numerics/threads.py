@@ -68,6 +68,20 @@ def _libraries(modules: int) -> list[LibController]:
     return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
+def blas_kernels() -> str:
+    """Libraries of BLAS, their versions and the kind of processor that their kernels are for.
+
+    Sums are rounded in the order of the kernels: where these are others, so are last digits.
+    """
+    import scipy.linalg  # noqa: F401  # has a library of its own
+
+    told = {
+        f"{one.internal_api} {one.version} {getattr(one, 'architecture', None) or 'unknown'}"
+        for one in _libraries(len(sys.modules))
+    }
+    return ", ".join(sorted(told))
+
+
 def _set(numbers: Iterable[tuple[LibController, int]]) -> None:
     for library, number in numbers:
         library.set_num_threads(number)

@@ -26,6 +26,7 @@ from ..execution.checkpoint import Checkpoint
 from ..execution.clock import Clock
 from ..execution.meter import Meter, metered
 from ..execution.progress import Progress, compiling
+from ..numerics.threads import blas_kernels
 from ..results.base import fingerprint
 
 DEFAULT_TARGET_SE = 0.05
@@ -75,10 +76,11 @@ class Call:
 
     @property
     def told(self) -> dict[str, Any]:
-        """What a result says of its call."""
+        """What a result says of its call, and of the kernels that its last digits depend on."""
         whole = isinstance(self.random_seed, numbers.Integral)
         limits = {"max_seconds": self.max_seconds, "max_evaluations": self.max_evaluations}
-        return {**self.budget, **limits, "random_seed": self.random_seed if whole else None}
+        seed = {"random_seed": self.random_seed if whole else None}
+        return {**self.budget, **limits, **seed, "blas": blas_kernels()}
 
     def begin(self, model: Any, identity: Callable[[], Mapping[str, Any]]) -> None:
         """Start the clock, and open the checkpoint of this run; ``identity`` is what decides its

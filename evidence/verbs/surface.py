@@ -23,6 +23,7 @@ from ..execution.options import told
 from ..execution.progress import compiling
 from ..hyper.at_theta import NoEvidence, numerics
 from ..hyper.grid import Cell, check_grid, run_grid
+from ..messages import messages
 from ..methods.registry import METHODS
 from ..models.gp import GPModel
 from ..models.sparse import SparseModel
@@ -111,7 +112,7 @@ def evidence_surface(
     with compiling(progressbar):
         cells, warnings = run_grid(cell_at, points, seed, clock, store, executor, progressbar)
     rows = [{**point, **cell._asdict()} for point, cell in zip(points, cells, strict=True)]
-    return told(Surface(names, data_frame(rows), tuple(warnings)))
+    return told(Surface(names, data_frame(rows), messages([*warnings, *store.warnings])))
 
 
 def _cell(

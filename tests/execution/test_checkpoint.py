@@ -247,6 +247,42 @@ def test_a_disk_that_recovers_is_used_again(tmp_path, monkeypatch):
     assert found.number == 1.5
 
 
+def codes(texts):
+    return [getattr(text, "code", "") for text in texts]
+
+
+def test_pieces_of_other_kernels_are_told(tmp_path):
+    path, here, there = tmp_path / "run.ckpt", "openblas 0.3 Haswell", "openblas 0.3 Zen"
+    first = Checkpoint(path, {}, lambda: here)
+    first.put("piece", Piece(np.arange(2), 1.5))
+    first.save()
+    assert not Checkpoint(path, {}, lambda: here).warnings
+    assert not Checkpoint(path, {}, lambda: f"mkl 2025 Intel, {here}").warnings
+    resumed = Checkpoint(path, {}, lambda: there)
+    assert resumed.get("piece", Piece).number == 1.5
+    assert codes(resumed.warnings) == codes(resumed.part("some").warnings) == ["other-kernels"]
+    assert here in resumed.warnings[0]
+    assert there in resumed.warnings[0]
+    resumed.put("another", Piece(np.arange(2), 2.5))
+    resumed.save()
+    assert codes(resumed.warnings) == ["other-kernels"]
+    assert codes(Checkpoint(path, {}, lambda: here).warnings) == ["other-kernels"]
+
+
+def test_a_run_tells_of_other_kernels(tmp_path):
+    path = tmp_path / "run.ckpt"
+    first = small(path)
+    meta, arrays = files.read(path, "evidence-checkpoint", 1)
+    assert meta["kernels"] == [first.settings["blas"]]
+    assert "other-kernels" not in codes(small(path).warnings)
+    files.write(
+        path, "evidence-checkpoint", 1, {**meta, "kernels": ["openblas 0.2 Abacus"]}, arrays
+    )
+    again = small(path)
+    assert again.logz == first.logz
+    assert codes(again.warnings).count("other-kernels") == 1
+
+
 @pytest.mark.skipif(os.name != "posix", reason="folder permissions as on Unix")
 def test_missing_folder_is_a_warning(tmp_path):
     with pytest.warns(RuntimeWarning, match="checkpoint could not be written"):
