@@ -14,12 +14,14 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
 
 from ..execution.arguments import listed, rows, shown
 from ..messages import InputError
 from ..numerics.arrays import Array, Indices
 from .scales import log_slope, natural, to_line
 
+_QUANTILES = ("ppf", "isf", "cdf", "sf")
 _FLAT_SD = 10.0
 _FLAT_CONSTANT = -math.log(_FLAT_SD) - 0.5 * math.log(2.0 * math.pi)
 
@@ -34,6 +36,34 @@ class Named(Protocol):
     @property
     def lows(self) -> Array: ...
     def index(self, name: str) -> int: ...
+
+
+@dataclass(frozen=True)
+class Flat:
+    """What ``"flat"`` stands for, as a distribution of natural values.
+
+    >>> round(float(Flat().cdf(1.0)), 6), float(Flat(-1.0).ppf(0.5))
+    (0.5, 0.0)
+    """
+
+    low: float = np.nan
+    """Where an interval (low, 1) begins; NaN for positive numbers."""
+
+    def ppf(self, q: ArrayLike) -> Array:
+        return natural(_FLAT_SD * ndtri(q), self.low)
+
+    def isf(self, q: ArrayLike) -> Array:
+        return natural(-_FLAT_SD * ndtri(q), self.low)
+
+    def cdf(self, value: ArrayLike) -> Array:
+        return ndtr(to_line(value, self.low) / _FLAT_SD)
+
+    def sf(self, value: ArrayLike) -> Array:
+        return ndtr(-to_line(value, self.low) / _FLAT_SD)
+
+    def logpdf(self, value: ArrayLike) -> Array:
+        theta = to_line(value, self.low)
+        return _FLAT_CONSTANT - 0.5 * (theta / _FLAT_SD) ** 2 - log_slope(theta, self.low)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +179,14 @@ class Priors:
                     "the search or the chains start; give the model a value inside the prior's "
                     "support, for example with model.at({...})"
                 )
+
+    def natural(self) -> list[Any] | None:
+        """Distributions of all natural values, what is flat included; None where one of them has
+        no quantiles."""
+        lows = np.broadcast_to(self.lows, len(self))
+        pairs = zip(self.distributions, lows, strict=True)
+        every = [Flat(float(low)) if isinstance(d, str) else d for d, low in pairs]
+        return every if all(hasattr(d, name) for d in every for name in _QUANTILES) else None
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """Names and distributions."""

@@ -216,7 +216,8 @@ class IntegratedEvidence(EvidenceResult):
     lows : array (P,)
         Where intervals (low, 1) begin; NaN for positive numbers.
     logz_ep : float
-        The same integral over EP's evidence; of several classes, over Laplace's.
+        The same integral over EP's evidence; of several classes, over Laplace's; NaN where few
+        latent values were integrated together with the hyperparameters.
     optimum : Optimum
         Where EP's evidence times the prior is largest; None for several classes.
     source : GPModel, SparseModel or SoftmaxModel
@@ -285,10 +286,13 @@ class IntegratedEvidence(EvidenceResult):
             f"log Z = {self.logz:.4f} ± {self.logz_se:.4f}   (hyperparameters integrated out, "
             f"{self.rows[-1].seconds:.1f} s)",
             self._about_model(),
-            f"the same from {_OWNERS[self.rows[0].method]} evidence: {self.logz_ep:.4f}",
         ]
-        if self.optimum is not None:
-            lines[-1] += f";  at its optimum: {self.optimum.logz:.4f}"
+        owner = _OWNERS[self.rows[0].method]
+        at_best = math.nan if self.optimum is None else self.optimum.logz
+        by = {f"the same from {owner} evidence": self.logz_ep, f"{owner} at its optimum": at_best}
+        known = [f"{name}: {value:.4f}" for name, value in by.items() if not math.isnan(value)]
+        if known:
+            lines.append(";  ".join(known))
         return lines
 
     def _frame(self) -> DataFrame:

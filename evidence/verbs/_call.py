@@ -75,6 +75,12 @@ class Call:
         return {name: getattr(self, name) for name in names}
 
     @property
+    def words(self) -> dict[str, Any]:
+        """This call's own words, for another one in its place."""
+        names = ("max_seconds", "random_seed", "executor", "checkpoint", "progressbar")
+        return self.budget | {name: getattr(self, name) for name in names}
+
+    @property
     def told(self) -> dict[str, Any]:
         """What a result says of its call, and of the kernels that its last digits depend on."""
         whole = isinstance(self.random_seed, numbers.Integral)

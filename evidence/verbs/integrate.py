@@ -3,8 +3,10 @@ r"""Evidence with hyperparameters integrated out, and their posterior.
 .. math:: \log Z = \log \int p(\theta)\, Z(\theta)\, d\theta,\qquad
           Z(\theta) = \int p(y|x, \theta)\, N(x; m, K_\theta)\, dx
 
-by islands over θ (:mod:`evidence.hyper.integral`). Before them come EP's optimum and a pilot, that
-learns a surrogate of EP's evidence from a few dozen fits: islands draw θ from that.
+Where Z(θ) is a formula, or latent values are few, that is the evidence of a density in a few
+dimensions (:mod:`evidence.hyper.direct`). Else it is found by islands over θ
+(:mod:`evidence.hyper.integral`). Before them come EP's optimum and a pilot, that learns a surrogate
+of EP's evidence from a few dozen fits: islands draw θ from that.
 """
 
 from __future__ import annotations
@@ -29,13 +31,16 @@ from ..execution.options import told
 from ..execution.progress import Progress
 from ..hyper.at_theta import GuidedEvidence, NoEvidence, ep_at
 from ..hyper.classes import AnnealedEvidence, laplace_at, search
+from ..hyper.direct import density_over
 from ..hyper.integral import ThetaIslands
 from ..hyper.pilot import LooksAt, ThetaPilot, run_pilot
 from ..messages import InputError, Message, messages
 from ..methods.base import FIRST, Doubt, Outcome, Problem, outcome_of_islands, widen
 from ..models.classes import SoftmaxModel
+from ..models.density.model import DensityModel
 from ..models.gp import GPModel
 from ..models.priors import Priors, held
+from ..models.scales import to_line
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for, single_blas
@@ -117,6 +122,10 @@ def integrated_evidence(
     prior = _priors(model, priors, fixed)
     same = priors is None and model.priors is not None and len(prior) == len(model.priors)
     call.until_target()
+    if (density := density_over(model, prior)) is not None:
+        result = _directly(call, model, prior, density)
+        result.source = model if same else None
+        return result
     call.begin(model, lambda: _identity(call, model, prior, n_draws))
     with interruptible(call.clock), call.under_way() as progress:
         start, pilot = _begun(call, model, prior, n_draws, progress)
@@ -127,6 +136,40 @@ def integrated_evidence(
     result = _result(call, model, prior, start, pilot, islands)
     result.source = model if same else None
     return told(result)
+
+
+def _directly(call: Call, model: Any, prior: Priors, density: DensityModel) -> IntegratedEvidence:
+    """The evidence of a density over hyperparameters is the answer."""
+    from .estimate import log_evidence
+
+    found = log_evidence(density, **call.words)
+    theta = to_line(found.samples[:, density.n - len(prior) :], prior.lows)
+    optimum, logz_ep = None, found.logz if model.likelihood.name == "gaussian" else math.nan
+    if len(theta):
+        values = density.log_prob(density.unconstrain(found.samples))
+        best = model.hyperparameters.theta.copy()
+        best[prior.free] = theta[int(np.argmax(values))]
+        optimum = _optimum(model.at(best), prior)
+    ep = Estimate("ep", logz_ep, math.nan, found.rows[-1].seconds)
+    integrated = Estimate("integrated", found.logz, found.logz_se, found.rows[-1].seconds)
+    settings = {**found.settings, "n_draws": None, "priors": prior.describe()}
+    return IntegratedEvidence(
+        "integrated", found.logz, found.logz_se, (ep, integrated), found.trace, found.history,
+        islands=found.islands, warnings=found.warnings, notes=(*model.notes, *found.notes),
+        settings=settings, model=model.describe(), evaluations=found.evaluations,
+        resolution=found.resolution, names=prior.names, theta=theta,
+        lows=np.broadcast_to(prior.lows, len(prior)), logz_ep=logz_ep, optimum=optimum,
+    )  # fmt: skip
+
+
+def _optimum(model: Any, prior: Priors) -> Optimum:
+    """The largest evidence times prior, from where the model is."""
+    return optimise(
+        model,
+        fixed=[n for n in model.hyperparameters.names if n not in prior.names],
+        priors={n: p for n, p in prior.items() if p != "flat"},
+        progressbar=False,
+    )
 
 
 class _Islands(NamedTuple):
@@ -269,12 +312,7 @@ def _start(model: GPModel | SparseModel | SoftmaxModel, prior: Priors) -> _Start
         theta = model.hyperparameters.theta[prior.free]
         annealed = AnnealedEvidence(model.with_priors(None), prior.free, _annealed)
         return _Start(annealed, *search(annealed, prior, theta), "laplace")
-    optimum = optimise(
-        model,
-        fixed=[n for n in model.hyperparameters.names if n not in prior.names],
-        priors={n: p for n, p in prior.items() if p != "flat"},
-        progressbar=False,
-    )
+    optimum = _optimum(model, prior)
     best = optimum.reference
     centre = best.model.hyperparameters.theta[prior.free]
     guided = GuidedEvidence(

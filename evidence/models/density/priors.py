@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, solve_triangular
-from scipy.special import ndtr, ndtri
+from scipy.special import erf, erfinv, log_ndtr, ndtr, ndtri, ndtri_exp
 
 from ...execution.arguments import array, shown
 from ...messages import InputError
@@ -23,6 +23,7 @@ from .changes import Derivatives
 from .functions import in_shape
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
+_ROOT_2 = float(np.sqrt(2.0))
 _STEP = 1e-3  # of numerical differences in units of a standard normal
 _SLOPE_STEP = 1e-5  # of first differences, likewise
 _FAR, _NEAR = 37.0, 8.0  # standard deviations at which a normal tail, and one minus it, ends
@@ -119,7 +120,6 @@ class Quantiles:
 
     def __call__(self, x: Array) -> Array:
         theta = np.empty_like(x)
-        x = np.clip(x, -_FAR, _FAR)
         for marginal, some in self._groups:
             theta[:, some] = marginal.quantile(x[:, some])
         return theta
@@ -199,6 +199,41 @@ class _Uniforms(_Normals):
         return np.where(inside, -np.log(self.scale), -np.inf)
 
 
+class _HalfNormals(_Normals):
+    """Half-normal ones, likewise."""
+
+    def quantile(self, x: Array) -> Array:
+        upper = -ndtri_exp(log_ndtr(-x) - np.log(2.0))
+        return self.loc + self.scale * np.where(x > 0.0, upper, _ROOT_2 * erfinv(ndtr(x)))
+
+    def score(self, theta: Array) -> Array:
+        z = (theta - self.loc) / self.scale
+        upper = -ndtri_exp(np.minimum(np.log(2.0) + log_ndtr(-z), 0.0))
+        return np.where(z < 0.0, np.nan, np.where(z < 1.0, ndtri(erf(z / _ROOT_2)), upper))
+
+    def log_density(self, theta: Array) -> Array:
+        z = (theta - self.loc) / self.scale
+        return np.where(
+            z >= 0.0, 0.5 * np.log(2.0 / np.pi) - 0.5 * z * z - np.log(self.scale), -np.inf
+        )
+
+
+class _Exponentials(_Normals):
+    """Exponential ones, likewise."""
+
+    def quantile(self, x: Array) -> Array:
+        return self.loc - self.scale * log_ndtr(-x)
+
+    def score(self, theta: Array) -> Array:
+        z = (theta - self.loc) / self.scale
+        lower = ndtri(-np.expm1(-z))
+        return np.where(z < 0.0, np.nan, np.where(z < 0.5, lower, -ndtri_exp(-np.maximum(z, 0.5))))
+
+    def log_density(self, theta: Array) -> Array:
+        z = (theta - self.loc) / self.scale
+        return np.where(z >= 0.0, -z - np.log(self.scale), -np.inf)
+
+
 class _Alike:
     """Coordinates with the same distribution, whatever it is."""
 
@@ -206,6 +241,7 @@ class _Alike:
         self.distribution = distributions[0]
 
     def quantile(self, x: Array) -> Array:
+        x = np.clip(x, -_FAR, _FAR)
         upper = x > 0.0
         tail = ndtr(np.where(upper, -x, x))
         out = np.empty_like(x)
@@ -245,7 +281,12 @@ def _from_tails(low: Array, high: Array) -> Array:
         return np.where(low < high, ndtri(low), -ndtri(high))
 
 
-_FAST = {"norm": _Normals, "uniform": _Uniforms}
+_FAST = {
+    "norm": _Normals,
+    "uniform": _Uniforms,
+    "halfnorm": _HalfNormals,
+    "expon": _Exponentials,
+}
 
 
 def _group(distribution: Any) -> tuple[Any, ...]:

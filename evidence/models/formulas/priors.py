@@ -61,6 +61,15 @@ class OfSquare:
     def ppf(self, q: ArrayLike) -> Array:
         return np.sqrt(self.variance.ppf(q))
 
+    def isf(self, q: ArrayLike) -> Array:
+        return np.sqrt(self.variance.isf(q))
+
+    def cdf(self, value: ArrayLike) -> Array:
+        return self.variance.cdf(np.square(value))
+
+    def sf(self, value: ArrayLike) -> Array:
+        return self.variance.sf(np.square(value))
+
     def rvs(self, size: Any = 1, random_state: Any = None) -> Array:
         return np.sqrt(self.variance.rvs(size, random_state=random_state))
 

@@ -115,6 +115,12 @@ class Likelihood(ABC):
         """The same likelihood with other values of some of its ``free`` parameters."""
         return replace(self, **values)  # type: ignore[type-var]
 
+    def thetas(self, y: Array, values: Mapping[str, Array]) -> Array:
+        """:meth:`theta` for B values of some ``free`` parameters, (K, B, N)."""
+        rows = zip(*values.values(), strict=True)
+        each = [self.changed(dict(zip(values, row, strict=True))).theta(y) for row in rows]
+        return np.stack(each, axis=1)
+
     # -- what follows -------------------------------------------------------------------
 
     def at(self, rows: Any) -> Self:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import fields
 from typing import Any, ClassVar
 
@@ -104,6 +105,12 @@ class Parametric(Likelihood):
         """All of them, as arrays that broadcast with the last axis of ``like``."""
         return tuple(align(name, value, like) for name, value in self._values())
 
+    def thetas(self, y: Array, values: Mapping[str, Array]) -> Array:
+        many, size = copy(self), len(next(iter(values.values())))
+        for name, value in values.items():
+            object.__setattr__(many, name, value[:, None])  # as all formulas take it
+        return many.theta(np.broadcast_to(y, (size, y.size)))
+
 
 def check_parameter(
     name: str, value: ArrayLike, *, positive: bool = True
@@ -123,7 +130,7 @@ def check_parameter(
 def align(name: str, value: float | tuple[float, ...], like: Array) -> Array:
     """Return the parameter as an array that broadcasts with the last axis of ``like``."""
     array = np.asarray(value, dtype=float)
-    if array.ndim and np.ndim(like) and like.shape[-1] != array.size:
+    if array.ndim == 1 and np.ndim(like) and like.shape[-1] != array.size:
         raise InputError(
             f"{name} has {array.size} values but there are {like.shape[-1]} data; "
             "give a number or one value per datum"

@@ -135,10 +135,19 @@ class Ordinal(Likelihood):
         return Observations(values)
 
     def theta(self, y: Array) -> Array:
-        k = y.astype(np.intp)
-        ends = np.array([-np.inf, *self.cutpoints, np.inf])
-        widths = np.array([np.inf, *self.gaps, np.inf])
-        return stack(y, ends[k], ends[k + 1], np.log(-np.expm1(-widths))[k])
+        return self._thetas(y, np.array(self.gaps)[None])[:, 0]
+
+    def thetas(self, y: Array, values: Mapping[str, Array]) -> Array:
+        first = next(iter(values.values()))
+        gaps = [values.get(n, np.full_like(first, self.value_of(n))) for n in self.free]
+        return self._thetas(y, np.column_stack(gaps))
+
+    def _thetas(self, y: Array, gaps: Array) -> Array:
+        k, far = y.astype(np.intp), np.full((len(gaps), 1), np.inf)
+        ends = np.hstack([-far, np.zeros_like(far), np.cumsum(gaps, axis=1), far])
+        widths = np.hstack([far, gaps, far])
+        like = np.broadcast_to(y, (len(gaps), y.size))
+        return stack(like, ends[:, k], ends[:, k + 1], np.log(-np.expm1(-widths))[:, k])
 
     def strip(self, y: Array) -> float:
         return 0.5 * np.pi

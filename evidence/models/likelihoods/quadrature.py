@@ -266,11 +266,11 @@ def tilted_workspace(size: int) -> tuple[Array, ...]:
     return tuple(np.empty(shape) for shape in ((160, 2), 15, 1, 60, size, size))
 
 
-def evaluate(kernel: Any, theta: Array, x: Array) -> Array:
-    """log p and its first three derivatives at ``x``, shape (4, N)."""
+def evaluate(kernel: Any, theta: Array, x: Array, order: int = 3) -> Array:
+    """log p and its derivatives up to ``order``, 1 or 3, at ``x``, shape (4, N)."""
     theta, x = (np.ascontiguousarray(part, dtype=float) for part in (theta, x))
     out, call = np.empty((4, x.size)), from_python(kernel)  # which reads bare memory
-    call(x.ctypes, theta.ctypes, x.size, theta.shape[1], 1, 3, out.ctypes)
+    call(x.ctypes, theta.ctypes, x.size, theta.shape[1], 1, order, out.ctypes)
     return out
 
 

@@ -56,6 +56,11 @@ class Precision(ABC):
     def matrix(self) -> csc_array:
         """Q, shape (n, n); its pattern does not depend on hyperparameters."""
 
+    def roots(self, values: Array) -> Array | None:
+        """Lower roots of the covariance of k values, (B, k, k), for rows of natural values of what
+        is free, where the prior is of independent and equal groups of k; None where it is not."""
+        return None
+
     @property
     def null(self) -> Array:
         """Basis of the null space of Q, shape (n, d); d = 0 where Q is positive definite."""

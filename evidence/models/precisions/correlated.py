@@ -53,11 +53,13 @@ class Effects(Precision):
 
     def root(self) -> Array:
         """D L, the lower root of the covariance of a group's effects."""
+        return _roots(self.sigmas[None], self.partials[None])[0]
+
+    def roots(self, values: Array) -> Array:
         k = len(self.names)
-        c = np.zeros((k, k))
-        c[np.tril_indices(k, -1)] = self.partials
-        left = np.cumprod(np.column_stack([np.ones(k), np.sqrt(1.0 - c * c)]), axis=1)[:, :k]
-        return self.sigmas[:, None] * (c + np.eye(k)) * left
+        if not values.shape[1]:
+            return np.broadcast_to(self.root(), (len(values), k, k))
+        return _roots(values[:, :k], values[:, k:])
 
     def matrix(self) -> csc_array:
         half = np.linalg.inv(self.root())
@@ -102,6 +104,17 @@ class Effects(Precision):
     def __repr__(self) -> str:
         sizes = ", ".join(f"{sigma:.6g}" for sigma in self.sigmas)
         return f"effects({self.groups} groups, {', '.join(self.names)}; sigma={sizes})"
+
+
+def _roots(sigmas: Array, partials: Array) -> Array:
+    """D L of rows of standard deviations (B, k) and partial correlations."""
+    k = sigmas.shape[1]
+    c = np.zeros((len(sigmas), k, k))
+    rows, columns = np.tril_indices(k, -1)
+    c[:, rows, columns] = partials
+    left = np.ones((len(sigmas), k, k))
+    np.cumprod(np.sqrt(1.0 - c * c)[:, :, :-1], axis=2, out=left[:, :, 1:])
+    return sigmas[:, :, None] * (c + np.eye(k)) * left
 
 
 def effects(

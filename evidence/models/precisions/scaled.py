@@ -42,6 +42,15 @@ class Scaled(Precision):
     def matrix(self) -> csc_array:
         return self.structure / self.sigma**2
 
+    def roots(self, values: Array) -> Array | None:
+        """Of one value where all are alike, else of all; None where they depend on each other."""
+        weights = self.structure.diagonal()
+        if self.structure.nnz > self.n or weights.min() <= 0.0:
+            return None
+        own = weights[:1] if np.all(weights == weights[0]) else weights
+        sigma = values if values.shape[1] else np.full((len(values), 1), self.sigma)
+        return sigma[:, :, None] * np.diag(own**-0.5)
+
     @property
     def null(self) -> Array:
         return self.basis.toarray()

@@ -1,0 +1,152 @@
+"""Gaussian mixed models in closed form, and hyperparameters integrated without EP."""
+
+import mpmath as mp
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from scipy.stats import multivariate_normal
+
+import evidence as ev
+from evidence.hyper.direct import density_over
+from evidence.hyper.grouped import grouped_evidence
+from evidence.hyper.parts import parts_of
+from evidence.models.scales import natural
+
+RNG = np.random.default_rng(5)
+N = 40
+DATA = pd.DataFrame(
+    {
+        "y": 3.0 + 2.0 * RNG.standard_normal(N),
+        "x": RNG.standard_normal(N),
+        "g": RNG.integers(0, 6, N).astype(str),
+        "h": RNG.integers(0, 4, N).astype(str),
+        "k": RNG.integers(0, 3, N).astype(str),
+    }
+)
+FORMULAS = [
+    "y ~ 1 + (1|g)",
+    "y ~ 0 + (1|g)",
+    "y ~ x + offset(x) + (1 + x|g)",
+    "y ~ x + (1 + x||g) + (1|h)",
+    "y ~ x + (1|g/k)",
+    "y ~ 1 + (1|g/k) + (0 + x|h)",
+]
+
+
+def closed_form(model):
+    return grouped_evidence(model, parts_of(model, model.priors))
+
+
+def direct(model):
+    A, Q = model.A.toarray(), model.Q.toarray()
+    cov = A @ np.linalg.solve(Q, A.T) + np.diag(model.theta[1] ** 2)
+    return multivariate_normal(model.prior.mean, cov).logpdf(model.y)
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_closed_form_is_the_normal_density_of_the_data(formula):
+    model = ev.from_formula(formula, DATA)
+    theta = RNG.normal(size=(4, len(model.priors)))
+    got = closed_form(model)(natural(theta, model.priors.lows))
+    np.testing.assert_allclose(got, [direct(model.at(t)) for t in theta], rtol=1e-8)
+
+
+def test_sparse_models_noise_that_is_held_and_noise_of_its_own():
+    A = ev.precisions.blocks(
+        fixed=ev.precisions.iid(1, 10.0, sigma_bounds="fixed"), group=ev.precisions.iid(3)
+    )
+    design = A.predictor(fixed=np.ones((9, 1)), group=np.repeat(np.eye(3), 3, axis=0))
+    for noise in ("gaussian(noise_std=0.7)", ev.likelihoods.Gaussian(np.linspace(0.5, 2.0, 9))):
+        model = ev.SparseModel(A, DATA.y[:9], likelihood=noise, A=design)
+        held = [n for n in model.hyperparameters.names if n.startswith("likelihood")]
+        model = model.with_priors({"group__sigma": stats.expon()}, fixed=held)
+        got = closed_form(model)(np.array([[0.3], [4.0]]))
+        want = [direct(model.at({"group__sigma": s})) for s in (0.3, 4.0)]
+        np.testing.assert_allclose(got, want, rtol=1e-9)
+
+
+@pytest.mark.parametrize("ratio", [1e-12, 1e-6, 1.0, 1e6, 1e12])
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_no_ratio_of_noise_to_prior_costs_digits(ratio, scale):
+    """Against 60 digits; data that lie as near to their groups' means as the noise is large.
+
+    Doubles hold such a distance to 1e-16 of the data.
+    """
+    g = np.repeat(np.arange(3), 2)
+    y = scale * (np.array([1.0, -2.0, 0.5])[g] + min(ratio, 1.0) * np.array([1, -1, 2, 0, -1, 3]))
+    data = {"y": y, "g": g.astype(str)}
+    priors = {"Intercept": stats.norm(0.0, scale)}
+    model = ev.from_formula("y ~ 1 + (1|g)", data, priors=priors)
+    tau, s = scale, ratio * scale
+    with mp.workdps(60):
+        C = mp.matrix(6, 6)
+        for i in range(6):
+            for j in range(6):
+                C[i, j] = mp.mpf(scale) ** 2 + (mp.mpf(tau) ** 2 if g[i] == g[j] else 0)
+            C[i, i] += mp.mpf(s) ** 2
+        r = mp.matrix(y.tolist())
+        want = -(r.T * mp.lu_solve(C, r))[0] / 2 - mp.log(mp.det(C)) / 2 - 3 * mp.log(2 * mp.pi)
+    got = closed_form(model)(np.array([[tau, s]]))[0]
+    assert got == pytest.approx(float(want), rel=1e-9, abs=max(1e-7, 2e-15 / ratio))
+
+
+def test_a_mode_of_small_noise_and_large_sd_is_found():
+    """By the optimum that a search finds from the data's scale log Z would be 20 nats too low."""
+    means, sizes = np.array([10.3, -15.3, 10.9, 4.76, 11.4]), [3, 3, 2, 2, 2]
+    g = np.repeat(np.arange(5), sizes)
+    y = means[g] + 0.01 * np.random.default_rng(3).standard_normal(12)
+    priors = {"Intercept": "norm(0, 1)", "sd(1|g)": "halfnorm()", "noise_std": "uniform(0, 100)"}
+    model = ev.from_formula("y ~ 1 + (1|g)", {"y": y, "g": g.astype(str)}, priors=priors)
+    t, s = np.meshgrid(np.linspace(-6.0, 4.0, 800), np.linspace(-9.0, 5.0, 1600), indexing="ij")
+    tau, noise = np.exp(t.ravel())[:, None], np.exp(s.ravel())[:, None]
+    n, mean = np.array(sizes), np.bincount(g, y) / sizes
+    within = np.sum((y - mean[g]) ** 2)
+    c = n * tau**2 + noise**2  # of √n ȳ about √n b
+    precise = 1.0 + np.sum(n / c, axis=1)
+    b = np.sum(n * mean / c, axis=1) / precise
+    squares = np.sum(n * (mean - b[:, None]) ** 2 / c, axis=1) + b**2 + within / noise[:, 0] ** 2
+    log_z = -0.5 * (squares + np.log(c).sum(axis=1) + np.log(precise)) - 7.0 * np.log(noise[:, 0])
+    log_p = stats.halfnorm().logpdf(tau[:, 0]) + stats.uniform(0, 100).logpdf(noise[:, 0])
+    total = log_z - 6.0 * np.log(2.0 * np.pi) + log_p + t.ravel() + s.ravel()
+    exact = np.logaddexp.reduce(total) + np.log(10.0 / 799 * 14.0 / 1599)
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert abs(result.logz - exact) < 4.0 * result.logz_se + 1e-4
+    assert result.logz_se < 0.01 and not result.warnings
+    w = np.exp(total - total.max())
+    assert result.table["mean"].iloc[0] == pytest.approx(w @ tau[:, 0] / w.sum(), abs=0.1)
+    assert result.optimum.table.value["likelihood__noise_std"] < 0.1
+
+
+FEW = {
+    "student_t": 5.0 + stats.t(3).rvs(12, random_state=4),
+    "negative_binomial": np.random.default_rng(2).negative_binomial(2, 0.3, 12),
+    "gamma": np.random.default_rng(3).gamma(2.0, 3.0, 12),
+    "ordinal": np.arange(12) % 3,
+}
+
+
+@pytest.mark.parametrize("family", FEW)
+def test_few_latent_values_stay_in_the_integral(family):
+    """Its density is the likelihood of every datum; the sum over a box is the evidence."""
+    model = ev.from_formula("y ~ 1", {"y": FEW[family]}, likelihood=family)
+    density, prior = density_over(model, model.priors), model.priors
+    fine, u = (np.arange(600) + 0.5) / 600.0, (np.arange(60) + 0.5) / 60.0
+    axes = [stats.norm.ppf(fine), *[d.ppf(u) for d in prior.natural()]]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+    rows = grid[RNG.integers(0, len(grid), 5)]
+    for row, got in zip(rows, density.calls["logdensity"](rows), strict=True):
+        here = model.at(dict(zip(prior.names, row[1:], strict=True)))
+        x = here.mean + row[:1] / np.sqrt(here.Q.toarray()[0])
+        assert got == pytest.approx(here.likelihood.log_prob(here.predictors(x), here.y).sum())
+    result = ev.integrated_evidence(model, random_seed=0, progressbar=False)
+    value = density.calls["logdensity"](grid)
+    assert result.logz == pytest.approx(np.logaddexp.reduce(value) - np.log(len(grid)), abs=0.1)
+    assert result.logz_se < 0.02 and not result.warnings
+
+
+def test_a_group_that_is_too_large_and_other_precisions_are_left_to_ep():
+    series = ev.from_formula("y ~ ar1(t)", DATA.assign(t=range(N)))
+    assert density_over(series, series.priors) is None
+    poisson = ev.from_formula("k ~ 1 + (1|g)", DATA.astype({"k": int}), likelihood="poisson")
+    assert density_over(poisson, poisson.priors) is None
