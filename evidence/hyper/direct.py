@@ -29,7 +29,8 @@ from .grouped import grouped_evidence
 from .parts import Parts, parts_of
 
 _DEAREST = 2e4  # multiplications of a look: 20 μs, some 600,000 of which are made
-_FEW = 6  # dimensions up to which a density's search compares all its points with their neighbours
+_FEW = 4  # dimensions up to which a density takes a second
+_FEW_OF_SEVERAL_MODES = 12  # the same where posteriors at given θ have several modes: half a minute
 _TERMS = 500.0  # data whose likelihood takes as long
 
 
@@ -47,7 +48,8 @@ def density_over(model: Any, priors: Priors) -> DensityModel | None:
         if evidence is None or evidence.cost > _DEAREST:
             return None
         return DensityModel(evidence, prior=prior, names=priors.names, vectorized=True)
-    if model.n + len(priors) > _FEW or model.y.size > _TERMS:
+    few = _FEW if model.likelihood.log_concave else _FEW_OF_SEVERAL_MODES
+    if model.n + len(priors) > few or model.y.size > _TERMS:
         return None
     latent = [f"z[{i}]" for i in range(model.n)]
     return DensityModel(

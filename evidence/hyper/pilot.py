@@ -10,6 +10,7 @@ little, one climb chooses temperatures by their conditional ESS.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -165,9 +166,11 @@ class Looks:
 
 def run_pilot(
     evidence: LooksAt, priors: Priors, centre: Array, sd: Array, rng: Generator, clock: Clock,
-    variance: float = 0.1, n_draws: int | None = None,
+    variance: float = 0.1, n_draws: int | None = None, others: Sequence[Array] = (),
 ) -> ThetaPilot:  # fmt: skip
     """A start that fits, from a first guess at it, and the ladder from there.
+
+    ``others`` are further modes, about which it looks as it does about the ``centre``.
 
     Weights of this relative ``variance`` are good enough: a fifth of it is for the
     surrogate, a quarter for the latent draws behind an estimate, whose number is chosen where
@@ -176,7 +179,7 @@ def run_pilot(
     sd = np.where(np.isfinite(sd) & (sd > 0), np.clip(sd, 0.01, 3.0), 1.0)
     looks = Looks(evidence, priors, clock, np.zeros((0, centre.size)))
     draws, misfit = n_draws or evidence.fewest, 0.2 * variance
-    fit = explore(looks, centre, sd, rng, misfit)
+    fit = explore(looks, [centre, *others], sd, rng, misfit)
     for trial in range(_ROUNDS):
         path = ThetaPath(looks.evidence_near(fit.root, draws), priors, fit.start)
         cloud = try_out(path, _TRIAL, rng, clock)
@@ -219,20 +222,24 @@ def run_pilot(
     )
 
 
-def explore(looks: Looks, centre: Array, sd: Array, rng: Generator, misfit: float) -> Fit:
-    """Look at the optimum, beside it, and far away; then where most may be hidden."""
-    p = centre.size
+def explore(
+    looks: Looks, centres: Sequence[Array], sd: Array, rng: Generator, misfit: float
+) -> Fit:
+    """Look at the modes, beside them, and far away; then where most may be hidden."""
+    p, centre = sd.size, centres[0]
     low, high = box(looks.priors, centre)
     net = qmc.Sobol(p, rng=rng).random_base2(int(np.ceil(np.log2(2 * p + 3))))
     ends = [centre + np.diag(end - centre) for end in box(looks.priors, centre, _RARE)]
-    looks.at(np.vstack([centre, centre + _NEAR * np.diag(sd), low + (high - low) * net, *ends]))
+    beside = [part for at in centres for part in (at[None], at + _NEAR * np.diag(sd))]
+    looks.at(np.vstack([*beside, low + (high - low) * net, *ends]))
+    k = len(centres)
     wide = StudentMixture(
-        np.array([0.5, 0.5]),
-        np.array([centre, 0.5 * (low + high)]),
-        np.array([np.diag(1.5 * sd), np.diag(0.3 * (high - low))]),
+        np.array([0.5 / k] * k + [0.5]),
+        np.array([*centres, 0.5 * (low + high)]),
+        np.array([np.diag(1.5 * sd)] * k + [np.diag(0.3 * (high - low))]),
     )
     fit = fit_start(looks, centre, np.diag(sd), wide, rng)
-    return refined(looks, fit, rng, misfit, 20 + 12 * p)
+    return refined(looks, fit, rng, misfit, 20 + 12 * p * k)
 
 
 def refined(looks: Looks, fit: Fit, rng: Generator, misfit: float, most: int) -> Fit:

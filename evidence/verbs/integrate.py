@@ -5,8 +5,8 @@ r"""Evidence with hyperparameters integrated out, and their posterior.
 
 Where Z(θ) is a formula, or latent values are few, that is the evidence of a density in a few
 dimensions (:mod:`evidence.hyper.direct`). Else it is found by islands over θ
-(:mod:`evidence.hyper.integral`). Before them come EP's optimum and a pilot, that learns a surrogate
-of EP's evidence from a few dozen fits: islands draw θ from that.
+(:mod:`evidence.hyper.integral`). Before them come EP's optimum and a pilot, that learns a
+surrogate of EP's evidence from a few dozen fits: islands draw θ from that.
 """
 
 from __future__ import annotations
@@ -52,6 +52,10 @@ from .optimise import optimise
 
 _SETTINGS = 48  # of hyperparameters that a prediction or a summary averages over
 _LARGEST = 512  # θ of an island
+_SMALL = 1e6  # multiplications of a small model's EP, a millisecond
+_CLIMBING, _MOST_STARTS = 8e6, 6  # of EP, that decide how often one climbs, and how often at most
+_APART, _MATTERS = 0.5, 10.0  # logs between modes, and nats below the best of one that counts
+_OF_RESTARTS = ("restarts-disagree", "found-once", "starts-failed")  # all modes are integrated
 _FITTING = 0.8  # relative ESS of islands from which on the surrogate itself makes draws of θ
 
 
@@ -149,7 +153,8 @@ def _directly(call: Call, model: Any, prior: Priors, density: DensityModel) -> I
         values = density.log_prob(density.unconstrain(found.samples))
         best = model.hyperparameters.theta.copy()
         best[prior.free] = theta[int(np.argmax(values))]
-        optimum = _optimum(model.at(best), prior)
+        with suppress(RuntimeError):  # where EP fails there
+            optimum = _optimum(model.at(np.clip(best, *model.hyperparameters.bounds.T)), prior)
     ep = Estimate("ep", logz_ep, math.nan, found.rows[-1].seconds)
     integrated = Estimate("integrated", found.logz, found.logz_se, found.rows[-1].seconds)
     settings = {**found.settings, "n_draws": None, "priors": prior.describe()}
@@ -162,10 +167,12 @@ def _directly(call: Call, model: Any, prior: Priors, density: DensityModel) -> I
     )  # fmt: skip
 
 
-def _optimum(model: Any, prior: Priors) -> Optimum:
-    """The largest evidence times prior, from where the model is."""
+def _optimum(model: Any, prior: Priors, n_restarts: int = 0) -> Optimum:
+    """The largest evidence times prior, from where the model is and from other places."""
     return optimise(
         model,
+        n_restarts=n_restarts,
+        random_seed=0,
         fixed=[n for n in model.hyperparameters.names if n not in prior.names],
         priors={n: p for n, p in prior.items() if p != "flat"},
         progressbar=False,
@@ -212,6 +219,7 @@ def _begun(
             pilot = run_pilot(
                 start.evidence, prior, start.centre, start.sd,
                 np.random.default_rng(call.seed.spawn(1)[0]), clock, variance, n_draws,
+                start.others,
             )  # fmt: skip
     return start, pilot
 
@@ -305,6 +313,8 @@ class _Start(NamedTuple):
     approximation: str
     warnings: Sequence[str] = ()
     optimum: Optimum | None = None
+    others: Sequence[Array] = ()
+    """Further modes that matter."""
 
 
 def _start(model: GPModel | SparseModel | SoftmaxModel, prior: Priors) -> _Start:
@@ -312,14 +322,32 @@ def _start(model: GPModel | SparseModel | SoftmaxModel, prior: Priors) -> _Start
         theta = model.hyperparameters.theta[prior.free]
         annealed = AnnealedEvidence(model.with_priors(None), prior.free, _annealed)
         return _Start(annealed, *search(annealed, prior, theta), "laplace")
-    optimum = _optimum(model, prior)
+    optimum = _optimum(model, prior, _further_starts(model))
     best = optimum.reference
     centre = best.model.hyperparameters.theta[prior.free]
     guided = GuidedEvidence(
         model.without_matrices(), prior.free, 0, centre[None], (best.sites,), np.eye(len(prior))
     )
     sd = optimum.table.se.to_numpy()
-    return _Start(guided, centre, sd, best.logz, "ep", optimum.warnings, optimum)
+    found = optimum.restarts[["objective", *prior.names]].dropna()
+    warnings = [w for w in optimum.warnings if w.code not in _OF_RESTARTS]
+    others = _modes(to_line(found[list(prior.names)], prior.lows), found.objective, centre)
+    return _Start(guided, centre, sd, best.logz, "ep", warnings, optimum, others)
+
+
+def _further_starts(model: GPModel | SparseModel) -> int:
+    """From as many places a climb costs little."""
+    return int(min(_CLIMBING / (_SMALL + 10.0 * model.prior.work), _MOST_STARTS))
+
+
+def _modes(theta: Array, objective: Array, best: Array) -> list[Array]:
+    """Ends of climbs that are other modes and hold a part of the mass, the highest first."""
+    kept = [best]
+    for at, height in sorted(zip(theta, objective, strict=True), key=lambda end: -end[1]):
+        far = all(np.abs(at - other).max() > _APART for other in kept)
+        if far and height > np.max(objective) - _MATTERS:
+            kept.append(at)
+    return kept[1:]
 
 
 def _annealed(model: SoftmaxModel, n_particles: int, rng: np.random.Generator) -> float:

@@ -29,6 +29,7 @@ from .verdict import Verdict, effective, judged, moments, temper, usable
 _TRIAL = 4096
 _TAILS = (0.0, 0.05, 0.15, 0.4)
 _GOOD_SHAPE = 0.4
+_EVEN = 0.5  # share of even weights with which a fit at the modes is as good as any
 _HOPELESS = 0.7  # a shape from which on weights have no mean worth the name
 LARGEST_SCOUTED = 32  # dimensions in which a look from the prior may help
 _BAD_SHAPE = 0.5  # from here on weights have no variance
@@ -55,7 +56,10 @@ def fit_one(
     candidates, others = _candidates(model, modes, rng), []
     if several:
         candidates, others = candidates[:1], candidates[1:]  # the one that covers all of them
-    fits = [_choose_tails(q, rng) for q in candidates]
+    fits = [_choose_tails(candidates[0], rng)]
+    first = fits[0][1]
+    if not (model.prior is not None and first.good and first.share > _EVEN):
+        fits += [_choose_tails(q, rng) for q in candidates[1:]]
     # among bad ones those that see the most mass
     best, verdict = max(fits, key=lambda fit: fit[1].rank(fit[1].logz))
     seen = [verdict.logz for _, verdict in fits if verdict.share * _TRIAL > _TELLING]
