@@ -48,6 +48,7 @@ SCRIPTS = {
     "benchmarks.necks": "",
     "benchmarks.neural_network_widths": "jax",
     "benchmarks.random_densities": "",
+    "benchmarks.random_hyperparameters": "",
     "benchmarks.reference_table": "",
     "benchmarks.rmhmc_speed": "",
     "benchmarks.saplings": "",

@@ -2,6 +2,7 @@
 
 ====================  =======================================================================
 ``random_density``    26 families (families.py) in all kinds of dresses (dressing.py)
+hyperparameters.py    models whose hyperparameters are free, by number (marginals.py, cubature.py)
 hard.py               some forty that break one sampler or another, for NumPy and JAX
 exact.py, modes.py    Gaussian processes with several modes, or half-spaces for likelihoods
 necks.py              hierarchies with two unknown scales
