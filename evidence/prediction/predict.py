@@ -242,6 +242,9 @@ def _check_likelihood(
             f"{chosen.name} has parameters with one value per datum, which do not fit {n} new "
             "points; pass likelihood= with one value per new point"
         ) from None
-    names = posterior.names if isinstance(posterior, HyperDraws) else ()
-    if likelihood is not None and any("likelihood__" in name for name in names):
+    names, free = (
+        posterior.names if isinstance(posterior, HyperDraws) else (),
+        model.hyperparameters,
+    )
+    if likelihood is not None and {*names} & {*free.names[free.n_kernel :]}:
         raise InputError("likelihood: the draws hold parameters of the likelihood; leave it out")

@@ -12,7 +12,9 @@ from __future__ import annotations
 import copy
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from ...execution.keywords import hinted
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..expressions import check_length
+from ..hyperparameters import Hyperparameters, plain_name
 from ..likelihoods.base import Likelihood
 from ..likelihoods.binomial import Binomial
 from ..precisions.base import Hyperparameter
@@ -252,10 +255,13 @@ def from_formula(
         ``"negative_binomial"``, ``"gamma"`` or ``"ordinal"``.
     link : str, optional
         ``"logit"``, ``"probit"`` or ``"cloglog"`` for ``"bernoulli"``.
-    priors : mapping of str to frozen scipy.stats distribution or text, optional
+    priors : mapping of str to frozen scipy.stats distribution, text or number, optional
         Such as ``norm(0, 2)`` or ``"norm(0, 2)"``, instead of the defaults (``model.table`` shows
         all): normal ones for ``"Intercept"`` and other common effects; any for ``"sd(1|g)"`` (or
         the variance, ``"var(1|g)"``) and other hyperparameters; ``"lkj(2)"`` for ``"cor(g)"``.
+        Parameters of likelihoods are ``"sigma"`` (the noise, of Student's t the scale), ``"df"``,
+        ``"shape"``, ``"dispersion"``, ``"gap_1"``, …; where a term or a column is called so too,
+        ``"likelihood__df"``. A number holds a hyperparameter: ``{"sigma": 0.3}``.
     missing : {"drop", "error"}
         What becomes of rows with missing values: left out, with a note, or refused.
     namespace : mapping, optional
@@ -338,14 +344,14 @@ def from_formulas(
         effects = [
             n for t in terms if isinstance(t, Common) for n in (*t.labels, *t.design.owners)
         ]
-        chosen, strange = for_hyperparameters(model.hyperparameters, defaults, given, effects)
-        if chosen:
-            held = [name for name in model.hyperparameters.names if name not in chosen]
-            model = _with_start(model, Priors.of(model.hyperparameters, chosen, held))
+        model.hyperparameters, defaults = _in_plain_names(model.hyperparameters, effects, defaults)
+        chosen = for_hyperparameters(model.hyperparameters, defaults, given, effects)
+        model = _with_start(model, chosen.priors, chosen.values)
         model.notes = (*model.notes, *notes, *_shadowed(formula, namespace))
+        model.notes = (*model.notes, *_meant(model.hyperparameters, given, effects))
         model.notes = (*model.notes, *_remarks(own, terms, observed, frame))
         models[name] = model
-        unknown.append(strange)
+        unknown.append(chosen.strange)
         known += [*effects, *model.hyperparameters.names]
     if strange := set.intersection(*unknown):
         known, key = list(dict.fromkeys(known)), min(strange)
@@ -355,12 +361,37 @@ def from_formulas(
     return models
 
 
-def _with_start(model: FormulaModel, priors: Priors) -> FormulaModel:
-    """With these priors, and hyperparameters that they allow."""
-    if start := starts(priors, model.hyperparameters):
-        model = model.at(start)  # type: ignore[assignment]
+def _with_start(
+    model: FormulaModel, chosen: Mapping[str, Any], values: Mapping[str, float]
+) -> FormulaModel:
+    """With these priors, and hyperparameters that they allow; others held at these values."""
+    free = model.hyperparameters
+    held = [name for name in free.names if name not in chosen]
+    priors = Priors.of(free, chosen, held) if chosen else None
+    if start := {**values, **(starts(priors, free) if priors else {})}:
+        try:
+            model = model.at(start)  # type: ignore[assignment]
+        except InputError as error:  # extremes, such as 1e-300
+            told = ", ".join(f"{name} at {value:.4g}" for name, value in start.items())
+            raise InputError(f"priors: with {told} there is no model: {error}") from None
     model.priors = priors
     return model
+
+
+def _in_plain_names(
+    free: Hyperparameters, effects: Sequence[str], priors: Mapping[str, Any]
+) -> tuple[Hyperparameters, dict[str, Any]]:
+    """The likelihood's by the names that people use, such as sigma, where nothing else may be
+    meant by these; with priors whose keys follow.
+    """
+    taken = {*effects, *(name.rpartition("__")[2] for name in free.names[: free.n_kernel])}
+    plain = dict[str, str]()
+    for name in free.names[free.n_kernel :]:
+        assert free.likelihood is not None
+        word = plain_name(free.likelihood, name.removeprefix("likelihood__"))
+        plain[name] = name if word in taken else word
+    names = tuple(plain.get(name, name) for name in free.names)
+    return replace(free, names=names), {plain.get(n, n): prior for n, prior in priors.items()}
 
 
 def _check_different(names: Sequence[str]) -> None:
@@ -369,6 +400,18 @@ def _check_different(names: Sequence[str]) -> None:
         raise InputError(
             f"formula: {twice[0]} occurs twice; join the brackets of a group, or write 0 + in one"
         )
+
+
+def _meant(
+    free: Hyperparameters, given: Mapping[str, Any], effects: Sequence[str]
+) -> Iterator[str]:
+    """Words in priors that could be of the likelihood, but are of a term."""
+    for name in free.names[free.n_kernel :]:
+        assert free.likelihood is not None
+        word = plain_name(free.likelihood, name.removeprefix("likelihood__"))
+        if word in given and word != name and word not in effects:
+            owner = free.names[free.index(word)]
+            yield f"priors: {word!r} is {owner} here; that of the likelihood is {name}"
 
 
 def _make_terms(
@@ -400,6 +443,9 @@ def _given(priors: Mapping[str, Any] | None) -> dict[str, Any]:
     for name, prior in priors.items():
         if isinstance(prior, str):
             check_length(f"priors[{name!r}]", prior)
+        if isinstance(prior, str):
+            with suppress(ValueError):
+                prior = float(prior)
         if prior is None or (isinstance(prior, str) and not prior.startswith("lkj")):
             prior = from_text(name, str(prior))
         given[compact_names(str(name))] = prior
