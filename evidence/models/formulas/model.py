@@ -18,11 +18,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack
 
 from ...execution.arguments import check_choice, shown
-from ...execution.keywords import hinted
+from ...execution.keywords import also, hinted
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..expressions import check_length
@@ -78,12 +79,15 @@ class FormulaModel(SparseModel):
         Where the latent values of every term are.
     columns : tuple of str
         Of the data, without the response.
+    levels : array or None
+        Categories of a Bernoulli or ordinal response in order, as the data have them.
     """
 
     columns: tuple[str, ...] = ()
     trials: str = ""
     """What the formula says of them."""
     offsets: Design | None = None
+    levels: NDArray[Any] | None = None
 
     def __init__(
         self,
@@ -104,7 +108,7 @@ class FormulaModel(SparseModel):
             mean=np.concatenate(mean),
             offset=offset,
         )
-        self.notes = (*self.notes, *observed.notes)
+        self.notes, self.levels = (*self.notes, *observed.notes), observed.levels
 
     @property
     def slices(self) -> dict[str, slice]:
@@ -221,6 +225,7 @@ def _seen(term: Term, data: pd.DataFrame) -> csr_array:
     return rows if seen is None else csr_array(rows @ seen)
 
 
+@also(family="likelihood")
 @hinted
 def from_formula(
     formula: str,
@@ -252,7 +257,8 @@ def from_formula(
     data : DataFrame or mapping of columns
     likelihood : str or Likelihood
         ``"gaussian"``, ``"student_t"``, ``"bernoulli"``, ``"binomial"``, ``"poisson"``,
-        ``"negative_binomial"``, ``"gamma"`` or ``"ordinal"``.
+        ``"negative_binomial"``, ``"gamma"`` or ``"ordinal"``, whose response is numbers or ordered
+        categories, ``pd.Categorical(y, categories=[...], ordered=True)``. ``family=`` is the same.
     link : str, optional
         ``"logit"``, ``"probit"`` or ``"cloglog"`` for ``"bernoulli"``.
     priors : mapping of str to frozen scipy.stats distribution, text or number, optional
@@ -287,7 +293,7 @@ def from_formula(
     'expon(scale=1)'
     """
     if namespace is None:
-        namespace = callers(3)  # beyond what looks at keywords
+        namespace = callers(4)  # beyond what looks at keywords
     if not isinstance(namespace, Mapping):
         raise InputError(f"namespace must map names to values, got {shown(namespace)}")
     words = {"likelihood": likelihood, "link": link, "priors": priors, "missing": missing}
@@ -543,7 +549,7 @@ def _response(parts: Parts, frame: pd.DataFrame, namespace: Mapping[str, Any]) -
         if values.cat.ordered:
             return values.array
         values = values.astype(object)
-    array = np.asarray(values)
+    array = np.asarray(values.infer_objects())
     return array.astype(str) if array.dtype.kind in "OUT" else array
 
 

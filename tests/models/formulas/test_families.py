@@ -124,6 +124,53 @@ def test_categories_in_order():
     assert "categories in order: low, mid, top" in model.notes
 
 
+WORDS = pd.Series(np.array(["none", "some", "much"])[DATA.h % 3])
+
+
+@pytest.mark.parametrize(
+    ("values", "levels"),
+    [
+        (DATA.h + 1, [1, 2, 3, 4, 5]),
+        (DATA.h.astype(float).where(DATA.h > 0), [1, 2, 3, 4]),
+        (0.5 * DATA.h, [0.0, 0.5, 1.0, 1.5, 2.0]),
+        ((DATA.h + 1).astype("Int64"), [1, 2, 3, 4, 5]),
+        ((9 + DATA.h).astype(object), [9, 10, 11, 12, 13]),
+        ((9 + DATA.h).astype("category"), [9, 10, 11, 12, 13]),
+        (DATA.b.astype(bool), [False, True]),
+        (DATA.b.astype("boolean"), [False, True]),
+        (pd.Categorical(WORDS, ["none", "some", "much"], ordered=True), ["none", "some", "much"]),
+        (pd.Categorical(DATA.h % 3, [2, 0, 1], ordered=True), [2, 0, 1]),
+    ],
+)
+def test_ordinal_responses_are_numbers_or_ordered(values, levels):
+    data = DATA.assign(v=values)
+    model = ev.from_formula("v ~ x", data, likelihood="ordinal")
+    assert model.levels.tolist() == levels
+    kept = data.v.dropna().tolist()
+    assert [levels[int(code)] for code in model.y] == kept
+    assert f"categories in order: {', '.join(map(str, levels))}" in model.notes
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        WORDS,
+        WORDS.astype(object),
+        WORDS.astype("string"),
+        WORDS.astype("category"),
+        pd.Categorical(WORDS, ["none", "some", "much"]),
+        pd.Series([1, "2"] * (N // 2)),
+        pd.Timestamp("2020-01-01") + pd.to_timedelta(DATA.h, "D"),
+    ],
+)
+def test_labels_without_an_order_are_no_ordinal_response(values):
+    data = DATA.assign(v=values)
+    with pytest.raises(ev.InputError, match="v: the response has labels in no order") as told:
+        ev.from_formula("v ~ x", data, likelihood="ordinal")
+    assert "pd.Categorical(y, categories=['none', 'some', …], ordered=True)" in str(told.value)
+    assert "--levels none,some,…" in str(told.value)
+
+
 @pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
 def test_links(link):
     model = ev.from_formula("b ~ x", DATA, likelihood="bernoulli", link=link)
