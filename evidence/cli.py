@@ -57,7 +57,8 @@ _HELP = {
     "new": "A table of new rows.",
     "family": f"{_or(_FAMILIES)}.",
     "link": "logit, probit or cloglog, of bernoulli. [default: logit]",
-    "prior": 'Instead of a default, as often as needed: "sd(1|group)=halfnorm(scale=1)".',
+    "prior": "Instead of a default, as often as needed: 'sd(1|group)=halfnorm(scale=1)'. A number "
+    "holds a hyperparameter: sigma=0.3.",
     "file": "A .csv, .tsv, .csv.gz, .tsv.gz or .parquet table.",
     "target": "Column to explain.",
     "kernel": 'Prior covariance, e.g. "4.0 * RBF(1.5)".',
