@@ -36,8 +36,8 @@ _PREFIX = "likelihood__"
 _ALSO = {("gaussian", "noise_std"): "sigma", ("student_t", "scale"): "sigma"}  # brms, lme4, Bambi
 
 
-def plain_name(likelihood: Likelihood, parameter: str) -> str:
-    """What people call a parameter of a likelihood."""
+def synonym(likelihood: Likelihood, parameter: str) -> str:
+    """What other packages call a parameter of a likelihood."""
     return _ALSO.get((likelihood.name, parameter), parameter)
 
 
@@ -81,7 +81,7 @@ class Hyperparameters:
             if any(n == name or n.endswith(end) or n.partition("[")[0].endswith(end) for n in both)
         ]
         if not found and self.likelihood:
-            found = [i for i, word in own.items() if plain_name(self.likelihood, word) == name]
+            found = [i for i, word in own.items() if synonym(self.likelihood, word) == name]
         if len(found) == 1:
             return found[0]
         if found:

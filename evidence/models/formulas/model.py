@@ -27,7 +27,7 @@ from ...execution.keywords import also, hinted
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..expressions import check_length
-from ..hyperparameters import Hyperparameters, plain_name
+from ..hyperparameters import Hyperparameters, synonym
 from ..likelihoods.base import Likelihood
 from ..likelihoods.binomial import Binomial
 from ..precisions.base import Hyperparameter
@@ -266,7 +266,7 @@ def from_formula(
         all): normal ones for ``"Intercept"`` and other common effects; any for ``"sd(1|g)"`` (or
         the variance, ``"var(1|g)"``) and other hyperparameters; ``"lkj(2)"`` for ``"cor(g)"``.
         Parameters of likelihoods are ``"sigma"`` (the noise, of Student's t the scale), ``"df"``,
-        ``"shape"``, ``"dispersion"``, ``"gap_1"``, …; where a term or a column is called so too,
+        ``"shape"``, ``"dispersion"``, ``"gap_1"``, …; where a term or a column is called so,
         ``"likelihood__df"``. A number holds a hyperparameter: ``{"sigma": 0.3}``.
     missing : {"drop", "error"}
         What becomes of rows with missing values: left out, with a note, or refused.
@@ -393,8 +393,8 @@ def _in_plain_names(
     taken = {*effects, *(name.rpartition("__")[2] for name in free.names[: free.n_kernel])}
     plain = dict[str, str]()
     for name in free.names[free.n_kernel :]:
-        assert free.likelihood is not None
-        word = plain_name(free.likelihood, name.removeprefix("likelihood__"))
+        own = name.removeprefix("likelihood__")
+        word = "sigma" if own == "noise_std" else own  # others have the names of textbooks
         plain[name] = name if word in taken else word
     names = tuple(plain.get(name, name) for name in free.names)
     return replace(free, names=names), {plain.get(n, n): prior for n, prior in priors.items()}
@@ -414,10 +414,9 @@ def _meant(
     """Words in priors that could be of the likelihood, but are of a term."""
     for name in free.names[free.n_kernel :]:
         assert free.likelihood is not None
-        word = plain_name(free.likelihood, name.removeprefix("likelihood__"))
-        if word in given and word != name and word not in effects:
-            owner = free.names[free.index(word)]
-            yield f"priors: {word!r} is {owner} here; that of the likelihood is {name}"
+        word = synonym(free.likelihood, name.removeprefix("likelihood__"))
+        if word in given and word not in effects and (i := free.index(word)) < free.n_kernel:
+            yield f"priors: {word!r} is {free.names[i]} here; that of the likelihood is {name}"
 
 
 def _make_terms(

@@ -68,8 +68,8 @@ def test_default_priors(response, likelihood, location, s, own):
         "ar1(t)__sigma": stats.expon(scale=s),
         "ar1(t)__rho": stats.uniform(-1, 2),
     }
-    sigma = {"noise_std", "scale"}  # would be names of two
-    expected |= {f"likelihood__{n}" if n in sigma else n: prior for n, prior in own.items()}
+    two = {"noise_std": "likelihood__noise_std"}  # that the series' sigma is another
+    expected |= {two.get(name, name): prior for name, prior in own.items()}
     found = priors(model)
     assert set(found) == set(expected) == set(model.hyperparameters.names)
     for name, prior in expected.items():

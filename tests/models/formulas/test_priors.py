@@ -75,7 +75,7 @@ def test_hyperparameters(formula, key, name):
     ("response", "likelihood", "words"),
     [
         ("y", "gaussian", [("sigma", "noise_std", "likelihood__noise_std")]),
-        ("y", "student_t", [("df", "likelihood__df"), ("sigma", "scale", "likelihood__scale")]),
+        ("y", "student_t", [("df", "likelihood__df"), ("scale", "sigma", "likelihood__scale")]),
         ("e", "gamma", [("shape", "likelihood__shape")]),
         ("k", "negative_binomial", [("dispersion", "likelihood__dispersion")]),
         ("h", "ordinal", [(f"gap_{i}", f"likelihood__gap_{i}") for i in (1, 2, 3)]),
@@ -100,6 +100,10 @@ def test_sigma_may_be_that_of_a_series():
     """Then it is, as the ending of its name, and a note says so."""
     model = ev.from_formula("y ~ ar1(t)", DATA, priors={"sigma": stats.halfnorm()})
     assert "'sigma' is ar1(t)__sigma here" in " ".join(model.notes)
+    for key in ("noise_std", "likelihood__noise_std"):
+        model = ev.from_formula("y ~ ar1(t)", DATA, priors={key: stats.halfnorm()})
+        assert model.table.prior["likelihood__noise_std"] == "halfnorm()"
+        assert not model.notes
     model = ev.from_formula("y ~ sigma", DATA.assign(sigma=DATA.x), priors={"sigma": NORM})
     assert model.table.prior["sigma"] == "norm(0, 1)"
     assert not model.notes
