@@ -21,6 +21,8 @@ from .models.likelihoods import NAMES as LIKELIHOODS
 from .moves import NAMES as MOVES
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from .models.datasets import Dataset
     from .models.formulas.model import FormulaModel
     from .results.comparison import Comparison
@@ -55,7 +57,8 @@ _HELP = {
     "new": "A table of new rows.",
     "family": f"{_or(_FAMILIES)}.",
     "link": "logit, probit or cloglog, of bernoulli. [default: logit]",
-    "prior": 'Instead of a default, as often as needed: "sd(1|group)=halfnorm(scale=1)".',
+    "prior": "Instead of a default, as often as needed: 'sd(1|group)=halfnorm(scale=1)'. A number "
+    "holds a hyperparameter: sigma=0.3.",
     "file": "A .csv, .tsv, .csv.gz, .tsv.gz or .parquet table.",
     "target": "Column to explain.",
     "kernel": 'Prior covariance, e.g. "4.0 * RBF(1.5)".',
@@ -64,6 +67,7 @@ _HELP = {
     "standardise": "Scale features to mean 0 and standard deviation 1 (ddof 1).",
     "sep": "What is between columns of a text file. [default: by name]",
     "positive": "The label that is +1, of a target with two; the other is -1.",
+    "levels": "Categories of an ordinal response in order, the lowest first: none,some,much.",
     "new_groups": "Rows of groups that the data lack: error, prior, or zero effects.",
     "likelihood": f'{_or(LIKELIHOODS)}, with parameters as in "student_t(df=4, scale=0.5)".',
     "method": f"{_or([*METHODS, 'ep', 'laplace'])}. (orthant, sequential: probit only)",
@@ -240,6 +244,7 @@ def fit(
     prior: list[str] = [],  # noqa: B006
     sep: str | None = None,
     positive: str | None = None,
+    levels: str | None = None,
     target_se: float = 0.05,
     max_seconds: float | None = None,
     seed: int = 0,
@@ -258,11 +263,12 @@ def fit(
     Examples:
       evidence fit turtles.csv "y ~ x + (1 | clutch)" --family bernoulli --link probit
       evidence fit shop.csv "sales ~ price + (1 + price | shop)" --family poisson --json
+      evidence fit trial.csv "pain ~ dose" --family ordinal --levels none,some,much
     """
     started = time.perf_counter()
     with _input_errors():
         _check_outputs(source=file, checkpoint=checkpoint, out=out, plot=plot)
-        (model,) = _models(file, [formula], family, link, prior, sep, positive).values()
+        (model,) = _models(file, [formula], family, link, prior, sep, positive, levels).values()
         from .verbs import estimate as room
         from .verbs.summarise import summarise
 
@@ -288,6 +294,7 @@ def compare(
     prior: list[str] = [],  # noqa: B006
     sep: str | None = None,
     positive: str | None = None,
+    levels: str | None = None,
     target_se: float = 0.05,
     max_seconds: float | None = None,
     seed: int = 0,
@@ -306,7 +313,7 @@ def compare(
     """
     with _input_errors():
         _check_outputs(source=file, out=out, plot=plot)
-        models = _models(file, formulas, family, link, prior, sep, positive)
+        models = _models(file, formulas, family, link, prior, sep, positive, levels)
         from .verbs.compare import compare as run
 
         comparison = run(
@@ -315,7 +322,11 @@ def compare(
         )  # fmt: skip
     if json:
         table = comparison.table.reset_index().to_dict("records")
-        plain = {"models": table, "warnings": [str(w) for w in comparison.warnings]}
+        plain = {
+            "models": table,
+            "warnings": [str(w) for w in comparison.warnings],
+            "notes": comparison.notes,
+        }
         typer.echo(_finite(plain))
     else:
         typer.echo(comparison.table.iloc[:, :6].to_string() if quiet else comparison.summary())
@@ -333,6 +344,7 @@ def predict(
     prior: list[str] = [],  # noqa: B006
     sep: str | None = None,
     positive: str | None = None,
+    levels: str | None = None,
     new_groups: str = "error",
     seed: int = 0,
     out: FilePath | None = None,
@@ -345,7 +357,7 @@ def predict(
     """
     with _input_errors():
         _check_outputs(source=file, out=out)
-        (model,) = _models(file, [formula], family, link, prior, sep, positive).values()
+        (model,) = _models(file, [formula], family, link, prior, sep, positive, levels).values()
         from .models.datasets import read_frame
         from .prediction.predict import predict as run
         from .verbs.integrate import integrated_evidence
@@ -358,6 +370,8 @@ def predict(
         rows = read_frame(new, sep)
         table = run(model, rows, posterior=posterior, new_groups=new_groups).to_frame()
         text = table.to_csv(out, index=False)
+    for note in model.notes:
+        typer.echo(f"note: {note}", err=True)
     if text is not None:
         typer.echo(text, nl=False)
 
@@ -370,6 +384,7 @@ def _models(
     prior: list[str],
     sep: str | None,
     positive: str | None,
+    levels: str | None = None,
 ) -> dict[str, FormulaModel]:
     """Models of formulas, which may come from anywhere and are no code here, and a table."""
     from .models.datasets import read_frame
@@ -380,15 +395,8 @@ def _models(
     for formula in formulas:
         check(formula)
     frame = read_frame(file, sep)
-    if positive is not None:
-        name = parse(formulas[0]).response
-        if name not in frame.columns:
-            raise InputError(f"--positive is for a response that is a column, not {name!r}")
-        if positive not in set(frame[name].astype(str)):
-            raise InputError(f"--positive: column {name} has no {positive!r}")
-        frame[name] = (
-            (frame[name].astype(str) == positive).astype(float).where(frame[name].notna())
-        )
+    if positive is not None or levels is not None:
+        _label(frame, parse(formulas[0]).response, family, positive, levels)
     priors = {}
     for text in prior:
         key, equals, value = text.partition("=")
@@ -399,6 +407,30 @@ def _models(
         {formula: formula for formula in formulas}, frame, namespace=PLAIN,
         likelihood=family, link=link, priors=priors or None,
     )  # fmt: skip
+
+
+def _label(
+    frame: pd.DataFrame, name: str, family: str, positive: str | None, levels: str | None
+) -> None:
+    """Say what the labels of the response mean."""
+    from .models.formulas.families import family_name
+    from .models.labels import in_order
+
+    option = "--positive" if levels is None else "--levels"
+    if positive is not None and levels is not None:
+        raise InputError("--positive and --levels both order the labels; give one")
+    name = name.strip("`")
+    if name not in frame.columns:
+        raise InputError(f"{option} is for a response that is a column, not {name!r}")
+    if levels is not None:
+        if (meant := family_name(family)[0]) not in ("ordinal", "bernoulli"):
+            raise InputError(f"--levels is for --family ordinal or bernoulli, not {meant}")
+        frame[name] = in_order(frame[name], levels)
+        return
+    if positive not in set(frame[name].astype(str)):
+        raise InputError(f"--positive: column {name} has no {positive!r}")
+    is_one = (frame[name].astype(str) == positive).astype(float)
+    frame[name] = is_one.where(frame[name].notna())
 
 
 def _run(

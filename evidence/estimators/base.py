@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,10 +12,19 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..execution.arguments import check_choice, check_count, shown
+from ..execution.keywords import hinted
 from ..messages import InputError
 from ..numerics.arrays import Array
 from ..results.evidence import EvidenceResult
 from ..verbs.estimate import log_evidence
+
+_E = TypeVar("_E", bound=type)
+
+
+def with_hints(estimator: _E) -> _E:
+    """The class, whose constructor says which of its arguments may have been meant."""
+    estimator.__init__ = hinted(estimator.__init__)  # type: ignore[misc]
+    return estimator
 
 
 @dataclass(eq=False, repr=False)

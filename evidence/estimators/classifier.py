@@ -22,7 +22,7 @@ from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
 from ..prediction.predict import predict
 from ..results.evidence import EvidenceResult
-from .base import GaussianProcess
+from .base import GaussianProcess, with_hints
 from .fitting import LogEvidence, fit, fitted_kernel, start_kernel
 
 _MULTI = {"one_vs_rest": OneVsRestClassifier, "one_vs_one": OneVsOneClassifier}
@@ -32,6 +32,7 @@ def _has_probabilities(estimator: GaussianProcessClassifier) -> bool:
     return estimator.multi_class != "one_vs_one" or getattr(estimator, "n_classes_", 3) == 2
 
 
+@with_hints
 @dataclass(eq=False, repr=False, kw_only=True)
 class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     """Gaussian-process classifier by expectation propagation.

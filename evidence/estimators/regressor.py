@@ -21,12 +21,13 @@ from ..numerics.arrays import Array
 from ..prediction.gp import Prediction
 from ..prediction.predict import predict
 from ..results.evidence import EvidenceResult
-from .base import GaussianProcess
+from .base import GaussianProcess, with_hints
 from .fitting import fit, start_kernel
 
 _NO_NOISE = Gaussian(1e-150)
 
 
+@with_hints
 @dataclass(eq=False, repr=False, kw_only=True)
 class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
     """Gaussian-process regression with any likelihood, by expectation propagation.

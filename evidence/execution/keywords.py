@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any, TypeVar, cast
 
-from ..messages import suggest
+from ..messages import InputError, suggest
 
 #: what is meant by names, folded as :func:`.suggest` does
 MEANT = dict.fromkeys(("seed", "rng", "randomstate", "key", "rngkey"), "random_seed") | {
@@ -45,3 +45,34 @@ def hinted(function: _F) -> _F:
         return function(*args, **words)
 
     return cast(_F, answering)
+
+
+def also(**synonyms: str) -> Callable[[_F], _F]:
+    """A function that takes some keywords by a second name, too; not by both at once.
+
+    >>> @also(family="likelihood")
+    ... def fit(y, *, likelihood="gaussian"):
+    ...     return likelihood
+    >>> fit(3, family="poisson")
+    'poisson'
+    >>> fit(3, family="poisson", likelihood="gamma")
+    Traceback (most recent call last):
+    evidence.InputError: family= and likelihood= of fit() are the same; give one of them
+    """
+
+    def taking(function: _F) -> _F:
+        @wraps(function)
+        def renaming(*args: Any, **words: Any) -> Any:
+            for word, name in synonyms.items():
+                if word in words and name in words:
+                    raise InputError(
+                        f"{word}= and {name}= of {function.__name__}() are the same; give one of "
+                        "them"
+                    )
+                if word in words:
+                    words[name] = words.pop(word)
+            return function(*args, **words)
+
+        return cast(_F, renaming)
+
+    return taking

@@ -177,7 +177,8 @@ class GPModel(LatentModel):
         ----------
         theta : array (P,) or mapping
             Their natural logarithms in the order of ``model.hyperparameters.names``, or natural
-            *values* by name, the others staying as they are.
+            *values* by name (or its ending; ``"sigma"`` for normal and Student-t noise), the
+            others staying as they are.
 
         >>> model = GPModel([[0.0], [1.0]], [1, -1], "4.0 * RBF(1.5)")
         >>> model.at({"length_scale": 3.0}).kernel

@@ -3,7 +3,8 @@ r"""Hyperparameters: the free parameters of a kernel and a likelihood as one rea
 Kernels are scikit-learn's, and so are the conventions: ``theta`` holds natural logarithms
 (log-odds of correlations and shares: :mod:`evidence.models.scales`), bounds may be ``"fixed"``,
 names are ``k1__constant_value``, ``k2__length_scale``. A likelihood adds its own,
-``likelihood__noise_std``. Any unambiguous ending of a name does.
+``likelihood__noise_std``. Any unambiguous ending of a name does, and ``sigma`` for the scale of
+normal and Student-t noise where nothing else is called so.
 
 >>> from evidence.models.kernels.parse import parse_kernel
 >>> from evidence.models.likelihoods import Gaussian
@@ -12,6 +13,8 @@ names are ``k1__constant_value``, ``k2__length_scale``. A likelihood adds its ow
 ('k1__constant_value', 'k2__length_scale', 'likelihood__noise_std')
 >>> free.index("length_scale"), free.values.tolist()
 (1, [4.0, 1.5, 0.5])
+>>> free.names[free.index("sigma")]
+'likelihood__noise_std'
 """
 
 from __future__ import annotations
@@ -30,6 +33,12 @@ from .likelihoods.base import Likelihood
 from .scales import natural, to_line
 
 _PREFIX = "likelihood__"
+_ALSO = {("gaussian", "noise_std"): "sigma", ("student_t", "scale"): "sigma"}  # brms, lme4, Bambi
+
+
+def synonym(likelihood: Likelihood, parameter: str) -> str:
+    """What other packages call a parameter of a likelihood."""
+    return _ALSO.get((likelihood.name, parameter), parameter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +70,23 @@ class Hyperparameters:
         """Position of ``name``, or of the one name that ends with it."""
         if not isinstance(name, str):
             raise InputError(f"a hyperparameter's name is a string, got {shown(name)}")
+        if name in self.names:
+            return self.names.index(name)
+        own = dict(enumerate(_scalars(self.likelihood), self.n_kernel))
+        full = [_PREFIX + own[i] if i in own else known for i, known in enumerate(self.names)]
         end = f"__{name}"
-        close = [n for n in self.names if n.endswith(end) or n.partition("[")[0].endswith(end)]
-        found = [name] if name in self.names else close
+        found = [
+            i
+            for i, both in enumerate(zip(self.names, full, strict=True))
+            if any(n == name or n.endswith(end) or n.partition("[")[0].endswith(end) for n in both)
+        ]
+        if not found and self.likelihood:
+            found = [i for i, word in own.items() if synonym(self.likelihood, word) == name]
         if len(found) == 1:
-            return self.names.index(found[0])
+            return found[0]
         if found:
-            raise InputError(f"hyperparameter {name!r} is ambiguous: it may be {', '.join(found)}")
+            several = ", ".join(self.names[i] for i in found)
+            raise InputError(f"hyperparameter {name!r} is ambiguous: it may be {several}")
         listed = ", ".join(self.names) or "none"
         raise InputError(
             f"unknown hyperparameter {shown(name)}{suggest(name, self.names)} Free: {listed}"
@@ -87,8 +106,8 @@ class Hyperparameters:
 
     def likelihood_at(self, theta: Array) -> Any:
         """The likelihood with its own among all these logs."""
-        own = zip(self.names[self.n_kernel :], theta[self.n_kernel :], strict=True)
-        changes = {name.removeprefix(_PREFIX): float(np.exp(value)) for name, value in own}
+        own = zip(_scalars(self.likelihood), theta[self.n_kernel :], strict=True)
+        changes = {name: float(np.exp(value)) for name, value in own}
         return self.likelihood.changed(changes) if self.likelihood and changes else self.likelihood
 
     def moved(self, theta: ArrayLike | Mapping[str, float]) -> Hyperparameters:
@@ -100,6 +119,12 @@ class Hyperparameters:
         likelihood = self.likelihood_at(theta)
         rounded = to_line(natural(theta, self.lows), self.lows)
         return replace(self, theta=rounded, kernels=kernels, likelihood=likelihood)
+
+
+def _scalars(likelihood: Likelihood | None) -> list[str]:
+    """Parameters that are free and one number for all data."""
+    free = likelihood.free if likelihood else ()
+    return [name for name in free if likelihood and np.ndim(likelihood.value_of(name)) == 0]
 
 
 def kernel_parameters(kernel: Any) -> tuple[tuple[str, ...], Array, Array, Array]:
@@ -126,11 +151,9 @@ def free_parameters(
     ]
     n_kernel = len(rows)
     if likelihood:
-        values = {name: likelihood.value_of(name) for name in likelihood.free}
         rows += [
-            (_PREFIX + name, *np.log([value, *likelihood.free[name]]), np.nan)
-            for name, value in values.items()
-            if np.ndim(value) == 0
+            (_PREFIX + name, *np.log([likelihood.value_of(name), *likelihood.free[name]]), np.nan)
+            for name in _scalars(likelihood)
         ]
     numbers = np.array([row[1:] for row in rows]).reshape(-1, 4)
     names, theta = tuple(row[0] for row in rows), numbers[:, 0].copy()

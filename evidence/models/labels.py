@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import csv
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..execution.arguments import plain, shown
-from ..messages import InputError
+from ..messages import InputError, suggest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SHOWN = 10
 
 
 def check_labels(
@@ -52,3 +58,34 @@ def _labels(name: str, values: ArrayLike) -> NDArray[Any]:
         kinds = ", ".join(sorted({type(label).__name__ for label in labels.tolist()}))
         raise InputError(f"{name} must hold labels of one kind, numbers or strings, got {kinds}")
     return labels
+
+
+def in_order(column: pd.Series[Any], levels: str) -> pd.Categorical:
+    """A column's categories in the order of a text such as ``"none,some,much"``.
+
+    >>> import pandas as pd
+    >>> in_order(pd.Series(["some", "none"], name="pain"), "none, some").codes.tolist()
+    [1, 0]
+    """
+    import pandas as pd
+
+    words = [word.strip() for word in next(csv.reader([levels], skipinitialspace=True), [])]
+    found = {_as_written(value): value for value in column.dropna().unique()}
+    for word in words:
+        if words.count(word) > 1:
+            raise InputError(f"--levels has {word!r} twice")
+        if word not in found:
+            listed = ", ".join([*found][:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+            raise InputError(
+                f"--levels: column {column.name} has no {word!r}{suggest(word, found)} It has: "
+                f"{listed}"
+            )
+    if lost := [word for word in found if word not in words]:
+        raise InputError(f"--levels lacks {lost[0]!r}, which column {column.name} has")
+    return pd.Categorical(column, categories=[found[word] for word in words], ordered=True)
+
+
+def _as_written(value: Any) -> str:
+    """Numbers that are whole without a point: a column has one where others are missing."""
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value) if whole else value).strip()

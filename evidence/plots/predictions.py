@@ -40,6 +40,7 @@ class Prediction(AtPoints, Protocol):
     @property
     def y_mean(self) -> Array: ...
     def quantiles(self, q: ArrayLike, of: str = "latent") -> Array: ...
+    def given(self, x: ArrayLike) -> Array: ...
 
 
 def plot_prediction(prediction: Prediction, ax: Axes | None = None) -> Axes:
@@ -89,9 +90,11 @@ def expected(prediction: Prediction) -> tuple[Array, Array, Array]:
 
     Links are monotone, so that these are quantiles of E[y|x].
     """
-    low, high = prediction.likelihood.conditional_moments(prediction.quantiles([0.05, 0.95]))[0]
+    ends = prediction.quantiles([0.05, 0.95])
     if hasattr(prediction.likelihood, "probability"):
-        return prediction.probability, 0.5 * (low + 1.0), 0.5 * (high + 1.0)
+        low, high = 0.5 * (prediction.likelihood.conditional_moments(ends)[0] + 1.0)
+        return prediction.probability, low, high
+    low, high = np.sort(prediction.given(ends), axis=0)  # labels may be numbers that fall
     return prediction.y_mean, low, high
 
 

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from ..execution.arguments import array, check_choice, shown
@@ -57,9 +57,12 @@ class Prediction(AtPoints):
     mean, var : array (n,)
         Mean and variance of the latent value.
     y_mean, y_var : array (n,)
-        Mean and variance of a new observation (labels are −1 and +1), computed when asked for.
-    probability : array (n,)
-        P(y = +1), for binary likelihoods.
+        Mean and variance of a new observation, computed when asked for. Labels are −1 and +1; for
+        formulas they are the data's own, or 0, 1, … where these are text.
+    probability : array (n,) or (n, K)
+        P(y = +1), for binary likelihoods; for an ordinal formula P(y = label).
+    labels : array (K,) or None
+        Categories of a formula's response, in order.
 
     Examples
     --------
@@ -81,6 +84,7 @@ class Prediction(AtPoints):
     data: tuple[Array, Array] | None = None
     """Inputs and observations that the model was given, for the plot."""
     batch_size: int | None = None
+    labels: NDArray[Any] | None = None
 
     def _about(self) -> list[str]:
         several = f", a mixture of {len(self.shares)}" if len(self.shares) > 1 else ""
@@ -136,7 +140,8 @@ class Prediction(AtPoints):
             for share in prediction.shares
             if weight > 0.0
         ]
-        return {"shares": tuple(shares)}
+        labels = self.labels if all(_same(self.labels, p.labels) for p in predictions) else None
+        return {"shares": tuple(shares), "labels": labels}
 
     def _blocks(self, work: int = 1) -> Iterator[tuple[slice, list[Part]]]:
         """Points a block at a time; ``work`` numbers will be needed for each of them."""
@@ -148,8 +153,30 @@ class Prediction(AtPoints):
         """That of the first component."""
         return self.shares[0].likelihood
 
+    @property
+    def _binary(self) -> bool:
+        return hasattr(self.likelihood, "probability")
+
+    @property
+    def _codes(self) -> Array:
+        """What the likelihood calls the labels."""
+        assert self.labels is not None
+        return np.array([-1.0, 1.0]) if self._binary else np.arange(float(self.labels.size))
+
+    @property
+    def _values(self) -> Array:
+        """What labels count as: numbers are themselves, text is 0, 1, …"""
+        assert self.labels is not None
+        named = self.labels.dtype.kind not in "biuf"
+        return np.arange(float(self.labels.size)) if named else self.labels.astype(float)
+
     @cached_property
     def _observed(self) -> Predictive:
+        if self.labels is not None:
+            p, values = self.probability, self._values
+            p = np.column_stack([1.0 - p, p]) if self._binary else p
+            centred = values - (p @ values)[:, None]
+            return Predictive(p @ values, np.sum(p * centred * centred, axis=1))
         mean, var = np.empty((2, self.mean.size))
         for rows, parts in self._blocks():
             each = [(part, part.predictive()) for part in parts]
@@ -167,18 +194,31 @@ class Prediction(AtPoints):
         """Variance of a new observation, shape (n,)."""
         return self._observed.var
 
+    def given(self, x: ArrayLike) -> Array:
+        """E[y | x] of latent values, on the scale of ``y_mean``."""
+        if self.labels is None:
+            return self.likelihood.conditional_moments(np.asarray(x, float))[0]
+        if self._binary:
+            steps = [0.5 * (self.likelihood.conditional_moments(np.asarray(x, float))[0] + 1.0)]
+        else:
+            steps = [1.0 - self.likelihood.cdf(k, np.asarray(x, float)) for k in self._codes[:-1]]
+        values = self._values
+        return values[0] + np.tensordot(np.diff(values), steps, 1)
+
     @cached_property
     def probability(self) -> Array:
-        """P(y = +1), shape (n,); for binary likelihoods."""
-        if not hasattr(self.likelihood, "probability"):
+        """P(y = +1), shape (n,), for binary likelihoods; P(y = label), (n, K), if ordinal."""
+        if not self._binary and self.labels is None:
             raise InputError(
                 f"probability is for binary likelihoods, not {self.likelihood.name}; "
                 "see y_mean and quantiles"
             )
-        out = np.empty_like(self.mean)
+        codes = self._codes if not self._binary else np.ones(1)
+        out = np.empty((self.mean.size, codes.size))
         for rows, parts in self._blocks():
-            out[rows] = sum(part.average(part.probability(1.0)) for part in parts)
-        return out
+            for k, code in enumerate(codes):
+                out[rows, k] = sum(part.average(part.probability(code)) for part in parts)
+        return out[:, 0] if self._binary else out
 
     def quantiles(self, q: ArrayLike, of: str = "latent") -> Array:
         """Quantiles of the latent value or of a new observation.
@@ -205,6 +245,8 @@ class Prediction(AtPoints):
         find = latent_quantiles if of == "latent" else observed_quantiles
         for rows, parts in self._blocks(NODES if of == "y" else 1):
             out[:, rows] = find(np.atleast_1d(levels), parts)
+        if of == "y" and self.labels is not None:
+            out = self._values[np.searchsorted(self._codes, out)]
         return out[0] if levels.ndim == 0 else out
 
     def log_density(self, y_new: ArrayLike) -> Array:
@@ -213,14 +255,15 @@ class Prediction(AtPoints):
         Parameters
         ----------
         y_new : array (n,)
-            As the likelihood takes them: labels −1 and +1 (or 0 and 1), counts, real numbers.
+            As the likelihood takes them: labels −1 and +1 (or 0 and 1), counts, real numbers; for
+            formulas the data's labels.
 
         Notes
         -----
         One integral per point and component, some 20 µs each where the likelihood has no
         closed form; for posterior draws they are interpolated from a few dozen, to 1e-8.
         """
-        y = self.likelihood.check(self._one_each(y_new)).y
+        y = self._coded(self._one_each(y_new))
         out = np.full(self.mean.size, -np.inf)
         for rows, parts in self._blocks():
             for part in parts:
@@ -229,20 +272,41 @@ class Prediction(AtPoints):
                 np.logaddexp(out[rows], constant + terms, out=out[rows])
         return out
 
+    def _coded(self, y: NDArray[Any]) -> Array:
+        """Observations as the likelihood takes them."""
+        if self.labels is None:
+            return self.likelihood.check(y).y
+        named = self.labels.dtype.kind not in "biuf"
+        hits = (y.astype(str) if named else y)[:, None] == self.labels
+        if hits.any(axis=1).all():
+            return self._codes[hits.argmax(axis=1)]
+        if self._binary and (named or np.isin(self.labels, (-1, 0, 1)).all()):
+            return self.likelihood.check(y).y
+        unknown = y[~hits.any(axis=1)][0]
+        raise InputError(f"y_new holds {shown(unknown)}, not one of {self.labels.tolist()}")
+
     def to_frame(self) -> pd.DataFrame:
         """One row per point.
 
         Columns: mean, sd, q5 and q95 of the latent value, y_mean and y_sd of an observation,
-        and for binary likelihoods the probability of +1.
+        and for binary likelihoods the probability of +1, or for an ordinal formula that of every
+        category.
         """
         import pandas as pd
 
         q5, q95 = self.quantiles([0.05, 0.95])
         columns = {"mean": self.mean, "sd": np.sqrt(self.var), "q5": q5, "q95": q95}
         columns |= {"y_mean": self.y_mean, "y_sd": np.sqrt(self.y_var)}
-        if hasattr(self.likelihood, "probability"):
+        if self._binary:
             columns["probability"] = self.probability
+        elif self.labels is not None:
+            each = zip(self.labels, self.probability.T, strict=True)
+            columns |= {f"p[{label}]": p for label, p in each}
         return pd.DataFrame(columns)
+
+
+def _same(labels: NDArray[Any] | None, others: NDArray[Any] | None) -> bool:
+    return np.array_equal(np.array(labels), np.array(others))
 
 
 def _in_words(likelihood: Likelihood) -> str:

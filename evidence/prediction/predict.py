@@ -117,9 +117,9 @@ def predict(
     -------
     Prediction or ClassPrediction
         ``mean`` and ``var`` of the latent value, ``y_mean``, ``y_var``, ``probability``,
-        ``quantiles(q)``, ``log_density(y_new)``, ``to_frame()``, ``plot()``. For several
-        classes ``probability`` (n, C), ``label``, ``log_density(y_new)``, ``to_frame()``,
-        ``plot()``.
+        ``quantiles(q)``, ``log_density(y_new)``, ``to_frame()``, ``plot()``; of formulas on the
+        scale and with the labels of their data. For several classes ``probability`` (n, C),
+        ``label``, ``log_density(y_new)``, ``to_frame()``, ``plot()``.
 
     Notes
     -----
@@ -186,8 +186,8 @@ def predict(
                     own, nodes = np.split(nodes, [mixture.count])
                     made += [ClassPrediction.of(mixture, there.classes, own, **rest)]
                 else:
-                    observed = likelihood or there.likelihood
-                    made += [Prediction.of(mixture, observed, keep=len(parts) > 1, **rest)]
+                    rest |= {"keep": len(parts) > 1, "labels": getattr(there, "levels", None)}
+                    made += [Prediction.of(mixture, likelihood or there.likelihood, **rest)]
     return made[0] if len(made) == 1 else made[0].mixture(made, [part.weight for part in parts])
 
 
@@ -242,6 +242,9 @@ def _check_likelihood(
             f"{chosen.name} has parameters with one value per datum, which do not fit {n} new "
             "points; pass likelihood= with one value per new point"
         ) from None
-    names = posterior.names if isinstance(posterior, HyperDraws) else ()
-    if likelihood is not None and any("likelihood__" in name for name in names):
+    names, free = (
+        posterior.names if isinstance(posterior, HyperDraws) else (),
+        model.hyperparameters,
+    )
+    if likelihood is not None and {*names} & {*free.names[free.n_kernel :]}:
         raise InputError("likelihood: the draws hold parameters of the likelihood; leave it out")

@@ -44,6 +44,8 @@ class Comparison(ResultOnAxes):
         What to be careful about: texts, each with a ``code``.
     models : dict
         The models themselves, for predictions; files do not hold them.
+    notes : tuple of str
+        What a careful reader should know about the data, of all models.
     """
 
     _format = "evidence-comparison"
@@ -54,6 +56,7 @@ class Comparison(ResultOnAxes):
     results: dict[str, EvidenceResult]
     warnings: tuple[Message, ...] = ()
     models: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     __repr__ = Result.summary
 
@@ -88,9 +91,10 @@ class Comparison(ResultOnAxes):
             for name, result in results.items()
             for warning in result.warnings
         ]
-        return cls(
-            table, dict(results), (*own, *warnings, *_close_race(table)), dict(models or {})
-        )
+        warned = (*own, *warnings, *_close_race(table))
+        each = [getattr(model, "notes", ()) for model in (models or {}).values()]
+        notes = tuple(n for n in each[0] if all(n in more for more in each)) if each else ()
+        return cls(table, dict(results), warned, dict(models or {}), notes)
 
     @property
     def best(self) -> str:

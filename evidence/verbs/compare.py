@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from ..execution.arguments import check_choice, number, seed_sequence, shown
+from ..execution.keywords import also
 from ..execution.options import told
 from ..messages import InputError, Message
 from ..models.adaptors.numpyro import from_numpyro
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ..models.types import Model
 
 
+@also(family="likelihood")
 def compare(
     models: Mapping[str, Model | str] | Sequence[str],
     data: Any = None,
@@ -55,8 +57,8 @@ def compare(
     progressbar : bool
         Show one line in a terminal or notebook.
     likelihood, link, priors, missing, namespace
-        For formulas, as in :func:`evidence.from_formula`. A prior is for every model that has
-        what it names.
+        For formulas, as in :func:`evidence.from_formula` (``family=`` too). A prior is for every
+        model that has what it names.
     **options
         For every :func:`evidence.log_evidence`: ``method``, ``target_se``, ``executor``, …
 
@@ -85,7 +87,7 @@ def compare(
         raise InputError(f"namespace must map names to objects, got {shown(namespace)}")
     words = {"likelihood": likelihood, "link": link, "priors": priors}
     if data is not None:
-        space = callers(2) if namespace is None else namespace
+        space = callers(3) if namespace is None else namespace
         given = {name: word for name, word in words.items() if word is not None}
         formulas = _check_formulas(models)
         models = from_formulas(formulas, data, namespace=space, missing=missing, **given)  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ from ..messages import InputError, Message
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
 from ..models.likelihoods.quadrature import evaluate
-from ..models.priors import Priors
+from ..models.priors import Priors, held
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
@@ -129,7 +129,7 @@ def sample_hyperparameters(
     arguments.check_count("keep", keep, 1)
     max_seconds = arguments.check_positive("max_seconds", max_seconds)
     if priors is None:
-        priors = _own_priors(model)
+        priors, fixed = _own_priors(model, fixed)
     if isinstance(model, SparseModel):
         return _from_integral(
             model, priors, fixed, draws, chains, keep, max_seconds, random_seed, progressbar
@@ -191,14 +191,18 @@ def sample_hyperparameters(
     return told(result)
 
 
-def _own_priors(model: Any) -> Mapping[str, Any]:
+def _own_priors(model: Any, fixed: Iterable[str]) -> tuple[Mapping[str, Any], list[str]]:
+    """But for what is fixed, by its priors or here."""
     priors = getattr(model, "priors", None)
     if priors is None:
         raise InputError(
             "priors is missing: give the priors of the model's hyperparameters, here or with "
             "model.with_priors(...)"
         )
-    return dict(priors.items())
+    names = model.hyperparameters.names
+    out = {names[i] for i in held(model.hyperparameters, fixed)}
+    own = {name: prior for name, prior in priors.items() if name not in out}
+    return own, [name for name in names if name not in own]
 
 
 def _from_integral(

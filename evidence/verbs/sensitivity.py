@@ -182,7 +182,8 @@ def _of_hyperparameters(
                 yield row | {"change": change, "se": se, "how": "draws"}
                 continue
             every = dict(model.priors.items()) | {name: Rescaled(prior, factor)}
-            words: dict[str, Any] = {"random_seed": rng, "progressbar": False}
+            held = [n for n in model.hyperparameters.names if n not in every]
+            words: dict[str, Any] = {"random_seed": rng, "progressbar": False, "fixed": held}
             other = integrated_evidence(model, every, target_se=_SE, **words)
             se = math.hypot(other.logz_se, result.logz_se)
             yield row | {"change": other.logz - result.logz, "se": se, "how": "anew"}

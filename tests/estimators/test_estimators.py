@@ -489,3 +489,12 @@ def test_positive_and_ordered_targets(likelihood):
 def test_labels_are_not_for_the_regressor():
     with pytest.raises(ValueError, match="use GaussianProcessClassifier"):
         GaussianProcessRegressor(likelihood="probit").fit(X, 2 * Y - 1)
+
+
+@pytest.mark.parametrize("kind", [GaussianProcessClassifier, GaussianProcessRegressor])
+def test_arguments_by_other_names_are_answered(kind):
+    with pytest.raises(TypeError, match=r"has no argument 'family'; did you mean 'likelihood'\?"):
+        kind(family="probit")
+    with pytest.raises(TypeError, match=r"'kernle'; did you mean 'kernel'\?"):
+        kind(kernle=3)
+    assert "family" not in kind().get_params()

@@ -115,7 +115,7 @@ def test_a_mode_of_small_noise_and_large_sd_is_found():
     assert result.logz_se < 0.01 and not result.warnings
     w = np.exp(total - total.max())
     assert result.table["mean"].iloc[0] == pytest.approx(w @ tau[:, 0] / w.sum(), abs=0.1)
-    assert result.optimum.table.value["likelihood__noise_std"] < 0.1
+    assert result.optimum.table.value["sigma"] < 0.1
 
 
 FEW = {

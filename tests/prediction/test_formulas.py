@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 
 import evidence as ev
 
@@ -133,3 +134,110 @@ def test_what_effects_are_drawn_of_is_checked(frame, name, at, told):
     model = ev.from_formula("s ~ x + kind + (1 | g)", frame, likelihood="poisson").at({})
     with pytest.raises(ev.InputError, match=told):
         ev.plot_effects(model, frame, name, "ep", at=at)
+
+
+# -- the scale and the labels of the data ---------------------------------------------------
+
+WORDS = ["none", "some", "much", "extreme"]
+
+
+@pytest.fixture(scope="module")
+def pain():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=60)
+    code = np.searchsorted([-0.7, 0.3, 1.2], x + 0.6 * rng.logistic(size=60))
+    data = pd.DataFrame({"x": x, "one": code + 1, "gaps": np.array([1, 2, 4, 7])[code]})
+    words = np.array(WORDS)[code]
+    data["word"] = pd.Categorical(words, WORDS, ordered=True)
+    data["back"] = pd.Categorical(4 - code, [4, 3, 2, 1], ordered=True)
+    return data.assign(bit=(code > 1).astype(int), yes=np.where(code > 1, "yes", "no"))
+
+
+NEW = {"x": [-1.0, 0.0, 2.0]}
+
+
+@pytest.mark.parametrize(
+    ("response", "labels", "values"),
+    [
+        ("one", [1, 2, 3, 4], [1, 2, 3, 4]),
+        ("gaps", [1, 2, 4, 7], [1, 2, 4, 7]),
+        ("word", WORDS, [0, 1, 2, 3]),
+        ("back", [4, 3, 2, 1], [4, 3, 2, 1]),
+    ],
+)
+def test_ordinal_predictions_have_the_labels_of_the_data(pain, tmp_path, response, labels, values):
+    """Against Gauss-Hermite sums of logistic differences; the truth of plots is theirs too."""
+    model = ev.from_formula(f"{response} ~ x", pain, likelihood="ordinal").at({"gap_1": 0.9})
+    prediction = ev.predict(model, NEW, posterior="ep")
+    z, w = np.polynomial.hermite_e.hermegauss(80)
+    x = prediction.mean[:, None] + np.sqrt(prediction.var)[:, None] * z
+    ends = np.array([-np.inf, *model.likelihood.cutpoints, np.inf])
+    P = np.diff(expit(ends - x[..., None]), axis=-1)
+    p = np.einsum("z,nzk->nk", w / w.sum(), P)
+    np.testing.assert_allclose(prediction.probability, p, atol=1e-6)
+    np.testing.assert_allclose(prediction.y_mean, p @ values, rtol=1e-5)
+    v = np.array(values, float)
+    np.testing.assert_allclose(prediction.y_var, p @ v**2 - (p @ v) ** 2, rtol=1e-5)
+    assert prediction.labels.tolist() == labels
+    for k, label in enumerate(labels):
+        density = prediction.log_density(np.array([label] * 3))
+        np.testing.assert_allclose(density, np.log(p[:, k]), atol=1e-5)
+    median = [values[k] for k in (p.cumsum(axis=1) < 0.5).sum(axis=1)]
+    np.testing.assert_array_equal(prediction.quantiles(0.5, of="y"), median)
+    frame = prediction.to_frame()
+    assert list(frame)[-4:] == [f"p[{label}]" for label in labels]
+    np.testing.assert_array_equal(frame[f"p[{labels[1]}]"], prediction.probability[:, 1])
+    with pytest.raises(ev.InputError, match="y_new holds 9, not one of"):
+        prediction.log_density([9, 9, 9])
+    prediction.save(tmp_path / "p.npz")
+    again = ev.load(tmp_path / "p.npz")
+    np.testing.assert_array_equal(again.y_mean, prediction.y_mean)
+    ax = ev.plot_effects(model, pain, "x", "ep", points=3)
+    low, high = np.sort(ax.collections[0].get_paths()[0].vertices[:, 1])[[0, -1]]
+    assert min(values) < low < ax.get_lines()[0].get_ydata().min()
+    assert ax.get_lines()[0].get_ydata().max() < high < max(values)
+
+
+@pytest.mark.parametrize(
+    ("response", "low", "high"),
+    [("bit", 0, 1), ("bool", 0, 1), ("yes", 0, 1), ("sign", -1, 1), ("two", 1, 2)],
+)
+@pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
+def test_binary_predictions_are_on_the_scale_of_the_data(pain, response, low, high, link):
+    data = pain.assign(bool=pain.bit > 0, sign=2 * pain.bit - 1, two=pain.bit + 1)
+    model = ev.from_formula(f"{response} ~ x", data, likelihood=link)
+    prediction, p = ev.predict(model, NEW), ev.predict(model, NEW).probability
+    np.testing.assert_allclose(prediction.y_mean, low + (high - low) * p, rtol=1e-9)
+    np.testing.assert_allclose(prediction.y_var, (high - low) ** 2 * p * (1 - p), rtol=1e-9)
+    ends = prediction.quantiles([1e-6, 1 - 1e-6], of="y")
+    np.testing.assert_array_equal(ends, [[low] * 3, [high] * 3])
+    for label, share in zip(sorted(set(data[response])), (1 - p, p), strict=True):
+        density = prediction.log_density([label] * 3)
+        np.testing.assert_allclose(np.exp(density), share, rtol=1e-9)
+    assert list(prediction.to_frame())[-1] == "probability"
+
+
+def test_scales_of_other_ways_to_say_the_same(pain):
+    """Likelihoods as objects, outcomes that are all equal, mixtures, and no formula at all."""
+    plain = ev.predict(ev.from_formula("bit ~ x", pain, likelihood="logit"), NEW)
+    given = ev.from_formula("bit ~ x", pain, likelihood=ev.likelihoods.Logit())
+    assert ev.predict(given, NEW).y_mean == pytest.approx(ev.predict(given, NEW).probability)
+    for value, low, high in ((1, 0, 1), (0, 0, 1), (-1, -1, 1), (True, 0, 1), ("yes", 0, 1)):
+        model = ev.from_formula("v ~ 1", {"v": [value] * 3}, likelihood="bernoulli")
+        one = ev.predict(model, NEW)
+        assert one.y_mean == pytest.approx(low + (high - low) * one.probability)
+    both = ev.predict(ev.from_formula("bit ~ 1", pain, likelihood="logit"), NEW)
+    mixed = plain.mixture([plain, both])
+    assert mixed.y_mean == pytest.approx(0.5 * (plain.probability + both.probability))
+    gp = ev.GPModel(pain.x, pain.bit, "1.0 * RBF(1.0)", likelihood="logit")
+    other = ev.predict(gp, [[-1.0], [0.0], [2.0]])
+    assert other.y_mean == pytest.approx(2.0 * other.probability - 1.0)
+    assert plain.mixture([plain, other]).labels is None
+
+
+def test_a_comparison_of_ordinal_formulas_predicts_their_labels(pain):
+    held = {"gap_1": 1.0, "gap_2": 1.0}
+    comparison = ev.compare(["word ~ 1", "word ~ x"], pain, family="ordinal", priors=held, **QUICK)
+    prediction = ev.predict(comparison, NEW)
+    assert prediction.labels.tolist() == WORDS
+    np.testing.assert_allclose(prediction.probability.sum(axis=1), 1.0, rtol=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import numpy as np
@@ -22,7 +23,9 @@ def frame():
     group, x = np.repeat(np.arange(8), 12), rng.normal(size=96)
     y = 0.3 + x + 0.8 * rng.normal(size=8)[group] + 0.5 * rng.normal(size=96)
     text = np.where(y > 0.0, "yes", "no")
-    return pd.DataFrame({"y": y, "x": x, "g": group, "label": text, "z": rng.normal(size=96)})
+    data = pd.DataFrame({"y": y, "x": x, "g": group, "label": text, "z": rng.normal(size=96)})
+    pain = np.array(["none", "some", "much"])[np.searchsorted([-0.5, 1.0], y)]
+    return data.assign(pain=pain, bit=(y > 0.0).astype(int), one=1, zero=0, same="yes")
 
 
 def test_formulas_are_compared_on_common_rows(frame):
@@ -96,6 +99,57 @@ def test_options_that_a_model_with_priors_leaves_no_choice_of(frame):
         ev.integrated_evidence(model.with_priors(None))
 
 
+def test_family_is_taken_for_likelihood(frame):
+    """Where formulas are, and there nothing but the name differs; also what the caller sees."""
+
+    def double(values):
+        return 2.0 * values
+
+    a = ev.from_formula("bit ~ double(x)", frame, family="bernoulli", link="probit")
+    b = ev.from_formula("bit ~ double(x)", frame, likelihood="bernoulli", link="probit")
+    assert a.likelihood.name == b.likelihood.name == "probit"
+    np.testing.assert_array_equal(a.A.toarray(), b.A.toarray())
+    comparison = ev.compare(["bit ~ double(x)", "bit ~ 1"], frame, family="probit", **QUICK)
+    assert comparison.models["bit ~ 1"].likelihood.name == "probit"
+    for likelihood in ("probit", "poisson"):
+        words = {"family": "probit", "likelihood": likelihood}
+        with pytest.raises(ev.InputError, match="are the same; give one of them"):
+            ev.from_formula("bit ~ x", frame, **words)
+        with pytest.raises(ev.InputError, match="are the same; give one of them"):
+            ev.compare(["bit ~ x", "bit ~ 1"], frame, **words)
+    with pytest.raises(ev.InputError, match="unknown family 'probti'"):
+        ev.from_formula("bit ~ x", frame, family="probti")
+    with pytest.raises(ev.InputError, match="models have their own"):
+        ev.compare({"a": ev.GPModel(K=np.eye(2), y=[1, -1])}, family="poisson")
+
+
+def test_held_hyperparameters_are_no_longer_integrated_out(frame):
+    """One held: the integral over the other, by sums along it."""
+    held = ev.from_formula("y ~ x + (1 | g)", frame, priors={"sigma": 0.5})
+    result = ev.log_evidence(held, **QUICK)
+    assert list(result.table.index) == ["sd(1|g)"]
+    sd = np.geomspace(1e-2, 20.0, 40)
+    free = ev.from_formula("y ~ x + (1 | g)", frame)
+    prior = dict(free.priors.items())["sd(1|g)"]
+    logz = [ev.fit_ep(free.at({"sigma": 0.5, "sd(1|g)": s})).logz for s in sd]
+    integrand = np.exp(logz - np.max(logz)) * prior.pdf(sd) * sd
+    truth = np.log(np.trapezoid(integrand, np.log(sd))) + np.max(logz)
+    assert result.logz == pytest.approx(truth, abs=4 * result.logz_se + 0.01)
+    draws = ev.sample_hyperparameters(held, draws=10, random_seed=0, progressbar=False)
+    assert draws.names == ("sd(1|g)",)
+    table = ev.prior_sensitivity(held, result, scale=[1e-3], random_seed=0).table
+    assert table.how["sd(1|g)"] == "anew"  # draws do not reach so far
+
+
+def test_a_comparison_tells_what_all_its_models_tell_of_the_data(frame, tmp_path):
+    comparison = ev.compare(["bit ~ 1", "bit ~ x"], frame, priors={"sigma": 0.4}, **QUICK)
+    (note,) = comparison.notes
+    assert "or 1 in every row, here a number with normal noise" in note
+    assert f"note: {note}" in comparison.summary()
+    comparison.save(tmp_path / "c.npz")
+    assert ev.load(tmp_path / "c.npz").notes == comparison.notes
+
+
 # -- the shell ------------------------------------------------------------------------------
 
 
@@ -145,6 +199,95 @@ def test_shell_predicts(csv, tmp_path):
     assert run("predict", csv, "y ~ x + (1 | g)", new, "--new-groups", "prior").exit_code == 0
 
 
+LEVELS = "none,some,much"
+PAIN = ("fit", "pain ~ x", "--family", "ordinal")
+
+
+@pytest.mark.parametrize("command", ["fit", "compare", "predict"])
+def test_shell_takes_the_order_of_categories(csv, tmp_path, command):
+    """And says the same as Python of an ordered column."""
+    new = tmp_path / "new.csv"
+    new.write_text("x\n-1.0\n1.0\n")
+    words = {
+        "fit": ("pain ~ x",),
+        "compare": ("pain ~ x", "pain ~ 1"),
+        "predict": ("pain ~ x", new),
+    }
+    ordinal = ("--family", "ordinal", "--levels", "none, some,much", "--prior", "gap_1=1.5")
+    got = run(command, csv, *words[command], *ordinal)
+    assert got.exit_code == 0, got.output
+    assert "note: categories in order: none, some, much" in got.output
+    if command == "predict":
+        frame = pd.read_csv(csv)
+        frame["pain"] = pd.Categorical(frame.pain, ["none", "some", "much"], ordered=True)
+        model = ev.from_formula("pain ~ x", frame, family="ordinal", priors={"gap_1": 1.5})
+        table = pd.read_csv(io.StringIO(got.stdout))
+        assert list(table)[-3:] == ["p[none]", "p[some]", "p[much]"]
+        expected = ev.predict(model, pd.read_csv(new)).to_frame()
+        np.testing.assert_allclose(table, expected, rtol=1e-9)
+
+
+def test_shell_orders_labels_of_two_kinds_and_numbers(csv, tmp_path):
+    new = tmp_path / "new.csv"
+    new.write_text("x\n1.0\n")
+    bernoulli = ("--family", "bernoulli", "--levels")
+    share = []
+    for levels in ("no,yes", "yes,no"):
+        got = run("predict", csv, "label ~ x", new, *bernoulli, levels)
+        share.append(pd.read_csv(io.StringIO(got.stdout)).probability[0])
+    assert share[0] == pytest.approx(1.0 - share[1])
+    holes = pd.read_csv(csv)
+    holes["rank"] = (1 + holes.bit).where(holes.index > 0)
+    holes.to_csv(csv, index=False)
+    got = run("predict", csv, "rank ~ x", new, "--family", "ordinal", "--levels", "2,1")
+    assert list(pd.read_csv(io.StringIO(got.stdout)))[-2:] == ["p[2]", "p[1]"]
+    assert "1 of 96 rows have missing values (rank)" in got.stderr
+
+
+@pytest.mark.parametrize("command", ["fit", "compare", "predict"])
+def test_shell_remarks_outcomes_with_normal_noise(csv, tmp_path, command):
+    new = tmp_path / "new.csv"
+    new.write_text("x\n-1.0\n1.0\n")
+    words = {"fit": ("bit ~ x",), "compare": ("bit ~ x", "bit ~ 1"), "predict": ("bit ~ x", new)}
+    told = "the response is 0 or 1 in every row, here a number with normal noise"
+    got = run(command, csv, *words[command], "--prior", "sigma=0.4")
+    assert got.exit_code == 0
+    assert told in got.output
+    binary = run(command, csv, *words[command], "--family", "bernoulli")
+    assert told not in binary.output
+    if command == "fit":
+        as_json = run(command, csv, *words[command], "--prior", "sigma=0.4", "--json")
+        assert told in " ".join(json.loads(as_json.stdout)["notes"])
+
+
+@pytest.mark.parametrize(
+    ("column", "words", "note"),
+    [
+        ("one", (), "is 1 in every row, which counts as 1"),
+        ("zero", (), "is 0 in every row, which counts as 0"),
+        ("same", (), "is yes in every row, which counts as 1"),
+        ("same", ("--positive", "yes"), "is 1 in every row, which counts as 1"),
+        ("same", ("--levels", "yes"), "is yes in every row, which counts as 1"),
+    ],
+)
+def test_shell_takes_outcomes_that_are_all_equal(csv, column, words, note):
+    got = run("fit", csv, f"{column} ~ x", "--family", "bernoulli", *words)
+    assert got.exit_code == 0, got.output
+    assert note in got.stdout
+    logz = float(got.stdout.split()[3])
+    assert logz == pytest.approx(-4.2, abs=0.3)
+
+
+def test_shell_holds_hyperparameters(csv):
+    priors = ("--prior", "sigma=0.5", "--prior", "sd(1|g) = 1")
+    got = run("fit", csv, "y ~ x + (1 | g)", *priors, "--json")
+    assert got.exit_code == 0
+    found = json.loads(got.stdout)
+    assert "sd(1|g) ~ held at 1; sigma ~ held at 0.5" in found["model"]["priors"]
+    model = ev.from_formula("y ~ x + (1 | g)", pd.read_csv(csv)).at({"sigma": 0.5, "sd(1|g)": 1.0})
+    assert found["logz"] == pytest.approx(ev.fit_ep(model).logz, abs=1e-6)
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
@@ -154,6 +297,21 @@ def test_shell_predicts(csv, tmp_path):
         (("fit", "y ~ x", "--prior", "x=flat"), "flat"),
         (("fit", "label ~ x", "--family", "bernoulli", "--positive", "maybe"), "--positive"),
         (("compare", "y ~ x", "label ~ x"), "label"),
+        (("fit", "y ~ x", "--prior", "sigma=-1"), "priors['sigma'] must be a positive number"),
+        (("fit", "y ~ x", "--prior", "sigma=half_normal(1)"), "halfnorm(scale=2)"),
+        (("fit", "y ~ x", "--prior", "x=3"), "held by an offset"),
+        (("fit", "y ~ s(x)"), "bs(x, df=5)"),
+        (("fit", "cbind(bit, one) ~ x", "--family", "binomial"), "y | trials(n)"),
+        (("fit", "pain ~ x", "--family", "ordinal"), "--levels none,some,"),
+        (("fit", "y ~ x", "--levels", LEVELS), "--family ordinal or bernoulli, not gaussian"),
+        (("fit", "y ~ x", "--levels", LEVELS, "--family", "odrinal"), "did you mean 'ordinal'"),
+        ((*PAIN, "--levels", "none,some"), "--levels lacks 'much', which column pain has"),
+        ((*PAIN, "--levels", "none,some,muhc"), "column pain has no 'muhc'; did you mean 'much'"),
+        ((*PAIN, "--levels", f"{LEVELS},extreme"), "column pain has no 'extreme'"),
+        ((*PAIN, "--levels", f"{LEVELS},some"), "--levels has 'some' twice"),
+        ((*PAIN, "--levels", ""), "--levels lacks"),
+        ((*PAIN, "--levels", LEVELS, "--positive", "much"), "--positive and --levels both"),
+        (("fit", "log(x) ~ z", "--family", "ordinal", "--levels", LEVELS), "'log(x)'"),
     ],
 )
 def test_shell_says_what_is_wrong(csv, words, text):

@@ -49,7 +49,7 @@ def test_hyperparameters_from_their_draws_and_anew(data):
     z = np.array([
         [ev.fit_ep(model.at({"sd(1|g)": s, "noise_std": t})).logz for t in noise] for s in sd
     ])  # fmt: skip
-    z += priors["likelihood__noise_std"].logpdf(noise) + np.log(noise)
+    z += priors["sigma"].logpdf(noise) + np.log(noise)
 
     def integral(factor):  # over sd and noise, on a grid
         scaled = Rescaled(priors["sd(1|g)"], factor)

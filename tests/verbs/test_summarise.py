@@ -44,8 +44,8 @@ def test_hyperparameters_are_averaged_over(data, tmp_path):
     model = ev.from_formula("y ~ x + (1 | g)", data)
     result = ev.log_evidence(model, target_se=0.1, random_seed=0, progressbar=False)
     summary = ev.summarise(model, result)
-    assert list(summary.table.index) == ["Intercept", "x", "sd(1|g)", "likelihood__noise_std"]
-    assert summary.table["mean"]["likelihood__noise_std"] == pytest.approx(0.4, abs=0.1)
+    assert list(summary.table.index) == ["Intercept", "x", "sd(1|g)", "sigma"]
+    assert summary.table["mean"]["sigma"] == pytest.approx(0.4, abs=0.1)
     held = ev.summarise(model.at({"sd(1|g)": 0.7, "noise_std": 0.4}))
     assert summary.common.sd["Intercept"] > 1.05 * held.common.sd["Intercept"]
     summary.save(tmp_path / "s.npz")

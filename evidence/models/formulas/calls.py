@@ -56,8 +56,8 @@ _CALLS: dict[str, tuple[int, str]] = {  # how many arguments at most, and words 
 }
 _SMOOTH = "for a smooth curve write bs(x, df=5), or x + rw2(x)"
 _INSTEAD = {
-    **dict.fromkeys(("s", "te", "ti", "t2", "ns", "lo", "smooth", "spline"), _SMOOTH),
-    "cbind": "successes of trials are 'y | trials(n) ~ …', with a binomial likelihood",
+    **dict.fromkeys(("s", "te", "ti", "t2", "ns", "lo", "ps", "pb", "smooth", "spline"), _SMOOTH),
+    "cbind": "successes are 'y | trials(n) ~ …', n being all trials, with a binomial likelihood",
     **dict.fromkeys(("factor", "as.factor", "ordered"), "categories are C(x)"),
     "ln": "the natural logarithm is log(x)",
 }  # what people know from elsewhere

@@ -30,6 +30,7 @@ from .. import likelihoods
 from ..likelihoods.base import Likelihood
 
 Distributions = Mapping[str, Any]
+_SHOWN = 6  # labels in a message
 _CONSTANT = 1e-9  # standard deviation of numbers, relative to them, that is rounding
 
 
@@ -45,6 +46,8 @@ class Observed(NamedTuple):
     priors: Distributions
     """Of the likelihood's parameters, by their names."""
     notes: tuple[str, ...] = ()
+    levels: NDArray[Any] | None = None
+    """The response's categories in order, as the data have them."""
 
 
 class Family(NamedTuple):
@@ -62,18 +65,12 @@ def observe(
     if isinstance(likelihood, Likelihood):
         if link is not None or trials is not None:
             raise InputError("link and trials() are for families by name, not for an object")
-        return Observed(numbers(values), likelihood, 0.0, 1.0, {})
-    if not isinstance(likelihood, str):
-        raise InputError(f"likelihood must be a name or a Likelihood, got {shown(likelihood)}")
-    name = likelihood.strip().lower().replace("-", "_").replace(" ", "_")
-    if name in ("logit", "probit", "cloglog"):
-        name, link = "bernoulli", link or name
-    name = _MEANT.get(name, name)
-    if name not in FAMILIES:
-        raise InputError(
-            f"likelihood: unknown family {shown(likelihood)}{suggest(name, FAMILIES)} Known: "
-            f"{', '.join(FAMILIES)}, or an object of ev.likelihoods"
-        )
+        y = numbers(values)
+        binary = hasattr(likelihood, "probability") and 0.0 in y
+        levels = np.array([0, 1]) if binary else None
+        return Observed(y, likelihood, 0.0, 1.0, {}, levels=levels)
+    name, own = family_name(likelihood)
+    link = own if link is None else link
     family = FAMILIES[name]
     link = family.links[0] if link is None else link
     if not isinstance(link, str) or link not in family.links:
@@ -92,6 +89,26 @@ def observe(
     return family.observe(values, trials, link)
 
 
+def family_name(likelihood: str) -> tuple[str, str | None]:
+    """The family that a word means, and its link where that is what the word says.
+
+    >>> family_name("Student-t"), family_name("probit")
+    (('student_t', None), ('bernoulli', 'probit'))
+    """
+    if not isinstance(likelihood, str):
+        raise InputError(f"likelihood must be a name or a Likelihood, got {shown(likelihood)}")
+    name = likelihood.strip().lower().replace("-", "_").replace(" ", "_")
+    if name in FAMILIES["bernoulli"].links:
+        return "bernoulli", name
+    name = _MEANT.get(name, name)
+    if name not in FAMILIES:
+        raise InputError(
+            f"likelihood: unknown family {shown(likelihood)}{suggest(name, FAMILIES)} Known: "
+            f"{', '.join(FAMILIES)}, or an object of ev.likelihoods"
+        )
+    return name, None
+
+
 def numbers(values: NDArray[Any]) -> Array:
     """A numeric response, or an error."""
     if values.dtype.kind not in "biuf":
@@ -108,8 +125,13 @@ def numbers(values: NDArray[Any]) -> Array:
 def _levels(values: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Categories in order, and which of them each value is."""
     if hasattr(values, "categories"):  # of pandas, in an order of their own
-        return np.asarray(values.categories), values.codes
-    return np.unique(values, return_inverse=True)
+        levels, codes = np.asarray(values.categories), values.codes
+    else:
+        levels, codes = np.unique(values, return_inverse=True)
+    if levels.dtype.kind not in "biuf":
+        return levels.astype(str), codes
+    whole = levels.dtype.kind == "f" and np.all(levels % 1.0 == 0.0)  # where others are missing
+    return levels.astype(int) if whole else levels, codes
 
 
 def _log_mean(y: Array) -> float:
@@ -150,7 +172,9 @@ def _bernoulli(values: NDArray[Any], trials: Array | None, link: str) -> Observe
         one = levels[0] not in (0, -1)
         note = f"the response is {levels[0]} in every row, which counts as {int(one)}"
         y = np.full(codes.size, 1.0 if one else -1.0)
-        return Observed(y, likelihoods.get(link), 0.0, 1.0, {}, (note,))
+        known = levels.dtype.kind == "b" or levels[0] in (0, 1)
+        both = [0, 1] if known else [-1, 1] if levels[0] == -1 else [f"not {levels[0]}", levels[0]]
+        return Observed(y, likelihoods.get(link), 0.0, 1.0, {}, (note,), np.array(both))
     if levels.size != 2:
         found = ", ".join(map(str, levels[:5].tolist()))
         raise InputError(
@@ -160,7 +184,7 @@ def _bernoulli(values: NDArray[Any], trials: Array | None, link: str) -> Observe
     if levels.dtype.kind not in "biuf" or (set(levels.tolist()) - {0, 1} and levels[0] != -1):
         notes = (f"the response is 1 where it is {levels[1]}, 0 where it is {levels[0]}",)
     y = np.where(codes == 1, 1.0, -1.0)
-    return Observed(y, likelihoods.get(link), 0.0, 1.0, {}, notes)
+    return Observed(y, likelihoods.get(link), 0.0, 1.0, {}, notes, levels)
 
 
 def _binomial(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
@@ -189,6 +213,15 @@ def _gamma(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
 
 def _ordinal(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
     levels, codes = _levels(values)
+    if not hasattr(values, "categories"):
+        if values.dtype.kind not in "biuf":
+            found = ", ".join(levels[:_SHOWN].tolist()) + (", …" if levels.size > _SHOWN else "")
+            raise InputError(
+                f"the response has labels in no order ({found}); say which for "
+                "likelihood='ordinal', the lowest first: pd.Categorical(y, categories=['none', "
+                "'some', …], ordered=True), or in the shell --levels none,some,…"
+            )
+        numbers(values)
     if levels.size < 2:
         raise InputError("the response must have at least two categories, got one")
     gap = stats.gamma(2, scale=2.0 / (levels.size - 1))
@@ -196,7 +229,8 @@ def _ordinal(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
     gaps = (float(gap.mean()),) * (levels.size - 2)
     lik = likelihoods.get(f"ordinal(gaps={gaps})")
     priors = {f"gap_{i}": gap for i in range(1, levels.size - 1)}
-    return Observed(codes.astype(float), lik, 0.0, 1.0, priors, (f"categories in order: {words}",))
+    notes = (f"categories in order: {words}",)
+    return Observed(codes.astype(float), lik, 0.0, 1.0, priors, notes, levels)
 
 
 FAMILIES: dict[str, Family] = {

@@ -12,18 +12,22 @@ from __future__ import annotations
 import copy
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack
 
 from ...execution.arguments import check_choice, shown
-from ...execution.keywords import hinted
+from ...execution.keywords import also, hinted
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..expressions import check_length
+from ..hyperparameters import Hyperparameters, synonym
 from ..likelihoods.base import Likelihood
 from ..likelihoods.binomial import Binomial
 from ..precisions.base import Hyperparameter
@@ -75,12 +79,15 @@ class FormulaModel(SparseModel):
         Where the latent values of every term are.
     columns : tuple of str
         Of the data, without the response.
+    levels : array or None
+        Categories of a Bernoulli or ordinal response in order, as the data have them.
     """
 
     columns: tuple[str, ...] = ()
     trials: str = ""
     """What the formula says of them."""
     offsets: Design | None = None
+    levels: NDArray[Any] | None = None
 
     def __init__(
         self,
@@ -101,7 +108,7 @@ class FormulaModel(SparseModel):
             mean=np.concatenate(mean),
             offset=offset,
         )
-        self.notes = (*self.notes, *observed.notes)
+        self.notes, self.levels = (*self.notes, *observed.notes), observed.levels
 
     @property
     def slices(self) -> dict[str, slice]:
@@ -218,6 +225,7 @@ def _seen(term: Term, data: pd.DataFrame) -> csr_array:
     return rows if seen is None else csr_array(rows @ seen)
 
 
+@also(family="likelihood")
 @hinted
 def from_formula(
     formula: str,
@@ -249,13 +257,17 @@ def from_formula(
     data : DataFrame or mapping of columns
     likelihood : str or Likelihood
         ``"gaussian"``, ``"student_t"``, ``"bernoulli"``, ``"binomial"``, ``"poisson"``,
-        ``"negative_binomial"``, ``"gamma"`` or ``"ordinal"``.
+        ``"negative_binomial"``, ``"gamma"`` or ``"ordinal"``, whose response is numbers or ordered
+        categories, ``pd.Categorical(y, categories=[...], ordered=True)``. ``family=`` is the same.
     link : str, optional
         ``"logit"``, ``"probit"`` or ``"cloglog"`` for ``"bernoulli"``.
-    priors : mapping of str to frozen scipy.stats distribution or text, optional
+    priors : mapping of str to frozen scipy.stats distribution, text or number, optional
         Such as ``norm(0, 2)`` or ``"norm(0, 2)"``, instead of the defaults (``model.table`` shows
         all): normal ones for ``"Intercept"`` and other common effects; any for ``"sd(1|g)"`` (or
         the variance, ``"var(1|g)"``) and other hyperparameters; ``"lkj(2)"`` for ``"cor(g)"``.
+        Parameters of likelihoods are ``"sigma"`` (the noise, of Student's t the scale), ``"df"``,
+        ``"shape"``, ``"dispersion"``, ``"gap_1"``, …; where a term or a column is called so,
+        ``"likelihood__df"``. A number holds a hyperparameter: ``{"sigma": 0.3}``.
     missing : {"drop", "error"}
         What becomes of rows with missing values: left out, with a note, or refused.
     namespace : mapping, optional
@@ -281,7 +293,7 @@ def from_formula(
     'expon(scale=1)'
     """
     if namespace is None:
-        namespace = callers(3)  # beyond what looks at keywords
+        namespace = callers(4)  # beyond what looks at keywords
     if not isinstance(namespace, Mapping):
         raise InputError(f"namespace must map names to values, got {shown(namespace)}")
     words = {"likelihood": likelihood, "link": link, "priors": priors, "missing": missing}
@@ -338,14 +350,14 @@ def from_formulas(
         effects = [
             n for t in terms if isinstance(t, Common) for n in (*t.labels, *t.design.owners)
         ]
-        chosen, strange = for_hyperparameters(model.hyperparameters, defaults, given, effects)
-        if chosen:
-            held = [name for name in model.hyperparameters.names if name not in chosen]
-            model = _with_start(model, Priors.of(model.hyperparameters, chosen, held))
+        model.hyperparameters, defaults = _in_plain_names(model.hyperparameters, effects, defaults)
+        chosen = for_hyperparameters(model.hyperparameters, defaults, given, effects)
+        model = _with_start(model, chosen.priors, chosen.values)
         model.notes = (*model.notes, *notes, *_shadowed(formula, namespace))
+        model.notes = (*model.notes, *_meant(model.hyperparameters, given, effects))
         model.notes = (*model.notes, *_remarks(own, terms, observed, frame))
         models[name] = model
-        unknown.append(strange)
+        unknown.append(chosen.strange)
         known += [*effects, *model.hyperparameters.names]
     if strange := set.intersection(*unknown):
         known, key = list(dict.fromkeys(known)), min(strange)
@@ -355,12 +367,37 @@ def from_formulas(
     return models
 
 
-def _with_start(model: FormulaModel, priors: Priors) -> FormulaModel:
-    """With these priors, and hyperparameters that they allow."""
-    if start := starts(priors, model.hyperparameters):
-        model = model.at(start)  # type: ignore[assignment]
+def _with_start(
+    model: FormulaModel, chosen: Mapping[str, Any], values: Mapping[str, float]
+) -> FormulaModel:
+    """With these priors, and hyperparameters that they allow; others held at these values."""
+    free = model.hyperparameters
+    held = [name for name in free.names if name not in chosen]
+    priors = Priors.of(free, chosen, held) if chosen else None
+    if start := {**values, **(starts(priors, free) if priors else {})}:
+        try:
+            model = model.at(start)  # type: ignore[assignment]
+        except InputError as error:  # extremes, such as 1e-300
+            told = ", ".join(f"{name} at {value:.4g}" for name, value in start.items())
+            raise InputError(f"priors: with {told} there is no model: {error}") from None
     model.priors = priors
     return model
+
+
+def _in_plain_names(
+    free: Hyperparameters, effects: Sequence[str], priors: Mapping[str, Any]
+) -> tuple[Hyperparameters, dict[str, Any]]:
+    """The likelihood's by the names that people use, such as sigma, where nothing else may be
+    meant by these; with priors whose keys follow.
+    """
+    taken = {*effects, *(name.rpartition("__")[2] for name in free.names[: free.n_kernel])}
+    plain = dict[str, str]()
+    for name in free.names[free.n_kernel :]:
+        own = name.removeprefix("likelihood__")
+        word = "sigma" if own == "noise_std" else own  # others have the names of textbooks
+        plain[name] = name if word in taken else word
+    names = tuple(plain.get(name, name) for name in free.names)
+    return replace(free, names=names), {plain.get(n, n): prior for n, prior in priors.items()}
 
 
 def _check_different(names: Sequence[str]) -> None:
@@ -369,6 +406,17 @@ def _check_different(names: Sequence[str]) -> None:
         raise InputError(
             f"formula: {twice[0]} occurs twice; join the brackets of a group, or write 0 + in one"
         )
+
+
+def _meant(
+    free: Hyperparameters, given: Mapping[str, Any], effects: Sequence[str]
+) -> Iterator[str]:
+    """Words in priors that could be of the likelihood, but are of a term."""
+    for name in free.names[free.n_kernel :]:
+        assert free.likelihood is not None
+        word = synonym(free.likelihood, name.removeprefix("likelihood__"))
+        if word in given and word not in effects and (i := free.index(word)) < free.n_kernel:
+            yield f"priors: {word!r} is {free.names[i]} here; that of the likelihood is {name}"
 
 
 def _make_terms(
@@ -400,6 +448,9 @@ def _given(priors: Mapping[str, Any] | None) -> dict[str, Any]:
     for name, prior in priors.items():
         if isinstance(prior, str):
             check_length(f"priors[{name!r}]", prior)
+        if isinstance(prior, str):
+            with suppress(ValueError):
+                prior = float(prior)
         if prior is None or (isinstance(prior, str) and not prior.startswith("lkj")):
             prior = from_text(name, str(prior))
         given[compact_names(str(name))] = prior
@@ -497,7 +548,7 @@ def _response(parts: Parts, frame: pd.DataFrame, namespace: Mapping[str, Any]) -
         if values.cat.ordered:
             return values.array
         values = values.astype(object)
-    array = np.asarray(values)
+    array = np.asarray(values.infer_objects())
     return array.astype(str) if array.dtype.kind in "OUT" else array
 
 

@@ -6,13 +6,14 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from numbers import Number
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from ...execution.arguments import shown
+from ...execution.arguments import number, shown
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..expressions import quoted, readable, tree_of
@@ -23,15 +24,25 @@ from .parse import compact
 
 _DRAWS = 999  # of a prior, for its median
 _MEANT = {
+    "cauchy+": "halfcauchy",
     "exponential": "expon",
     "gauss": "norm",
     "gaussian": "norm",
+    "halfgaussian": "halfnorm",
+    "halfn": "halfnorm",
     "halfnormal": "halfnorm",
+    "halfstudentt": "halfcauchy",  # a half-t there is none of
+    "halft": "halfcauchy",
     "inversegamma": "invgamma",
     "lognormal": "lognorm",
+    "n": "norm",
     "normal": "norm",
+    "normal+": "halfnorm",
+    "student": "t",
     "studentt": "t",
+    "studentt+": "halfcauchy",
 }
+_OF_SCALE = ("expon", "halfcauchy", "halfnorm")  # whose first argument is where they begin
 
 
 @dataclass(frozen=True)
@@ -78,17 +89,27 @@ class OfSquare:
         return float(np.copysign(np.sqrt(abs(low)), low)), float(np.sqrt(abs(high)))
 
 
+class Chosen(NamedTuple):
+    """What becomes of every hyperparameter."""
+
+    priors: dict[str, Any]
+    values: dict[str, float]
+    """Of those that are held."""
+    strange: set[str]
+    """What is given of other names."""
+
+
 def for_hyperparameters(
     free: Hyperparameters,
     defaults: Mapping[str, Any],
     given: Mapping[str, Any],
     effects: Sequence[str],
-) -> tuple[dict[str, Any], set[str]]:
-    """A prior for every hyperparameter: what is ``given``, and ``defaults`` else.
+) -> Chosen:
+    """A prior for every hyperparameter, or a value: what is ``given``, and ``defaults`` else.
 
     Correlations have LKJ(1) unless ``cor(g)`` says otherwise; see
     :mod:`evidence.models.precisions.correlated`. Given priors of common ``effects`` are left to
-    these. Besides it tells what is given of other names.
+    these.
     """
     chosen, used = dict(defaults), {compact(name) for name in effects}
     given_to = dict[str, str]()
@@ -97,7 +118,7 @@ def for_hyperparameters(
         key = f"cor({factor})"
         chosen |= _correlations(names, given.get(key, "lkj(1)"), key)
         used.add(key)
-    strange = set[str]()
+    strange, values = set[str](), dict[str, float]()
     for key, prior in given.items():
         if key in used:
             continue
@@ -111,8 +132,18 @@ def for_hyperparameters(
             both = f"{shown(given_to[name])} and {shown(key)}"
             raise InputError(f"priors: {both} are of the same; drop one")
         given_to[name] = key
-        chosen[name] = OfSquare(prior) if square else prior
-    return chosen, strange
+        chosen[name] = OfSquare(prior) if square and not is_number(prior) else prior
+    for name in [name for name, prior in chosen.items() if is_number(prior)]:
+        key, low = given_to.get(name, name), float(free.lows[free.index(name)])
+        ends = {"above": 0.0} if np.isnan(low) else {"above": low, "below": 1.0}
+        value = number(f"priors[{shown(key)}]", chosen.pop(name), **ends)
+        values[name] = value**0.5 if key.startswith("var(") else value
+    return Chosen(chosen, values, strange)
+
+
+def is_number(prior: Any) -> bool:
+    """Whether it is meant as a value, a bad one perhaps, and no distribution."""
+    return isinstance(prior, Number) or (hasattr(prior, "dtype") and hasattr(prior, "shape"))
 
 
 def from_text(name: str, text: str) -> Any:
@@ -125,6 +156,8 @@ def from_text(name: str, text: str) -> Any:
     """
     try:
         with readable(f"priors[{shown(name)}]", text):
+            if "(" in text:
+                _check_name(text.partition("(")[0].strip())
             return _distribution(tree_of(text.strip()))
     except InputError:
         raise
@@ -138,16 +171,23 @@ def from_text(name: str, text: str) -> Any:
     raise InputError(f"priors[{shown(name)}] is {quoted(text)}, which is no proper density{hint}")
 
 
+def _check_name(name: str) -> None:
+    """What is before the bracket, by a name that other packages have for it."""
+    family = getattr(stats, name, None)
+    if isinstance(family, stats.rv_continuous) or not name[:1].isalpha():
+        return
+    known = [n for n, d in vars(stats).items() if isinstance(d, stats.rv_continuous)]
+    hint = suggest(name, known, _MEANT)
+    if (family is None or isinstance(family, type)) and hint != ".":
+        usual = next((n for n in _OF_SCALE if f"{n!r}" in hint), None)
+        raise LookupError(f"{hint} Its scale has a name, {usual}(scale=2)" if usual else hint)
+
+
 def _distribution(call: ast.expr) -> Any:
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         raise ValueError
-    name = call.func.id
-    family = getattr(stats, name, None)
+    family = getattr(stats, call.func.id, None)
     if not isinstance(family, stats.rv_continuous):
-        known = [n for n, d in vars(stats).items() if isinstance(d, stats.rv_continuous)]
-        hint = suggest(name, known, _MEANT)
-        if (family is None or isinstance(family, type)) and hint != "." and name[0] != "_":
-            raise LookupError(hint)
         raise ValueError
     words = {str(k.arg): _number(k.value) for k in call.keywords}
     return family(*map(_number, call.args), **words)
@@ -186,7 +226,8 @@ def _correlations(names: Sequence[str], prior: Any, key: str) -> dict[str, Any]:
         if len(names) == 1:
             return {names[0]: prior}
         raise InputError(
-            f"priors[{shown(key)}]: {len(names)} correlations have one prior together, 'lkj(eta)'"
+            f"priors[{shown(key)}]: {len(names)} correlations have one prior together, "
+            f"'lkj(eta)'; one alone is {shown(names[0])}"
         )
     match = re.fullmatch(r"lkj\((\d+\.?\d*|\.\d+)\)", compact(prior))
     if match is None or float(match[1]) <= 0.0:

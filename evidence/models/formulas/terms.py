@@ -27,6 +27,7 @@ from ..precisions.base import Precision
 from ..precisions.scaled import independent
 from .calls import FUNCTIONS, check_function
 from .parse import LONGEST, Bracket, compact
+from .priors import is_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -305,6 +306,12 @@ def _normal(name: str, owner: str, given: dict[str, Any]) -> tuple[float, float]
     if key is None:
         return None
     prior = given[key]
+    if is_number(prior):
+        raise InputError(
+            f"priors[{shown(key)}] must be normal, such as scipy.stats.norm(0, 2), got "
+            f"{shown(prior)}: numbers hold hyperparameters; a common effect is held by an offset "
+            f"in its place, offset({shown(prior)} * x)"
+        )
     if getattr(getattr(prior, "dist", None), "name", "") != "norm":
         raise InputError(
             f"priors[{shown(key)}] must be normal, such as scipy.stats.norm(0, 2), got "

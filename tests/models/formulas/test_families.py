@@ -67,7 +67,9 @@ def test_default_priors(response, likelihood, location, s, own):
         "cor(1,z|g)": stats.beta(1, 1, loc=-1, scale=2),
         "ar1(t)__sigma": stats.expon(scale=s),
         "ar1(t)__rho": stats.uniform(-1, 2),
-    } | {f"likelihood__{name}": prior for name, prior in own.items()}
+    }
+    two = {"noise_std": "likelihood__noise_std"}  # that the series' sigma is another
+    expected |= {two.get(name, name): prior for name, prior in own.items()}
     found = priors(model)
     assert set(found) == set(expected) == set(model.hyperparameters.names)
     for name, prior in expected.items():
@@ -90,7 +92,7 @@ def test_constant_columns_and_responses_have_no_spread(constant):
     data = DATA.assign(c=constant, v=constant)
     model = ev.from_formula("y ~ 0 + c", data)
     assert common(model)["c"] == pytest.approx((0.0, 2.5 * SY / constant))
-    assert priors(ev.from_formula("v ~ x", data))["likelihood__noise_std"].mean() == 1.0
+    assert priors(ev.from_formula("v ~ x", data))["sigma"].mean() == 1.0
 
 
 @pytest.mark.parametrize(
@@ -120,6 +122,53 @@ def test_categories_in_order():
     model = ev.from_formula("o ~ x", data, likelihood="ordinal")
     np.testing.assert_array_equal(model.y, DATA.h % 3)
     assert "categories in order: low, mid, top" in model.notes
+
+
+WORDS = pd.Series(np.array(["none", "some", "much"])[DATA.h % 3])
+
+
+@pytest.mark.parametrize(
+    ("values", "levels"),
+    [
+        (DATA.h + 1, [1, 2, 3, 4, 5]),
+        (DATA.h.astype(float).where(DATA.h > 0), [1, 2, 3, 4]),
+        (0.5 * DATA.h, [0.0, 0.5, 1.0, 1.5, 2.0]),
+        ((DATA.h + 1).astype("Int64"), [1, 2, 3, 4, 5]),
+        ((9 + DATA.h).astype(object), [9, 10, 11, 12, 13]),
+        ((9 + DATA.h).astype("category"), [9, 10, 11, 12, 13]),
+        (DATA.b.astype(bool), [False, True]),
+        (DATA.b.astype("boolean"), [False, True]),
+        (pd.Categorical(WORDS, ["none", "some", "much"], ordered=True), ["none", "some", "much"]),
+        (pd.Categorical(DATA.h % 3, [2, 0, 1], ordered=True), [2, 0, 1]),
+    ],
+)
+def test_ordinal_responses_are_numbers_or_ordered(values, levels):
+    data = DATA.assign(v=values)
+    model = ev.from_formula("v ~ x", data, likelihood="ordinal")
+    assert model.levels.tolist() == levels
+    kept = data.v.dropna().tolist()
+    assert [levels[int(code)] for code in model.y] == kept
+    assert f"categories in order: {', '.join(map(str, levels))}" in model.notes
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        WORDS,
+        WORDS.astype(object),
+        WORDS.astype("string"),
+        WORDS.astype("category"),
+        pd.Categorical(WORDS, ["none", "some", "much"]),
+        pd.Series([1, "2"] * (N // 2)),
+        pd.Timestamp("2020-01-01") + pd.to_timedelta(DATA.h, "D"),
+    ],
+)
+def test_labels_without_an_order_are_no_ordinal_response(values):
+    data = DATA.assign(v=values)
+    with pytest.raises(ev.InputError, match="v: the response has labels in no order") as told:
+        ev.from_formula("v ~ x", data, likelihood="ordinal")
+    assert "pd.Categorical(y, categories=['none', 'some', …], ordered=True)" in str(told.value)
+    assert "--levels none,some,…" in str(told.value)
 
 
 @pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
@@ -166,9 +215,9 @@ def test_likelihoods_as_objects_are_held_as_they_are():
     lik = ev.likelihoods.Gaussian(noise_std=0.5)
     model = ev.from_formula("y ~ x + (1 | g)", DATA, likelihood=lik)
     assert list(priors(model)) == ["sd(1|g)"]
-    assert model.table.prior["likelihood__noise_std"] == "held at 0.5"
+    assert model.table.prior["sigma"] == "held at 0.5"
     own = ev.from_formula("y ~ x", DATA, likelihood=lik, priors={"noise_std": stats.halfnorm()})
-    same(priors(own)["likelihood__noise_std"], stats.halfnorm())
+    same(priors(own)["sigma"], stats.halfnorm())
 
 
 def test_expressions_as_responses():

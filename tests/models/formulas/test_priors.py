@@ -57,14 +57,143 @@ def test_common_effects(formula, key, names):
         ("y ~ (1 + x | g)", "sd(x|g)", "sd(x|g)"),
         ("y ~ ar1(t)", "sigma", "ar1(t)__sigma"),
         ("y ~ ar1(t) + rw1(h)", "rw1(h)__sigma", "rw1(h)__sigma"),
-        ("y ~ x", "noise_std", "likelihood__noise_std"),
-        ("y ~ x", "likelihood__noise_std", "likelihood__noise_std"),
+        ("y ~ x", "noise_std", "sigma"),
+        ("y ~ x", "likelihood__noise_std", "sigma"),
+        ("y ~ x + (1 | g)", "sigma", "sigma"),
+        ("y ~ sigma", "noise_std", "likelihood__noise_std"),
     ],
 )
 def test_hyperparameters(formula, key, name):
     own = stats.halfnorm(scale=2.0)
-    _, found = priors(formula, priors={key: own})
-    assert found[name] is own
+    model = ev.from_formula(formula, DATA.assign(sigma=DATA.z), priors={key: own})
+    assert dict(model.priors.items())[name] is own
+    at = model.at({name if " " in key else key: 0.25}).hyperparameters
+    assert at.values[at.names.index(name)] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("response", "likelihood", "words"),
+    [
+        ("y", "gaussian", [("sigma", "noise_std", "likelihood__noise_std")]),
+        ("y", "student_t", [("df", "likelihood__df"), ("scale", "sigma", "likelihood__scale")]),
+        ("e", "gamma", [("shape", "likelihood__shape")]),
+        ("k", "negative_binomial", [("dispersion", "likelihood__dispersion")]),
+        ("h", "ordinal", [(f"gap_{i}", f"likelihood__gap_{i}") for i in (1, 2, 3)]),
+    ],
+)
+def test_parameters_of_likelihoods_have_the_names_people_know(response, likelihood, words):
+    """In tables the first; in priors, and where a model is put, all of them."""
+    plain = ev.from_formula(f"{response} ~ x", DATA, likelihood=likelihood)
+    assert list(plain.hyperparameters.names) == [names[0] for names in words]
+    assert set(plain.hyperparameters.names) < set(plain.table.index)
+    for names in words:
+        for word in names:
+            given = {word: stats.halfnorm(scale=7.0)}
+            model = ev.from_formula(f"{response} ~ x", DATA, likelihood=likelihood, priors=given)
+            assert model.table.prior[names[0]] == "halfnorm(scale=7)"
+            at = plain.at({word: 0.7})
+            own = names[-1].removeprefix("likelihood__")
+            assert at.likelihood.value_of(own) == pytest.approx(0.7)
+
+
+def test_sigma_may_be_that_of_a_series():
+    """Then it is, as the ending of its name, and a note says so."""
+    model = ev.from_formula("y ~ ar1(t)", DATA, priors={"sigma": stats.halfnorm()})
+    assert "'sigma' is ar1(t)__sigma here" in " ".join(model.notes)
+    for key in ("noise_std", "likelihood__noise_std"):
+        model = ev.from_formula("y ~ ar1(t)", DATA, priors={key: stats.halfnorm()})
+        assert model.table.prior["likelihood__noise_std"] == "halfnorm()"
+        assert not model.notes
+    model = ev.from_formula("y ~ sigma", DATA.assign(sigma=DATA.x), priors={"sigma": NORM})
+    assert model.table.prior["sigma"] == "norm(0, 1)"
+    assert not model.notes
+    gp = ev.GPModel([[0.0], [1.0]], [0.0, 1.0], "RBF(1.0)", likelihood="gaussian")
+    assert gp.at({"sigma": 0.3}).likelihood.noise_std == pytest.approx(0.3)
+    with pytest.raises(ev.InputError, match="unknown hyperparameter 'sigma'"):
+        ev.from_formula("k ~ x", DATA, likelihood="poisson").at({"sigma": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("key", "number", "name", "value"),
+    [
+        ("sigma", 0.3, "sigma", 0.3),
+        ("noise_std", "0.3", "sigma", 0.3),
+        ("sd(1|g)", 2, "sd(1|g)", 2.0),
+        ("sd( 1 | g )", np.float32(2.0), "sd(1|g)", 2.0),
+        ("var(1|g)", np.array(4), "sd(1|g)", 2.0),
+        ("cor(g)", -0.5, "cor(1,x|g)", -0.5),
+        ("cor(1,x|g)", " .25 ", "cor(1,x|g)", 0.25),
+    ],
+)
+def test_a_number_holds_a_hyperparameter(key, number, name, value):
+    model, found = priors("y ~ x + (1 + x | g)", priors={key: number})
+    assert set(found) == set(model.hyperparameters.names) - {name}
+    assert model.hyperparameters.values[model.hyperparameters.index(name)] == pytest.approx(value)
+    assert model.table.prior[name] == f"held at {value:.4g}"
+    assert f"{name} ~ held at" in model.describe()["priors"]
+
+
+def test_numbers_for_all_hyperparameters():
+    given = {"sigma": 0.3, "sd(1|g)": 2.0, "x": NORM}
+    model = ev.from_formula("y ~ x + (1 | g)", DATA, priors=given)
+    plain = ev.from_formula("y ~ x + (1 | g)", DATA, priors={"x": NORM})
+    assert model.priors is None
+    same = plain.at({"sigma": 0.3, "sd(1|g)": 2.0})
+    words = {"method": "ep", "progressbar": False}
+    assert ev.log_evidence(model, **words).logz == ev.log_evidence(same, **words).logz
+
+
+@pytest.mark.parametrize("given", [
+    0, -1, 0.0, np.nan, np.inf, "nan", "-inf", "-0.3", "1e400", True, 1j,
+    np.array([1.0, 2.0]), np.bool_(True),
+])  # fmt: skip
+@pytest.mark.parametrize("key", ["sd(1|g)", "var(1|g)", "sigma"])
+def test_numbers_that_no_hyperparameter_is(key, given):
+    with pytest.raises(ev.InputError, match="must be a positive number, got") as told:
+        ev.from_formula("y ~ (1 | g)", DATA, priors={key: given})
+    assert f"priors[{key!r}]" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "words"),
+    [
+        ("cor(1,x|g)", 1, "must be a number above -1 and below 1, got 1"),
+        ("cor(g)", "-1.5", "must be a number above -1 and below 1, got -1.5"),
+        ("cor(h)", 0.5, r"3 correlations have one prior together.*one alone is 'cor\(1,x\|h\)'"),
+        ("sd(1|g)", 1e200, r"priors: with sd\(1\|g\) at 1e\+200 there is no model"),
+        ("x", 3.0, r"must be normal.*got 3.0.*held by an offset in its place, offset\(3.0 \* x\)"),
+        ("Intercept", np.float64(3.0), "must be normal.*got 3.0.*held by an offset"),
+        ("w", 3.0, "there is no 'w'"),
+    ],
+)
+def test_numbers_in_the_wrong_place(key, given, words):
+    with pytest.raises(ev.InputError, match=words):
+        ev.from_formula("y ~ x + (1 + x | g) + (1 + x + z | h)", DATA, priors={key: given})
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("normal(0, 1)", "'norm'"),
+        ("N(0, 1)", "'norm'"),
+        ("half_normal(1)", "'halfnorm'? Its scale has a name, halfnorm(scale=2)"),
+        ("Half Normal(1)", "'halfnorm'? Its scale"),
+        ("HalfNormal(sigma=1)", "'halfnorm'? Its scale"),
+        ("normal+(0, 1)", "'halfnorm'? Its scale"),
+        ("student_t(3, 0, 2.5)", "'t'"),
+        ("student-t(3)", "'t'"),
+        ("cauchy+(0, 1)", "'halfcauchy'? Its scale"),
+        ("half-cauchy(0, 1)", "'halfcauchy'? Its scale"),
+        ("half_student_t(3, 0, 2)", "'halfcauchy'? Its scale"),
+        ("exponential(1)", "'expon'? Its scale has a name, expon(scale=2)"),
+        ("inv_gamma(1, 1)", "'invgamma'"),
+        ("flat", "a flat prior leaves a model without an evidence"),
+    ],
+)
+def test_distributions_by_names_of_other_packages(text, meant):
+    with pytest.raises(ev.InputError, match="no proper density") as told:
+        ev.from_formula("y ~ (1 | g)", DATA, priors={"sd(1|g)": text})
+    assert meant in str(told.value)
 
 
 def test_a_prior_of_the_variance():
@@ -157,7 +286,6 @@ NORM = stats.norm(0.0, 1.0)
                 "poisson(3)",
                 "norm(a, 1)",
                 "",
-                "3",
                 "__import__('os')",
                 "norm(*[0, 1])",
                 "norm(0, 1).mean()",
@@ -179,9 +307,8 @@ NORM = stats.norm(0.0, 1.0)
         ({"x": stats.norm([0.0, 1.0], 1.0)}, r"priors\['x'\] must have one finite mean"),
         ({"x": stats.norm(0.0, 0.0)}, r"priors\['x'\] must have one finite mean"),
         ({"x": stats.norm(np.inf, 1.0)}, r"priors\['x'\] must have one finite mean"),
-        ({"noise_std": NORM}, r"prior of likelihood__noise_std: its support"),
-        ({"sd(1|g)": 2.0}, r"prior of sd\(1\|g\)"),
-        ({"var(1|g)": 2.0}, r"prior of sd\(1\|g\)"),
+        ({"noise_std": NORM}, r"prior of sigma: its support"),
+        ({"x": "3"}, r"priors\[.x.\] must be normal.*held by an offset"),
         ({"var(1|g)": NORM}, r"prior of sd\(1\|g\): its support"),
         ({"var(1|g)": stats.expon(), "sd(1|g)": stats.expon()}, "are of the same; drop one"),
         ({"noise_std": stats.expon(), "likelihood__noise_std": stats.expon()}, "of the same"),

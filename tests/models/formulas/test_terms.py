@@ -145,7 +145,7 @@ def test_effects_of_groups(terms, design, first, parameters):
     np.testing.assert_allclose(seen, every[:, every.any(axis=0)], atol=1e-12)
     assert model.names[0] == first
     assert len(set(model.names)) == model.n
-    assert list(model.hyperparameters.names) == [*parameters, "likelihood__noise_std"]
+    assert list(model.hyperparameters.names) == [*parameters, "sigma"]
 
 
 def test_terms_stand_side_by_side():
