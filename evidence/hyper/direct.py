@@ -30,7 +30,9 @@ from .parts import Parts, parts_of
 
 _DEAREST = 2e4  # multiplications of a look: 20 μs, some 600,000 of which are made
 _FEW = 4  # dimensions up to which a density takes a second
-_FEW_OF_SEVERAL_MODES = 12  # the same where posteriors at given θ have several modes: half a minute
+_FEW_OF_SEVERAL_MODES = (
+    12  # the same where posteriors at given θ have several modes: half a minute
+)
 _TERMS = 500.0  # data whose likelihood takes as long
 
 
@@ -62,16 +64,11 @@ class LikelihoodOfAll:
     """log p(y | A x + o, θ) for rows of z and θ."""
 
     def __init__(self, model: SparseModel, parts: Parts) -> None:
-        self.parts, self.likelihood, self.y, self.theta = (
-            parts,
-            model.likelihood,
-            model.y,
-            model.theta,
-        )
+        self.parts, self.likelihood, self.n = parts, model.likelihood, model.n
+        self.y, self.theta = model.y, model.theta
         self.design, self.middle = model.A.toarray(), model.prior.mean
-        free = model.hyperparameters
-        names = [name.removeprefix("likelihood__") for name in free.names[free.n_kernel :]]
-        self.names, self.n = names, model.n
+        values = {name: model.likelihood.value_of(name) for name in model.likelihood.free}
+        self.names = [name for name, value in values.items() if np.ndim(value) == 0]
 
     def __call__(self, rows: Array) -> Array:
         z, values = rows[:, : self.n], self.parts.values(rows[:, self.n :])

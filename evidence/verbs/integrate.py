@@ -374,7 +374,7 @@ def fits_over_theta(
             f"posterior was made for another model, {result.model}, not {model.describe()}"
         )
     theta = model.hyperparameters.theta.copy()
-    where = [model.hyperparameters.names.index(name) for name in result.names]
+    where = [model.hyperparameters.index(name) for name in result.names]
     draws = result.theta.reshape(-1, len(result.names))
     chosen = np.linspace(0, len(draws) - 1, min(most, len(draws), _SETTINGS))
     sites = None
