@@ -7,8 +7,8 @@ there is no evidence, and everything that moves over θ hears it by one error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from numpy.random import Generator
 from scipy.linalg import solve_triangular
+from scipy.optimize import minimize
 
 from ..approximations.gp.ep import fit_ep, rounding_error
 from ..approximations.gp.gradient import log_evidence_gradient
@@ -28,12 +29,16 @@ from ..gaussians.base import Sites
 from ..messages import InputError
 from ..models.gp import CovarianceError
 from ..models.latent import LatentModel
+from ..models.priors import Priors
 from ..moves.gradient.gibbs import LatentGivenUtilities, latent_given_utilities
 from ..numerics.arrays import Array, Indices
 from ..paths.families import is_stepped
 from ..proposals.guide import CannotGuide, make_guide
 
 _CHEAP = 20_000  # draws of single latent values, beside a fit of EP
+_STEP = 1e-4  # of logs, for gradients by differences
+_FIRST_STEP, _FALL = 0.1, 1.0  # logs and nats over which a density's curvature is measured
+_REACH, _WIDEST = 7.0, 3.0  # logs that a climb may go, and the largest spread it may promise
 COARSE = 1e-3  # tolerance of EP where weights make up for the rest
 
 
@@ -135,6 +140,52 @@ class Look(NamedTuple):
     log_z: float
     gradient: Array
     sites: Sites | None
+
+
+def looked(log_z: Callable[[Array], float], theta: Array) -> Look:
+    """log Z at θ and its gradient by differences, or :class:`.NoEvidence`."""
+    steps = _STEP * np.eye(theta.size)
+    here, up, down = log_z(theta), *([log_z(row) for row in theta + s] for s in (steps, -steps))
+    gradient = (np.array(up) - np.array(down)) / (2.0 * _STEP)
+    if not (np.isfinite(here) and np.isfinite(gradient).all()):
+        raise NoEvidence("log Z or its gradient is not finite")
+    return Look(here, gradient, None)
+
+
+def climb(
+    log_z: Callable[[Array], float], priors: Priors, start: Array
+) -> tuple[Array, Array, float]:
+    """Where log Z with the prior is about largest uphill of ``start``, its spread, and log Z."""
+
+    def total(theta: Array) -> float:
+        return log_z(theta) + float(priors.log_density(theta[None])[0])
+
+    def objective(theta: Array) -> tuple[float, Array]:
+        try:
+            here = looked(total, theta)
+        except NoEvidence:
+            return np.inf, np.zeros(theta.size)
+        return -here.log_z, -here.gradient
+
+    low, high = np.clip(priors.support(), start[:, None] - _REACH, start[:, None] + _REACH).T
+    inside = np.column_stack([low + 2.0 * _STEP, high - 2.0 * _STEP])
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=inside)
+    with suppress(NoEvidence):
+        return found.x, _spread(total, found.x), log_z(found.x)
+    return found.x, np.full(start.size, _WIDEST), log_z(found.x)
+
+
+def _spread(total: Callable[[Array], float], at: Array) -> Array:
+    """Standard deviations by the curvature over steps along which the density falls by little."""
+    steps, top = np.full(at.size, _FIRST_STEP), total(at)
+    for i, unit in enumerate(np.eye(at.size)):
+        while steps[i] > _STEP and total(at + steps[i] * unit) < top - _FALL:
+            steps[i] /= 3.0
+    ends = [[looked(total, at + s * row).gradient for s in (1, -1)] for row in np.diag(steps)]
+    hessian = np.array([(down - up) for up, down in ends]) / (2.0 * steps[:, None])
+    values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
+    variance = (vectors**2) @ (1.0 / np.maximum(values, _WIDEST**-2))
+    return np.minimum(np.sqrt(variance), _WIDEST)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,22 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from scipy.optimize import minimize
 
 from ..approximations.classes.laplace import fit_softmax_laplace
 from ..approximations.classes.reference import SoftmaxReference
 from ..execution.clock import check_interrupt
 from ..models.classes import SoftmaxModel
-from ..models.priors import Priors
 from ..numerics.arrays import Array, Indices
-from .at_theta import Look, NoEvidence, numerics
-
-_STEP = 1e-4  # of logs, for gradients
-_WIDEST = 3.0  # standard deviation of a log that a search may promise
+from .at_theta import Look, NoEvidence, looked, numerics
 
 
 def laplace_at(model: SoftmaxModel, theta: Array) -> SoftmaxReference:
@@ -62,15 +56,13 @@ class AnnealedEvidence:
             raise NoEvidence("the weights of annealed draws are not numbers")
         return log_z, reference.logz
 
+    def log_z(self, theta: Array) -> float:
+        """Laplace's log Z, or :class:`.NoEvidence`."""
+        return laplace_at(self.model, self._all(theta)).logz
+
     def look(self, theta: Array) -> Look:
-        """Laplace's evidence and its gradient, or :class:`.NoEvidence`."""
-        here = laplace_at(self.model, self._all(theta))
-        steps = theta + _STEP * np.eye(theta.size)
-        moved = np.array([laplace_at(self.model, self._all(row)).logz for row in steps])
-        gradient = (moved - here.logz) / _STEP
-        if not (np.isfinite(here.logz) and np.isfinite(gradient).all()):
-            raise NoEvidence("Laplace's log Z or its gradient is not finite")
-        return Look(here.logz, gradient, None)
+        """That and its gradient."""
+        return looked(self.log_z, theta)
 
     def near(
         self, places: Array, looks: list[Look], root: Array, n_draws: int
@@ -82,21 +74,3 @@ class AnnealedEvidence:
         everything = self.model.hyperparameters.theta.copy()
         everything[self.free] = theta
         return everything
-
-
-def search(evidence: AnnealedEvidence, priors: Priors, start: Array) -> tuple[Array, Array, float]:
-    """Where Laplace's evidence times the prior is about largest, its spread, and log Z there."""
-
-    def objective(theta: Array) -> float:
-        try:
-            value = laplace_at(evidence.model, evidence._all(theta)).logz
-        except NoEvidence:
-            return np.inf
-        return -value - float(priors.log_density(theta[None])[0])
-
-    low, high = np.clip(priors.support(), start[:, None] - 7.0, start[:, None] + 7.0).T
-    words: dict[str, Any] = {"method": "L-BFGS-B", "bounds": np.column_stack([low, high])}
-    found = minimize(objective, start, **words, options={"eps": _STEP, "ftol": 1e-6})
-    sd = np.sqrt(np.abs(np.diag(found.hess_inv.todense())))
-    log_z = laplace_at(evidence.model, evidence._all(found.x)).logz
-    return found.x, np.minimum(sd, _WIDEST), log_z

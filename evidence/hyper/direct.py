@@ -15,17 +15,23 @@ prior, with halving and climbs, and shares nothing with a search for an optimum.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
 from scipy import stats
+from scipy.stats import qmc
 
+from ..execution.clock import check_interrupt
 from ..models.density.model import DensityModel
 from ..models.likelihoods.quadrature import evaluate
 from ..models.priors import Priors
+from ..models.scales import natural, to_line
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
-from .grouped import grouped_evidence
+from .at_theta import Look, NoEvidence, looked
+from .grouped import GroupedEvidence, grouped_evidence
 from .parts import Parts, parts_of
 
 _DEAREST = 2e4  # multiplications of a look: 20 μs, some 600,000 of which are made
@@ -33,12 +39,14 @@ _FEW = 4  # dimensions up to which a density takes a second
 _FEW_OF_SEVERAL_MODES = (
     12  # the same where posteriors at given θ have several modes: half a minute
 )
+_NET, _INSIDE, _STARTS = 8, 1e-3, 3  # log2 of points all over a prior, its ends, and climbs
 _TERMS = 500.0  # data whose likelihood takes as long
 
 
-def density_over(model: Any, priors: Priors) -> DensityModel | None:
-    """The density over θ, or over latent values and θ, in natural values; None where evidences at
-    given θ have to be estimated. The last coordinates are the hyperparameters."""
+def density_over(model: Any, priors: Priors) -> DensityModel | ClosedForm | None:
+    """The density over θ, or over latent values and θ, in natural values: the last coordinates are
+    the hyperparameters. The closed form alone where a look takes long; None where there is none,
+    and evidences at given θ have to be estimated."""
     prior = priors.natural()
     if prior is None or not isinstance(model, SparseModel):
         return None
@@ -48,7 +56,7 @@ def density_over(model: Any, priors: Priors) -> DensityModel | None:
     if model.likelihood.name == "gaussian":
         evidence = grouped_evidence(model, parts)
         if evidence is None or evidence.cost > _DEAREST:
-            return None
+            return None if evidence is None else ClosedForm(evidence, priors.lows)
         return DensityModel(evidence, prior=prior, names=priors.names, vectorized=True)
     few = _FEW if model.likelihood.log_concave else _FEW_OF_SEVERAL_MODES
     if model.n + len(priors) > few or model.y.size > _TERMS:
@@ -58,6 +66,45 @@ def density_over(model: Any, priors: Priors) -> DensityModel | None:
         LikelihoodOfAll(model, parts), prior=[*[stats.norm()] * model.n, *prior],
         names=(*latent, *priors.names), vectorized=True,
     )  # fmt: skip
+
+
+class ClosedForm(NamedTuple):
+    """An evidence that is known at every θ, as islands over θ ask for it."""
+
+    evidence: GroupedEvidence
+    lows: ArrayLike
+    fewest: int = 2
+
+    def log_z(self, theta: Array) -> float:
+        """log Z, or :class:`.NoEvidence`."""
+        check_interrupt()
+        value = float(self.evidence(natural(theta, self.lows)[None])[0])
+        if not np.isfinite(value):
+            raise NoEvidence("log Z is not finite")
+        return value
+
+    def starts(self, priors: Priors) -> list[Array]:
+        """The highest of a net all over the prior, no two of them near each other."""
+        net = np.clip(qmc.Sobol(len(priors), rng=0).random_base2(_NET), _INSIDE, 1.0 - _INSIDE)
+        every = zip(priors.natural() or (), net.T, strict=True)
+        values = np.column_stack([prior.ppf(u) for prior, u in every])
+        theta, height = to_line(values, self.lows), self.evidence(values)
+        height += priors.log_density(theta)
+        chosen: list[Array] = []
+        for i in np.argsort(-height)[: _STARTS**2]:
+            if len(chosen) < _STARTS and np.isfinite(height[i]):
+                apart = [float(np.abs(theta[i] - other).max()) for other in chosen]
+                chosen += [theta[i]] if min(apart, default=np.inf) > 1.0 else []
+        return chosen
+
+    def __call__(self, theta: Array, rng: Generator) -> tuple[float, float]:
+        return (value := self.log_z(theta)), value
+
+    def look(self, theta: Array) -> Look:
+        return looked(self.log_z, theta)
+
+    def near(self, places: Array, looks: list[Look], root: Array, n_draws: int) -> ClosedForm:
+        return self
 
 
 class LikelihoodOfAll:

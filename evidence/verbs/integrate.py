@@ -29,9 +29,9 @@ from ..execution.job import Job
 from ..execution.keywords import hinted
 from ..execution.options import told
 from ..execution.progress import Progress
-from ..hyper.at_theta import GuidedEvidence, NoEvidence, ep_at
-from ..hyper.classes import AnnealedEvidence, laplace_at, search
-from ..hyper.direct import density_over
+from ..hyper.at_theta import GuidedEvidence, NoEvidence, climb, ep_at
+from ..hyper.classes import AnnealedEvidence, laplace_at
+from ..hyper.direct import ClosedForm, density_over
 from ..hyper.integral import ThetaIslands
 from ..hyper.pilot import LooksAt, ThetaPilot, run_pilot
 from ..messages import InputError, Message, messages
@@ -55,7 +55,11 @@ _LARGEST = 512  # θ of an island
 _SMALL = 1e6  # multiplications of a small model's EP, a millisecond
 _CLIMBING, _MOST_STARTS = 8e6, 6  # of EP, that decide how often one climbs, and how often at most
 _APART, _MATTERS = 0.5, 10.0  # logs between modes, and nats below the best of one that counts
-_OF_RESTARTS = ("restarts-disagree", "found-once", "starts-failed")  # all modes are integrated
+#: of the search, which an integral over all of the prior leaves behind
+_OF_SEARCH = {
+    "at-bound", "found-once", "no-curvature", "restarts-disagree", "starts-failed",
+    "stopped-early",
+}  # fmt: skip
 _FITTING = 0.8  # relative ESS of islands from which on the surrogate itself makes draws of θ
 
 
@@ -126,13 +130,14 @@ def integrated_evidence(
     prior = _priors(model, priors, fixed)
     same = priors is None and model.priors is not None and len(prior) == len(model.priors)
     call.until_target()
-    if (density := density_over(model, prior)) is not None:
+    density = density_over(model, prior)
+    if isinstance(density, DensityModel):
         result = _directly(call, model, prior, density)
         result.source = model if same else None
         return result
     call.begin(model, lambda: _identity(call, model, prior, n_draws))
     with interruptible(call.clock), call.under_way() as progress:
-        start, pilot = _begun(call, model, prior, n_draws, progress)
+        start, pilot = _begun(call, model, prior, n_draws, density, progress)
         islands = _Islands(Outcome("islands"), Run(Budget(call.target_se)), n_particles)
         if pilot is not None:
             islands = _run_islands(call, model, pilot, progress)
@@ -199,7 +204,12 @@ def _identity(call: Call, model: Any, prior: Priors, n_draws: int | None) -> dic
 
 
 def _begun(
-    call: Call, model: Any, prior: Priors, n_draws: int | None, progress: Progress
+    call: Call,
+    model: Any,
+    prior: Priors,
+    n_draws: int | None,
+    known: ClosedForm | None,
+    progress: Progress,
 ) -> tuple[_Start, ThetaPilot | None]:
     """EP's optimum, and a pilot from there; None where there was no time for one."""
     clock, pilot = call.clock, None
@@ -207,7 +217,7 @@ def _begun(
     with blas_for(model.n), within(clock.deadline):
         try:
             with within(clock.last_moment):
-                start = _start(model, prior)
+                start = _start(model, prior, known)
         except Stopped:
             raise RuntimeError(
                 f"max_seconds={call.max_seconds:g} were over before EP had converged once; allow "
@@ -317,11 +327,19 @@ class _Start(NamedTuple):
     """Further modes that matter."""
 
 
-def _start(model: GPModel | SparseModel | SoftmaxModel, prior: Priors) -> _Start:
+def _start(
+    model: GPModel | SparseModel | SoftmaxModel, prior: Priors, known: ClosedForm | None
+) -> _Start:
+    theta = model.hyperparameters.theta[prior.free]
+    if known is not None:
+        ends = [climb(known.log_z, prior, start) for start in [theta, *known.starts(prior)]]
+        heights = [log_z + float(prior.log_density(at)) for at, _, log_z in ends]
+        at, sd, log_z = ends[int(np.argmax(heights))]
+        others = _modes([end[0] for end in ends], heights, at)
+        return _Start(known, at, sd, log_z, "ep", others=others)
     if isinstance(model, SoftmaxModel):
-        theta = model.hyperparameters.theta[prior.free]
         annealed = AnnealedEvidence(model.with_priors(None), prior.free, _annealed)
-        return _Start(annealed, *search(annealed, prior, theta), "laplace")
+        return _Start(annealed, *climb(annealed.log_z, prior, theta), "laplace")
     optimum = _optimum(model, prior, _further_starts(model))
     best = optimum.reference
     centre = best.model.hyperparameters.theta[prior.free]
@@ -330,7 +348,7 @@ def _start(model: GPModel | SparseModel | SoftmaxModel, prior: Priors) -> _Start
     )
     sd = optimum.table.se.to_numpy()
     found = optimum.restarts[["objective", *prior.names]].dropna()
-    warnings = [w for w in optimum.warnings if w.code not in _OF_RESTARTS]
+    warnings = [w for w in optimum.warnings if w.code not in _OF_SEARCH]
     others = _modes(to_line(found[list(prior.names)], prior.lows), found.objective, centre)
     return _Start(guided, centre, sd, best.logz, "ep", warnings, optimum, others)
 
@@ -340,12 +358,12 @@ def _further_starts(model: GPModel | SparseModel) -> int:
     return int(min(_CLIMBING / (_SMALL + 10.0 * model.prior.work), _MOST_STARTS))
 
 
-def _modes(theta: Array, objective: Array, best: Array) -> list[Array]:
+def _modes(theta: Iterable[Array], objective: Iterable[float], best: Array) -> list[Array]:
     """Ends of climbs that are other modes and hold a part of the mass, the highest first."""
-    kept = [best]
-    for at, height in sorted(zip(theta, objective, strict=True), key=lambda end: -end[1]):
+    kept, ends = [best], sorted(zip(theta, objective, strict=True), key=lambda end: -end[1])
+    for at, height in ends:
         far = all(np.abs(at - other).max() > _APART for other in kept)
-        if far and height > np.max(objective) - _MATTERS:
+        if far and height > ends[0][1] - _MATTERS:
             kept.append(at)
     return kept[1:]
 

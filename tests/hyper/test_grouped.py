@@ -152,3 +152,37 @@ def test_a_group_that_is_too_large_and_other_precisions_are_left_to_ep():
     assert density_over(series, series.priors) is None
     poisson = ev.from_formula("k ~ 1 + (1|g)", DATA.astype({"k": int}), likelihood="poisson")
     assert density_over(poisson, poisson.priors) is None
+
+
+def test_many_groups_are_looked_at_less_often(monkeypatch):
+    """Islands over θ with a closed form, instead of draws by the thousand: the same number."""
+    data = DATA.assign(g=DATA.g.astype(int) % 4)
+    model = ev.from_formula("y ~ x + (1|g)", data)
+    few = ev.integrated_evidence(model, random_seed=1, progressbar=False)
+    monkeypatch.setattr("evidence.hyper.direct._DEAREST", 0.0)
+    islands = ev.integrated_evidence(model, random_seed=1, progressbar=False)
+    assert "surrogate" in islands.notes[-1]
+    assert not islands.warnings
+    error = np.hypot(few.logz_se, islands.logz_se)
+    assert error < 0.05
+    assert abs(few.logz - islands.logz) < 4.0 * error
+    np.testing.assert_allclose(few.theta.mean(axis=0), islands.theta.mean(axis=0), atol=0.15)
+
+
+def test_summaries_agree_with_quadrature():
+    """Of a factor with seven groups: mean, sd, 5 and 95 % of both hyperparameters."""
+    model = ev.from_formula("y ~ 0 + (1|g)", DATA)
+    t, s = np.meshgrid(np.linspace(-9.0, 4.0, 300), np.linspace(-0.5, 2.0, 300), indexing="ij")
+    values = np.exp(np.column_stack([t.ravel(), s.ravel()]))
+    log_p = closed_form(model)(values) + model.priors.log_density(np.log(values))
+    w = np.exp(log_p - log_p.max())
+    w /= w.sum()
+    result = ev.integrated_evidence(model, random_seed=0, progressbar=False)
+    for name, value in zip(result.names, values.T, strict=True):
+        order = np.argsort(value)
+        quantiles = np.interp([0.05, 0.95], np.cumsum(w[order]), value[order])
+        mean, sd = w @ value, np.sqrt(w @ value**2 - (w @ value) ** 2)
+        row = result.table.loc[name]
+        np.testing.assert_allclose([row["mean"], row["q05"], row["q95"]], [mean, *quantiles],
+                                   atol=0.15 * sd)  # fmt: skip
+        assert row["sd"] == pytest.approx(sd, rel=0.1)
