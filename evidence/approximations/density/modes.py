@@ -19,6 +19,8 @@ from ...numerics.arrays import Array, Indices
 from .reference import DensityReference, Mode
 
 _STARTS = 16
+_FURTHER = 48  # more of them where modes are several: one that is reached from 5 % of the prior is
+# missed by 16 climbs in 44 of 100 searches, by all in 4
 _ALIKE = 0.01  # of a difference between a density and a Gaussian, where they are the same
 _NUMBERS = 2**22  # at a time
 _SAME = 1.0  # two modes closer than this in standard deviations are one
@@ -38,7 +40,10 @@ def find_modes(model: DensityModel) -> tuple[Mode, ...]:
     points = starts(model, np.random.default_rng(0), _STARTS)
     if model.sampler is None and model.prior is None:
         points = np.concatenate([points, 3.0 * points])  # nobody said how far modes may lie
-    return further_modes(model, (), points)
+    modes = further_modes(model, (), points)
+    if len(modes) < 2 or modes[1].logz < modes[0].logz - COMPARABLE:
+        return modes
+    return further_modes(model, modes, starts(model, np.random.default_rng(1), _FURTHER))
 
 
 def climb(
