@@ -69,6 +69,14 @@ def test_no_checkout_leaves_its_token_behind():
     assert found
 
 
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_actions_are_those_that_were_read(file):
+    """A tag can be moved; the comment beside the commit is for readers and for Dependabot."""
+    used = re.findall(r"uses: (.*)", file.read_text("utf-8"))
+    assert used
+    assert [a for a in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}  # v[\d.]+", a)] == []
+
+
 def _steps(path):
     """The lines of every step that checks out."""
     steps = path.read_text("utf-8").split("\n      - ")[1:]
