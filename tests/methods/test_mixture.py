@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,12 +16,16 @@ from evidence.drivers.scout import Scouted
 from evidence.methods import mixture as mixtures
 from evidence.methods.base import Outcome
 from evidence.methods.importance import NO_LADDER
-from scripts.catalogue.modes import common_factor, two_groups, uneven_groups
+from scripts.catalogue import modes
+from scripts.catalogue.modes import common_factor
 
 METHODS = {
     "auto": {}, "guided": {}, "importance": {}, "smc": {}, "arm": {}, "pt": {},
     "ais": {"direction": "both"},
 }  # fmt: skip
+
+
+two_groups, uneven_groups = cache(modes.two_groups), cache(modes.uneven_groups)
 
 
 @pytest.mark.parametrize("problem", [two_groups, uneven_groups])

@@ -370,7 +370,7 @@ def test_what_does_not_fit_into_memory_is_refused(monkeypatch):
 
 def test_memory_is_told_beforehand():
     """What arrays take at most while log Z is estimated, within a factor of two."""
-    n = 20_000
+    n = 5000
     y = np.random.default_rng(0).poisson(1.0, n)
     tracemalloc.start()
     model = ev.SparseModel(ev.precisions.ar1(n, 0.98, 0.3), y, likelihood="poisson")
@@ -414,11 +414,15 @@ def test_chains_jump_between_modes():
 
 
 def test_annealing_from_the_prior():
+    """Half a nat would be seen."""
     sparse, _ = twins("poisson", "ring")
     words = {"random_seed": 0, "progressbar": False}
     guided = ev.log_evidence(sparse, **words)
-    prior = ev.log_evidence(sparse, method="smc", reference="prior", **words)
-    assert abs(prior.logz - guided.logz) < 4.0 * np.hypot(prior.logz_se, guided.logz_se)
+    prior = ev.log_evidence(
+        sparse, method="smc", reference="prior", n_particles=32, n_islands=8, **words
+    )
+    bound = 4.0 * np.hypot(prior.logz_se, guided.logz_se)
+    assert abs(prior.logz - guided.logz) < bound < 0.6
 
 
 def test_ep_without_sites_of_negative_precision():
