@@ -84,7 +84,7 @@ COSTLY = {
 
 @pytest.mark.parametrize(
     ("move", "likelihood", "reference", "beta"),
-    [(move, *case) for move in COSTLY for case in covering(NARROW, REFERENCES, BETAS)],
+    covering(COSTLY, NARROW, REFERENCES, BETAS),
 )
 def test_invariance_of_moves_with_a_metric(move, likelihood, reference, beta):
     path = ev.Path(REFERENCES[reference](small_model(likelihood)))
