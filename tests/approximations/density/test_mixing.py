@@ -76,7 +76,7 @@ def test_every_part_has_a_component_that_knows_its_log_z(name):
 
 @pytest.mark.parametrize(
     ("name", "method"),
-    [*((name, "auto") for name in PROBLEMS), ("hidden", "smc"), ("three", "pt")],
+    [*((name, "auto") for name in PROBLEMS), ("hidden", "smc"), ("hidden", "pt")],
 )
 def test_log_z_of_several_modes(name, method):
     words = {"n_sweeps": 32, "n_particles": 16} if method == "pt" else {}
