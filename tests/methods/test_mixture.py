@@ -115,7 +115,7 @@ def _square(x, y):
     return value, 2.0 * x * r / 0.3, 2.0 * r / 0.3 - 4.0 * x * x / 0.09, -12.0 * x / 0.09
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_many_narrow_modes_of_little_weight_count(seed):
     """y = x² + noise: 32 modes, of which 30 are .15 % of the posterior. A climb from the prior
     ends in one or two of them, and saw a millionth."""

@@ -210,7 +210,7 @@ def integrated():
     names = base.hyperparameters.names
     priors = {name: p for name in names for end, p in PRIORS.items() if name.endswith(end)}
     model = base.with_priors(priors, fixed=[n for n in names if n not in priors])
-    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(30)
     total, rest = [], []
     for u, wu in zip(nodes, weights, strict=True):
         for v, wv in zip(nodes, weights, strict=True):
