@@ -120,7 +120,9 @@ def test_other_threads_hear_of_it_by_their_clock():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning"
+)  # JAX
 def test_a_child_of_a_fork_is_not_in_the_call():
     with interruptible(Clock()):
         child = os.fork()
@@ -268,6 +270,7 @@ def test_models_and_runs_finished_before_are_kept():
 
 
 PROGRAM = """
+import multiprocessing.synchronize  # or a bar loads it later, where ^C may meet it
 import signal
 import numpy as np
 import evidence as ev

@@ -64,7 +64,7 @@ def test_a_move_of_the_user_stays_as_it_is(method, name):
     before = copy.deepcopy(move)
     model = small_model("poisson(exposure=1.5)", 3)
     words = {"reference": "prior", "n_particles": 16, "move": move, "method": method}
-    words |= {"n_sweeps": 20, "n_levels": 3} if method == "pt" else {"n_islands": 4}
+    words |= {"n_sweeps": 4, "n_levels": 3} if method == "pt" else {"n_islands": 4}
     if method == "ais":
         words |= {"direction": "both", "n_reverse": 8}
     one, two = (estimate(model, **words) for _ in range(2))
@@ -155,7 +155,7 @@ def test_auto_weighs_draws_from_q_where_they_cannot_be_guided():
 
 
 def test_auto_anneals_where_they_are_not():
-    model = ev.GPModel(K=covariance(40, 60.0), y=np.resize([9, 0, 0], 40), likelihood="poisson")
+    model = ev.GPModel(K=covariance(16, 60.0), y=np.resize([9, 0, 0], 16), likelihood="poisson")
     result = estimate(model, reference="prior", target_se=0.1)
     assert result.method == "smc"
     assert any("too uneven to rely on" in note for note in result.notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,12 +16,16 @@ from evidence.drivers.scout import Scouted
 from evidence.methods import mixture as mixtures
 from evidence.methods.base import Outcome
 from evidence.methods.importance import NO_LADDER
-from scripts.catalogue.modes import common_factor, two_groups, uneven_groups
+from scripts.catalogue import modes
+from scripts.catalogue.modes import common_factor
 
 METHODS = {
     "auto": {}, "guided": {}, "importance": {}, "smc": {}, "arm": {}, "pt": {},
     "ais": {"direction": "both"},
 }  # fmt: skip
+
+
+two_groups, uneven_groups = cache(modes.two_groups), cache(modes.uneven_groups)
 
 
 @pytest.mark.parametrize("problem", [two_groups, uneven_groups])
@@ -110,7 +115,7 @@ def _square(x, y):
     return value, 2.0 * x * r / 0.3, 2.0 * r / 0.3 - 4.0 * x * x / 0.09, -12.0 * x / 0.09
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_many_narrow_modes_of_little_weight_count(seed):
     """y = x² + noise: 32 modes, of which 30 are .15 % of the posterior. A climb from the prior
     ends in one or two of them, and saw a millionth."""

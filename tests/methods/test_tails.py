@@ -76,12 +76,12 @@ def test_both_ways_meet_on_half_spaces(case):
     model, truth = half_space(*case)
     results = [
         ev.log_evidence(model, method="ais", direction="both", random_seed=seed, progressbar=False)
-        for seed in range(40)
+        for seed in range(24)
     ]
     z = np.array([(r.logz - truth) / r.logz_se for r in results])
-    assert np.sqrt(np.mean(z**2)) < 1.46  # 1.07 ± .13 is expected
-    assert abs(z.mean()) < 0.57  # three standard errors and a bit
-    assert sum(bool(r.warnings) for r in results) <= 10  # one in twelve
+    assert np.sqrt(np.mean(z**2)) < 1.57  # 1.07 ± .17 is expected
+    assert abs(z.mean()) < 0.7  # three standard errors and a bit
+    assert sum(bool(r.warnings) for r in results) <= 7  # one in twelve
 
 
 def test_few_particles_behind_a_wall_are_not_slow_mixing():

@@ -67,14 +67,20 @@ def test_every_method_runs_on_sparse_factors(method):
     np.testing.assert_allclose(result.samples.sum(axis=1), 0.0, atol=1e-9)
 
 
-@pytest.mark.parametrize("move", ["elliptical", "pcn", "mala", "hmc", "mgrad"])
-def test_moves_sample_the_posterior(move):
-    """Means and variances of a constrained posterior, within five standard errors."""
+@pytest.fixture(scope="module")
+def constrained():
+    """A sparse model and draws of its dense twin."""
     sparse, dense = twins("poisson", "constrained")
-    truth = ev.sample(dense, draws=4000, random_seed=0, progressbar=False)
+    return sparse, ev.sample(dense, draws=4000, random_seed=0, progressbar=False)
+
+
+@pytest.mark.parametrize("move", ["elliptical", "pcn", "mala", "hmc", "mgrad"])
+def test_moves_sample_the_posterior(constrained, move):
+    """Means of a constrained posterior, within five standard errors."""
+    sparse, truth = constrained
     draws = ev.sample(sparse, move=move, draws=2000, tune=500, random_seed=1, progressbar=False)
     eta = sparse.predictors(draws.x.reshape(-1, sparse.n))
-    exact = truth.x.reshape(-1, dense.n)
+    exact = truth.x.reshape(-1, sparse.y.size)
     error = np.sqrt(exact.var(axis=0) * (1.0 / draws.ess.min + 1.0 / truth.ess.min))
     assert np.all(np.abs(eta.mean(axis=0) - exact.mean(axis=0)) < 5.0 * error)
     np.testing.assert_allclose(sparse.constraints[0] @ draws.x[0, -1], 0.0, atol=1e-9)
@@ -370,7 +376,7 @@ def test_what_does_not_fit_into_memory_is_refused(monkeypatch):
 
 def test_memory_is_told_beforehand():
     """What arrays take at most while log Z is estimated, within a factor of two."""
-    n = 20_000
+    n = 5000
     y = np.random.default_rng(0).poisson(1.0, n)
     tracemalloc.start()
     model = ev.SparseModel(ev.precisions.ar1(n, 0.98, 0.3), y, likelihood="poisson")
@@ -414,11 +420,15 @@ def test_chains_jump_between_modes():
 
 
 def test_annealing_from_the_prior():
+    """Half a nat would be seen."""
     sparse, _ = twins("poisson", "ring")
     words = {"random_seed": 0, "progressbar": False}
     guided = ev.log_evidence(sparse, **words)
-    prior = ev.log_evidence(sparse, method="smc", reference="prior", **words)
-    assert abs(prior.logz - guided.logz) < 4.0 * np.hypot(prior.logz_se, guided.logz_se)
+    prior = ev.log_evidence(
+        sparse, method="smc", reference="prior", n_particles=32, n_islands=8, **words
+    )
+    bound = 4.0 * np.hypot(prior.logz_se, guided.logz_se)
+    assert abs(prior.logz - guided.logz) < bound < 0.6
 
 
 def test_ep_without_sites_of_negative_precision():

@@ -31,13 +31,11 @@ def funnel(dim, share, at, children=1):
     [(8, 0.3, 12.0, 1), (8, 0.1, 8.0, 1), (3, 0.3, -12.0, 1), (2, 0.4, 7.0, 1), (8, 0.3, 10.0, 2)],
 )
 def test_both_modes_count(dim, share, at, children):
-    """One alone is log(1 - share) too low, at ± .0003."""
-    for seed in range(2):
-        result = ev.log_evidence(
-            funnel(dim, share, at, children), random_seed=seed, progressbar=False
-        )
-        assert abs(result.logz) < 4.0 * result.logz_se
-        assert result.logz_se < 0.06
+    """One alone is log(1 - share) too low, at ± .0003; -0.1 at least."""
+    model = funnel(dim, share, at, children)
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert abs(result.logz) < 4.0 * result.logz_se
+    assert result.logz_se < 0.06
 
 
 def test_one_mode_is_left_as_it_is():

@@ -339,13 +339,12 @@ def test_steps_that_are_too_long_are_rejected_without_a_warning(kind):
 
 @pytest.mark.parametrize(("a", "b"), [(0.5, 0.5), (0.2, 0.3), (2.0, 0.2)])
 def test_poles_at_the_bounds(a, b):
-    """Beta functions whose density grows without limit at a bound."""
+    """Beta functions whose density grows without limit at a bound; 0.3 nats would be seen."""
     model = ev.DensityModel(
         lambda x: (a - 1.0) * np.log(x[0]) + (b - 1.0) * np.log1p(-x[0]), dim=1, bounds=[(0, 1)]
     )
-    for seed in range(3):
-        result = estimate(model, random_seed=seed)
-        assert abs(result.logz - betaln(a, b)) < 4.0 * result.logz_se < 0.3
+    result = estimate(model)
+    assert abs(result.logz - betaln(a, b)) < 4.0 * result.logz_se < 0.3
     draws = ev.sample(model, draws=200, tune=200, random_seed=0, progressbar=False)
     assert np.isfinite(draws.logtilt).all()
     assert draws.failures == 0

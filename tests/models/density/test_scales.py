@@ -159,8 +159,13 @@ def funnel():
     return ev.examples.funnel(10).model
 
 
-def test_the_funnel_is_fitted(funnel):
-    fit = fit_density(funnel)
+@pytest.fixture(scope="module")
+def fit(funnel):
+    """What a run starts from unless told otherwise."""
+    return fit_density(funnel)
+
+
+def test_the_funnel_is_fitted(funnel, fit):
     assert fit.scales is not None
     assert fit.warnings == ()
     assert abs(fit.logz) < 0.02
@@ -170,38 +175,49 @@ def test_the_funnel_is_fitted(funnel):
 
 
 def test_a_banana_is_not_a_funnel():
-    """Scales make its weights a little more even, and lose the ends where they extrapolate."""
+    """Scales make its weights a little more even, and lose the ends where they extrapolate.
+
+    Five runs by their own error bars: a mean that is off by 0.07 is seen.
+    """
     model = ev.examples.banana(0.1).model
-    assert getattr(fit_density(model), "scales", None) is None  # a mixture has none
-    errors = [
-        ev.log_evidence(model, random_seed=seed, progressbar=False).logz for seed in range(12)
+    fit = fit_density(model)
+    assert getattr(fit, "scales", None) is None  # a mixture has none
+    runs = [
+        ev.log_evidence(model, reference=fit, random_seed=seed, progressbar=False)
+        for seed in range(5)
     ]
-    assert abs(np.mean(errors)) < 4.0 * np.std(errors, ddof=1) / np.sqrt(12.0)
+    bound = 4.0 * np.sqrt(sum(run.logz_se**2 for run in runs)) / len(runs)
+    assert abs(np.mean([run.logz for run in runs])) < bound < 0.08
 
 
-@pytest.mark.parametrize("method", ["auto", "smc", "ais"])
-def test_the_evidence_of_the_funnel(funnel, method):
-    result = ev.log_evidence(funnel, method=method, random_seed=1, progressbar=False)
+@pytest.mark.parametrize("method", ["smc", "ais"])
+def test_the_evidence_of_the_funnel(funnel, fit, method):
+    result = ev.log_evidence(
+        funnel, method=method, reference=fit, random_seed=1, progressbar=False
+    )
     assert abs(result.logz) < 4.0 * result.logz_se
     assert result.logz_se < 0.05
     assert result.warnings == ()
 
 
-def test_posterior_draws_of_the_funnel(funnel):
-    draws = ev.sample(funnel, draws=1000, random_seed=2, progressbar=False)
+def test_posterior_draws_of_the_funnel(funnel, fit):
+    draws = ev.sample(funnel, reference=fit, draws=1000, random_seed=2, progressbar=False)
     v = draws.x[:, :, 0]
     assert abs(v.mean()) < 4.0 * 3.0 / np.sqrt(draws.ess[0])
     assert 2.6 < v.std() < 3.4
 
 
 def test_auto_does_not_rely_on_weights(funnel):
-    result = ev.log_evidence(funnel, random_seed=3, progressbar=False)
+    result = ev.log_evidence(funnel, random_seed=1, progressbar=False)
+    assert abs(result.logz) < 4.0 * result.logz_se
+    assert result.logz_se < 0.05
+    assert result.warnings == ()
     assert result.method == "smc"
     assert "narrow ends" in " ".join(result.notes)
 
 
-def test_states_and_parameters(funnel):
-    path = make_path(fit_density(funnel))
+def test_states_and_parameters(fit):
+    path = make_path(fit)
     y = RNG.standard_normal((4, 11))
     np.testing.assert_allclose(path.latent(path.parameters(y)), y, rtol=1e-9, atol=1e-9)
     tilt, gradient = path.tilt_and_gradient(y)
@@ -225,11 +241,11 @@ def test_only_parents_have_tails(scales):
     assert len(q.identity()) > len(other.identity())
 
 
-def test_riemannian_moves_start_from_constant_scales(funnel):
+def test_riemannian_moves_start_from_constant_scales(funnel, fit):
     kind = family(funnel)
     assert kind.preferred(funnel, ev.moves.get("rmhmc")) == "gaussian"
     assert kind.preferred(funnel, ev.moves.get("splitting")) == "fitted"
-    path = DensityPath(fit_density(funnel))
+    path = DensityPath(fit)
     assert not path.riemannian
     with pytest.raises(ValueError, match="reference='gaussian'"):
         path.curvature(np.zeros((1, 11)))
