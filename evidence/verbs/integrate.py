@@ -24,7 +24,7 @@ from ..drivers.smc import Loop
 from ..drivers.waves import Budget, Run
 from ..execution import arguments
 from ..execution.checkpoint import digest
-from ..execution.clock import Stopped, interruptible, within
+from ..execution.clock import Clock, Stopped, interruptible, within
 from ..execution.job import Job
 from ..execution.keywords import hinted
 from ..execution.options import told
@@ -151,14 +151,14 @@ def _directly(call: Call, model: Any, prior: Priors, density: DensityModel) -> I
     """The evidence of a density over hyperparameters is the answer."""
     from .estimate import log_evidence
 
-    found = log_evidence(density, **call.words)
+    clock, found = Clock(call.max_seconds), log_evidence(density, **call.words)
     theta = to_line(found.samples[:, density.n - len(prior) :], prior.lows)
     optimum, logz_ep = None, found.logz if model.likelihood.name == "gaussian" else math.nan
     if len(theta):
         values = density.log_prob(density.unconstrain(found.samples))
         best = model.hyperparameters.theta.copy()
         best[prior.free] = theta[int(np.argmax(values))]
-        with suppress(RuntimeError):  # where EP fails there
+        with within(clock.last_moment), suppress(RuntimeError, Stopped):  # EP may fail there
             optimum = _optimum(model.at(np.clip(best, *model.hyperparameters.bounds.T)), prior)
     ep = Estimate("ep", logz_ep, math.nan, found.rows[-1].seconds)
     integrated = Estimate("integrated", found.logz, found.logz_se, found.rows[-1].seconds)
