@@ -259,9 +259,7 @@ class Economy:
         assert self.model.prior is not None
         self.sought = True
         budget = int(min(_SOUGHT, 0.5 * _PART * meter.left))
-        screened = replace(
-            FRUGAL, screened=8 * _SOUGHT_BY, screened_in_batches=(8 * _SOUGHT_BY,) * 2
-        )
+        screened = replace(FRUGAL, screened=8 * _SOUGHT_BY, screened_in_batches=8 * _SOUGHT_BY)
         cloud = Cloud(self.model).screen(rng, screened)
         seen = scout(cloud, rng, _SOUGHT_BY, budget=budget)
         if not np.isfinite(seen.se):

@@ -45,6 +45,7 @@ _OPEN = 0.15  # of the posterior may be left to the prior
 _LOW = 7.0  # nats below the best mode that count
 _TELL = 0.005  # from which on it is told where nothing does better
 _VOLUMES = 7.0  # nats by which the volume of children may vary, one sd
+_COMPARED = 2**16  # points whose neighbours are looked up, the last ones
 _PEAKS = 4096  # points of the largest excess, among which its peaks are
 _FITTED, _NOTHING = 2**14, 20.0  # points that a mixture is fitted to; nats below the largest
 _EVEN = 0.5  # share of even weights from which on the shape of their tail is of no interest
@@ -198,7 +199,7 @@ class Look:
         some = np.flatnonzero(beyond > 0.5)
         if not some.size:
             return self.modes
-        high = self._tops(some, seen.x, seen.log_l)
+        high = self._tops(some[-_COMPARED:], seen.x, seen.log_l)
         far = some[np.argsort(-excess[some])][:_PEAKS]
         tops = np.unique(np.append(high, self._tops(far, seen.x, excess)))
         found = further_modes(self.model, self.modes, seen.x[tops[np.argsort(-seen.log_l[tops])]])

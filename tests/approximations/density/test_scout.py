@@ -21,7 +21,7 @@ from evidence.methods.density import compare
 
 
 def scout(model, rng, n=128, highest=-np.inf, budget=500_000):
-    cloud = Cloud(model).screen(rng, replace(NORMAL, screened_in_batches=(2**14,) * 2))
+    cloud = Cloud(model).screen(rng, replace(NORMAL, screened_in_batches=2**14))
     return climb(cloud, rng, n, highest, budget=budget)
 
 
