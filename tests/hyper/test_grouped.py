@@ -156,6 +156,29 @@ def test_a_group_that_is_too_large_and_other_precisions_are_left_to_ep():
     assert density_over(poisson, poisson.priors) is None
 
 
+class NoQuantiles:
+    """A log-normal prior that a user wrote: a density and draws alone."""
+
+    args, kwds, dist = (), {}, stats.lognorm
+    own = stats.lognorm(1.0)
+
+    def __init__(self):
+        self.logpdf, self.rvs, self.support = self.own.logpdf, self.own.rvs, self.own.support
+
+
+def test_a_prior_without_quantiles_is_left_to_a_search():
+    model = ev.from_formula("y ~ 1 + (1|g)", DATA)
+    results = [
+        ev.integrated_evidence(
+            model, dict.fromkeys(model.priors.names, prior), random_seed=1, progressbar=False
+        )
+        for prior in (NoQuantiles(), NoQuantiles.own)
+    ]
+    error = np.hypot(*[result.logz_se for result in results])
+    assert error < 0.05
+    assert abs(results[0].logz - results[1].logz) < 4.0 * error
+
+
 def test_many_groups_are_looked_at_less_often(monkeypatch):
     """Islands over θ with a closed form, instead of draws by the thousand: the same number."""
     data = DATA.assign(g=DATA.g.astype(int) % 4)
