@@ -15,6 +15,7 @@ prior, with halving and climbs, and shares nothing with a search for an optimum.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from scipy import stats
 from scipy.stats import qmc
 
 from ..execution.clock import check_interrupt
+from ..messages import InputError
 from ..models.density.model import DensityModel
 from ..models.likelihoods.quadrature import evaluate
 from ..models.priors import Priors
@@ -40,6 +42,9 @@ _FEW_OF_SEVERAL_MODES = (
     12  # the same where posteriors at given θ have several modes: half a minute
 )
 _NET, _INSIDE, _STARTS = 8, 1e-3, 3  # log2 of points all over a prior, its ends, and climbs
+_FEW_POINTS, _SHRUNK = 5, 4  # log2 of them, and effects that are tried small with the noise
+_DIGITS, _FURTHER = 1e-15, 30.0  # of the largest datum that are its last, and a noise above them
+_NOTHING = 1e-130  # the same where all data are zero: its square is a number
 _TERMS = 500.0  # data whose likelihood takes as long
 
 
@@ -55,8 +60,12 @@ def density_over(model: Any, priors: Priors) -> DensityModel | ClosedForm | None
         return None
     if model.likelihood.name == "gaussian":
         evidence = grouped_evidence(model, parts)
-        if evidence is None or evidence.cost > _DEAREST:
-            return None if evidence is None else ClosedForm(evidence, priors.lows)
+        if evidence is None:
+            return None
+        closed = ClosedForm(evidence, priors.lows)
+        closed.check_scatter(priors, max(np.abs(model.y).max(), np.abs(model.prior.mean).max()))
+        if evidence.cost > _DEAREST:
+            return closed
         return DensityModel(evidence, prior=prior, names=priors.names, vectorized=True)
     few = _FEW if model.likelihood.log_concave else _FEW_OF_SEVERAL_MODES
     if model.n + len(priors) > few or model.y.size > _TERMS:
@@ -83,13 +92,39 @@ class ClosedForm(NamedTuple):
             raise NoEvidence("log Z is not finite")
         return value
 
+    def heights(self, priors: Priors, values: Array) -> Array:
+        """Log density over the line."""
+        return self.evidence(values) + priors.log_density(to_line(values, self.lows))
+
+    def check_scatter(self, priors: Priors, largest: float) -> None:
+        r"""No evidence where noise, and any of the effects, may shrink to the digits of data.
+
+        Where k data are left without scatter, log Z(θ) is :math:`-k \log s` for a small noise s,
+        an integral of which is infinite, or made of rounding, unless the prior prevents it.
+        """
+        noise, lows = priors.free >= self.evidence.parts.n_kernel, np.isnan(self.lows)
+        if not noise.any():
+            return
+        net = _net(priors, _FEW_POINTS)
+        others = np.flatnonzero(np.broadcast_to(lows, noise.shape) & ~noise)[:_SHRUNK]
+        least, best = largest * _DIGITS or _NOTHING, self.heights(priors, net).max()
+        for some in itertools.product((False, True), repeat=others.size):
+            small, further = net.copy(), net.copy()
+            small[:, [*others[list(some)], *np.flatnonzero(noise)]] = least
+            further[:, [*others[list(some)], *np.flatnonzero(noise)]] = _FURTHER * least
+            top = (height := self.heights(priors, small)).argmax()
+            if height[top] > max(best, self.heights(priors, further[[top]])[0]):
+                name = priors.names[int(np.flatnonzero(noise)[0])]
+                raise InputError(
+                    "y: the model can fit it without any noise, and the evidence is infinite or "
+                    f"hangs on the last digits of y; give {name} a prior that rules out values "
+                    f"near zero, such as invgamma(2) or lognorm(1), or hold it at a value"
+                )
+
     def starts(self, priors: Priors) -> list[Array]:
         """The highest of a net all over the prior, no two of them near each other."""
-        net = np.clip(qmc.Sobol(len(priors), rng=0).random_base2(_NET), _INSIDE, 1.0 - _INSIDE)
-        every = zip(priors.natural() or (), net.T, strict=True)
-        values = np.column_stack([prior.ppf(u) for prior, u in every])
-        theta, height = to_line(values, self.lows), self.evidence(values)
-        height += priors.log_density(theta)
+        values = _net(priors, _NET)
+        theta, height = to_line(values, self.lows), self.heights(priors, values)
         chosen: list[Array] = []
         for i in np.argsort(-height)[: _STARTS**2]:
             if len(chosen) < _STARTS and np.isfinite(height[i]):
@@ -105,6 +140,13 @@ class ClosedForm(NamedTuple):
 
     def near(self, places: Array, looks: list[Look], root: Array, n_draws: int) -> ClosedForm:
         return self
+
+
+def _net(priors: Priors, log2: int) -> Array:
+    """Natural values all over the prior."""
+    net = np.clip(qmc.Sobol(len(priors), rng=0).random_base2(log2), _INSIDE, 1.0 - _INSIDE)
+    every = zip(priors.natural() or (), net.T, strict=True)
+    return np.column_stack([prior.ppf(u) for prior, u in every])
 
 
 class LikelihoodOfAll:

@@ -221,11 +221,13 @@ def grouped_evidence(model: SparseModel, parts: Parts) -> GroupedEvidence | None
 def _within(model: SparseModel, parts: Parts) -> tuple[Indices, Indices] | None:
     """The group of every datum, and of every latent value, -1 for common ones.
 
-    The term of most groups comes first; others join it where that makes a look cheaper.
+    The term of most groups comes first; others join it where that makes a look cheaper. Without
+    groups all data are one.
     """
     terms, many = parts.terms, parts.counts
     inside, found, cost = np.zeros(terms.size, bool), None, math.inf
-    for term in sorted(np.flatnonzero(many > 1), key=lambda t: -many[t]):
+    grouped = many > 1 if many.max() > 1 else many == 1
+    for term in sorted(np.flatnonzero(grouped), key=lambda t: -many[t]):
         trial = inside | (terms == term)
         label = _labels(model.A, trial, parts.groups)
         widths = np.bincount(label[model.y.size :][trial]).astype(float)

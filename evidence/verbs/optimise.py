@@ -36,6 +36,7 @@ from ..results.optimum import Optimum
 from .estimate import log_evidence
 
 _TRIES = 10**5  # starts, more than anybody waits for
+_DRAWS = 200  # of a prior without quantiles, whose draws say where most of it is
 _REACH = 10.0  # starts are drawn within this factor
 _ROWS = 1000  # of X, at most, for the typical distance
 
@@ -185,8 +186,14 @@ def _starts(
             windows[i] += np.log(distance) - free.theta[i]
     if priors is not None:
         for i, distribution in zip(priors.free, priors.distributions, strict=True):
-            if not isinstance(distribution, str):
-                windows[i] = to_line(distribution.ppf([0.05, 0.95]), free.lows[i])
+            if isinstance(distribution, str):
+                continue
+            if hasattr(distribution, "ppf"):
+                ends = distribution.ppf([0.05, 0.95])
+            else:  # a class of the user's own
+                draws = distribution.rvs(size=_DRAWS, random_state=rng)
+                ends = np.quantile(draws, [0.05, 0.95])
+            windows[i] = to_line(ends, free.lows[i])
     low, high = np.clip(windows, free.bounds[:, :1], free.bounds[:, 1:]).T
     for _ in range(n_restarts):
         start = free.theta.copy()

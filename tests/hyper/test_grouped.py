@@ -31,6 +31,8 @@ FORMULAS = [
     "y ~ x + (1 + x||g) + (1|h)",
     "y ~ x + (1|g/k)",
     "y ~ 1 + (1|g/k) + (0 + x|h)",
+    "y ~ 1",
+    "y ~ x + g + offset(x)",
 ]
 
 
@@ -154,6 +156,29 @@ def test_a_group_that_is_too_large_and_other_precisions_are_left_to_ep():
     assert density_over(poisson, poisson.priors) is None
 
 
+class NoQuantiles:
+    """A log-normal prior that a user wrote: a density and draws alone."""
+
+    args, kwds, dist = (), {}, stats.lognorm
+    own = stats.lognorm(1.0)
+
+    def __init__(self):
+        self.logpdf, self.rvs, self.support = self.own.logpdf, self.own.rvs, self.own.support
+
+
+def test_a_prior_without_quantiles_is_left_to_a_search():
+    model = ev.from_formula("y ~ 1 + (1|g)", DATA)
+    results = [
+        ev.integrated_evidence(
+            model, dict.fromkeys(model.priors.names, prior), random_seed=1, progressbar=False
+        )
+        for prior in (NoQuantiles(), NoQuantiles.own)
+    ]
+    error = np.hypot(*[result.logz_se for result in results])
+    assert error < 0.05
+    assert abs(results[0].logz - results[1].logz) < 4.0 * error
+
+
 def test_many_groups_are_looked_at_less_often(monkeypatch):
     """Islands over θ with a closed form, instead of draws by the thousand: the same number."""
     data = DATA.assign(g=DATA.g.astype(int) % 4)
@@ -186,3 +211,48 @@ def test_summaries_agree_with_quadrature():
         np.testing.assert_allclose([row["mean"], row["q05"], row["q95"]], [mean, *quantiles],
                                    atol=0.15 * sd)  # fmt: skip
         assert row["sd"] == pytest.approx(sd, rel=0.1)
+
+
+@pytest.mark.parametrize("noise", [1e-9, 1e-4, 1.0])
+def test_formulas_without_groups_may_have_little_noise(noise):
+    """Against a sum over log s of the residuals' density and the fit's, by orthogonal factors."""
+    y = 1.0 + 2.0 * DATA.x.to_numpy() + noise * np.random.default_rng(1).standard_normal(N)
+    priors = {"Intercept": "norm(0, 3)", "x": "norm(0, 3)", "noise_std": "uniform(0, 100)"}
+    model = ev.from_formula("y ~ x", DATA.assign(y=y), priors=priors)
+    r = np.linalg.qr(np.column_stack([np.ones(N), DATA.x, y]), mode="r")
+    t = np.linspace(np.log(noise) - 3.0, np.log(100.0), 4_000)
+    terms = []
+    for s in np.exp(t):
+        u, within = r[:2, 2], r[2, 2] ** 2 / s**2
+        cov = 9.0 * r[:2, :2] @ r[:2, :2].T + s**2 * np.eye(2)
+        fit = -0.5 * (u @ np.linalg.solve(cov, u) + np.linalg.slogdet(cov)[1])
+        terms.append(fit - 0.5 * within - (N - 2) * np.log(s) - 0.5 * N * np.log(2 * np.pi))
+    exact = np.logaddexp.reduce(terms + t - np.log(100.0)) + np.log(t[1] - t[0])
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert abs(result.logz - exact) < 4.0 * result.logz_se + 1e-4
+    assert result.logz_se < 0.02
+    assert not result.warnings
+
+
+EXACT = [
+    ("y ~ x", 1.0 + 2.0 * DATA.x),
+    ("y ~ 1 + (1|g)", 0.0 * DATA.x),
+    ("y ~ 1 + (1|g)", 0.0 * DATA.x + 0.1),
+]
+EXACT += [("y ~ 1 + (1|g)", DATA.g.astype(float) / 3.0), ("y ~ x + (1|g)", 1.0 + 2.0 * DATA.x)]
+
+
+@pytest.mark.parametrize(("formula", "y"), EXACT)
+def test_data_without_any_noise_are_refused_unless_the_prior_prevents_it(formula, y):
+    """log Z(θ) is -k log s for a small noise s: its integral has no end, or ends at rounding."""
+    data, priors = DATA.assign(y=y), {"Intercept": "norm(0, 1)", "x": "norm(0, 1)"}
+    priors |= {"sd(1|g)": "halfnorm()"}
+    own = {name: prior for name, prior in priors.items() if name[-2:] in f"Intercept{formula}"}
+    with pytest.raises(ev.InputError, match=r"without any noise.*prior that rules out values"):
+        ev.log_evidence(ev.from_formula(formula, data, priors=own | {"noise_std": "halfnorm()"}))
+    for noise in ("invgamma(2)", 0.3)[: 1 + ("g" in formula)]:
+        model = ev.from_formula(formula, data, priors=own | {"noise_std": noise})
+        assert density_over(model, model.priors) is not None
+    small = data.assign(y=y + 1e-10 * RNG.standard_normal(N))
+    model = ev.from_formula(formula, small, priors=own | {"noise_std": "halfnorm()"})
+    assert density_over(model, model.priors) is not None
