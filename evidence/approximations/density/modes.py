@@ -45,7 +45,8 @@ def find_modes(model: DensityModel) -> tuple[Mode, ...]:
     elif model.sampler is None and model.prior is not None:  # data may contradict a prior
         points = np.concatenate([points, model.prior.mean + _WIDE * (points - model.prior.mean)])
     modes = further_modes(model, (), points)
-    if len(modes) < 2 or modes[1].logz < modes[0].logz - COMPARABLE:
+    dear = not model.has_gradient and model.n > LOW_DIMENSION  # steps of n + 1 evaluations
+    if dear or len(modes) < 2 or modes[1].logz < modes[0].logz - COMPARABLE:
         return modes
     return further_modes(model, modes, starts(model, np.random.default_rng(1), _FURTHER))
 
