@@ -134,18 +134,19 @@ def _sync_folder(folder: FilePath) -> None:
             os.close(handle)
 
 
-def read(path: str | os.PathLike[str], format: str, *versions: int) -> tuple[Pieces, Pieces]:
+def read(path: str | os.PathLike[str], format: str, version: int) -> tuple[Pieces, Pieces]:
     """Meta and arrays that :func:`write` wrote; any other file is refused with a clear message."""
     meta, arrays = _contents(path)
     found, edition = meta.pop("format", None), meta.pop("version", None)
-    if found != format or edition not in versions:
+    if (found, edition) != (format, version):
         raise InputError(
             f"{path} holds {found!r} version {edition!r}, "
-            f"this package reads {format!r} version {' or '.join(map(str, versions))}"
+            f"this package reads {format!r} version {version}"
         )
-    pieces = Pieces(path, arrays)
-    names = meta.pop("arrays", arrays)  # files of earlier versions do not list them
-    return Pieces(path, meta), Pieces(path, {name: pieces[name] for name in names})
+    pieces, meta = Pieces(path, arrays), Pieces(path, meta)
+    names = meta["arrays"]
+    del meta["arrays"]
+    return meta, Pieces(path, {name: pieces[name] for name in names})
 
 
 def format_of(path: str | os.PathLike[str]) -> str:

@@ -195,12 +195,8 @@ class Result:
             Files hold no models. A result with a model in its field ``model`` is given it here,
             as ``model=``; it must be the one the result was made with.
         """
-        meta, arrays = files.read(path, cls._format, 1, _VERSION)
-        if "fields" in meta:
-            state = _unpack(meta["fields"], arrays, models)
-        else:
-            state = _unpack_first_version(meta, arrays)
-        return cls._restore(state, models)
+        meta, arrays = files.read(path, cls._format, _VERSION)
+        return cls._restore(_unpack(meta["fields"], arrays, models), models)
 
     def _state(self) -> dict[str, Any]:
         """What a file keeps, by name."""
@@ -290,18 +286,6 @@ def _unpack(value: Any, arrays: dict[str, NDArray[Any]], models: Mapping[str, An
         case dict():
             return {key: _unpack(item, arrays, models) for key, item in value.items()}
     return value
-
-
-def _unpack_first_version(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    """Fields of a file in which the array ``trace/beta`` stood for ``trace_columns["beta"]``."""
-    state = dict(meta)
-    for name, values in arrays.items():
-        group, _, column = name.partition("/")
-        if column:
-            state.setdefault(f"{group}_columns", {})[column] = values
-        else:
-            state[name] = values
-    return state
 
 
 def kinds(kind: type[Result] = Result) -> Iterator[type[Result]]:

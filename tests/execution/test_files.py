@@ -151,8 +151,11 @@ def test_what_is_missing_is_named(path):
     np.savez(path, **kept)
     with pytest.raises(ev.InputError, match=r"run.npz is damaged: 'flags' is missing"):
         files.read(path, "example", 2)
-    text = {"format": "example", "version": 2}  # as versions before wrote it
+    text = {"format": "example", "version": 2}
     np.savez(path, meta=np.array(json.dumps(text)), x=np.ones(2))
+    with pytest.raises(ev.InputError, match="'arrays' is missing"):
+        files.read(path, "example", 2)
+    np.savez(path, meta=np.array(json.dumps({**text, "arrays": ["x"]})), x=np.ones(2))
     meta, arrays = files.read(path, "example", 2)
     assert list(arrays) == ["x"]
     for pieces in (meta, arrays):

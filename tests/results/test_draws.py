@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -106,14 +105,6 @@ def test_save_and_load(draws, tmp_path):
     assert back.settings == draws.settings
     assert back.model == draws.model
     assert back.summary() == draws.summary()
-
-
-def test_a_file_of_the_first_version():
-    """Written by version 0.1.0 before results had a common base."""
-    old = Draws.load(Path(__file__).parent / "version_1" / "draws.npz")
-    assert old.x.shape == (2, 6, 2)
-    assert old.x.sum() == pytest.approx(-2.151835692753078, rel=1e-14)
-    assert (old.move, old.names, old.settings["draws"]) == ("mgrad", (), 6)
 
 
 def test_files_of_others_are_refused(draws, tmp_path):

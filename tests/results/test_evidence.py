@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from problems import small_model
@@ -28,18 +26,6 @@ def test_save_and_load(result, tmp_path):
     assert back.trace.equals(result.trace)
     assert back.history.equals(result.history)
     assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]  # no temporary file left
-
-
-def test_a_file_of_the_first_version():
-    """Written by version 0.1.0 before results had a common base."""
-    old = ev.EvidenceResult.load(Path(__file__).parent / "version_1" / "evidence.npz")
-    assert old.logz == pytest.approx(-1.634767280625838, rel=1e-14)
-    assert list(old.estimates.index) == ["laplace", "ep", "ep_corrected", "smc"]
-    assert old.trace["beta"].tolist() == [0.5, 1.0]
-    assert old.history["n_islands"].iloc[-1] == 8
-    assert old.samples.shape == (4, 2)
-    assert old.warnings[0].startswith("target_se=1e-05 was not met")
-    assert old.warnings[0].code == ""
 
 
 def test_nan_survives_the_file(tmp_path):
