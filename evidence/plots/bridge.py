@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._given import check_drawn
 from ._style import INK, legend, new_figure
@@ -13,18 +12,12 @@ from ._style import INK, legend, new_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..results.bridged import BridgeEvidence
+
 _REACH = 12.0  # nats
 
 
-class Bridged(Protocol):
-    """What is drawn: log p/g where either was drawn from."""
-
-    logz: float
-    logz_se: float
-    log_weights: dict[str, NDArray[np.float64]]
-
-
-def plot_bridge(result: Bridged) -> Figure:
+def plot_bridge(result: BridgeEvidence) -> Figure:
     """Histograms of log p/g at draws and at proposals: ``result.plot()``.
 
     They should overlap around zero. Draws far on the right are where the proposal seldom goes;

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..numerics.arrays import Array
 from ._given import check_drawn
 from ._style import INK, axes_of, bars, legend, looks, nothing, whole_ticks, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from ..results.evidence import EvidenceResult
+
 _NONE = "one Gaussian was enough: there are no components"
 _MANY = 24  # parameters beyond which their names would collide
 _SHIFT = 0.5  # of the distance between parameters, over which components are spread
 
 
-class Parts(Protocol):
-    """What is drawn of a run over components."""
-
-    logz: float
-    names: tuple[str, ...]
-    samples: Array
-    component: Array
-    component_rows: tuple[tuple[str, float, float], ...]
-
-
-def _axes(result: Parts, ax: Axes | None) -> Axes:
+def _axes(result: EvidenceResult, ax: Axes | None) -> Axes:
     """Those given, or new ones, for a result that has what is drawn."""
     check_drawn("result", result, "an EvidenceResult", "component_rows", "component", "samples")
     return axes_of(ax)
 
 
-def plot_components(result: Parts | Any, ax: Axes | None = None) -> Axes:
+def plot_components(result: EvidenceResult | Any, ax: Axes | None = None) -> Axes:
     """log Z of every component with its error bar, beside that of all of them.
 
     Parameters
@@ -58,7 +49,7 @@ def plot_components(result: Parts | Any, ax: Axes | None = None) -> Axes:
     return legend(ax)
 
 
-def plot_modes(result: Parts | Any, ax: Axes | None = None) -> Axes:
+def plot_modes(result: EvidenceResult | Any, ax: Axes | None = None) -> Axes:
     """Where the components lie: mean and standard deviation of each in every parameter.
 
     In units of the whole posterior: its mean is 0 and its standard deviation 1.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,20 +15,14 @@ from ._style import SHADES, new_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..results.draws import Draws
+    from ..results.evidence import EvidenceResult
+
 _FIRST = 8  # parameters that are shown unless others are asked for
 _BINS, _MOST = 30, 2000  # of a histogram; draws that are shown
 
 
-class Named(Protocol):
-    """Draws with names: of an EvidenceResult or of chains."""
-
-    names: tuple[str, ...]
-
-    @property
-    def latent_draws(self) -> Array: ...
-
-
-def plot_corner(draws: Named | Any, names: Sequence[str] | None = None) -> Figure:
+def plot_corner(draws: Draws | EvidenceResult | Any, names: Sequence[str] | None = None) -> Figure:
     """Marginal histograms with the median and a 90 % interval; scatter plots below them.
 
     Draws of several components (:attr:`.EvidenceResult.component`) differ in colour.

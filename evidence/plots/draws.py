@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..execution.arguments import array, check_count
-from ..numerics.arrays import Array
 from ..statistics import diagnostics
 from ._given import check_drawn
 from ._style import INK, axes_of, legend, new_figure, nothing, whole_ticks
@@ -17,23 +16,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ..results.draws import Draws
+
 
 _BY_CHAIN = ("chains", "draws")
 
 
-class Chains(Protocol):
-    """Draws of several chains, and the effective sample size of each coordinate."""
-
-    @property
-    def x(self) -> Array: ...
-    @property
-    def logtilt(self) -> Array: ...
-    @property
-    def ess_by_coordinate(self) -> Array: ...
-    def label(self, i: int) -> str: ...
-
-
-def plot_draws(draws: Chains) -> Figure:
+def plot_draws(draws: Draws) -> Figure:
     """Traces above; autocorrelations and effective sample sizes below: ``draws.plot()``.
 
     The slowest latent value is the one with the smallest effective sample size.

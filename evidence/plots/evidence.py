@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,31 +26,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Columns = dict[str, NDArray[np.float64]]
-
-
-class Run(Protocol):
-    """What is drawn of a run: its estimates, the answer last, and their history."""
-
-    method: str
-    logz: float
-    logz_se: float
-    rows: tuple[Any, ...]
-    trace_columns: Columns
-    history_columns: Columns
-    islands: NDArray[np.float64]
-    settings: dict[str, Any]
-
+    from ..results.evidence import EvidenceResult
 
 _ALIKE = "too few islands, or none unlike another"
 
 
-def _check(result: Run) -> None:
+def _check(result: EvidenceResult) -> None:
     parts = "rows", "trace_columns", "history_columns", "islands"
     check_drawn("result", result, "an EvidenceResult", *parts)
 
 
-def plot_result(result: Run) -> Figure:
+def plot_result(result: EvidenceResult) -> Figure:
     """How log Z came about: ``result.plot()``.
 
     Of tempered runs log Z along β and against time; elsewhere log Z island by island, and its
@@ -67,7 +53,7 @@ def plot_result(result: Run) -> Figure:
     return figure
 
 
-def plot_path(result: Run, ax: Axes | None = None) -> Axes:
+def plot_path(result: EvidenceResult, ax: Axes | None = None) -> Axes:
     """log Z_β along the path from the reference (β = 0) to the posterior (β = 1).
 
     Parameters
@@ -96,7 +82,7 @@ def plot_path(result: Run, ax: Axes | None = None) -> Axes:
     return legend(ax)
 
 
-def plot_islands(result: Run, ax: Axes | None = None) -> Axes:
+def plot_islands(result: EvidenceResult, ax: Axes | None = None) -> Axes:
     """Every island's own estimate, and that of all so far with twice its standard error.
 
     Parameters
@@ -125,7 +111,7 @@ def plot_islands(result: Run, ax: Axes | None = None) -> Axes:
     return legend(ax)
 
 
-def plot_error(result: Run, ax: Axes | None = None) -> Axes:
+def plot_error(result: EvidenceResult, ax: Axes | None = None) -> Axes:
     """The standard error after so many draws, beside how far EP and corrected EP are off.
 
     Parameters
@@ -173,7 +159,7 @@ def _running(logz: NDArray[np.float64]) -> tuple[NDArray[Any], ...]:
     return number, top + np.log(mean), np.sqrt(variance / np.maximum(number - 1, 1)) / mean
 
 
-def plot_time(result: Run, ax: Axes | None = None) -> Axes:
+def plot_time(result: EvidenceResult, ax: Axes | None = None) -> Axes:
     """The running estimate with its error bar against wall-clock time, beside EP's lines.
 
     Parameters

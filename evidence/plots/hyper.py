@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from ..execution.arguments import array, listed
 from ..execution.arguments import names as check_names
 from ..messages import InputError
-from ..numerics.arrays import Array
 from ._given import check_drawn, check_table
 from ._style import INK, SHADES, axes_of, legend, log_ticks, new_figure, short_name, whole_ticks
 from .draws import plot_trace
@@ -22,25 +21,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ..results.hyper import HyperDraws
+    from ..results.optimum import Optimum
+
 
 _ROWS = 6  # more hyperparameters than this: the slowest
 _MANY = 2000  # points of a scatter plot
 _LABELLED = 40  # rows with names
 _FLOOR = 1e-6  # nats; a logarithmic axis has no zero
 _STYLES = ("o-", "s--", "^:", "D-.")
-
-
-class HyperDraws(Protocol):
-    """Draws of hyperparameters, (chains, draws, P), and how well each of them mixed."""
-
-    @property
-    def names(self) -> Sequence[str]: ...
-    @property
-    def values(self) -> Array: ...
-    @property
-    def ess(self) -> Array: ...
-    @property
-    def rhat(self) -> Array: ...
 
 
 def plot_hyper_draws(draws: HyperDraws) -> Figure:
@@ -152,16 +141,7 @@ def plot_hyperparameters(
     return figure
 
 
-class Search(Protocol):
-    """Where a search was, and how high it came."""
-
-    @property
-    def history(self) -> pd.DataFrame: ...
-    @property
-    def logz(self) -> float: ...
-
-
-def plot_search(optimum: Search, ax: Axes | None = None) -> Axes:
+def plot_search(optimum: Optimum, ax: Axes | None = None) -> Axes:
     """Nats below the best against the evaluation, one line per start; crosses are rejected."""
     check_drawn("optimum", optimum, "a result of ev.optimise", "history", "logz")
     check_table("optimum.history", optimum.history, "objective", "restart")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import binom
 
 from ..messages import InputError
-from ..numerics.arrays import Array
+from ..statistics.psis import LIMIT
 from ._given import check_drawn
 from ._style import INK, axes_of, legend, new_figure, nothing, write
 
@@ -17,30 +16,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LIMIT = 0.7  # of k, above which draws do not tell
+    from ..results.loo import LooResult
+
 _WORST = 3  # data with their numbers beside them
 
 
-class Loo(Protocol):
-    """What is known of every datum from the others."""
-
-    @property
-    def method(self) -> str: ...
-    @property
-    def pointwise(self) -> Array: ...
-    @property
-    def by_method(self) -> Mapping[str, Array]: ...
-    @property
-    def pareto_k(self) -> Array: ...
-    @property
-    def pit(self) -> Array: ...
-
-
-def _check(loo: Loo) -> None:
+def _check(loo: LooResult) -> None:
     check_drawn("loo", loo, "a result of ev.loo", "pointwise", "by_method", "pareto_k", "pit")
 
 
-def plot_loo(loo: Loo) -> Figure:
+def plot_loo(loo: LooResult) -> Figure:
     """Log density given all others and Pareto's k̂ of every datum, and the histogram of PIT values.
 
     Parameters
@@ -67,8 +52,8 @@ def plot_loo(loo: Loo) -> Figure:
     if drawn:
         ax = axes.pop(0)
         ax.plot(index, k, "+", color=INK, ms=5)
-        ax.axhline(_LIMIT, ls="--", color="0.3", lw=1.0)
-        for i in np.flatnonzero(k > _LIMIT)[:20]:
+        ax.axhline(LIMIT, ls="--", color="0.3", lw=1.0)
+        for i in np.flatnonzero(k > LIMIT)[:20]:
             write(ax, i, i, k[i])
         ax.set(xlabel="datum", ylabel=r"Pareto $\hat k$", title="Draws tell below the line")
     if loo.pit.size:
@@ -76,7 +61,7 @@ def plot_loo(loo: Loo) -> Figure:
     return figure
 
 
-def plot_pit(loo: Loo, ax: Axes | None = None) -> Axes:
+def plot_pit(loo: LooResult, ax: Axes | None = None) -> Axes:
     """Histogram of PIT values, and the band in which 95 % of its bars are if they are uniform.
 
     Parameters

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.patheffects import Normal, Stroke
@@ -14,32 +13,16 @@ from ._given import check_drawn, check_table
 from ._style import INK, LINES, MARKERS, axes_of, bars, legend, log_ticks, new_figure, short_name
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from ..results.comparison import Comparison
+    from ..results.surface import Surface
 
 
 _LABEL = "Monte Carlo ± 2 se"
 _HUGE = 30.0  # nats below the best at which a model only squeezes the others together
 _CELLS = 100  # of a map, beyond which values are not written into them
-
-
-class Comparison(Protocol):
-    """One row per model: ``logz``, ``logz_se``, ``probability``, and approximations."""
-
-    @property
-    def table(self) -> pd.DataFrame: ...
-
-
-class Surface(Comparison, Protocol):
-    """One row per cell of a grid of hyperparameters; ``column`` is the best there is of log Z."""
-
-    @property
-    def names(self) -> Sequence[str]: ...
-    @property
-    def column(self) -> str: ...
-    @property
-    def best(self) -> Mapping[str, float]: ...
 
 
 def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..messages import InputError
 from ..numerics.arrays import Array
@@ -15,32 +15,13 @@ from ._style import INK, MARKER_CYCLE, SHADES, axes_of, legend
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from ..prediction.classes import ClassPrediction
+    from ..prediction.gp import Prediction
+
 
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 _UPRIGHT = 8  # names of categories, beyond which they stand on end
 _DEPTH = 0.5  # of a class's colour where it is certain
-
-
-class AtPoints(Protocol):
-    """What every model says at new points."""
-
-    @property
-    def X_new(self) -> Array | None: ...
-    @property
-    def data(self) -> tuple[Array, NDArray[Any]] | None: ...
-    @property
-    def probability(self) -> Array: ...
-
-
-class Prediction(AtPoints, Protocol):
-    """What a model of one latent value per datum says."""
-
-    @property
-    def likelihood(self) -> Any: ...
-    @property
-    def y_mean(self) -> Array: ...
-    def quantiles(self, q: ArrayLike, of: str = "latent") -> Array: ...
-    def given(self, x: ArrayLike) -> Array: ...
 
 
 def plot_prediction(prediction: Prediction, ax: Axes | None = None) -> Axes:
@@ -126,13 +107,6 @@ def plot_effect(
         ax.set_xlim(-0.6, len(x) - 0.4)
     ax.set(xlabel=name, ylabel="expected response")
     return legend(ax, fontsize="small")
-
-
-class ClassPrediction(AtPoints, Protocol):
-    """What a model of several classes says."""
-
-    @property
-    def classes(self) -> NDArray[Any]: ...
 
 
 def plot_class_prediction(prediction: ClassPrediction, ax: Axes | None = None) -> Axes:
