@@ -32,7 +32,7 @@ _COARSEST = 1e9  # nats: no error bar says less
 _OTHER_KINDS = {"c": "complex numbers", "m": "time differences", "M": "dates", "V": "records"}
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A wrong value in a message: its text where that is short, else what it is.
 
     >>> shown(np.float64(3.0)), shown([np.int64(3), np.str_("a")]), shown("a" * 1000)
@@ -125,6 +125,12 @@ def machine_memory() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows does not tell
         return 2**38
+
+
+def check_size(name: str, value: object, *sizes: int, least: int = 1) -> None:
+    """A number of things, each of which takes an array of ``sizes``."""
+    check_count(name, value, least, optional=False)
+    check_memory(name, value, value, *sizes)
 
 
 def check_memory(name: str, value: Any, *sizes: Any) -> None:
@@ -265,20 +271,20 @@ def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
         raise InputError(f"unknown {name} {what}{suggest(value, known)} Known: {', '.join(known)}")
 
 
-def check_flag(name: str, value: Any) -> None:
+def check_flag(name: str, value: object) -> None:
     """True or False: the word "no" is true to Python."""
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{name} must be True or False, got {shown(value)}")
 
 
-def check_function(name: str, value: Any, optional: bool = True) -> None:
+def check_function(name: str, value: object, optional: bool = True) -> None:
     """A function, or None; a class makes objects, not numbers."""
     given = callable(value) and not isinstance(value, type)
     if not (given or (optional and value is None)):
         raise InputError(f"{name} must be a function, got {shown(value)}")
 
 
-def check_kind(name: str, value: Any, *kinds: type) -> None:
+def check_kind(name: str, value: object, *kinds: type) -> None:
     """A model, usually, of a kind that there is an answer for."""
     if not isinstance(value, kinds):
         known = " or a ".join(kind.__name__ for kind in kinds)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.interpolate import PchipInterpolator
 from scipy.special import expit
 
-from ..execution.arguments import ISLAND, array, check_count, check_memory, number
+from ..execution.arguments import ISLAND, array, check_size, number
 from ..messages import InputError
 from ..numerics.arrays import Array
 from .weights import conditional_ess
@@ -32,7 +32,7 @@ def geometric(n: int, first: float = 1e-3) -> Array:
     >>> geometric(3, first=0.01).round(3).tolist()
     [0.0, 0.01, 0.1, 1.0]
     """
-    _check_steps(n, 2)
+    check_size("n", n, ISLAND, least=2)
     first = number("first", first, above=0.0, below=1.0)
     ladder = np.concatenate([[0.0], np.geomspace(first, 1.0, n)])
     ladder[-1] = 1.0
@@ -54,13 +54,8 @@ def linear(n: int) -> Array:
     >>> linear(4).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    _check_steps(n)
+    check_size("n", n, ISLAND)
     return np.linspace(0.0, 1.0, n + 1)
-
-
-def _check_steps(n: int, least: int = 1) -> None:
-    check_count("n", n, least, optional=False)
-    check_memory("n", n, n, ISLAND)
 
 
 def power(n: int, exponent: float = 4.0) -> Array:
@@ -123,7 +118,7 @@ def equal_barrier(betas: ArrayLike, rates: ArrayLike, n: int) -> Array:
             f"rates must not be negative, got {rates.min():g}; a rejection rate is the mean of "
             "1 - acceptance"
         )
-    _check_steps(n)
+    check_size("n", n, ISLAND)
     cost = np.diff(ladder) if not rates.any() else rates
     cost = np.maximum(cost, _SMALLEST_SHARE * cost.mean())
     barrier = np.concatenate([[0.0], np.cumsum(cost)])

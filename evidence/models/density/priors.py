@@ -22,7 +22,7 @@ from ...numerics.arrays import Array
 from .changes import Derivatives
 from .functions import in_shape
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
+LOG_2PI = float(np.log(2.0 * np.pi))
 _ROOT_2 = float(np.sqrt(2.0))
 _STEP = 1e-3  # of numerical differences in units of a standard normal
 _SLOPE_STEP = 1e-5  # of first differences, likewise
@@ -77,7 +77,7 @@ class GaussianPrior:
     @cached_property
     def _at_mean(self) -> float:
         """log density at the mean."""
-        return -float(np.log(np.diag(self.chol)).sum()) - 0.5 * self.dim * _LOG_2PI
+        return -float(np.log(np.diag(self.chol)).sum()) - 0.5 * self.dim * LOG_2PI
 
     @cached_property
     def precision(self) -> Array:
@@ -142,7 +142,7 @@ class Quantiles:
     def slopes(self, x: Array) -> tuple[Array, Array]:
         """g and g' = φ(x) / f(g(x))."""
         theta, log_f = self._log_density(x)
-        return theta, np.exp(-0.5 * (x * x + _LOG_2PI) - log_f)
+        return theta, np.exp(-0.5 * (x * x + LOG_2PI) - log_f)
 
     def derivatives(self, x: Array) -> Derivatives:
         """g to third order; derivatives of log f along x by differences of fourth order.
@@ -158,7 +158,7 @@ class Quantiles:
 
     def _derivatives(self, x: Array) -> Derivatives:
         h, (g, log_f) = _STEP, self._log_density(x)
-        g1 = np.exp(-0.5 * (x * x + _LOG_2PI) - log_f)
+        g1 = np.exp(-0.5 * (x * x + LOG_2PI) - log_f)
         f = {k: self._log_density(x + k * h)[1] for k in (-2, -1, 1, 2)} | {0: log_f}
         first = (8.0 * (f[1] - f[-1]) - (f[2] - f[-2])) / (12.0 * h)
         second = (16.0 * (f[1] + f[-1]) - (f[2] + f[-2]) - 30.0 * f[0]) / (12.0 * h * h)
@@ -180,7 +180,7 @@ class _Normals:
 
     def log_density(self, theta: Array) -> Array:
         z = self.score(theta)
-        return -0.5 * (z * z + _LOG_2PI) - np.log(self.scale)
+        return -0.5 * (z * z + LOG_2PI) - np.log(self.scale)
 
 
 class _Uniforms(_Normals):
@@ -338,7 +338,7 @@ class InverseOnly:
     def logpdf(self, theta: ArrayLike) -> Array:
         x, h = self._score(theta), _STEP
         slope = (self.ppf(ndtr(x + h)) - self.ppf(ndtr(x - h))) / (2.0 * h)
-        return -0.5 * (x * x + _LOG_2PI) - np.log(slope)
+        return -0.5 * (x * x + LOG_2PI) - np.log(slope)
 
     def _score(self, theta: ArrayLike) -> Array:
         theta = np.asarray(theta, dtype=float)

@@ -10,9 +10,8 @@ import numpy as np
 from ...execution.arguments import array
 from ...numerics.arrays import Array, Indices
 from ..density.model import DensityModel
+from ..density.priors import LOG_2PI as LOG_2PI
 from ..density.priors import GaussianPrior
-
-LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 class Example(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...execution.arguments import check_count, check_memory
+from ...execution.arguments import check_size
 from ...numerics.arrays import Array
 from .example import LOG_2PI, Example, Smooth
 
@@ -89,8 +89,7 @@ def funnel(dim: int = 10) -> Example:
     >>> example.model.n, example.logz
     (11, 0.0)
     """
-    check_count("dim", dim, optional=False)
-    check_memory("dim", dim, dim, dim)
+    check_size("dim", dim, dim)
     density = Funnel(dim)
     names = ["v", *(f"z[{i}]" for i in range(dim))]
     about = f"Neal's funnel, {dim} parameters of scale e^(v/2)"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...execution.arguments import check_count, check_memory, number
+from ...execution.arguments import check_size, number
 from ...numerics.arrays import Array
 from .example import LOG_2PI, Example, Quadratic
 
@@ -50,8 +50,7 @@ def gaussian(dim: int = 2, condition: float = 1e4) -> Example:
     >>> round(example.logz, 4)  # log 2π + log 10
     4.1405
     """
-    check_count("dim", dim, optional=False)
-    check_memory("dim", dim, dim, dim)
+    check_size("dim", dim, dim)
     condition = number("condition", condition, above=0.0)
     rng = np.random.default_rng(_SEED)
     variances = np.geomspace(1.0, condition, dim)

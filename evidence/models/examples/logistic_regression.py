@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...execution.arguments import check_count, check_memory, number, seed_sequence
+from ...execution.arguments import check_count, check_size, number, seed_sequence
 from ...messages import InputError
 from ...numerics.arrays import Array
 from ...numerics.jit import vector_loop
@@ -127,8 +127,7 @@ def simulated_logistic(dim: int = 2, n: int = 100, seed: int = 0) -> SimulatedLo
     ((500, 10), [-1, 1])
     """
     check_count("dim", dim, optional=False)
-    check_count("n", n, optional=False)
-    check_memory("n", n, n, dim)
+    check_size("n", n, dim)
     rng = np.random.default_rng(seed_sequence(seed))
     beta = rng.standard_normal(dim)
     X = np.column_stack([np.ones(n), rng.standard_normal((n, dim - 1))])

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp
 
-from ...execution.arguments import check_count, check_memory, number
+from ...execution.arguments import check_count, check_memory, check_size, number
 from ...numerics.arrays import Array, Indices
 from .example import LOG_2PI, Example, Smooth
 from .gaussian import rotation
@@ -93,8 +93,7 @@ def gaussian_mixture(dim: int = 2, n_modes: int = 3, separation: float = 10.0) -
     3
     """
     check_count("dim", dim, optional=False)
-    check_count("n_modes", n_modes, optional=False)
-    check_memory("n_modes", n_modes, n_modes, n_modes, _ARRANGEMENTS)
+    check_size("n_modes", n_modes, n_modes, _ARRANGEMENTS)
     check_memory("dim", dim, dim, dim + _ARRANGEMENTS, n_modes)
     separation = number("separation", separation, above=0.0)
     rng = np.random.default_rng(_SEED)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse import csc_array, diags_array
 
-from ...execution.arguments import check_count, check_memory, number, shown
+from ...execution.arguments import check_size, number, shown
 from ...messages import InputError
 from .base import WIDE, Bounds, Combination, Precision
 
@@ -94,8 +94,7 @@ def ar1(
     >>> series, [p.name for p in series.hyperparameters if not p.fixed]
     (ar1(3000, rho=0.99, sigma=0.331662), ['sigma'])
     """
-    check_count("n", n, optional=False)
-    check_memory("n", n, n, 4)
+    check_size("n", n, 4)
     first = np.arange(n) == 0
     neighbours = diags_array([np.ones(n - 1)] * 2, offsets=(-1, 1), shape=(n, n))
     diagonals = [diags_array(kept.astype(float)) for kept in (first, ~first, ~first[::-1])]

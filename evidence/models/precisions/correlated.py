@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csc_array
 
-from ...execution.arguments import array, check_count, check_memory, shown
+from ...execution.arguments import array, check_size, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
 from ..scales import natural, to_line
@@ -151,8 +151,7 @@ def effects(
     >>> [p.name for p in clinics.hyperparameters]
     ['sd(1)', 'sd(age)', 'cor(1,age)']
     """
-    check_count("groups", groups, optional=False)
-    check_memory("groups", groups, groups, 4)
+    check_size("groups", groups, 4)
     if isinstance(names, str) or not len(names) or len(set(names)) < len(names):
         raise InputError(f"names must be a list of different texts, got {shown(names)}")
     k = len(names)

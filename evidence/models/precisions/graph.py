@@ -20,7 +20,7 @@ import numpy as np
 from scipy.sparse import coo_array, csc_array, diags_array
 from scipy.sparse.csgraph import connected_components
 
-from ...execution.arguments import array, check_count, check_memory, plain
+from ...execution.arguments import array, check_size, plain
 from ...messages import InputError
 from ...numerics.sparse import Factor, analyse
 from .base import WIDE, Bounds
@@ -114,8 +114,7 @@ def _from_edges(graph: Any, n: int | None) -> csc_array:
         )
     if n is None:
         n = int(edges.max()) + 1
-    check_count("n", n, optional=False)
-    check_memory("n", n, n, 4)
+    check_size("n", n, 4)
     if edges.min() < 0 or edges.max() >= n:
         raise InputError(f"graph: sites are 0, …, {n - 1}, got {edges.min()} to {edges.max()}")
     both = np.concatenate([edges, edges[:, ::-1]])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csc_array, csr_array, eye_array, kron
 
-from ...execution.arguments import check_count, check_memory, shown
+from ...execution.arguments import check_size, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
 from .base import Hyperparameter, Precision
@@ -79,6 +79,5 @@ def copies(part: Precision, count: int) -> Copies:
         raise InputError(
             f"part must be a prior of ev.precisions, such as ar1(20, 0.5), got {shown(part)}"
         )
-    check_count("count", count, optional=False)
-    check_memory("count", count, count, 4)
+    check_size("count", count, 4)
     return Copies(part, count)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csc_array, csr_array, diags_array, eye_array
 
-from ...execution.arguments import array, check_count, check_memory, shown
+from ...execution.arguments import array, check_size, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
 from .base import WIDE, Bounds, Precision
@@ -86,8 +86,7 @@ def iid(n: int, sigma: float = 1.0, *, sigma_bounds: Bounds = WIDE) -> Scaled:
     >>> iid(3, sigma=0.5).matrix().diagonal()
     array([4., 4., 4.])
     """
-    check_count("n", n, optional=False)
-    check_memory("n", n, n, 4)
+    check_size("n", n, 4)
     R = csc_array(eye_array(n))
     return Scaled("iid", str(n), R, csc_array((n, 0)), sigma, sigma_bounds)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csc_array, diags_array
 
-from ...execution.arguments import array, check_count, check_memory
+from ...execution.arguments import array, check_size
 from ...messages import InputError
 from ...numerics.arrays import Array
 from .base import WIDE, Bounds
@@ -42,8 +42,7 @@ def rw1(positions: int | ArrayLike, sigma: float = 1.0, *, sigma_bounds: Bounds 
     (rw1(100, sigma=1), rw1(3, sigma=0.5))
     """
     if np.ndim(positions) == 0:
-        check_count("positions", positions, least=2, optional=False)
-        check_memory("positions", positions, positions, 4)
+        check_size("positions", positions, 4, least=2)
         at = np.arange(float(positions))  # type: ignore[arg-type]
     else:
         at = array("positions", positions, ("n",))
@@ -79,8 +78,7 @@ def rw2(n: int, sigma: float = 1.0, *, sigma_bounds: Bounds = WIDE) -> Scaled:
     >>> rw2(100), rw2(100).constraints[0].shape
     (rw2(100, sigma=1), (2, 100))
     """
-    check_count("n", n, least=3, optional=False)
-    check_memory("n", n, n, 4)
+    check_size("n", n, 4, least=3)
     D = diags_array(
         [np.ones(n - 2)] * 2 + [np.full(n - 2, -2.0)], offsets=(0, 2, 1), shape=(n - 2, n)
     )
