@@ -101,18 +101,6 @@ class Pilot:
     max_moves: int = 24
     particles: int = 128
 
-    def plan(
-        self,
-        path: TemperedPath,
-        move: Move,
-        rng: np.random.Generator,
-        betas: Array | None = None,
-        stop: Callable[[], bool] = lambda: False,
-        report: Callable[[float, float, float], None] = lambda beta, ess, acceptance: None,
-    ) -> Plan:
-        """Climb once, adapting everything; ``report`` β, ESS and acceptance."""
-        return self.climb(path, move, rng, betas, stop, report).plan
-
     def climb(
         self,
         path: TemperedPath,

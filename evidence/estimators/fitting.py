@@ -26,11 +26,10 @@ from ..models.gp import GPModel
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
 from ..paths.families import fit_reference
-from ..verbs.optimise import optimise
+from ..verbs.optimise import REACH, optimise
 
 _STEP = 1e-4  # of the differences, in logs
 _AT_BOUND = 1e-3  # logs
-_REACH = 10.0  # starts are drawn within this factor
 _SAME_HEIGHT = 0.01  # nats
 _REJECTED = 1e10  # minus log Z where there is none
 _FOR_EVERYBODY = ("interrupted", "several-fixed-points")  # warnings of a search
@@ -138,7 +137,7 @@ def _learn(evidence: LogEvidence, estimator: Any) -> tuple[Any, list[Message]]:
         ends = [End(*each) for each in zip(found.restarts.logz, thetas, troubles, strict=True)]
         kept = [one for one in messages(found.warnings) if one.code in _FOR_EVERYBODY]
         return found.reference, [*kept, *_doubts(evidence, ends)]
-    near = evidence.theta[:, None] + np.log(_REACH) * np.array([-1.0, 1.0])
+    near = evidence.theta[:, None] + np.log(REACH) * np.array([-1.0, 1.0])
     low, high = np.clip(near, evidence.bounds[:, :1], evidence.bounds[:, 1:]).T
     starts = [evidence.theta, *(rng.uniform(low, high) for _ in range(restarts))]
     ends = [evidence.climb(start, optimizer) for start in starts]

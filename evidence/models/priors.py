@@ -66,6 +66,25 @@ class Flat:
         return _FLAT_CONSTANT - 0.5 * (theta / _FLAT_SD) ** 2 - log_slope(theta, self.low)
 
 
+@dataclass(frozen=True)
+class OnAnother:
+    """A prior of a function of what has the prior given, and is told of by its name."""
+
+    prior: Any
+
+    @property
+    def dist(self) -> Any:
+        return self.prior.dist
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        return tuple(self.prior.args)
+
+    @property
+    def kwds(self) -> dict[str, Any]:
+        return dict(self.prior.kwds)
+
+
 @dataclass(frozen=True, eq=False)
 class Priors:
     """Independent priors of some hyperparameters; the others stay at their values.
@@ -225,8 +244,7 @@ def _check_distribution(name: str, distribution: Any, least: float) -> None:
     if not all(hasattr(distribution, need) for need in ("logpdf", "rvs", "support", "args")):
         raise InputError(
             f"prior of {name}: got {shown(distribution)}; pass a frozen continuous "
-            f"distribution such "
-            "as scipy.stats.gamma(2, scale=1.5), or the word 'flat'"
+            "distribution such as scipy.stats.gamma(2, scale=1.5), or the word 'flat'"
         )
     support = np.asarray(distribution.support())
     if support.shape != (2,):

@@ -14,14 +14,14 @@ from ..execution.arguments import check_choice, shown
 from ..messages import InputError
 from ..numerics.arrays import Array
 from ..paths.families import family
+from ..results.at_draws import check_same, full_theta, numbers
 from ..results.draws import Draws
 from ..results.evidence import EvidenceResult
 from ..results.hyper import HyperDraws, IntegratedEvidence
+from ..verbs._call import ROUGH
 from ..verbs.integrate import fits_over_theta, integrated_evidence
 from ..verbs.reference import explored
 from .points import Model
-
-_ROUGH = 0.1  # standard error of an integral over hyperparameters that predictions need
 
 
 class Known(NamedTuple):
@@ -38,7 +38,7 @@ def known_at_data(model: Model, posterior: Any, max_draws: int) -> list[Known]:
     """What is known, in one part or several; ``posterior`` is as :func:`evidence.predict` takes
     it, and what is only named is fitted."""
     if posterior is None and model.priors:
-        posterior = integrated_evidence(model, target_se=_ROUGH, random_seed=0, progressbar=False)
+        posterior = integrated_evidence(model, target_se=ROUGH, random_seed=0, progressbar=False)
     if isinstance(posterior, IntegratedEvidence):
         return [Known(q.model, q, 1.0) for q in fits_over_theta(model, posterior, max_draws)]
     if isinstance(posterior, HyperDraws):
@@ -61,12 +61,10 @@ def known_at_data(model: Model, posterior: Any, max_draws: int) -> list[Known]:
 
 def _by_hyperparameters(model: Model, draws: HyperDraws, max_draws: int) -> list[Known]:
     """Every different θ among the kept draws, evenly spaced, with its draws of x."""
-    _check_model(model, draws)
+    check_same(model, draws)
     kept = draws.theta[:, :: draws.settings.get("stride", 1)][:, : draws.x.shape[1]]
     x = draws.x.reshape(-1, model.n)
-    theta = np.tile(model.hyperparameters.theta, (len(x), 1))
-    where = [model.hyperparameters.index(name) for name in draws.names]
-    theta[:, where] = kept.reshape(len(x), -1)
+    theta = full_theta(model, draws, kept).reshape(len(x), -1)
     chosen = np.linspace(0, len(x) - 1, min(max_draws, len(x))).round().astype(int)
     theta, x = theta[chosen], x[chosen]
     starts = np.flatnonzero((theta[1:] != theta[:-1]).any(axis=1)) + 1
@@ -77,11 +75,7 @@ def _by_hyperparameters(model: Model, draws: HyperDraws, max_draws: int) -> list
 def _draws(model: Model, posterior: Any) -> Array:
     """Posterior draws, shape (S, C·N)."""
     if isinstance(posterior, Draws | EvidenceResult):
-        _check_model(model, posterior)
-        if (beta := posterior.settings.get("beta", 1.0)) != 1.0:
-            raise InputError(
-                f"posterior holds draws at beta={beta}, not from the posterior; sample at beta=1"
-            )
+        check_same(model, posterior)
         x = posterior.x if isinstance(posterior, Draws) else posterior.samples
         if not x.size:
             raise InputError(
@@ -89,10 +83,7 @@ def _draws(model: Model, posterior: Any) -> Array:
                 "or ev.sample"
             )
     else:
-        try:
-            x = np.asarray(posterior, dtype=float)
-        except Exception:  # of any kind, from other people's __array__
-            x = np.empty(0)
+        x = numbers(posterior)
     if x.ndim < 2 or x.shape[-1] != model.n or not x.size:
         names = ", ".join(map(repr, family(model).fits))
         raise InputError(
@@ -103,10 +94,3 @@ def _draws(model: Model, posterior: Any) -> Array:
     if not np.isfinite(x).all():
         raise InputError("posterior: the draws contain NaN or inf")
     return x.reshape(-1, model.n)
-
-
-def _check_model(model: Model, posterior: Draws | EvidenceResult | HyperDraws) -> None:
-    if posterior.model and posterior.model != model.describe():
-        raise InputError(
-            f"posterior was made for another model, {posterior.model}, not {model.describe()}"
-        )

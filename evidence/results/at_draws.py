@@ -12,6 +12,7 @@ import numpy as np
 
 from ..execution.arguments import check_kind, check_memory, shown
 from ..messages import InputError
+from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
 from ..models.likelihoods.base import Likelihood
 from ..models.likelihoods.quadrature import evaluate
@@ -19,6 +20,7 @@ from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from .base import Result
 
+Described = GPModel | SparseModel | SoftmaxModel
 _TOGETHER = 200_000  # likelihoods evaluated at a time
 
 
@@ -38,14 +40,9 @@ class AtDraws:
         check_kind("model", model, GPModel, SparseModel)
         if isinstance(posterior, Result):
             check_same(model, posterior)
-            if (beta := getattr(posterior, "settings", {}).get("beta", 1.0)) != 1.0:
-                raise InputError(
-                    f"posterior holds draws at beta={beta}, not from the posterior; sample at "
-                    "beta=1"
-                )
             x = getattr(posterior, "latent_draws", np.zeros(0))
         else:
-            x = _numbers(posterior)
+            x = numbers(posterior)
         if x.ndim < 2 or x.shape[-1] != model.n or not x.size or not np.isfinite(x).all():
             raise InputError(
                 "posterior must hold draws of latent values: Draws of ev.sample, a HyperDraws, an "
@@ -94,15 +91,19 @@ class AtDraws:
         return self.likelihoods[first : first + count] if several else self.likelihoods
 
 
-def check_same(model: GPModel | SparseModel, posterior: Any) -> None:
-    """Refuse what was made for another model."""
+def check_same(model: Described, posterior: Any) -> None:
+    """Refuse what was made for another model, or is not of the posterior."""
     if posterior.model and posterior.model != model.describe():
         raise InputError(
             f"posterior was made for another model, {posterior.model}, not {model.describe()}"
         )
+    if (beta := getattr(posterior, "settings", {}).get("beta", 1.0)) != 1.0:
+        raise InputError(
+            f"posterior holds draws at beta={beta}, not from the posterior; sample at beta=1"
+        )
 
 
-def full_theta(model: GPModel | SparseModel, posterior: Any, draws: Array) -> Array:
+def full_theta(model: Described, posterior: Any, draws: Array) -> Array:
     """All hyperparameters on the line at draws (chains, draws, P) of the posterior's."""
     theta = np.tile(model.hyperparameters.theta, (*draws.shape[:2], 1))
     theta[..., [model.hyperparameters.index(name) for name in posterior.names]] = draws
@@ -120,7 +121,8 @@ def _likelihoods(model: GPModel | SparseModel, posterior: Any) -> tuple[Likeliho
     return tuple(free.likelihood_at(theta) for theta in whole)
 
 
-def _numbers(values: Any) -> Array:
+def numbers(values: Any) -> Array:
+    """An array, or nothing where there is none in it."""
     try:
         return np.asarray(values, dtype=float)
     except Exception:  # of any kind, from other people's __array__

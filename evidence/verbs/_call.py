@@ -15,6 +15,7 @@ import numpy as np
 from .. import __version__
 from ..execution.arguments import (
     ISLAND,
+    LONGEST,
     check_count,
     check_executor,
     check_memory,
@@ -22,7 +23,7 @@ from ..execution.arguments import (
     check_positive,
     check_target,
 )
-from ..execution.checkpoint import Checkpoint
+from ..execution.checkpoint import Checkpoint, digest
 from ..execution.clock import Clock
 from ..execution.meter import Meter, metered
 from ..execution.progress import Progress, compiling
@@ -30,6 +31,7 @@ from ..numerics.threads import blas_kernels
 from ..results.base import fingerprint
 
 DEFAULT_TARGET_SE = 0.05
+ROUGH = 0.1  # the same for an integral over hyperparameters that is only averaged over
 
 
 @dataclass
@@ -83,10 +85,14 @@ class Call:
     @property
     def told(self) -> dict[str, Any]:
         """What a result says of its call, and of the kernels that its last digits depend on."""
-        whole = isinstance(self.random_seed, numbers.Integral)
         limits = {"max_seconds": self.max_seconds, "max_evaluations": self.max_evaluations}
-        seed = {"random_seed": self.random_seed if whole else None}
-        return {**self.budget, **limits, **seed, "blas": blas_kernels()}
+        return {**self.budget, **limits, **self.told_seed, "blas": blas_kernels()}
+
+    @property
+    def told_seed(self) -> dict[str, Any]:
+        """The seed, where it is one that can be given again."""
+        whole = isinstance(self.random_seed, numbers.Integral)
+        return {"random_seed": self.random_seed if whole else None}
 
     def begin(self, model: Any, identity: Callable[[], Mapping[str, Any]]) -> None:
         """Start the clock, and open the checkpoint of this run; ``identity`` is what decides its
@@ -106,3 +112,25 @@ class Call:
             Progress(self.progressbar) as progress,
         ):
             yield progress
+
+    def too_early(self, what: str, tune: int) -> BaseException:
+        """Why a run of chains has nothing to show: it ended before ``what``."""
+        if self.clock.interrupted.is_set():
+            return KeyboardInterrupt()
+        return RuntimeError(
+            f"the run ended before {what} (max_seconds={self.max_seconds}, tune={tune}); allow "
+            "more time or tune less"
+        )
+
+
+def check_chains(**counts: int) -> dict[str, int]:
+    """How many chains, and how many steps of each for what."""
+    for name, value in counts.items():
+        check_count(name, value, 0 if name == "tune" else 1, optional=False, below=LONGEST)
+    return counts
+
+
+def in_identity(reference: Any) -> str | None:
+    """What a checkpoint keeps of where a run starts."""
+    named = reference is None or isinstance(reference, str)
+    return reference if named else digest(*reference.identity())

@@ -24,22 +24,31 @@ if TYPE_CHECKING:
     Reference = GaussianReference | SoftmaxReference | DensityReference | Mixture
 
 
-class Budget(TypedDict, total=False):
+class Sizes(TypedDict, total=False):
+    """How many."""
+
+    n_particles: int | None
+    n_islands: int | None
+
+
+class Budget(Sizes, total=False):
     """How much, and where."""
 
     target_se: float | None
-    n_particles: int | None
-    n_islands: int | None
     max_seconds: float | None
     executor: Executor | None
 
 
-class Start(Budget, total=False):
+class Way(TypedDict, total=False):
     """From where, and how."""
 
     reference: str | Reference | None
     move: str | Move | None
     betas: str | int | ArrayLike
+
+
+class Start(Budget, Way):
+    """How much, where, from where, and how."""
 
 
 class Run(Start, total=False):
@@ -114,14 +123,8 @@ class EveryModel(Start, MethodOptions, total=False):
     method: str
 
 
-class EveryCell(MethodOptions, total=False):
+class EveryCell(MethodOptions, Sizes, Way):
     """What :func:`evidence.evidence_surface` takes for every cell."""
-
-    n_particles: int | None
-    n_islands: int | None
-    reference: str | Reference | None
-    move: str | Move | None
-    betas: str | int | ArrayLike
 
 
 class EveryRun(Budget, MethodOptions):

@@ -94,7 +94,7 @@ def bidirectional(
         path = make_path(fit_reference(simulated.model, reference))
         mover.prepare(path)
         rng = np.random.default_rng(pilot)
-        plan = Pilot().plan(path, mover, rng, ladder, check_interrupt)
+        plan = Pilot().climb(path, mover, rng, ladder, check_interrupt).plan
         if n_betas is not None:
             plan = plan.refined(n_betas, single=True)
         settled, enough = settle(path, mover, np.random.default_rng(pace))

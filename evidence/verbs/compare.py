@@ -93,7 +93,7 @@ def compare(
         models = from_formulas(formulas, data, namespace=space, missing=missing, **given)  # type: ignore[arg-type]
     elif unused := [name for name, word in words.items() if word is not None]:
         raise InputError(f"{unused[0]} goes with formulas and data; models have their own")
-    models = _check_models(_translated(models))
+    models = _check_models(models)
     weights = _check_prior(prior, models)
     rngs = map(np.random.default_rng, seed_sequence(random_seed).spawn(len(models)))
     runs = [
@@ -108,25 +108,18 @@ def compare(
     return told(Comparison.of(results, weights, cut, models))
 
 
-def _check_formulas(models: Any) -> dict[str, str]:
-    if isinstance(models, str):
-        models = [models]
-    if not isinstance(models, Mapping):
-        models = {formula: formula for formula in models}
-    for name, formula in models.items():
+def _check_formulas(formulas: Any) -> dict[str, str]:
+    if isinstance(formulas, str):
+        formulas = [formulas]
+    if not isinstance(formulas, Mapping):
+        formulas = {formula: formula for formula in formulas}
+    for name, formula in formulas.items():
         if not isinstance(formula, str):
             raise InputError(
                 f"models[{shown(name)}] must be a formula where data are given, got "
                 f"{type(formula).__name__}"
             )
-    return dict(models)
-
-
-def _translated(models: Any) -> Any:
-    """With PyMC and NumPyro models as densities."""
-    if not isinstance(models, Mapping):
-        return models
-    return {name: density_of(model) for name, model in models.items()}
+    return dict(formulas)
 
 
 def density_of(model: Any) -> Any:
@@ -146,6 +139,7 @@ def _check_models(models: Any) -> dict[str, Model]:
         raise InputError(
             f"models must map names to models, {{'rbf': m1, 'matern': m2}}, got {shown(models)}"
         )
+    models = {name: density_of(model) for name, model in models.items()}
     for model in models.values():
         family(model)
     # a density keeps its data to itself
@@ -157,7 +151,7 @@ def _check_models(models: Any) -> dict[str, Model]:
                 f"models[{shown(name)}] is of other observations y than models[{shown(first)}]; "
                 "evidences of different data cannot be compared"
             )
-    return dict(models)
+    return models
 
 
 def _check_prior(

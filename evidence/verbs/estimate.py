@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from .. import moves
 from ..approximations.density.policy import EFFORTS
 from ..approximations.gp.neighbours import fewer_neighbours
-from ..execution.arguments import ISLAND, check_choice, check_count, check_memory
+from ..execution.arguments import ISLAND, check_choice, check_size
 from ..execution.checkpoint import digest
 from ..execution.clock import Clock, Stopped, within
 from ..execution.options import told
@@ -30,7 +30,7 @@ from ..numerics.threads import blas_for
 from ..paths.families import Family, check_probit, family
 from ..results.evidence import Estimate, EvidenceResult
 from ..statistics import ladders
-from ._call import Call
+from ._call import Call, in_identity
 from ._options import MethodOptions
 
 if TYPE_CHECKING:
@@ -245,21 +245,20 @@ def check_betas(betas: str | int | ArrayLike) -> tuple[Array | None, int | None]
         check_choice("betas", betas, ("adaptive",))
         return None, None
     if isinstance(betas, numbers.Integral):
-        check_count("betas", betas, 1)
-        check_memory("betas", betas, betas, ISLAND)
+        check_size("betas", betas, ISLAND)
         return None, int(betas)
     return ladders.check(betas), None
 
 
 def _identity(
     call: Call, method: str, reference: Any, options: Mapping[str, Any]
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """What else decides the numbers of a run."""
     budget = call.budget
     if budget["n_particles"] is not None and method not in ("auto", "pt"):
         budget = {"n_particles": budget["n_particles"]}  # islands are run the same for any target
     return {
-        "reference": reference if isinstance(reference, str) else digest(*reference.identity()),
+        "reference": in_identity(reference),
         **{name: str(value) for name, value in budget.items()},
         "options": ", ".join(f"{k}={_option_text(v)}" for k, v in sorted(options.items())),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -32,6 +32,7 @@ from ..proposals.crossfit import NAMES, CrossFit, cross_fit, worth
 from ..results.bridged import BridgeEvidence
 from ..results.evidence import Estimate
 from ..statistics.diagnostics import rhat
+from ..statistics.psis import LIMIT
 from .compare import density_of
 
 _CHUNK = 1000  # rows that log_density is called with
@@ -40,7 +41,6 @@ _FLAT = 1e-12  # of the correlations' largest eigenvalue: no dimension of its ow
 _PER_NUMBER, _FEWEST = 2.0, 50.0  # effective draws in a half, for each parameter and in all
 _AGREE = 1.01  # the largest R-hat of chains that have met
 _APART = 6.0  # standard errors between draws and log density
-_TAIL = 0.7  # Pareto's k
 _MORE = 4.0  # times as many, in a note on what would lower the error
 
 
@@ -309,12 +309,11 @@ def _check_density(log_p: Array) -> None:
         )
 
 
-def _about_draws(x: Array, names: Sequence[str]) -> list[Message]:
-    warnings = []
+def _about_draws(x: Array, names: Sequence[str]) -> Iterator[Message]:
     r, n = np.nan_to_num(rhat(x)), worth(x)
     if r.max() > _AGREE:
         text = f"the chains disagree: R-hat {r.max():.3f} ({names[int(r.argmax())]})"
-        warnings.append(Message("chains-disagree", text))
+        yield Message("chains-disagree", text)
     least, needed = float(np.nanmin(n)), max(_FEWEST, _PER_NUMBER * x.shape[2])
     if least < needed:
         text = (
@@ -322,22 +321,20 @@ def _about_draws(x: Array, names: Sequence[str]) -> list[Message]:
             f"({names[int(np.nanargmin(n))]}), {needed:.0f} would do for {x.shape[2]} parameters; "
             "the error bar is rough"
         )
-        warnings.append(Message("few-draws", text))
+        yield Message("few-draws", text)
     if x.shape[0] > x.shape[1]:
         text = f"draws have {x.shape[0]} chains of {x.shape[1]}: should their axes be swapped?"
-        warnings.append(Message("axes-swapped", text))
-    return warnings
+        yield Message("axes-swapped", text)
 
 
-def _about_fit(fit: CrossFit, names: Sequence[str]) -> list[Message]:
-    warnings = []
+def _about_fit(fit: CrossFit, names: Sequence[str]) -> Iterator[Message]:
     shape = max(half.bridge.shape for half in fit.halves)
-    if shape > _TAIL:
+    if shape > LIMIT:
         text = (
             f"posterior and proposal meet seldom (Pareto k = {shape:.2f} of what is averaged): "
             "logz_se is too small. More draws help, if they are draws of log_density"
         )
-        warnings.append(Message("heavy-tail", text))
+        yield Message("heavy-tail", text)
     clear = [half.gaps for half in fit.halves if half.bridge.fewest > _FEWEST]
     gaps = np.array(clear or [np.zeros((3, len(names)))])
     if np.abs(gaps).max() > _APART:
@@ -347,8 +344,7 @@ def _about_fit(fit: CrossFit, names: Sequence[str]) -> list[Message]:
             f"draws and log_density disagree on {what[kind]} by {np.abs(gaps).max():.0f} standard "
             "errors: other data, a forgotten Jacobian, or chains that have not converged?"
         )
-        warnings.append(Message("other-density", text))
-    return warnings
+        yield Message("other-density", text)
 
 
 def _about_limits(fit: CrossFit, x: Array, names: Sequence[str]) -> list[Message]:

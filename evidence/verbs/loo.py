@@ -48,14 +48,13 @@ from ..results.evidence import EvidenceResult
 from ..results.hyper import HyperDraws, IntegratedEvidence
 from ..results.loo import LooResult
 from ..statistics.diagnostics import ess
-from ..statistics.psis import smoothed
+from ..statistics.psis import LIMIT, smoothed
+from ._call import ROUGH
 from .integrate import fits_over_theta, integrated_evidence
 from .reference import fit_reference
 from .sample import sample
 from .sample_hyperparameters import sample_hyperparameters
 
-_ROUGH = 0.1  # standard error of an integral over hyperparameters that is only averaged over
-_LIMIT = 0.7  # of k, above which draws do not tell
 _NODES, _LEAST_NODES = 1000, 64  # that stand for a cavity in distribution functions
 _BLOCK = 1_000_000  # numbers at a time
 _PAIRS = 1_000_000  # of data, for which cavities are corrected
@@ -145,7 +144,7 @@ def loo(
         if method == "psis" or (method == "auto" and not gaussian):
             views["psis"] = _by_draws(at)
     last, view = list(views.items())[-1]
-    doubtful = view.pareto_k > _LIMIT
+    doubtful = view.pareto_k > LIMIT
     if last == "psis" and len(views) > 1 and doubtful.any():
         apart = np.nansum(
             view.pointwise[doubtful] - next(iter(views.values())).pointwise[doubtful]
@@ -182,7 +181,7 @@ def _made(model: GPModel | SparseModel, method: str, **options: Any) -> Any:
         return sample(model, **options) if method == "psis" else None
     if method == "psis":
         return sample_hyperparameters(model, **options)
-    return integrated_evidence(model, target_se=_ROUGH, **options)
+    return integrated_evidence(model, target_se=ROUGH, **options)
 
 
 # -- cavities -------------------------------------------------------------------------------
@@ -199,7 +198,7 @@ def _by_cavities(
         equal = np.full((len(log_p), 1), -math.log(len(log_p)))
         view = _averaged(log_p, fitted, low, high, log_w, equal)
         worth = 1.0 / np.sum(np.exp(2.0 * log_w), axis=0) / len(log_p)
-        doubts = _doubts((shape > _LIMIT) & (worth < 0.5), "hyperparameters")
+        doubts = _doubts((shape > LIMIT) & (worth < 0.5), "hyperparameters")
         mcse = math.hypot(*_pull(log_p, log_w, view.pointwise))
         return view._replace(pareto_k=shape, mcse=mcse, warnings=tuple(doubts))
     mixture = posterior
@@ -307,7 +306,7 @@ def _by_draws(at: AtDraws) -> _View:
         np.concatenate([view[part] for view in views], axis=-1) for part in range(4)
     )
     mcse = float(np.sqrt(np.sum(pull**2) / np.mean(np.concatenate(worth))))
-    return _View(pointwise, fitted, pit, shape, mcse, tuple(_doubts(shape > _LIMIT, "draws")))
+    return _View(pointwise, fitted, pit, shape, mcse, tuple(_doubts(shape > LIMIT, "draws")))
 
 
 # -- averages -------------------------------------------------------------------------------
@@ -358,7 +357,7 @@ def _doubts(bad: Flags, what: str) -> Iterator[Message]:
         where = np.flatnonzero(bad)
         numbers = ", ".join(map(str, where[:8])) + (", …" if where.size > 8 else "")
         text = (
-            f"Pareto k is above {_LIMIT} for {where.size} of {bad.size} data (number {numbers}): "
+            f"Pareto k is above {LIMIT} for {where.size} of {bad.size} data (number {numbers}): "
             f"without such a datum the posterior differs too much for its {what} to tell"
         )
         yield Message("pareto-k", text)

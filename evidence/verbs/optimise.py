@@ -37,7 +37,7 @@ from .estimate import log_evidence
 
 _TRIES = 10**5  # starts, more than anybody waits for
 _DRAWS = 200  # of a prior without quantiles, whose draws say where most of it is
-_REACH = 10.0  # starts are drawn within this factor
+REACH = 10.0  # starts are drawn within this factor
 _ROWS = 1000  # of X, at most, for the typical distance
 
 
@@ -179,7 +179,7 @@ def _starts(
     starts = [free.theta.copy()]
     if not n_restarts:
         return starts
-    windows = free.theta[:, None] + np.log(_REACH) * np.array([-1.0, 1.0])
+    windows = free.theta[:, None] + np.log(REACH) * np.array([-1.0, 1.0])
     for i in moving:
         if i < free.n_kernel and "length_scale" in free.names[i].rpartition("__")[2]:
             distance = _typical_distance(model.X, free.names[i])  # type: ignore[arg-type, union-attr]

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import numbers
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import __version__, moves
+from .. import moves
 from ..approximations.mixture import Mixture
 from ..drivers.chains import Chains, run_chains
 from ..drivers.jumps import Jumps
-from ..execution.arguments import (
-    ISLAND,
-    LONGEST,
-    check_count,
-    check_memory,
-    check_path,
-    check_positive,
-    number,
-)
-from ..execution.checkpoint import Checkpoint, digest
-from ..execution.clock import Clock, Stopped, interruptible, within
+from ..execution.arguments import ISLAND, check_memory, number
+from ..execution.clock import Stopped, interruptible, within
 from ..execution.keywords import hinted
 from ..execution.options import told
 from ..execution.progress import compiling, progress_line
@@ -32,9 +22,9 @@ from ..messages import InputError, Message, messages
 from ..models.latent import LatentModel
 from ..numerics.threads import blas_for
 from ..paths.families import family, make_path
-from ..results.base import fingerprint
 from ..results.draws import Draws
 from ..statistics.diagnostics import ess_bulk, ess_tail, rhat
+from ._call import Call, check_chains, in_identity
 from .reference import explored
 
 if TYPE_CHECKING:
@@ -131,27 +121,17 @@ def sample(
             "together with the latent values; model.at({...}) holds them, for ev.sample"
         )
     mover = moves.get(family(model).move(model) if move is None else move)
-    counts = {"draws": draws, "tune": tune, "chains": chains, "thin": thin}
-    for name, value in counts.items():
-        check_count(name, value, 0 if name == "tune" else 1, optional=False, below=LONGEST)
-    max_seconds = check_positive("max_seconds", max_seconds)
+    counts = check_chains(draws=draws, tune=tune, chains=chains, thin=thin)
+    call = Call(
+        max_seconds=max_seconds, random_seed=random_seed, checkpoint=checkpoint,
+        progressbar=progressbar,
+    )  # fmt: skip
     beta = number("beta", beta, least=0.0, most=1.0)
     check_memory("chains", chains, chains, ISLAND)
     check_memory("draws", draws, draws, chains, model.n)
-    check_path("checkpoint", checkpoint)
-    identity: dict[str, Any] = {}
-    if checkpoint is not None:
-        named = reference is None or isinstance(reference, str)
-        identity = {
-            "package version": __version__,
-            "model": fingerprint(model),
-            "reference": reference if named else digest(*cast(Any, reference).identity()),
-            "move": repr(mover),
-            **counts,
-            "beta": beta,
-        }
-    store, seed = Checkpoint.seeded(checkpoint, identity, random_seed)
-    clock = Clock(max_seconds)
+    decides = {"move": repr(mover), **counts, "beta": beta}
+    call.begin(model, lambda: {"reference": in_identity(reference), **decides})
+    clock, seed, store = call.clock, call.seed, call.store
     steps = tune + thin * draws
     bar = progress_line(progressbar, total=steps, desc=mover.name, unit="step", ncols=88)
     with interruptible(clock), blas_for(model.n), compiling(progressbar), bar:
@@ -164,19 +144,15 @@ def sample(
                     mover.prepare(path)
         except Stopped:
             raise RuntimeError(
-                f"max_seconds={max_seconds:g} were over before chains could start; allow more time"
+                f"max_seconds={call.max_seconds:g} were over before chains could start; allow "
+                "more time"
             ) from None
         rng = np.random.default_rng(seed)
         run = run_chains(
             path, mover, rng, clock, bar.update, store, jumps, None, beta=float(beta), **counts
         )
-    if not run.tilt.size and clock.interrupted.is_set():
-        raise KeyboardInterrupt
     if not run.tilt.size:
-        raise RuntimeError(
-            f"the run ended before its first draw was recorded (max_seconds={max_seconds}, "
-            f"tune={tune}); allow more time or tune less"
-        )
+        raise call.too_early("its first draw was recorded", tune)
     return told(
         Draws(
             x=path.parameters(run.x),
@@ -195,7 +171,7 @@ def sample(
                 "reference": base.name,
                 **counts,
                 "beta": float(beta),
-                "random_seed": random_seed if isinstance(random_seed, numbers.Integral) else None,
+                **call.told_seed,
                 "interrupted": clock.interrupted.is_set(),
             },
             model=model.describe(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -11,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..execution import arguments
-from ..execution.clock import Clock, interruptible
+from ..execution.arguments import check_choice, check_count, check_memory
+from ..execution.clock import interruptible
 from ..execution.job import Job
 from ..execution.keywords import hinted
 from ..execution.options import told
@@ -31,6 +30,7 @@ from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
 from ..results.hyper import HyperDraws
+from ._call import Call, check_chains
 from .integrate import integrated_evidence
 
 _RHAT = 1.1
@@ -122,29 +122,25 @@ def sample_hyperparameters(
     >>> draws.theta.shape, draws.x.shape
     ((2, 200, 2), (2, 200, 3))
     """
-    arguments.check_choice("scheme", scheme, tuple(SCHEMES))
-    for name, value in dict(draws=draws, tune=tune, chains=chains, thin=thin).items():
-        least = 0 if name == "tune" else 1
-        arguments.check_count(name, value, least, optional=False, below=arguments.LONGEST)
-    arguments.check_count("keep", keep, 1)
-    max_seconds = arguments.check_positive("max_seconds", max_seconds)
+    check_choice("scheme", scheme, tuple(SCHEMES))
+    check_chains(draws=draws, tune=tune, chains=chains, thin=thin)
+    check_count("keep", keep, 1)
+    call = Call(max_seconds=max_seconds, random_seed=random_seed, progressbar=progressbar)
     if priors is None:
         priors, fixed = _own_priors(model, fixed)
     if isinstance(model, SparseModel):
-        return _from_integral(
-            model, priors, fixed, draws, chains, keep, max_seconds, random_seed, progressbar
-        )
+        return _from_integral(model, priors, fixed, draws, chains, keep, call)
     chosen = SCHEMES[scheme]
     field = _field(model, chosen)
     if isinstance(model, SoftmaxModel):
         prior = model.priors_of(priors, fixed)
     else:
         prior = Priors.of(field.hyperparameters, priors, fixed)
-    arguments.check_memory("draws", draws, draws, chains, len(prior))
+    check_memory("draws", draws, draws, chains, len(prior))
     prior.check_start(field.hyperparameters.theta)
     stride = _stride(draws, keep, chains * field.mean.size)
     plan = dict(draws=draws, tune=tune, thin=thin, stride=stride)
-    seeds = arguments.seed_sequence(random_seed).spawn(chains)
+    call.begin(model, dict)
     steps = chains * (tune + thin * draws)
     bar = progress_line(progressbar, total=steps, desc=scheme, unit="step", ncols=88)
     lock, finished = threading.Lock(), dict[int, Chain]()
@@ -154,17 +150,12 @@ def sample_hyperparameters(
             bar.update(steps)
 
     job = Job(run_chain, (field, prior, chosen, tick), plan)
-    tasks, clock = [{"seed": seed} for seed in seeds], Clock(max_seconds)
+    tasks, clock = [{"seed": seed} for seed in call.seed.spawn(chains)], call.clock
     with bar, compiling(progressbar), ThreadPoolExecutor(chains) as pool:
         run_tasks(job, tasks, clock, finished.__setitem__, pool)
     kept = min((len(chain.theta) for chain in finished.values()), default=0)
     if len(finished) < chains or not kept:
-        if clock.interrupted.is_set():
-            raise KeyboardInterrupt
-        raise RuntimeError(
-            f"the run ended before every chain had recorded a draw (max_seconds={max_seconds}, "
-            f"tune={tune}); allow more time or tune less"
-        )
+        raise call.too_early("every chain had recorded a draw", tune)
     run = [finished[i] for i in range(chains)]
     sizes = [chain.sizes if chosen.delta_target else (np.nan, chain.sizes.kappa) for chain in run]
     tune_seconds, seconds = np.max([chain.seconds for chain in run], axis=0).tolist()
@@ -182,8 +173,9 @@ def sample_hyperparameters(
         failures=sum(chain.failures for chain in run),
         settings={
             "priors": prior.describe(),
-            **dict(plan, chains=chains, stride=stride),
-            "random_seed": random_seed if isinstance(random_seed, numbers.Integral) else None,
+            **plan,
+            "chains": chains,
+            **call.told_seed,
         },
         model=model.describe() if hasattr(model, "describe") else {"N": field.n},
     )
@@ -212,15 +204,14 @@ def _from_integral(
     draws: int,
     chains: int,
     keep: int | None,
-    max_seconds: float | None,
-    random_seed: int | np.random.Generator | None,
-    progressbar: bool,
+    call: Call,
 ) -> HyperDraws:
     """Draws of θ that an integral over it left, and guided draws of latent values there."""
-    clock, seeds = Clock(max_seconds), arguments.seed_sequence(random_seed).spawn(chains + 1)
+    call.begin(model, dict)
+    clock, seeds = call.clock, call.seed.spawn(chains + 1)
     integral = integrated_evidence(
-        model, priors, fixed=fixed, target_se=_SE, max_seconds=max_seconds,
-        random_seed=np.random.default_rng(seeds[0]), progressbar=progressbar,
+        model, priors, fixed=fixed, target_se=_SE, max_seconds=call.max_seconds,
+        random_seed=np.random.default_rng(seeds[0]), progressbar=call.progressbar,
     )  # fmt: skip
     if len(integral.theta) < chains:
         raise RuntimeError("; ".join(integral.warnings) or "the integral left no draws")
@@ -228,8 +219,9 @@ def _from_integral(
     free = [model.hyperparameters.names.index(name) for name in integral.names]
     theta, loglik = np.empty((chains, draws, len(free))), np.empty((chains, draws))
     x = np.empty((chains, math.ceil(draws / stride), model.n))
-    bar = progress_line(progressbar, total=chains * draws, desc="draws", unit="draw", ncols=88)
-    with bar, compiling(progressbar), blas_for(model.n), interruptible(clock):
+    shown, total = call.progressbar, chains * draws
+    bar = progress_line(shown, total=total, desc="draws", unit="draw", ncols=88)
+    with bar, compiling(shown), blas_for(model.n), interruptible(clock):
         for c, seed in enumerate(seeds[1:]):
             rng = np.random.default_rng(seed)
             order = rng.permutation(len(integral.theta))[: min(_SETTINGS, draws)]

@@ -26,6 +26,7 @@ from ..execution.options import told
 from ..messages import InputError, Message
 from ..models.formulas.model import FormulaModel
 from ..models.formulas.terms import Common
+from ..models.priors import OnAnother
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
 from ..paths.families import fit_reference
@@ -41,23 +42,10 @@ _SE = 0.05
 
 
 @dataclass(frozen=True)
-class Rescaled:
+class Rescaled(OnAnother):
     """A prior of a positive value, stretched by a factor."""
 
-    prior: Any
     factor: float
-
-    @property
-    def dist(self) -> Any:
-        return self.prior.dist
-
-    @property
-    def args(self) -> tuple[Any, ...]:
-        return tuple(self.prior.args)
-
-    @property
-    def kwds(self) -> dict[str, Any]:
-        return dict(self.prior.kwds)
 
     @property
     def of(self) -> str:

@@ -18,9 +18,8 @@ from ..paths.families import fit_reference
 from ..results.base import data_frame
 from ..results.hyper import IntegratedEvidence
 from ..results.summary import Summary, of_mixture
+from ._call import ROUGH
 from .integrate import fits_over_theta, integrated_evidence
-
-_ROUGH = 0.1  # standard error of the integral over hyperparameters behind a summary
 
 
 @hinted
@@ -59,7 +58,7 @@ def summarise(model: FormulaModel, posterior: Any = None, *, max_draws: int = 48
     with blas_for(model.n):
         if posterior is None and model.priors is not None:
             posterior = integrated_evidence(
-                model, target_se=_ROUGH, random_seed=0, progressbar=False
+                model, target_se=ROUGH, random_seed=0, progressbar=False
             )
         if isinstance(posterior, IntegratedEvidence):
             fits = list(fits_over_theta(model, posterior, max_draws))

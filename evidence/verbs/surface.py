@@ -14,11 +14,10 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import __version__
 from ..approximations.gp.ep import fit_ep
-from ..execution import arguments
-from ..execution.checkpoint import Checkpoint, digest
-from ..execution.clock import Clock, Stopped
+from ..execution.arguments import check_choice, check_kind
+from ..execution.checkpoint import digest
+from ..execution.clock import Stopped
 from ..execution.options import told
 from ..execution.progress import compiling
 from ..hyper.at_theta import NoEvidence, numerics
@@ -28,8 +27,9 @@ from ..methods.registry import METHODS
 from ..models.gp import GPModel
 from ..models.sparse import SparseModel
 from ..paths.families import family
-from ..results.base import data_frame, fingerprint
+from ..results.base import data_frame
 from ..results.surface import Surface
+from ._call import Call
 from ._options import EveryCell
 from .estimate import log_evidence
 
@@ -88,29 +88,26 @@ def evidence_surface(
     >>> surface.best["k2__length_scale"], len(surface.table)
     (0.4, 6)
     """
-    arguments.check_kind("model", model, GPModel, SparseModel)
+    check_kind("model", model, GPModel, SparseModel)
     if method is not None:
-        arguments.check_choice("method", method, (*METHODS, *family(model).reported))
-    target_se = arguments.check_target("target_se", target_se)
-    max_seconds = arguments.check_positive("max_seconds", max_seconds)
-    arguments.check_path("checkpoint", checkpoint)
-    arguments.check_executor(executor)
+        check_choice("method", method, (*METHODS, *family(model).reported))
+    call = Call(
+        target_se, max_seconds=max_seconds, random_seed=random_seed, executor=executor,
+        checkpoint=checkpoint,
+    )  # fmt: skip
     names, axes = check_grid(model.hyperparameters, grid)
     points = [dict(zip(names, values, strict=True)) for values in itertools.product(*axes)]
-    identity = {
-        "package version": __version__,
-        "model": fingerprint(model),
-        "grid": f"{', '.join(names)} {digest(*axes)}",
-        "options": f"{method}, {target_se}, {sorted(options.items())}",
-    }
-    store, seed = Checkpoint.seeded(checkpoint, identity, random_seed)
-    words = {"method": method, "target_se": target_se, **options}
+    asked = f"{method}, {call.target_se}, {sorted(options.items())}"
+    grid_text = f"{', '.join(names)} {digest(*axes)}"
+    call.begin(model, lambda: {"grid": grid_text, "options": asked})
+    clock, store = call.clock, call.store
+    words = {"method": method, "target_se": call.target_se, **options}
     if method == "auto":
         words.setdefault("frugal", True)  # cells are many
-    clock, left = Clock(max_seconds), math.inf if max_seconds is None else max_seconds
+    left = math.inf if call.max_seconds is None else call.max_seconds
     cell_at = partial(_cell, model.without_matrices(), words, time.time() + left)
     with compiling(progressbar):
-        cells, warnings = run_grid(cell_at, points, seed, clock, store, executor, progressbar)
+        cells, warnings = run_grid(cell_at, points, call.seed, clock, store, executor, progressbar)
     rows = [{**point, **cell._asdict()} for point, cell in zip(points, cells, strict=True)]
     return told(Surface(names, data_frame(rows), messages([*warnings, *store.warnings])))
 

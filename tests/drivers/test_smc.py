@@ -41,7 +41,7 @@ def test_exact_when_the_reference_is_exact():
     model = small_model("gaussian(noise_std=0.7)", 8)
     ep = ev.fit_ep(model)
     path = ev.Path(ep)
-    found = Pilot().plan(path, MGrad(), np.random.default_rng(0))
+    found = Pilot().climb(path, MGrad(), np.random.default_rng(0)).plan
     assert found.betas.tolist() == [1.0]
     islands = ResampleMove(path, MGrad(), found).run(3, 8, SEED(2))
     np.testing.assert_allclose(islands.log_z[-1], ep.logz, atol=1e-9)
@@ -52,7 +52,7 @@ def test_final_particles_are_posterior_draws():
     model = small_model("gaussian(noise_std=0.7)", 4)
     posterior = ev.fit_ep(model)
     path = ev.Path(prior_reference(model))
-    climb = Pilot().plan(path, MGrad(), np.random.default_rng(3))
+    climb = Pilot().climb(path, MGrad(), np.random.default_rng(3)).plan
     islands = ResampleMove(path, MGrad(), climb).run(200, 64, SEED(3))
     weights = np.exp(islands.log_z[-1] - islands.log_z[-1].max())
     weights /= weights.sum()
@@ -67,8 +67,8 @@ def test_final_particles_are_posterior_draws():
 @pytest.mark.interpreted
 def test_same_seed_same_islands():
     path = ev.Path(ev.fit_ep(small_model("probit", 6)))
-    climb = Pilot().plan(path, MGrad(), np.random.default_rng(4))
-    again = Pilot().plan(path, MGrad(), np.random.default_rng(4))
+    climb = Pilot().climb(path, MGrad(), np.random.default_rng(4)).plan
+    again = Pilot().climb(path, MGrad(), np.random.default_rng(4)).plan
     for a, b in zip(climb, again, strict=True):
         np.testing.assert_array_equal(a, b)
     one = ResampleMove(path, MGrad(), climb).run(2, 16, SEED(5))
@@ -80,7 +80,7 @@ def test_same_seed_same_islands():
 def test_explicit_ladder_is_followed():
     path = ev.Path(ev.fit_ep(small_model("probit", 6)))
     ladder = np.array([0.0, 0.25, 1.0])
-    climb = Pilot().plan(path, MGrad(), np.random.default_rng(6), ladder)
+    climb = Pilot().climb(path, MGrad(), np.random.default_rng(6), ladder).plan
     np.testing.assert_array_equal(climb.betas, ladder[1:])
 
 
@@ -89,5 +89,5 @@ def test_steps_do_not_outgrow_what_they_mean(move):
     """From a good reference nearly everything is accepted: the step could grow for ever."""
     path = ev.Path(ev.fit_ep(small_model("probit", 12)))
     betas = np.linspace(0.0, 1.0, 12)
-    found = Pilot().plan(path, move, np.random.default_rng(0), betas)
+    found = Pilot().climb(path, move, np.random.default_rng(0), betas).plan
     assert found.step_sizes.max() == move.longest

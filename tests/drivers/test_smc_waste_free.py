@@ -18,7 +18,7 @@ def prepared(likelihood="probit", n=3, reference="prior", cess=0.9):
     model = small_model(likelihood, n)
     fit = {"ep": ev.fit_ep, "prior": ev.approximations.reference.prior_reference}[reference]
     path, move = Path(fit(model)), moves.get("mgrad")
-    found = Pilot(cess=cess).plan(path, move, np.random.default_rng(0))
+    found = Pilot(cess=cess).climb(path, move, np.random.default_rng(0)).plan
     return model, path, move, found
 
 

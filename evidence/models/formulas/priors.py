@@ -19,7 +19,7 @@ from ...numerics.arrays import Array
 from ..expressions import quoted, readable, tree_of
 from ..hyperparameters import Hyperparameters
 from ..precisions.base import WIDE
-from ..priors import Priors
+from ..priors import OnAnother, Priors
 from .parse import compact
 
 _DRAWS = 999  # of a prior, for its median
@@ -46,46 +46,32 @@ _OF_SCALE = ("expon", "halfcauchy", "halfnorm")  # whose first argument is where
 
 
 @dataclass(frozen=True)
-class OfSquare:
+class OfSquare(OnAnother):
     """The prior of a standard deviation whose square, the variance, has the prior given."""
-
-    variance: Any
-
-    @property
-    def dist(self) -> Any:
-        return self.variance.dist
-
-    @property
-    def args(self) -> tuple[Any, ...]:
-        return tuple(self.variance.args)
-
-    @property
-    def kwds(self) -> dict[str, Any]:
-        return dict(self.variance.kwds)
 
     of = ", of the variance"
 
     def logpdf(self, value: ArrayLike) -> Array:
         v = np.asarray(value, float)
-        return self.variance.logpdf(v * v) + np.log(2.0 * v)
+        return self.prior.logpdf(v * v) + np.log(2.0 * v)
 
     def ppf(self, q: ArrayLike) -> Array:
-        return np.sqrt(self.variance.ppf(q))
+        return np.sqrt(self.prior.ppf(q))
 
     def isf(self, q: ArrayLike) -> Array:
-        return np.sqrt(self.variance.isf(q))
+        return np.sqrt(self.prior.isf(q))
 
     def cdf(self, value: ArrayLike) -> Array:
-        return self.variance.cdf(np.square(value))
+        return self.prior.cdf(np.square(value))
 
     def sf(self, value: ArrayLike) -> Array:
-        return self.variance.sf(np.square(value))
+        return self.prior.sf(np.square(value))
 
     def rvs(self, size: Any = 1, random_state: Any = None) -> Array:
-        return np.sqrt(self.variance.rvs(size, random_state=random_state))
+        return np.sqrt(self.prior.rvs(size, random_state=random_state))
 
     def support(self) -> tuple[float, float]:
-        low, high = self.variance.support()
+        low, high = self.prior.support()
         return float(np.copysign(np.sqrt(abs(low)), low)), float(np.sqrt(abs(high)))
 
 
