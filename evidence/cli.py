@@ -153,8 +153,7 @@ def demo(
     _report(result, seconds, json=json)
     if not json:
         typer.echo(_verdict(result))
-    _write(result, plot=plot, say=not json)
-    raise typer.Exit(_WARNED if result.warnings else 0)
+    _finish(result, plot=plot, say=not json)
 
 
 @_command(
@@ -231,8 +230,7 @@ def estimate(
         "positive": positive,
     }
     _report(result, seconds, json=json, quiet=quiet)
-    _write(result, out=out, plot=plot, say=not (json or quiet))
-    raise typer.Exit(_WARNED if result.warnings else 0)
+    _finish(result, out=out, plot=plot, say=not (json or quiet))
 
 
 @_command()
@@ -281,8 +279,7 @@ def fit(
         with _input_errors():
             summary = summarise(model, result if model.priors else None)
         typer.echo("\n" + summary.summary())
-    _write(result, out=out, plot=plot, say=not (json or quiet))
-    raise typer.Exit(_WARNED if result.warnings else 0)
+    _finish(result, out=out, plot=plot, say=not (json or quiet))
 
 
 @_command(out="Save the comparison here (.npz; evidence.Comparison.load reads it).")
@@ -330,8 +327,7 @@ def compare(
         typer.echo(_finite(plain))
     else:
         typer.echo(comparison.table.iloc[:, :6].to_string() if quiet else comparison.summary())
-    _write(comparison, out=out, plot=plot, say=not (json or quiet))
-    raise typer.Exit(_WARNED if comparison.warnings else 0)
+    _finish(comparison, out=out, plot=plot, say=not (json or quiet))
 
 
 @_command(out="Write the table here (.csv). [default: the screen]")
@@ -545,13 +541,14 @@ def _check_figure_name(plot: FilePath) -> None:
         )
 
 
-def _write(
+def _finish(
     result: EvidenceResult | Comparison,
     *,
     out: FilePath | None = None,
     plot: FilePath | None = None,
     say: bool,
-) -> None:
+) -> NoReturn:
+    """Write files, and end with a code that tells of warnings."""
     written = []
     try:
         if out is not None:
@@ -567,6 +564,7 @@ def _write(
         _fail(error)
     if say and written:
         typer.echo("\n" + "\n".join(written))
+    raise typer.Exit(_WARNED if result.warnings else 0)
 
 
 def _listed(names: str) -> list[str]:

@@ -27,7 +27,7 @@ from .meter import Meter, current
 
 _ATTEMPTS = 4  # times a task is submitted before it is run here
 _AHEAD = 8  # tasks handed over beyond two for every worker that has answered
-_POLL = 0.1  # seconds between two looks at the clock
+POLL = 0.1  # seconds between two looks at the clock
 _OF_TASK = "raised by the task"  # marks errors that trying again will not mend
 _KEPT = 2
 
@@ -111,7 +111,7 @@ class Remote:
                     self.submit(index)
                 if not self.running:
                     break
-                finished, _ = futures.wait(self.running, _POLL, futures.FIRST_COMPLETED)
+                finished, _ = futures.wait(self.running, POLL, futures.FIRST_COMPLETED)
                 # a pool that is shut down cancels futures without telling those who wait
                 for future in finished.union(f for f in self.running if f.cancelled()):
                     index = self.running.pop(future)

@@ -52,10 +52,9 @@ from ..numerics.threads import available_cores, single_blas
 from .clock import Clock, Stopped, interruptible
 from .job import Job, attempt
 from .meter import current
-from .remote import Remote
+from .remote import POLL, Remote
 
 _AHEAD = 512  # tasks handed over, more than any pool has threads
-_POLL = 0.1  # seconds
 
 
 def run_tasks(
@@ -121,7 +120,7 @@ def _run_here(
                 if not running:
                     break
                 with suppress(Empty):  # a thread that waits for ever may not hear of ^C
-                    future = finished.get(timeout=_POLL)
+                    future = finished.get(timeout=POLL)
                     index = running.pop(future)
                     if future.cancelled():  # by whoever shut the executor down
                         waiting.append(index)

@@ -128,10 +128,8 @@ def _more(problem: Problem, mixture: Mixture, drawn: Outcome, parts: list[Outcom
     if problem.target_se is None:
         return drawn
     logz = [drawn.logz, *(part.logz for part in parts)]
-    share, wanted = (
-        math.exp(drawn.logz - logsumexp(logz)),
-        problem.target_se / math.sqrt(len(logz)),
-    )
+    share = math.exp(drawn.logz - logsumexp(logz))
+    wanted = problem.target_se / math.sqrt(len(logz))
     if not share * drawn.logz_se > wanted:
         return drawn
     part = _alone(problem, mixture.components[-1], len(parts))

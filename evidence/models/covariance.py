@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,7 +77,7 @@ def check_source(
     structure = choose(structure, n, kernel, inputs)
     usual = _KERNEL_JITTER if K is None and structure != "markov" else 0.0
     relative = usual if jitter is None else number("jitter", jitter, least=0.0)
-    notes = () if kernel is None else notes_on_inputs(inputs, structure)
+    notes = () if kernel is None else tuple(notes_on_inputs(inputs, structure))
     return Source(inputs, relative, notes, structure)
 
 
@@ -98,18 +98,14 @@ def check_inputs(X: ArrayLike, n: int) -> Array:
     return inputs[:, None] if inputs.ndim == 1 else inputs
 
 
-def notes_on_inputs(X: Any, structure: str) -> tuple[str, ...]:
-    notes = []
+def notes_on_inputs(X: Any, structure: str) -> Iterator[str]:
     duplicated = X.shape[0] - np.unique(X, axis=0).shape[0] if structure == "dense" else 0
     if duplicated:
-        notes.append(
-            f"X: {duplicated} duplicated row(s); the covariance is singular but for the jitter"
-        )
+        yield (f"X: {duplicated} duplicated row(s); the covariance is singular but for the jitter")
     constant = np.flatnonzero((np.ptp(X, axis=0) == 0) & (len(X) > 1))
     if len(constant):
         listed = ", ".join(str(i) for i in constant[:5]) + (", …" if len(constant) > 5 else "")
-        notes.append(f"X: constant column(s) {listed} carry no information")
-    return tuple(notes)
+        yield f"X: constant column(s) {listed} carry no information"
 
 
 def call_kernel(kernel: Callable[..., Any], X: Any) -> Any:

@@ -243,8 +243,7 @@ def _target(column: pd.Series, positive: str | None) -> NDArray[Any]:
         if len(labels) != 2 or positive not in labels:
             raise InputError(
                 f"positive={shown(positive)} must be one of the two labels of target "
-                f"{column.name!r}, "
-                f"which holds {listing}"
+                f"{column.name!r}, which holds {listing}"
             )
         return np.where(text == positive, 1, -1)
     if column.dtype.kind in "biuf":

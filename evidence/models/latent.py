@@ -21,10 +21,8 @@ from .notebooks import InNotebooks
 from .priors import Priors
 
 _AT_WORK, _KEPT = 500.0, 220.0  # bytes for every latent value at work; for every one kept
-_FAR, _FINE = (
-    1e6,
-    1e-6,
-)  # from zero, where doubles are coarse; of a standard deviation, fine enough
+_FAR = 1e6  # from zero, where doubles are coarse
+_FINE = 1e-6  # of a standard deviation, fine enough
 
 
 class LatentModel(InNotebooks, ABC):

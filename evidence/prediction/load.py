@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
+from .. import results
 from ..execution import files
 from ..messages import InputError
-from ..results import (
-    bridged,
-    comparison,
-    draws,
-    evidence,
-    hyper,
-    loo,
-    optimum,
-    sensitivity,
-    simulated,
-    summary,
-    surface,
-    sweep,
-)
 from ..results.base import Result, kinds
-from . import classes, gp
+from . import classes, gp  # noqa: F401  (here and below: so that kinds() knows what they define)
 
-#: imported, so that :func:`kinds` knows what they define
-_ROOMS = (
-    bridged, classes, comparison, draws, evidence, gp, hyper, loo, optimum, sensitivity, simulated,
-    summary, surface, sweep,
-)  # fmt: skip
+for _room in iter_modules(results.__path__, f"{results.__name__}."):
+    import_module(_room.name)
 
 
 def load(path: str | os.PathLike[str], **models: Any) -> Any:

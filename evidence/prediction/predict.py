@@ -242,9 +242,7 @@ def _check_likelihood(
             f"{chosen.name} has parameters with one value per datum, which do not fit {n} new "
             "points; pass likelihood= with one value per new point"
         ) from None
-    names, free = (
-        posterior.names if isinstance(posterior, HyperDraws) else (),
-        model.hyperparameters,
-    )
+    names = posterior.names if isinstance(posterior, HyperDraws) else ()
+    free = model.hyperparameters
     if likelihood is not None and {*names} & {*free.names[free.n_kernel :]}:
         raise InputError("likelihood: the draws hold parameters of the likelihood; leave it out")

@@ -225,6 +225,7 @@ class IntegratedEvidence(EvidenceResult):
     """
 
     _format = "evidence-integrated"
+    _digits = ".4g"
 
     theta: Array = field(default_factory=lambda: np.zeros((0, 0)))
     lows: Array = field(default_factory=lambda: np.zeros(0))
@@ -297,9 +298,6 @@ class IntegratedEvidence(EvidenceResult):
 
     def _frame(self) -> DataFrame:
         return self.table.rename_axis(None)
-
-    def _options(self) -> dict[str, Any]:
-        return {**super()._options(), "float_format": "{:.4g}".format}
 
     def _label(self) -> str:
         names = ", ".join(self.names)

@@ -137,6 +137,6 @@ def with_data(model: LatentModel, y: Array) -> LatentModel:
     new.y, notes = model.likelihood.check(y)
     new.theta = model.likelihood.theta(new.y)
     if isinstance(model, GPModel) and model.kernel is not None:
-        notes += notes_on_inputs(model.X, model.structure)
+        notes += tuple(notes_on_inputs(model.X, model.structure))
     new.notes = notes
     return new

@@ -11,7 +11,6 @@ with g its gradient and π the class probabilities there:
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import numpy as np
 
@@ -57,21 +56,22 @@ def fit_softmax_laplace(
         x, a, value = x + step * x_step, a + step * a_step, trial
         converged = bool(np.max(np.abs(x_step) / width) < tol)
     # these sites make a Gaussian of their own, exact even where Newton stopped early
-    sites = expand(model, x)
+    reference = _of_sites("laplace", model, expand(model, x), started)
+    reference.converged, reference.n_sweeps = converged, iterations
+    if not converged:
+        text = f"Laplace: Newton did not converge in {max_iterations} iterations"
+        reference.warnings = (text,)
+    return reference
+
+
+def _of_sites(
+    name: str, model: SoftmaxModel, sites: SoftmaxSites, started: float
+) -> SoftmaxReference:
     factors = factorise_curvature(model, sites)
     mean, _ = solve_mean(model, sites, factors)
-    warnings = (f"Laplace: Newton did not converge in {max_iterations} iterations",)
-    reference = SoftmaxReference(
-        "laplace",
-        model,
-        sites,
-        mean,
-        log_normaliser(model, sites, mean, factors.half_logdet),
-        converged=converged,
-        n_sweeps=iterations,
-        seconds=time.perf_counter() - started,
-        warnings=() if converged else warnings,
-    )
+    logz = log_normaliser(model, sites, mean, factors.half_logdet)
+    seconds = time.perf_counter() - started
+    reference = SoftmaxReference(name, model, sites, mean, logz, seconds=seconds)
     reference.factors = factors
     return reference
 
@@ -94,19 +94,10 @@ def fit_wide_laplace(model: SoftmaxModel, s: float = WIDE) -> SoftmaxReference:
     """
     started = time.perf_counter()
     plain = fit_softmax_laplace(model)
-    sites = expand(model, plain.mean, s)
-    factors = factorise_curvature(model, sites)
-    mean, _ = solve_mean(model, sites, factors)
-    reference = replace(
-        plain,
-        name="wide",
-        sites=sites,
-        mean=mean,
-        logz=log_normaliser(model, sites, mean, factors.half_logdet),
-        seconds=time.perf_counter() - started,
-    )
-    reference.factors = factors
-    return reference
+    wide = _of_sites("wide", model, expand(model, plain.mean, s), started)
+    wide.converged, wide.n_sweeps = plain.converged, plain.n_sweeps
+    wide.warnings = plain.warnings
+    return wide
 
 
 def _objective(model: SoftmaxModel, x: Array, a: Array) -> float:

@@ -2,38 +2,9 @@ r"""Class probabilities under Gaussian latent values, :math:`E[\mathrm{softmax}(
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from ...numerics.arrays import Array
-
-_MEMORY = 2**22  # numbers held at a time
-
-
-class LatentPrediction(NamedTuple):
-    """Latent values of C classes at N* points: mean (C, N*) and cov (N*, C, C)."""
-
-    mean: Array
-    cov: Array
-
-    def probabilities(self, n_points: int = 1024) -> Array:
-        """p(class k) at every point, shape (N*, C).
-
-        The mean over ``n_points`` (a power of two) quasi-Monte-Carlo draws, always the same
-        ones: the error is a few 1e-4 at 1024.
-
-        >>> even = LatentPrediction(np.zeros((3, 1)), np.eye(3)[None])
-        >>> even.probabilities().round(2).tolist()
-        [[0.33, 0.33, 0.33]]
-        """
-        C, n_new = self.mean.shape
-        z, out = normal_nodes(C, n_points), np.empty((n_new, C))
-        size = max(1, _MEMORY // (n_points * C))
-        for first in range(0, n_new, size):
-            rows = slice(first, first + size)
-            out[rows] = expected_softmax(self.mean.T[None, rows], self.cov[rows], z)
-        return out
 
 
 def normal_nodes(C: int, least: int, components: int = 1) -> Array:

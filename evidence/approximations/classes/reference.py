@@ -23,7 +23,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
@@ -35,7 +34,6 @@ from ...models.classes import SoftmaxModel
 from ...models.likelihoods.softmax import SoftmaxSites
 from ...numerics.arrays import Array
 from ..reference import positive_eigh
-from .probabilities import LatentPrediction
 
 #: dense matrices of this size at most: beyond it, Monte Carlo starts from the prior
 LARGEST_DENSE = 4000
@@ -212,39 +210,6 @@ class SoftmaxReference:
         V = np.array([solve_triangular(self.factors.M, e, lower=True) for e in E])
         own = np.einsum("kns,kns->sk", columns, E)[:, :, None] * np.eye(C)
         return own - np.einsum("kns,jns->skj", V, V)
-
-    def predict(
-        self, k_star: ArrayLike, k_diag: ArrayLike, mean_new: ArrayLike = 0.0
-    ) -> LatentPrediction:
-        """Latent values of all classes at new points (Rasmussen and Williams, Algorithm 3.4).
-
-        Parameters
-        ----------
-        k_star : array (N*, N) or (C, N*, N)
-            Prior covariances between new points and the data, of every class or of each.
-        k_diag : array (N*,) or (C, N*)
-            Prior variances of the new points.
-        mean_new : float, array (C, 1) or (C, N*)
-            Prior mean there.
-
-        Returns
-        -------
-        LatentPrediction
-            ``mean`` (C, N*), ``cov`` (N*, C, C), ``probabilities()`` (N*, C).
-        """
-        C, N = self.model.n_classes, self.model.n_data
-        k_star = np.asarray(k_star, dtype=float)
-        if k_star.ndim not in (2, 3) or k_star.shape[-1] != N or k_star.shape[0] == 0:
-            raise InputError(
-                f"k_star must be (N*, {N}) or ({C}, N*, {N}), got shape {k_star.shape}"
-            )
-        cross = np.broadcast_to(k_star, (C, *k_star.shape[-2:]))
-        diagonal = np.broadcast_to(np.asarray(k_diag, dtype=float), cross.shape[:2])
-        mean = np.broadcast_to(mean_new, cross.shape[:2])
-        return LatentPrediction(
-            mean + np.einsum("ksn,kn->ks", cross, self.dual),
-            diagonal.T[:, :, None] * np.eye(C) - self.explained(cross),
-        )
 
 
 def softmax_prior_reference(model: SoftmaxModel) -> SoftmaxReference:

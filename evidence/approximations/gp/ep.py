@@ -20,6 +20,7 @@ which squares the error.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -151,7 +152,7 @@ def fit_ep(
         converged=end.converged,
         n_sweeps=wasted + end.sweeps,
         seconds=time.perf_counter() - started,
-        warnings=_describe(end, tol, lost),
+        warnings=tuple(_describe(end, tol, lost)),
         rounding=lost,
     )
     return reference.keep(q)
@@ -357,27 +358,25 @@ class _Anderson:
         return out[: nu.size], out[nu.size :]
 
 
-def _describe(end: _FixedPoint, tol: float, lost: float) -> tuple[Message, ...]:
-    warnings = []
+def _describe(end: _FixedPoint, tol: float, lost: float) -> Iterator[Message]:
     if end.late:
         text = (
             f"EP had no time to converge: its moments are off by {end.mismatch:.2g} after "
             f"{end.sweeps} sweeps, its log Z is not to be trusted"
         )
-        warnings.append(Message("ep-out-of-time", text))
+        yield Message("ep-out-of-time", text)
     elif not end.converged:
         text = (
             f"EP did not converge in {end.sweeps} sweeps (moments off by {end.mismatch:.2g}, "
             f"wanted {tol:.2g}); its log Z is not to be trusted, try a smaller damping"
         )
-        warnings.append(Message("ep-not-converged", text))
+        yield Message("ep-not-converged", text)
     if end.skipped:
         text = f"EP left {end.skipped} site(s) alone whose cavity variance was not positive"
-        warnings.append(Message("ep-sites-skipped", text))
+        yield Message("ep-sites-skipped", text)
     if lost > ROUNDING:
         text = (
             f"EP's log Z is uncertain by about {lost:.2g} nats of rounding: the likelihood is so "
             "much narrower than the prior that differences cancel; allow more noise"
         )
-        warnings.append(Message("ep-rounding", text))
-    return tuple(warnings)
+        yield Message("ep-rounding", text)

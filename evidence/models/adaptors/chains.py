@@ -42,8 +42,7 @@ class Chains:
             if name not in listed:
                 raise InputError(
                     f"draws must have {shown(name)}, which the model has"
-                    f"{suggest(name, self.names)} "
-                    f"They have {shown(self.names)}"
+                    f"{suggest(name, self.names)} They have {shown(self.names)}"
                 )
         return Chains(self.x[..., [listed.index(name) for name in names]], tuple(names), {})
 
@@ -85,9 +84,8 @@ def read_chains(draws: Any, var_names: Sequence[str] | None = None) -> Chains:
         value = value[None] if value.ndim == 1 else value
         if value.ndim < 2 or value.shape[:2] != (columns[0] if columns else value).shape[:2]:
             raise InputError(
-                f"draws[{shown(name)}] must have shape (chains, draws, ...), chains and "
-                f"draws the same "
-                f"for all variables; got {value.shape}"
+                f"draws[{shown(name)}] must have shape (chains, draws, ...), chains and draws "
+                f"the same for all variables; got {value.shape}"
             )
         shapes[name] = value.shape[2:]
         columns.append(value.reshape(*value.shape[:2], -1))

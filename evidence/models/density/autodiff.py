@@ -21,10 +21,8 @@ from .metrics import Fisher
 from .model import DensityModel
 
 _SMALLEST = 4
-_STEP, _SHARE = (
-    1e-4,
-    0.01,
-)  # of differences; at most, in standard deviations at the point's curvature
+_STEP = 1e-4  # of differences
+_SHARE = 0.01  # at most, in standard deviations at the point's curvature
 _TRIES = 6  # of shorter ones: tails tell too little curvature
 _RESOLVED = 1e-9  # of a coordinate, the shortest step that rounding leaves
 _POINTS = np.array([-2.0, -1.0, 1.0, 2.0])

@@ -575,29 +575,27 @@ def _shadowed(formula: str, namespace: Mapping[str, Any]) -> list[str]:
 
 def _remarks(
     parts: Parts, terms: Sequence[Term], observed: Observed, frame: pd.DataFrame
-) -> list[str]:
+) -> Iterator[str]:
     """What a user should know of the data."""
-    remarks = []
     for written in parts.structured:
         along = written.arguments[0]
         if written.name == "rw2" and along not in columns(parts.common, frame.columns):
-            remarks.append(
+            yield (
                 f"{written.call} bends but has no slope of its own: write + {along} too, unless "
                 "there is none"
             )
     for factor in dict.fromkeys(term.factor for term in terms if isinstance(term, Groups)):
         sizes = keys(factor, frame).value_counts()
         if single := int((sizes == 1).sum()):
-            remarks.append(f"{single} of {len(sizes)} groups of {factor} have one row of data")
+            yield f"{single} of {len(sizes)} groups of {factor} have one row of data"
     labels = observed.likelihood.name in FAMILIES["bernoulli"].links
     common = [term.design.columns() for term in terms if isinstance(term, Common)]
     X = common[0] if common else np.zeros((0, 0))
     if labels and 0 < X.size <= _SEPARABLE and _separable(observed.y[:, None] * X):
-        remarks.append(
+        yield (
             "the common effects separate the outcomes perfectly: their sizes are what the priors "
             "allow, and the evidence depends on these"
         )
-    return remarks
 
 
 def _separable(signed: Array) -> bool:

@@ -322,8 +322,7 @@ def _normal(name: str, owner: str, given: dict[str, Any]) -> tuple[float, float]
     if mean.shape or not (np.isfinite(mean) and 0.0 < sd < np.inf):
         raise InputError(
             f"priors[{shown(key)}] must have one finite mean and one positive standard "
-            f"deviation, got "
-            f"norm({mean}, {sd})"
+            f"deviation, got norm({mean}, {sd})"
         )
     return float(mean), float(sd)
 

@@ -17,7 +17,7 @@ from ...numerics.arrays import Array
 from ..identity import rounded
 from . import quadrature
 
-_PLACES = (-2.3, -1.1, -0.37, 0.13, 0.71, 1.9)  # where a likelihood is asked what it is
+PLACES = (-2.3, -1.1, -0.37, 0.13, 0.71, 1.9)  # where a likelihood is asked what it is
 
 
 class Observations(NamedTuple):
@@ -143,7 +143,7 @@ class Likelihood(ABC):
         quadrature and metrics use.
         """
         theta, hints = self.theta(y), self.locations(y)
-        points = [*hints, *(mean + place * sd for place in _PLACES)]
+        points = [*hints, *(mean + place * sd for place in PLACES)]
         values = np.array([quadrature.evaluate(self.kernel, theta, x) for x in points])
         with np.errstate(all="ignore"):
             parts = [rounded(values * sd ** np.arange(4)[:, None], 1.0), rounded(hints / sd, 1.0)]

@@ -7,10 +7,9 @@ from numpy.typing import ArrayLike
 
 from ...messages import InputError
 from . import quadrature
-from .base import Array, Likelihood
+from .base import PLACES, Array, Likelihood
 
 _CANDIDATES = (-1.0, 0.0, 1.0, 2.0, -0.7, 0.4)
-_OFFSETS = np.array([-2.3, -1.1, -0.37, 0.13, 0.71, 1.9])
 _STEPS = (1e-2, 1e-3, 1e-4, 1e-5)
 _NAMES = ("log p", "the first derivative", "the second derivative", "the third derivative")
 
@@ -24,8 +23,8 @@ def check_derivatives(likelihood: Likelihood, y: ArrayLike | None = None) -> Non
     observed = _examples(likelihood) if y is None else np.atleast_1d(likelihood.check(y).y)
     theta, location = likelihood.theta(observed), likelihood.location(observed)
     for n, value in enumerate(observed):
-        datum = np.repeat(theta[:, n : n + 1], _OFFSETS.size, axis=1)
-        x = location[n] + _OFFSETS
+        datum = np.repeat(theta[:, n : n + 1], len(PLACES), axis=1)
+        x = location[n] + np.array(PLACES)
         rows = quadrature.evaluate(likelihood.kernel, datum, x)
         if not np.isfinite(rows).any(axis=1).all():
             raise InputError(
