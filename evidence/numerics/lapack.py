@@ -60,12 +60,12 @@ def scratch():
     """Flags, integers and reals that the Fortran interface wants by address."""
     flags = np.empty(4, np.uint8)
     flags[0], flags[1], flags[2], flags[3] = 76, 78, 84, 82  # L N T R
-    return flags, np.empty(4, np.int32), np.empty(2)
+    return flags, np.empty(8, np.int32), np.empty(2)
 
 
 @jit
-def _potrf(n, a, ld, s):
-    """Cholesky factor of a lower triangle in place; returns LAPACK's info."""
+def potrf(n, a, ld, s):
+    """A = L Lᵀ in place, lower triangles; returns LAPACK's info."""
     flags, ints, _ = s
     ints[0], ints[1] = n, ld
     at = ints.ctypes.data
@@ -94,12 +94,12 @@ def _trmm(side, trans, m, n, alpha, a, b, ld, s):
 
 
 @jit
-def _syrk(trans, n, k, a, c, ld, s):
-    """C ← C - A Aᵀ, or C - Aᵀ A, lower triangle."""
+def syrk(n, k, alpha, a, lda, beta, c, ldc, s):
+    """C ← α A Aᵀ + β C, lower triangle."""
     flags, ints, reals = s
-    ints[0], ints[1], ints[2], reals[0], reals[1] = n, k, ld, -1.0, 1.0
+    ints[0], ints[1], ints[2], ints[3], reals[0], reals[1] = n, k, lda, ldc, alpha, beta
     at, f, r = ints.ctypes.data, flags.ctypes.data, reals.ctypes.data
-    _dsyrk(f, f + trans, at, at + 4, r, a, at + 8, r + 8, c, at + 8)
+    _dsyrk(f, f + 1, at, at + 4, r, a, at + 8, r + 8, c, at + 12)
 
 
 @jit
@@ -113,7 +113,7 @@ def _copy(n, x, y, s):
 @jit
 def _leaf(n, a, w, ld, s):
     """L and L⁻¹ of a small block by LAPACK."""
-    info = _potrf(n, a, ld, s)
+    info = potrf(n, a, ld, s)
     if info == 0:
         for j in range(n):
             step = j * (ld + 1) * _ITEM
@@ -151,7 +151,7 @@ def factor_inverse(a, w, s):
             stack[top, 0], stack[top, 1], stack[top, 2] = start, h, 0
         elif stage == 1:
             _trmm(3, 2, size - h, h, 1.0, w11, a21, n, s)
-            _syrk(1, size - h, h, a21, a22, n, s)
+            syrk(size - h, h, -1.0, a21, n, 1.0, a22, n, s)
             top += 1
             stack[top, 0], stack[top, 1], stack[top, 2] = start + h, size - h, 0
         else:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 OK, NO_METRIC, NO_FIXED_POINT, IRREVERSIBLE = range(4)
+MAX_ITERATIONS = 60  # of a fixed point
 
 
 class End(NamedTuple):

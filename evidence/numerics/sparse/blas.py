@@ -6,36 +6,15 @@ See :mod:`evidence.numerics.lapack` for how the routines are bound.
 
 from __future__ import annotations
 
-import numpy as np
 from scipy.linalg import cython_blas, cython_lapack
 
 from ..jit import jit
 from ..lapack import _bind
 
-_dpotrf = _bind(cython_lapack, "dpotrf", 5)
 _dpotri = _bind(cython_lapack, "dpotri", 5)
 _dtrsm = _bind(cython_blas, "dtrsm", 11)
-_dsyrk = _bind(cython_blas, "dsyrk", 10)
 _dsymm = _bind(cython_blas, "dsymm", 12)
 _dgemm = _bind(cython_blas, "dgemm", 13)
-
-
-@jit
-def scratch():
-    """Flags, integers and reals that the Fortran interface wants by address."""
-    flags = np.empty(4, np.uint8)
-    flags[0], flags[1], flags[2], flags[3] = 76, 78, 84, 82  # L N T R
-    return flags, np.empty(8, np.int32), np.empty(2)
-
-
-@jit
-def potrf(n, a, lda, s):
-    """A = L Lᵀ in place; returns LAPACK's info."""
-    flags, ints, _ = s
-    ints[0], ints[1] = n, lda
-    at = ints.ctypes.data
-    _dpotrf(flags.ctypes.data, at, a, at + 4, at + 8)
-    return ints[2]
 
 
 @jit
@@ -55,15 +34,6 @@ def trsm_right(transposed, m, n, a, lda, b, ldb, s):
     at, f = ints.ctypes.data, flags.ctypes.data
     trans = f + (2 if transposed else 1)
     _dtrsm(f + 3, f, trans, f + 1, at, at + 4, reals.ctypes.data, a, at + 8, b, at + 12)
-
-
-@jit
-def syrk(n, k, a, lda, c, ldc, s):
-    """C ← A Aᵀ, lower triangle."""
-    flags, ints, reals = s
-    ints[0], ints[1], ints[2], ints[3], reals[0], reals[1] = n, k, lda, ldc, 1.0, 0.0
-    at, f, r = ints.ctypes.data, flags.ctypes.data, reals.ctypes.data
-    _dsyrk(f, f + 1, at, at + 4, r, a, at + 8, r + 8, c, at + 12)
 
 
 @jit

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..arrays import Array, Indices
 from ..jit import jit, reduction, vector_loop
+from ..lapack import potrf, scratch, syrk
 from ..threads import run, single_blas
 from . import blas
 from .selected import invert
@@ -70,7 +71,7 @@ def factorise(panels, chosen, home, x, work, s):
             bad = _panel(x, at, rows, columns)
         else:
             a = base + 8 * at
-            bad = blas.potrf(columns, a, rows, s) - 1
+            bad = potrf(columns, a, rows, s) - 1
             if bad == -1 and r > 0:
                 blas.trsm_right(True, r, columns, a, rows, a + 8 * columns, rows, s)
             if bad == -1 and not math.isfinite(x[at + (columns - 1) * (rows + 1)]):
@@ -80,7 +81,7 @@ def factorise(panels, chosen, home, x, work, s):
         if r == 0:
             continue
         if columns > 1:
-            blas.syrk(r, columns, base + 8 * (at + columns), rows, update, r, s)
+            syrk(r, columns, 1.0, base + 8 * (at + columns), rows, 0.0, update, r, s)
         for q in range(panels.links[p], panels.links[p + 1]):
             k0 = panels.begin[q]
             k1 = panels.begin[q + 1] if q + 1 < panels.links[p + 1] else r
@@ -116,7 +117,7 @@ def square(panels, x, out, s):
     for p in range(panels.offsets.size - 1):
         at, rows = panels.offsets[p], panels.starts[p + 1] - panels.starts[p]
         columns = panels.first[p + 1] - panels.first[p]
-        blas.syrk(rows, columns, base + 8 * at, rows, work.ctypes.data, rows, s)
+        syrk(rows, columns, 1.0, base + 8 * at, rows, 0.0, work.ctypes.data, rows, s)
         for j in range(columns):
             for i in range(j, rows):
                 out[at + j * rows + i] += work[j * rows + i]
@@ -196,7 +197,7 @@ class Factor:
         def eliminate(part: int) -> None:
             work = np.empty(analysis.tallest**2)
             chosen, home = analysis.halves[part], homes[part == 1]
-            bad[part] = factorise(panels, chosen, home, x, work, blas.scratch())
+            bad[part] = factorise(panels, chosen, home, x, work, scratch())
 
         _side_by_side(eliminate, analysis)
         if analysis.halves[1].size:
@@ -212,7 +213,7 @@ class Factor:
         """The numbers of P, of which this is the factor."""
         out = np.zeros(self.analysis.room)
         with _quiet(self.analysis):
-            square(self.analysis.panels, self._x, out, blas.scratch())
+            square(self.analysis.panels, self._x, out, scratch())
         return out
 
     @cached_property
@@ -260,7 +261,7 @@ class Factor:
         def invert_part(part: int) -> None:
             chosen = analysis.halves[part]
             work, ratio = np.empty(analysis.tallest**2), np.empty(analysis.largest)
-            invert(analysis.panels, chosen, self._x, z, work, ratio, blas.scratch())
+            invert(analysis.panels, chosen, self._x, z, work, ratio, scratch())
 
         with _quiet(analysis):
             invert_part(2)
@@ -273,4 +274,4 @@ class Factor:
         elif v.size:
             with _quiet(self.analysis):
                 work = np.empty((self.analysis.tallest, v.shape[1]))
-                many(self.analysis.panels, self._x, v, work, blas.scratch())
+                many(self.analysis.panels, self._x, v, work, scratch())

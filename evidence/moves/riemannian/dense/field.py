@@ -31,13 +31,13 @@ from ....models.density.metrics import SoftAbs
 from ....numerics.anderson import ARRIVED, ROWS, UNDERWAY
 from ....paths.density import DensityPath
 from ...base import Array
+from .. import MAX_ITERATIONS
 from .kernels import FLAT, advance, contract, divided, momentum_fixed_points
 from .metric import Plain, Soft, plain, soft
 
 Rows = NDArray[np.intp]
 Bool = NDArray[np.bool_]
 
-MAX_ITERATIONS = 60
 _PAIRS = 256  # rows times pairs of coordinates up to which one call for all of ∂A pays
 
 

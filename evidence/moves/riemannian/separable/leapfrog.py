@@ -21,11 +21,10 @@ import numpy as np
 
 from ....numerics.anderson import ARRIVED, FAILED, iterate
 from ....numerics.jit import jit
-from .. import IRREVERSIBLE, NO_FIXED_POINT, NO_METRIC, OK
+from .. import IRREVERSIBLE, MAX_ITERATIONS, NO_FIXED_POINT, NO_METRIC, OK
 from . import system
 from .system import FORCE, ROOT, SLOPE, TRACE, D
 
-_MAX_ITERATIONS = 60
 _MAX_REFACTORS = 3
 
 
@@ -34,7 +33,7 @@ def momentum_equation(t, eps, point, p0, w, known, tolerance):
     """Solve w = G⁻¹(p₀ + ε/4 d' w²) with the factor at x; returns a code."""
     rhs, image = t.vectors[0], t.vectors[1]
     system.solve(t, point[ROOT], p0, w)
-    for k in range(_MAX_ITERATIONS):
+    for k in range(MAX_ITERATIONS):
         for i in range(p0.size):
             rhs[i] = p0[i] + 0.25 * eps * point[SLOPE, i] * w[i] * w[i]
         system.solve(t, point[ROOT], rhs, image)
@@ -60,7 +59,7 @@ def position_equation(t, beta, eps, x, r, v, p, point, w, known, tolerance):
         w[i], d_c[i], root[i] = v[i], point[D, i], point[ROOT, i]
         ry[i] = r[i]  # the force at trial points is not used
     refactors, k, best, stalled = 0, 0, np.inf, 0
-    for _ in range((_MAX_REFACTORS + 1) * _MAX_ITERATIONS):
+    for _ in range((_MAX_REFACTORS + 1) * MAX_ITERATIONS):
         for i in range(p.size):
             y[i] = x[i] + 0.5 * eps * (v[i] + w[i])
         system.local(t, beta, y, ry, there)
@@ -74,7 +73,7 @@ def position_equation(t, beta, eps, x, r, v, p, point, w, known, tolerance):
             return OK, refactors
         stalled = stalled + 1 if not size < 0.25 * best else 0
         best = min(best, size) if np.isfinite(size) else best
-        if status == FAILED or stalled > 4 or k == _MAX_ITERATIONS:
+        if status == FAILED or stalled > 4 or k == MAX_ITERATIONS:
             if refactors == _MAX_REFACTORS or not np.isfinite(system.dot(there[D], there[D])):
                 return NO_FIXED_POINT, refactors
             refactors += 1
