@@ -110,7 +110,8 @@ class Pilot:
         stop: Callable[[], bool] = lambda: False,
         report: Callable[[float, float, float], None] = lambda beta, ess, acceptance: None,
     ) -> Climbed:
-        """:meth:`plan`, and what was seen on the way."""
+        """Climb once, adapting everything: a plan, and what was seen on the way. ``report`` hears
+        β, ESS and acceptance."""
         state = move.init_reference(rng, path, self.particles)
         beta, variance, acceptance, log_z = 0.0, 0.0, np.nan, path.log_z0
         rows: list[tuple[float, float, int, float]] = []
