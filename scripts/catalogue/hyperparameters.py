@@ -358,7 +358,7 @@ def _ordinal(rng: Rng, rows: int) -> Problem:
     b = rng.standard_normal() * _wide(rng, -1.0, 0.6) + gaps.sum() / 2.0
     y = np.digitize(b + rng.logistic(size=rows), np.r_[0.0, np.cumsum(gaps)])
     names = np.array(["a", "b", "c", "d"])[: gaps.size + 2]
-    y[0], y[-1] = 0, gaps.size + 1
+    y[: gaps.size + 2] = np.arange(gaps.size + 2)  # no category without a datum
     sds = {"Intercept": _sd(rng, max(abs(b), 0.1))}
     priors = {f"likelihood__gap_{k + 1}": _scale(rng, gap) for k, gap in enumerate(gaps)}
     o = pd.Categorical(names[y], categories=names, ordered=True)
