@@ -38,9 +38,7 @@ from .parts import Parts, parts_of
 
 _DEAREST = 5e3  # multiplications of a look: 8 μs, some 600,000 of which are made
 _FEW = 4  # dimensions up to which a density takes a second
-_FEW_OF_SEVERAL_MODES = (
-    12  # the same where posteriors at given θ have several modes: half a minute
-)
+_FEW_OF_SEVERAL_MODES = 12  # the same where posteriors at given θ have several modes
 _NET, _INSIDE, _STARTS = 8, 1e-3, 3  # log2 of points all over a prior, its ends, and climbs
 _FEW_POINTS, _SHRUNK = 5, 4  # log2 of them, and effects that are tried small with the noise
 _DIGITS, _FURTHER = 1e-15, 30.0  # of the largest datum that are its last, and a noise above them

@@ -19,8 +19,6 @@ from ...numerics.arrays import Array, Indices
 from .reference import DensityReference, Mode
 
 _STARTS = 16
-_FURTHER = 48  # more of them where modes are several: one that is reached from 5 % of the prior is
-# missed by 16 climbs in 44 of 100 searches, by all in 4
 _WIDE = 4.0  # prior standard deviations, at which as many more climbs begin: one in three of them
 # reached a mode six away from the prior's middle that none from the prior itself did
 _ALIKE = 0.01  # of a difference between a density and a Gaussian, where they are the same
@@ -44,11 +42,7 @@ def find_modes(model: DensityModel) -> tuple[Mode, ...]:
         points = np.concatenate([points, 3.0 * points])  # nobody said how far modes may lie
     elif model.sampler is None and model.prior is not None:  # data may contradict a prior
         points = np.concatenate([points, model.prior.mean + _WIDE * (points - model.prior.mean)])
-    modes = further_modes(model, (), points)
-    dear = not model.has_gradient and model.n > LOW_DIMENSION  # steps of n + 1 evaluations
-    if dear or len(modes) < 2 or modes[1].logz < modes[0].logz - COMPARABLE:
-        return modes
-    return further_modes(model, modes, starts(model, np.random.default_rng(1), _FURTHER))
+    return further_modes(model, (), points)
 
 
 def climb(
