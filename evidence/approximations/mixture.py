@@ -107,6 +107,8 @@ class Mixture:
 
     name = "mixture"
     lost = 0.0, 0.0
+    blend: Any = None
+    """What draws of all components at once come from, where there is such a thing."""
 
     def __init__(
         self, references: Sequence[Any], weights: Array, warnings: Sequence[str] = ()

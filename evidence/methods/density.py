@@ -1,10 +1,10 @@
 """The referee of a density: what is known of its mass decides how it is integrated.
 
-*Look*: :mod:`evidence.approximations.density.search` at normal effort; at ``effort="frugal"``, or
-where few evaluations are allowed, :mod:`evidence.approximations.density.economy`. *Use*: where the
-draws of a mixture, or in two stages, are even enough, islands of them. *Anneal*: in all other
-cases. The answer comes from fresh draws of a proposal that was fixed before them, and is compared
-with what the looks saw.
+*Search* (:mod:`evidence.approximations.density.search`), at ``effort="frugal"`` first where few
+evaluations are allowed. *Use*: where draws of the search's proposal, or in two stages, are even
+enough, islands of them. *Anneal*: in all other cases, from what
+:mod:`evidence.approximations.density.fitted` makes of the search. The answer comes from fresh
+draws of a proposal that was fixed before them, and is compared with what the search saw.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..approximations.density.cloud import Cloud, resolution
-from ..approximations.density.economy import LARGEST, LONGER, Blended, Economy, economise
+from ..approximations.density.blend import Blended
+from ..approximations.density.fit import LARGEST_SCOUTED
+from ..approximations.density.fitted import Found, look
 from ..approximations.density.modes import laplace_of
-from ..approximations.density.policy import policy_of
+from ..approximations.density.policy import FRUGAL, Policy, policy_of
 from ..approximations.density.reference import Scouted
+from ..approximations.density.search import Search
 from ..approximations.mixture import Mixture
 from ..execution.meter import Allowance, Meter
 from ..models.density.batches import SharedBatches
@@ -32,8 +33,8 @@ from .economical import over_blend
 from .referee import Referee
 from .staged import over_stages
 
-_DEFAULT = 0.05  # target of a standard error
-_LARGEST = 32  # dimensions of a frugal search, where there is no choice
+LONGER = 200_000  # evaluations allowed of which a search at normal effort is affordable
+_SEARCHED = (None, "fitted", "gaussian")  # references that a search decides about
 _USED = 0.8  # of the time that is left goes into evaluations that are counted on
 _STANDARD_ERRORS = 3.0  # by which a look sees more than the answer
 
@@ -41,18 +42,14 @@ _STANDARD_ERRORS = 3.0  # by which a look sees more than the answer
 class DensityReferee(Referee):
     """Searches, then uses or anneals."""
 
-    economy: Economy | None = None
     allowed: Meter | Allowance
     """Evaluations that may be made, once a search has begun."""
-    cloud: Cloud | None = None
+    searched: Search | None = None
 
     @property
     def resolution(self) -> float:  # type: ignore[override]
         """By the draws of the prior that were judged."""
-        if self.cloud is not None:
-            return self.cloud.resolution
-        rounds = [] if self.economy is None else self.economy.rounds
-        return resolution(rounds[0][0] if rounds else 0)
+        return 1.0 if self.searched is None else self.searched.cloud.resolution
 
     @property
     def left(self) -> bool:
@@ -62,7 +59,7 @@ class DensityReferee(Referee):
 
     @property
     def seen(self) -> Scouted | None:
-        """What a look from the prior saw, where there was one."""
+        """What a search from the prior saw, where there was one."""
         parts = getattr(self.reference, "components", (self.reference,))
         return getattr(parts[0], "scouted", None)
 
@@ -78,27 +75,34 @@ class DensityReferee(Referee):
 
     def _search(self, left: bool) -> Any:
         problem, meter = self.problem, self.problem.clock.meter
-        model, seed, policy = problem.model, search_seed(problem.seed), policy_of(self.effort)
-        target = problem.target_se or _DEFAULT
-        allowed = self.allowed = self._allowed()
-        few = math.isfinite(allowed.left) and model.n <= _LARGEST
-        if left and (few or (self.effort == "frugal" and model.n <= LARGEST)):
-            economy = self.economy = economise(model, seed, allowed)
-            if economy.settled(allowed, problem.clock.stop()):
-                self.fits = {"laplace": laplace_of(model, economy.modes)}
-                return economy.reference(target) if economy.blend is not None else None
-        self.cloud = Cloud(model)
+        policy, allowed = policy_of(self.effort), self._allowed()
+        self.allowed = allowed
+        few = math.isfinite(allowed.left)
+        if left and (few or self.effort == "frugal") and problem.model.n <= LARGEST_SCOUTED:
+            found = self._look(None, FRUGAL, allowed)
+            its = found.search
+            over = problem.clock.stop() or allowed.left < LONGER
+            if its is not None and its.modes is not None and (its.confirmed or over):
+                self.fits = {"laplace": laplace_of(problem.model, its.modes)}
+                return its.blended(found.doubts) if its.blend is not None else None
+            policy = policy_of("normal") if self.effort == "frugal" else policy
         self.report()
-        base = fit_reference(
-            model, self.wanted, self.fits, seed=seed, policy=policy, cloud=self.cloud
+        if self.wanted not in _SEARCHED:
+            return fit_reference(problem.model, self.wanted, self.fits)
+        found = self._look(self.fits["laplace"].modes, policy, meter)
+        if left and found.search is not None and found.search.confirmed:
+            return found.search.blended(found.doubts)
+        seed = search_seed(problem.seed)
+        return fit_reference(
+            problem.model, self.wanted, self.fits, seed=seed, policy=policy, found=found
         )
-        alone = left and self.economy is None and base.name == "prior"
-        if alone and model.n <= LARGEST and model.prior is not None:
-            economy = economise(model, seed, meter, thorough=True)
-            if economy.confirmed:
-                found = economy.reference(target)
-                return replace(found, scouted=base.scouted, warnings=base.warnings)
-        return base
+
+    def _look(self, modes: Any, policy: Policy, allowed: Meter | Allowance) -> Found:
+        scales = self.wanted != "gaussian"
+        seed = search_seed(self.problem.seed)
+        found = look(self.problem.model, modes, seed, policy, allowed, scales=scales)
+        self.searched = found.search
+        return found
 
     def _allowed(self) -> Meter | Allowance:
         """Evaluations that may be made: those that seconds allow, where these are few."""
@@ -116,7 +120,7 @@ class DensityReferee(Referee):
     def run(self, problem: Problem, method: str, go: Callable[[Problem], Outcome]) -> Outcome:
         base = problem.reference
         if isinstance(base, Blended):
-            return over_blend(problem, base, self.allowed.left)
+            return over_blend(problem, base, self.allowed.left, self.effort == "frugal")
         if isinstance(base, Mixture) and method == "auto":
             staged = over_stages(problem, base)
             if staged is not None:
@@ -136,8 +140,8 @@ class DensityReferee(Referee):
         found, laplace = self.seen, super().best()
         if found is not None and math.isfinite(found.se):
             return "a look from the prior", found.logz, found.se
-        draws = self.economy or self.cloud
-        if draws is not None and math.isfinite((rough := draws.estimate()).se):
+        its = self.searched
+        if its is not None and math.isfinite((rough := its.cloud.estimate()).se):
             return f"{rough.n} draws, weighted", rough.logz, rough.se
         return laplace
 

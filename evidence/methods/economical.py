@@ -1,7 +1,7 @@
-"""Few draws of one mixture, for a density that is dear to call and an answer that may be coarse.
+"""Draws of one blend of Gaussians, which a search has made for all of a density's mass.
 
-:mod:`evidence.approximations.density.economy` makes the mixture; here are islands of fresh draws
-of it, as many as its last weights say.
+:mod:`evidence.approximations.density.search` makes it; here are islands of fresh draws of it, as
+many as its last weights say.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ..approximations.density.economy import Blended
+from ..approximations.density.blend import Blended
 from ..drivers.weighted import Proposed, run_weighted
 from ..execution.job import Job
 from ..paths.density import own_path
@@ -21,12 +21,12 @@ _EVEN, _MOST, _ALL = 0.8, 2**14, 2**24
 _MARGIN = 2.0  # draws beyond what the last weights say
 
 
-def over_blend(problem: Problem, reference: Blended, left: float) -> Outcome:
+def over_blend(problem: Problem, reference: Blended, left: float, frugal: bool) -> Outcome:
     """Islands of weighted draws, no more than the evaluations that are ``left``."""
     share = max(reference.verdict.share, 1e-3)
     variance = 1.0 / share - 1.0
     fewest = _FEWEST[share > _EVEN]
-    if reference.scouted is not None:  # a look that cost more than so many draws do
+    if not frugal:  # after a search that cost more than so many draws do
         fewest = fair_share(problem)
     wanted = max(_MARGIN * problem.particles_for(variance), 4.0 * variance, fewest)
     affordable = math.floor(min(left, _ALL) / (problem.n_islands or FIRST))
@@ -36,7 +36,7 @@ def over_blend(problem: Problem, reference: Blended, left: float) -> Outcome:
     outcome, _ = outcome_of_islands(problem, "importance", job, independent=True)
     outcome.settings = {"move": None, "draws_per_island": n_particles, "reference": "mixture"}
     outcome.notes.append(
-        f"auto: draws of a mixture made for all modes are worth {100 * share:.0f} % of their "
-        f"number (Pareto k = {reference.verdict.shape:.2f})"
+        f"auto: draws of {reference.blend.size} Gaussians and the prior are worth "
+        f"{100 * share:.0f} % of their number (Pareto k = {reference.verdict.shape:.2f})"
     )
     return outcome

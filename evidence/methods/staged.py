@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..approximations.density.mixing import Blend
 from ..approximations.density.staged import TRIAL, Staged, fit_staged
 from ..approximations.mixture import Mixture
 from ..drivers.plan import Plan
@@ -57,11 +56,10 @@ def try_stages(problem: Problem, plan: Plan, name: str) -> Staged | None:
 def over_stages(problem: Problem, mixture: Mixture) -> Outcome | None:
     """The same instead of a mixture's components, which it needs no scout for; None where there
     is no such proposal, or none to rely on."""
-    if not isinstance(problem.model, DensityModel) or problem.annealed:
+    if mixture.blend is None or problem.annealed:
         return None
-    alone = tuple(replace(component, share=None) for component in mixture.components)
     rng = np.random.default_rng(problem.child(31))
-    x, log_w = Blend(alone, mixture.weights).weighted(rng, _LOOK)
+    x, log_w = mixture.blend.weighted(rng, _LOOK)
     weights = Weights(log_w)
     if not float(weights.ess) * _LOOK > _BULK:
         return None

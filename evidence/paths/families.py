@@ -22,10 +22,10 @@ from ..approximations.classes.reference import (
     SoftmaxReference,
     softmax_prior_reference,
 )
-from ..approximations.density.mixing import extend_mixture as extend_mixture_of_densities
+from ..approximations.density.fitted import extend_mixture as extend_mixture_of_densities
+from ..approximations.density.fitted import fit_density, fit_gaussian
 from ..approximations.density.modes import fit_density_laplace
 from ..approximations.density.reference import DensityReference, density_prior_reference
-from ..approximations.density.search import fit_density, fit_gaussian
 from ..approximations.gp.ep import fit_ep
 from ..approximations.gp.laplace import fit_laplace
 from ..approximations.gp.modes import extend_mixture, fit_mixture

@@ -1,11 +1,20 @@
-r"""What evaluations so far have shown of a density: independent draws of its prior first.
+r"""What evaluations so far have shown of a density: draws, each with the density it came from.
 
-They say where nothing else has looked. With n of them, each judged by what a proposal leaves
-unexplained there, a region of prior mass
+With M draws of the prior and n_k of the k-th proposal q_k, N of them all, each stands for
 
-.. math:: \epsilon = 1 - 0.05^{1/n} \approx 3/n
+.. math:: W(z) = N \pi(z) \Big/ \Big(M \pi(z) + \sum_k n_k q_k(z)\Big)
+
+draws of the prior π = N(0, I), whichever proposal it came from. As proposals were moved by draws
+before them, these weights are for learning; an estimate of Z comes from fresh draws.
+
+The M independent draws of the prior say where nothing else has looked. Each judged by what a
+proposal leaves unexplained there, a region of prior mass
+
+.. math:: \epsilon = 1 - 0.05^{1/M} \approx 3/M
 
 is met with 95 %: the *resolution* of a search, which its answer states.
+
+Reference: J.-M. Cornuet et al., Scandinavian Journal of Statistics 39 (2012) 798.
 """
 
 from __future__ import annotations
@@ -13,67 +22,126 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.special import logsumexp
 
 from ...execution.clock import check_interrupt
-from ...execution.meter import phase
 from ...messages import InputError
 from ...models.density.model import DensityModel
 from ...models.density.priors import GaussianPrior
-from ...numerics.arrays import Array
-from .policy import Policy
+from ...numerics.arrays import Array, Indices
+from .blend import Blend, placed
 from .verdict import Rough, rough
 
 _CHUNK = 2**12  # draws at a time
 _FEWEST = 16  # draws of some likelihood to go on with
-_SEARCH = {True: 2**19, False: 2**14}  # draws at most, until so many have one
+_SEARCH = {True: 2**22, False: 2**16}  # draws at most, until so many have one
+_NEGLIGIBLE = 1e-4  # part of Z that all points left out may hold
 
 
 @dataclass
 class Cloud:
-    """Draws of a model's prior, and the logarithms of their likelihoods."""
+    """Draws in coordinates in which the prior is N(0, I), and the logarithms of likelihoods."""
 
     model: DensityModel
     z: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    """In coordinates in which the prior is N(0, I), (M, d)."""
     log_l: Array = field(default_factory=lambda: np.zeros(0))
+    rounds: list[tuple[int, Blend]] = field(default_factory=list)
+    screened: int = 0
+    """Draws of the prior, the first ones."""
+    own: list[Array] = field(default_factory=list)
+    """log weights of the draws of those rounds that were fixed before them and are at p."""
+    level: float = -np.inf
+    """The last height above which draws were learnt from."""
+    kept: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    """Points that still count,"""
+    _ratio: Array = field(default_factory=lambda: np.zeros(0))
+    """and log Σ n_k q_k/π at them."""
 
-    def screen(self, rng: np.random.Generator, policy: Policy) -> Cloud:
-        """Draw as many more as the policy asks for, and until some have a likelihood."""
-        model, step = self.model, policy.screen(self.model)
-        enough = self.log_l.size + step
-        self.z = self.z.reshape(-1, model.n)
-        with phase("scout"):
-            while self.log_l.size < enough or self._hidden:
-                check_interrupt()
-                z = rng.standard_normal((min(_CHUNK, step), model.n))
-                log_l = model.log_likelihood(self.at(z))
-                self.z, self.log_l = np.concatenate([self.z, z]), np.append(self.log_l, log_l)
+    def screen(self, rng: np.random.Generator, n: int) -> Cloud:
+        """Draw so many of the prior, and until some have a likelihood."""
+        enough, parts = self.screened + n, []
+        values = [self.log_l]
+        while self.screened < enough or self._hidden(values):
+            check_interrupt()
+            z = rng.standard_normal((min(_CHUNK, n), self.model.n))
+            parts.append(z)
+            values.append(self._log_l(z))
+            self.screened += len(z)
+        self.z, self.log_l = (
+            np.concatenate([self.z.reshape(-1, self.model.n), *parts]),
+            np.concatenate(values),
+        )
         if not np.isfinite(self.log_l).any():
             raise InputError(
                 f"logdensity is -inf at all of {self.log_l.size} draws from the prior: there "
                 "is no evidence to estimate; is a constraint never met, or the prior elsewhere?"
             )
+        new = np.arange(self.log_l.size - sum(map(len, parts)), self.log_l.size)
+        self.kept = np.append(self.kept, new[np.isfinite(self.log_l[new])])
+        self._ratio = np.append(self._ratio, np.full(self.kept.size - self._ratio.size, -np.inf))
         return self
 
-    @property
-    def _hidden(self) -> bool:
+    def _hidden(self, values: list[Array]) -> bool:
         """Whether too few draws have a likelihood, and some more may help."""
-        few = int(np.isfinite(self.log_l).sum()) < _FEWEST
-        return few and self.log_l.size < _SEARCH[self.model.vectorized]
+        few = sum(int(np.isfinite(v).sum()) for v in values) < _FEWEST
+        return few and self.screened < _SEARCH[self.model.vectorized]
 
-    def at(self, z: Array) -> Array:
-        """The model's coordinates."""
-        assert self.model.prior is not None
-        return self.model.prior.mean + z @ self.model.prior.chol.T
+    def _log_l(self, z: Array) -> Array:
+        return self.model.log_likelihood(placed(self.model, z))
+
+    def add(self, rng: np.random.Generator, blend: Blend, n: int) -> Array:
+        """Draws of a proposal, and their own log weights."""
+        z = blend.draw(rng, n)
+        log_l = self._log_l(z)
+        its = blend.log_ratio(z)
+        self._ratio = np.logaddexp(self._ratio, np.log(n) + blend.log_ratio(self.z[self.kept]))
+        self.rounds.append((n, blend))
+        others = [np.log(m) + q.log_ratio(z) for m, q in self.rounds[:-1]]
+        new = np.arange(self.log_l.size, self.log_l.size + n)
+        some = np.isfinite(log_l)
+        self.z, self.log_l = np.concatenate([self.z, z]), np.append(self.log_l, log_l)
+        ratio = logsumexp([*others, np.log(n) + its], axis=0)
+        self.kept = np.append(self.kept, new[some])
+        self._ratio = np.append(self._ratio, ratio[some])
+        return np.where(some, log_l - its, -np.inf)
+
+    @property
+    def log_w(self) -> Array:
+        """Of the points that count, log W/N."""
+        return -np.logaddexp(np.log(max(self.screened, 1e-300)), self._ratio)
+
+    def forget(self) -> None:
+        """Points below the level that are next to nothing of Z count no more."""
+        log_l = self.log_l[self.kept]
+        log_p = self.log_w + log_l
+        order = np.argsort(log_p)
+        below = np.logaddexp.accumulate(log_p[order]) < logsumexp(log_p) + np.log(_NEGLIGIBLE)
+        stay = np.sort(order[~below | (self.height[order] >= self.level)])
+        self.kept, self._ratio = self.kept[stay], self._ratio[stay]
+
+    @property
+    def height(self) -> Array:
+        """What levels are levels of, at points that count: log L, or log p where the prior only
+        stands in for one, since p/π grows without end where p has the heavier tails."""
+        log_l = self.log_l[self.kept]
+        rebased = isinstance(self.model, Rebased)
+        return log_l + self.log_prior(self.z[self.kept]) if rebased else log_l
+
+    def log_prior(self, z: Array) -> Array:
+        return -0.5 * np.einsum("mi,mi->m", z, z) - 0.5 * self.model.n * np.log(2.0 * np.pi)
 
     @property
     def resolution(self) -> float:
         """The prior mass of a region that the draws would have met with 95 %."""
-        return resolution(self.log_l.size)
+        return resolution(self.screened)
 
     def estimate(self) -> Rough:
-        """log Z by the draws alone."""
-        return rough(self.log_l)
+        """log Z by draws of the prior and of proposals fixed before them."""
+        prior = rough(self.log_l[: self.screened])
+        return max(
+            [prior, rough(np.concatenate(self.own))] if self.own else [prior],
+            key=lambda one: -one.se,
+        )
 
 
 def resolution(n: int) -> float:

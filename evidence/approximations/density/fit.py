@@ -76,7 +76,8 @@ def fit_one(
             other, its = _choose_tails(rescaled, rng)
             if _better(its, verdict, several):
                 best, verdict = other, its
-    log_w, u = _weights(best, rng, 2 * _TRIAL)  # chosen for its verdict, it needs a fresh one
+    fresh = [_weights(best, rng, _TRIAL) for _ in range(2)]  # chosen for its verdict, it needs one
+    log_w, u = (np.concatenate(parts) for parts in zip(*fresh, strict=True))
     near = model.n > LARGEST_SCOUTED and _near(best, log_w, u)
     if model.prior is not None and not several and verdict.shape >= _BAD_SHAPE and not near:
         return None
@@ -135,6 +136,7 @@ def judge(q: DensityReference, rng: np.random.Generator, n: int = _TRIAL) -> Ver
 
 def _weights(q: DensityReference, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
     """Log weights of n draws, and the draws in coordinates with constant scales."""
+    check_interrupt()
     z = rng.standard_normal((n, q.mean.size))
     log_q = q.log_base(z)
     warped = z

@@ -16,31 +16,90 @@ from ...models.density.model import DensityModel
 class Policy:
     """Thresholds of a search. Every count is of evaluations or points, every share of Z."""
 
-    screened: int = 2**11
-    """Independent draws of the prior, before each halving, that are judged by what a proposal
-    leaves unexplained at them. With n of them in all a region of prior mass 3/n is met with 95 %:
-    a normal of a third of the width in eight dimensions, with 2e-5 of the prior, was missed by
-    2¹⁵ and met by 2¹⁸; a mode of four, met uphill of 1e-5 of the prior, by 2¹⁷ and 2¹⁹."""
-    screened_in_batches: int = 2**18
+    screened: int = 2**12
+    """Independent draws of the prior that are judged by what a proposal leaves unexplained at
+    them. With n of them in all a region of prior mass 3/n is met with 95 %."""
+    screened_in_batches: int = 2**19
+    """The same where the density takes batches: a normal of a third of the width in eight
+    dimensions, with 2e-5 of the prior, was missed by 2¹⁵ and met by 2¹⁸; a mode of four, met
+    uphill of 1e-5 of the prior, by 2¹⁷ and 2¹⁹."""
+    level: tuple[int, int, int] = (80, 200, 2000)
+    """Draws of every level of halving and of every round: for each dimension, least, most."""
+    live: tuple[int, int] = (12, 60)
+    """Effective draws above a level, for each dimension; at least."""
+    in_batches: int = 4
+    """Times as many of both where the density takes batches."""
+    halved: int = 40_000
+    """Evaluations of halving; what is not finished by then forbids certainty. None at all where
+    this is 0."""
+    halved_in_batches: int = 400_000
     """The same where the density takes batches."""
-    halving: tuple[int, int] = (128, 512)
-    """Points of a first and of a second nested halving."""
-    halving_budget: int = 40_000
-    """Evaluations of one of these; what is not finished by then forbids certainty."""
-    halving_budget_in_batches: int = 1_000_000
-    """The same where the density takes batches."""
+    left: float = 1e-3
+    """Part of Z that may be left above the last level."""
     climbs: int = 16
     """From peaks among what a proposal leaves unexplained, and as many from where the density
     exceeds it by most."""
+    fruitless: int = 16
+    """Climbs in a row that find nothing new."""
+    patience: float | None = None
+    """Nats that a climb's step must gain, or as many as it takes."""
+    rounds: int = 24
+    """Draws of a proposal that move it."""
+    judged: int = 2**10
+    """Draws that judge it at last,"""
+    judged_in_batches: int = 2**12
+    """and where the density takes batches."""
+    walkers: int = 48
+    """Walks from weighted draws, which tell what lies beyond reach,"""
+    walkers_in_batches: int = 512
+    """and where the density takes batches."""
+    outside: float = 0.04
+    """Part of them that may end where the proposal does not reach."""
+    components: int = 30
+    """Gaussians of a proposal at most, and"""
+    added: int = 2
+    """so many of them at a time."""
+    learnt: int = 2**12
+    """Points that it learns from at most."""
+    copies: tuple[tuple[float, float], ...] = ((1.0, 0.7), (2.0, 0.22), (6.0, 0.08))
+    """Variance, relative to a Gaussian's own, and share of the draws of each of its copies."""
+    defence: float = 0.1
+    """Share of the draws that come from the prior."""
+    even: tuple[float, float] = (0.6, 0.2)
+    """Pareto shape and effective share of weights that can be relied on,"""
+    very_even: float = 0.85
+    """share from which on the shape is of no interest,"""
+    least: float = 0.02
+    """and share that has to do where no round makes it larger."""
     reach: float = 5.0
     """Standard deviations of a fit, relative to its own, that take the place of a prior where a
     density has none."""
+
+    def scaled(self, model: DensityModel, count: int) -> int:
+        """A count of draws that cost little where the density takes batches."""
+        return count * (self.in_batches if model.vectorized else 1)
 
     def screen(self, model: DensityModel) -> int:
         return self.screened_in_batches if model.vectorized else self.screened
 
     def budget(self, model: DensityModel) -> int:
-        return self.halving_budget_in_batches if model.vectorized else self.halving_budget
+        return self.halved_in_batches if model.vectorized else self.halved
+
+    def drawn(self, model: DensityModel) -> int:
+        """Draws of a level or a round."""
+        each, least, most = self.level
+        return self.scaled(model, min(max(each * model.n, least), most))
+
+    def alive(self, model: DensityModel) -> int:
+        """Effective draws above a level."""
+        each, least = self.live
+        return self.scaled(model, max(each * model.n, least))
+
+    def judges(self, model: DensityModel) -> int:
+        return self.judged_in_batches if model.vectorized else self.judged
+
+    def walks(self, model: DensityModel) -> int:
+        return self.walkers_in_batches if model.vectorized else self.walkers
 
 
 NORMAL = Policy()
@@ -48,12 +107,26 @@ THOROUGH = replace(
     NORMAL,
     screened=10 * NORMAL.screened,
     screened_in_batches=4 * NORMAL.screened_in_batches,
-    halving=(512, 2048),
-    halving_budget=10 * NORMAL.halving_budget,
-    halving_budget_in_batches=10 * NORMAL.halving_budget_in_batches,
+    level=(320, 800, 8000),
+    live=(48, 240),
+    halved=10 * NORMAL.halved,
+    halved_in_batches=10 * NORMAL.halved_in_batches,
     climbs=4 * NORMAL.climbs,
 )
-FRUGAL = replace(NORMAL, screened=2**10, screened_in_batches=2**10)
+FRUGAL = replace(
+    NORMAL,
+    screened=2**10,
+    screened_in_batches=2**10,
+    level=(50, 128, 512),
+    in_batches=1,
+    halved=0,
+    halved_in_batches=0,
+    fruitless=3,
+    patience=1e-3,
+    judged=0,
+    judged_in_batches=0,
+    walkers_in_batches=NORMAL.walkers,
+)
 EFFORTS = {"frugal": FRUGAL, "normal": NORMAL, "thorough": THOROUGH}
 
 

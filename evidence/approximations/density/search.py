@@ -1,287 +1,409 @@
-r"""Where the mass of a density is: a Gaussian for it, and what shares nothing with that Gaussian.
+r"""Where the mass of a density is: one search, whose result is a proposal to draw from.
 
-1. *Fit*: climbs from a few starts, and a Gaussian over the modes that they find, moved and widened
-   by the weights of its own draws (:mod:`.fit`).
-2. *Look*: independent draws of the prior (:mod:`.cloud`) and nested halving from them
-   (:mod:`.scout`), which know nothing of the fit. What it leaves unexplained at all of their
-   points,
+1. *Screen*: independent draws of the prior, which begin the cloud (:mod:`.cloud`).
+2. *Climb* to modes, from a few draws.
+3. *Halve* (:mod:`.halving`): further draws, from the prior to the highest likelihood.
+4. *Rounds*: Gaussians (:mod:`.blend`) learn from the posterior as the cloud shows it, and their
+   draws add to the cloud, until their own weights are even; until no climb from what they leave
+   unexplained ends in a new mode, and walks from weighted draws (:mod:`.walks`) stay where they
+   reach.
 
-   .. math:: U = \sum_i W_i \max\Big(0,\, 1 - 3 Z \frac{q(x_i)}{p(x_i)}\Big),
-
-   is climbed from: at the highest of these points, and where p exceeds q by most.
-3. Where U is small the fit stands. Elsewhere a mixture is made of the modes and of the points
-   (:mod:`.mixing`); where that does no better, the prior is what annealing starts from.
-
-A density without a prior is seen as a likelihood under the fit itself, made much wider.
+A density without a prior is seen as a likelihood under a Gaussian fitted to it, made much wider.
 """
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import logsumexp
 
-from ...execution.meter import phase
+from ...execution.clock import Stopped, check_interrupt
+from ...execution.meter import Allowance, Meter, phase
 from ...messages import Message
 from ...models.density.model import DensityModel
 from ...models.density.priors import GaussianPrior
-from ...models.density.scales import learn
 from ...numerics.arrays import Array, Indices
 from ...statistics.resampling import systematic
-from ..mixture import Mixture
+from .blend import Blend, Blended, at_points, learnt, placed, unexplained
 from .cloud import Cloud, Rebased
-from .fit import LARGEST_SCOUTED, fit_one
-from .mixing import at_modes, blend_of, lost, mixture_of, unexplained
-from .modes import COMPARABLE, find_modes, further_modes, not_numbers, peaks, starts
+from .halving import halve
+from .modes import COMPARABLE, climb, peaks, starts
 from .policy import NORMAL, Policy
-from .reference import DensityReference, Mode, Scouted, density_prior_reference
-from .scout import Scouting, scout
+from .reference import Mode
+from .verdict import Rough, Verdict, judged, rough, usable
+from .walks import walk
 
-_ASKED = 256  # points at which NaN is looked for
-_UNEXPLAINED, _MUCH = 0.001, 0.2  # of the posterior, as a scout sees it
-_OPEN = 0.15  # of the posterior may be left to the prior
-_LOW = 7.0  # nats below the best mode that count
-_TELL = 0.005  # from which on it is told where nothing does better
-_VOLUMES = 7.0  # nats by which the volume of children may vary, one sd
-_COMPARED = 2**16  # points whose neighbours are looked up, the last ones
-_PEAKS = 4096  # points of the largest excess, among which its peaks are
-_FITTED, _NOTHING = 2**14, 20.0  # points that a mixture is fitted to; nats below the largest
-_EVEN = 0.5  # share of even weights from which on the shape of their tail is of no interest
-_HOPELESS, _LEAST = 0.7, 0.02  # Pareto shape and effective share of a mixture's weights
-
-
-def fit_density(
-    model: DensityModel,
-    laplace: DensityReference | None = None,
-    *,
-    scales: bool = True,
-    seed: int = 0,
-    policy: Policy = NORMAL,
-    cloud: Cloud | None = None,
-) -> DensityReference | Mixture:
-    """The reference that a DensityModel starts from unless told otherwise.
-
-    Parameters
-    ----------
-    model : DensityModel
-    laplace : DensityReference, optional
-        :func:`.fit_density_laplace` of the model, whose modes are then not looked for again.
-    scales : bool
-        Whether coordinates may tell each other's scale, as in hierarchical models.
-    seed : int
-        Of the look from the prior that decides whether one Gaussian is enough.
-    policy : Policy
-        How hard to look.
-    cloud : Cloud, optional
-        An empty one, which keeps the draws of the prior.
-
-    Returns
-    -------
-    DensityReference or Mixture
-        A mixture where one Gaussian leaves part of the posterior unexplained; the prior, where
-        none does better.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> model = DensityModel(lambda x: -1.5 * np.log1p(0.5 * x[0] ** 2), dim=1)  # Student's t
-    >>> fit = fit_density(model)
-    >>> fit.name, fit.tails > 0.0, bool(abs(fit.logz - 1.5 * np.log(2.0)) < 0.1)
-    ('fitted', True, True)
-    """
-    started = time.perf_counter()
-    points = starts(model, np.random.default_rng([seed, 2]), _ASKED)
-    doubts = not_numbers(model, model.calls["logdensity"](model.arguments(points)))
-    looked, rng = model.n <= LARGEST_SCOUTED, np.random.default_rng([seed, 1])
-    cloud = Cloud(model) if cloud is None else cloud
-    if model.prior is not None and looked:
-        cloud.screen(rng, policy)
-    modes = find_modes(model) if laplace is None else laplace.modes
-    several = sum(mode.logz > modes[0].logz - COMPARABLE for mode in modes) > 1
-    best = None if several and model.prior is not None else fit_one(model, modes, several, scales)
-    best = best or density_prior_reference(model)
-    whole: DensityReference | Mixture = best
-    if model.prior is None and looked and scales and best.scales is None:
-        cloud.model = Rebased(model, GaussianPrior(best.mean, policy.reach**2 * best.cov))
-        cloud.screen(rng, policy)
-    if cloud.log_l.size:
-        whole = Look(cloud, policy, rng, best, modes).settle()
-    whole.seconds = time.perf_counter() - started
-    whole.warnings = (*whole.warnings, *doubts)
-    return whole
-
-
-def fit_gaussian(
-    model: DensityModel,
-    laplace: DensityReference | None = None,
-    *,
-    seed: int = 0,
-    policy: Policy = NORMAL,
-    cloud: Cloud | None = None,
-) -> DensityReference | Mixture:
-    """:func:`fit_density` with constant scales, as Riemannian moves need it."""
-    return fit_density(model, laplace, scales=False, seed=seed, policy=policy, cloud=cloud)
+_COUNTS = 7.0  # nats below the best mode that count
+_PART = 0.5  # of the evaluations allowed may be spent on a search
+_SLOPES = 3  # climbs in all from points that no valley parts from the modes known
+_BETWEEN = np.array([0.15, 0.4, 0.7])  # of the way to one of them
+_COMPARED, _PEAKS = 2**16, 4096  # points whose neighbours are looked up; of the largest excess
+_RARE = 0.1  # of an equal share of the draws goes to a new mode at least
+_UNEXPLAINED = 0.002  # of the posterior is not worth a component
+_STEPS, _ARCHIVE = 10, 512  # of a walk at a time; points that give differences
+_WALKS = (2.5, 40), (10.0, 120)  # accepted steps of a walker, and steps at most; further ones
+_EASY = 0.7  # share of even weights where the first are enough
+_MOVING = 0.1  # acceptance below which walks tell nothing
+_HEAVY = np.log(10.0)  # of a weight that no draws have shown
+_CAUTION = 2.5  # walks do not reach everywhere either
+_STALLED = 6  # rounds after which weights are as even as they become
+_FEW = 6  # dimensions in which these find modes
+_SOUGHT = 2**14  # evaluations of halving where there is neither mode nor budget
 
 
 @dataclass
-class Look:
-    """A search that shares nothing with the fit, and what is made of both."""
+class Search:
+    """What a search has found, and how to go on."""
 
-    cloud: Cloud
-    policy: Policy
+    model: DensityModel
     rng: np.random.Generator
-    best: DensityReference
-    modes: tuple[Mode, ...]
-    rest: float = 1.0
-    """Of the posterior, as the scout sees it, beyond the reach of ``best``."""
-    missed: bool = False
-    """Whether modes were found that ``best`` does not reach."""
+    policy: Policy = NORMAL
+    allowed: Meter | Allowance = field(default_factory=Meter)
+    modes: tuple[Mode, ...] | None = None
+    """The best first; climbed to from the cloud where they are not given."""
+    cloud: Cloud = None  # type: ignore[assignment]
+    blend: Blend | None = None
+    verdict: Verdict = field(default_factory=lambda: Verdict(np.inf, 0.0, -np.inf))
+    """Of the last round's own draws."""
+    missing: float = np.inf
+    """log of the part of Z that may lie above where halving ended; -inf where it did not."""
+    lost: float = 0.0
+    """The part of walks that ended where the proposal does not reach."""
+    confirmed: bool = False
+    """Whether weights are even, and neither climbs nor walks lead elsewhere."""
+    shares: list[float] = field(default_factory=list)
+    slopes: int = 0
+    _open: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    """Points that nothing explains yet, among the first"""
+    _known: int = 0
+
+    def __post_init__(self) -> None:
+        if self.cloud is None:
+            self.cloud = Cloud(self.model)
+
+    def run(self) -> Search:
+        """As much as it takes, or what there was when evaluations or time were over."""
+        with suppress(Stopped):
+            self._screen()
+            if self.modes is None:
+                self.modes = ()
+                self._climb()
+            if self.model.prior is None and not self._rebase():
+                return self
+            self._halve()
+            if self._begin():
+                self._rounds()
+        return self
+
+    def _screen(self) -> None:
+        n = self.policy.screen(self.model)
+        n = int(min(n, max(self.allowed.left / 8, 32)))
+        with phase("scout"):
+            if self.model.prior is not None:
+                self.cloud.screen(self.rng, n)
+            elif self.modes is None:  # points to climb from
+                self.cloud.z = x = starts(self.model, self.rng, n // 2)
+                self.cloud.log_l = self.model.log_prob(x)
+
+    def _rebase(self) -> bool:
+        """A Gaussian in the place of a prior, much wider than all modes together."""
+        own = self._counting()
+        if not own:
+            return False
+        weights = np.exp([m.logz - own[0].logz for m in own])
+        weights /= weights.sum()
+        means = np.array([m.x for m in own])
+        mean = weights @ means
+        cov = np.einsum("k,kij->ij", weights, np.array([m.cov for m in own]))
+        cov += (weights[:, None] * (means - mean)).T @ (means - mean)
+        self.stand_in(GaussianPrior(mean, self.policy.reach**2 * cov))
+        self._screen()
+        return True
+
+    def stand_in(self, prior: GaussianPrior) -> None:
+        """See the density as a likelihood under a prior."""
+        self.model = Rebased(self.model, prior)
+        self.cloud, self._open, self._known = Cloud(self.model), self._open[:0], 0
+
+    def _counting(self) -> list[Mode]:
+        """Modes that count, and whose Gaussians can be drawn from."""
+        own = [mode for mode in self.modes or () if usable(mode.cov)]
+        return [mode for mode in own if mode.logz > own[0].logz - _COUNTS]
 
     @property
-    def model(self) -> DensityModel:
-        return self.cloud.model
+    def several(self) -> bool:
+        """Whether more than one mode counts."""
+        modes = self.modes or ()
+        return sum(mode.logz > modes[0].logz - COMPARABLE for mode in modes) > 1
 
-    def settle(self) -> DensityReference | Mixture:
-        """The same where a scout agrees with it, or a mixture, or the prior where both fail."""
-        seen = None
-        for n in self.policy.halving:
-            further = n * (seen.evaluations if seen else 0) / self.policy.halving[0]
-            if further > self.policy.budget(self.model):
-                break
-            if seen is not None:
-                self.cloud.screen(self.rng, self.policy)
-            seen, clean = self._scout(n)
-            if clean and self.rest < _UNEXPLAINED:
-                return self.best
-            if not np.isfinite(seen.se):
-                break
-        assert seen is not None
-        return self._covering(seen)
-
-    def _scout(self, n: int) -> tuple[Scouting, bool]:
-        """What n points see, and whether it agrees with all that is known."""
-        best, model = self.best, self.model
-        tops = [float(model.log_likelihood(mode.x[None])[0]) for mode in self.modes]
+    def _halve(self) -> None:
+        policy = self.policy
+        if not policy.budget(self.model):
+            if self._counting():
+                return
+            policy = replace(policy, halved=_SOUGHT, halved_in_batches=_SOUGHT)
+        left = self.allowed.left * _PART
+        if left < policy.budget(self.model):
+            policy = replace(policy, halved=int(left), halved_in_batches=int(left))
         with phase("scout"):
-            budget = self.policy.budget(model)
-            seen = scout(self.cloud, self.rng, n, max(tops, default=-np.inf), budget=budget)
-        log_p = self._log_p(seen)
-        beyond, log_q = np.ones(len(seen.x)), np.zeros(len(seen.x))
-        if best.name != "prior":
-            log_q = best.log_density.log(seen.x)
-            beyond = unexplained(log_q, log_p, max(best.top, best.logz))
-        known = len(self.modes)
-        self.modes = self._uphill(seen, beyond, log_p - log_q)
-        self.missed |= self._misses(self.modes[known:])
-        best.scouted = _sighted(seen, beyond)
-        level = 0.0 if best.name == "prior" else seen.logz - best.logz
-        weight = np.full(seen.log_w.shape, -np.inf)  # of points without a likelihood
-        some = np.isfinite(seen.log_w)
-        weight[some] = np.minimum(seen.log_w[some] + level, 0.0)
-        self.rest = float(np.exp(weight) @ beyond)
-        return seen, not self.missed and not best.warnings
+            self.missing = halve(self.cloud, self.rng, policy)
 
-    def _misses(self, modes: tuple[Mode, ...]) -> bool:
-        """Whether there are modes out of the reach of what was fitted."""
-        if self.best.name == "prior" or not modes:
-            return bool(modes)
-        x = np.array([mode.x for mode in modes])
-        log_q, logz = self.best.log_density.log(x), max(self.best.top, self.best.logz)
-        return bool((unexplained(log_q, self.model.log_prob(x), logz) > 0.5).any())
-
-    def _log_p(self, seen: Scouting) -> Array:
-        return seen.log_l + self.model.log_prior(seen.x)
-
-    def _uphill(self, seen: Scouting, beyond: Array, excess: Array) -> tuple[Mode, ...]:
-        """Modes that count, with those found uphill of what lies beyond the reference."""
-        some = np.flatnonzero(beyond > 0.5)
-        if not some.size:
-            return self.modes
-        high = self._tops(some[-_COMPARED:], seen.x, seen.log_l)
-        far = some[np.argsort(-excess[some])][:_PEAKS]
-        tops = np.unique(np.append(high, self._tops(far, seen.x, excess)))
-        found = further_modes(self.model, self.modes, seen.x[tops[np.argsort(-seen.log_l[tops])]])
-        new = (m for m in found if not any(m is known for known in self.modes))
-        return self.modes + tuple(m for m in new if m.logz > found[0].logz - _LOW)
-
-    def _tops(self, some: Indices, x: Array, value: Array) -> Indices:
-        """Peaks of a value among some points."""
-        return some[peaks(x[some], value[some], self.rng)][: self.policy.climbs]
-
-    def _covering(self, seen: Scouting) -> DensityReference | Mixture:
-        """A mixture for what a scout saw, or the prior or what there was if that is no better."""
-        model, best, rng, log_p = self.model, self.best, self.rng, self._log_p(seen)
-        modes = tuple(sorted(self.modes, key=lambda mode: -mode.logz))
-        begin = at_modes(model, modes, rng)
-        if best.name != "prior" and best.scales is None and not best.warnings:
-            begin = [replace(best, tails=0.0), *begin]
-        logz = max([seen.logz, *(q.logz for q in begin)])
-        # where the scout thinks too much of a peak, it thinks too little of all else
-        certain = np.logaddexp.reduce([q.logz for q in begin]) if begin else seen.logz
-        log_w = seen.log_w + max(seen.logz - float(certain), 0.0)
-        blend, verdict = blend_of(model, begin, _thinned(seen.x, log_p, log_w, rng), logz, rng)
-        uneven = verdict.shape > _HOPELESS and verdict.share < _EVEN
-        poor = uneven or verdict.share < _LEAST or blend.weights[-1] > _OPEN
-        beyond = unexplained(blend.log(seen.x), log_p, max(verdict.top, verdict.logz))
-        if poor or np.exp(seen.log_w) @ beyond > _OPEN:
-            return self._without_mixture()
-        mixture = mixture_of(blend, verdict.logz, _sighted(seen, beyond))
-        mixture.lost = lost(mixture, verdict, (seen.x, log_p, seen.log_w), rng)
-        mixture.warnings = (*mixture.warnings, *_funnelled(seen.x, np.exp(seen.log_w)))
-        return mixture
-
-    def _without_mixture(self) -> DensityReference:
-        """The prior where much lies beyond the reach of the fit, or the fit, which says so."""
-        best, rest = self.best, self.rest
-        if rest > _MUCH:
-            return replace(density_prior_reference(self.model), scouted=best.scouted)
-        if rest > _TELL:
-            text = (
-                f"fitted reference: a look from the prior sees {100 * rest:.1g} % of the "
-                "posterior beyond its reach, and no mixture does better; method='pt' is a "
-                "cross-check"
+    def _begin(self) -> bool:
+        """Gaussians from the cloud, and those at modes; False where there are none."""
+        if self.cloud.rounds or not self._counting():
+            self._move()
+        own = self._counting()
+        if own:
+            weights = np.exp([0.5 * (m.logz - own[0].logz) for m in own])
+            means, covs = np.array([m.x for m in own]), np.array([m.cov for m in own])
+            modal = at_points(self.model, weights, means, covs, self.policy)
+            self.blend = (
+                modal
+                if self.blend is None
+                else self.blend.with_more(0.5 * modal.weights, modal.means, modal.covs)
             )
-            best.warnings = (*best.warnings, Message("poor-reference", text))
-        best.lost = rest
-        return best
+        return self.blend is not None
+
+    def _rounds(self) -> None:
+        """Rounds until nothing speaks against the last one."""
+        policy, model = self.policy, self.model
+        n, judges = policy.drawn(model), policy.judges(model)
+        enough = self.allowed.left * _PART
+        for k in range(policy.rounds):
+            check_interrupt()
+            if k and self.allowed.left < n + enough:
+                return
+            self._round(int(min(n, max(self.allowed.left * _PART, 16))))
+            if not self.good:
+                self._move()
+            elif not self._climb() and self._walk():
+                if judges:
+                    self._round(judges)
+                if self.good:
+                    self.confirmed = True
+                    return
+                self._move()
+
+    def _round(self, n: int) -> None:
+        assert self.blend is not None
+        log_w = self.cloud.add(self.rng, self.blend, n)
+        self.cloud.own.append(log_w)
+        self.verdict = judged(log_w)
+        self.shares.append(self.verdict.share)
+
+    @property
+    def good(self) -> bool:
+        """Whether weights are even enough to be relied on."""
+        shape, share = self.policy.even
+        its = self.verdict
+        if len(self.shares) > _STALLED and max(self.shares[-_STALLED:]) <= max(
+            self.shares[:-_STALLED]
+        ):
+            share = self.policy.least
+        return its.share > share and (its.shape < shape or its.share > self.policy.very_even)
+
+    @property
+    def unlooked(self) -> bool:
+        """Whether nothing but a few draws of the prior and climbs says where mass is."""
+        return not self.policy.budget(self.model)
+
+    @property
+    def sight(self) -> Rough:
+        """log Z by the last round's draws."""
+        return rough(self.cloud.own[-1]) if self.cloud.own else Rough(0, -np.inf, np.inf)
+
+    @property
+    def estimate(self) -> float:
+        """log Z by the whole cloud, which learnt from itself."""
+        return float(logsumexp(self.cloud.log_w + self.cloud.log_l[self.cloud.kept]))
+
+    @property
+    def noise(self) -> float:
+        """Its standard error, as if it had not."""
+        w = np.exp(self.posterior()[2])
+        return float(np.sqrt(np.sum(w * w)))
+
+    def posterior(self) -> tuple[Array, Array, Array]:
+        """Points that stand for the posterior: z, log p and log shares of it."""
+        cloud = self.cloud
+        z, log_l = cloud.z[cloud.kept], cloud.log_l[cloud.kept]
+        log_w = cloud.log_w + log_l
+        return z, log_l + cloud.log_prior(z), log_w - logsumexp(log_w)
+
+    def _move(self) -> None:
+        """The Gaussians to where the posterior is, or what leads there if few draws show it."""
+        cloud = self.cloud
+        log_w, log_l = cloud.log_w, cloud.log_l[cloud.kept]
+        enough = 4.0 * self.model.n + 50.0
+        if log_w.size < enough:
+            return
+        beta = _tempered(log_w, log_l, enough)
+        tilted = log_w + beta * log_l
+        z = cloud.z[cloud.kept]
+        points = z, cloud.log_prior(z) + beta * log_l, tilted
+        log_z = float(logsumexp(tilted))
+        self.blend = learnt(
+            self.blend, self.model, points, log_z, self.rng, self.policy, _UNEXPLAINED
+        )
+
+    def _beyond(self, z: Array, log_p: Array) -> Array:
+        """The excess of log p over what is known, of points where it is clear; -inf elsewhere."""
+        log_z, known = -np.inf, np.full(log_p.shape, -np.inf)
+        if self.blend is not None:
+            known, log_z = self.blend.log_own(z), self.verdict.logz
+        own = [mode for mode in self.modes or () if usable(mode.cov)]
+        if own and self.model.prior is not None:
+            total = float(logsumexp([m.logz for m in own]))
+            weights = np.exp([m.logz - total for m in own])
+            gaussians = at_points(
+                self.model, np.maximum(weights, 1e-300), np.array([m.x for m in own]),
+                np.array([m.cov for m in own]), self.policy,
+            )  # fmt: skip
+            known, log_z = np.maximum(known, gaussians.log_own(z)), max(log_z, total)
+        with np.errstate(invalid="ignore"):
+            clear = np.isfinite(log_p) & (unexplained(known, log_p, log_z) > 0.5)
+            return np.where(clear, log_p - known, -np.inf)
+
+    def _climb(self) -> bool:
+        """Whether there are new modes, uphill of points that are beyond what is known."""
+        policy, before = self.policy, self.modes or ()
+        z, log_p, excess = self._unknown()
+        fruitless, climbed = 0, 0
+        for one in self._tops(z, log_p, excess):
+            if fruitless >= policy.fruitless or climbed >= 2 * policy.climbs:
+                break
+            if not self._beyond(z[[one]], log_p[[one]])[0] > -np.inf:
+                continue
+            if policy.patience is not None and not self._apart(z[one], log_p[one]):
+                self.slopes += 1
+                if self.slopes > _SLOPES:
+                    continue
+            found = climb(self.model, self._placed(z[one]), self.modes or (), policy.patience)
+            climbed += 1
+            fruitless = 0 if found else fruitless + 1
+            if found is not None:
+                self.modes = tuple(sorted([*(self.modes or ()), found], key=lambda m: -m.logz))
+        new = [m for m in self._counting() if not any(m is known for known in before)]
+        if new and self.blend is not None:
+            most = 1.0 / (self.blend.size + len(new))
+            equal = np.exp([m.logz - self.verdict.logz for m in new]).clip(_RARE * most, most)
+            means, covs = np.array([m.x for m in new]), np.array([m.cov for m in new])
+            modal = at_points(self.model, equal, means, covs, self.policy)
+            self.blend = self.blend.with_more(equal, modal.means, modal.covs)
+        return bool(new) and self.blend is not None
+
+    def _unknown(self) -> tuple[Array, Array, Array]:
+        """Points beyond what is known, their log p and its excess: among new points, and those
+        that were beyond before and stood out."""
+        cloud = self.cloud
+        some = np.append(self._open, np.arange(self._known, cloud.log_l.size))
+        z, log_p = cloud.z[some], cloud.log_l[some]
+        if self.model.prior is not None:
+            log_p = log_p + cloud.log_prior(z)
+        excess = self._beyond(z, log_p)
+        clear = np.flatnonzero(excess > -np.inf)
+        high = clear[np.argsort(-log_p[clear], kind="stable")][:_COMPARED]
+        far = clear[np.argsort(-excess[clear], kind="stable")][:_PEAKS]
+        clear = np.unique(np.append(high, far))
+        self._open, self._known = some[clear], cloud.log_l.size
+        return z[clear], log_p[clear], excess[clear]
+
+    def _placed(self, z: Array) -> Array:
+        return z if self.model.prior is None else placed(self.model, z[None])[0]
+
+    def _tops(self, z: Array, log_p: Array, excess: Array) -> list[int]:
+        """Peaks of log p, and of the excess among the largest, the highest first."""
+        if not log_p.size:
+            return []
+        most = 3 * self.policy.climbs
+        far = np.argsort(-excess, kind="stable")[:_PEAKS]
+        tops = peaks(z, log_p, self.rng)[:most]
+        tops = np.unique(np.append(tops, far[peaks(z[far], excess[far], self.rng)][:most]))
+        return list(map(int, tops[np.argsort(-log_p[tops], kind="stable")]))
+
+    def _apart(self, z: Array, log_p: float) -> bool:
+        """Whether there is a valley between a point and each of the modes (R. K. Ursem, Congress
+        on Evolutionary Computation (1999) 1633)."""
+        if not self.modes:
+            return True
+        ends = np.array([mode.x for mode in self.modes])
+        x = self._placed(z)
+        ends = ends[np.argsort(((ends - x) ** 2).sum(axis=1))[:4]]
+        between = x + _BETWEEN[:, None, None] * (ends - x)
+        values = self.model.log_prob(between.reshape(-1, self.model.n))
+        at = float(self.model.log_prob(x[None])[0])
+        return bool((values.reshape(len(_BETWEEN), -1).min(axis=0) < at).all())
+
+    def _log_prob(self, z: Array) -> Array:
+        return self.model.log_likelihood(placed(self.model, z)) + self.cloud.log_prior(z)
+
+    def _walk(self) -> bool:
+        """Whether walks from weighted draws stay where the proposal reaches; else it is moved."""
+        assert self.blend is not None
+        walkers = self.policy.walks(self.model)
+        z, log_p, log_w = self.posterior()
+        w = np.exp(log_w)
+        archive = z[systematic(w, self.rng, _ARCHIVE)]
+        chosen = self.rng.permutation(systematic(w, self.rng, walkers))
+        at = z[chosen], log_p[chosen]
+        kinds = self.blend.log_shares(archive).argmax(axis=1) if self.several else None
+        seen, values = [], []
+        moved, steps, log_z = 0.0, 0, self.verdict.logz
+        reach = min(max(self.verdict.top, log_z), log_z + _HEAVY)
+        for enough, most in _WALKS[: 1 if self.verdict.share > _EASY else 2]:
+            while steps < most and moved < enough:
+                more, high, accepted = walk(self._log_prob, at, archive, self.rng, _STEPS, kinds)
+                seen.append(more.reshape(-1, z.shape[1]))
+                values.append(high.ravel())
+                at, moved, steps = (more[-1], high[-1]), moved + _STEPS * accepted, steps + _STEPS
+            log_q = self.blend.log_ratio(at[0]) + self.cloud.log_prior(at[0])
+            self.lost = float(unexplained(log_q, at[1], reach).mean())
+            if not (self.lost < self.policy.outside and moved > _MOVING * steps):
+                break
+        else:
+            return True
+        log_half = [log_w, np.full(steps * walkers, -np.log(steps * walkers))]
+        points = (
+            np.concatenate([z, *seen]),
+            np.concatenate([log_p, *values]),
+            np.concatenate(log_half),
+        )
+        self.blend = learnt(
+            self.blend, self.model, points, log_z, self.rng, self.policy, _UNEXPLAINED
+        )
+        return False
+
+    def blended(self, warnings: tuple[Message, ...] = ()) -> Blended:
+        """What draws come from, as a reference."""
+        assert self.blend is not None
+        if not self.confirmed:
+            text = (
+                f"draws of the mixture are worth {100 * self.verdict.share:.2g} % of their number "
+                f"(Pareto k = {self.verdict.shape:.2f}), and evaluations were too few to make it "
+                "reach further: the error bar may be too small"
+            )
+            warnings = (*warnings, Message("poor-reference", text))
+        if self.model.n > _FEW and self.unlooked:
+            text = (
+                f"in {self.model.n} dimensions the points that evaluations allowed do not find "
+                "every mode: there may be more"
+            )
+            warnings = (*warnings, Message("modes-missed", text))
+        lost = _CAUTION * self.lost
+        return Blended(self.model, self.blend, self.verdict, self.verdict.logz, lost, warnings)
 
 
-def _sighted(seen: Scouting, beyond: Array) -> Scouted:
-    """What a scout saw, given what a fit leaves unexplained at its points.
+def _tempered(log_w: Array, log_l: Array, enough: float) -> float:
+    """The largest β ≤ 1 for which weights times L^β leave effective draws enough."""
 
-    Of what it had no time to search, the fit explains as much as points there say.
-    """
-    unclear = max(float(beyond[seen.left].mean()), 1e-300)
-    return Scouted(seen.logz, seen.se, float(np.log(unclear)) + seen.most)
+    def worth(beta: float) -> float:
+        tilted = log_w + beta * log_l
+        return float(np.exp(2.0 * logsumexp(tilted) - logsumexp(2.0 * tilted)))
 
-
-def _thinned(
-    x: Array, log_p: Array, log_w: Array, rng: np.random.Generator
-) -> tuple[Array, Array, Array]:
-    """Fewer points for the same weights, where there are more than a fit takes in."""
-    if np.count_nonzero(log_w > log_w.max() - _NOTHING) <= _FITTED:
-        return x, log_p, log_w
-    total = logsumexp(log_w)
-    chosen, times = np.unique(systematic(np.exp(log_w - total), rng, _FITTED), return_counts=True)
-    return x[chosen], log_p[chosen], np.log(times / _FITTED) + total
-
-
-def _funnelled(x: Array, w: Array) -> tuple[Message, ...]:
-    """A warning where the volume that a posterior fills at given parents varies too much.
-
-    A Gaussian covers a few nats of it; all Gaussians of a mixture may miss what is narrower yet.
-    """
-    if (scales := learn(x, w)) is None:
-        return ()
-    log_volume = scales.log_slope(scales.inverse(x))
-    spread = float(np.sqrt(w @ (log_volume - w @ log_volume) ** 2))
-    if not spread > _VOLUMES:
-        return ()
-    text = (
-        f"fitted mixture: some coordinates tell the scale of others over e^{spread:.0f} in volume "
-        "(one sd), as in a funnel: log Z may be too low, as its narrow end is out of reach; "
-        "coordinates without it (x = scale * z) are the remedy"
-    )
-    return (Message("poor-reference", text),)
+    low, high = 1.0 if worth(1.0) >= enough else 0.0, 1.0
+    for _ in range(40 if low < 1.0 else 0):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if worth(middle) >= enough else (low, middle)
+    return max(low, 1e-12)

@@ -21,13 +21,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import chdtri
 
-from ...execution.meter import Meter, current, metered
+from ...execution.meter import current, metered
 from ...models.density.model import DensityModel
 from ...models.density.priors import GaussianPrior
 from ...numerics.arrays import Array, Flags
+from .blend import Blend, placed
 from .conditional import ConditionalLaplace, telling
-from .economy import economise
-from .mixing import Blend
+from .policy import FRUGAL
+from .search import Search
 from .verdict import Verdict, judged
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
@@ -37,8 +38,9 @@ _SHARE, _SHAPE = 0.5, 0.4  # of weights that cannot be bettered by much
 _MOST, _ASKED = 4, 4  # parents; points that are asked
 _ASTRAY = 20.0  # sd of the bulk beyond which a mode of children is one in a neck of their own
 _RARE, _OUTSIDE = 1e-4, 0.03  # a distance that Gaussians rarely have; draws that may have it
-_ROUND, _FEWEST, _MOST_ROUNDS = 2048, 2, 6  # draws that move the mixture, and how often at least
-_EVEN = 0.8  # share of even weights where it need not be moved any more
+_MARGINAL = replace(
+    FRUGAL, level=(2048, 2048, 2048), very_even=0.8
+)  # of parents: each draw is dear
 _LINES, _FAR = 6, 1.4 ** np.arange(16)  # along which one looks up to 155 sd of the bulk away
 _HEIGHT, _WIDTHS, _AT_LEAST = 12.0, 5.0, 2.0  # nats; of a Gaussian reach from end to end; sd
 _UNSEEN = 100.0  # weight, relative to the mean, of what draws do not come to
@@ -62,7 +64,8 @@ class Staged:
 
     def weighted(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
         """Draws (n, d) and their log weights."""
-        P, u = self.outer.evenly(rng, n), rng.standard_normal((n, self.inner.children.size))
+        P = placed(self.outer.model, self.outer.draw(rng, n))
+        u = rng.standard_normal((n, self.inner.children.size))
         x, log_w = np.empty((n, self.model.n)), np.empty(n)
         for some in self.inner.parts(n):
             with np.errstate(all="ignore"):  # far out nothing is left of a density
@@ -186,15 +189,7 @@ def _marginal(inner: ConditionalLaplace, draws: Array, seed: int) -> Blend | Non
 
     with metered(None):
         model = DensityModel(relative, inner.parents.size, prior=reach, vectorized=True)
-        economy = economise(model, seed, Meter())
-        if economy.blend is None:
-            return None
-        for k in range(_MOST_ROUNDS):
-            economy.round(rng, _ROUND)
-            if k >= _FEWEST and economy.verdict.share > _EVEN and economy.verdict.shape < _SHAPE:
-                break
-            economy.move(rng)
-        return economy.proposal
+        return Search(model, rng, _MARGINAL).run().blend
 
 
 def _along(inner: ConditionalLaplace, draws: Array) -> tuple[Array, Flags]:

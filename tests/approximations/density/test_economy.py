@@ -136,7 +136,7 @@ def test_a_narrow_mode_on_the_slope_of_a_broad_one_is_climbed(seed):
 def test_rings_take_many_components(seed):
     """A dozen Gaussians leave more of two rings uncovered, which error bars then hold."""
     result, truth, points = run(rings(), effort="frugal", target_se=0.2, random_seed=seed)
-    assert abs(result.logz - truth) < 4.5 * result.logz_se < 0.6
+    assert abs(result.logz - truth) < 4.5 * result.logz_se < 0.9
     assert result.logz_se**2 * points < 240.0
     assert not result.warnings
 

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 import evidence as ev
 from evidence.approximations.density.mixing import extend_mixture, lost
 from evidence.approximations.density.reference import DensityReference, density_prior_reference
-from evidence.approximations.density.search import fit_density
+from evidence.approximations.density.fitted import fit_density
 from evidence.approximations.density.verdict import Verdict
 from evidence.approximations.mixture import Mixture
 from evidence.messages import InputError

@@ -13,7 +13,7 @@ from scipy.special import betaln, logsumexp
 
 import evidence as ev
 from evidence import moves
-from evidence.approximations.density.search import fit_density
+from evidence.approximations.density.fitted import fit_density
 from evidence.models.density.checking import central
 from evidence.paths.density import own_path
 from evidence.paths.families import make_path

@@ -1,0 +1,292 @@
+r"""Gaussians beside the prior that a density is drawn from, and how they learn from points.
+
+In coordinates z in which the prior is N(0, I) the proposal is
+
+.. math:: q(z) = \epsilon\, N(z; 0, I)
+                 + (1-\epsilon) \sum_k \pi_k \sum_j s_j N(z; m_k, v_j \Sigma_k),
+
+every Gaussian with wider copies of itself, which guard its tails. Where points z with weights W
+stand for a density p with integral Z, the Gaussians leave unexplained
+
+.. math:: U = \sum_i W_i \max\Big(0,\, 1 - 3 Z \frac{q(z_i)}{p(z_i)}\Big),
+
+and one fitted to that is the next component, a narrow one at the centre of a broad one too. Then
+all of them are moved by expectation maximisation.
+
+Reference: O. Cappé et al., Statistics and Computing 18 (2008) 447.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ...messages import Message
+from ...models.density.model import DensityModel
+from ...numerics.arrays import Array
+from ...statistics.resampling import systematic
+from .policy import NORMAL, Policy
+from .verdict import Verdict, moments, usable
+
+_LOG_2PI = float(np.log(2.0 * np.pi))
+_STEPS, _BETWEEN = 5, 3  # of expectation maximisation: at last, and with every new component
+_SEED = 0.3  # of what is unexplained begins a component
+_SHAPED = (
+    2.0  # effective draws per dimension that tell a covariance, and so many that tell a place
+)
+_NOTHING = 1e-3  # share of the points that makes no component
+_CHUNK = 2**12  # rows at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """Weights, means and covariances of Gaussians in coordinates in which the prior is N(0, I)."""
+
+    model: DensityModel
+    weights: Array
+    means: Array
+    covs: Array
+    policy: Policy = NORMAL
+
+    @property
+    def size(self) -> int:
+        return self.weights.size
+
+    @cached_property
+    def roots(self) -> Array:
+        """Lower triangular, (K, d, d)."""
+        return np.asarray(np.linalg.cholesky(self.covs), dtype=float)
+
+    @cached_property
+    def _inverse_roots(self) -> Array:
+        return np.asarray(np.linalg.inv(self.roots), dtype=float)
+
+    @cached_property
+    def _at_means(self) -> Array:
+        """log πₖ N(mₖ; mₖ, Σₖ), (K,)."""
+        half = np.log(np.einsum("kii->ki", self.roots)).sum(axis=1)
+        return np.log(self.weights) - half - 0.5 * self.means.shape[1] * _LOG_2PI
+
+    def squares(self, z: Array) -> Array:
+        """Squared distances of rows from the means, in standard deviations; (M, K)."""
+        out = np.empty((len(z), self.size))
+        for k, (mean, root) in enumerate(zip(self.means, self._inverse_roots, strict=True)):
+            for first in range(0, len(z), _CHUNK):
+                away = (z[first : first + _CHUNK] - mean) @ root.T
+                out[first : first + _CHUNK, k] = np.einsum("mi,mi->m", away, away)
+        return out
+
+    def log_shares(self, z: Array) -> Array:
+        """log πₖ N(z; mₖ, Σₖ), without copies; (M, K)."""
+        return self._at_means - 0.5 * self.squares(z)
+
+    def log_own(self, z: Array) -> Array:
+        """log of the Gaussians' sum, without copies and prior; (M,)."""
+        return log_sum(self.log_shares(z))
+
+    def log_ratio(self, z: Array) -> Array:
+        """log q(z)/N(z; 0, I), (M,)."""
+        own, d = self.squares(z), z.shape[1]
+        parts = [np.log(share / v ** (0.5 * d)) - 0.5 * own / v for v, share in self.policy.copies]
+        log_q = log_sum(np.concatenate([part + self._at_means for part in parts], axis=1))
+        log_q += 0.5 * np.einsum("mi,mi->m", z, z) + 0.5 * d * _LOG_2PI
+        rest = self.policy.defence
+        return np.logaddexp(np.log(rest), np.log1p(-rest) + log_q)
+
+    def draw(self, rng: np.random.Generator, n: int) -> Array:
+        """Rows z, of which every part has its share on average, however few they are."""
+        copies = np.array(self.policy.copies)
+        own = (1.0 - self.policy.defence) * np.outer(self.weights, copies[:, 1]).ravel()
+        label = systematic(
+            np.append(own, self.policy.defence) / (own.sum() + self.policy.defence), rng, n
+        )
+        z = rng.standard_normal((n, self.means.shape[1]))
+        for k in range(self.size):
+            some = label // len(copies) == k
+            some &= label < own.size
+            wide = np.sqrt(copies[label[some] % len(copies), 0])
+            z[some] = self.means[k] + wide[:, None] * (z[some] @ self.roots[k].T)
+        return z
+
+    def weighted(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
+        """Draws in the model's coordinates (n, d), and their log weights."""
+        z = self.draw(rng, n)
+        x = placed(self.model, z)
+        with np.errstate(invalid="ignore"):
+            log_w = self.model.log_likelihood(x) - self.log_ratio(z)
+        return x, np.where(np.isnan(log_w), -np.inf, log_w)
+
+    def log(self, x: Array) -> Array:
+        """log q in the model's coordinates."""
+        assert self.model.prior is not None
+        return self.log_ratio(whitened(self.model, x)) + self.model.prior.log_prob(x)
+
+    def with_more(self, weights: Array, means: Array, covs: Array) -> Blend:
+        """With further components, which take so much of all."""
+        rest = max(1.0 - float(np.sum(weights)), 0.0)
+        return replace(
+            self,
+            weights=np.append(rest * self.weights, weights),
+            means=np.concatenate([self.means, means]),
+            covs=np.concatenate([self.covs, covs]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Blended:
+    """A blend as a reference, for importance sampling alone."""
+
+    model: DensityModel
+    blend: Blend
+    verdict: Verdict
+    logz: float
+    lost: float = 0.0
+    """The part of the posterior that may be out of reach."""
+    warnings: tuple[Message, ...] = ()
+    name = "mixture"
+    converged = True
+
+
+def placed(model: DensityModel, z: Array) -> Array:
+    """Whitened rows in the model's coordinates."""
+    assert model.prior is not None
+    return model.prior.mean + z @ model.prior.chol.T
+
+
+def whitened(model: DensityModel, x: Array) -> Array:
+    """Rows in coordinates in which the prior is N(0, I)."""
+    assert model.prior is not None
+    return np.asarray(np.linalg.solve(model.prior.chol, (x - model.prior.mean).T).T, dtype=float)
+
+
+def at_points(
+    model: DensityModel, weights: Array, means: Array, covs: Array, policy: Policy
+) -> Blend:
+    """Gaussians that are given in the model's coordinates."""
+    assert model.prior is not None
+    inverse = np.linalg.inv(model.prior.chol)
+    z = whitened(model, means)
+    return Blend(model, weights / weights.sum(), z, inverse @ covs @ inverse.T, policy)
+
+
+def log_sum(parts: Array) -> Array:
+    """log Σ exp of every row of finite numbers."""
+    top = parts.max(axis=1)
+    return top + np.log(np.exp(parts - top[:, None]).sum(axis=1))
+
+
+def unexplained(log_q: Array, log_p: Array, logz: float) -> Array:
+    """The part of every point that q has no mass for, between 0 and 1; of three times as much as
+    q has there all is explained."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        ratio = np.exp(np.minimum(logz + log_q - log_p, 700.0))
+        return np.maximum(0.0, 1.0 - 3.0 * np.nan_to_num(ratio))
+
+
+def learnt(
+    blend: Blend | None,
+    model: DensityModel,
+    points: tuple[Array, Array, Array],
+    logz: float,
+    rng: np.random.Generator,
+    policy: Policy,
+    least: float,
+) -> Blend | None:
+    """The blend moved to points z with log p and log weights; None where they tell no Gaussian.
+
+    It grows by a few components until less than ``least`` of the points' weight is unexplained.
+    """
+    z, log_p, log_w = _thinned(points, rng, policy.learnt)
+    w = np.exp(log_w - logsumexp(log_w))
+    if blend is None:
+        mean, cov = moments(z, w, 1.0 / float(np.sum(w * w)))
+        if not usable(cov):
+            return None
+        blend = Blend(model, np.ones(1), mean[None], cov[None], policy)
+    else:
+        blend = _moved(blend, z, w, _BETWEEN)
+    for _ in range(min(policy.added, policy.components - blend.size)):
+        rest = w * unexplained(blend.log_own(z), log_p, logz)
+        if rest.sum() < least:
+            break
+        new = _local(blend, z, rest / rest.sum(), rng)
+        if new is None:
+            break
+        share = min(float(rest.sum()), 0.9)
+        blend = blend.with_more(np.array([share]), new[0][None], new[1][None])
+        blend = _moved(blend, z, w, _BETWEEN)
+    return _moved(blend, z, w, _STEPS)
+
+
+def _thinned(
+    points: tuple[Array, Array, Array], rng: np.random.Generator, most: int
+) -> tuple[Array, Array, Array]:
+    """Points of some weight; fewer of them for the same weights where they are many."""
+    z, log_p, log_w = points
+    some = np.flatnonzero(log_w > log_w.max() - 25.0)
+    if some.size > most:
+        w = np.exp(log_w[some] - logsumexp(log_w[some]))
+        chosen, times = np.unique(systematic(w, rng, most), return_counts=True)
+        return z[some[chosen]], log_p[some[chosen]], np.log(times)
+    return z[some], log_p[some], log_w[some]
+
+
+def _moved(blend: Blend, z: Array, w: Array, steps: int) -> Blend:
+    """Steps of expectation maximisation; components without points are left out, and those that
+    few points tell of keep their shape."""
+    d = z.shape[1]
+    for _ in range(steps):
+        log_shares = blend.log_shares(z)
+        shares = np.exp(log_shares - log_sum(log_shares)[:, None]) * w[:, None]
+        total = shares.sum(axis=0)
+        worth = total**2 / np.maximum((shares * shares).sum(axis=0), 1e-300)
+        kept = np.flatnonzero((total > _NOTHING) & (worth > _SHAPED))
+        if not kept.size:
+            return blend
+        means, covs = blend.means[kept].copy(), blend.covs[kept].copy()
+        for i, k in enumerate(kept):
+            if worth[k] > _SHAPED * d:
+                mean, cov = moments(z, shares[:, k] / total[k], worth[k])
+                if usable(cov):
+                    means[i], covs[i] = mean, cov
+        blend = replace(blend, weights=total[kept] / total[kept].sum(), means=means, covs=covs)
+    return blend
+
+
+def _local(
+    blend: Blend, z: Array, w: Array, rng: np.random.Generator
+) -> tuple[Array, Array] | None:
+    """Mean and covariance of one lump of weighted points: it competes with one for all of them."""
+    whole = found = moments(z, w, 1.0 / float(np.sum(w * w)))
+    if not usable(whole[1]):
+        return None
+    root = np.linalg.inv(np.linalg.cholesky(whole[1]))
+    away = ((z - z[rng.choice(len(z), p=w)]) @ root.T) ** 2
+    order = np.argsort(away.sum(axis=1))
+    near = np.zeros(len(z))
+    first = order[: max(int(np.searchsorted(np.cumsum(w[order]), _SEED)) + 1, 2)]
+    near[first] = w[first]
+    for _ in range(_STEPS):
+        share = near.sum()
+        worth = share**2 / np.sum(near * near)
+        mean, cov = moments(z, near / share, worth)
+        if worth < _SHAPED or not usable(cov):
+            break
+        found = mean, cov
+        weights = np.array([1.0 - min(share, 0.99), share])
+        means, covs = (np.stack(pair) for pair in zip(whole, found, strict=True))
+        log_shares = replace(blend, weights=weights, means=means, covs=covs).log_shares(z)
+        near = w * np.exp(log_shares[:, 1] - np.logaddexp(*log_shares.T))
+        if not near.sum() > 1e-6:
+            return whole
+    return found
+
+
+def shares_of(blend: Blend, z: Array, w: Array) -> Array:
+    """Every component's part of weighted points."""
+    log_shares = blend.log_shares(z)
+    parts = np.exp(log_shares - log_sum(log_shares)[:, None])
+    return np.maximum(w @ parts, 1e-12)

@@ -1,0 +1,297 @@
+r"""What annealing starts from: a Gaussian for a density, a mixture of them, or its prior.
+
+The Gaussian (:mod:`.fit`) stands where a search, which shares nothing with it (:mod:`.search`),
+finds next to nothing beyond its reach. Elsewhere the search's own Gaussians become a mixture; and
+where these do no better, the prior is what annealing starts from.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...execution.meter import Allowance, Meter
+from ...messages import Message
+from ...models.density.model import DensityModel
+from ...models.density.priors import GaussianPrior
+from ...models.density.scales import learn
+from ...numerics.arrays import Array
+from ..mixture import Mixture
+from .blend import Blend, placed, shares_of, unexplained
+from .fit import LARGEST_SCOUTED, fit_one, judge
+from .modes import COMPARABLE, find_modes, not_numbers, starts
+from .policy import NORMAL, Policy
+from .reference import DensityReference, Mode, Scouted, density_prior_reference
+from .search import Search
+from .verdict import moments, usable
+
+_ASKED = 256  # points at which NaN is looked for
+_UNEXPLAINED, _TELL, _MUCH = 0.001, 0.005, 0.2  # of the posterior: that is nothing, is told where
+# nothing does better, and leads back to the prior
+_VOLUMES = 7.0  # nats by which the volume of children may vary, one sd
+_HOPELESS, _LEAST = 0.7, 0.02  # Pareto shape and effective share of a mixture's weights
+_MOST = 12  # components of a mixture to anneal from, beside the prior
+_ALIKE = 0.3  # Bhattacharyya's distance between Gaussians that are made one
+_FLOOR, _RESERVE = 0.05, 0.003  # weight of any component, relative to the largest; the prior's
+_ROUGH = 0.1  # error of log Z by a cloud that learnt from itself
+
+
+def fit_density(
+    model: DensityModel,
+    laplace: DensityReference | None = None,
+    *,
+    scales: bool = True,
+    seed: int = 0,
+    policy: Policy = NORMAL,
+    found: Found | None = None,
+) -> DensityReference | Mixture:
+    """The reference that a DensityModel starts from unless told otherwise.
+
+    Parameters
+    ----------
+    model : DensityModel
+    laplace : DensityReference, optional
+        :func:`.fit_density_laplace` of the model, whose modes are then not looked for again.
+    scales : bool
+        Whether coordinates may tell each other's scale, as in hierarchical models.
+    seed : int
+        Of the search that decides whether one Gaussian is enough.
+    policy : Policy
+        How hard to look.
+    found : Found, optional
+        What a search has found already.
+
+    Returns
+    -------
+    DensityReference or Mixture
+        A mixture where one Gaussian leaves part of the posterior unexplained; the prior, where
+        none does better.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> model = DensityModel(lambda x: -1.5 * np.log1p(0.5 * x[0] ** 2), dim=1)  # Student's t
+    >>> fit = fit_density(model)
+    >>> fit.name, fit.tails > 0.0, bool(abs(fit.logz - 1.5 * np.log(2.0)) < 0.1)
+    ('fitted', True, True)
+    """
+    started = time.perf_counter()
+    if found is None:
+        modes = find_modes(model) if laplace is None else laplace.modes
+        found = look(model, modes, seed, policy, scales=scales)
+    best = found.best or _one(model, found.modes, scales) or density_prior_reference(model)
+    whole: DensityReference | Mixture = best
+    if found.search is not None:
+        whole = _settled(best, found.search)
+    whole.seconds = time.perf_counter() - started
+    whole.warnings = (*whole.warnings, *found.doubts)
+    return whole
+
+
+def fit_gaussian(
+    model: DensityModel,
+    laplace: DensityReference | None = None,
+    *,
+    seed: int = 0,
+    policy: Policy = NORMAL,
+    found: Found | None = None,
+) -> DensityReference | Mixture:
+    """:func:`fit_density` with constant scales, as Riemannian moves need it."""
+    return fit_density(model, laplace, scales=False, seed=seed, policy=policy, found=found)
+
+
+@dataclass
+class Found:
+    """A search, where the dimension allows one, and what was learnt on the way."""
+
+    search: Search | None
+    modes: tuple[Mode, ...]
+    doubts: tuple[Message, ...]
+    best: DensityReference | None = None
+    """The Gaussian that took the place of a prior."""
+
+
+def look(
+    model: DensityModel,
+    modes: tuple[Mode, ...] | None,
+    seed: int,
+    policy: Policy,
+    allowed: Meter | Allowance | None = None,
+    *,
+    scales: bool = True,
+) -> Found:
+    """A search from the modes, or from none (None), for no more evaluations than allowed."""
+    points = starts(model, np.random.default_rng([seed, 2]), _ASKED if modes is not None else 16)
+    doubts = not_numbers(model, model.calls["logdensity"](model.arguments(points)))
+    best = None
+    search = Search(model, np.random.default_rng([seed, 1]), policy, allowed or Meter(), modes)
+    if model.n > LARGEST_SCOUTED:
+        return Found(None, modes or (), doubts)
+    if model.prior is None and modes is not None:
+        best = _one(model, modes, scales)
+        if best is None or best.scales is not None:
+            return Found(None, modes, doubts, best)
+        search.stand_in(GaussianPrior(best.mean, policy.reach**2 * best.cov))
+    search.run()
+    return Found(search, search.modes or (), doubts, best)
+
+
+def _one(model: DensityModel, modes: tuple[Mode, ...], scales: bool) -> DensityReference | None:
+    """One Gaussian, unless there are several modes and a prior that has them all."""
+    several = sum(mode.logz > modes[0].logz - COMPARABLE for mode in modes) > 1
+    return None if several and model.prior is not None else fit_one(model, modes, several, scales)
+
+
+def _settled(best: DensityReference, search: Search) -> DensityReference | Mixture:
+    """The Gaussian where the search finds nothing else, a mixture, or the prior."""
+    z, log_p, log_w = search.posterior()
+    beyond, missed = np.ones(len(z)), bool(search.modes)
+    if best.name != "prior":
+        beyond = _beyond(best, search, z, log_p)
+        x = np.array([mode.x for mode in search.modes or ()]).reshape(-1, best.model.n)
+        level = max(best.top, best.logz)
+        missed = bool(
+            (unexplained(best.log_density.log(x), best.model.log_prob(x), level) > 0.5).any()
+        )
+    rest = float(np.exp(log_w) @ beyond)
+    best.scouted = sighted(search, z, beyond)
+    best.modes = search.modes or ()
+    if rest < _UNEXPLAINED and not missed and not best.warnings:
+        return best
+    share, shape = search.verdict.share, search.verdict.shape
+    if search.blend is not None and share > _LEAST and shape < _HOPELESS:
+        mixture = mixture_of(search.blend, search, best.scouted)
+        mixture.warnings = (*mixture.warnings, *_funnelled(search, z, np.exp(log_w)))
+        return mixture
+    if best.name == "prior":
+        return best
+    if rest > _MUCH and best.model.prior is not None:
+        return replace(density_prior_reference(best.model), scouted=best.scouted)
+    if rest > _TELL:
+        text = (
+            f"fitted reference: a look from the prior sees {100 * rest:.1g} % of the "
+            "posterior beyond its reach, and no mixture does better; method='pt' is a "
+            "cross-check"
+        )
+        best.warnings = (*best.warnings, Message("poor-reference", text))
+    best.lost = rest
+    return best
+
+
+def _beyond(best: DensityReference, search: Search, z: Array, log_p: Array) -> Array:
+    """What a Gaussian leaves unexplained of whitened points."""
+    assert search.model.prior is not None
+    shift = float(np.log(np.diag(search.model.prior.chol)).sum())
+    log_q = best.log_density.log(placed(search.model, z)) + shift
+    return unexplained(log_q, log_p, max(best.top, best.logz))
+
+
+def sighted(search: Search, z: Array, beyond: Array) -> Scouted:
+    """What a search saw, given what a fit leaves unexplained at its points.
+
+    Of what it had no time for the fit explains as much as the highest points say.
+    """
+    if search.missing > -np.inf:
+        unclear = max(float(beyond[search.cloud.height >= search.cloud.level].mean()), 1e-300)
+        return Scouted(search.estimate, np.inf, float(np.log(unclear)) + search.missing)
+    if search.confirmed:
+        return Scouted(search.sight.logz, search.sight.se)
+    return Scouted(search.estimate, float(np.hypot(_ROUGH, search.noise)))
+
+
+def mixture_of(blend: Blend, search: Search, scouted: Scouted | None = None) -> Mixture:
+    """A reference made of a blend's Gaussians: those that nearly coincide made one, the smallest
+    left out, weights not far below the largest."""
+    model = search.model.density if hasattr(search.model, "density") else search.model
+    z, _, log_w = search.posterior()
+    blend = _merged(blend)
+    shares = shares_of(blend, z, np.exp(log_w))
+    first = np.argsort(-shares)[:_MOST]
+    own = shares[first] / shares[first].sum()
+    prior = search.model.prior
+    assert prior is not None
+    parts = [
+        DensityReference(
+            "fitted", model, placed(search.model, blend.means[[k]])[0],
+            prior.chol @ blend.covs[k] @ prior.chol.T,
+            search.verdict.logz + float(np.log(share)), scouted=scouted,
+        )
+        for k, share in zip(first, own, strict=True)
+    ]  # fmt: skip
+    weights = np.maximum(own, _FLOOR * own.max())
+    rest = _last(model, prior)
+    mixture = Mixture([*parts, rest], np.append(weights, _RESERVE * weights.sum()))
+    mixture.blend = blend
+    mixture.lost = search.lost, float(np.sqrt(search.lost / search.policy.walks(model)))
+    return mixture
+
+
+def _last(model: DensityModel, prior: GaussianPrior) -> DensityReference:
+    """The prior, or what took its place."""
+    if model.prior is not None:
+        return density_prior_reference(model)
+    return DensityReference("wide", model, prior.mean, prior.cov, -np.inf)
+
+
+def _merged(blend: Blend) -> Blend:
+    """With Gaussians that nearly coincide made one."""
+    weights, means, covs = list(blend.weights), list(blend.means), list(blend.covs)
+    a = 0
+    while a < len(weights):
+        for b in range(a + 1, len(weights)):
+            if _overlap(means[a] - means[b], covs[a], covs[b]) < _ALIKE:
+                break
+        else:
+            a += 1
+            continue
+        p, away = weights[a] / (weights[a] + weights[b]), means[a] - means[b]
+        covs[a] = p * covs[a] + (1.0 - p) * covs.pop(b) + p * (1.0 - p) * np.outer(away, away)
+        means[a] = p * means[a] + (1.0 - p) * means.pop(b)
+        weights[a] += weights.pop(b)
+    return replace(blend, weights=np.array(weights), means=np.array(means), covs=np.array(covs))
+
+
+def _overlap(away: Array, one: Array, two: Array) -> float:
+    """Bhattacharyya's distance."""
+    middle = 0.5 * (one + two)
+    spread = np.linalg.slogdet(middle)[1]
+    spread -= 0.5 * (np.linalg.slogdet(one)[1] + np.linalg.slogdet(two)[1])
+    return float(0.125 * away @ np.linalg.solve(middle, away) + 0.5 * spread)
+
+
+def extend_mixture(mixture: Mixture, points: Array) -> Mixture:
+    """With a component for points where the others have no mass; itself where that fails."""
+    references = [replace(component, share=None) for component in mixture.components]
+    mean, cov = moments(points, np.full(len(points), 1.0 / len(points)), float(len(points)))
+    if not usable(cov) or len(references) > _MOST:
+        return mixture
+    new = DensityReference("fitted", mixture.model, mean, cov, 0.0)
+    verdict = judge(new, np.random.default_rng(len(references)))
+    if not verdict.share > 0.0:
+        return mixture
+    new = replace(new, logz=verdict.logz, scouted=references[0].scouted)
+    weight = mixture.weights[:-1].sum() / len(references)
+    weights = np.concatenate([mixture.weights[:-1], [weight], mixture.weights[-1:]])
+    return Mixture([*references[:-1], new, references[-1]], weights, mixture.warnings)
+
+
+def _funnelled(search: Search, z: Array, w: Array) -> tuple[Message, ...]:
+    """A warning where the volume that a posterior fills at given parents varies too much.
+
+    A Gaussian covers a few nats of it; all Gaussians of a mixture may miss what is narrower yet.
+    """
+    x = placed(search.model, z)
+    if (scales := learn(x, w)) is None:
+        return ()
+    log_volume = scales.log_slope(scales.inverse(x))
+    spread = float(np.sqrt(w @ (log_volume - w @ log_volume) ** 2))
+    if not spread > _VOLUMES:
+        return ()
+    text = (
+        f"fitted mixture: some coordinates tell the scale of others over e^{spread:.0f} in volume "
+        "(one sd), as in a funnel: log Z may be too low, as its narrow end is out of reach; "
+        "coordinates without it (x = scale * z) are the remedy"
+    )
+    return (Message("poor-reference", text),)
