@@ -130,12 +130,12 @@ def look(
     if model.n > LARGEST_SCOUTED:
         return Found(None, modes or (), doubts)
     if model.prior is None and modes is not None:
-        best = _one(model, modes, scales)
-        if best is None or best.scales is not None:
-            return Found(None, modes, doubts, best)
+        best = _one(model, modes, False)
+        if best is None:
+            return Found(None, modes, doubts)
         search.stand_in(GaussianPrior(best.mean, policy.reach**2 * best.cov))
     search.run()
-    return Found(search, search.modes or (), doubts, best)
+    return Found(search, search.modes or (), doubts, None if scales else best)
 
 
 def _one(model: DensityModel, modes: tuple[Mode, ...], scales: bool) -> DensityReference | None:

@@ -31,6 +31,7 @@ LOW_DIMENSION = 6  # in which neighbours of many points are found soon
 _COMPARED = 4096  # points in more: a tree finds them one by one
 _SLACK = 0.05  # nats that a climb may end short of the top
 _FORWARD = 2.0**-26  # of a difference, where there is no gradient
+_STEPS = 150  # of a climb without a gradient, each of d + 1 evaluations at least
 _ROUNDS = 200  # of steps in a trust region
 COMPARABLE = 5.0  # modes whose logz is this close to the best one count
 
@@ -212,7 +213,8 @@ def _descend(
 ) -> Array:
     """A minimum of ``fall``; with a Hessian by Newton's steps, plain or in a trust region."""
     if not (model.has_gradient and model.has_hessian):
-        return minimize(fall, start, jac=True, method="BFGS", callback=watch).x
+        most = {} if model.has_gradient else {"maxiter": _STEPS}
+        return minimize(fall, start, jac=True, method="BFGS", callback=watch, options=most).x
     x, H = _polish(model, start)
     if H is not None and _at_rest(H, model.log_prob_and_gradient(x[None])[1][0]):
         return x

@@ -41,6 +41,8 @@ class Policy:
     exceeds it by most."""
     fruitless: int = 16
     """Climbs in a row that find nothing new."""
+    tests: int = 8
+    """Climbs from fresh draws of the prior that test a proposal."""
     patience: float | None = None
     """Nats that a climb's step must gain, or as many as it takes."""
     rounds: int = 24
@@ -55,7 +57,7 @@ class Policy:
     """and where the density takes batches."""
     outside: float = 0.04
     """Part of them that may end where the proposal does not reach."""
-    components: int = 30
+    components: int = 60
     """Gaussians of a proposal at most, and"""
     added: int = 2
     """so many of them at a time."""
@@ -122,6 +124,7 @@ FRUGAL = replace(
     halved=0,
     halved_in_batches=0,
     fruitless=3,
+    tests=0,
     patience=1e-3,
     judged=0,
     judged_in_batches=0,

@@ -26,7 +26,7 @@ from ...models.density.model import DensityModel
 from ...models.density.priors import GaussianPrior
 from ...numerics.arrays import Array, Indices
 from ...statistics.resampling import systematic
-from .blend import Blend, Blended, at_points, learnt, placed, unexplained
+from .blend import Blend, Blended, at_points, learnt, placed, unexplained, whitened
 from .cloud import Cloud, Rebased
 from .halving import halve
 from .modes import COMPARABLE, climb, peaks, starts
@@ -48,6 +48,8 @@ _EASY = 0.7  # share of even weights where the first are enough
 _MOVING = 0.1  # acceptance below which walks tell nothing
 _HEAVY = np.log(10.0)  # of a weight that no draws have shown
 _CAUTION = 2.5  # walks do not reach everywhere either
+_GROWTH = 0.3  # of the first round's draws, by which every round has more than the one before
+_SURPRISES = 3  # times that fresh climbs may end out of reach before one gives up
 _STALLED = 6  # rounds after which weights are as even as they become
 _FEW = 6  # dimensions in which these find modes
 _SOUGHT = 2**14  # evaluations of halving where there is neither mode nor budget
@@ -75,6 +77,8 @@ class Search:
     """Whether weights are even, and neither climbs nor walks lead elsewhere."""
     shares: list[float] = field(default_factory=list)
     slopes: int = 0
+    surprises: list[float] = field(default_factory=list)
+    """Shares of fresh climbs that ended out of reach, where some did."""
     _open: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     """Points that nothing explains yet, among the first"""
     _known: int = 0
@@ -175,16 +179,19 @@ class Search:
             check_interrupt()
             if k and self.allowed.left < n + enough:
                 return
-            self._round(int(min(n, max(self.allowed.left * _PART, 16))))
+            more = int(n * (1.0 + _GROWTH * k))
+            self._round(int(min(more, max(self.allowed.left * _PART, 16))))
             if not self.good:
                 self._move()
             elif not self._climb() and self._walk():
                 if judges:
                     self._round(judges)
-                if self.good:
-                    self.confirmed = True
+                if not self.good:
+                    self._move()
+                    continue
+                self.confirmed = not self._surprised()
+                if self.confirmed or len(self.surprises) >= _SURPRISES:
                     return
-                self._move()
 
     def _round(self, n: int) -> None:
         assert self.blend is not None
@@ -268,8 +275,8 @@ class Search:
 
     def _climb(self) -> bool:
         """Whether there are new modes, uphill of points that are beyond what is known."""
-        policy, before = self.policy, self.modes or ()
-        z, log_p, excess = self._unknown()
+        policy, grown = self.policy, False
+        which, z, log_p, excess = self._unknown()
         fruitless, climbed = 0, 0
         for one in self._tops(z, log_p, excess):
             if fruitless >= policy.fruitless or climbed >= 2 * policy.climbs:
@@ -281,20 +288,51 @@ class Search:
                 if self.slopes > _SLOPES:
                     continue
             found = climb(self.model, self._placed(z[one]), self.modes or (), policy.patience)
+            self._open = self._open[self._open != which[one]]
             climbed += 1
             fruitless = 0 if found else fruitless + 1
             if found is not None:
-                self.modes = tuple(sorted([*(self.modes or ()), found], key=lambda m: -m.logz))
-        new = [m for m in self._counting() if not any(m is known for known in before)]
-        if new and self.blend is not None:
-            most = 1.0 / (self.blend.size + len(new))
-            equal = np.exp([m.logz - self.verdict.logz for m in new]).clip(_RARE * most, most)
-            means, covs = np.array([m.x for m in new]), np.array([m.cov for m in new])
-            modal = at_points(self.model, equal, means, covs, self.policy)
-            self.blend = self.blend.with_more(equal, modal.means, modal.covs)
-        return bool(new) and self.blend is not None
+                counts = self._counts(found)
+                self._include([found], counts)
+                grown |= counts and self.blend is not None
+        return grown
 
-    def _unknown(self) -> tuple[Array, Array, Array]:
+    def _counts(self, mode: Mode) -> bool:
+        best = max((m.logz for m in self.modes or ()), default=-np.inf)
+        return usable(mode.cov) and mode.logz > best - _COUNTS
+
+    def _surprised(self) -> bool:
+        """Whether climbs from fresh draws of the prior end in modes that the proposal does not
+        reach. Where one after the other does, more are hidden (Good and Turing: their share is
+        the chance that the next one does)."""
+        assert self.blend is not None
+        n, new = self.policy.tests, list[Mode]()
+        reach = max(self.verdict.top, self.verdict.logz)
+        for z in self.rng.standard_normal((n, self.model.n)):
+            found = climb(self.model, self._placed(z), (*(self.modes or ()), *new), None)
+            if found is None or not found.logz > self.verdict.logz - _COUNTS:
+                continue
+            at = whitened(self.model, found.x[None])
+            log_q = self.blend.log_ratio(at) + self.cloud.log_prior(at)
+            if unexplained(log_q, self._log_prob(at), reach)[0] > 0.5 and usable(found.cov):
+                new.append(found)
+        if new:
+            self.surprises.append(len(new) / n)
+            self._include(new)
+        return bool(new)
+
+    def _include(self, new: list[Mode], counts: bool = True) -> None:
+        """Modes found late become components, if they count."""
+        self.modes = tuple(sorted([*(self.modes or ()), *new], key=lambda mode: -mode.logz))
+        if self.blend is None or not counts:
+            return
+        most = 1.0 / (self.blend.size + len(new))
+        equal = np.exp([m.logz - self.verdict.logz for m in new]).clip(_RARE * most, most)
+        means, covs = np.array([m.x for m in new]), np.array([m.cov for m in new])
+        modal = at_points(self.model, equal, means, covs, self.policy)
+        self.blend = self.blend.with_more(equal, modal.means, modal.covs)
+
+    def _unknown(self) -> tuple[Indices, Array, Array, Array]:
         """Points beyond what is known, their log p and its excess: among new points, and those
         that were beyond before and stood out."""
         cloud = self.cloud
@@ -308,7 +346,7 @@ class Search:
         far = clear[np.argsort(-excess[clear], kind="stable")][:_PEAKS]
         clear = np.unique(np.append(high, far))
         self._open, self._known = some[clear], cloud.log_l.size
-        return z[clear], log_p[clear], excess[clear]
+        return self._open, z[clear], log_p[clear], excess[clear]
 
     def _placed(self, z: Array) -> Array:
         return z if self.model.prior is None else placed(self.model, z[None])[0]
