@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import evidence as ev
-from evidence.approximations.density.modes import find_modes, fit_density_laplace
 from evidence.approximations.density.fitted import fit_density
+from evidence.approximations.density.modes import find_modes, fit_density_laplace
 from evidence.paths.families import fit_reference
 
 X = np.linspace(0.0, 2.0, 5)

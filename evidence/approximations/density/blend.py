@@ -39,6 +39,7 @@ _SHAPED = (
 )
 _NOTHING = 1e-3  # share of the points that makes no component
 _CHUNK = 2**12  # rows at a time
+_DEFINITE = 1e-13  # least eigenvalue of a correlation, relative to the largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,18 +57,31 @@ class Blend:
         return self.weights.size
 
     @cached_property
+    def _eigh(self) -> tuple[Array, Array, Array]:
+        """Standard deviations, and eigenvalues and eigenvectors of correlations: definite to
+        rounding, whatever the units."""
+        sd = np.sqrt(np.einsum("kii->ki", self.covs))
+        s, V = np.linalg.eigh(self.covs / sd[:, :, None] / sd[:, None, :])
+        return sd, np.maximum(s, _DEFINITE * s[:, -1:]), V
+
+    @cached_property
     def roots(self) -> Array:
-        """Lower triangular, (K, d, d)."""
-        return np.asarray(np.linalg.cholesky(self.covs), dtype=float)
+        """R with R Rᵀ = Σ, (K, d, d)."""
+        sd, s, V = self._eigh
+        return np.asarray(sd[:, :, None] * V * np.sqrt(s)[:, None, :], dtype=float)
 
     @cached_property
     def _inverse_roots(self) -> Array:
-        return np.asarray(np.linalg.inv(self.roots), dtype=float)
+        sd, s, V = self._eigh
+        return np.asarray(
+            np.swapaxes(V, 1, 2) / np.sqrt(s)[:, :, None] / sd[:, None, :], dtype=float
+        )
 
     @cached_property
     def _at_means(self) -> Array:
         """log πₖ N(mₖ; mₖ, Σₖ), (K,)."""
-        half = np.log(np.einsum("kii->ki", self.roots)).sum(axis=1)
+        sd, s, _ = self._eigh
+        half = np.log(sd).sum(axis=1) + 0.5 * np.log(s).sum(axis=1)
         return np.log(self.weights) - half - 0.5 * self.means.shape[1] * _LOG_2PI
 
     def squares(self, z: Array) -> Array:

@@ -35,6 +35,7 @@ from .verdict import Rough, rough
 _CHUNK = 2**12  # draws at a time
 _FEWEST = 16  # draws of some likelihood to go on with
 _SEARCH = {True: 2**22, False: 2**16}  # draws at most, until so many have one
+_RECENT = 24  # rounds, each of half of the prior mass of the one before
 _NEGLIGIBLE = 1e-4  # part of Z that all points left out may hold
 
 
@@ -50,6 +51,8 @@ class Cloud:
     """Draws of the prior, the first ones."""
     own: list[Array] = field(default_factory=list)
     """log weights of the draws of those rounds that were fixed before them and are at p."""
+    _levels: list[float] = field(default_factory=list)
+    """The level when each round was drawn."""
     level: float = -np.inf
     """The last height above which draws were learnt from."""
     kept: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
@@ -89,14 +92,20 @@ class Cloud:
     def _log_l(self, z: Array) -> Array:
         return self.model.log_likelihood(placed(self.model, z))
 
-    def add(self, rng: np.random.Generator, blend: Blend, n: int) -> Array:
-        """Draws of a proposal, and their own log weights."""
+    def add(self, rng: np.random.Generator, blend: Blend, n: int, halving: bool = False) -> Array:
+        """Draws of a proposal, and their own log weights. While ``halving`` it hardly reaches
+        below levels that have been passed long since, but for its draws of the prior."""
         z = blend.draw(rng, n)
         log_l = self._log_l(z)
         its = blend.log_ratio(z)
-        self._ratio = np.logaddexp(self._ratio, np.log(n) + blend.log_ratio(self.z[self.kept]))
+        log_ratio = np.full(self.kept.size, np.log(blend.policy.defence))
+        passed = self._levels[-_RECENT] if halving and len(self._levels) > _RECENT else -np.inf
+        near = self.height >= passed
+        log_ratio[near] = blend.log_ratio(self.z[self.kept[near]])
+        self._ratio = np.logaddexp(self._ratio, np.log(n) + log_ratio)
         self.rounds.append((n, blend))
-        others = [np.log(m) + q.log_ratio(z) for m, q in self.rounds[:-1]]
+        self._levels.append(self.level)
+        others = [self._ratio_of(k, z, log_l) for k in range(len(self.rounds) - 1)]
         new = np.arange(self.log_l.size, self.log_l.size + n)
         some = np.isfinite(log_l)
         self.z, self.log_l = np.concatenate([self.z, z]), np.append(self.log_l, log_l)
@@ -104,6 +113,19 @@ class Cloud:
         self.kept = np.append(self.kept, new[some])
         self._ratio = np.append(self._ratio, ratio[some])
         return np.where(some, log_l - its, -np.inf)
+
+    def _ratio_of(self, k: int, z: Array, log_l: Array) -> Array:
+        """log n_k q_k/π of new points. Of a round long ago only where they lie below levels that
+        have been passed since: at higher ones those since have 2^24 times its density."""
+        m, blend = self.rounds[k]
+        recent = k + _RECENT >= len(self.rounds)
+        some = (
+            np.ones(len(z), bool) if recent else self._height(z, log_l) < self._levels[k + _RECENT]
+        )
+        out = np.full(len(z), -np.inf)
+        if some.any():
+            out[some] = np.log(m) + blend.log_ratio(z[some])
+        return out
 
     @property
     def log_w(self) -> Array:
@@ -123,9 +145,10 @@ class Cloud:
     def height(self) -> Array:
         """What levels are levels of, at points that count: log L, or log p where the prior only
         stands in for one, since p/π grows without end where p has the heavier tails."""
-        log_l = self.log_l[self.kept]
-        rebased = isinstance(self.model, Rebased)
-        return log_l + self.log_prior(self.z[self.kept]) if rebased else log_l
+        return self._height(self.z[self.kept], self.log_l[self.kept])
+
+    def _height(self, z: Array, log_l: Array) -> Array:
+        return log_l + self.log_prior(z) if isinstance(self.model, Rebased) else log_l
 
     def log_prior(self, z: Array) -> Array:
         return -0.5 * np.einsum("mi,mi->m", z, z) - 0.5 * self.model.n * np.log(2.0 * np.pi)

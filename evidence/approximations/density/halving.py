@@ -49,6 +49,7 @@ def halve(cloud: Cloud, rng: np.random.Generator, policy: Policy) -> float:
     model, n, enough = cloud.model, policy.drawn(cloud.model), policy.alive(cloud.model)
     most = cloud.log_l.size + policy.budget(model)
     blend: Blend | None = None
+    nothing = 0  # levels in a row above which next to nothing seems to be left
     while True:
         check_interrupt()
         flat, above, log_w = _level(cloud, enough)
@@ -57,13 +58,15 @@ def halve(cloud: Cloud, rng: np.random.Generator, policy: Policy) -> float:
         ahead = log_x + float(cloud.log_l[above].max())
         if ahead < np.log(policy.left) + np.logaddexp(log_z, ahead) or flat:
             return -np.inf
-        if cloud.log_l.size + n > most:
+        seen = float(logsumexp(log_w + cloud.log_l[above])) - log_z
+        nothing = nothing + 1 if seen < np.log(policy.left) else 0
+        if cloud.log_l.size + n > most or nothing > policy.waits:
             return ahead
         points = cloud.z[above], cloud.log_prior(cloud.z[above]), log_w
         blend = learnt(blend, model, points, log_x, rng, policy, _TOLERATED)
         if blend is None:
             return ahead
-        cloud.add(rng, blend, n)
+        cloud.add(rng, blend, n, halving=True)
         cloud.forget()
 
 

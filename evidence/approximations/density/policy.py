@@ -27,15 +27,18 @@ class Policy:
     """Draws of every level of halving and of every round: for each dimension, least, most."""
     live: tuple[int, int] = (12, 60)
     """Effective draws above a level, for each dimension; at least."""
-    in_batches: int = 4
+    in_batches: int = 2
     """Times as many of both where the density takes batches."""
     halved: int = 40_000
     """Evaluations of halving; what is not finished by then forbids certainty. None at all where
     this is 0."""
-    halved_in_batches: int = 400_000
+    halved_in_batches: int = 200_000
     """The same where the density takes batches."""
     left: float = 1e-3
     """Part of Z that may be left above the last level."""
+    waits: int = 40
+    """Levels in a row above which the draws show next to nothing of Z, though a peak might: a core
+    of a twentieth of the width in ten dimensions shows after 35."""
     climbs: int = 16
     """From peaks among what a proposal leaves unexplained, and as many from where the density
     exceeds it by most."""
@@ -45,7 +48,7 @@ class Policy:
     """Climbs from fresh draws of the prior that test a proposal."""
     patience: float | None = None
     """Nats that a climb's step must gain, or as many as it takes."""
-    rounds: int = 24
+    rounds: int = 10
     """Draws of a proposal that move it."""
     judged: int = 2**10
     """Draws that judge it at last,"""
@@ -59,7 +62,7 @@ class Policy:
     """Part of them that may end where the proposal does not reach."""
     components: int = 60
     """Gaussians of a proposal at most, and"""
-    added: int = 2
+    added: int = 4
     """so many of them at a time."""
     learnt: int = 2**12
     """Points that it learns from at most."""

@@ -8,9 +8,9 @@ from scipy.special import expit
 
 import evidence as ev
 from evidence.approximations.density.fit import _near, _rescale, _weights, judge
+from evidence.approximations.density.fitted import fit_density
 from evidence.approximations.density.modes import fit_density_laplace
 from evidence.approximations.density.reference import DensityReference
-from evidence.approximations.density.fitted import fit_density
 
 
 def regression(dim: int, n: int) -> ev.DensityModel:

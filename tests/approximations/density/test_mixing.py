@@ -10,10 +10,8 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import evidence as ev
-from evidence.approximations.density.mixing import extend_mixture, lost
+from evidence.approximations.density.fitted import extend_mixture, fit_density
 from evidence.approximations.density.reference import DensityReference, density_prior_reference
-from evidence.approximations.density.fitted import fit_density
-from evidence.approximations.density.verdict import Verdict
 from evidence.approximations.mixture import Mixture
 from evidence.messages import InputError
 from evidence.models.density.checking import central
@@ -219,25 +217,6 @@ def covered(sd: float, lump: float = 0.0) -> Mixture:
     one = ev.DensityModel(log_likelihood, dim=2, prior=prior, vectorized=True)
     q = DensityReference("fitted", one, np.zeros(2), sd**2 * np.eye(2), 0.0)
     return Mixture([q, density_prior_reference(one)], np.array([1.0, 0.003]))
-
-
-def seen(mixture: Mixture, x: np.ndarray, w: np.ndarray) -> float:
-    """The part that is lost, where points x with weights w stand for the posterior."""
-    points = x, mixture.model.log_prob(x), np.log(w / w.sum())
-    verdict = Verdict(0.0, 1.0, 0.0, np.log(9.0))
-    return lost(mixture, verdict, points, np.random.default_rng(0))[0]
-
-
-def test_walks_see_what_draws_do_not_reach():
-    near = 0.1 * np.random.default_rng(1).standard_normal((100, 2))
-    assert seen(covered(1.0), near, np.ones(100)) < 0.002
-    assert seen(covered(0.5), near, np.ones(100)) > 0.04
-
-
-def test_points_show_what_walks_do_not_reach():
-    lump = 12.0 + 0.1 * np.random.default_rng(1).standard_normal((100, 2))
-    x, w = np.concatenate([np.zeros((100, 2)), lump]), np.repeat([0.96, 0.04], 100)
-    assert seen(covered(1.0, 0.04), x, w) == pytest.approx(0.04, rel=0.05)
 
 
 def test_error_bars_are_not_below_what_is_lost():

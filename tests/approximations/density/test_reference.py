@@ -11,9 +11,9 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import evidence as ev
+from evidence.approximations.density.fitted import fit_density
 from evidence.approximations.density.modes import find_modes, fit_density_laplace, negative_hessian
 from evidence.approximations.density.reference import DensityReference, density_prior_reference
-from evidence.approximations.density.fitted import fit_density
 from evidence.models.density.checking import central
 from evidence.paths.density import DensityPath
 

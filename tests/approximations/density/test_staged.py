@@ -9,6 +9,7 @@ from scipy import stats
 
 import evidence as ev
 from evidence.approximations.density import conditional, staged
+from evidence.approximations.density.blend import placed
 from scripts.catalogue.necks import PROBLEMS, groups, walk
 
 BOTH = pytest.mark.parametrize("gradient", [True, False])
@@ -115,18 +116,18 @@ def test_weights_tell_what_gaussians_do_not_have():
 
 def test_few_draws_are_as_unbiased_as_many():
     """Components of little weight have their share of small islands, too: parents are those of
-    ``evenly``, draws of which E[N(·; component)/q] = 1, to 2 % for the rarest one as well."""
+    ``draw``, draws of which E[N(·; component)/q] = 1, to 2 % for the rarest one as well."""
     problem = PROBLEMS["walk 10"]
     found = staged.fit_staged(problem.model(), bulk(problem, True))
     outer, rng = found.outer, np.random.default_rng(0)
     assert outer.weights.min() * 32 < 1.0
     x, log_w = found.weighted(np.random.default_rng(1), 32)
-    np.testing.assert_array_equal(
-        x[:, found.inner.parents], outer.evenly(np.random.default_rng(1), 32)
-    )
+    z = outer.draw(np.random.default_rng(1), 32)
+    np.testing.assert_array_equal(x[:, found.inner.parents], placed(outer.model, z))
     np.testing.assert_allclose(found.log_weight(x), log_w, atol=1e-6)
-    P = np.concatenate([outer.evenly(rng, 32) for _ in range(8000)])
-    shares = np.exp(outer.log_parts(P) - outer.log(P)[:, None] - np.log(outer.weights))
+    z = np.concatenate([outer.draw(rng, 32) for _ in range(8000)])
+    log_q = outer.log_ratio(z) - 0.5 * (z**2).sum(axis=1) - np.log(2.0 * np.pi)
+    shares = np.exp(outer.log_shares(z) - log_q[:, None] - np.log(outer.weights))
     islands = shares.reshape(8000, 32, -1).mean(axis=1)
     se = islands.std(axis=0) / np.sqrt(8000)
     assert (np.abs(islands.mean(axis=0) - 1.0) < 4.5 * se).all()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import evidence as ev
-from evidence.approximations.density.reference import DensityReference
 from evidence.approximations.density.fitted import fit_density, fit_gaussian
+from evidence.approximations.density.reference import DensityReference
 from evidence.models.density.scales import Rescaled, Scales, learn
 from evidence.paths.density import DensityPath
 from evidence.paths.families import family, make_path
