@@ -55,6 +55,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .models.density.metrics import SoftAbs as SoftAbs
     from .models.density.model import DensityModel as DensityModel
     from .models.density.priors import GaussianPrior as GaussianPrior
+    from .models.formulas.jzs import jzs as jzs
     from .models.formulas.model import FormulaModel as FormulaModel
     from .models.formulas.model import from_formula as from_formula
     from .models.gp import GPModel as GPModel

@@ -13,6 +13,7 @@ from ..execution.options import told
 from ..messages import InputError, Message
 from ..models.adaptors.numpyro import from_numpyro
 from ..models.adaptors.pymc import from_pymc
+from ..models.formulas.jzs import Scales, check_measures
 from ..models.formulas.model import callers, from_formulas
 from ..paths.families import family
 from ..results.comparison import Comparison
@@ -34,7 +35,7 @@ def compare(
     progressbar: bool = True,
     likelihood: str | Likelihood | None = None,
     link: str | None = None,
-    priors: Mapping[str, Any] | None = None,
+    priors: Mapping[str, Any] | str | Scales | None = None,
     missing: str = "drop",
     namespace: Mapping[str, Any] | None = None,
     **options: Unpack[EveryModel],
@@ -94,6 +95,7 @@ def compare(
     elif unused := [name for name, word in words.items() if word is not None]:
         raise InputError(f"{unused[0]} goes with formulas and data; models have their own")
     models = _check_models(models)
+    check_measures(models)
     weights = _check_prior(prior, models)
     rngs = map(np.random.default_rng, seed_sequence(random_seed).spawn(len(models)))
     runs = [
