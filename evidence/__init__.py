@@ -79,10 +79,12 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .results.sensitivity import Sensitivity as Sensitivity
     from .results.simulated import Bidirectional as Bidirectional
     from .results.simulated import Simulated as Simulated
+    from .results.submodels import Submodels as Submodels
     from .results.summary import Summary as Summary
     from .results.surface import Surface as Surface
     from .results.sweep import Sweep as Sweep
     from .statistics import ladders as ladders
+    from .verbs.all_submodels import all_submodels as all_submodels
     from .verbs.bidirectional import bidirectional as bidirectional
     from .verbs.compare import compare as compare
     from .verbs.estimate import log_evidence as log_evidence
@@ -94,6 +96,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .verbs.reference import fit_reference as fit_reference
     from .verbs.sample import sample as sample
     from .verbs.sample_hyperparameters import sample_hyperparameters as sample_hyperparameters
+    from .verbs.savage_dickey import savage_dickey as savage_dickey
     from .verbs.sensitivity import prior_sensitivity as prior_sensitivity
     from .verbs.shorthands import ais as ais
     from .verbs.shorthands import parallel_tempering as parallel_tempering

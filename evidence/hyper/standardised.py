@@ -20,8 +20,7 @@ from scipy.special import gammaln
 from ..messages import InputError
 from ..models.density.model import DensityModel
 from ..models.formulas.jzs import Ratios
-from ..models.formulas.model import FormulaModel
-from ..models.formulas.terms import Common
+from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from .grouped import grouped_evidence
 from .parts import parts_of
@@ -36,7 +35,7 @@ class StandardisedEvidence:
     """log Z for rows of ratios :math:`\\sqrt{g}`, which are the standard deviations of effects in
     units of the noise."""
 
-    def __init__(self, model: FormulaModel, priors: Ratios) -> None:
+    def __init__(self, model: SparseModel, priors: Ratios) -> None:
         parts = parts_of(model, priors)
         grouped = None if parts is None else grouped_evidence(model, parts)
         if grouped is None:
@@ -46,12 +45,10 @@ class StandardisedEvidence:
             )
         self.grouped, self.n = grouped, len(priors) - 1
         self.scale = model.likelihood.value_of("noise_std")
-        flat = [t.sd[0] for t in model.terms if isinstance(t, Common) and t.shown == "flat"]
-        self.nu = float(model.y.size - len(flat))
+        flat = priors.width > 0.0
+        self.nu = float(model.y.size - flat)
         self.constant = gammaln(0.5 * self.nu) + 0.5 * self.nu * np.log(2.0)
-        self.constant += sum(np.log(width) for width in flat) + 0.5 * len(flat) * np.log(
-            2.0 * np.pi
-        )
+        self.constant += np.log(priors.width) + 0.5 * np.log(2.0 * np.pi) if flat else 0.0
 
     def parted(self, ratios: Array) -> tuple[Array, Array]:
         """log Z, and S."""
@@ -82,7 +79,7 @@ class StandardisedEvidence:
                 )
 
 
-def standardised_density(model: FormulaModel, priors: Ratios) -> DensityModel:
+def standardised_density(model: SparseModel, priors: Ratios) -> DensityModel:
     """The density over ratios; of a model without any, over what does not matter."""
     evidence = StandardisedEvidence(model, priors)
     evidence.check_scatter()

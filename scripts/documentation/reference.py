@@ -22,7 +22,7 @@ GROUPS = {
         "precisions",
     ],
     "Formulas": [
-        "from_formula", "FormulaModel", "summarise", "Summary", "plot_effects",
+        "from_formula", "FormulaModel", "jzs", "summarise", "Summary", "plot_effects",
         "prior_sensitivity", "Sensitivity",
     ],
     "Densities": [
@@ -36,7 +36,8 @@ GROUPS = {
     "Approximations": ["fit_ep", "fit_laplace", "fit_reference", "Mixture", "Path"],
     "Posterior draws": ["sample", "Draws", "moves"],
     "Choosing models": [
-        "compare", "Comparison", "optimise", "Optimum", "evidence_surface", "Surface",
+        "compare", "Comparison", "all_submodels", "Submodels", "savage_dickey", "optimise",
+        "Optimum", "evidence_surface", "Surface",
         "integrated_evidence", "IntegratedEvidence", "sample_hyperparameters", "HyperDraws", "loo",
         "LooResult",
     ],

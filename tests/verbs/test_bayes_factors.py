@@ -16,24 +16,28 @@ import evidence as ev
 SLEEP = np.array([1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4])  # hours more, of ten people
 ATTITUDE = pd.DataFrame(
     np.reshape(
-        """
+        np.loadtxt(
+            """
         43 51 30 39 61 63 64 51 54 63 71 70 68 69 76 61 63 45 47 54 81 78 56 66 71 43 55 49 44 54
         58 67 42 56 66 71 75 50 55 70 72 82 72 67 71 67 61 45 47 62 64 53 53 58 58 67 60 47 39 59
         69 62 57 42 55 68 83 83 45 59 77 77 54 72 79 81 90 50 72 60 74 85 64 69 79 65 60 65 75 55
         65 70 46 57 75 50 58 68 54 64 50 40 33 34 43 64 61 52 62 66 53 66 52 50 63 40 37 42 58 50
         63 54 42 48 66 66 77 66 63 88 78 75 58 74 80 48 57 44 45 51 85 85 71 71 77 82 82 39 59 64
-        """.split(),
+        """.splitlines()
+        ),
         (30, 5),
-    ).astype(float),
+    ),
     columns=["rating", "complaints", "privileges", "learning", "raises"],
 )  # of a clerical organisation, Chatterjee and Price (1977)
 SCORES = np.reshape(
-    """
+    np.loadtxt(
+        """
     52.0 52.8 53.1 51.8 52.8 53.1 60.0 60.2 58.4 51.1 52.3 50.3 50.9 51.8 51.4 46.4 44.8 49.2
     67.5 67.2 66.9 61.5 61.7 62.3 70.8 70.6 71.0 64.1 66.2 64.0 72.1 72.0 71.1 62.0 61.4 60.5
-    """.split(),
+    """.splitlines()
+    ),
     (2, 6, 3),
-).astype(float)  # on machines A and C, of six workers, three times: Pinheiro and Bates (2000)
+)  # on machines A and C, of six workers, three times: Pinheiro and Bates (2000)
 
 
 def log_factor(formulas, data, **words):
@@ -105,7 +109,7 @@ def test_two_samples_are_a_factor_of_two_levels():
 def test_kinds_of_priors_are_not_mixed():
     data = {"y": SLEEP, "x": np.arange(10.0)}
     made = {p: ev.from_formula("y ~ x", data, priors=p) for p in ("jzs", "scaled")}
-    with pytest.raises(ev.InputError, match="different constants.*proper priors"):
+    with pytest.raises(ev.InputError, match=r"different constants.*proper priors"):
         ev.compare(made)
     means = {c: ev.from_formula(f"y ~ {c}", data, priors="jzs") for c in "01"}
     with pytest.raises(ev.InputError, match="formulas in one call"):

@@ -154,6 +154,9 @@ class Ratios(Priors):
     """Priors of standard deviations in units of the last hyperparameter, the noise, whose log is
     flat: they are not independent."""
 
+    width: float = 0.0
+    """Of the prior that stands for a flat mean, if there is one."""
+
     def _each(self, theta: Array) -> Iterator[Array]:
         scale = np.append(np.ones(len(self) - 1), 0.0) * theta[..., -1:]
         *ratios, flat = super()._each(theta - scale)
@@ -217,7 +220,7 @@ def _coded(text: str, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> Iter
             covariates += [owner] * bool(pieces)
             continue
         name = ":".join(p if own.categorical else f"center({p})" for p, own in each)
-        turn: Array = np.eye(1)
+        turn: Any = np.eye(1)
         for _, own in each:
             turn = np.kron(turn, _contrasts(len(own.names)) if own.categorical else np.eye(1))
         design = Design(f"0 + {name}", frame, namespace)
@@ -357,7 +360,9 @@ def standardise(model: FormulaModel) -> None:
     if model.likelihood.name == "gaussian":
         if own is None or len(own) < len(model.hyperparameters) or own.names[-1] != "sigma":
             raise InputError("priors='jzs': likelihood must be 'gaussian', its noise not given")
-        model.priors = Ratios(own.names, own.free, (*own.distributions[:-1], "flat"), own.lows)
+        each = (*own.distributions[:-1], "flat")
+        width = sum(t.sd[0] for t in model.terms if isinstance(t, Common) and t.shown == "flat")
+        model.priors = Ratios(own.names, own.free, each, own.lows, width)
         note = f"log Z is up to a constant ({model.measure}), and means something beside others"
     model.notes = (*model.notes, note)
 

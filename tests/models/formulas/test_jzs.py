@@ -65,7 +65,8 @@ def test_new_rows_have_the_same_columns():
     some = DATA.iloc[[7, 3, 20]]
     np.testing.assert_allclose(model.design(some).toarray(), model.A.toarray()[[7, 3, 20]])
     known, offset, new = model.rows_of(some.assign(g="new"), "prior")
-    assert new is not None and new.toarray().any()
+    assert new is not None
+    assert new.toarray().any()
     assert not known[:, model.slices["1|g"]].toarray().any()
     np.testing.assert_allclose(offset, some.e)
 
@@ -77,7 +78,8 @@ def test_scales_by_word_and_number():
     np.testing.assert_allclose(medium.fixed, 0.5)
     np.testing.assert_allclose(wide.covariates, 0.5)
     np.testing.assert_allclose(ultra.mean, np.sqrt(2.0))
-    assert medium.random == wide.random == 1.0 and ev.jzs(random="wide").random < 1.0
+    assert medium.random == wide.random == 1.0
+    assert ev.jzs(random="wide").random < 1.0
     assert ev.jzs(0.3).fixed == ev.jzs(0.3).mean == 0.3
     assert ev.jzs("wide", covariates=0.1).covariates == 0.1
 
@@ -122,7 +124,8 @@ def test_units_of_other_families(formula, likelihood, unit):
         unit = (s * (1 - s / n) / N) ** -0.5 if likelihood == "binomial" else DATA.y.std()
     tolerance = 0.5 if likelihood == "student_t" else 1e-3
     assert prior.kwds["scale"] == pytest.approx(0.125 * unit**2, rel=tolerance)
-    assert any("units" in note for note in model.notes) and not model.measure
+    assert any("units" in note for note in model.notes)
+    assert not model.measure
     assert model.table.prior["Intercept"].startswith("norm")
 
 
