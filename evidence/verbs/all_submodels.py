@@ -142,18 +142,18 @@ def _written(formula: str, parts: Parts, owners: Sequence[str], some: frozenset[
 
 def _averaged(found: Submodels) -> DataFrame:
     """Effects over the models that have them."""
-    rows: dict[str, list[tuple[float, float, float]]] = {}
+    every = []
     for name, result in found.results.items():
         p = float(found.table.probability[name])
         known = result if isinstance(result, IntegratedEvidence) else None
-        draws = max(1, round(_SETTINGS * p))
-        table = summarise(found.models[name], known, max_draws=draws).table
-        for label, mean, sd in zip(table.index, table["mean"], table["sd"], strict=True):
-            rows.setdefault(label, []).append((p, mean, sd))
-    every = {}
-    for label, own in rows.items():
-        p, mean, sd = np.array(own).T
-        middle = p @ mean / p.sum()
-        spread = np.sqrt(p @ (sd**2 + (mean - middle) ** 2) / p.sum())
-        every[label] = {"probability": p.sum(), "mean": middle, "sd": spread, "averaged": p @ mean}
-    return data_frame(every.values(), index=list(every)).rename_axis("name")
+        own = summarise(found.models[name], known, max_draws=max(1, round(_SETTINGS * p))).table
+        every.append(own.assign(p=p))
+    rows = {}
+    for name in dict.fromkeys(label for own in every for label in own.index):
+        p, mean, sd = np.array(
+            [own.loc[name, ["p", "mean", "sd"]] for own in every if name in own.index]
+        ).T
+        middle, w = p @ mean / p.sum(), p / p.sum()
+        sd = np.sqrt(w @ (sd**2 + (mean - middle) ** 2))
+        rows[name] = {"probability": p.sum(), "mean": middle, "sd": sd, "averaged": p @ mean}
+    return data_frame(rows.values(), index=list(rows)).rename_axis("name")

@@ -29,8 +29,10 @@ from ..models.density.model import DensityModel
 from ..models.density.priors import Quantiles
 from ..models.formulas.model import FormulaModel
 from ..models.formulas.terms import Common
+from ..models.latent import LatentModel
 from ..models.precisions.joint import Blocks
 from ..models.precisions.scaled import independent
+from ..models.priors import Flat
 from ..numerics.arrays import Array
 from ..paths.families import fit_reference
 from ..results.base import DataFrame, data_frame
@@ -53,7 +55,7 @@ def savage_dickey(
     name: str,
     point: float = 0.0,
     *,
-    model: FormulaModel | DensityModel | None = None,
+    model: LatentModel | DensityModel | None = None,
     random_seed: int | np.random.Generator | None = None,
 ) -> DataFrame:
     """The log Bayes factor of a parameter at a point against it free, from posterior draws.
@@ -61,13 +63,13 @@ def savage_dickey(
     Parameters
     ----------
     result : EvidenceResult
-        With draws: of a model from a formula, or of a DensityModel with an independent prior for
-        every parameter.
+        With draws: of a model with priors of its hyperparameters, such as one from a formula, or
+        of a DensityModel with an independent prior for every parameter.
     name : str
         A common effect, a hyperparameter, or a parameter.
     point : float
         Its value under the nested model.
-    model : FormulaModel or DensityModel, optional
+    model : GPModel, SparseModel or DensityModel, optional
         That of the result, where the result does not hold it.
     random_seed : int or Generator, optional
         Of the direct ratio.
@@ -93,18 +95,18 @@ def savage_dickey(
     check_kind("result", result, EvidenceResult)
     point = number("point", point)
     model = getattr(result, "source", None) if model is None else model
-    check_kind("model", model, FormulaModel, DensityModel)
+    check_kind("model", model, LatentModel, DensityModel)
     assert model is not None
+    if result.model and result.model != model.describe():
+        raise InputError(f"model is another one than the result's, {result.model}")
     at = _of_effect(model, result, name, point) if isinstance(model, FormulaModel) else None
     (found, se), nested = at or _of_draws(model, result, name, point)
-    if isinstance(nested, float):
-        other, other_se = nested, 0.0
-    else:
+    other: tuple[Any, float] = (nested, 0.0)
+    if not isinstance(nested, float):
         run = log_evidence(nested, random_seed=random_seed, progressbar=False)
-        other, other_se = run.logz, run.logz_se
-    rows = {"draws": (found, se)}
-    rows["direct"] = (other - result.logz, math.hypot(other_se, result.logz_se))
-    return data_frame(rows.values(), index=list(rows), columns=["log_bayes_factor", "se"])
+        other = run.logz, run.logz_se
+    rows = [(found, se), (other[0] - result.logz, math.hypot(other[1], result.logz_se))]
+    return data_frame(rows, index=["draws", "direct"], columns=["log_bayes_factor", "se"])
 
 
 def _of_effect(
@@ -128,8 +130,7 @@ def _of_effect(
 def _held(model: FormulaModel, term: Common, j: int, point: float) -> FormulaModel:
     """The same model with one effect within a hair of the point."""
     at = np.arange(term.sd.size) == j
-    own = replace(term, mean=np.where(at, point, term.mean))
-    own = replace(own, sd=np.where(at, _NARROW * term.sd, term.sd))
+    own = replace(term, mean=np.where(at, point, term.mean), sd=np.where(at, _NARROW, 1) * term.sd)
     held, blocks = copy.copy(model), model.precision
     assert isinstance(blocks, Blocks)
     precision = type(blocks)(blocks.parts | {term.name: independent(own.sd)})
@@ -143,7 +144,7 @@ def _held(model: FormulaModel, term: Common, j: int, point: float) -> FormulaMod
 
 
 def _of_draws(
-    model: FormulaModel | DensityModel, result: EvidenceResult, name: str, point: float
+    model: LatentModel | DensityModel, result: EvidenceResult, name: str, point: float
 ) -> tuple[tuple[float, float], Any]:
     """Of a parameter with an independent prior, and the model where it is held, or its log Z."""
     names = list(result.names)
@@ -153,34 +154,31 @@ def _of_draws(
             f"common effect with a normal prior, or one of {', '.join(names) or 'none'}"
         )
     j = names.index(name)
-    if isinstance(model, DensityModel):
-        if not isinstance(model.change, Quantiles):
-            raise InputError("model: it needs a prior with a distribution for every parameter")
-        every = dict(zip(names, model.change.distributions, strict=True))
+    nested: Any
+    if isinstance(model, LatentModel):
+        rest = dict(model.priors.items()) if model.priors else {}
+        prior = Flat() if rest[name] == "flat" else rest[name]
+        del rest[name]
+        nested = model.at({name: point})
+        if rest:
+            nested = nested.with_priors(rest, set(model.hyperparameters.names) - set(rest))
+    elif isinstance(model.change, Quantiles):
+        rest = dict(zip(names, model.change.distributions, strict=True))
+        prior = rest.pop(name)
+        f: Any = model.functions.logdensity
+        words: dict[str, Any] = {"prior": rest, "vectorized": model.vectorized}
+        nested = (
+            float(model.log_likelihood(model.unconstrain([[point]]))[0])
+            if not rest
+            else (DensityModel(lambda theta: f(np.insert(theta, j, point, axis=-1)), **words))
+        )
     else:
-        every = dict(model.priors.items()) if model.priors else {}
-    prior = every.pop(name)
+        raise InputError("model: it needs a prior with a distribution for every parameter")
     z, z0 = ndtri(prior.cdf(result.samples[:, j])), float(ndtri(prior.cdf(point)))
     if not math.isfinite(z0):
         raise InputError(f"point: {point:g} is at the end of the prior of {name}, or beyond it")
     found, se = log_density_at(z, z0)
-    return (found - float(stats.norm.logpdf(z0)), se), _without(model, name, point, j, every)
-
-
-def _without(
-    model: FormulaModel | DensityModel, name: str, point: float, j: int, rest: dict[str, Any]
-) -> Any:
-    if isinstance(model, FormulaModel):
-        held = [n for n in model.hyperparameters.names if n not in rest]
-        nested = model.at({name: point})
-        return nested.with_priors(rest, held) if rest else nested
-    f: Any = model.functions.logdensity
-    if not rest:
-        return float(np.ravel(f(np.full((1, 1) if model.vectorized else (1,), point)))[0])
-    return DensityModel(
-        lambda theta: f(np.insert(theta, j, point, axis=-1)),
-        prior=rest, vectorized=model.vectorized,
-    )  # fmt: skip
+    return (found - float(stats.norm.logpdf(z0)), se), nested
 
 
 def log_density_at(draws: Array, point: float) -> tuple[float, float]:

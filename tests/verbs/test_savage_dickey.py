@@ -94,16 +94,17 @@ def test_errors_of_densities_are_what_they_say(posterior):
     [
         ("q", {}, "no draws of 'q'"),
         ("1|g[0]", {}, "did you mean"),
-        ("sd(1|g)", {"point": 0.0}, "at the end of the prior"),
+        ("sd(1|g)", {"point": 0.0}, "must be a positive number"),
         ("x", {"point": np.nan}, "point must be a finite number"),
-        ("x", {"model": 3}, "model must be a FormulaModel or a DensityModel"),
+        ("x", {"model": 3}, "model must be"),
+        ("x", {"model": ev.from_formula("y ~ x", DATA)}, "model is another one"),
     ],
 )
 def test_bad_input(name, words, message):
     model = ev.from_formula("y ~ x + (1 | g)", DATA)
     result = ev.IntegratedEvidence(
         "integrated", 0.0, 0.1, (), names=model.priors.names, theta=np.zeros((50, 2)),
-        lows=np.full(2, np.nan), source=model,
+        lows=np.full(2, np.nan), source=model, model=model.describe(),
     )  # fmt: skip
     with pytest.raises(ev.InputError, match=message):
         ev.savage_dickey(result, name, **words)
@@ -113,7 +114,7 @@ def test_standardised_effects_are_compared_directly():
     model = ev.from_formula("y ~ x", DATA, priors="jzs")
     result = ev.IntegratedEvidence(
         "integrated", 0.0, 0.1, (), names=model.priors.names, theta=np.zeros((50, 2)),
-        lows=np.full(2, np.nan), source=model,
+        lows=np.full(2, np.nan), source=model, model=model.describe(),
     )  # fmt: skip
     with pytest.raises(ev.InputError, match="no draws of 'x'"):
         ev.savage_dickey(result, "x")
