@@ -111,6 +111,8 @@ def test_what_follows_from_a_result(run):
     predicted = ev.predict(model, DATA.iloc[:3], posterior=result).y_mean
     middle = DATA.y.mean()
     assert table["mean"]["Intercept"] == pytest.approx(middle, abs=0.1)
+    levels = table.loc[["a[p]", "a[q]", "a[r]"], "mean"]
+    np.testing.assert_allclose(levels, predicted - middle, rtol=0.05)
     shrunk = (predicted - middle) / (cells[list("pqr")].to_numpy() - middle)
     g = (result.samples[:, 0] / result.samples[:, 1]) ** 2
     np.testing.assert_allclose(shrunk, np.mean(6.0 * g / (1.0 + 6.0 * g)), atol=0.15)
@@ -146,3 +148,18 @@ def test_priors_stay_together(run):
     held = model.at({"sigma": 30.0})
     assert held.measure == "a flat mean"
     assert model.measure == "a flat mean and Jeffreys' variance"
+
+
+def test_slopes_are_those_of_columns():
+    """A summary has effects of levels that sum to zero, and slopes in the units of data."""
+    model = ev.from_formula("y ~ a + x + o", DATA, priors="jzs")
+    at = dict.fromkeys(model.hyperparameters.names, 30.0)
+    held = model.at(at | {"sd(x+o)": 1e4, "sd(a)": 1e4})
+    table = ev.summarise(held).table
+    X = np.column_stack([DATA.x, DATA.o, *(DATA.a == level for level in "pqr")])
+    slopes = np.linalg.lstsq(X, DATA.y, rcond=None)[0]
+    np.testing.assert_allclose(table["mean"][["x", "o"]], slopes[:2], rtol=1e-3)
+    levels = slopes[2:] - slopes[2:].mean()
+    np.testing.assert_allclose(table["mean"][["a[p]", "a[q]", "a[r]"]], levels, rtol=1e-2)
+    cov = np.linalg.inv(X.T @ X) * 30.0**2
+    np.testing.assert_allclose(table.sd[["x", "o"]], np.sqrt(np.diag(cov)[:2]), rtol=1e-3)

@@ -258,6 +258,12 @@ class Standardised(Common):
         return effects(self.sd.size, (self.name,), self.start)
 
     @property
+    def slopes(self) -> tuple[list[str], Array]:
+        """Names of effects of levels and of slopes, and what they are of the latent values."""
+        coded: Any = self.design
+        return [compact(name) for name in coded.design.names], coded.turn
+
+    @property
     def priors(self) -> Mapping[str, Any]:
         return {f"sd({self.name})": self.prior}
 
