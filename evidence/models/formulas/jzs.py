@@ -222,7 +222,8 @@ def _coded(text: str, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> Iter
         name = ":".join(p if own.categorical else f"center({p})" for p, own in each)
         turn: Any = np.eye(1)
         for _, own in each:
-            turn = np.kron(turn, _contrasts(len(own.names)) if own.categorical else np.eye(1))
+            k = len(own.names)
+            turn = np.kron(turn, _contrasts(k) if own.categorical else np.eye(k))
         design = Design(f"0 + {name}", frame, namespace)
         yield Coded.of(compact(owner), design, not all(factors), turn)
     if covariates:
@@ -354,7 +355,7 @@ def _check(parts: Parts, design: Design, gaussian: bool, flat: bool) -> None:
             "priors='jzs': effects are about a mean, which every formula needs; only y ~ 1 "
             f"against y ~ 0, the t test of one sample, goes without, got {parts.common!r}"
         )
-    if gaussian and parts.structured:
+    if parts.structured:
         call = parts.structured[0].call
         raise InputError(f"priors='jzs': {call} is not standardised; use priors='scaled'")
 

@@ -136,6 +136,7 @@ def test_units_of_other_families(formula, likelihood, unit):
         ("y ~ 0 + (1 | g)", {}, "only y ~ 1 against y ~ 0"),
         ("b ~ 0", {"likelihood": "bernoulli"}, "only y ~ 1"),
         ("y ~ a + ar1(t)", {}, r"ar1\(t\) is not standardised"),
+        ("b ~ a + rw1(t)", {"likelihood": "bernoulli"}, r"rw1\(t\) is not standardised"),
         ("y ~ x + I(2 * x)", {}, "can be written by the other columns"),
         ("y ~ a", {"likelihood": ev.likelihoods.Gaussian(noise_std=1.0)}, "its noise not given"),
         ("y ~ a", {"priors": "jsz"}, "did you mean 'jzs'"),
