@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import replace
@@ -21,8 +21,7 @@ def run_each(
     runs: Sequence[tuple[str, Mapping[str, Any]]], unit: str, progressbar: bool
 ) -> list[EvidenceResult]:
     """The results of runs, each a label and its keywords; ^C leaves those finished by then."""
-    if any("checkpoint" in words for _, words in runs):
-        raise InputError("checkpoint= is for one run: call ev.log_evidence for each of them")
+    _check_files(words for _, words in runs)
     finished: list[EvidenceResult] = []
     bar = progress_line(progressbar, runs, unit=unit)
     with interruptible(Clock()), suppress(KeyboardInterrupt), bar:
@@ -36,19 +35,18 @@ def run_each(
 
 
 def run_all(
-    runs: Mapping[str, Mapping[str, Any]], progressbar: bool, executor: Executor | None
-) -> dict[str, EvidenceResult]:
-    """The same by name, whole runs side by side where there is an executor."""
-    if executor is None:
-        every = run_each(list(runs.items()), "model", progressbar)
-        return dict(zip(runs, every, strict=False))
-    names, found = list(runs), dict[str, EvidenceResult]()
-    tasks = [{**words, "model": words["model"].bare()} for words in runs.values()]
-    with progress_line(progressbar, total=len(runs), unit="model") as bar:
+    models: Mapping[str, Any], words: Sequence[Mapping[str, Any]], progressbar: bool,
+    executor: Executor | None,
+) -> dict[str, EvidenceResult]:  # fmt: skip
+    """The results of runs of small models, whole runs side by side, by the models' names."""
+    _check_files(words)
+    names, found = list(models), dict[str, EvidenceResult]()
+    tasks = [{"model": m.bare(), **own} for m, own in zip(models.values(), words, strict=True)]
+    with progress_line(progressbar, total=len(names), unit="model") as bar:
 
         def done(i: int, result: EvidenceResult) -> None:
-            model = runs[names[i]]["model"]  # what travelled was bare
-            found[names[i]] = replace(result, model=model.describe())
+            if not result.settings.get("interrupted"):  # what travelled was bare
+                found[names[i]] = replace(result, model=models[names[i]].describe())
             bar.update()
 
         run_tasks(Job(_alone, ()), tasks, Clock(), done, executor)
@@ -58,3 +56,8 @@ def run_all(
 def _alone(stop: Callable[[], bool], **words: Any) -> EvidenceResult:
     """One of several runs."""
     return log_evidence(**words, progressbar=False)
+
+
+def _check_files(every: Iterable[Mapping[str, Any]]) -> None:
+    if any("checkpoint" in words for words in every):
+        raise InputError("checkpoint= is for one run: call ev.log_evidence for each of them")

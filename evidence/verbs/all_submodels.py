@@ -66,7 +66,7 @@ def all_submodels(
         Show one line in a terminal or notebook.
     **options
         For every :func:`evidence.log_evidence`: ``target_se``, … An ``executor`` runs whole
-        models side by side, threads, processes or a cluster; without one they run in turn.
+        models side by side: threads unless given, processes or a cluster.
 
     Returns
     -------
@@ -98,11 +98,9 @@ def all_submodels(
     weights = _check_prior(prior, models)
     seeds = map(np.random.default_rng, seed_sequence(random_seed).spawn(len(models)))
     executor = options.pop("executor", None)
-    runs = {
-        name: {"model": model, "random_seed": seed, **options}
-        for (name, model), seed in zip(models.items(), seeds, strict=True)
-    }
-    results = run_all(runs, progressbar, executor)
+    results = run_all(
+        models, [{"random_seed": s, **options} for s in seeds], progressbar, executor
+    )
     if not results:
         raise KeyboardInterrupt("before the first model was finished")
     left = len(models) - len(results)

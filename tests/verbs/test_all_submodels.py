@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
@@ -132,6 +135,27 @@ def test_the_same_numbers_whatever_runs_them(kind, tmp_path):
     back = ev.Submodels.load(tmp_path / "found.npz")
     assert back.summary() == other.summary()
     assert "matched" in str(back.summary())
+
+
+def test_an_interrupt_leaves_the_models_finished_by_then(monkeypatch):
+    from evidence.verbs import _several
+
+    run, calls = _several.log_evidence, []
+
+    def interrupted(**words):
+        result = run(**words)
+        calls.append(1)
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.5)  # until it is heard
+        return result
+
+    monkeypatch.setattr(_several, "log_evidence", interrupted)
+    with ThreadPoolExecutor(1) as executor:
+        found = ev.all_submodels("y ~ x * z + w", DATA, priors=HELD, executor=executor, **QUIET)
+    assert len(found.table) in (2, 3)
+    assert "interrupted" in [warning.code for warning in found.warnings]
+    assert set(found.models) == set(found.table.index)
 
 
 @pytest.mark.parametrize(
