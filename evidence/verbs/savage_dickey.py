@@ -99,8 +99,8 @@ def savage_dickey(
     assert model is not None
     if result.model and result.model != model.describe():
         raise InputError(f"model is another one than the result's, {result.model}")
-    at = _of_effect(model, result, name, point) if isinstance(model, FormulaModel) else None
-    (found, se), nested = at or _of_draws(model, result, name, point)
+    effect = _of_effect(model, result, name, point)  # type: ignore[arg-type]
+    (found, se), nested = effect or _of_draws(model, result, name, point)
     other: tuple[Any, float] = (nested, 0.0)
     if not isinstance(nested, float):
         run = log_evidence(nested, random_seed=random_seed, progressbar=False)
@@ -113,7 +113,7 @@ def _of_effect(
     model: FormulaModel, result: EvidenceResult, name: str, point: float
 ) -> tuple[tuple[float, float], FormulaModel] | None:
     """Of a common effect, and the model where it is held; None of other names."""
-    for term in model.terms:
+    for term in getattr(model, "terms", ()):
         if isinstance(term, Common) and not term.shown and name in term.labels:
             held = _held(model, term, term.labels.index(name), point)
             fits = [fit_reference(model, "ep")]
@@ -153,25 +153,26 @@ def _of_draws(
             f"name: the result has no draws of {shown(name)}{suggest(name, names)} It may be a "
             f"common effect with a normal prior, or one of {', '.join(names) or 'none'}"
         )
-    j = names.index(name)
+    j, change = names.index(name), getattr(model, "change", None)
     nested: Any
-    if isinstance(model, LatentModel):
+    f: Any
+    if not isinstance(model, DensityModel):
         rest = dict(model.priors.items()) if model.priors else {}
         prior = Flat() if rest[name] == "flat" else rest[name]
         del rest[name]
         nested = model.at({name: point})
         if rest:
             nested = nested.with_priors(rest, set(model.hyperparameters.names) - set(rest))
-    elif isinstance(model.change, Quantiles):
-        rest = dict(zip(names, model.change.distributions, strict=True))
-        prior = rest.pop(name)
-        f: Any = model.functions.logdensity
-        words: dict[str, Any] = {"prior": rest, "vectorized": model.vectorized}
-        nested = (
-            float(model.log_likelihood(model.unconstrain([[point]]))[0])
-            if not rest
-            else (DensityModel(lambda theta: f(np.insert(theta, j, point, axis=-1)), **words))
-        )
+    elif isinstance(change, Quantiles):
+        rest = dict(zip(names, change.distributions, strict=True))
+        prior, f = rest.pop(name), model.functions.logdensity
+        if rest:
+            nested = DensityModel(
+                lambda theta: f(np.insert(theta, j, point, axis=-1)),
+                prior=rest, vectorized=model.vectorized,
+            )  # fmt: skip
+        else:
+            nested = float(model.log_likelihood(model.unconstrain([[point]]))[0])
     else:
         raise InputError("model: it needs a prior with a distribution for every parameter")
     z, z0 = ndtri(prior.cdf(result.samples[:, j])), float(ndtri(prior.cdf(point)))
