@@ -15,7 +15,7 @@ from ..execution.options import told
 from ..messages import InputError, Message
 from ..models.formulas.jzs import Scales
 from ..models.formulas.model import callers, from_formulas
-from ..models.formulas.parse import Parts, parse, split
+from ..models.formulas.parse import Parts, parse, pieces, split
 from ..models.formulas.structured import TERMS
 from ..results.base import DataFrame, data_frame
 from ..results.hyper import IntegratedEvidence
@@ -93,7 +93,8 @@ def all_submodels(
     parts, (full,) = parse(formula, TERMS), from_formulas({"": formula}, data, **words).values()
     assert full.offsets is not None
     owners = list(dict.fromkeys(full.offsets.owners))
-    terms = {_written(formula, parts, owners, some): some for some in _marginal(owners)}
+    spelt = {owner: ":".join(pieces(owner, full.columns)) for owner in owners}
+    terms = {_written(formula, parts, spelt, some): some for some in _marginal(owners)}
     models = from_formulas({text: text for text in terms}, data, **words)
     weights = _check_prior(prior, models)
     seeds = map(np.random.default_rng, seed_sequence(random_seed).spawn(len(models)))
@@ -113,22 +114,22 @@ def all_submodels(
 
 def _marginal(owners: Sequence[str]) -> list[frozenset[str]]:
     """Sets of terms that have, with an interaction, all of its parts that there are."""
-    pieces = {owner: {p for _, p in split(owner, ":")} for owner in owners if owner != "Intercept"}
+    each = {owner: {p for _, p in split(owner, ":")} for owner in owners if owner != "Intercept"}
     found = [frozenset[str]()]
-    for owner, own in sorted(pieces.items(), key=lambda item: len(item[1])):
-        parents = {other for other, some in pieces.items() if some < own}
+    for owner, own in sorted(each.items(), key=lambda item: len(item[1])):
+        parents = {other for other, some in each.items() if some < own}
         found += [some | {owner} for some in found if parents <= some]
         if len(found) > _MOST:
             raise InputError(
-                f"formula: its {len(pieces)} terms have more than {_MOST} submodels; leave out "
+                f"formula: its {len(each)} terms have more than {_MOST} submodels; leave out "
                 "terms, or compare chosen formulas with ev.compare"
             )
     return found
 
 
-def _written(formula: str, parts: Parts, owners: Sequence[str], some: frozenset[str]) -> str:
+def _written(formula: str, parts: Parts, spelt: Mapping[str, str], some: frozenset[str]) -> str:
     """The formula with these terms alone."""
-    common = ["1" if "Intercept" in owners else "0", *(owner for owner in owners if owner in some)]
+    common = ["1" if "Intercept" in spelt else "0", *(t for o, t in spelt.items() if o in some)]
     offsets = [term for _, term in split(parts.common, "+-") if re.match(r"offset\s*\(", term)]
     brackets = [
         f"({b.effects} {'|' if b.correlated else '||'} {' + '.join(b.groups)})"

@@ -109,6 +109,18 @@ def test_marginality():
     assert len(_marginal(["a:b", "c"])) == 4  # of parts that the formula has
 
 
+def test_names_and_calls_are_spelt_as_formulas_do():
+    data = DATA.assign(a=np.array(list("pq"))[np.arange(N) % 2]).rename(columns={"z": "my col"})
+    formula = "y ~ `my col` * a + I(x**2) + C(g):np.exp(x)"
+    held = ev.all_submodels(formula, data, priors={"sigma": 1.0}, **QUIET)
+    assert "y ~ 1 + `my col` + a + `my col`:a + I(x ** 2) + C(g):np.exp(x)" in held.table.index
+    assert len(held.table) == 5 * 2 * 2
+    model = ev.from_formula(formula, data, priors="jzs")
+    assert model.hyperparameters.names == (
+        "sd(a)", "sd(mycol:a)", "sd(C(g):np.exp(x))", "sd(mycol+I(x**2))", "sigma"
+    )  # fmt: skip
+
+
 def test_everything_else_is_kept():
     data = DATA.assign(k=RNG.poisson(2.0, N), n=9, e=1.0 + np.arange(N), t=np.arange(N) % 4)
     formula = "k | trials(n) ~ 0 + x + offset(log(e)) + (1 + z || g) + rw1(t)"

@@ -38,7 +38,7 @@ from ..precisions import effects
 from ..precisions.base import Precision
 from ..priors import Priors
 from .families import Observed
-from .parse import Parts, compact, split
+from .parse import Parts, compact, pieces
 from .priors import OfSquare
 from .terms import Common, Design, Groups, Term, check_independent
 
@@ -213,11 +213,13 @@ def _coded(text: str, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> Iter
     """Terms with factors one by one, then covariates together."""
     covariates = list[str]()
     for owner in dict.fromkeys(Design(text, frame, namespace).owners):
-        pieces = [piece for _, piece in split(owner, ":") if piece != "Intercept"]
-        each = [(p, Design(f"0 + {p}", frame, namespace)) for p in pieces]
+        if owner == "Intercept":
+            continue
+        spelt = pieces(owner, frame.columns)
+        each = [(p, Design(f"0 + {p}", frame, namespace)) for p in spelt]
         factors = [own.categorical for _, own in each]
         if not any(factors):
-            covariates += [owner] * bool(pieces)
+            covariates.append(":".join(spelt))
             continue
         name = ":".join(p if own.categorical else f"center({p})" for p, own in each)
         turn: Any = np.eye(1)
@@ -228,7 +230,7 @@ def _coded(text: str, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> Iter
         yield Coded.of(compact(owner), design, not all(factors), turn)
     if covariates:
         design = Design(f"0 + {' + '.join(covariates)}", frame, namespace)
-        name = compact("+".join(covariates))
+        name = compact("+".join(covariates)).replace("`", "")
         yield Coded.of(name, design, True, np.eye(len(design.names)))
 
 

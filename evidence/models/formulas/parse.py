@@ -100,6 +100,16 @@ def compact_names(text: str) -> str:
     return "".join(piece if piece.startswith("`") else compact(piece) for piece in pieces)
 
 
+def pieces(term: str, known: Collection[str]) -> list[str]:
+    """What an interaction is of, spelt as in formulas: columns may need backticks.
+
+    >>> pieces("my col:log(x)", {"my col", "x"})
+    ['`my col`', 'log(x)']
+    """
+    each = [piece for _, piece in split(term, ":")]
+    return [f"`{p}`" if p in known and not re.fullmatch(r"[^\W\d][\w.]*", p) else p for p in each]
+
+
 def columns(text: str, known: Collection[str]) -> list[str]:
     """Which of the ``known`` columns an expression mentions."""
     words = (m[1] or (m[2] if m[3] is None else None) for m in _WORD.finditer(text))
