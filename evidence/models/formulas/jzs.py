@@ -243,14 +243,13 @@ def _contrasts(levels: int) -> Array:
 class Standardised(Common):
     """Effects that all data share, with one variance."""
 
-    start: float = 1.0
     prior: Any = None
 
     @classmethod
     def with_sd(cls, coded: Coded, start: float, prior: Any) -> Standardised:
         """With a standard deviation that is free, about zero."""
         sd = np.full(len(coded.names), start)
-        return cls(coded, np.zeros(sd.size), sd, f"norm(0, sd({coded.name}))", start, prior)  # type: ignore[arg-type]
+        return cls(coded, np.zeros(sd.size), sd, f"norm(0, sd({coded.name}))", prior)  # type: ignore[arg-type]
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -258,7 +257,7 @@ class Standardised(Common):
 
     @property
     def precision(self) -> Precision:
-        return effects(self.sd.size, (self.name,), self.start)
+        return effects(self.sd.size, (self.name,), self.sd[0])
 
     @property
     def slopes(self) -> tuple[list[str], Array]:
