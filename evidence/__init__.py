@@ -68,6 +68,8 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .prediction.predict import predict as predict
     from .proposals.tilting import log_orthant as log_orthant
     from .results.bridged import BridgeEvidence as BridgeEvidence
+    from .results.calibration import Calibration as Calibration
+    from .results.calibration import Design as Design
     from .results.comparison import Comparison as Comparison
     from .results.draws import Draws as Draws
     from .results.evidence import EvidenceResult as EvidenceResult
@@ -83,6 +85,8 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .results.sweep import Sweep as Sweep
     from .statistics import ladders as ladders
     from .verbs.bidirectional import bidirectional as bidirectional
+    from .verbs.calibrate import calibrate as calibrate
+    from .verbs.calibrate import design as design
     from .verbs.compare import compare as compare
     from .verbs.estimate import log_evidence as log_evidence
     from .verbs.from_draws import evidence_from_draws as evidence_from_draws

@@ -8,6 +8,8 @@ from ..execution.lazy import offered
 
 if TYPE_CHECKING:
     from .bridge import plot_bridge as plot_bridge
+    from .calibration import plot_design as plot_design
+    from .calibration import plot_reliability as plot_reliability
     from .components import plot_components as plot_components
     from .components import plot_modes as plot_modes
     from .corner import plot_corner as plot_corner

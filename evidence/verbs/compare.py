@@ -119,7 +119,7 @@ def compare(
     elif unused := [name for name, word in words.items() if word is not None]:
         raise InputError(f"{unused[0]} goes with formulas and data; models have their own")
     models = _check_models(models)
-    weights = _check_prior(prior, models)
+    weights = check_prior(prior, models)
     if baseline is not None:
         check_choice("baseline", baseline, models)
     for name, model in models.items() if loo else ():
@@ -183,13 +183,7 @@ def _check_models(models: Any) -> dict[str, Model]:
     each = models.values() if isinstance(models, Mapping) else models
     if isinstance(models, str) or (np.iterable(each) and any(isinstance(m, str) for m in each)):
         raise InputError("data is missing: formulas need a table")
-    if isinstance(models, list | tuple):
-        models = {f"model {k}": model for k, model in enumerate(models, 1)}
-    if not isinstance(models, Mapping) or not models:
-        raise InputError(
-            f"models must map names to models, {{'rbf': m1, 'matern': m2}}, got {shown(models)}"
-        )
-    models = {name: density_of(model) for name, model in models.items()}
+    models = {name: density_of(model) for name, model in named(models).items()}
     for model in models.values():
         family(model)
     # a density keeps its data to itself
@@ -204,9 +198,19 @@ def _check_models(models: Any) -> dict[str, Model]:
     return models
 
 
-def _check_prior(
-    prior: Mapping[str, float] | None, models: Mapping[str, Model]
-) -> dict[str, float]:
+def named(models: Any) -> dict[str, Any]:
+    """Models by name; those of a sequence are numbered."""
+    if isinstance(models, list | tuple):
+        models = {f"model {k}": model for k, model in enumerate(models, 1)}
+    if not isinstance(models, Mapping) or not models:
+        raise InputError(
+            f"models must map names to models, {{'rbf': m1, 'matern': m2}}, got {shown(models)}"
+        )
+    return dict(models)
+
+
+def check_prior(prior: Mapping[str, float] | None, models: Mapping[str, Any]) -> dict[str, float]:
+    """Of every model, up to a factor."""
     if prior is None:
         return dict.fromkeys(models, 1.0)
     if not isinstance(prior, Mapping):

@@ -5,13 +5,24 @@ With x ~ N(m, K) and y ~ p(y|x), x is a draw from the posterior given y.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..execution.arguments import check_kind, seed_sequence
 from ..execution.keywords import hinted
+from ..messages import InputError
+from ..models.density.model import DensityModel
+from ..models.formulas.model import FormulaModel
 from ..models.gp import GPModel
+from ..models.priors import Flat
+from ..models.scales import to_line
 from ..models.sparse import SparseModel
+from ..numerics.arrays import Array, Indices
 from ..results.simulated import Simulated, with_data
+
+_RANKED = 4  # effects, latent values or parameters of a model
+_TRIES = 100  # draws of priors, of which extremes leave no model
 
 
 @hinted
@@ -49,3 +60,45 @@ def simulate(
         seen = x = model.prior.draw(rng)
     new = with_data(model, model.likelihood.simulate(seen, rng))
     return Simulated(new, x, new.y)
+
+
+def from_prior(model: Any, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Hyperparameters (on the line), latent values or parameters from their prior, those of
+    :func:`ranked`; and data from them, where the model is not a density."""
+    where = ranked(model)[1]
+    if isinstance(model, DensityModel):
+        assert model.prior is not None
+        z = model.prior.chol @ rng.standard_normal(model.n)
+        return model.constrain(model.prior.mean + z)[where], np.zeros(0)
+    if model.priors is None:
+        drawn = simulate(model, rng)
+        return drawn.x[where], drawn.y
+    lows = np.broadcast_to(model.priors.lows, len(model.priors))
+    for _ in range(_TRIES):
+        values = {
+            name: float(
+                Flat(low).ppf(rng.random()) if isinstance(d, str) else d.rvs(random_state=rng)
+            )
+            for (name, d), low in zip(model.priors.items(), lows, strict=True)
+        }
+        try:
+            drawn = simulate(model.at(values), rng)
+        except InputError:  # of numbers too large for a covariance, or for counts
+            continue
+        return np.r_[to_line([*values.values()], lows), drawn.x[where]], drawn.y
+    raise InputError(
+        f"model: of {_TRIES} draws of its priors none could be simulated: they are too wide "
+        f"({'; '.join(f'{k} ~ {v}' for k, v in model.priors.describe().items())})"
+    )
+
+
+def ranked(model: Any) -> tuple[list[str], Indices]:
+    """Names of what :func:`from_prior` draws, and which latent values or parameters these are:
+    the first effects of a formula, of others some that are far apart."""
+    free = [] if getattr(model, "priors", None) is None else list(model.priors.names)
+    size = len(model.names) if isinstance(model, DensityModel) else model.n
+    where = np.unique(np.linspace(0, size - 1, _RANKED).astype(int))
+    if isinstance(model, FormulaModel):
+        where = np.arange(min(size, _RANKED))
+    labels = getattr(model, "names", ()) or [f"x[{i}]" for i in range(size)]
+    return [*free, *(labels[i] for i in where)], where

@@ -1,0 +1,307 @@
+r"""Are the evidences of a user's models right? Data from known models, and what they are given.
+
+A model M is drawn from its prior probabilities, data from what M predicts, and the evidences of
+all models turn into probabilities p of M given the data. Where everything is right, M given the
+data is distributed as p says, exactly, and the statistics of :mod:`evidence.results.calibration`
+know their own distributions. Parameters that the data come from are ranked among posterior draws
+(S. Talts et al., arXiv:1804.06788). Where a generator of the user's own makes the data, posteriors
+averaged over data must be the prior.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..execution.arguments import check_count, check_function, check_kind, shown
+from ..execution.checkpoint import digest
+from ..execution.clock import Stopped
+from ..execution.job import Job
+from ..execution.options import told
+from ..execution.progress import progress_line
+from ..execution.tasks import run_tasks
+from ..messages import InputError
+from ..models.gp import GPModel
+from ..models.sparse import SparseModel
+from ..numerics.arrays import Array
+from ..results.base import fingerprint
+from ..results.calibration import Calibration, Design
+from ..results.hyper import IntegratedEvidence
+from ..results.simulated import with_data
+from ._call import ROUGH, Call
+from .compare import check_prior, named
+from .estimate import log_evidence
+from .integrate import fits_over_theta
+from .simulate import from_prior, ranked
+
+_DRAWS = 20  # of prior and posterior for each data set; of hyperparameters each costs a fit by EP
+_MOST = 10**6  # data sets
+_Generators = Callable[..., Any] | Mapping[str, Callable[..., Any]] | None
+
+
+class Piece(NamedTuple):
+    """What one data set says: whose it is, log Z by all models; and of numbers that are ranked
+    those that made the data (NaN where nobody knows), draws of their prior and posterior."""
+
+    who: int
+    logz: Array
+    truth: Array
+    prior: Array
+    posterior: Array
+
+
+def calibrate(
+    models: Mapping[str, Any] | Sequence[Any],
+    n: int = 200,
+    *,
+    simulate: _Generators = None,
+    prior: Mapping[str, float] | None = None,
+    random_seed: int | np.random.Generator | None = None,
+    executor: Executor | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progressbar: bool = True,
+    **options: Any,
+) -> Calibration:
+    """Find out on data from known models whether evidences and posteriors can be trusted.
+
+    Parameters
+    ----------
+    models : mapping from name to model, or sequence of models
+        With priors, from formulas or otherwise. What has its data inside, such as a DensityModel,
+        is given as a function from data to the model, ``lambda y: ev.DensityModel(...)``, and
+        needs ``simulate``.
+    n : int
+        Data sets.
+    simulate : function, or mapping from name to function, optional
+        ``rng -> y``, data as the user believes that a model makes them: where these are others
+        than the model's, its prior or its likelihood is not what was meant. One function for all
+        models takes the name as well, ``(rng, name) -> y``.
+    prior : mapping from name to number, optional
+        Prior probabilities of the models, up to a factor; equal by default.
+    random_seed : int or Generator, optional
+        Same seed, same answer.
+    executor : concurrent.futures.Executor, optional
+        Where data sets are treated, one a task: threads of this process unless given. A
+        ``ProcessPoolExecutor`` keeps all cores busy.
+    checkpoint : path, optional
+        Keep what is computed in this file, and go on from it; to more data sets, too.
+    progressbar : bool
+        Show one line in a terminal or notebook.
+    **options
+        For every :func:`evidence.log_evidence`; ``target_se`` is 0.1 by default.
+
+    Returns
+    -------
+    Calibration
+        ``.passed``, ``.table`` (a row per statistic), ``.plot()``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import evidence as ev
+    >>> x = np.linspace(0, 3, 8)
+    >>> base = ev.GPModel(x, 0 * x, "1.0 * RBF(0.5)", likelihood="gaussian(noise_std=0.5)")
+    >>> models = {"short": base, "long": base.at({"length_scale": 2.0})}
+    >>> ev.calibrate(models, 60, random_seed=0, progressbar=False).passed
+    True
+    """
+    models = named(models)
+    weights = np.array(list(check_prior(prior, models).values()))
+    call = Call(
+        random_seed=random_seed, executor=executor, checkpoint=checkpoint, progressbar=progressbar
+    )
+    check_count("n", n, 2, optional=False, below=_MOST)
+    shares = weights / weights.sum()
+    pieces = _pieces(models, simulate, shares, [None] * n, call, dict(options))
+    numbers = {}
+    for k, (name, model) in enumerate(models.items()):
+        own = [p for p in pieces if p.who == k and len(p.posterior)]
+        labels = [] if _makes(model) else ranked(model)[0]
+        for q in range(own[0].truth.size if own else 0):
+            label = f"{name}: {labels[q] if labels else f'parameter {q}'}"
+            numbers[label] = [(p.truth[q], p.prior[:, q], p.posterior[:, q]) for p in own]
+    index, logz = np.array([p.who for p in pieces]), np.array([p.logz for p in pieces])
+    return told(Calibration.of(tuple(map(str, models)), shares, index, logz, numbers))
+
+
+def design(
+    m0: Any,
+    m1: Any,
+    n: int = 200,
+    *,
+    simulate: _Generators = None,
+    random_seed: int | np.random.Generator | None = None,
+    executor: Executor | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progressbar: bool = True,
+    **options: Any,
+) -> Design:
+    """What Bayes factors will a study give? Their distributions where each of two models is true.
+
+    Parameters
+    ----------
+    m0, m1 : Model
+        Of a study as it is planned: rows and columns are what counts, not their responses. They
+        are called ``"m0"`` and ``"m1"``.
+    n : int
+        Data sets from each model.
+    simulate, random_seed, executor, checkpoint, progressbar, **options
+        As for :func:`evidence.calibrate`.
+
+    Returns
+    -------
+    Design
+        ``.table``: how often a Bayes factor is beyond 3, 10 and 30, for and against, by model;
+        ``.log_bayes_factor``, ``.plot()``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import evidence as ev
+    >>> x = np.linspace(0, 3, 20)
+    >>> m0 = ev.GPModel(x, 0 * x, "1.0 * RBF(0.5)", likelihood="gaussian(noise_std=0.5)")
+    >>> plan = ev.design(m0, m0.at({"length_scale": 2.0}), 50, random_seed=0, progressbar=False)
+    >>> bool(plan.table["P(BF > 10)"]["m1"] > 0.5)
+    True
+    """
+    call = Call(
+        random_seed=random_seed, executor=executor, checkpoint=checkpoint, progressbar=progressbar
+    )
+    check_count("n", n, 2, optional=False, below=_MOST)
+    models = {"m0": m0, "m1": m1}
+    pieces = _pieces(
+        models, simulate, np.full(2, 0.5), [0, 1] * n, call, dict(options), ranks=False
+    )
+    factors = [(p.who, p.logz[1] - p.logz[0]) for p in pieces if np.isfinite(p.logz).all()]
+    each = {name: np.array([f for i, f in factors if i == k]) for k, name in enumerate(models)}
+    return told(Design(each))
+
+
+def _pieces(
+    models: dict[str, Any],
+    simulate: Any,
+    shares: Array,
+    indices: Sequence[int | None],
+    call: Call,
+    options: dict[str, Any],
+    ranks: bool = True,
+) -> list[Piece]:
+    """One for each data set, of the models whose numbers are given or at random; ^C leaves those
+    finished by then."""
+    generators = _check_generators(models, simulate)
+    if not {"target_se", "n_particles", "n_islands"} & options.keys():
+        options["target_se"] = ROUGH
+    words = {name: str(value) for name, value in options.items()}
+    who = [_text(thing) for thing in (*models.values(), *generators.values())]
+    call.begin(None, lambda: {"models": digest(*who, shares), "ranks": ranks, **words})
+    known = {i: call.store.get(f"data set {i}", Piece) for i in range(len(indices))}
+    left = [i for i, piece in known.items() if piece is None]
+    seeds = call.seed.spawn(len(indices))
+
+    def done(task: int, piece: Piece) -> None:
+        known[left[task]] = piece
+        call.store.put(f"data set {left[task]}", piece)
+        call.store.save_soon()
+        bar.update(1)
+
+    bare = {name: m if _makes(m) else m.bare() for name, m in models.items()}
+    job = Job(one_data_set, (bare, generators, shares, ranks, options))
+    done_before = len(indices) - len(left)
+    with progress_line(
+        call.progressbar, total=len(indices), initial=done_before, unit="data set"
+    ) as bar:
+        tasks = [{"index": indices[i], "seed": seeds[i]} for i in left]
+        run_tasks(job, tasks, call.clock, done, call.executor)
+    call.store.save()
+    return [piece for piece in known.values() if piece is not None]
+
+
+def one_data_set(
+    models: dict[str, Any],
+    generators: dict[str, Any],
+    shares: Array,
+    ranks: bool,
+    options: dict[str, Any],
+    *,
+    index: int | None,
+    seed: np.random.SeedSequence,
+    stop: Callable[[], bool],
+) -> Piece:
+    """Data from one model, and what all of them say."""
+    rng = np.random.default_rng(seed)
+    k = int(rng.choice(shares.size, p=shares)) if index is None else index
+    name = list(models)[k]
+    if name in generators:
+        truth, y = np.array(np.nan), generators[name](rng)
+    else:
+        truth, y = from_prior(models[name], rng)
+    made: list[Any] = [
+        model(y) if _makes(model) else with_data(model, y) for model in models.values()
+    ]
+    results = []
+    for model in made:  # in turn, on the core of this task
+        results.append(log_evidence(model, random_seed=rng, progressbar=False, **options))
+        if stop():
+            raise Stopped
+    posterior = _posterior(made[k], results[k], rng) if ranks else np.zeros((0, 0))
+    prior = np.array([from_prior(made[k], rng)[0] for _ in posterior])
+    truth = np.broadcast_to(truth, posterior.shape[1:]) if len(posterior) else np.zeros(0)
+    return Piece(k, np.array([result.logz for result in results]), truth, prior, posterior)
+
+
+def _posterior(model: Any, result: Any, rng: np.random.Generator) -> Array:
+    """Draws of what is ranked, (draws, numbers); none where there are none."""
+    where = ranked(model)[1]
+    if isinstance(result, IntegratedEvidence) and len(result.theta):
+        fits, free = fits_over_theta(model, result, _DRAWS), model.priors.free
+        rows = [
+            (*q.model.hyperparameters.theta[free], *rng.normal(q.mean[where], q.var[where] ** 0.5))
+            for q in fits
+        ]
+        return np.array(rows)
+    if not len(result.samples) or model.prior is None:
+        return np.zeros((0, 0))
+    chosen = np.linspace(0, len(result.samples) - 1, _DRAWS).astype(int)
+    return np.asarray(result.samples[chosen][:, where])
+
+
+def _check_generators(models: dict[str, Any], simulate: Any) -> dict[str, Any]:
+    """The user's functions from random numbers to data, by the names of models."""
+    if callable(simulate):
+        with_name = len(inspect.signature(simulate).parameters) > 1
+        if len(models) > 1 and not with_name:
+            raise InputError(
+                "simulate: whose data does this function make? Of several models give a mapping, "
+                "{name: function of rng}, or a function of (rng, name)"
+            )
+        simulate = {m: partial(simulate, name=m) if with_name else simulate for m in models}
+    if not isinstance(simulate, Mapping | None) or not set(simulate or ()) <= set(models):
+        raise InputError(
+            f"simulate must map names ({', '.join(map(str, models))}) to functions of rng, got "
+            f"{shown(simulate)}"
+        )
+    generators = dict(simulate or {})
+    for name, model in models.items():
+        check_function(f"simulate[{shown(name)}]", generators.get(name))
+        if not (_makes(model) and name in generators):
+            what = f"models[{shown(name)}], unless it is a function from data with its simulate,"
+            check_kind(what, model, GPModel, SparseModel)
+    return generators
+
+
+def _makes(model: Any) -> bool:
+    """Whether it is a function from data to a model."""
+    return callable(model) and not hasattr(model, "identity")
+
+
+def _text(thing: Any) -> str:
+    if hasattr(thing, "identity"):
+        return fingerprint(thing)
+    thing = getattr(thing, "func", thing)
+    return f"{thing.__module__}.{getattr(thing, '__qualname__', type(thing).__qualname__)}"
