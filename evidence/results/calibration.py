@@ -25,7 +25,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from .. import plots
-from ..messages import Message
+from ..messages import InputError, Message
 from ..numerics.arrays import Array, Indices
 from .base import DataFrame, Result, ResultOnAxes, data_frame
 
@@ -93,6 +93,11 @@ class Calibration(Result):
             ranks[label], statistics = _of_ranks(own)
             if len(own) >= _FEW:
                 rows += [(f"{label}, {what}", *one) for what, one in statistics.items()]
+        if not rows:
+            raise InputError(
+                f"n: one model alone has nothing but ranks, which need {_FEW} data sets with "
+                "draws of the posterior; got fewer"
+            )
         halves = 2 if 0 < first < len(rows) else 1
         sizes = [first if i < first else len(rows) - first for i in range(len(rows))]
         limits = [SIZE / halves / size for size in sizes]

@@ -19,9 +19,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..execution.arguments import check_count, check_function, check_kind, shown
-from ..execution.checkpoint import digest
-from ..execution.clock import Stopped
+from .. import __version__
+from ..execution.arguments import (
+    check_count,
+    check_executor,
+    check_function,
+    check_kind,
+    check_path,
+    shown,
+)
+from ..execution.checkpoint import Checkpoint, digest
+from ..execution.clock import Clock, Stopped
 from ..execution.job import Job
 from ..execution.options import told
 from ..execution.progress import progress_line
@@ -34,7 +42,7 @@ from ..results.base import fingerprint
 from ..results.calibration import Calibration, Design
 from ..results.hyper import IntegratedEvidence
 from ..results.simulated import with_data
-from ._call import ROUGH, Call
+from ._call import ROUGH
 from .compare import check_prior, named
 from .estimate import log_evidence
 from .integrate import fits_over_theta
@@ -57,17 +65,11 @@ class Piece(NamedTuple):
 
 
 def calibrate(
-    models: Mapping[str, Any] | Sequence[Any],
-    n: int = 200,
-    *,
-    simulate: _Generators = None,
+    models: Mapping[str, Any] | Sequence[Any], n: int = 200, *, simulate: _Generators = None,
     prior: Mapping[str, float] | None = None,
-    random_seed: int | np.random.Generator | None = None,
-    executor: Executor | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    progressbar: bool = True,
-    **options: Any,
-) -> Calibration:
+    random_seed: int | np.random.Generator | None = None, executor: Executor | None = None,
+    checkpoint: str | os.PathLike[str] | None = None, progressbar: bool = True, **options: Any,
+) -> Calibration:  # fmt: skip
     """Find out on data from known models whether evidences and posteriors can be trusted.
 
     Parameters
@@ -113,12 +115,9 @@ def calibrate(
     """
     models = named(models)
     weights = np.array(list(check_prior(prior, models).values()))
-    call = Call(
-        random_seed=random_seed, executor=executor, checkpoint=checkpoint, progressbar=progressbar
-    )
     check_count("n", n, 2, optional=False, below=_MOST)
-    shares = weights / weights.sum()
-    pieces = _pieces(models, simulate, shares, [None] * n, call, dict(options))
+    shares, how = weights / weights.sum(), (random_seed, executor, checkpoint, progressbar)
+    pieces = _pieces(models, simulate, shares, [None] * n, how, options)
     numbers = {}
     for k, (name, model) in enumerate(models.items()):
         own = [p for p in pieces if p.who == k and len(p.posterior)]
@@ -131,17 +130,10 @@ def calibrate(
 
 
 def design(
-    m0: Any,
-    m1: Any,
-    n: int = 200,
-    *,
-    simulate: _Generators = None,
-    random_seed: int | np.random.Generator | None = None,
-    executor: Executor | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    progressbar: bool = True,
-    **options: Any,
-) -> Design:
+    m0: Any, m1: Any, n: int = 200, *, simulate: _Generators = None,
+    random_seed: int | np.random.Generator | None = None, executor: Executor | None = None,
+    checkpoint: str | os.PathLike[str] | None = None, progressbar: bool = True, **options: Any,
+) -> Design:  # fmt: skip
     """What Bayes factors will a study give? Their distributions where each of two models is true.
 
     Parameters
@@ -170,69 +162,53 @@ def design(
     >>> bool(plan.table["P(BF > 10)"]["m1"] > 0.5)
     True
     """
-    call = Call(
-        random_seed=random_seed, executor=executor, checkpoint=checkpoint, progressbar=progressbar
-    )
     check_count("n", n, 2, optional=False, below=_MOST)
-    models = {"m0": m0, "m1": m1}
-    pieces = _pieces(
-        models, simulate, np.full(2, 0.5), [0, 1] * n, call, dict(options), ranks=False
-    )
+    models, how = {"m0": m0, "m1": m1}, (random_seed, executor, checkpoint, progressbar)
+    pieces = _pieces(models, simulate, np.full(2, 0.5), [0, 1] * n, how, options, ranks=False)
     factors = [(p.who, p.logz[1] - p.logz[0]) for p in pieces if np.isfinite(p.logz).all()]
     each = {name: np.array([f for i, f in factors if i == k]) for k, name in enumerate(models)}
     return told(Design(each))
 
 
 def _pieces(
-    models: dict[str, Any],
-    simulate: Any,
-    shares: Array,
-    indices: Sequence[int | None],
-    call: Call,
-    options: dict[str, Any],
-    ranks: bool = True,
-) -> list[Piece]:
+    models: dict[str, Any], simulate: Any, shares: Array, indices: Sequence[int | None],
+    how: tuple[Any, Any, Any, bool], options: dict[str, Any], ranks: bool = True,
+) -> list[Piece]:  # fmt: skip
     """One for each data set, of the models whose numbers are given or at random; ^C leaves those
     finished by then."""
+    random_seed, executor, path, progressbar = how
+    check_executor(executor)
+    check_path("checkpoint", path)
     generators = _check_generators(models, simulate)
-    if not {"target_se", "n_particles", "n_islands"} & options.keys():
-        options["target_se"] = ROUGH
-    words = {name: str(value) for name, value in options.items()}
+    options = {"target_se": ROUGH} | options
     who = [_text(thing) for thing in (*models.values(), *generators.values())]
-    call.begin(None, lambda: {"models": digest(*who, shares), "ranks": ranks, **words})
-    known = {i: call.store.get(f"data set {i}", Piece) for i in range(len(indices))}
-    left = [i for i, piece in known.items() if piece is None]
-    seeds = call.seed.spawn(len(indices))
+    words = {name: str(value) for name, value in options.items()}
+    known = {"package version": __version__, "models": digest(*who, shares), "ranks": ranks}
+    store, seed = Checkpoint.seeded(path, known | words, random_seed)
+    pieces = {i: store.get(f"data set {i}", Piece) for i in range(len(indices))}
+    left = [i for i, piece in pieces.items() if piece is None]
+    seeds, before = seed.spawn(len(indices)), len(indices) - len(left)
 
     def done(task: int, piece: Piece) -> None:
-        known[left[task]] = piece
-        call.store.put(f"data set {left[task]}", piece)
-        call.store.save_soon()
+        pieces[left[task]] = piece
+        store.put(f"data set {left[task]}", piece)
+        store.save_soon()
         bar.update(1)
 
     bare = {name: m if _makes(m) else m.bare() for name, m in models.items()}
     job = Job(one_data_set, (bare, generators, shares, ranks, options))
-    done_before = len(indices) - len(left)
-    with progress_line(
-        call.progressbar, total=len(indices), initial=done_before, unit="data set"
-    ) as bar:
-        tasks = [{"index": indices[i], "seed": seeds[i]} for i in left]
-        run_tasks(job, tasks, call.clock, done, call.executor)
-    call.store.save()
-    return [piece for piece in known.values() if piece is not None]
+    tasks = [{"index": indices[i], "seed": seeds[i]} for i in left]
+    bar = progress_line(progressbar, total=len(indices), initial=before, unit="data set")
+    with bar:
+        run_tasks(job, tasks, Clock(), done, executor)
+    store.save()
+    return [piece for piece in pieces.values() if piece is not None]
 
 
 def one_data_set(
-    models: dict[str, Any],
-    generators: dict[str, Any],
-    shares: Array,
-    ranks: bool,
-    options: dict[str, Any],
-    *,
-    index: int | None,
-    seed: np.random.SeedSequence,
-    stop: Callable[[], bool],
-) -> Piece:
+    models: dict[str, Any], generators: dict[str, Any], shares: Array, ranks: bool,
+    options: dict[str, Any], *, index: int | None, seed: Any, stop: Callable[[], bool],
+) -> Piece:  # fmt: skip
     """Data from one model, and what all of them say."""
     rng = np.random.default_rng(seed)
     k = int(rng.choice(shares.size, p=shares)) if index is None else index

@@ -25,9 +25,7 @@ from ..models.gp import GPModel
 from ..models.sparse import SparseModel
 from ..paths.families import family
 from ..results.comparison import Comparison
-from ..results.evidence import EvidenceResult
 from ..results.hyper import IntegratedEvidence
-from ..results.loo import LooResult
 from ._options import EveryModel
 from ._several import run_each
 from .loo import loo as leave_one_out
@@ -137,23 +135,12 @@ def compare(
     cut = [Message("interrupted", f"interrupted: {missing} was not run")] if missing else []
     if baseline not in results:
         baseline = None
-    looks = _leave_out(models, results, rngs[len(models) :]) if loo else {}
-    return told(Comparison.of(results, weights, cut, models, baseline, looks))
-
-
-def _leave_out(
-    models: Mapping[str, Any],
-    results: Mapping[str, EvidenceResult],
-    rngs: Sequence[np.random.Generator],
-) -> dict[str, LooResult]:
-    """Of every model that is finished, hyperparameters integrated out where the evidence's are."""
     looks = {}
-    for (name, result), rng in zip(results.items(), rngs, strict=False):
-        posterior = result if isinstance(result, IntegratedEvidence) else None
-        looks[name] = leave_one_out(
-            models[name], posterior=posterior, random_seed=rng, progressbar=False
-        )
-    return looks
+    for (name, one), rng in zip(results.items(), rngs[len(models) :] * loo, strict=False):
+        posterior = one if isinstance(one, IntegratedEvidence) else None
+        known: Any = models[name]
+        looks[name] = leave_one_out(known, posterior=posterior, random_seed=rng, progressbar=False)
+    return told(Comparison.of(results, weights, cut, models, baseline, looks))
 
 
 def _check_formulas(formulas: Any) -> dict[str, str]:

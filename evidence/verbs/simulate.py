@@ -5,6 +5,7 @@ With x ~ N(m, K) and y ~ p(y|x), x is a draw from the posterior given y.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -70,25 +71,19 @@ def from_prior(model: Any, rng: np.random.Generator) -> tuple[Array, Array]:
         assert model.prior is not None
         z = model.prior.chol @ rng.standard_normal(model.n)
         return model.constrain(model.prior.mean + z)[where], np.zeros(0)
-    if model.priors is None:
-        drawn = simulate(model, rng)
-        return drawn.x[where], drawn.y
-    lows = np.broadcast_to(model.priors.lows, len(model.priors))
+    priors = {} if model.priors is None else dict(model.priors.items())
+    lows = np.broadcast_to(model.priors.lows if priors else np.nan, len(priors))
     for _ in range(_TRIES):
-        values = {
-            name: float(
-                Flat(low).ppf(rng.random()) if isinstance(d, str) else d.rvs(random_state=rng)
-            )
-            for (name, d), low in zip(model.priors.items(), lows, strict=True)
-        }
-        try:
-            drawn = simulate(model.at(values), rng)
-        except InputError:  # of numbers too large for a covariance, or for counts
-            continue
-        return np.r_[to_line([*values.values()], lows), drawn.x[where]], drawn.y
+        values = [
+            float(Flat(low).ppf(rng.random()) if isinstance(d, str) else d.rvs(random_state=rng))
+            for d, low in zip(priors.values(), lows, strict=True)
+        ]
+        with suppress(InputError):  # of numbers too large for a covariance, or for counts
+            at = model.at(dict(zip(priors, values, strict=True))) if priors else model
+            drawn = simulate(at, rng)
+            return np.r_[to_line(values, lows), drawn.x[where]], drawn.y
     raise InputError(
-        f"model: of {_TRIES} draws of its priors none could be simulated: they are too wide "
-        f"({'; '.join(f'{k} ~ {v}' for k, v in model.priors.describe().items())})"
+        f"model: of {_TRIES} draws from its prior none could be simulated: {model!r} is too wide"
     )
 
 
