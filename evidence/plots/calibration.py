@@ -27,11 +27,11 @@ def plot_reliability(calibration: Calibration) -> Figure:
     calibration : Calibration
         Of :func:`evidence.calibrate`; ``calibration.plot()`` is the same.
     """
-    check_drawn("calibration", calibration, "a result of ev.calibrate", "probability", "ranks")
+    check_drawn("calibration", calibration, "a result of ev.calibrate", "ranks")
     figure, (left, right) = new_figure(9.0, 4.0, 1, 2)
     p = calibration.probability[:, len(calibration.names) == 2 :]
     true = calibration.index[:, None] == np.arange(len(calibration.names))[-p.shape[1] :]
-    cells = np.array_split(np.argsort(p, axis=None), _BINS)
+    cells = np.array_split(np.argsort(p, axis=None), min(_BINS, p.size))
     mean, often = (np.array([x.ravel()[cell].mean() for cell in cells]) for x in (p, true))
     se = np.sqrt(mean * (1.0 - mean) / cells[0].size)
     left.plot([0, 1], [0, 1], color="0.6", lw=1.0)

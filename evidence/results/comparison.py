@@ -16,7 +16,6 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,23 +32,24 @@ _CLEAR = 2.0  # standard errors between the two best, below which their order is
 _WIDTH, _NAME = 100, 12  # characters of a line, and the fewest of a model's name in it
 _VAGUE = 10.0  # relative error of a Bayes factor beyond which its size means nothing
 
+_BARE = "not worth more than a bare mention"
 #: in whose words, and from which Bayes factor on
 STRENGTHS: dict[str, tuple[str, dict[float, str]]] = {
     "kass_raftery": (
         "Kass and Raftery, J. Am. Stat. Assoc. 90 (1995) 773",
-        {
-            1.0: "not worth more than a bare mention", 3.0: "positive", 20.0: "strong",
-            150.0: "very strong",
-        },
+        {1.0: _BARE, 3.0: "positive", 20.0: "strong", 150.0: "very strong"},
     ),
     "jeffreys": (
         "Jeffreys, Theory of Probability (1961)",
         {
-            1.0: "not worth more than a bare mention", 10.0**0.5: "substantial", 10.0: "strong",
-            10.0**1.5: "very strong", 100.0: "decisive",
+            1.0: _BARE,
+            10**0.5: "substantial",
+            10.0: "strong",
+            10**1.5: "very strong",
+            1e2: "decisive",
         },
     ),
-}  # fmt: skip
+}
 
 
 class BayesFactor(NamedTuple):
@@ -322,10 +322,12 @@ def in_figures(log: float) -> str:
     """
     if not math.isfinite(log):
         return {math.inf: "inf", -math.inf: "0"}.get(log, "-")
-    value = Decimal(log).exp()
-    if Decimal("0.001") <= value < 10_000:
-        return f"{value:.0f}" if value >= 100 else f"{float(value):.3g}"
-    return f"{value:.1e}"
+    if -6.9 < log < 9.2:  # about 0.001 to 10,000
+        value = math.exp(log)
+        return f"{value:.0f}" if value >= 100.0 else f"{value:.3g}"
+    power = math.floor(log / math.log(10.0))
+    digits = round(10.0 ** (log / math.log(10.0) - power), 1)
+    return f"{digits:.1f}e{power}" if digits < 10.0 else f"1.0e{power + 1}"
 
 
 def _percent(error: float) -> str:

@@ -121,7 +121,8 @@ def test_documents():
 
 def test_figures_of_extremes():
     assert [in_figures(x) for x in (math.inf, -math.inf, math.nan)] == ["inf", "0", "-"]
-    assert in_figures(math.log(9999.9)) == "10000"
+    assert in_figures(math.log(9.97e-5)) == "1.0e-4"
+    assert in_figures(-3e7) == "3.5e-13028835"
 
 
 def test_stacking_against_a_grid():
