@@ -77,6 +77,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .results.hyper import IntegratedEvidence as IntegratedEvidence
     from .results.loo import LooResult as LooResult
     from .results.optimum import Optimum as Optimum
+    from .results.replicates import Replicates as Replicates
     from .results.sensitivity import Sensitivity as Sensitivity
     from .results.simulated import Bidirectional as Bidirectional
     from .results.simulated import Simulated as Simulated
@@ -95,6 +96,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .verbs.optimise import optimise as optimise
     from .verbs.posterior_draws import posterior_draws as posterior_draws
     from .verbs.reference import fit_reference as fit_reference
+    from .verbs.replicate import replicate as replicate
     from .verbs.sample import sample as sample
     from .verbs.sample_hyperparameters import sample_hyperparameters as sample_hyperparameters
     from .verbs.sensitivity import prior_sensitivity as prior_sensitivity

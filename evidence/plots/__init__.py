@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .names import name_points as name_points
     from .predictions import plot_class_prediction as plot_class_prediction
     from .predictions import plot_prediction as plot_prediction
+    from .predictions import plot_replicates as plot_replicates
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and know what is missing
     _HOME, __getattr__, __dir__ = offered(__spec__)

@@ -92,8 +92,8 @@ class BayesFactor(NamedTuple):
         return f"{against}{word} ({reference})"
 
     def __str__(self) -> str:
-        percent = _percent(self.error)
-        return in_figures(self.log) + (f" ± {percent}" if percent[0].isdigit() else "")
+        error = "" if math.isnan(self.error) else f" ± {_percent(self.error)}"
+        return in_figures(self.log) + error
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -304,8 +304,8 @@ class Comparison(ResultOnAxes):
             priors = result.model.get("priors") or "; ".join(
                 f"{n} ~ {p}" for n, p in given.items()
             )
-            told = f"Priors of {name}: {priors}" if priors else f"{name}: {result._about_model()}"
-            text.append(f"{told}.")
+            about = result._about_model().removeprefix("model: ")
+            text.append(f"Priors of {name}: {priors}." if priors else f"{name}: {about}.")
         text += [f"Warning: {warning}." for warning in self.warnings]
         return Page(" ".join(text))
 

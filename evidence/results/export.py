@@ -55,7 +55,7 @@ def to_arviz(
     if model is not None:
         check_kind("model", model, GPModel, SparseModel)
         rng = np.random.default_rng(seed_sequence(random_seed))
-        at = AtDraws.of(model, result) if theta is None else _at_theta(model, result, theta, rng)
+        at = AtDraws.of(model, result) if theta is None else at_theta(model, result, theta, rng)
         coords[_DATUM] = np.arange(model.y.size)
         groups |= {
             "log_likelihood": {"y": at.log_likelihood()},
@@ -73,7 +73,7 @@ def to_arviz(
     return data
 
 
-def _at_theta(
+def at_theta(
     model: GPModel | SparseModel, result: Any, theta: Array, rng: np.random.Generator
 ) -> AtDraws:
     """At one draw from EP's Gaussian for each θ, of which neighbours may be equal."""

@@ -159,7 +159,7 @@ def design(
     >>> x = np.linspace(0, 3, 20)
     >>> m0 = ev.GPModel(x, 0 * x, "1.0 * RBF(0.5)", likelihood="gaussian(noise_std=0.5)")
     >>> plan = ev.design(m0, m0.at({"length_scale": 2.0}), 50, random_seed=0, progressbar=False)
-    >>> bool(plan.table["P(BF > 10)"]["m1"] > 0.5)
+    >>> bool(plan.table["P(BF > 3)"]["m1"] > 0.5)
     True
     """
     check_count("n", n, 2, optional=False, below=_MOST)

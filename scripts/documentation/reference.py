@@ -46,7 +46,7 @@ GROUPS = {
     ],
     "Simulated data and bounds": [
         "simulate", "Simulated", "posterior_draws", "bidirectional", "Bidirectional", "calibrate",
-        "Calibration", "design", "Design",
+        "Calibration", "design", "Design", "replicate", "Replicates",
     ],
     "Data, figures and mistakes": ["datasets", "plots", "InputError", "set_options"],
 }  # fmt: skip

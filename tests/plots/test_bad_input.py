@@ -74,6 +74,7 @@ def right():
         ),
         "loo": ev.loo(counts),
         "calibration": ev.calibrate([model, model.at({"length_scale": 3.0})], 2, **quiet),
+        "replicates": ev.replicate(counts, draws=3, random_seed=0),
         "design": ev.design(model, model.at({"length_scale": 3.0}), 2, **quiet),
         "prediction": ev.predict(counts, X),
         "classes": ev.predict(ev.SoftmaxModel(X, labels, "RBF(1.0)"), X),

@@ -66,7 +66,8 @@ def test_errors_of_factors_are_those_of_lognormal_numbers():
     assert factor.error == pytest.approx(draws.std() / draws.mean(), rel=0.01)
     assert factor.se == pytest.approx(factor.value * factor.error)
     assert BayesFactor(5000.0, 0.1).value == math.inf
-    assert str(BayesFactor(math.log(20.0), 9.0)) == "20"
+    assert str(BayesFactor(math.log(20.0), 9.0)) == "20 ± > 1000 %"
+    assert str(BayesFactor(math.log(20.0), math.nan)) == "20"
 
 
 @pytest.mark.parametrize("scale", list(STRENGTHS))
