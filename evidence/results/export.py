@@ -85,12 +85,12 @@ def at_theta(
         if not np.array_equal(own, before):
             start = q.sites if model.likelihood.log_concave else None
             q = fit_ep(model.at(own), start=start, tol=1e-6)
-        seen.append(_draw(q.gaussian, rng))
+        seen.append(draw_seen(q.gaussian, rng))
         likelihoods.append(q.model.likelihood)
     return AtDraws(model.y, np.array(seen)[None], tuple(likelihoods))
 
 
-def _draw(q: Gaussian, rng: np.random.Generator) -> Array:
+def draw_seen(q: Gaussian, rng: np.random.Generator) -> Array:
     """One draw of what the likelihoods see, for τ of any sign."""
     if q.tau.min() >= 0.0:
         return q.draw(rng)

@@ -14,7 +14,6 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,13 +39,14 @@ from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from ..results.base import fingerprint
 from ..results.calibration import Calibration, Design
+from ..results.export import draw_seen
 from ..results.hyper import IntegratedEvidence
 from ..results.simulated import with_data
 from ._call import ROUGH
 from .compare import check_prior, named
 from .estimate import log_evidence
 from .integrate import fits_over_theta
-from .simulate import from_prior, ranked
+from .simulate import from_prior, log_likelihood, ranked
 
 _DRAWS = 20  # of prior and posterior for each data set; of hyperparameters each costs a fit by EP
 _MOST = 10**6  # data sets
@@ -181,7 +181,7 @@ def _pieces(
     check_path("checkpoint", path)
     generators = _check_generators(models, simulate)
     options = {"target_se": ROUGH} | options
-    who = [_text(thing) for thing in (*models.values(), *generators.values())]
+    who = [_text(thing) for thing in (*models.values(), *(f for f, _ in generators.values()))]
     words = {name: str(value) for name, value in options.items()}
     known = {"package version": __version__, "models": digest(*who, shares), "ranks": ranks}
     store, seed = Checkpoint.seeded(path, known | words, random_seed)
@@ -214,12 +214,18 @@ def one_data_set(
     k = int(rng.choice(shares.size, p=shares)) if index is None else index
     name = list(models)[k]
     if name in generators:
-        truth, y = np.array(np.nan), generators[name](rng)
+        function, words = generators[name]
+        truth, y = np.array(np.nan), function(rng, *words)
     else:
         truth, y = from_prior(models[name], rng)
-    made: list[Any] = [
-        model(y) if _makes(model) else with_data(model, y) for model in models.values()
-    ]
+    made = list[Any]()
+    for m, model in models.items():
+        if not _makes(model) and np.shape(y) != model.y.shape:
+            raise InputError(
+                f"models[{shown(m)}] has data of shape {model.y.shape}, but those of {name!r} "
+                f"have {np.shape(y)}; all models must be of the same data"
+            )
+        made.append(model(y) if _makes(model) else with_data(model, y))
     results = []
     for model in made:  # in turn, on the core of this task
         results.append(log_evidence(model, random_seed=rng, progressbar=False, **options))
@@ -236,15 +242,17 @@ def _posterior(model: Any, result: Any, rng: np.random.Generator) -> Array:
     where = ranked(model)[1]
     if isinstance(result, IntegratedEvidence) and len(result.theta):
         fits, free = fits_over_theta(model, result, _DRAWS), model.priors.free
-        rows = [
-            (*q.model.hyperparameters.theta[free], *rng.normal(q.mean[where], q.var[where] ** 0.5))
-            for q in fits
-        ]
+        rows = []
+        for q in fits:
+            own = rng.normal(q.mean[where], q.var[where] ** 0.5)
+            log_p = q.model.likelihood.log_prob(draw_seen(q.gaussian, rng), model.y).sum()
+            rows.append((*q.model.hyperparameters.theta[free], *own, log_p))
         return np.array(rows)
     if not len(result.samples) or model.prior is None:
         return np.zeros((0, 0))
-    chosen = np.linspace(0, len(result.samples) - 1, _DRAWS).astype(int)
-    return np.asarray(result.samples[chosen][:, where])
+    x = result.samples[np.linspace(0, len(result.samples) - 1, _DRAWS).astype(int)]
+    log_p = [[log_likelihood(model, one)] for one in x] if hasattr(model, "y") else x[:, :0]
+    return np.hstack([x[:, where], log_p])
 
 
 def _check_generators(models: dict[str, Any], simulate: Any) -> dict[str, Any]:
@@ -256,15 +264,16 @@ def _check_generators(models: dict[str, Any], simulate: Any) -> dict[str, Any]:
                 "simulate: whose data does this function make? Of several models give a mapping, "
                 "{name: function of rng}, or a function of (rng, name)"
             )
-        simulate = {m: partial(simulate, name=m) if with_name else simulate for m in models}
-    if not isinstance(simulate, Mapping | None) or not set(simulate or ()) <= set(models):
+        generators = {m: (simulate, (m,) * with_name) for m in models}
+    elif isinstance(simulate, Mapping | None) and set(simulate or ()) <= set(models):
+        generators = {m: (function, ()) for m, function in (simulate or {}).items()}
+    else:
         raise InputError(
             f"simulate must map names ({', '.join(map(str, models))}) to functions of rng, got "
             f"{shown(simulate)}"
         )
-    generators = dict(simulate or {})
     for name, model in models.items():
-        check_function(f"simulate[{shown(name)}]", generators.get(name))
+        check_function(f"simulate[{shown(name)}]", generators.get(name, (None,))[0])
         if not (_makes(model) and name in generators):
             what = f"models[{shown(name)}], unless it is a function from data with its simulate,"
             check_kind(what, model, GPModel, SparseModel)

@@ -81,7 +81,8 @@ def from_prior(model: Any, rng: np.random.Generator) -> tuple[Array, Array]:
         with suppress(InputError):  # of numbers too large for a covariance, or for counts
             at = model.at(dict(zip(priors, values, strict=True))) if priors else model
             drawn = simulate(at, rng)
-            return np.r_[to_line(values, lows), drawn.x[where]], drawn.y
+            log_p = log_likelihood(drawn.model, drawn.x)
+            return np.r_[to_line(values, lows), drawn.x[where], log_p], drawn.y
     raise InputError(
         f"model: of {_TRIES} draws from its prior none could be simulated: {model!r} is too wide"
     )
@@ -89,11 +90,19 @@ def from_prior(model: Any, rng: np.random.Generator) -> tuple[Array, Array]:
 
 def ranked(model: Any) -> tuple[list[str], Indices]:
     """Names of what :func:`from_prior` draws, and which latent values or parameters these are:
-    the first effects of a formula, of others some that are far apart."""
+    the first effects of a formula, of others some that are far apart. The log likelihood, which
+    knows all of the data, comes last (M. Modrák et al., Bayesian Anal. 20 (2025) 461)."""
     free = [] if getattr(model, "priors", None) is None else list(model.priors.names)
     size = len(model.names) if isinstance(model, DensityModel) else model.n
     where = np.unique(np.linspace(0, size - 1, _RANKED).astype(int))
     if isinstance(model, FormulaModel):
         where = np.arange(min(size, _RANKED))
     labels = getattr(model, "names", ()) or [f"x[{i}]" for i in range(size)]
-    return [*free, *(labels[i] for i in where)], where
+    told = [] if isinstance(model, DensityModel) else ["log likelihood"]
+    return [*free, *(labels[i] for i in where), *told], where
+
+
+def log_likelihood(model: Any, x: Array) -> float:
+    """log p(y|x) of all data."""
+    seen = model.predictors(x[None])[0] if isinstance(model, SparseModel) else x
+    return float(model.likelihood.log_prob(seen, model.y).sum())
