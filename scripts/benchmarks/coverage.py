@@ -121,7 +121,7 @@ def run(kind: str, number: int) -> dict[str, Any]:
         model, truth, accuracy = KINDS[kind](number, rng)
         made = time.process_time()
         with ThreadPoolExecutor(1) as one:  # jobs have a core each
-            result = ev.log_evidence(model, random_seed=0, executor=one, progressbar=False)
+            result = ev.log_evidence(model, random_seed=number, executor=one, progressbar=False)
     except Exception as error:
         return row | {"failure": f"{type(error).__name__}: {error}"}
     error, se = result.logz - truth, math.hypot(result.logz_se, accuracy)
