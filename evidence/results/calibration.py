@@ -74,13 +74,9 @@ class Calibration(Result):
 
     @classmethod
     def of(
-        cls,
-        names: tuple[str, ...],
-        shares: Array,
-        index: Indices,
-        logz: Array,
+        cls, names: tuple[str, ...], shares: Array, index: Indices, logz: Array,
         numbers: Mapping[str, Sequence[tuple[float, Array, Array]]],
-    ) -> Calibration:
+    ) -> Calibration:  # fmt: skip
         """From log evidences (data sets, models), and the truth and draws of every parameter."""
         fine = np.isfinite(logz).all(axis=1) if len(logz) else np.zeros(0, bool)
         if fine.sum() < 2:
@@ -98,11 +94,9 @@ class Calibration(Result):
                 f"n: one model alone has nothing but ranks, which need {_FEW} data sets with "
                 "draws of the posterior; got fewer"
             )
-        halves = 2 if 0 < first < len(rows) else 1
-        sizes = [first if i < first else len(rows) - first for i in range(len(rows))]
-        limits = [SIZE / halves / size for size in sizes]
         table = data_frame(rows, columns=["statistic", "z", "p"]).set_index("statistic")
-        table["limit"] = limits
+        family = np.where(np.arange(len(rows)) < first, first, len(rows) - first)
+        table["limit"] = SIZE / family / (2.0 if 0 < first < len(rows) else 1.0)
         bad = table.index[table.p < table.limit]
         text = f"out of line: {'; '.join(bad)}: a model does not make the data it is given"
         lost = int((~fine).sum())
@@ -125,10 +119,8 @@ def _of_evidences(
     names: tuple[str, ...], index: Indices, logz: Array, p: Array
 ) -> Iterator[tuple[str, float, float]]:
     """Statistics of who made the data, and how rare each is among who might have."""
-    anew = (
-        np.random.default_rng(0).random((_ANEW, index.size, 1)) > p.cumsum(axis=1)[:, :-1]
-    ).sum(2)
-    every = np.concatenate([index[None], anew])
+    u, below = np.random.default_rng(0).random((_ANEW, index.size)), p.cumsum(axis=1)[:, :-1]
+    every = np.concatenate([index[None], sum((u > edge).astype(int) for edge in below.T)])
     statistics = dict[str, Array]()
     for k in range(len(names) == 2, len(names)):
         sd = np.sqrt(np.sum(p[:, k] * (1.0 - p[:, k]))) + 1e-12
@@ -197,22 +189,15 @@ class Design(ResultOnAxes):
         it is beyond 3, 10 and 30 for m1, and for m0."""
         rows = dict[str, Any]()
         for name, log in self.log_bayes_factor.items():
-            rows[name] = dict(
-                zip(
-                    ["log BF, 5 %", "median", "95 %"],
-                    np.quantile(log, [0.05, 0.5, 0.95]),
-                    strict=True,
-                )
-            )
+            low, middle, high = np.quantile(log, [0.05, 0.5, 0.95])
+            rows[name] = {"log BF, 5 %": low, "median": middle, "95 %": high}
             rows[name] |= {f"P(BF > {b:g})": np.mean(log > np.log(b)) for b in _FACTORS}
             rows[name] |= {f"P(BF < 1/{b:g})": np.mean(log < -np.log(b)) for b in _FACTORS}
         return data_frame(rows).T.rename_axis("data from")
 
     def _about(self) -> list[str]:
-        sizes = " and ".join(
-            f"{log.size} data sets from {name}" for name, log in self.log_bayes_factor.items()
-        )
-        return [f"Bayes factors of m1 against m0 on {sizes}"]
+        sizes = " and ".join(f"{log.size} from {m}" for m, log in self.log_bayes_factor.items())
+        return [f"Bayes factors of m1 against m0 on data sets, {sizes}"]
 
     def _frame(self) -> DataFrame:
         return self.table.T

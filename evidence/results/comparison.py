@@ -135,14 +135,10 @@ class Comparison(ResultOnAxes):
 
     @classmethod
     def of(
-        cls,
-        results: Mapping[str, EvidenceResult],
-        prior: Mapping[str, float],
-        warnings: Sequence[Message] = (),
-        models: Mapping[str, Any] | None = None,
-        baseline: str | None = None,
-        loo: Mapping[str, LooResult] | None = None,
-    ) -> Comparison:
+        cls, results: Mapping[str, EvidenceResult], prior: Mapping[str, float],
+        warnings: Sequence[Message] = (), models: Mapping[str, Any] | None = None,
+        baseline: str | None = None, loo: Mapping[str, LooResult] | None = None,
+    ) -> Comparison:  # fmt: skip
         """Compare runs that are finished, under prior probabilities up to a factor.
 
         Bayes factors are against ``baseline``, by default the most probable model.

@@ -43,7 +43,7 @@ from ..results.export import draw_seen
 from ..results.hyper import IntegratedEvidence
 from ..results.simulated import with_data
 from ._call import ROUGH
-from .compare import check_prior, named
+from .compare import check_prior, density_of, named
 from .estimate import log_evidence
 from .integrate import fits_over_theta
 from .simulate import from_prior, log_likelihood, ranked
@@ -225,7 +225,7 @@ def one_data_set(
                 f"models[{shown(m)}] has data of shape {model.y.shape}, but those of {name!r} "
                 f"have {np.shape(y)}; all models must be of the same data"
             )
-        made.append(model(y) if _makes(model) else with_data(model, y))
+        made.append(density_of(model(y)) if _makes(model) else with_data(model, y))
     results = []
     for model in made:  # in turn, on the core of this task
         results.append(log_evidence(model, random_seed=rng, progressbar=False, **options))
