@@ -4,9 +4,9 @@
 
 Pairs of models of thirty rows, without and with an effect (of processes: long and short scales),
 and four generators: none (data are the models' own), the user's own that say the same, priors of
-effects with half the standard deviation, and another parametrisation of the likelihood (noise that
-is given as a variance, overdispersion as its inverse). A row for each pair, generator and seed: the
-verdict, how many statistics are out of line, and seconds, on two processes or here.
+effects with half the standard deviation, and another parametrisation of the likelihood (noise
+that is given as a variance, overdispersion as its inverse). A row for each pair, generator and
+seed: the verdict, how many statistics are out of line, and seconds, on two processes or here.
 """
 
 from __future__ import annotations
