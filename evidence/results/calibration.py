@@ -9,7 +9,7 @@ I anew. All statistics are bounded; :math:`E_0[BF] = 1` is as true, with infinit
    \sum \Bigl(\log p_I - \sum_k p_k \log p_k\Bigr)
 
 The last one tells of probabilities that are too sure. Ranks of parameters are uniform: their mean
-and spread by the first two Legendre polynomials, with Student's t.
+and spread by the first two Legendre polynomials, with Student's t where posteriors are averaged.
 """
 
 from __future__ import annotations
@@ -156,9 +156,10 @@ def _of_ranks(
         low, high = np.sum(draws[1] < truth), np.sum(draws[1] <= truth)
         ranks.append((low + rng.random() * (1 + high - low)) / (1 + draws[1].size))
         rows.append(_legendre(np.array(ranks[-1])))
-    n, v = len(rows), np.array(rows)
-    t = v.mean(axis=0) / (v.std(axis=0) + 1e-12) * np.sqrt(n - 1)
-    pairs = [(float(x), float(2.0 * student.sf(abs(x), max(n - 1, 1)))) for x in t]
+    n, v, known = len(rows), np.array(rows), not np.isnan(own[0][0])
+    per_sd = n**0.5 if known else (n - 1) ** 0.5 / (v.std(axis=0) + 1e-12)
+    df = np.inf if known else max(n - 1, 1)  # the spread of a uniform rank is known
+    pairs = [(float(t), float(2.0 * student.sf(abs(t), df))) for t in v.mean(axis=0) * per_sd]
     return np.array(ranks), dict(zip(("mean of ranks", "spread of ranks"), pairs, strict=True))
 
 

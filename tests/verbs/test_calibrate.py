@@ -13,7 +13,7 @@ from scipy.sparse import csc_array
 from scipy.special import expit
 
 import evidence as ev
-from evidence.results.calibration import SIZE, Calibration
+from evidence.results.calibration import SIZE, Calibration, _of_ranks
 from evidence.verbs.simulate import from_prior, ranked
 
 mpl.use("Agg")
@@ -86,6 +86,26 @@ def test_statistics_of_evidences_have_their_size():
         table = statistics(p, (rng.random(60) < p).astype(int))
         rejected += (table.p < table.limit).any()
     assert 1 <= rejected <= stats.binom.isf(1e-4, 100, SIZE)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_ranks_have_their_size(known):
+    """Exact normal posteriors of 150 sets of 50 data: p below 0.05 is Bin(300, 0.05), within 1e-4;
+    posteriors that are too narrow by half are always found."""
+    rng, rejected = np.random.default_rng(4), 0
+    for narrow in (1.0, 0.5):
+        for _ in range(150 if narrow == 1.0 else 5):
+            x = rng.normal(size=50)
+            mean, sd = (x + 0.5 * rng.normal(size=50)) / 1.25, narrow * 0.2**0.5
+            draws = rng.normal(mean[:, None] * narrow, sd, (50, 20))
+            prior = rng.normal(size=(50, 20))
+            truth = x * narrow**2 if known else np.full(50, np.nan)
+            _, found = _of_ranks(list(zip(truth, prior, draws, strict=True)))
+            p = [pvalue for _, pvalue in found.values()]
+            rejected += sum(value < 0.05 for value in p) if narrow == 1.0 else 0
+            assert narrow == 1.0 or min(p) < 1e-3
+    low, high = stats.binom.ppf([5e-5, 1.0 - 5e-5], 300, 0.05)
+    assert low <= rejected <= high
 
 
 def test_each_statistic_sees_what_it_is_for():
