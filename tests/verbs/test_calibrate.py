@@ -88,24 +88,24 @@ def test_statistics_of_evidences_have_their_size():
     assert 1 <= rejected <= stats.binom.isf(1e-4, 100, SIZE)
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_ranks_have_their_size(known):
-    """Exact normal posteriors of 150 sets of 50 data: p below 0.05 is Bin(300, 0.05), within 1e-4;
-    posteriors that are too narrow by half are always found."""
-    rng, rejected = np.random.default_rng(4), 0
-    for narrow in (1.0, 0.5):
-        for _ in range(150 if narrow == 1.0 else 5):
-            x = rng.normal(size=50)
-            mean, sd = (x + 0.5 * rng.normal(size=50)) / 1.25, narrow * 0.2**0.5
-            draws = rng.normal(mean[:, None] * narrow, sd, (50, 20))
-            prior = rng.normal(size=(50, 20))
-            truth = x * narrow**2 if known else np.full(50, np.nan)
-            _, found = _of_ranks(list(zip(truth, prior, draws, strict=True)))
-            p = [pvalue for _, pvalue in found.values()]
-            rejected += sum(value < 0.05 for value in p) if narrow == 1.0 else 0
-            assert narrow == 1.0 or min(p) < 1e-3
+def ranks_of(rng, known, narrower=1.0, shrunk=1.0):
+    """p of the ranks of 50 normal parameters, whose posteriors are exact or narrower or shrunk."""
+    x = rng.normal(size=50)
+    mean = (x + 0.5 * rng.normal(size=50)) / 1.25
+    draws = shrunk * rng.normal(mean[:, None], narrower * 0.2**0.5, (50, 20))
+    truth = x if known else np.full(50, np.nan)
+    own = zip(truth, rng.normal(size=(50, 20)), draws, strict=True)
+    return [p for _, p in _of_ranks(list(own))[1].values()]
+
+
+@pytest.mark.parametrize(("known", "wrong"), [(True, {"narrower": 0.5}), (False, {"shrunk": 0.5})])
+def test_ranks_have_their_size(known, wrong):
+    """Of 300 p-values those below 0.05 are Bin(300, 0.05), within 1e-4; the wrong are found."""
+    rng = np.random.default_rng(4)
+    right = np.ravel([ranks_of(rng, known) for _ in range(150)])
     low, high = stats.binom.ppf([5e-5, 1.0 - 5e-5], 300, 0.05)
-    assert low <= rejected <= high
+    assert low <= np.sum(right < 0.05) <= high
+    assert min(ranks_of(rng, known, **wrong)) < 1e-3
 
 
 def test_each_statistic_sees_what_it_is_for():
