@@ -25,14 +25,14 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from .. import plots
-from ..messages import InputError, Message
+from ..messages import Message
 from ..numerics.arrays import Array, Indices
 from .base import DataFrame, Result, ResultOnAxes, data_frame
 
 SIZE = 0.05  # of the verdict: how often what is right fails
 _ANEW = 4999  # draws of who made the data
 _LEAST = 1e-3  # probability below which its logarithm is cut off
-_FEW = 20  # data sets of a model below which its ranks are not judged
+FEW = 20  # data sets of a model below which its ranks are not judged
 _FACTORS = (3.0, 10.0, 30.0)  # Bayes factors that a study asks for
 
 
@@ -87,13 +87,10 @@ class Calibration(Result):
         first, ranks = len(rows), {}
         for label, own in numbers.items():
             ranks[label], statistics = _of_ranks(own)
-            if len(own) >= _FEW:
+            if len(own) >= FEW:
                 rows += [(f"{label}, {what}", *one) for what, one in statistics.items()]
         if not rows:
-            raise InputError(
-                f"n: one model alone has nothing but ranks, which need {_FEW} data sets with "
-                "draws of the posterior; got fewer"
-            )
+            raise RuntimeError(f"fewer than {FEW} data sets have posterior draws to be ranked")
         table = data_frame(rows, columns=["statistic", "z", "p"]).set_index("statistic")
         family = np.where(np.arange(len(rows)) < first, first, len(rows) - first)
         table["limit"] = SIZE / family / (2.0 if 0 < first < len(rows) else 1.0)

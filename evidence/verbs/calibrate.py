@@ -38,7 +38,7 @@ from ..models.gp import GPModel
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from ..results.base import fingerprint
-from ..results.calibration import Calibration, Design
+from ..results.calibration import FEW, Calibration, Design
 from ..results.export import draw_seen
 from ..results.hyper import IntegratedEvidence
 from ..results.simulated import with_data
@@ -79,7 +79,7 @@ def calibrate(
         is given as a function from data to the model, ``lambda y: ev.DensityModel(...)``, and
         needs ``simulate``.
     n : int
-        Data sets.
+        Data sets; twenty at least for one model alone, of which there is nothing but ranks.
     simulate : function, or mapping from name to function, optional
         ``rng -> y``, data as the user believes that a model makes them: where these are others
         than the model's, its prior or its likelihood is not what was meant. One function for all
@@ -115,7 +115,7 @@ def calibrate(
     """
     models = named(models)
     weights = np.array(list(check_prior(prior, models).values()))
-    check_count("n", n, 2, optional=False, below=_MOST)
+    check_count("n", n, 2 if len(models) > 1 else FEW, optional=False, below=_MOST)
     shares, how = weights / weights.sum(), (random_seed, executor, checkpoint, progressbar)
     pieces = _pieces(models, simulate, shares, [None] * n, how, options)
     numbers = {}

@@ -208,7 +208,7 @@ def test_design_tells_how_often_a_factor_is_large():
         ({"n": 1}, "n must be a whole number, at least 2"),
         ({"prior": {"short": 1.0}}, "prior must give one number"),
         ({"models": {"a": ev.examples.gaussian(2).model}}, "a function from data"),
-        ({"models": {"a": pair()["short"]}, "n": 5}, "nothing but ranks"),
+        ({"models": {"a": pair()["short"]}, "n": 19}, "n must be a whole number, at least 20"),
     ],
 )
 def test_bad_input(change, message):
