@@ -207,7 +207,7 @@ def test_design_tells_how_often_a_factor_is_large():
         ({"simulate": {"short": lambda rng: X[:3]}, "n": 9}, r"data of shape \(8,\), but those"),
         ({"n": 1}, "n must be a whole number, at least 2"),
         ({"prior": {"short": 1.0}}, "prior must give one number"),
-        ({"models": {"a": ev.examples.gaussian(2).model}}, "a function from data"),
+        ({"models": {"a": ev.examples.gaussian(2).model}, "n": 20}, "a function from data"),
         ({"models": {"a": pair()["short"]}, "n": 19}, "n must be a whole number, at least 20"),
     ],
 )
