@@ -82,10 +82,15 @@ _HELP = {
     "plot": "Draw a figure here.",
     "json": "Print one JSON object and nothing else.",
     "quiet": "Print log Z and its error bar only; no progress bar.",
+    "baseline": "The formula that Bayes factors are against. [default: the most probable]",
+    "loo": "Leave-one-out predictions and stacking weights, too.",
+    "report": "Print a paragraph for a paper.",
+    "markdown": "Print the table in Markdown.",
 }
 _POSITIONAL = ("file", "formula", "formulas", "new")
 _ALSO = {"family": ("--family", "--likelihood"), "likelihood": ("--likelihood", "--family")}
-_FLAGS = {"--json", "--quiet"}  # that are never said no to: --json, but not --no-json
+# that are never said no to: --json, but not --no-json
+_FLAGS = {"--json", "--quiet", "--loo", "--report", "--markdown"}
 
 
 def _command(**own: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -295,10 +300,14 @@ def compare(
     target_se: float = 0.05,
     max_seconds: float | None = None,
     seed: int = 0,
+    baseline: str | None = None,
+    loo: bool = False,
     out: FilePath | None = None,
     plot: FilePath | None = None,
     json: bool = False,
     quiet: bool = False,
+    report: bool = False,
+    markdown: bool = False,
 ) -> None:
     """Compare regressions of one table by their evidence: Bayes factors and probabilities.
 
@@ -308,26 +317,30 @@ def compare(
     Example:
       evidence compare turtles.csv "y ~ x" "y ~ x + (1 | clutch)" --family bernoulli
     """
+    plain = json or quiet or report or markdown
     with _input_errors():
         _check_outputs(source=file, out=out, plot=plot)
         models = _models(file, formulas, family, link, prior, sep, positive, levels)
         from .verbs.compare import compare as run
 
         comparison = run(
-            models, target_se=target_se, max_seconds=max_seconds, random_seed=seed,
-            progressbar=not (quiet or json),
+            models, target_se=target_se, max_seconds=max_seconds, random_seed=seed, loo=loo,
+            baseline=baseline, progressbar=not plain,
         )  # fmt: skip
     if json:
-        table = comparison.table.reset_index().to_dict("records")
-        plain = {
-            "models": table,
+        told: dict[str, Any] = {
+            "models": comparison.table.reset_index().to_dict("records"),
+            "baseline": comparison.baseline,
             "warnings": [str(w) for w in comparison.warnings],
             "notes": comparison.notes,
         }
-        typer.echo(_finite(plain))
+        typer.echo(_finite(told))
+    elif report or markdown:
+        texts = [comparison.to_markdown()] * markdown + [comparison.report()] * report
+        typer.echo("\n\n".join(texts))
     else:
         typer.echo(comparison.table.iloc[:, :6].to_string() if quiet else comparison.summary())
-    _finish(comparison, out=out, plot=plot, say=not (json or quiet))
+    _finish(comparison, out=out, plot=plot, say=not plain)
 
 
 @_command(out="Write the table here (.csv). [default: the screen]")

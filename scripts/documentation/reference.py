@@ -46,7 +46,8 @@ GROUPS = {
         "GaussianProcessRegressor",
     ],
     "Simulated data and bounds": [
-        "simulate", "Simulated", "posterior_draws", "bidirectional", "Bidirectional",
+        "simulate", "Simulated", "posterior_draws", "bidirectional", "Bidirectional", "calibrate",
+        "Calibration", "design", "Design", "replicate", "Replicates",
     ],
     "Data, figures and mistakes": ["datasets", "plots", "InputError", "set_options"],
 }  # fmt: skip
