@@ -22,7 +22,7 @@ from ..results.hyper import IntegratedEvidence
 from ..results.submodels import Submodels, inclusion
 from ._options import EveryModel
 from ._several import run_all
-from .compare import _check_prior
+from .compare import check_prior
 from .summarise import summarise
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def all_submodels(
     spelt = {owner: ":".join(pieces(owner, full.columns)) for owner in owners}
     terms = {_written(formula, parts, spelt, some): some for some in _marginal(owners)}
     models = from_formulas({text: text for text in terms}, data, **words)
-    weights = _check_prior(prior, models)
+    weights = check_prior(prior, models)
     seeds = map(np.random.default_rng, seed_sequence(random_seed).spawn(len(models)))
     executor = options.pop("executor", None)
     results = run_all(
