@@ -34,6 +34,7 @@ from ..execution.options import told
 from ..execution.progress import progress_line
 from ..execution.tasks import run_tasks
 from ..messages import InputError
+from ..models.formulas.jzs import check_proper
 from ..models.gp import GPModel
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
@@ -277,6 +278,7 @@ def _check_generators(models: dict[str, Any], simulate: Any) -> dict[str, Any]:
         if not (_makes(model) and name in generators):
             what = f"models[{shown(name)}], unless it is a function from data with its simulate,"
             check_kind(what, model, GPModel, SparseModel)
+        check_proper(f"models[{shown(name)}]", model)
     return generators
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..execution.arguments import check_count, check_kind, seed_sequence
 from ..execution.keywords import hinted
+from ..models.formulas.jzs import check_proper
 from ..models.gp import GPModel
 from ..models.sparse import SparseModel
 from ..results.at_draws import AtDraws
@@ -58,6 +59,7 @@ def replicate(
     check_count("draws", draws, 1, optional=False, below=10**6)
     rng = np.random.default_rng(seed_sequence(random_seed))
     if posterior is None:
+        check_proper("model", model)
         made = np.array([from_prior(model, rng)[1] for _ in range(draws)])
     elif isinstance(posterior, IntegratedEvidence):
         chosen = np.linspace(0, len(posterior.theta) - 1, draws).astype(int)

@@ -57,7 +57,7 @@ class Rescaled(OnAnother):
     def ppf(self, q: ArrayLike) -> Array:
         return self.factor * self.prior.ppf(q)
 
-    def rvs(self, size: Any = 1, random_state: Any = None) -> Array:
+    def rvs(self, size: Any = None, random_state: Any = None) -> Array:
         return self.factor * self.prior.rvs(size, random_state=random_state)
 
     def support(self) -> tuple[float, float]:

@@ -14,6 +14,7 @@ from ..execution.arguments import check_kind, seed_sequence
 from ..execution.keywords import hinted
 from ..messages import InputError
 from ..models.density.model import DensityModel
+from ..models.formulas.jzs import check_proper
 from ..models.formulas.model import FormulaModel
 from ..models.gp import GPModel
 from ..models.priors import Flat
@@ -53,6 +54,7 @@ def simulate(
     (array([2., 3., 2.]), True)
     """
     check_kind("model", model, GPModel, SparseModel)
+    check_proper("model", model)
     rng = np.random.default_rng(seed_sequence(random_seed))
     if isinstance(model, SparseModel):
         x = model.prior.draw_latent(rng.standard_normal((model.n, 1)))[:, 0]

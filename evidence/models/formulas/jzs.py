@@ -375,6 +375,15 @@ def standardise(model: FormulaModel) -> None:
     model.notes = (*model.notes, note)
 
 
+def check_proper(name: str, model: Any) -> None:
+    """Nothing can be drawn from a prior without a finite mass."""
+    if measure := getattr(model, "measure", ""):
+        raise InputError(
+            f"{name} has {measure}, priors of no finite mass, which nothing can be drawn from: "
+            "make it with priors='scaled' or priors of your own"
+        )
+
+
 def check_measures(models: Mapping[str, Any]) -> None:
     """Evidences that are up to a constant are compared with those up to the same one alone."""
     kinds = {getattr(model, "measure", ""): name for name, model in models.items()}

@@ -148,6 +148,36 @@ def test_what_is_refused(formula, words, message):
         model_of(formula, **words)
 
 
+@pytest.mark.parametrize(
+    "draw",
+    [
+        ev.simulate,
+        ev.replicate,
+        ev.bidirectional,
+        lambda model: ev.calibrate([model], 20),
+        lambda model: ev.calibrate([model], 20, simulate=lambda rng: model.y),
+        lambda model: ev.calibrate([model_of("y ~ x", priors="scaled"), model], 2),
+        lambda model: ev.design(model_of("y ~ x", priors="scaled"), model, 2),
+        lambda model: ev.design(model, model, 2, simulate=lambda rng, name: model.y),
+    ],
+)
+def test_nothing_is_drawn_from_a_prior_without_mass(draw):
+    with pytest.raises(ev.InputError, match=r"has a flat mean and Jeffreys' variance, .* nothing"):
+        draw(model_of("y ~ x"))
+
+
+def test_what_has_a_mass_is_drawn():
+    """A posterior, and a prior of other families."""
+    model = model_of("y ~ 1")
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    made = ev.replicate(model, result, random_seed=0).replicated
+    assert abs(made.mean() - DATA.y.mean()) < DATA.y.std()
+    other = model_of("b ~ x", likelihood="bernoulli")
+    assert ev.replicate(other, draws=3, random_seed=0).replicated.shape == (3, N)
+    given = model_of("y ~ x + (1 | g)", priors={"var(1|g)": "invgamma(3, scale=2)"})
+    assert ev.replicate(given, draws=3, random_seed=0).replicated.shape == (3, N)
+
+
 @pytest.mark.parametrize("scale", ["wid", -1.0, np.nan, "1"])
 def test_bad_scales(scale):
     with pytest.raises(ev.InputError, match="fixed must be"):
