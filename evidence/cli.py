@@ -59,6 +59,7 @@ _HELP = {
     "link": "logit, probit or cloglog, of bernoulli. [default: logit]",
     "prior": "Instead of a default, as often as needed: 'sd(1|group)=halfnorm(scale=1)'. A number "
     "holds a hyperparameter: sigma=0.3.",
+    "priors": "scaled, the defaults, or jzs: Cauchy priors of standardised effects.",
     "file": "A .csv, .tsv, .csv.gz, .tsv.gz or .parquet table.",
     "target": "Column to explain.",
     "kernel": 'Prior covariance, e.g. "4.0 * RBF(1.5)".',
@@ -294,6 +295,7 @@ def compare(
     family: str = "gaussian",
     link: str | None = None,
     prior: list[str] = [],  # noqa: B006
+    priors: str | None = None,
     sep: str | None = None,
     positive: str | None = None,
     levels: str | None = None,
@@ -314,13 +316,14 @@ def compare(
     All models have the rows in which none of them misses a value.
 
     \b
-    Example:
+    Examples:
       evidence compare turtles.csv "y ~ x" "y ~ x + (1 | clutch)" --family bernoulli
+      evidence compare trial.csv "pain ~ dose" "pain ~ 1" --priors jzs
     """
     plain = json or quiet or report or markdown
     with _input_errors():
         _check_outputs(source=file, out=out, plot=plot)
-        models = _models(file, formulas, family, link, prior, sep, positive, levels)
+        models = _models(file, formulas, family, link, prior, sep, positive, levels, priors)
         from .verbs.compare import compare as run
 
         comparison = run(
@@ -394,6 +397,7 @@ def _models(
     sep: str | None,
     positive: str | None,
     levels: str | None = None,
+    priors: str | None = None,
 ) -> dict[str, FormulaModel]:
     """Models of formulas, which may come from anywhere and are no code here, and a table."""
     from .models.datasets import read_frame
@@ -406,15 +410,17 @@ def _models(
     frame = read_frame(file, sep)
     if positive is not None or levels is not None:
         _label(frame, parse(formulas[0]).response, family, positive, levels)
-    priors = {}
+    given = dict[str, str]()
     for text in prior:
         key, equals, value = text.partition("=")
         if not equals:
             raise InputError(f"--prior must be name=distribution, got {text!r}")
-        priors[key.strip()] = value.strip()
+        given[key.strip()] = value.strip()
+    if given and priors is not None:
+        raise InputError(f"--priors {priors} is all of the priors; leave out --prior, or this")
     return from_formulas(
         {formula: formula for formula in formulas}, frame, namespace=PLAIN,
-        likelihood=family, link=link, priors=priors or None,
+        likelihood=family, link=link, priors=given or priors,
     )  # fmt: skip
 
 
