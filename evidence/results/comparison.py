@@ -92,7 +92,7 @@ class BayesFactor(NamedTuple):
         return f"{against}{word} ({reference})"
 
     def __str__(self) -> str:
-        error = "" if math.isnan(self.error) else f" ± {_percent(self.error)}"
+        error = "" if math.isnan(self.error) else f" ± {in_percent(self.error)}"
         return in_figures(self.log) + error
 
 
@@ -216,7 +216,7 @@ class Comparison(ResultOnAxes):
         return self.baseline or self.best  # older files have none
 
     def _about(self) -> list[str]:
-        share = _share(self.table.probability.max(), len(self.table))
+        share = share_of(self.table.probability.max(), len(self.table))
         return [
             f"{self.best} is the most probable of {len(self.table)} models, P {share}",
             f"BF: Bayes factor against {self._baseline}; P: probability of the model",
@@ -230,48 +230,35 @@ class Comparison(ResultOnAxes):
             cells = {
                 "log Z": _with_error(row.logz, row.logz_se),
                 "BF": "1" if own else in_figures(factor.log),
-                "error": "" if own else _percent(factor.error),
-                "P": _share(row.probability, len(self.table)).removeprefix("= "),
+                "error": "" if own else in_percent(factor.error),
+                "P": share_of(row.probability, len(self.table)).removeprefix("= "),
             }
             if "elpd" in row:
                 cells["elpd (loo)"] = f"{row.elpd:.2f} ± {row.elpd_se:.2f}"
-                cells["stacking"] = _share(row.stacking, 2).removeprefix("= ")
+                cells["stacking"] = share_of(row.stacking, 2).removeprefix("= ")
             rows.append(cells | {"warnings": str(row.warnings)})
         return data_frame(rows, index=list(self.table.index))
 
+    def _tables(self) -> list[DataFrame]:
+        """All that is printed, as text."""
+        return [self._frame().rename_axis("model")]
+
     def summary(self) -> Page:
         """A page of text: what people report, with notes and warnings; ``table`` has the rest."""
-        frame = self._frame()
-        widths = [max(len(name), *map(len, frame[name])) for name in frame]
-        room = max(_WIDTH - sum(widths) - 2 * len(widths), _NAME)
-        names = [textwrap.wrap(str(name), room) or [""] for name in frame.index]
-        most = max(len(part) for name in names for part in name)
-        lines = [" " * most + "".join(f"  {h:>{w}}" for h, w in zip(frame, widths, strict=True))]
-        for (first, *more), (_, row) in zip(names, frame.iterrows(), strict=True):
-            cells = "".join(f"  {cell:>{w}}" for cell, w in zip(row, widths, strict=True))
-            lines += [f"{first:<{most}}{cells}".rstrip(), *more]
-        return Page("\n".join([*_wrapped(self._about()), "", *lines, *self._remarks()]))
+        lines = [line for frame in self._tables() for line in ("", *_in_text(frame))]
+        return Page("\n".join([*_wrapped(self._about()), *lines, *self._remarks()]))
 
     __repr__ = summary
 
     def to_markdown(self) -> Page:
-        """The table that is printed, and its notes, for documents in Markdown."""
-        frame = self._frame()
-        code = ["`" + str(name).replace("|", "\\|") + "`" for name in frame.index]
-        rows = [["model", *frame], ["---", *["---:"] * frame.shape[1]]]
-        rows += [[name, *cells] for name, cells in zip(code, frame.to_numpy(), strict=True)]
-        table = [f"| {' | '.join(row)} |" for row in rows]
+        """What is printed, and its notes, for documents in Markdown."""
+        lines = [line for frame in self._tables() for line in (*_in_markdown(frame), "")]
         remarks = [f"- {text}" for text in [*self._about()[1:], *self._remarks()]]
-        return Page("\n".join([*table, "", *remarks]))
+        return Page("\n".join([*lines, *remarks]))
 
     def to_latex(self) -> Page:
-        """The table that is printed, as a ``tabular`` that needs no package."""
-        frame = self._frame()
-        rows = [["model", *frame], *([name, *row] for name, row in frame.T.items())]
-        head, *body = [" & ".join(_in_latex(str(cell)) for cell in row) + r" \\" for row in rows]
-        columns = "l" + "r" * frame.shape[1]
-        begin, end = rf"\begin{{tabular}}{{{columns}}}", r"\end{tabular}"
-        return Page("\n".join([begin, r"\hline", head, r"\hline", *body, r"\hline", end]))
+        """What is printed, as one ``tabular`` or several that need no package."""
+        return Page("\n\n".join(map(_tabular, self._tables())))
 
     def report(self, scale: str | None = None) -> Page:
         """A paragraph for a paper: answers with errors, priors, and what became of the data.
@@ -287,7 +274,7 @@ class Comparison(ResultOnAxes):
         text = [f"Marginal likelihoods of {len(table)} models{of} were computed."]
         text += [f"{note[:1].upper()}{note[1:]}." for note in self.notes]
         for name, row in table.iterrows():
-            share = f"P {_share(row.probability, len(table))}, {row.prior:.3g} before the data"
+            share = f"P {share_of(row.probability, len(table))}, {row.prior:.3g} before the data"
             answer = f"Of {name}, log Z = {_with_error(row.logz, row.logz_se)} ({share})"
             if name != base:
                 factor = self.bayes_factor(name)
@@ -310,6 +297,33 @@ def _wrapped(lines: Sequence[str]) -> list[str]:
     return [part for line in lines for part in textwrap.wrap(line, _WIDTH)]
 
 
+def _in_text(frame: DataFrame) -> list[str]:
+    """Lines of cells; long names are broken."""
+    widths = [max(len(name), *map(len, frame[name])) for name in frame]
+    room = max(_WIDTH - sum(widths) - 2 * len(widths), _NAME)
+    names = [textwrap.wrap(str(name), room) or [""] for name in frame.index]
+    most = max(len(part) for name in names for part in name)
+    lines = [" " * most + "".join(f"  {h:>{w}}" for h, w in zip(frame, widths, strict=True))]
+    for (first, *more), (_, row) in zip(names, frame.iterrows(), strict=True):
+        cells = "".join(f"  {cell:>{w}}" for cell, w in zip(row, widths, strict=True))
+        lines += [f"{first:<{most}}{cells}".rstrip(), *more]
+    return lines
+
+
+def _in_markdown(frame: DataFrame) -> list[str]:
+    code = ["`" + str(name).replace("|", "\\|") + "`" for name in frame.index]
+    rows = [[str(frame.index.name), *frame], ["---", *["---:"] * frame.shape[1]]]
+    rows += [[name, *cells] for name, cells in zip(code, frame.to_numpy(), strict=True)]
+    return [f"| {' | '.join(row)} |" for row in rows]
+
+
+def _tabular(frame: DataFrame) -> str:
+    rows = [[frame.index.name, *frame], *([name, *row] for name, row in frame.T.items())]
+    head, *body = [" & ".join(_in_latex(str(cell)) for cell in row) + r" \\" for row in rows]
+    begin, end = rf"\begin{{tabular}}{{l{'r' * frame.shape[1]}}}", r"\end{tabular}"
+    return "\n".join([begin, r"\hline", head, r"\hline", *body, r"\hline", end])
+
+
 def in_figures(log: float) -> str:
     """exp(log) in figures that people read, however small or large.
 
@@ -326,13 +340,13 @@ def in_figures(log: float) -> str:
     return f"{digits:.1f}e{power}" if digits < 10.0 else f"1.0e{power + 1}"
 
 
-def _percent(error: float) -> str:
+def in_percent(error: float) -> str:
     if not error <= _VAGUE:
         return "-" if math.isnan(error) else f"> {100.0 * _VAGUE:.0f} %"
     return f"{100.0 * error:.2g} %" if error >= 1e-3 else "< 0.1 %"
 
 
-def _share(p: float, models: int) -> str:
+def share_of(p: float, models: int) -> str:
     """``= 0.713``, and never 0 or 1 where it is neither."""
     if 0.0005 <= p <= 0.9995 or math.isnan(p) or models == 1:
         return f"= {p:.3g}" if models == 1 else f"= {p:.3f}"

@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 
 from ..numerics.arrays import Array
 from .base import DataFrame, data_frame
-from .comparison import Comparison
+from .comparison import BayesFactor, Comparison, in_figures, in_percent, share_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,9 +44,18 @@ class Submodels(Comparison):
     inclusion: DataFrame = field(default_factory=lambda: data_frame({}))
     effects: DataFrame = field(default_factory=lambda: data_frame({}))
 
-    def _about(self) -> list[str]:
-        table = self.inclusion.rename_axis(None).to_string(float_format="{:.3f}".format)
-        return [*super()._about(), "", *table.splitlines()]
+    def _tables(self) -> list[DataFrame]:
+        rows = []
+        for _, row in self.inclusion.iterrows():
+            factor = BayesFactor(row.log_bayes_factor, row.log_bayes_factor_se)
+            matched = BayesFactor(row.matched, row.matched_se)
+            rows.append({
+                "prior": f"{row.prior:.3f}", "P": share_of(row.probability, 2).removeprefix("= "),
+                "inclusion BF": in_figures(factor.log), "error": in_percent(factor.error),
+                "matched BF": in_figures(matched.log), "its error": in_percent(matched.error),
+            })  # fmt: skip
+        terms = data_frame(rows, index=list(self.inclusion.index)).rename_axis("term")
+        return [*super()._tables(), *[terms] * bool(rows)]
 
 
 def inclusion(

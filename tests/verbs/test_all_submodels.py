@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -13,6 +14,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import evidence as ev
+from evidence.results.comparison import in_figures
 from evidence.verbs.all_submodels import _marginal
 
 RNG = np.random.default_rng(4)
@@ -147,6 +149,23 @@ def test_the_same_numbers_whatever_runs_them(tmp_path):
     back = ev.Submodels.load(tmp_path / "found.npz")
     assert back.summary() == other.summary()
     assert "matched" in str(back.summary())
+
+
+def test_models_and_terms_are_printed_as_tables(found):
+    """One after the other, in every format."""
+    marked, latex = found.to_markdown(), found.to_latex()
+    about, models, terms = str(found).split("\n\n")
+    assert "BF: Bayes factor against" in about
+    assert len(models.splitlines()) == 1 + len(found.table)
+    assert list(found.inclusion.index) == [row.split()[0] for row in terms.splitlines()[1:]]
+    x = found.inclusion.loc["x"]
+    for text in (terms, marked.split("\n\n")[1], latex.split("\n\n")[1]):
+        (row,) = [line for line in text.splitlines() if re.match(r"(\| )?`?x\b[^:]*$", line)]
+        assert in_figures(x.log_bayes_factor) in row
+        assert in_figures(x.matched) in row
+    (note,) = [line for line in marked.splitlines() if line.startswith("- ")]
+    assert "P: probability of the model" in note
+    assert latex.count(r"\begin{tabular}") == 2
 
 
 def test_an_interrupt_leaves_the_models_finished_by_then(monkeypatch):
