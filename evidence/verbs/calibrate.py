@@ -76,9 +76,9 @@ def calibrate(
     Parameters
     ----------
     models : mapping from name to model, or sequence of models
-        With priors, from formulas or otherwise. What has its data inside, such as a DensityModel,
-        is given as a function from data to the model, ``lambda y: ev.DensityModel(...)``, and
-        needs ``simulate``.
+        With proper priors, from formulas or otherwise, but not ``"jzs"``. What has its data
+        inside, such as a DensityModel, is given as a function from data to the model,
+        ``lambda y: ev.DensityModel(...)``, and needs ``simulate``.
     n : int
         Data sets; twenty at least for one model alone, of which there is nothing but ranks.
     simulate : function, or mapping from name to function, optional

@@ -31,7 +31,7 @@ def replicate(
     Parameters
     ----------
     model : GPModel, SparseModel or FormulaModel
-        Hyperparameters that have priors are drawn as well.
+        Hyperparameters that have priors are drawn as well; the prior's need a finite mass.
     posterior : IntegratedEvidence, or draws of latent values as for :func:`evidence.loo`, optional
         What :func:`evidence.log_evidence` or :func:`evidence.sample` returned; the prior without.
     draws : int
