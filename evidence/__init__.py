@@ -55,6 +55,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .models.density.metrics import SoftAbs as SoftAbs
     from .models.density.model import DensityModel as DensityModel
     from .models.density.priors import GaussianPrior as GaussianPrior
+    from .models.formulas.jzs import jzs as jzs
     from .models.formulas.model import FormulaModel as FormulaModel
     from .models.formulas.model import from_formula as from_formula
     from .models.gp import GPModel as GPModel
@@ -68,6 +69,8 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .prediction.predict import predict as predict
     from .proposals.tilting import log_orthant as log_orthant
     from .results.bridged import BridgeEvidence as BridgeEvidence
+    from .results.calibration import Calibration as Calibration
+    from .results.calibration import Design as Design
     from .results.comparison import Comparison as Comparison
     from .results.draws import Draws as Draws
     from .results.evidence import EvidenceResult as EvidenceResult
@@ -75,14 +78,19 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .results.hyper import IntegratedEvidence as IntegratedEvidence
     from .results.loo import LooResult as LooResult
     from .results.optimum import Optimum as Optimum
+    from .results.replicates import Replicates as Replicates
     from .results.sensitivity import Sensitivity as Sensitivity
     from .results.simulated import Bidirectional as Bidirectional
     from .results.simulated import Simulated as Simulated
+    from .results.submodels import Submodels as Submodels
     from .results.summary import Summary as Summary
     from .results.surface import Surface as Surface
     from .results.sweep import Sweep as Sweep
     from .statistics import ladders as ladders
+    from .verbs.all_submodels import all_submodels as all_submodels
     from .verbs.bidirectional import bidirectional as bidirectional
+    from .verbs.calibrate import calibrate as calibrate
+    from .verbs.calibrate import design as design
     from .verbs.compare import compare as compare
     from .verbs.estimate import log_evidence as log_evidence
     from .verbs.from_draws import evidence_from_draws as evidence_from_draws
@@ -91,8 +99,10 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .verbs.optimise import optimise as optimise
     from .verbs.posterior_draws import posterior_draws as posterior_draws
     from .verbs.reference import fit_reference as fit_reference
+    from .verbs.replicate import replicate as replicate
     from .verbs.sample import sample as sample
     from .verbs.sample_hyperparameters import sample_hyperparameters as sample_hyperparameters
+    from .verbs.savage_dickey import savage_dickey as savage_dickey
     from .verbs.sensitivity import prior_sensitivity as prior_sensitivity
     from .verbs.shorthands import ais as ais
     from .verbs.shorthands import parallel_tempering as parallel_tempering

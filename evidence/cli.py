@@ -59,6 +59,7 @@ _HELP = {
     "link": "logit, probit or cloglog, of bernoulli. [default: logit]",
     "prior": "Instead of a default, as often as needed: 'sd(1|group)=halfnorm(scale=1)'. A number "
     "holds a hyperparameter: sigma=0.3.",
+    "priors": "scaled, the defaults, or jzs: Cauchy priors of standardised effects.",
     "file": "A .csv, .tsv, .csv.gz, .tsv.gz or .parquet table.",
     "target": "Column to explain.",
     "kernel": 'Prior covariance, e.g. "4.0 * RBF(1.5)".',
@@ -82,10 +83,15 @@ _HELP = {
     "plot": "Draw a figure here.",
     "json": "Print one JSON object and nothing else.",
     "quiet": "Print log Z and its error bar only; no progress bar.",
+    "baseline": "The formula that Bayes factors are against. [default: the most probable]",
+    "loo": "Leave-one-out predictions and stacking weights, too.",
+    "report": "Print a paragraph for a paper.",
+    "markdown": "Print the table in Markdown.",
 }
 _POSITIONAL = ("file", "formula", "formulas", "new")
 _ALSO = {"family": ("--family", "--likelihood"), "likelihood": ("--likelihood", "--family")}
-_FLAGS = {"--json", "--quiet"}  # that are never said no to: --json, but not --no-json
+# that are never said no to: --json, but not --no-json
+_FLAGS = {"--json", "--quiet", "--loo", "--report", "--markdown"}
 
 
 def _command(**own: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -289,45 +295,55 @@ def compare(
     family: str = "gaussian",
     link: str | None = None,
     prior: list[str] = [],  # noqa: B006
+    priors: str | None = None,
     sep: str | None = None,
     positive: str | None = None,
     levels: str | None = None,
     target_se: float = 0.05,
     max_seconds: float | None = None,
     seed: int = 0,
+    baseline: str | None = None,
+    loo: bool = False,
     out: FilePath | None = None,
     plot: FilePath | None = None,
     json: bool = False,
     quiet: bool = False,
+    report: bool = False,
+    markdown: bool = False,
 ) -> None:
     """Compare regressions of one table by their evidence: Bayes factors and probabilities.
 
     All models have the rows in which none of them misses a value.
 
     \b
-    Example:
+    Examples:
       evidence compare turtles.csv "y ~ x" "y ~ x + (1 | clutch)" --family bernoulli
+      evidence compare trial.csv "pain ~ dose" "pain ~ 1" --priors jzs
     """
+    plain = json or quiet or report or markdown
     with _input_errors():
         _check_outputs(source=file, out=out, plot=plot)
-        models = _models(file, formulas, family, link, prior, sep, positive, levels)
+        models = _models(file, formulas, family, link, prior, sep, positive, levels, priors)
         from .verbs.compare import compare as run
 
         comparison = run(
-            models, target_se=target_se, max_seconds=max_seconds, random_seed=seed,
-            progressbar=not (quiet or json),
+            models, target_se=target_se, max_seconds=max_seconds, random_seed=seed, loo=loo,
+            baseline=baseline, progressbar=not plain,
         )  # fmt: skip
     if json:
-        table = comparison.table.reset_index().to_dict("records")
-        plain = {
-            "models": table,
+        told: dict[str, Any] = {
+            "models": comparison.table.reset_index().to_dict("records"),
+            "baseline": comparison.baseline,
             "warnings": [str(w) for w in comparison.warnings],
             "notes": comparison.notes,
         }
-        typer.echo(_finite(plain))
+        typer.echo(_finite(told))
+    elif report or markdown:
+        texts = [comparison.to_markdown()] * markdown + [comparison.report()] * report
+        typer.echo("\n\n".join(texts))
     else:
         typer.echo(comparison.table.iloc[:, :6].to_string() if quiet else comparison.summary())
-    _finish(comparison, out=out, plot=plot, say=not (json or quiet))
+    _finish(comparison, out=out, plot=plot, say=not plain)
 
 
 @_command(out="Write the table here (.csv). [default: the screen]")
@@ -381,6 +397,7 @@ def _models(
     sep: str | None,
     positive: str | None,
     levels: str | None = None,
+    priors: str | None = None,
 ) -> dict[str, FormulaModel]:
     """Models of formulas, which may come from anywhere and are no code here, and a table."""
     from .models.datasets import read_frame
@@ -393,15 +410,17 @@ def _models(
     frame = read_frame(file, sep)
     if positive is not None or levels is not None:
         _label(frame, parse(formulas[0]).response, family, positive, levels)
-    priors = {}
+    given = dict[str, str]()
     for text in prior:
         key, equals, value = text.partition("=")
         if not equals:
             raise InputError(f"--prior must be name=distribution, got {text!r}")
-        priors[key.strip()] = value.strip()
+        given[key.strip()] = value.strip()
+    if given and priors is not None:
+        raise InputError(f"--priors {priors} is all of the priors; leave out --prior, or this")
     return from_formulas(
         {formula: formula for formula in formulas}, frame, namespace=PLAIN,
-        likelihood=family, link=link, priors=priors or None,
+        likelihood=family, link=link, priors=given or priors,
     )  # fmt: skip
 
 

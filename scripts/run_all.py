@@ -42,6 +42,8 @@ SCRIPTS = {
     "benchmarks.bidirectional": "",
     "benchmarks.beyond_elbos": "",
     "benchmarks.bridge": "",
+    "benchmarks.calibrated_models": "",
+    "benchmarks.coverage": "",
     "benchmarks.density_truths": "",
     "benchmarks.formulas": "",
     "benchmarks.limits": "",

@@ -27,6 +27,7 @@ from scipy.stats import qmc
 from ..execution.clock import check_interrupt
 from ..messages import InputError
 from ..models.density.model import DensityModel
+from ..models.formulas.jzs import Ratios
 from ..models.likelihoods.quadrature import evaluate
 from ..models.priors import Priors
 from ..models.scales import natural, to_line
@@ -35,6 +36,7 @@ from ..numerics.arrays import Array
 from .at_theta import Look, NoEvidence, looked
 from .grouped import GroupedEvidence, grouped_evidence
 from .parts import Parts, parts_of
+from .standardised import standardised_density
 
 _DEAREST = 5e3  # multiplications of a look: 8 μs, some 600,000 of which are made
 _FEW = 4  # dimensions up to which a density takes a second
@@ -50,6 +52,8 @@ def density_over(model: Any, priors: Priors) -> DensityModel | ClosedForm | None
     """The density over θ, or over latent values and θ, in natural values: the last coordinates are
     the hyperparameters. The closed form alone where a look takes long; None where there is none,
     and evidences at given θ have to be estimated."""
+    if isinstance(priors, Ratios):
+        return standardised_density(model, priors)
     prior = priors.natural()
     if prior is None or not isinstance(model, SparseModel):
         return None

@@ -164,8 +164,9 @@ def _least_squares(white, spare, z):
 
 
 @jit
-def _log_evidences(groups, n_data, roots, noise, out):
-    """log Z but for a constant, for every row of ``roots`` and its standard deviation of noise."""
+def _log_evidences(groups, n_data, roots, noise, out, scatter):
+    """log Z but for a constant, for every row of ``roots`` and its standard deviation of noise,
+    and the sum of squares in it."""
     n, p = groups.u.size, groups.w.shape[1]
     white, z = np.empty((n + p + 1, p + 1)), np.empty(p)
     widest = max(p, np.max(np.diff(groups.rows)))
@@ -180,8 +181,8 @@ def _log_evidences(groups, n_data, roots, noise, out):
             k = groups.sizes[term]
             _root_times(white, column, roots[b, groups.roots[term] :], k)
             column += k
-        squares, common = _least_squares(white, spare, z)
-        out[b] = -0.5 * squares - half - common - (n_data - n) * math.log(s)
+        scatter[b], common = _least_squares(white, spare, z)
+        out[b] = -0.5 * scatter[b] - half - common - (n_data - n) * math.log(s)
 
 
 class GroupedEvidence:
@@ -202,14 +203,18 @@ class GroupedEvidence:
         return float(np.sum(r * k + r**3 / 3) + (n + p) * (p + 1) ** 2 + 20.0 * r.size)
 
     def __call__(self, free: Array) -> Array:
+        return self.parted(free)[0]
+
+    def parted(self, free: Array) -> tuple[Array, Array]:
+        """log Z, and the sum of squares, half of which is taken off in it."""
         values = self.parts.values(free)
         noise = values[:, self.parts.n_kernel :]
         s = noise[:, 0].copy() if noise.size else np.full(len(free), self.noise)
-        out = np.empty(len(free))
+        out, scatter = np.empty((2, len(free)))
         with np.errstate(all="ignore"):
             roots = [root.reshape(len(free), -1) for root in self.parts.roots(values)]
-            _log_evidences(self.groups, self.n_data, np.hstack(roots), s, out)
-        return np.where(np.isnan(out), -np.inf, out + self.constant)
+            _log_evidences(self.groups, self.n_data, np.hstack(roots), s, out, scatter)
+        return np.where(np.isnan(out), -np.inf, out + self.constant), scatter
 
 
 def grouped_evidence(model: SparseModel, parts: Parts) -> GroupedEvidence | None:

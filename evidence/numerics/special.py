@@ -7,6 +7,7 @@ a loop over arrays they become vector instructions.
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 
@@ -21,6 +22,7 @@ _LN2_HIGH = 6.93147180369123816490e-01  # 33 bits: its product with an exponent 
 _LN2_LOW = 1.90821492927058770002e-10
 _ROUND = 1.5 * 2.0**52  # x + _ROUND holds round(x) in its last bits
 _MANTISSA = 2**52 - 1
+_LARGEST = sys.float_info.max
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 _HALF_DOUBLE = -(2**27)  # a mask that keeps 26 bits of a mantissa
 
@@ -154,7 +156,7 @@ def exp(x):
 
 @vector_loop
 def log(u, f):
-    """``log(u)`` for a positive normal ``u``, to 4e-16 relative; NaN stays NaN.
+    """``log(u)`` for a positive normal ``u``, to 4e-16 relative; ∞ and NaN stay what they are.
 
     ``f`` is ``u - 1``, perhaps to more digits than ``u`` has: ``log(1.0 + f, f)`` is log1p
     for f ≥ -½. With u = 2^k m, m in [√½, √2] and s = (m - 1)/(m + 1), log m = 2 atanh(s); the
@@ -172,7 +174,8 @@ def log(u, f):
     ) * w + 6.666666666666735130e-01
     even = (1.531383769920937332e-01 * w + 2.222219843214978396e-01) * w + 3.999999999940941908e-01
     half = 0.5 * f * f
-    return k * _LN2_HIGH - ((half - (s * (half + z * (odd + z * even)) + k * _LN2_LOW)) - f)
+    value = k * _LN2_HIGH - ((half - (s * (half + z * (odd + z * even)) + k * _LN2_LOW)) - f)
+    return value if u <= _LARGEST else u
 
 
 @vector_loop

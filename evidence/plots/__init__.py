@@ -8,6 +8,8 @@ from ..execution.lazy import offered
 
 if TYPE_CHECKING:
     from .bridge import plot_bridge as plot_bridge
+    from .calibration import plot_design as plot_design
+    from .calibration import plot_reliability as plot_reliability
     from .components import plot_components as plot_components
     from .components import plot_modes as plot_modes
     from .corner import plot_corner as plot_corner
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from .names import name_points as name_points
     from .predictions import plot_class_prediction as plot_class_prediction
     from .predictions import plot_prediction as plot_prediction
+    from .predictions import plot_replicates as plot_replicates
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and know what is missing
     _HOME, __getattr__, __dir__ = offered(__spec__)

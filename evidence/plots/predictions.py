@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ..prediction.classes import ClassPrediction
     from ..prediction.gp import Prediction
+    from ..results.replicates import Replicates
 
 
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
@@ -179,3 +180,25 @@ def _map(ax: Axes, prediction: ClassPrediction, X: Array) -> None:
             own = inputs[labels == name]
             ax.plot(*own.T, ls="", ms=5, mec="k", mew=0.5, label=str(name), **_look(k))
     ax.set(xlabel="first input", ylabel="second input")
+
+
+def plot_replicates(replicates: Replicates, ax: Axes | None = None) -> Axes:
+    """The distribution function of the data, and the 90 % band of those of replicated data.
+
+    Parameters
+    ----------
+    replicates : Replicates
+        Of :func:`evidence.replicate`; ``replicates.plot()`` is the same.
+    ax : Axes, optional
+    """
+    check_drawn("replicates", replicates, "a result of ev.replicate", "y", "replicated")
+    ax, y, made = axes_of(ax), replicates.y, np.sort(replicates.replicated, axis=1)
+    low, high = np.quantile(np.r_[made.ravel(), np.repeat(y, len(made))], [0.005, 0.995])
+    grid = np.unique(np.r_[y, np.linspace(low, high, 200)])
+    each = np.array([np.searchsorted(row, grid, "right") for row in (np.sort(y), *made)]) / y.size
+    low, high = np.quantile(each[1:], [0.05, 0.95], axis=0)
+    label = f"{replicates.source}, 90 %"
+    ax.fill_between(grid, low, high, step="post", color=INK, alpha=0.2, lw=0, label=label)
+    ax.step(grid, each[0], where="post", color=INK, label="data")
+    ax.set(xlabel="y", ylabel="distribution function")
+    return legend(ax, fontsize="small")

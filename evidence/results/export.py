@@ -55,7 +55,7 @@ def to_arviz(
     if model is not None:
         check_kind("model", model, GPModel, SparseModel)
         rng = np.random.default_rng(seed_sequence(random_seed))
-        at = AtDraws.of(model, result) if theta is None else _at_theta(model, result, theta, rng)
+        at = AtDraws.of(model, result) if theta is None else at_theta(model, result, theta, rng)
         coords[_DATUM] = np.arange(model.y.size)
         groups |= {
             "log_likelihood": {"y": at.log_likelihood()},
@@ -73,7 +73,7 @@ def to_arviz(
     return data
 
 
-def _at_theta(
+def at_theta(
     model: GPModel | SparseModel, result: Any, theta: Array, rng: np.random.Generator
 ) -> AtDraws:
     """At one draw from EP's Gaussian for each θ, of which neighbours may be equal."""
@@ -85,12 +85,12 @@ def _at_theta(
         if not np.array_equal(own, before):
             start = q.sites if model.likelihood.log_concave else None
             q = fit_ep(model.at(own), start=start, tol=1e-6)
-        seen.append(_draw(q.gaussian, rng))
+        seen.append(draw_seen(q.gaussian, rng))
         likelihoods.append(q.model.likelihood)
     return AtDraws(model.y, np.array(seen)[None], tuple(likelihoods))
 
 
-def _draw(q: Gaussian, rng: np.random.Generator) -> Array:
+def draw_seen(q: Gaussian, rng: np.random.Generator) -> Array:
     """One draw of what the likelihoods see, for τ of any sign."""
     if q.tau.min() >= 0.0:
         return q.draw(rng)

@@ -12,10 +12,12 @@ Reference: A. Vehtari, A. Gelman and J. Gabry, Stat. Comput. 27 (2017) 1413.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
 
 from .. import plots
 from ..execution.arguments import check_kind
@@ -163,3 +165,28 @@ class LooResult(Result):
 def _se(pointwise: Array) -> float:
     n = pointwise.size
     return float(np.sqrt(n * pointwise.var(ddof=1))) if n > 1 else math.nan
+
+
+def stacking(pointwise: Sequence[Array]) -> Array:
+    r"""Weights of models whose mixture predicts best what it has not seen.
+
+    .. math:: \max_w \sum_i \log \sum_k w_k\, p_k(y_i | y_{-i})
+
+    over the simplex (Y. Yao, A. Vehtari, D. Simpson and A. Gelman, Bayesian Anal. 13 (2018) 917),
+    from log densities of every datum by each model. NaN where one has none.
+
+    >>> p = np.log([[0.9, 0.9, 0.1], [0.1, 0.1, 0.9]])
+    >>> stacking(p).round(3).tolist()  # maximises 2 log(1 + 8w) + log(9 - 8w)
+    [0.708, 0.292]
+    """
+    logs = np.array(pointwise)
+    if not np.isfinite(logs).all():
+        return np.full(len(logs), np.nan)
+    p = np.exp(logs - logs.max(axis=0))
+    K = len(p)
+    best = minimize(
+        lambda w: (-np.log(w @ p).mean(), -(p / (w @ p)).mean(axis=1)), np.full(K, 1.0 / K),
+        jac=True, method="SLSQP", bounds=[(1e-12, 1.0)] * K, tol=1e-10, options={"maxiter": 1000},
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": lambda w: np.ones(K)},
+    )  # fmt: skip
+    return np.asarray(best.x / best.x.sum())

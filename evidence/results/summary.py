@@ -49,7 +49,8 @@ class Summary(ResultOnAxes):
         """Common effects, then hyperparameters."""
         import pandas as pd
 
-        return pd.concat([part for part in (self.common, self.hyperparameters) if len(part)])
+        parts = [part for part in (self.common, self.hyperparameters) if len(part)]
+        return pd.concat(parts or [self.common])
 
     def _about(self) -> list[str]:
         return [self.about, f"{len(self.groups)} effects of groups in .groups"]

@@ -31,6 +31,7 @@ from ..numerics.threads import blas_kernels
 from ..results.base import fingerprint
 
 DEFAULT_TARGET_SE = 0.05
+FINE = 0.002  # of Bayes factors that people report to half a percent
 ROUGH = 0.1  # the same for an integral over hyperparameters that is only averaged over
 
 
@@ -66,10 +67,10 @@ class Call:
         check_path("checkpoint", self.checkpoint)
         check_executor(self.executor)
 
-    def until_target(self) -> None:
+    def until_target(self, target_se: float = DEFAULT_TARGET_SE) -> None:
         """The default target where nothing else says when to stop."""
         if self.target_se is None and self.n_particles is None and self.n_islands is None:
-            self.target_se = DEFAULT_TARGET_SE
+            self.target_se = target_se
 
     @property
     def budget(self) -> dict[str, Any]:

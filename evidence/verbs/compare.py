@@ -7,17 +7,29 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from ..execution.arguments import check_choice, number, seed_sequence, shown
+from ..execution.arguments import (
+    check_choice,
+    check_flag,
+    check_kind,
+    number,
+    seed_sequence,
+    shown,
+)
 from ..execution.keywords import also
 from ..execution.options import told
 from ..messages import InputError, Message
 from ..models.adaptors.numpyro import from_numpyro
 from ..models.adaptors.pymc import from_pymc
+from ..models.formulas.jzs import Scales, check_measures
 from ..models.formulas.model import callers, from_formulas
+from ..models.gp import GPModel
+from ..models.sparse import SparseModel
 from ..paths.families import family
 from ..results.comparison import Comparison
+from ..results.hyper import IntegratedEvidence
 from ._options import EveryModel
 from ._several import run_each
+from .loo import loo as leave_one_out
 
 if TYPE_CHECKING:
     from ..models.likelihoods.base import Likelihood
@@ -26,15 +38,17 @@ if TYPE_CHECKING:
 
 @also(family="likelihood")
 def compare(
-    models: Mapping[str, Model | str] | Sequence[str],
+    models: Mapping[str, Model | str] | Sequence[Model | str],
     data: Any = None,
     *,
     prior: Mapping[str, float] | None = None,
+    baseline: str | None = None,
+    loo: bool = False,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
     likelihood: str | Likelihood | None = None,
     link: str | None = None,
-    priors: Mapping[str, Any] | None = None,
+    priors: Mapping[str, Any] | str | Scales | None = None,
     missing: str = "drop",
     namespace: Mapping[str, Any] | None = None,
     **options: Unpack[EveryModel],
@@ -43,15 +57,21 @@ def compare(
 
     Parameters
     ----------
-    models : mapping from name to model, or formulas
-        Among models a ``pymc.Model`` (:func:`evidence.from_pymc`), or a NumPyro program and what
-        it is called with, ``(program, *args)`` (:func:`evidence.from_numpyro`). Formulas, a list
-        of them or under names, are of ``data``; every model then has the rows in which none of
+    models : mapping from name to model, sequence of models, or formulas
+        Models of a sequence are called ``"model 1"``, ``"model 2"``, …; among them a
+        ``pymc.Model`` (:func:`evidence.from_pymc`), or a NumPyro program and what it is called
+        with, ``(program, *args)`` (:func:`evidence.from_numpyro`). Formulas, a list of them or
+        under names, are of ``data``; every model then has the rows in which none of
         them misses a value; they are code, as in :func:`evidence.from_formula`.
     data : DataFrame or mapping of columns, optional
         For formulas.
     prior : mapping from name to number, optional
         Prior probabilities of the models, up to a factor; equal by default.
+    baseline : str, optional
+        The model that Bayes factors are against; by default the most probable one.
+    loo : bool
+        Ask :func:`evidence.loo` as well how each model predicts every datum from all others, and
+        for the weights of their best mixture (stacking).
     random_seed : int or Generator, optional
         Same seed, same answer.
     progressbar : bool
@@ -65,10 +85,11 @@ def compare(
     Returns
     -------
     Comparison
-        ``comparison.table``: one row per model, most probable first, with ``logz``,
-        ``logz_se``, ``log_bayes_factor`` against the first, ``probability``, their errors, the
-        approximations, ``method``, ``seconds`` and ``warnings`` (a count). ^C leaves the models
-        finished by then. ``ev.predict(comparison, X_new)`` averages over the models.
+        It prints Bayes factors with their errors, probabilities and notes;
+        ``comparison.table`` has everything. ``comparison.bayes_factor("a", "b")``,
+        ``comparison.report()``, ``comparison.to_markdown()``, ``comparison.to_latex()``. ^C
+        leaves the models finished by then. ``ev.predict(comparison, X_new)`` averages over the
+        models.
 
     Examples
     --------
@@ -81,8 +102,11 @@ def compare(
     >>> comparison = ev.compare(models, random_seed=0, progressbar=False)
     >>> comparison.best, bool(comparison.table.probability["short"] > 0.6)
     ('short', True)
+    >>> 3.0 < comparison.bayes_factor("short", "long").value < 300.0
+    True
     """
     check_choice("missing", missing, ("drop", "error"))
+    check_flag("loo", loo)
     if not isinstance(namespace, Mapping | None):
         raise InputError(f"namespace must map names to objects, got {shown(namespace)}")
     words = {"likelihood": likelihood, "link": link, "priors": priors}
@@ -94,18 +118,31 @@ def compare(
     elif unused := [name for name, word in words.items() if word is not None]:
         raise InputError(f"{unused[0]} goes with formulas and data; models have their own")
     models = _check_models(models)
-    weights = _check_prior(prior, models)
-    rngs = map(np.random.default_rng, seed_sequence(random_seed).spawn(len(models)))
+    check_measures(models)
+    weights = check_prior(prior, models)
+    if baseline is not None:
+        check_choice("baseline", baseline, models)
+    for name, model in models.items() if loo else ():
+        check_kind(f"loo=True: models[{shown(name)}]", model, GPModel, SparseModel)
+    seeds = seed_sequence(random_seed).spawn(2 * len(models))
+    rngs = [np.random.default_rng(seed) for seed in seeds]
     runs = [
         (name, {"model": model, "random_seed": rng, **options})
-        for (name, model), rng in zip(models.items(), rngs, strict=True)
+        for (name, model), rng in zip(models.items(), rngs, strict=False)
     ]
     results = dict(zip(models, run_each(runs, "model", progressbar), strict=False))
     if not results:
         raise KeyboardInterrupt("before the first model was finished")
     missing = ", ".join(name for name in models if name not in results)
     cut = [Message("interrupted", f"interrupted: {missing} was not run")] if missing else []
-    return told(Comparison.of(results, weights, cut, models))
+    if baseline not in results:
+        baseline = None
+    looks = {}
+    for (name, one), rng in zip(results.items(), rngs[len(models) :] * loo, strict=False):
+        posterior = one if isinstance(one, IntegratedEvidence) else None
+        known: Any = models[name]
+        looks[name] = leave_one_out(known, posterior=posterior, random_seed=rng, progressbar=False)
+    return told(Comparison.of(results, weights, cut, models, baseline, looks))
 
 
 def _check_formulas(formulas: Any) -> dict[str, str]:
@@ -135,11 +172,7 @@ def _check_models(models: Any) -> dict[str, Model]:
     each = models.values() if isinstance(models, Mapping) else models
     if isinstance(models, str) or (np.iterable(each) and any(isinstance(m, str) for m in each)):
         raise InputError("data is missing: formulas need a table")
-    if not isinstance(models, Mapping) or not models:
-        raise InputError(
-            f"models must map names to models, {{'rbf': m1, 'matern': m2}}, got {shown(models)}"
-        )
-    models = {name: density_of(model) for name, model in models.items()}
+    models = {name: density_of(model) for name, model in named(models).items()}
     for model in models.values():
         family(model)
     # a density keeps its data to itself
@@ -154,9 +187,19 @@ def _check_models(models: Any) -> dict[str, Model]:
     return models
 
 
-def _check_prior(
-    prior: Mapping[str, float] | None, models: Mapping[str, Model]
-) -> dict[str, float]:
+def named(models: Any) -> dict[str, Any]:
+    """Models by name; those of a sequence are numbered."""
+    if isinstance(models, list | tuple):
+        models = {f"model {k}": model for k, model in enumerate(models, 1)}
+    if not isinstance(models, Mapping) or not models:
+        raise InputError(
+            f"models must map names to models, {{'rbf': m1, 'matern': m2}}, got {shown(models)}"
+        )
+    return dict(models)
+
+
+def check_prior(prior: Mapping[str, float] | None, models: Mapping[str, Any]) -> dict[str, float]:
+    """Of every model, up to a factor."""
     if prior is None:
         return dict.fromkeys(models, 1.0)
     if not isinstance(prior, Mapping):

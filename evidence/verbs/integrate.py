@@ -38,6 +38,7 @@ from ..messages import InputError, Message, messages
 from ..methods.base import FIRST, Doubt, Outcome, Problem, outcome_of_islands, widen
 from ..models.classes import SoftmaxModel
 from ..models.density.model import DensityModel
+from ..models.formulas.jzs import Ratios
 from ..models.gp import GPModel
 from ..models.priors import Priors, held
 from ..models.scales import to_line
@@ -47,7 +48,7 @@ from ..numerics.threads import blas_for, single_blas
 from ..results.evidence import Estimate
 from ..results.hyper import HyperDraws, IntegratedEvidence
 from ..results.optimum import Optimum
-from ._call import Call
+from ._call import DEFAULT_TARGET_SE, FINE, Call
 from .optimise import optimise
 
 _SETTINGS = 48  # of hyperparameters that a prediction or a summary averages over
@@ -129,7 +130,7 @@ def integrated_evidence(
     )  # fmt: skip
     prior = _priors(model, priors, fixed)
     same = priors is None and model.priors is not None and len(prior) == len(model.priors)
-    call.until_target()
+    call.until_target(FINE if isinstance(prior, Ratios) else DEFAULT_TARGET_SE)
     density = density_over(model, prior)
     if isinstance(density, DensityModel):
         result = _directly(call, model, prior, density)
@@ -152,9 +153,11 @@ def _directly(call: Call, model: Any, prior: Priors, density: DensityModel) -> I
     from .estimate import log_evidence
 
     clock, found = Clock(call.max_seconds), log_evidence(density, **call.words)
-    theta = to_line(found.samples[:, density.n - len(prior) :], prior.lows)
+    drawn = getattr(density.functions.logdensity, "drawn", None)
+    values = drawn(found.samples) if drawn else found.samples[:, density.n - len(prior) :]
+    theta = to_line(values, prior.lows)
     optimum, logz_ep = None, found.logz if model.likelihood.name == "gaussian" else math.nan
-    if len(theta):
+    if len(theta) and drawn is None:
         values = density.log_prob(density.unconstrain(found.samples))
         best = model.hyperparameters.theta.copy()
         best[prior.free] = theta[int(np.argmax(values))]
@@ -424,6 +427,8 @@ def _priors(
                 "model.with_priors(...)"
             )
         out = {model.hyperparameters.names[i] for i in held(model.hyperparameters, fixed)}
+        if not out:
+            return model.priors
         priors = {name: prior for name, prior in model.priors.items() if name not in out}
         fixed = [name for name in model.hyperparameters.names if name not in priors]
     return Priors.of(model.hyperparameters, priors, fixed)

@@ -126,10 +126,10 @@ def sample_hyperparameters(
     check_chains(draws=draws, tune=tune, chains=chains, thin=thin)
     check_count("keep", keep, 1)
     call = Call(max_seconds=max_seconds, random_seed=random_seed, progressbar=progressbar)
-    if priors is None:
-        priors, fixed = _own_priors(model, fixed)
     if isinstance(model, SparseModel):
         return _from_integral(model, priors, fixed, draws, chains, keep, call)
+    if priors is None:
+        priors, fixed = _own_priors(model, fixed)
     chosen = SCHEMES[scheme]
     field = _field(model, chosen)
     if isinstance(model, SoftmaxModel):
@@ -199,7 +199,7 @@ def _own_priors(model: Any, fixed: Iterable[str]) -> tuple[Mapping[str, Any], li
 
 def _from_integral(
     model: SparseModel,
-    priors: Mapping[str, Any],
+    priors: Mapping[str, Any] | None,
     fixed: Iterable[str],
     draws: int,
     chains: int,

@@ -57,7 +57,7 @@ class Rescaled(OnAnother):
     def ppf(self, q: ArrayLike) -> Array:
         return self.factor * self.prior.ppf(q)
 
-    def rvs(self, size: Any = 1, random_state: Any = None) -> Array:
+    def rvs(self, size: Any = None, random_state: Any = None) -> Array:
         return self.factor * self.prior.rvs(size, random_state=random_state)
 
     def support(self) -> tuple[float, float]:
@@ -185,7 +185,7 @@ def _of_effects(model: FormulaModel, result: Any, factors: Array) -> Iterator[di
         fits = [fit_reference(model, "ep")]
     mean, var = np.array([q.mean for q in fits]), np.array([q.var for q in fits])
     for term in model.terms:
-        if not isinstance(term, Common):
+        if not isinstance(term, Common) or term.shown:
             continue
         where = model.slices[term.name]
         for j, (name, m, s) in enumerate(zip(term.labels, term.mean, term.sd, strict=True)):

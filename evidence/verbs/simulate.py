@@ -5,13 +5,26 @@ With x ~ N(m, K) and y ~ p(y|x), x is a draw from the posterior given y.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from typing import Any
+
 import numpy as np
 
 from ..execution.arguments import check_kind, seed_sequence
 from ..execution.keywords import hinted
+from ..messages import InputError
+from ..models.density.model import DensityModel
+from ..models.formulas.jzs import check_proper
+from ..models.formulas.model import FormulaModel
 from ..models.gp import GPModel
+from ..models.priors import Flat
+from ..models.scales import to_line
 from ..models.sparse import SparseModel
+from ..numerics.arrays import Array, Indices
 from ..results.simulated import Simulated, with_data
+
+_RANKED = 4  # effects, latent values or parameters of a model
+_TRIES = 100  # draws of priors, of which extremes leave no model
 
 
 @hinted
@@ -41,6 +54,7 @@ def simulate(
     (array([2., 3., 2.]), True)
     """
     check_kind("model", model, GPModel, SparseModel)
+    check_proper("model", model)
     rng = np.random.default_rng(seed_sequence(random_seed))
     if isinstance(model, SparseModel):
         x = model.prior.draw_latent(rng.standard_normal((model.n, 1)))[:, 0]
@@ -49,3 +63,48 @@ def simulate(
         seen = x = model.prior.draw(rng)
     new = with_data(model, model.likelihood.simulate(seen, rng))
     return Simulated(new, x, new.y)
+
+
+def from_prior(model: Any, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Hyperparameters (on the line), latent values or parameters from their prior, those of
+    :func:`ranked`; and data from them, where the model is not a density."""
+    where = ranked(model)[1]
+    if isinstance(model, DensityModel):
+        assert model.prior is not None
+        z = model.prior.chol @ rng.standard_normal(model.n)
+        return model.constrain(model.prior.mean + z)[where], np.zeros(0)
+    priors = {} if model.priors is None else dict(model.priors.items())
+    lows = np.broadcast_to(model.priors.lows if priors else np.nan, len(priors))
+    for _ in range(_TRIES):
+        values = [
+            float(Flat(low).ppf(rng.random()) if isinstance(d, str) else d.rvs(random_state=rng))
+            for d, low in zip(priors.values(), lows, strict=True)
+        ]
+        with suppress(InputError):  # of numbers too large for a covariance, or for counts
+            at = model.at(dict(zip(priors, values, strict=True))) if priors else model
+            drawn = simulate(at, rng)
+            log_p = log_likelihood(drawn.model, drawn.x)
+            return np.r_[to_line(values, lows), drawn.x[where], log_p], drawn.y
+    raise InputError(
+        f"model: of {_TRIES} draws from its prior none could be simulated: {model!r} is too wide"
+    )
+
+
+def ranked(model: Any) -> tuple[list[str], Indices]:
+    """Names of what :func:`from_prior` draws, and which latent values or parameters these are:
+    the first effects of a formula, of others some that are far apart. The log likelihood, which
+    knows all of the data, comes last (M. Modrák et al., Bayesian Anal. 20 (2025) 461)."""
+    free = [] if getattr(model, "priors", None) is None else list(model.priors.names)
+    size = len(model.names) if isinstance(model, DensityModel) else model.n
+    where = np.unique(np.linspace(0, size - 1, _RANKED).astype(int))
+    if isinstance(model, FormulaModel):
+        where = np.arange(min(size, _RANKED))
+    labels = getattr(model, "names", ()) or [f"x[{i}]" for i in range(size)]
+    told = [] if isinstance(model, DensityModel) else ["log likelihood"]
+    return [*free, *(labels[i] for i in where), *told], where
+
+
+def log_likelihood(model: Any, x: Array) -> float:
+    """log p(y|x) of all data."""
+    seen = model.predictors(x[None])[0] if isinstance(model, SparseModel) else x
+    return float(model.likelihood.log_prob(seen, model.y).sum())

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import block_diag, csr_array, eye_array
 
 from ..approximations.reference import GaussianReference
 from ..execution.arguments import check_count, check_kind
 from ..execution.keywords import hinted
 from ..execution.options import told
 from ..messages import InputError, messages
+from ..models.formulas.jzs import Standardised
 from ..models.formulas.model import FormulaModel
 from ..models.formulas.terms import Common
 from ..numerics.threads import blas_for
@@ -71,10 +73,17 @@ def summarise(model: FormulaModel, posterior: Any = None, *, max_draws: int = 48
                 "posterior must be an IntegratedEvidence of this model or a reference fitted to "
                 f"it, got {type(posterior).__name__}"
             )
-    moments = of_mixture(np.array([q.mean for q in fits]), np.array([q.var for q in fits]))
-    frame = data_frame(moments, index=list(model.names)).rename_axis("name")
-    terms = [t.name for t in model.terms for _ in t.labels]
-    common = np.array([isinstance(t, Common) for t in model.terms for _ in t.labels])
+    mean, var = np.array([q.mean for q in fits]), np.array([q.var for q in fits])
+    known = [t.slopes if isinstance(t, Standardised) else (t.labels, None) for t in model.terms]
+    if any(turn is not None for _, turn in known):
+        parts = [eye_array(len(labels)) if turn is None else turn for labels, turn in known]
+        turns = csr_array(block_diag(parts))
+        mean, var = mean @ turns.T, np.array([q.gaussian.row_variances(turns) for q in fits])
+    pairs = [(t, name) for t, (own, _) in zip(model.terms, known, strict=True) for name in own]
+    frame = data_frame(of_mixture(mean, var), index=[name for _, name in pairs])
+    frame = frame.rename_axis("name")
+    terms = [t.name for t, _ in pairs]
+    common = np.array([isinstance(t, Common) for t, _ in pairs])
     groups = frame[~common].assign(term=[n for n, c in zip(terms, common, strict=True) if not c])
     hyper = frame[:0]
     warnings = messages(fits[0].warnings)

@@ -22,7 +22,7 @@ GROUPS = {
         "precisions",
     ],
     "Formulas": [
-        "from_formula", "FormulaModel", "summarise", "Summary", "plot_effects",
+        "from_formula", "FormulaModel", "jzs", "summarise", "Summary", "plot_effects",
         "prior_sensitivity", "Sensitivity",
     ],
     "Densities": [
@@ -36,7 +36,8 @@ GROUPS = {
     "Approximations": ["fit_ep", "fit_laplace", "fit_reference", "Mixture", "Path"],
     "Posterior draws": ["sample", "Draws", "moves"],
     "Choosing models": [
-        "compare", "Comparison", "optimise", "Optimum", "evidence_surface", "Surface",
+        "compare", "Comparison", "all_submodels", "Submodels", "savage_dickey", "optimise",
+        "Optimum", "evidence_surface", "Surface",
         "integrated_evidence", "IntegratedEvidence", "sample_hyperparameters", "HyperDraws", "loo",
         "LooResult",
     ],
@@ -45,7 +46,8 @@ GROUPS = {
         "GaussianProcessRegressor",
     ],
     "Simulated data and bounds": [
-        "simulate", "Simulated", "posterior_draws", "bidirectional", "Bidirectional",
+        "simulate", "Simulated", "posterior_draws", "bidirectional", "Bidirectional", "calibrate",
+        "Calibration", "design", "Design", "replicate", "Replicates",
     ],
     "Data, figures and mistakes": ["datasets", "plots", "InputError", "set_options"],
 }  # fmt: skip

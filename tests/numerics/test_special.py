@@ -72,6 +72,8 @@ def test_log():
     assert _error(_each(_special.log, x, x - 1.0), mp.log, x) < 4e-16
     assert _special.log(1.0, 0.0) == 0.0
     assert np.isnan(_special.log(np.nan, np.nan))
+    np.testing.assert_array_equal(_each(_special.log, [np.inf] * 2, [np.inf, 1.0]), np.inf)
+    assert _special.log(1.7976931348623157e308, 1.7976931348623157e308) == np.log(2.0) * 1024
 
 
 def test_log_is_log1p_of_its_second_argument():

@@ -73,6 +73,9 @@ def right():
             model, {"length_scale": [1.0, 2.0]}, method="ep", progressbar=False
         ),
         "loo": ev.loo(counts),
+        "calibration": ev.calibrate([model, model.at({"length_scale": 3.0})], 2, **quiet),
+        "replicates": ev.replicate(counts, draws=3, random_seed=0),
+        "design": ev.design(model, model.at({"length_scale": 3.0}), 2, **quiet),
         "prediction": ev.predict(counts, X),
         "classes": ev.predict(ev.SoftmaxModel(X, labels, "RBF(1.0)"), X),
         "summary": pd.DataFrame({"mean": [0.0], "q05": [-1.0], "q95": [1.0]}, ["a"]),

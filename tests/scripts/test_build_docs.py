@@ -17,7 +17,7 @@ from scripts.documentation.completeness import missing
 PAGES = build_docs.PAGES
 WITH_CODE = [p for p in sorted(PAGES.rglob("*.md")) if "```python" in p.read_text("utf-8")]
 NEEDS = {"density": "jax", "mixed_models": "formulae", "maps_and_series": "formulae"}
-NEEDS["bayesian"] = "formulae"
+NEEDS |= dict.fromkeys(("bayesian", "bayesfactor", "comparing"), "formulae")
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: p.relative_to(PAGES).as_posix())

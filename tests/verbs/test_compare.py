@@ -137,3 +137,27 @@ def test_programs_are_translated(monkeypatch):
     assert table.logz["numpyro"] - table.logz["pymc"] == pytest.approx(1.0, abs=1e-3)
     with pytest.raises(ev.InputError, match="must be"):
         ev.compare({"a": (1, 2)}, progressbar=False)
+
+
+def test_a_sequence_of_models_gets_names(models):
+    pair = [models["short"], models["right"]]
+    comparison = ev.compare(pair, baseline="model 1", random_seed=0, progressbar=False)
+    assert list(comparison.table.index) == ["model 2", "model 1"]
+    truth = exact(pair[1]) - exact(pair[0])
+    assert comparison.bayes_factor("model 2").log == pytest.approx(truth, abs=1e-5)
+    with pytest.raises(ev.InputError, match="unknown baseline 'short'"):
+        ev.compare(pair, baseline="short")
+
+
+def test_leave_one_out_beside(models):
+    comparison = ev.compare(models, loo=True, random_seed=0, progressbar=False)
+    for name, model in models.items():
+        alone = ev.loo(model, random_seed=0)
+        assert comparison.table.elpd[name] == pytest.approx(alone.elpd, abs=1e-9)
+        assert comparison.loo[name].pointwise.shape == (10,)
+    assert comparison.table.stacking.sum() == pytest.approx(1.0)
+    assert "stacking" in str(comparison)
+    assert "stacking" not in str(ev.compare(models, random_seed=0, progressbar=False))
+    density = {"gaussian": ev.examples.gaussian(2).model}
+    with pytest.raises(ev.InputError, match="loo=True: models"):
+        ev.compare(density, loo=True)

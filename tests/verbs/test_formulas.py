@@ -185,6 +185,33 @@ def test_shell_compares_and_fits(csv, tmp_path):
     assert model.y.sum() == 2.0 * (frame.label == "yes").sum() - 96
 
 
+def test_shell_compares_by_standardised_effects(csv, frame):
+    formulas, words = ("y ~ 1", "y ~ x"), ("--seed", 0, "--json")
+    got = run("compare", csv, *formulas, "--priors", "jzs", *words)
+    assert got.exit_code == 0, got.output
+    rows = {row["model"]: row for row in json.loads(got.stdout)["models"]}
+    same = ev.compare(list(formulas), frame, priors="jzs", random_seed=0, progressbar=False)
+    expected = same.table.log_bayes_factor["y ~ 1"]
+    assert rows["y ~ 1"]["log_bayes_factor"] == pytest.approx(expected, abs=1e-6)
+    both = ("jzs", "--prior", "x=norm(0, 1)")
+    for more, told in (("jsz",), "did you mean 'jzs'"), (both, "all of the priors"):
+        got = run("compare", csv, *formulas, "--priors", *more)
+        assert got.exit_code == 2
+        assert told in got.output
+
+
+def test_shell_prints_what_people_report(csv):
+    words = ("compare", csv, "bit ~ 1", "bit ~ x", "--family", "bernoulli")
+    got = run(*words, "--baseline", "bit ~ 1", "--loo")
+    assert got.exit_code == 0
+    assert "Bayes factor against bit ~ 1" in got.stdout
+    assert "stacking" in got.stdout
+    got = run(*words, "--markdown", "--report")
+    assert got.stdout.startswith("| model | log Z | BF |")
+    assert "Priors of bit ~ x: Intercept ~ norm(" in got.stdout
+    assert run(*words, "--baseline", "y ~ 1").exit_code == 2
+
+
 def test_shell_predicts(csv, tmp_path):
     new = tmp_path / "new.csv"
     new.write_text("x,g\n0.0,1\n1.0,2\n")

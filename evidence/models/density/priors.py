@@ -19,6 +19,7 @@ from scipy.special import erf, erfinv, log_ndtr, ndtr, ndtri, ndtri_exp
 from ...execution.arguments import array, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
+from ..priors import OnAnother
 from .changes import Derivatives
 from .functions import in_shape
 
@@ -292,7 +293,7 @@ _FAST = {
 def _group(distribution: Any) -> tuple[Any, ...]:
     """Those that one call serves have the same: its class, and what else tells them apart."""
     family = getattr(getattr(distribution, "dist", None), "name", None)
-    if family is None:
+    if family is None or isinstance(distribution, OnAnother):
         return _Alike, id(distribution)
     if family in _FAST and _loc_scale(distribution) is not None:
         return (_FAST[family],)

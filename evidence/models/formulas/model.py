@@ -36,6 +36,7 @@ from ..priors import Priors
 from ..sparse import SparseModel
 from .calls import FUNCTIONS
 from .families import FAMILIES, Observed, observe
+from .jzs import Ratios, Scales, scales_of, standardise, standardised
 from .parse import Parts, check_names, columns, compact_names, parse
 from .priors import for_hyperparameters, from_text, starts, with_bounds
 from .structured import TERMS, structured
@@ -62,7 +63,9 @@ class Terms(Blocks):
 def _named(term: str, parameter: str) -> str:
     """``sd(x)`` of the effects ``1+x|g`` is ``sd(x|g)``."""
     factor = term.partition("|")[2]
-    return f"{parameter[:-1]}|{factor})" if factor else f"{term}__{parameter}"
+    if factor:
+        return f"{parameter[:-1]}|{factor})"
+    return parameter if parameter == f"sd({term})" else f"{term}__{parameter}"
 
 
 class FormulaModel(SparseModel):
@@ -120,6 +123,13 @@ class FormulaModel(SparseModel):
     def names(self) -> tuple[str, ...]:
         """Of the latent values: effects, term after term."""
         return tuple(label for term in self.terms for label in term.labels)
+
+    @property
+    def measure(self) -> str:
+        """What of its prior has no finite mass, and makes log Z one of ratios."""
+        flat = any(isinstance(t, Common) and t.shown == "flat" for t in self.terms)
+        jeffreys = isinstance(self.priors, Ratios)
+        return " and ".join(["a flat mean"] * flat + ["Jeffreys' variance"] * jeffreys)
 
     def design(self, data: pd.DataFrame) -> csr_array:
         """What rows of data see of the latent values, (rows, n)."""
@@ -198,7 +208,8 @@ class FormulaModel(SparseModel):
         for term in self.terms:
             if isinstance(term, Common):
                 for name, m, s in zip(term.labels, term.mean, term.sd, strict=True):
-                    rows.append((name, "common effect", f"norm({m:.4g}, {s:.4g})"))
+                    prior = term.shown or f"norm({m:.4g}, {s:.4g})"
+                    rows.append((name, "common effect", prior))
         words = {} if self.priors is None else self.priors.describe()
         values = self.hyperparameters.values
         for name, value in zip(self.hyperparameters.names, values, strict=True):
@@ -233,7 +244,7 @@ def from_formula(
     *,
     likelihood: str | Likelihood = "gaussian",
     link: str | None = None,
-    priors: Mapping[str, Any] | None = None,
+    priors: Mapping[str, Any] | str | Scales | None = None,
     missing: str = "drop",
     namespace: Mapping[str, Any] | None = None,
 ) -> FormulaModel:
@@ -261,13 +272,15 @@ def from_formula(
         categories, ``pd.Categorical(y, categories=[...], ordered=True)``. ``family=`` is the same.
     link : str, optional
         ``"logit"``, ``"probit"`` or ``"cloglog"`` for ``"bernoulli"``.
-    priors : mapping of str to frozen scipy.stats distribution, text or number, optional
+    priors : mapping of str to frozen scipy.stats distribution, text or number, or str, optional
         Such as ``norm(0, 2)`` or ``"norm(0, 2)"``, instead of the defaults (``model.table`` shows
         all): normal ones for ``"Intercept"`` and other common effects; any for ``"sd(1|g)"`` (or
         the variance, ``"var(1|g)"``) and other hyperparameters; ``"lkj(2)"`` for ``"cor(g)"``.
         Parameters of likelihoods are ``"sigma"`` (the noise, of Student's t the scale), ``"df"``,
         ``"shape"``, ``"dispersion"``, ``"gap_1"``, …; where a term or a column is called so,
-        ``"likelihood__df"``. A number holds a hyperparameter: ``{"sigma": 0.3}``.
+        ``"likelihood__df"``. A number holds a hyperparameter: ``{"sigma": 0.3}``. Or a word for
+        all of them: ``"scaled"``, the defaults, or ``"jzs"``, Cauchy priors of standardised
+        effects as in R's BayesFactor, with other scales :func:`evidence.jzs`.
     missing : {"drop", "error"}
         What becomes of rows with missing values: left out, with a note, or refused.
     namespace : mapping, optional
@@ -313,7 +326,7 @@ def from_formulas(
     namespace: Mapping[str, Any],
     likelihood: str | Likelihood = "gaussian",
     link: str | None = None,
-    priors: Mapping[str, Any] | None = None,
+    priors: Mapping[str, Any] | str | Scales | None = None,
     missing: str = "drop",
 ) -> dict[str, FormulaModel]:
     """Models of the same rows: those in which no formula misses a value.
@@ -323,20 +336,23 @@ def from_formulas(
     check_choice("missing", missing, ("drop", "error"))
     parts = {name: parse(formula, TERMS) for name, formula in formulas.items()}
     frame, used, notes = _frame(list(parts.values()), data, missing, namespace)
-    given, models, unknown = _given(priors), dict[str, FormulaModel](), list[set[str]]()
-    known = list[str]()
+    scales = scales_of(priors)
+    given = {} if scales or isinstance(priors, str) else _given(priors)
+    designs = {name: Design(own.common, frame, namespace) for name, own in parts.items()}
+    flat = all("Intercept" in design.names for design in designs.values())
+    models, unknown, known = dict[str, FormulaModel](), list[set[str]](), list[str]()
     for name, formula in formulas.items():
-        own = parts[name]
+        own, design = parts[name], designs[name]
         response = _response(own, frame, namespace)
         trials = _extra(own, "trials", frame, namespace)
         try:
             observed = observe(response, trials, likelihood, link)
         except InputError as error:
             raise InputError(f"{own.response}: {error}") from None
-        design = Design(own.common, frame, namespace)
         if own.response in design.owners:
             raise InputError(f"formula: the response {own.response} explains itself; drop it")
-        terms = _make_terms(own, design, frame, namespace, observed, given)
+        words = (own, design, frame, namespace, observed)
+        terms = standardised(*words, scales, flat) if scales else _make_terms(*words, given)
         if not terms or len({term.name for term in terms}) < len(terms):
             what = "a term twice" if terms else "no terms at all"
             raise InputError(f"formula: {formula!r} has {what}")
@@ -347,15 +363,16 @@ def from_formulas(
         model.columns = tuple(column for column in used if column != own.response)
         defaults = {_named(t.name, at): d for t in terms for at, d in t.priors.items()}
         defaults |= {f"likelihood__{at}": d for at, d in observed.priors.items()}
-        effects = [
-            n for t in terms if isinstance(t, Common) for n in (*t.labels, *t.design.owners)
-        ]
+        common = [t for t in terms if isinstance(t, Common)]
+        effects = [name for t in common for name in (*t.labels, *t.design.owners)]
         model.hyperparameters, defaults = _in_plain_names(model.hyperparameters, effects, defaults)
         chosen = for_hyperparameters(model.hyperparameters, defaults, given, effects)
         model = _with_start(model, chosen.priors, chosen.values)
-        model.notes = (*model.notes, *notes, *_shadowed(formula, namespace))
-        model.notes = (*model.notes, *_meant(model.hyperparameters, given, effects))
-        model.notes = (*model.notes, *_remarks(own, terms, observed, frame))
+        model.notes += (*notes, *_shadowed(formula, namespace))
+        model.notes += (*_meant(model.hyperparameters, given, effects),)
+        model.notes += (*_remarks(own, terms, observed, frame),)
+        if scales:
+            standardise(model)
         models[name] = model
         unknown.append(chosen.strange)
         known += [*effects, *model.hyperparameters.names]
@@ -439,7 +456,7 @@ def _make_terms(
     return terms
 
 
-def _given(priors: Mapping[str, Any] | None) -> dict[str, Any]:
+def _given(priors: object) -> dict[str, Any]:
     if priors is None:
         return {}
     if not isinstance(priors, Mapping):

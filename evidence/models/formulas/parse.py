@@ -70,7 +70,7 @@ def parse(formula: str, structured: Collection[str] = ()) -> Parts:
     common, brackets, special = "", list[Bracket](), list[Structured]()
     for sign, term in _terms(formula, right):
         bracket = _bracket(formula, term)
-        if not bracket and len(_split(term, "|")) > 1:
+        if not bracket and len(split(term, "|")) > 1:
             raise InputError(f"formula: effects of groups are in brackets, as in ({term})")
         call = re.fullmatch(r"(\w+)\s*\((.*)\)", term, re.DOTALL)
         if sign == "-" and (bracket or (call and call[1] in structured)):
@@ -82,7 +82,7 @@ def parse(formula: str, structured: Collection[str] = ()) -> Parts:
                 f"formula: {term} goes with the response, as in '{response} | {term} ~ …'"
             )
         elif call and call[1] in structured:
-            arguments = tuple(word for _, word in _split(call[2], ","))
+            arguments = tuple(word for _, word in split(call[2], ","))
             special.append(Structured(compact(term), call[1], arguments))
         else:
             common += f" {sign} {term}" if common or sign == "-" else term
@@ -98,6 +98,16 @@ def compact_names(text: str) -> str:
     """The same, but for names in backticks."""
     pieces = re.split(r"(`[^`]*`)", text)
     return "".join(piece if piece.startswith("`") else compact(piece) for piece in pieces)
+
+
+def pieces(term: str, known: Collection[str]) -> list[str]:
+    """What an interaction is of, spelt as in formulas: columns may need backticks.
+
+    >>> pieces("my col:log(x)", {"my col", "x"})
+    ['`my col`', 'log(x)']
+    """
+    each = [piece for _, piece in split(term, ":")]
+    return [f"`{p}`" if p in known and not re.fullmatch(r"[^\W\d][\w.]*", p) else p for p in each]
 
 
 def columns(text: str, known: Collection[str]) -> list[str]:
@@ -122,13 +132,13 @@ def check_names(text: str, known: Collection[str], namespace: Collection[str]) -
 
 
 def _response(formula: str, left: str) -> tuple[str, dict[str, str]]:
-    (_, response), *more = _split(left, "|") or [("", "")]
+    (_, response), *more = split(left, "|") or [("", "")]
     if not response or len(more) > 1:
         raise InputError(f"formula: no response before ~ in {formula!r}")
     extras = {}
     if share := re.fullmatch(r"(?:p|prop|proportion)\s*\(([^,]+),([^,]+)\)", response):
         response, extras["trials"] = share[1].strip(), share[2].strip()
-    for _, extra in _split(more[0][1], "+") if more else ():
+    for _, extra in split(more[0][1], "+") if more else ():
         call = re.fullmatch(r"(\w+)\s*\((.*)\)", extra)
         if call is None or call[1] not in _EXTRAS or not call[2].strip():
             raise InputError(
@@ -139,7 +149,7 @@ def _response(formula: str, left: str) -> tuple[str, dict[str, str]]:
 
 
 def _terms(formula: str, right: str) -> Iterator[tuple[str, str]]:
-    terms = _split(right, "+-")
+    terms = split(right, "+-")
     if not terms or any(not term for _, term in terms):
         raise InputError(f"formula: a term is missing in {formula!r}")
     yield from terms
@@ -149,24 +159,24 @@ def _bracket(formula: str, term: str) -> Bracket | None:
     if not (term.startswith("(") and term.endswith(")")):
         return None
     inside = term[1:-1]
-    halves = [half for _, half in _split(inside, "|")]
+    halves = [half for _, half in split(inside, "|")]
     if len(halves) < 2 and not inside.strip().startswith("|"):
         return None
     correlated = not (len(halves) == 3 and halves[1] == "")
     if not 2 <= len(halves) <= (2 if correlated else 3) or not halves[0] or not halves[-1]:
         raise InputError(f"formula: a bracket is (effects | group), got {term} in {formula!r}")
-    groups = tuple(name for _, part in _split(halves[-1], "+") for name in _nested(part))
+    groups = tuple(name for _, part in split(halves[-1], "+") for name in _nested(part))
     return Bracket(halves[0], groups, correlated)
 
 
 def _nested(text: str) -> Iterator[str]:
     """``a/b`` is a, and b within a."""
-    path = [compact_names(part) for _, part in _split(text, "/")]
+    path = [compact_names(part) for _, part in split(text, "/")]
     for depth in range(1, len(path) + 1):
         yield ":".join(path[:depth])
 
 
-def _split(text: str, marks: str) -> list[tuple[str, str]]:
+def split(text: str, marks: str) -> list[tuple[str, str]]:
     """Pieces between ``marks`` that no bracket or quote encloses, each with the mark before."""
     pieces = list[tuple[str, str]]()
     depth, start, quote, mark = 0, 0, "", "+"

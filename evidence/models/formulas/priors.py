@@ -67,7 +67,7 @@ class OfSquare(OnAnother):
     def sf(self, value: ArrayLike) -> Array:
         return self.prior.sf(np.square(value))
 
-    def rvs(self, size: Any = 1, random_state: Any = None) -> Array:
+    def rvs(self, size: Any = None, random_state: Any = None) -> Array:
         return np.sqrt(self.prior.rvs(size, random_state=random_state))
 
     def support(self) -> tuple[float, float]:

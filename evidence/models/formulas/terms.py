@@ -91,12 +91,19 @@ class Design:
         self.owners = [n for n, _ in kinds for i in self._places(n) if i not in self._offsets]
         return [names[i] for i in self._kept]
 
+    @property
+    def categorical(self) -> bool:
+        """Whether a design of one term is of a factor's levels."""
+        return any(term.kind == "categoric" for term in self._common.terms.values())
+
     def _places(self, term: str) -> range:
         found = self._common.slices[term]
         return range(found.start, found.stop)
 
     def _matrix(self, data: pd.DataFrame | None) -> Array:
         rows = self._rows if data is None else len(data)
+        if self._common is None:
+            return np.zeros((rows, 0))
         try:
             made = self._common if data is None else self._common.evaluate_new_data(data)
         except Exception as error:
@@ -142,6 +149,8 @@ class Common:
     design: Design
     mean: Array
     sd: Array
+    shown: str = ""
+    """What a table says of the prior where it is not the normal one that computing takes."""
 
     name = "common"
 
@@ -149,7 +158,7 @@ class Common:
     def of(cls, design: Design, location: float, scale: float, given: dict[str, Any]) -> Common:
         """With default priors, or those ``given``."""
         X = design.columns()
-        _check_independent(X, design.names)
+        check_independent(X, design.names)
         spread, middle = _spread(X), X.mean(axis=0)
         sd = _SLOPES * scale / np.where(spread > 0.0, spread, np.abs(middle))
         mean = np.zeros(len(sd))
@@ -347,7 +356,7 @@ def _check_nonzero(X: Array, names: list[str]) -> None:
         raise InputError(f"formula: {names[int(zero.argmax())]} is zero in every row; drop it")
 
 
-def _check_independent(X: Array, names: list[str]) -> None:
+def check_independent(X: Array, names: list[str]) -> None:
     """Refuse columns that are linear combinations of those before them."""
     if not X.size:
         return

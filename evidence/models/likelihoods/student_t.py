@@ -17,6 +17,8 @@ from .base import Array, Predictive
 from .checks import Parametric, check_reals, stack
 from .counts import log_peak
 
+_FAR = 1e150  # widths from a datum beyond which the square of a number has none
+
 
 @vector_loop
 def _first_order(x, theta, step, out):
@@ -24,10 +26,13 @@ def _first_order(x, theta, step, out):
     for i in range(x.size):
         j = np.uint64(i * step)
         df, width = theta[1, j], theta[2, j]
-        z = (x[i] - theta[0, j]) / width
-        square = z * z
-        out[0, i] = theta[3, j] - 0.5 * (df + 1.0) * log(1.0 + square, square)
-        out[1, i] = -(df + 1.0) / width * z / (1.0 + square)
+        away = x[i] - theta[0, j]
+        z = away / width
+        square, far = z * z, abs(z) > _FAR
+        u, f = (abs(z), abs(z)) if far else (1.0 + square, square)
+        out[0, i] = theta[3, j] - 0.5 * (df + 1.0) * (2.0 if far else 1.0) * log(u, f)
+        slope = -(df + 1.0) / width * z / (1.0 + square)
+        out[1, i] = -(df + 1.0) / away if far else slope
 
 
 @kernel
@@ -45,6 +50,12 @@ def _kernel(x_, theta_, n, stride, step, order, out_):
         z = (x[i] - y) / width
         h = 1.0 / (1.0 + z * z)
         a = (df + 1.0) / width
+        if abs(z) > _FAR:
+            r = 1.0 / (x[i] - y)
+            out[0, i] = constant - (df + 1.0) * np.log(abs(z))
+            out[1, i], out[2, i] = -(df + 1.0) * r, (df + 1.0) * r * r
+            out[3, i] = -2.0 * (df + 1.0) * r * r * r
+            continue
         out[0, i] = constant - 0.5 * (df + 1.0) * np.log1p(z * z)
         out[1, i] = -a * z * h
         out[2, i] = -a / width * (1.0 - z) * (1.0 + z) * h * h

@@ -11,6 +11,7 @@ from scipy.special import ndtr, ndtri
 
 import evidence as ev
 from evidence.models.density.priors import Dependent, InverseOnly, Quantiles
+from evidence.models.formulas.priors import OfSquare
 
 Y = np.array([0.3, 1.1, -0.4])
 POINTS = np.random.default_rng(0).standard_normal((50, 2))
@@ -212,3 +213,14 @@ def test_there_is_no_way_back_from_a_transform():
     model = ev.DensityModel(lambda t: 0.0, dim=2, prior_transform=cube)
     with pytest.raises(ev.InputError, match="prior_transform"):
         model.unconstrain(np.zeros(2))
+
+
+def test_priors_of_functions_of_a_parameter_are_their_own():
+    """Of a variance, for its root, beside the same one for the parameter itself."""
+    square = stats.expon(scale=2.0)
+    change = Quantiles([OfSquare(square), square, OfSquare(stats.gamma(2.0)), stats.gamma(2.0)])
+    x = np.array([[-1.0, -1.0, 0.7, 0.7]])
+    roots = np.sqrt([square.ppf(stats.norm.cdf(-1.0)), stats.gamma(2.0).ppf(stats.norm.cdf(0.7))])
+    np.testing.assert_allclose(change(x)[0, [0, 2]], roots, rtol=1e-12)
+    np.testing.assert_allclose(change(x)[0, [1, 3]], roots**2, rtol=1e-12)
+    np.testing.assert_allclose(change.inverse(change(x)), x, atol=1e-9)

@@ -18,6 +18,7 @@ from evidence.models.likelihoods import (
     StudentT,
     describe,
 )
+from evidence.models.likelihoods.quadrature import evaluate
 
 from . import oracle
 from .cases import CASES
@@ -174,3 +175,18 @@ def test_fisher_is_the_expected_curvature():
     _, _, l2, _ = rows = likelihood.derivatives(np.zeros(y.size), y)
     expected = np.trapezoid(-l2 * np.exp(rows[0]), y)
     np.testing.assert_allclose(likelihood.fisher(np.zeros(2)), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("order", [1, 3])
+def test_student_t_a_long_way_from_a_datum(order):
+    """Where z² is beyond numbers: log p = C - (d + 1)(log|x - y| - log w), w = s √d."""
+    df, x = np.array([0.0014, 3.0]), np.array([2.0, -5.0])
+    scale = np.array([2.2e-298, 1e-200])
+    own = StudentT(df=tuple(df), scale=tuple(scale))
+    theta = own.theta(np.zeros(2))
+    found = evaluate(own.kernel, theta, x, order)
+    width = scale * np.sqrt(df)
+    far = theta[3] - (df + 1.0) * (np.log(np.abs(x)) - np.log(width))
+    slopes = np.array([-1.0 / x, 1.0 / x**2, -2.0 / x**3]) * (df + 1.0)
+    truth = np.array([far, *slopes])[: order + 1]
+    np.testing.assert_allclose(found[: order + 1], truth, rtol=1e-12)
