@@ -34,7 +34,7 @@ from .verdict import Rough, rough
 
 _CHUNK = 2**12  # draws at a time
 _FEWEST = 16  # draws of some likelihood to go on with
-_SEARCH = {True: 2**22, False: 2**16}  # draws at most, until so many have one
+_SEARCH = {True: 2**20, False: 2**16}  # draws at most, until so many have one
 _RECENT = 24  # rounds, each of half of the prior mass of the one before
 _NEGLIGIBLE = 1e-4  # part of Z that all points left out may hold
 
@@ -66,7 +66,8 @@ class Cloud:
         values = [self.log_l]
         while self.screened < enough or self._hidden(values):
             check_interrupt()
-            z = rng.standard_normal((min(_CHUNK, n), self.model.n))
+            more = min(_CHUNK, enough - self.screened) if self.screened < enough else _CHUNK
+            z = rng.standard_normal((more, self.model.n))
             parts.append(z)
             values.append(self._log_l(z))
             self.screened += len(z)
