@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from ..approximations.density.blend import Blended
 from ..drivers.weighted import Proposed, run_weighted
 from ..execution.job import Job
@@ -39,4 +41,20 @@ def over_blend(problem: Problem, reference: Blended, left: float, frugal: bool) 
         f"auto: draws of {reference.blend.size} Gaussians and the prior are worth "
         f"{100 * share:.0f} % of their number (Pareto k = {reference.verdict.shape:.2f})"
     )
+    if len(reference.modes) > 1 and outcome.samples is not None and len(outcome.samples):
+        _divide(outcome, reference)
     return outcome
+
+
+def _divide(outcome: Outcome, reference: Blended) -> None:
+    """Which mode every draw belongs to, and what each of them holds."""
+    assert outcome.samples is not None
+    nearest = reference.mode_of(reference.model.unconstrain(outcome.samples))
+    found, label, counts = np.unique(nearest, return_inverse=True, return_counts=True)
+    share = counts / counts.sum()
+    noise = np.sqrt((1.0 - share) / counts)
+    outcome.component = label.astype(float)
+    outcome.components = [
+        (f"mode {m + 1}", outcome.logz + math.log(p), math.hypot(outcome.logz_se, se))
+        for m, p, se in zip(found, share, noise, strict=True)
+    ]

@@ -134,7 +134,8 @@ def test_programs_are_translated(monkeypatch):
     monkeypatch.setattr(module, "from_numpyro", lambda program, y: density(y))
     models = {"pymc": Program(), "numpyro": (lambda y: None, 1.0)}
     table = ev.compare(models, random_seed=0, progressbar=False).table
-    assert table.logz["numpyro"] - table.logz["pymc"] == pytest.approx(1.0, abs=1e-3)
+    gap = table.logz["numpyro"] - table.logz["pymc"] - 1.0
+    assert abs(gap) < 4.0 * np.linalg.norm(table.logz_se) < 0.1
     with pytest.raises(ev.InputError, match="must be"):
         ev.compare({"a": (1, 2)}, progressbar=False)
 

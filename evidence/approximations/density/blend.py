@@ -18,7 +18,7 @@ Reference: O. Cappé et al., Statistics and Computing 18 (2008) 447.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -160,8 +160,17 @@ class Blended:
     lost: float = 0.0
     """The part of the posterior that may be out of reach."""
     warnings: tuple[Message, ...] = ()
+    modes: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    """Those that count, in coordinates in which the prior is N(0, I)."""
     name = "mixture"
     converged = True
+
+    def mode_of(self, x: Array) -> Array:
+        """Which mode the Gaussians that claim each of some points are nearest to."""
+        blend = self.blend
+        to = np.stack([blend.squares(mode[None])[0] for mode in self.modes])  # (modes, K)
+        shares = blend.log_shares(whitened(self.model, x))
+        return np.asarray(to.argmin(axis=0)[shares.argmax(axis=1)])
 
 
 def placed(model: DensityModel, z: Array) -> Array:
@@ -240,7 +249,7 @@ def _thinned(
 ) -> tuple[Array, Array, Array]:
     """Points of some weight; fewer of them for the same weights where they are many."""
     z, log_p, log_w = points
-    some = np.flatnonzero(log_w > log_w.max() - 25.0)
+    some = np.flatnonzero(log_w >= log_w.max() - 25.0)
     if some.size > most:
         w = np.exp(log_w[some] - logsumexp(log_w[some]))
         chosen, times = np.unique(systematic(w, rng, most), return_counts=True)

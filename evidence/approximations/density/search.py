@@ -430,7 +430,10 @@ class Search:
             )
             warnings = (*warnings, Message("modes-missed", text))
         lost = _CAUTION * self.lost
-        return Blended(self.model, self.blend, self.verdict, self.verdict.logz, lost, warnings)
+        logz, counting = self.verdict.logz, self._counting() if self.several else []
+        at = [whitened(self.model, mode.x[None])[0] for mode in counting]
+        modes = np.array(at).reshape(-1, self.model.n)
+        return Blended(self.model, self.blend, self.verdict, logz, lost, warnings, modes)
 
 
 def _tempered(log_w: Array, log_l: Array, enough: float) -> float:
