@@ -110,7 +110,7 @@ class Found:
     modes: tuple[Mode, ...]
     doubts: tuple[Message, ...]
     best: DensityReference | None = None
-    """The Gaussian that took the place of a prior."""
+    """The Gaussian of a density without a prior."""
 
 
 def look(
@@ -130,12 +130,13 @@ def look(
     if model.n > LARGEST_SCOUTED:
         return Found(None, modes or (), doubts)
     if model.prior is None and modes is not None:
-        best = _one(model, modes, False)
-        if best is None:
-            return Found(None, modes, doubts)
-        search.stand_in(GaussianPrior(best.mean, policy.reach**2 * best.cov))
+        best = _one(model, modes, scales)
+        if best is None or (best.scales is not None and not best.warnings):
+            return Found(None, modes, doubts, best)  # weights say nothing of other funnels
+        base = best if best.scales is None else _one(model, modes, False) or best
+        search.stand_in(GaussianPrior(base.mean, policy.reach**2 * base.cov))
     search.run()
-    return Found(search, search.modes or (), doubts, None if scales else best)
+    return Found(search, search.modes or (), doubts, best)
 
 
 def _one(model: DensityModel, modes: tuple[Mode, ...], scales: bool) -> DensityReference | None:

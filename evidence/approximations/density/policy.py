@@ -32,7 +32,7 @@ class Policy:
     halved: int = 40_000
     """Evaluations of halving; what is not finished by then forbids certainty. None at all where
     this is 0."""
-    halved_in_batches: int = 200_000
+    halved_in_batches: int = 120_000
     """The same where the density takes batches."""
     left: float = 1e-3
     """Part of Z that may be left above the last level."""

@@ -120,7 +120,7 @@ def test_few_draws_are_as_unbiased_as_many():
     problem = PROBLEMS["walk 10"]
     found = staged.fit_staged(problem.model(), bulk(problem, True))
     outer, rng = found.outer, np.random.default_rng(0)
-    assert outer.weights.min() * 32 < 1.0
+    assert outer.weights.min() * outer.policy.copies[-1][1] * 32 < 3.0  # rare parts
     x, log_w = found.weighted(np.random.default_rng(1), 32)
     z = outer.draw(np.random.default_rng(1), 32)
     np.testing.assert_array_equal(x[:, found.inner.parents], placed(outer.model, z))
