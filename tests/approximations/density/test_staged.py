@@ -171,23 +171,22 @@ def test_gaussians_and_regressions_have_no_parents():
 
 @pytest.mark.parametrize("centred", [True, False])
 def test_the_default_call_enters_necks(centred, tmp_path):
-    """Annealing alone is 0.06 to 0.3 too low on longer walks, at ± 0.04. The centred run goes
-    on from its file, too."""
+    """Annealing alone is 0.06 to 0.3 too low on longer walks, at ± 0.04. Draws in two stages go
+    on from their file, too; where no neck is deep, Gaussians from the search reach into it."""
     problem = PROBLEMS["walk 6" if not centred else "groups 8 × 1"]
     model, words = problem.model(centred), {"random_seed": 0, "progressbar": False}
-    words |= {"checkpoint": tmp_path / "run.ckpt"} if centred else {}
+    words |= {} if centred else {"checkpoint": tmp_path / "run.ckpt"}
     result = ev.log_evidence(model, **words)
-    if centred:
+    if not centred:
         resumed = ev.log_evidence(model, **words)
         assert resumed.settings["reference"] == "staged"
         assert resumed.logz == result.logz
         assert "run" not in resumed.evaluations
-    assert result.settings["reference"] == "staged"
-    assert result.logz_se < 0.03
+        assert any("tell the scale of the other parameters" in note for note in result.notes)
+    assert result.logz_se < 0.04
     assert not result.warnings
     assert abs(result.logz - problem.logz()) < 4.0 * result.logz_se
     assert result.samples.shape == (1000, len(problem.K) + 2)
-    assert any("tell the scale of the other parameters" in note for note in result.notes)
     assert np.isclose(result.samples[:, :2].mean(), _mean(problem), atol=0.15)
 
 
