@@ -18,7 +18,7 @@ import numpy as np
 
 from ..approximations.density.blend import Blended
 from ..approximations.density.fit import LARGEST_SCOUTED
-from ..approximations.density.fitted import Found, look
+from ..approximations.density.fitted import Found, drawn_from, look
 from ..approximations.density.modes import laplace_of
 from ..approximations.density.policy import FRUGAL, Policy, policy_of
 from ..approximations.density.reference import Scouted
@@ -84,14 +84,14 @@ class DensityReferee(Referee):
             over = problem.clock.stop() or allowed.left < LONGER
             if its is not None and its.modes is not None and (its.confirmed or over):
                 self.fits = {"laplace": laplace_of(problem.model, its.modes)}
-                return its.blended(found.doubts) if its.blend is not None else None
+                return drawn_from(found)
             policy = policy_of("normal") if self.effort == "frugal" else policy
         self.report()
         if self.wanted not in _SEARCHED:
             return fit_reference(problem.model, self.wanted, self.fits)
         found = self._look(self.fits["laplace"].modes, policy, meter)
         if left and found.search is not None and found.search.confirmed:
-            return found.search.blended(found.doubts)
+            return drawn_from(found)
         seed = search_seed(problem.seed)
         return fit_reference(
             problem.model, self.wanted, self.fits, seed=seed, policy=policy, found=found

@@ -115,13 +115,11 @@ def log_evidence(
         a tenth or one batch. When they are used up first, the best answer so far and a warning,
         ``out-of-evaluations``; ``result.evaluations`` counts them by phase.
     effort : {"normal", "frugal", "thorough"}
-        How hard to look for the mass of a DensityModel. ``"normal"``: 131 thousand
-        draws of the prior where it takes batches, twice as many from seven parameters on, four
-        thousand where it takes one point, and nested halving from them; ``result.resolution``
-        says what they would have met.
-        ``"frugal"``: up to six parameters that are dear to call make do with one to seven
-        thousand evaluations (:mod:`evidence.approximations.density.economy`). ``"thorough"``:
-        ten times as much as normal.
+        How hard to look for the mass of a DensityModel. ``"normal"``: half a million draws of
+        the prior where it takes batches, four thousand where it takes one point, and halving
+        from them (:mod:`evidence.approximations.density.search`); ``result.resolution`` says
+        what they would have met. ``"frugal"``: densities that are dear to call make do with one
+        to seven thousand evaluations. ``"thorough"``: ten times as much as normal.
     random_seed : int or Generator, optional
         Same seed, same answer (unless ``max_seconds`` cuts it short), whatever the machine's
         number of cores and whatever the executor. (From N = 1500 on matrices are factorised on

@@ -29,6 +29,7 @@ from ...models.density.model import DensityModel
 from ...numerics.arrays import Array
 from ...statistics.resampling import systematic
 from .policy import NORMAL, Policy
+from .reference import Scouted
 from .verdict import Verdict, moments, usable
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
@@ -160,6 +161,8 @@ class Blended:
     lost: float = 0.0
     """The part of the posterior that may be out of reach."""
     warnings: tuple[Message, ...] = ()
+    scouted: Scouted | None = None
+    """What a search saw that ended before it had reached the top."""
     modes: Array = field(default_factory=lambda: np.zeros((0, 0)))
     """Those that count, in coordinates in which the prior is N(0, I)."""
     name = "mixture"

@@ -19,7 +19,7 @@ from ...models.density.priors import GaussianPrior
 from ...models.density.scales import learn
 from ...numerics.arrays import Array
 from ..mixture import Mixture
-from .blend import Blend, placed, shares_of, unexplained
+from .blend import Blend, Blended, placed, shares_of, unexplained
 from .fit import LARGEST_SCOUTED, fit_one, judge
 from .modes import COMPARABLE, find_modes, not_numbers, starts
 from .policy import NORMAL, Policy
@@ -111,6 +111,20 @@ class Found:
     doubts: tuple[Message, ...]
     best: DensityReference | None = None
     """The Gaussian of a density without a prior."""
+
+
+def drawn_from(found: Found) -> Blended | None:
+    """The search's own proposal, if there is one, and what halving left open."""
+    search = found.search
+    if search is None or search.blend is None:
+        return None
+    its = search.blended(found.doubts)
+    if not search.missing > -np.inf or not search.cloud.kept.size:
+        return its
+    z, log_p, _ = search.posterior()
+    level = max(search.verdict.top, search.verdict.logz)
+    beyond = unexplained(search.blend.log_own(z), log_p, level)
+    return replace(its, scouted=sighted(search, z, beyond))
 
 
 def look(

@@ -146,6 +146,7 @@ class Search:
         policy = self.policy
         if not policy.budget(self.model):
             if self._counting():
+                self.missing = -np.inf  # nobody looked, nor said so
                 return
             policy = replace(policy, halved=_SOUGHT, halved_in_batches=_SOUGHT)
         left = self.allowed.left * _PART
@@ -433,7 +434,7 @@ class Search:
         logz, counting = self.verdict.logz, self._counting() if self.several else []
         at = [whitened(self.model, mode.x[None])[0] for mode in counting]
         modes = np.array(at).reshape(-1, self.model.n)
-        return Blended(self.model, self.blend, self.verdict, logz, lost, warnings, modes)
+        return Blended(self.model, self.blend, self.verdict, logz, lost, warnings, modes=modes)
 
 
 def _tempered(log_w: Array, log_l: Array, enough: float) -> float:
