@@ -177,10 +177,10 @@ def _climbed(
 
 
 def _lost(mixture: Mixture, outcome: Outcome) -> float:
-    """What walks saw beyond all components, if it exceeds, beyond noise, the prior's share."""
-    counted = sum(
-        math.exp(logz - outcome.logz) for name, logz, _ in outcome.components if name == "prior"
-    )
+    """What walks saw beyond all components, if it exceeds, beyond noise, the prior's share, and
+    that of components found since."""
+    rest = outcome.components[len(mixture.components) - 1 :]
+    counted = sum(math.exp(logz - outcome.logz) for _, logz, _ in rest)
     seen, noise = mixture.lost
     if counted > 0.5 * seen and not seen - _BEYOND * noise > counted:
         return 0.0

@@ -15,8 +15,8 @@ from scipy import integrate, stats
 from scipy.special import logsumexp
 
 import evidence as ev
+from evidence.approximations.density.fitted import fit_density
 from evidence.approximations.density.reference import DensityReference
-from evidence.approximations.density.search import fit_density
 
 from .hard import SCHOOLS
 

@@ -526,7 +526,7 @@ OTHERS = {
     "surface text": ("length_scale", lambda: surface(grid={"length_scale": ["a"]})),
     "surface method": ("method", lambda: surface(method="x")),
     "surface target_se": ("target_se", lambda: surface(method="auto", target_se=1e-300)),
-    "compare models": ("models", lambda: ev.compare([matrix()])),
+    "compare models": ("models", lambda: ev.compare(3)),
     "compare empty": ("models", lambda: ev.compare({})),
     "compare data": (
         "models",

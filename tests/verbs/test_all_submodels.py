@@ -7,6 +7,7 @@ import re
 import signal
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 
 import numpy as np
 import pandas as pd
@@ -138,7 +139,7 @@ def test_the_same_numbers_whatever_runs_them(tmp_path):
     formula, words = "y ~ np.abs(x)", {"priors": "jzs", "target_se": 0.1, **QUIET}
     found = ev.all_submodels(formula, DATA, **words)
     assert list(found.table.index) == ["y ~ 1", "y ~ 1 + np.abs(x)"]
-    with ProcessPoolExecutor(2) as executor:
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
         other = ev.all_submodels(formula, DATA, executor=executor, **words)
     pd.testing.assert_frame_equal(
         *(f.table.drop(columns="seconds") for f in (other, found)), check_like=True

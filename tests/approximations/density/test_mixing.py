@@ -229,7 +229,7 @@ def test_error_bars_are_not_below_what_is_lost():
 def test_what_the_prior_s_component_counts_is_not_lost():
     mixture = covered(0.5)  # half as wide as the posterior, as walks see: the rest is the prior's
     plain = ev.log_evidence(mixture.model, reference=mixture, random_seed=0, progressbar=False)
-    counted = np.exp(plain.components.logz.iloc[-1] - plain.logz)
+    counted = 1.0 - np.exp(plain.components.logz.iloc[0] - plain.logz)  # and found since
     mixture.lost = counted + 0.005, 0.004
     again = ev.log_evidence(mixture.model, reference=mixture, random_seed=0, progressbar=False)
     assert again.logz_se == plain.logz_se
