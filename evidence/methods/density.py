@@ -29,7 +29,7 @@ from ..models.density.batches import SharedBatches
 from ..models.density.functions import evaluating
 from ..paths.families import fit_reference, search_seed
 from .base import Doubt, Outcome, Problem
-from .economical import over_blend
+from .blended import over_blend
 from .referee import Referee
 from .staged import over_stages
 

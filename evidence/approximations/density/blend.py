@@ -35,9 +35,7 @@ from .verdict import Verdict, moments, usable
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _STEPS, _BETWEEN = 5, 3  # of expectation maximisation: at last, and with every new component
 _SEED = 0.3  # of what is unexplained begins a component
-_SHAPED = (
-    2.0  # effective draws per dimension that tell a covariance, and so many that tell a place
-)
+_SHAPED = 2.0  # effective draws that tell a place, and per dimension a covariance
 _NOTHING = 1e-3  # share of the points that makes no component
 _CHUNK = 2**12  # rows at a time
 _DEFINITE = 1e-13  # least eigenvalue of a correlation, relative to the largest
@@ -115,9 +113,8 @@ class Blend:
         """Rows z, of which every part has its share on average, however few they are."""
         copies = np.array(self.policy.copies)
         own = (1.0 - self.policy.defence) * np.outer(self.weights, copies[:, 1]).ravel()
-        label = systematic(
-            np.append(own, self.policy.defence) / (own.sum() + self.policy.defence), rng, n
-        )
+        each = np.append(own, self.policy.defence)
+        label = systematic(each / each.sum(), rng, n)
         z = rng.standard_normal((n, self.means.shape[1]))
         for k in range(self.size):
             some = label // len(copies) == k

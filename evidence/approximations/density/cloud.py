@@ -35,7 +35,6 @@ from .verdict import Rough, rough
 _CHUNK = 2**12  # draws at a time
 _FEWEST = 16  # draws of some likelihood to go on with
 _SEARCH = {True: 2**20, False: 2**16}  # draws at most, until so many have one
-_RECENT = 24  # rounds, each of half of the prior mass of the one before
 _NEGLIGIBLE = 1e-4  # part of Z that all points left out may hold
 
 
@@ -51,8 +50,6 @@ class Cloud:
     """Draws of the prior, the first ones."""
     own: list[Array] = field(default_factory=list)
     """log weights of the draws of those rounds that were fixed before them and are at p."""
-    _levels: list[float] = field(default_factory=list)
-    """The level when each round was drawn."""
     level: float = -np.inf
     """The last height above which draws were learnt from."""
     kept: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
@@ -93,40 +90,19 @@ class Cloud:
     def _log_l(self, z: Array) -> Array:
         return self.model.log_likelihood(placed(self.model, z))
 
-    def add(self, rng: np.random.Generator, blend: Blend, n: int, halving: bool = False) -> Array:
-        """Draws of a proposal, and their own log weights. While ``halving`` it hardly reaches
-        below levels that have been passed long since, but for its draws of the prior."""
+    def add(self, rng: np.random.Generator, blend: Blend, n: int) -> Array:
+        """Draws of a proposal, and their own log weights. Every point and every proposal meet."""
         z = blend.draw(rng, n)
-        log_l = self._log_l(z)
-        its = blend.log_ratio(z)
-        log_ratio = np.full(self.kept.size, np.log(blend.policy.defence))
-        passed = self._levels[-_RECENT] if halving and len(self._levels) > _RECENT else -np.inf
-        near = self.height >= passed
-        log_ratio[near] = blend.log_ratio(self.z[self.kept[near]])
-        self._ratio = np.logaddexp(self._ratio, np.log(n) + log_ratio)
+        log_l, own = self._log_l(z), blend.log_ratio(z)
+        others = [np.log(m) + q.log_ratio(z) for m, q in self.rounds]
+        before = np.log(n) + blend.log_ratio(self.z[self.kept])
         self.rounds.append((n, blend))
-        self._levels.append(self.level)
-        others = [self._ratio_of(k, z, log_l) for k in range(len(self.rounds) - 1)]
-        new = np.arange(self.log_l.size, self.log_l.size + n)
         some = np.isfinite(log_l)
+        new = logsumexp([*others, np.log(n) + own], axis=0)[some]
+        self._ratio = np.append(np.logaddexp(self._ratio, before), new)
+        self.kept = np.append(self.kept, self.log_l.size + np.flatnonzero(some))
         self.z, self.log_l = np.concatenate([self.z, z]), np.append(self.log_l, log_l)
-        ratio = logsumexp([*others, np.log(n) + its], axis=0)
-        self.kept = np.append(self.kept, new[some])
-        self._ratio = np.append(self._ratio, ratio[some])
-        return np.where(some, log_l - its, -np.inf)
-
-    def _ratio_of(self, k: int, z: Array, log_l: Array) -> Array:
-        """log n_k q_k/π of new points. Of a round long ago only where they lie below levels that
-        have been passed since: at higher ones those since have 2^24 times its density."""
-        m, blend = self.rounds[k]
-        recent = k + _RECENT >= len(self.rounds)
-        some = (
-            np.ones(len(z), bool) if recent else self._height(z, log_l) < self._levels[k + _RECENT]
-        )
-        out = np.full(len(z), -np.inf)
-        if some.any():
-            out[some] = np.log(m) + blend.log_ratio(z[some])
-        return out
+        return np.where(some, log_l - own, -np.inf)
 
     @property
     def log_w(self) -> Array:
@@ -162,10 +138,8 @@ class Cloud:
     def estimate(self) -> Rough:
         """log Z by draws of the prior and of proposals fixed before them."""
         prior = rough(self.log_l[: self.screened])
-        return max(
-            [prior, rough(np.concatenate(self.own))] if self.own else [prior],
-            key=lambda one: -one.se,
-        )
+        others = [rough(np.concatenate(self.own))] if self.own else []
+        return min([prior, *others], key=lambda one: one.se)
 
 
 def resolution(n: int) -> float:

@@ -209,7 +209,9 @@ def sighted(search: Search, z: Array, beyond: Array) -> Scouted:
     Of what it had no time for the fit explains as much as the highest points say.
     """
     if search.missing > -np.inf:
-        unclear = max(float(beyond[search.cloud.height >= search.cloud.level].mean()), 1e-300)
+        live = search.cloud.height >= search.cloud.level
+        mass = np.exp(search.cloud.log_w[live])
+        unclear = max(float(mass @ beyond[live] / mass.sum()), 1e-300)
         return Scouted(search.estimate, np.inf, float(np.log(unclear)) + search.missing)
     if search.confirmed:
         return Scouted(search.sight.logz, search.sight.se)

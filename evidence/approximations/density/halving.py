@@ -8,8 +8,8 @@ Each level is the highest above which the cloud has effective draws enough; Gaus
 these, and draws of them, wherever they fall, add to the cloud (:mod:`.cloud`): no draw is rejected
 and every one has its weight, so a level costs a few hundred evaluations in seven dimensions, where
 moves within :math:`L > L^*` take some forty for every point. Unlike tempering it passes phase
-transitions: a narrow peak on broad ground is found as soon as its likelihood is the highest there
-is, however little of the posterior it holds by then.
+transitions: a narrow peak on broad ground is followed from the first draw that falls on it,
+however little of the posterior it holds by then.
 
 References: J. Skilling, Bayesian Analysis 1 (2006) 833; F. Feroz et al., Open Journal of
 Astrophysics 2 (2019) 10 (weights of all draws); J. U. Lange, Monthly Notices of the Royal
@@ -49,7 +49,6 @@ def halve(cloud: Cloud, rng: np.random.Generator, policy: Policy) -> float:
     model, n, enough = cloud.model, policy.drawn(cloud.model), policy.alive(cloud.model)
     most = cloud.log_l.size + policy.budget(model)
     blend: Blend | None = None
-    nothing = 0  # levels in a row above which next to nothing seems to be left
     while True:
         check_interrupt()
         flat, above, log_w = _level(cloud, enough)
@@ -58,15 +57,13 @@ def halve(cloud: Cloud, rng: np.random.Generator, policy: Policy) -> float:
         ahead = log_x + float(cloud.log_l[above].max())
         if ahead < np.log(policy.left) + np.logaddexp(log_z, ahead) or flat:
             return -np.inf
-        seen = float(logsumexp(log_w + cloud.log_l[above])) - log_z
-        nothing = nothing + 1 if seen < np.log(policy.left) else 0
-        if cloud.log_l.size + n > most or nothing > policy.waits:
+        if cloud.log_l.size + n > most:
             return ahead
         points = cloud.z[above], cloud.log_prior(cloud.z[above]), log_w
         blend = learnt(blend, model, points, log_x, rng, policy, _TOLERATED)
         if blend is None:
             return ahead
-        cloud.add(rng, blend, n, halving=True)
+        cloud.add(rng, blend, n)
         cloud.forget()
 
 

@@ -36,9 +36,6 @@ class Policy:
     """The same where the density takes batches."""
     left: float = 1e-3
     """Part of Z that may be left above the last level."""
-    waits: int = 40
-    """Levels in a row above which the draws show next to nothing of Z, though a peak might: a core
-    of a twentieth of the width in ten dimensions shows after 35."""
     climbs: int = 16
     """From peaks among what a proposal leaves unexplained, and as many from where the density
     exceeds it by most."""

@@ -4,9 +4,10 @@ r"""Where the mass of a density is: one search, whose result is a proposal to dr
 2. *Climb* to modes, from a few draws.
 3. *Halve* (:mod:`.halving`): further draws, from the prior to the highest likelihood.
 4. *Rounds*: Gaussians (:mod:`.blend`) learn from the posterior as the cloud shows it, and their
-   draws add to the cloud, until their own weights are even; until no climb from what they leave
-   unexplained ends in a new mode, and walks from weighted draws (:mod:`.walks`) stay where they
-   reach.
+   draws add to the cloud, until their own weights are even.
+5. *Tests* that send it back to the rounds: a climb from what the Gaussians leave unexplained that
+   ends in a new mode; walks from weighted draws (:mod:`.walks`) that end out of reach; a last
+   round of uneven weights; climbs from fresh draws of the prior that end in modes out of reach.
 
 A density without a prior is seen as a likelihood under a Gaussian fitted to it, made much wider.
 """
@@ -65,7 +66,7 @@ class Search:
     allowed: Meter | Allowance = field(default_factory=Meter)
     modes: tuple[Mode, ...] | None = None
     """The best first; climbed to from the cloud where they are not given."""
-    cloud: Cloud = None  # type: ignore[assignment]
+    cloud: Cloud = field(init=False)
     blend: Blend | None = None
     verdict: Verdict = field(default_factory=lambda: Verdict(np.inf, 0.0, -np.inf))
     """Of the last round's own draws."""
@@ -84,8 +85,7 @@ class Search:
     _known: int = 0
 
     def __post_init__(self) -> None:
-        if self.cloud is None:
-            self.cloud = Cloud(self.model)
+        self.cloud = Cloud(self.model)
 
     def run(self) -> Search:
         """As much as it takes, or what there was when evaluations or time were over."""
@@ -164,11 +164,9 @@ class Search:
             weights = np.exp([0.5 * (m.logz - own[0].logz) for m in own])
             means, covs = np.array([m.x for m in own]), np.array([m.cov for m in own])
             modal = at_points(self.model, weights, means, covs, self.policy)
-            self.blend = (
-                modal
-                if self.blend is None
-                else self.blend.with_more(0.5 * modal.weights, modal.means, modal.covs)
-            )
+            half = 0.5 * modal.weights
+            known = self.blend
+            self.blend = known.with_more(half, modal.means, modal.covs) if known else modal
         return self.blend is not None
 
     def _rounds(self) -> None:
@@ -206,9 +204,8 @@ class Search:
         """Whether weights are even enough to be relied on."""
         shape, share = self.policy.even
         its = self.verdict
-        if len(self.shares) > _STALLED and max(self.shares[-_STALLED:]) <= max(
-            self.shares[:-_STALLED]
-        ):
+        early, late = self.shares[:-_STALLED], self.shares[-_STALLED:]
+        if early and max(late) <= max(early):
             share = self.policy.least
         return its.share > share and (its.shape < shape or its.share > self.policy.very_even)
 

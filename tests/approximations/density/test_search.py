@@ -81,18 +81,13 @@ def test_a_blend_is_a_density_and_draws_are_its_own():
 
 
 def test_draws_of_all_proposals_stand_for_the_prior():
-    """The mean of 1/N over all of them, weighted, is one whatever moved the proposals."""
-    model, _ = correlated()
-    search = halved(model)
-    cloud = search.cloud
-    everything = replace(cloud, kept=np.arange(cloud.log_l.size))
-    everything._ratio = logsumexp(
-        [np.log(n) + blend.log_ratio(cloud.z) for n, blend in cloud.rounds], axis=0
-    )
-    assert len(cloud.rounds) > 5
-    assert np.exp(everything.log_w).sum() == pytest.approx(1.0, abs=0.05)
-    kept = everything.log_w[cloud.kept]
-    np.testing.assert_allclose(cloud.log_w, kept)
+    """With the density of every round at every point, whichever came first; over sixty rounds."""
+    cloud = halved(correlated(12, 0.99)[0]).cloud
+    assert len(cloud.rounds) > 50
+    each = [np.log(n) + blend.log_ratio(cloud.z) for n, blend in cloud.rounds]
+    log_w = -np.logaddexp(np.log(cloud.screened), logsumexp(each, axis=0))
+    np.testing.assert_allclose(cloud.log_w, log_w[cloud.kept], rtol=1e-9)
+    assert np.exp(log_w).sum() == pytest.approx(1.0, abs=0.05)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -103,12 +98,14 @@ def test_log_z_of_a_correlated_gaussian(seed):
     assert abs(search.estimate - truth) < 0.5
 
 
-def test_it_passes_a_phase_transition():
-    model, truth = core_on_slab()
-    search = halved(model)
-    assert abs(search.estimate - truth) < 0.5
+@pytest.mark.parametrize("seed", range(3))
+def test_it_passes_a_phase_transition(seed):
+    """A core of a tenth of the width holds three quarters of Z: no mode is known."""
+    model, truth = core_on_slab(6, 0.1, 0.3)
+    search = halved(model, seed)
+    assert abs(search.estimate - truth) < 0.1
     z, _, log_w = search.posterior()
-    assert np.exp(logsumexp(log_w[np.sum(z**2, axis=1) < 10 * 0.1**2])) > 0.5
+    assert np.exp(logsumexp(log_w[np.sum(z**2, axis=1) < 6 * 0.2**2])) > 0.5
 
 
 def test_points_stand_for_the_posterior():

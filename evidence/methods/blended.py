@@ -20,6 +20,7 @@ from .importance import fair_share
 
 _FEWEST = {True: 8, False: 40}  # draws of an island where weights are even, and elsewhere
 _EVEN, _MOST, _ALL = 0.8, 2**14, 2**24
+_SCREENED = 64  # draws of the prior judged before, for one of an island: a quarter in all
 _MARGIN = 2.0  # draws beyond what the last weights say
 
 
@@ -29,7 +30,8 @@ def over_blend(problem: Problem, reference: Blended, left: float, frugal: bool) 
     variance = 1.0 / share - 1.0
     fewest = _FEWEST[share > _EVEN]
     if not frugal:  # after a search that cost more than so many draws do
-        fewest = fair_share(problem)
+        screened = reference.blend.policy.screen(reference.model)
+        fewest = max(fair_share(problem), screened // _SCREENED)
     wanted = max(_MARGIN * problem.particles_for(variance), 4.0 * variance, fewest)
     affordable = math.floor(min(left, _ALL) / (problem.n_islands or FIRST))
     n_particles = int(min(math.ceil(wanted), max(affordable, 2), _MOST))
