@@ -196,7 +196,7 @@ def island(
     drawn, log_w = source.draw(n, rng, between)
     weights, order = Weights(log_w), source.order(n, rng)
     w = weights.relative
-    kept = order[systematic(w[order], rng, min(KEEP, n, most))]
+    kept = order[systematic(w[order], rng, min(n, most))]
     variance = between.family.variance(w[None])[0]
     ends = variance_of_ends(w) if isinstance(source, Guided) and source.net is not None else 0.0
     draws = source.latent(drawn, kept, rng)  # type: ignore[arg-type]  # as it drew them

@@ -15,7 +15,7 @@ from ..approximations.density.blend import Blended
 from ..drivers.weighted import Proposed, run_weighted
 from ..execution.job import Job
 from ..paths.density import own_path
-from .base import FIRST, Outcome, Problem, outcome_of_islands
+from .base import FIRST, N_DRAWS, Outcome, Problem, outcome_of_islands
 from .importance import fair_share
 
 _FEWEST = {True: 8, False: 40}  # draws of an island where weights are even, and elsewhere
@@ -36,7 +36,9 @@ def over_blend(problem: Problem, reference: Blended, left: float, frugal: bool) 
     affordable = math.floor(min(left, _ALL) / (problem.n_islands or FIRST))
     n_particles = int(min(math.ceil(wanted), max(affordable, 2), _MOST))
     problem = replace(problem, _path=own_path(problem.model))  # in whose coordinates draws are
-    job = Job(run_weighted, (Proposed(reference.blend),), {"n_particles": n_particles})
+    keep = math.ceil(N_DRAWS / (problem.n_islands or FIRST))
+    settings = {"n_particles": n_particles, "keep": keep}
+    job = Job(run_weighted, (Proposed(reference.blend),), settings)
     outcome, _ = outcome_of_islands(problem, "importance", job, independent=True)
     outcome.settings = {"move": None, "draws_per_island": n_particles, "reference": "mixture"}
     outcome.notes.append(

@@ -12,11 +12,13 @@ from scipy.special import logsumexp
 import evidence as ev
 from evidence.approximations.density.blend import Blend, placed, whitened
 from evidence.approximations.density.cloud import Cloud, resolution
+from evidence.approximations.density.fitted import Found, drawn_from
 from evidence.approximations.density.halving import halve
-from evidence.approximations.density.modes import peaks
+from evidence.approximations.density.modes import find_modes, peaks
 from evidence.approximations.density.policy import NORMAL
 from evidence.approximations.density.reference import Scouted
 from evidence.approximations.density.search import Search
+from evidence.approximations.density.walks import walk
 from evidence.methods.base import Outcome, widen
 from evidence.methods.density import compare
 from scripts.catalogue import random_density
@@ -173,6 +175,33 @@ def test_fresh_climbs_test_a_proposal():
     assert abs(whole.logz - truth) < 4.5 * whole.logz_se < 0.1
 
 
+def test_more_modes_than_climbs_are_not_confirmed():
+    """Of 4096 modes alike a few dozen are found, and draws of these are even: log 100 too low."""
+
+    def log_likelihood(x):
+        return np.logaddexp(*(-0.5 * ((x - at) / 0.3) ** 2 for at in (-3.0, 3.0))).sum(axis=1)
+
+    model = ev.DensityModel(
+        log_likelihood, dim=12, prior=ev.GaussianPrior(np.zeros(12), 9.0), vectorized=True
+    )
+    policy = replace(NORMAL, screened_in_batches=2**12, halved_in_batches=2**13, climbs=4)
+    search = Search(model, np.random.default_rng(0), policy, modes=find_modes(model)[:4]).run()
+    assert search.surprises
+    assert not search.confirmed
+
+
+def test_walks_leave_their_target_as_it_is():
+    """Walkers that begin at draws of N(0, I): every step accepted too easily widens them."""
+    rng, d = np.random.default_rng(0), 3
+    x, archive = rng.standard_normal((4000, d)), rng.standard_normal((512, d))
+    log_p = lambda z: -0.5 * np.sum(z**2, axis=1)  # noqa: E731
+    seen, values, accepted = walk(log_p, (x, log_p(x)), archive, rng, 20)
+    assert 0.1 < accepted < 0.9
+    np.testing.assert_array_equal(values[-1], log_p(seen[-1]))
+    square = np.sum(seen[-1] ** 2, axis=1)
+    assert abs(square.mean() - d) < 4.5 * np.sqrt(2.0 * d / len(x))
+
+
 def test_peaks_are_higher_than_their_neighbours():
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.standard_normal((500, 2)), 8.0 + 0.1 * rng.standard_normal((20, 2))])
@@ -206,6 +235,21 @@ def test_halving_that_did_not_finish_forbids_certainty():
     explained = Outcome("importance", truth, 1e-8)  # by a fit, at all points that were left
     compare(Scouted(cut.estimate, np.inf, -700.0), explained)
     assert explained.warnings == explained.doubts == []
+
+
+def test_what_halving_left_open_goes_with_a_proposal():
+    """A Gaussian for the slab knows nothing of the core, and the answer says how far it may be."""
+    model, _ = core_on_slab()
+    search = halved(model, halved_in_batches=12_000)
+    search.blend = Blend(model, np.ones(1), np.zeros((1, 10)), 0.5 * np.eye(10)[None])
+    search._round(2000)
+    reference = drawn_from(Found(search, (), ()))
+    assert reference.scouted.se == np.inf
+    outcome = Outcome("importance", reference.logz, 0.01)
+    compare(reference.scouted, outcome)
+    assert [w.code for w in outcome.warnings] == ["search-unfinished"]
+    search.missing = -np.inf
+    assert drawn_from(Found(search, (), ())).scouted is None
 
 
 def test_regions_of_the_resolution_are_met_with_95_percent():
