@@ -207,13 +207,15 @@ def outcome_of_islands(
     stages: Array | None = None,
     step_sizes: Array | None = None,
     independent: bool = False,
+    parameters: Callable[[Array], Array] | None = None,
     **budget: Any,
 ) -> tuple[Outcome, Run]:
     """Run islands of a job: their estimate, trace, history and draws.
 
     A :class:`.Budget` may have more than ``problem`` says; one stage, without a step size, is
     the default. Of ``independent`` draws the variance of all weights is known, too: the error bar
-    is the larger of what it and the spread of the islands, often sixteen, say.
+    is the larger of what it and the spread of the islands, often sixteen, say. ``parameters``
+    are made of what islands keep; by default as the path makes them.
     """
     run = run_waves(
         job,
@@ -243,8 +245,8 @@ def outcome_of_islands(
     outcome.trace["logz"][-1], outcome.trace["logz_se"][-1] = estimate.value, estimate.se
     rng = np.random.default_rng(problem.child(2))
     most = max(_FEWEST_DRAWS, _MOST_KEPT // blocks[0].draws.shape[-1])
-    n_draws, path = min(N_DRAWS, most), problem.path
-    outcome.samples = islands.posterior_draws(blocks, rng, n_draws, path.parameters)
+    parameters = parameters or problem.path.parameters
+    outcome.samples = islands.posterior_draws(blocks, rng, min(N_DRAWS, most), parameters)
     return outcome, run
 
 

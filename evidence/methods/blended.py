@@ -7,14 +7,13 @@ many as its last weights say.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
 from ..approximations.density.blend import Blended
 from ..drivers.weighted import Proposed, run_weighted
 from ..execution.job import Job
-from ..paths.density import own_path
+from ..numerics.arrays import Array
 from .base import FIRST, N_DRAWS, Outcome, Problem, outcome_of_islands
 from .importance import fair_share
 
@@ -35,25 +34,28 @@ def over_blend(problem: Problem, reference: Blended, left: float, frugal: bool) 
     wanted = max(_MARGIN * problem.particles_for(variance), 4.0 * variance, fewest)
     affordable = math.floor(min(left, _ALL) / (problem.n_islands or FIRST))
     n_particles = int(min(math.ceil(wanted), max(affordable, 2), _MOST))
-    problem = replace(problem, _path=own_path(problem.model))  # in whose coordinates draws are
     keep = math.ceil(N_DRAWS / (problem.n_islands or FIRST))
     settings = {"n_particles": n_particles, "keep": keep}
     job = Job(run_weighted, (Proposed(reference.blend),), settings)
-    outcome, _ = outcome_of_islands(problem, "importance", job, independent=True)
+    outcome, _ = outcome_of_islands(
+        problem, "importance", job, independent=True, parameters=lambda draws: draws
+    )
     outcome.settings = {"move": None, "draws_per_island": n_particles, "reference": "mixture"}
     outcome.notes.append(
         f"auto: draws of {reference.blend.size} Gaussians and the prior are worth "
         f"{100 * share:.0f} % of their number (Pareto k = {reference.verdict.shape:.2f})"
     )
-    if len(reference.modes) > 1 and outcome.samples is not None and len(outcome.samples):
-        _divide(outcome, reference)
+    draws = outcome.samples
+    if draws is not None and len(draws):
+        outcome.samples = problem.model.constrain(draws)
+        if len(reference.modes) > 1:
+            _divide(outcome, reference, draws)
     return outcome
 
 
-def _divide(outcome: Outcome, reference: Blended) -> None:
+def _divide(outcome: Outcome, reference: Blended, draws: Array) -> None:
     """Which mode every draw belongs to, and what each of them holds."""
-    assert outcome.samples is not None
-    nearest = reference.mode_of(reference.model.unconstrain(outcome.samples))
+    nearest = reference.mode_of(draws)
     found, label, counts = np.unique(nearest, return_inverse=True, return_counts=True)
     share = counts / counts.sum()
     noise = np.sqrt((1.0 - share) / counts)

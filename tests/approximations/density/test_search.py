@@ -277,3 +277,19 @@ def test_random_densities_that_were_missed(number):
     result = ev.log_evidence(case.model, random_seed=0, progressbar=False)
     assert abs(result.logz - case.truth) < 4.0 * result.logz_se < 0.1
     assert not result.warnings
+
+
+def test_modes_of_a_transform_are_told_apart():
+    """The map of the unit cube leads from draws to parameters, and not back."""
+
+    def log_likelihood(x):
+        away = [-0.5 * np.sum((x - at) ** 2) / 0.25 for at in (-3.0, 3.0)]
+        return np.logaddexp(away[0], away[1] - np.log(3.0))
+
+    model = ev.DensityModel(log_likelihood, dim=2, prior_transform=lambda u: 20.0 * u - 10.0)
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    truth = np.log(0.5 * np.pi * (4.0 / 3.0) / 400.0)
+    assert abs(result.logz - truth) < 4.5 * result.logz_se < 0.1
+    assert result.components["share"].tolist() == pytest.approx([0.75, 0.25], abs=0.06)
+    left = result.samples[:, 0] < 0.0
+    assert left.mean() == pytest.approx(0.75, abs=0.06)
