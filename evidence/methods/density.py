@@ -19,7 +19,7 @@ import numpy as np
 from ..approximations.density.blend import Blended
 from ..approximations.density.fit import LARGEST_SCOUTED
 from ..approximations.density.fitted import Found, drawn_from, look
-from ..approximations.density.modes import laplace_of
+from ..approximations.density.modes import costly, laplace_of
 from ..approximations.density.policy import FRUGAL, Policy, policy_of
 from ..approximations.density.reference import Scouted
 from ..approximations.density.search import Search
@@ -86,10 +86,15 @@ class DensityReferee(Referee):
                 self.fits = {"laplace": laplace_of(problem.model, its.modes)}
                 return drawn_from(found)
             policy = policy_of("normal") if self.effort == "frugal" else policy
-        self.report()
         if self.wanted not in _SEARCHED:
+            self.report()
             return fit_reference(problem.model, self.wanted, self.fits)
-        found = self._look(self.fits["laplace"].modes, policy, meter)
+        if costly(problem.model) and problem.model.n <= LARGEST_SCOUTED:
+            found = self._look(None, policy, meter)
+            self.fits = {"laplace": laplace_of(problem.model, found.modes)}
+        else:
+            self.report()
+            found = self._look(self.fits["laplace"].modes, policy, meter)
         if left and found.search is not None and found.search.confirmed:
             return drawn_from(found)
         seed = search_seed(problem.seed)

@@ -18,6 +18,7 @@ Reference: O. Cappé et al., Statistics and Computing 18 (2008) 447.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -26,6 +27,7 @@ from scipy.special import logsumexp
 
 from ...messages import Message
 from ...models.density.model import DensityModel
+from ...models.density.symmetry import Chart
 from ...numerics.arrays import Array
 from ...statistics.resampling import systematic
 from .policy import NORMAL, Policy
@@ -50,6 +52,8 @@ class Blend:
     means: Array
     covs: Array
     policy: Policy = NORMAL
+    chart: Chart = field(default_factory=Chart)
+    """Of the model's symmetries: means and covariances are in it."""
 
     @property
     def size(self) -> int:
@@ -84,7 +88,7 @@ class Blend:
         return np.log(self.weights) - half - 0.5 * self.means.shape[1] * _LOG_2PI
 
     def squares(self, z: Array) -> Array:
-        """Squared distances of rows from the means, in standard deviations; (M, K)."""
+        """Squared distances of rows of the chart from the means, in sds; (M, K)."""
         out = np.empty((len(z), self.size))
         for k, (mean, root) in enumerate(zip(self.means, self._inverse_roots, strict=True)):
             for first in range(0, len(z), _CHUNK):
@@ -93,19 +97,29 @@ class Blend:
         return out
 
     def log_shares(self, z: Array) -> Array:
-        """log πₖ N(z; mₖ, Σₖ), without copies; (M, K)."""
+        """log πₖ N(z; mₖ, Σₖ) in the chart, without copies; (M, K)."""
         return self._at_means - 0.5 * self.squares(z)
 
     def log_own(self, z: Array) -> Array:
         """log of the Gaussians' sum, without copies and prior; (M,)."""
-        return log_sum(self.log_shares(z))
+        return self._folded(lambda y: log_sum(self.log_shares(y)) + _half(y), z) - _half(z)
+
+    def _folded(self, log_f: Callable[[Array], Array], z: Array) -> Array:
+        """The mean of what is a function of the chart, over all images of every row."""
+        parts = [log_f(y) for y in self.chart.images(z)]
+        if len(parts) == 1:
+            return parts[0]
+        return np.asarray(logsumexp(parts, axis=0) - np.log(len(parts)), dtype=float)
 
     def log_ratio(self, z: Array) -> Array:
         """log q(z)/N(z; 0, I), (M,)."""
+        return self._folded(self._log_ratio, z)
+
+    def _log_ratio(self, z: Array) -> Array:
         own, d = self.squares(z), z.shape[1]
         parts = [np.log(share / v ** (0.5 * d)) - 0.5 * own / v for v, share in self.policy.copies]
         log_q = log_sum(np.concatenate([part + self._at_means for part in parts], axis=1))
-        log_q += 0.5 * np.einsum("mi,mi->m", z, z) + 0.5 * d * _LOG_2PI
+        log_q += _half(z) + 0.5 * d * _LOG_2PI
         rest = self.policy.defence
         return np.logaddexp(np.log(rest), np.log1p(-rest) + log_q)
 
@@ -121,7 +135,7 @@ class Blend:
             some &= label < own.size
             wide = np.sqrt(copies[label[some] % len(copies), 0])
             z[some] = self.means[k] + wide[:, None] * (z[some] @ self.roots[k].T)
-        return z
+        return self.chart.outward(z, rng)
 
     def weighted(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
         """Draws in the model's coordinates (n, d), and their log weights."""
@@ -137,7 +151,7 @@ class Blend:
         return self.log_ratio(whitened(self.model, x)) + self.model.prior.log_prob(x)
 
     def with_more(self, weights: Array, means: Array, covs: Array) -> Blend:
-        """With further components, which take so much of all."""
+        """With further components in the chart, which take so much of all."""
         rest = max(1.0 - float(np.sum(weights)), 0.0)
         return replace(
             self,
@@ -167,9 +181,9 @@ class Blended:
 
     def mode_of(self, x: Array) -> Array:
         """Which mode the Gaussians that claim each of some points are nearest to."""
-        blend = self.blend
-        to = np.stack([blend.squares(mode[None])[0] for mode in self.modes])  # (modes, K)
-        shares = blend.log_shares(whitened(self.model, x))
+        blend, chart = self.blend, self.blend.chart
+        to = blend.squares(chart.inward(self.modes))  # (modes, K)
+        shares = blend.log_shares(chart.inward(whitened(self.model, x)))
         return np.asarray(to.argmin(axis=0)[shares.argmax(axis=1)])
 
 
@@ -186,13 +200,25 @@ def whitened(model: DensityModel, x: Array) -> Array:
 
 
 def at_points(
-    model: DensityModel, weights: Array, means: Array, covs: Array, policy: Policy
+    model: DensityModel,
+    weights: Array,
+    means: Array,
+    covs: Array,
+    policy: Policy,
+    chart: Chart | None = None,
 ) -> Blend:
     """Gaussians that are given in the model's coordinates."""
     assert model.prior is not None
-    inverse = np.linalg.inv(model.prior.chol)
-    z = whitened(model, means)
-    return Blend(model, weights / weights.sum(), z, inverse @ covs @ inverse.T, policy)
+    inverse, chart = np.linalg.inv(model.prior.chol), chart or model.chart
+    z, covs = whitened(model, means), inverse @ covs @ inverse.T
+    placed = [chart.placed(*one) for one in zip(z, covs, strict=True)]
+    z, covs = (np.array(part) for part in zip(*placed, strict=True))
+    return Blend(model, weights / weights.sum(), z, covs, policy, chart)
+
+
+def _half(z: Array) -> Array:
+    """-log N(z; 0, I), up to a constant."""
+    return 0.5 * np.einsum("mi,mi->m", z, z)
 
 
 def log_sum(parts: Array) -> Array:
@@ -224,15 +250,19 @@ def learnt(
     """
     z, log_p, log_w = _thinned(points, rng, policy.learnt)
     w = np.exp(log_w - logsumexp(log_w))
+    chart = (blend.chart if blend else model.chart).recut(z, w)
+    blend = blend if blend and blend.chart is chart else None
+    y = chart.inward(z)
+    z, log_p = y, log_p + np.log(chart.folds) + _half(z) - _half(y)
     if blend is None:
         mean, cov = moments(z, w, 1.0 / float(np.sum(w * w)))
         if not usable(cov):
             return None
-        blend = Blend(model, np.ones(1), mean[None], cov[None], policy)
+        blend = Blend(model, np.ones(1), mean[None], cov[None], policy, chart)
     else:
         blend = _moved(blend, z, w, _BETWEEN)
     for _ in range(min(policy.added, policy.components - blend.size)):
-        rest = w * unexplained(blend.log_own(z), log_p, logz)
+        rest = w * unexplained(log_sum(blend.log_shares(z)), log_p, logz)
         if rest.sum() < least:
             break
         new = _local(blend, z, rest / rest.sum(), rng)

@@ -224,20 +224,22 @@ def mixture_of(blend: Blend, search: Search, scouted: Scouted | None = None) -> 
     model = search.model.density if hasattr(search.model, "density") else search.model
     z, _, log_w = search.posterior()
     blend = _merged(blend)
-    shares = shares_of(blend, z, np.exp(log_w))
+    chart = blend.chart
+    shares = shares_of(blend, chart.inward(z), np.exp(log_w))
     first = np.argsort(-shares)[:_MOST]
     own = shares[first] / shares[first].sum()
     prior = search.model.prior
     assert prior is not None
     parts = [
         DensityReference(
-            "fitted", model, placed(search.model, blend.means[[k]])[0],
-            prior.chol @ blend.covs[k] @ prior.chol.T,
-            search.verdict.logz + float(np.log(share)), scouted=scouted,
+            "fitted", model, placed(search.model, mean[None])[0],
+            prior.chol @ cov @ prior.chol.T,
+            search.verdict.logz + float(np.log(share / chart.folds)), scouted=scouted,
         )
         for k, share in zip(first, own, strict=True)
+        for mean, cov in chart.everywhere(blend.means[k], blend.covs[k])
     ]  # fmt: skip
-    weights = np.maximum(own, _FLOOR * own.max())
+    weights = np.repeat(np.maximum(own, _FLOOR * own.max()), chart.folds)
     rest = _last(model, prior)
     mixture = Mixture([*parts, rest], np.append(weights, _RESERVE * weights.sum()))
     mixture.blend = blend

@@ -42,8 +42,19 @@ def find_modes(model: DensityModel) -> tuple[Mode, ...]:
     if model.sampler is None and model.prior is None:
         points = np.concatenate([points, 3.0 * points])  # nobody said how far modes may lie
     elif model.sampler is None and model.prior is not None:  # data may contradict a prior
-        points = np.concatenate([points, model.prior.mean + _WIDE * (points - model.prior.mean)])
+        points = np.concatenate([points, wide(model, points)])
     return further_modes(model, (), points)
+
+
+def wide(model: DensityModel, points: Array) -> Array:
+    """Draws of the prior as far out as data that contradict it may lead."""
+    assert model.prior is not None
+    return model.prior.mean + _WIDE * (points - model.prior.mean)
+
+
+def costly(model: DensityModel) -> bool:
+    """Whether a climb takes hundreds of calls: a search begins them where it has been."""
+    return not model.has_gradient and not model.vectorized and model.prior is not None
 
 
 def climb(
@@ -65,8 +76,14 @@ def climb(
         value = float(model.log_prob(x[None])[0])
         try:
             L = np.linalg.cholesky(H)
-            cov = np.linalg.inv(H)  # singular to rounding at a kink, though it has a root
+            cov = np.asarray(
+                np.linalg.inv(H), dtype=float
+            )  # singular to rounding at a kink, though it has a root
         except np.linalg.LinAlgError:
+            return None
+    if model.chart.labels.size:  # of its images the one whose labels ascend
+        x, cov = model.chart.placed(x, cov)
+        if any(_same(x, mode) for mode in known):
             return None
     half = float(np.log(np.diag(L)).sum())
     if not np.isfinite(value) or not np.isfinite(cov).all():

@@ -40,17 +40,17 @@ class Policy:
     """From peaks among what a proposal leaves unexplained, and as many from where the density
     exceeds it by most."""
     fruitless: int = 16
-    """Climbs in a row that find nothing new."""
+    """Climbs in a row that find nothing new, and"""
+    again: int = 4
+    """so many of them whenever points have come since."""
     tests: int = 8
     """Climbs from fresh draws of the prior that test a proposal."""
     patience: float | None = None
     """Nats that a climb's step must gain, or as many as it takes."""
     rounds: int = 10
     """Draws of a proposal that move it."""
-    judged: int = 2**10
-    """Draws that judge it at last,"""
-    judged_in_batches: int = 2**12
-    """and where the density takes batches."""
+    judged: int = 2**12
+    """Draws that judge it at last."""
     walkers: int = 48
     """Walks from weighted draws, which tell what lies beyond reach,"""
     walkers_in_batches: int = 512
@@ -67,7 +67,7 @@ class Policy:
     """Variance, relative to a Gaussian's own, and share of the draws of each of its copies."""
     defence: float = 0.1
     """Share of the draws that come from the prior."""
-    even: tuple[float, float] = (0.6, 0.2)
+    even: tuple[float, float] = (0.6, 0.3)
     """Pareto shape and effective share of weights that can be relied on,"""
     very_even: float = 0.85
     """share from which on the shape is of no interest,"""
@@ -97,9 +97,6 @@ class Policy:
         each, least = self.live
         return self.scaled(model, max(each * model.n, least))
 
-    def judges(self, model: DensityModel) -> int:
-        return self.judged_in_batches if model.vectorized else self.judged
-
     def walks(self, model: DensityModel) -> int:
         return self.walkers_in_batches if model.vectorized else self.walkers
 
@@ -124,10 +121,10 @@ FRUGAL = replace(
     halved=0,
     halved_in_batches=0,
     fruitless=3,
+    again=3,
     tests=0,
     patience=1e-3,
     judged=0,
-    judged_in_batches=0,
     walkers_in_batches=NORMAL.walkers,
 )
 EFFORTS = {"frugal": FRUGAL, "normal": NORMAL, "thorough": THOROUGH}

@@ -30,7 +30,7 @@ from ...statistics.resampling import systematic
 from .blend import Blend, Blended, at_points, learnt, placed, unexplained, whitened
 from .cloud import Cloud, Rebased
 from .halving import halve
-from .modes import COMPARABLE, climb, peaks, starts
+from .modes import COMPARABLE, climb, costly, further_modes, peaks, starts, wide
 from .policy import NORMAL, Policy
 from .reference import Mode
 from .verdict import Rough, Verdict, judged, rough, usable
@@ -83,6 +83,8 @@ class Search:
     _open: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     """Points that nothing explains yet, among the first"""
     _known: int = 0
+    _fruitless: int = 0
+    """Climbs since the last that found a mode"""
 
     def __post_init__(self) -> None:
         self.cloud = Cloud(self.model)
@@ -93,10 +95,14 @@ class Search:
             self._screen()
             if self.modes is None:
                 self.modes = ()
-                self._climb()
+                if not (costly(self.model) and self.policy.budget(self.model)):
+                    self._climb()
             if self.model.prior is None and not self._rebase():
                 return self
             self._halve()
+            if not self.modes and self.policy.budget(self.model):
+                self._climb()
+                self._climb_from_afar()
             if self._begin():
                 self._rounds()
         return self
@@ -163,16 +169,16 @@ class Search:
         if own:
             weights = np.exp([0.5 * (m.logz - own[0].logz) for m in own])
             means, covs = np.array([m.x for m in own]), np.array([m.cov for m in own])
-            modal = at_points(self.model, weights, means, covs, self.policy)
-            half = 0.5 * modal.weights
             known = self.blend
+            chart = known.chart if known else None
+            modal = at_points(self.model, weights, means, covs, self.policy, chart)
+            half = 0.5 * modal.weights
             self.blend = known.with_more(half, modal.means, modal.covs) if known else modal
         return self.blend is not None
 
     def _rounds(self) -> None:
         """Rounds until nothing speaks against the last one."""
-        policy, model = self.policy, self.model
-        n, judges = policy.drawn(model), policy.judges(model)
+        policy, n = self.policy, self.policy.drawn(self.model)
         enough = self.allowed.left * _PART
         for k in range(policy.rounds):
             check_interrupt()
@@ -183,8 +189,8 @@ class Search:
             if not self.good:
                 self._move()
             elif not self._climb() and self._walk():
-                if judges:
-                    self._round(judges)
+                if policy.judged:
+                    self._round(policy.judged)
                 if not self.good:
                     self._move()
                     continue
@@ -252,6 +258,17 @@ class Search:
         self.blend = learnt(
             self.blend, self.model, points, log_z, self.rng, self.policy, _UNEXPLAINED
         )
+        if beta < 1.0 and self.blend is not None and cloud.own:
+            # too few draws to say that a mode is none
+            self._include([mode for mode in self._counting() if self._out_of_reach(mode)])
+
+    def _out_of_reach(self, mode: Mode) -> bool:
+        """Whether the proposal has next to nothing at a mode."""
+        assert self.blend is not None
+        at = whitened(self.model, mode.x[None])
+        log_q = self.blend.log_ratio(at) + self.cloud.log_prior(at)
+        reach = max(self.verdict.top, self.verdict.logz)
+        return bool(unexplained(log_q, self._log_prob(at), reach)[0] > 0.5)
 
     def _beyond(self, z: Array, log_p: Array) -> Array:
         """The excess of log p over what is known, of points where it is clear; -inf elsewhere."""
@@ -275,9 +292,9 @@ class Search:
         """Whether there are new modes, uphill of points that are beyond what is known."""
         policy, grown = self.policy, False
         which, z, log_p, excess = self._unknown()
-        fruitless, climbed = 0, 0
+        climbed, self._fruitless = 0, min(self._fruitless, policy.fruitless - policy.again)
         for one in self._tops(z, log_p, excess):
-            if fruitless >= policy.fruitless or climbed >= 2 * policy.climbs:
+            if self._fruitless >= policy.fruitless or climbed >= 2 * policy.climbs:
                 break
             if not self._beyond(z[[one]], log_p[[one]])[0] > -np.inf:
                 continue
@@ -288,12 +305,19 @@ class Search:
             found = climb(self.model, self._placed(z[one]), self.modes or (), policy.patience)
             self._open = self._open[self._open != which[one]]
             climbed += 1
-            fruitless = 0 if found else fruitless + 1
+            self._fruitless = 0 if found else self._fruitless + 1
             if found is not None:
                 counts = self._counts(found)
-                self._include([found], counts)
+                self._know([found])
+                if counts:
+                    self._include([found])
                 grown |= counts and self.blend is not None
         return grown
+
+    def _climb_from_afar(self) -> None:
+        if self.model.prior is not None:
+            points = wide(self.model, starts(self.model, self.rng, self.policy.tests))
+            self.modes = further_modes(self.model, self.modes or (), points)
 
     def _counts(self, mode: Mode) -> bool:
         best = max((m.logz for m in self.modes or ()), default=-np.inf)
@@ -305,29 +329,29 @@ class Search:
         the chance that the next one does)."""
         assert self.blend is not None
         n, new = self.policy.tests, list[Mode]()
-        reach = max(self.verdict.top, self.verdict.logz)
         for z in self.rng.standard_normal((n, self.model.n)):
             found = climb(self.model, self._placed(z), (*(self.modes or ()), *new), None)
             if found is None or not found.logz > self.verdict.logz - _COUNTS:
                 continue
-            at = whitened(self.model, found.x[None])
-            log_q = self.blend.log_ratio(at) + self.cloud.log_prior(at)
-            if unexplained(log_q, self._log_prob(at), reach)[0] > 0.5 and usable(found.cov):
+            if usable(found.cov) and self._out_of_reach(found):
                 new.append(found)
         if new:
             self.surprises.append(len(new) / n)
+            self._know(new)
             self._include(new)
         return bool(new)
 
-    def _include(self, new: list[Mode], counts: bool = True) -> None:
-        """Modes found late become components, if they count."""
+    def _know(self, new: list[Mode]) -> None:
         self.modes = tuple(sorted([*(self.modes or ()), *new], key=lambda mode: -mode.logz))
-        if self.blend is None or not counts:
+
+    def _include(self, new: list[Mode]) -> None:
+        """Modes found late, or lost, become components."""
+        if self.blend is None or not new:
             return
         most = 1.0 / (self.blend.size + len(new))
         equal = np.exp([m.logz - self.verdict.logz for m in new]).clip(_RARE * most, most)
         means, covs = np.array([m.x for m in new]), np.array([m.cov for m in new])
-        modal = at_points(self.model, equal, means, covs, self.policy)
+        modal = at_points(self.model, equal, means, covs, self.policy, self.blend.chart)
         self.blend = self.blend.with_more(equal, modal.means, modal.covs)
 
     def _unknown(self) -> tuple[Indices, Array, Array, Array]:
@@ -384,7 +408,9 @@ class Search:
         archive = z[systematic(w, self.rng, _ARCHIVE)]
         chosen = self.rng.permutation(systematic(w, self.rng, walkers))
         at = z[chosen], log_p[chosen]
-        kinds = self.blend.log_shares(archive).argmax(axis=1) if self.several else None
+        kinds = None
+        if self.several:
+            kinds = self.blend.log_shares(self.blend.chart.inward(archive)).argmax(axis=1)
         seen, values = [], []
         moved, steps, log_z = 0.0, 0, self.verdict.logz
         reach = min(max(self.verdict.top, log_z), log_z + _HEAVY)
@@ -428,10 +454,28 @@ class Search:
             )
             warnings = (*warnings, Message("modes-missed", text))
         lost = _CAUTION * self.lost
-        logz, counting = self.verdict.logz, self._counting() if self.several else []
-        at = [whitened(self.model, mode.x[None])[0] for mode in counting]
-        modes = np.array(at).reshape(-1, self.model.n)
+        modes = self._parts() if self.several else np.zeros((0, self.model.n))
+        logz = self.verdict.logz
         return Blended(self.model, self.blend, self.verdict, logz, lost, warnings, modes=modes)
+
+    def _parts(self) -> Array:
+        """Modes that count, whitened; of those that an angle's cut has parted one."""
+        assert self.blend is not None
+        at = whitened(self.model, np.array([mode.x for mode in self._counting()]))
+        chart, kept = self.blend.chart, [0]
+        if not chart.cut.any():
+            return at
+
+        def height(z: Array) -> Array:
+            flat = self.cloud.log_prior(chart.inward(z)) - self.cloud.log_prior(z)
+            return self._log_prob(z) + flat
+
+        for i in range(1, len(at)):
+            rows = chart.between(at[i], at[kept], np.array([0.0, *_BETWEEN, 1.0]))
+            log_p = height(rows.reshape(-1, self.model.n)).reshape(-1, len(kept))
+            if (log_p[1:-1].min(axis=0) < np.minimum(log_p[0], log_p[-1])).all():
+                kept.append(i)
+        return at[kept]
 
 
 def _tempered(log_w: Array, log_l: Array, enough: float) -> float:

@@ -28,6 +28,7 @@ from .priors import (
     names_of,
     size_of,
 )
+from .symmetry import Chart, chart_of
 
 _PROBES = 8  # points at which a density is asked what it is,
 _DERIVED = 3  # of them for all derivatives, and
@@ -80,6 +81,11 @@ class DensityModel(InNotebooks):
         Whether functions take a batch (M, d) and return (M,), (M, d), (M, d, d); much faster.
     names : sequence of str, optional
         The parameters' names.
+    periodic : sequence of str, optional
+        Names of angles, whose priors span one turn: both ends are one place. With ``prior`` only.
+    exchangeable : sequence of str or of tuples of str, optional
+        The parameters of every label, where labels may be swapped without a change of the density:
+        ``[("mu1", "sd1"), ("mu2", "sd2")]``. Of n! modes alike one is looked for.
     check : bool
         Compare every derivative given with finite differences, now.
 
@@ -113,6 +119,9 @@ class DensityModel(InNotebooks):
     True
     """
 
+    #: angles that close, and labels that may be swapped
+    chart: Chart = Chart()
+
     def __init__(
         self,
         logdensity: Callable[..., Any],
@@ -131,6 +140,8 @@ class DensityModel(InNotebooks):
         metric: str | SoftAbs | Hessian | Fisher = "softabs",
         vectorized: bool = False,
         names: Sequence[str] | None = None,
+        periodic: Sequence[str] | None = None,
+        exchangeable: Sequence[str | Sequence[str]] | None = None,
         check: bool = False,
     ) -> None:
         if prior is not None and prior_transform is not None:
@@ -185,6 +196,7 @@ class DensityModel(InNotebooks):
         self.notes: tuple[str, ...] = ()
         self._wrap()
         self._probe()
+        self.chart = chart_of(self, periodic, exchangeable)
         if check:
             self.check_derivatives()
 

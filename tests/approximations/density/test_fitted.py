@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.special import logsumexp
 
 import evidence as ev
 from evidence.approximations.density.fitted import extend_mixture, fit_density
+from evidence.approximations.density.policy import NORMAL
 from evidence.approximations.density.reference import DensityReference, density_prior_reference
 from evidence.approximations.mixture import Mixture
 from evidence.messages import InputError
@@ -199,7 +201,8 @@ def test_funnels_are_told(sd, warned):
 
     prior = [stats.norm(0.0, sd)] + [stats.uniform(-30.0, 60.0)] * (d - 1)
     funnel = ev.DensityModel(log_likelihood, dim=d, prior=prior, vectorized=True)
-    fit = fit_density(funnel, scales=False, seed=0)
+    few = replace(NORMAL, screened_in_batches=2**14, halved_in_batches=2**14)
+    fit = fit_density(funnel, scales=False, seed=0, policy=few)
     assert any(w.code == "poor-reference" for w in fit.warnings) == warned
 
 

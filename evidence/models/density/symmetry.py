@@ -1,0 +1,187 @@
+r"""Symmetries that a density is told to have: angles that close, labels that may be swapped.
+
+In coordinates z in which the prior is N(0, I) an angle has made :math:`u = \Phi(z)` of its turn;
+the rotation :math:`u \mapsto u + s \pmod 1` leaves the prior as it is, and so does an exchange of
+labels that share theirs. A proposal for such a density may therefore be made in a *chart*, where
+angles are cut at the place of least mass and the labels' first coordinates ascend: one Gaussian
+there stands for n! of them, wrapped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from ...execution.arguments import shown
+from ...messages import InputError, suggest
+from ...numerics.arrays import Array, Indices
+
+if TYPE_CHECKING:
+    from .model import DensityModel
+
+_CELLS = 64  # of a turn, of which one is the cut
+_SMOOTH = 3  # cells on either side that count with it
+_FEW = 0.02  # share of the mass within them that does not call for another cut
+_OPPOSITE = 1e-3  # of the mass as the first harmonic has it counts, too
+_LABELS = 5  # at most: 120 images of every point
+_ALIKE = 1e-6  # relative difference of log densities that a symmetry leaves alone
+_END = 7.0  # standard deviations: within 1e-12 of a turn's end
+_BELOW_ONE = 1.0 - 2.0**-53
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """Where angles are cut, in turns from the ends of their range, and which labels are sorted."""
+
+    periodic: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    labels: Indices = field(default_factory=lambda: np.zeros((0, 0), dtype=np.intp))
+    """Coordinates of every label, (labels, coordinates of one)."""
+    cut: Array = field(default_factory=lambda: np.zeros(0))
+
+    def inward(self, z: Array) -> Array:
+        """Rows in the chart."""
+        if self.labels.size:
+            z = self._exchanged(z, np.argsort(z[:, self.labels[:, 0]], axis=1, kind="stable"))
+        return self._turned(z, 1.0)
+
+    def between(self, z: Array, others: Array, parts: Array) -> Array:
+        """Points on the straight lines in the chart from one to others, (parts, others, d)."""
+        y, to = self.inward(z[None]), self.inward(others)
+        rows = y + parts[:, None, None] * (to - y)
+        return self._turned(rows.reshape(-1, z.size), -1.0).reshape(rows.shape)
+
+    def images(self, z: Array) -> list[Array]:
+        """Rows under every exchange of labels, turned but not sorted."""
+        orders = permutations(range(len(self.labels)))
+        return [self._turned(self._exchanged(z, np.array([order])), 1.0) for order in orders]
+
+    def outward(self, y: Array, rng: np.random.Generator) -> Array:
+        """Rows of coordinates from rows of the chart, labels in any order."""
+        z = self._turned(y, -1.0)
+        if self.labels.size:
+            orders = np.tile(np.arange(len(self.labels)), (len(z), 1))
+            z = self._exchanged(z, rng.permuted(orders, axis=1))
+        return z
+
+    def placed(self, z: Array, cov: Array) -> tuple[Array, Array]:
+        """A point, and the covariance of a Gaussian around it, in the chart."""
+        order = np.arange(z.size)
+        if self.labels.size:
+            order[self.labels.ravel()] = self.labels[np.argsort(z[self.labels[:, 0]])].ravel()
+        y = self._turned(z[None, order], 1.0)[0]
+        slope = np.exp(0.5 * (y * y - z[order] ** 2))  # dy/dz = φ(z)/φ(y)
+        return y, cov[np.ix_(order, order)] * np.outer(slope, slope)
+
+    def everywhere(self, y: Array, cov: Array) -> list[tuple[Array, Array]]:
+        """The Gaussians of which one in the chart is made, in coordinates."""
+        z = self._turned(y[None], -1.0)[0]
+        slope, found = np.exp(0.5 * (z * z - y * y)), []
+        cov = cov * np.outer(slope, slope)
+        for image in permutations(range(len(self.labels))):
+            order = np.arange(z.size)
+            order[self.labels.ravel()] = self.labels[list(image)].ravel()
+            found.append((z[order], cov[np.ix_(order, order)]))
+        return found
+
+    @property
+    def folds(self) -> int:
+        """Images of every point."""
+        return math.factorial(len(self.labels))
+
+    def recut(self, z: Array, w: Array) -> Chart:
+        """With angles cut where points of weights w are fewest; the same where few are at it."""
+        cut, z = self.cut.copy(), replace(self, cut=0.0 * self.cut).inward(z)
+        for i, k in enumerate(self.periodic):
+            cell = np.floor(ndtr(z[:, k]) * _CELLS).astype(int) % _CELLS
+            mass = np.bincount(cell, w, _CELLS) / w.sum()
+            near = np.sum([np.roll(mass, j) for j in range(-_SMOOTH, _SMOOTH + 1)], axis=0)
+            now = round(cut[i] * _CELLS) % _CELLS
+            if near[now] > _FEW:  # of empty cells the one opposite to the mean
+                turns = 2.0 * np.pi * np.arange(_CELLS) / _CELLS
+                mean = mass @ np.cos(turns - turns[:, None]).T
+                cut[i] = np.argmin(near + _OPPOSITE * mean) / _CELLS
+        return self if np.array_equal(cut, self.cut) else replace(self, cut=cut)
+
+    def _exchanged(self, z: Array, orders: Indices) -> Array:
+        """Rows whose labels are in the given orders."""
+        if not self.labels.size:
+            return z
+        z, taken = z.copy(), self.labels[np.broadcast_to(orders, (len(z), len(self.labels)))]
+        z[:, self.labels.ravel()] = np.take_along_axis(z, taken.reshape(len(z), -1), axis=1)
+        return z
+
+    def _turned(self, z: Array, sign: float) -> Array:
+        some = np.flatnonzero(self.cut)
+        if some.size:
+            z, at = z.copy(), self.periodic[some]
+            turn = (ndtr(z[:, at]) - sign * self.cut[some]) % 1.0
+            z[:, at] = ndtri(np.clip(turn, 1e-300, _BELOW_ONE))
+        return z
+
+
+def chart_of(
+    model: DensityModel, periodic: Sequence[Any] | None, exchangeable: Sequence[Any] | None
+) -> Chart:
+    """The chart of symmetries that are named, once a few points have shown them."""
+    if periodic is None and exchangeable is None:
+        return Chart()
+    if model.prior is None:
+        raise InputError("periodic and exchangeable need a prior: give prior= or prior_transform=")
+    angles = np.array([_at(model, "periodic", name) for name in periodic or ()], dtype=np.intp)
+    rows = [
+        [_at(model, "exchangeable", one) for one in ([label] if isinstance(label, str) else label)]
+        for label in exchangeable or ()
+    ]
+    if len({len(row) for row in rows}) > 1 or len(rows) == 1 or len(rows) > _LABELS:
+        raise InputError(
+            f"exchangeable: from 2 to {_LABELS} labels with as many parameters each, such as "
+            f"[('mu1', 'sd1'), ('mu2', 'sd2')]; got {shown(exchangeable)}"
+        )
+    labels = np.array(rows or np.zeros((0, 0)), dtype=np.intp)
+    if np.unique(labels).size < labels.size or np.unique(angles).size < angles.size:
+        raise InputError("periodic, exchangeable: every parameter may stand there once")
+    chart = Chart(angles, labels, np.zeros(angles.size))
+    _check(model, chart)
+    return chart
+
+
+def _at(model: DensityModel, argument: str, name: Any) -> int:
+    if name not in model.names:
+        raise InputError(
+            f"{argument} names no parameter of the model: {shown(name)}"
+            f"{suggest(name, model.names)}"
+        )
+    return model.names.index(name)
+
+
+def _check(model: DensityModel, chart: Chart) -> None:
+    """That the density has these symmetries, at a few points."""
+    assert model.prior is not None
+    prior = model.prior
+    z = np.random.default_rng(20121).standard_normal((4, model.n))
+
+    def differ(one: Array, two: Array) -> bool:
+        a, b = (model.log_likelihood(prior.mean + row @ prior.chol.T) for row in (one, two))
+        with np.errstate(invalid="ignore"):
+            return not np.all((a == b) | (np.abs(a - b) <= _ALIKE * (1.0 + np.abs(a))))
+
+    for k in chart.periodic:
+        low, high = z.copy(), z.copy()
+        low[:, k], high[:, k] = -_END, _END
+        if differ(low, high):
+            raise InputError(
+                f"periodic: the density is not the same at both ends of {model.names[k]}, whose "
+                "prior must span exactly one turn"
+            )
+    for other in chart.images(z)[1:]:
+        if differ(z, other):
+            raise InputError(
+                "exchangeable: the density changes when labels do: their priors must be equal and "
+                "independent of each other, and the likelihood symmetric"
+            )
