@@ -86,7 +86,7 @@ def test_mistakes(data, tmp_path):
     with pytest.raises(ev.InputError, match="model"):
         ev.prior_sensitivity(3)
     grouped = ev.from_formula("y ~ x + (1 | g)", data)
-    result = ev.log_evidence(grouped, target_se=0.2, random_seed=0, progressbar=False)
+    result = ev.log_evidence(grouped, n_particles=8, n_islands=4, random_seed=0, progressbar=False)
     result.save(tmp_path / "r.npz")
     read = ev.IntegratedEvidence.load(tmp_path / "r.npz", model=result.optimum.model)
     with pytest.raises(ev.InputError, match="model"):
