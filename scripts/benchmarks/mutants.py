@@ -389,6 +389,20 @@ MUTANTS = {
         "",
         "hyper/test_schemes.py -k ratio",
     ),
+    "theta-walk": Mutant(
+        "hyperparameters walk as if the start had no density",
+        "hyper/integral.py",
+        "ratio = beta * (new.target - cloud.target) + (1.0 - beta) * (new.start - cloud.start)",
+        "ratio = beta * (new.target - cloud.target)",
+        "verbs/test_integrate.py -k 'unbiased or pilot'",
+    ),
+    "theta-weights": Mutant(
+        "weights of hyperparameters count the temperatures before twice",
+        "hyper/integral.py",
+        "return Weights((stage[1] - stage[0]) * tilt)",
+        "return Weights(stage[1] * tilt)",
+        "verbs/test_integrate.py -k 'unbiased or pilot'",
+    ),
     "pseudo-prior": Mutant(
         "a pseudo-marginal walk forgets the prior",
         "hyper/pseudo_marginal.py",
