@@ -283,6 +283,7 @@ def test_ais_in_both_directions_with_draws_in_parameters():
         case.model,
         direction="both",
         posterior=draws,
+        reference="laplace",
         n_particles=400,
         random_seed=0,
         progressbar=False,
@@ -290,8 +291,9 @@ def test_ais_in_both_directions_with_draws_in_parameters():
     table = result.estimates
     for name in ("ais_forward", "ais_reverse", "ais"):
         assert abs(table.logz[name] - case.logz) < 4.5 * max(table.logz_se[name], 0.01)
+    words = {"direction": "both", "reference": "laplace", "progressbar": False}
     with pytest.raises(ValueError, match="outside their bounds"):
-        ev.ais(case.model, direction="both", posterior=-draws, progressbar=False)
+        ev.ais(case.model, posterior=-draws, **words)
 
 
 def test_a_run_without_gradients_goes_to_its_end(monkeypatch):
