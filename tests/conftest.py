@@ -31,7 +31,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the backgro
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """All that is made while tests are collected stays: looking for garbage among a million
-    objects, again and again, was a quarter of the time."""
+    objects, again and again, was a third of the time."""
     gc.disable()
     try:
         return (yield)
