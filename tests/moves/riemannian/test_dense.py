@@ -737,7 +737,7 @@ def crossings(move, low, high, cut, m):
 )
 def test_funnel_is_crossed_as_often_upwards_as_downwards(move, where):
     """False alarms at 4 standard deviations: 6e-5 each."""
-    up, down, codes = crossings(move, *where, 1500)
+    up, down, codes = crossings(move, *where, 3000)
     spread = np.sqrt((up**2).sum() + (down**2).sum())
     assert abs(up.sum() - down.sum()) < 4.0 * spread
     assert up.sum() > 5.0 * spread  # there is something to compare
