@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 from evidence import GPModel
 from evidence.approximations.reference import GaussianReference
 from evidence.paths import families
+from evidence.results.base import fingerprint
 
 #: one of each likelihood, with data that pull the latent values about
 LIKELIHOODS = {
@@ -40,8 +41,18 @@ def small_model(likelihood: str, n: int = 3) -> GPModel:
     return GPModel(K=covariance(n), y=y, likelihood=likelihood, mean=np.resize(MEAN, n))
 
 
+_truths: dict[tuple[int, str], float] = {}
+
+
 def log_z_by_quadrature(model: GPModel, nodes: int = 80) -> float:
-    """log Z for N ≤ 3 by Gauss–Hermite rules in the eigenbasis of the prior."""
+    """log Z for N ≤ 3 by Gauss–Hermite rules in the eigenbasis of the prior, once a process."""
+    key = nodes, fingerprint(model)
+    if key not in _truths:
+        _truths[key] = _log_z_by_quadrature(model, nodes)
+    return _truths[key]
+
+
+def _log_z_by_quadrature(model: GPModel, nodes: int) -> float:
     grid, log_w = _rule(nodes, model.n)
     values, vectors = np.linalg.eigh(model.K)
     x = model.mean + (grid * np.sqrt(values)) @ vectors.T
@@ -72,18 +83,23 @@ def exact_draws(
     model = reference.model
     tau = (1.0 - beta) * reference.sites.tau
     nu = (1.0 - beta) * reference.sites.nu
-    precision = np.linalg.inv(model.K)
-    envelope = _Envelope(
-        model,
-        beta,
-        precision + np.diag(tau),
-        precision @ model.mean + nu,
-        np.sqrt(np.diag(model.K)),
-    )
+    key = fingerprint(model), beta, nu.tobytes(), tau.tobytes()
+    if key not in _envelopes:
+        precision = np.linalg.inv(model.K)
+        _envelopes[key] = _Envelope(
+            model,
+            beta,
+            precision + np.diag(tau),
+            precision @ model.mean + nu,
+            np.sqrt(np.diag(model.K)),
+        )
     kept: list[np.ndarray] = []
     while sum(map(len, kept)) < m:
-        kept.append(envelope.draw(rng, 100_000))
+        kept.append(_envelopes[key].draw(rng, 100_000))
     return np.concatenate(kept)[:m]
+
+
+_envelopes: dict[tuple[str, float, bytes, bytes], _Envelope] = {}
 
 
 class _Envelope:

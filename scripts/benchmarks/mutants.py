@@ -9,8 +9,9 @@ by half a place. The tests named with it are the narrowest that ought to notice.
 when one of them fails and *survives* when all pass. A replacement whose text does not occur
 exactly once is an error: code has moved on, and the list has to.
 
-The tree itself is never touched. Compiled code is kept by what it computes, so that only what a
-mutant changes is compiled anew.
+The tree itself is never touched: mutants live one after the other in one copy of it, in the
+folder for temporary files, under a name that is the same every time. Compiled code is kept by
+place and by what it computes, so that only what a mutant changes is compiled anew.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import pandas as pd
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("evidence", "tests", "scripts", "pyproject.toml", "README.md")
+COPY = Path(tempfile.gettempdir()) / f"evidence-mutants-{os.getuid()}"
 FAILED = 1  # what pytest ends with where a test has failed
 
 
@@ -387,6 +389,20 @@ MUTANTS = {
         "",
         "hyper/test_schemes.py -k ratio",
     ),
+    "theta-walk": Mutant(
+        "hyperparameters walk as if the start had no density",
+        "hyper/integral.py",
+        "ratio = beta * (new.target - cloud.target) + (1.0 - beta) * (new.start - cloud.start)",
+        "ratio = beta * (new.target - cloud.target)",
+        "verbs/test_integrate.py -k 'unbiased or pilot'",
+    ),
+    "theta-weights": Mutant(
+        "weights of hyperparameters count the temperatures before twice",
+        "hyper/integral.py",
+        "return Weights((stage[1] - stage[0]) * tilt)",
+        "return Weights(stage[1] * tilt)",
+        "verbs/test_integrate.py -k 'unbiased or pilot'",
+    ),
     "pseudo-prior": Mutant(
         "a pseudo-marginal walk forgets the prior",
         "hyper/pseudo_marginal.py",
@@ -451,25 +467,30 @@ def files_and_words(mutant: Mutant) -> tuple[list[str], list[str]]:
     return [f"tests/{file}" for file in files.split()], ["-k", chosen.strip("'")] if chosen else []
 
 
+def copy() -> None:
+    """The tree, for mutants to live in; two runs at a time would be in each other's way."""
+    try:
+        COPY.mkdir()
+    except FileExistsError:
+        raise SystemExit(f"another run is in {COPY}; if there is none, remove it") from None
+    for part in COPIED:
+        place = shutil.copytree if (ROOT / part).is_dir() else shutil.copy2
+        place(ROOT / part, COPY / part)
+
+
 def run(mutant: Mutant) -> tuple[str, str, float]:
     """What came of it, the test that noticed, and seconds."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
-        for part in COPIED:
-            place = shutil.copytree if (ROOT / part).is_dir() else shutil.copy2
-            place(ROOT / part, copy / part)
-        file = copy / "evidence" / mutant.file
-        text = file.read_text(encoding="utf-8")
-        file.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider"]
-        files, words = files_and_words(mutant)
-        command += ["--tb=no", *files, *words]
-        started = time.perf_counter()
-        ended = subprocess.run(
-            command, cwd=copy, env=os.environ | {"PYTHONPATH": folder}, capture_output=True,
-            text=True,
-        )  # fmt: skip
+    file = COPY / "evidence" / mutant.file
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+    command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-n", "0"]
+    files, words = files_and_words(mutant)
+    command += ["-p", "no:cacheprovider", "--tb=no", *files, *words]
+    environment = os.environ | {"PYTHONPATH": str(COPY)}
+    started = time.perf_counter()
+    ended = subprocess.run(command, cwd=COPY, env=environment, capture_output=True, text=True)
     seconds = time.perf_counter() - started
+    file.write_text(text, encoding="utf-8")
     failed = [line for line in ended.stdout.splitlines() if line.startswith("FAILED")]
     if ended.returncode == 0:
         return "survived", "", seconds
@@ -486,14 +507,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="a folder for the table, mutants.csv")
     given = parser.parse_args()
     check(MUTANTS)
+    copy()
     rows = []
-    for name in given.only or MUTANTS:
-        end, by, seconds = run(MUTANTS[name])
-        rows.append(
-            {"mutant": name, "what": MUTANTS[name].what, "end": end, "by": by,
-             "seconds": round(seconds, 1)}
-        )  # fmt: skip
-        print(f"{name:26s} {end:9s} {seconds:6.1f} s  {by}", flush=True)
+    try:
+        for name in given.only or MUTANTS:
+            end, by, seconds = run(MUTANTS[name])
+            rows.append(
+                {"mutant": name, "what": MUTANTS[name].what, "end": end, "by": by,
+                 "seconds": round(seconds, 1)}
+            )  # fmt: skip
+            print(f"{name:26s} {end:9s} {seconds:6.1f} s  {by}", flush=True)
+    finally:
+        shutil.rmtree(COPY)
     table = pd.DataFrame(rows)
     print(f"\n{(table.end == 'killed').sum()} of {len(table)} killed")
     if given.out:

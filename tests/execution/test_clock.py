@@ -276,7 +276,7 @@ import numpy as np
 import evidence as ev
 x = np.linspace(0.0, 9.0, 40)[:, None]
 model = ev.GPModel(K=4 * np.exp(-0.5 * (x - x.T) ** 2) + 1e-6 * np.eye(40),
-                   y=np.resize([1, 1, -1], 40), likelihood="logit")
+                   y=np.resize([1, 1, -1], 40), likelihood="probit")
 print("ready", flush=True)
 try:
     result = ev.log_evidence(model, method="smc", reference="prior", n_islands=100_000,
@@ -290,7 +290,7 @@ print(result.settings["interrupted"])
 
 @pytest.mark.parametrize("presses", [1, 2])
 def test_an_interrupted_process_ends_without_a_long_traceback(presses, tmp_path):
-    """Nothing is compiled yet: after a second the compiler is at work."""
+    """Nothing is compiled yet: after a second the compiler is at work, for several more."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM],

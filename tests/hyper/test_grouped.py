@@ -101,7 +101,7 @@ def test_a_mode_of_small_noise_and_large_sd_is_found():
     y = means[g] + 0.01 * np.random.default_rng(3).standard_normal(12)
     priors = {"Intercept": "norm(0, 1)", "sd(1|g)": "halfnorm()", "noise_std": "uniform(0, 100)"}
     model = ev.from_formula("y ~ 1 + (1|g)", {"y": y, "g": g.astype(str)}, priors=priors)
-    t, s = np.meshgrid(np.linspace(-6.0, 4.0, 800), np.linspace(-9.0, 5.0, 1600), indexing="ij")
+    t, s = np.meshgrid(np.linspace(-6.0, 4.0, 400), np.linspace(-9.0, 5.0, 800), indexing="ij")
     tau, noise = np.exp(t.ravel())[:, None], np.exp(s.ravel())[:, None]
     n, mean = np.array(sizes), np.bincount(g, y) / sizes
     within = np.sum((y - mean[g]) ** 2)
@@ -112,7 +112,7 @@ def test_a_mode_of_small_noise_and_large_sd_is_found():
     log_z = -0.5 * (squares + np.log(c).sum(axis=1) + np.log(precise)) - 7.0 * np.log(noise[:, 0])
     log_p = stats.halfnorm().logpdf(tau[:, 0]) + stats.uniform(0, 100).logpdf(noise[:, 0])
     total = log_z - 6.0 * np.log(2.0 * np.pi) + log_p + t.ravel() + s.ravel()
-    exact = np.logaddexp.reduce(total) + np.log(10.0 / 799 * 14.0 / 1599)
+    exact = np.logaddexp.reduce(total) + np.log(10.0 / 399 * 14.0 / 799)
     result = ev.log_evidence(model, random_seed=0, progressbar=False)
     assert abs(result.logz - exact) < 4.0 * result.logz_se + 1e-4
     assert result.logz_se < 0.01
@@ -135,7 +135,7 @@ def test_few_latent_values_stay_in_the_integral(family):
     """Its density is the likelihood of every datum; the sum over a box is the evidence."""
     model = ev.from_formula("y ~ 1", {"y": FEW[family]}, likelihood=family)
     density, prior = density_over(model, model.priors), model.priors
-    fine, u = (np.arange(600) + 0.5) / 600.0, (np.arange(60) + 0.5) / 60.0
+    fine, u = (np.arange(200) + 0.5) / 200.0, (np.arange(40) + 0.5) / 40.0
     axes = [stats.norm.ppf(fine), *[d.ppf(u) for d in prior.natural()]]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
     rows = grid[RNG.integers(0, len(grid), 5)]
@@ -222,7 +222,7 @@ def test_formulas_without_groups_may_have_little_noise(noise):
     priors = {"Intercept": "norm(0, 3)", "x": "norm(0, 3)", "noise_std": "uniform(0, 100)"}
     model = ev.from_formula("y ~ x", DATA.assign(y=y), priors=priors)
     r = np.linalg.qr(np.column_stack([np.ones(N), DATA.x, y]), mode="r")
-    t = np.linspace(np.log(noise) - 3.0, np.log(100.0), 4_000)
+    t = np.linspace(np.log(noise) - 3.0, np.log(100.0), 1_000)
     terms = []
     for s in np.exp(t):
         u, within = r[:2, 2], r[2, 2] ** 2 / s**2
@@ -260,7 +260,7 @@ def test_data_without_any_noise_are_refused_unless_the_prior_prevents_it(formula
     assert density_over(model, model.priors) is not None
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_mode_far_outside_of_the_prior_is_climbed_to(seed):
     """A scale of six prior deviations holds nine tenths of Z: no climb from the prior ends there,
     and without it log Z is 2.37 too low."""
@@ -279,7 +279,7 @@ def test_rows_in_another_order_and_a_group_for_every_row():
     assert first(values)[0] == pytest.approx(second(values)[0], rel=1e-12)
     single = ev.from_formula("y ~ 1 + (1|r)", DATA.head(12).assign(r=range(12)))
     result = ev.integrated_evidence(single, random_seed=0, progressbar=False)
-    values = np.exp(np.stack(np.meshgrid(*[np.linspace(-30, 4, 500)] * 2), -1).reshape(-1, 2))
+    values = np.exp(np.stack(np.meshgrid(*[np.linspace(-30, 4, 250)] * 2), -1).reshape(-1, 2))
     log_p = closed_form(single)(values) + single.priors.log_density(np.log(values))
-    exact = np.logaddexp.reduce(log_p) + 2.0 * np.log(34.0 / 499)
+    exact = np.logaddexp.reduce(log_p) + 2.0 * np.log(34.0 / 249)
     assert abs(result.logz - exact) < 4.0 * result.logz_se < 0.1

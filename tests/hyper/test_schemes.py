@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import hyper_problems as problems
 import numpy as np
@@ -223,10 +223,14 @@ def z_scores(run, x, truth):
     return (columns.mean(axis=0) - truth) / (columns.std(axis=0) / np.sqrt(ess))
 
 
+@cache
+def truth_of(case):
+    return getattr(problems, f"{case}_moments")(*CASES[case]())
+
+
 def check_posterior(case, scheme, draws):
     """Within 4 standard errors: ten or so dependent moments, 2-sided 6e-5 each."""
-    model, priors = CASES[case]()
-    truth = getattr(problems, f"{case}_moments")(model, priors)
+    (model, priors), truth = CASES[case](), truth_of(case)
     field = model if case == "softmax" else GPField(model)
     run = chain(field, priors, SCHEMES[scheme], 1, draws)
     x = np.array(run.x)

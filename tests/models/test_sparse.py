@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from functools import cache
 
 import numpy as np
 import pytest
@@ -56,10 +57,16 @@ def test_log_evidence_equals_the_dense_one(likelihood, structure):
     assert one.samples.shape == (1000, sparse.n)
 
 
+@cache
+def ring_of_counts():
+    """A sparse model, and the evidence of its dense twin."""
+    sparse, dense = twins("poisson", "ring")
+    return sparse, ev.log_evidence(dense, target_se=0.01, random_seed=0, progressbar=False)
+
+
 @pytest.mark.parametrize("method", ["importance", "smc", "ais", "pt"])
 def test_every_method_runs_on_sparse_factors(method):
-    sparse, dense = twins("poisson", "ring")
-    truth = ev.log_evidence(dense, target_se=0.01, random_seed=0, progressbar=False)
+    sparse, truth = ring_of_counts()
     result = ev.log_evidence(
         sparse, method=method, target_se=0.05, random_seed=1, progressbar=False
     )
@@ -386,6 +393,7 @@ def test_memory_is_told_beforehand():
     assert 0.5 < model.describe()["memory (MB)"] / most < 2.0
 
 
+@cache
 def two_levels(noise=0.01):
     """A chain that barely moves, half of whose data lie at -3 and half at 3: two modes."""
     y = np.where(np.random.default_rng(3).permutation(12) < 6, -3.0, 3.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
@@ -127,7 +128,11 @@ MOVES = {
     "nuts": (moves.NUTS(0.5), moves.NUTS(0.5)),
 }
 M = 6_000
-_exact: dict[int, np.ndarray] = {}
+
+
+@cache
+def exact(seed):
+    return exact_draws(small_model(2), M, seed)
 
 
 @pytest.mark.parametrize("reference", REFERENCES)
@@ -135,7 +140,7 @@ _exact: dict[int, np.ndarray] = {}
 def test_exact_draws_stay_exact(move, reference):
     """Kolmogorov–Smirnov tests of 18 statistics each: a false alarm of 1e-5 per case."""
     path = path_of(reference, n=2)
-    start, fresh = (_exact.setdefault(s, exact_draws(path.model, M, s)) for s in (1, 2))
+    start, fresh = exact(1), exact(2)
     mover, rng = MOVES[move][reference == "prior"], np.random.default_rng(3)
     state = mover.init(path, start)
     for _ in range(3):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -14,6 +16,7 @@ from scripts.catalogue.halving import halve
 from scripts.catalogue.named import named
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
+case_of = cache(random_density)
 
 
 def best_points(case: Case, few: int = 5) -> np.ndarray:
@@ -36,7 +39,7 @@ def coordinates(case: Case, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("number", range(2 * len(FAMILIES)))
 def test_model_is_what_the_referee_sees(number: int) -> None:
     """Likelihood and prior, or, of a density, their product with the Jacobian between the two."""
-    case = random_density(number)
+    case = case_of(number)
     x = best_points(case)
     u, prior = coordinates(case, x), case.model.prior
     with np.errstate(all="ignore"):
@@ -57,7 +60,7 @@ def test_gradients_and_kinds() -> None:
     """By differences along a line, in units of the prior; and every kind of prior comes."""
     kinds = set()
     for number in range(60):
-        case = random_density(number)
+        case = case_of(number)
         kinds.add(case.dressing.split()[0])
         if not case.model.has_gradient or abs(case.truth) > 1e5:
             continue
@@ -72,7 +75,7 @@ def test_gradients_and_kinds() -> None:
 
 
 def test_same_number_same_case_and_all_sizes() -> None:
-    cases = [random_density(n) for n in range(26)]
+    cases = [case_of(n) for n in range(26)]
     assert [c.truth for c in cases[:5]] == [random_density(n).truth for n in range(5)]
     assert {c.family for c in cases} == set(FAMILIES)
     sizes = np.digitize([c.dim for c in cases], [4, 9])

@@ -28,6 +28,13 @@ def frame():
     return data.assign(pain=pain, bit=(y > 0.0).astype(int), one=1, zero=0, same="yes")
 
 
+@pytest.fixture(scope="module")
+def grouped(frame):
+    """A model with two hyperparameters, and its evidence."""
+    model = ev.from_formula("y ~ x + (1 | g)", frame)
+    return model, ev.log_evidence(model, **QUICK)
+
+
 def test_formulas_are_compared_on_common_rows(frame):
     holes = frame.copy()
     holes.loc[3, "z"] = np.nan
@@ -53,9 +60,8 @@ def test_a_prior_is_for_the_formulas_that_have_its_name(frame):
         ev.compare({"a": ev.GPModel(K=np.eye(2), y=[1, -1])}, likelihood="poisson")
 
 
-def test_predictions_average_over_hyperparameters(frame):
-    model = ev.from_formula("y ~ x + (1 | g)", frame)
-    result = ev.log_evidence(model, **QUICK)
+def test_predictions_average_over_hyperparameters(frame, grouped):
+    model, result = grouped
     new = pd.DataFrame({"x": [0.0, 1.0], "g": [0, 7]})
     prediction = ev.predict(model, new, posterior=result)
     best = ev.predict(result.optimum.model, model.design(new), posterior=result.optimum.reference)
@@ -68,12 +74,12 @@ def test_predictions_average_over_hyperparameters(frame):
         ev.predict(ev.from_formula("y ~ x + z + (1 | g)", frame), posterior=result)
 
 
-def test_draws_of_hyperparameters_and_effects(frame, tmp_path):
-    model = ev.from_formula("y ~ x + (1 | g)", frame)
+def test_draws_of_hyperparameters_and_effects(grouped, tmp_path):
+    model, result = grouped
     draws = ev.sample_hyperparameters(model, draws=300, random_seed=0, progressbar=False)
     assert draws.theta.shape == (2, 300, 2)
     assert draws.x.shape == (2, 300, model.n)
-    summary = ev.summarise(model)
+    summary = ev.summarise(model, result)
     for i, name in enumerate(["Intercept", "x"]):
         x, row = draws.x[..., i].ravel(), summary.common.loc[name]
         assert x.mean() == pytest.approx(row["mean"], abs=0.35 * row.sd)
@@ -223,7 +229,9 @@ def test_shell_predicts(csv, tmp_path):
     new.write_text("x,g\n0.0,99\n")
     assert "--new" in run("predict", "--help").stdout
     assert "99" in run("predict", csv, "y ~ x + (1 | g)", new).stderr
-    assert run("predict", csv, "y ~ x + (1 | g)", new, "--new-groups", "prior").exit_code == 0
+    held = ("--prior", "sigma=0.5", "--prior", "sd(1|g)=1")  # or they would be integrated out
+    got = run("predict", csv, "y ~ x + (1 | g)", new, *held, "--new-groups", "prior")
+    assert got.exit_code == 0
 
 
 LEVELS = "none,some,much"

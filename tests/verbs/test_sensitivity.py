@@ -61,13 +61,17 @@ def test_hyperparameters_from_their_draws_and_anew(data):
         assert row.change == pytest.approx(integral(factor) - base, abs=0.02 + 4.0 * row.se)
 
 
-def test_several_models_and_figures(data, tmp_path):
+@pytest.fixture(scope="module")
+def comparison(data):
     models = {
         name: ev.from_formula(formula, data, priors=None)
         for name, formula in {"line": "y ~ x", "groups": "y ~ x + (1 | g)"}.items()
     }
-    comparison = ev.compare(models, target_se=0.1, random_seed=0, progressbar=False)
-    sensitivity = ev.prior_sensitivity(models, comparison, random_seed=0)
+    return ev.compare(models, target_se=0.1, random_seed=0, progressbar=False)
+
+
+def test_several_models_and_figures(comparison, tmp_path):
+    sensitivity = ev.prior_sensitivity(comparison.models, comparison, random_seed=0)
     assert set(sensitivity.table.model) == {"line", "groups"}
     alone = ev.prior_sensitivity(comparison, random_seed=0)
     assert alone.table.equals(sensitivity.table)
@@ -79,14 +83,13 @@ def test_several_models_and_figures(data, tmp_path):
     assert ev.Sensitivity.load(tmp_path / "s.npz").table.equals(sensitivity.table)
 
 
-def test_mistakes(data, tmp_path):
+def test_mistakes(data, comparison, tmp_path):
     model = ev.from_formula("y ~ x", data)
     with pytest.raises(ev.InputError, match="scale"):
         ev.prior_sensitivity(model, scale=[-1.0])
     with pytest.raises(ev.InputError, match="model"):
         ev.prior_sensitivity(3)
-    grouped = ev.from_formula("y ~ x + (1 | g)", data)
-    result = ev.log_evidence(grouped, target_se=0.2, random_seed=0, progressbar=False)
+    result = comparison.results["groups"]
     result.save(tmp_path / "r.npz")
     read = ev.IntegratedEvidence.load(tmp_path / "r.npz", model=result.optimum.model)
     with pytest.raises(ev.InputError, match="model"):

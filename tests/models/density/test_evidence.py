@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 
 import numpy as np
 import pytest
@@ -115,6 +116,13 @@ def test_gradients_of_the_truths(name):
     )
 
 
+@cache
+def prepared(name):
+    """A truth, and what methods start from unless told otherwise: its search is the dear part."""
+    model, truth = TRUTHS[name]()
+    return model, truth, fit_density(model)
+
+
 _NAMES, _METHODS = ("gaussian", "beta, bounds", "heavy", "two far"), ("auto", "smc", "ais", "arm")
 _CASES = [(name, method) for name in _NAMES for method in (*_METHODS, "importance")]
 _LONG = [pytest.param(name, "pt", marks=pytest.mark.slow) for name in _NAMES if name != "heavy"]
@@ -123,10 +131,12 @@ _LONG = [pytest.param(name, "pt", marks=pytest.mark.slow) for name in _NAMES if 
 @pytest.mark.parametrize(("name", "method"), [*_CASES, ("heavy", "pt"), *_LONG])
 def test_exact_truth(name, method):
     """Within 4.5 standard errors (1e-4 per case with 15 degrees of freedom)."""
-    model, truth = TRUTHS[name]()
+    model, truth, fit = prepared(name)
     words = {"target_se": 0.05}
     if method == "pt":
         words = {"n_sweeps": 32, "n_particles": 16, "n_levels": 6}
+    if method != "auto":  # which looks for itself
+        words["reference"] = fit
     result = estimate(model, method=method, **words)
     assert abs(result.logz - truth) < 4.5 * max(result.logz_se, 2e-3)
     assert 0.0 <= result.logz_se < (0.15 if method == "pt" else 0.08)
@@ -151,11 +161,12 @@ def test_every_reference(reference):
 def test_samples_are_parameters():
     """Of a model with bounds: inside them, with the moments of exact draws."""
     case = limited()
-    exact = case.draws(np.random.default_rng(1), 100_000)
-    result = estimate(case.model, method="smc", n_particles=256, n_islands=8)
+    exact, fit = case.draws(np.random.default_rng(1), 100_000), fit_density(case.model)
+    result = estimate(case.model, method="smc", reference=fit, n_particles=256, n_islands=8)
     draws = ev.sample(
-        case.model, move="hmc", draws=500, tune=200, random_seed=0, progressbar=False
-    )
+        case.model, move="hmc", draws=500, tune=200, reference=fit, random_seed=0,
+        progressbar=False,
+    )  # fmt: skip
     for x in (result.samples, draws.x.reshape(-1, 3)):
         assert (x[:, 0] > 0.0).all()
         assert (x[:, 1] < 2.0).all()
@@ -203,7 +214,8 @@ def model_for_processes(**words):
 
 @pytest.mark.parametrize("method", ["auto", "ais", "arm"])
 def test_same_seed_same_answer(method):
-    words = SMALL | {"method": method}
+    """The search included, by which the default starts."""
+    words = SMALL | {"method": method, "reference": None if method == "auto" else "laplace"}
     first, second = (estimate(model_for_processes(), **words) for _ in range(2))
     assert first.logz == second.logz
     np.testing.assert_array_equal(first.samples, second.samples)
@@ -214,7 +226,7 @@ def test_same_seed_same_answer(method):
 @pytest.mark.parametrize("method", ["smc", "pt"])
 def test_processes_give_the_same_numbers(processes, method):
     words = SMALL | ({"n_sweeps": 8, "n_particles": 16} if method == "pt" else {})
-    words["method"] = method
+    words |= {"method": method, "reference": "laplace"}
     here = estimate(model_for_processes(), **words)
     there = estimate(model_for_processes(), executor=processes, **words)
     assert here.logz == there.logz
@@ -223,7 +235,7 @@ def test_processes_give_the_same_numbers(processes, method):
 
 
 def test_processes_with_jax(processes):
-    words = SMALL | {"method": "smc"}
+    words = SMALL | {"method": "smc", "reference": "laplace"}
     here = estimate(ev.from_jax(jax_banana, 2), **words)
     there = estimate(ev.from_jax(jax_banana, 2), executor=processes, **words)
     assert here.logz == there.logz
@@ -233,9 +245,8 @@ def test_processes_with_jax(processes):
 
 def test_a_sampler_need_not_travel(processes):
     model = model_for_processes(sampler=lambda rng, m: rng.standard_normal((m, 2)) + 1.0)
-    here, there = (
-        estimate(model, method="smc", executor=executor, **SMALL) for executor in (None, processes)
-    )
+    words = SMALL | {"method": "smc", "reference": "laplace"}
+    here, there = (estimate(model, executor=executor, **words) for executor in (None, processes))
     assert here.logz == there.logz
 
 
@@ -245,11 +256,11 @@ def test_a_lambda_cannot_be_sent(processes):
 
     model = ev.DensityModel(bowl, 2, grad=lambda x: -x, vectorized=True)
     with pytest.raises(ValueError, match=r"cannot be sent to other processes.*import"):
-        estimate(model, method="smc", executor=processes, **SMALL)
+        estimate(model, method="smc", reference="laplace", executor=processes, **SMALL)
 
 
 def test_a_checkpoint_of_another_density_is_refused(tmp_path):
-    words = SMALL | {"method": "smc", "checkpoint": tmp_path / "run.ckpt"}
+    words = SMALL | {"method": "smc", "reference": "laplace", "checkpoint": tmp_path / "run.ckpt"}
     first = estimate(model_for_processes(), **words)
     again = estimate(model_for_processes(), **words)
     assert again.logz == first.logz
@@ -272,6 +283,7 @@ def test_ais_in_both_directions_with_draws_in_parameters():
         case.model,
         direction="both",
         posterior=draws,
+        reference="laplace",
         n_particles=400,
         random_seed=0,
         progressbar=False,
@@ -279,8 +291,9 @@ def test_ais_in_both_directions_with_draws_in_parameters():
     table = result.estimates
     for name in ("ais_forward", "ais_reverse", "ais"):
         assert abs(table.logz[name] - case.logz) < 4.5 * max(table.logz_se[name], 0.01)
+    words = {"direction": "both", "reference": "laplace", "progressbar": False}
     with pytest.raises(ValueError, match="outside their bounds"):
-        ev.ais(case.model, direction="both", posterior=-draws, progressbar=False)
+        ev.ais(case.model, posterior=-draws, **words)
 
 
 def test_a_run_without_gradients_goes_to_its_end(monkeypatch):

@@ -5,6 +5,7 @@ import weakref
 
 import numpy as np
 import pytest
+from covering import covering
 from moves.invariance import M, smallest_p_value, statistics
 from problems import covariance, exact_draws, small_model
 from scipy.stats import ks_2samp, truncnorm
@@ -23,10 +24,10 @@ def make_path(n=3, reference="ep"):
 # -- the right distribution --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sweeps", [1, 3])
-@pytest.mark.parametrize("update", ["exact", "slice"])
-@pytest.mark.parametrize("beta", [0.0, 1.0])
-@pytest.mark.parametrize("reference", REFERENCES)
+@pytest.mark.parametrize(
+    ("reference", "beta", "update", "sweeps"),
+    covering(REFERENCES, [1.0, 0.0], ["exact", "slice"], [1, 3]),
+)
 def test_invariance(reference, beta, update, sweeps):
     """False alarm rate 1e-5 per case, see :mod:`moves.invariance`."""
     move = ProbitGibbs(sweeps=sweeps, update=update)
