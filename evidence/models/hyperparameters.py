@@ -106,8 +106,8 @@ class Hyperparameters:
 
     def likelihood_at(self, theta: Array) -> Any:
         """The likelihood with its own among all these logs."""
-        own = zip(_scalars(self.likelihood), theta[self.n_kernel :], strict=True)
-        changes = {name: float(np.exp(value)) for name, value in own}
+        values = natural(theta[self.n_kernel :], self.lows[self.n_kernel :])
+        changes = dict(zip(_scalars(self.likelihood), values.tolist(), strict=True))
         return self.likelihood.changed(changes) if self.likelihood and changes else self.likelihood
 
     def moved(self, theta: ArrayLike | Mapping[str, float]) -> Hyperparameters:
@@ -150,11 +150,11 @@ def free_parameters(
         for name, theta, bounds, low in zip(*kernel_parameters(kernel), strict=True)
     ]
     n_kernel = len(rows)
-    if likelihood:
-        rows += [
-            (_PREFIX + name, *np.log([likelihood.value_of(name), *likelihood.free[name]]), np.nan)
-            for name in _scalars(likelihood)
-        ]
+    for name in _scalars(likelihood):
+        assert likelihood is not None
+        low = 0.0 if likelihood.limits.get(name) == (0.0, 1.0) else np.nan
+        values = [likelihood.value_of(name), *likelihood.free[name]]
+        rows.append((_PREFIX + name, *to_line(values, low), low))
     numbers = np.array([row[1:] for row in rows]).reshape(-1, 4)
     names, theta = tuple(row[0] for row in rows), numbers[:, 0].copy()
     return Hyperparameters(

@@ -51,11 +51,14 @@ class Likelihood(ABC):
     log_concave: ClassVar[bool] = True
     """Whether -l'' is nowhere negative."""
     unimodal: ClassVar[bool] = False
-    """Whether p(y|·) rises to its ``location`` and falls beyond, where it is not log-concave."""
+    """Whether p(y|·) rises to its ``location`` and falls beyond, where it is not log-concave; it
+    may go on rising, but not by much."""
     counts: ClassVar[bool] = False
     """Whether observations are 0, 1, 2, …"""
     free: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
-    """Positive parameters that may be learnt, with default bounds."""
+    """Parameters that may be learnt, with default bounds."""
+    limits: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
+    """What parameters lie between, where these are not just positive."""
 
     # -- what a subclass provides -------------------------------------------------------
 

@@ -61,33 +61,12 @@ def _kernel(x_, theta_, n, stride, step, order, out_):
         out[3, i] = curvature * np.tanh(0.5 * x[i])
 
 
-@dataclass(frozen=True)
-class Binomial(Parametric):
-    r"""y successes among n trials, each with probability :math:`\sigma(x) = 1/(1 + e^{-x})`.
+class Trials(Parametric):
+    """Successes among trials, whose number is the first parameter."""
 
-    .. math:: \log p(y|x) = \log\binom{n}{y} + y\,x - n \log(1 + e^x)
+    n: float | tuple[float, ...]
 
-    The coefficient counts. With :math:`p = y/n`, :math:`q = 1 - p` and
-    :math:`d = x - \log(y/(n-y))` it is evaluated relative to its maximum, where large terms
-    would cancel otherwise, as
-    :math:`C - (n - y) \log(1 + p\,\mathrm{expm1}(d)) - y \log(1 + q\,\mathrm{expm1}(-d))`; its
-    slope is :math:`-n p q\, \mathrm{expm1}(d) / (q + p e^d)`.
-
-    Parameters
-    ----------
-    n : int or array (N,)
-        Trials behind each datum, 1, 2, …
-
-    >>> Binomial(n=2).log_prob([0.0, 0.0], [0, 1]).round(6)
-    array([-1.386294, -0.693147])
-    """
-
-    n: float | tuple[float, ...] = 1.0
-
-    name: ClassVar[str] = "binomial"
     counts: ClassVar[bool] = True
-
-    kernel = staticmethod(_kernel)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -111,18 +90,46 @@ class Binomial(Parametric):
             )
         return Observations(values, notes)
 
-    def theta(self, y: Array) -> Array:
-        rest = self.parameters(y)[0] - y
-        mixed = (y > 0.0) & (rest > 0.0)
-        mode = np.where(mixed, self.location(y), 0.0)
-        return stack(y, y, rest, mode, mixed, log_peak(y) + log_peak(rest) - log_peak(y + rest))
-
     def strip(self, y: Array) -> float:
         return 0.5 * np.pi
 
     def location(self, y: Array) -> Array:
         """log(y/(n - y)), with half a trial in the place of none."""
         return np.log(np.maximum(y, 0.5) / np.maximum(self.parameters(y)[0] - y, 0.5))
+
+
+@dataclass(frozen=True)
+class Binomial(Trials):
+    r"""y successes among n trials, each with probability :math:`\sigma(x) = 1/(1 + e^{-x})`.
+
+    .. math:: \log p(y|x) = \log\binom{n}{y} + y\,x - n \log(1 + e^x)
+
+    The coefficient counts. With :math:`p = y/n`, :math:`q = 1 - p` and
+    :math:`d = x - \log(y/(n-y))` it is evaluated relative to its maximum, where large terms
+    would cancel otherwise, as
+    :math:`C - (n - y) \log(1 + p\,\mathrm{expm1}(d)) - y \log(1 + q\,\mathrm{expm1}(-d))`; its
+    slope is :math:`-n p q\, \mathrm{expm1}(d) / (q + p e^d)`.
+
+    Parameters
+    ----------
+    n : int or array (N,)
+        Trials behind each datum, 1, 2, …
+
+    >>> Binomial(n=2).log_prob([0.0, 0.0], [0, 1]).round(6)
+    array([-1.386294, -0.693147])
+    """
+
+    n: float | tuple[float, ...] = 1.0
+
+    name: ClassVar[str] = "binomial"
+
+    kernel = staticmethod(_kernel)
+
+    def theta(self, y: Array) -> Array:
+        rest = self.parameters(y)[0] - y
+        mixed = (y > 0.0) & (rest > 0.0)
+        mode = np.where(mixed, self.location(y), 0.0)
+        return stack(y, y, rest, mode, mixed, log_peak(y) + log_peak(rest) - log_peak(y + rest))
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
         x = np.asarray(x, float)

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ...execution.arguments import array, number
 from ...messages import InputError
@@ -34,29 +34,35 @@ def check_labels(self: Likelihood, y: ArrayLike) -> Observations:
 def check_counts(self: Likelihood, y: ArrayLike) -> Observations:
     """Return counts 0, 1, 2, … as floats."""
     values = array("y", y)
-    bad = np.unique(values[(values < 0.0) | (values != np.floor(values)) | (values > EXACT)])
-    if bad.size:
-        raise InputError(
-            f"y: the {self.name} likelihood wants counts 0, 1, 2, … (up to 2^53), got "
-            f"{_listed(bad)}"
-        )
-    return Observations(values)
+    bad = (values < 0.0) | (values != np.floor(values)) | (values > EXACT)
+    return _accepted(self, values, bad, "counts 0, 1, 2, … (up to 2^53)")
 
 
 def check_positives(self: Likelihood, y: ArrayLike) -> Observations:
     """Return positive real targets as floats."""
     values = array("y", y)
-    bad = np.unique(values[values <= 0.0])
-    if bad.size:
-        raise InputError(
-            f"y: the {self.name} likelihood wants positive numbers, got {_listed(bad)}"
-        )
-    return Observations(values)
+    return _accepted(self, values, values <= 0.0, "positive numbers")
+
+
+def check_between(self: Likelihood, y: ArrayLike) -> Observations:
+    """Return numbers between 0 and 1, both excluded."""
+    values = array("y", y)
+    bad = (values <= 0.0) | (values >= 1.0)
+    return _accepted(self, values, bad, "numbers above 0 and below 1")
 
 
 def check_reals(self: Likelihood, y: ArrayLike) -> Observations:
     """Return any finite real targets as floats."""
     return Observations(array("y", y))
+
+
+def _accepted(self: Likelihood, values: Array, bad: NDArray[Any], wanted: str) -> Observations:
+    """Observations, or an error that lists the ``bad`` ones and says where the first is."""
+    if bad.any():
+        listed, first = _listed(np.unique(values[bad])), f" at y[{np.argmax(bad)}]"
+        where = "" if values.ndim == 0 else f"{', first' if bad.sum() > 1 else ''}{first}"
+        raise InputError(f"y: the {self.name} likelihood wants {wanted}, got {listed}{where}")
+    return Observations(values)
 
 
 def _listed(values: Array) -> str:
@@ -90,13 +96,10 @@ class Labels(Likelihood):
 class Parametric(Likelihood):
     """A likelihood whose fields are parameters: a number, or one per datum."""
 
-    signed: ClassVar[tuple[str, ...]] = ()
-    """Those that may be negative."""
-
     def __post_init__(self) -> None:
         for name, value in self._values():
-            checked = check_parameter(name, value, positive=name not in self.signed)
-            object.__setattr__(self, name, checked)
+            limits = self.limits.get(name, (0.0, np.inf))
+            object.__setattr__(self, name, check_parameter(name, value, *limits))
 
     def _values(self) -> list[tuple[str, Any]]:
         return [(f.name, getattr(self, f.name)) for f in fields(self)]  # type: ignore[arg-type]
@@ -113,17 +116,20 @@ class Parametric(Likelihood):
 
 
 def check_parameter(
-    name: str, value: ArrayLike, *, positive: bool = True
+    name: str, value: ArrayLike, above: float = 0.0, below: float = np.inf
 ) -> float | tuple[float, ...]:
-    """Return a finite (positive) scalar as float, a vector with one value per datum as tuple.
+    """Return a finite scalar as float, a vector with one value per datum as tuple.
 
     Tuples, unlike arrays, let likelihoods be compared, hashed and printed.
     """
     values = array(name, value, (), ("N",))
     if values.ndim == 0:
-        return number(name, value, above=0.0 if positive else -np.inf)
-    if positive and (values <= 0.0).any():
-        raise InputError(f"{name} must be positive, got {values.min():g}")
+        return number(name, value, above=above, below=below)
+    for worst in (values.min(), values.max()):
+        if not above < worst < below:
+            wanted = f"above {above:g}" if above else "positive"
+            wanted += f" and below {below:g}" if below < np.inf else ""
+            raise InputError(f"{name} must be {wanted}, got {worst:g}")
     return tuple(values.tolist())
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numba import carray
 from numpy.typing import ArrayLike
 
-from ...numerics.jit import kernel, vector_loop
+from ...numerics.jit import jit, kernel, vector_loop
 from ...numerics.special import exp, exp_parts, log
 from .base import Array
 from .checks import Labels
@@ -34,6 +34,18 @@ def _first_order(x, y, step, out):
         out[1, i] = slope if seen else -u
 
 
+@jit
+def bends(g, u):
+    """The second and third derivative of log(1 - exp(-u)) in log u; the first is g = u/(e^u-1)."""
+    if u > 0.1:
+        above, below = g + u - 1.0, 1.0 - g
+    else:  # (u/2) coth(u/2) - 1, where the differences above would cancel
+        q = u * u
+        even = q * (1 / 12 - q * (1 / 720 - q * (1 / 30240 - q / 1209600)))
+        above, below = 0.5 * u + even, 0.5 * u - even
+    return -g * above, g * (above * above - (1.0 + above) * below)
+
+
 @kernel
 def _kernel(x_, theta_, n, stride, step, order, out_):
     x, y, out = carray(x_, n), carray(theta_, stride), carray(out_, (4, n))
@@ -48,14 +60,7 @@ def _kernel(x_, theta_, n, stride, step, order, out_):
         if y[i * step] < 0.0:
             out[2, i] = out[3, i] = g
             continue
-        if u > 0.1:
-            above, below = g + u - 1.0, 1.0 - g
-        else:  # (u/2) coth(u/2) - 1, where the differences above would cancel
-            q = u * u
-            even = q * (1 / 12 - q * (1 / 720 - q * (1 / 30240 - q / 1209600)))
-            above, below = 0.5 * u + even, 0.5 * u - even
-        out[2, i] = -g * above
-        out[3, i] = g * (above * above - (1.0 + above) * below)
+        out[2, i], out[3, i] = bends(g, u)
 
 
 def _link(x: ArrayLike) -> Array:

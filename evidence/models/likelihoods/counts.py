@@ -2,6 +2,7 @@ r"""What the count likelihoods share: accurate constants, rates and draws."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -58,7 +59,7 @@ class CountLikelihood(Parametric):
     """Counts with mean ``exposure · exp(x + offset)``."""
 
     counts: ClassVar[bool] = True
-    signed = ("offset",)
+    limits: ClassVar[Mapping[str, tuple[float, float]]] = {"offset": (-np.inf, np.inf)}
 
     def shift(self, like: Array) -> Array:
         """The known part of the log mean, ``offset + log exposure``."""

@@ -50,6 +50,26 @@ def _first_order(x, theta, step, out):
         out[1, i] = -sign * (least * (1.0 - p) if seen else r) * e / (1.0 + excess)
 
 
+@jit
+def derivatives(x, theta):
+    """log p(y|x) and three derivatives, at one point."""
+    y, r = theta[0], theta[1]
+    p, q = y / (r + y), r / (r + y)
+    eta = x + theta[2]
+    a, b = sigmoid(eta), sigmoid(-eta)
+    if y > 0.0:
+        d = x + theta[3]
+        value = theta[4] - r * _log_mix(p, q, d) - y * _log_mix(q, p, -d)
+        if d > 0.0:
+            slope = y * q * np.expm1(-d) / (p + q * np.exp(-d))
+        else:
+            slope = -y * q * np.expm1(d) / (q + p * np.exp(d))
+    else:
+        value, slope = -r * log1p_exp(eta), -r * a
+    curvature = (r + y) * a * b
+    return value, slope, -curvature, curvature * np.tanh(0.5 * eta)
+
+
 @kernel
 def _kernel(x_, theta_, n, stride, step, order, out_):
     x, theta, out = carray(x_, n), carray(theta_, (5, stride)), carray(out_, (4, n))
@@ -60,28 +80,42 @@ def _kernel(x_, theta_, n, stride, step, order, out_):
             _first_order(x, theta, 0, out)
         return
     for i in range(n):
-        y, r = theta[0, i * step], theta[1, i * step]
-        p, q = y / (r + y), r / (r + y)
-        eta = x[i] + theta[2, i * step]
-        a, b = sigmoid(eta), sigmoid(-eta)
-        if y > 0.0:
-            d = x[i] + theta[3, i * step]
-            constant = theta[4, i * step]
-            out[0, i] = constant - r * _log_mix(p, q, d) - y * _log_mix(q, p, -d)
-            if d > 0.0:
-                out[1, i] = y * q * np.expm1(-d) / (p + q * np.exp(-d))
-            else:
-                out[1, i] = -y * q * np.expm1(d) / (q + p * np.exp(d))
-        else:
-            out[0, i] = -r * log1p_exp(eta)
-            out[1, i] = -r * a
-        curvature = (r + y) * a * b
-        out[2, i] = -curvature
-        out[3, i] = curvature * np.tanh(0.5 * eta)
+        out[0, i], out[1, i], out[2, i], out[3, i] = derivatives(x[i], theta[:, i * step])
+
+
+class Sized(CountLikelihood):
+    """Negative binomial counts; the first parameter is their size."""
+
+    def theta(self, y: Array) -> Array:
+        r, shift = self.parameters(y)[0], self.shift(y)
+        peak = log_peak(r) + log_peak(y) - log_peak(r + y) - np.log1p(y / r)
+        return stack(y, y, r, shift - np.log(r), shift - np.log(np.where(y > 0.0, y, 1.0)), peak)
+
+    def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
+        """Poisson counts whose rates are gamma distributed around the mean."""
+        mean = self.mean(x)
+        r = self.parameters(mean)[0]
+        return draw_counts(mean * rng.standard_gamma(r, size=mean.shape) / r, rng)
+
+    def cdf(self, y: Array, x: Array) -> Array:
+        mean = self.mean(x)
+        r = self.parameters(mean)[0]
+        return betainc(r, np.floor(y) + 1.0, r / (r + mean))
+
+    def conditional_moments(self, x: Array) -> tuple[Array, Array]:
+        mean = self.mean(x)
+        with np.errstate(over="ignore"):
+            return mean, mean + mean * (mean / self.parameters(mean)[0])
+
+    def _predictive(self, mean: Array, var: Array) -> Predictive:
+        mu, spread = lognormal_moments(mean + self.shift(mean), var)
+        with np.errstate(over="ignore"):
+            square = mu * mu + spread
+            return Predictive(mu, mu + spread + square / self.parameters(mean)[0])
 
 
 @dataclass(frozen=True)
-class NegativeBinomial(CountLikelihood):
+class NegativeBinomial(Sized):
     r"""Overdispersed counts with mean :math:`\mu = \text{exposure} \cdot e^{x + \text{offset}}`.
 
     The dispersion ``r`` is the *size*: ``var[y|x] = μ + μ²/r``, so small values are more
@@ -115,29 +149,31 @@ class NegativeBinomial(CountLikelihood):
 
     kernel = staticmethod(_kernel)
 
-    def theta(self, y: Array) -> Array:
-        r, shift = self.parameters(y)[0], self.shift(y)
-        peak = log_peak(r) + log_peak(y) - log_peak(r + y) - np.log1p(y / r)
-        return stack(y, y, r, shift - np.log(r), shift - np.log(np.where(y > 0.0, y, 1.0)), peak)
 
-    def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
-        """Poisson counts whose rates are gamma distributed around the mean."""
-        mean = self.mean(x)
-        r = self.parameters(mean)[0]
-        return draw_counts(mean * rng.standard_gamma(r, size=mean.shape) / r, rng)
+@dataclass(frozen=True)
+class Geometric(Sized):
+    r"""Counts with mean :math:`\mu = \text{exposure} \cdot e^{x + \text{offset}}`, one of them as
+    likely to be the last as any other: the negative binomial of size 1, of variance μ + μ².
 
-    def cdf(self, y: Array, x: Array) -> Array:
-        mean = self.mean(x)
-        r = self.parameters(mean)[0]
-        return betainc(r, np.floor(y) + 1.0, r / (r + mean))
+    .. math:: p(y|x) = \mu^y / (1 + \mu)^{y + 1}
 
-    def conditional_moments(self, x: Array) -> tuple[Array, Array]:
-        mean = self.mean(x)
-        with np.errstate(over="ignore"):
-            return mean, mean + mean * (mean / self.parameters(mean)[0])
+    Parameters
+    ----------
+    exposure : float or array (N,)
+        Time, area or population behind each count, > 0.
+    offset : float or array (N,)
+        Known part of the log mean.
 
-    def _predictive(self, mean: Array, var: Array) -> Predictive:
-        mu, spread = lognormal_moments(mean + self.shift(mean), var)
-        with np.errstate(over="ignore"):
-            square = mu * mu + spread
-            return Predictive(mu, mu + spread + square / self.parameters(mean)[0])
+    >>> Geometric().log_prob([0.0, 0.0], [0, 3]).round(6)
+    array([-0.693147, -2.772589])
+    """
+
+    exposure: float | tuple[float, ...] = 1.0
+    offset: float | tuple[float, ...] = 0.0
+
+    name: ClassVar[str] = "geometric"
+
+    kernel = staticmethod(_kernel)
+
+    def parameters(self, like: Array) -> tuple[Array, ...]:
+        return np.ones(()), *super().parameters(like)

@@ -18,7 +18,7 @@ from .counts import CountLikelihood, draw_counts, log_peak, lognormal_moments
 
 
 @jit
-def _minus_expm1(d):
+def minus_expm1(d):
     """``d - expm1(d)``; a series near zero, where the two cancel."""
     if abs(d) > 0.5:
         return d - np.expm1(d)
@@ -41,6 +41,17 @@ def _first_order(x, theta, step, out):
         out[1, i] = -y * e if y > 0.0 else -e
 
 
+@jit
+def derivatives(x, theta):
+    """log p(y|x) and three derivatives, at one point."""
+    y, d = theta[0], x + theta[1]
+    if y > 0.0:
+        rate = y * np.exp(d)
+        return y * minus_expm1(d) + theta[2], -y * np.expm1(d), -rate, -rate
+    rate = np.exp(d)
+    return -rate, -rate, -rate, -rate
+
+
 @kernel
 def _kernel(x_, theta_, n, stride, step, order, out_):
     x, theta, out = carray(x_, n), carray(theta_, (3, stride)), carray(out_, (4, n))
@@ -51,22 +62,32 @@ def _kernel(x_, theta_, n, stride, step, order, out_):
             _first_order(x, theta, 0, out)
         return
     for i in range(n):
-        y, constant = theta[0, i * step], theta[2, i * step]
-        d = x[i] + theta[1, i * step]
-        if y > 0.0:
-            rate = y * np.exp(d)
-            out[0, i] = y * _minus_expm1(d) + constant
-            out[1, i] = -y * np.expm1(d)
-        else:
-            rate = np.exp(d)
-            out[0, i] = -rate
-            out[1, i] = -rate
-        out[2, i] = -rate
-        out[3, i] = -rate
+        out[0, i], out[1, i], out[2, i], out[3, i] = derivatives(x[i], theta[:, i * step])
+
+
+class Rates(CountLikelihood):
+    """Counts of events that happen one by one."""
+
+    def theta(self, y: Array) -> Array:
+        return stack(y, y, self.shift(y) - np.log(np.where(y > 0.0, y, 1.0)), log_peak(y))
+
+    def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
+        return draw_counts(self.mean(x), rng)
+
+    def cdf(self, y: Array, x: Array) -> Array:
+        return pdtr(y, self.mean(x))
+
+    def conditional_moments(self, x: Array) -> tuple[Array, Array]:
+        rate = self.mean(x)
+        return rate, rate
+
+    def _predictive(self, mean: Array, var: Array) -> Predictive:
+        rate, spread = lognormal_moments(mean + self.shift(mean), var)
+        return Predictive(rate, rate + spread)
 
 
 @dataclass(frozen=True)
-class Poisson(CountLikelihood):
+class Poisson(Rates):
     r"""Counts with rate :math:`\lambda = \text{exposure} \cdot e^{x + \text{offset}}`.
 
     With :math:`d = \log(\lambda / y)` and ``y > 0``,
@@ -93,20 +114,3 @@ class Poisson(CountLikelihood):
     name: ClassVar[str] = "poisson"
 
     kernel = staticmethod(_kernel)
-
-    def theta(self, y: Array) -> Array:
-        return stack(y, y, self.shift(y) - np.log(np.where(y > 0.0, y, 1.0)), log_peak(y))
-
-    def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
-        return draw_counts(self.mean(x), rng)
-
-    def cdf(self, y: Array, x: Array) -> Array:
-        return pdtr(y, self.mean(x))
-
-    def conditional_moments(self, x: Array) -> tuple[Array, Array]:
-        rate = self.mean(x)
-        return rate, rate
-
-    def _predictive(self, mean: Array, var: Array) -> Predictive:
-        rate, spread = lognormal_moments(mean + self.shift(mean), var)
-        return Predictive(rate, rate + spread)

@@ -23,7 +23,13 @@ _MEANT = {
     "robust": "student_t",
     "t": "student_t",
     "complementaryloglog": "cloglog",
-    "exponential": "gamma",
+    "zip": "zero_inflated_poisson",
+    "zinb": "zero_inflated_negative_binomial",
+    "zeroinflatednegbinomial": "zero_inflated_negative_binomial",
+    "hurdlenegbinomial": "hurdle_negative_binomial",
+    "negbinomial": "negative_binomial",
+    "asymlaplace": "asymmetric_laplace",
+    "quantile": "asymmetric_laplace",
     "ordered": "ordinal",
     "cumulative": "ordinal",
     "count": "poisson' or 'negative_binomial",
@@ -55,7 +61,7 @@ def get(spec: str | Likelihood) -> Likelihood:
         head, bracket, rest = spec.strip().partition("(")
         name = _known_name(head)
         arguments = _parse_arguments(spec, bracket + rest) if bracket else {}
-    cls = getattr(import_module(f".{name}", __package__), NAMES[name])
+    cls = getattr(import_module(__package__), NAMES[name])
     valid = [field.name for field in fields(cls)]
     for key in arguments:
         if key not in valid:

@@ -8,17 +8,29 @@ from typing import NamedTuple
 import numpy as np
 
 from evidence.models.likelihoods import (
+    AsymmetricLaplace,
+    Beta,
+    BetaBinomial,
     Binomial,
     Cloglog,
+    Exponential,
     Gamma,
     Gaussian,
+    Geometric,
+    HurdleNegativeBinomial,
+    HurdlePoisson,
     Likelihood,
     Logit,
+    LogLogistic,
+    LogNormal,
     NegativeBinomial,
     Ordinal,
     Poisson,
     Probit,
     StudentT,
+    Weibull,
+    ZeroInflatedNegativeBinomial,
+    ZeroInflatedPoisson,
 )
 
 from . import oracle
@@ -96,6 +108,43 @@ def _ordinal_terms(gaps):
     return terms
 
 
+def _zeros_terms(counts, slope):
+    """``slope``: that of log p_0(0|x), of which there are powers."""
+
+    def terms(x, y):
+        s = slope(min(x, 600.0))
+        w = 1.0 if s < 700.0 else 0.0  # a power of a number beyond does not count
+        small = np.array([2 + abs(x), 1, 1 + w * s**2 * np.exp(-s / 4), 1 + w * s**3])
+        return small if y == 0 else np.add(counts(x, y), [abs(x) + 1, 1, 1, 1])
+
+    return terms
+
+
+def _share_terms(phi, n=0.0):
+    def terms(x, y):
+        p, size = 1 / (1 + np.exp(-x)), phi + n + 1.0
+        log_y = abs(np.log(y)) + abs(np.log1p(-y)) if n == 0.0 else 0.0
+        total = size * (np.log(size) + 1 + log_y)
+        slopes = 1 + p * (1 - p) * total
+        return np.array([total + 5, slopes, slopes, slopes])
+
+    return terms
+
+
+def _times_terms(k, power):
+    def terms(x, y):
+        z = k * (np.log(y) - x)
+        size = k * (1 + abs(x) + abs(np.log(y)))
+        high = np.exp(min(z, 600.0)) if power else 1.0
+        v = np.exp(-min(abs(z), 700.0))
+        constants = size + abs(np.log(k)) + abs(np.log(y)) + 1
+        noise = 1e-12  # of differentiation, where nothing is left
+        return np.array([size**2 if power is None else constants, k * size * high, noise,
+                         noise if power else noise + k**2 * size * v])  # fmt: skip
+
+    return terms
+
+
 _REALS = (0.0, -2.5, 1e3, -1e3)
 _COUNTS = (0.0, 1.0, 7.0, 1000.0, 1e6)
 
@@ -131,5 +180,53 @@ CASES = [
         Case(Ordinal(gaps), lambda y, gaps=gaps: oracle.ordinal(y, gaps),
              tuple(np.arange(len(gaps) + 2.0)), _ordinal_terms(gaps))
         for gaps in ((), (1.0,), (0.5, 3.0, 1e-3), (20.0, 1e-8))
+    ),
+    Case(Geometric(), oracle.negative_binomial, _COUNTS, _negative_binomial_terms(1.0)),
+    *(
+        Case(make(share), lambda y, law=law, share=share: law(y, share), _COUNTS,
+             _zeros_terms(_poisson_terms, np.exp))
+        for make, law in ((ZeroInflatedPoisson, oracle.zero_inflated),
+                          (HurdlePoisson, oracle.hurdle))
+        for share in (0.3, 1e-4)
+    ),
+    *(
+        Case(make(r, 0.3), lambda y, law=law, r=r: law(
+            y, 0.3, lambda y: oracle.negative_binomial(y, r)), _COUNTS,
+             _zeros_terms(_negative_binomial_terms(r), lambda x, r=r: r / (1 + r * np.exp(-x))))
+        for make, law in ((ZeroInflatedNegativeBinomial, oracle.zero_inflated),
+                          (HurdleNegativeBinomial, oracle.hurdle))
+        for r in (2.0, 0.05, 1e6)
+    ),
+    *(
+        Case(Beta(phi), lambda y, phi=phi: oracle.beta(y, phi), (0.3, 1e-6, 1 - 2**-20),
+             _share_terms(phi))
+        for phi in (1.0, 0.05, 1e3)
+    ),
+    *(
+        Case(BetaBinomial(n, phi), lambda y, n=n, phi=phi: oracle.beta_binomial(y, n, phi), ys,
+             _share_terms(phi, n))
+        for n, phi, ys in ((1, 2.0, (0.0, 1.0)), (30, 0.05, (0.0, 1.0, 11.0, 30.0)),
+                           (30, 1e4, (0.0, 20.0)), (1000, 5.0, (1.0, 500.0)))
+    ),
+    Case(Exponential(), oracle.weibull, (1e-6, 0.3, 1e3), _times_terms(1.0, True)),
+    *(
+        Case(Weibull(k), lambda y, k=k: oracle.weibull(y, k), (1e-6, 0.3, 1e3),
+             _times_terms(k, True))
+        for k in (0.1, 2.0, 5.0)
+    ),
+    *(
+        Case(LogLogistic(k), lambda y, k=k: oracle.log_logistic(y, k), (1e-6, 0.3, 1e3),
+             _times_terms(k, False))
+        for k in (1.01, 2.0, 50.0)
+    ),
+    *(
+        Case(LogNormal(s), lambda y, s=s: oracle.lognormal(y, s), (1e-6, 0.3, 1e3),
+             _times_terms(1.0 / s, None))
+        for s in (1.0, 0.02)
+    ),
+    *(
+        Case(AsymmetricLaplace(q, s), lambda y, q=q, s=s: oracle.asymmetric_laplace(y, q, s),
+             _REALS, lambda x, y, s=s: np.array([1 + (abs(x) + abs(y)) / s, 0, 0, 0]))
+        for q, s in ((0.5, 1.0), (0.95, 0.01))
     ),
 ]  # fmt: skip

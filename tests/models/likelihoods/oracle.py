@@ -99,6 +99,87 @@ def ordinal(y, gaps=(1.0,)):
     return log_p
 
 
+def zero_inflated(y, zi, of=poisson):
+    zero, counts, z = of(0), of(y), mp.mpf(zi)
+    if y:
+        return lambda x: mp.log1p(-z) + counts(x)
+    return lambda x: mp.log(z + (1 - z) * mp.exp(zero(x)))
+
+
+def hurdle(y, hu, of=poisson):
+    zero, counts, h = of(0), of(y), mp.mpf(hu)
+
+    def log_p(x):
+        if not y:
+            return mp.log(h)
+        with mp.workdps(mp.mp.dps + 60):
+            return mp.log1p(-h) + counts(x) - mp.log(-mp.expm1(zero(x)))
+
+    return log_p
+
+
+def _log_beta(a, b):
+    return mp.loggamma(a) + mp.loggamma(b) - mp.loggamma(a + b)
+
+
+def beta(y, phi=1.0):
+    y, phi = mp.mpf(y), mp.mpf(phi)
+
+    def log_p(x):
+        a, b = phi / (1 + mp.exp(-x)), phi / (1 + mp.exp(x))
+        return (a - 1) * mp.log(y) + (b - 1) * mp.log1p(-y) - _log_beta(a, b)
+
+    return log_p
+
+
+def beta_binomial(y, n, phi=1.0):
+    y, n, phi = mp.mpf(y), mp.mpf(n), mp.mpf(phi)
+    ways = -mp.log(n + 1) - _log_beta(y + 1, n - y + 1)
+
+    def log_p(x):
+        with mp.workdps(mp.mp.dps + 40):
+            a, b = phi / (1 + mp.exp(-x)), phi / (1 + mp.exp(x))
+            return ways + _log_beta(a + y, b + n - y) - _log_beta(a, b)
+
+    return log_p
+
+
+def lognormal(y, sigma=1.0):
+    of_log = gaussian(mp.log(mp.mpf(y)), sigma)
+    return lambda x: of_log(x) - mp.log(mp.mpf(y))
+
+
+def weibull(y, shape=1.0):
+    y, k = mp.mpf(y), mp.mpf(shape)
+
+    def log_p(x):
+        z = k * (mp.log(y) - x + mp.loggamma(1 + 1 / k))
+        return mp.log(k) - mp.log(y) + z - mp.exp(z)
+
+    return log_p
+
+
+def log_logistic(y, shape=2.0):
+    y, k = mp.mpf(y), mp.mpf(shape)
+    c = mp.log(mp.sin(mp.pi / k) * k / mp.pi)
+
+    def log_p(x):
+        z = abs(k * (mp.log(y) - x - c))
+        return mp.log(k) - mp.log(y) - z - 2 * mp.log1p(mp.exp(-z))
+
+    return log_p
+
+
+def asymmetric_laplace(y, quantile=0.5, sigma=1.0):
+    y, tau, s = mp.mpf(y), mp.mpf(quantile), mp.mpf(sigma)
+
+    def log_p(x):
+        u = (y - x) / s
+        return mp.log(tau) + mp.log1p(-tau) - mp.log(s) - u * (tau - (1 if u < 0 else 0))
+
+    return log_p
+
+
 def derivatives(log_p: LogDensity, x: float) -> list[mp.mpf]:
     """The value and the first three derivatives at ``x``.
 

@@ -6,16 +6,28 @@ import numpy as np
 import pytest
 
 from evidence.models.likelihoods import (
+    AsymmetricLaplace,
+    Beta,
+    BetaBinomial,
     Binomial,
     Cloglog,
+    Exponential,
     Gamma,
     Gaussian,
+    Geometric,
+    HurdleNegativeBinomial,
+    HurdlePoisson,
     Logit,
+    LogLogistic,
+    LogNormal,
     NegativeBinomial,
     Ordinal,
     Poisson,
     Probit,
     StudentT,
+    Weibull,
+    ZeroInflatedNegativeBinomial,
+    ZeroInflatedPoisson,
 )
 
 NAN = float("nan")
@@ -25,18 +37,22 @@ OBSERVATIONS = [
     (
         Poisson(),
         [1, -3],
-        r"y: the poisson likelihood wants counts 0, 1, 2, … \(up to 2\^53\), got -3$",
+        r"y: the poisson likelihood wants counts 0, 1, 2, … \(up to 2\^53\), got -3 at y\[1\]$",
     ),
-    (Poisson(), [0.5, 2, 7.25], r"wants counts .*, got 0\.5, 7\.25$"),
+    (Poisson(), [0.5, 2, 7.25], r"wants counts .*, got 0\.5, 7\.25, first at y\[0\]$"),
     (Poisson(), [1, NAN], r"y contains NaN or inf"),
     (Poisson(), [1, INF], r"y contains NaN or inf"),
     (Poisson(), ["1", "2"], r"y must hold real numbers.*type <U1"),
-    (Poisson(), -np.arange(1.0, 9.0), r"got -8, -7, -6, -5, -4, -3, …$"),
-    (NegativeBinomial(), [1e6 + 0.5], r"y: the negative_binomial .* got 1000000\.5$"),
+    (Poisson(), -np.arange(1.0, 9.0), r"got -8, -7, -6, -5, -4, -3, …, first at y\[0\]$"),
+    (NegativeBinomial(), [1e6 + 0.5], r"y: the negative_binomial .* got 1000000\.5 at y\[0\]$"),
     (Binomial(5), [1, 7, 9], r"y must not exceed n, .*y\[1\] = 7 of n = 5, and so 2 of 3 data$"),
     (Binomial([5, 8]), [1, 9], r"y must not exceed n, .*y\[1\] = 9 of n = 8, and so 1 of 2"),
     (Binomial(5), [2.5], r"y: the binomial likelihood wants counts"),
-    (Gamma(), [1.0, 0.0, -2.0], r"y: the gamma likelihood wants positive numbers, got -2, 0$"),
+    (
+        Gamma(),
+        [1.0, 0.0, -2.0],
+        r"y: the gamma likelihood wants positive numbers, got -2, 0, first at y\[1\]$",
+    ),
     (Gamma(), [NAN], r"y contains NaN or inf"),
     (Ordinal(), [1, 2, 3], r"y: the ordinal .* 1 gap\(s\) wants categories 0 to 2, got 3;"),
     (Ordinal([1, 2]), [0.5, -1, 3], r"categories 0 to 3, got -1, 0\.5; count K categories"),
@@ -50,7 +66,20 @@ OBSERVATIONS = [
     (Logit(), ["a", "b"], r"y must hold real numbers.*type <U1"),
     (Probit(), [-1, 0], r"y: the probit likelihood wants labels .*, got -1, 0$"),
     (Probit(), [1, NAN], r"y contains NaN or inf"),
-]
+    (Beta(), [0.5, 1.0, 0.0], r"y: the beta .* above 0 and below 1, got 0, 1, first at y\[1\]$"),
+    (BetaBinomial(5), [1, 7], r"y must not exceed n, .*y\[1\] = 7 of n = 5, and so 1 of 2 data$"),
+    (BetaBinomial(5), [0.5], r"the beta_binomial likelihood wants counts .* at y\[0\]$"),
+    (AsymmetricLaplace(), [NAN], r"y contains NaN or inf"),
+    *(
+        (make(), [3, 0.5], r"wants counts .*, got 0\.5 at y\[1\]$")
+        for make in (Geometric, ZeroInflatedPoisson, ZeroInflatedNegativeBinomial, HurdlePoisson,
+                     HurdleNegativeBinomial)
+    ),
+    *(
+        (make(), [1.0, 2.0, 0.0], r"y: the .* wants positive numbers, got 0 at y\[2\]$")
+        for make in (Exponential, Weibull, LogNormal, LogLogistic)
+    ),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("likelihood", "y", "message"), OBSERVATIONS)
@@ -81,6 +110,15 @@ PARAMETERS = [
     (Binomial, {"n": 0}, r"n must be a positive .*got 0$"),
     (Binomial, {"n": 2.5}, r"n must be whole numbers .*got 2\.5$"),
     (Binomial, {"n": [2, 2.5]}, r"n must be whole numbers .*got \(2\.0, 2\.5\)$"),
+    (BetaBinomial, {"n": 2.5}, r"n must be whole numbers .*got 2\.5$"),
+    (BetaBinomial, {"phi": 0}, r"phi must be a positive number, got 0$"),
+    (ZeroInflatedPoisson, {"zi": 1.0}, r"zi must be a number above 0 and below 1, got 1\.0$"),
+    (ZeroInflatedPoisson, {"zi": [0.5, 0.0]}, r"zi must be positive and below 1, got 0$"),
+    (HurdleNegativeBinomial, {"hu": [0.5, 1.5]}, r"hu must be positive and below 1, got 1\.5$"),
+    (HurdleNegativeBinomial, {"shape": -1}, r"shape must be a positive number, got -1$"),
+    (AsymmetricLaplace, {"quantile": 95}, r"quantile must be a number above 0 and below 1"),
+    (LogLogistic, {"shape": 1.0}, r"shape must be a number above 1, got 1\.0$"),
+    (LogLogistic, {"shape": [2.0, 0.5]}, r"shape must be above 1, got 0\.5$"),
 ]
 
 
@@ -101,12 +139,24 @@ def test_bad_parameters(make, arguments, message):
         (NegativeBinomial, "dispersion"),
         (Binomial, "n"),
         (Gamma, "shape"),
+        (ZeroInflatedPoisson, "zi"),
+        (ZeroInflatedNegativeBinomial, "shape"),
+        (HurdlePoisson, "hu"),
+        (HurdleNegativeBinomial, "offset"),
+        (Geometric, "exposure"),
+        (Beta, "phi"),
+        (BetaBinomial, "phi"),
+        (Weibull, "shape"),
+        (LogNormal, "sigma"),
+        (LogLogistic, "shape"),
+        (AsymmetricLaplace, "quantile"),
     ],
 )
 def test_parameters_of_another_length(make, name):
-    likelihood = make(**{name: [1.0, 2.0, 3.0]})
+    fine = [0.2, 0.3, 0.4] if name in make.limits and name != "shape" else [2.0, 3.0, 4.0]
+    likelihood = make(**{name: fine})
     message = f"{name} has 3 values but there are 2 data; give a number or one value per datum"
-    y = np.ones(2)
+    y = np.full(2, 0.5) if make is Beta else np.ones(2)
     with pytest.raises(ValueError, match=message):
         likelihood.theta(y)
     with pytest.raises(ValueError, match=message):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from evidence.models.likelihoods import (
+    AsymmetricLaplace,
     Gamma,
     Gaussian,
     Logit,
@@ -42,6 +43,7 @@ def test_kernel_matches_mpmath(case):
     """Relative error below 1e-10; where terms cancel to zero, 1e-13 of the largest of them."""
     for y in case.ys:
         x = _points(case.likelihood, y)
+        x = x[x != y] if isinstance(case.likelihood, AsymmetricLaplace) else x  # a kink
         got = case.likelihood.derivatives(x, np.full(x.size, y))
         with mp.workdps(40):
             log_density = case.log_density(y)

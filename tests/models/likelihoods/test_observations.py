@@ -5,21 +5,37 @@ from __future__ import annotations
 import mpmath as mp
 import numpy as np
 import pytest
+import scipy.special
 import scipy.stats
 
 from evidence.models.likelihoods import (
+    AsymmetricLaplace,
+    Beta,
+    BetaBinomial,
     Binomial,
     Cloglog,
+    Exponential,
     Gamma,
     Gaussian,
+    Geometric,
+    HurdleNegativeBinomial,
+    HurdlePoisson,
+    Likelihood,
     Logit,
+    LogLogistic,
+    LogNormal,
     NegativeBinomial,
     Ordinal,
     Poisson,
     Probit,
     StudentT,
+    Weibull,
+    ZeroInflatedNegativeBinomial,
+    ZeroInflatedPoisson,
     describe,
 )
+from evidence.models.likelihoods.negative_binomial import Sized
+from evidence.models.likelihoods.poisson import Rates
 
 from . import oracle
 
@@ -34,8 +50,21 @@ ALL = [
     Ordinal((0.4, 1.5)),
     Cloglog(),
     Gamma(3.0),
+    Geometric(exposure=2.0, offset=0.3),
+    ZeroInflatedPoisson(0.3, exposure=2.0, offset=0.3),
+    ZeroInflatedNegativeBinomial(1.7, 0.3, exposure=2.0, offset=0.3),
+    HurdlePoisson(0.3, exposure=2.0, offset=0.3),
+    HurdleNegativeBinomial(1.7, 0.3, exposure=2.0, offset=0.3),
+    BetaBinomial(30, 4.0),
+    Beta(12.0),
+    Exponential(),
+    Weibull(2.0),
+    LogNormal(0.5),
+    LogLogistic(12.0),
+    AsymmetricLaplace(0.8, 0.5),
 ]
-BINARY, COUNTS = [*ALL[:2], Cloglog()], ALL[4:8]
+BINARY, COUNTS = [*ALL[:2], Cloglog()], [*ALL[4:8], *ALL[10:16]]
+TIMES = (Gamma, Exponential, Weibull, LogNormal, LogLogistic)
 
 
 def _id(likelihood):
@@ -47,14 +76,18 @@ def _support(likelihood):
     if likelihood in BINARY:
         return np.array([-1.0, 1.0]), 1.0
     if likelihood in COUNTS:
-        if isinstance(likelihood, Binomial):
+        if isinstance(likelihood, Binomial | BetaBinomial):
             return np.arange(31.0), 1.0
         if isinstance(likelihood, Ordinal):
             return np.arange(4.0), 1.0
         return np.arange(4000.0), 1.0
-    if isinstance(likelihood, Gamma):
-        y = np.linspace(0.0, 400.0, 800_001)[1:]
-        return y, y[1] - y[0]
+    if isinstance(likelihood, TIMES):  # steps in the logarithm
+        y = np.exp(np.linspace(-40.0, 12.0, 200_001))
+        return y, y * np.log(y[1] / y[0])
+    if isinstance(likelihood, Beta):  # and in the log-odds
+        u = np.linspace(-36.0, 36.0, 20_001)
+        y = scipy.special.expit(u)
+        return y, (u[1] - u[0]) * y * scipy.special.expit(-u)
     y = np.linspace(-200.0, 200.0, 800_001)
     return y, y[1] - y[0]
 
@@ -66,9 +99,10 @@ def test_log_prob_is_normalised_with_the_stated_moments(likelihood):
         p = np.exp(likelihood.log_prob(np.full(y.size, x), y)) * weight
         mean = p @ y
         want_mean, want_var = likelihood.conditional_moments(np.array([x]))
-        assert p.sum() == pytest.approx(1.0, rel=1e-10)
-        assert mean == pytest.approx(want_mean[0], rel=1e-10, abs=1e-10)
-        assert p @ (y - mean) ** 2 == pytest.approx(want_var[0], rel=1e-8)
+        tol = 1e-7 if isinstance(likelihood, AsymmetricLaplace) else 1e-10  # a kink
+        assert p.sum() == pytest.approx(1.0, rel=tol)
+        assert mean == pytest.approx(want_mean[0], rel=tol, abs=tol)
+        assert p @ (y - mean) ** 2 == pytest.approx(want_var[0], rel=100 * tol)
 
 
 @pytest.mark.parametrize("likelihood", ALL, ids=_id)
@@ -119,8 +153,6 @@ def test_predictive_matches_brute_force(likelihood, mean, var):
 def test_generic_predictive_agrees(likelihood):
     """The 64-point rule of the base class, which serves custom likelihoods."""
     mean, var = np.array([[0.4, -2.0], [0.0, 1.0]]), np.array([0.3, 0.01])
-    from evidence.models.likelihoods import Likelihood
-
     got, want = Likelihood.predictive(likelihood, mean, var), likelihood.predictive(mean, var)
     assert got.mean.shape == want.var.shape == (2, 2)
     np.testing.assert_allclose(got.mean, want.mean, rtol=1e-8, atol=1e-12)
@@ -229,3 +261,89 @@ def test_ordinal_draws_its_categories():
     np.testing.assert_array_less(
         np.abs(np.bincount(y.astype(int), minlength=4) / n - p), 5.0 * np.sqrt(p * (1 - p) / n)
     )
+
+
+@pytest.mark.parametrize("likelihood", ALL[4:], ids=_id)
+def test_the_distribution_function_adds_up_what_is_below(likelihood):
+    x = np.array([-1.3, 0.0, 2.0])
+    y, weight = _support(likelihood)
+    if isinstance(likelihood, Cloglog):
+        return  # labels have a probability instead
+    for one in x:
+        steps = np.exp(likelihood.log_prob(np.full(y.size, one), y)) * weight
+        want = np.cumsum(steps)
+        some = np.flatnonzero((want > 1e-4) & (want < 1.0 - 1e-4))[:: max(1, want.size // 300)]
+        middle = 0.0 if likelihood in COUNTS else 0.5 * steps[some]  # of a step
+        got = likelihood.cdf(y[some], np.full(some.size, one))
+        np.testing.assert_allclose(got, want[some] - middle, atol=1e-5)
+    if not isinstance(likelihood, Rates | Sized):  # which are asked for counts only
+        np.testing.assert_allclose(likelihood.cdf(np.full(3, -1e9), x), 0.0, atol=1e-5)
+        np.testing.assert_allclose(likelihood.cdf(np.full(3, 1e9), x), 1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "law"),
+    [
+        (Geometric(), lambda m: scipy.stats.nbinom(1, 1 / (1 + m))),
+        (BetaBinomial(9, 3.0), lambda m: scipy.stats.betabinom(9, 3 * m / (1 + m), 3 / (1 + m))),
+        (Beta(3.0), lambda m: scipy.stats.beta(3 * m / (1 + m), 3 / (1 + m))),
+        (Exponential(), lambda m: scipy.stats.expon(scale=m)),
+        (Weibull(0.7), lambda m: scipy.stats.weibull_min(
+            0.7, scale=m / scipy.special.gamma(1 + 1 / 0.7))),
+        (LogNormal(0.7), lambda m: scipy.stats.lognorm(0.7, scale=m)),
+        (LogLogistic(3.0), lambda m: scipy.stats.fisk(
+            3.0, scale=m * np.sin(np.pi / 3) / (np.pi / 3))),
+        (AsymmetricLaplace(0.8, 0.5), lambda m: scipy.stats.laplace_asymmetric(
+            2.0, loc=np.log(m), scale=0.5 / 0.4)),
+        (HurdlePoisson(0.3), lambda m: scipy.stats.rv_discrete(values=(
+            range(99), [0.3, *(0.7 * scipy.stats.poisson(m).pmf(range(1, 99))
+                               / -np.expm1(-m))]))),
+        (ZeroInflatedNegativeBinomial(2.0, 0.3), lambda m: scipy.stats.rv_discrete(values=(
+            range(999), 0.7 * scipy.stats.nbinom(2, 2 / (2 + m)).pmf(range(999))
+            + 0.3 * (np.arange(999) == 0)))),
+    ],
+    ids=lambda p: getattr(p, "name", ""),
+)  # fmt: skip
+def test_parameters_mean_what_they_mean_elsewhere(likelihood, law):
+    """SciPy's distributions; where there is no other formula, the mean is exp(x) or σ(x)."""
+    for x in (-1.0, 0.4, 1.5):
+        want = law(np.exp(x))
+        q = np.unique(want.ppf([0.05, 0.4, 0.6, 0.95, 0.999]))
+        at = np.full(q.size, x)
+        density = getattr(want, "logpdf", None) or want.logpmf
+        np.testing.assert_allclose(likelihood.log_prob(at, q), density(q), rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(likelihood.cdf(q, at), want.cdf(q), rtol=1e-9)
+        np.testing.assert_allclose(
+            likelihood.conditional_moments(np.array([x])),
+            np.reshape(want.stats(), (2, 1)),
+            rtol=1e-8,
+        )
+
+
+def test_quantiles_of_the_asymmetric_laplace_are_latent_values():
+    quantile, x = np.array([0.02, 0.5, 0.9]), np.array([-3.0, 0.0, 7.0])
+    np.testing.assert_allclose(AsymmetricLaplace(quantile, 0.3).cdf(x, x), quantile)
+
+
+@pytest.mark.parametrize("make", [HurdlePoisson, HurdleNegativeBinomial])
+def test_hurdles_far_out(make):
+    """Where the mean is nothing, a count that is not zero is one; where it is large, nothing is
+    lost by the hurdle."""
+    likelihood = make(hu=0.25)
+    got = likelihood.derivatives([-700.0, -700.0, -900.0], [1, 0, 1])
+    np.testing.assert_allclose(got[0], np.log([0.75, 0.25, 0.75]), rtol=1e-12)
+    np.testing.assert_allclose(got[1:], 0.0, atol=1e-12)
+    far, free = make(hu=0.25, offset=5.0), Poisson(offset=5.0)
+    if make is HurdlePoisson:
+        np.testing.assert_allclose(
+            far.derivatives([2.0], [900]) - [[np.log(0.75)], [0], [0], [0]],
+            free.derivatives([2.0], [900]), rtol=1e-12,
+        )  # fmt: skip
+    assert set(likelihood.simulate(np.full(99, -60.0), np.random.default_rng(0))) == {0.0, 1.0}
+
+
+def test_moments_of_the_log_logistic_that_are_not_there():
+    mean, var = LogLogistic((1.5, 2.5)).conditional_moments(np.zeros(2))
+    np.testing.assert_allclose(mean, 1.0)
+    assert np.isinf(var[0])
+    assert np.isfinite(var[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 
@@ -9,14 +10,26 @@ import pytest
 
 from evidence import likelihoods
 from evidence.models.likelihoods import (
+    AsymmetricLaplace,
+    Beta,
+    BetaBinomial,
     Binomial,
+    Exponential,
     Gamma,
     Gaussian,
+    Geometric,
+    HurdleNegativeBinomial,
+    HurdlePoisson,
+    LogLogistic,
+    LogNormal,
     NegativeBinomial,
     Ordinal,
     Poisson,
     Probit,
     StudentT,
+    Weibull,
+    ZeroInflatedNegativeBinomial,
+    ZeroInflatedPoisson,
 )
 
 READ = [
@@ -30,6 +43,18 @@ READ = [
     ("gamma(shape=2)", Gamma(2.0)),
     ("ordinal(gaps=(1, 0.5))", Ordinal((1.0, 0.5))),
     ("ordinal(gaps=2)", Ordinal((2.0,))),
+    ("zero_inflated_poisson(zi=0.2)", ZeroInflatedPoisson(0.2)),
+    ("zero-inflated negative binomial(shape=2, zi=0.2)", ZeroInflatedNegativeBinomial(2.0, 0.2)),
+    ("HurdlePoisson(hu=0.2)", HurdlePoisson(0.2)),
+    ("hurdle_negative_binomial(hu=.2)", HurdleNegativeBinomial(1.0, 0.2)),
+    ("geometric", Geometric()),
+    ("Beta(phi=3)", Beta(3.0)),
+    ("betabinomial(n=5, phi=3)", BetaBinomial(5, 3.0)),
+    ("log-normal(sigma=2)", LogNormal(2.0)),
+    ("exponential", Exponential()),
+    ("weibull", Weibull()),
+    ("loglogistic(shape=3)", LogLogistic(3.0)),
+    ("asymmetric laplace(quantile=0.9)", AsymmetricLaplace(0.9)),
     ("poisson(exposure=(1, 2), offset=-1)", Poisson((1.0, 2.0), -1.0)),
 ]
 
@@ -37,6 +62,12 @@ READ = [
 @pytest.mark.parametrize(("text", "want"), READ)
 def test_get_reads(text, want):
     assert likelihoods.get(text) == want
+
+
+@pytest.mark.parametrize("name", likelihoods.NAMES)
+def test_likelihoods_are_pickled(name):
+    likelihood = likelihoods.get(name)
+    assert pickle.loads(pickle.dumps(likelihood)) == likelihood
 
 
 def test_get_passes_objects_through():
@@ -50,7 +81,10 @@ REFUSED = [
         r"unknown name 'probti'; did you mean 'probit'\? Known: probit, logit, cloglog, gaussian",
     ),
     ("bernoulli", r"did you mean 'probit' or 'logit'\?"),
-    ("exponential", r"did you mean 'gamma'\?"),
+    ("zip", r"did you mean 'zero_inflated_poisson'\?"),
+    ("weibul", r"did you mean 'weibull'\?"),
+    ("weibull(k=2)", r"weibull has no parameter 'k'; it takes shape$"),
+    ("exponential(rate=2)", r"exponential has no parameter 'rate'; it takes no parameters$"),
     ("logistic", r"did you mean 'logit'\?"),
     ("normal(noise_std=1)", r"did you mean 'gaussian'\?"),
     ("xyz", r"unknown name 'xyz'. Known: .*from_function"),

@@ -7,17 +7,29 @@ import numpy as np
 import pytest
 
 from evidence.models.likelihoods import (
+    AsymmetricLaplace,
+    Beta,
+    BetaBinomial,
     Binomial,
     Cloglog,
+    Exponential,
     Gamma,
     Gaussian,
+    Geometric,
+    HurdleNegativeBinomial,
+    HurdlePoisson,
     Likelihood,
     Logit,
+    LogLogistic,
+    LogNormal,
     NegativeBinomial,
     Ordinal,
     Poisson,
     Probit,
     StudentT,
+    Weibull,
+    ZeroInflatedNegativeBinomial,
+    ZeroInflatedPoisson,
 )
 
 from . import oracle
@@ -68,7 +80,51 @@ CAVITIES = [
     (StudentT(8, 0.05), lambda y: oracle.student_t(y, 8, 0.05), 8.0, 0.0, 1.0, 1e-8),
     (StudentT(8, 0.05), lambda y: oracle.student_t(y, 8, 0.05), 8.5, 0.0, 1.0, 1e-8),
     (StudentT(2, 1e-3), lambda y: oracle.student_t(y, 2, 1e-3), 0.0, 6.0, 1.0, 1e-6),
-]
+    (Geometric(), oracle.negative_binomial, 3.0, 0.0, 2.0, 1e-8),
+    # zeros that are no counts: below and above the step, and a cavity on both sides of it
+    *(
+        (ZeroInflatedPoisson(z), lambda y, z=z: oracle.zero_inflated(y, z), y, m, v, 1e-8)
+        for z, y, m, v in ((0.3, 0.0, 0.0, 1.0), (0.3, 0.0, 30.0, 1e3), (1e-4, 0.0, 4.0, 4.0),
+                           (0.3, 0.0, 5.0, 1e-4), (0.3, 7.0, -3.0, 40.0))
+    ),
+    *(
+        (ZeroInflatedNegativeBinomial(r, 0.2), lambda y, r=r: oracle.zero_inflated(
+            y, 0.2, lambda y: oracle.negative_binomial(y, r)), y, m, v, 1e-8)
+        for r, y, m, v in ((0.5, 0.0, 1.0, 9.0), (50.0, 0.0, -2.0, 1e3), (0.5, 7.0, 0.0, 4.0))
+    ),
+    *(
+        (HurdlePoisson(0.3), lambda y: oracle.hurdle(y, 0.3), y, m, v, 1e-8)
+        for y, m, v in ((0.0, 1.0, 2.0), (1.0, 0.0, 4.0), (1.0, -40.0, 1e3), (7.0, -3.0, 40.0))
+    ),
+    *(
+        (HurdleNegativeBinomial(r, 0.2), lambda y, r=r: oracle.hurdle(
+            y, 0.2, lambda y: oracle.negative_binomial(y, r)), y, m, v, 1e-8)
+        for r, y, m, v in ((0.3, 1.0, 8.0, 9.0), (50.0, 1.0, -2.0, 100.0), (0.5, 7.0, 0.0, 4.0))
+    ),
+    *(
+        (Beta(phi), lambda y, phi=phi: oracle.beta(y, phi), y, m, v, 1e-8)
+        for phi, y, m, v in ((2.0, 0.3, 0.0, 1.0), (0.3, 1e-6, 2.0, 100.0),
+                             (30.0, 0.99, -6.0, 9.0), (1e3, 0.6, 1.0, 1e-2))
+    ),
+    *(
+        (BetaBinomial(n, phi), lambda y, n=n, phi=phi: oracle.beta_binomial(y, n, phi), y, m, v,
+         1e-8)
+        for n, phi, y, m, v in ((5, 2.0, 0.0, 1.0, 4.0), (30, 0.3, 30.0, -9.0, 100.0),
+                                (30, 50.0, 11.0, 2.0, 1.0))
+    ),
+    (Exponential(), oracle.weibull, 3.0, 0.0, 1.0, 1e-8),
+    (Weibull(3.0), lambda y: oracle.weibull(y, 3.0), 0.3, -30.0, 1e3, 1e-8),
+    (Weibull(0.3), lambda y: oracle.weibull(y, 0.3), 4.0, 2.0, 4.0, 1e-8),
+    (LogLogistic(3.0), lambda y: oracle.log_logistic(y, 3.0), 0.3, 1.0, 4.0, 1e-8),
+    (LogLogistic(30.0), lambda y: oracle.log_logistic(y, 30.0), 4.0, -3.0, 100.0, 1e-8),
+    (LogNormal(0.1), lambda y: oracle.lognormal(y, 0.1), 4.0, -3.0, 4.0, 1e-8),
+    *(
+        (AsymmetricLaplace(q, s), lambda y, q=q, s=s: oracle.asymmetric_laplace(y, q, s), y, m, v,
+         1e-8)
+        for q, s, y, m, v in ((0.5, 1.0, 0.5, 0.0, 1.0), (0.9, 0.01, 3.0, 1.0, 100.0),
+                              (0.1, 0.1, 2.0, -30.0, 1.0), (0.3, 5.0, 0.0, 1.0, 1e-2))
+    ),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -80,7 +136,10 @@ def test_quadrature_matches_brute_force(likelihood, log_density, y, m, v, tol):
     """1e-9 for log Z, mean (of itself or the standard deviation) and variance."""
     with mp.workdps(30):
         feature = likelihood.location(np.array([y]))[0]
-        scale = getattr(likelihood, "scale", getattr(likelihood, "noise_std", 1.0))
+        names = ("scale", "noise_std", "sigma")
+        scale = next(
+            (getattr(likelihood, name) for name in names if hasattr(likelihood, name)), 1.0
+        )
         kappa = oracle.tilted_cumulants(log_density(y), m, v, ORDER, feature, scale)
         want = np.array([float(k) for k in kappa])
     y, m, v = (np.array([a]) for a in (y, m, v))
@@ -139,7 +198,20 @@ def test_gaussian_cumulants_stop_at_two():
 
 @pytest.mark.parametrize(
     "likelihood",
-    [Logit(), StudentT(), Poisson(), NegativeBinomial(), Cloglog(), Gamma(), Ordinal()],
+    [
+        Logit(),
+        StudentT(),
+        Poisson(),
+        NegativeBinomial(),
+        Cloglog(),
+        Gamma(),
+        Ordinal(),
+        AsymmetricLaplace(),
+        ZeroInflatedPoisson(),
+        HurdlePoisson(),
+        Weibull(),
+        BetaBinomial(2),
+    ],
     ids=lambda p: p.name,
 )
 def test_cavities_without_a_density(likelihood):
@@ -157,7 +229,10 @@ def test_many_random_cavities_obey_the_evidence_identities():
     n = 400
     for likelihood in (
         Logit(), StudentT(4, 0.3), Poisson(), NegativeBinomial(2.0), Cloglog(), Gamma(2.0),
-        Ordinal((1.0, 0.5)),
+        Ordinal((1.0, 0.5)), ZeroInflatedPoisson(0.3), ZeroInflatedNegativeBinomial(1.5, 0.3),
+        HurdlePoisson(0.3), HurdleNegativeBinomial(0.7, 0.3), Geometric(), Beta(3.0),
+        BetaBinomial(9, 3.0), Exponential(), Weibull(2.0), LogNormal(0.3), LogLogistic(3.0),
+        AsymmetricLaplace(0.8, 0.3),
     ):  # fmt: skip
         v = 10.0 ** rng.uniform(-2, 2, n)
         m = np.clip(rng.normal(size=n) * (1 + np.sqrt(v)), -20, 20)

@@ -1,0 +1,256 @@
+r"""Beta and beta-binomial: shares and successes whose probability varies, with a logistic link.
+
+With :math:`\mu = \sigma(x)`, :math:`a = \mu\varphi` and :math:`b = (1 - \mu)\varphi` both are
+:math:`e^{A(a) + B(b)}` times powers of μ and 1 - μ, which have what is steep in the tails:
+:math:`\Gamma(a) = \Gamma(1 + a) / a`, so that A and B have bounded derivatives.
+
+References
+----------
+S. Ferrari and F. Cribari-Neto, Beta regression for modelling rates and proportions, J. Appl. Stat.
+31 (2004) 799.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import betainc, betaln, digamma, expit, gammaln, logit, zeta
+
+from ...numerics.jit import jit
+from ...numerics.special import LOG_SQRT_2PI, log1p_exp, sigmoid
+from .base import Array
+from .binomial import Trials
+from .checks import Parametric, check_between, stack
+from .counts import log_peak
+from .pointwise import Pointwise
+
+_FREE: Mapping[str, tuple[float, float]] = {"phi": (1e-3, 1e5)}
+_FEW = 16.0  # counts up to which log Γ(a + n) - log Γ(a) is a sum
+_LARGE = 14.0  # where asymptotic series of 1/z² to these orders are good to 1e-16
+_CLIMB = 5  # steps of Newton's method from where the mode of a beta density is about
+_LEAST, _MOST = np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg
+
+
+@jit
+def _digamma(a):
+    """The derivatives of log Γ(a), three for a ≥ 1, by recurrence and asymptotic series."""
+    one, two, three, z = 0.0, 0.0, 0.0, a
+    while z < _LARGE:
+        r = 1.0 / z
+        one, two, three, z = one - r, two + r * r, three - 2.0 * r * r * r, z + 1.0
+    r = 1.0 / z
+    w = r * r
+    one += math.log(z) - 0.5 * r
+    one -= w * (1 / 12 - w * (1 / 120 - w * (1 / 252 - w * (1 / 240 - w * (1 / 132)))))
+    two += r + 0.5 * w
+    two += r * w * (1 / 6 - w * (1 / 30 - w * (1 / 42 - w * (1 / 30 - w * (5 / 66)))))
+    three -= w + r * w
+    three -= w * w * (1 / 2 - w * (1 / 6 - w * (1 / 6 - w * (3 / 10 - w * (5 / 6)))))
+    return one, two, three
+
+
+@jit
+def _stirling(z):
+    """log Γ(z) - (z - ½) log z + z - ½ log 2π for large z."""
+    w = 1.0 / (z * z)
+    return (1 / 12 - w * (1 / 360 - w * (1 / 1260 - w * (1 / 1680 - w * (1 / 1188))))) / z
+
+
+@jit
+def _peak(z):
+    """z log z - z - log Γ(1 + z), which is small."""
+    if z < _LARGE:
+        return (z * math.log(z) if z > 0.0 else 0.0) - z - math.lgamma(1.0 + z)
+    return -LOG_SQRT_2PI - 0.5 * math.log(z) - _stirling(z)
+
+
+@jit
+def _rising(a, n):
+    """log Γ(a + n) - log Γ(a) and three derivatives, for a ≥ 1 and a whole n."""
+    if n > _FEW:
+        f, g = _digamma(a + n), _digamma(a)
+        product, z = 1.0, a
+        while z < _LARGE:
+            product, z = product * z / (z + n), z + 1.0
+        rest = (z + n - 0.5) * math.log1p(n / z) - n + _stirling(z + n) - _stirling(z)
+        return math.log(product) + n * math.log(z) + rest, f[0] - g[0], f[1] - g[1], f[2] - g[2]
+    product, one, two, three = 1.0, 0.0, 0.0, 0.0
+    for k in range(int(n)):
+        r = 1.0 / (a + k)
+        product *= a + k
+        one, two, three = one + r, two - r * r, three + 2.0 * r * r * r
+    return math.log(product), one, two, three
+
+
+@jit
+def _chain(x, phi, powers, a, b):
+    """``powers`` of μ and 1 - μ, and functions of a = μφ and b = (1 - μ)φ, as functions of x."""
+    p, q = sigmoid(x), sigmoid(-x)
+    v, less = p * q, q - p
+    one, two, three = phi * v, phi * v * less, phi * v * (1.0 - 6.0 * v)
+    d1, d2, d3 = a[1] - b[1], a[2] + b[2], a[3] - b[3]
+    bend = (powers[0] + powers[1]) * v
+    value = a[0] + b[0] - powers[0] * log1p_exp(-x) - powers[1] * log1p_exp(x)
+    slope = powers[0] * q - powers[1] * p + one * d1
+    curvature = -bend + two * d1 + one * one * d2
+    return value, slope, curvature, -bend * less + three * d1 + 3.0 * one * two * d2 + one**3 * d3
+
+
+@jit
+def _beta(x, t):
+    phi, log_y, log_rest, constant = t[0], t[1], t[2], t[3]
+    a, b = phi * sigmoid(x), phi * sigmoid(-x)
+    f, g = _digamma(1.0 + a), _digamma(1.0 + b)
+    A = constant + a * (log_y + log1p_exp(-x)) + _peak(a), log_y - f[0], -f[1], -f[2]
+    B = b * (log_rest + log1p_exp(x)) + _peak(b), log_rest - g[0], -g[1], -g[2]
+    return _chain(x, phi, (1.0, 1.0), A, B)
+
+
+@jit
+def _beta_binomial(x, t):
+    """Γ(a + y) / Γ(a) is a (a + 1) … (a + y - 1)."""
+    phi, y, rest, constant = t[0], t[1], t[2], t[3]
+    A = _rising(1.0 + phi * sigmoid(x), max(y - 1.0, 0.0))
+    B = _rising(1.0 + phi * sigmoid(-x), max(rest - 1.0, 0.0))
+    f = _chain(x, phi, (min(y, 1.0), min(rest, 1.0)), A, B)
+    return min(constant + f[0], 0.0), f[1], f[2], f[3]
+
+
+def _draw(x: Array, phi: Array, rng: np.random.Generator) -> Array:
+    """Beta numbers of mean σ(x)."""
+    return rng.beta(phi * np.maximum(expit(x), _LEAST), phi * np.maximum(expit(-x), _LEAST))
+
+
+@dataclass(frozen=True)
+class Beta(Parametric):
+    r"""Shares between 0 and 1 with mean :math:`\mu = \sigma(x)` and variance μ(1 - μ)/(1 + φ).
+
+    .. math:: p(y|x) = \frac{y^{\mu\varphi - 1} (1 - y)^{(1 - \mu)\varphi - 1}}
+              {B(\mu\varphi, (1 - \mu)\varphi)}
+
+    Parameters
+    ----------
+    phi : float or array (N,)
+        The precision φ > 0.
+
+    >>> Beta(phi=2.0).log_prob([0.0, 1.0], [0.3, 0.5]).round(6)
+    array([ 0.      , -0.379892])
+    """
+
+    phi: float | tuple[float, ...] = 1.0
+
+    name: ClassVar[str] = "beta"
+    free = _FREE
+    log_concave: ClassVar[bool] = False
+    unimodal: ClassVar[bool] = True
+
+    kernel = Pointwise(_beta, 4)
+
+    check = check_between
+
+    def theta(self, y: Array) -> Array:
+        (phi,) = self.parameters(y)
+        log_y, log_rest = np.log(y), np.log1p(-y)
+        constant = np.log(phi) - log_peak(phi) - log_y - log_rest
+        return stack(y, phi, log_y, log_rest, constant)
+
+    def location(self, y: Array) -> Array:
+        """Where ψ(a) - ψ(b) = logit y, by Newton's method."""
+        (phi,) = self.parameters(y)
+        x = logit((phi * y + 0.5) / (phi + 1.0))
+        for _ in range(_CLIMB):
+            a, b = phi * expit(x), phi * expit(-x)
+            slope = (zeta(2.0, a) + zeta(2.0, b)) * (a * b / phi)
+            x = x - (digamma(a) - digamma(b) - logit(y)) / slope
+        return x
+
+    def fisher(self, y: Array) -> Array:
+        """At the location."""
+        (phi,) = self.parameters(y)
+        x = self.location(y)
+        a, b = phi * expit(x), phi * expit(-x)
+        return (zeta(2.0, a) + zeta(2.0, b)) * (a * b / phi) ** 2
+
+    def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
+        x = np.asarray(x, float)
+        return np.clip(_draw(x, self.parameters(x)[0], rng), _LEAST, _MOST)
+
+    def cdf(self, y: Array, x: Array) -> Array:
+        (phi,) = self.parameters(np.asarray(x))
+        return betainc(phi * expit(x), phi * expit(-x), np.clip(y, 0.0, 1.0))
+
+    def conditional_moments(self, x: Array) -> tuple[Array, Array]:
+        p = expit(x)
+        return p, p * expit(-x) / (1.0 + self.parameters(p)[0])
+
+
+@dataclass(frozen=True)
+class BetaBinomial(Trials):
+    r"""y successes among n trials whose probability is a beta number of mean σ(x).
+
+    .. math:: p(y|x) = \binom{n}{y} \frac{B(y + a, n - y + b)}{B(a, b)}, \quad
+              a = \varphi\sigma(x), \quad b = \varphi\sigma(-x)
+
+    Parameters
+    ----------
+    n : int or array (N,)
+        Trials behind each datum, 1, 2, …
+    phi : float or array (N,)
+        The precision φ > 0; for large values it is :class:`.Binomial`.
+
+    >>> BetaBinomial(n=2, phi=2.0).log_prob([0.0, 0.0], [0, 1]).round(6)
+    array([-1.098612, -1.098612])
+    """
+
+    n: float | tuple[float, ...] = 1.0
+    phi: float | tuple[float, ...] = 1.0
+
+    name: ClassVar[str] = "beta_binomial"
+    free = _FREE
+    log_concave: ClassVar[bool] = False
+    unimodal: ClassVar[bool] = True
+
+    kernel = Pointwise(_beta_binomial, 4)
+
+    def theta(self, y: Array) -> Array:
+        """Of μ and 1 - μ there is a power each where there are successes and failures."""
+        n, phi = self.parameters(y)
+        ways = -np.log1p(n) - betaln(n - y + 1.0, y + 1.0)
+        powers = (y > 0.0) * np.log(phi) + (y < n) * np.log(phi)
+        return stack(y, phi, y, n - y, ways + betaln(phi, n) - gammaln(n) + powers)
+
+    def fisher(self, y: Array) -> Array:
+        """That of a mean with this variance, at the location."""
+        p = expit(self.location(y))
+        mean, var = self.conditional_moments(self.location(y))
+        return (mean * (1.0 - p)) ** 2 / var
+
+    def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
+        x = np.asarray(x, float)
+        n, phi = self.parameters(x)
+        return rng.binomial(np.asarray(n, np.int64), _draw(x, phi, rng)).astype(float)
+
+    def cdf(self, y: Array, x: Array) -> Array:
+        """The sum of as many probabilities."""
+        y, x = np.broadcast_arrays(np.floor(y), x)
+        n, phi = self.parameters(y)
+        p, rest = phi * np.maximum(expit(x), _LEAST), phi * np.maximum(expit(-x), _LEAST)
+        term, total = betaln(p, rest + n) - betaln(p, rest), np.full(y.shape, -np.inf)
+        for k in range(int(np.max(np.minimum(y, n), initial=-1.0)) + 1):
+            total = np.where(k <= y, np.logaddexp(total, term), total)
+            left = np.maximum(n - k, 0.0)
+            with np.errstate(divide="ignore"):
+                ratio = left * (p + k) / ((k + 1.0) * (rest + np.maximum(left - 1.0, 0.0)))
+                term = term + np.log(ratio)
+        return np.where(y < n, np.minimum(np.exp(total), 1.0), 1.0)
+
+    def conditional_moments(self, x: Array) -> tuple[Array, Array]:
+        x = np.asarray(x, float)
+        n, phi = self.parameters(x)
+        mean = n * expit(x)
+        return mean, mean * expit(-x) * (phi + n) / (phi + 1.0)

@@ -1,0 +1,330 @@
+r"""Counts with zeros of their own: zero inflation and hurdles, with a log link.
+
+With :math:`p_0(y|x)` of Poisson or negative binomial counts of mean
+:math:`\mu = \text{exposure} \cdot e^{x + \text{offset}}`, inflation adds zeros to those there are,
+
+.. math:: p(0|x) = z + (1 - z)\,p_0(0|x), \qquad p(y|x) = (1 - z)\,p_0(y|x),
+
+and behind a hurdle no other zeros are left, :math:`p(0|x) = h` and
+:math:`p(y|x) = (1 - h)\,p_0(y|x) / (1 - p_0(0|x))`: zeros say nothing of x.
+
+References
+----------
+D. Lambert, Zero-inflated Poisson regression, Technometrics 34 (1992) 1.
+J. Mullahy, Specification and testing of some modified count data models, J. Econometrics 33
+(1986) 341.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ...numerics.jit import jit
+from ...numerics.special import log1p_exp, sigmoid
+from . import negative_binomial, poisson
+from .base import Array, Likelihood, Predictive
+from .checks import align, stack
+from .cloglog import bends
+from .counts import CountLikelihood, draw_counts
+from .negative_binomial import Sized
+from .pointwise import Pointwise
+from .poisson import Rates
+
+_SHARE, _SIZE = (1e-4, 1.0 - 1e-4), (1e-3, 1e5)  # where parameters are searched
+_TINY = np.finfo(float).tiny
+
+
+@jit
+def _inflated(y, f, zero, own):
+    """``f``: log p_0(y|x) and derivatives, ``zero``: those of log p_0(0|x)."""
+    if y > 0.0:
+        return f[0] + own[1], f[1], f[2], f[3]
+    odds = zero[0] + own[1] - own[0]  # that a zero is one of the counts
+    w, v = sigmoid(odds), sigmoid(odds) * sigmoid(-odds)
+    if w == 0.0:  # and slopes may be infinite
+        return own[0], 0.0, 0.0, 0.0
+    third = v * (1.0 - 2.0 * w) * zero[1] ** 3 + 3.0 * v * zero[1] * zero[2] + w * zero[3]
+    return own[0] + log1p_exp(odds), w * zero[1], v * zero[1] ** 2 + w * zero[2], third
+
+
+@jit
+def _behind(x, y, f, zero, own):
+    """With u = -log p_0(0|x) the denominator 1 - exp(-u) is cloglog's, a function of w = log u."""
+    if y == 0.0:
+        return own[0], 0.0, 0.0, 0.0
+    u = -zero[0]
+    if u > 700.0:
+        return f[0] + own[1], f[1], f[2], f[3]
+    w, w1, w2, w3 = x + own[2], 1.0, 0.0, 0.0  # where u is the mean
+    if u > _TINY:
+        a, b, c = zero[1] / zero[0], zero[2] / zero[0], zero[3] / zero[0]
+        w, w1, w2, w3 = math.log(u), a, b - a * a, c - 3.0 * a * b + 2.0 * a * a * a
+    g = u / math.expm1(u) if u > _TINY else 1.0
+    g2, g3 = bends(g, u)
+    event = w if w < -40.0 else math.log(-math.expm1(-u))
+    third = g3 * w1**3 + 3.0 * g2 * w1 * w2 + g * w3
+    return f[0] - event + own[1], f[1] - g * w1, f[2] - g2 * w1 * w1 - g * w2, f[3] - third
+
+
+@jit
+def _inflated_poisson(x, t):
+    f, zero = poisson.derivatives(x, t[:3]), poisson.derivatives(x, t[3:6])
+    return _inflated(t[0], f, zero, t[6:])
+
+
+@jit
+def _inflated_sized(x, t):
+    f, zero = negative_binomial.derivatives(x, t[:5]), negative_binomial.derivatives(x, t[5:10])
+    return _inflated(t[0], f, zero, t[10:])
+
+
+@jit
+def _hurdle_poisson(x, t):
+    f, zero = poisson.derivatives(x, t[:3]), poisson.derivatives(x, t[3:6])
+    return _behind(x, t[0], f, zero, t[6:])
+
+
+@jit
+def _hurdle_sized(x, t):
+    f, zero = negative_binomial.derivatives(x, t[:5]), negative_binomial.derivatives(x, t[5:10])
+    return _behind(x, t[0], f, zero, t[10:])
+
+
+class _Zeros(CountLikelihood):
+    """What follows from a share of zeros, and from counts without these."""
+
+    source: ClassVar[type[CountLikelihood]]
+    share: ClassVar[str]
+    log_concave: ClassVar[bool] = False
+    unimodal: ClassVar[bool] = True
+    limits: ClassVar[Mapping[str, tuple[float, float]]] = {
+        **CountLikelihood.limits, "zi": (0.0, 1.0), "hu": (0.0, 1.0)
+    }  # fmt: skip
+
+    def of_zeros(self, like: Array) -> Array:
+        return align(self.share, getattr(self, self.share), like)
+
+    def theta(self, y: Array) -> Array:
+        z = self.of_zeros(y)
+        own = stack(y, np.log(z), np.log1p(-z), self.shift(y))
+        return np.concatenate(
+            [self.source.theta(self, y), self.source.theta(self, np.zeros_like(y)), own]
+        )
+
+    def fisher(self, y: Array) -> Array:
+        """That of a count without zeros of their own, at its location."""
+        mean, var = self.source.conditional_moments(self, self.location(y))
+        return mean * (mean / var)
+
+    def _draw(self, x: ArrayLike, rng: np.random.Generator, counts: Any) -> Array:
+        zero = rng.random(np.shape(x)) < self.of_zeros(np.asarray(x, float))
+        return np.where(zero, 0.0, counts(x, rng))
+
+
+class _Inflated(_Zeros):
+    share = "zi"
+
+    def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
+        return self._draw(x, rng, partial(self.source.simulate, self))
+
+    def cdf(self, y: Array, x: Array) -> Array:
+        z = self.of_zeros(np.asarray(x))
+        return np.where(y < 0.0, 0.0, z + (1.0 - z) * self.source.cdf(self, np.maximum(y, 0.0), x))
+
+    def conditional_moments(self, x: Array) -> tuple[Array, Array]:
+        return self._thinned(*self.source.conditional_moments(self, x))
+
+    def _predictive(self, mean: Array, var: Array) -> Predictive:
+        return Predictive(*self._thinned(*self.source._predictive(self, mean, var)))
+
+    def _thinned(self, mean: Array, var: Array) -> tuple[Array, Array]:
+        z = self.of_zeros(mean)
+        with np.errstate(over="ignore"):
+            return (1.0 - z) * mean, (1.0 - z) * (var + mean * (z * mean))
+
+
+class _Hurdle(_Zeros):
+    share = "hu"
+
+    def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
+        return self._draw(x, rng, self.draw_positive)
+
+    def cdf(self, y: Array, x: Array) -> Array:
+        h, more = self.of_zeros(np.asarray(x)), 1.0 - self.source.cdf(self, np.maximum(y, 0.0), x)
+        above = (1.0 - h) * more / -np.expm1(-self.hazard(np.asarray(x)))
+        return np.where(y < 0.0, 0.0, 1.0 - np.minimum(above, 1.0 - h))
+
+    def conditional_moments(self, x: Array) -> tuple[Array, Array]:
+        mean, var = self.source.conditional_moments(self, x)
+        part = (1.0 - self.of_zeros(mean)) / -np.expm1(-self.hazard(np.asarray(x)))
+        with np.errstate(over="ignore"):
+            return part * mean, part * (var + mean * ((1.0 - part) * mean))
+
+    def strip(self, y: Array) -> float:
+        """Half as far as the poles, where exp(-μ) is one."""
+        return 0.25 * np.pi
+
+    def fisher(self, y: Array) -> Array:
+        """Zeros say nothing."""
+        return super().fisher(y) * (y > 0.0)
+
+    def _predictive(self, mean: Array, var: Array) -> Predictive:
+        return Likelihood._predictive(self, mean, var)
+
+    @abstractmethod
+    def hazard(self, x: ArrayLike) -> Array:
+        """-log p_0(0|x), positive."""
+
+    @abstractmethod
+    def draw_positive(self, x: ArrayLike, rng: np.random.Generator) -> Array:
+        """Draws of p_0 that are not zero: they have a first event, and others after it."""
+
+    def _after_first(self, hazard: Array, rng: np.random.Generator) -> Array:
+        """How much of the hazard is left after the first event."""
+        return np.maximum(hazard + np.log1p(rng.random(hazard.shape) * np.expm1(-hazard)), 0.0)
+
+
+@dataclass(frozen=True)
+class ZeroInflatedPoisson(_Inflated):
+    """Poisson counts and more zeros than these have: see :mod:`.zeros`.
+
+    Parameters
+    ----------
+    zi : float or array (N,)
+        Share of zeros that are no counts, between 0 and 1.
+    exposure : float or array (N,)
+        Time, area or population behind each count, > 0.
+    offset : float or array (N,)
+        Known part of the log mean of the counts.
+
+    >>> ZeroInflatedPoisson(zi=0.2).log_prob([0.0, 0.0], [0, 3]).round(6)
+    array([-0.704605, -3.014903])
+    """
+
+    zi: float | tuple[float, ...] = 0.5
+    exposure: float | tuple[float, ...] = 1.0
+    offset: float | tuple[float, ...] = 0.0
+
+    name: ClassVar[str] = "zero_inflated_poisson"
+    source: ClassVar[type[CountLikelihood]] = Rates
+    free: ClassVar[Mapping[str, tuple[float, float]]] = {"zi": _SHARE}
+
+    kernel = Pointwise(_inflated_poisson, 9)
+
+
+@dataclass(frozen=True)
+class ZeroInflatedNegativeBinomial(_Inflated):
+    r"""Overdispersed counts and more zeros than these have: see :mod:`.zeros`.
+
+    Parameters
+    ----------
+    shape : float or array (N,)
+        The size of the negative binomial, > 0: :math:`\text{var} = \mu + \mu^2/\text{shape}`.
+    zi : float or array (N,)
+        Share of zeros that are no counts, between 0 and 1.
+    exposure : float or array (N,)
+        Time, area or population behind each count, > 0.
+    offset : float or array (N,)
+        Known part of the log mean of the counts.
+
+    >>> ZeroInflatedNegativeBinomial(shape=2.0, zi=0.2).log_prob([0.0, 0.0], [0, 3]).round(6)
+    array([-0.587787, -2.943616])
+    """
+
+    shape: float | tuple[float, ...] = 1.0
+    zi: float | tuple[float, ...] = 0.5
+    exposure: float | tuple[float, ...] = 1.0
+    offset: float | tuple[float, ...] = 0.0
+
+    name: ClassVar[str] = "zero_inflated_negative_binomial"
+    source: ClassVar[type[CountLikelihood]] = Sized
+    free: ClassVar[Mapping[str, tuple[float, float]]] = {"shape": _SIZE, "zi": _SHARE}
+
+    kernel = Pointwise(_inflated_sized, 13)
+
+
+@dataclass(frozen=True)
+class HurdlePoisson(_Hurdle):
+    """Zero with a probability of its own, else a positive Poisson count: see :mod:`.zeros`.
+
+    Parameters
+    ----------
+    hu : float or array (N,)
+        Probability of a zero, between 0 and 1.
+    exposure : float or array (N,)
+        Time, area or population behind each count, > 0.
+    offset : float or array (N,)
+        Known part of the log mean of the counts.
+
+    >>> HurdlePoisson(hu=0.2).log_prob([0.0, 0.0], [0, 3]).round(6)
+    array([-1.609438, -2.556228])
+    """
+
+    hu: float | tuple[float, ...] = 0.5
+    exposure: float | tuple[float, ...] = 1.0
+    offset: float | tuple[float, ...] = 0.0
+
+    name: ClassVar[str] = "hurdle_poisson"
+    source: ClassVar[type[CountLikelihood]] = Rates
+    log_concave: ClassVar[bool] = True
+    free: ClassVar[Mapping[str, tuple[float, float]]] = {"hu": _SHARE}
+
+    kernel = Pointwise(_hurdle_poisson, 9)
+
+    def hazard(self, x: ArrayLike) -> Array:
+        return np.maximum(self.mean(x), _TINY)
+
+    def draw_positive(self, x: ArrayLike, rng: np.random.Generator) -> Array:
+        return 1.0 + draw_counts(self._after_first(self.hazard(x), rng), rng)
+
+
+@dataclass(frozen=True)
+class HurdleNegativeBinomial(_Hurdle):
+    r"""Zero with a probability of its own, else a positive overdispersed count: see :mod:`.zeros`.
+
+    Parameters
+    ----------
+    shape : float or array (N,)
+        The size of the negative binomial, > 0: :math:`\text{var} = \mu + \mu^2/\text{shape}`.
+    hu : float or array (N,)
+        Probability of a zero, between 0 and 1.
+    exposure : float or array (N,)
+        Time, area or population behind each count, > 0.
+    offset : float or array (N,)
+        Known part of the log mean of the counts.
+
+    >>> HurdleNegativeBinomial(shape=2.0, hu=0.2).log_prob([0.0, 0.0], [0, 3]).round(6)
+    array([-1.609438, -2.35583 ])
+    """
+
+    shape: float | tuple[float, ...] = 1.0
+    hu: float | tuple[float, ...] = 0.5
+    exposure: float | tuple[float, ...] = 1.0
+    offset: float | tuple[float, ...] = 0.0
+
+    name: ClassVar[str] = "hurdle_negative_binomial"
+    source: ClassVar[type[CountLikelihood]] = Sized
+    free: ClassVar[Mapping[str, tuple[float, float]]] = {"shape": _SIZE, "hu": _SHARE}
+
+    kernel = Pointwise(_hurdle_sized, 13)
+
+    def hazard(self, x: ArrayLike) -> Array:
+        mean = self.mean(x)
+        r = self.parameters(mean)[0]
+        return np.maximum(r * np.log1p(mean / r), _TINY)
+
+    def draw_positive(self, x: ArrayLike, rng: np.random.Generator) -> Array:
+        """Events of a Poisson process, each of a logarithmic number of counts."""
+        mean, hazard = self.mean(x), self.hazard(x)
+        r = self.parameters(mean)[0]
+        first = rng.logseries(np.minimum(mean / (r + mean), 1.0 - 1e-16))
+        size = r * self._after_first(hazard, rng) / hazard
+        return first + draw_counts(rng.standard_gamma(size) * (mean / r), rng)
