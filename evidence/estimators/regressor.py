@@ -16,6 +16,7 @@ from ..messages import InputError
 from ..models import likelihoods
 from ..models.gp import GPModel
 from ..models.likelihoods.base import Likelihood
+from ..models.likelihoods.checks import check_reals
 from ..models.likelihoods.gaussian import Gaussian
 from ..numerics.arrays import Array
 from ..prediction.gp import Prediction
@@ -41,9 +42,10 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
         The variance of normal noise (of the normalised targets), known instead of learnt. Then
         everything is as in scikit-learn: predictions leave this noise out.
     likelihood : str or Likelihood
-        ``"gaussian"``, ``"student_t"``, ``"gamma"``, ``"poisson"``, ``"negative_binomial"``,
-        ``"ordinal"``, with starting parameters as in ``"student_t(df=4, scale=0.5)"``. Its free
-        parameters (noise included) are learnt with the kernel's.
+        ``"gaussian"``, ``"student_t"``, ``"gamma"``, ``"poisson"``, ``"ordinal"`` or another of
+        :mod:`evidence.models.likelihoods` that is not for labels, with starting parameters as in
+        ``"student_t(df=4, scale=0.5)"``. Its free parameters (noise included) are learnt with
+        the kernel's.
     approximation : {"ep", "laplace"}
         The posterior for predictions, and whose log Z the hyperparameters are learnt with; both
         are exact for normal noise.
@@ -56,8 +58,8 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
         within a factor of 10 of the values given.
     normalize_y : bool
         Real targets are shifted and scaled to mean 0 and variance 1 for the fit (and
-        predictions scaled back); for counts, ordered categories and the positive targets
-        of ``"gamma"`` the prior mean is set to that of their average.
+        predictions scaled back); for counts, ordered categories, shares and positive targets
+        the prior mean is set to that of their average.
     warm_start : bool
         Begin the next fit's search at the kernel of the last one (of one output).
     copy_X_train : bool
@@ -123,7 +125,7 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
         if self.alpha is not None:
             likelihood = _known_noise(self.alpha, likelihood, y.size)
         self._shift, self._scale, mean = 0.0, 1.0, 0.0
-        if self.normalize_y and (likelihood.counts or likelihood.name == "gamma"):
+        if self.normalize_y and type(likelihood).check is not check_reals:
             mean = float(likelihood.location(np.array([np.mean(y)]))[0])
         elif self.normalize_y:
             self._shift, self._scale = float(np.mean(y)), float(np.std(y)) or 1.0

@@ -65,14 +65,14 @@ def ep_at(
     Without them, and where there may be several fixed points, it is that of the largest log Z.
     """
     check_interrupt()
-    with numerics():
-        try:
+    try:
+        with numerics():
             here = model.at(theta)
-        except InputError as refused:  # of a prior precision, where its numbers end
-            raise NoEvidence(str(refused)) from None
-        if start is None and not here.likelihood.log_concave:
-            start = fit_best(here).sites
-        return fit_ep(here, start=start, tol=tol)
+            if start is None and not here.likelihood.log_concave:
+                start = fit_best(here).sites
+            return fit_ep(here, start=start, tol=tol)
+    except InputError as refused:  # where numbers of a prior precision end, or a likelihood's
+        raise NoEvidence(str(refused)) from None
 
 
 def check_digits(reference: GaussianReference, most: float) -> None:

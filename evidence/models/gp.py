@@ -39,9 +39,13 @@ class GPModel(LatentModel):
         ``"4.0 * RBF(1.5)"`` is parsed (never evaluated) into a scikit-learn kernel.
     likelihood : str or Likelihood
         ``"probit"``, ``"logit"``, ``"cloglog"``, ``"gaussian"``, ``"student_t"``, ``"gamma"``,
-        ``"poisson"``, ``"negative_binomial"``, ``"binomial"``, ``"ordinal"``, with parameters as
-        in ``"student_t(df=4, scale=0.5)"`` or ``"ordinal(gaps=(1, 0.5))"``, or an
-        object from :mod:`evidence.models.likelihoods`.
+        ``"poisson"``, ``"negative_binomial"``, ``"geometric"``, ``"zero_inflated_poisson"``,
+        ``"zero_inflated_negative_binomial"``, ``"hurdle_poisson"``,
+        ``"hurdle_negative_binomial"``, ``"binomial"``, ``"beta_binomial"``, ``"beta"``,
+        ``"exponential"``, ``"lognormal"``, ``"weibull"``, ``"log_logistic"``,
+        ``"asymmetric_laplace"``, ``"ordinal"``, with parameters as in
+        ``"student_t(df=4, scale=0.5)"`` or ``"ordinal(gaps=(1, 0.5))"``, or an object from
+        :mod:`evidence.models.likelihoods`.
     K : array (N, N), optional
         The prior covariance itself, instead of ``kernel``.
     mean : float or array (N,)

@@ -13,7 +13,6 @@ from ..messages import InputError, suggest
 from ..models.formulas.model import FormulaModel, as_frame
 from ..models.formulas.parse import columns, parse
 from ..models.formulas.structured import TERMS
-from ..models.likelihoods.binomial import Binomial
 from ..plots.predictions import expected, plot_effect
 from .predict import predict
 
@@ -104,7 +103,7 @@ def plot_effects(
             rows[column] = _NOBODY if new else held.get(column, _middle(frame[column]))
     prediction = predict(
         model, rows, posterior=posterior, new_groups="zero",
-        likelihood=Binomial(n=1) if model.trials else None,
+        likelihood=model.likelihood.changed({"n": 1.0}) if model.trials else None,
     )  # fmt: skip
     return plot_effect(
         along if is_number else along.astype(str), *expected(prediction), name=name, ax=ax

@@ -6,6 +6,7 @@ of Gaussians there (:mod:`.mixture`), and a prediction is what can be asked of t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
@@ -162,9 +163,10 @@ def predict(
     else:
         points = new_points(model, X_new, K_new, k_diag, mean_new)
     n = model.y.size if points is None else points.n
+    trials: dict[str, Any] = {}
     if likelihood is None and isinstance(model, FormulaModel) and model.trials:
-        likelihood = model.likelihood if X_new is None else model.new_likelihood(X_new)
-    _check_likelihood(model, likelihood, posterior, n)
+        trials = {} if X_new is None else {"n": model.new_trials(X_new)}
+    _check_likelihood(model, likelihood, posterior, n, trials)
     with interruptible(), blas_for(model.y.size):
         parts = known_at_data(model, posterior, max_draws)
         counts = [len(p.posterior) if isinstance(p.posterior, np.ndarray) else 1 for p in parts]
@@ -187,7 +189,8 @@ def predict(
                     made += [ClassPrediction.of(mixture, there.classes, own, **rest)]
                 else:
                     rest |= {"keep": len(parts) > 1, "labels": getattr(there, "levels", None)}
-                    made += [Prediction.of(mixture, likelihood or there.likelihood, **rest)]
+                    here = likelihood or there.likelihood.changed(trials)
+                    made += [Prediction.of(mixture, here, **rest)]
     return made[0] if len(made) == 1 else made[0].mixture(made, [part.weight for part in parts])
 
 
@@ -222,6 +225,7 @@ def _check_likelihood(
     likelihood: Likelihood | None,
     posterior: Any,
     n: int,
+    trials: Mapping[str, Any],
 ) -> None:
     """That of the new observations; parameters that are one per datum must fit them."""
     if isinstance(model, SoftmaxModel):
@@ -235,8 +239,9 @@ def _check_likelihood(
             f"got {shown(chosen)}"
         )
     try:
+        chosen = chosen.changed(trials)
         chosen.at(np.arange(n))
-        chosen.theta(np.ones(n))
+        chosen.theta(np.full(n, 0.5))  # a number that all of them take
     except (IndexError, ValueError):
         raise InputError(
             f"{chosen.name} has parameters with one value per datum, which do not fit {n} new "

@@ -176,6 +176,11 @@ def _cold_start(model: LatentModel, max_sweeps: int) -> tuple[Array, Array, Gaus
     if model.prior.covariance is not None and not model.likelihood.log_concave:
         nu, tau, sweeps = sequential_start(model, min(_MAX_SEQUENTIAL, max_sweeps - 1), _NEAR)
         return nu, tau, None, sweeps
+    if model.likelihood.kinks:  # no curvature says how wide it is
+        prior, zero = model.prior, np.zeros(model.y.size)
+        _, mean, var = model.likelihood.tilted(model.y, prior.mean, prior.variances)
+        tau = np.maximum(1.0 / var - 1.0 / prior.variances, 0.0)
+        return mean / var - prior.mean / prior.variances, tau, None, 1
     if model.prior.covariance is not None:
         top = climb(model, *near_data(model), max_iterations=_CLIMB, tol=_MODE)
         tau = np.maximum(top.tau, 0.0)

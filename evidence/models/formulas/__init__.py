@@ -16,5 +16,17 @@ FAMILIES = (
     "negative_binomial",
     "gamma",
     "ordinal",
+    "geometric",
+    "zero_inflated_poisson",
+    "zero_inflated_negative_binomial",
+    "hurdle_poisson",
+    "hurdle_negative_binomial",
+    "beta",
+    "beta_binomial",
+    "exponential",
+    "lognormal",
+    "weibull",
+    "log_logistic",
+    "asymmetric_laplace",
 )
 """Names of families; a table that is light, for the command line."""

@@ -9,8 +9,9 @@ m its middle (the mean of y through the link):
 * standard deviations of effects: exponential with mean s/sd(x), which for random intercepts is
   P(σ > 3 s) = .05, a penalised-complexity prior (Simpson et al. 2017, Statistical Science 32);
 * correlations: LKJ(1), uniform for a pair;
-* noise: exponential with mean s; shapes and dispersions: inverse gamma(.4, .3); degrees of
-  freedom: gamma(2, mean 20).
+* noise: exponential with mean s; shapes, dispersions and precisions: inverse gamma(.4, .3), above
+  1 for the log-logistic; shares of zeros and quantiles: uniform; degrees of freedom: gamma(2,
+  mean 20).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from ..likelihoods.base import Likelihood
 
 Distributions = Mapping[str, Any]
 _SHOWN = 6  # labels in a message
+_SHAPE, _SHARE = stats.invgamma(0.4, scale=0.3), stats.beta(1.0, 1.0)
 _CONSTANT = 1e-9  # standard deviation of numbers, relative to them, that is rounding
 
 
@@ -77,11 +79,11 @@ def observe(
         known = ", ".join(family.links)
         raise InputError(f"link of {name} must be one of {known}, got {shown(link)}")
     if family.trials and trials is None:
-        raise InputError(
-            "formula: a binomial response needs its trials, as in 'y | trials(n) ~ x'"
-        )
+        raise InputError(f"formula: a {name} response needs its trials, as in 'y | trials(n) ~ x'")
     if trials is not None and not family.trials:
-        raise InputError(f"formula: trials() is for likelihood='binomial', not for {name!r}")
+        raise InputError(
+            f"formula: trials() is for likelihood='binomial' or 'beta_binomial', not for {name!r}"
+        )
     if trials is not None and not (np.all(trials >= 1.0) and np.all(trials % 1.0 == 0.0)):
         raise InputError(
             f"trials must be whole numbers 1, 2, …, got {trials.min():g} to {trials.max():g}"
@@ -139,6 +141,11 @@ def _log_mean(y: Array) -> float:
     return math.log(mean) if mean > 0.0 else 0.0
 
 
+def _logit_mean(y: Array) -> float:
+    mean = float(np.mean(y))
+    return math.log(mean / (1.0 - mean)) if 0.0 < mean < 1.0 else 0.0
+
+
 def _sd(y: Array) -> float:
     sd = float(np.std(y))
     return sd if sd > _CONSTANT * float(np.abs(y).max()) else 1.0
@@ -188,27 +195,46 @@ def _bernoulli(values: NDArray[Any], trials: Array | None, link: str) -> Observe
 
 
 def _binomial(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
+    return Observed(numbers(values), likelihoods.Binomial(n=_each(trials)), 0.0, 1.0, {})
+
+
+def _beta_binomial(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
+    lik = likelihoods.BetaBinomial(n=_each(trials), phi=2.0)
+    return Observed(numbers(values), lik, 0.0, 1.0, {"phi": _SHAPE})
+
+
+def _each(trials: Array | None) -> float | tuple[float, ...]:
     assert trials is not None
     n = trials.tolist()
-    lik = likelihoods.Binomial(n=n[0] if len(set(n)) == 1 else tuple(n))
-    return Observed(numbers(values), lik, 0.0, 1.0, {})
+    return n[0] if len(set(n)) == 1 else tuple(n)
 
 
-def _poisson(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
+def _lognormal(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
     y = numbers(values)
-    return Observed(y, likelihoods.Poisson(), _log_mean(y), 1.0, {})
+    log_y = np.log(np.where(y > 0.0, y, 1.0))
+    s = _sd(log_y)
+    priors = {"sigma": stats.expon(scale=s)}
+    return Observed(y, likelihoods.LogNormal(sigma=s), float(log_y.mean()), s, priors)
 
 
-def _negative_binomial(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
+def _asymmetric_laplace(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
     y = numbers(values)
-    lik = likelihoods.NegativeBinomial(dispersion=2.0)
-    return Observed(y, lik, _log_mean(y), 1.0, {"dispersion": stats.invgamma(0.4, scale=0.3)})
+    s = _sd(y)
+    priors = {"quantile": _SHARE, "sigma": stats.expon(scale=s)}
+    lik = likelihoods.AsymmetricLaplace(quantile=0.5, sigma=0.3 * s)
+    return Observed(y, lik, float(np.median(y)), s, priors)
 
 
-def _gamma(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
-    y = numbers(values)
-    lik = likelihoods.get("gamma(shape=2.0)")
-    return Observed(y, lik, _log_mean(y), 1.0, {"shape": stats.invgamma(0.4, scale=0.3)})
+def _simple(
+    spec: str, priors: Distributions | None = None, middle: Callable[[Array], float] = _log_mean
+) -> Callable[[NDArray[Any], Array | None, str], Observed]:
+    """Of a likelihood whose predictor has the scale 1, and where it is a priori."""
+
+    def observed(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
+        y = numbers(values)
+        return Observed(y, likelihoods.get(spec), middle(y), 1.0, priors or {})
+
+    return observed
 
 
 def _ordinal(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
@@ -238,14 +264,40 @@ FAMILIES: dict[str, Family] = {
     "student_t": Family(("identity",), _student),
     "bernoulli": Family(("logit", "probit", "cloglog"), _bernoulli),
     "binomial": Family(("logit",), _binomial, trials=True),
-    "poisson": Family(("log",), _poisson),
-    "negative_binomial": Family(("log",), _negative_binomial),
-    "gamma": Family(("log",), _gamma),
+    "poisson": Family(("log",), _simple("poisson")),
+    "negative_binomial": Family(
+        ("log",), _simple("negative_binomial(dispersion=2.0)", {"dispersion": _SHAPE})
+    ),
+    "gamma": Family(("log",), _simple("gamma(shape=2.0)", {"shape": _SHAPE})),
     "ordinal": Family(("logit",), _ordinal),
+    "geometric": Family(("log",), _simple("geometric")),
+    "zero_inflated_poisson": Family(("log",), _simple("zero_inflated_poisson", {"zi": _SHARE})),
+    "zero_inflated_negative_binomial": Family(
+        ("log",), _simple("zero_inflated_negative_binomial", {"shape": _SHAPE, "zi": _SHARE})
+    ),
+    "hurdle_poisson": Family(("log",), _simple("hurdle_poisson", {"hu": _SHARE})),
+    "hurdle_negative_binomial": Family(
+        ("log",), _simple("hurdle_negative_binomial", {"shape": _SHAPE, "hu": _SHARE})
+    ),
+    "beta": Family(("logit",), _simple("beta(phi=2.0)", {"phi": _SHAPE}, _logit_mean)),
+    "beta_binomial": Family(("logit",), _beta_binomial, trials=True),
+    "exponential": Family(("log",), _simple("exponential")),
+    "lognormal": Family(("identity",), _lognormal),
+    "weibull": Family(("log",), _simple("weibull", {"shape": _SHAPE})),
+    "log_logistic": Family(
+        ("log",), _simple("log_logistic", {"shape": stats.invgamma(0.4, loc=1.0, scale=0.3)})
+    ),
+    "asymmetric_laplace": Family(("identity",), _asymmetric_laplace),
 }
 _MEANT = {
     "normal": "gaussian",
     "t": "student_t",
     "negbinomial": "negative_binomial",
     "cumulative": "ordinal",
+    "zero_inflated_negbinomial": "zero_inflated_negative_binomial",
+    "hurdle_negbinomial": "hurdle_negative_binomial",
+    "betabinomial": "beta_binomial",
+    "log_normal": "lognormal",
+    "loglogistic": "log_logistic",
+    "asym_laplace": "asymmetric_laplace",
 }

@@ -29,7 +29,6 @@ from ...numerics.arrays import Array
 from ..expressions import check_length
 from ..hyperparameters import Hyperparameters, synonym
 from ..likelihoods.base import Likelihood
-from ..likelihoods.binomial import Binomial
 from ..precisions.base import Hyperparameter
 from ..precisions.joint import Blocks
 from ..priors import Priors
@@ -178,22 +177,23 @@ class FormulaModel(SparseModel):
                 total += np.sum((X @ cov) * X, axis=1)
         return total
 
-    def new_likelihood(self, data: Any) -> Likelihood:
-        """That of rows of a table, with trials of their own."""
+    def new_trials(self, data: Any) -> float | tuple[float, ...]:
+        """Those of rows of a table."""
         try:
-            return Binomial(n=float(self.trials))
+            return float(self.trials)
         except ValueError:
             pass
         frame = as_frame(data, "X_new")
         known = list(map(str, frame.columns))
         if lost := [c for c in columns(self.trials, self.columns) if c not in known]:
+            kind = type(self.likelihood).__name__
             raise InputError(
                 f"X_new has no column {lost[0]!r}, the trials of new observations; pass "
-                "likelihood=ev.likelihoods.Binomial(n=1) for proportions"
+                f"likelihood=ev.likelihoods.{kind}(n=1) for proportions"
             )
         if self.trials in known:
-            return Binomial(n=tuple(frame[self.trials].to_numpy(float)))
-        return Binomial(n=tuple(_evaluated(self.trials, frame, {})))
+            return tuple(frame[self.trials].to_numpy(float))
+        return tuple(_evaluated(self.trials, frame, {}))
 
     def new_offset(self, data: pd.DataFrame) -> Array:
         """What ``offset()`` adds to rows of data."""
@@ -268,8 +268,12 @@ def from_formula(
     data : DataFrame or mapping of columns
     likelihood : str or Likelihood
         ``"gaussian"``, ``"student_t"``, ``"bernoulli"``, ``"binomial"``, ``"poisson"``,
-        ``"negative_binomial"``, ``"gamma"`` or ``"ordinal"``, whose response is numbers or ordered
-        categories, ``pd.Categorical(y, categories=[...], ordered=True)``. ``family=`` is the same.
+        ``"negative_binomial"``, ``"gamma"``, ``"geometric"``, ``"zero_inflated_poisson"``,
+        ``"zero_inflated_negative_binomial"``, ``"hurdle_poisson"``,
+        ``"hurdle_negative_binomial"``, ``"beta"``, ``"beta_binomial"``, ``"exponential"``,
+        ``"lognormal"``, ``"weibull"``, ``"log_logistic"``, ``"asymmetric_laplace"`` or
+        ``"ordinal"``, whose response is numbers or ordered categories,
+        ``pd.Categorical(y, categories=[...], ordered=True)``. ``family=`` is the same.
     link : str, optional
         ``"logit"``, ``"probit"`` or ``"cloglog"`` for ``"bernoulli"``.
     priors : mapping of str to frozen scipy.stats distribution, text or number, or str, optional
@@ -277,10 +281,11 @@ def from_formula(
         all): normal ones for ``"Intercept"`` and other common effects; any for ``"sd(1|g)"`` (or
         the variance, ``"var(1|g)"``) and other hyperparameters; ``"lkj(2)"`` for ``"cor(g)"``.
         Parameters of likelihoods are ``"sigma"`` (the noise, of Student's t the scale), ``"df"``,
-        ``"shape"``, ``"dispersion"``, ``"gap_1"``, …; where a term or a column is called so,
-        ``"likelihood__df"``. A number holds a hyperparameter: ``{"sigma": 0.3}``. Or a word for
-        all of them: ``"scaled"``, the defaults, or ``"jzs"``, Cauchy priors of standardised
-        effects as in R's BayesFactor, with other scales :func:`evidence.jzs`.
+        ``"shape"``, ``"dispersion"``, ``"phi"``, ``"zi"``, ``"gap_1"``, …; where a term or a
+        column is called so, ``"likelihood__df"``. A number holds a hyperparameter:
+        ``{"sigma": 0.3}``. Or a word for all of them: ``"scaled"``, the defaults, or ``"jzs"``,
+        Cauchy priors of standardised effects as in R's BayesFactor, with other scales
+        :func:`evidence.jzs`.
     missing : {"drop", "error"}
         What becomes of rows with missing values: left out, with a note, or refused.
     namespace : mapping, optional

@@ -62,6 +62,8 @@ class AsymmetricLaplace(Parametric):
     }  # fmt: skip
     limits: ClassVar[Mapping[str, tuple[float, float]]] = {"quantile": (0.0, 1.0)}
 
+    kinks: ClassVar[bool] = True
+
     kernel = Pointwise(_tent, 4)
 
     check = check_reals

@@ -53,6 +53,8 @@ class Likelihood(ABC):
     unimodal: ClassVar[bool] = False
     """Whether p(y|·) rises to its ``location`` and falls beyond, where it is not log-concave; it
     may go on rising, but not by much."""
+    kinks: ClassVar[bool] = False
+    """Whether the slope jumps, and the curvature says nothing."""
     counts: ClassVar[bool] = False
     """Whether observations are 0, 1, 2, …"""
     free: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
