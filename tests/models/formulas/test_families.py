@@ -6,8 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from scipy.special import betaln, expit
 
 import evidence as ev
+from evidence.models import formulas, likelihoods
+from evidence.models.formulas import families
 from evidence.models.formulas.families import observe
 
 from .cases import N, table
@@ -32,6 +35,10 @@ def priors(model):
 
 SY = DATA.y.std(ddof=0)
 HALF = stats.invgamma(0.4, scale=0.3)
+SHARE = stats.beta(1, 1)
+SLE = np.log(DATA.e).std(ddof=0)
+P = expit(DATA.e).mean()
+LK, LE = np.log(DATA.k.mean()), np.log(DATA.e.mean())
 
 
 @pytest.mark.parametrize(
@@ -46,12 +53,26 @@ HALF = stats.invgamma(0.4, scale=0.3)
         ("k", "negative_binomial", np.log(DATA.k.mean()), 1.0, {"dispersion": HALF}),
         ("e", "gamma", np.log(DATA.e.mean()), 1.0, {"shape": HALF}),
         ("h", "ordinal", 0.0, 1.0, {f"gap_{i}": stats.gamma(2, scale=0.5) for i in (1, 2, 3)}),
+        ("k", "geometric", LK, 1.0, {}),
+        ("k", "zero_inflated_poisson", LK, 1.0, {"zi": SHARE}),
+        ("k", "zero_inflated_negative_binomial", LK, 1.0, {"shape": HALF, "zi": SHARE}),
+        ("k", "hurdle_poisson", LK, 1.0, {"hu": SHARE}),
+        ("k", "hurdle_negative_binomial", LK, 1.0, {"shape": HALF, "hu": SHARE}),
+        ("expit(e)", "beta", np.log(P / (1 - P)), 1.0, {"phi": HALF}),
+        ("s | trials(n)", "beta_binomial", 0.0, 1.0, {"phi": HALF}),
+        ("e", "exponential", LE, 1.0, {}),
+        ("e", "lognormal", np.log(DATA.e).mean(), SLE, {"sigma": stats.expon(scale=SLE)}),
+        ("e", "weibull", LE, 1.0, {"shape": HALF}),
+        ("e", "log_logistic", LE, 1.0, {"shape": stats.invgamma(0.4, loc=1, scale=0.3)}),
+        ("y", "asymmetric_laplace", DATA.y.median(), SY,
+         {"quantile": SHARE, "sigma": stats.expon(scale=SY)}),
     ],
 )  # fmt: skip
 def test_default_priors(response, likelihood, location, s, own):
     model = ev.from_formula(
-        f"{response} ~ x + a + (1 + z | g) + ar1(t)", DATA, likelihood=likelihood
-    )
+        f"{response} ~ x + a + (1 + z | g) + ar1(t)", DATA, likelihood=likelihood,
+        namespace={"expit": expit},
+    )  # fmt: skip
     sd_x, sd_z = DATA.x.std(ddof=0), DATA.z.std(ddof=0)
     q, r = (DATA.a == "q").to_numpy(float), (DATA.a == "r").to_numpy(float)
     slopes = {"x": 2.5 * s / sd_x, "a[q]": 2.5 * s / q.std(), "a[r]": 2.5 * s / r.std()}
@@ -68,7 +89,7 @@ def test_default_priors(response, likelihood, location, s, own):
         "ar1(t)__sigma": stats.expon(scale=s),
         "ar1(t)__rho": stats.uniform(-1, 2),
     }
-    two = {"noise_std": "likelihood__noise_std"}  # that the series' sigma is another
+    two = {"noise_std": "likelihood__noise_std", "sigma": "likelihood__sigma"}  # not the series'
     expected |= {two.get(name, name): prior for name, prior in own.items()}
     found = priors(model)
     assert set(found) == set(expected) == set(model.hyperparameters.names)
@@ -182,7 +203,9 @@ def test_links(link):
 @pytest.mark.parametrize(
     ("word", "name"),
     [("Gaussian", "gaussian"), ("normal", "gaussian"), ("student-t", "student_t"),
-     ("t", "student_t"), ("negative binomial", "negative_binomial"), (" Poisson ", "poisson")],
+     ("t", "student_t"), ("negative binomial", "negative_binomial"), (" Poisson ", "poisson"),
+     ("asym_laplace", "asymmetric_laplace"), ("zero-inflated-poisson", "zero_inflated_poisson"),
+     ("hurdle_negbinomial", "hurdle_negative_binomial"), ("loglogistic", "log_logistic")],
 )  # fmt: skip
 def test_names_of_families(word, name):
     assert observe(DATA.k.to_numpy(), None, word, None).likelihood.name == name
@@ -251,3 +274,50 @@ def test_outcomes_as_numbers_with_normal_noise_are_remarked(y):
     one = ev.from_formula("y ~ 1", {"y": y}, likelihood="bernoulli")
     assert told not in " ".join(one.notes)
     assert told not in " ".join(ev.from_formula("y ~ 1", {"y": [0, 1, 2, 1]}).notes)
+
+
+def test_families_have_the_same_list_for_the_shell():
+    assert tuple(families.FAMILIES) == formulas.FAMILIES
+    assert {*likelihoods.NAMES} - {*families.FAMILIES["bernoulli"].links} < {*formulas.FAMILIES}
+
+
+def test_shares_of_zeros_are_learnt_as_log_odds():
+    """log Z of counts that know nothing of x: Beta(1, 1) integrates them in closed form."""
+    y = np.array([0, 0, 0, 3, 1])
+    model = ev.from_formula("y ~ 1", {"y": y}, likelihood="hurdle_poisson", priors={
+        "Intercept": stats.norm(0, 1)})  # fmt: skip
+    assert model.hyperparameters.lows[-1] == 0.0
+    held = model.at({"hu": 0.25})
+    assert held.likelihood.hu == pytest.approx(0.25, rel=1e-12)
+    free = ev.log_evidence(model, random_seed=0, target_se=0.02, progressbar=False)
+    one = ev.log_evidence(held, random_seed=0, target_se=0.01, progressbar=False)
+    given = np.log(0.25**3 * 0.75**2)
+    truth = one.logz - given + betaln(4, 3)
+    assert abs(free.logz - truth) < 4.5 * np.hypot(free.logz_se, one.logz_se)
+
+
+def test_trials_of_new_rows_of_a_beta_binomial():
+    model = ev.from_formula("s | trials(n) ~ x", DATA, likelihood="beta_binomial", priors={
+        "phi": 3.0})  # fmt: skip
+    few = ev.predict(model, DATA.head(4).assign(n=2))
+    many = ev.predict(model, DATA.head(4).assign(n=20))
+    np.testing.assert_allclose(10.0 * few.y_mean, many.y_mean, rtol=1e-9)
+    with pytest.raises(ev.InputError, match=r"column 'n', .*BetaBinomial\(n=1\) for proportions"):
+        ev.predict(model, DATA.head(4).drop(columns="n"))
+    with pytest.raises(ev.InputError, match="beta_binomial response needs its trials"):
+        ev.from_formula("s ~ x", DATA, likelihood="beta_binomial")
+    with pytest.raises(ev.InputError, match="'beta_binomial', not for 'beta'"):
+        ev.from_formula("s | trials(n) ~ x", DATA, likelihood="beta")
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "y", "message"),
+    [
+        ("beta", [0.5, 1.0, 0.2], "got 1 at y\\[1\\]"),
+        ("weibull", [0.5, 1.0, -0.2], "got -0.2 at y\\[2\\]"),
+        ("hurdle_poisson", [0.5, 1.0, 2.0], "got 0.5 at y\\[0\\]"),
+    ],
+)
+def test_data_outside_of_the_support(likelihood, y, message):
+    with pytest.raises(ev.InputError, match=message):
+        ev.from_formula("y ~ 1", {"y": y}, likelihood=likelihood)
