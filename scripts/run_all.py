@@ -46,6 +46,7 @@ SCRIPTS = {
     "benchmarks.coverage": "",
     "benchmarks.density_truths": "",
     "benchmarks.formulas": "",
+    "benchmarks.likelihoods": "",
     "benchmarks.limits": "",
     "benchmarks.necks": "",
     "benchmarks.neural_network_widths": "jax",

@@ -189,7 +189,7 @@ def predict(
                     made += [ClassPrediction.of(mixture, there.classes, own, **rest)]
                 else:
                     rest |= {"keep": len(parts) > 1, "labels": getattr(there, "levels", None)}
-                    here = likelihood or there.likelihood.changed(trials)
+                    here = likelihood or there.likelihood.new.changed(trials)
                     made += [Prediction.of(mixture, here, **rest)]
     return made[0] if len(made) == 1 else made[0].mixture(made, [part.weight for part in parts])
 
@@ -232,11 +232,11 @@ def _check_likelihood(
         if likelihood is not None:
             raise InputError("likelihood is for a GPModel; several classes have one likelihood")
         return
-    chosen = model.likelihood if likelihood is None else likelihood
-    if not isinstance(chosen, Likelihood) or chosen.name != model.likelihood.name:
+    own = model.likelihood.new
+    chosen = own if likelihood is None else likelihood
+    if not isinstance(chosen, Likelihood) or chosen.name != own.name:
         raise InputError(
-            f"likelihood must be a {model.likelihood.name} likelihood like the model's, "
-            f"got {shown(chosen)}"
+            f"likelihood must be a {own.name} likelihood like the model's, got {shown(chosen)}"
         )
     try:
         chosen = chosen.changed(trials)

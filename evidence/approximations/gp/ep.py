@@ -177,7 +177,7 @@ def _cold_start(model: LatentModel, max_sweeps: int) -> tuple[Array, Array, Gaus
         nu, tau, sweeps = sequential_start(model, min(_MAX_SEQUENTIAL, max_sweeps - 1), _NEAR)
         return nu, tau, None, sweeps
     if model.likelihood.kinks:  # no curvature says how wide it is
-        prior, zero = model.prior, np.zeros(model.y.size)
+        prior = model.prior
         _, mean, var = model.likelihood.tilted(model.y, prior.mean, prior.variances)
         tau = np.maximum(1.0 / var - 1.0 / prior.variances, 0.0)
         return mean / var - prior.mean / prior.variances, tau, None, 1

@@ -29,6 +29,7 @@ from ...numerics.arrays import Array
 from ..expressions import check_length
 from ..hyperparameters import Hyperparameters, synonym
 from ..likelihoods.base import Likelihood
+from ..likelihoods.censored import Censored
 from ..precisions.base import Hyperparameter
 from ..precisions.joint import Blocks
 from ..priors import Priors
@@ -264,7 +265,7 @@ def from_formula(
         Structured terms are ``ar1(time)``, ``rw1(x)``, ``rw2(x)``, each for groups with a second
         argument, ``icar(area, graph)`` and ``bym2(area, graph)``. The response may have
         ``y | trials(n)`` or ``p(y, n)`` for successes, ``y | weights(w)`` for rows that count w
-        times.
+        times, ``y | cens(c)`` or ``y | cens(c, y2)`` for bounds (:class:`.Censored`).
     data : DataFrame or mapping of columns
     likelihood : str or Likelihood
         ``"gaussian"``, ``"student_t"``, ``"bernoulli"``, ``"binomial"``, ``"poisson"``,
@@ -354,6 +355,8 @@ def from_formulas(
             observed = observe(response, trials, likelihood, link)
         except InputError as error:
             raise InputError(f"{own.response}: {error}") from None
+        if "cens" in own.extras:
+            observed = _censored(observed, own.extras["cens"], frame, namespace)
         if own.response in design.owners:
             raise InputError(f"formula: the response {own.response} explains itself; drop it")
         words = (own, design, frame, namespace, observed)
@@ -365,7 +368,8 @@ def from_formulas(
         model.offsets, model.trials = design, own.extras.get("trials", "")
         model.hyperparameters = with_bounds(model.hyperparameters)
         _check_different(model.hyperparameters.names)
-        model.columns = tuple(column for column in used if column != own.response)
+        bounds = {*columns(own.extras.get("cens", ""), used)} - {*_explaining(own, used)}
+        model.columns = tuple(name for name in used if name not in {own.response, *bounds})
         defaults = {_named(t.name, at): d for t in terms for at, d in t.priors.items()}
         defaults |= {f"likelihood__{at}": d for at, d in observed.priors.items()}
         common = [t for t in terms if isinstance(t, Common)]
@@ -511,7 +515,8 @@ def _frame(
     used = list(dict.fromkeys(used))
     if twice := [name for name in used if known.count(name) > 1]:
         raise InputError(f"data have {known.count(twice[0])} columns called {twice[0]!r}")
-    gone = data[used].isna().any(axis=1).to_numpy()
+    ends = {columns(end, known)[0] for p in every if (end := _end(p)) in known}
+    gone = data[[name for name in used if name not in ends]].isna().any(axis=1).to_numpy()
     notes = []
     if gone.any():
         where = ", ".join(name for name in used if data[name].isna().any())
@@ -558,6 +563,33 @@ def _extra(
         return frame[text].to_numpy(float)
     except (TypeError, ValueError):
         raise InputError(f"{name}({text}) must be numbers, one for every row") from None
+
+
+def _explaining(parts: Parts, known: Sequence[str]) -> Iterator[str]:
+    """Columns of the right side, and of trials."""
+    texts = [parts.common, parts.extras.get("trials", "")]
+    texts += [t for b in parts.brackets for t in (b.effects, *b.groups)]
+    texts += [argument for s in parts.structured for argument in s.arguments]
+    for text in texts:
+        yield from columns(text, known)
+
+
+def _end(parts: Parts) -> str:
+    """The second argument of cens(), which only intervals have."""
+    return parts.extras.get("cens", "").partition(",")[2].strip()
+
+
+def _censored(
+    observed: Observed, written: str, frame: pd.DataFrame, namespace: Mapping[str, Any]
+) -> Observed:
+    """The response as bounds: ``cens(c)``, or ``cens(c, y2)`` where intervals end."""
+    kinds, _, end = (word.strip() for word in written.partition(","))
+    given = [
+        frame[text].to_numpy() if text in frame.columns else _evaluated(text, frame, namespace)
+        for text in (kinds, end)
+        if text
+    ]
+    return observed._replace(likelihood=Censored(observed.likelihood, *given))
 
 
 def _response(parts: Parts, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> Any:

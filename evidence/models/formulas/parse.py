@@ -21,7 +21,7 @@ from ...messages import InputError, suggest
 from ..expressions import check_length, quoted
 
 LONGEST = 100_000  # characters; formulas with a term for each of some thousand columns are made
-_EXTRAS = ("trials", "weights")
+_EXTRAS = ("trials", "weights", "cens")
 _OPEN, _CLOSE = "([{", ")]}"
 _WORD = re.compile(
     r"`([^`]+)`|'[^']*'|\"[^\"]*\"|([^\W\d][\w.]*)\s*(\(|=(?!=))?|\d[\d.]*(?:[eE][+-]?\d+)?"
@@ -142,7 +142,8 @@ def _response(formula: str, left: str) -> tuple[str, dict[str, str]]:
         call = re.fullmatch(r"(\w+)\s*\((.*)\)", extra)
         if call is None or call[1] not in _EXTRAS or not call[2].strip():
             raise InputError(
-                f"formula: after | the response may have trials(n) and weights(w), got {extra!r}"
+                "formula: after | the response may have trials(n), weights(w) and cens(c) or "
+                f"cens(c, y2), got {extra!r}"
             )
         extras[call[1]] = call[2].strip()
     return response, extras

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .beta import Beta as Beta
     from .beta import BetaBinomial as BetaBinomial
     from .binomial import Binomial as Binomial
+    from .censored import Censored as Censored
     from .cloglog import Cloglog as Cloglog
     from .custom import from_function as from_function
     from .gamma import Gamma as Gamma

@@ -112,6 +112,11 @@ class Likelihood(ABC):
         """P(Y ≤ y | x), elementwise; only quantiles of new observations need it."""
         raise NotImplementedError(f"{self.name} has no distribution function")
 
+    @property
+    def new(self) -> Likelihood:
+        """What new observations follow."""
+        return self
+
     def value_of(self, name: str) -> Any:
         """One of the ``free`` parameters; a tuple where there is one per datum."""
         return getattr(self, name)

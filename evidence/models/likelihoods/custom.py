@@ -36,7 +36,8 @@ send such a likelihood to other processes, define its functions in a module that
 
 One that belongs into the package is a file beside this one: a frozen dataclass derived from
 :class:`.Likelihood` around a kernel that is compiled once and cached on disk
-(``logit.py`` is the shortest), its name in ``registry.py`` and its class in ``__init__.py``;
+(``logit.py``, or ``times.py`` with a function like the one above), its name and its class in
+``__init__.py``;
 ``tests/models/likelihoods/cases.py`` then puts it through the tests of all.
 """
 

@@ -34,20 +34,20 @@ _SHAPE = (1e-3, 1e3)  # where it is searched
 
 
 @jit
-def _normal(x, t):
+def normal(x, t):
     z, k = t[1] * (t[0] - x), t[1]
     return t[2] - 0.5 * z * z, k * z, -k * k, 0.0
 
 
 @jit
-def _gumbel(x, t):
+def gumbel(x, t):
     z, k = t[1] * (t[0] - x), t[1]
     e = np.exp(z)
     return t[2] + minus_expm1(z), k * np.expm1(z), -k * k * e, k * k * k * e
 
 
 @jit
-def _logistic(x, t):
+def logistic(x, t):
     z, k = t[1] * (t[0] - x), t[1]
     v = sigmoid(z) * sigmoid(-z)
     value, slope = -log1p_exp(z) - log1p_exp(-z), np.tanh(0.5 * z)
@@ -144,7 +144,7 @@ class LogNormal(Times):
     name: ClassVar[str] = "lognormal"
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"sigma": (1e-5, 1e5)}
 
-    kernel = Pointwise(_normal, 3)
+    kernel = Pointwise(normal, 3)
     standard = staticmethod(lambda rng, shape: rng.standard_normal(shape))
     below = staticmethod(ndtr)
 
@@ -159,7 +159,7 @@ class _Gumbel(Times):
 
     poles = 0.5 * np.pi
 
-    kernel = Pointwise(_gumbel, 3)
+    kernel = Pointwise(gumbel, 3)
 
     @staticmethod
     def standard(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -237,7 +237,7 @@ class LogLogistic(Times):
     limits: ClassVar[Mapping[str, tuple[float, float]]] = {"shape": (1.0, np.inf)}
     poles = 0.5 * np.pi  # half as far as they are, since they are double
 
-    kernel = Pointwise(_logistic, 3)
+    kernel = Pointwise(logistic, 3)
     standard = staticmethod(lambda rng, shape: rng.logistic(size=shape))
     below = staticmethod(expit)
 
