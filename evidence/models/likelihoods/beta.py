@@ -23,7 +23,7 @@ from scipy.special import betainc, betaln, digamma, expit, gammaln, logit, zeta
 
 from ...numerics.jit import jit
 from ...numerics.special import LOG_SQRT_2PI, log1p_exp, sigmoid
-from .base import Array
+from .base import Array, Likelihood
 from .binomial import Trials
 from .checks import Parametric, check_between, stack
 from .counts import log_peak
@@ -121,6 +121,13 @@ def _beta_binomial(x, t):
     return min(constant + f[0], 0.0), f[1], f[2], f[3]
 
 
+def _fisher(self: Likelihood, y: Array) -> Array:
+    """That of a mean with this variance, at the location."""
+    x = self.location(y)
+    mean, var = self.conditional_moments(x)
+    return (mean * expit(-x)) ** 2 / var
+
+
 def _draw(x: Array, phi: Array, rng: np.random.Generator) -> Array:
     """Beta numbers of mean σ(x)."""
     return rng.beta(phi * np.maximum(expit(x), _LEAST), phi * np.maximum(expit(-x), _LEAST))
@@ -169,12 +176,7 @@ class Beta(Parametric):
             x = x - (digamma(a) - digamma(b) - logit(y)) / slope
         return x
 
-    def fisher(self, y: Array) -> Array:
-        """At the location."""
-        (phi,) = self.parameters(y)
-        x = self.location(y)
-        a, b = phi * expit(x), phi * expit(-x)
-        return (zeta(2.0, a) + zeta(2.0, b)) * (a * b / phi) ** 2
+    fisher = _fisher
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
         x = np.asarray(x, float)
@@ -224,11 +226,7 @@ class BetaBinomial(Trials):
         powers = (y > 0.0) * np.log(phi) + (y < n) * np.log(phi)
         return stack(y, phi, y, n - y, ways + betaln(phi, n) - gammaln(n) + powers)
 
-    def fisher(self, y: Array) -> Array:
-        """That of a mean with this variance, at the location."""
-        p = expit(self.location(y))
-        mean, var = self.conditional_moments(self.location(y))
-        return (mean * (1.0 - p)) ** 2 / var
+    fisher = _fisher
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
         x = np.asarray(x, float)

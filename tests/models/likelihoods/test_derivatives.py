@@ -152,6 +152,21 @@ def test_a_parameter_per_datum(make, name, values):
         np.testing.assert_array_equal(got[:, i], want)
 
 
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c.likelihood.free], ids=lambda c: describe(c.likelihood)
+)
+def test_parameters_of_many_values_at_once(case):
+    likelihood, y = case.likelihood, np.array(case.ys)
+    values = {
+        name: likelihood.value_of(name) * np.array([1.0, 0.99, 0.995]) + 0.0101
+        for name in likelihood.free
+    }
+    got = likelihood.thetas(y, values)
+    for b in range(3):
+        one = likelihood.changed({name: float(each[b]) for name, each in values.items()})
+        np.testing.assert_allclose(got[:, b], one.theta(y), rtol=1e-14)
+
+
 def test_outer_categories_are_logit():
     x = np.linspace(-700.0, 700.0, 281)
     ordinal = Ordinal((0.7, 2.0))
