@@ -64,7 +64,7 @@ def _normal_between(a, b):
 @jit
 def _event(w):
     """log(1 - exp(-u)), w = log u."""
-    u = math.exp(min(w, 6.7))
+    u = math.exp(min(w, 6.5))
     g = u / math.expm1(u) if w > -40.0 else 1.0
     two, three = bends(g, u)
     return (math.log(-math.expm1(-u)) if w > -40.0 else w), g, two, three
@@ -93,7 +93,7 @@ def _gumbel(x, t):
     k, z, end = t[2], t[2] * (t[1] - x), t[2] * (t[4] - x)
     if t[0] == LEFT:
         return _in_x(_event(z), k)
-    u = math.exp(z)
+    u = np.exp(z)
     if t[0] == RIGHT:
         return _in_x((-u, -u, -u, -u), k)
     f = _event(z + math.log(math.expm1(end - z)))
