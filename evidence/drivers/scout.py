@@ -94,6 +94,7 @@ def _climb(mixture: Mixture, rng: np.random.Generator, stop: Callable[[], bool])
         climbed = replace(_SCOUT, particles=particles).climb(path, move, rng, stop=enough)
     except Stopped:
         return None
-    se = np.sqrt(_CAUTION * climbed.plan.relative_variance / particles)
+    # of weights that are all the same it is zero, but for rounding
+    se = np.sqrt(_CAUTION * max(climbed.plan.relative_variance, 0.0) / particles)
     draws = move.latent(path, climbed.state)
     return Scouted(climbed.plan, climbed.log_z, float(se), draws, path.parameters(draws))

@@ -113,9 +113,9 @@ class Weights:
 
     @property
     def relative_variance(self) -> float:
-        """Of one weight."""
+        """Of one weight; of weights that are all the same zero, whatever rounding says."""
         with np.errstate(divide="ignore"):
-            return float((1.0 / self.ess - 1.0) * self.count / (self.count - 1.0))
+            return float(np.maximum(1.0 / self.ess - 1.0, 0.0) * self.count / (self.count - 1.0))
 
     @property
     def se(self) -> float:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csc_array
 
 import evidence as ev
 from evidence import precisions
@@ -20,6 +21,15 @@ def test_a_share_that_rounds_to_one_has_no_evidence(log_odds: float) -> None:
     assert np.isfinite(ep_at(model, np.array([-0.7, 3.0])).logz)
     with pytest.raises(NoEvidence):
         ep_at(model, np.array([-0.7, log_odds]))
+
+
+def test_a_likelihood_that_overflows_has_no_evidence() -> None:
+    # (100 / mean)^1000; a search over shapes went there, and ended
+    A = np.ones((2, 1))
+    model = ev.SparseModel(csc_array(np.eye(1)), [0.01, 100.0], A=A, likelihood="weibull(shape=1)")
+    assert np.isfinite(ep_at(model, np.array([0.0])).logz)
+    with pytest.raises(NoEvidence, match="overflows"):
+        ep_at(model, np.log([1000.0]))
 
 
 def test_more_than_the_likelihood_can_be_is_no_evidence() -> None:

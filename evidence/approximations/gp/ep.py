@@ -30,6 +30,7 @@ from ...execution.clock import Stopped, check_interrupt, interruptible
 from ...gaussians.base import Gaussian, NotPositiveDefinite, Response, Sites
 from ...messages import InputError, Message
 from ...models.latent import LatentModel, farthest
+from ...models.likelihoods.quadrature import evaluate
 from ...numerics.arrays import Array
 from ..reference import GaussianReference
 from .cavities import cavities, log_site
@@ -42,6 +43,7 @@ _MEMORY = 6
 _NEAR = 0.3  # mismatch, in standard deviations, at which parallel sweeps take over
 _MAX_SEQUENTIAL = 6  # sweeps
 _CLIMB, _MODE = 4, 0.01  # steps of a climb that is only a start; prior sd in its last one
+_TOUCHES = 20  # steps of iterated least squares: 6 of 112 hard models were left without EP
 _UNDAMPED = 0.9  # fraction of a site's update that sweeps without a factorisation take
 _AHEAD = 25  # sweeps without a factorisation, at most
 _MAX_WARM = 40  # sweeps granted to a warm start
@@ -176,17 +178,35 @@ def _cold_start(model: LatentModel, max_sweeps: int) -> tuple[Array, Array, Gaus
     if model.prior.covariance is not None and not model.likelihood.log_concave:
         nu, tau, sweeps = sequential_start(model, min(_MAX_SEQUENTIAL, max_sweeps - 1), _NEAR)
         return nu, tau, None, sweeps
-    if model.likelihood.kinks:  # no curvature says how wide it is
-        prior = model.prior
-        _, mean, var = model.likelihood.tilted(model.y, prior.mean, prior.variances)
-        tau = np.maximum(1.0 / var - 1.0 / prior.variances, 0.0)
-        return mean / var - prior.mean / prior.variances, tau, None, 1
+    if model.likelihood.kinks:
+        return *_around_kinks(model), None, 1
     if model.prior.covariance is not None:
         top = climb(model, *near_data(model), max_iterations=_CLIMB, tol=_MODE)
         tau = np.maximum(top.tau, 0.0)
         return top.slope + tau * top.x, tau, top.gaussian, 0
     laplace = fit_laplace(model)
     return laplace.sites.nu, np.maximum(laplace.sites.tau, 0.0), None, 0
+
+
+def _around_kinks(model: LatentModel) -> tuple[Array, Array]:
+    """ν and τ of parabolas that touch what has no curvature on both sides of its kink, as far
+    from it as q is: iterated least squares, as for quantile regression.
+
+    D. R. Hunter and K. Lange, Quantile regression via an MM algorithm, J. Comput. Graph. Stat. 9
+    (2000) 60.
+    """
+    prior, kink = model.prior, model.likelihood.location(model.y)
+    nu = tau = np.zeros(model.y.size)
+    for _ in range(_TOUCHES):
+        q = prior.with_sites(nu, tau)
+        reach = np.sqrt((q.mean - kink) ** 2 + q.variances)
+        below, above = (
+            evaluate(model.likelihood.kernel, model.theta, kink + side * reach, 1)[1]
+            for side in (-1.0, 1.0)
+        )
+        tau = (below - above) / (2.0 * reach)
+        nu = 0.5 * (below + above) + tau * kink
+    return nu, tau
 
 
 def _parallel_sweeps(

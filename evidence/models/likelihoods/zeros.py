@@ -110,6 +110,7 @@ class _Zeros(CountLikelihood):
     }  # fmt: skip
 
     def of_zeros(self, like: Array) -> Array:
+        """The share, as an array that broadcasts with the last axis of ``like``."""
         return align(self.share, getattr(self, self.share), like)
 
     def theta(self, y: Array) -> Array:

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from problems import EVERY, LIKELIHOODS, covariance, log_z_by_quadrature, small_model
+from scipy.sparse import csc_array
 
 import evidence as ev
 from evidence.approximations import reference
@@ -215,3 +216,22 @@ def test_bad_options():
         ev.fit_ep(model, damping=0.0)
     with pytest.raises(ValueError, match="max_sweeps"):
         ev.fit_ep(model, max_sweeps=0)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize(("seed", "sd", "quantile", "sigma"), [
+    (1, 1.0, 0.5, 0.1), (1, 5.0, 0.8, 0.1), (2, 5.0, 0.95, 0.2), (3, 5.0, 0.95, 0.2),
+    (3, 5.0, 0.8, 0.1),
+])  # fmt: skip
+def test_slopes_that_jump(seed, sd, quantile, sigma, sparse):
+    """Without curvature Laplace's sites are nothing to start from: EP found no fixed point of
+    three of these five, where they are sparse."""
+    rng = np.random.default_rng(seed)
+    A = np.c_[np.ones(60), rng.normal(size=60), np.eye(6)[np.arange(60) % 6]]
+    y = ev.likelihoods.AsymmetricLaplace(0.8, 0.4).simulate(A @ rng.normal(size=8), rng)
+    likelihood = ev.likelihoods.AsymmetricLaplace(quantile, sigma)
+    if sparse:
+        model = ev.SparseModel(csc_array(np.eye(8) / sd**2), y, A=A, likelihood=likelihood)
+    else:
+        model = ev.GPModel(K=sd**2 * A @ A.T + 1e-4 * np.eye(60), y=y, likelihood=likelihood)
+    assert ev.fit_ep(model).converged
