@@ -181,6 +181,9 @@ CASES = [
              tuple(np.arange(len(gaps) + 2.0)), _ordinal_terms(gaps))
         for gaps in ((), (1.0,), (0.5, 3.0, 1e-3), (20.0, 1e-8))
     ),
+]  # fmt: skip
+#: those whose kernels are functions of one point
+POINTWISE = [
     Case(Geometric(), oracle.negative_binomial, _COUNTS, _negative_binomial_terms(1.0)),
     *(
         Case(make(share), lambda y, law=law, share=share: law(y, share), _COUNTS,
@@ -195,18 +198,18 @@ CASES = [
              _zeros_terms(_negative_binomial_terms(r), lambda x, r=r: r / (1 + r * np.exp(-x))))
         for make, law in ((ZeroInflatedNegativeBinomial, oracle.zero_inflated),
                           (HurdleNegativeBinomial, oracle.hurdle))
-        for r in (2.0, 0.05, 1e6)
+        for r in (2.0, 0.05)
     ),
     *(
         Case(Beta(phi), lambda y, phi=phi: oracle.beta(y, phi), (0.3, 1e-6, 1 - 2**-20),
              _share_terms(phi))
-        for phi in (1.0, 0.05, 1e3)
+        for phi in (0.05, 1e3)
     ),
     *(
         Case(BetaBinomial(n, phi), lambda y, n=n, phi=phi: oracle.beta_binomial(y, n, phi), ys,
              _share_terms(phi, n))
-        for n, phi, ys in ((1, 2.0, (0.0, 1.0)), (30, 0.05, (0.0, 1.0, 11.0, 30.0)),
-                           (30, 1e4, (0.0, 20.0)), (1000, 5.0, (1.0, 500.0)))
+        for n, phi, ys in ((1, 2.0, (0.0, 1.0)), (30, 0.05, (0.0, 11.0)),
+                           (1000, 5.0, (1.0, 500.0)))
     ),
     Case(Exponential(), oracle.weibull, (1e-6, 0.3, 1e3), _times_terms(1.0, True)),
     *(
@@ -230,3 +233,4 @@ CASES = [
         for q, s in ((0.5, 1.0), (0.95, 0.01))
     ),
 ]  # fmt: skip
+CASES += POINTWISE

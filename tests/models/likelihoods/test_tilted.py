@@ -84,22 +84,21 @@ CAVITIES = [
     # zeros that are no counts: below and above the step, and a cavity on both sides of it
     *(
         (ZeroInflatedPoisson(z), lambda y, z=z: oracle.zero_inflated(y, z), y, m, v, 1e-8)
-        for z, y, m, v in ((0.3, 0.0, 0.0, 1.0), (0.3, 0.0, 30.0, 1e3), (1e-4, 0.0, 4.0, 4.0),
-                           (0.3, 0.0, 5.0, 1e-4), (0.3, 7.0, -3.0, 40.0))
+        for z, y, m, v in ((0.3, 0.0, 30.0, 1e3), (1e-4, 0.0, 4.0, 4.0), (0.3, 7.0, -3.0, 40.0))
     ),
     *(
         (ZeroInflatedNegativeBinomial(r, 0.2), lambda y, r=r: oracle.zero_inflated(
             y, 0.2, lambda y: oracle.negative_binomial(y, r)), y, m, v, 1e-8)
-        for r, y, m, v in ((0.5, 0.0, 1.0, 9.0), (50.0, 0.0, -2.0, 1e3), (0.5, 7.0, 0.0, 4.0))
+        for r, y, m, v in ((0.5, 0.0, 1.0, 9.0), (0.5, 7.0, 0.0, 4.0))
     ),
     *(
         (HurdlePoisson(0.3), lambda y: oracle.hurdle(y, 0.3), y, m, v, 1e-8)
-        for y, m, v in ((0.0, 1.0, 2.0), (1.0, 0.0, 4.0), (1.0, -40.0, 1e3), (7.0, -3.0, 40.0))
+        for y, m, v in ((0.0, 1.0, 2.0), (1.0, -40.0, 1e3), (7.0, -3.0, 40.0))
     ),
     *(
         (HurdleNegativeBinomial(r, 0.2), lambda y, r=r: oracle.hurdle(
             y, 0.2, lambda y: oracle.negative_binomial(y, r)), y, m, v, 1e-8)
-        for r, y, m, v in ((0.3, 1.0, 8.0, 9.0), (50.0, 1.0, -2.0, 100.0), (0.5, 7.0, 0.0, 4.0))
+        for r, y, m, v in ((0.3, 1.0, 8.0, 9.0), (50.0, 7.0, -2.0, 100.0))
     ),
     *(
         (Beta(phi), lambda y, phi=phi: oracle.beta(y, phi), y, m, v, 1e-8)
