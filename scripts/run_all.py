@@ -48,6 +48,7 @@ SCRIPTS = {
     "benchmarks.formulas": "",
     "benchmarks.likelihoods": "",
     "benchmarks.limits": "",
+    "published.evidences": "",
     "benchmarks.necks": "",
     "benchmarks.neural_network_widths": "jax",
     "benchmarks.random_densities": "",

@@ -32,7 +32,7 @@ def test_one_way_to_run(name: str, monkeypatch, capsys) -> None:
 def test_run_all_knows_every_script() -> None:
     found = {
         f"{file.parent.name}.{file.stem}"
-        for room in ("papers", "benchmarks", "rivals")
+        for room in ("papers", "benchmarks", "published", "rivals")
         for file in (ROOT / "scripts" / room).glob("*.py")
         if "laboratory.parser(" in file.read_text()
     }

@@ -35,7 +35,8 @@ _HOPELESS, _LEAST = 0.7, 0.02  # Pareto shape and effective share of a mixture's
 _MOST = 12  # components of a mixture to anneal from, beside the prior
 _ALIKE = 0.3  # Bhattacharyya's distance between Gaussians that are made one
 _FLOOR, _RESERVE = 0.05, 0.003  # weight of any component, relative to the largest; the prior's
-_ROUGH = 0.1  # error of log Z by a cloud that learnt from itself
+_ROUGH = 0.05  # error of log Z by a cloud that learnt from itself: a search of 43 modes was within
+# 0.01 to 0.05 of the truth from its second round on, where annealing was 0.2 too low
 
 
 def fit_density(

@@ -47,7 +47,7 @@ class Policy:
     """Climbs from fresh draws of the prior that test a proposal."""
     patience: float | None = None
     """Nats that a climb's step must gain, or as many as it takes."""
-    rounds: int = 10
+    rounds: int = 20
     """Draws of a proposal that move it."""
     judged: int = 2**12
     """Draws that judge it at last."""
@@ -67,7 +67,7 @@ class Policy:
     """Variance, relative to a Gaussian's own, and share of the draws of each of its copies."""
     defence: float = 0.1
     """Share of the draws that come from the prior."""
-    even: tuple[float, float] = (0.6, 0.3)
+    even: tuple[float, float] = (0.6, 0.2)
     """Pareto shape and effective share of weights that can be relied on,"""
     very_even: float = 0.85
     """share from which on the shape is of no interest,"""

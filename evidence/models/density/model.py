@@ -119,6 +119,11 @@ class DensityModel(InNotebooks):
     True
     """
 
+    prior: GaussianPrior | None = None
+    #: the change from these coordinates to parameters, or None where they are the same
+    change: Any = None
+    #: the same where no prior makes it
+    limits: Bounded | None = None
     #: angles that close, and labels that may be swapped
     chart: Chart = Chart()
 
@@ -156,13 +161,9 @@ class DensityModel(InNotebooks):
                 "give bounds or prior, not both: the distributions of a prior have limits of "
                 "their own (scipy.stats.uniform, scipy.stats.gamma, …)"
             )
-        self.n: int = int(dim)
-        self.functions = Functions(logdensity, grad, value_and_grad, hessian, third, along, tensor)
-        for name, function in self.functions._asdict().items():
-            check_function(name, function, optional=name != "logdensity")
-        for name in ("third", "along", "tensor"):
-            if getattr(self.functions, name) is not None and hessian is None:
-                raise InputError(f"{name}= needs hessian=, whose derivative it is")
+        self.n = int(dim)
+        functions = logdensity, grad, value_and_grad, hessian, third, along, tensor
+        self.functions = _checked(Functions(*functions))
         check_function("sampler", sampler)
         check_function("prior_transform", prior_transform)
         check_flag("vectorized", vectorized)
@@ -170,21 +171,15 @@ class DensityModel(InNotebooks):
         self.vectorized: bool = vectorized
         self.metric: SoftAbs | Hessian | Fisher = check_metric(metric)
         self.sampler: Callable[..., Any] | None = sampler
-        if names is not None:
-            names = check_names("names", names, dim)
+        names = None if names is None else check_names("names", names, dim)
         tractable: Any = None
         if prior is not None:
             tractable = check_prior(prior, self.n, names)
             names = names_of(prior) if names is None else names
         elif prior_transform is not None:
             tractable = Transform(prior_transform, self.n, vectorized)
-        plain = [f"x[{i}]" for i in range(self.n)]
-        self.names: tuple[str, ...] = check_names("names", plain if names is None else names, dim)
-        self.prior: GaussianPrior | None = None
-        #: the change from these coordinates to parameters, or None where they are the same
-        self.change: Any = None
-        #: the same where no prior makes it
-        self.limits: Bounded | None = None
+        names = [f"x[{i}]" for i in range(self.n)] if names is None else names
+        self.names: tuple[str, ...] = check_names("names", names, dim)
         if isinstance(tractable, Quantiles | Transform):
             self.change, self.prior = tractable, GaussianPrior(np.zeros(self.n))
         elif tractable is not None:
@@ -505,6 +500,16 @@ class DensityModel(InNotebooks):
         parts = [f"dim={self.n}"]
         parts += [f"{key}={told[key]}" for key in ("prior", "bounds") if told[key] != "none"]
         return f"DensityModel({told['density']}, {', '.join(parts)})"
+
+
+def _checked(functions: Functions) -> Functions:
+    """Functions that can be called, with a Hessian where there are derivatives of it."""
+    for name, function in functions._asdict().items():
+        check_function(name, function, optional=name != "logdensity")
+    for name in ("third", "along", "tensor"):
+        if getattr(functions, name) is not None and functions.hessian is None:
+            raise InputError(f"{name}= needs hessian=, whose derivative it is")
+    return functions
 
 
 def _no_nan(value: Array) -> Array:
