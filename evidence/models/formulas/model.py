@@ -349,14 +349,7 @@ def from_formulas(
     models, unknown, known = dict[str, FormulaModel](), list[set[str]](), list[str]()
     for name, formula in formulas.items():
         own, design = parts[name], designs[name]
-        response = _response(own, frame, namespace)
-        trials = _extra(own, "trials", frame, namespace)
-        try:
-            observed = observe(response, trials, likelihood, link)
-        except InputError as error:
-            raise InputError(f"{own.response}: {error}") from None
-        if "cens" in own.extras:
-            observed = _censored(observed, own.extras["cens"], frame, namespace)
+        observed = _observed(own, frame, namespace, likelihood, link)
         if own.response in design.owners:
             raise InputError(f"formula: the response {own.response} explains itself; drop it")
         words = (own, design, frame, namespace, observed)
@@ -391,6 +384,25 @@ def from_formulas(
             f"priors: there is no {shown(key)}{suggest(key, known)} Known: {', '.join(known)}"
         )
     return models
+
+
+def _observed(
+    own: Parts,
+    frame: pd.DataFrame,
+    namespace: Mapping[str, Any],
+    likelihood: str | Likelihood,
+    link: str | None,
+) -> Observed:
+    """The response, with its trials and bounds."""
+    response = _response(own, frame, namespace)
+    trials = _extra(own, "trials", frame, namespace)
+    try:
+        observed = observe(response, trials, likelihood, link)
+    except InputError as error:
+        raise InputError(f"{own.response}: {error}") from None
+    if "cens" in own.extras:
+        observed = _censored(observed, own.extras["cens"], frame, namespace)
+    return observed
 
 
 def _with_start(
