@@ -59,7 +59,7 @@ def test_deep_and_endless_text(argument, text, words):
         assert mistake is not None
         assert mistake.startswith(argument)
         assert re.search(words, mistake)
-        assert len(mistake) < 300
+        assert len(mistake) < 450  # all families have names
 
 
 @pytest.mark.parametrize("argument", READERS)

@@ -74,7 +74,7 @@ class Cloud:
         )
         if not np.isfinite(self.log_l).any():
             raise InputError(
-                f"logdensity is -inf at all of {self.log_l.size} draws from the prior: there "
+                f"logdensity is -inf at all {self.log_l.size} points tried of the prior: there "
                 "is no evidence to estimate; is a constraint never met, or the prior elsewhere?"
             )
         new = np.arange(self.log_l.size - sum(map(len, parts)), self.log_l.size)

@@ -27,7 +27,7 @@ from .reference import DensityReference, Mode, Scouted, density_prior_reference
 from .search import Search
 from .verdict import moments, usable
 
-_ASKED = 256  # points at which NaN is looked for
+_ASKED, _ASKED_FRUGALLY = 256, 16  # points at which NaN is looked for
 _UNEXPLAINED, _TELL, _MUCH = 0.001, 0.005, 0.2  # of the posterior: that is nothing, is told where
 # nothing does better, and leads back to the prior
 _VOLUMES = 7.0  # nats by which the volume of children may vary, one sd
@@ -138,7 +138,8 @@ def look(
     scales: bool = True,
 ) -> Found:
     """A search from the modes, or from none (None), for no more evaluations than allowed."""
-    points = starts(model, np.random.default_rng([seed, 2]), _ASKED if modes is not None else 16)
+    asked = _ASKED if policy.budget(model) else _ASKED_FRUGALLY
+    points = starts(model, np.random.default_rng([seed, 2]), asked)
     doubts = not_numbers(model, model.calls["logdensity"](model.arguments(points)))
     best = None
     search = Search(model, np.random.default_rng([seed, 1]), policy, allowed or Meter(), modes)

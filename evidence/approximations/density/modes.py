@@ -162,17 +162,17 @@ def starts(model: DensityModel, rng: np.random.Generator, size: int) -> Array:
 def not_numbers(model: DensityModel, values: Array) -> tuple[Message, ...]:
     """A warning where the user's function was NaN somewhere, an error where it was everywhere."""
     share = float(np.isnan(values).mean())
-    where = "draws from the prior" if model.prior is not None else "points to start from"
+    where = "of the prior" if model.prior is not None else "to start from"
     if share == 1.0:
         raise InputError(
-            f"logdensity is NaN at all of {values.size} {where}: it must return a number, and "
-            "-inf where the density is zero"
+            f"logdensity is NaN at all {values.size} points tried {where}: it must return a "
+            "number, and -inf where the density is zero"
         )
     if share == 0.0:
         return ()
     text = (
-        f"logdensity is NaN at {100 * share:.2g} % of {values.size} {where}; NaN is taken for "
-        "zero density: return -inf if that is what it means"
+        f"logdensity is NaN at {100 * share:.2g} % of {values.size} points {where}; NaN is taken "
+        "for zero density: return -inf if that is what it means"
     )
     return (Message("density-nan", text),)
 

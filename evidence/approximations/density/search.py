@@ -461,7 +461,8 @@ class Search:
     def _parts(self) -> Array:
         """Modes that count, whitened; of those that an angle's cut has parted one."""
         assert self.blend is not None
-        at = whitened(self.model, np.array([mode.x for mode in self._counting()]))
+        at = np.array([mode.x for mode in self._counting()]).reshape(-1, self.model.n)
+        at = whitened(self.model, at)
         chart, kept = self.blend.chart, [0]
         if not chart.cut.any():
             return at

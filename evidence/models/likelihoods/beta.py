@@ -145,8 +145,8 @@ class Beta(Parametric):
     phi : float or array (N,)
         The precision φ > 0.
 
-    >>> Beta(phi=2.0).log_prob([0.0, 1.0], [0.3, 0.5]).round(6)
-    array([ 0.      , -0.379892])
+    >>> Beta(phi=2.0).log_prob([0.5, 1.0], [0.4, 0.5]).round(6)
+    array([-0.200001, -0.379892])
     """
 
     phi: float | tuple[float, ...] = 1.0
