@@ -206,6 +206,23 @@ def test_funnels_are_told(sd, warned):
     assert any(w.code == "poor-reference" for w in fit.warnings) == warned
 
 
+def test_what_takes_the_place_of_a_prior_has_its_part_of_log_z():
+    """Draws of the wide Gaussian of a density without a prior: their part of Z was lost, since
+    they were counted from log Z = -inf."""
+    funnel = ev.examples.funnel(4).model
+    few = replace(NORMAL, screened_in_batches=2**12, halved_in_batches=2**13)
+    mixture = fit_density(funnel, scales=False, policy=few)
+    wide = mixture.components[-1]
+    assert wide.name == "wide"
+    path = make_path(wide)
+    tilt = path.tilt(np.random.default_rng(0).standard_normal((1000, path.n)))
+    assert np.isfinite(tilt).all()
+    whole = ev.log_evidence(funnel, reference="gaussian", n_particles=100, random_seed=0,
+                            progressbar=False)  # fmt: skip
+    assert np.isfinite(whole.components.logz).all()
+    assert abs(whole.logz) < 4.0 * whole.logz_se < 0.1
+
+
 def covered(sd: float, lump: float = 0.0) -> Mixture:
     """A posterior N(0, I), with a narrow lump far away, and a Gaussian for the first of these."""
 
