@@ -293,3 +293,4 @@ def test_modes_of_a_transform_are_told_apart():
     assert result.components["share"].tolist() == pytest.approx([0.75, 0.25], abs=0.06)
     left = result.samples[:, 0] < 0.0
     assert left.mean() == pytest.approx(0.75, abs=0.06)
+    assert np.abs(result.samples).mean() == pytest.approx(3.0, abs=0.1)  # in parameters
