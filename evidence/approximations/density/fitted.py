@@ -227,7 +227,7 @@ def mixture_of(blend: Blend, search: Search, scouted: Scouted | None = None) -> 
     blend = _merged(blend)
     chart = blend.chart
     shares = shares_of(blend, chart.inward(z), np.exp(log_w))
-    first = np.argsort(-shares)[:_MOST]
+    first = np.argsort(-shares)[: max(_MOST // chart.folds, 1)]  # every image is one
     own = shares[first] / shares[first].sum()
     prior = search.model.prior
     assert prior is not None

@@ -42,15 +42,18 @@ class Policy:
     fruitless: int = 16
     """Climbs in a row that find nothing new, and"""
     again: int = 4
-    """so many of them whenever points have come since."""
+    """so many of them whenever points have come since: of a planet's evaluations half were
+    climbs that failed again in every round."""
     tests: int = 8
     """Climbs from fresh draws of the prior that test a proposal."""
     patience: float | None = None
     """Nats that a climb's step must gain, or as many as it takes."""
     rounds: int = 20
-    """Draws of a proposal that move it."""
+    """Draws of a proposal that move it. A density of 43 modes was sure of itself after fifteen;
+    most take two or three."""
     judged: int = 2**12
-    """Draws that judge it at last."""
+    """Draws that judge it at last: 1,024 of a planet's seemed worth 40 % of their number, where
+    16,384 were worth one or two."""
     walkers: int = 48
     """Walks from weighted draws, which tell what lies beyond reach,"""
     walkers_in_batches: int = 512

@@ -82,7 +82,7 @@ class DensityModel(InNotebooks):
     names : sequence of str, optional
         The parameters' names.
     periodic : sequence of str, optional
-        Names of angles, whose priors span one turn: both ends are one place. With ``prior`` only.
+        Names of angles, whose priors span one turn: both ends are one place.
     exchangeable : sequence of str or of tuples of str, optional
         The parameters of every label, where labels may be swapped without a change of the density:
         ``[("mu1", "sd1"), ("mu2", "sd2")]``. Of n! modes alike one is looked for.

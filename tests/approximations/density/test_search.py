@@ -194,7 +194,10 @@ def test_walks_leave_their_target_as_it_is():
     """Walkers that begin at draws of N(0, I): every step accepted too easily widens them."""
     rng, d = np.random.default_rng(0), 3
     x, archive = rng.standard_normal((4000, d)), rng.standard_normal((512, d))
-    log_p = lambda z: -0.5 * np.sum(z**2, axis=1)  # noqa: E731
+
+    def log_p(z):
+        return -0.5 * np.sum(z**2, axis=1)
+
     seen, values, accepted = walk(log_p, (x, log_p(x)), archive, rng, 20)
     assert 0.1 < accepted < 0.9
     np.testing.assert_array_equal(values[-1], log_p(seen[-1]))

@@ -142,3 +142,18 @@ def test_symmetries_that_are_none(told, message):
 def test_symmetries_need_a_prior():
     with pytest.raises(ev.InputError, match="need a prior"):
         ev.DensityModel(lambda x: -x @ x, dim=2, periodic=["x[0]"])
+
+
+def test_symmetries_are_shown_by_few_calls():
+    """Of five labels 120 orders need not be tried: neighbours that are swapped make them all."""
+    calls = []
+
+    def f(x):
+        calls.append(x)
+        return -0.5 * float(x @ x)
+
+    prior = dict.fromkeys("abcde", stats.norm())
+    ev.DensityModel(f, prior=prior)
+    plain = len(calls)
+    ev.DensityModel(f, prior=prior, exchangeable=list("abcde"))
+    assert len(calls) - 2 * plain == 4 * 5
