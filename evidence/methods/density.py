@@ -27,16 +27,19 @@ from ..approximations.mixture import Mixture
 from ..execution.meter import Allowance, Meter
 from ..models.density.batches import SharedBatches
 from ..models.density.functions import evaluating
+from ..models.density.model import DensityModel
 from ..paths.families import fit_reference, search_seed
 from .base import Doubt, Outcome, Problem
 from .blended import over_blend
 from .referee import Referee
 from .staged import over_stages
 
-LONGER = 200_000  # evaluations allowed of which a search at normal effort is affordable
+LONGER = 80_000  # evaluations allowed of which a search at normal effort is affordable: it takes
+# 30,000 to 60,000 of a function of one point
 _SEARCHED = (None, "fitted", "gaussian")  # references that a search decides about
 _USED = 0.8  # of the time that is left goes into evaluations that are counted on
 _STANDARD_ERRORS = 3.0  # by which a look sees more than the answer
+_TELLING = 0.3  # error of a look that vouches for annealing, whose reference reached too little
 
 
 class DensityReferee(Referee):
@@ -103,9 +106,8 @@ class DensityReferee(Referee):
         )
 
     def _look(self, modes: Any, policy: Policy, allowed: Meter | Allowance) -> Found:
-        scales = self.wanted != "gaussian"
         seed = search_seed(self.problem.seed)
-        found = look(self.problem.model, modes, seed, policy, allowed, scales=scales)
+        found = look(self.problem.model, modes, seed, policy, allowed)
         self.searched = found.search
         return found
 
@@ -115,21 +117,20 @@ class DensityReferee(Referee):
         seconds = clock.remaining()
         if seconds is None or model.vectorized:
             return clock.meter
-        started = time.perf_counter()
-        model.log_prob(model.probes())
-        each = (time.perf_counter() - started) / len(model.probes())
+        each = _seconds(model)
         most = int(max(_USED * seconds / max(each, 1e-9), 1.0))
         few = most < min(LONGER, clock.meter.left)
         return Allowance(clock.meter, most) if few else clock.meter
 
     def run(self, problem: Problem, method: str, go: Callable[[Problem], Outcome]) -> Outcome:
         base = problem.reference
-        if isinstance(base, Blended):
-            return over_blend(problem, base, self.allowed.left, self.effort == "frugal")
-        if isinstance(base, Mixture) and method == "auto":
+        unclear = isinstance(base, Mixture) or (isinstance(base, Blended) and base.scouted)
+        if unclear and method == "auto":
             staged = over_stages(problem, base)
             if staged is not None:
                 return staged
+        if isinstance(base, Blended):
+            return over_blend(problem, base, self.allowed.left, self.effort == "frugal")
         return super().run(problem, method, go)
 
     def settle(self, outcome: Outcome) -> None:
@@ -138,6 +139,13 @@ class DensityReferee(Referee):
         staged = outcome.settings.get("reference") == "staged"
         if self.seen is not None and (math.isfinite(self.seen.se) or not staged):
             compare(self.seen, outcome)
+            if vouched(self.seen, outcome):
+                outcome.warnings = [
+                    w for w in outcome.warnings if getattr(w, "code", "") != "poor-reference"
+                ]
+        its = self.searched
+        if its is not None and its.hidden > 0.0 and self.reference.name != "prior":
+            hide(its.hidden, outcome)
         super().settle(outcome)
 
     def best(self) -> tuple[str, float, float] | None:
@@ -149,6 +157,36 @@ class DensityReferee(Referee):
         if its is not None and math.isfinite((rough := its.cloud.estimate()).se):
             return f"{rough.n} draws, weighted", rough.logz, rough.se
         return laplace
+
+
+def hide(share: float, outcome: Outcome) -> None:
+    """A warning, and an error bar as wide, where climbs from anywhere end in modes unknown."""
+    more = -math.log1p(-share)
+    outcome.warn(
+        "modes-missed",
+        f"about {100 * share:.2g} % of climbs from fresh draws of the prior end in modes that "
+        f"nobody knew, however many were found: log Z may be {more:.2g} nats higher or more; the "
+        "error bar is as wide as that",
+    )
+    outcome.doubts.append(Doubt(more, least=True))
+
+
+def vouched(seen: Scouted, outcome: Outcome) -> bool:
+    """Whether a look that came to its end, which shares nothing with annealing but the density,
+    sees the same log Z."""
+    apart = abs(seen.logz - outcome.logz)
+    noise = np.hypot(seen.se, outcome.logz_se)
+    return bool(seen.se < _TELLING and apart < _STANDARD_ERRORS * noise)
+
+
+def _seconds(model: DensityModel) -> float:
+    """What an evaluation takes: the median of some, the first of which may be slow."""
+    times = []
+    for x in model.probes():
+        started = time.perf_counter()
+        model.log_prob(x[None])
+        times.append(time.perf_counter() - started)
+    return float(np.median(times))
 
 
 def compare(seen: Scouted, outcome: Outcome) -> None:

@@ -124,7 +124,8 @@ class Referee:
     def settle(self, outcome: Outcome) -> None:
         """Warnings and the error bar, once and for all."""
         alone = self.reference is not None and not isinstance(self.reference, Mixture)
-        if alone and outcome.method not in _ALONE:
+        staged = outcome.settings.get("reference") == "staged"  # with a measure of its own
+        if alone and not staged and outcome.method not in _ALONE:
             outcome.doubts.append(Doubt(getattr(self.reference, "lost", 0.0)))
         self.approximate(outcome)
         widen(outcome, self.problem.target_se)

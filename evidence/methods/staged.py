@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..approximations.density.blend import Blended
 from ..approximations.density.staged import TRIAL, Staged, fit_staged
 from ..approximations.mixture import Mixture
 from ..drivers.plan import Plan
@@ -53,9 +54,9 @@ def try_stages(problem: Problem, plan: Plan, name: str) -> Staged | None:
     return _fitted(problem, seen.x, climb, name)
 
 
-def over_stages(problem: Problem, mixture: Mixture) -> Outcome | None:
-    """The same instead of a mixture's components, which it needs no scout for; None where there
-    is no such proposal, or none to rely on."""
+def over_stages(problem: Problem, mixture: Mixture | Blended) -> Outcome | None:
+    """The same instead of a mixture's components or draws, which it needs no scout for; None
+    where there is no such proposal, or none to rely on."""
     if mixture.blend is None or problem.annealed:
         return None
     rng = np.random.default_rng(problem.child(31))

@@ -25,10 +25,12 @@ from functools import cached_property
 import numpy as np
 from scipy.special import logsumexp
 
+from ...execution.clock import check_interrupt
 from ...messages import Message
 from ...models.density.model import DensityModel
 from ...models.density.symmetry import Chart
 from ...numerics.arrays import Array
+from ...numerics.mixtures import log_sums
 from ...statistics.resampling import systematic
 from .policy import NORMAL, Policy
 from .reference import Scouted
@@ -38,7 +40,7 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 _STEPS, _BETWEEN = 5, 3  # of expectation maximisation: at last, and with every new component
 _SEED = 0.3  # of what is unexplained begins a component
 _SHAPED = 2.0  # effective draws that tell a place, and per dimension a covariance
-_NOTHING = 1e-3  # share of the points that makes no component
+_NOTHING = 1e-4  # share of the points that makes no component
 _CHUNK = 2**12  # rows at a time
 _DEFINITE = 1e-13  # least eigenvalue of a correlation, relative to the largest
 
@@ -102,7 +104,18 @@ class Blend:
 
     def log_own(self, z: Array) -> Array:
         """log of the Gaussians' sum, without copies and prior; (M,)."""
-        return self._folded(lambda y: log_sum(self.log_shares(y)) + _half(y), z) - _half(z)
+        return self._folded(lambda y: self._log_sum(y, ((1.0, 1.0),)) + _half(y), z) - _half(z)
+
+    def _log_sum(self, z: Array, copies: tuple[tuple[float, float], ...]) -> Array:
+        """log of the sum of so many copies of every Gaussian, in the chart."""
+        variances, shares = np.array(copies).T
+        heights = self._at_means[:, None] + np.log(shares) - 0.5 * z.shape[1] * np.log(variances)
+        out = np.empty(len(z))
+        for first in range(0, len(z), _CHUNK):
+            check_interrupt()
+            some = slice(first, first + _CHUNK)
+            log_sums(self.squares(z[some]), heights, 1.0 / variances, out[some])
+        return out
 
     def _folded(self, log_f: Callable[[Array], Array], z: Array) -> Array:
         """The mean of what is a function of the chart, over all images of every row."""
@@ -116,10 +129,8 @@ class Blend:
         return self._folded(self._log_ratio, z)
 
     def _log_ratio(self, z: Array) -> Array:
-        own, d = self.squares(z), z.shape[1]
-        parts = [np.log(share / v ** (0.5 * d)) - 0.5 * own / v for v, share in self.policy.copies]
-        log_q = log_sum(np.concatenate([part + self._at_means for part in parts], axis=1))
-        log_q += _half(z) + 0.5 * d * _LOG_2PI
+        log_q = self._log_sum(z, self.policy.copies)
+        log_q += _half(z) + 0.5 * z.shape[1] * _LOG_2PI
         rest = self.policy.defence
         return np.logaddexp(np.log(rest), np.log1p(-rest) + log_q)
 
@@ -296,7 +307,7 @@ def _moved(blend: Blend, z: Array, w: Array, steps: int) -> Blend:
         shares = np.exp(log_shares - log_sum(log_shares)[:, None]) * w[:, None]
         total = shares.sum(axis=0)
         worth = total**2 / np.maximum((shares * shares).sum(axis=0), 1e-300)
-        kept = np.flatnonzero((total > _NOTHING) & (worth > _SHAPED))
+        kept = np.flatnonzero(total > _NOTHING)
         if not kept.size:
             return blend
         means, covs = blend.means[kept].copy(), blend.covs[kept].copy()
@@ -312,12 +323,18 @@ def _moved(blend: Blend, z: Array, w: Array, steps: int) -> Blend:
 def _local(
     blend: Blend, z: Array, w: Array, rng: np.random.Generator
 ) -> tuple[Array, Array] | None:
-    """Mean and covariance of one lump of weighted points: it competes with one for all of them."""
-    whole = found = moments(z, w, 1.0 / float(np.sum(w * w)))
+    """Mean and covariance of one lump of weighted points: it competes with one for all of them.
+
+    Few points tell where it is, and not its shape: it has that of the nearest Gaussian.
+    """
+    worth, seed = 1.0 / float(np.sum(w * w)), z[rng.choice(len(z), p=w)]
+    if worth < _SHAPED * z.shape[1]:
+        return seed, blend.covs[blend.log_shares(seed[None])[0].argmax()]
+    whole = found = moments(z, w, worth)
     if not usable(whole[1]):
         return None
     root = np.linalg.inv(np.linalg.cholesky(whole[1]))
-    away = ((z - z[rng.choice(len(z), p=w)]) @ root.T) ** 2
+    away = ((z - seed) @ root.T) ** 2
     order = np.argsort(away.sum(axis=1))
     near = np.zeros(len(z))
     first = order[: max(int(np.searchsorted(np.cumsum(w[order]), _SEED)) + 1, 2)]

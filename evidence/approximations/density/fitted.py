@@ -80,8 +80,8 @@ def fit_density(
     started = time.perf_counter()
     if found is None:
         modes = find_modes(model) if laplace is None else laplace.modes
-        found = look(model, modes, seed, policy, scales=scales)
-    best = found.best or _one(model, found.modes, scales) or density_prior_reference(model)
+        found = look(model, modes, seed, policy)
+    best = _one(model, found.modes, scales) or density_prior_reference(model)
     whole: DensityReference | Mixture = best
     if found.search is not None:
         whole = _settled(best, found.search)
@@ -109,8 +109,6 @@ class Found:
     search: Search | None
     modes: tuple[Mode, ...]
     doubts: tuple[Message, ...]
-    best: DensityReference | None = None
-    """The Gaussian of a density without a prior."""
 
 
 def drawn_from(found: Found) -> Blended | None:
@@ -133,25 +131,19 @@ def look(
     seed: int,
     policy: Policy,
     allowed: Meter | Allowance | None = None,
-    *,
-    scales: bool = True,
 ) -> Found:
     """A search from the modes, or from none (None), for no more evaluations than allowed."""
     asked = _ASKED if policy.budget(model) else _ASKED_FRUGALLY
     points = starts(model, np.random.default_rng([seed, 2]), asked)
     doubts = not_numbers(model, model.calls["logdensity"](model.arguments(points)))
-    best = None
     search = Search(model, np.random.default_rng([seed, 1]), policy, allowed or Meter(), modes)
     if model.n > LARGEST_SCOUTED:
         return Found(None, modes or (), doubts)
-    if model.prior is None and modes is not None:
-        best = _one(model, modes, scales)
-        if best is None or (best.scales is not None and not best.warnings):
-            return Found(None, modes, doubts, best)  # weights say nothing of other funnels
-        base = best if best.scales is None else _one(model, modes, False) or best
+    if model.prior is None and modes is not None and not any(usable(m.cov) for m in modes):
+        base = _one(model, modes, False) or density_prior_reference(model)
         search.stand_in(GaussianPrior(base.mean, policy.reach**2 * base.cov))
     search.run()
-    return Found(search, search.modes or (), doubts, best)
+    return Found(search, search.modes or (), doubts)
 
 
 def _one(model: DensityModel, modes: tuple[Mode, ...], scales: bool) -> DensityReference | None:
@@ -172,6 +164,8 @@ def _settled(best: DensityReference, search: Search) -> DensityReference | Mixtu
             (unexplained(best.log_density.log(x), best.model.log_prob(x), level) > 0.5).any()
         )
     rest = float(np.exp(log_w) @ beyond)
+    if best.name != "prior":  # of all that is known of Z
+        rest *= float(np.exp(min(search.estimate - best.logz, 0.0)))
     best.scouted = sighted(search, z, beyond)
     best.modes = search.modes or ()
     if rest < _UNEXPLAINED and not missed and not best.warnings:
@@ -223,7 +217,7 @@ def mixture_of(blend: Blend, search: Search, scouted: Scouted | None = None) -> 
     """A reference made of a blend's Gaussians: those that nearly coincide made one, the smallest
     left out, weights not far below the largest."""
     model = search.model.density if hasattr(search.model, "density") else search.model
-    z, _, log_w = search.posterior()
+    z, log_p, log_w = search.posterior()
     blend = _merged(blend)
     chart = blend.chart
     shares = shares_of(blend, chart.inward(z), np.exp(log_w))
@@ -244,7 +238,10 @@ def mixture_of(blend: Blend, search: Search, scouted: Scouted | None = None) -> 
     rest = _last(model, prior)
     mixture = Mixture([*parts, rest], np.append(weights, _RESERVE * weights.sum()))
     mixture.blend = blend
-    mixture.lost = search.lost, float(np.sqrt(search.lost / search.policy.walks(model)))
+    few = replace(blend, weights=own, means=blend.means[first], covs=blend.covs[first])
+    level = max(search.verdict.top, search.verdict.logz)
+    beyond = float(np.exp(log_w) @ unexplained(few.log_own(z), log_p, level))
+    mixture.lost = search.lost + beyond, float(np.sqrt(search.lost / search.policy.walks(model)))
     return mixture
 
 
@@ -314,4 +311,4 @@ def _funnelled(search: Search, z: Array, w: Array) -> tuple[Message, ...]:
         "(one sd), as in a funnel: log Z may be too low, as its narrow end is out of reach; "
         "coordinates without it (x = scale * z) are the remedy"
     )
-    return (Message("poor-reference", text),)
+    return (Message("narrow-end", text),)

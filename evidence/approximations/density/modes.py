@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 from scipy.spatial import cKDTree
 
 from ...execution.clock import check_interrupt
@@ -31,6 +31,11 @@ LOW_DIMENSION = 6  # in which neighbours of many points are found soon
 _COMPARED = 4096  # points in more: a tree finds them one by one
 _SLACK = 0.05  # nats that a climb may end short of the top
 _FORWARD = 2.0**-26  # of a difference, where there is no gradient
+_STEP = {
+    True: 1e-4,
+    False: 1e-3,
+}  # of a curvature, by differences of slopes and of values, in units
+_LONG, _SHORT = 0.5, 0.05  # in standard deviations: a step that sees more than the mode, and one
 _STEPS = 150  # of a climb without a gradient, each of d + 1 evaluations at least
 _ROUNDS = 200  # of steps in a trust region
 COMPARABLE = 5.0  # modes whose logz is this close to the best one count
@@ -156,7 +161,8 @@ def starts(model: DensityModel, rng: np.random.Generator, size: int) -> Array:
     z = rng.standard_normal((size, model.n))
     if model.prior is not None:
         return model.prior.mean + z @ model.prior.chol.T
-    return z * np.where(np.arange(size) % 2, 3.0, 1.0)[:, None]
+    reach = np.where(np.arange(size) % 2, 3.0, 1.0)[:, None]
+    return z * reach * np.where(np.arange(size)[:, None] % 4 < 2, 1.0, model.units)
 
 
 def not_numbers(model: DensityModel, values: Array) -> tuple[Message, ...]:
@@ -207,7 +213,7 @@ def _fall(model: DensityModel, x: Array) -> tuple[float, Array]:
 
 def _fall_by_differences(model: DensityModel, x: Array) -> tuple[float, Array]:
     """The same by forward differences, from one batch."""
-    h = _FORWARD * np.where(x < 0.0, -1.0, 1.0) * np.maximum(1.0, np.abs(x))
+    h = _FORWARD * np.where(x < 0.0, -1.0, 1.0) * np.maximum(model.units, np.abs(x))
     value = model.log_prob(np.concatenate([x[None], x + np.diag(h)]))
     slope = np.where(np.isfinite(value[1:]), (value[0] - value[1:]) / h, 0.0)
     return -_finite(float(value[0])), np.where(np.isfinite(slope), slope, 0.0)
@@ -217,7 +223,7 @@ def _slope(model: DensityModel, x: Array) -> Array:
     """The gradient, by central differences where there is none."""
     if model.has_gradient:
         return model.log_prob_and_gradient(x[None])[1][0]
-    h = 1e-5 * np.maximum(1.0, np.abs(x))
+    h = 1e-5 * np.maximum(model.units, np.abs(x))
     value = model.log_prob(np.concatenate([x + np.diag(h), x - np.diag(h)]))
     return (value[: x.size] - value[x.size :]) / (2.0 * h)
 
@@ -228,19 +234,34 @@ def _descend(
     start: Array,
     watch: Callable[[Any], None] | None = None,
 ) -> Array:
-    """A minimum of ``fall``; with a Hessian by Newton's steps, plain or in a trust region."""
+    """A minimum of ``fall``; with a Hessian by Newton's steps, plain or in a trust region.
+
+    In the model's units, from the start.
+    """
+    units = model.units
+
+    def scaled(z: Array) -> tuple[float, Array]:
+        value, slope = fall(start + units * z)
+        return value, units * slope
+
+    def look(intermediate_result: Any) -> None:
+        if watch is not None:
+            x = start + units * intermediate_result.x
+            watch(OptimizeResult(x=x, fun=intermediate_result.fun))
+
+    def bend(z: Array) -> Array:
+        H = -model.hessian((start + units * z)[None])[0]
+        return units[:, None] * H * units if np.isfinite(H).all() else np.eye(z.size)
+
+    zero = np.zeros_like(start)
     if not (model.has_gradient and model.has_hessian):
         most = {} if model.has_gradient else {"maxiter": _STEPS}
-        return minimize(fall, start, jac=True, method="BFGS", callback=watch, options=most).x
+        found = minimize(scaled, zero, jac=True, method="BFGS", callback=look, options=most)
+        return np.asarray(start + units * found.x)
     x, H = _polish(model, start)
     if H is not None and _at_rest(H, model.log_prob_and_gradient(x[None])[1][0]):
         return x
-
-    def bend(x: Array) -> Array:
-        H = -model.hessian(x[None])[0]
-        return H if np.isfinite(H).all() else np.eye(x.size)
-
-    return _trust_region(fall, bend, start)
+    return np.asarray(start + units * _trust_region(scaled, bend, zero))
 
 
 def _trust_region(
@@ -300,12 +321,21 @@ def negative_hessian(model: DensityModel, x: Array) -> Array:
     """From the model, or by differences of the gradient, or of the value."""
     if model.has_hessian and (model.has_gradient or model.change is None):
         return -model.hessian(x[None])[0]
-    if model.has_gradient:
-        H = -central(lambda t: model.log_prob_and_gradient(t)[1], x[None])[0]
-        return 0.5 * (H + H.T)
-    # of the value alone: each entry from four values, alike in all directions, since a kink at the
-    # mode has a slope on each side; steps that balance rounding
-    h = 1e-3 * np.maximum(1.0, np.abs(x))
+    differences = _of_slopes if model.has_gradient else _of_values
+    h = _STEP[model.has_gradient] * np.maximum(model.units, np.abs(x))
+    H = differences(model, x, h)
+    with np.errstate(all="ignore"):
+        sd = 1.0 / np.sqrt(np.abs(np.diag(H)))
+    return differences(model, x, np.fmin(h, _SHORT * sd)) if (h > _LONG * sd).any() else H
+
+
+def _of_slopes(model: DensityModel, x: Array, h: Array) -> Array:
+    H = -central(lambda t: model.log_prob_and_gradient(t)[1], x[None], h[None])[0]
+    return 0.5 * (H + H.T)
+
+
+def _of_values(model: DensityModel, x: Array, h: Array) -> Array:
+    """Each entry from four values, alike in all directions: a kink has a slope on each side."""
     H = np.zeros((x.size, x.size))
     rows, columns = np.triu_indices(x.size)
     for part in np.array_split(np.arange(rows.size), -(-rows.size * x.size // _NUMBERS)):

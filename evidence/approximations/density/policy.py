@@ -54,6 +54,11 @@ class Policy:
     judged: int = 2**12
     """Draws that judge it at last: 1,024 of a planet's seemed worth 40 % of their number, where
     16,384 were worth one or two."""
+    last: int = 2**16
+    """Draws that judge it where rounds were not enough: of a lattice of hundreds of modes 9,000
+    seemed to have no variance, and 65,536 told log Z to 0.01."""
+    sound: float = 0.7
+    """Their Pareto shape, with which a mean of so many is known."""
     walkers: int = 48
     """Walks from weighted draws, which tell what lies beyond reach,"""
     walkers_in_batches: int = 512
@@ -129,6 +134,7 @@ FRUGAL = replace(
     tests=0,
     patience=1e-3,
     judged=0,
+    last=0,
     walkers_in_batches=NORMAL.walkers,
 )
 EFFORTS = {"frugal": FRUGAL, "normal": NORMAL, "thorough": THOROUGH}

@@ -36,8 +36,9 @@ from .reference import Mode
 from .verdict import Rough, Verdict, judged, rough, usable
 from .walks import walk
 
-_COUNTS = 7.0  # nats below the best mode that count
+_COUNTS = 7.0  # nats below the best mode, or all of them, that count
 _PART = 0.5  # of the evaluations allowed may be spent on a search
+_ROUNDING = 1e-9  # of a variance, which makes a covariance definite
 _SLOPES = 3  # climbs in all from points that no valley parts from the modes known
 _BETWEEN = np.array([0.15, 0.4, 0.7])  # of the way to one of them
 _COMPARED, _PEAKS = 2**16, 4096  # points whose neighbours are looked up; of the largest excess
@@ -51,6 +52,7 @@ _HEAVY = np.log(10.0)  # of a weight that no draws have shown
 _CAUTION = 2.5  # walks do not reach everywhere either
 _GROWTH = 0.6  # of the first round's draws, by which every round has more than the one before
 _SURPRISES = 3  # times that fresh climbs may end out of reach before one gives up
+_LATE = 3  # rounds after which uneven weights are a reason to climb from where they are large
 _STALLED = 6  # rounds after which weights are as even as they become
 _FEW = 6  # dimensions in which these find modes
 _SOUGHT = 2**14  # evaluations of halving where there is neither mode nor budget
@@ -128,6 +130,7 @@ class Search:
         mean = weights @ means
         cov = np.einsum("k,kij->ij", weights, np.array([m.cov for m in own]))
         cov += (weights[:, None] * (means - mean)).T @ (means - mean)
+        cov = 0.5 * (cov + cov.T) + _ROUNDING * np.diag(np.diag(cov))
         self.stand_in(GaussianPrior(mean, self.policy.reach**2 * cov))
         self._screen()
         return True
@@ -186,8 +189,12 @@ class Search:
                 return
             more = int(n * (1.0 + _GROWTH * k))
             self._round(int(min(more, max(self.allowed.left * _PART, 16))))
+            if self._hopeless:
+                return
             if not self.good:
                 self._move()
+                if self._stalled or k % _LATE == _LATE - 1:
+                    self._climb()
             elif not self._climb() and self._walk():
                 if policy.judged:
                     self._round(policy.judged)
@@ -197,6 +204,15 @@ class Search:
                 self.confirmed = not self._surprised()
                 if self.confirmed or len(self.surprises) >= _SURPRISES:
                     return
+        if self.policy.last:
+            self._last()
+
+    def _last(self) -> None:
+        """What rounds made no more even may be met by many draws: modes too many to be named."""
+        self._round(self.policy.last)
+        its = self.verdict
+        sound = its.share > self.policy.least and its.shape < self.policy.sound
+        self.confirmed = sound and self._walk()
 
     def _round(self, n: int) -> None:
         assert self.blend is not None
@@ -210,10 +226,27 @@ class Search:
         """Whether weights are even enough to be relied on."""
         shape, share = self.policy.even
         its = self.verdict
-        early, late = self.shares[:-_STALLED], self.shares[-_STALLED:]
-        if early and max(late) <= max(early):
+        if self._stalled:
             share = self.policy.least
         return its.share > share and (its.shape < shape or its.share > self.policy.very_even)
+
+    @property
+    def _stalled(self) -> bool:
+        """Whether rounds make weights no more even."""
+        early, late = self.shares[:-_STALLED], self.shares[-_STALLED:]
+        return bool(early) and max(late) <= max(early)
+
+    @property
+    def _hopeless(self) -> bool:
+        return self._stalled and max(self.shares) < self.policy.least
+
+    @property
+    def hidden(self) -> float:
+        """About the part of fresh climbs that end in modes unknown, where one gave up."""
+        if self.confirmed or len(self.surprises) < _SURPRISES:
+            return 0.0
+        n = self.policy.tests * len(self.surprises)
+        return float((self.policy.tests * sum(self.surprises) + 1.0) / (n + 2.0))
 
     @property
     def unlooked(self) -> bool:
@@ -321,7 +354,7 @@ class Search:
 
     def _counts(self, mode: Mode) -> bool:
         best = max((m.logz for m in self.modes or ()), default=-np.inf)
-        return usable(mode.cov) and mode.logz > best - _COUNTS
+        return usable(mode.cov) and mode.logz > max(best, self.verdict.logz) - _COUNTS
 
     def _surprised(self) -> bool:
         """Whether climbs from fresh draws of the prior end in modes that the proposal does not

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,10 @@ from .priors import (
     size_of,
 )
 from .symmetry import Chart, chart_of
+from .units import units
 
 _PROBES = 8  # points at which a density is asked what it is,
+_SAMPLED = 256  # draws of a sampler that tell how far coordinates reach
 _DERIVED = 3  # of them for all derivatives, and
 _SCALES = {True: 0.3, False: 3.0}  # how far the others are, with and without a prior
 
@@ -453,6 +456,19 @@ class DensityModel(InNotebooks):
         if self.prior is not None:
             points = self.prior.mean + points @ self.prior.chol.T
         return points
+
+    @cached_property
+    def units(self) -> Array:
+        """How far each of the model's coordinates reaches: the prior's or the sampler's standard
+        deviations; else where the density bends, at the first of its probes where it is finite."""
+        if self.prior is not None:
+            return np.sqrt(np.diag(self.prior.cov))
+        if self.sampler is not None:
+            sd = self.sampled(np.random.default_rng(0), _SAMPLED).std(axis=0)
+            return np.where(sd > 0.0, sd, 1.0)
+        points = np.concatenate([np.zeros((1, self.n)), self.probes()])
+        finite = np.flatnonzero(np.isfinite(self.log_prob(points)))
+        return units(self.log_prob, points[finite[0]]) if finite.size else np.ones(self.n)
 
     # -- what every model offers ------------------------------------------------------------
 

@@ -83,9 +83,9 @@ def test_a_blend_is_a_density_and_draws_are_its_own():
 
 
 def test_draws_of_all_proposals_stand_for_the_prior():
-    """With the density of every round at every point, whichever came first; over sixty rounds."""
+    """With the density of every round at every point, whichever came first; some thirty rounds."""
     cloud = halved(correlated(12, 0.99)[0]).cloud
-    assert len(cloud.rounds) > 50
+    assert len(cloud.rounds) > 20
     each = [np.log(n) + blend.log_ratio(cloud.z) for n, blend in cloud.rounds]
     log_w = -np.logaddexp(np.log(cloud.screened), logsumexp(each, axis=0))
     np.testing.assert_allclose(cloud.log_w, log_w[cloud.kept], rtol=1e-9)
