@@ -206,35 +206,18 @@ def estimate(
         from .models.datasets import read_table
 
         data = read_table(
-            file,
-            target,
-            features=_listed(features) or None,
-            drop=_listed(drop),
-            standardised=standardise,
-            sep=sep,
-            positive=positive,
-        )
+            file, target, features=_listed(features) or None, drop=_listed(drop),
+            standardised=standardise, sep=sep, positive=positive,
+        )  # fmt: skip
     result, seconds = _run(
-        data,
-        kernel,
-        likelihood,
-        method=method,
-        reference=reference,
-        move=move,
-        checkpoint=checkpoint,
-        target_se=target_se,
-        max_seconds=max_seconds,
-        n_particles=n_particles,
-        random_seed=seed,
-        progressbar=not quiet,
-    )
+        data, kernel, likelihood, method=method, reference=reference, move=move,
+        checkpoint=checkpoint, target_se=target_se, max_seconds=max_seconds,
+        n_particles=n_particles, random_seed=seed, progressbar=not quiet,
+    )  # fmt: skip
     result.settings |= {
-        "file": str(file),
-        "target": target,
-        "features": list(data.features),
-        "standardise": standardise,
-        "positive": positive,
-    }
+        "file": str(file), "target": target, "features": list(data.features),
+        "standardise": standardise, "positive": positive,
+    }  # fmt: skip
     _report(result, seconds, json=json, quiet=quiet)
     _finish(result, out=out, plot=plot, say=not (json or quiet))
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..execution.arguments import check_count, check_kind, number, shown
 from ..execution.keywords import hinted
@@ -13,6 +14,7 @@ from ..messages import InputError, suggest
 from ..models.formulas.model import FormulaModel, as_frame
 from ..models.formulas.parse import columns, parse
 from ..models.formulas.structured import TERMS
+from ..numerics.arrays import Array
 from ..plots.predictions import expected, plot_effect
 from .predict import predict
 
@@ -34,7 +36,7 @@ def plot_effects(
     points: int = 60,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the expected response against one covariate, with its 90 % interval.
+    """Draw the expected response against one covariate, with its 90 % interval, and the data.
 
     The other covariates stay where they are in the middle of the data: numbers at their median,
     categories at the most frequent one. Effects of groups are left out, unless the covariate is
@@ -73,8 +75,10 @@ def plot_effects(
     frame, held = as_frame(data), dict(at or {})
     if lost := [column for column in model.columns if column not in frame]:
         raise InputError(f"data have no column {lost[0]!r}, which the model was made with")
-    frame = frame[list(model.columns)].dropna()
     parts = parse(model.formula, TERMS)
+    response = parts.response.strip("`")
+    used = [*model.columns, *({response} & {*frame.columns})]
+    frame = frame[used].dropna()
     trials = columns(model.trials, model.columns)
     known = [column for column in model.columns if column not in trials]
     for given in (name, *held):
@@ -105,9 +109,26 @@ def plot_effects(
         model, rows, posterior=posterior, new_groups="zero",
         likelihood=model.likelihood.changed({"n": 1.0}) if model.trials else None,
     )  # fmt: skip
-    return plot_effect(
-        along if is_number else along.astype(str), *expected(prediction), name=name, ax=ax
-    )
+    binary = hasattr(model.likelihood, "probability")
+    level = "1" if model.levels is None else str(model.levels[-1])
+    which = "" if level == "1" else f" = {level}"
+    per = f" / {model.trials}" if model.trials else ""
+    told = f"P({response}{which})" if binary else f"expected {response}{per}"
+    x = along if is_number else along.astype(str)
+    places = np.asarray(values if is_number else pd.Index(along).get_indexer(values), dtype=float)
+    seen = _seen(model, places, binary)
+    return plot_effect(x, *expected(prediction), name, told, places, seen, ax)
+
+
+def _seen(model: FormulaModel, at: NDArray[Any], binary: bool) -> Array | None:
+    """The response of the data as it is expected; None where it is bounds or categories, and
+    where rows cannot be told because some were left out."""
+    ordered = model.levels is not None and not binary
+    if at.size != model.y.size or ordered or hasattr(model.likelihood, "censored"):
+        return None
+    if binary:
+        return 0.5 * (model.y + 1.0)
+    return model.y / model.likelihood.n if model.trials else model.y  # type: ignore[attr-defined]
 
 
 def _in_a_series(parts: Any, name: str, known: tuple[str, ...]) -> bool:

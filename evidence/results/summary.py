@@ -17,6 +17,7 @@ from .base import DataFrame, ResultOnAxes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_EFFECT = r"^((?:.*?\|)?[^\[]*)\["  # "x|g" of "x|g[3]"
 _LEVELS = (0.05, 0.5, 0.95)
 
 
@@ -56,27 +57,34 @@ class Summary(ResultOnAxes):
         return [self.about, f"{len(self.groups)} effects of groups in .groups"]
 
     def _draw(self, ax: Axes | None) -> Axes:
-        return plots.plot_intervals(self.table, ax)
+        return plots.plot_intervals(self.table, ax, standardised=True)
 
     def plot_groups(self, term: str | None = None, ax: Axes | None = None) -> Axes:
-        """The effects of groups, from the smallest to the largest.
+        """The effects of groups, from the smallest to the largest, a panel for each effect.
 
         Parameters
         ----------
         term : str, optional
-            One of ``groups.term``, such as ``"1|clinic"``; the first by default.
+            One of ``groups.term``, such as ``"1|clinic"``, or one of its effects; all by default.
         ax : Axes, optional
+            For one panel alone, the first of the term.
+
+        Returns
+        -------
+        Axes
+            The first panel; the others are beside it on its figure.
         """
-        terms = list(self.groups.term.unique())
-        if not terms:
+        from ..plots.hyper import panels_of
+
+        if not len(self.groups):
             raise InputError("term: this model has no effects of groups")
-        term = terms[0] if term is None else term
-        if term not in terms:
-            raise InputError(f"term must be one of {', '.join(terms)}, got {shown(term)}")
-        part = self.groups[self.groups.term == term].sort_values("mean")
-        ax = plots.plot_intervals(part, ax)
-        ax.set_title(term)
-        return ax
+        effect = self.groups.index.str.extract(_EFFECT, expand=False)
+        known = list(dict.fromkeys([*self.groups.term, *effect]))
+        if term is not None and term not in known:
+            raise InputError(f"term must be one of {', '.join(known)}, got {shown(term)}")
+        own = (term is None) | (self.groups.term == term) | (effect == term)
+        panels = self.groups[own].groupby(effect[own], sort=False)
+        return panels_of({str(name): part.sort_values("mean") for name, part in panels}, ax)
 
 
 def of_mixture(mean: Array, var: Array) -> dict[str, Array]:

@@ -34,7 +34,7 @@ import evidence as ev
 from evidence import moves, plots
 from evidence.approximations.reference import prior_reference
 from evidence.drivers.data import Sequential, prepare
-from scripts import laboratory
+from scripts import drawing, laboratory
 from scripts.laboratory import TRUTH, research_model
 from scripts.papers.literal import LiteralAIS
 
@@ -270,7 +270,7 @@ def draw(runs: pd.DataFrame, published: pd.DataFrame | None, truth: float, out: 
         )  # fmt: skip
         high = max(high, 1.3 * row.seconds)
     right.set_xlim(low, high)
-    plots.name_points(right)  # on the left those that are right stand on one another
+    drawing.name_points(right)  # on the left those that are right stand on one another
     lines = dict(zip(*reversed(left.get_legend_handles_labels()), strict=True))
     kept = [name for name in ("EP", "EP, corrected", "published") if name in lines]
     left.legend([lines[name] for name in kept], kept, loc="lower right", frameon=False)

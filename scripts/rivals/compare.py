@@ -27,7 +27,7 @@ from typing import Any
 import pandas as pd
 
 import evidence as ev
-from scripts import laboratory
+from scripts import drawing, laboratory
 from scripts.laboratory import TRUTH
 from scripts.rivals import problem as problems
 from scripts.rivals import runner
@@ -189,7 +189,7 @@ def draw(runs: pd.DataFrame, truths: dict[tuple[str, str], tuple[float, float]])
         ev.plots.plot_efficiency(tables.points(runs, name), truths[name, "probit"][0], ax)
         ax.set(title=name, xlabel=f"{clock} of a run (seconds)")
     for ax in axes[0]:
-        ev.plots.name_points(ax, fontsize=6.5)
+        drawing.name_points(ax, fontsize=6.5)
     plt.close(figure)
     return figure
 
