@@ -49,11 +49,33 @@ def test_the_family_of_formulas_is_called_likelihood():
     [
         ("optimize", "optimise"), ("summarize", "summarise"), ("bayes_factor", "compare"),
         ("waic", "loo"), ("log_evidense", "log_evidence"), ("GPmodel", "GPModel"),
+        ("bridge_sampler", "evidence_from_draws"), ("anovaBF", "all_submodels"), ("bf", "compare"),
+        ("logz", "log_evidence"), ("sample_smc", "resample_move"), ("summary", "summarise"),
     ],
 )  # fmt: skip
 def test_names_that_the_module_lacks_are_answered(word, meant):
     with pytest.raises(AttributeError, match=f"no attribute '{word}'; did you mean '{meant}'"):
         getattr(ev, word)
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("dlogz", "target_se"), ("maxcall", "max_evaluations"), ("nlive", "n_particles"),
+     ("verbose", "progressbar"), ("n_jobs", "executor"), ("timeout", "max_seconds")],
+)  # fmt: skip
+def test_what_samplers_call_it_is_answered(word, meant):
+    """By the methods, whose options are open, and by functions whose are not."""
+    model = ev.GPModel(K=[[1.0]], y=[1])
+    with pytest.raises(TypeError, match=f"no option '{word}'; did you mean '{meant}'"):
+        ev.log_evidence(model, **{word: 1})
+    if meant in CLOSED["simulate"] | CLOSED["optimise"]:
+        with pytest.raises(TypeError, match=f"no argument '{word}'; did you mean '{meant}'"):
+            ev.optimise(model, **{word: 1})
+
+
+def test_options_of_all_calls_are_answered():
+    with pytest.raises(TypeError, match=r"set_options\(\) has no .*'quiet'; did you mean 'progress"):
+        ev.set_options(quiet=True)
 
 
 def closed():
