@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..execution.arguments import check_count, check_kind, number, shown
 from ..execution.keywords import hinted
@@ -109,26 +108,26 @@ def plot_effects(
         model, rows, posterior=posterior, new_groups="zero",
         likelihood=model.likelihood.changed({"n": 1.0}) if model.trials else None,
     )  # fmt: skip
+    x = along if is_number else along.astype(str)
+    places = np.asarray(values if is_number else pd.Index(along).get_indexer(values), dtype=float)
+    told, seen = _seen(model, response, places.size)
+    return plot_effect(x, *expected(prediction), name, told, places, seen, ax)
+
+
+def _seen(model: FormulaModel, response: str, rows: int) -> tuple[str, Array | None]:
+    """What is expected, and the data as that; None where they are bounds or categories, and where
+    rows cannot be told because some were left out."""
     binary = hasattr(model.likelihood, "probability")
     level = "1" if model.levels is None else str(model.levels[-1])
     which = "" if level == "1" else f" = {level}"
     per = f" / {model.trials}" if model.trials else ""
     told = f"P({response}{which})" if binary else f"expected {response}{per}"
-    x = along if is_number else along.astype(str)
-    places = np.asarray(values if is_number else pd.Index(along).get_indexer(values), dtype=float)
-    seen = _seen(model, places, binary)
-    return plot_effect(x, *expected(prediction), name, told, places, seen, ax)
-
-
-def _seen(model: FormulaModel, at: NDArray[Any], binary: bool) -> Array | None:
-    """The response of the data as it is expected; None where it is bounds or categories, and
-    where rows cannot be told because some were left out."""
     ordered = model.levels is not None and not binary
-    if at.size != model.y.size or ordered or hasattr(model.likelihood, "censored"):
-        return None
+    if rows != model.y.size or ordered or hasattr(model.likelihood, "censored"):
+        return told, None
     if binary:
-        return 0.5 * (model.y + 1.0)
-    return model.y / model.likelihood.n if model.trials else model.y  # type: ignore[attr-defined]
+        return told, 0.5 * (model.y + 1.0)
+    return told, model.y / getattr(model.likelihood, "n", 1.0) if model.trials else model.y
 
 
 def _in_a_series(parts: Any, name: str, known: tuple[str, ...]) -> bool:

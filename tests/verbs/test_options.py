@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from typing import get_args
 
 import pytest
 
 import evidence as ev
+from evidence.approximations.density.policy import EFFORTS
 from evidence.methods.registry import METHODS
 from evidence.verbs import _options as options
 
@@ -27,6 +29,11 @@ def test_options_are_those_of_the_methods():
 def test_runs_take_what_log_evidence_takes():
     parameters = set(inspect.signature(ev.log_evidence).parameters)
     assert options.Run.__optional_keys__ == parameters - {"model", "method", "options"}
+
+
+def test_what_type_checkers_allow_is_what_there_is():
+    assert set(get_args(options.Method)) == {*METHODS, "ep", "laplace"}
+    assert set(get_args(options.Effort)) == set(EFFORTS)
 
 
 @pytest.mark.parametrize("word", ["seed", "rng", "random_state", "key", "Seed"])
@@ -74,7 +81,7 @@ def test_what_samplers_call_it_is_answered(word, meant):
 
 
 def test_options_of_all_calls_are_answered():
-    with pytest.raises(TypeError, match=r"set_options\(\) has no .*'quiet'; did you mean 'progress"):
+    with pytest.raises(TypeError, match=r"set_options\(\) .*'quiet'; did you mean 'progressbar'"):
         ev.set_options(quiet=True)
 
 
