@@ -25,7 +25,7 @@ _LEVELS = (0.05, 0.5, 0.95)
 class Summary(ResultOnAxes):
     """Posterior means, standard deviations and quantiles of everything in a regression.
 
-    Made by :func:`evidence.summarise`, where there is an example. :meth:`plot` draws common
+    Made by :func:`evidence.summarise`. :meth:`plot` draws common
     effects and hyperparameters with their intervals, :meth:`plot_groups` the effects of groups.
 
     Attributes
@@ -33,6 +33,15 @@ class Summary(ResultOnAxes):
     common, hyperparameters, groups : DataFrame
         A row for each, index ``name``: ``mean``, ``sd``, ``q05``, ``median``, ``q95``; groups
         have a column ``term`` besides.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> data = {"y": [1.2, 0.4, 2.2, 1.9], "x": [0.0, 1.0, 2.0, 3.0], "g": list("aabb")}
+    >>> model = ev.from_formula("y ~ x + (1 | g)", data, priors={"sigma": 1.0, "sd(1|g)": 0.5})
+    >>> summary = ev.summarise(model)
+    >>> list(summary.common.index), list(summary.groups.index)
+    (['Intercept', 'x'], ['1|g[a]', '1|g[b]'])
     """
 
     _format = "evidence-summary"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import re
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 pytest.importorskip("sphinx")
 pytest.importorskip("nbformat")
+import evidence
 from scripts import build_docs
 from scripts.documentation import names, outputs, reference
 from scripts.documentation.completeness import missing
@@ -134,3 +136,9 @@ def test_broken_links_are_named(tmp_path: Path) -> None:
         "a.html links to b.html#there",
         "a.html links to c.html",
     ]
+
+
+def test_every_public_name_has_an_example() -> None:
+    found = {name: getattr(evidence, name) for name in evidence.__all__}
+    own = {name: thing for name, thing in found.items() if not inspect.ismodule(thing)}
+    assert [name for name, thing in own.items() if ">>>" not in inspect.getdoc(thing)] == []
