@@ -295,7 +295,7 @@ class IntegratedEvidence(EvidenceResult):
     def _about(self) -> list[str]:
         lines = [
             f"log Z = {self.logz:.4f} ± {self.logz_se:.4f}   (hyperparameters integrated out, "
-            f"{self.rows[-1].seconds:.1f} s)",
+            f"{self.rows[-1].seconds:.1f} s; {self._warned()})",
             self._about_model(),
         ]
         owner = _OWNERS[self.rows[0].method]
