@@ -39,7 +39,6 @@ cannot be written; 3 finished, but with warnings."""
 app = typer.Typer(
     name="evidence",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},

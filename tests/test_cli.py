@@ -418,3 +418,12 @@ def test_compare_says_what_it_noticed(tmp_path):
         told = run(*words, *how).stdout
         assert re.search(r"[Rr]ow", told), told
     assert "y is 1" in run(*words).stdout or "1 is" in run(*words).stdout
+
+
+@pytest.mark.parametrize(("begun", "meant"), [("comp", "compare"), ("compare --rep", "--report")])
+def test_the_shell_completes(begun, meant, monkeypatch):
+    asked = {"_EVIDENCE_COMPLETE": "complete_bash", "COMP_WORDS": f"evidence {begun}"}
+    asked["COMP_CWORD"] = str(begun.count(" ") + 1)
+    words = [sys.executable, "-c", "from evidence.cli import main; main()"]
+    told = subprocess.run(words, env=os.environ | asked, capture_output=True, text=True)
+    assert told.stdout.split() == [meant]
