@@ -37,12 +37,9 @@ _EXIT_CODES = """Exit codes: 0 fine; 1 unexpected error; 2 bad input or a file t
 cannot be written; 3 finished, but with warnings."""
 
 app = typer.Typer(
-    name="evidence",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    name="evidence", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-)
+)  # fmt: skip
 
 
 def _or(names: Iterable[str]) -> str:
@@ -473,17 +470,11 @@ def _as_json(result: EvidenceResult, seconds: float) -> str:
     for row in rows.values():
         del row["method"]
     plain = {
-        "logz": result.logz,
-        "logz_se": result.logz_se,
-        "method": result.method,
-        "estimates": rows,
-        "warnings": result.warnings,
-        "warning_codes": [warning.code for warning in result.warnings],
-        "notes": result.notes,
-        "settings": result.settings,
-        "model": result.model,
-        "seconds": seconds,
-    }
+        "logz": result.logz, "logz_se": result.logz_se, "method": result.method,
+        "estimates": rows, "warnings": result.warnings,
+        "warning_codes": [warning.code for warning in result.warnings], "notes": result.notes,
+        "settings": result.settings, "model": result.model, "seconds": seconds,
+    }  # fmt: skip
     return _finite(plain)
 
 

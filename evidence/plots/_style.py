@@ -122,7 +122,7 @@ def write(
     ax: Axes, text: object, x: float, y: float, *, away: tuple[float, float] = (4, 4), **look: Any
 ) -> None:
     """A few small words beside a point, ``away`` from it in printer's points."""
-    look = {"fontsize": 7, "color": "0.35", "annotation_clip": False, **look}
+    look = {"fontsize": 7, "color": "0.35", **look}
     ax.annotate(str(text), (x, y), xytext=away, textcoords="offset points", **look)
 
 

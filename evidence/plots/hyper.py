@@ -13,17 +13,7 @@ from ..execution.arguments import array, listed
 from ..execution.arguments import names as check_names
 from ..messages import InputError
 from ._given import check_drawn, check_table
-from ._style import (
-    INK,
-    SHADES,
-    axes_of,
-    legend,
-    log_ticks,
-    new_figure,
-    short_name,
-    whole_ticks,
-    write,
-)
+from ._style import INK, SHADES, axes_of, legend, log_ticks, new_figure, short_name, whole_ticks
 from .draws import plot_trace
 
 if TYPE_CHECKING:
@@ -205,7 +195,8 @@ def plot_intervals(
         drawn = drawn.div(sd, axis=0).clip(-_FAR, _FAR)
         for at, row in zip(y, table.itertuples(), strict=True):
             words = f"{row.mean:.3g}  [{row.q05:.3g}, {row.q95:.3g}]"
-            write(ax, words, 1, at, away=(4, 0), xycoords=("axes fraction", "data"), va="center")
+            place = ax.get_yaxis_transform()
+            ax.text(1.01, at, words, transform=place, va="center", fontsize=7, color="0.35")
         for sign, arrow in ((1, ">"), (-1, "<")):
             out = sign * table["mean"] / sd > _FAR
             ax.plot(np.full(out.sum(), sign * _FAR), y[out], arrow, color=INK, ms=7)

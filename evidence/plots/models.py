@@ -9,18 +9,7 @@ import numpy as np
 from ..messages import InputError
 from ..numerics.arrays import Array
 from ._given import check_drawn, check_table
-from ._style import (
-    INK,
-    LINES,
-    MARKERS,
-    SHADES,
-    axes_of,
-    bars,
-    legend,
-    log_ticks,
-    new_figure,
-    short_name,
-)
+from ._style import INK, LINES, MARKERS, axes_of, bars, legend, log_ticks, new_figure, short_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -135,7 +124,7 @@ def _cells(surface: Surface, across: str, up: str) -> Figure:
             top = float(np.nanmax(z))
             scale = {"cmap": "viridis", "vmin": max(float(np.nanmin(z)), top - _HUGE), "vmax": top}
             best = surface.best[across], surface.best[up]
-            ax.plot(*best, "s", ms=22, mfc="none", mec=SHADES[1], mew=2)
+            ax.plot(*best, "s", ms=22, mfc="none", mec="k", mew=2)
             if best[0] in (x[0], x[-1]) or best[1] in (y[0], y[-1]):
                 title += "\n(the largest, framed, is on the edge: look further)"
         image = ax.pcolormesh(_edges(x), _edges(y), z, **scale)
