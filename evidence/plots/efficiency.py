@@ -213,8 +213,9 @@ def _runs(ax: Axes, frame: pd.DataFrame, summary: Callable[[Any], tuple[Any, Any
 
     ``summary`` takes log Z grouped by ladder to values and lengths of their bars.
     """
-    kinds = {str(ladder).partition("(")[0] for ladder in frame.ladder}
-    kind = kinds.pop() if len(kinds) == 1 and frame.ladder.nunique() > 1 else ""
+    ladders = {str(ladder): str(ladder).partition("(")[0] for ladder in frame.ladder}
+    kinds = [kind for ladder, kind in ladders.items() if kind != ladder]
+    kind = kinds[0] if len(kinds) > 1 and len(set(kinds)) == 1 else ""
     names = [n for n in ("method", "move", "reference") if n in frame]
     names = [n for n in names if frame[n].nunique() > 1] or names[1:2] or ["method"]
     groups = frame.groupby(names, sort=False)
@@ -227,7 +228,8 @@ def _runs(ax: Axes, frame: pd.DataFrame, summary: Callable[[Any], tuple[Any, Any
         bars(ax, seconds, value, se, f"{marker}-" if joined else marker, shade, label)
         if joined and frame.ladder.nunique() > 1:
             for ladder in seconds.index:
-                short = str(ladder).removeprefix(f"{kind}(").removesuffix(")" * bool(kind))
+                name = str(ladder)
+                short = name[len(kind) + 1 : -1] if kind and ladders[name] == kind else name
                 write(ax, short, seconds[ladder], value[ladder], color=shade)
     if kind:
         ax.plot([], [], " ", label=f"numbers: {kind}(…)")

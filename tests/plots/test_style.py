@@ -129,12 +129,14 @@ def test_an_answer_has_the_digits_of_its_error(result):
 
 def test_ladders_of_one_kind_are_numbers():
     frame = pd.DataFrame({
-        "method": "smc", "ladder": ["geometric(2)", "geometric(4)"], "seed": 0,
-        "logz": [-1.0, -1.1], "seconds": [1.0, 2.0],
+        "method": "smc", "ladder": ["geometric(2)", "geometric(4)", "adaptive"], "seed": 0,
+        "logz": [-1.0, -1.1, -1.2], "seconds": [1.0, 2.0, 3.0],
     })  # fmt: skip
     ax = plots.plot_logz_vs_time(frame)
-    assert [text.get_text() for text in ax.texts] == ["2", "4"]
+    assert [text.get_text() for text in ax.texts] == ["2", "4", "adaptive"]
     assert "numbers: geometric(…)" in words(ax)
+    two = frame.assign(ladder=["geometric(2)", "power(4)", "adaptive"])
+    assert [text.get_text() for text in plots.plot_logz_vs_time(two).texts] == list(two.ladder)
 
 
 def intervals(**columns) -> pd.DataFrame:
