@@ -30,8 +30,11 @@ GROUPS = {
         "examples",
     ],
     "Evidence": [
-        "log_evidence", "EvidenceResult", "load", "resample_move", "ais", "parallel_tempering",
-        "log_orthant", "ladders", "sweep", "Sweep", "evidence_from_draws", "BridgeEvidence",
+        "log_evidence", "EvidenceResult", "load", "ladders", "sweep", "Sweep",
+        "evidence_from_draws", "BridgeEvidence",
+    ],
+    "Shorthands of log_evidence(method=…)": [
+        "resample_move", "ais", "parallel_tempering", "log_orthant",
     ],
     "Approximations": ["fit_ep", "fit_laplace", "fit_reference", "Mixture", "Path"],
     "Posterior draws": ["sample", "Draws", "moves"],
