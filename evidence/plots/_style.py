@@ -84,7 +84,8 @@ def nothing(ax: Axes, reason: str) -> Axes:
 
 def legend(ax: Axes, **options: Any) -> Axes:
     """A legend without a frame that hides nothing: beside the axes where there is no room in them,
-    or above the data, in two columns, where other panels need the width."""
+    or above the data, in two columns, where other panels need the width or a layout is missing
+    that would make room."""
     options = {"frameon": False, "loc": "best", **options}
     figure, legend = ax.get_figure(root=True), ax.legend(**options)
     assert figure is not None
@@ -92,7 +93,7 @@ def legend(ax: Axes, **options: Any) -> Axes:
         engine.execute(figure)
     if not _hides(ax, legend.get_window_extent().padded(_MARGIN)):
         return ax
-    if len(figure.axes) == 1:
+    if len(figure.axes) == 1 and engine is not None:
         ax.legend(**options | {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": 1})
         return ax
     legend = ax.legend(**options | {"loc": "upper left", "ncols": 2, "fontsize": "small"})

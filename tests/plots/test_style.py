@@ -62,6 +62,18 @@ def test_a_legend_hides_nothing(panels):
         assert figure.bbox.x1 >= box.x1 - 1.0
 
 
+def test_a_legend_is_on_a_figure_without_a_layout():
+    figure, ax = plt.subplots()
+    ax.plot(np.linspace(0, 1, 400), np.random.default_rng(0).uniform(size=400), "o", label="a")
+    _style.legend(ax)
+    figure.draw_without_rendering()
+    box = ax.get_legend().get_window_extent()
+    assert not _style._hides(ax, box)
+    assert box.x1 <= figure.bbox.x1
+    assert box.y1 <= figure.bbox.y1
+    plt.close(figure)
+
+
 def test_a_legend_stays_where_there_is_room():
     ax = _style.axes_of(None)
     ax.plot([0, 1], [0, 1], label="a line")
