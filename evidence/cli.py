@@ -37,13 +37,9 @@ _EXIT_CODES = """Exit codes: 0 fine; 1 unexpected error; 2 bad input or a file t
 cannot be written; 3 finished, but with warnings."""
 
 app = typer.Typer(
-    name="evidence",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    name="evidence", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-)
+)  # fmt: skip
 
 
 def _or(names: Iterable[str]) -> str:
@@ -61,6 +57,7 @@ _HELP = {
     "holds a hyperparameter: sigma=0.3.",
     "priors": "scaled, the defaults, or jzs: Cauchy priors of standardised effects.",
     "file": "A .csv, .tsv, .csv.gz, .tsv.gz or .parquet table.",
+    "table": "Only write the data to this file (.csv).",
     "target": "Column to explain.",
     "kernel": 'Prior covariance, e.g. "4.0 * RBF(1.5)".',
     "features": "Columns to explain it from, a,b,c. [default: all others]",
@@ -140,17 +137,32 @@ def demo(
     plot: FilePath = FilePath("evidence.png"),
     json: bool = False,
     target_se: float = 0.05,
+    table: FilePath | None = None,
 ) -> None:
     """See what it does: a classification problem bundled with scikit-learn.
 
     Compares EP, corrected EP and Laplace with a Monte Carlo estimate that has an error bar,
-    and draws the picture. It takes seconds.
+    and draws the picture. It takes seconds. With --table it only writes the data, for a try of
+    the other commands.
+
+    \b
+    Examples:
+      evidence demo
+      evidence demo --table patients.csv
     """
     with _input_errors():
-        _check_outputs(plot=plot)
+        _check_outputs(plot=plot, table=table)
         from .models.datasets import load_demo
 
         data = load_demo()
+    if table is not None:
+        import pandas as pd
+
+        names = [name.replace("worst ", "").replace(" ", "_") for name in data.features]
+        frame = pd.DataFrame(data.X, columns=names).assign(benign=(data.y + 1) // 2)
+        frame.round(4).to_csv(table, index=False)
+        typer.echo(f"{len(frame)} patients, columns {', '.join(frame)}: {table}")
+        raise typer.Exit
     if not json:
         typer.echo(f"data: {data.description}")
     result, seconds = _run(
@@ -194,8 +206,8 @@ def estimate(
     and prints what is known.
 
     \b
-    Examples:
-      evidence estimate heart.csv --target disease --kernel "4.0 * RBF(1.5)"
+    Examples (the first runs after "evidence demo --table patients.csv"):
+      evidence estimate patients.csv --target benign --kernel "25.0 * RBF(0.5)"
       evidence estimate shop.parquet --target sales --drop id,date --likelihood poisson \\
           --kernel "RBF([1, 2]) + WhiteKernel(0.1)" --target-se 0.02 --plot shop.png
       evidence estimate heart.tsv.gz --target disease --positive yes --kernel "RBF(2)" --json
@@ -206,35 +218,18 @@ def estimate(
         from .models.datasets import read_table
 
         data = read_table(
-            file,
-            target,
-            features=_listed(features) or None,
-            drop=_listed(drop),
-            standardised=standardise,
-            sep=sep,
-            positive=positive,
-        )
+            file, target, features=_listed(features) or None, drop=_listed(drop),
+            standardised=standardise, sep=sep, positive=positive,
+        )  # fmt: skip
     result, seconds = _run(
-        data,
-        kernel,
-        likelihood,
-        method=method,
-        reference=reference,
-        move=move,
-        checkpoint=checkpoint,
-        target_se=target_se,
-        max_seconds=max_seconds,
-        n_particles=n_particles,
-        random_seed=seed,
-        progressbar=not quiet,
-    )
+        data, kernel, likelihood, method=method, reference=reference, move=move,
+        checkpoint=checkpoint, target_se=target_se, max_seconds=max_seconds,
+        n_particles=n_particles, random_seed=seed, progressbar=not quiet,
+    )  # fmt: skip
     result.settings |= {
-        "file": str(file),
-        "target": target,
-        "features": list(data.features),
-        "standardise": standardise,
-        "positive": positive,
-    }
+        "file": str(file), "target": target, "features": list(data.features),
+        "standardise": standardise, "positive": positive,
+    }  # fmt: skip
     _report(result, seconds, json=json, quiet=quiet)
     _finish(result, out=out, plot=plot, say=not (json or quiet))
 
@@ -264,7 +259,8 @@ def fit(
     says otherwise.
 
     \b
-    Examples:
+    Examples (the first runs after "evidence demo --table patients.csv"):
+      evidence fit patients.csv "benign ~ perimeter + concave_points" --family bernoulli
       evidence fit turtles.csv "y ~ x + (1 | clutch)" --family bernoulli --link probit
       evidence fit shop.csv "sales ~ price + (1 + price | shop)" --family poisson --json
       evidence fit trial.csv "pain ~ dose" --family ordinal --levels none,some,much
@@ -316,7 +312,8 @@ def compare(
     All models have the rows in which none of them misses a value.
 
     \b
-    Examples:
+    Examples (the first runs after "evidence demo --table patients.csv"):
+      evidence compare patients.csv "benign ~ perimeter" "benign ~ 1" --family bernoulli
       evidence compare turtles.csv "y ~ x" "y ~ x + (1 | clutch)" --family bernoulli
       evidence compare trial.csv "pain ~ dose" "pain ~ 1" --priors jzs
     """
@@ -364,7 +361,8 @@ def predict(
     """Predict new rows of a table by a regression, averaged over its hyperparameters.
 
     \b
-    Example:
+    Examples (the first runs after "evidence demo --table patients.csv"):
+      evidence predict patients.csv "benign ~ perimeter" patients.csv --family bernoulli
       evidence predict shop.csv "sales ~ price + (1 | shop)" next.csv --family poisson
     """
     with _input_errors():
@@ -389,16 +387,9 @@ def predict(
 
 
 def _models(
-    file: FilePath,
-    formulas: list[str],
-    family: str,
-    link: str | None,
-    prior: list[str],
-    sep: str | None,
-    positive: str | None,
-    levels: str | None = None,
-    priors: str | None = None,
-) -> dict[str, FormulaModel]:
+    file: FilePath, formulas: list[str], family: str, link: str | None, prior: list[str],
+    sep: str | None, positive: str | None, levels: str | None = None, priors: str | None = None,
+) -> dict[str, FormulaModel]:  # fmt: skip
     """Models of formulas, which may come from anywhere and are no code here, and a table."""
     from .models.datasets import read_frame
     from .models.formulas.calls import PLAIN, check
@@ -479,17 +470,11 @@ def _as_json(result: EvidenceResult, seconds: float) -> str:
     for row in rows.values():
         del row["method"]
     plain = {
-        "logz": result.logz,
-        "logz_se": result.logz_se,
-        "method": result.method,
-        "estimates": rows,
-        "warnings": result.warnings,
-        "warning_codes": [warning.code for warning in result.warnings],
-        "notes": result.notes,
-        "settings": result.settings,
-        "model": result.model,
-        "seconds": seconds,
-    }
+        "logz": result.logz, "logz_se": result.logz_se, "method": result.method,
+        "estimates": rows, "warnings": result.warnings,
+        "warning_codes": [warning.code for warning in result.warnings], "notes": result.notes,
+        "settings": result.settings, "model": result.model, "seconds": seconds,
+    }  # fmt: skip
     return _finite(plain)
 
 
@@ -561,12 +546,9 @@ def _check_figure_name(plot: FilePath) -> None:
 
 
 def _finish(
-    result: EvidenceResult | Comparison,
-    *,
-    out: FilePath | None = None,
-    plot: FilePath | None = None,
-    say: bool,
-) -> NoReturn:
+    result: EvidenceResult | Comparison, *, out: FilePath | None = None,
+    plot: FilePath | None = None, say: bool,
+) -> NoReturn:  # fmt: skip
     """Write files, and end with a code that tells of warnings."""
     written = []
     try:

@@ -13,7 +13,13 @@ _LONGEST = 200  # characters of a word that choices are compared with
 
 
 class InputError(ValueError):
-    """A mistake in what was asked for: one line names the argument, what came, what would do."""
+    """A mistake in what was asked for: one line names the argument, what came, what would do.
+
+    >>> import evidence as ev
+    >>> ev.GPModel([0.0, 1.0], [1, -1], "RBF(1.0)", likelihood="probt")
+    Traceback (most recent call last):
+    evidence.InputError: unknown likelihood 'probt'; did you mean 'probit'? ...
+    """
 
     def __init__(self, text: object) -> None:
         super().__init__(" ".join(str(text).split()))

@@ -2,10 +2,12 @@
 
     python scripts/build_docs.py --out build/docs
 
-Pages are in ``scripts/documentation``; notebooks are shown as they are stored, the reference comes
-from docstrings, formulas become MathML: pages need no network. Any warning fails the build: a
-formula that cannot be drawn, a link or a cross-reference that leads nowhere, a public name that
-has no docstring or describes arguments that it does not take. ``--links`` visits other sites.
+Pages are in ``scripts/documentation``; their code runs, and what it prints and draws stands below
+it (kept in ``build/outputs`` for the next time); notebooks are shown as they are stored, the
+reference comes from docstrings, formulas become MathML: pages need no network. Any warning fails
+the build: a formula that cannot be drawn, a link or a cross-reference that leads nowhere, a public
+name that has no docstring or describes arguments that it does not take. ``--links`` visits other
+sites.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ sys.path.insert(0, str(ROOT))  # run as a file, this is no part of a package
 from sphinx.application import Sphinx  # noqa: E402
 from sphinx.util.docutils import docutils_namespace  # noqa: E402
 
-from scripts.documentation import gallery, reference  # noqa: E402
+from scripts.documentation import gallery, outputs, reference  # noqa: E402
 from scripts.documentation.completeness import missing  # noqa: E402
 
 PAGES = ROOT / "scripts" / "documentation"
@@ -69,6 +71,7 @@ def prepare(source: Path) -> Path:
     shutil.copytree(PAGES, source, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     shutil.copytree(ROOT / "scripts" / "figures", source.parent / "figures")
     shutil.copy(ROOT / "CHANGELOG.md", source / "changelog.md")
+    outputs.write(source, ROOT / "build" / "outputs")
     gallery.write(ROOT / "notebooks", source)
     reference.write(source)
     return source

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -329,7 +331,7 @@ def test_help_tells_the_exit_codes(words):
 
 def test_help_has_examples():
     assert (
-        'evidence estimate heart.csv --target disease --kernel "'
+        'evidence estimate patients.csv --target benign --kernel "'
         in run("estimate", "--help").stdout
     )
 
@@ -382,3 +384,46 @@ def test_help_is_light():
         f"print([m for m in {heavy} if m in sys.modules])"
     )
     assert python("-c", code).stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("command", ["estimate", "fit", "compare", "predict"])
+def test_the_first_example_of_help_runs_as_printed(command, tmp_path, monkeypatch):
+    """On the data that are bundled, as --help says."""
+    monkeypatch.chdir(tmp_path)
+    told = run(command, "--help").stdout
+    before = re.search(r'the first runs after "evidence (.*?)"', told)[1]
+    assert run(*shlex.split(before)).exit_code == 0
+    first = re.search(rf"^ *evidence ({command} .*)$", told, re.MULTILINE)[1]
+    shown = run(*shlex.split(first))
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.count("\n") > 2
+
+
+def test_the_bundled_table_is_the_demo(tmp_path):
+    file = tmp_path / "patients.csv"
+    told = run("demo", "--table", file).stdout
+    data, table = ev.datasets.load_demo(), pd.read_csv(file)
+    assert list(table) == ["perimeter", "concave_points", "benign"]
+    assert f"{len(table)} patients" in told
+    np.testing.assert_allclose(table.iloc[:, :2], data.X, atol=1e-4)
+    np.testing.assert_array_equal(2 * table.benign - 1, data.y)
+
+
+def test_compare_says_what_it_noticed(tmp_path):
+    """Rows that were dropped, and which label is one."""
+    frame = pd.DataFrame({"y": list("nynynyny"), "x": [0.1, 1.2, 0.3, np.nan, 0.2, 0.9, 1.1, 0.4]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    words = ("compare", tmp_path / "t.csv", "y ~ x", "y ~ 1", "--family", "bernoulli")
+    for how in ((), ("--markdown",), ("--report",)):
+        told = run(*words, *how).stdout
+        assert re.search(r"[Rr]ow", told), told
+    assert "y is 1" in run(*words).stdout or "1 is" in run(*words).stdout
+
+
+@pytest.mark.parametrize(("begun", "meant"), [("comp", "compare"), ("compare --rep", "--report")])
+def test_the_shell_completes(begun, meant, monkeypatch):
+    asked = {"_EVIDENCE_COMPLETE": "complete_bash", "COMP_WORDS": f"evidence {begun}"}
+    asked["COMP_CWORD"] = str(begun.count(" ") + 1)
+    words = [sys.executable, "-c", "from evidence.cli import main; main()"]
+    told = subprocess.run(words, env=os.environ | asked, capture_output=True, text=True)
+    assert told.stdout.split() == [meant]

@@ -24,6 +24,9 @@ ev.moves.nope  # attr-defined
 ev.log_evidence(3)  # arg-type
 ev.log_evidence(model, target_see=0.1)  # call-arg
 ev.ais(model, n_islands="many")  # arg-type
+ev.log_evidence(model, method="nope")  # arg-type
+ev.log_evidence(model, effort="hard")  # arg-type
+ev.compare({"a": model}, method="ep")
 """
 
 

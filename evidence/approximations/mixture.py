@@ -103,6 +103,14 @@ class Mixture:
     lost : (float, float)
         The part of the posterior that walks saw out of the components' reach, and its noise:
         error bars are no smaller, unless the prior's component has found as much.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> model = ev.GPModel([0.0, 0.1], [3.0, -3.0], "9.0 * RBF(1.0)", likelihood="student_t(df=2)")
+    >>> two = ev.Mixture([ev.fit_ep(model), ev.fit_laplace(model)], [0.7, 0.3])
+    >>> len(two.components), two.weights.tolist()
+    (2, [0.7, 0.3])
     """
 
     name = "mixture"

@@ -56,6 +56,21 @@ class GaussianProcess(BaseEstimator):
         check_is_fitted(self)
         return validate_data(self, X, dtype=np.float64, reset=False)
 
+    @property
+    def feature_importances_(self) -> Array:
+        """Relevance of the inputs, with the sum one: squares of what an input's standard deviation
+        is in units of its length scale, over all parts of the kernel that have one for each."""
+        check_is_fitted(self, "reference_")
+        scales = self.kernel_.get_params().items()
+        each = [np.asarray(value) for name, value in scales if name.endswith("length_scale")]
+        each = [value for value in each if value.size == self.n_features_in_]
+        if not each:
+            raise AttributeError(
+                "feature_importances_ needs a length scale for each input, as in RBF([1, 1])"
+            )
+        relevance = sum((self.reference_.model.X.std(axis=0) / value) ** 2 for value in each)
+        return relevance / np.sum(relevance)
+
     def log_evidence(self, **words: Any) -> EvidenceResult:
         """Estimate log Z (of the targets as they were fitted) at the learnt hyperparameters.
 

@@ -9,11 +9,14 @@ from typing import Any, TypeVar, cast
 
 from ..messages import InputError, suggest
 
-#: what is meant by names, folded as :func:`.suggest` does
-MEANT = dict.fromkeys(("seed", "rng", "randomstate", "key", "rngkey"), "random_seed") | {
-    "family": "likelihood",
-    "maxtime": "max_seconds",
-}
+#: what is meant by names of other packages, folded as :func:`.suggest` does
+_OTHERS = {
+    "random_seed": "seed rng randomstate key rngkey", "likelihood": "family",
+    "max_seconds": "maxtime timeout", "target_se": "tol tolerance dlogz accuracy",
+    "max_evaluations": "maxcall maxcalls maxncalls", "n_particles": "nlive nsamples ndraws",
+    "progressbar": "progress quiet silent verbose", "executor": "pool cores njobs nworkers",
+}  # fmt: skip
+MEANT = {word: meant for meant, words in _OTHERS.items() for word in words.split()}
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 

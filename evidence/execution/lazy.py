@@ -11,13 +11,13 @@ from typing import Any
 from ..messages import suggest
 from .clock import interruptible
 
-_MEANT = {
-    "bayesfactor": "compare",
-    "bayesfactors": "compare",
-    "marginallikelihood": "log_evidence",
-    "psisloo": "loo",
-    "waic": "loo",
-}
+_OTHERS = {
+    "compare": "bayesfactor bayesfactors bf", "loo": "psisloo waic loocompare",
+    "log_evidence": "marginallikelihood logz mlik nestedsampling", "GPModel": "gaussianprocess",
+    "evidence_from_draws": "bridgesampler bridgesampling", "summarise": "summary",
+    "resample_move": "smc samplesmc", "all_submodels": "anova anovabf regressionbf",
+}  # fmt: skip
+_MEANT = {word: meant for meant, words in _OTHERS.items() for word in words.split()}
 
 
 def offered(

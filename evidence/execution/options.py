@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from .arguments import check_flag
+from .keywords import hinted
 
 LOGGER = logging.getLogger("evidence")
 LOGGER.addHandler(logging.NullHandler())
@@ -38,6 +39,7 @@ class set_options:
     ...     result = ev.log_evidence(model, random_seed=0)
     """
 
+    @hinted
     def __init__(self, *, progressbar: bool | None = None, verbose: bool | None = None) -> None:
         given = {"progressbar": progressbar, "verbose": verbose}
         chosen = {name: value for name, value in given.items() if value is not None}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from threading import Thread
 from typing import Any
 
 from numba.core import event
@@ -12,12 +14,28 @@ from tqdm.auto import tqdm
 from .arguments import check_flag
 from .options import chosen
 
+_TICK, _LONG = 1.0, 3.0  # seconds between refreshes, and of a run that leaves its last line
+
 
 def progress_line(shown: bool, things: Iterable[Any] | None = None, **words: Any) -> Any:
-    """A tqdm line in terminals and notebooks, not in files; nothing at all when not ``shown``."""
+    """A tqdm line in terminals and notebooks, not in files; nothing at all when not ``shown``.
+
+    Its clock goes on where nothing is done for long.
+    """
     check_flag("progressbar", shown)
     off = None if shown and chosen("progressbar") else True
-    return tqdm(things, leave=False, disable=off, **words)
+    line = tqdm(things, leave=False, disable=off, **words)
+    if not line.disable:
+        Thread(target=_tick, args=(line,), daemon=True).start()
+    return line
+
+
+def _tick(line: Any) -> None:
+    while not line.disable:  # as closed ones are
+        time.sleep(_TICK)
+        with line.get_lock():
+            if not line.disable:
+                line.refresh(nolock=True)
 
 
 class _Compiling(event.Listener):
@@ -50,15 +68,22 @@ def compiling(shown: bool) -> Iterator[None]:
 
 
 class Progress:
-    """A line that tells of phases, temperatures, islands; nothing at all when not ``shown``."""
+    """A line that tells of phases, temperatures, islands; nothing at all when not ``shown``.
+
+    That of a long run stays as its last line.
+    """
 
     def __init__(self, shown: bool) -> None:
-        self._bar = progress_line(shown, unit="isl", dynamic_ncols=True)
+        self._bar = progress_line(shown, desc="fit", unit="isl", dynamic_ncols=True)
+        self._began = time.time()
 
     def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *reason: object) -> None:
+        if time.time() - self._began > _LONG:
+            self._bar.leave, self._bar.start_t = True, self._began
+            self._bar.set_description_str(f"done: {self._bar.desc.removesuffix(': ')}")
         self._bar.close()
 
     def phase(self, name: str, unit: str = "isl") -> None:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from .draws import plot_trace as plot_trace
     from .efficiency import plot_calibration as plot_calibration
     from .efficiency import plot_efficiency as plot_efficiency
-    from .efficiency import plot_ess_vs_acceptance as plot_ess_vs_acceptance
     from .efficiency import plot_logz_vs_time as plot_logz_vs_time
-    from .efficiency import plot_moves as plot_moves
     from .efficiency import plot_scaling as plot_scaling
     from .evidence import plot_error as plot_error
     from .evidence import plot_islands as plot_islands
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from .loo import plot_pit as plot_pit
     from .models import plot_comparison as plot_comparison
     from .models import plot_surface as plot_surface
-    from .names import name_points as name_points
     from .predictions import plot_class_prediction as plot_class_prediction
     from .predictions import plot_prediction as plot_prediction
     from .predictions import plot_replicates as plot_replicates

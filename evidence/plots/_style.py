@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 
 INK = "#1b3a5c"
 LINES = {"ep": (":", "EP"), "ep_corrected": ("-", "EP, corrected"), "laplace": ("-.", "Laplace")}
-SHADES = (INK, "#b5542a", "#4d7c4a", "#7a5195", "0.45")
+#: 25 apart in CIELAB or more for every kind of colour blindness, where rust and green were 12
+SHADES = (INK, "#d55e00", "#2e8b57", "#a05eb5", "0.65")
 MARKER_CYCLE = "os^Dv<>pPX*h"
 MARKERS = {"ep": "o", "ep_corrected": "s", "laplace": "^"}
 _FOR_FILES = ("agg", "cairo", "pdf", "pgf", "ps", "svg", "template")
+_MARGIN = 5.0  # pixels between a legend and what it must not hide
+_THOUSANDS = 1e4  # from where on a tick is so many k
 _FEW, _MANY = 6.0, 300.0  # spans of a logarithmic axis: even steps below, powers of ten above
 
 
@@ -41,7 +44,18 @@ def new_figure(
     backend = plt.get_backend().lower()
     if backend in _FOR_FILES or (returned and "inline" in backend):
         plt.close(figure)
+    for ax in figure.axes:
+        _in_full(ax)
     return figure, axes
+
+
+def _in_full(ax: Axes) -> None:
+    """Ticks as they are, without an offset to be added: log Z of two models may be read off."""
+    from matplotlib.ticker import ScalarFormatter
+
+    for axis in (ax.xaxis, ax.yaxis):
+        if isinstance(formatter := axis.get_major_formatter(), ScalarFormatter):
+            formatter.set_useOffset(False)
 
 
 def axes_of(ax: Axes | None, width: float = 7.0, height: float = 4.5) -> Axes:
@@ -52,6 +66,7 @@ def axes_of(ax: Axes | None, width: float = 7.0, height: float = 4.5) -> Axes:
         return new_figure(width, height, returned=False)[1]
     if not isinstance(ax, Axes):
         raise InputError(f"ax must be one Matplotlib Axes, or None for new ones, got {shown(ax)}")
+    _in_full(ax)
     return ax
 
 
@@ -68,9 +83,40 @@ def nothing(ax: Axes, reason: str) -> Axes:
 
 
 def legend(ax: Axes, **options: Any) -> Axes:
-    """A legend without a frame."""
-    ax.legend(**{"frameon": False, "loc": "best", **options})
+    """A legend without a frame that hides nothing: beside the axes where there is no room in them,
+    or above the data, in two columns, where other panels need the width or a layout is missing
+    that would make room."""
+    options = {"frameon": False, "loc": "best", **options}
+    figure, legend = ax.get_figure(root=True), ax.legend(**options)
+    assert figure is not None
+    if (engine := figure.get_layout_engine()) is not None:
+        engine.execute(figure)
+    if not _hides(ax, legend.get_window_extent().padded(_MARGIN)):
+        return ax
+    if len(figure.axes) == 1 and engine is not None:
+        ax.legend(**options | {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": 1})
+        return ax
+    legend = ax.legend(**options | {"loc": "upper left", "ncols": 2, "fontsize": "small"})
+    share = (legend.get_window_extent().height + _MARGIN) / ax.get_window_extent().height
+    scale, inverse = ax.yaxis.get_transform(), ax.yaxis.get_transform().inverted()
+    low, high = scale.transform(ax.get_ylim())
+    ax.set_ylim(top=inverse.transform([low + (high - low) / (1.0 - min(share, 0.6))])[0])
     return ax
+
+
+def _hides(ax: Axes, box: Any) -> bool:
+    """Whether something of the data is in a box."""
+    for line in ax.lines:
+        path = line.get_transform().transform_path(line.get_path())
+        if line.get_linestyle() == "None":
+            path = path.__class__(path.vertices, [path.MOVETO] * len(path))  # points alone
+        if path.intersects_bbox(box, filled=False) or box.count_contains(path.vertices):
+            return True
+    areas = [(c.get_transform(), path) for c in ax.collections for path in c.get_paths()]
+    areas += [(patch.get_transform(), patch.get_path()) for patch in ax.patches]
+    return any(to.transform_path(path).intersects_bbox(box) for to, path in areas) or any(
+        box.overlaps(text.get_window_extent()) for text in ax.texts
+    )
 
 
 def write(
@@ -112,8 +158,12 @@ def log_ticks(*axes: Axis) -> None:
         subs = (1.0, 2.0, 5.0) if span < _MANY else (1.0,)
         few = MaxNLocator(4) if span < _FEW else LogLocator(subs=subs, numticks=6)
         axis.set_major_locator(few)
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_major_formatter(FuncFormatter(_short))
         axis.set_minor_formatter(NullFormatter())
+
+
+def _short(value: float, _: object = None) -> str:
+    return f"{value / 1000:g}k" if value >= _THOUSANDS else f"{value:g}"
 
 
 def short_name(name: str) -> str:

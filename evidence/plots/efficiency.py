@@ -213,6 +213,9 @@ def _runs(ax: Axes, frame: pd.DataFrame, summary: Callable[[Any], tuple[Any, Any
 
     ``summary`` takes log Z grouped by ladder to values and lengths of their bars.
     """
+    ladders = {str(ladder): str(ladder).partition("(")[0] for ladder in frame.ladder}
+    kinds = [kind for ladder, kind in ladders.items() if kind != ladder]
+    kind = kinds[0] if len(kinds) > 1 and len(set(kinds)) == 1 else ""
     names = [n for n in ("method", "move", "reference") if n in frame]
     names = [n for n in names if frame[n].nunique() > 1] or names[1:2] or ["method"]
     groups = frame.groupby(names, sort=False)
@@ -225,79 +228,8 @@ def _runs(ax: Axes, frame: pd.DataFrame, summary: Callable[[Any], tuple[Any, Any
         bars(ax, seconds, value, se, f"{marker}-" if joined else marker, shade, label)
         if joined and frame.ladder.nunique() > 1:
             for ladder in seconds.index:
-                write(ax, ladder, seconds[ladder], value[ladder])
-
-
-def plot_moves(frame: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Smallest effective sample size per second of every move, the best at the top.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        ``move``, ``rate`` and ``rate_sd`` (its standard deviation over repeats); and
-        ``published`` and ``published_sd`` for values from elsewhere, drawn hollow.
-    ax : Axes, optional
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> import matplotlib.pyplot as plt
-    >>> frame = pd.DataFrame({"move": ["mgrad", "pcn"], "rate": [900, 20], "rate_sd": [50, 4]})
-    >>> ax = plot_moves(frame, plt.figure().gca())
-    >>> [label.get_text() for label in ax.get_yticklabels()]
-    ['pcn', 'mgrad']
-    """
-    check_table("frame", frame, "rate", "rate_sd", words=("move",))
-    ax, frame = axes_of(ax), frame.sort_values("rate")
-    rows = np.arange(len(frame))
-    if "published" in frame:
-        given = frame.published.notna().to_numpy()
-        bars(
-            ax, frame.published[given], rows[given], None, "o", "0.5", "published",
-            xerr=_on_log(frame, "published")[:, given], mfc="none", ms=6, lw=1, zorder=2,
-        )  # fmt: skip
-    xerr = _on_log(frame, "rate")
-    bars(ax, frame.rate, rows, None, "D", INK, "here", xerr=xerr)
-    ax.set_yticks(rows, frame.move)
-    ax.set(xscale="log", xlabel="smallest effective sample size per second")
-    ax.set_ylim(-0.6, len(frame) - 0.4)
-    ax.grid(axis="y", color="0.9", lw=0.8)
-    ax.set_axisbelow(True)
-    return legend(ax, fontsize=8, loc="lower right")
-
-
-def _on_log(frame: pd.DataFrame, name: str) -> np.ndarray:
-    """Lengths of bars that stay on a logarithmic axis, (2, rows)."""
-    value, sd = frame[name].to_numpy(float), frame[f"{name}_sd"].fillna(0.0).to_numpy(float)
-    return np.array([np.minimum(sd, 0.8 * value), sd])
-
-
-def plot_ess_vs_acceptance(frame: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Effective sample size against acceptance rate, one line per move.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        ``move``, ``target`` (what was tuned for), ``acceptance`` and ``ess`` of each run; runs
-        of one move and target are averaged, bars are standard errors of the mean.
-    ax : Axes, optional
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> import matplotlib.pyplot as plt
-    >>> frame = pd.DataFrame({
-    ...     "move": "mgrad", "target": [0.3, 0.3, 0.6, 0.6],
-    ...     "acceptance": [0.29, 0.31, 0.6, 0.61], "ess": [300.0, 320, 500, 480],
-    ... })
-    >>> ax = plot_ess_vs_acceptance(frame, plt.figure().gca())
-    """
-    check_table("frame", frame, "target", "acceptance", "ess", words=("move",))
-    ax, groups = axes_of(ax), frame.groupby("move", sort=False)
-    for (marker, shade), (name, runs) in zip(looks(), groups, strict=False):
-        cells = runs.groupby("target")
-        mean = cells[["acceptance", "ess"]].mean()
-        se = cells.ess.std().fillna(0.0) / np.sqrt(cells.size())
-        bars(ax, mean.acceptance, mean.ess, se, f"{marker}-", shade, str(name))
-    ax.set(xlabel="acceptance rate", ylabel="effective sample size", xlim=(0, 1), ylim=(0, None))
-    return legend(ax)
+                name = str(ladder)
+                short = name[len(kind) + 1 : -1] if kind and ladders[name] == kind else name
+                write(ax, short, seconds[ladder], value[ladder], color=shade)
+    if kind:
+        ax.plot([], [], " ", label=f"numbers: {kind}(…)")

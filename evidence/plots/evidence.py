@@ -67,17 +67,16 @@ def plot_path(result: EvidenceResult, ax: Axes | None = None) -> Axes:
     if not trace:
         return nothing(ax, "no tempering in this method")
     name = str(result.settings.get("reference", "ep"))
-    start = next((row.logz for row in result.rows if row.method == name), 0.0)
-    beta = np.append(0.0, trace["beta"])
+    known = [row.logz for row in result.rows if row.method == name][:1]
+    start = [0.0] if name == "prior" else known
+    beta = np.append(np.zeros(len(start)), trace["beta"])
     logz = np.append(start, trace["logz"])
-    se = np.append(0.0, trace["logz_se"])
+    se = np.append(np.zeros(len(start)), trace["logz_se"])
     ax.fill_between(beta, logz - 2 * se, logz + 2 * se, color=INK, alpha=0.2, lw=0, label="± 2 se")
     ax.plot(beta, logz, "o-", color=INK, ms=3.5, lw=1.2, label=r"$\log Z_\beta$")
-    answer = f"{result.logz:.3f} ± {result.logz_se:.3f}"
-    write(ax, answer, 1.0, logz[-1], away=(-6, 8), ha="right", color=INK, fontsize="medium")
     origin = {"ep": "EP", "laplace": "Laplace", "prior": "the prior"}.get(name, "the reference")
     ax.set(xlabel=r"inverse temperature $\beta$", ylabel=r"$\log Z_\beta$ (nats)")
-    ax.set(title=f"From {origin} to the posterior")
+    ax.set(title=f"From {origin} to the posterior: {_answer(result)}")
     ax.margins(y=0.15)
     return legend(ax)
 
@@ -103,10 +102,10 @@ def plot_islands(result: EvidenceResult, ax: Axes | None = None) -> Axes:
     ax.plot(number, logz, "o", color="0.55", ms=3.5, zorder=1, label="each island")
     near = 3.0 * max(float(np.ptp(logz)), 6.0 * result.logz_se)
     approximations(ax, {row.method: row.logz for row in result.rows}, result.logz, near)
-    answer = f"{result.logz:.3f} ± {result.logz_se:.3f}"
     if math.isfinite(worth := float(result.trace_columns.get("ess", [np.nan])[0])):
         ax.plot([], [], " ", label=f"weights: draws are worth {worth:.0%}")
-    ax.set(xlabel="islands", ylabel=r"$\log Z$ (nats)", title=f"Independent islands: {answer}")
+    ax.set(xlabel="islands", ylabel=r"$\log Z$ (nats)")
+    ax.set(title=f"Independent islands: {_answer(result)}")
     ax.margins(y=0.15)
     return legend(ax)
 
@@ -136,7 +135,9 @@ def plot_error(result: EvidenceResult, ax: Axes | None = None) -> Axes:
     for row in result.rows[:-1]:
         if row.method in LINES and row.logz != result.logz:
             style, name = LINES[row.method]
-            off = row.logz - result.logz
+            if abs(off := row.logz - result.logz) < 2.0 * result.logz_se:
+                ax.plot([], [], " ", label=f"{name}: within 2 se")
+                continue
             ax.axhline(abs(off), ls=style, color="0.25", lw=1.2)
             write(ax, f"{name} is off by {off:+.2g}", draws[0], abs(off), fontsize="small")
     unit = "draws" if size > 1 else "islands"
@@ -145,6 +146,13 @@ def plot_error(result: EvidenceResult, ax: Axes | None = None) -> Axes:
     log_ticks(ax.xaxis, ax.yaxis)
     ax.set(title=f"Error against {unit}")
     return legend(ax)
+
+
+def _answer(result: EvidenceResult) -> str:
+    """With as many digits as the standard error has a first one, three at least."""
+    se = result.logz_se
+    digits = max(3, math.ceil(-math.log10(se))) if 0.0 < se < 1.0 else 3
+    return f"{result.logz:.{digits}f} ± {se:.{digits}f}"
 
 
 _SPREAD = 3  # islands up to which nothing is known of their spread

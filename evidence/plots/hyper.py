@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _ROWS = 6  # more hyperparameters than this: the slowest
 _MANY = 2000  # points of a scatter plot
+_FAR = 10.0  # standard deviations from zero at which the others would be flattened
 _LABELLED = 40  # rows with names
 _FLOOR = 1e-6  # nats; a logarithmic axis has no zero
 _STYLES = ("o-", "s--", "^:", "D-.")
@@ -170,7 +171,9 @@ def plot_search(optimum: Optimum, ax: Axes | None = None) -> Axes:
     return whole_ticks(ax)
 
 
-def plot_intervals(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
+def plot_intervals(
+    table: pd.DataFrame, ax: Axes | None = None, *, standardised: bool = False
+) -> Axes:
     """Means as points with 90 % intervals, a row for each; zero is marked.
 
     Parameters
@@ -178,21 +181,46 @@ def plot_intervals(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     table : DataFrame
         Columns ``mean``, ``q05`` and ``q95``; its index names the rows.
     ax : Axes, optional
+    standardised : bool
+        Each row in units of its own standard deviation, column ``sd``, with its mean and interval
+        in words beside it; rows beyond ten are arrows at the edge.
     """
-    check_table("table", table, "mean", "q05", "q95")
+    check_table("table", table, "mean", "q05", "q95", *["sd"] * standardised)
     n = len(table)
     ax = axes_of(ax, 6.4, 1.2 + 0.28 * min(n, _LABELLED))
     y = np.arange(n)[::-1]
-    ax.hlines(y, table.q05, table.q95, color=INK, lw=1.4 if n <= _LABELLED else 0.6)
-    ax.plot(table["mean"], y, "o", color=INK, ms=4 if n <= _LABELLED else 2)
+    drawn = table[["mean", "q05", "q95"]]
+    if standardised:
+        sd = table.sd.where(table.sd > 0.0, 1.0)
+        drawn = drawn.div(sd, axis=0).clip(-_FAR, _FAR)
+        for at, row in zip(y, table.itertuples(), strict=True):
+            words = f"{row.mean:.3g}  [{row.q05:.3g}, {row.q95:.3g}]"
+            place = ax.get_yaxis_transform()
+            ax.text(1.01, at, words, transform=place, va="center", fontsize=7, color="0.35")
+        for sign, arrow in ((1, ">"), (-1, "<")):
+            out = sign * table["mean"] / sd > _FAR
+            ax.plot(np.full(out.sum(), sign * _FAR), y[out], arrow, color=INK, ms=7)
+    ax.hlines(y, drawn.q05, drawn.q95, color=INK, lw=1.4 if n <= _LABELLED else 0.6)
+    ax.plot(drawn["mean"], y, "o", color=INK, ms=4 if n <= _LABELLED else 2)
     ax.axvline(0.0, color=INK, lw=0.7, ls=":")
     if n <= _LABELLED:
         ax.set_yticks(y, [str(name) for name in table.index])
     else:
         ax.set_yticks([])
     ax.set_ylim(-0.7, n - 0.3)
-    ax.set_xlabel("posterior mean and 90 % interval")
+    unit = ", in standard deviations" if standardised else ""
+    ax.set_xlabel(f"posterior mean and 90 % interval{unit}")
     return ax
+
+
+def panels_of(parts: Mapping[str, pd.DataFrame], ax: Axes | None) -> Axes:
+    """Intervals, a panel for each table, or the first of them on ``ax``; the first panel."""
+    rows = min(max(map(len, parts.values())), _LABELLED)
+    size = 1.2 + 4.2 * len(parts), 1.2 + 0.28 * rows
+    axes = [ax] if ax else new_figure(*size, 1, len(parts), returned=False, squeeze=False)[1][0]
+    for (name, part), panel in zip(parts.items(), axes, strict=False):
+        plot_intervals(part, panel).set_title(name)
+    return axes[0]
 
 
 def plot_sensitivity(table: pd.DataFrame, ax: Axes | None = None) -> Axes:

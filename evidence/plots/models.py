@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.patheffects import Normal, Stroke
 
 from ..messages import InputError
 from ..numerics.arrays import Array
@@ -53,14 +52,14 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
             label = LINES[name][1]
             ax.plot(table[name][near], rows[near], marker, label=label, **hollow)
     look: dict[str, Any] = {"va": "center", "fontsize": 8}
-    left = ax.get_xlim()[0]
     for row, values in zip(rows, table.itertuples(), strict=True):
         if top - values.logz < _HUGE:
             share = f"P = {values.probability:.3f}" if values.probability >= 5e-4 else "P < 0.001"
             ax.annotate(share, (1.01, row), xycoords=("axes fraction", "data"), **look)
         else:
-            answer = f"← {values.logz:.1f} ± {values.logz_se:.2g}"
-            ax.annotate(answer, (left, row), color="0.35", **look)
+            answer = f"← {values.logz:.1f}"
+            far: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "color": "0.35"}
+            ax.annotate(answer, (0.01, row), **far, **look)
     ax.set_yticks(rows, table.index)
     ax.set(ylim=(-0.6, len(table) - 0.4), xlabel=r"$\log Z$ (nats)", title="Models by evidence")
     ax.grid(axis="y", color="0.9", lw=0.8)
@@ -69,7 +68,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
 
 
 def plot_surface(surface: Surface) -> Figure:
-    """Contours of log Z over two hyperparameters and of EP's errors, or curves over one.
+    """log Z over two hyperparameters and EP's errors, cell by cell, or curves over one.
 
     Parameters
     ----------
@@ -82,7 +81,7 @@ def plot_surface(surface: Surface) -> Figure:
     if len(free) == 1:
         return _curves(surface, free[0])
     if len(free) == 2:
-        return _contours(surface, *free)
+        return _cells(surface, *free)
     raise InputError(
         f"a picture needs one or two hyperparameters that vary, got {len(free)}: "
         f"{', '.join(surface.names)}; choose a slice of surface.table"
@@ -103,7 +102,7 @@ def _curves(surface: Surface, name: str) -> Figure:
     return figure
 
 
-def _contours(surface: Surface, across: str, up: str) -> Figure:
+def _cells(surface: Surface, across: str, up: str) -> Figure:
     grid = surface.table.pivot(index=up, columns=across)
     if surface.column == "logz":
         values = {r"$\log Z$, Monte Carlo": grid.logz}
@@ -120,19 +119,20 @@ def _contours(surface: Surface, across: str, up: str) -> Figure:
     for ax, (title, panel) in zip(axes, {**values, **errors}.items(), strict=True):
         z = panel.to_numpy()
         if title in errors:
-            image = ax.pcolormesh(_edges(x), _edges(y), z, cmap="RdBu_r", vmin=-reach, vmax=reach)
-            _write(ax, x, y, z)
+            scale: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -reach, "vmax": reach}
         else:
-            levels = _levels(z)
-            image = ax.contourf(x, y, z, levels=levels, cmap="viridis", extend="min")
-            lines = ax.contour(x, y, z, levels=levels, colors="w", linewidths=0.6, linestyles="-")
-            for text in ax.clabel(lines, fmt="%.1f", fontsize=7, colors="k"):
-                text.set_path_effects([Stroke(linewidth=2.0, foreground="w"), Normal()])
+            top = float(np.nanmax(z))
+            scale = {"cmap": "viridis", "vmin": max(float(np.nanmin(z)), top - _HUGE), "vmax": top}
             best = surface.best[across], surface.best[up]
-            ax.plot(*best, "*", color="w", mec="k", ms=13, label="largest", clip_on=False)
-            legend(ax, frameon=True, fontsize=8)
-        figure.colorbar(image, ax=ax, label="nats", format="%.4g")
-        ax.set(xscale="log", yscale="log", xlabel=short_name(across), title=title)
+            ax.plot(*best, "s", ms=22, mfc="none", mec="k", mew=2)
+            if best[0] in (x[0], x[-1]) or best[1] in (y[0], y[-1]):
+                title += "\n(the largest, framed, is on the edge: look further)"
+        image = ax.pcolormesh(_edges(x), _edges(y), z, **scale)
+        _write(ax, x, y, z, "+.2f" if title in errors else ".1f")
+        below = "min" if np.nanmin(z) < scale["vmin"] else "neither"
+        figure.colorbar(image, ax=ax, label="nats", format="%.4g", extend=below)
+        ax.set(xscale="log", yscale="log", xlabel=short_name(across))
+        ax.set_title(title, fontsize="medium")
         log_ticks(ax.xaxis, ax.yaxis)
     axes[0].set_ylabel(short_name(up))
     return figure
@@ -146,17 +146,8 @@ def _edges(values: Array) -> Array:
     return np.exp(np.concatenate([[first], middle, [last]]))
 
 
-def _levels(z: Array) -> Array:
-    """Levels that grow apart below the top, where the interest is."""
-    top, bottom = float(np.nanmax(z)), float(np.nanmin(z))
-    drops = np.array([0.5, 1, 2, 3, 5, 8, 12, 20, 35, 60, 100, 200, 500, 1000, 2000, 5000])
-    drops = drops[drops < max(1.5 * (top - bottom), 1.0)]
-    top = np.ceil(top * 10.0) / 10.0
-    return np.append(np.sort(top - drops), top)
-
-
-def _write(ax: Axes, x: Array, y: Array, z: Array) -> None:
+def _write(ax: Axes, x: Array, y: Array, z: Array, form: str) -> None:
     """The value in every cell, where there are not too many."""
     box = {"boxstyle": "round,pad=0.1", "fc": "w", "ec": "none", "alpha": 0.7}
     for j, i in np.argwhere(np.isfinite(z)) if z.size <= _CELLS else ():
-        ax.text(x[i], y[j], f"{z[j, i]:+.2f}", ha="center", va="center", fontsize=7, bbox=box)
+        ax.text(x[i], y[j], f"{z[j, i]:{form}}", ha="center", va="center", fontsize=7, bbox=box)

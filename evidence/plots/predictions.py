@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 _UPRIGHT = 8  # names of categories, beyond which they stand on end
+_BESIDE = 0.4  # of the distance between categories, over which their data are spread
 _DEPTH = 0.5  # of a class's colour where it is certain
 
 
@@ -81,8 +82,9 @@ def expected(prediction: Prediction) -> tuple[Array, Array, Array]:
 
 
 def plot_effect(
-    x: NDArray[Any], middle: Array, low: Array, high: Array, name: str, ax: Axes | None = None
-) -> Axes:
+    x: NDArray[Any], middle: Array, low: Array, high: Array, name: str, response: str,
+    at: Array, seen: Array | None, ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """An expected response and its interval, along a number or for each of some categories.
 
     Parameters
@@ -90,23 +92,28 @@ def plot_effect(
     x : array (n,)
         Numbers, or names of categories.
     middle, low, high : array (n,)
-    name : str
-        Of the covariate.
+    name, response : str
+        Of the covariate, and of what is expected.
+    at, seen : array (N,)
+        Covariate of the data, or the number of its category, and their response.
     ax : Axes, optional
         Where to draw; by default on axes of its own.
     """
     ax = axes_of(ax, 6, 4)
     if x.dtype.kind in "iuf":
         ax.fill_between(x, low, high, color=INK, alpha=0.25, lw=0, label="90 %")
-        ax.plot(x, middle, color=INK, lw=1.5)
+        ax.plot(x, middle, color=INK, lw=1.5, label=response)
     else:
         places = np.arange(len(x))
         ax.vlines(places, low, high, color=INK, lw=1.4, label="90 %")
-        ax.plot(places, middle, "o", color=INK, ms=5)
+        ax.plot(places, middle, "o", color=INK, ms=5, label=response)
+        at = at + np.random.default_rng(0).uniform(0.1, _BESIDE, at.size)
         crowded = len(x) > _UPRIGHT
         ax.set_xticks(places, [str(value) for value in x], rotation=90 if crowded else 0)
         ax.set_xlim(-0.6, len(x) - 0.4)
-    ax.set(xlabel=name, ylabel="expected response")
+    if seen is not None:
+        ax.plot(at, seen, "o", ms=3, mfc="none", mec="0.5", mew=0.7, zorder=1, label="data")
+    ax.set(xlabel=name, ylabel=response)
     return legend(ax, fontsize="small")
 
 

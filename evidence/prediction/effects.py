@@ -13,6 +13,7 @@ from ..messages import InputError, suggest
 from ..models.formulas.model import FormulaModel, as_frame
 from ..models.formulas.parse import columns, parse
 from ..models.formulas.structured import TERMS
+from ..numerics.arrays import Array
 from ..plots.predictions import expected, plot_effect
 from .predict import predict
 
@@ -34,7 +35,7 @@ def plot_effects(
     points: int = 60,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the expected response against one covariate, with its 90 % interval.
+    """Draw the expected response against one covariate, with its 90 % interval, and the data.
 
     The other covariates stay where they are in the middle of the data: numbers at their median,
     categories at the most frequent one. Effects of groups are left out, unless the covariate is
@@ -73,8 +74,10 @@ def plot_effects(
     frame, held = as_frame(data), dict(at or {})
     if lost := [column for column in model.columns if column not in frame]:
         raise InputError(f"data have no column {lost[0]!r}, which the model was made with")
-    frame = frame[list(model.columns)].dropna()
     parts = parse(model.formula, TERMS)
+    response = parts.response.strip("`")
+    used = [*model.columns, *({response} & {*frame.columns})]
+    frame = frame[used].dropna()
     trials = columns(model.trials, model.columns)
     known = [column for column in model.columns if column not in trials]
     for given in (name, *held):
@@ -105,9 +108,26 @@ def plot_effects(
         model, rows, posterior=posterior, new_groups="zero",
         likelihood=model.likelihood.changed({"n": 1.0}) if model.trials else None,
     )  # fmt: skip
-    return plot_effect(
-        along if is_number else along.astype(str), *expected(prediction), name=name, ax=ax
-    )
+    x = along if is_number else along.astype(str)
+    places = np.asarray(values if is_number else pd.Index(along).get_indexer(values), dtype=float)
+    told, seen = _seen(model, response, places.size)
+    return plot_effect(x, *expected(prediction), name, told, places, seen, ax)
+
+
+def _seen(model: FormulaModel, response: str, rows: int) -> tuple[str, Array | None]:
+    """What is expected, and the data as that; None where they are bounds or categories, and where
+    rows cannot be told because some were left out."""
+    binary = hasattr(model.likelihood, "probability")
+    level = "1" if model.levels is None else str(model.levels[-1])
+    which = "" if level == "1" else f" = {level}"
+    per = f" / {model.trials}" if model.trials else ""
+    told = f"P({response}{which})" if binary else f"expected {response}{per}"
+    ordered = model.levels is not None and not binary
+    if rows != model.y.size or ordered or hasattr(model.likelihood, "censored"):
+        return told, None
+    if binary:
+        return told, 0.5 * (model.y + 1.0)
+    return told, model.y / getattr(model.likelihood, "n", 1.0) if model.trials else model.y
 
 
 def _in_a_series(parts: Any, name: str, known: tuple[str, ...]) -> bool:

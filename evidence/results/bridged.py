@@ -37,6 +37,15 @@ class BridgeEvidence(EvidenceResult):
         ``k_proposal``.
     log_weights : dict of arrays
         log of posterior over proposal, both normalised, at ``"draws"`` and at ``"proposal"``.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> import numpy as np
+    >>> draws = np.random.default_rng(0).normal(size=(2, 200, 1))
+    >>> bridged = ev.evidence_from_draws(draws, lambda x: -0.5 * x[0] ** 2, random_seed=0)
+    >>> bool(abs(bridged.logz - 0.9189) < 4 * bridged.logz_se), len(bridged.halves)
+    (True, 2)
     """
 
     _format = "evidence-bridge"

@@ -38,7 +38,7 @@ _FACTORS = (3.0, 10.0, 30.0)  # Bayes factors that a study asks for
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration(Result):
-    """Whether evidences are right; made by :func:`evidence.calibrate`, where there is an example.
+    """Whether evidences are right; made by :func:`evidence.calibrate`.
 
     :meth:`plot` draws how often models are true against how probable they were, and ranks.
 
@@ -59,6 +59,17 @@ class Calibration(Result):
     warnings : tuple of Message
         The statistics that are out of line.
     notes : tuple of str
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> x = [0.0, 1.0, 2.0]
+    >>> noise = "gaussian(noise_std=0.5)"
+    >>> short = ev.GPModel(x, [0.0, 0.0, 0.0], "1.0 * RBF(0.5)", likelihood=noise)
+    >>> models = {"short": short, "long": short.at({"length_scale": 2.0})}
+    >>> found = ev.calibrate(models, 20, random_seed=0, progressbar=False)
+    >>> found.names, found.probability.shape
+    (('short', 'long'), (20, 2))
     """
 
     _format = "evidence-calibration"
@@ -173,6 +184,17 @@ class Design(ResultOnAxes):
     ----------
     log_bayes_factor : dict of str to array
         Of ``m1`` against ``m0``, on data from each of them.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> x = [0.0, 1.0, 2.0]
+    >>> noise = "gaussian(noise_std=0.5)"
+    >>> short = ev.GPModel(x, [0.0, 0.0, 0.0], "1.0 * RBF(0.5)", likelihood=noise)
+    >>> long = short.at({"length_scale": 2.0})
+    >>> study = ev.design(short, long, 20, random_seed=0, progressbar=False)
+    >>> bool(study.log_bayes_factor["m1"].mean() > study.log_bayes_factor["m0"].mean())
+    True
     """
 
     _format = "evidence-design"

@@ -98,7 +98,7 @@ class BayesFactor(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(ResultOnAxes):
-    """Models side by side; made by :func:`evidence.compare`, where there is an example.
+    """Models side by side; made by :func:`evidence.compare`.
 
     Attributes
     ----------
@@ -120,6 +120,15 @@ class Comparison(ResultOnAxes):
         Whom Bayes factors are against.
     loo : dict[str, LooResult]
         Of every model, where it was asked for.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> model = ev.GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
+    >>> wide = ev.GPModel(K=[[4.0, 0.0], [0.0, 4.0]], y=[1, -1])
+    >>> comparison = ev.compare({"near": model, "wide": wide}, random_seed=0, progressbar=False)
+    >>> list(comparison.table.index), comparison.bayes_factor("wide", "near").log > 0
+    (['wide', 'near'], True)
     """
 
     _format = "evidence-comparison"

@@ -152,12 +152,14 @@ class EvidenceResult(Result):
         """The estimate as time went by: seconds, n_islands, logz, logz_se."""
         return data_frame(self.history_columns)
 
+    def _warned(self) -> str:
+        codes = [getattr(warning, "code", "") or "no code" for warning in self.warnings]
+        return f"warnings: {', '.join(codes)}" if codes else "no warnings"
+
     def _about(self) -> list[str]:
         se = f" ± {self.logz_se:.4f}" if math.isfinite(self.logz_se) else ""
-        lines = [
-            f"log Z = {self.logz:.4f}{se}   ({self.method})",
-            self._about_model(),
-        ]
+        how = f"{self.method}; {self._warned()}"
+        lines = [f"log Z = {self.logz:.4f}{se}   ({how})", self._about_model()]
         if self.evaluations:
             phases = ", ".join(f"{name} {n:,}" for name, n in self.evaluations.items())
             lines.append(f"evaluations: {sum(self.evaluations.values()):,} ({phases})")

@@ -200,7 +200,7 @@ _OWNERS = {"ep": "EP's", "laplace": "Laplace's"}
 class IntegratedEvidence(EvidenceResult):
     """log ∫ p(θ) Z(θ) dθ with its error bar, and draws of θ from its posterior.
 
-    Made by :func:`evidence.integrated_evidence`, where there is an example, and by
+    Made by :func:`evidence.integrated_evidence`, and by
     :func:`evidence.log_evidence` of a model with priors. :meth:`plot` draws the posterior of
     every hyperparameter, and of every pair; :meth:`load` needs ``model=``.
 
@@ -222,6 +222,16 @@ class IntegratedEvidence(EvidenceResult):
         Where EP's evidence times the prior is largest; None for several classes.
     source : GPModel, SparseModel or SoftmaxModel
         The model, where the priors are its own; files do not hold it.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> from scipy.stats import lognorm
+    >>> model = ev.GPModel([0.0, 1.0, 2.0], [1, 1, -1], "1.0 * RBF(1.0)")
+    >>> priors = {"length_scale": lognorm(1.0), "constant_value": lognorm(1.0)}
+    >>> whole = ev.integrated_evidence(model, priors, random_seed=0, progressbar=False)
+    >>> whole.names, whole.samples.shape[1], bool((whole.samples > 0).all())
+    (('k1__constant_value', 'k2__length_scale'), 2, True)
     """
 
     _format = "evidence-integrated"
@@ -285,7 +295,7 @@ class IntegratedEvidence(EvidenceResult):
     def _about(self) -> list[str]:
         lines = [
             f"log Z = {self.logz:.4f} ± {self.logz_se:.4f}   (hyperparameters integrated out, "
-            f"{self.rows[-1].seconds:.1f} s)",
+            f"{self.rows[-1].seconds:.1f} s; {self._warned()})",
             self._about_model(),
         ]
         owner = _OWNERS[self.rows[0].method]

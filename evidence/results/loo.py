@@ -38,7 +38,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LooResult(Result):
-    """Leave-one-out predictive densities; made by :func:`evidence.loo`, where there is an example.
+    """Leave-one-out predictive densities; made by :func:`evidence.loo`.
 
     :meth:`plot` draws log predictive densities, Pareto's k̂ and the histogram of PIT values.
 
@@ -71,6 +71,14 @@ class LooResult(Result):
         How good EP is here, where it is not good.
     settings, model : dict
         How the run was made, and of what.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> model = ev.GPModel([0.0, 1.0, 2.0], [1, 1, -1], "1.0 * RBF(1.0)")
+    >>> scores = ev.loo(model)
+    >>> scores.pointwise.shape, bool((scores.pointwise < scores.fitted).all())
+    ((3,), True)
     """
 
     _format = "evidence-loo"

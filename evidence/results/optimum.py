@@ -20,7 +20,7 @@ from .evidence import EvidenceResult
 class Optimum(ResultOnAxes):
     """The hyperparameters at which EP's log Z is largest, and how they were found.
 
-    Made by :func:`evidence.optimise`, where there is an example. :meth:`load` needs ``model=``,
+    Made by :func:`evidence.optimise`. :meth:`load` needs ``model=``,
     the model of the search or any other of the same data, and fits EP again.
 
     Attributes
@@ -47,6 +47,14 @@ class Optimum(ResultOnAxes):
         Wall-clock time.
     estimate : Callable[..., EvidenceResult] | None
         What :meth:`evidence` calls; files do not keep it.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> model = ev.GPModel([0.0, 1.0, 2.0, 3.0], [1, 1, -1, -1], "1.0 * RBF(1.0)")
+    >>> best = ev.optimise(model, progressbar=False)
+    >>> list(best.table.index), best.logz >= ev.fit_ep(model).logz
+    (['k1__constant_value', 'k2__length_scale'], True)
     """
 
     _format = "evidence-optimum"

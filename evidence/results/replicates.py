@@ -24,6 +24,14 @@ class Replicates(ResultOnAxes):
         Data from the model.
     source : str
         ``"prior"`` or ``"posterior"``.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> model = ev.GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
+    >>> made = ev.replicate(model, draws=5, random_seed=0)
+    >>> made.source, made.replicated.shape
+    ('prior', (5, 2))
     """
 
     _format = "evidence-replicates"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Sensitivity(ResultOnAxes):
     """Changes of log Z, or of log Bayes factors, one prior at a time.
 
-    Made by :func:`evidence.prior_sensitivity`, where there is an example.
+    Made by :func:`evidence.prior_sensitivity`.
 
     Attributes
     ----------
@@ -26,6 +26,15 @@ class Sensitivity(ResultOnAxes):
         ``change`` of log Z, its standard error ``se``, and ``how`` it was found. With two or more
         models a column ``model`` says whose log Z it is; its log Bayes factors against the others
         change by as much.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> data = {"y": [1.2, 0.4, 2.2, 1.9, 0.3], "x": [0.0, 1.0, 2.0, 3.0, 4.0]}
+    >>> model = ev.from_formula("y ~ x", data, priors={"sigma": 1.0})
+    >>> moved = ev.prior_sensitivity(model, random_seed=0)
+    >>> sorted(set(moved.table.index)), sorted(set(moved.table.factor))
+    (['Intercept', 'x'], [0.5, 2.0])
     """
 
     _format = "evidence-sensitivity"

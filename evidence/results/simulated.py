@@ -19,7 +19,7 @@ from .base import DataFrame, Result, data_frame
 class Simulated(Result):
     """The model with simulated data, and the latent values the data came from.
 
-    Made by :func:`evidence.simulate`, where there is an example; ``model, x, y = simulated``
+    Made by :func:`evidence.simulate`; ``model, x, y = simulated``
     takes it apart. :meth:`load` needs the ``model=`` that the data were simulated from.
 
     Attributes
@@ -30,6 +30,14 @@ class Simulated(Result):
         (N,) an exact draw from the posterior of ``model``.
     y : array
         (N,) the data, ``model.y``.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> model = ev.GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
+    >>> model, x, y = ev.simulate(model, random_seed=0)
+    >>> x.shape, set(y.tolist()) <= {-1, 1}
+    ((2,), True)
     """
 
     _format = "evidence-simulated"
@@ -57,7 +65,7 @@ class Simulated(Result):
 class Bidirectional(Result):
     """Bounds on log Z of simulated data and Bennett's estimate, each with a standard error.
 
-    Made by :func:`evidence.bidirectional`, where there is an example. :meth:`load` needs the
+    Made by :func:`evidence.bidirectional`. :meth:`load` needs the
     ``model=`` that the data were simulated from.
 
     Attributes
@@ -89,6 +97,15 @@ class Bidirectional(Result):
         The data, and the exact draw that paths down start from.
     seconds : float
         Wall-clock time.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> model = ev.GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
+    >>> simulated = ev.simulate(model, random_seed=0)
+    >>> bounds = ev.bidirectional(simulated, betas=4, n_chains=32, random_seed=0)
+    >>> bounds.lower - 4 * bounds.lower_se < bounds.logz < bounds.upper + 4 * bounds.upper_se
+    True
     """
 
     _format = "evidence-bidirectional"

@@ -37,6 +37,14 @@ class Submodels(Comparison):
     effects : DataFrame
         Common effects and hyperparameters: ``probability`` of the models that have one, its
         ``mean`` and ``sd`` in these, and the mean ``averaged`` over all, with zero in the others.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> data = {"y": [1.2, 0.4, 2.2, 1.9, 0.3], "x": [0.0, 1.0, 2.0, 3.0, 4.0]}
+    >>> found = ev.all_submodels("y ~ x", data, priors={"sigma": 1.0}, progressbar=False)
+    >>> list(found.table.index), list(found.inclusion.index)
+    (['y ~ 1', 'y ~ 1 + x'], ['x'])
     """
 
     _format = "evidence-submodels"

@@ -17,6 +17,7 @@ from .base import DataFrame, ResultOnAxes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_EFFECT = r"^((?:.*?\|)?[^\[]*)\["  # "x|g" of "x|g[3]"
 _LEVELS = (0.05, 0.5, 0.95)
 
 
@@ -24,7 +25,7 @@ _LEVELS = (0.05, 0.5, 0.95)
 class Summary(ResultOnAxes):
     """Posterior means, standard deviations and quantiles of everything in a regression.
 
-    Made by :func:`evidence.summarise`, where there is an example. :meth:`plot` draws common
+    Made by :func:`evidence.summarise`. :meth:`plot` draws common
     effects and hyperparameters with their intervals, :meth:`plot_groups` the effects of groups.
 
     Attributes
@@ -32,6 +33,15 @@ class Summary(ResultOnAxes):
     common, hyperparameters, groups : DataFrame
         A row for each, index ``name``: ``mean``, ``sd``, ``q05``, ``median``, ``q95``; groups
         have a column ``term`` besides.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> data = {"y": [1.2, 0.4, 2.2, 1.9], "x": [0.0, 1.0, 2.0, 3.0], "g": list("aabb")}
+    >>> model = ev.from_formula("y ~ x + (1 | g)", data, priors={"sigma": 1.0, "sd(1|g)": 0.5})
+    >>> summary = ev.summarise(model)
+    >>> list(summary.common.index), list(summary.groups.index)
+    (['Intercept', 'x'], ['1|g[a]', '1|g[b]'])
     """
 
     _format = "evidence-summary"
@@ -56,27 +66,34 @@ class Summary(ResultOnAxes):
         return [self.about, f"{len(self.groups)} effects of groups in .groups"]
 
     def _draw(self, ax: Axes | None) -> Axes:
-        return plots.plot_intervals(self.table, ax)
+        return plots.plot_intervals(self.table, ax, standardised=True)
 
     def plot_groups(self, term: str | None = None, ax: Axes | None = None) -> Axes:
-        """The effects of groups, from the smallest to the largest.
+        """The effects of groups, from the smallest to the largest, a panel for each effect.
 
         Parameters
         ----------
         term : str, optional
-            One of ``groups.term``, such as ``"1|clinic"``; the first by default.
+            One of ``groups.term``, such as ``"1|clinic"``, or one of its effects; all by default.
         ax : Axes, optional
+            For one panel alone, the first of the term.
+
+        Returns
+        -------
+        Axes
+            The first panel; the others are beside it on its figure.
         """
-        terms = list(self.groups.term.unique())
-        if not terms:
+        from ..plots.hyper import panels_of
+
+        if not len(self.groups):
             raise InputError("term: this model has no effects of groups")
-        term = terms[0] if term is None else term
-        if term not in terms:
-            raise InputError(f"term must be one of {', '.join(terms)}, got {shown(term)}")
-        part = self.groups[self.groups.term == term].sort_values("mean")
-        ax = plots.plot_intervals(part, ax)
-        ax.set_title(term)
-        return ax
+        effect = self.groups.index.str.extract(_EFFECT, expand=False)
+        known = list(dict.fromkeys([*self.groups.term, *effect]))
+        if term is not None and term not in known:
+            raise InputError(f"term must be one of {', '.join(known)}, got {shown(term)}")
+        own = (term is None) | (self.groups.term == term) | (effect == term)
+        panels = self.groups[own].groupby(effect[own], sort=False)
+        return panels_of({str(name): part.sort_values("mean") for name, part in panels}, ax)
 
 
 def of_mixture(mean: Array, var: Array) -> dict[str, Array]:

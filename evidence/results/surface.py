@@ -13,8 +13,8 @@ from .base import DataFrame, Result
 class Surface(Result):
     """Evidence over a grid, one row per cell, and its picture.
 
-    Made by :func:`evidence.evidence_surface`, where there is an example. :meth:`plot` draws
-    contours over two hyperparameters, or curves over one; errors of EP beside them.
+    Made by :func:`evidence.evidence_surface`. :meth:`plot` draws
+    cells over two hyperparameters, or curves over one; errors of EP beside them.
 
     Attributes
     ----------
@@ -25,6 +25,14 @@ class Surface(Result):
         ``seconds``, ``warnings`` (texts, empty when all is well).
     warnings : tuple of Message
         What to be careful about: texts, each with a ``code``.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> model = ev.GPModel([0.0, 1.0, 2.0], [1, 1, -1], "1.0 * RBF(1.0)")
+    >>> surface = ev.evidence_surface(model, {"length_scale": [0.5, 1.0, 2.0]}, progressbar=False)
+    >>> surface.names, len(surface.table)
+    (('k2__length_scale',), 3)
     """
 
     _format = "evidence-surface"

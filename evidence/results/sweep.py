@@ -16,6 +16,12 @@ class Sweep(pd.DataFrame, Result):
     ``sweep.attrs["words"]`` is what was asked for and ``sweep.attrs["interrupted"]`` whether
     runs are missing. What pandas makes of it (``sweep[columns]``, ``sweep.groupby``, …) are
     frames like any other.
+
+    >>> import evidence as ev
+    >>> model = ev.GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
+    >>> sweep = ev.sweep(model, moves=["mgrad", "pcn"], seeds=1, n_particles=32, progressbar=False)
+    >>> sweep.move.tolist(), sweep.attrs["interrupted"]
+    (['mgrad', 'pcn'], False)
     """
 
     _format = "evidence-sweep"

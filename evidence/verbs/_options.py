@@ -5,7 +5,7 @@ They are explained in :func:`evidence.log_evidence` and in :mod:`evidence.method
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
     import os
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from ..moves.base import Move
 
     Reference = GaussianReference | SoftmaxReference | DensityReference | Mixture
+
+Method = Literal[
+    "auto", "smc", "ais", "importance", "guided", "pt", "arm", "orthant", "sequential", "ep",
+    "laplace",
+]  # fmt: skip
+Effort = Literal["frugal", "normal", "thorough"]
 
 
 class Sizes(TypedDict, total=False):
@@ -55,7 +61,7 @@ class Run(Start, total=False):
     """All that log_evidence takes for every method."""
 
     max_evaluations: int | None
-    effort: str
+    effort: Effort
     random_seed: int | np.random.Generator | None
     checkpoint: str | os.PathLike[str] | None
     progressbar: bool
@@ -120,7 +126,7 @@ class ResampleMoveRun(Run, ResampleMoveOptions):
 class EveryModel(Start, MethodOptions, total=False):
     """What :func:`evidence.compare` takes for every model."""
 
-    method: str
+    method: Method
 
 
 class EveryCell(MethodOptions, Sizes, Way):

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..execution.clock import Clock, interruptible
 from ..execution.job import Job
-from ..execution.progress import progress_line
+from ..execution.progress import compiling, progress_line
 from ..execution.tasks import run_tasks
 from ..messages import InputError
 from ..results.evidence import EvidenceResult
@@ -24,7 +24,7 @@ def run_each(
     _check_files(words for _, words in runs)
     finished: list[EvidenceResult] = []
     bar = progress_line(progressbar, runs, unit=unit)
-    with interruptible(Clock()), suppress(KeyboardInterrupt), bar:
+    with interruptible(Clock()), suppress(KeyboardInterrupt), bar, compiling(progressbar):
         for label, words in bar:
             bar.set_description(label)
             result = log_evidence(**words, progressbar=False)

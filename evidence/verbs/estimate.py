@@ -36,7 +36,7 @@ from ._options import MethodOptions
 if TYPE_CHECKING:
     from ..models.types import Model
     from ..moves.base import Move
-    from ._options import Reference
+    from ._options import Effort, Method, Reference
 
 
 _PROBIT_ONLY = ("orthant", "sequential")
@@ -45,7 +45,7 @@ _PROBIT_ONLY = ("orthant", "sequential")
 def log_evidence(
     model: Model,
     *,
-    method: str = "auto",
+    method: Method = "auto",
     reference: str | Reference | None = None,
     move: str | Move | None = None,
     betas: str | int | ArrayLike = "adaptive",
@@ -54,7 +54,7 @@ def log_evidence(
     n_islands: int | None = None,
     max_seconds: float | None = None,
     max_evaluations: int | None = None,
-    effort: str = "normal",
+    effort: Effort = "normal",
     random_seed: int | np.random.Generator | None = None,
     executor: Executor | None = None,
     checkpoint: str | os.PathLike[str] | None = None,

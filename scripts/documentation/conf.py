@@ -43,6 +43,7 @@ html_title = "evidence"
 html_math_renderer = "mathml"
 html_static_path = ["static"]
 html_css_files = ["custom.css"]
+html_js_files = ["copy.js"]
 html_show_sphinx = False
 html_copy_source = False
 

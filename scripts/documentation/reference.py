@@ -30,8 +30,11 @@ GROUPS = {
         "examples",
     ],
     "Evidence": [
-        "log_evidence", "EvidenceResult", "load", "resample_move", "ais", "parallel_tempering",
-        "log_orthant", "ladders", "sweep", "Sweep", "evidence_from_draws", "BridgeEvidence",
+        "log_evidence", "EvidenceResult", "load", "ladders", "sweep", "Sweep",
+        "evidence_from_draws", "BridgeEvidence",
+    ],
+    "Shorthands of log_evidence(method=…)": [
+        "resample_move", "ais", "parallel_tempering", "log_orthant",
     ],
     "Approximations": ["fit_ep", "fit_laplace", "fit_reference", "Mixture", "Path"],
     "Posterior draws": ["sample", "Draws", "moves"],
@@ -114,7 +117,7 @@ def _pages() -> Iterator[tuple[str, str]]:
             _title(name, "-") + _directive("automodule", name, members="")
             for name in names if name not in ROOMS
         ]  # fmt: skip
-        yield f"inside/{room}.rst", _title(room) + "\n".join(parts)
+        yield f"inside/{room}.rst", _title(f"Inside {room}") + "\n".join(parts)
     index += [_title("Inside", "-"), "All modules, room by room: :doc:`/inside/index`.\n"]
     yield "reference/index.rst", "\n".join(index)
     rooms = [_title("Inside"), "The modules of the package. Public names are in the reference.\n"]
@@ -125,9 +128,10 @@ def _pages() -> Iterator[tuple[str, str]]:
 def _page(name: str, full: str, found: object) -> str:
     kind = "class" if inspect.isclass(found) else "function"
     if isinstance(found, ModuleType):
-        return _title(name) + _directive("automodule", full, members=", ".join(offers(full)))
+        members = ", ".join(offers(full))
+        return _title(f"ev.{name}") + _directive("automodule", full, members=members)
     options = {"members": "", "inherited-members": ""} if kind == "class" else {}
-    return _title(name) + _directive(f"auto{kind}", full, **options)
+    return _title(f"ev.{name}") + _directive(f"auto{kind}", full, **options)
 
 
 def _title(text: str, line: str = "=") -> str:

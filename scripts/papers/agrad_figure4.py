@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 
 import evidence as ev
-from evidence import moves, plots
+from evidence import moves
 from evidence.statistics import diagnostics
-from scripts import laboratory
+from scripts import drawing, laboratory
 from scripts.papers.agrad_tables import problem
 
 NAME = "agrad_figure4"
@@ -102,7 +102,7 @@ def _draw(table: pd.DataFrame, options) -> None:
 
     figure, ax = plt.subplots(figsize=(6, 4.2), layout="constrained")
     ax.axvspan(0.5, 0.6, color="0.93", zorder=0)
-    plots.plot_ess_vs_acceptance(table, ax)
+    drawing.plot_ess_vs_acceptance(table, ax)
     ax.set(ylabel="effective sample size of 5000 draws", title="The first latent value")
     laboratory.save_figure(figure, options.out, NAME)
 

@@ -22,9 +22,9 @@ import numpy as np
 import pandas as pd
 
 import evidence as ev
-from evidence import moves, plots
+from evidence import moves
 from evidence.approximations.reference import prior_reference
-from scripts import laboratory
+from scripts import drawing, laboratory
 from scripts.laboratory import research_model
 
 NAME = "agrad_tables"
@@ -144,7 +144,7 @@ def draw(frames: dict[str, pd.DataFrame], out) -> None:
     for ax in axes.flat[len(frames) :]:
         ax.set_axis_off()
     for ax, (name, frame) in zip(axes.flat, frames.items(), strict=False):
-        plots.plot_moves(frame if frame.published.notna().any() else
+        drawing.plot_moves(frame if frame.published.notna().any() else
                          frame.drop(columns=["published", "published_sd"]), ax)  # fmt: skip
         ax.set_title(name)
     laboratory.save_figure(figure, out, NAME)

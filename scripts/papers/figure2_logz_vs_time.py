@@ -34,7 +34,7 @@ import evidence as ev
 from evidence import moves, plots
 from evidence.approximations.reference import prior_reference
 from evidence.drivers.data import Sequential, prepare
-from scripts import laboratory
+from scripts import drawing, laboratory
 from scripts.laboratory import TRUTH, research_model
 from scripts.papers.literal import LiteralAIS
 
@@ -257,20 +257,23 @@ def draw(runs: pd.DataFrame, published: pd.DataFrame | None, truth: float, out: 
     figure, (left, right) = plt.subplots(1, 2, figsize=(13, 6), layout="constrained")
     plots.plot_logz_vs_time(runs, left, published=published)
     left.set_title("One run: one chain, one island, or one call; names on the right")
+    for text in list(left.texts):
+        text.remove()  # those that are right stand on one another
     spread = runs.groupby(["method", "ladder"]).logz.agg(["mean", "std"])
     near = spread[(spread["mean"] - truth).abs() < _NEAR]
     left.set_ylim((near["mean"] - near["std"]).min() - 0.5, (near["mean"] + near["std"]).max() + 1)
     plots.plot_efficiency(runs, truth, right, published=published)
+    right.set_ylim(top=20.0)  # names stand beside points, and need no room above them
     low, high = right.get_xlim()
     for _, row in long.iterrows():
         right.axvline(row.seconds, color="0.6", ls=(0, (1, 3)), lw=0.9)
         right.annotate(
-            f"one literal chain, {row.ladder}, extrapolated", (row.seconds, 0.01), rotation=90,
+            f"literal, {row.ladder}, extrapolated", (row.seconds, 0.01), rotation=90,
             xycoords=("data", "axes fraction"), fontsize=7, color="0.4", va="bottom", ha="right",
         )  # fmt: skip
         high = max(high, 1.3 * row.seconds)
     right.set_xlim(low, high)
-    plots.name_points(right)  # on the left those that are right stand on one another
+    drawing.name_points(right)
     lines = dict(zip(*reversed(left.get_legend_handles_labels()), strict=True))
     kept = [name for name in ("EP", "EP, corrected", "published") if name in lines]
     left.legend([lines[name] for name in kept], kept, loc="lower right", frameon=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,7 +25,12 @@ def as_before():
 
 def test_lines_are_shown_where_both_say_so(monkeypatch):
     seen = []
-    monkeypatch.setattr(progress, "tqdm", lambda *args, **words: seen.append(words["disable"]))
+
+    def line(*args, disable, **words):
+        seen.append(disable)
+        return SimpleNamespace(disable=True)
+
+    monkeypatch.setattr(progress, "tqdm", line)
     for everywhere in (True, False):
         with ev.set_options(progressbar=everywhere):
             for here in (True, False):

@@ -85,25 +85,6 @@ def test_exponent_of_the_larger_half(ax):
     assert np.isnan(exponent([1], [1.0]))
 
 
-def test_moves_are_sorted_and_beside_published_rates(ax):
-    frame = pd.DataFrame(
-        {"move": ["pcn", "mgrad"], "rate": [3.0, 900.0], "rate_sd": [5.0, 20.0],
-         "published": [np.nan, 100.0], "published_sd": [np.nan, 10.0]}
-    )  # fmt: skip
-    plots.plot_moves(frame, ax)
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["pcn", "mgrad"]
-    lower = min(line.get_xdata().min() for c in ax.containers for line in c.lines[1])
-    assert lower > 0.0  # bars end before zero
-
-
-def test_ess_against_acceptance_averages_runs(ax):
-    frame = pd.DataFrame(
-        {"move": "m", "target": [0.5, 0.5], "acceptance": [0.4, 0.6], "ess": [100.0, 300.0]}
-    )
-    plots.plot_ess_vs_acceptance(frame, ax)
-    np.testing.assert_allclose(ax.containers[0].lines[0].get_xydata(), [[0.5, 200.0]])
-
-
 def test_geometry_of_a_density(ax):
     model = ev.examples.gaussian(2, condition=4.0).model
     plots.plot_density(model, ax, across=(-4, 4), up=(-4, 4))

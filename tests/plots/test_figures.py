@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 
 import evidence as ev
@@ -40,3 +41,15 @@ def test_a_result_shows_what_was_computed():
     points = next(line for line in left.lines if line.get_label() == "each island")
     assert list(points.get_ydata()) == list(guided.islands)
     assert tempered.plot().axes[0].get_xlabel().startswith("inverse temperature")
+
+
+def test_error_against_draws_ends_at_the_answers_own():
+    model = ev.GPModel(np.linspace(0, 3, 30)[:, None], np.arange(30) % 3, "1.0 * RBF(1.0)",
+                       likelihood="poisson")  # fmt: skip
+    result = ev.log_evidence(model, method="guided", random_seed=0, progressbar=False)
+    figure = result.plot()
+    right = figure.axes[1]
+    line = next(line for line in right.lines if line.get_marker() == "o")
+    assert 0.3 < line.get_ydata()[-1] / result.logz_se < 3.0
+    assert (np.diff(line.get_xdata()) > 0).all()
+    plt.close(figure)

@@ -88,19 +88,37 @@ def test_a_comparison_of_integrals_is_read_back(frame, tmp_path):
     assert comparison.results["s ~ x + (1 | g)"].optimum is not None
 
 
+def test_effects_on_labels_are_probabilities_of_the_second(frame):
+    words = np.where(frame.s > 2, "yes", "no")
+    for answer, told in ((words, "P(answer = yes)"), ((words == "yes") * 1.0, "P(answer)")):
+        data = frame.assign(answer=answer)
+        model = ev.from_formula("answer ~ x", data, likelihood="bernoulli")
+        ax = ev.plot_effects(model, data, "x", "ep", points=3)
+        assert ax.get_ylabel() == told
+        np.testing.assert_array_equal(ax.get_lines()[1].get_ydata(), words == "yes")
+    data.loc[3, "answer"] = np.nan  # the rows of the data are known still
+    model = ev.from_formula("answer ~ x", data, likelihood="bernoulli")
+    ax = ev.plot_effects(model, data, "x", "ep", points=3)
+    assert len(ax.get_lines()[1].get_xdata()) == len(frame) - 1
+
+
 def test_effects_along_numbers_and_of_categories(frame):
     model = ev.from_formula(
         "s | trials(n) ~ x + kind + (1 | g) + ar1(t)", frame, likelihood="binomial"
     )
     q = ev.fit_ep(model.at({}))
     ax = ev.plot_effects(q.model, frame, "x", q, points=7)
-    (line,) = ax.get_lines()
+    line, data = ax.get_lines()
+    assert ax.get_ylabel() == "expected s / n"
+    np.testing.assert_allclose(data.get_xydata(), np.c_[frame.x, frame.s / frame.n])
     held = {"kind": frame.kind.mode()[0], "t": np.sort(frame.t)[40], "n": 1, "g": "nobody"}
     rows = pd.DataFrame({"x": np.linspace(frame.x.min(), frame.x.max(), 7), **held})
     expected = ev.predict(q.model, rows, posterior=q, new_groups="zero").y_mean
     np.testing.assert_allclose(line.get_ydata(), expected)
     ax = ev.plot_effects(q.model, frame, "kind", q, at={"x": 1.0})
     assert [text.get_text() for text in ax.get_xticklabels()] == ["blue", "red"]
+    spread = ax.get_lines()[1].get_xdata() - (frame.kind == "red")
+    assert 0.1 < spread.min() < spread.max() < 0.4  # data are beside the interval of their kind
     assert len(ev.plot_effects(q.model, frame, "g", q).get_xticklabels()) == 8
     assert len(ev.plot_effects(q.model, frame, "t", q).get_lines()[0].get_xdata()) == 6
     with pytest.raises(ev.InputError, match=r"'kinds' is none; did you mean"):

@@ -5,6 +5,7 @@ import pytest
 from problems import small_model
 
 import evidence as ev
+from evidence.messages import Message, messages
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +67,16 @@ def test_summary_says_it_all(result):
     for word in ("log Z =", "±", "ep_corrected", "laplace", "smc", "l=3", "jitter", "probit"):
         assert word in text
     assert "EvidenceResult(logz=" in repr(result)
+
+
+def test_the_first_line_says_whether_something_is_wrong(result):
+    def first(*warnings):
+        shown = ev.EvidenceResult(**vars(result) | {"warnings": messages(warnings)})
+        return shown.summary().splitlines()[0]
+
+    assert first().endswith("(smc; no warnings)")
+    two = Message("heavy-tail", "few draws"), "a text without a code"
+    assert first(*two).endswith("(smc; warnings: heavy-tail, no code)")
 
 
 def test_plot(result, tmp_path):

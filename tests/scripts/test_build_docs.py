@@ -2,31 +2,77 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
 import re
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import pytest
 
 pytest.importorskip("sphinx")
 pytest.importorskip("nbformat")
+import evidence
 from scripts import build_docs
-from scripts.documentation import names, reference
+from scripts.documentation import names, outputs, reference
 from scripts.documentation.completeness import missing
 
 PAGES = build_docs.PAGES
-WITH_CODE = [p for p in sorted(PAGES.rglob("*.md")) if "```python" in p.read_text("utf-8")]
+WITH_CODE = [p for p in sorted(PAGES.rglob("*.md")) if outputs.BLOCK.search(p.read_text("utf-8"))]
 NEEDS = {"density": "jax", "mixed_models": "formulae", "maps_and_series": "formulae"}
-NEEDS |= dict.fromkeys(("bayesian", "bayesfactor", "comparing"), "formulae")
+NEEDS |= dict.fromkeys(("bayesian", "bayesfactor", "comparing", "i_have"), "formulae")
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: p.relative_to(PAGES).as_posix())
-def test_code_on_pages_runs(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_code_on_pages_runs(page: Path) -> None:
     if page.stem in NEEDS:
         pytest.importorskip(NEEDS[page.stem])
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
-    exec(compile("\n".join(blocks), str(page), "exec"), {"__name__": page.stem})
-    plt.close("all")
+    text = page.read_text("utf-8")
+    shown = outputs.run(text, page.stem)
+    assert len(shown) == text.count("```python\n")
+    assert any(block.text or block.figures for block in shown) or page.stem == "clusters"
+
+
+DRAWS = """```python
+import matplotlib.pyplot as plt
+print("drawn")
+plt.plot([1, 2])[0].axes
+```
+"""
+
+
+def test_what_code_shows_stands_below_it(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    shown = outputs.run(DRAWS, "page")
+    below = outputs.below(f"{DRAWS}\nAfter.\n", shown, page)
+    assert below.startswith(DRAWS)
+    assert ":class: output\n\ndrawn\n```\n" in below
+    (name,) = re.findall(r"\]\((.*)\)", below)
+    assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+    assert below.endswith("\nAfter.\n")
+
+
+def test_a_picture_below_the_code_is_not_drawn_twice(tmp_path: Path) -> None:
+    text = f"{DRAWS}\n![it](it.png)\n"
+    below = outputs.below(text, outputs.run(DRAWS, "page"), tmp_path / "page.md")
+    assert re.findall(r"!\[.*\)", below) == ["![it](it.png)"]
+
+
+def test_what_ran_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("```python\nprint(1)\n```\n")
+    kept = tmp_path / "kept"
+    outputs.write(tmp_path, kept)
+    (file,) = kept.iterdir()
+    file.write_bytes(pickle.dumps([outputs.Shown("from the file", ())]))
+    (tmp_path / "page.md").write_text("Words.\n\n```python\nprint(1)\n```\n")
+    outputs.write(tmp_path, kept)
+    assert "from the file" in (tmp_path / "page.md").read_text()
+
+
+def test_no_two_pages_have_one_title() -> None:
+    texts = [page.read_text("utf-8") for page in PAGES.rglob("*.md")]
+    titles = [re.search(r"^# (.*)$", text, re.M)[1] for text in texts]
+    titles += [text.partition("\n")[0] for _, text in reference._pages()]
+    assert sorted({title for title in titles if titles.count(title) > 1}) == []
 
 
 def test_all_public_names_are_documented() -> None:
@@ -90,3 +136,9 @@ def test_broken_links_are_named(tmp_path: Path) -> None:
         "a.html links to b.html#there",
         "a.html links to c.html",
     ]
+
+
+def test_every_public_name_has_an_example() -> None:
+    found = {name: getattr(evidence, name) for name in evidence.__all__}
+    own = {name: thing for name, thing in found.items() if not inspect.ismodule(thing)}
+    assert [name for name, thing in own.items() if ">>>" not in inspect.getdoc(thing)] == []

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from typing import get_args
 
 import pytest
 
 import evidence as ev
+from evidence.approximations.density.policy import EFFORTS
 from evidence.methods.registry import METHODS
 from evidence.verbs import _options as options
 
@@ -27,6 +29,11 @@ def test_options_are_those_of_the_methods():
 def test_runs_take_what_log_evidence_takes():
     parameters = set(inspect.signature(ev.log_evidence).parameters)
     assert options.Run.__optional_keys__ == parameters - {"model", "method", "options"}
+
+
+def test_what_type_checkers_allow_is_what_there_is():
+    assert set(get_args(options.Method)) == {*METHODS, "ep", "laplace"}
+    assert set(get_args(options.Effort)) == set(EFFORTS)
 
 
 @pytest.mark.parametrize("word", ["seed", "rng", "random_state", "key", "Seed"])
@@ -49,11 +56,33 @@ def test_the_family_of_formulas_is_called_likelihood():
     [
         ("optimize", "optimise"), ("summarize", "summarise"), ("bayes_factor", "compare"),
         ("waic", "loo"), ("log_evidense", "log_evidence"), ("GPmodel", "GPModel"),
+        ("bridge_sampler", "evidence_from_draws"), ("anovaBF", "all_submodels"), ("bf", "compare"),
+        ("logz", "log_evidence"), ("sample_smc", "resample_move"), ("summary", "summarise"),
     ],
 )  # fmt: skip
 def test_names_that_the_module_lacks_are_answered(word, meant):
     with pytest.raises(AttributeError, match=f"no attribute '{word}'; did you mean '{meant}'"):
         getattr(ev, word)
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("dlogz", "target_se"), ("maxcall", "max_evaluations"), ("nlive", "n_particles"),
+     ("verbose", "progressbar"), ("n_jobs", "executor"), ("timeout", "max_seconds")],
+)  # fmt: skip
+def test_what_samplers_call_it_is_answered(word, meant):
+    """By the methods, whose options are open, and by functions whose are not."""
+    model = ev.GPModel(K=[[1.0]], y=[1])
+    with pytest.raises(TypeError, match=f"no option '{word}'; did you mean '{meant}'"):
+        ev.log_evidence(model, **{word: 1})
+    if meant in CLOSED["simulate"] | CLOSED["optimise"]:
+        with pytest.raises(TypeError, match=f"no argument '{word}'; did you mean '{meant}'"):
+            ev.optimise(model, **{word: 1})
+
+
+def test_options_of_all_calls_are_answered():
+    with pytest.raises(TypeError, match=r"set_options\(\) .*'quiet'; did you mean 'progressbar'"):
+        ev.set_options(quiet=True)
 
 
 def closed():

@@ -52,10 +52,22 @@ def test_hyperparameters_are_averaged_over(data, tmp_path):
     assert ev.Summary.load(tmp_path / "s.npz").table.equals(summary.table)
     assert len(summary.plot().get_yticks()) == 4
     assert summary.plot_groups("1|g").get_title() == "1|g"
+    assert summary.plot_groups().get_title() == "1|g"
     with pytest.raises(ev.InputError, match="term"):
         summary.plot_groups("1|h")
     with pytest.raises(ev.InputError, match="posterior"):
         ev.summarise(model, 3)
+
+
+def test_every_effect_of_groups_has_a_panel(data):
+    model = ev.from_formula("y ~ 1 + (1 + x | g)", data)
+    summary = ev.summarise(model)
+    first = summary.plot_groups()
+    assert [ax.get_title() for ax in first.figure.axes] == ["1|g", "x|g"]
+    assert [ax.get_title() for ax in summary.plot_groups("1+x|g").figure.axes] == ["1|g", "x|g"]
+    assert [ax.get_title() for ax in summary.plot_groups("x|g").figure.axes] == ["x|g"]
+    rows = [tick.get_text() for tick in summary.plot_groups("x|g").get_yticklabels()]
+    assert all(row.startswith("x|g[") for row in rows)
 
 
 def test_quantiles_of_mixtures():

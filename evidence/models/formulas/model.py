@@ -84,6 +84,14 @@ class FormulaModel(SparseModel):
         Of the data, without the response.
     levels : array or None
         Categories of a Bernoulli or ordinal response in order, as the data have them.
+
+    Examples
+    --------
+    >>> import evidence as ev
+    >>> data = {"y": [1.2, 0.4, 2.2, 1.9], "x": [0.0, 1.0, 2.0, 3.0], "g": list("aabb")}
+    >>> model = ev.from_formula("y ~ x + (1 | g)", data)
+    >>> model.names
+    ('Intercept', 'x', '1|g[a]', '1|g[b]')
     """
 
     columns: tuple[str, ...] = ()
