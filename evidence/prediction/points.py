@@ -101,7 +101,7 @@ def design_points(
 
 def priors(model: Model) -> tuple[Prior, ...]:
     """That of every latent field at the data."""
-    return model.class_priors if isinstance(model, SoftmaxModel) else (model.prior,)
+    return model.field_priors if isinstance(model, SoftmaxModel) else (model.prior,)
 
 
 def _kernels(model: Field) -> tuple[Any, ...]:
