@@ -28,10 +28,13 @@ import numpy as np
 from ...execution.arguments import check_count, number, shown
 from ...execution.clock import Stopped, check_interrupt, interruptible
 from ...gaussians.base import Gaussian, NotPositiveDefinite, Response, Sites
+from ...gaussians.blocks import BlockSites
 from ...messages import InputError, Message
 from ...models.latent import LatentModel, farthest
 from ...models.likelihoods.quadrature import evaluate
+from ...models.predictors import PredictorsModel
 from ...numerics.arrays import Array
+from ..predictors.ep import MOST, fit_block_ep
 from ..reference import GaussianReference
 from .cavities import cavities, log_site
 from .exact import fit_exact, has_closed_form, rounding_error
@@ -65,9 +68,9 @@ class _FixedPoint(NamedTuple):
 
 @interruptible()
 def fit_ep(
-    model: LatentModel,
+    model: LatentModel | PredictorsModel,
     *,
-    start: Sites | Gaussian | None = None,
+    start: Sites | BlockSites | Gaussian | None = None,
     damping: float = 0.8,
     max_sweeps: int = 200,
     tol: float = 1e-9,
@@ -76,7 +79,10 @@ def fit_ep(
 
     Parameters
     ----------
-    model : GPModel or SparseModel
+    model : GPModel, SparseModel or PredictorsModel
+        Where data see several predictors, up to three, moments are those of a few nodes in each
+        direction (:mod:`evidence.approximations.predictors.ep`), which have a tolerance and
+        damping of their own.
     start : Sites or Gaussian, optional
         Where to begin: ``reference.sites`` of an earlier fit to the same data under other
         hyperparameters, or a Gaussian of this prior, whose memory is taken over
@@ -108,14 +114,20 @@ def fit_ep(
     >>> abs(fit_ep(near, start=ep.sites).logz - fit_ep(near).logz) < 1e-9
     True
     """
-    if not isinstance(model, LatentModel):
+    if not isinstance(model, LatentModel | PredictorsModel) or model.n_predictors > MOST:
         raise InputError(
-            f"model must be a GPModel or SparseModel for EP, got "
-            f"{type(model).__name__}; for several classes use fit_laplace"
+            f"model must be a GPModel, SparseModel or PredictorsModel of up to {MOST} predictors "
+            f"for EP, got {type(model).__name__}; for several classes use fit_laplace"
         )
     number("damping", damping, above=0.0, most=1.0)
     number("tol", tol, above=0.0)
     check_count("max_sweeps", max_sweeps, optional=False)
+    if model.n_predictors > 1:
+        if start is not None and not isinstance(start, BlockSites):
+            raise InputError(f"start must be the sites of an earlier fit, got {shown(start)}")
+        return fit_block_ep(model, start=start, max_sweeps=max_sweeps)  # type: ignore[return-value]
+    assert isinstance(model, LatentModel)
+    assert not isinstance(start, BlockSites)
     started = time.perf_counter()
     if has_closed_form(model):
         return fit_exact(model, "ep")
