@@ -173,6 +173,10 @@ class FieldsModel(InNotebooks, ABC):
         model.hyperparameters = free_parameters({}, self.hyperparameters.likelihood)
         return model
 
+    def without_matrices(self) -> Self:
+        """The same model."""
+        return self
+
     def _kernel_in_words(self) -> str:
         if not self.kernels:
             return "K given"

@@ -66,7 +66,7 @@ class PredictorsModel(FieldsModel):
     >>> kernels = {"mu": "4.0 * RBF(0.3)", "sigma": "RBF(0.5)"}
     >>> model = PredictorsModel(x, np.sin(6 * x), kernels, mean={"sigma": -1.0})
     >>> model.n, model.likelihood
-    (40, gaussian(noise_std=1) with predictors of noise_std)
+    (40, gaussian(noise_std=predicted))
     >>> model.hyperparameters.names[-1]
     'predictor[sigma]__length_scale'
     """

@@ -13,10 +13,12 @@ exact all the same: proposals are weighted, moves accepted or not, by log p itse
 from __future__ import annotations
 
 import copy
+import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -50,8 +52,11 @@ class Several(Likelihood):
     """What they are of; the first is ``mu``."""
 
     @abstractmethod
-    def log_probs(self, y: Array, eta: Array) -> Array:
-        """log p(y_n|η_n) of draws, (B, P, N) to (B, N); -inf where there is no number."""
+    def log_probs(
+        self, y: Array, eta: Array, own: Mapping[str, Array] = MappingProxyType({})
+    ) -> Array:
+        """log p(y_n|η_n) of draws, (B, P, N) to (B, N); -inf where there is no number. Draws may
+        have their ``own`` values of free parameters, (B,)."""
 
     @abstractmethod
     def slopes(self, y: Array, eta: Array) -> tuple[Array, Array]:
@@ -127,7 +132,10 @@ class Predicted(Several):
     def __repr__(self) -> str:
         from .registry import describe
 
-        return f"{describe(self.base)} with predictors of {', '.join(self.names)}"
+        words = describe(self.base)
+        for name in self.names:
+            words = re.sub(rf"\b{name}=[^,)]*", f"{name}=predicted", words)
+        return words
 
     @property
     def predictors(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -187,29 +195,38 @@ class Predicted(Several):
             object.__setattr__(many, name, self.natural(name, further[..., j, :]))
         return many
 
-    def _kernel(self, y: Array, eta: Array) -> Array:
+    def _kernel(
+        self,
+        y: Array,
+        eta: Array,
+        own: Mapping[str, Array] = MappingProxyType({}),
+        order: int = 3,
+    ) -> Array:
         """log p and its derivatives in the first predictor, (4, B, N)."""
         out = np.empty((4, len(eta), y.size))
         step = max(1, _TOGETHER // y.size)
         for some in (slice(i, i + step) for i in range(0, len(eta), step)):
             part = eta[some]
             values = {n: self.natural(n, part[:, j]) for j, n in enumerate(self.names, 1)}
+            values |= {name: value[some] for name, value in own.items()}
             with np.errstate(all="ignore"):
                 theta = self.base.thetas(y, values)
                 theta = theta.reshape(len(theta), -1)
-                each = evaluate(self.base.kernel, theta, part[:, 0].ravel())
+                each = evaluate(self.base.kernel, theta, part[:, 0].ravel(), order)
             out[:, some] = each.reshape(4, len(part), y.size)
         out[0][np.isnan(out[0])] = -np.inf
         return out
 
-    def log_probs(self, y: Array, eta: Array) -> Array:
-        return self._kernel(y, eta)[0]
+    def log_probs(
+        self, y: Array, eta: Array, own: Mapping[str, Array] = MappingProxyType({})
+    ) -> Array:
+        return self._kernel(y, eta, own, order=1)[0]
 
     def slopes(self, y: Array, eta: Array) -> tuple[Array, Array]:
         slope = np.empty_like(eta)
-        value, slope[:, 0], *_ = self._kernel(y, eta)
+        value, slope[:, 0], *_ = self._kernel(y, eta, order=1)
         for j in range(1, eta.shape[1]):
-            up, down = (self._kernel(y, _moved(eta, j, s))[0] for s in (_STEP, -_STEP))
+            up, down = (self.log_probs(y, _moved(eta, j, s)) for s in (_STEP, -_STEP))
             with np.errstate(invalid="ignore"):
                 slope[:, j] = (up - down) / (2.0 * _STEP)
         return value, slope
@@ -227,7 +244,7 @@ class Predicted(Several):
                 W[:, j, j] = (2.0 * value - up[0] - down[0]) / h**2
                 for k in range(1, j):
                     corners = [
-                        self._kernel(y, _moved(_moved(here, j, a * h), k, b * h))[0, 0] * a * b
+                        self.log_probs(y, _moved(_moved(here, j, a * h), k, b * h))[0] * a * b
                         for a in (1.0, -1.0)
                         for b in (1.0, -1.0)
                     ]

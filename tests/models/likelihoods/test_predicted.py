@@ -76,7 +76,7 @@ def test_words():
     gaussian = likelihoods.get("gaussian")
     assert parameter(gaussian, "sigma") == "noise_std" == parameter(gaussian, "noise_std")
     lik = Predicted(likelihoods.get("student_t(df=4)"), ("scale",))
-    assert repr(lik) == "student_t(df=4, scale=1) with predictors of scale"
+    assert repr(lik) == "student_t(df=4, scale=predicted)"
     assert list(lik.free) == ["df"]
     assert lik.changed({"df": 7.0}).value_of("df") == 7.0
     with pytest.raises(InputError, match="gaussian has no parameter 'noise' to predict"):
