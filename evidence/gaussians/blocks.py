@@ -37,7 +37,10 @@ class BlockSites(NamedTuple):
 
     def times_W(self, x: Array) -> Array:
         """W x of rows (…, P, N)."""
-        return np.einsum("npq,...qn->...pn", self.W, x)
+        out, P = np.empty_like(x), x.shape[-2]
+        for p in range(P):
+            out[..., p, :] = sum(self.W[:, p, q] * x[..., q, :] for q in range(P))
+        return out
 
     def log(self, x: Array) -> Array:
         """log t_n of rows (…, P, N), shape (…, N)."""

@@ -125,7 +125,7 @@ def fit_ep(
     if model.n_predictors > 1:
         if start is not None and not isinstance(start, BlockSites):
             raise InputError(f"start must be the sites of an earlier fit, got {shown(start)}")
-        return fit_block_ep(model, start=start, max_sweeps=max_sweeps)  # type: ignore[return-value]
+        return fit_block_ep(model, start=start)  # type: ignore[return-value]
     assert isinstance(model, LatentModel)
     assert not isinstance(start, BlockSites)
     started = time.perf_counter()
