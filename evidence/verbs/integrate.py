@@ -410,7 +410,8 @@ def fits_over_theta(
             if isinstance(model, SoftmaxModel):
                 yield laplace_at(model, theta)
                 continue
-            reference = ep_at(model, theta, sites if model.likelihood.log_concave else None, 1e-6)
+            near = sites if model.likelihood.log_concave or model.n_predictors > 1 else None
+            reference = ep_at(model, theta, near, 1e-6)
             sites = reference.sites
             yield reference
 
