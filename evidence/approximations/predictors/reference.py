@@ -33,7 +33,6 @@ class BlockReference:
     warnings: tuple[str, ...] = ()
 
     share = None
-    correction_se = 0.0
 
     @classmethod
     def of(cls, name: str, model: Any, q: BlockGaussian, **more: Any) -> BlockReference:
@@ -74,11 +73,6 @@ class BlockReference:
     def logz_corrected(self) -> float:
         """The same: there is no correction."""
         return self.logz
-
-    @property
-    def correction(self) -> Array:
-        """Nothing."""
-        return np.zeros(0)
 
     @cached_property
     def cov(self) -> Array:
