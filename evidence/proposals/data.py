@@ -32,7 +32,7 @@ from ..numerics.normal import standard_normal
 from .guide import CannotGuide
 
 #: where tilts are evaluated, in standard deviations
-_LATTICE = np.array([-7.0, -5.0, -3.5, -2.5, -1.5, -0.75, 0.0, 0.75, 1.5, 2.5, 3.5, 5.0, 7.0])
+LATTICE = np.array([-7.0, -5.0, -3.5, -2.5, -1.5, -0.75, 0.0, 0.75, 1.5, 2.5, 3.5, 5.0, 7.0])
 _AHEAD = {0: 1, 1: 5, 2: 3}  # nodes in every direction to come, by how many these are
 _DEEP = 200.0  # nats below the largest as which a tilt of zero counts
 
@@ -101,9 +101,9 @@ class DatumGuide:
             else:
                 if p == P - 1:
                     base_mean, base_sd = self._last(i, known, L[p, p])
-                at = base_mean + base_sd * _LATTICE[:, None]
-                tilt = self._ahead(i, known, L, p, at) - 0.5 * at**2 + 0.5 * _LATTICE[:, None] ** 2
-                z, ratio = draw_tilted(tilt, rng.random((2, n)))
+                at = base_mean + base_sd * LATTICE[:, None]
+                tilt = self._ahead(i, known, L, p, at) - 0.5 * at**2 + 0.5 * LATTICE[:, None] ** 2
+                z, ratio = draw_tilted(tilt, LATTICE, rng.random((2, n)))
                 xi[p] = base_mean + base_sd * z
                 log_weight += ratio + np.log(base_sd) + 0.5 * (z**2 - xi[p] ** 2)
             known = known + L[:, p, None] * xi[p]
@@ -165,18 +165,18 @@ class DatumGuide:
         return np.where(np.isnan(each), -np.inf, each).reshape(eta.shape[1:])
 
 
-def draw_tilted(tilt: Array, uniforms: Array) -> tuple[Array, Array]:
-    r"""Of :math:`\phi(z)\, e^{\lambda(z)}`, λ linear between values (G, n) on the lattice.
+def draw_tilted(tilt: Array, lattice: Array, uniforms: Array) -> tuple[Array, Array]:
+    r"""Of :math:`\phi(z)\, e^{\lambda(z)}`, λ linear between values (G, n) on a lattice (G,).
 
     Draws (n,), from uniform numbers (2, n), and the log of φ over the density that they are of.
     """
     tilt = np.maximum(tilt, tilt.max(axis=0) - _DEEP)
-    slope = np.diff(tilt, axis=0) / np.diff(_LATTICE)[:, None]
+    slope = np.diff(tilt, axis=0) / np.diff(lattice)[:, None]
     slope = np.vstack([slope[:1], slope, slope[-1:]])
-    at = np.concatenate([_LATTICE[:1], _LATTICE])[:, None]
+    at = np.concatenate([lattice[:1], lattice])[:, None]
     level = np.vstack([tilt[:1], tilt]) - slope * at  # λ = level + slope · z
-    low = np.concatenate([[-np.inf], _LATTICE])[:, None] - slope
-    high = np.concatenate([_LATTICE, [np.inf]])[:, None] - slope
+    low = np.concatenate([[-np.inf], lattice])[:, None] - slope
+    high = np.concatenate([lattice, [np.inf]])[:, None] - slope
     upper = low > 0.0  # where digits are in the other tail
     below, above = np.where(upper, -high, low), np.where(upper, -low, high)
     start = ndtr(below)

@@ -50,6 +50,8 @@ class Several(Likelihood):
 
     predictors: tuple[str, ...]
     """What they are of; the first is ``mu``."""
+    steep: bool = False
+    """Whether log p may fall like an exponential in one of them."""
 
     @abstractmethod
     def log_probs(
@@ -140,6 +142,10 @@ class Predicted(Several):
     @property
     def predictors(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("mu", *self.names)
+
+    @property
+    def steep(self) -> bool:  # type: ignore[override]
+        return any(self._range(name)[1] != 1.0 for name in self.names)
 
     @property
     def counts(self) -> bool:  # type: ignore[override]
