@@ -4,9 +4,9 @@ As in :mod:`.steps` latent values are drawn one after the other, here from q as 
 weight :math:`p(y_n|\eta_n)/t_n(\eta_n)` is taken as soon as the last of its latent values is
 there, and draws are resampled on the way: the error grows with the root of the number of data
 only. Likelihoods may fall more slowly than q does, and weights have heavy tails then: few values
-are all scaled by one Student factor; of many, where a parameter is predicted by its logarithm, each
-is drawn from q times a tilt, as in :mod:`.data`, by the data that it completes, and by those that
-the next one will, which is integrated out approximately.
+are all scaled by one Student factor; of many, where a parameter is predicted by its logarithm,
+each is drawn from q times a tilt, as in :mod:`.data`, by the data that it completes, and by those
+that the next one will, which is integrated out approximately.
 """
 
 from __future__ import annotations
@@ -174,8 +174,10 @@ class BlockGuide:
         return self.kept[owner, k]
 
     def _look(self, owner: int, k: int) -> _Seen | None:
-        data = self.order[self.ends[owner] : self.ends[owner + 1]] if owner < self.size else []
-        if not len(data):
+        if owner == self.size:
+            return None
+        data = self.order[self.ends[owner] : self.ends[owner + 1]]
+        if not data.size:
             return None
         rows = self._places(data)
         column = self.design[rows.ravel()][:, [k]].toarray().reshape(rows.shape)
