@@ -146,17 +146,21 @@ def _in_steps(problem: Problem) -> Outcome:
 
 def _in_blocks(problem: Problem) -> Outcome:
     """Draws of the reference in steps; annealing where a trial of their weights asks for it."""
+    notes = list[str]()
+    if not problem.reference.converged and problem.reference.name != "laplace":
+        problem = _second_reference(problem, notes)
     try:
         trial = try_steps(problem)
         draws = trial.variance / (FIRST * (problem.target_se or 0.05) ** 2)
         if draws <= _MOST_IN_BLOCKS:
             note = "draws follow the reference, and are weighted datum by datum"
-            return _with_notes(run_stepped(problem, trial=trial), [note])
+            return _with_notes(run_stepped(problem, trial=trial), [*notes, note])
         note = f"draws in steps have weights of variance {trial.variance:.3g}: too uneven"
     except CannotGuide as error:
         note = str(error)
     annealed = replace(problem, checkpoint=problem.checkpoint.part("annealed"))
-    return _with_notes(anneal(annealed, None, [note]), [note])
+    notes.append(note)
+    return _with_notes(anneal(annealed, None, notes), notes)
 
 
 def _from_reference(problem: Problem, target: float, notes: list[str]) -> Outcome | None:

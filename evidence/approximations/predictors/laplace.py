@@ -40,7 +40,13 @@ def fit_block_laplace(
 ) -> BlockReference:
     """Fit Laplace's method, from predictors (P·N,) that may be near the mode."""
     started = time.perf_counter()
-    top = climb(model, max_iterations, tol, start)
+    try:
+        top = climb(model, max_iterations, tol, start)
+    except (NotPositiveDefinite, np.linalg.LinAlgError) as error:
+        raise NotPositiveDefinite(
+            f"Laplace's method is beyond what doubles resolve ({error}): the likelihood is so much "
+            "narrower than the prior; may the model fit the data exactly?"
+        ) from error
     warnings: tuple[Message, ...] = ()
     if not top.converged:
         text = f"Laplace: Newton did not converge in {max_iterations} iterations"
