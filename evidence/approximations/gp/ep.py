@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -114,20 +114,16 @@ def fit_ep(
     >>> abs(fit_ep(near, start=ep.sites).logz - fit_ep(near).logz) < 1e-9
     True
     """
-    if not isinstance(model, LatentModel | PredictorsModel) or model.n_predictors > MOST:
+    if isinstance(model, LatentModel | PredictorsModel) and model.n_predictors > 1:
+        return _of_several(model, start)
+    if not isinstance(model, LatentModel):
         raise InputError(
-            f"model must be a GPModel, SparseModel or PredictorsModel of up to {MOST} predictors "
-            f"for EP, got {type(model).__name__}; for several classes use fit_laplace"
+            "model must be a GPModel, SparseModel or PredictorsModel for EP (or use fit_laplace), "
+            f"got {type(model).__name__}"
         )
     number("damping", damping, above=0.0, most=1.0)
     number("tol", tol, above=0.0)
     check_count("max_sweeps", max_sweeps, optional=False)
-    if model.n_predictors > 1:
-        if start is not None and not isinstance(start, BlockSites):
-            raise InputError(f"start must be the sites of an earlier fit, got {shown(start)}")
-        return fit_block_ep(model, start=start)  # type: ignore[return-value]
-    assert isinstance(model, LatentModel)
-    assert not isinstance(start, BlockSites)
     started = time.perf_counter()
     if has_closed_form(model):
         return fit_exact(model, "ep")
@@ -170,6 +166,18 @@ def fit_ep(
         rounding=lost,
     )
     return reference.keep(q)
+
+
+def _of_several(model: LatentModel | PredictorsModel, start: Any) -> Any:
+    """Where data see several predictors, a few at most."""
+    if model.n_predictors > MOST:
+        raise InputError(
+            f"model has {model.n_predictors} predictors for each datum, and EP is for up to "
+            f"{MOST}; use fit_laplace"
+        )
+    if start is not None and not isinstance(start, BlockSites):
+        raise InputError(f"start must be the sites of an earlier fit, got {shown(start)}")
+    return fit_block_ep(model, start=start)
 
 
 def _independent(model: LatentModel, started: float) -> GaussianReference:
@@ -309,7 +317,7 @@ def _ahead(
 
 
 def _check_start(
-    start: Sites | Gaussian, model: LatentModel
+    start: Sites | BlockSites | Gaussian, model: LatentModel
 ) -> tuple[Array, Array, Gaussian | None]:
     """ν and τ of a warm start, and a Gaussian that is done with."""
     n, reuse = model.y.size, None

@@ -44,7 +44,7 @@ def fit_block_laplace(
         top = climb(model, max_iterations, tol, start)
     except (NotPositiveDefinite, np.linalg.LinAlgError) as error:
         raise NotPositiveDefinite(
-            f"Laplace's method is beyond what doubles resolve ({error}): the likelihood is so much "
+            f"Laplace's method is beyond what doubles resolve ({error}): the likelihood is far "
             "narrower than the prior; may the model fit the data exactly?"
         ) from error
     warnings: tuple[Message, ...] = ()
