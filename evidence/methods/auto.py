@@ -54,6 +54,7 @@ from .weighted import (
     try_guide,
     try_steps,
     try_tilting,
+    warn_of_heavy_tail,
 )
 
 _TRIAL, _LONG_TRIAL = 1024, 8192  # draws that judge importance sampling
@@ -154,7 +155,9 @@ def _in_blocks(problem: Problem) -> Outcome:
         draws = trial.variance / (FIRST * (problem.target_se or 0.05) ** 2)
         if draws <= _MOST_IN_BLOCKS:
             note = "draws follow the reference, and are weighted datum by datum"
-            return _with_notes(run_stepped(problem, trial=trial), [*notes, note])
+            outcome = run_stepped(problem, trial=trial)
+            warn_of_heavy_tail(outcome, problem, trial)
+            return _with_notes(outcome, [*notes, note])
         note = f"draws in steps have weights of variance {trial.variance:.3g}: too uneven"
     except CannotGuide as error:
         note = str(error)

@@ -47,6 +47,7 @@ _FEW_ISLANDS, _LONG = 4, 200_000  # of them, from so many latent values on
 _PARTS = 32  # of a long run, whose variances add up
 _UNLIKE = 3.1  # of a variance with three degrees of freedom 2.5 % are larger by this
 _LARGEST_VARIANCE = 0.5  # of an island's log Z: beyond it the mean of 16 islands is skewed
+_SHORT = 64  # latent values up to which weights without resampling say something
 _MOST_DRAWS, _MEMORY_STEPS = 2**14, 2**28  # of an island in steps; numbers in them
 _KEPT = 2**22  # numbers in the draws that islands in steps leave behind
 _FEWEST_TILTED, _MARGIN = 128, 1.2  # draws of an island, and relative to what the trial says
@@ -187,6 +188,25 @@ def try_steps(problem: Problem, resampling: str | None = "systematic") -> StepTr
     alike = source.guide.size == 1 < problem.model.y.size
     variance = 0.0 if alike else _variance_of_a_draw(problem, source, resampling)
     return StepTrial(source, variance if variance < math.inf else math.inf)  # no draw met it
+
+
+def warn_of_heavy_tail(outcome: Outcome, problem: Problem, trial: StepTrial) -> None:
+    """Where weights of draws that were never resampled have a tail that islands may not meet."""
+    if trial.source.guide.size > _SHORT:  # where they tell of nothing else than their number
+        return
+    rng = np.random.default_rng(problem.child(6))
+    weights = Weights(trial.source.draw(_TRIAL, rng, _never)[1])
+    k = weights.shape
+    if k > _HEAVY and weights.relative_variance > _SMALL:
+        outcome.warn(
+            "heavy-tail",
+            f"the weights of {weights.n} draws have a heavy tail (Pareto k = {k:.2f}): log Z may "
+            "be too low and its error bar too small; method='smc' is a cross-check",
+        )
+
+
+def _never(log_weight: Array) -> None:
+    """Draws are not resampled."""
 
 
 def run_stepped(

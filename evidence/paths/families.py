@@ -137,6 +137,7 @@ def _somewhere_finite(fit: Callable[..., Any]) -> Callable[..., Any]:
 _FAMILIES: dict[type, Family] = {
     GPModel: _LATENT,
     SparseModel: _LATENT,
+    PredictorsModel: _FEW_PREDICTORS,
     SoftmaxModel: Family(
         {
             "wide": fit_wide_laplace,
@@ -177,7 +178,7 @@ def family(model: Any) -> Family:
     for kind, entry in _FAMILIES.items():
         if isinstance(model, kind):
             return entry
-    *first, last = (f"a {kind.__name__}" for kind in (*_FAMILIES, PredictorsModel))
+    *first, last = (f"a {kind.__name__}" for kind in _FAMILIES)
     known = f"{', '.join(first)} or {last}"
     raise InputError(f"model must be {known}, got {type(model).__name__}")
 
