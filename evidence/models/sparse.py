@@ -48,7 +48,8 @@ class SparseModel(LatentModel):
         As for :class:`.GPModel`; ``"binomial(n=50)"`` too.
     A : sparse matrix or array (N, n), or a list of them, optional
         Which latent values a datum sees. By default each sees its own (then N = n), or what the
-        precision object says. A list, of one per predictor, where the likelihood has several.
+        precision object says. A list, of one per predictor, where the likelihood has several
+        (:class:`~evidence.models.likelihoods.predicted.Predicted`).
     mean : float or array (n,)
         Prior mean of x.
     offset : float or array (N,)

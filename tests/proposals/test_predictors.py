@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 import evidence as ev
 from evidence.drivers.weighted import Stepped
-from evidence.models.likelihoods.predicted import Predicted
+from evidence.models.likelihoods import Predicted
 from evidence.proposals.data import LATTICE, draw_tilted
 from evidence.proposals.predictors import BlockGuide
 
