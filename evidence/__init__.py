@@ -60,6 +60,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .models.formulas.model import from_formula as from_formula
     from .models.gp import GPModel as GPModel
     from .models.kernels.parse import parse_kernel as parse_kernel
+    from .models.predictors import PredictorsModel as PredictorsModel
     from .models.sparse import SparseModel as SparseModel
     from .paths.gp import Path as Path
     from .prediction.classes import ClassPrediction as ClassPrediction

@@ -53,6 +53,7 @@ _HELP = {
     "new": "A table of new rows.",
     "family": f"{_or(_FAMILIES)}.",
     "link": "logit, probit or cloglog, of bernoulli. [default: logit]",
+    "predictor": "What explains a parameter of the family, as often as needed: 'sigma ~ x'.",
     "prior": "Instead of a default, as often as needed: 'sd(1|group)=halfnorm(scale=1)'. A number "
     "holds a hyperparameter: sigma=0.3.",
     "priors": "scaled, the defaults, or jzs: Cauchy priors of standardised effects.",
@@ -240,6 +241,7 @@ def fit(
     formula: str,
     family: str = "gaussian",
     link: str | None = None,
+    predictor: list[str] = [],  # noqa: B006
     prior: list[str] = [],  # noqa: B006
     sep: str | None = None,
     positive: str | None = None,
@@ -264,11 +266,14 @@ def fit(
       evidence fit turtles.csv "y ~ x + (1 | clutch)" --family bernoulli --link probit
       evidence fit shop.csv "sales ~ price + (1 + price | shop)" --family poisson --json
       evidence fit trial.csv "pain ~ dose" --family ordinal --levels none,some,much
+      evidence fit shop.csv "sales ~ price" --predictor "sigma ~ price"
     """
     started = time.perf_counter()
     with _input_errors():
         _check_outputs(source=file, checkpoint=checkpoint, out=out, plot=plot)
-        (model,) = _models(file, [formula], family, link, prior, sep, positive, levels).values()
+        (model,) = _models(
+            file, [formula], family, link, predictor, prior, sep, positive, levels
+        ).values()
         from .verbs import estimate as room
         from .verbs.summarise import summarise
 
@@ -290,6 +295,7 @@ def compare(
     formulas: list[str],
     family: str = "gaussian",
     link: str | None = None,
+    predictor: list[str] = [],  # noqa: B006
     prior: list[str] = [],  # noqa: B006
     priors: str | None = None,
     sep: str | None = None,
@@ -320,7 +326,9 @@ def compare(
     plain = json or quiet or report or markdown
     with _input_errors():
         _check_outputs(source=file, out=out, plot=plot)
-        models = _models(file, formulas, family, link, prior, sep, positive, levels, priors)
+        models = _models(
+            file, formulas, family, link, predictor, prior, sep, positive, levels, priors
+        )
         from .verbs.compare import compare as run
 
         comparison = run(
@@ -350,6 +358,7 @@ def predict(
     new: FilePath,
     family: str = "gaussian",
     link: str | None = None,
+    predictor: list[str] = [],  # noqa: B006
     prior: list[str] = [],  # noqa: B006
     sep: str | None = None,
     positive: str | None = None,
@@ -367,7 +376,9 @@ def predict(
     """
     with _input_errors():
         _check_outputs(source=file, out=out)
-        (model,) = _models(file, [formula], family, link, prior, sep, positive, levels).values()
+        (model,) = _models(
+            file, [formula], family, link, predictor, prior, sep, positive, levels
+        ).values()
         from .models.datasets import read_frame
         from .prediction.predict import predict as run
         from .verbs.integrate import integrated_evidence
@@ -387,8 +398,9 @@ def predict(
 
 
 def _models(
-    file: FilePath, formulas: list[str], family: str, link: str | None, prior: list[str],
-    sep: str | None, positive: str | None, levels: str | None = None, priors: str | None = None,
+    file: FilePath, formulas: list[str], family: str, link: str | None, predictor: list[str],
+    prior: list[str], sep: str | None, positive: str | None, levels: str | None = None,
+    priors: str | None = None,
 ) -> dict[str, FormulaModel]:  # fmt: skip
     """Models of formulas, which may come from anywhere and are no code here, and a table."""
     from .models.datasets import read_frame
@@ -396,7 +408,13 @@ def _models(
     from .models.formulas.model import from_formulas
     from .models.formulas.parse import parse
 
-    for formula in formulas:
+    further = dict[str, str]()
+    for text in predictor:
+        word, tilde, right = (part.strip() for part in text.partition("~"))
+        if not (tilde and word and right):
+            raise InputError(f"--predictor must be 'name ~ terms', got {text!r}")
+        further[word] = right
+    for formula in (*formulas, *further.values()):
         check(formula)
     frame = read_frame(file, sep)
     if positive is not None or levels is not None:
@@ -411,7 +429,7 @@ def _models(
         raise InputError(f"--priors {priors} is all of the priors; leave out --prior, or this")
     return from_formulas(
         {formula: formula for formula in formulas}, frame, namespace=PLAIN,
-        likelihood=family, link=link, priors=given or priors,
+        likelihood=family, link=link, priors=given or priors, predictors=further or None,
     )  # fmt: skip
 
 

@@ -149,6 +149,15 @@ def test_family_and_likelihood_are_one_option(quick, csv):
     assert words[0] == words[1]
 
 
+def test_a_parameter_has_a_predictor(csv):
+    words = ("fit", csv, "a ~ b", "--json", "--target-se", 0.5)
+    assert answer(run(*words, "--predictor", "sigma ~ b"))["model"]["formula of sigma"] == "b"
+    for bad in ("sigma", "sigma ~", "~ b"):
+        result = run(*words, "--predictor", bad)
+        assert result.exit_code == 2
+        assert "--predictor must be 'name ~ terms'" in result.stderr
+
+
 def test_labels_0_and_1_are_the_same_answer_with_a_note(quick, frame, csv):
     expected = answer(run(*quick, "--json"))
     frame.assign(y=(frame["y"] + 1) // 2).to_csv(csv, index=False)

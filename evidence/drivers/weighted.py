@@ -16,12 +16,15 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..approximations.predictors.reference import BlockReference
 from ..approximations.reference import GaussianReference
 from ..execution.clock import Stopped, check_interrupt
 from ..models.gp import GPModel
 from ..moves.gradient.gibbs import LatentGivenUtilities, latent_given_utilities
 from ..numerics.arrays import Array
+from ..proposals.data import Coloured, DatumGuide, make_datum_guide
 from ..proposals.guide import Guide, make_guide
+from ..proposals.predictors import BlockGuide, make_block_guide
 from ..proposals.steps import StepGuide, Traced, make_step_guide
 from ..proposals.tilting import Proposal as Tilting
 from ..proposals.tilting import draw, minimax_proposal, oriented
@@ -73,25 +76,30 @@ class Guided(NamedTuple):
 class Stepped(NamedTuple):
     """A guide in steps."""
 
-    guide: StepGuide
+    guide: StepGuide | BlockGuide | DatumGuide
 
     @classmethod
-    def of(cls, reference: GaussianReference) -> Stepped:
+    def of(cls, reference: GaussianReference | BlockReference) -> Stepped:
         check_interrupt(reference.model.prior.work)
+        if isinstance(reference, BlockReference):
+            dense = reference.model.prior.design is None
+            return cls((make_datum_guide if dense else make_block_guide)(reference))
         return cls(make_step_guide(reference))
 
     @property
     def log_z0(self) -> float:
         return self.guide.log_z0
 
-    def draw(self, n: int, rng: np.random.Generator, between: Between) -> tuple[Traced, Array]:
+    def draw(
+        self, n: int, rng: np.random.Generator, between: Between
+    ) -> tuple[Traced | Coloured, Array]:
         """As :meth:`Guided.draw`."""
         return self.guide.draw(n, rng, between)
 
     def order(self, n: int, rng: np.random.Generator) -> Ancestors:
         return np.arange(n)
 
-    def latent(self, drawn: Traced, kept: Ancestors, rng: np.random.Generator) -> Array:
+    def latent(self, drawn: Traced | Coloured, kept: Ancestors, rng: np.random.Generator) -> Array:
         """Rows of latent values from some of the draws."""
         return drawn.take(kept).T
 

@@ -89,6 +89,14 @@ class Prior(ABC):
         Raises :class:`~evidence.gaussians.base.NotPositiveDefinite` where there is no such q.
         """
 
+    def turned(self, R: Array) -> Prior:
+        r"""The prior of :math:`R_n^T x_n`, for data of P values each: x is (P, N), R (N, P, P).
+
+        With columns R_n that are orthonormal, a site of several values, of curvature
+        :math:`R_n \mathrm{diag}(τ_n) R_n^T`, is P sites of one.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no data of several values")
+
     @abstractmethod
     def times(self, v: Array) -> Array:
         """K v, v of shape (N,)."""

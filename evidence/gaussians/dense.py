@@ -36,6 +36,7 @@ from ..numerics.triangles import (
     square_factor,
 )
 from .base import Conditionals, Gaussian, NotPositiveDefinite, Prior, Response
+from .blocks import combined, spread
 
 _LEAST_GAIN = 0.05  # relative precision that a change of sites leaves at least
 _PRODUCTS = 30  # with Σ, at most, for one mean
@@ -65,6 +66,9 @@ class DensePrior(Prior):
             return SignedGaussian(self, nu, tau)
         return PositiveGaussian(self, nu, tau, getattr(reuse, "memory", None))
 
+    def turned(self, R: Array) -> TurnedPrior:
+        return TurnedPrior(self, R)
+
     def times(self, v: Array) -> Array:
         return dsymv(1.0, self.covariance.T, v)
 
@@ -79,8 +83,42 @@ class DensePrior(Prior):
     def draw(self, rng: np.random.Generator) -> Array:
         return self.mean + self.chol @ rng.standard_normal(self.mean.size)
 
+    def whiten(self, columns: Array) -> Array:
+        """L_K⁻¹ of columns."""
+        return dtrsm(1.0, self.chol, columns, lower=1)
+
     def explained(self, cross: Array) -> Array:
-        return _squares(dtrsm(1.0, self.chol, cross.T, lower=1))
+        return _squares(self.whiten(cross.T))
+
+
+class TurnedPrior(DensePrior):
+    """The prior of other combinations of the values of every datum; its root is no triangle."""
+
+    def __init__(self, origin: DensePrior, R: Array) -> None:
+        self.origin, self.R = origin, R
+        P, N, size = R.shape[1], len(R), origin.mean.size
+        self.mean = combined(R, origin.mean)
+        half = np.einsum("nap,anj->pnj", R, origin.covariance.reshape(P, N, size))
+        half = half.reshape(size, P, N)
+        K = np.einsum("iam,map->ipm", half, R, optimize=True).reshape(size, size)
+        self.covariance = 0.5 * (K + K.T)
+
+    @cached_property
+    def chol(self) -> Array:  # type: ignore[override]
+        return combined(self.R, self.origin.chol)
+
+    @property
+    def logdet(self) -> float:
+        return self.origin.logdet
+
+    def solve(self, v: Array) -> Array:
+        return combined(self.R, self.origin.solve(spread(self.R, v)))
+
+    def log_density(self, x: Array) -> Array:
+        return self.origin.log_density(spread(self.R, x.T).T)
+
+    def whiten(self, columns: Array) -> Array:
+        return self.origin.whiten(np.asfortranarray(spread(self.R, columns)))
 
 
 class DenseGaussian(Gaussian):
@@ -338,7 +376,7 @@ class SignedGaussian(DenseGaussian):
         return tau * (v - F @ (F.T @ (tau * v)))
 
     def explained(self, cross: Array) -> Array:
-        w = dtrsm(1.0, self.prior.chol, cross.T, lower=1)
+        w = self.prior.whiten(cross.T)
         return _squares(w) - _squares(dtrsm(1.0, self._inner, w, lower=1))
 
 

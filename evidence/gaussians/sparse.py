@@ -20,8 +20,9 @@ Markov Random Fields (2005), chapters 2 and 3.
 
 from __future__ import annotations
 
+import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +35,7 @@ from ..numerics.arrays import Array, Indices
 from ..numerics.jit import jit, vector_loop
 from ..numerics.sparse import Analysis, Factor, analyse
 from .base import Conditionals, Constraint, Gaussian, NotPositiveDefinite, Prior, Root, Steps
+from .blocks import combined
 
 _BATCH = 64  # columns that are solved for at a time
 _PAIRS = 4e9  # operations that sums over pairs may take
@@ -84,6 +86,13 @@ class Pattern:
         first, second, products = _pairs(A.indptr.astype(np.int64), A.indices, A.data)
         places = analysis.locate(first, second)
         return cls(analysis, analysis.locate(latent, latent), (A.indptr, places, products))
+
+    def turned(self, A: csr_array, J: int) -> Pattern:
+        """Of another design with J rows for each of the first N, at the same places."""
+        of_one = self.pairs[1][: _count(A.indptr[: A.shape[0] // J + 1])]
+        products = np.empty(J * of_one.size)
+        _multiply(A.indptr, A.data, products)
+        return replace(self, pairs=(A.indptr, np.tile(of_one, J), products))
 
     @property
     def memory(self) -> float:
@@ -156,6 +165,24 @@ class SparsePrior(Prior):
     def with_sites(self, nu: Array, tau: Array, reuse: Gaussian | None = None) -> SparseGaussian:
         return SparseGaussian(self, nu, tau)
 
+    def turned(self, R: Array) -> SparsePrior:
+        """Where all P rows of a datum have the same places (:func:`padded`), R (N, P, J)."""
+        (N, P, J), A = R.shape, self.design
+        first = A.indptr[: N + 1]
+        rows = np.repeat(np.arange(N), np.diff(first))
+        data = np.einsum("kpj,pk->jk", R[rows], A.data.reshape(P, -1)).ravel()
+        ends = [first[1:] + j * rows.size for j in range(J)]
+        indptr = np.concatenate([first[:1], *ends])
+        out = copy.copy(self)
+        shape = (J * N, A.shape[1])
+        out.design = csr_array((data, np.tile(A.indices[: rows.size], J), indptr), shape=shape)
+        out.offset = combined(R, self.offset)
+        out.mean = out.design @ self.latent_mean + out.offset
+        out.pattern = self.pattern.turned(out.design, J)
+        out.base = Solved(out, None, self.base.factor)
+        vars(out).pop("variances", None)
+        return out
+
     def times(self, v: Array) -> Array:
         return self.design @ self.base.solve(self.design.T @ v)
 
@@ -214,6 +241,10 @@ class SparseGaussian(Gaussian):
     @property
     def variances(self) -> Array:
         return self.solved.variances
+
+    def variances_of(self, prior: SparsePrior) -> Array:
+        """Of what data see in another design."""
+        return self.solved.variances_of(prior)
 
     @property
     def latent(self) -> tuple[Array, Array]:
@@ -463,9 +494,13 @@ class Solved(Root):
     @cached_property
     def variances(self) -> Array:
         """diag A P⁻¹ Aᵀ."""
-        out = self.prior.pattern.quadratic(self._selected)
+        return self.variances_of(self.prior)
+
+    def variances_of(self, prior: SparsePrior) -> Array:
+        """The same for the design of another prior of these latent values."""
+        out = prior.pattern.quadratic(self._selected)
         for U, S in self.changes:
-            AU = self.prior.design @ U
+            AU = prior.design @ U
             out += np.einsum("nj,jk,nk->n", AU, S, AU)
         return out
 
@@ -580,6 +615,37 @@ def _pairs(indptr, indices, data):
                 products[k] = data[p] * data[r]
                 k += 1
     return first, second, products
+
+
+def padded(designs: list[csr_array]) -> csr_array:
+    """Designs of the same data one after the other, with places for zeros where any of them has
+    a latent value."""
+    N, n = designs[0].shape
+    each = [np.repeat(np.arange(N), np.diff(A.indptr)) * n + A.indices for A in designs]
+    places = np.unique(np.concatenate(each))
+    data = np.zeros((len(designs), places.size))
+    for row, A, own in zip(data, designs, each, strict=True):
+        row[np.searchsorted(places, own)] = A.data
+    ends = np.searchsorted(places, n * np.arange(1, N + 1))
+    indptr = np.concatenate([[0], *(ends + k * places.size for k in range(len(designs)))])
+    columns = np.tile(places % n, len(designs))
+    return csr_array((data.ravel(), columns, indptr), shape=(len(designs) * N, n))
+
+
+def _count(indptr: Indices) -> int:
+    """Pairs of entries in these rows."""
+    m: Indices = np.diff(indptr)
+    return int(np.sum(m.astype(np.int64) * (m + 1) // 2))
+
+
+@jit
+def _multiply(indptr, data, products):
+    k = 0
+    for i in range(indptr.size - 1):
+        for p in range(indptr[i], indptr[i + 1]):
+            for r in range(indptr[i], p + 1):
+                products[k] = data[p] * data[r]
+                k += 1
 
 
 @jit

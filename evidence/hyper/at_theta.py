@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -23,17 +23,19 @@ from ..approximations.gp.ep import fit_ep, rounding_error
 from ..approximations.gp.exact import has_closed_form
 from ..approximations.gp.gradient import log_evidence_gradient
 from ..approximations.gp.modes import fit_best
+from ..approximations.predictors.ep import DIGITS, MOST, fit_block_ep
+from ..approximations.predictors.reference import BlockReference
 from ..approximations.reference import GaussianReference
 from ..drivers.weighted import Stepped, island
 from ..execution.clock import check_interrupt
-from ..gaussians.base import Sites
 from ..messages import InputError
 from ..models.gp import CovarianceError
 from ..models.latent import LatentModel
+from ..models.predictors import PredictorsModel
 from ..models.priors import Priors
 from ..moves.gradient.gibbs import LatentGivenUtilities, latent_given_utilities
 from ..numerics.arrays import Array, Indices
-from ..paths.families import is_stepped
+from ..paths.families import is_stepped, sees_several
 from ..proposals.guide import CannotGuide, make_guide
 
 _CHEAP = 20_000  # draws of single latent values, beside a fit of EP
@@ -41,6 +43,7 @@ _STEP = 1e-4  # of logs, for gradients by differences
 _FIRST_STEP, _FALL = 0.1, 1.0  # logs and nats over which a density's curvature is measured
 _REACH, _WIDEST = 7.0, 3.0  # logs that a climb may go, and the largest spread it may promise
 COARSE = 1e-3  # tolerance of EP where weights make up for the rest
+ROUGH = 0.1  # the same where a sweep costs as much as the draws: sites of a neighbour will do
 
 
 class NoEvidence(ArithmeticError):
@@ -58,8 +61,8 @@ def numerics() -> Iterator[None]:
 
 
 def ep_at(
-    model: LatentModel, theta: Array, start: Sites | None = None, tol: float = 1e-9
-) -> GaussianReference:
+    model: LatentModel | PredictorsModel, theta: Array, start: Any = None, tol: float = 1e-9
+) -> Any:
     """EP at the logs ``theta`` of all hyperparameters, from the sites ``start`` if given.
 
     Without them, and where there may be several fixed points, it is that of the largest log Z.
@@ -68,6 +71,9 @@ def ep_at(
     try:
         with numerics():
             here = model.at(theta)
+            if sees_several(here):
+                return fit_block_ep(here, start=start, tol=max(tol, DIGITS))
+            assert isinstance(here, LatentModel)
             if start is None and not here.likelihood.log_concave:
                 start = fit_best(here).sites
             return fit_ep(here, start=start, tol=tol)
@@ -75,12 +81,24 @@ def ep_at(
         raise NoEvidence(str(refused)) from None
 
 
-def check_digits(reference: GaussianReference, most: float) -> None:
+def check_few(model: LatentModel | PredictorsModel) -> None:
+    """Where EP is wanted, predictors are few."""
+    if model.n_predictors > MOST:
+        raise InputError(
+            f"model has {model.n_predictors} predictors for each datum: hyperparameters are for "
+            f"up to {MOST}; hold them, with model.with_priors(None)"
+        )
+
+
+def check_digits(reference: GaussianReference | BlockReference, most: float) -> None:
     """No evidence where log Z cannot be right or more than ``most`` nats of it are rounding."""
     highest = reference.model.likelihood.ceiling(reference.model.y)
     if reference.logz > highest + most:
         raise NoEvidence(f"log Z = {reference.logz:.3g} of a likelihood of at most {highest:.3g}")
-    lost = rounding_error(reference.model.prior, reference.sites, reference.predictors[0])
+    if isinstance(reference, BlockReference):
+        lost = reference.lost
+    else:
+        lost = rounding_error(reference.model.prior, reference.sites, reference.predictors[0])
     if not lost <= most:
         raise NoEvidence(f"log Z has lost its digits: about {lost:.2g} nats of it are rounding")
 
@@ -115,16 +133,16 @@ class GuidedDraws:
 
 
 def guided_estimate(
-    reference: GaussianReference, size: int, rng: Generator, most_rounding: float
+    reference: GaussianReference | BlockReference, size: int, rng: Generator, most_rounding: float
 ) -> GuidedDraws:
     """log Ẑ from ``size`` draws that the reference guides."""
     check_digits(reference, most_rounding)
-    if is_stepped(reference.model):
+    if isinstance(reference, BlockReference) or is_stepped(reference.model):
         with numerics():
             log_z, *_, draws = island(Stepped.of(reference), size, rng, "systematic", 0.5, 1)
         if np.isnan(log_z):
             raise NoEvidence("the weights of guided draws are not numbers")
-        x = reference.model.from_latent(draws)
+        x = reference.model.from_latent(draws) if is_stepped(reference.model) else draws
         return GuidedDraws(reference.model, x.T, False, np.zeros(1), log_z)
     with numerics():
         guide = make_guide(reference)
@@ -140,7 +158,7 @@ class Look(NamedTuple):
 
     log_z: float
     gradient: Array
-    sites: Sites | None
+    sites: Any
 
 
 def looked(log_z: Callable[[Array], float], theta: Array) -> Look:
@@ -204,21 +222,23 @@ class GuidedEvidence:
         Lower root of a matrix of covariance, in whose units distances are.
     """
 
-    model: LatentModel
+    model: LatentModel | PredictorsModel
     free: Indices
     n_draws: int
     places: Array
-    sites: tuple[Sites | None, ...]
+    sites: tuple[Any, ...]
     root: Array
 
     @property
     def fewest(self) -> int:
         """Weights of a few draws have tails that they do not show; small models afford more."""
+        if sees_several(self.model):  # whose draws cost more than the fit
+            return 16
         return int(np.clip(_CHEAP // self.model.y.size, 16, 256))
 
     def __call__(self, theta: Array, rng: Generator) -> tuple[float, float]:
         # 0.1 nats are rounding only where sites are ten orders stronger than the prior
-        reference = self._ep(theta)
+        reference = self._ep(theta, ROUGH if sees_several(self.model) else COARSE)
         return guided_estimate(reference, self.n_draws, rng, 0.1).log_z, reference.logz
 
     def look(self, theta: Array, steep: float = 10.0) -> Look:
@@ -243,9 +263,9 @@ class GuidedEvidence:
         sites = tuple(look.sites for look in looks)
         return replace(self, places=places, sites=sites, root=root, n_draws=n_draws)
 
-    def _ep(self, theta: Array) -> GaussianReference:
+    def _ep(self, theta: Array, tol: float = COARSE) -> Any:
         everything = self.model.hyperparameters.theta.copy()
         everything[self.free] = theta
         apart = solve_triangular(self.root, (self.places - theta).T, lower=True)
         nearest = np.argmin(np.sum(apart**2, axis=0))
-        return ep_at(self.model, everything, self.sites[nearest], COARSE)
+        return ep_at(self.model, everything, self.sites[nearest], tol)

@@ -28,6 +28,7 @@ from ..execution.clock import check_interrupt
 from ..messages import InputError
 from ..models.density.model import DensityModel
 from ..models.formulas.jzs import Ratios
+from ..models.likelihoods.predicted import Several
 from ..models.likelihoods.quadrature import evaluate
 from ..models.priors import Priors
 from ..models.scales import natural, to_line
@@ -166,9 +167,14 @@ class LikelihoodOfAll:
         x = self.parts.coloured(values, z)
         own = dict(zip(self.names, values[:, self.parts.n_kernel :].T, strict=True))
         with np.errstate(all="ignore"):
+            eta = x @ self.design.T + self.middle
+            if isinstance(self.likelihood, Several):
+                each = self.likelihood.log_probs(self.y, self.likelihood.split(eta), own)
+                return each.sum(axis=1)
             theta = self.likelihood.thetas(self.y, own) if own else self.theta[:, None]
             theta = np.broadcast_to(theta, (len(theta), len(rows), self.y.size))
-            eta = (x @ self.design.T + self.middle).ravel()
-            each = evaluate(self.likelihood.kernel, theta.reshape(len(theta), -1), eta, 1)[0]
+            each = evaluate(self.likelihood.kernel, theta.reshape(len(theta), -1), eta.ravel(), 1)[
+                0
+            ]
         out = each.reshape(len(rows), -1).sum(axis=1)
         return np.where(np.isnan(out), -np.inf, out)

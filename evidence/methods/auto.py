@@ -36,10 +36,10 @@ from ..models.density.model import DensityModel
 from ..models.gp import GPModel
 from ..moves.gradient.crank_nicolson import PCN
 from ..numerics.threads import blas_for
-from ..paths.families import family, is_probit, is_stepped
+from ..paths.families import family, is_probit, is_stepped, sees_several
 from ..proposals.guide import CannotGuide
 from ..statistics.weights import Weights
-from .base import N_DRAWS, Outcome, Problem, stopped
+from .base import FIRST, N_DRAWS, Outcome, Problem, stopped
 from .importance import fair_share, importance
 from .smc import find_plan, run_plan, stuck
 from .staged import compare_with_stages, describe, reliable, run_stages, try_stages
@@ -52,7 +52,9 @@ from .weighted import (
     run_stepped,
     run_tilted,
     try_guide,
+    try_steps,
     try_tilting,
+    warn_of_heavy_tail,
 )
 
 _TRIAL, _LONG_TRIAL = 1024, 8192  # draws that judge importance sampling
@@ -68,6 +70,7 @@ _LONG_LOOK = 16_000  # of them
 _ALIKE = 0.99  # of n weights' worth: nearly constant
 _DOUBTFUL = 0.2  # worth of a draw from which on more of them tell whether a tail is heavy
 _SAFE_TAIL = 0.67  # Pareto shape up to which a thousand weights tell their variance
+_MOST_IN_BLOCKS = 2**12  # draws of an island, where annealing is the other way
 _MARGIN = 1.5  # draws beyond what the trial says
 _PATIENT = Pilot(max_moves=96)
 _OTHER_MOVES = ("splitting", "rmhmc")
@@ -91,6 +94,8 @@ def auto(problem: Problem, *, frugal: bool = False) -> Outcome:
     """
     problem = replace(problem, frugal=frugal)
     annealed = problem.annealed
+    if sees_several(problem.model) and not annealed:
+        return _in_blocks(problem)
     if is_stepped(problem.model) and not annealed:
         return _in_steps(problem)
     if isinstance(problem.model, GPModel) and has_closed_form(problem.model) and not annealed:
@@ -138,6 +143,27 @@ def _in_steps(problem: Problem) -> Outcome:
         notes = [str(error)]
         annealed = replace(problem, checkpoint=problem.checkpoint.part("annealed"))
         return _with_notes(anneal(annealed, None, notes), notes)
+
+
+def _in_blocks(problem: Problem) -> Outcome:
+    """Draws of the reference in steps; annealing where a trial of their weights asks for it."""
+    notes = list[str]()
+    if not problem.reference.converged and problem.reference.name != "laplace":
+        problem = _second_reference(problem, notes)
+    try:
+        trial = try_steps(problem)
+        draws = trial.variance / (FIRST * (problem.target_se or 0.05) ** 2)
+        if draws <= _MOST_IN_BLOCKS:
+            note = "draws follow the reference, and are weighted datum by datum"
+            outcome = run_stepped(problem, trial=trial)
+            warn_of_heavy_tail(outcome, problem, trial)
+            return _with_notes(outcome, [*notes, note])
+        note = f"draws in steps have weights of variance {trial.variance:.3g}: too uneven"
+    except CannotGuide as error:
+        note = str(error)
+    annealed = replace(problem, checkpoint=problem.checkpoint.part("annealed"))
+    notes.append(note)
+    return _with_notes(anneal(annealed, None, notes), notes)
 
 
 def _from_reference(problem: Problem, target: float, notes: list[str]) -> Outcome | None:

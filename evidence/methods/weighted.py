@@ -24,7 +24,7 @@ from ..messages import InputError
 from ..models.latent import LatentModel
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for, run
-from ..paths.families import is_stepped
+from ..paths.families import is_stepped, sees_several
 from ..proposals.guide import CannotGuide, Guide, make_net
 from ..proposals.tilting import draw
 from ..proposals.twist import twisted
@@ -36,7 +36,6 @@ Source = TypeVar("Source", Guided, Tilted)
 
 _PER_ISLAND = 64, 1024  # guided draws where the target asks for fewer, by how many are cheap
 _MEMORY = 2**22  # numbers in the draws of an island
-_DEARER = 4  # draws in steps than others
 _TRIAL, _LONG_TRIAL = 512, 4096
 _FEWER = 128  # draws of a trial at a time
 _UNEVEN = 0.1  # relative variance of a weight from which on the guide is taught
@@ -48,6 +47,7 @@ _FEW_ISLANDS, _LONG = 4, 200_000  # of them, from so many latent values on
 _PARTS = 32  # of a long run, whose variances add up
 _UNLIKE = 3.1  # of a variance with three degrees of freedom 2.5 % are larger by this
 _LARGEST_VARIANCE = 0.5  # of an island's log Z: beyond it the mean of 16 islands is skewed
+_SHORT = 64  # latent values up to which weights without resampling say something
 _MOST_DRAWS, _MEMORY_STEPS = 2**14, 2**28  # of an island in steps; numbers in them
 _KEPT = 2**22  # numbers in the draws that islands in steps leave behind
 _FEWEST_TILTED, _MARGIN = 128, 1.2  # draws of an island, and relative to what the trial says
@@ -68,12 +68,12 @@ def guided(problem: Problem, *, resampling: str | None = "systematic") -> Outcom
     """
     if resampling is not None:
         check_choice("resampling", resampling, tuple(SCHEMES))
-    if not isinstance(problem.model, LatentModel):
+    if not (isinstance(problem.model, LatentModel) or sees_several(problem.model)):
         raise InputError(
             "method='guided' takes latent values one after the other and needs a GPModel or a "
             f"SparseModel, got a {type(problem.model).__name__}; use method='smc'"
         )
-    if is_stepped(problem.model):
+    if is_stepped(problem.model) or sees_several(problem.model):
         return run_stepped(problem, resampling)
     return run_guided(problem, try_guide(problem), resampling)
 
@@ -172,26 +172,59 @@ def run_guided(
     return outcome
 
 
-def run_stepped(problem: Problem, resampling: str | None = "systematic") -> Outcome:
+class StepTrial(NamedTuple):
+    """A guide in steps, and the variance of log Ẑ times draws."""
+
+    source: Stepped
+    variance: float
+
+
+def try_steps(problem: Problem, resampling: str | None = "systematic") -> StepTrial:
+    """Prepare, and look at the spread of small islands."""
+    problem.progress.phase("guide")
+    with blas_for(problem.model.n):
+        source = Stepped.of(problem.reference)
+    # one latent value of several data is integrated: its draws all have the same weight
+    alike = source.guide.size == 1 < problem.model.y.size
+    variance = 0.0 if alike else _variance_of_a_draw(problem, source, resampling)
+    return StepTrial(source, variance if variance < math.inf else math.inf)  # no draw met it
+
+
+def warn_of_heavy_tail(outcome: Outcome, problem: Problem, trial: StepTrial) -> None:
+    """Where weights of draws that were never resampled have a tail that islands may not meet."""
+    if trial.source.guide.size > _SHORT:  # where they tell of nothing else than their number
+        return
+    rng = np.random.default_rng(problem.child(6))
+    weights = Weights(trial.source.draw(_TRIAL, rng, _never)[1])
+    k = weights.shape
+    if k > _HEAVY and weights.relative_variance > _SMALL:
+        outcome.warn(
+            "heavy-tail",
+            f"the weights of {weights.n} draws have a heavy tail (Pareto k = {k:.2f}): log Z may "
+            "be too low and its error bar too small; method='smc' is a cross-check",
+        )
+
+
+def _never(log_weight: Array) -> None:
+    """Draws are not resampled."""
+
+
+def run_stepped(
+    problem: Problem, resampling: str | None = "systematic", trial: StepTrial | None = None
+) -> Outcome:
     """Islands whose draws are resampled on the way; small ones, run first, say how large.
 
     With resampling the variance of an island's log Ẑ falls like one over its draws.
     """
-    problem.progress.phase("guide")
-    with blas_for(problem.model.n):
-        source = Stepped.of(problem.reference)
-    size = source.guide.steps.order.size
+    source, variance = try_steps(problem, resampling) if trial is None else trial
+    size = source.guide.size
     keep = int(np.clip(_KEPT // size, 1, KEEP))
-    # one latent value of several data is integrated: its draws all have the same weight
-    alike = size == 1 < problem.model.y.size
-    variance = 0.0 if alike else _variance_of_a_draw(problem, source, resampling)
-    if not variance < math.inf:  # no draw of an island met the posterior
-        variance = math.inf
     # the relative variance of a lognormal Ẑ with variance s² of its logarithm is exp(s²) - 1
     wave = problem.n_islands or FIRST
     allowed = math.log1p(wave * (problem.target_se or 0.05) ** 2)
     wanted = max(_MARGIN * variance / allowed, variance / _LARGEST_VARIANCE)
-    cheap = min(problem.cheap // _DEARER // size, _PER_ISLAND[1]) if variance > _UNEVEN else 0
+    many = variance > _UNEVEN or sees_several(problem.model)  # whose tails few draws do not show
+    cheap = min(problem.cheap // source.guide.dearer // size, _PER_ISLAND[1]) if many else 0
     most = max(min(_MOST_DRAWS, _MEMORY_STEPS // size), _SMALL_DRAWS)
     wanted = min(max(wanted, _SMALL_DRAWS, cheap), most)
     n_particles = problem.n_particles or 16 * math.ceil(wanted / 16)
@@ -206,7 +239,7 @@ def run_stepped(problem: Problem, resampling: str | None = "systematic") -> Outc
 
 def _variance_of_a_draw(problem: Problem, source: Stepped, resampling: str | None) -> float:
     """Variance of log Ẑ times draws, from small islands side by side."""
-    long = source.guide.steps.order.size >= _LONG
+    long = source.guide.size >= _LONG
     islands, stop = _FEW_ISLANDS if long else _SMALL_ISLANDS, problem.clock.stop
     seeds, courses = problem.child(5).spawn(islands), [np.empty(0)] * islands
 

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..execution.arguments import array, rows
-from ..gaussians.dense import DensePrior
+from ..execution.arguments import array
 from ..messages import InputError
 from ..numerics.arrays import Array
-from .covariance import as_kernel, call_kernel, check_source, factorise
-from .hyperparameters import Hyperparameters, free_parameters
+from .covariance import as_kernel, check_source
+from .fields import FieldsModel
+from .hyperparameters import free_parameters
 from .identity import rounded, sketch
 from .labels import check_labels
 from .latent import check_mean
 from .likelihoods import softmax as _softmax
 from .likelihoods.softmax import SoftmaxSites
-from .notebooks import InNotebooks
-from .priors import Priors
 
 
-class SoftmaxModel(InNotebooks):
+class SoftmaxModel(FieldsModel):
     r"""Classification into C classes with a latent Gaussian field for each of them.
 
     .. math:: x_k \sim N(m_k, K_k),\qquad
@@ -84,6 +81,8 @@ class SoftmaxModel(InNotebooks):
     True
     """
 
+    word: ClassVar[str] = "class"
+
     def __init__(
         self,
         X: ArrayLike | None = None,
@@ -96,8 +95,6 @@ class SoftmaxModel(InNotebooks):
         jitter: float | None = None,
     ) -> None:
         self.classes, self.codes = check_labels(y, classes)
-        #: of hyperparameters that are integrated out; None where they stay as they are
-        self.priors: Priors | None = None
         source = check_source(X, self.n_data, kernel, K, jitter)
         self.X, self.relative_jitter, self.notes, _ = source
         self.kernels = () if kernel is None else _check_kernels(kernel, self.classes)
@@ -106,30 +103,8 @@ class SoftmaxModel(InNotebooks):
         mean = array("mean", mean, (), (count,), (count, n))
         means = mean[:, None] if mean.ndim == 1 else mean
         self.mean: Array = np.broadcast_to(means, (count, n)).ravel()
-        check_mean("mean", *self.class_priors)
-        #: what is free in the kernels: names, logs, bounds, class by class
-        heads = [f"class[{label}]__" for label in self.classes]
-        self.hyperparameters: Hyperparameters = free_parameters(
-            dict(zip(heads, self.kernels, strict=False))
-        )
-
-    def _set_prior(self, given: Array | None) -> None:
-        """Matrices as given, or what the kernels say, with jitter and Cholesky factors."""
-        n = self.n_data
-        if given is None:
-            name, matrices = "kernel(X)", [call_kernel(k, self.X) for k in self._different()]
-        else:
-            name, matrices = "K", list(given.reshape(-1, n, n))
-        names = [f"{name} of class {k}" for k in range(len(matrices))]
-        named = zip(matrices, names if len(names) > 1 else [name], strict=True)
-        made = [factorise(K, name, n, self.relative_jitter) for K, name in named]
-        #: the different prior covariances, jitter included: shape (1, N, N) where classes share
-        self.covariances: Array = np.stack([prior.K for prior in made])
-        #: their lower Cholesky factors
-        self.factors: Array = np.stack([prior.chol for prior in made])
-        self.jitter: float = max(prior.jitter for prior in made)
-
-    # -- sizes and matrices -----------------------------------------------------------------
+        check_mean("mean", *self.field_priors)
+        self.hyperparameters = free_parameters(self.heads(self.classes))
 
     @property
     def n_classes(self) -> int:
@@ -141,95 +116,12 @@ class SoftmaxModel(InNotebooks):
         """Number of data, N."""
         return int(self.codes.size)
 
-    @property
-    def n(self) -> int:
-        """Number of latent values, C·N."""
-        return self.n_classes * self.n_data
-
-    @property
-    def shared(self) -> bool:
-        """Whether all classes have one prior covariance."""
-        return len(self.covariances) == 1
-
-    @property
-    def K(self) -> Array:
-        """Prior covariances, shape (C, N, N); a view of one matrix where classes share."""
-        return np.broadcast_to(self.covariances, (self.n_classes, *self.covariances.shape[1:]))
-
-    @property
-    def chol(self) -> Array:
-        """Lower Cholesky factors of ``K``, likewise."""
-        return np.broadcast_to(self.factors, (self.n_classes, *self.factors.shape[1:]))
-
-    @property
-    def class_priors(self) -> tuple[DensePrior, ...]:
-        """Each class's own prior, with the mean of its latent values."""
-        means = self.mean.reshape(self.n_classes, self.n_data)
-        return tuple(map(DensePrior, means, self.K, self.chol))
+    n_fields = n_classes
 
     @property
     def y(self) -> NDArray[Any]:
         """The labels."""
         return self.classes[self.codes]
-
-    # -- hyperparameters --------------------------------------------------------------------
-
-    def at(self, theta: ArrayLike | Mapping[str, float]) -> SoftmaxModel:
-        """The same data under other hyperparameters.
-
-        Parameters
-        ----------
-        theta : array (P,) or mapping
-            Their natural logarithms in the order of ``model.hyperparameters.names``, or natural
-            *values* by name. A name without ``class[…]__`` means that parameter in all classes.
-        """
-        if isinstance(theta, Mapping):
-            theta = self.by_class(theta)
-        model = copy.copy(self)
-        model.priors = None
-        model.hyperparameters = self.hyperparameters.moved(theta)
-        model.kernels = model.hyperparameters.kernels
-        if len(model.hyperparameters):
-            model._set_prior(None)
-        return model
-
-    def with_priors(
-        self, priors: Mapping[str, Any] | None, fixed: Iterable[str] = ()
-    ) -> SoftmaxModel:
-        """The same model with priors of its hyperparameters, which are integrated out then.
-
-        Parameters
-        ----------
-        priors : mapping of str to frozen scipy.stats distribution or "flat", or None
-            Of natural values. A name without ``class[…]__`` means that parameter in all classes,
-            each with a value of its own.
-        fixed : list of str
-            Hyperparameters held at the model's values; all others need a prior.
-        """
-        model = copy.copy(self)
-        model.priors = None if priors is None else self.priors_of(priors, fixed)
-        return model
-
-    def priors_of(self, priors: Mapping[str, Any], fixed: Iterable[str] = ()) -> Priors:
-        """Priors by names, those without a class for every class."""
-        if isinstance(priors, Mapping):
-            priors = self.by_class(priors)
-        if not isinstance(fixed, str):
-            fixed = self.by_class(dict.fromkeys(fixed or ()))
-        return Priors.of(self.hyperparameters, priors, fixed)
-
-    def by_class(self, theta: Mapping[str, Any]) -> dict[str, Any]:
-        """Names that say nothing of a class, for every class that has them."""
-        names = self.hyperparameters.names
-        spelled: dict[str, Any] = {}
-        for name, value in theta.items():
-            ends = [known for known in names if known.endswith(f"]__{name}")] or [
-                known for known in names if known.endswith(f"__{name}")
-            ]
-            owners = [known.partition("]__")[0] for known in ends]
-            once = name not in names and len(set(owners)) == len(owners) > 1
-            spelled |= dict.fromkeys(ends if once else [name], value)
-        return spelled
 
     # -- the densities ----------------------------------------------------------------------
 
@@ -253,18 +145,6 @@ class SoftmaxModel(InNotebooks):
         _softmax.tilt(self.codes, *self.no_sites, batch, total, gradient)
         return total.reshape(shape), gradient.reshape(*shape, self.n)
 
-    def _rows(self, x: ArrayLike) -> tuple[Array, tuple[int, ...]]:
-        """A batch of flat states, checked: compiled code trusts its shape."""
-        what = f"latent values ({self.n_classes} x {self.n_data}, class by class)"
-        return rows("x", x, self.n, what)
-
-    def log_prior(self, x: ArrayLike) -> Array:
-        """log Π_k N(x_k; m_k, K_k) for a batch ``x`` of shape (..., C·N)."""
-        batch, shape = self._rows(x)
-        fields = batch.reshape(-1, self.n_classes, self.n_data)
-        value = sum(p.log_density(fields[:, k]) for k, p in enumerate(self.class_priors))
-        return np.reshape(value, shape)
-
     def probabilities(self, x: ArrayLike) -> Array:
         """p(class k | x_n), shape (..., C, N)."""
         from scipy.special import softmax
@@ -280,13 +160,6 @@ class SoftmaxModel(InNotebooks):
 
     # -- what results, checkpoints and other processes need -----------------------------------
 
-    def bare(self) -> SoftmaxModel:
-        """The same model without inputs and kernels: all that computing needs, light to send."""
-        model = copy.copy(self)
-        model.kernels, model.X = (), None
-        model.hyperparameters = free_parameters({})
-        return model
-
     def describe(self) -> dict[str, Any]:
         """What a result tells of its model, in plain words and numbers."""
         return {
@@ -301,16 +174,6 @@ class SoftmaxModel(InNotebooks):
         """Arrays that tell this model from others: see :mod:`evidence.models.identity`."""
         sizes = np.array([self.n_classes, self.n_data])
         return *sketch(self.covariances), rounded(self.jitter), self.mean, self.codes, sizes
-
-    def _kernel_in_words(self) -> str:
-        if not self.kernels:
-            return "K given"
-        return " | ".join(str(kernel) for kernel in self._different())
-
-    def _different(self) -> tuple[Any, ...]:
-        """One kernel where all classes have the same."""
-        first, *others = self.kernels
-        return self.kernels if any(k is not first and k != first for k in others) else (first,)
 
     def __repr__(self) -> str:
         kernel = self._kernel_in_words() if self.kernels else "K"

@@ -38,7 +38,7 @@ _ALSO = {("gaussian", "noise_std"): "sigma", ("student_t", "scale"): "sigma"}  #
 
 def synonym(likelihood: Likelihood, parameter: str) -> str:
     """What other packages call a parameter of a likelihood."""
-    return _ALSO.get((likelihood.name, parameter), parameter)
+    return _ALSO.get((getattr(likelihood, "base", likelihood).name, parameter), parameter)
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,6 +63,11 @@ class LatentModel(InNotebooks, ABC):
         return model
 
     @property
+    def n_predictors(self) -> int:
+        """How many linear predictors a datum sees."""
+        return len(getattr(self.likelihood, "predictors", ("mu",)))
+
+    @property
     @abstractmethod
     def n(self) -> int:
         """Number of latent values."""

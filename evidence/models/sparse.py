@@ -13,7 +13,7 @@ from scipy.sparse import csc_array, csr_array, eye_array, issparse
 from ..execution.arguments import array, machine_memory, rows, shown
 from ..execution.keywords import hinted
 from ..gaussians.base import NotPositiveDefinite
-from ..gaussians.sparse import Pattern, SparsePrior, check_constraints, null_in_words
+from ..gaussians.sparse import Pattern, SparsePrior, check_constraints, null_in_words, padded
 from ..messages import InputError
 from ..numerics.arrays import Array
 from ..numerics.sparse import Factor
@@ -46,13 +46,14 @@ class SparseModel(LatentModel):
         Observations, validated by the likelihood.
     likelihood : str or Likelihood
         As for :class:`.GPModel`; ``"binomial(n=50)"`` too.
-    A : sparse matrix or array (N, n), optional
+    A : sparse matrix or array (N, n), or a list of them, optional
         Which latent values a datum sees. By default each sees its own (then N = n), or what the
-        precision object says.
+        precision object says. A list, of one per predictor, where the likelihood has several
+        (:class:`~evidence.models.likelihoods.predicted.Predicted`).
     mean : float or array (n,)
         Prior mean of x.
     offset : float or array (N,)
-        Known part o of the linear predictors.
+        Known part o of the linear predictors; (P, N) where these are several.
     constraints : array (J, n), or a pair of it and the right-hand sides (J,), optional
         Linear constraints C x = r (r = 0 unless given). Log Z is then of the density on that
         set: it depends neither on the scale of C nor on the choice of rows that span the same.
@@ -94,8 +95,12 @@ class SparseModel(LatentModel):
         self.Q = _precision_matrix(Q.matrix() if self.precision else Q)
         n, N = self.Q.shape[0], self.y.size
         given = getattr(self.precision, "design", None) if A is None else A
-        self.A = _design(given, N, n)
-        self.offset: Array = np.broadcast_to(array("offset", offset, (), (N,)), (N,)).copy()
+        P = self.n_predictors
+        self.A = _design(given, N, n) if P == 1 else _designs(given, P, N, n)
+        shapes = [(), (N,)] if P == 1 else [(), (P, N)]
+        self.offset: Array = np.broadcast_to(
+            array("offset", offset, *shapes), shapes[-1]
+        ).flatten()
         self._mean: Array = np.broadcast_to(array("mean", mean, (), (n,)), (n,)).copy()
         self.constraints = _constraints(self.precision, constraints, n)
         null = getattr(self.precision, "null", None)
@@ -103,7 +108,8 @@ class SparseModel(LatentModel):
             null = _null_space(self.Q, None if self.constraints is None else self.constraints[0])
         self._null = np.asarray(null, float)
         _check_pairs(self.A)
-        _check_free(self.A, self.constraints)
+        if P == 1:
+            _check_free(self.A, self.constraints)
         self.theta = self.likelihood.theta(self.y)
         self._pattern = Pattern.of(self.Q, self.A, null=self._null)
         if self.memory > machine_memory():
@@ -263,6 +269,24 @@ def _design(A: Any, N: int, n: int) -> csr_array:
             "latent value; drop it, or give it one"
         )
     return out
+
+
+def _designs(A: Any, P: int, N: int, n: int) -> csr_array:
+    """One design per predictor, one after the other, of which some rows may see nothing."""
+    if not isinstance(A, list | tuple) or len(A) != P:
+        raise InputError(
+            f"A must be a list of {P} designs, one for each predictor, got {shown(A)}"
+        )
+    each = [sparse("A", own) for own in A]
+    for own in each:
+        if own.shape != (N, n):
+            raise InputError(
+                f"A must hold designs of shape ({N}, {n}): a row for each of y's observations, a "
+                f"column for each latent value of Q; got {own.shape}"
+            )
+        own.eliminate_zeros()
+        own.sort_indices()
+    return padded(each)
 
 
 def _constraints(precision: Any, given: Any, n: int) -> tuple[Array, Array] | None:

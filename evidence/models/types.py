@@ -7,6 +7,7 @@ from typing import TypeAlias
 from .classes import SoftmaxModel
 from .density.model import DensityModel
 from .gp import GPModel
+from .predictors import PredictorsModel
 from .sparse import SparseModel
 
-Model: TypeAlias = GPModel | SparseModel | SoftmaxModel | DensityModel
+Model: TypeAlias = GPModel | SparseModel | PredictorsModel | SoftmaxModel | DensityModel

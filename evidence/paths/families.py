@@ -30,6 +30,9 @@ from ..approximations.gp.ep import fit_ep
 from ..approximations.gp.laplace import fit_laplace
 from ..approximations.gp.modes import extend_mixture, fit_mixture
 from ..approximations.mixture import Mixture
+from ..approximations.predictors.ep import MOST, fit_block_ep
+from ..approximations.predictors.laplace import fit_block_laplace
+from ..approximations.predictors.reference import BlockReference, block_prior_reference
 from ..approximations.reference import GaussianReference, prior_reference
 from ..execution.arguments import check_choice
 from ..messages import InputError
@@ -38,11 +41,13 @@ from ..models.density.checking import first_finite
 from ..models.density.model import DensityModel
 from ..models.gp import GPModel
 from ..models.latent import LatentModel
+from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
 from .base import TemperedPath
 from .classes import SoftmaxPath
 from .density import DensityPath
 from .gp import Path
+from .predictors import PredictorsPath, SteppedPredictorsPath
 from .shared import SharedPath
 from .stepped import SteppedPath
 
@@ -102,6 +107,22 @@ _LATENT = Family(
 )
 
 
+_FEW_PREDICTORS = Family(
+    {"ep": fit_block_ep, "laplace": fit_block_laplace, "prior": block_prior_reference},
+    lambda model, move: "ep",
+    ("laplace", "ep"),
+    BlockReference,
+    lambda q: (SteppedPredictorsPath if is_stepped(q.model) else PredictorsPath)(q),
+    after={"ep": "laplace"},
+    ceiling=lambda model: model.likelihood.ceiling(model.y),
+)
+_MANY_PREDICTORS = _FEW_PREDICTORS._replace(
+    fits={"laplace": fit_block_laplace, "prior": block_prior_reference},
+    preferred=lambda model, move: "laplace",
+    reported=("laplace",),
+)
+
+
 def _somewhere_finite(fit: Callable[..., Any]) -> Callable[..., Any]:
     """A fit to a density that is above zero somewhere: searches of others would not end."""
 
@@ -116,6 +137,7 @@ def _somewhere_finite(fit: Callable[..., Any]) -> Callable[..., Any]:
 _FAMILIES: dict[type, Family] = {
     GPModel: _LATENT,
     SparseModel: _LATENT,
+    PredictorsModel: _FEW_PREDICTORS,
     SoftmaxModel: Family(
         {
             "wide": fit_wide_laplace,
@@ -151,6 +173,8 @@ _FAMILIES: dict[type, Family] = {
 
 def family(model: Any) -> Family:
     """The entry of ``model``, or an error that lists what there is."""
+    if sees_several(model):
+        return _FEW_PREDICTORS if model.n_predictors <= MOST else _MANY_PREDICTORS
     for kind, entry in _FAMILIES.items():
         if isinstance(model, kind):
             return entry
@@ -162,6 +186,11 @@ def family(model: Any) -> Family:
 def make_path(reference: Any) -> TemperedPath:
     """The path from ``reference`` to its model's posterior."""
     return family(reference.model).path(reference)
+
+
+def sees_several(model: Any) -> bool:
+    """Whether a datum sees several predictors."""
+    return isinstance(model, LatentModel | PredictorsModel) and model.n_predictors > 1
 
 
 def is_stepped(model: Any) -> bool:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..approximations.classes.reference import SoftmaxReference
+from ..approximations.predictors.reference import BlockReference
 from ..approximations.reference import GaussianReference
 from ..execution.clock import check_interrupt
 from ..messages import InputError
@@ -95,6 +96,8 @@ class Designed(Mixture):
         self.n, self.work = points.n, points.design.shape[1]
 
     def at(self, rows: slice) -> tuple[Array, Array]:
+        if self.points.predictors > 1:
+            return self._several(rows)
         A, offset = self.points.design[rows], self.points.offset[rows]
         if isinstance(self.known, np.ndarray):
             mean, var = (A @ self.known.T).T + offset, np.zeros(A.shape[0])
@@ -107,6 +110,24 @@ class Designed(Mixture):
         if self.points.extra is not None:
             var = var + self.points.extra[rows]
         return mean[None], var[:, None, None]
+
+    def _several(self, rows: slice) -> tuple[Array, Array]:
+        """Of several predictors, each of which has a design."""
+        P, n, points = self.points.predictors, self.n, self.points
+        some = (np.arange(n)[rows] + n * np.arange(P)[:, None]).ravel()
+        A, offset = points.design[some], points.offset[some]
+        b = some.size // P
+        cov = np.zeros((b, P, P))
+        if isinstance(self.known, np.ndarray):
+            mean = (A @ self.known.T).T + offset
+        else:
+            q: Any = self.known.gaussian.turned
+            mean = (A @ q.latent_mean + offset)[None]
+            white = q.solved.draw_transposed(A.toarray().T).reshape(-1, P, b)
+            cov = np.einsum("kpb,kqb->bpq", white, white)
+        if points.extra is not None:
+            np.einsum("bpp->bp", cov)[:] += points.extra[some].reshape(P, b).T
+        return mean.reshape(-1, P, b).swapaxes(0, 1), cov
 
 
 def blocks(
@@ -144,10 +165,14 @@ def mixture_at(model: Model, known: Any, points: Points | DesignPoints | None) -
         assert points.X is not None
         A, extra = prior.at(model.hyperparameters.kernels[0], points.X)
         return Designed(DesignPoints(A, points.mean[0], extra), known)
-    if isinstance(known, SoftmaxReference):
+    if isinstance(known, SoftmaxReference | BlockReference):
         if points is None:
             diag = np.diagonal(known.model.covariances, axis1=1, axis2=2)
             points = Points(means, None, known.model.covariances, diag)
+        if isinstance(known, BlockReference):
+            dual = known.gaussian.dual.reshape(C, 1, N)
+            inner = known.gaussian.inner.reshape(C, N, C, N)
+            return Projected(points, model, dual, partial(_across_fields, inner))
         return Projected(points, model, known.dual[:, None], known.explained)
     if isinstance(known, GaussianReference):
         if points is None:
@@ -161,6 +186,13 @@ def mixture_at(model: Model, known: Any, points: Points | DesignPoints | None) -
     different = fields[:1] if getattr(model, "shared", True) else fields
     explained = partial(_by_field, [prior.explained for prior in different], C)
     return Projected(points, model, a, explained)
+
+
+def _across_fields(inner: Array, k: Array) -> Array:
+    """k_iᵀR_ij k_j, (b, C, C), of fields that sites couple."""
+    k = np.broadcast_to(k, (len(inner), *k.shape[1:]))
+    half = np.einsum("injm,jbm->inbj", inner, k, optimize=True)
+    return np.einsum("ibn,inbj->bij", k, half, optimize=True)
 
 
 def _by_field(parts: Sequence[Callable[[Array], Array]], C: int, k: Array) -> Array:

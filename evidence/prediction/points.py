@@ -12,18 +12,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array, issparse, vstack
 
 from ..execution.arguments import array
 from ..gaussians.base import Prior
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
+from ..models.fields import FieldsModel
 from ..models.formulas.model import FormulaModel
 from ..models.gp import GPModel
+from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 
-Field = GPModel | SoftmaxModel
+Field = GPModel | SoftmaxModel | PredictorsModel
 Model = Field | SparseModel
 
 _DIAGONAL = 256  # points at a time when a kernel has no diag
@@ -69,9 +71,12 @@ class DesignPoints:
     new: csr_array | None = None
     """What rows of groups that are not in the model would see, were each of them the first."""
 
+    predictors: int = 1
+    """How many every datum sees: the design has so many parts, one after the other."""
+
     @property
     def n(self) -> int:
-        return int(self.design.shape[0])
+        return int(self.design.shape[0]) // self.predictors
 
     @property
     def X(self) -> None:
@@ -82,13 +87,16 @@ def design_points(
     model: SparseModel, A_new: Any, offset: float | ArrayLike | None, new_groups: str = "error"
 ) -> DesignPoints:
     """New rows of A, or those of the data."""
+    P = model.n_predictors
     if isinstance(model, FormulaModel) and A_new is not None and not issparse(A_new):
         A, known, new = model.rows_of(A_new, new_groups)
-        return DesignPoints(A, known, None, new)
+        return DesignPoints(A, known, None, new, P)
     if A_new is None:
         if offset is not None:
             raise InputError("mean_new goes with new points; pass X_new (rows of A) too")
-        return DesignPoints(model.A, model.offset)
+        return DesignPoints(model.A, model.offset, predictors=P)
+    if P > 1 and isinstance(A_new, list | tuple):
+        A_new = vstack([csr_array(own) for own in A_new])
     A = csr_array(A_new if issparse(A_new) else array("X_new", A_new, ("N", model.n)), dtype=float)
     if A.shape[1] != model.n:
         raise InputError(
@@ -96,12 +104,12 @@ def design_points(
             f"{A.shape}"
         )
     known = array("mean_new", 0.0 if offset is None else offset, (), (A.shape[0],))
-    return DesignPoints(A, np.broadcast_to(known, (A.shape[0],)))
+    return DesignPoints(A, np.broadcast_to(known, (A.shape[0],)), predictors=P)
 
 
 def priors(model: Model) -> tuple[Prior, ...]:
     """That of every latent field at the data."""
-    return model.class_priors if isinstance(model, SoftmaxModel) else (model.prior,)
+    return model.field_priors if isinstance(model, FieldsModel) else (model.prior,)
 
 
 def _kernels(model: Field) -> tuple[Any, ...]:

@@ -22,6 +22,8 @@ from ..models.classes import SoftmaxModel
 from ..models.formulas.model import FormulaModel
 from ..models.gp import GPModel
 from ..models.likelihoods.base import Likelihood
+from ..models.likelihoods.predicted import Predicted
+from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
 from ..numerics.threads import blas_for
 from ..results.comparison import Comparison
@@ -31,6 +33,7 @@ from .gp import Prediction
 from .mixture import mixture_at
 from .points import design_points, new_points
 from .posterior import known_at_data
+from .predictors import of_family, predict_several
 
 _NEGLIGIBLE = 1e-6  # probability of a model that predictions leave out
 
@@ -49,7 +52,9 @@ class _Options(TypedDict, total=False):
 
 @overload
 def predict(
-    model: GPModel | SparseModel, X_new: ArrayLike | None = None, **options: Unpack[_Options]
+    model: GPModel | SparseModel | PredictorsModel,
+    X_new: ArrayLike | None = None,
+    **options: Unpack[_Options],
 ) -> Prediction: ...
 @overload
 def predict(
@@ -61,7 +66,7 @@ def predict(
 ) -> ClassPrediction: ...
 @hinted
 def predict(
-    model: GPModel | SparseModel | SoftmaxModel | Comparison,
+    model: GPModel | SparseModel | PredictorsModel | SoftmaxModel | Comparison,
     X_new: ArrayLike | None = None,
     *,
     posterior: Any = None,
@@ -78,7 +83,7 @@ def predict(
 
     Parameters
     ----------
-    model : GPModel, SparseModel, SoftmaxModel or Comparison
+    model : GPModel, SparseModel, PredictorsModel, SoftmaxModel or Comparison
         Of what :func:`evidence.compare` returned: all of its models, each as probable as it is.
     X_new : array (n, D), optional
         New inputs, for models with a kernel; new rows of A for a SparseModel, a table of data for
@@ -149,9 +154,9 @@ def predict(
             "progressbar": progressbar,
         }  # fmt: skip
         return _averaged(model, X_new, posterior, words)
-    if not isinstance(model, GPModel | SparseModel | SoftmaxModel):
+    if not isinstance(model, GPModel | SparseModel | PredictorsModel | SoftmaxModel):
         raise InputError(
-            "model must be a GPModel, a SparseModel or a SoftmaxModel, got "
+            "model must be a GPModel, a SparseModel, a PredictorsModel or a SoftmaxModel, got "
             f"{type(model).__name__}; what a DensityModel predicts is a function of its draws, "
             "ev.sample(model)"
         )
@@ -166,6 +171,8 @@ def predict(
     trials: dict[str, Any] = {}
     if likelihood is None and isinstance(model, FormulaModel) and model.trials:
         trials = {} if X_new is None else {"n": model.new_trials(X_new)}
+    if likelihood is not None and not isinstance(model, SoftmaxModel):
+        likelihood = of_family(model, likelihood)
     _check_likelihood(model, likelihood, posterior, n, trials)
     with interruptible(), blas_for(model.y.size):
         parts = known_at_data(model, posterior, max_draws)
@@ -190,7 +197,9 @@ def predict(
                 else:
                     rest |= {"keep": len(parts) > 1, "labels": getattr(there, "levels", None)}
                     here = likelihood or there.likelihood.new.changed(trials)
-                    made += [Prediction.of(mixture, here, **rest)]
+                    several = isinstance(here, Predicted)
+                    make: Any = predict_several if several else Prediction.of
+                    made += [make(mixture, here, **rest)]
     return made[0] if len(made) == 1 else made[0].mixture(made, [part.weight for part in parts])
 
 
@@ -221,7 +230,7 @@ def _of_hyperparameters(result: Any) -> IntegratedEvidence | None:
 
 
 def _check_likelihood(
-    model: GPModel | SparseModel | SoftmaxModel,
+    model: GPModel | SparseModel | PredictorsModel | SoftmaxModel,
     likelihood: Likelihood | None,
     posterior: Any,
     n: int,

@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -90,6 +91,14 @@ class StepGuide:
     """Of which value every one is the first child to be drawn, or -1, (n,)."""
     share: Share | None = None
     """Of the posterior, where the reference is one component of a mixture."""
+
+    dearer: ClassVar[int] = 4
+    """A draw than others that are not integrated, in times."""
+
+    @property
+    def size(self) -> int:
+        """Number of latent values."""
+        return int(self.steps.order.size)
 
     @property
     def block(self) -> int:

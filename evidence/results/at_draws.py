@@ -15,12 +15,14 @@ from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
 from ..models.likelihoods.base import Likelihood
+from ..models.likelihoods.predicted import Several
 from ..models.likelihoods.quadrature import evaluate
+from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from .base import Result
 
-Described = GPModel | SparseModel | SoftmaxModel
+Described = GPModel | SparseModel | PredictorsModel | SoftmaxModel
 _TOGETHER = 200_000  # likelihoods evaluated at a time
 
 
@@ -58,6 +60,8 @@ class AtDraws:
 
     def log_likelihood(self, rows: Any = slice(None)) -> Array:
         """log p(y_n|x_n) at every draw, shape (chains, draws, rows)."""
+        if isinstance(several := self.likelihoods[0], Several):
+            return self._of_several(several, rows)
         y, seen = self.y[rows], self.seen[..., rows]
         flat, out = seen.reshape(-1, y.size), np.empty((seen[..., 0].size, y.size))
         step = max(1, _TOGETHER // y.size)
@@ -69,6 +73,16 @@ class AtDraws:
             values = evaluate(kernel, np.hstack(theta), part.ravel())
             out[first : first + step] = values[0].reshape(part.shape)
         return out.reshape(seen.shape)
+
+    def _of_several(self, likelihood: Several, rows: Any) -> Array:
+        """The same where a datum sees several predictors."""
+        eta = likelihood.split(self.seen)[..., rows]
+        flat = eta.reshape(-1, *eta.shape[-2:])
+        each = self.likelihoods if len(self.likelihoods) > 1 else [likelihood]
+        parts = zip(each, np.split(flat, len(each)), strict=True)
+        y = self.y[rows]
+        out = [p.at(rows).log_probs(y, own) for p, own in parts]  # type: ignore[attr-defined]
+        return np.concatenate(out).reshape(*eta.shape[:-2], y.size)
 
     def cdf(self, y: Array, rows: Any) -> Array:
         """P(Y_n ≤ y_n | x_n) at every draw, shape (chains · draws, rows)."""
@@ -82,9 +96,10 @@ class AtDraws:
         """Replicated data, shape (chains, draws, N)."""
         if len(self.likelihoods) == 1:
             return self.likelihoods[0].simulate(self.seen, rng)
-        flat = self.seen.reshape(-1, self.y.size)
+        flat = self.seen.reshape(-1, self.seen.shape[-1])
         pairs = zip(self.likelihoods, flat, strict=True)
-        return np.array([p.simulate(x, rng) for p, x in pairs]).reshape(self.seen.shape)
+        shape = (*self.seen.shape[:-1], self.y.size)
+        return np.array([p.simulate(x, rng) for p, x in pairs]).reshape(shape)
 
     def _from(self, first: int, count: int) -> tuple[Likelihood, ...]:
         several = len(self.likelihoods) > 1

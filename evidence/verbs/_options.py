@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from ..approximations.classes.reference import SoftmaxReference
     from ..approximations.density.reference import DensityReference
     from ..approximations.mixture import Mixture
+    from ..approximations.predictors.reference import BlockReference
     from ..approximations.reference import GaussianReference
     from ..drivers.smc import Sampler
     from ..moves.base import Move
 
-    Reference = GaussianReference | SoftmaxReference | DensityReference | Mixture
+    Reference = GaussianReference | BlockReference | SoftmaxReference | DensityReference | Mixture
 
 Method = Literal[
     "auto", "smc", "ais", "importance", "guided", "pt", "arm", "orthant", "sequential", "ep",

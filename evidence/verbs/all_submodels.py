@@ -91,8 +91,7 @@ def all_submodels(
     words: dict[str, Any] = {"likelihood": likelihood, "link": link, "missing": missing}
     words |= {"priors": priors, "namespace": space}
     parts, (full,) = parse(formula, TERMS), from_formulas({"": formula}, data, **words).values()
-    assert full.offsets is not None
-    owners = list(dict.fromkeys(full.offsets.owners))
+    owners = list(dict.fromkeys(full.offsets[0].owners))
     spelt = {owner: ":".join(pieces(owner, full.columns)) for owner in owners}
     terms = {_written(formula, parts, spelt, some): some for some in _marginal(owners)}
     models = from_formulas({text: text for text in terms}, data, **words)

@@ -24,6 +24,7 @@ from ..execution.arguments import (
     check_executor,
     check_function,
     check_kind,
+    check_one_predictor,
     check_path,
     shown,
 )
@@ -278,6 +279,7 @@ def _check_generators(models: dict[str, Any], simulate: Any) -> dict[str, Any]:
         if not (_makes(model) and name in generators):
             what = f"models[{shown(name)}], unless it is a function from data with its simulate,"
             check_kind(what, model, GPModel, SparseModel)
+            check_one_predictor(f"models[{shown(name)}]", model)
         check_proper(f"models[{shown(name)}]", model)
     return generators
 

@@ -11,6 +11,7 @@ from ..execution.arguments import (
     check_choice,
     check_flag,
     check_kind,
+    check_one_predictor,
     number,
     seed_sequence,
     shown,
@@ -124,6 +125,7 @@ def compare(
         check_choice("baseline", baseline, models)
     for name, model in models.items() if loo else ():
         check_kind(f"loo=True: models[{shown(name)}]", model, GPModel, SparseModel)
+        check_one_predictor(f"loo=True: models[{shown(name)}]", model)
     seeds = seed_sequence(random_seed).spawn(2 * len(models))
     rngs = [np.random.default_rng(seed) for seed in seeds]
     runs = [

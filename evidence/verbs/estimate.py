@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from .. import moves
 from ..approximations.density.policy import EFFORTS
 from ..approximations.gp.neighbours import fewer_neighbours
+from ..approximations.reference import GaussianReference
 from ..execution.arguments import ISLAND, check_choice, check_size
 from ..execution.checkpoint import digest
 from ..execution.clock import Clock, Stopped, within
@@ -282,7 +283,7 @@ def _report(
     fits, clock = referee.fits, referee.problem.clock
     rows = [Estimate(name, fit.logz, math.nan, fit.seconds) for name, fit in fits.items()]
     correction = np.zeros(0)
-    if "ep" in fits:
+    if isinstance(fits.get("ep"), GaussianReference):
         watch = Clock()
         with suppress(Stopped):
             corrected, correction = fits["ep"].logz_corrected, fits["ep"].correction

@@ -29,7 +29,7 @@ from ..execution.job import Job
 from ..execution.keywords import hinted
 from ..execution.options import told
 from ..execution.progress import Progress
-from ..hyper.at_theta import GuidedEvidence, NoEvidence, climb, ep_at
+from ..hyper.at_theta import GuidedEvidence, NoEvidence, check_few, climb, ep_at
 from ..hyper.classes import AnnealedEvidence, laplace_at
 from ..hyper.direct import ClosedForm, density_over
 from ..hyper.integral import ThetaIslands
@@ -40,6 +40,7 @@ from ..models.classes import SoftmaxModel
 from ..models.density.model import DensityModel
 from ..models.formulas.jzs import Ratios
 from ..models.gp import GPModel
+from ..models.predictors import PredictorsModel
 from ..models.priors import Priors, held
 from ..models.scales import to_line
 from ..models.sparse import SparseModel
@@ -66,7 +67,7 @@ _FITTING = 0.8  # relative ESS of islands from which on the surrogate itself mak
 
 @hinted
 def integrated_evidence(
-    model: GPModel | SparseModel | SoftmaxModel,
+    model: GPModel | SparseModel | PredictorsModel | SoftmaxModel,
     priors: Mapping[str, Any] | None = None,
     *,
     fixed: Iterable[str] = (),
@@ -84,7 +85,7 @@ def integrated_evidence(
 
     Parameters
     ----------
-    model : GPModel, SparseModel or SoftmaxModel
+    model : GPModel, SparseModel, PredictorsModel or SoftmaxModel
         Its hyperparameters are where the search for EP's optimum starts. (Several classes have
         Laplace's in its place, and short annealing in place of guided draws.)
     priors : mapping of str to frozen scipy.stats distribution or "flat", optional
@@ -122,8 +123,10 @@ def integrated_evidence(
     >>> bool(result.logz_se < 0.3), result.theta.shape
     (True, (1000, 2))
     """
-    arguments.check_kind("model", model, GPModel, SparseModel, SoftmaxModel)
+    arguments.check_kind("model", model, GPModel, SparseModel, PredictorsModel, SoftmaxModel)
     arguments.check_count("n_draws", n_draws, 2)
+    if not isinstance(model, SoftmaxModel):
+        check_few(model)
     call = Call(
         target_se, n_particles, n_islands, max_seconds, random_seed=random_seed,
         executor=executor, checkpoint=checkpoint, progressbar=progressbar, size=n_draws or 256,
@@ -266,7 +269,7 @@ def _run_islands(call: Call, model: Any, pilot: ThetaPilot, progress: Progress) 
 
 def _result(
     call: Call,
-    model: GPModel | SparseModel | SoftmaxModel,
+    model: GPModel | SparseModel | PredictorsModel | SoftmaxModel,
     prior: Priors,
     start: _Start,
     pilot: ThetaPilot | None,
@@ -331,7 +334,9 @@ class _Start(NamedTuple):
 
 
 def _start(
-    model: GPModel | SparseModel | SoftmaxModel, prior: Priors, known: ClosedForm | None
+    model: GPModel | SparseModel | PredictorsModel | SoftmaxModel,
+    prior: Priors,
+    known: ClosedForm | None,
 ) -> _Start:
     theta = model.hyperparameters.theta[prior.free]
     if known is not None:
@@ -356,7 +361,7 @@ def _start(
     return _Start(guided, centre, sd, best.logz, "ep", warnings, optimum, others)
 
 
-def _further_starts(model: GPModel | SparseModel) -> int:
+def _further_starts(model: GPModel | SparseModel | PredictorsModel) -> int:
     """From as many places a climb costs little."""
     return int(min(_CLIMBING / (_SMALL + 10.0 * model.prior.work), _MOST_STARTS))
 
@@ -383,7 +388,7 @@ def _annealed(model: SoftmaxModel, n_particles: int, rng: np.random.Generator) -
 
 
 def fits_over_theta(
-    model: GPModel | SparseModel | SoftmaxModel,
+    model: GPModel | SparseModel | PredictorsModel | SoftmaxModel,
     result: IntegratedEvidence | HyperDraws,
     most: int,
 ) -> Iterator[Any]:
@@ -405,18 +410,19 @@ def fits_over_theta(
             if isinstance(model, SoftmaxModel):
                 yield laplace_at(model, theta)
                 continue
-            reference = ep_at(model, theta, sites if model.likelihood.log_concave else None, 1e-6)
+            near = sites if model.likelihood.log_concave or model.n_predictors > 1 else None
+            reference = ep_at(model, theta, near, 1e-6)
             sites = reference.sites
             yield reference
 
 
 def _priors(
-    model: GPModel | SparseModel | SoftmaxModel,
+    model: GPModel | SparseModel | PredictorsModel | SoftmaxModel,
     priors: Mapping[str, Any] | None,
     fixed: Iterable[str],
 ) -> Priors:
     """Those given, or else the model's own, but for what is ``fixed``."""
-    several = isinstance(model, SoftmaxModel)
+    several = isinstance(model, SoftmaxModel | PredictorsModel)
     if several and priors is not None:
         return model.priors_of(priors, fixed)  # type: ignore[union-attr]
     if priors is None:

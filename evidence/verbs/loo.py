@@ -32,7 +32,13 @@ from scipy.special import ndtr, ndtri
 from ..approximations.gp.cavities import cavities, changes_of_others
 from ..approximations.mixture import Mixture
 from ..approximations.reference import GaussianReference
-from ..execution.arguments import check_choice, check_count, check_kind, seed_sequence
+from ..execution.arguments import (
+    check_choice,
+    check_count,
+    check_kind,
+    check_one_predictor,
+    seed_sequence,
+)
 from ..execution.clock import interruptible
 from ..execution.keywords import hinted
 from ..execution.options import told
@@ -127,6 +133,7 @@ def loo(
     True
     """
     check_kind("model", model, GPModel, SparseModel)
+    check_one_predictor("model", model)
     check_choice("method", method, ("auto", "ep", "psis"))
     check_count("max_draws", max_draws, 2, optional=False)
     seeds = [np.random.default_rng(seed) for seed in seed_sequence(random_seed).spawn(3)]

@@ -21,12 +21,13 @@ from ..execution.clock import Clock, Stopped, interruptible
 from ..execution.keywords import hinted
 from ..execution.options import told
 from ..execution.progress import compiling, progress_line
-from ..hyper.at_theta import ep_at
+from ..hyper.at_theta import check_few, ep_at
 from ..hyper.findings import doubts, tabulate
 from ..hyper.search import Search
 from ..messages import InputError, messages
 from ..models.gp import GPModel
 from ..models.hyperparameters import Hyperparameters
+from ..models.predictors import PredictorsModel
 from ..models.priors import Priors, held
 from ..models.scales import natural, to_line
 from ..models.sparse import SparseModel
@@ -43,7 +44,7 @@ _ROWS = 1000  # of X, at most, for the typical distance
 
 @hinted
 def optimise(
-    model: GPModel | SparseModel,
+    model: GPModel | SparseModel | PredictorsModel,
     *,
     n_restarts: int = 0,
     fixed: Iterable[str] = (),
@@ -57,7 +58,7 @@ def optimise(
 
     Parameters
     ----------
-    model : GPModel or SparseModel
+    model : GPModel, SparseModel or PredictorsModel
         The search begins at its hyperparameters and stays within their bounds.
     n_restarts : int
         Further starts, drawn log-uniformly: length scales within a factor of 10 of the median
@@ -101,7 +102,8 @@ def optimise(
     >>> best.table.value.round(2).to_dict()
     {'length_scale': 0.92, 'likelihood__noise_std': 0.07}
     """
-    check_kind("model", model, GPModel, SparseModel)
+    check_kind("model", model, GPModel, SparseModel, PredictorsModel)
+    check_few(model)
     check_count("n_restarts", n_restarts, 0, optional=False, below=_TRIES)
     check_count("max_iterations", max_iterations, 1, optional=False)
     check_positive("tol", tol, optional=False)
@@ -168,7 +170,7 @@ def _moving(free: Hyperparameters, constant: set[int]) -> Indices:
 
 
 def _starts(
-    model: GPModel | SparseModel,
+    model: GPModel | SparseModel | PredictorsModel,
     moving: Indices,
     priors: Priors | None,
     n_restarts: int,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..execution.arguments import check_choice, check_count, check_memory
+from ..execution.arguments import check_choice, check_count, check_memory, check_one_predictor
 from ..execution.clock import interruptible
 from ..execution.job import Job
 from ..execution.keywords import hinted
@@ -126,6 +126,7 @@ def sample_hyperparameters(
     check_chains(draws=draws, tune=tune, chains=chains, thin=thin)
     check_count("keep", keep, 1)
     call = Call(max_seconds=max_seconds, random_seed=random_seed, progressbar=progressbar)
+    check_one_predictor("model", model)
     if isinstance(model, SparseModel):
         return _from_integral(model, priors, fixed, draws, chains, keep, call)
     if priors is None:

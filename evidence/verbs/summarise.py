@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import block_diag, csr_array, eye_array
 
+from ..approximations.predictors.reference import BlockReference
 from ..approximations.reference import GaussianReference
 from ..execution.arguments import check_count, check_kind
 from ..execution.keywords import hinted
@@ -66,7 +67,9 @@ def summarise(model: FormulaModel, posterior: Any = None, *, max_draws: int = 48
             fits = list(fits_over_theta(model, posterior, max_draws))
         elif posterior is None:
             fits = [fit_reference(model, "ep")]
-        elif isinstance(posterior, GaussianReference) and posterior.model is model:
+        elif (
+            isinstance(posterior, GaussianReference | BlockReference) and posterior.model is model
+        ):
             fits = [posterior]
         else:
             raise InputError(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..approximations.gp.ep import fit_ep
-from ..execution.arguments import check_choice, check_kind
+from ..execution.arguments import check_choice, check_kind, check_one_predictor
 from ..execution.checkpoint import digest
 from ..execution.clock import Stopped
 from ..execution.options import told
@@ -89,6 +89,7 @@ def evidence_surface(
     (0.4, 6)
     """
     check_kind("model", model, GPModel, SparseModel)
+    check_one_predictor("model", model)
     if method is not None:
         check_choice("method", method, (*METHODS, *family(model).reported))
     call = Call(

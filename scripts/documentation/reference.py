@@ -18,8 +18,8 @@ import evidence
 
 GROUPS = {
     "Models": [
-        "GPModel", "SparseModel", "SoftmaxModel", "DensityModel", "parse_kernel", "likelihoods",
-        "precisions",
+        "GPModel", "SparseModel", "PredictorsModel", "SoftmaxModel", "DensityModel",
+        "parse_kernel", "likelihoods", "precisions",
     ],
     "Formulas": [
         "from_formula", "FormulaModel", "jzs", "summarise", "Summary", "plot_effects",

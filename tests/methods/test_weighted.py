@@ -76,3 +76,17 @@ def test_a_few_data_know_their_error(case):
     z = np.array([(run.logz - truth) / run.logz_se for run in runs])
     assert np.abs(z).max() < 4.5
     assert 0.3 < np.sqrt(np.mean(z**2)) < 1.9  # coarse bounds: how often they fail is not known
+
+
+def test_a_heavy_tail_of_draws_in_steps_is_told():
+    """Without noise in the data log sigma may fall for ever: no Gaussian has such a tail."""
+    x = np.linspace(0.0, 1.0, 10)
+    kernels = {"mu": "RBF(0.3)", "sigma": "RBF(0.5)"}
+    words = {"n_particles": 32, "n_islands": 4, "random_seed": 0, "progressbar": False}
+    told = []
+    for noise in (0.0, 0.3):
+        y = np.sin(5 * x) + noise * np.random.default_rng(0).normal(size=10)
+        model = ev.PredictorsModel(x, y, kernels, mean={"sigma": -1.0})
+        told.append({w.code for w in ev.log_evidence(model, **words).warnings})
+    assert "heavy-tail" in told[0]
+    assert "heavy-tail" not in told[1]

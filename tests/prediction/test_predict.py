@@ -552,7 +552,8 @@ def test_bad_words_with_a_given_covariance():
         ev.predict(model, K_new=k, k_diag=np.ones(2))
     assert ev.predict(model, K_new=k, k_diag=np.ones(2), mean_new=0.5).mean.tolist() == [0.5, 0.5]
     with pytest.raises(
-        ValueError, match="must be a GPModel, a SparseModel or a SoftmaxModel, got str"
+        ValueError,
+        match="must be a GPModel, a SparseModel, a PredictorsModel or a SoftmaxModel, got str",
     ):
         ev.predict("probit")
 

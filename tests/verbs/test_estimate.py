@@ -238,7 +238,8 @@ def test_bad_options_are_named(options, message):
 
 def test_wrong_model_for_method():
     with pytest.raises(
-        ValueError, match="GPModel, a SparseModel, a SoftmaxModel or a DensityModel, got str"
+        ValueError,
+        match="a PredictorsModel, a SoftmaxModel or a DensityModel, got str",
     ):
         estimate("model")
     with pytest.raises(ValueError, match="probit likelihood only"):

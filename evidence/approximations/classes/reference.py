@@ -59,7 +59,7 @@ def factorise_curvature(model: SoftmaxModel, sites: SoftmaxSites) -> CurvatureFa
     """The factors for sites with π (C, N) that sum to s over classes: C·N³ in all."""
     zero = np.zeros(model.n_data)
     classes = tuple(
-        prior.with_sites(zero, pi) for prior, pi in zip(model.class_priors, sites.pi, strict=True)
+        prior.with_sites(zero, pi) for prior, pi in zip(model.field_priors, sites.pi, strict=True)
     )
     half = sum(q.half_logdet for q in classes) - 0.5 * model.n_data * np.log(sites.s)
     M, info = dpotrf(np.sum([q.inner for q in classes], axis=0).T, lower=1, clean=1, overwrite_a=1)

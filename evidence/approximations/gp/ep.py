@@ -21,17 +21,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...execution.arguments import check_count, number, shown
 from ...execution.clock import Stopped, check_interrupt, interruptible
 from ...gaussians.base import Gaussian, NotPositiveDefinite, Response, Sites
+from ...gaussians.blocks import BlockSites
 from ...messages import InputError, Message
 from ...models.latent import LatentModel, farthest
 from ...models.likelihoods.quadrature import evaluate
+from ...models.predictors import PredictorsModel
 from ...numerics.arrays import Array
+from ..predictors.ep import MOST, fit_block_ep
 from ..reference import GaussianReference
 from .cavities import cavities, log_site
 from .exact import fit_exact, has_closed_form, rounding_error
@@ -65,9 +68,9 @@ class _FixedPoint(NamedTuple):
 
 @interruptible()
 def fit_ep(
-    model: LatentModel,
+    model: LatentModel | PredictorsModel,
     *,
-    start: Sites | Gaussian | None = None,
+    start: Sites | BlockSites | Gaussian | None = None,
     damping: float = 0.8,
     max_sweeps: int = 200,
     tol: float = 1e-9,
@@ -76,7 +79,10 @@ def fit_ep(
 
     Parameters
     ----------
-    model : GPModel or SparseModel
+    model : GPModel, SparseModel or PredictorsModel
+        Where data see several predictors, up to three, moments are those of a few nodes in each
+        direction (:mod:`evidence.approximations.predictors.ep`), which have a tolerance and
+        damping of their own.
     start : Sites or Gaussian, optional
         Where to begin: ``reference.sites`` of an earlier fit to the same data under other
         hyperparameters, or a Gaussian of this prior, whose memory is taken over
@@ -108,10 +114,12 @@ def fit_ep(
     >>> abs(fit_ep(near, start=ep.sites).logz - fit_ep(near).logz) < 1e-9
     True
     """
+    if isinstance(model, LatentModel | PredictorsModel) and model.n_predictors > 1:
+        return _of_several(model, start)
     if not isinstance(model, LatentModel):
         raise InputError(
-            f"model must be a GPModel or SparseModel for EP, got "
-            f"{type(model).__name__}; for several classes use fit_laplace"
+            "model must be a GPModel, SparseModel or PredictorsModel for EP (or use fit_laplace), "
+            f"got {type(model).__name__}"
         )
     number("damping", damping, above=0.0, most=1.0)
     number("tol", tol, above=0.0)
@@ -158,6 +166,18 @@ def fit_ep(
         rounding=lost,
     )
     return reference.keep(q)
+
+
+def _of_several(model: LatentModel | PredictorsModel, start: Any) -> Any:
+    """Where data see several predictors, a few at most."""
+    if model.n_predictors > MOST:
+        raise InputError(
+            f"model has {model.n_predictors} predictors for each datum, and EP is for up to "
+            f"{MOST}; use fit_laplace"
+        )
+    if start is not None and not isinstance(start, BlockSites):
+        raise InputError(f"start must be the sites of an earlier fit, got {shown(start)}")
+    return fit_block_ep(model, start=start)
 
 
 def _independent(model: LatentModel, started: float) -> GaussianReference:
@@ -297,7 +317,7 @@ def _ahead(
 
 
 def _check_start(
-    start: Sites | Gaussian, model: LatentModel
+    start: Sites | BlockSites | Gaussian, model: LatentModel
 ) -> tuple[Array, Array, Gaussian | None]:
     """ν and τ of a warm start, and a Gaussian that is done with."""
     n, reuse = model.y.size, None

@@ -20,20 +20,22 @@ import numpy as np
 from ...messages import InputError
 from ...models.differences import central
 from ...numerics.arrays import Array
+from ..predictors.ep import block_gradient
+from ..predictors.reference import BlockReference
 from ..reference import GaussianReference
 
 # The integrals are good to 1e-11 and the stencil's error is h⁴/30: both give about 1e-9.
 _STEP = 6e-3
 
 
-def log_evidence_gradient(reference: GaussianReference) -> Array:
+def log_evidence_gradient(reference: GaussianReference | BlockReference) -> Array:
     r"""Gradient of EP's log Z in ``model.hyperparameters.theta``, shape (P,).
 
     It is as exact as the fixed point: sites that are off by ε leave an error of order ε.
 
     Parameters
     ----------
-    reference : GaussianReference
+    reference : GaussianReference or BlockReference
         Made by :func:`evidence.fit_ep`.
 
     >>> from evidence import GPModel, fit_ep
@@ -53,6 +55,8 @@ def log_evidence_gradient(reference: GaussianReference) -> Array:
             "the model has no free hyperparameters: its kernel has no theta (or all of it is "
             "fixed) and its likelihood has nothing to learn"
         )
+    if isinstance(reference, BlockReference):
+        return block_gradient(reference)
     pieces = [_likelihood_part(reference)]
     if free.n_kernel:
         pieces.insert(0, model.prior_gradient(reference.gaussian))

@@ -21,9 +21,12 @@ from ...messages import InputError, Message
 from ...models.classes import SoftmaxModel
 from ...models.latent import LatentModel
 from ...models.likelihoods.quadrature import evaluate
+from ...models.predictors import PredictorsModel
 from ...numerics.arrays import Array
 from ..classes.laplace import fit_softmax_laplace
 from ..classes.reference import SoftmaxReference
+from ..predictors.laplace import DIGITS, fit_block_laplace
+from ..predictors.reference import BlockReference
 from ..reference import GaussianReference
 from .exact import fit_exact, has_closed_form
 
@@ -36,15 +39,22 @@ def fit_laplace(
 def fit_laplace(
     model: SoftmaxModel, *, max_iterations: int = ..., tol: float = ...
 ) -> SoftmaxReference: ...
+@overload
+def fit_laplace(
+    model: PredictorsModel, *, max_iterations: int = ..., tol: float = ...
+) -> BlockReference: ...
 @interruptible()
 def fit_laplace(
-    model: LatentModel | SoftmaxModel, *, max_iterations: int = 200, tol: float = 1e-9
-) -> GaussianReference | SoftmaxReference:
+    model: LatentModel | SoftmaxModel | PredictorsModel,
+    *,
+    max_iterations: int = 200,
+    tol: float = 1e-9,
+) -> GaussianReference | SoftmaxReference | BlockReference:
     """Fit Laplace's method.
 
     Parameters
     ----------
-    model : GPModel, SparseModel or SoftmaxModel
+    model : GPModel, SparseModel, PredictorsModel or SoftmaxModel
     max_iterations : int
         Of Newton's method. Running out of them leaves ``converged = False`` and a warning.
     tol : float
@@ -52,7 +62,7 @@ def fit_laplace(
 
     Returns
     -------
-    GaussianReference or SoftmaxReference
+    GaussianReference, BlockReference or SoftmaxReference
         ``fit.logz``, ``fit.mean`` (the posterior mode), ``fit.converged``, ``fit.warnings``, …
 
     Examples
@@ -63,14 +73,18 @@ def fit_laplace(
     >>> bool(np.isclose(fit.logz, -0.5 * np.log(4 * np.pi) - 0.25 / 4))
     True
     """
-    if not isinstance(model, LatentModel | SoftmaxModel):
+    if not isinstance(model, LatentModel | SoftmaxModel | PredictorsModel):
         raise InputError(
-            f"model must be a GPModel, SparseModel or SoftmaxModel, got {type(model).__name__}"
+            "model must be a GPModel, SparseModel, PredictorsModel or SoftmaxModel, got "
+            f"{type(model).__name__}"
         )
     number("tol", tol, above=0.0)
     check_count("max_iterations", max_iterations, optional=False)
     if isinstance(model, SoftmaxModel):
         return fit_softmax_laplace(model, max_iterations=max_iterations, tol=tol)
+    if model.n_predictors > 1:
+        return fit_block_laplace(model, max_iterations=max_iterations, tol=max(tol, DIGITS))
+    assert isinstance(model, LatentModel)
     if has_closed_form(model):
         return fit_exact(model, "laplace")
     started = time.perf_counter()

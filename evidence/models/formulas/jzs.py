@@ -252,7 +252,7 @@ class Standardised(Common):
         return cls(coded, np.zeros(sd.size), sd, f"norm(0, sd({coded.name}))", prior)  # type: ignore[arg-type]
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def name(self) -> str:
         return self.design.name  # type: ignore[attr-defined]
 
     @property

@@ -15,12 +15,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array, hstack, vstack
 
 from ...execution.arguments import check_choice, shown
 from ...execution.keywords import also, hinted
@@ -30,6 +31,7 @@ from ..expressions import check_length
 from ..hyperparameters import Hyperparameters, synonym
 from ..likelihoods.base import Likelihood
 from ..likelihoods.censored import Censored
+from ..likelihoods.predicted import predicted
 from ..precisions.base import Hyperparameter
 from ..precisions.joint import Blocks
 from ..priors import Priors
@@ -40,7 +42,7 @@ from .jzs import Ratios, Scales, scales_of, standardise, standardised
 from .parse import Parts, check_names, columns, compact_names, parse
 from .priors import for_hyperparameters, from_text, starts, with_bounds
 from .structured import TERMS, structured
-from .terms import Common, Design, Groups, Term, keys
+from .terms import Common, Design, Groups, Term, keys, named_effect
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,10 +64,13 @@ class Terms(Blocks):
 
 def _named(term: str, parameter: str) -> str:
     """``sd(x)`` of the effects ``1+x|g`` is ``sd(x|g)``."""
+    predictor, _, term = term.rpartition(" ~ ")
     factor = term.partition("|")[2]
     if factor:
-        return f"{parameter[:-1]}|{factor})"
-    return parameter if parameter == f"sd({term})" else f"{term}__{parameter}"
+        name = f"{parameter[:-1]}|{factor})"
+    else:
+        name = parameter if parameter == f"sd({term})" else f"{term}__{parameter}"
+    return named_effect(predictor, name)
 
 
 class FormulaModel(SparseModel):
@@ -82,6 +87,8 @@ class FormulaModel(SparseModel):
         Where the latent values of every term are.
     columns : tuple of str
         Of the data, without the response.
+    further : dict of str to str
+        What explains parameters of the likelihood, by their names.
     levels : array or None
         Categories of a Bernoulli or ordinal response in order, as the data have them.
 
@@ -97,7 +104,9 @@ class FormulaModel(SparseModel):
     columns: tuple[str, ...] = ()
     trials: str = ""
     """What the formula says of them."""
-    offsets: Design | None = None
+    offsets: tuple[Design, ...] = ()
+    """Of all predictors."""
+    further: Mapping[str, str] = MappingProxyType({})
     levels: NDArray[Any] | None = None
 
     def __init__(
@@ -107,15 +116,16 @@ class FormulaModel(SparseModel):
         observed: Observed,
         data: pd.DataFrame,
         offset: Array,
+        further: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         precision = Terms({term.name: term.precision for term in terms})
-        self.formula, self.terms = formula, tuple(terms)
+        self.formula, self.terms, self.further = formula, tuple(terms), further
         mean = [getattr(term, "mean", np.zeros(term.precision.n)) for term in terms]
         super().__init__(
             precision,
             observed.y,
             likelihood=observed.likelihood,
-            A=self.design(data),
+            A=self.designs(data) if further else self.design(data),
             mean=np.concatenate(mean),
             offset=offset,
         )
@@ -140,13 +150,25 @@ class FormulaModel(SparseModel):
         return " and ".join(["a flat mean"] * flat + ["Jeffreys' variance"] * jeffreys)
 
     def design(self, data: pd.DataFrame) -> csr_array:
-        """What rows of data see of the latent values, (rows, n)."""
-        return csr_array(hstack([_seen(term, data) for term in self.terms], format="csr"))
+        """What rows of data see of the latent values, (rows, n), predictor by predictor."""
+        return csr_array(vstack(self.designs(data), format="csr"))
+
+    def designs(self, data: pd.DataFrame) -> list[csr_array]:
+        """The same, of each predictor."""
+        return self._side_by_side(data, [_seen(term, data) for term in self.terms])
+
+    def _side_by_side(self, data: pd.DataFrame, parts: Sequence[csr_array]) -> list[csr_array]:
+        """Parts of all terms, of each predictor those of its own."""
+        pairs = list(zip(self.terms, parts, strict=True))
+        return [
+            csr_array(hstack([A if t.of_predictor == p else csr_array(A.shape) for t, A in pairs]))
+            for p in ("", *self.further)
+        ]
 
     def bare(self) -> FormulaModel:
         """The same model without its terms, which computing does not need."""
         model = copy.copy(self)
-        model.terms, model.offsets = (), None
+        model.terms, model.offsets = (), ()
         return model
 
     without_matrices = bare
@@ -170,7 +192,8 @@ class FormulaModel(SparseModel):
             else (_seen(term, frame), csr_array((len(frame), term.precision.n)))
             for term in self.terms
         ]
-        known, new = (csr_array(hstack(part, format="csr")) for part in zip(*pairs, strict=True))
+        each = (self._side_by_side(frame, part) for part in zip(*pairs, strict=True))
+        known, new = (csr_array(vstack(part, format="csr")) for part in each)
         return known, offset, new if new_groups == "prior" else None
 
     def variances_as_first(self, rows: csr_array) -> Array:
@@ -205,8 +228,8 @@ class FormulaModel(SparseModel):
         return tuple(_evaluated(self.trials, frame, {}))
 
     def new_offset(self, data: pd.DataFrame) -> Array:
-        """What ``offset()`` adds to rows of data."""
-        return np.zeros(len(data)) if self.offsets is None else self.offsets.offset(data)
+        """What ``offset()`` adds to rows of data, predictor by predictor."""
+        return np.concatenate([design.offset(data) for design in self.offsets])
 
     @property
     def table(self) -> pd.DataFrame:
@@ -230,13 +253,17 @@ class FormulaModel(SparseModel):
         table = self.table
         return {
             "formula": self.formula,
+            **{f"formula of {name}": text for name, text in self.further.items()},
             **super().describe(),
             "precision": ", ".join(f"{t.name} ({t.precision.n})" for t in self.terms),
             "priors": "; ".join(f"{name} ~ {p}" for name, p in table.prior.items()),
         }
 
     def __repr__(self) -> str:
-        return f"FormulaModel({self.formula!r}, rows={self.y.size}, latent values={self.n})"
+        further = "".join(f", {name} ~ {text}" for name, text in self.further.items())
+        return (
+            f"FormulaModel({self.formula!r}{further}, rows={self.y.size}, latent values={self.n})"
+        )
 
 
 def _seen(term: Term, data: pd.DataFrame) -> csr_array:
@@ -253,6 +280,7 @@ def from_formula(
     *,
     likelihood: str | Likelihood = "gaussian",
     link: str | None = None,
+    predictors: Mapping[str, str] | None = None,
     priors: Mapping[str, Any] | str | Scales | None = None,
     missing: str = "drop",
     namespace: Mapping[str, Any] | None = None,
@@ -285,6 +313,10 @@ def from_formula(
         ``pd.Categorical(y, categories=[...], ordered=True)``. ``family=`` is the same.
     link : str, optional
         ``"logit"``, ``"probit"`` or ``"cloglog"`` for ``"bernoulli"``.
+    predictors : mapping of str to str, optional
+        What explains parameters of the likelihood, as ``{"sigma": "x + (1 | g)"}``: positive
+        numbers by their logarithm, shares by their log-odds. Their effects are ``"sigma:x"``,
+        their hyperparameters ``"sigma:sd(1|g)"``; slopes have the scale 1.
     priors : mapping of str to frozen scipy.stats distribution, text or number, or str, optional
         Such as ``norm(0, 2)`` or ``"norm(0, 2)"``, instead of the defaults (``model.table`` shows
         all): normal ones for ``"Intercept"`` and other common effects; any for ``"sd(1|g)"`` (or
@@ -323,7 +355,10 @@ def from_formula(
         namespace = callers(4)  # beyond what looks at keywords
     if not isinstance(namespace, Mapping):
         raise InputError(f"namespace must map names to values, got {shown(namespace)}")
-    words = {"likelihood": likelihood, "link": link, "priors": priors, "missing": missing}
+    words = {
+        "likelihood": likelihood, "link": link, "priors": priors, "missing": missing,
+        "predictors": predictors,
+    }  # fmt: skip
     return from_formulas({"": formula}, data, namespace=namespace, **words)[""]  # type: ignore[arg-type]
 
 
@@ -342,6 +377,7 @@ def from_formulas(
     link: str | None = None,
     priors: Mapping[str, Any] | str | Scales | None = None,
     missing: str = "drop",
+    predictors: Mapping[str, str] | None = None,
 ) -> dict[str, FormulaModel]:
     """Models of the same rows: those in which no formula misses a value.
 
@@ -349,8 +385,10 @@ def from_formulas(
     """
     check_choice("missing", missing, ("drop", "error"))
     parts = {name: parse(formula, TERMS) for name, formula in formulas.items()}
-    frame, used, notes = _frame(list(parts.values()), data, missing, namespace)
     scales = scales_of(priors)
+    more = further_parts(next(iter(formulas.values())), predictors, scales)
+    frame, used, notes = _frame([*parts.values(), *more.values()], data, missing, namespace)
+    others = {name: Design(own.common, frame, namespace) for name, own in more.items()}
     given = {} if scales or isinstance(priors, str) else _given(priors)
     designs = {name: Design(own.common, frame, namespace) for name, own in parts.items()}
     flat = all("Intercept" in design.names for design in designs.values())
@@ -358,23 +396,24 @@ def from_formulas(
     for name, formula in formulas.items():
         own, design = parts[name], designs[name]
         observed = _observed(own, frame, namespace, likelihood, link)
+        middles, observed = _predicted(observed, tuple(more))
         if own.response in design.owners:
             raise InputError(f"formula: the response {own.response} explains itself; drop it")
         words = (own, design, frame, namespace, observed)
         terms = standardised(*words, scales, flat) if scales else _make_terms(*words, given)
-        if not terms or len({term.name for term in terms}) < len(terms):
-            what = "a term twice" if terms else "no terms at all"
-            raise InputError(f"formula: {formula!r} has {what}")
-        model = FormulaModel(formula, terms, observed, frame, design.offset())
-        model.offsets, model.trials = design, own.extras.get("trials", "")
-        model.hyperparameters = with_bounds(model.hyperparameters)
-        _check_different(model.hyperparameters.names)
-        bounds = {*columns(own.extras.get("cens", ""), used)} - {*_explaining(own, used)}
+        for word, part in more.items():
+            there = observed._replace(location=middles[word], scale=1.0)
+            own_given = _of_predictor(word, given)
+            terms += _make_terms(part, others[word], frame, namespace, there, own_given, word)
+        every = (design, *others.values())
+        model = _assembled(formula, terms, observed, frame, every, predictors or {})
+        model.trials = own.extras.get("trials", "")
+        explaining = {c for part in (own, *more.values()) for c in _explaining(part, used)}
+        bounds = {*columns(own.extras.get("cens", ""), used)} - explaining
         model.columns = tuple(name for name in used if name not in {own.response, *bounds})
         defaults = {_named(t.name, at): d for t in terms for at, d in t.priors.items()}
         defaults |= {f"likelihood__{at}": d for at, d in observed.priors.items()}
-        common = [t for t in terms if isinstance(t, Common)]
-        effects = [name for t in common for name in (*t.labels, *t.design.owners)]
+        effects = [name for t in terms if isinstance(t, Common) for name in t.words]
         model.hyperparameters, defaults = _in_plain_names(model.hyperparameters, effects, defaults)
         chosen = for_hyperparameters(model.hyperparameters, defaults, given, effects)
         model = _with_start(model, chosen.priors, chosen.values)
@@ -392,6 +431,29 @@ def from_formulas(
             f"priors: there is no {shown(key)}{suggest(key, known)} Known: {', '.join(known)}"
         )
     return models
+
+
+def _assembled(
+    formula: str,
+    terms: Sequence[Term],
+    observed: Observed,
+    frame: pd.DataFrame,
+    designs: tuple[Design, ...],
+    further: Mapping[str, str],
+) -> FormulaModel:
+    """A model of terms, no two of which are the same."""
+    if not terms or len({term.name for term in terms}) < len(terms):
+        what = "a term twice" if terms else "no terms at all"
+        raise InputError(f"formula: {formula!r} has {what}")
+    offset = np.array([design.offset() for design in designs])
+    offset = offset if further else offset[0]
+    model = FormulaModel(formula, terms, observed, frame, offset, dict(further))
+    model.offsets = designs
+    model.hyperparameters = with_bounds(model.hyperparameters)
+    _check_different(model.hyperparameters.names)
+    if further:  # an interaction may be called as an effect of a parameter
+        _check_different(model.names)
+    return model
 
 
 def _observed(
@@ -471,18 +533,58 @@ def _make_terms(
     frame: pd.DataFrame,
     namespace: Mapping[str, Any],
     observed: Observed,
-    given: dict[str, Any],
+    given: Mapping[str, Any],
+    predictor: str = "",
 ) -> list[Term]:
-    """The terms of a formula."""
+    """The terms of a formula, or of a further predictor."""
     terms, scale = list[Term](), observed.scale
     if design.names:
-        terms.append(Common.of(design, observed.location, scale, given))
+        terms.append(Common.of(design, observed.location, scale, given, predictor))
     for bracket in parts.brackets:
         own = Design(bracket.effects, frame, namespace)
         for factor in bracket.groups:
-            terms += Groups.of(bracket, factor, own, frame, scale)
-    terms += [structured(written, frame, namespace, scale) for written in parts.structured]
+            terms += Groups.of(bracket, factor, own, frame, scale, predictor)
+    for written in parts.structured:
+        made = structured(written, frame, namespace, scale)
+        terms.append(replace(made, of_predictor=predictor))
     return terms
+
+
+def further_parts(
+    formula: str, predictors: Mapping[str, str] | None, scales: Any
+) -> dict[str, Parts]:
+    """What explains parameters of the likelihood, cut into parts."""
+    if predictors is None:
+        return {}
+    if not isinstance(predictors, Mapping) or not all(
+        isinstance(word, str) and isinstance(text, str) and "~" not in text
+        for word, text in predictors.items()
+    ):
+        raise InputError(
+            "predictors must map parameters of the likelihood to what explains them, such as "
+            f"{{'sigma': 'x + (1 | g)'}}, got {shown(predictors)}"
+        )
+    if scales and predictors:
+        raise InputError("predictors: priors='jzs' are for one predictor; give others")
+    left = formula.partition("~")[0]
+    return {word: parse(f"{left}~ {text}", TERMS) for word, text in predictors.items()}
+
+
+def _predicted(observed: Observed, words: tuple[str, ...]) -> tuple[dict[str, float], Observed]:
+    """Where parameters are a priori, by their words, and the response with predictors of them."""
+    if not words:
+        return {}, observed
+    lik = predicted(observed.likelihood, words)
+    pairs = zip(words, lik.names, strict=True)
+    middles = {word: float(lik.to_line(name, lik.value_of(name))) for word, name in pairs}
+    priors = {name: own for name, own in observed.priors.items() if name not in lik.names}
+    return middles, observed._replace(likelihood=lik, priors=priors)
+
+
+def _of_predictor(word: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Priors that are given of a predictor's effects, by the names of these."""
+    head = f"{word}:"
+    return {n.removeprefix(head): prior for n, prior in given.items() if n.startswith(head)}
 
 
 def _given(priors: object) -> dict[str, Any]:

@@ -99,16 +99,17 @@ def for_hyperparameters(
     """
     chosen, used = dict(defaults), {compact(name) for name in effects}
     given_to = dict[str, str]()
-    for factor in dict.fromkeys(_factor(name) for name in free.names if name.startswith("cor(")):
-        names = [n for n in free.names if n.startswith("cor(") and _factor(n) == factor]
-        key = f"cor({factor})"
+    for head, factor in dict.fromkeys(c for name in free.names if (c := _correlated(name))):
+        names = [n for n in free.names if _correlated(n) == (head, factor)]
+        key = f"{head}cor({factor})"
         chosen |= _correlations(names, given.get(key, "lkj(1)"), key)
         used.add(key)
     strange, values = set[str](), dict[str, float]()
     for key, prior in given.items():
         if key in used:
             continue
-        name, square = re.sub(r"^var\(", "sd(", key), key.startswith("var(")
+        name = re.sub(r"^(\w+:)?var\(", r"\1sd(", key)
+        square = name != key
         try:
             name = free.names[free.index(name)]
         except InputError:
@@ -123,7 +124,7 @@ def for_hyperparameters(
         key, low = given_to.get(name, name), float(free.lows[free.index(name)])
         ends = {"above": 0.0} if np.isnan(low) else {"above": low, "below": 1.0}
         value = number(f"priors[{shown(key)}]", chosen.pop(name), **ends)
-        values[name] = value**0.5 if key.startswith("var(") else value
+        values[name] = value**0.5 if re.match(r"(\w+:)?var\(", key) else value
     return Chosen(chosen, values, strange)
 
 
@@ -202,8 +203,10 @@ def starts(priors: Priors, free: Hyperparameters) -> dict[str, float]:
     }
 
 
-def _factor(name: str) -> str:
-    return name.rpartition("|")[2][:-1]
+def _correlated(name: str) -> tuple[str, str] | None:
+    """Whose correlation it is: what stands before, of a predictor, and the group."""
+    match = re.match(r"((?:\w+:)?)cor\(", name)
+    return None if match is None else (match[1], name.rpartition("|")[2][:-1])
 
 
 def _correlations(names: Sequence[str], prior: Any, key: str) -> dict[str, Any]:

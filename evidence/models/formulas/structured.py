@@ -26,7 +26,7 @@ from .. import precisions
 from ..precisions.base import Precision
 from ..precisions.graph import adjacency
 from .parse import Structured
-from .terms import keys, places
+from .terms import keys, named_effect, named_term, places
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ _EVEN = 1e-6  # of a step
 class OnLevels:
     """Values that belong to levels of a column, and perhaps to groups of another."""
 
-    name: str
+    call: str
     precision: Precision
     priors: Mapping[str, Any]
     column: str
@@ -48,21 +48,29 @@ class OnLevels:
     groups: pd.Index | None = None
     step: float = np.nan
     """Between levels that are numbers or times; NaN for names."""
+    of_predictor: str = ""
+
+    @property
+    def name(self) -> str:
+        return named_term(self.of_predictor, self.call)
 
     @property
     def labels(self) -> list[str]:
-        extra = "" if self.groups is None else ","
+        call, extra = (
+            named_effect(self.of_predictor, self.call),
+            "" if self.groups is None else ",",
+        )
         groups = [""] if self.groups is None else list(map(str, self.groups))
-        names = [f"{self.name}[{level}{extra}{g}]" for g in groups for level in self.levels]
+        names = [f"{call}[{level}{extra}{g}]" for g in groups for level in self.levels]
         more = self.precision.n - len(names)  # values that no datum sees itself
         return names + [f"structured {name}" for name in names[:more]]
 
     def rows(self, data: pd.DataFrame) -> csr_array:
         """One value for every row of data."""
-        values = column(self.column, data, self.name)
+        values = column(self.column, data, self.call)
         if self.step == self.step:
             values = self.levels[:1].append(_snapped(values, self.levels, self.step))[1:]
-        code = places(self.name, values, self.levels)
+        code = places(self.call, values, self.levels)
         if self.groups is not None and self.factor is not None:
             group = places(self.factor, keys(self.factor, data), self.groups)
             code = code + len(self.levels) * group

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -48,7 +48,19 @@ class Term(Protocol):
     def labels(self) -> list[str]: ...
     @property
     def priors(self) -> Mapping[str, Any]: ...
+    @property
+    def of_predictor(self) -> str: ...
     def rows(self, data: pd.DataFrame) -> csr_array: ...
+
+
+def named_term(predictor: str, name: str) -> str:
+    """A term's name among those of all predictors, of which the first is not named."""
+    return f"{predictor} ~ {name}" if predictor else name
+
+
+def named_effect(predictor: str, name: str) -> str:
+    """The same of an effect, or of a hyperparameter."""
+    return f"{predictor}:{name}" if predictor else name
 
 
 class Design:
@@ -151,11 +163,17 @@ class Common:
     sd: Array
     shown: str = ""
     """What a table says of the prior where it is not the normal one that computing takes."""
-
-    name = "common"
+    of_predictor: str = field(default="", kw_only=True)
 
     @classmethod
-    def of(cls, design: Design, location: float, scale: float, given: dict[str, Any]) -> Common:
+    def of(
+        cls,
+        design: Design,
+        location: float,
+        scale: float,
+        given: Mapping[str, Any],
+        predictor: str = "",
+    ) -> Common:
         """With default priors, or those ``given``."""
         X = design.columns()
         check_independent(X, design.names)
@@ -175,7 +193,11 @@ class Common:
             if own[j] is None:
                 mean[j] = location - design.offset().mean()
                 sd[j] = np.hypot(_SLOPES * scale, np.linalg.norm((middle * sd)[others]))
-        return cls(design, mean, sd)
+        return cls(design, mean, sd, of_predictor=predictor)
+
+    @property
+    def name(self) -> str:
+        return named_term(self.of_predictor, "common")
 
     @property
     def precision(self) -> Precision:
@@ -183,7 +205,13 @@ class Common:
 
     @property
     def labels(self) -> list[str]:
-        return self.design.names
+        return [named_effect(self.of_predictor, name) for name in self.design.names]
+
+    @property
+    def words(self) -> list[str]:
+        """What priors may be given for: effects, and terms that have several."""
+        owners = [named_effect(self.of_predictor, owner) for owner in self.design.owners]
+        return [*self.labels, *owners]
 
     @property
     def priors(self) -> Mapping[str, Any]:
@@ -203,10 +231,17 @@ class Groups:
     correlated: tuple[int, ...]
     """Which columns of the design these are: all, or one of them."""
     scales: Array
+    of_predictor: str = field(default="", kw_only=True)
 
     @classmethod
     def of(
-        cls, bracket: Bracket, factor: str, design: Design, data: pd.DataFrame, scale: float
+        cls,
+        bracket: Bracket,
+        factor: str,
+        design: Design,
+        data: pd.DataFrame,
+        scale: float,
+        predictor: str = "",
     ) -> list[Groups]:
         """One term, or one for each effect where they are independent."""
         values = keys(factor, data)
@@ -219,7 +254,10 @@ class Groups:
         scales = scale / np.where(spread > 0.0, spread, np.abs(X).mean(axis=0))
         every = tuple(range(len(design.names)))
         parts = [every] if bracket.correlated else [(j,) for j in every]
-        return [cls(design, factor, levels, part, scales[list(part)]) for part in parts]
+        return [
+            cls(design, factor, levels, part, scales[list(part)], of_predictor=predictor)
+            for part in parts
+        ]
 
     @property
     def _effects(self) -> list[str]:
@@ -228,7 +266,7 @@ class Groups:
 
     @property
     def name(self) -> str:
-        return f"{'+'.join(self._effects)}|{self.factor}"
+        return named_term(self.of_predictor, f"{'+'.join(self._effects)}|{self.factor}")
 
     @property
     def precision(self) -> Precision:
@@ -238,7 +276,8 @@ class Groups:
     @property
     def labels(self) -> list[str]:
         levels = [":".join(map(str, v)) if isinstance(v, tuple) else str(v) for v in self.levels]
-        return [f"{name}|{self.factor}[{level}]" for level in levels for name in self._effects]
+        names = [named_effect(self.of_predictor, name) for name in self._effects]
+        return [f"{name}|{self.factor}[{level}]" for level in levels for name in names]
 
     @property
     def priors(self) -> Mapping[str, Any]:
@@ -309,7 +348,7 @@ def _check_levels(text: str, data: pd.DataFrame) -> None:
                 raise InputError(f"formula: {name} has one level, {levels[0]}; drop it")
 
 
-def _normal(name: str, owner: str, given: dict[str, Any]) -> tuple[float, float] | None:
+def _normal(name: str, owner: str, given: Mapping[str, Any]) -> tuple[float, float] | None:
     """Mean and standard deviation of the prior ``given`` for a column or its term."""
     key = next((k for k in (compact(name), compact(owner)) if k in given), None)
     if key is None:

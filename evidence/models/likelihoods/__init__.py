@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .negative_binomial import NegativeBinomial as NegativeBinomial
     from .ordinal import Ordinal as Ordinal
     from .poisson import Poisson as Poisson
+    from .predicted import Predicted as Predicted
     from .probit import Probit as Probit
     from .registry import describe as describe
     from .registry import get as get

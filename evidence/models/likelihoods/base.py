@@ -126,7 +126,7 @@ class Likelihood(ABC):
         return replace(self, **values)  # type: ignore[type-var]
 
     def thetas(self, y: Array, values: Mapping[str, Array]) -> Array:
-        """:meth:`theta` for B values of some ``free`` parameters, (K, B, N)."""
+        """:meth:`theta` for B values of some ``free`` parameters, (B,) or (B, N): (K, B, N)."""
         rows = zip(*values.values(), strict=True)
         each = [self.changed(dict(zip(values, row, strict=True))).theta(y) for row in rows]
         return np.stack(each, axis=1)

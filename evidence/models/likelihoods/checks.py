@@ -111,7 +111,7 @@ class Parametric(Likelihood):
     def thetas(self, y: Array, values: Mapping[str, Array]) -> Array:
         many, size = copy(self), len(next(iter(values.values())))
         for name, value in values.items():
-            object.__setattr__(many, name, value[:, None])  # as all formulas take it
+            object.__setattr__(many, name, value.reshape(size, -1))  # as all formulas take it
         return many.theta(np.broadcast_to(y, (size, y.size)))
 
 

@@ -1,0 +1,136 @@
+r"""Laplace's method where a datum sees several predictors.
+
+The mode is climbed by Newton's method on all of them at once, with the curvature W of every
+datum's log likelihood, P × P. Where it is not positive definite, away from the mode, its
+eigenvalues are taken by their sizes; steps are halved until the log posterior rises. At the mode W
+stays as it is, wherever there is a q for it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...execution.clock import check_interrupt
+from ...gaussians.base import NotPositiveDefinite
+from ...gaussians.blocks import BlockGaussian, BlockSites
+from ...messages import Message
+from ...models.likelihoods.predicted import Expansion
+from ...numerics.arrays import Array
+from .reference import BlockReference
+
+DIGITS = 1e-7  # prior standard deviations that slopes by differences leave to a mode
+_NEAR = 0.3  # a step, in prior standard deviations, after which the curvature itself is tried
+_LEAST = 1e-3  # of a curvature's size relative to the datum's largest: no step is endless
+
+
+class Top(NamedTuple):
+    """Where a climb ended, and what the log likelihoods look like there."""
+
+    x: Array
+    expansion: Expansion
+    steps: int
+    converged: bool
+
+
+def fit_block_laplace(
+    model: Any, *, max_iterations: int = 200, tol: float = DIGITS, start: Array | None = None
+) -> BlockReference:
+    """Fit Laplace's method, from predictors (P·N,) that may be near the mode."""
+    started = time.perf_counter()
+    try:
+        top = climb(model, max_iterations, tol, start)
+    except (NotPositiveDefinite, np.linalg.LinAlgError) as error:
+        raise NotPositiveDefinite(
+            f"Laplace's method is beyond what doubles resolve ({error}): the likelihood is far "
+            "narrower than the prior; may the model fit the data exactly?"
+        ) from error
+    warnings: tuple[Message, ...] = ()
+    if not top.converged:
+        text = f"Laplace: Newton did not converge in {max_iterations} iterations"
+        warnings = (Message("laplace-not-converged", text),)
+    try:
+        q = BlockGaussian(model.prior, tangent(top.x, top.expansion))
+    except NotPositiveDefinite:
+        text = (
+            "Laplace: the curvature at the mode is not positive definite; negative ones were set "
+            "to zero"
+        )
+        warnings += (Message("laplace-no-maximum", text),)
+        q = BlockGaussian(model.prior, tangent(top.x, _positive(top.expansion, sizes=False)))
+    more = {"converged": top.converged, "n_sweeps": top.steps, "warnings": warnings}
+    return BlockReference.of("laplace", model, q, seconds=time.perf_counter() - started, **more)
+
+
+def tangent(x: Array, at: Expansion) -> BlockSites:
+    """Sites that touch the log likelihoods at x."""
+    value, slope, W = at
+    eta = x.reshape(slope.shape)
+    flat = BlockSites(np.zeros_like(value), slope, W)
+    Wx = flat.times_W(eta)
+    c = value - np.sum(eta * (slope + 0.5 * Wx), axis=0)
+    return BlockSites(c, slope + Wx, W)
+
+
+def climb(model: Any, max_iterations: int, tol: float, start: Array | None = None) -> Top:
+    """Newton's method to a mode."""
+    prior, lik, y = model.prior, model.likelihood, model.y
+    x, dual = prior.mean.copy(), np.zeros(prior.mean.size)
+    width = np.sqrt(prior.variances)
+    width = np.where(width > 0.0, width, 1.0)
+    if start is not None:  # whose dual is that of sites that hold it
+        held = BlockSites(np.zeros(y.size), *_held(lik, y, start))
+        q = BlockGaussian(prior, held)
+        x, dual = q.mean, q.dual
+    value = _objective(model, x, dual)
+    converged, sharp, steps = False, False, 0
+    while not converged and steps < max_iterations:
+        check_interrupt(prior.work)
+        steps += 1
+        at = lik.expand(y, x.reshape(len(lik.predictors), -1))
+        q, sharp = _stepped(prior, x, at, sharp)
+        x_step, dual_step, step = q.mean - x, q.dual - dual, 1.0
+        while step > 1e-10:
+            trial = _objective(model, x + step * x_step, dual + step * dual_step)
+            if trial >= value - 1e-12 * abs(value):
+                break
+            step *= 0.5
+        x, dual, value = x + step * x_step, dual + step * dual_step, trial
+        longest = float(np.max(np.abs(x_step) / width))
+        converged = longest < tol
+        sharp = step == 1.0 and longest < _NEAR
+    return Top(x, lik.expand(y, x.reshape(len(lik.predictors), -1)), steps, converged)
+
+
+def _held(lik: Any, y: Array, start: Array) -> tuple[Array, Array]:
+    """ν and W of a first step from there."""
+    sites = tangent(start, _positive(lik.expand(y, start.reshape(len(lik.predictors), -1))))
+    return sites.nu, sites.W
+
+
+def _stepped(prior: Any, x: Array, at: Expansion, sharp: bool) -> tuple[BlockGaussian, bool]:
+    """q whose mean Newton's method goes to, and whether its curvature is the true one."""
+    if sharp:
+        try:
+            return BlockGaussian(prior, tangent(x, at)), True
+        except NotPositiveDefinite:
+            pass
+    return BlockGaussian(prior, tangent(x, _positive(at))), False
+
+
+def _positive(at: Expansion, sizes: bool = True) -> Expansion:
+    """With curvatures by their sizes, or without negative ones."""
+    values, R = np.linalg.eigh(at.curvature)
+    if sizes:
+        values = np.maximum(np.abs(values), _LEAST * np.abs(values).max(axis=1, keepdims=True))
+    values = np.maximum(values, 0.0)
+    return at._replace(curvature=np.einsum("npk,nk,nqk->npq", R, values, R))
+
+
+def _objective(model: Any, x: Array, dual: Array) -> float:
+    """log p(y|x) - ½ (x - m)ᵀ K⁻¹ (x - m), with dual = K⁻¹(x - m)."""
+    lik = model.likelihood
+    total = lik.log_probs(model.y, x.reshape(1, len(lik.predictors), -1)).sum()
+    return float(total - 0.5 * dual @ (x - model.prior.mean))

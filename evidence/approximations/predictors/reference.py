@@ -1,0 +1,97 @@
+"""Gaussian references whose sites see several predictors of a datum: q, and its log Z."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...execution.clock import check_interrupt
+from ...gaussians.blocks import BlockGaussian, BlockSites
+from ...numerics.arrays import Array
+from ..reference import positive_eigh
+
+
+@dataclass(eq=False)
+class BlockReference:
+    """q(x) = N(mean, cov), its sites, and the estimate of log Z it stands for.
+
+    ``mean`` and ``var`` are those of the latent values, which samples hold.
+    """
+
+    name: str
+    model: Any
+    sites: BlockSites
+    mean: Array
+    var: Array
+    logz: float
+    converged: bool = True
+    n_sweeps: int = 0
+    seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+
+    share = None
+
+    @classmethod
+    def of(cls, name: str, model: Any, q: BlockGaussian, **more: Any) -> BlockReference:
+        """Of a Gaussian that is known."""
+        logz = q.log_normaliser(q.sites.c)
+        out = cls(name, model, q.sites, *q.latent, logz, **more)
+        out.gaussian = q
+        return out
+
+    def identity(self) -> tuple[Array, ...]:
+        """Arrays that tell this reference from others."""
+        return tuple(self.sites)
+
+    @cached_property
+    def gaussian(self) -> BlockGaussian:
+        """q, which can be asked for more; factorised anew if not kept."""
+        return BlockGaussian(self.model.prior, self.sites)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A matrix is not worth its way to another process."""
+        dense = self.model.prior.covariance is not None
+        return {k: v for k, v in vars(self).items() if not (dense and k == "gaussian")}
+
+    @property
+    def predictors(self) -> tuple[Array, Array]:
+        """Means (P, N) and covariances (N, P, P) of what the likelihoods see."""
+        return self.gaussian.mean.reshape(self.sites.nu.shape), self.gaussian.blocks
+
+    @property
+    def lost(self) -> float:
+        """About how many nats are rounding in log Z from draws, where sites cancel likelihoods."""
+        mean = self.predictors[0]
+        linear, square = self.sites.nu * mean, mean * self.sites.times_W(mean)
+        sizes = np.abs(self.sites.c).sum() + np.abs(linear).sum() + 0.5 * np.abs(square).sum()
+        return float(np.finfo(float).eps * sizes)
+
+    @property
+    def logz_corrected(self) -> float:
+        """The same: there is no correction."""
+        return self.logz
+
+    @cached_property
+    def cov(self) -> Array:
+        """Σ, shape (P·N, P·N)."""
+        return self.gaussian.covariance
+
+    @cached_property
+    def eigh(self) -> tuple[Array, Array]:
+        """Eigenvalues and eigenvectors (columns, C-contiguous) of Σ."""
+        check_interrupt(11.0 * self.mean.size**3)
+        return positive_eigh(self.cov, self.name)
+
+    def curvature(self, x: Array) -> Array:
+        """W x for columns of x, what the sites add to the prior's precision."""
+        shaped = np.moveaxis(x.reshape(*self.sites.nu.shape, -1), -1, 0)
+        return np.moveaxis(self.sites.times_W(shaped), 0, -1).reshape(x.shape)
+
+
+def block_prior_reference(model: Any) -> BlockReference:
+    """The prior as reference: empty sites, log Z_q = 0."""
+    none = BlockSites.none(len(model.likelihood.predictors), model.y.size)
+    return BlockReference.of("prior", model, BlockGaussian(model.prior, none))

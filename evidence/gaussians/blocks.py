@@ -1,0 +1,134 @@
+r"""Sites that see several values of a datum at once, as sites of one value each.
+
+For data of P values, stacked one after the other in x, :math:`x_n = (x_{1n}, …, x_{Pn})`, a site
+
+.. math:: t_n(x_n) = \exp(c_n + \nu_n^T x_n - \tfrac12 x_n^T W_n x_n),\qquad
+          W_n = R_n\,\mathrm{diag}(\tau_n)\,R_n^T,
+
+is P sites of one value each of :math:`z_n = R_n^T x_n`. A prior that is turned
+(:meth:`~evidence.gaussians.base.Prior.turned`) with such sites is all there is to it: curvatures
+may be negative where q exists.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..numerics.arrays import Array
+
+if TYPE_CHECKING:
+    from .base import Gaussian, Prior, Root, Steps
+
+
+class BlockSites(NamedTuple):
+    """c (N,), ν (P, N) and W (N, P, P), whose columns R and τ are orthonormal and any numbers."""
+
+    c: Array
+    nu: Array
+    W: Array
+
+    @classmethod
+    def none(cls, P: int, N: int) -> BlockSites:
+        """Sites that say nothing."""
+        return cls(np.zeros(N), np.zeros((P, N)), np.zeros((N, P, P)))
+
+    def times_W(self, x: Array) -> Array:
+        """W x of rows (…, P, N)."""
+        out, P = np.empty_like(x), x.shape[-2]
+        for p in range(P):
+            out[..., p, :] = sum(self.W[:, p, q] * x[..., q, :] for q in range(P))
+        return out
+
+    def log(self, x: Array) -> Array:
+        """log t_n of rows (…, P, N), shape (…, N)."""
+        return self.c + np.sum(x * (self.nu - 0.5 * self.times_W(x)), axis=-2)
+
+
+class BlockGaussian:
+    """q for such sites; arrays are of x, flat, as the prior has them."""
+
+    def __init__(self, prior: Prior, sites: BlockSites) -> None:
+        """Raises :class:`.NotPositiveDefinite` where there is no such q."""
+        self.prior, self.sites = prior, sites
+        values, self.R = np.linalg.eigh(sites.W)
+        tau = np.ascontiguousarray(values.T.ravel())
+        nu = combined(self.R, sites.nu.ravel())
+        self.turned: Gaussian = prior.turned(self.R).with_sites(nu, tau)
+
+    @cached_property
+    def mean(self) -> Array:
+        return spread(self.R, self.turned.mean)
+
+    @property
+    def dual(self) -> Array:
+        """K⁻¹(μ - m)."""
+        return spread(self.R, self.turned.dual)
+
+    @cached_property
+    def blocks(self) -> Array:
+        """Covariances of the values of every datum, (N, P, P)."""
+        N, P = self.R.shape[:2]
+        if self.prior.design is None:
+            whole = self.turned.covariance.reshape(P, N, P, N)
+            own = np.einsum("pnqn->npq", whole)
+            return np.einsum("nap,npq,nbq->nab", self.R, own, self.R, optimize=True)
+        rows, columns = np.triu_indices(P, 1)
+        some = np.hstack([np.eye(P), np.eye(P)[:, rows] + np.eye(P)[:, columns]])
+        turned: Any = self.turned
+        each = turned.variances_of(self.prior.turned(np.broadcast_to(some, (N, *some.shape))))
+        each, out = each.reshape(-1, N), np.empty((N, P, P))
+        for p in range(P):
+            out[:, p, p] = each[p]
+        for k, (p, q) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True), P):
+            out[:, p, q] = out[:, q, p] = 0.5 * (each[k] - each[p] - each[q])
+        return out
+
+    @property
+    def variances(self) -> Array:
+        return np.einsum("npp->pn", self.blocks).ravel()
+
+    @property
+    def latent(self) -> tuple[Array, Array]:
+        """Mean and variances of the latent values: of x where there is no other."""
+        if self.prior.design is None:
+            return self.mean, self.variances
+        return self.turned.latent
+
+    def log_normaliser(self, c: Array) -> float:
+        """log ∫ prior · sites."""
+        P = self.R.shape[1]
+        return self.turned.log_normaliser(np.concatenate([c, np.zeros((P - 1) * c.size)]))
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Of x, where the prior is a matrix."""
+        half = spread(self.R, self.turned.covariance)
+        return spread(self.R, half.T)
+
+    @property
+    def inner(self) -> Array:
+        """K⁻¹ - K⁻¹ΣK⁻¹, where the prior is a matrix."""
+        turned: Any = self.turned
+        return spread(self.R, spread(self.R, turned.inner).T)
+
+    def steps(self) -> Steps:
+        """Of the latent values, which the turned prior shares."""
+        return self.turned.steps()
+
+    def root(self) -> Root:
+        return self.turned.root()
+
+
+def combined(R: Array, x: Array) -> Array:
+    """R_nᵀ x_n: (P·N, …) to (J·N, …), R (N, P, J)."""
+    shaped = x.reshape(R.shape[1], len(R), -1)
+    out = np.einsum("npj,pnk->jnk", R, shaped)
+    return np.ascontiguousarray(out).reshape(-1, *x.shape[1:])
+
+
+def spread(R: Array, z: Array) -> Array:
+    """R_n z_n, likewise."""
+    return combined(R.swapaxes(1, 2), z)

@@ -1,0 +1,167 @@
+"""Dense models of several predictors: one latent Gaussian field for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import block_diag
+
+from ..execution.arguments import array, shown
+from ..execution.keywords import hinted
+from ..gaussians.dense import DensePrior
+from ..messages import InputError
+from ..numerics.arrays import Array
+from . import likelihoods
+from .covariance import as_kernel, check_source
+from .fields import FieldsModel
+from .hyperparameters import free_parameters
+from .identity import rounded, sketch
+from .latent import check_mean, observations
+from .likelihoods.base import Likelihood
+from .likelihoods.predicted import predicted
+
+
+class PredictorsModel(FieldsModel):
+    r"""Data that see several latent Gaussian fields: noise that varies, say.
+
+    .. math:: x_k \sim N(m_k, K_k),\qquad y_n \sim p(y_n|x_{1n}, …, x_{Pn})
+
+    The first field, ``"mu"``, is what the likelihood sees in a :class:`.GPModel`; every further
+    one is a parameter of the likelihood, positive numbers by their logarithm and shares by their
+    log-odds. A state is flat, field by field.
+
+    Parameters
+    ----------
+    X : array (N, D), optional
+        Inputs. Not needed when ``K`` is given.
+    y : array (N,)
+        Observations, validated by the likelihood.
+    kernel : mapping of str to scikit-learn kernel, callable or str
+        One for every predictor, by its name: ``"mu"``, then parameters of the likelihood such as
+        ``"sigma"``, ``"shape"``, ``"zi"``.
+    likelihood : str or Likelihood
+        As for :class:`.GPModel`.
+    K : mapping of str to array (N, N), optional
+        The prior covariances themselves, instead of ``kernel``.
+    mean : mapping of str to float or array (N,), optional
+        Fixed prior means; 0 for predictors that it leaves out.
+    jitter : float, optional
+        As for :class:`.GPModel`.
+
+    Attributes
+    ----------
+    predictors : tuple of str
+        Their names.
+    kernels : tuple
+        One kernel per predictor, or none where matrices were given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.linspace(0.0, 1.0, 20)
+    >>> kernels = {"mu": "4.0 * RBF(0.3)", "sigma": "RBF(0.5)"}
+    >>> model = PredictorsModel(x, np.sin(6 * x), kernels, mean={"sigma": -1.0})
+    >>> model.n, model.likelihood
+    (40, gaussian(noise_std=predicted))
+    >>> model.hyperparameters.names[-1]
+    'predictor[sigma]__length_scale'
+    """
+
+    word: ClassVar[str] = "predictor"
+
+    @hinted
+    def __init__(
+        self,
+        X: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        kernel: Mapping[str, Any] | None = None,
+        *,
+        likelihood: str | Likelihood = "gaussian",
+        K: Mapping[str, ArrayLike] | None = None,
+        mean: Mapping[str, float | ArrayLike] | None = None,
+        jitter: float | None = None,
+    ) -> None:
+        given = kernel if K is None else K
+        if not isinstance(given, Mapping) or next(iter(given), "") != "mu" or len(given) < 2:
+            raise InputError(
+                "kernel (or K) must map the names of predictors, 'mu' first, to kernels (or "
+                f"matrices), such as {{'mu': …, 'sigma': …}}, got {shown(given)}"
+            )
+        self.predictors = tuple(given)
+        base = likelihoods.get(likelihood)
+        self.likelihood = predicted(base, self.predictors[1:])
+        self.y, notes = observations(self.likelihood, y)
+        source = check_source(X, self.n_data, kernel, K, jitter)
+        self.X, self.relative_jitter, more, _ = source
+        self.notes = notes + more
+        self.kernels = () if kernel is None else tuple(as_kernel(k) for k in kernel.values())
+        n = self.n_data
+        matrices = [array(f"K[{name!r}]", v, (n, n)) for name, v in (K or {}).items()]
+        self._set_prior(np.array(matrices) if matrices else None)
+        self.mean: Array = self._means({} if mean is None else mean)
+        check_mean("mean", *self.field_priors)
+        self.hyperparameters = free_parameters(self.heads(self.predictors), self.likelihood)
+
+    def _means(self, given: Mapping[str, Any]) -> Array:
+        if not isinstance(given, Mapping) or set(given) - set(self.predictors):
+            raise InputError(
+                f"mean must map names of predictors ({', '.join(self.predictors)}) to numbers, "
+                f"got {shown(given)}"
+            )
+        n = self.n_data
+        each = [array(f"mean[{p!r}]", given.get(p, 0.0), (), (n,)) for p in self.predictors]
+        return np.concatenate([np.broadcast_to(part, (n,)) for part in each])
+
+    def _set_prior(self, given: Array | None) -> None:
+        super()._set_prior(given)
+        vars(self).pop("prior", None)
+
+    @property
+    def n_fields(self) -> int:
+        """Number of predictors, P."""
+        return len(self.predictors)
+
+    @property
+    def n_data(self) -> int:
+        """Number of data, N."""
+        return int(self.y.size)
+
+    n_predictors = n_fields
+
+    @cached_property
+    def prior(self) -> DensePrior:
+        """Of all predictors, flat."""
+        return DensePrior(self.mean, block_diag(*self.K), block_diag(*self.chol))
+
+    def log_likelihood(self, x: ArrayLike) -> Array:
+        """log p(y|x) for a batch ``x`` of shape (..., P·N)."""
+        batch, shape = self._rows(x)
+        return (
+            self.likelihood.log_probs(self.y, self.likelihood.split(batch)).sum(1).reshape(shape)
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """What a result tells of its model, in plain words and numbers."""
+        return {
+            "N": self.n_data,
+            "predictors": ", ".join(self.predictors),
+            "likelihood": repr(self.likelihood),
+            "kernel": self._kernel_in_words(),
+            "jitter": float(f"{self.jitter:.6g}"),
+        }
+
+    def identity(self) -> tuple[NDArray[Any], ...]:
+        """Arrays that tell this model from others: see :mod:`evidence.models.identity`."""
+        sd = np.sqrt(np.concatenate([prior.variances for prior in self.field_priors]))
+        own = self.likelihood.identity(self.y, self.mean, sd)
+        return *sketch(self.covariances), rounded(self.jitter), self.mean, self.y, *own
+
+    def __repr__(self) -> str:
+        kernels = self.kernels or ("K",) * self.n_fields
+        pairs = zip(self.predictors, kernels, strict=True)
+        words = ", ".join(f"{name} ~ {kernel}" for name, kernel in pairs)
+        return f"PredictorsModel(N={self.n_data}, {words}, {self.likelihood.base.name})"

@@ -1,0 +1,67 @@
+r"""Predictions where data see several predictors: as mixtures over those of parameters.
+
+Given the further predictors a new observation follows the family with these parameters, and its
+first predictor is Gaussian. So nodes of the further ones, Gauss and Hermite's or draws, each with
+the first one given it, make a mixture of which all is known that is known of one predictor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..approximations.predictors.ep import nodes
+from ..models.likelihoods.predicted import Predicted
+from .gp import Prediction, Share
+from .mixture import Mixture, Stored, stored
+
+_NODES = {1: 12, 2: 5}  # of further predictors in every direction, by how many these are
+_DRAWS = 100  # components at most
+_NARROW = 1e-12  # relative variance of a further predictor that counts as none
+
+
+def predict_several(
+    mixture: Mixture, likelihood: Predicted, batch_size: int | None, bar: Any, **context: Any
+) -> Prediction:
+    """The prediction of a mixture of Gaussians for P predictors at every point."""
+    context.pop("keep", None)
+    at = stored(mixture, batch_size, bar)
+    shares = tuple(_shares(at, likelihood))
+    mean, cov = at.mean[0].mean(axis=0), at.cov[:, 0, 0] + at.mean[0].var(axis=0)
+    return Prediction(mean, cov, shares, batch_size=batch_size, **context)
+
+
+def _shares(at: Stored, likelihood: Predicted) -> Iterator[Share]:
+    """One for every component and node."""
+    chosen = np.linspace(0, at.count - 1, min(_DRAWS, at.count)).round().astype(int)
+    own, across = at.cov[:, 1:, 1:], at.cov[:, 0, 1:]
+    P = own.shape[1]
+    moving = np.einsum("npp->np", own).max() > _NARROW
+    z, log_w = nodes(P, _NODES.get(P, 1)) if moving else (np.zeros((1, P)), np.zeros(1))
+    values, vectors = np.linalg.eigh(own)
+    values = np.maximum(values, 0.0)
+    root = vectors * np.sqrt(values)[:, None, :]
+    safe = np.where(values > _NARROW, values, np.inf)
+    gain = np.einsum("npk,nk,nqk,nq->np", vectors, 1.0 / safe, vectors, across)
+    left = np.maximum(at.cov[:, 0, 0] - np.sum(gain * across, axis=1), 0.0)
+    for s in chosen:
+        for node, log_share in zip(z, log_w, strict=True):
+            away = root @ node
+            first = at.mean[0, s] + np.sum(gain * away, axis=1)
+            further = (at.mean[1:, s].T + away).T
+            parameters = {
+                name: tuple(likelihood.natural(name, row).tolist())
+                for name, row in zip(likelihood.names, further, strict=True)
+            }
+            one = Stored(first[None, None], left[:, None, None])
+            share = float(np.exp(log_share)) / len(chosen)
+            yield Share(share, one, likelihood.base.changed(parameters))  # type: ignore[arg-type]
+
+
+def of_family(model: Any, likelihood: Any) -> Any:
+    """A family that new observations follow, with the model's predictors."""
+    if isinstance(model.likelihood, Predicted) and not isinstance(likelihood, Predicted):
+        return Predicted(likelihood, model.likelihood.names)
+    return likelihood

@@ -1,0 +1,204 @@
+r"""Draws datum by datum where each sees a few predictors and the prior is a matrix.
+
+With L the lower factor of q's covariance, its rows in the order of data, predictors of one datum
+beside each other, :math:`x_n = m_n + L_{nn} \xi` with m_n what the data before say. The P numbers
+ξ come one after the other, each from a normal density times a tilt
+
+.. math:: e^{\lambda(\xi_p)} \approx E\big[p(y_n|x_n)/t_n(x_n) \,|\, \xi_1, …, \xi_p\big]
+
+with those to come averaged by Gauss and Hermite's nodes, and λ interpolated between values on a
+lattice: a normal density times piecewise exponentials, which is drawn from by its distribution
+function. What λ gets wrong is left to the weight, which is exact. The first of a datum is its last
+predictor: given the others, likelihoods are best behaved in mu.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from ..approximations.gp.cavities import log_site
+from ..approximations.predictors.ep import nodes
+from ..approximations.predictors.reference import BlockReference
+from ..execution.clock import check_interrupt
+from ..gaussians.blocks import BlockSites
+from ..models.likelihoods.predicted import Several
+from ..numerics.arrays import Array, Indices
+from ..numerics.normal import standard_normal
+from .guide import CannotGuide
+
+#: where tilts are evaluated, in standard deviations
+LATTICE = np.array([-7.0, -5.0, -3.5, -2.5, -1.5, -0.75, 0.0, 0.75, 1.5, 2.5, 3.5, 5.0, 7.0])
+_AHEAD = {0: 1, 1: 5, 2: 3}  # nodes in every direction to come, by how many these are
+_DEEP = 200.0  # nats below the largest as which a tilt of zero counts
+
+
+class Coloured(NamedTuple):
+    """Draws in the model's own order, (P·N, n)."""
+
+    values: Array
+
+    def take(self, columns: Indices) -> Array:
+        """Of some of the draws."""
+        return self.values[:, columns]
+
+
+@dataclass(frozen=True, eq=False)
+class DatumGuide:
+    """What draws need."""
+
+    mean: Array
+    factor: Array
+    """L, (N·P, N·P), datum by datum, the last predictor first."""
+    sites: BlockSites
+    likelihood: Several
+    y: Array
+    log_z0: float
+
+    dearer: ClassVar[int] = 64
+
+    @property
+    def size(self) -> int:
+        """Number of latent values."""
+        return self.mean.size
+
+    def draw(
+        self,
+        n: int,
+        rng: np.random.Generator,
+        between: Callable[[Array], Indices | None] = lambda log_weight: None,
+    ) -> tuple[Coloured, Array]:
+        """``n`` draws, and their log weights; ``between`` as for :meth:`.Guide.draw`."""
+        N, P = self.y.size, self.size // self.y.size
+        mean = self.mean.reshape(P, N)[::-1]
+        xi, log_weight = np.empty((N * P, n)), np.zeros(n)
+        for i in range(N):
+            check_interrupt()
+            own = slice(i * P, (i + 1) * P)
+            middle = mean[:, i, None] + self.factor[own, : i * P] @ xi[: i * P]
+            xi[own], log_w = self._draw_one(i, middle, self.factor[own, own], rng)
+            log_weight += log_w
+            if (chosen := between(log_weight)) is not None:
+                xi[: own.stop] = xi[: own.stop, chosen]
+        values = (self.factor @ xi).reshape(N, P, n)[:, ::-1].swapaxes(0, 1).reshape(P * N, n)
+        values += self.mean[:, None]
+        return Coloured(values), log_weight
+
+    def _draw_one(
+        self, i: int, middle: Array, L: Array, rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """ξ of a datum (P, n), and log weights."""
+        P, n = middle.shape
+        xi, log_weight, known = np.empty((P, n)), np.zeros(n), middle
+        for p in range(P):
+            base_mean, base_sd = np.zeros(n), np.ones(n)
+            if P - 1 - p not in _AHEAD:
+                xi[p] = standard_normal(rng, (n,))
+            else:
+                if p == P - 1:
+                    base_mean, base_sd = self._last(i, known, L[p, p])
+                at = base_mean + base_sd * LATTICE[:, None]
+                tilt = self._ahead(i, known, L, p, at) - 0.5 * at**2 + 0.5 * LATTICE[:, None] ** 2
+                z, ratio = draw_tilted(tilt, LATTICE, rng.random((2, n)))
+                xi[p] = base_mean + base_sd * z
+                log_weight += ratio + np.log(base_sd) + 0.5 * (z**2 - xi[p] ** 2)
+            known = known + L[:, p, None] * xi[p]
+        return xi, log_weight + self._tilt(i, known)
+
+    def _last(self, i: int, known: Array, sd: float) -> tuple[Array, Array]:
+        """Mean and standard deviation of the last ξ under the likelihood."""
+        found = self._integrated(i, known, sd)
+        if found is None:
+            return np.zeros(known.shape[1]), np.ones(known.shape[1])
+        _, mean, variance = found
+        ok = np.isfinite(mean) & (variance > 0.0)
+        variance = np.where(ok, variance, sd**2)
+        return np.where(ok, (mean - known[-1]) / sd, 0.0), np.sqrt(variance) / sd
+
+    def _integrated(self, i: int, known: Array, sd: float) -> tuple[Array, Array, Array] | None:
+        """log E[p/t] over mu ~ N(known, sd²), and mu's mean and variance under p, given the
+        predictors before it, (P, B)."""
+        further, mu = known[-2::-1], known[-1]
+        nu, W = self.sites.nu[:, i], self.sites.W[i]
+        slope = nu[0] - W[0, 1:] @ further
+        precision = 1.0 / sd**2 - W[0, 0]
+        if not precision > 0.0:
+            return None
+        m, v = (mu / sd**2 - slope) / precision, np.full(mu.size, 1.0 / precision)
+        found = self.likelihood.tilted_first(i, self.y, further.T, m, v)
+        if found is None:
+            return None
+        rest = self.sites.c[i] + further.T @ nu[1:]
+        rest -= 0.5 * np.einsum("pb,pq,qb->b", further, W[1:, 1:], further)
+        return found[0] - log_site(m, v, slope, W[0, 0]) - rest, found[1], found[2]
+
+    def _ahead(self, i: int, known: Array, L: Array, p: int, at: Array) -> Array:
+        """log E[p/t] of a datum given its p-th ξ, (G, n), over those to come."""
+        P, last = len(L), len(L) - 1
+        eta = known[:, None] + L[:, p, None, None] * at
+        exact = p < last and self._integrated(i, known, L[last, last]) is not None
+        left = last - p - exact
+        z, log_w = nodes(left, _AHEAD[left]) if left else (np.zeros((1, 0)), np.zeros(1))
+        ahead = (L[:, p + 1 : p + 1 + left] @ z.T)[:, None, :, None]
+        eta = eta[:, :, None] + ahead
+        if exact:
+            found = self._integrated(i, eta.reshape(P, -1), L[last, last])
+            assert found is not None
+            tilt = np.where(np.isnan(found[0]), -np.inf, found[0]).reshape(eta.shape[1:])
+        else:
+            tilt = self._tilt(i, eta)
+        tilt = tilt + log_w[:, None]
+        top = np.maximum(tilt.max(axis=1), -1e300)
+        return top + np.log(np.exp(tilt - top[:, None]).sum(axis=1))
+
+    def _tilt(self, i: int, eta: Array) -> Array:
+        """log p/t of one datum at predictors (P, …), the last one first."""
+        P = len(eta)
+        flat = eta[::-1].reshape(P, -1).T[:, :, None]
+        own = BlockSites(self.sites.c[i : i + 1], self.sites.nu[:, [i]], self.sites.W[i : i + 1])
+        with np.errstate(over="ignore", invalid="ignore"):
+            each = self.likelihood.at([i]).log_probs(self.y[[i]], flat) - own.log(flat)
+        return np.where(np.isnan(each), -np.inf, each).reshape(eta.shape[1:])
+
+
+def draw_tilted(tilt: Array, lattice: Array, uniforms: Array) -> tuple[Array, Array]:
+    r"""Of :math:`\phi(z)\, e^{\lambda(z)}`, λ linear between values (G, n) on a lattice (G,).
+
+    Draws (n,), from uniform numbers (2, n), and the log of φ over the density that they are of.
+    """
+    tilt = np.maximum(tilt, tilt.max(axis=0) - _DEEP)
+    slope = np.diff(tilt, axis=0) / np.diff(lattice)[:, None]
+    slope = np.vstack([slope[:1], slope, slope[-1:]])
+    at = np.concatenate([lattice[:1], lattice])[:, None]
+    level = np.vstack([tilt[:1], tilt]) - slope * at  # λ = level + slope · z
+    low = np.concatenate([[-np.inf], lattice])[:, None] - slope
+    high = np.concatenate([lattice, [np.inf]])[:, None] - slope
+    upper = low > 0.0  # where digits are in the other tail
+    below, above = np.where(upper, -high, low), np.where(upper, -low, high)
+    start = ndtr(below)
+    share = ndtr(above) - start
+    with np.errstate(divide="ignore"):
+        log_mass = level + 0.5 * slope**2 + np.log(share)
+    top = log_mass.max(axis=0)
+    sums = np.cumsum(np.exp(log_mass - top), axis=0)
+    cell = np.minimum((uniforms[0] * sums[-1] > sums).sum(axis=0), len(sums) - 1)
+    m = np.arange(tilt.shape[1])
+    z = ndtri(start[cell, m] + uniforms[1] * share[cell, m])
+    z = slope[cell, m] + np.where(upper[cell, m], -z, z)
+    return z, top + np.log(sums[-1]) - level[cell, m] - slope[cell, m] * z
+
+
+def make_datum_guide(reference: BlockReference) -> DatumGuide:
+    """The guide of a fitted reference."""
+    model, q = reference.model, reference.gaussian
+    N, P = model.y.size, model.n_predictors
+    order = np.arange(P * N).reshape(P, N)[::-1].T.ravel()
+    try:
+        L = np.linalg.cholesky(q.covariance[np.ix_(order, order)])
+    except np.linalg.LinAlgError:
+        raise CannotGuide("the covariance of the reference is numerically singular") from None
+    return DatumGuide(q.mean, L, reference.sites, model.likelihood, model.y, reference.logz)

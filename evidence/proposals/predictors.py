@@ -1,0 +1,260 @@
+r"""Draws of a reference in steps, weighted with data that see several predictors.
+
+As in :mod:`.steps` latent values are drawn one after the other, here from q as it is; a datum's
+weight :math:`p(y_n|\eta_n)/t_n(\eta_n)` is taken as soon as the last of its latent values is
+there, and draws are resampled on the way: the error grows with the root of the number of data
+only. Likelihoods may fall more slowly than q does, and weights have heavy tails then: few values
+are all scaled by one Student factor; of many, where a parameter is predicted by its logarithm,
+each is drawn from q times a tilt, as in :mod:`.data`, by the data that it completes, and by those
+that the next one will, which is integrated out approximately.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.special import gammaln
+
+from ..approximations.predictors.ep import nodes
+from ..approximations.predictors.reference import BlockReference
+from ..execution.clock import check_interrupt
+from ..gaussians.base import Constraint, Steps
+from ..gaussians.blocks import BlockSites
+from ..models.likelihoods.gaussian import Gaussian
+from ..models.likelihoods.predicted import Several
+from ..numerics.arrays import Array, Indices
+from ..numerics.normal import lanes_of, standard_normal
+from .data import LATTICE, draw_tilted
+from .steps import Traced, _draw_block, _last_needed
+
+_BLOCK = 16  # latent values between two looks at the weights
+_FEW = 32  # of them, that are scaled by a Student factor
+_DF = 5.0  # degrees of freedom of that
+#: where tilts are evaluated with the next latent value integrated out, by so many nodes
+_COARSE, _AHEAD = np.array([-6.0, -3.5, -1.75, -0.6, 0.6, 1.75, 3.5, 6.0]), 4
+
+
+class _Seen(NamedTuple):
+    """Data that a latent value completes, as far as they see another one."""
+
+    data: Indices
+    some: Indices
+    """Which of those that it completes."""
+    column: Array
+    """What their predictors see of the other one, (P, r)."""
+    design: csr_array
+    base: Array
+
+
+@dataclass(frozen=True, eq=False)
+class BlockGuide:
+    """What draws need; data are in the order in which they are weighted."""
+
+    steps: Steps
+    design: csr_array
+    """What the P predictors of every datum see of values in the order of steps, (P·N, n)."""
+    base: Array
+    """Predictors where all latent values are at their means, (P·N,)."""
+    order: Indices
+    """Data by the last of the latent values they see, (N,)."""
+    ends: Indices
+    """How many data see no value but the first k·block, for every k."""
+    sites: BlockSites
+    likelihood: Several
+    y: Array
+    log_z0: float
+    loose: Array
+    needed: Indices
+    block: int
+    """Latent values between two looks at the weights: one, where they are drawn with a tilt."""
+    kept: dict[tuple[int, int], _Seen | None] = field(default_factory=dict)
+
+    @property
+    def dearer(self) -> int:
+        """A draw than others, in times."""
+        return 64 if self.block == 1 else 4
+
+    def draw(
+        self,
+        n: int,
+        rng: np.random.Generator,
+        between: Callable[[Array], Indices | None] = lambda log_weight: None,
+    ) -> tuple[Traced, Array]:
+        """``n`` draws, and their log weights; ``between`` as for :meth:`.Guide.draw`."""
+        steps, size = self.steps, self.steps.order.size
+        away, log_weight = np.zeros((size, n)), np.zeros(n)
+        constraint = steps.constraint
+        if constraint is None:
+            nothing = np.empty((0, 0))
+            constraint = Constraint(nothing, nothing, np.ones(0), np.zeros(0))
+        rest = np.repeat(constraint.rest[:, None], n, axis=1)
+        shape = (steps.indptr, steps.indices, steps.weights, steps.sd, steps.mean)
+        held = (constraint.g, constraint.h, constraint.sd)
+        traced, lanes = Traced(steps, away, [], []), lanes_of(rng)
+        scale = np.ones(n)
+        if size <= _FEW:
+            scale, square = np.sqrt(_DF / rng.chisquare(_DF, n)), np.zeros(n)
+        alive, done = np.empty(0, np.int64), 0
+        for k, start in enumerate(range(0, size, self.block)):
+            check_interrupt()
+            stop = min(start + self.block, size)
+            if self.block == 1 and (tilt := self._foreseen(k, away)) is not None:
+                normals, ratio = draw_tilted(*tilt, rng.random((2, n)))
+                normals, log_weight = normals[None], log_weight + ratio
+            else:
+                normals = standard_normal(rng, (stop - start, n)) * scale
+            if size <= _FEW:
+                square += np.sum(normals**2, axis=0)
+            with np.errstate(over="ignore"):
+                _draw_block(
+                    rng, Gaussian.kernel, False, start, shape, _no_data(size), self.loose, held,
+                    rest, normals, normals, away, log_weight, lanes,
+                )  # fmt: skip
+            log_weight += self._tilt(slice(self.ends[k], self.ends[k + 1]), away)
+            if size <= _FEW:  # and looked at once
+                continue
+            chosen = between(log_weight)
+            if chosen is not None:
+                alive = np.concatenate([alive, np.arange(done, stop)])
+                still = self.needed[alive] >= stop
+                traced.rows.append(alive[~still])
+                traced.ancestors.append(chosen)
+                alive, done = alive[still], stop
+                away[alive] = away[alive][:, chosen]
+                rest = rest[:, chosen]
+        traced.rows.append(np.concatenate([alive, np.arange(done, size)]))
+        if size <= _FEW:
+            log_weight += _normal_over_student(square, size)
+        return traced, log_weight
+
+    @property
+    def size(self) -> int:
+        """Number of latent values."""
+        return int(self.steps.order.size)
+
+    def _foreseen(self, k: int, away: Array) -> tuple[Array, Array] | None:
+        """Tilts of the k-th latent value (G, n), and where; None where no data ask for one."""
+        due, following = self._seen(k, k), self._seen(k + 1, k)
+        own = self._rows(k)
+        if due is following is None or self.loose[k] > 0.0 or self.steps.constraint is not None:
+            return None
+        lattice = LATTICE if following is None else _COARSE
+        u = own[1] @ away[own[0]] + self.steps.sd[k] * lattice[:, None]
+        tilt = np.zeros(u.shape)
+        if due is not None:
+            eta = self._known(due, away)[:, :, None] + due.column[:, :, None, None] * u
+            tilt += self._weight(due.data, eta)
+        if following is not None:
+            (before, weights), (z, log_w) = self._rows(k + 1), nodes(1, _AHEAD)
+            follows = before == k
+            next_u = (weights * ~follows) @ away[before] + weights[follows].sum() * u
+            next_u = next_u + self.steps.sd[k + 1] * z[:, 0, None, None]
+            last = self._seen(k + 1, k + 1)
+            assert last is not None
+            moved = last.column[:, following.some, None, None, None] * next_u
+            moved = moved + following.column[:, :, None, None, None] * u
+            known = self._known(following, away)[:, :, None, None]
+            each = self._weight(following.data, known + moved) + log_w[:, None, None]
+            tilt += np.logaddexp.reduce(np.maximum(each, -1e300), axis=0)
+        return np.maximum(tilt, -1e300), lattice
+
+    def _rows(self, k: int) -> tuple[Indices, Array]:
+        """Latent values that the mean of the k-th hangs on, and how."""
+        own = slice(self.steps.indptr[k], self.steps.indptr[k + 1])
+        return self.steps.indices[own], self.steps.weights[own]
+
+    def _seen(self, owner: int, k: int) -> _Seen | None:
+        """Data that one latent value completes and that see the k-th; kept, as all draws ask."""
+        if (owner, k) not in self.kept:
+            self.kept[owner, k] = self._look(owner, k)
+        return self.kept[owner, k]
+
+    def _look(self, owner: int, k: int) -> _Seen | None:
+        if owner == self.size:
+            return None
+        data = self.order[self.ends[owner] : self.ends[owner + 1]]
+        if not data.size:
+            return None
+        rows = self._places(data)
+        column = self.design[rows.ravel()][:, [k]].toarray().reshape(rows.shape)
+        some = np.flatnonzero(column.any(axis=0))
+        if not some.size:
+            return None
+        places = rows[:, some].ravel()
+        return _Seen(data[some], some, column[:, some], self.design[places], self.base[places])
+
+    def _places(self, data: Indices) -> Indices:
+        """Rows of the design, (P, r)."""
+        return data + self.y.size * np.arange(len(self.likelihood.predictors))[:, None]
+
+    def _known(self, seen: _Seen, away: Array) -> Array:
+        """Predictors by the latent values drawn so far, others at their means, (P, r, n)."""
+        eta = seen.design @ away + seen.base[:, None]
+        return eta.reshape(-1, seen.data.size, away.shape[1])
+
+    def _tilt(self, some: slice, away: Array) -> Array:
+        """Σ log p/t of some of the data."""
+        data = self.order[some]
+        if not data.size:
+            return np.zeros(away.shape[1])
+        rows = self._places(data)
+        eta = self.design[rows.ravel()] @ away + self.base[rows.ravel(), None]
+        return self._weight(data, eta.reshape(*rows.shape, -1))
+
+    def _weight(self, data: Indices, eta: Array) -> Array:
+        """Σ log p/t of data at predictors (P, r, …)."""
+        shape = eta.shape[2:]
+        eta = eta.reshape(*eta.shape[:2], -1)
+        eta = np.ascontiguousarray(eta.transpose(2, 0, 1))
+        own = BlockSites(self.sites.c[data], self.sites.nu[:, data], self.sites.W[data])
+        with np.errstate(over="ignore", invalid="ignore"):
+            each = self.likelihood.at(data).log_probs(self.y[data], eta) - own.log(eta)
+        total = each.sum(axis=1)
+        return np.where(np.isnan(total), -np.inf, total).reshape(shape)
+
+
+def make_block_guide(reference: BlockReference) -> BlockGuide:
+    """The guide of a fitted reference."""
+    model, q = reference.model, reference.gaussian
+    prior, steps, N = model.prior, q.steps(), model.y.size
+    size, P = steps.order.size, len(model.likelihood.predictors)
+    place = np.empty(size, np.int64)
+    place[steps.order] = np.arange(size)
+    A = prior.design
+    design = csr_array((A.data, place[A.indices], A.indptr), shape=A.shape)
+    base = A @ steps.mean[place] + prior.offset
+    seen = np.repeat(np.arange(P * N) % N, np.diff(design.indptr))
+    last, needed, nothing = np.zeros(N, np.int64), np.arange(size), np.empty(0, np.int64)
+    np.maximum.at(last, seen, design.indices)
+    _last_needed(steps.indptr, steps.indices, np.zeros(1, np.int64), nothing, nothing, needed)
+    np.maximum.at(needed, design.indices, last[seen])
+    order = np.argsort(last, kind="stable")
+    block = 1 if model.likelihood.steep and size > _FEW else _BLOCK
+    starts = np.append(np.arange(0, size, block), size)
+    ends = np.searchsorted(last[order], starts)
+    loose, log_loose = getattr(q.turned, "loosened", (np.zeros(size), 0.0))
+    return BlockGuide(
+        steps, design, base, order, ends, reference.sites, model.likelihood, model.y,
+        reference.logz - log_loose, loose[steps.order], needed, block,
+    )  # fmt: skip
+
+
+def _normal_over_student(square: Array, d: int) -> Array:
+    """log of N(z; 0, I) over a Student density in d dimensions, from the squares of z."""
+    constant = gammaln(0.5 * _DF) - gammaln(0.5 * (_DF + d)) + 0.5 * d * np.log(0.5 * _DF)
+    return constant + 0.5 * (_DF + d) * np.log1p(square / _DF) - 0.5 * square
+
+
+def _no_data(size: int) -> tuple[Array | Indices, ...]:
+    """Data for :mod:`.steps`, of which it has to weigh none."""
+    none, places = np.empty(0), np.empty(0, np.int64)
+    first, known = np.zeros(size + 1, np.int64), np.zeros(1, np.int64)
+    theta, hints, messages = np.empty((0, 1)), np.empty((1, 0)), np.empty((size, 0))
+    eldest = np.full(size, -1)
+    return (
+        first, none, places, known, none, none, none, none, none, theta, hints, messages, eldest,
+    )  # fmt: skip

@@ -1,0 +1,70 @@
+"""Laplace and EP of several predictors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.stats import multivariate_normal
+
+from evidence import PredictorsModel, SparseModel, fit_ep, fit_laplace
+from evidence.approximations.predictors.ep import fit_block_ep, match
+from evidence.approximations.predictors.laplace import fit_block_laplace
+from evidence.models.likelihoods import Gaussian
+from evidence.models.likelihoods.predicted import Predicted
+
+
+def noisy():
+    rng = np.random.default_rng(1)
+    x = np.linspace(0.0, 1.0, 6)
+    y = np.sin(5 * x) + np.exp(-1.0 + x) * rng.normal(size=6)
+    kernels = {"mu": "2.0 * RBF(0.3)", "sigma": "0.5 * RBF(0.5)"}
+    return PredictorsModel(x, y, kernels, mean={"sigma": -0.5})
+
+
+def test_laplace_is_at_the_mode():
+    model = noisy()
+    fit = fit_block_laplace(model)
+    assert fit.converged
+    assert not fit.warnings
+    eta = fit.mean.reshape(1, 2, 6)
+    slope = model.likelihood.slopes(model.y, eta)[1].ravel()
+    pull = model.prior.solve(fit.mean - model.mean)
+    np.testing.assert_allclose(slope, pull, atol=1e-4)
+    # a curvature with a negative eigenvalue, and a posterior that has a maximum nevertheless
+    assert np.linalg.eigvalsh(fit.sites.W).min() < -0.01
+    height = model.log_likelihood(fit.mean) + model.log_prior(fit.mean)
+    half = 0.5 * np.linalg.slogdet(fit.cov)[1] + 0.5 * fit.mean.size * np.log(2 * np.pi)
+    assert fit.logz == pytest.approx(float(height + half), abs=1e-5)
+
+
+def test_moments_match_where_ep_ends():
+    model = noisy()
+    fit = fit_block_ep(model)
+    assert fit.converged
+    assert match(model, fit.gaussian)[1] < 1e-4
+    assert fit_block_ep(model, start=fit.sites).n_sweeps <= 2
+
+
+@pytest.mark.parametrize("fit", [fit_laplace, fit_ep])
+def test_public_fits_take_these_models(fit):
+    reference = fit(noisy())
+    assert reference.converged
+    assert reference.mean.shape == (12,)
+
+
+def test_noise_that_is_known_leaves_a_closed_form():
+    rng = np.random.default_rng(0)
+    N, s = 5, 0.3
+    X = rng.normal(size=(N, 2))
+    designs = [np.column_stack([X, np.zeros(N)]), np.column_stack([np.zeros((N, 2)), np.ones(N)])]
+    y = X @ [1.0, -0.5] + s * rng.normal(size=N)
+    offset = np.log([[1.0], [s]]) * np.ones((2, N))
+    Q = sp.diags_array([1.0, 1.0, 1e10], format="csc")
+    lik = Predicted(Gaussian(), ("noise_std",))
+    model = SparseModel(Q, y, A=designs, likelihood=lik, offset=offset)
+    truth = multivariate_normal(np.zeros(N), X @ X.T + s**2 * np.eye(N)).logpdf(y)
+    for fit in (fit_laplace(model), fit_ep(model)):
+        assert fit.converged
+        assert fit.logz == pytest.approx(truth, abs=1e-5)
+        np.testing.assert_allclose(fit.mean[2], 0.0, atol=1e-6)

@@ -1,0 +1,124 @@
+"""Sites of several values of a datum, against matrices of everything."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from evidence.gaussians.base import NotPositiveDefinite
+from evidence.gaussians.blocks import BlockGaussian, BlockSites, combined, spread
+from evidence.gaussians.dense import DensePrior
+from evidence.models.likelihoods import Gaussian
+from evidence.models.likelihoods.predicted import Predicted
+from evidence.models.sparse import SparseModel
+
+N, P = 4, 2
+
+
+def sites(rng, indefinite):
+    root = rng.normal(size=(N, P, P))
+    W = root @ root.swapaxes(1, 2)
+    if indefinite:
+        W -= 0.4 * np.eye(P)
+    return BlockSites(rng.normal(size=N), rng.normal(size=(P, N)), W)
+
+
+def whole(W):
+    """W of all data as a matrix."""
+    out = np.zeros((P, N, P, N))
+    for n in range(N):
+        out[:, n, :, n] = W[n]
+    return out.reshape(P * N, P * N)
+
+
+def dense_prior(rng):
+    root = rng.normal(size=(P * N, P * N))
+    K = root @ root.T / (P * N) + 0.3 * np.eye(P * N)
+    return DensePrior(rng.normal(size=P * N), K, np.linalg.cholesky(K))
+
+
+def sparse_prior(rng):
+    """One with constraints, whose predictors' covariance is singular."""
+    n = 3
+    designs = [sp.csr_array(np.where(rng.random((N, n)) < 0.7, rng.normal(size=(N, n)), 0.0))]
+    designs += [sp.csr_array(rng.normal(size=(N, n)))]
+    Q = sp.csc_array(np.diag([1.0, 2.0, 1.5]) + 0.2)
+    model = SparseModel(
+        Q, np.zeros(N), A=designs, likelihood=Predicted(Gaussian(), ("noise_std",)),
+        mean=rng.normal(size=n), offset=rng.normal(size=(P, N)), constraints=np.ones(n),
+    )  # fmt: skip
+    stacked = np.vstack([A.toarray() for A in designs])
+    assert np.array_equal(model.prior.design.toarray(), stacked)
+    return model.prior
+
+
+@pytest.mark.parametrize("indefinite", [False, True])
+def test_dense(indefinite):
+    rng = np.random.default_rng(3)
+    prior, own = dense_prior(rng), sites(rng, indefinite)
+    assert (np.linalg.eigvalsh(own.W).min() < 0.0) == indefinite
+    q = BlockGaussian(prior, own)
+    W, K, m, nu = whole(own.W), prior.covariance, prior.mean, own.nu.ravel()
+    cov = np.linalg.inv(np.linalg.inv(K) + W)
+    mean = cov @ (np.linalg.solve(K, m) + nu)
+    np.testing.assert_allclose(q.mean, mean, atol=1e-10)
+    np.testing.assert_allclose(q.covariance, cov, atol=1e-10)
+    np.testing.assert_allclose(q.dual, np.linalg.solve(K, mean - m), atol=1e-9)
+    np.testing.assert_allclose(q.variances, np.diag(cov), atol=1e-10)
+    blocks = cov.reshape(P, N, P, N)[:, range(N), :, range(N)]
+    np.testing.assert_allclose(q.blocks, blocks, atol=1e-10)
+    inverse = np.linalg.inv(K)
+    np.testing.assert_allclose(q.inner, inverse - inverse @ cov @ inverse, atol=1e-8)
+    cross = rng.normal(size=(5, P * N))
+    taken = np.einsum("bi,ij,bj->b", cross, q.inner, cross)
+    np.testing.assert_allclose(q.turned.explained(combined(q.R, cross.T).T), taken, atol=1e-8)
+    log_z = (
+        own.c.sum() - 0.5 * np.linalg.slogdet(np.eye(P * N) + K @ W)[1]
+        + 0.5 * mean @ np.linalg.solve(cov, mean) - 0.5 * m @ np.linalg.solve(K, m)
+    )  # fmt: skip
+    assert q.log_normaliser(own.c) == pytest.approx(log_z, abs=1e-9)
+
+
+def test_turned_prior_is_the_prior():
+    rng = np.random.default_rng(0)
+    prior = dense_prior(rng)
+    R = np.linalg.qr(rng.normal(size=(N, P, P)))[0]
+    turned, x = prior.turned(R), rng.normal(size=(3, P * N))
+    z = combined(R, x.T).T
+    np.testing.assert_allclose(spread(R, z.T).T, x)
+    np.testing.assert_allclose(turned.log_density(z), prior.log_density(x))
+    np.testing.assert_allclose(turned.solve(z[0]), combined(R, prior.solve(x[0])))
+    np.testing.assert_allclose(turned.explained(z), prior.explained(x))
+
+
+@pytest.mark.parametrize("indefinite", [False, True])
+def test_sparse_is_dense(indefinite):
+    rng = np.random.default_rng(1)
+    prior, own = sparse_prior(rng), sites(rng, indefinite)
+    q = BlockGaussian(prior, own)
+    free = prior.with_sites(np.zeros(P * N), np.zeros(P * N))
+    A = prior.design.toarray()
+    K = A @ np.column_stack([free.solved.solve(unit) for unit in np.eye(3)]) @ A.T
+    W, m = whole(own.W), prior.mean
+    gain = K @ np.linalg.inv(np.eye(P * N) + W @ K)
+    mean = m + gain @ (own.nu.ravel() - W @ m)
+    np.testing.assert_allclose(q.mean, mean, atol=1e-9)
+    np.testing.assert_allclose(q.variances, np.diag(gain), atol=1e-9)
+    blocks = gain.reshape(P, N, P, N)[:, range(N), :, range(N)]
+    np.testing.assert_allclose(q.blocks, blocks, atol=1e-9)
+    b = own.nu.ravel() - W @ m
+    log_z = (
+        np.sum(own.log(m.reshape(P, N))) - 0.5 * np.linalg.slogdet(np.eye(P * N) + K @ W)[1]
+        + 0.5 * b @ gain @ b
+    )  # fmt: skip
+    assert q.log_normaliser(own.c) == pytest.approx(log_z, abs=1e-9)
+
+
+@pytest.mark.parametrize("make", [dense_prior, sparse_prior])
+def test_where_there_is_no_q(make):
+    rng = np.random.default_rng(2)
+    prior = make(rng)
+    W = np.broadcast_to(-50.0 * np.eye(P), (N, P, P))
+    with pytest.raises(NotPositiveDefinite):
+        BlockGaussian(prior, BlockSites(np.zeros(N), np.zeros((P, N)), W))

@@ -1,0 +1,135 @@
+"""Weighted draws where data see several predictors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.stats import norm
+
+import evidence as ev
+from evidence.drivers.weighted import Stepped
+from evidence.models.likelihoods import Predicted
+from evidence.proposals.data import LATTICE, draw_tilted
+from evidence.proposals.predictors import BlockGuide
+
+FAMILIES = {"gaussian": "sigma", "zero_inflated_poisson": "zi", "weibull": "shape"}
+
+
+def test_weights_and_draws_of_a_tilted_normal():
+    """E[φ/g f] = ∫ φ f for any tilt; weights do not vary where it is what was asked for."""
+    rng, n = np.random.default_rng(0), 40_000
+    tilt = np.log(1.0 + np.exp(1.5 * LATTICE)) - 0.1 * np.abs(LATTICE)
+    z, log_ratio = draw_tilted(np.repeat(tilt[:, None], n, axis=1), LATTICE, rng.random((2, n)))
+    weights = np.exp(log_ratio)
+    for f, truth in ((np.ones_like, 1.0), (np.square, 1.0), (np.abs, np.sqrt(2 / np.pi))):
+        values = weights * f(z)
+        assert np.mean(values) == pytest.approx(truth, abs=5 * np.std(values) / np.sqrt(n))
+    fine = np.linspace(-7.0, 7.0, 20_001)
+    total = np.sum(norm.pdf(fine) * np.exp(np.interp(fine, LATTICE, tilt))) * (fine[1] - fine[0])
+    inside = np.abs(z) < 7
+    flat = np.interp(z[inside], LATTICE, tilt) + log_ratio[inside]
+    np.testing.assert_allclose(flat, np.log(total), atol=1e-6)
+
+
+def one_direction_each(family, seed):
+    """A model whose fields are two numbers, and its log Z by quadrature."""
+    rng, name = np.random.default_rng(seed), FAMILIES[family]
+    N, ones = 3, np.ones((3, 3))
+    a, b = rng.uniform(0.3, 1.5), rng.uniform(0.2, 0.8)
+    K = {"mu": a * ones + 1e-7 * np.eye(N), name: b * ones + 1e-7 * np.eye(N)}
+    mean = {"mu": 0.3, name: -0.2}
+    model = ev.PredictorsModel(y=np.ones(N), K=K, likelihood=family, mean=mean)
+    y = model.likelihood.simulate(model.prior.draw(rng), rng)
+    lik = model.likelihood
+    z = np.linspace(-9.0, 9.0, 601)
+    first, second = np.meshgrid(0.3 + np.sqrt(a) * z, -0.2 + np.sqrt(b) * z, indexing="ij")
+    eta = np.stack([first.ravel(), second.ravel()], axis=1)[:, :, None]
+    total = sum(lik.log_probs(y[[n]], eta)[:, 0] for n in range(N)).reshape(first.shape)
+    total += norm.logpdf(z)[:, None] + norm.logpdf(z)
+    truth = np.logaddexp.reduce(total.ravel()) + 2 * np.log(z[1] - z[0])
+    return y, K, mean, (a, b), truth
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_dense_against_quadrature(family):
+    """|z| > 4 by chance: 1 in 10,000."""
+    y, K, mean, _, truth = one_direction_each(family, 5)
+    model = ev.PredictorsModel(y=y, K=K, likelihood=family, mean=mean)
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert result.method == "guided"
+    assert result.logz_se < 0.02
+    assert abs(result.logz - truth) < 4 * result.logz_se + 1e-4
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_sparse_against_quadrature(family):
+    y, _, mean, (a, b), truth = one_direction_each(family, 6)
+    one, none = np.ones((3, 1)), np.zeros((3, 1))
+    base = ev.likelihoods.get(family)
+    names = ("noise_std",) if family == "gaussian" else (FAMILIES[family],)
+    model = ev.SparseModel(
+        sp.diags_array([1 / a, 1 / b], format="csc"), y, likelihood=Predicted(base, names),
+        A=[np.hstack([one, none]), np.hstack([none, one])],
+        offset=np.array([[mean["mu"]], [mean[FAMILIES[family]]]]) * np.ones((2, 3)),
+    )  # fmt: skip
+    assert isinstance(Stepped.of(ev.fit_reference(model)).guide, BlockGuide)
+    for method in ("auto", "smc"):
+        result = ev.log_evidence(model, method=method, random_seed=1, progressbar=False)
+        assert result.logz_se < 0.06
+        assert abs(result.logz - truth) < 4 * result.logz_se + 1e-4
+
+
+def test_resampling_leaves_it_unbiased():
+    """Many latent values, of groups: blocks are weighted and resampled one after the other."""
+    rng = np.random.default_rng(2)
+    G, each = 40, 3
+    g = np.repeat(np.arange(G), each)
+    effects = sp.csr_array((np.ones(G * each), (np.arange(G * each), g)), shape=(G * each, G))
+    y = rng.poisson(np.exp(0.5 + 0.5 * rng.normal(size=G))[g]) * (rng.random(G * each) < 0.7)
+    lik = Predicted(ev.likelihoods.get("zero_inflated_poisson"), ("zi",))
+    none = sp.csr_array((G * each, G))
+    A = [sp.hstack([effects, none]), sp.hstack([none, effects])]
+    Q = sp.diags_array(np.repeat([4.0, 4.0], G), format="csc")
+    model = ev.SparseModel(
+        Q, y, likelihood=lik, A=A, offset=np.array([[0.5], [-1.0]]) * np.ones((2, y.size))
+    )
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    z = np.linspace(-7.0, 7.0, 161)
+    eta = np.stack(np.meshgrid(0.5 + 0.5 * z, -1.0 + 0.5 * z, indexing="ij")).reshape(2, -1).T
+    weight = (norm.logpdf(z)[:, None] + norm.logpdf(z)).ravel() + 2 * np.log(z[1] - z[0])
+    each_datum = lik.log_probs(y.astype(float), np.repeat(eta[:, :, None], y.size, axis=2))
+    truth = sum(np.logaddexp.reduce(each_datum[:, g == k].sum(axis=1) + weight) for k in range(G))
+    assert result.method == "guided"
+    assert result.logz_se < 0.06
+    assert abs(result.logz - truth) < 4 * result.logz_se
+
+
+def test_groups_whose_noise_differs():
+    """Tails are heavy where few data tell a group's noise: values are drawn with a tilt."""
+    rng = np.random.default_rng(2)
+    G, each = 20, 3
+    N, g = G * each, np.repeat(np.arange(G), each)
+    effects = sp.csr_array((np.ones(N), (np.arange(N), g)), shape=(N, G))
+    none = sp.csr_array((N, G))
+    lik = Predicted(ev.likelihoods.get("gaussian"), ("noise_std",))
+    y = rng.normal(size=G)[g] + np.exp(-0.3 + 0.7 * rng.normal(size=G))[g] * rng.normal(size=N)
+    model = ev.SparseModel(
+        sp.diags_array(np.repeat([1.0, 0.7**-2], G), format="csc"), y, likelihood=lik,
+        A=[sp.hstack([effects, none]), sp.hstack([none, effects])],
+        offset=np.array([[0.0], [-0.3]]) * np.ones((2, N)),
+    )  # fmt: skip
+    z = np.linspace(-8.0, 8.0, 301)
+    eta = np.stack(np.meshgrid(z, -0.3 + 0.7 * z, indexing="ij")).reshape(2, -1).T
+    weight = (norm.logpdf(z)[:, None] + norm.logpdf(z)).ravel() + 2 * np.log(z[1] - z[0])
+    each_datum = lik.log_probs(y, np.repeat(eta[:, :, None], N, axis=2))
+    truth = sum(np.logaddexp.reduce(each_datum[:, g == k].sum(axis=1) + weight) for k in range(G))
+    guide = Stepped.of(ev.fit_reference(model)).guide
+    assert guide.block == 1
+    estimates = [
+        ev.log_evidence(model, n_particles=32, n_islands=16, random_seed=s, progressbar=False)
+        for s in range(2)
+    ]
+    for result in estimates:
+        assert result.logz_se < 0.08
+        assert abs(result.logz - truth) < 4 * result.logz_se
