@@ -3,9 +3,11 @@ r"""Sites that see several values of a datum at once, as sites of one value each
 For data of P values, stacked one after the other in x, :math:`x_n = (x_{1n}, …, x_{Pn})`, a site
 
 .. math:: t_n(x_n) = \exp(c_n + \nu_n^T x_n - \tfrac12 x_n^T W_n x_n),\qquad
-          W_n = R_n\,\mathrm{diag}(\tau_n)\,R_n^T,
+      .. math:: t_n(x_n) = \exp(c_n + \nu_n^T x_n - \tfrac12 x_n^T W_n x_n),\qquad
+          W_n = R_n\,\mathrm{diag}(\tau_n)\,R_n^T,\qquad R_n = S_n^{-1} U_n,
 
-is P sites of one value each of :math:`z_n = R_n^T x_n`. A prior that is turned
+is P sites of one value each of :math:`z_n = R_n^T x_n`, with S the prior's standard deviations, in
+whose units U is orthogonal: values may have units of their own. A prior that is turned
 (:meth:`~evidence.gaussians.base.Prior.turned`) with such sites is all there is to it: curvatures
 may be negative where q exists.
 """
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class BlockSites(NamedTuple):
-    """c (N,), ν (P, N) and W (N, P, P), whose columns R and τ are orthonormal and any numbers."""
+    """c (N,), ν (P, N) and W (N, P, P)."""
 
     c: Array
     nu: Array
@@ -53,14 +55,16 @@ class BlockGaussian:
     def __init__(self, prior: Prior, sites: BlockSites) -> None:
         """Raises :class:`.NotPositiveDefinite` where there is no such q."""
         self.prior, self.sites = prior, sites
-        values, self.R = np.linalg.eigh(sites.W)
+        sd = units_of(prior, len(sites.nu))
+        values, U = np.linalg.eigh(sd[:, :, None] * sites.W * sd[:, None, :])
+        self.R, self.back = U / sd[:, :, None], U * sd[:, :, None]  # x = back z
         tau = np.ascontiguousarray(values.T.ravel())
-        nu = combined(self.R, sites.nu.ravel())
+        nu = combined(self.back, sites.nu.ravel())
         self.turned: Gaussian = prior.turned(self.R).with_sites(nu, tau)
 
     @cached_property
     def mean(self) -> Array:
-        return spread(self.R, self.turned.mean)
+        return spread(self.back, self.turned.mean)
 
     @property
     def dual(self) -> Array:
@@ -74,17 +78,18 @@ class BlockGaussian:
         if self.prior.design is None:
             whole = self.turned.covariance.reshape(P, N, P, N)
             own = np.einsum("pnqn->npq", whole)
-            return np.einsum("nap,npq,nbq->nab", self.R, own, self.R, optimize=True)
+            return np.einsum("nap,npq,nbq->nab", self.back, own, self.back, optimize=True)
         rows, columns = np.triu_indices(P, 1)
         some = np.hstack([np.eye(P), np.eye(P)[:, rows] + np.eye(P)[:, columns]])
         turned: Any = self.turned
-        each = turned.variances_of(self.prior.turned(np.broadcast_to(some, (N, *some.shape))))
+        sd = units_of(self.prior, P)
+        each = turned.variances_of(self.prior.turned(some / sd[:, :, None]))
         each, out = each.reshape(-1, N), np.empty((N, P, P))
         for p in range(P):
             out[:, p, p] = each[p]
         for k, (p, q) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True), P):
             out[:, p, q] = out[:, q, p] = 0.5 * (each[k] - each[p] - each[q])
-        return out
+        return sd[:, :, None] * out * sd[:, None, :]
 
     @property
     def variances(self) -> Array:
@@ -105,8 +110,8 @@ class BlockGaussian:
     @cached_property
     def covariance(self) -> Array:
         """Of x, where the prior is a matrix."""
-        half = spread(self.R, self.turned.covariance)
-        return spread(self.R, half.T)
+        half = spread(self.back, self.turned.covariance)
+        return spread(self.back, half.T)
 
     @property
     def inner(self) -> Array:
@@ -120,6 +125,12 @@ class BlockGaussian:
 
     def root(self) -> Root:
         return self.turned.root()
+
+
+def units_of(prior: Prior, P: int) -> Array:
+    """The prior's standard deviations of every datum's values, (N, P); 1 where there are none."""
+    sd = np.sqrt(prior.variances.reshape(P, -1).T)
+    return np.where(sd > 0.0, sd, 1.0)
 
 
 def combined(R: Array, x: Array) -> Array:

@@ -96,6 +96,7 @@ class TurnedPrior(DensePrior):
 
     def __init__(self, origin: DensePrior, R: Array) -> None:
         self.origin, self.R = origin, R
+        self.back: Array = np.asarray(np.linalg.inv(R).swapaxes(1, 2), float)  # x = back z
         P, N, size = R.shape[1], len(R), origin.mean.size
         self.mean = combined(R, origin.mean)
         half = np.einsum("nap,anj->pnj", R, origin.covariance.reshape(P, N, size))
@@ -109,16 +110,17 @@ class TurnedPrior(DensePrior):
 
     @property
     def logdet(self) -> float:
-        return self.origin.logdet
+        return self.origin.logdet + 2.0 * float(np.linalg.slogdet(self.R)[1].sum())
 
     def solve(self, v: Array) -> Array:
-        return combined(self.R, self.origin.solve(spread(self.R, v)))
+        return combined(self.back, self.origin.solve(spread(self.back, v)))
 
     def log_density(self, x: Array) -> Array:
-        return self.origin.log_density(spread(self.R, x.T).T)
+        jacobian = float(np.linalg.slogdet(self.R)[1].sum())
+        return self.origin.log_density(spread(self.back, x.T).T) - jacobian
 
     def whiten(self, columns: Array) -> Array:
-        return self.origin.whiten(np.asfortranarray(spread(self.R, columns)))
+        return self.origin.whiten(np.asfortranarray(spread(self.back, columns)))
 
 
 class DenseGaussian(Gaussian):

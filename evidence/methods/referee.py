@@ -22,7 +22,6 @@ from ..execution.clock import Stopped, interruptible, within
 from ..execution.meter import phase
 from ..messages import Message
 from ..models.density.functions import COARSE
-from ..models.density.model import DensityModel
 from ..models.latent import LatentModel, farthest
 from ..paths.families import family, fit_reference, search_seed
 from .base import Doubt, Outcome, Problem, stopped, widen
@@ -168,7 +167,7 @@ def refuse(outcome: Outcome, highest: float, model: Any) -> None:
         what = f"log Z = {outcome.logz:.6g} of data whose log likelihood is {highest:.6g} at most"
     elif math.isinf(outcome.logz) or math.isinf(outcome.logz_se):
         what = f"log Z = {outcome.logz} ± {outcome.logz_se}"
-    elif isinstance(model, DensityModel) and outcome.logz < -COARSE:
+    elif outcome.logz < -COARSE:
         what = f"log Z = {outcome.logz:.3g}, where doubles are nats apart (subtract a constant)"
     else:
         return

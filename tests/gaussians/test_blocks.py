@@ -80,16 +80,19 @@ def test_dense(indefinite):
     assert q.log_normaliser(own.c) == pytest.approx(log_z, abs=1e-9)
 
 
-def test_turned_prior_is_the_prior():
+@pytest.mark.parametrize("orthogonal", [True, False])
+def test_turned_prior_is_the_prior(orthogonal):
     rng = np.random.default_rng(0)
     prior = dense_prior(rng)
-    R = np.linalg.qr(rng.normal(size=(N, P, P)))[0]
+    R = rng.normal(size=(N, P, P)) * [[[1.0], [1e-3]]]
+    R = np.linalg.qr(R)[0] if orthogonal else R
     turned, x = prior.turned(R), rng.normal(size=(3, P * N))
-    z = combined(R, x.T).T
-    np.testing.assert_allclose(spread(R, z.T).T, x)
-    np.testing.assert_allclose(turned.log_density(z), prior.log_density(x))
-    np.testing.assert_allclose(turned.solve(z[0]), combined(R, prior.solve(x[0])))
+    z, jacobian = combined(R, x.T).T, np.log(np.abs(np.linalg.det(R))).sum()
+    np.testing.assert_allclose(spread(np.linalg.inv(R).swapaxes(1, 2), z.T).T, x)
+    np.testing.assert_allclose(turned.log_density(z), prior.log_density(x) - jacobian)
+    np.testing.assert_allclose(turned.covariance @ turned.solve(z[0]), z[0], rtol=1e-6)
     np.testing.assert_allclose(turned.explained(z), prior.explained(x))
+    assert turned.logdet == pytest.approx(np.linalg.slogdet(turned.covariance)[1])
 
 
 @pytest.mark.parametrize("indefinite", [False, True])

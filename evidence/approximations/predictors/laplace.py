@@ -15,7 +15,7 @@ import numpy as np
 
 from ...execution.clock import check_interrupt
 from ...gaussians.base import NotPositiveDefinite
-from ...gaussians.blocks import BlockGaussian, BlockSites
+from ...gaussians.blocks import BlockGaussian, BlockSites, units_of
 from ...messages import Message
 from ...models.likelihoods.predicted import Expansion
 from ...numerics.arrays import Array
@@ -59,7 +59,8 @@ def fit_block_laplace(
             "to zero"
         )
         warnings += (Message("laplace-no-maximum", text),)
-        q = BlockGaussian(model.prior, tangent(top.x, _positive(top.expansion, sizes=False)))
+        flat = _positive(top.expansion, model.prior, sizes=False)
+        q = BlockGaussian(model.prior, tangent(top.x, flat))
     more = {"converged": top.converged, "n_sweeps": top.steps, "warnings": warnings}
     return BlockReference.of("laplace", model, q, seconds=time.perf_counter() - started, **more)
 
@@ -81,7 +82,7 @@ def climb(model: Any, max_iterations: int, tol: float, start: Array | None = Non
     width = np.sqrt(prior.variances)
     width = np.where(width > 0.0, width, 1.0)
     if start is not None:  # whose dual is that of sites that hold it
-        held = BlockSites(np.zeros(y.size), *_held(lik, y, start))
+        held = BlockSites(np.zeros(y.size), *_held(lik, y, start, prior))
         q = BlockGaussian(prior, held)
         x, dual = q.mean, q.dual
     value = _objective(model, x, dual)
@@ -104,9 +105,10 @@ def climb(model: Any, max_iterations: int, tol: float, start: Array | None = Non
     return Top(x, lik.expand(y, x.reshape(len(lik.predictors), -1)), steps, converged)
 
 
-def _held(lik: Any, y: Array, start: Array) -> tuple[Array, Array]:
+def _held(lik: Any, y: Array, start: Array, prior: Any) -> tuple[Array, Array]:
     """ν and W of a first step from there."""
-    sites = tangent(start, _positive(lik.expand(y, start.reshape(len(lik.predictors), -1))))
+    at = lik.expand(y, start.reshape(len(lik.predictors), -1))
+    sites = tangent(start, _positive(at, prior))
     return sites.nu, sites.W
 
 
@@ -117,12 +119,14 @@ def _stepped(prior: Any, x: Array, at: Expansion, sharp: bool) -> tuple[BlockGau
             return BlockGaussian(prior, tangent(x, at)), True
         except NotPositiveDefinite:
             pass
-    return BlockGaussian(prior, tangent(x, _positive(at))), False
+    return BlockGaussian(prior, tangent(x, _positive(at, prior))), False
 
 
-def _positive(at: Expansion, sizes: bool = True) -> Expansion:
-    """With curvatures by their sizes, or without negative ones."""
-    values, R = np.linalg.eigh(at.curvature)
+def _positive(at: Expansion, prior: Any, sizes: bool = True) -> Expansion:
+    """With curvatures by their sizes, or without negative ones, in the prior's units."""
+    sd = units_of(prior, len(at.slope))
+    values, U = np.linalg.eigh(sd[:, :, None] * at.curvature * sd[:, None, :])
+    R = U / sd[:, :, None]
     if sizes:
         values = np.maximum(np.abs(values), _LEAST * np.abs(values).max(axis=1, keepdims=True))
     values = np.maximum(values, 0.0)

@@ -55,6 +55,20 @@ def test_a_constant_predictor_is_a_hyperparameter():
     assert abs(one.logz - other.logz) < 4 * se
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_units_of_the_response(unit):
+    """y in other units, and priors that know: log Z is less by N log(unit)."""
+    one = evidence_of("y ~ x + (1 | g)", predictors={"sigma": "x"}, priors={"sd(1|g)": 0.5})
+    model = ev.from_formula(
+        "y ~ x + (1 | g)", DATA | {"y": unit * DATA["y"]}, predictors={"sigma": "x"},
+        priors={"sd(1|g)": 0.5 * unit},
+    )  # fmt: skip
+    other = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert not other.warnings
+    se = np.hypot(one.logz_se, other.logz_se)
+    assert abs(one.logz - other.logz - N * np.log(unit)) < 4.0 * se < 0.2
+
+
 def test_hyperparameters_beside_predictors():
     """Zero inflation by a predictor, the shape held; against a sum over zi."""
     own = PRIORS | {"shape": 2.0}
