@@ -18,7 +18,7 @@ import numpy as np
 
 from ..approximations.density.blend import Blended
 from ..approximations.density.fit import LARGEST_SCOUTED
-from ..approximations.density.fitted import Found, drawn_from, look
+from ..approximations.density.fitted import ROUGH, Found, drawn_from, look
 from ..approximations.density.modes import costly, laplace_of
 from ..approximations.density.policy import FRUGAL, Policy, policy_of
 from ..approximations.density.reference import Scouted
@@ -155,7 +155,7 @@ class DensityReferee(Referee):
             return "a look from the prior", found.logz, found.se
         its = self.searched
         if its is not None and math.isfinite((rough := its.cloud.estimate()).se):
-            return f"{rough.n} draws, weighted", rough.logz, rough.se
+            return f"{rough.n} draws, weighted", rough.logz, math.hypot(ROUGH, rough.se)
         return laplace
 
 

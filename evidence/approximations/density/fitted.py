@@ -35,7 +35,7 @@ _HOPELESS, _LEAST = 0.7, 0.02  # Pareto shape and effective share of a mixture's
 _MOST = 12  # components of a mixture to anneal from, beside the prior
 _ALIKE = 0.3  # Bhattacharyya's distance between Gaussians that are made one
 _FLOOR, _RESERVE = 0.05, 0.003  # weight of any component, relative to the largest; the prior's
-_ROUGH = 0.1  # error of log Z by a cloud that learnt from itself
+ROUGH = 0.1  # error of log Z by a cloud that learnt from itself
 
 
 def fit_density(
@@ -210,7 +210,7 @@ def sighted(search: Search, z: Array, beyond: Array) -> Scouted:
         return Scouted(search.estimate, np.inf, float(np.log(unclear)) + search.missing)
     if search.confirmed:
         return Scouted(search.sight.logz, search.sight.se)
-    return Scouted(search.estimate, float(np.hypot(_ROUGH, search.noise)))
+    return Scouted(search.estimate, float(np.hypot(ROUGH, search.noise)))
 
 
 def mixture_of(blend: Blend, search: Search, scouted: Scouted | None = None) -> Mixture:
