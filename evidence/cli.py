@@ -272,7 +272,7 @@ def fit(
     with _input_errors():
         _check_outputs(source=file, checkpoint=checkpoint, out=out, plot=plot)
         (model,) = _models(
-            file, [formula], family, link, predictor, prior, sep, positive, levels
+            file, [formula], family, link, prior, sep, positive, levels, predictor=predictor
         ).values()
         from .verbs import estimate as room
         from .verbs.summarise import summarise
@@ -327,7 +327,7 @@ def compare(
     with _input_errors():
         _check_outputs(source=file, out=out, plot=plot)
         models = _models(
-            file, formulas, family, link, predictor, prior, sep, positive, levels, priors
+            file, formulas, family, link, prior, sep, positive, levels, priors, predictor
         )
         from .verbs.compare import compare as run
 
@@ -377,7 +377,7 @@ def predict(
     with _input_errors():
         _check_outputs(source=file, out=out)
         (model,) = _models(
-            file, [formula], family, link, predictor, prior, sep, positive, levels
+            file, [formula], family, link, prior, sep, positive, levels, predictor=predictor
         ).values()
         from .models.datasets import read_frame
         from .prediction.predict import predict as run
@@ -398,9 +398,9 @@ def predict(
 
 
 def _models(
-    file: FilePath, formulas: list[str], family: str, link: str | None, predictor: list[str],
-    prior: list[str], sep: str | None, positive: str | None, levels: str | None = None,
-    priors: str | None = None,
+    file: FilePath, formulas: list[str], family: str, link: str | None, prior: list[str],
+    sep: str | None, positive: str | None, levels: str | None = None, priors: str | None = None,
+    predictor: Iterable[str] = (),
 ) -> dict[str, FormulaModel]:  # fmt: skip
     """Models of formulas, which may come from anywhere and are no code here, and a table."""
     from .models.datasets import read_frame

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -101,8 +100,8 @@ class PredictorsModel(FieldsModel):
         self.kernels = () if kernel is None else tuple(as_kernel(k) for k in kernel.values())
         n = self.n_data
         matrices = [array(f"K[{name!r}]", v, (n, n)) for name, v in (K or {}).items()]
-        self._set_prior(np.array(matrices) if matrices else None)
         self.mean: Array = self._means({} if mean is None else mean)
+        self._set_prior(np.array(matrices) if matrices else None)
         check_mean("mean", *self.field_priors)
         self.hyperparameters = free_parameters(self.heads(self.predictors), self.likelihood)
 
@@ -118,7 +117,7 @@ class PredictorsModel(FieldsModel):
 
     def _set_prior(self, given: Array | None) -> None:
         super()._set_prior(given)
-        vars(self).pop("prior", None)
+        self._prior = DensePrior(self.mean, block_diag(*self.K), block_diag(*self.chol))
 
     @property
     def n_fields(self) -> int:
@@ -132,10 +131,10 @@ class PredictorsModel(FieldsModel):
 
     n_predictors = n_fields
 
-    @cached_property
+    @property
     def prior(self) -> DensePrior:
         """Of all predictors, flat."""
-        return DensePrior(self.mean, block_diag(*self.K), block_diag(*self.chol))
+        return self._prior
 
     def log_likelihood(self, x: ArrayLike) -> Array:
         """log p(y|x) for a batch ``x`` of shape (..., P·N)."""

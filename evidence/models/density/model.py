@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,6 +36,7 @@ _PROBES = 8  # points at which a density is asked what it is,
 _SAMPLED = 256  # draws of a sampler that tell how far coordinates reach
 _DERIVED = 3  # of them for all derivatives, and
 _SCALES = {True: 0.3, False: 3.0}  # how far the others are, with and without a prior
+_UNITS = WeakKeyDictionary["DensityModel", Array]()  # measured once; a model stays as it was
 
 
 class DensityModel(InNotebooks):
@@ -457,12 +458,17 @@ class DensityModel(InNotebooks):
             points = self.prior.mean + points @ self.prior.chol.T
         return points
 
-    @cached_property
+    @property
     def units(self) -> Array:
         """How far each of the model's coordinates reaches: the prior's or the sampler's standard
         deviations; else where the density bends, at the first of its probes where it is finite."""
         if self.prior is not None:
             return np.sqrt(np.diag(self.prior.cov))
+        if self not in _UNITS:
+            _UNITS[self] = self._measured()
+        return _UNITS[self]
+
+    def _measured(self) -> Array:
         if self.sampler is not None:
             sd = self.sampled(np.random.default_rng(0), _SAMPLED).std(axis=0)
             return np.where(sd > 0.0, sd, 1.0)

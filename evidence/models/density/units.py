@@ -25,9 +25,11 @@ _REACH = 1e8  # a coordinate that has not bent by then has no unit of its own
 def units(log_prob: Callable[[Array], Array], x: Array) -> Array:
     """The unit of every coordinate at x, 1 where the density is flat.
 
+    >>> import numpy as np
     >>> sd = np.array([1e-4, 1.0, 1e4])
-    >>> units(lambda x: -0.5 * np.sum((x / sd) ** 2, axis=1), np.ones(3)).round(5).tolist()
-    [0.0001, 1.0, 10000.0]
+    >>> found = units(lambda x: -0.5 * np.sum((x / sd) ** 2, axis=1), np.ones(3))
+    >>> np.log10(found).round(3).tolist()
+    [-4.0, 0.0, 4.0]
     """
     d = x.size
     t, short, long = np.ones(d), np.zeros(d), np.full(d, np.inf)
