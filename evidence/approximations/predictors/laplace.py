@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...execution.clock import check_interrupt
-from ...gaussians.base import NotPositiveDefinite
+from ...gaussians.base import NotPositiveDefinite, Prior
 from ...gaussians.blocks import BlockGaussian, BlockSites, units_of
 from ...messages import Message
 from ...models.likelihoods.predicted import Expansion
@@ -105,14 +105,14 @@ def climb(model: Any, max_iterations: int, tol: float, start: Array | None = Non
     return Top(x, lik.expand(y, x.reshape(len(lik.predictors), -1)), steps, converged)
 
 
-def _held(lik: Any, y: Array, start: Array, prior: Any) -> tuple[Array, Array]:
+def _held(lik: Any, y: Array, start: Array, prior: Prior) -> tuple[Array, Array]:
     """ν and W of a first step from there."""
     at = lik.expand(y, start.reshape(len(lik.predictors), -1))
     sites = tangent(start, _positive(at, prior))
     return sites.nu, sites.W
 
 
-def _stepped(prior: Any, x: Array, at: Expansion, sharp: bool) -> tuple[BlockGaussian, bool]:
+def _stepped(prior: Prior, x: Array, at: Expansion, sharp: bool) -> tuple[BlockGaussian, bool]:
     """q whose mean Newton's method goes to, and whether its curvature is the true one."""
     if sharp:
         try:
@@ -122,7 +122,7 @@ def _stepped(prior: Any, x: Array, at: Expansion, sharp: bool) -> tuple[BlockGau
     return BlockGaussian(prior, tangent(x, _positive(at, prior))), False
 
 
-def _positive(at: Expansion, prior: Any, sizes: bool = True) -> Expansion:
+def _positive(at: Expansion, prior: Prior, sizes: bool = True) -> Expansion:
     """With curvatures by their sizes, or without negative ones, in the prior's units."""
     sd = units_of(prior, len(at.slope))
     values, U = np.linalg.eigh(sd[:, :, None] * at.curvature * sd[:, None, :])
