@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from .fit import LARGEST_SCOUTED, fit_one, judge
 from .modes import COMPARABLE, find_modes, not_numbers, starts
 from .policy import NORMAL, Policy
 from .reference import DensityReference, Mode, Scouted, density_prior_reference
-from .search import Search
+from .search import COUNTS, Search
 from .verdict import moments, usable
 
 _ASKED, _ASKED_FRUGALLY = 256, 16  # points at which NaN is looked for
@@ -46,6 +47,7 @@ def fit_density(
     seed: int = 0,
     policy: Policy = NORMAL,
     found: Found | None = None,
+    single: bool = False,
 ) -> DensityReference | Mixture:
     """The reference that a DensityModel starts from unless told otherwise.
 
@@ -62,6 +64,8 @@ def fit_density(
         How hard to look.
     found : Found, optional
         What a search has found already.
+    single : bool
+        Whether there is to be one Gaussian where there is one mode, however little it reaches.
 
     Returns
     -------
@@ -84,7 +88,7 @@ def fit_density(
     best = _one(model, found.modes, scales) or density_prior_reference(model)
     whole: DensityReference | Mixture = best
     if found.search is not None:
-        whole = _settled(best, found.search)
+        whole = _settled(best, found.search, mixed=not single or found.search.several)
     whole.seconds = time.perf_counter() - started
     whole.warnings = (*whole.warnings, *found.doubts)
     return whole
@@ -98,8 +102,9 @@ def fit_gaussian(
     policy: Policy = NORMAL,
     found: Found | None = None,
 ) -> DensityReference | Mixture:
-    """:func:`fit_density` with constant scales, as Riemannian moves need it."""
-    return fit_density(model, laplace, scales=False, seed=seed, policy=policy, found=found)
+    """:func:`fit_density` with constant scales, as Riemannian moves need it, of one mode one."""
+    words: dict[str, Any] = {"seed": seed, "policy": policy, "found": found}
+    return fit_density(model, laplace, scales=False, single=True, **words)
 
 
 @dataclass
@@ -152,14 +157,17 @@ def _one(model: DensityModel, modes: tuple[Mode, ...], scales: bool) -> DensityR
     return None if several and model.prior is not None else fit_one(model, modes, several, scales)
 
 
-def _settled(best: DensityReference, search: Search) -> DensityReference | Mixture:
+def _settled(
+    best: DensityReference, search: Search, mixed: bool = True
+) -> DensityReference | Mixture:
     """The Gaussian where the search finds nothing else, a mixture, or the prior."""
     z, log_p, log_w = search.posterior()
     beyond, missed = np.ones(len(z)), bool(search.modes)
     if best.name != "prior":
         beyond = _beyond(best, search, z, log_p)
-        x = np.array([mode.x for mode in search.modes or ()]).reshape(-1, best.model.n)
-        level = max(best.top, best.logz)
+        least = max(best.logz, search.estimate) - COUNTS
+        x = np.array([mode.x for mode in search.modes or () if mode.logz > least])
+        x, level = x.reshape(-1, best.model.n), max(best.top, best.logz)
         missed = bool(
             (unexplained(best.log_density.log(x), best.model.log_prob(x), level) > 0.5).any()
         )
@@ -171,7 +179,7 @@ def _settled(best: DensityReference, search: Search) -> DensityReference | Mixtu
     if rest < _UNEXPLAINED and not missed and not best.warnings:
         return best
     share, shape = search.verdict.share, search.verdict.shape
-    if search.blend is not None and share > _LEAST and shape < _HOPELESS:
+    if mixed and search.blend is not None and share > _LEAST and shape < _HOPELESS:
         mixture = mixture_of(search.blend, search, best.scouted)
         mixture.warnings = (*mixture.warnings, *_funnelled(search, z, np.exp(log_w)))
         return mixture

@@ -36,7 +36,7 @@ from .reference import Mode
 from .verdict import Rough, Verdict, judged, rough, usable
 from .walks import walk
 
-_COUNTS = 7.0  # nats below the best mode, or all of them, that count
+COUNTS = 7.0  # nats below the best mode, or all of them, that count
 _PART = 0.5  # of the evaluations allowed may be spent on a search
 _ROUNDING = 1e-9  # of a variance, which makes a covariance definite
 _SLOPES = 3  # climbs in all from points that no valley parts from the modes known
@@ -143,7 +143,7 @@ class Search:
     def _counting(self) -> list[Mode]:
         """Modes that count, and whose Gaussians can be drawn from."""
         own = [mode for mode in self.modes or () if usable(mode.cov)]
-        return [mode for mode in own if mode.logz > own[0].logz - _COUNTS]
+        return [mode for mode in own if mode.logz > own[0].logz - COUNTS]
 
     @property
     def several(self) -> bool:
@@ -354,7 +354,7 @@ class Search:
 
     def _counts(self, mode: Mode) -> bool:
         best = max((m.logz for m in self.modes or ()), default=-np.inf)
-        return usable(mode.cov) and mode.logz > max(best, self.verdict.logz) - _COUNTS
+        return usable(mode.cov) and mode.logz > max(best, self.verdict.logz) - COUNTS
 
     def _surprised(self) -> bool:
         """Whether climbs from fresh draws of the prior end in modes that the proposal does not
@@ -364,7 +364,7 @@ class Search:
         n, new = self.policy.tests, list[Mode]()
         for z in self.rng.standard_normal((n, self.model.n)):
             found = climb(self.model, self._placed(z), (*(self.modes or ()), *new), None)
-            if found is None or not found.logz > self.verdict.logz - _COUNTS:
+            if found is None or not found.logz > self.verdict.logz - COUNTS:
                 continue
             if usable(found.cov) and self._out_of_reach(found):
                 new.append(found)
