@@ -117,7 +117,7 @@ class DensityReferee(Referee):
         seconds = clock.remaining()
         if seconds is None or model.vectorized:
             return clock.meter
-        each = _seconds(model)
+        each = seconds_each(model)
         most = int(max(_USED * seconds / max(each, 1e-9), 1.0))
         few = most < min(LONGER, clock.meter.left)
         return Allowance(clock.meter, most) if few else clock.meter
@@ -179,7 +179,7 @@ def vouched(seen: Scouted, outcome: Outcome) -> bool:
     return bool(seen.se < _TELLING and apart < _STANDARD_ERRORS * noise)
 
 
-def _seconds(model: DensityModel) -> float:
+def seconds_each(model: DensityModel) -> float:
     """What an evaluation takes: the median of some, the first of which may be slow."""
     times = []
     for x in model.probes():

@@ -1,15 +1,18 @@
 """What the referee of a density makes of a search that saw something else, or the same."""
 
 import math
+import time
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 
 import evidence as ev
+from evidence.approximations.density.fitted import mixture_of
 from evidence.approximations.density.reference import Scouted
 from evidence.approximations.density.search import Search
 from evidence.methods.base import Outcome, widen
-from evidence.methods.density import hide, vouched
+from evidence.methods.density import hide, seconds_each, vouched
 
 
 @pytest.mark.parametrize(
@@ -50,3 +53,31 @@ def test_a_lattice_of_modes_is_integrated():
     result = ev.log_evidence(model, random_seed=0, progressbar=False)
     assert not result.warnings
     assert abs(result.logz - truth) < 4.0 * result.logz_se < 0.2
+
+
+def test_what_a_mixture_leaves_out_is_lost():
+    """Of twenty equal Gaussians twelve are annealed from; walks know nothing of the rest."""
+    means = np.arange(-9.5, 10.0)[:, None] * 0.3
+
+    def log_likelihood(x):
+        return logsumexp(-0.5 * ((x - means.T) / 0.01) ** 2, axis=1)
+
+    model = ev.DensityModel(log_likelihood, dim=1, prior=[(-4.0, 4.0)], vectorized=True)
+    search = Search(model, np.random.default_rng(0)).run()
+    assert search.blend.size >= 20
+    assert search.lost < 0.05
+    assert mixture_of(search.blend, search).lost[0] > 0.2
+
+
+def test_a_slow_first_evaluation_is_not_what_all_take():
+    calls = []
+
+    def log_likelihood(x):
+        calls.append(0)
+        time.sleep(0.05 if len(calls) == 1 else 0.0)
+        return -0.5 * x @ x
+
+    model = ev.DensityModel(log_likelihood, dim=2, prior=ev.GaussianPrior(np.zeros(2)))
+    calls.clear()
+    assert seconds_each(model) < 0.01
+    assert len(calls) > 1
