@@ -40,10 +40,8 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 _STEPS, _BETWEEN = 5, 3  # of expectation maximisation: at last, and with every new component
 _SEED = 0.3  # of what is unexplained begins a component
 _SHAPED = 2.0  # effective draws that tell a place, and per dimension a covariance
-_NOTHING = (
-    1e-4  # share of the points that makes no component: with 1e-3 a lattice of 200 modes lost
-)
-# those that climbs had found, and its weights were never even
+_NOTHING = 1e-4  # share of the points that makes no component: with 1e-3 a lattice of hundreds of
+# modes lost those that climbs had found, and its weights were never even
 _CHUNK = 2**12  # rows at a time
 _DEFINITE = 1e-13  # least eigenvalue of a correlation, relative to the largest
 
