@@ -30,7 +30,7 @@ from ...messages import Message
 from ...models.density.model import DensityModel
 from ...models.density.symmetry import Chart
 from ...numerics.arrays import Array
-from ...numerics.mixtures import log_sums
+from ...numerics.mixtures import log_sums, squares
 from ...statistics.resampling import systematic
 from .policy import NORMAL, Policy
 from .reference import Scouted
@@ -42,7 +42,7 @@ _SEED = 0.3  # of what is unexplained begins a component
 _SHAPED = 2.0  # effective draws that tell a place, and per dimension a covariance
 _NOTHING = 1e-4  # share of the points that makes no component: with 1e-3 a lattice of hundreds of
 # modes lost those that climbs had found, and its weights were never even
-_CHUNK = 2**12  # rows at a time
+_CHUNK = 2**16  # rows between two looks at ^C
 _DEFINITE = 1e-13  # least eigenvalue of a correlation, relative to the largest
 
 
@@ -78,10 +78,10 @@ class Blend:
 
     @cached_property
     def _inverse_roots(self) -> Array:
+        """Upper triangles R with Rᵀ R = Σ⁻¹, (K, d, d)."""
         sd, s, V = self._eigh
-        return np.asarray(
-            np.swapaxes(V, 1, 2) / np.sqrt(s)[:, :, None] / sd[:, None, :], dtype=float
-        )
+        whole = np.swapaxes(V, 1, 2) / np.sqrt(s)[:, :, None] / sd[:, None, :]
+        return np.ascontiguousarray(np.linalg.qr(whole, mode="r"), dtype=float)
 
     @cached_property
     def _at_means(self) -> Array:
@@ -92,12 +92,9 @@ class Blend:
 
     def squares(self, z: Array) -> Array:
         """Squared distances of rows of the chart from the means, in sds; (M, K)."""
-        out = np.empty((len(z), self.size))
-        for k, (mean, root) in enumerate(zip(self.means, self._inverse_roots, strict=True)):
-            for first in range(0, len(z), _CHUNK):
-                away = (z[first : first + _CHUNK] - mean) @ root.T
-                out[first : first + _CHUNK, k] = np.einsum("mi,mi->m", away, away)
-        return out
+        out = np.empty((self.size, len(z)))
+        squares(np.ascontiguousarray(z), self.means, self._inverse_roots, out)
+        return out.T
 
     def log_shares(self, z: Array) -> Array:
         """log πₖ N(z; mₖ, Σₖ) in the chart, without copies; (M, K)."""
@@ -111,11 +108,13 @@ class Blend:
         """log of the sum of so many copies of every Gaussian, in the chart."""
         variances, shares = np.array(copies).T
         heights = self._at_means[:, None] + np.log(shares) - 0.5 * z.shape[1] * np.log(variances)
-        out = np.empty(len(z))
+        out, z = np.empty(len(z)), np.ascontiguousarray(z)
         for first in range(0, len(z), _CHUNK):
             check_interrupt()
             some = slice(first, first + _CHUNK)
-            log_sums(self.squares(z[some]), heights, 1.0 / variances, out[some])
+            log_sums(
+                z[some], self.means, self._inverse_roots, heights, 1.0 / variances, out[some]
+            )
         return out
 
     def _folded(self, log_f: Callable[[Array], Array], z: Array) -> Array:

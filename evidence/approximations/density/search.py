@@ -517,7 +517,8 @@ def _tempered(log_w: Array, log_l: Array, enough: float) -> float:
 
     def worth(beta: float) -> float:
         tilted = log_w + beta * log_l
-        return float(np.exp(2.0 * logsumexp(tilted) - logsumexp(2.0 * tilted)))
+        w = np.exp(tilted - tilted.max())
+        return float(w.sum() ** 2 / (w @ w))
 
     low, high = 1.0 if worth(1.0) >= enough else 0.0, 1.0
     for _ in range(40 if low < 1.0 else 0):
