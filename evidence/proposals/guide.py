@@ -51,7 +51,7 @@ from ..numerics.jit import jit, vector_loop
 from ..numerics.normal import lanes_of
 from ..numerics.special import LOG_SQRT_2PI
 from ..numerics.truncated import multiply_tails, upper_tails
-from .integrals import draw_with_one, scratch
+from .integrals import Draws, Integrand, data_of, draw_with_one, workspace
 
 _BITS, _NET = 30, 1024  # digits of a net, and coordinates it is for
 _CHECKED, _ROUNDING = 4, 0.1  # draws, and nats by which they may be off
@@ -126,15 +126,21 @@ class Guide:
             check_interrupt()
             block = slice(start, min(start + _BLOCK, size))
             q.means(block, eps, values)
-            given = (values[block], q.inner(block), *(s[block] for s in self.sites))
             theta = np.ascontiguousarray(self.theta[:, block].T)
             _uniforms(rng, None if net is None else net[block, :n], eps[block])
             if self.utilities:
-                _draw_utilities(*given, theta, eps[block], log_weight, work)
+                sites = (s[block] for s in self.sites)
+                given = (values[block], q.inner(block), *sites, theta, eps[block])
+                _draw_utilities(*given, log_weight, work)
             else:
-                given = (*given, theta, self.hints[:, block], eps[block])
+                hints = np.ascontiguousarray(self.hints[:, block].T)
+                data = data_of(np.ones(len(theta)), Sites(*(s[block] for s in self.sites)))
+                inner = q.inner(block)
                 with np.errstate(over="ignore"):  # of lanes, where nothing is compiled
-                    _draw_latent(rng, *how, *given, log_weight, lanes)
+                    _draw_latent(
+                        rng, *how, values[block], inner, data, theta, hints, eps[block],
+                        log_weight, lanes,
+                    )  # fmt: skip
             if np.isnan(log_weight).any():
                 raise CannotGuide(
                     "modes of the likelihood are too narrow for the distance between them; use "
@@ -286,16 +292,12 @@ def _draw_utilities(values, factor, c, nu, tau, theta, eps, log_weight, work):
 
 @jit
 def _draw_latent(
-    rng, kernel, concave, values, factor, c, nu, tau, theta, hints, eps, log_weight, lanes
+    rng, kernel, concave, values, factor, data, theta, hints, eps, log_weight, lanes
 ):  # fmt: skip
     """As :func:`_draw_utilities`, of latent values under any likelihood."""
-    memory, one, zero = scratch(log_weight.size, lanes), np.ones(1), np.zeros(1)
-    nothing = np.empty(0)
-    for k in range(nu.size):
+    work, nothing = workspace(log_weight.size, lanes), np.empty(0)
+    for k in range(data.size):
         _pull(values[k], factor[k, :k], eps)
         own = slice(k, k + 1)
-        data = (theta[own], one, zero, c[own], nu[own], tau[own])
-        draw_with_one(
-            rng, kernel, concave, data, hints[:, k], factor[k, k], values[k], eps[k],
-            log_weight, memory, nothing, True,
-        )  # fmt: skip
+        f = Integrand(kernel, concave, data[own], theta[own], hints[own], factor[k, k], nothing)
+        draw_with_one(rng, f, Draws(values[k], nothing, eps[k], log_weight), work, True)

@@ -22,14 +22,14 @@ from scipy.special import gammaln
 from ..approximations.predictors.ep import nodes
 from ..approximations.predictors.reference import BlockReference
 from ..execution.clock import check_interrupt
-from ..gaussians.base import Constraint, Steps
+from ..gaussians.base import Sites, Steps
 from ..gaussians.blocks import BlockSites
 from ..models.likelihoods.gaussian import Gaussian
 from ..models.likelihoods.predicted import Several
 from ..numerics.arrays import Array, Indices
-from ..numerics.normal import lanes_of, standard_normal
+from ..numerics.normal import standard_normal
 from .data import LATTICE, draw_tilted
-from .steps import Traced, _draw_block, _last_needed
+from .steps import Owned, Plan, Traced, begin, draw_block, last_needed, make_plan
 
 _BLOCK = 16  # latent values between two looks at the weights
 _FEW = 32  # of them, that are scaled by a Student factor
@@ -67,7 +67,7 @@ class BlockGuide:
     likelihood: Several
     y: Array
     log_z0: float
-    loose: Array
+    plan: Plan
     needed: Indices
     block: int
     """Latent values between two looks at the weights: one, where they are drawn with a tilt."""
@@ -86,15 +86,8 @@ class BlockGuide:
     ) -> tuple[Traced, Array]:
         """``n`` draws, and their log weights; ``between`` as for :meth:`.Guide.draw`."""
         steps, size = self.steps, self.steps.order.size
-        away, log_weight = np.zeros((size, n)), np.zeros(n)
-        constraint = steps.constraint
-        if constraint is None:
-            nothing = np.empty((0, 0))
-            constraint = Constraint(nothing, nothing, np.ones(0), np.zeros(0))
-        rest = np.repeat(constraint.rest[:, None], n, axis=1)
-        shape = (steps.indptr, steps.indices, steps.weights, steps.sd, steps.mean)
-        held = (constraint.g, constraint.h, constraint.sd)
-        traced, lanes = Traced(steps, away, [], []), lanes_of(rng)
+        state = begin(self.plan, n, rng)
+        traced, away = Traced(steps, state.away, [], []), state.away
         scale = np.ones(n)
         if size <= _FEW:
             scale, square = np.sqrt(_DF / rng.chisquare(_DF, n)), np.zeros(n)
@@ -104,32 +97,25 @@ class BlockGuide:
             stop = min(start + self.block, size)
             if self.block == 1 and (tilt := self._foreseen(k, away)) is not None:
                 normals, ratio = draw_tilted(*tilt, rng.random((2, n)))
-                normals, log_weight = normals[None], log_weight + ratio
+                normals = normals[None]
+                state.log_weight[:] += ratio
             else:
                 normals = standard_normal(rng, (stop - start, n)) * scale
             if size <= _FEW:
                 square += np.sum(normals**2, axis=0)
             with np.errstate(over="ignore"):
-                _draw_block(
-                    rng, Gaussian.kernel, False, start, shape, _no_data(size), self.loose, held,
-                    rest, normals, normals, away, log_weight, lanes,
-                )  # fmt: skip
-            log_weight += self._tilt(slice(self.ends[k], self.ends[k + 1]), away)
+                draw_block(rng, Gaussian.kernel, False, self.plan, start, normals, normals, state)
+            state.log_weight[:] += self._tilt(slice(self.ends[k], self.ends[k + 1]), away)
             if size <= _FEW:  # and looked at once
                 continue
-            chosen = between(log_weight)
+            chosen = between(state.log_weight)
             if chosen is not None:
-                alive = np.concatenate([alive, np.arange(done, stop)])
-                still = self.needed[alive] >= stop
-                traced.rows.append(alive[~still])
-                traced.ancestors.append(chosen)
-                alive, done = alive[still], stop
-                away[alive] = away[alive][:, chosen]
-                rest = rest[:, chosen]
+                alive, done = traced.resample(alive, done, stop, self.needed, chosen), stop
+                state = state._replace(rest=state.rest[:, chosen])
         traced.rows.append(np.concatenate([alive, np.arange(done, size)]))
         if size <= _FEW:
-            log_weight += _normal_over_student(square, size)
-        return traced, log_weight
+            state.log_weight[:] += _normal_over_student(square, size)
+        return traced, state.log_weight
 
     @property
     def size(self) -> int:
@@ -140,7 +126,8 @@ class BlockGuide:
         """Tilts of the k-th latent value (G, n), and where; None where no data ask for one."""
         due, following = self._seen(k, k), self._seen(k + 1, k)
         own = self._rows(k)
-        if due is following is None or self.loose[k] > 0.0 or self.steps.constraint is not None:
+        alone = due is following is None or self.plan.loose[k] > 0.0
+        if alone or self.steps.constraint is not None:
             return None
         lattice = LATTICE if following is None else _COARSE
         u = own[1] @ away[own[0]] + self.steps.sd[k] * lattice[:, None]
@@ -230,7 +217,7 @@ def make_block_guide(reference: BlockReference) -> BlockGuide:
     seen = np.repeat(np.arange(P * N) % N, np.diff(design.indptr))
     last, needed, nothing = np.zeros(N, np.int64), np.arange(size), np.empty(0, np.int64)
     np.maximum.at(last, seen, design.indices)
-    _last_needed(steps.indptr, steps.indices, np.zeros(1, np.int64), nothing, nothing, needed)
+    last_needed(steps.indptr, steps.indices, np.zeros(1, np.int64), nothing, nothing, needed)
     np.maximum.at(needed, design.indices, last[seen])
     order = np.argsort(last, kind="stable")
     block = 1 if model.likelihood.steep and size > _FEW else _BLOCK
@@ -239,7 +226,7 @@ def make_block_guide(reference: BlockReference) -> BlockGuide:
     loose, log_loose = getattr(q.turned, "loosened", (np.zeros(size), 0.0))
     return BlockGuide(
         steps, design, base, order, ends, reference.sites, model.likelihood, model.y,
-        reference.logz - log_loose, loose[steps.order], needed, block,
+        reference.logz - log_loose, _no_data(steps, loose[steps.order]), needed, block,
     )  # fmt: skip
 
 
@@ -249,12 +236,12 @@ def _normal_over_student(square: Array, d: int) -> Array:
     return constant + 0.5 * (_DF + d) * np.log1p(square / _DF) - 0.5 * square
 
 
-def _no_data(size: int) -> tuple[Array | Indices, ...]:
-    """Data for :mod:`.steps`, of which it has to weigh none."""
-    none, places = np.empty(0), np.empty(0, np.int64)
+def _no_data(steps: Steps, loose: Array) -> Plan:
+    """Of latent values alone: data are weighed here."""
+    none, places, size = np.empty(0), np.empty(0, np.int64), steps.order.size
     first, known = np.zeros(size + 1, np.int64), np.zeros(1, np.int64)
-    theta, hints, messages = np.empty((0, 1)), np.empty((1, 0)), np.empty((size, 0))
-    eldest = np.full(size, -1)
-    return (
-        first, none, places, known, none, none, none, none, none, theta, hints, messages, eldest,
-    )  # fmt: skip
+    owned = Owned(first, none, places, known, none, none, places)
+    sites, theta = Sites(none, none, none), np.empty((0, 1))
+    return make_plan(
+        steps, loose, owned, sites, theta, theta, np.empty((size, 0)), np.full(size, -1)
+    )

@@ -27,9 +27,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..approximations.mixture import Share
 from ..approximations.reference import GaussianReference
@@ -41,7 +42,16 @@ from ..numerics.jit import jit, vector_loop
 from ..numerics.normal import lanes_of, standard_normal
 from .foresight import WIDTH, add_message, foresee
 from .guide import CannotGuide
-from .integrals import draw_ahead, draw_alike, draw_with_one, draw_with_several, scratch
+from .integrals import (
+    Draws,
+    Integrand,
+    data_of,
+    draw_ahead,
+    draw_alike,
+    draw_with_one,
+    draw_with_several,
+    workspace,
+)
 
 _BLOCK, _BLOCKS = 64, 1024  # latent values between two looks at the weights; looks at most
 _NUMBERS = 2**22  # in the draws whose shares are found at a time
@@ -49,8 +59,7 @@ _STILL = 1e-9  # what a datum sees, of a sum that moves it, below which it does 
 _POSITIVE = 1e-10  # what of a conditional's precision must be left without the sites it owns
 
 
-@dataclass(frozen=True, eq=False)
-class Owned:
+class Owned(NamedTuple):
     """Which data are owned by the k-th latent value drawn, and what else they see."""
 
     first: Indices
@@ -67,28 +76,77 @@ class Owned:
     """Which datum each is, (N,)."""
 
 
-@dataclass(frozen=True, eq=False)
-class StepGuide:
-    """What draws need; data are in the order of their owners."""
+class Plan(NamedTuple):
+    """All that latent values are drawn by, in their order; data are in the order of owners."""
 
-    steps: Steps
+    indptr: Indices
+    indices: Indices
+    weights: Array
+    sd: Array
+    constraint: Constraint
+    """With no column where there is none."""
+    loose: Array
+    """Precision of every latent value in ``sd`` that the prior does not have, (n,)."""
     owned: Owned
-    sites: Sites
+    data: np.recarray[Any, Any]
+    """As their owners see them (:data:`.integrals.records.DATUM`), (N,)."""
     theta: Array
     """Parameters of the likelihood, shape (N, P)."""
     hints: Array
-    """Shape (K, N)."""
-    likelihood: Likelihood
-    log_z0: float
-    loose: Array
-    """Precision of every latent value in ``steps`` that the prior does not have, (n,)."""
-    needed: Indices
-    """The last step at which every latent value is still needed, (n,)."""
-    prior: Prior
+    """Shape (N, K)."""
     messages: Array
     """What data to come say of every value beyond their sites, (n, …); see :mod:`.foresight`."""
     eldest: Indices
     """Of which value every one is the first child to be drawn, or -1, (n,)."""
+
+
+class State(NamedTuple):
+    """Draws on their way."""
+
+    away: Array
+    """Deviations of latent values from their means, (n, draws)."""
+    rest: Array
+    """What is left of constraints, (J, draws)."""
+    log_weight: Array
+    lanes: NDArray[np.uint64]
+    """Of random numbers."""
+
+
+def make_plan(
+    steps: Steps,
+    loose: Array,
+    owned: Owned,
+    sites: Sites,
+    theta: Array,
+    hints: Array,
+    messages: Array,
+    eldest: Indices,
+) -> Plan:
+    nothing = np.empty((0, 0))
+    constraint = steps.constraint or Constraint(nothing, nothing, np.ones(0), np.zeros(0))
+    return Plan(
+        steps.indptr, steps.indices, steps.weights, steps.sd, constraint, loose, owned,
+        data_of(owned.scale, sites), theta, hints, messages, eldest,
+    )  # fmt: skip
+
+
+def begin(plan: Plan, n: int, rng: np.random.Generator) -> State:
+    """Of ``n`` draws."""
+    away, rest = np.zeros((plan.sd.size, n)), np.repeat(plan.constraint.rest[:, None], n, axis=1)
+    return State(away, rest, np.zeros(n), lanes_of(rng))
+
+
+@dataclass(frozen=True, eq=False)
+class StepGuide:
+    """What draws need."""
+
+    steps: Steps
+    plan: Plan
+    likelihood: Likelihood
+    log_z0: float
+    needed: Indices
+    """The last step at which every latent value is still needed, (n,)."""
+    prior: Prior
     share: Share | None = None
     """Of the posterior, where the reference is one component of a mixture."""
 
@@ -112,21 +170,10 @@ class StepGuide:
         between: Callable[[Array], Indices | None] = lambda log_weight: None,
     ) -> tuple[Traced, Array]:
         """``n`` draws, and their log weights; ``between`` as for :meth:`.Guide.draw`."""
-        steps, owned, size = self.steps, self.owned, self.steps.order.size
-        away, log_weight, lanes = np.empty((size, n)), np.zeros(n), lanes_of(rng)
-        constraint = steps.constraint
-        if constraint is None:
-            nothing = np.empty((0, 0))
-            constraint = Constraint(nothing, nothing, np.ones(0), np.zeros(0))
-        rest = np.repeat(constraint.rest[:, None], n, axis=1)
-        shape = (steps.indptr, steps.indices, steps.weights, steps.sd, steps.mean)
-        data = (
-            owned.first, owned.scale, owned.known, owned.known_first, owned.known_scale,
-            owned.base, *self.sites, self.theta, self.hints, self.messages,
-            self.eldest,
-        )  # fmt: skip
+        size = self.size
+        state = begin(self.plan, n, rng)
         kernel, concave = self.likelihood.kernel, self.likelihood.log_concave
-        traced = Traced(steps, away, [], [])
+        traced = Traced(self.steps, state.away, [], [])
         alive = np.empty(0, np.int64)
         done = 0  # values that resampling has not to care about, or has already
         for start in range(0, size, self.block):
@@ -135,30 +182,22 @@ class StepGuide:
             normals = standard_normal(rng, (stop - start, n))
             uniforms = rng.random((stop - start, n))
             with np.errstate(over="ignore"):  # of lanes, where nothing is compiled
-                _draw_block(
-                    rng, kernel, concave, start, shape, data, self.loose,
-                    (constraint.g, constraint.h, constraint.sd), rest, normals, uniforms, away,
-                    log_weight, lanes,
-                )  # fmt: skip
-            if np.isnan(log_weight).any():
+                draw_block(rng, kernel, concave, self.plan, start, normals, uniforms, state)
+            if np.isnan(state.log_weight).any():
                 raise CannotGuide(
                     "modes of the likelihood are too narrow for the distance between them; use "
                     "method='smc'"
                 )
-            chosen = between(log_weight)
+            chosen = between(state.log_weight)
             if chosen is not None:
-                alive = np.concatenate([alive, np.arange(done, stop)])
-                still = self.needed[alive] >= stop
-                traced.rows.append(alive[~still])
-                traced.ancestors.append(chosen)
-                alive, done = alive[still], stop
-                away[alive] = away[alive][:, chosen]
-                rest = rest[:, chosen]
+                alive, done = traced.resample(alive, done, stop, self.needed, chosen), stop
+                state = state._replace(rest=state.rest[:, chosen])
         traced.rows.append(np.concatenate([alive, np.arange(done, size)]))
         if self.share is not None:
             for some in np.array_split(np.arange(n), -(-n * size // _NUMBERS)):
-                log_weight[some] += self.share.log(self.prior.predictors(traced.take(some).T))
-        return traced, log_weight
+                drawn = self.prior.predictors(traced.take(some).T)
+                state.log_weight[some] += self.share.log(drawn)
+        return traced, state.log_weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +209,18 @@ class Traced:
     rows: list[Indices]
     """Values that were left behind at every resampling; then those at the end."""
     ancestors: list[Indices]
+
+    def resample(
+        self, alive: Indices, done: int, stop: int, needed: Indices, chosen: Indices
+    ) -> Indices:
+        """Go on with the chosen draws: values up to ``stop`` that are still needed follow."""
+        alive = np.concatenate([alive, np.arange(done, stop)])
+        still = needed[alive] >= stop
+        self.rows.append(alive[~still])
+        self.ancestors.append(chosen)
+        alive = alive[still]
+        self.away[alive] = self.away[alive][:, chosen]
+        return alive
 
     def take(self, columns: Indices) -> Array:
         """Latent values of some of the draws, in the model's order, (n, len(columns))."""
@@ -206,15 +257,13 @@ def make_step_guide(reference: GaussianReference) -> StepGuide:
             "a distribution; use method='smc'"
         )
     needed = np.arange(steps.order.size)
-    _last_needed(steps.indptr, steps.indices, owned.known_first, owned.known, owners, needed)
+    last_needed(steps.indptr, steps.indices, owned.known_first, owned.known, owners, needed)
     theta = np.ascontiguousarray(likelihood.theta(model.y)[:, order].T)
-    hints = np.ascontiguousarray(likelihood.locations(model.y)[:, order])
+    hints = np.ascontiguousarray(likelihood.locations(model.y)[:, order].T)
     messages = _foreseen(likelihood.kernel, steps, owned, sites, theta)
+    plan = make_plan(steps, loose, owned, sites, theta, hints, messages, _eldest(steps))
     log_z0 = reference.logz - log_loose
-    return StepGuide(
-        steps, owned, sites, theta, hints, likelihood, log_z0, loose, needed, model.prior,
-        messages, _eldest(steps), reference.share,
-    )  # fmt: skip
+    return StepGuide(steps, plan, likelihood, log_z0, needed, model.prior, reference.share)
 
 
 def _eldest(steps: Steps) -> Indices:
@@ -290,7 +339,7 @@ def _owned(steps: Steps, design: object, offset: Array, followed: Array) -> Owne
 
 
 @jit
-def _last_needed(indptr, indices, known_first, known, owners, needed):
+def last_needed(indptr, indices, known_first, known, owners, needed):
     for k in range(needed.size):
         for p in range(indptr[k], indptr[k + 1]):
             needed[indices[p]] = k
@@ -307,140 +356,130 @@ def _add(value, factor, row):
 
 
 @jit
-def _draw_block(
-    rng, kernel, concave, start, shape, data, loose, constraint, rest, normals, uniforms, away,
-    log_weight, lanes,
-):  # fmt: skip
-    """Draw the latent values from ``start`` on, as deviations from their means."""
-    indptr, indices, weights, sds, _ = shape
-    (
-        first,
-        scales,
-        seen,
-        seen_first,
-        seen_scale,
-        bases,
-        c,
-        nu,
-        tau,
-        theta,
-        hints,
-        messages,
-        eldest,
-    ) = data
-    g, h, freedom = constraint
-    n, constraints = log_weight.size, rest.shape[0]
-    memory, one, zero = scratch(n, lanes), np.ones(1), np.zeros(1)
-    value, centre, eta, uniform = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    message = np.empty(messages.shape[1])
-    for b in range(normals.shape[0]):
+def draw_block(rng, kernel, concave, plan, start, normals, uniforms, state):
+    """Draw the latent values from ``start`` on, one for every row of random numbers."""
+    n = state.log_weight.size
+    work, memory = workspace(n, state.lanes), np.empty((4, n))
+    value, centre = memory[0], memory[1]
+    constraint, owned, messages, eldest = plan.constraint, plan.owned, plan.messages, plan.eldest
+    for b in range(len(normals)):
         k = start + b
-        if message.size and eldest[k] >= 0:  # what was foreseen is now drawn
-            add_message(messages[eldest[k]], away[eldest[k]], -1.0, log_weight)
-        value[:] = 0.0
-        for p in range(indptr[k], indptr[k + 1]):
-            _add(value, weights[p], away[indices[p]])
-        root = sds[k]
-        if constraints:
-            centre[:] = value
-            for j in range(constraints):
-                _add(value, root * h[k, j], rest[j])
-            root *= freedom[k]
-        if loose[k] > 0.0 and root > 0.0:  # exp(½ε v²) times N(v; m, s²)
-            left = 1.0 - loose[k] * root * root
-            for m in range(n):
-                log_weight[m] += 0.5 * loose[k] * value[m] * value[m] / left - 0.5 * math.log(left)
-                value[m] /= left
-            root /= np.sqrt(left)
-        low, high = first[k], first[k + 1]
-        if constraints and low < high and freedom[k] > 0.0 and not freedom[k + 1 :].any():
-            _determine(k, shape, g, h, centre, rest, away)
-        if low == high and message.size and root > 0.0:
-            draw_ahead(
-                rng, kernel, theta, root, value, normals[b], uniforms[b], log_weight, memory,
-                messages[k],
-            )  # fmt: skip
-        elif low == high or root == 0.0:
+        if messages.shape[1] and eldest[k] >= 0:  # what was foreseen is now drawn
+            add_message(messages[eldest[k]], state.away[eldest[k]], -1.0, state.log_weight)
+        root = _given_before(plan, state, k, value, centre)
+        low, high = owned.first[k], owned.first[k + 1]
+        last = len(state.rest) and constraint.sd[k] > 0.0 and not constraint.sd[k + 1 :].any()
+        if last and low < high:
+            _determine(plan, state, k, centre)
+        known = np.empty((high - low, n))
+        for i in range(low, high):
+            _see(owned, state.away, i, known[i - low])
+        own = slice(low, high)
+        data, theta, hints = plan.data[own].copy(), plan.theta[own], plan.hints[own]
+        for i in range(low, high):
+            data[i - low].known = known[i - low, 0]
+        f = Integrand(kernel, concave, data, theta, hints, root, messages[k])
+        draws = Draws(value, normals[b], uniforms[b], state.log_weight)
+        if low == high and messages.shape[1] and root > 0.0:
+            draw_ahead(rng, f, draws, work)
+        elif low == high:
             for m in range(n):
                 value[m] += root * normals[b, m]
-        if root == 0.0 and loose[k] > 0.0:
+        elif root == 0.0:
+            _weigh(f, known, value, state.log_weight)
+        elif high - low == 1 and owned.scale[low] != 0.0:
+            _draw_with_its_own(rng, f, known[0], draws, memory[2], memory[3], work)
+        elif k == 0:
+            draw_alike(rng, f, draws, work)
+        else:
+            together = owned.known_first[low] == owned.known_first[high]
+            draw_with_several(rng, f, known, draws, work, together)
+        if len(state.rest):
             for m in range(n):
-                log_weight[m] += 0.5 * loose[k] * value[m] * value[m]
-        if low < high:
-            own = slice(low, high)
-            sites = (c[own], nu[own], tau[own])
-            known = np.empty((high - low, n))
-            alike = start == 0 and b == 0
-            for i in range(low, high):
-                known[i - low] = bases[i]
-                for p in range(seen_first[i], seen_first[i + 1]):
-                    _add(known[i - low], seen_scale[p], away[seen[p]])
-            if root == 0.0:
-                _weigh(kernel, theta[own], scales[own], sites, known, value, log_weight)
-            elif high - low == 1 and scales[low] != 0.0:
-                a = scales[low]
-                for m in range(n):
-                    eta[m] = known[0, m] + a * value[m]
-                uniform[:] = uniforms[b]
-                message[:] = messages[k]
-                if message.size:
-                    message[0], message[1] = known[0, 0], message[1] / a
-                draw_with_one(
-                    rng, kernel, concave, (theta[own], one, zero, *sites), hints[:, low],
-                    abs(a) * root, eta, uniform, log_weight, memory, message, False,
-                )  # fmt: skip
-                for m in range(n):
-                    value[m] = (eta[m] - known[0, m]) / a
-            else:
-                given = (theta[own], scales[own], known[:, 0].copy(), *sites)
-                if alike:
-                    draw_alike(
-                        rng, kernel, concave, given, hints[:, own], root, value, uniforms[b],
-                        log_weight, memory, messages[k],
-                    )  # fmt: skip
-                else:
-                    draw_with_several(
-                        rng, kernel, concave, given, known, hints[:, own], root, value,
-                        normals[b], uniforms[b], log_weight, memory, messages[k],
-                        seen_first[low] == seen_first[high],
-                    )  # fmt: skip
-        if constraints:
-            for m in range(n):
-                centre[m] = (value[m] - centre[m]) / sds[k]
-            for j in range(constraints):
-                _add(rest[j], -g[k, j], centre)
-        away[k] = value
+                centre[m] = (value[m] - centre[m]) / plan.sd[k]
+            for j in range(len(state.rest)):
+                _add(state.rest[j], -constraint.g[k, j], centre)
+        state.away[k] = value
 
 
 @jit
-def _determine(last, shape, g, h, centre, rest, away):
+def _given_before(plan, state, k, value, centre):
+    """Means of a value given those before it, and its standard deviation; ``centre`` is without
+    constraints, where there are some."""
+    constraint, log_weight, loose = plan.constraint, state.log_weight, plan.loose[k]
+    value[:] = 0.0
+    for p in range(plan.indptr[k], plan.indptr[k + 1]):
+        _add(value, plan.weights[p], state.away[plan.indices[p]])
+    root = plan.sd[k]
+    if len(state.rest):
+        centre[:] = value
+        for j in range(len(state.rest)):
+            _add(value, root * constraint.h[k, j], state.rest[j])
+        root *= constraint.sd[k]
+    if loose > 0.0:  # exp(½ε v²) times N(v; m, s²)
+        left = 1.0 - loose * root * root
+        for m in range(value.size):
+            log_weight[m] += 0.5 * loose * value[m] * value[m] / left - 0.5 * math.log(left)
+            value[m] /= left
+        root /= math.sqrt(left)
+    return root
+
+
+@jit
+def _see(owned, away, i, known):
+    """What a datum sees of values before its owner."""
+    known[:] = owned.base[i]
+    for p in range(owned.known_first[i], owned.known_first[i + 1]):
+        _add(known, owned.known_scale[p], away[owned.known[p]])
+
+
+@jit
+def _draw_with_its_own(rng, f, known, draws, eta, uniforms, work):
+    """Under one datum: what is drawn is its predictor."""
+    n, a, message = draws.value.size, f.data[0].scale, f.message.copy()
+    for m in range(n):
+        eta[m] = known[m] + a * draws.value[m]
+    uniforms[:] = draws.uniforms
+    if message.size:
+        message[0], message[1] = known[0], message[1] / a
+    f.data[0].scale, f.data[0].known = 1.0, 0.0
+    root = abs(a) * f.root
+    itself = Integrand(f.kernel, f.concave, f.data, f.theta, f.hints, root, message)
+    inside = Draws(eta, draws.normals, uniforms, draws.log_weight)
+    draw_with_one(rng, itself, inside, work, False)
+    for m in range(n):
+        draws.value[m] = (eta[m] - known[m]) / a
+
+
+@jit
+def _determine(plan, state, last, centre):
     """All values after the last free one, were that zero."""
-    indptr, indices, weights, sds, _ = shape
-    left, change, still = rest.copy(), np.empty(centre.size), 0.0 * centre
+    constraint, away = plan.constraint, state.away
+    left, change, still = state.rest.copy(), np.empty(centre.size), 0.0 * centre
     away[last] = 0.0
-    change[:] = -centre / sds[last]
-    for k in range(last, sds.size):
+    change[:] = -centre / plan.sd[last]
+    for k in range(last, plan.sd.size):
         if k > last:
             change[:] = 0.0
-            for j in range(left.shape[0]):
-                _add(change, h[k, j], left[j])
-            still[:] = sds[k] * change
-            for p in range(indptr[k], indptr[k + 1]):
-                _add(still, weights[p], away[indices[p]])
+            for j in range(len(left)):
+                _add(change, constraint.h[k, j], left[j])
+            still[:] = plan.sd[k] * change
+            for p in range(plan.indptr[k], plan.indptr[k + 1]):
+                _add(still, plan.weights[p], away[plan.indices[p]])
             away[k] = still
-        for j in range(left.shape[0]):
-            _add(left[j], -g[k, j], change)
+        for j in range(len(left)):
+            _add(left[j], -constraint.g[k, j], change)
 
 
 @jit
-def _weigh(kernel, theta, scale, sites, known, value, log_weight):
-    """Of data whose latent value is determined."""
-    c, nu, tau = sites
+def _weigh(f, known, value, log_weight):
+    """By data whose latent value is determined."""
     eta, out = np.empty(value.size), np.empty(4 * value.size)
-    for i in range(c.size):
+    for i in range(f.data.size):
+        datum, a = f.data[i], f.data[i].scale
         for m in range(value.size):
-            eta[m] = known[i, m] + scale[i] * value[m]
-        kernel(eta.ctypes, theta[i].ctypes, value.size, 1, 0, 1, out.ctypes)
+            eta[m] = known[i, m] + a * value[m]
+        f.kernel(eta.ctypes, f.theta[i].ctypes, value.size, 1, 0, 1, out.ctypes)
         for m in range(value.size):
-            tilt = out[m] - c[i] - eta[m] * (nu[i] - 0.5 * tau[i] * eta[m])
+            tilt = out[m] - datum.c - eta[m] * (datum.nu - 0.5 * datum.tau * eta[m])
             log_weight[m] += -math.inf if math.isnan(tilt) else tilt

@@ -14,8 +14,8 @@ import evidence as ev
 from evidence.approximations.reference import prior_reference
 from evidence.models.likelihoods import Poisson
 from evidence.proposals import guide as guiding
-from evidence.proposals import integrals
 from evidence.proposals.guide import CannotGuide, make_guide, make_net
+from evidence.proposals.integrals import one
 
 REFERENCES = {"ep": ev.fit_ep, "laplace": ev.fit_laplace, "prior": prior_reference}
 rng_of = np.random.default_rng
@@ -181,9 +181,9 @@ def test_one_of_two_draws_is_properly_weighted():
     rng, both, draws = rng_of(0), np.empty(2 * n), np.empty((6, n))
     draws[0], draws[4], normals = mean, rng.random(n), rng.standard_normal(n)
     table = np.array([[0.8, 0.8], [0.6, 0.6], [0.0, 0.0]])
-    integrals._mirror(table, np.zeros((3, 8)), mean, 1.0, normals, draws, both)
+    one._mirror(table, np.zeros((3, 8)), mean, 1.0, normals, draws, both)
     loglik = likelihood.log_prob(both, np.full(2 * n, y))
-    integrals._draw_of_two(draws, both, normals, loglik, (0.0, 0.0, 0.0), root)
+    one._draw_of_two(draws, both, normals, loglik, (0.0, 0.0, 0.0), root)
     drawn = draws[4:].T
     log_z, centre, variance = likelihood.tilted(model.y, model.mean, np.array([root**2]))
     w = np.exp(drawn[:, 1] - log_z[0])

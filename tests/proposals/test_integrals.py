@@ -8,15 +8,24 @@ from numba import carray
 from scipy import stats
 from scipy.stats import norm
 
+from evidence.gaussians.base import Sites
 from evidence.models import likelihoods
 from evidence.models.likelihoods.quadrature import evaluate
 from evidence.numerics.jit import kernel
 from evidence.numerics.normal import lanes_of
-from evidence.proposals.integrals import draw_ahead, draw_with_one, draw_with_several, scratch
+from evidence.proposals.integrals import (
+    Draws,
+    Integrand,
+    data_of,
+    draw_ahead,
+    draw_with_one,
+    draw_with_several,
+    workspace,
+)
 
 
 def memory(rng, n):
-    return scratch(n, lanes_of(rng))
+    return workspace(n, lanes_of(rng))
 
 
 @pytest.mark.parametrize(
@@ -38,13 +47,12 @@ def test_weights_and_draws(name, y, offsets, root):
     scale, c = np.linspace(0.7, 1.3, D), np.full(D, -0.4)
     nu, tau = np.linspace(-0.3, 0.4, D), np.linspace(0.05, 0.1, D)
     known = np.repeat(np.array(offsets)[:, None], n, axis=1)
-    hints = np.ascontiguousarray(likelihood.locations(y))
+    hints = np.ascontiguousarray(likelihood.locations(y).T)
     value, log_weight = np.full(n, mean), np.zeros(n)
-    draw_with_several(
-        rng, likelihood.kernel, likelihood.log_concave, (theta, scale, np.empty(D), c, nu, tau),
-        known, hints, root, value, rng.standard_normal(n), rng.random(n), log_weight,
-        memory(rng, n), np.empty(0), False,
-    )  # fmt: skip
+    data, concave = data_of(scale, Sites(c, nu, tau)), likelihood.log_concave
+    f = Integrand(likelihood.kernel, concave, data, theta, hints, root, np.empty(0))
+    draws = Draws(value, rng.standard_normal(n), rng.random(n), log_weight)
+    draw_with_several(rng, f, known, draws, memory(rng, n), False)
     v = np.linspace(mean - 9.0 * root, mean + 9.0 * root, 20_001)
     eta = np.array(offsets)[:, None] + scale[:, None] * v
     columns = np.repeat(likelihood.theta(y)[:, :, None], v.size, axis=2)
@@ -73,12 +81,10 @@ def test_where_a_kernel_has_no_value_there_is_no_weight(concave):
     """Two of them under N(0.5, 1): the integral of exp(-2v) over v > 0, or nothing lost."""
     n, rng, zero = 2**12, np.random.default_rng(0), np.zeros(2)
     value, log_weight = np.full(n, 0.5), np.zeros(n)
-    draw_with_several(
-        rng, falls_from_zero, concave, (np.zeros((2, 1)), np.ones(2), np.empty(2), *[zero] * 3),
-        np.zeros((2, n)), np.ones((1, 2)), 1.0, value, rng.standard_normal(n), rng.random(n),
-        log_weight, memory(rng, n),
-        np.empty(0), False,
-    )  # fmt: skip
+    data, hints = data_of(np.ones(2), Sites(zero, zero, zero)), np.ones((2, 1))
+    f = Integrand(falls_from_zero, concave, data, zero[:, None], hints, 1.0, np.empty(0))
+    draws = Draws(value, rng.standard_normal(n), rng.random(n), log_weight)
+    draw_with_several(rng, f, np.zeros((2, n)), draws, memory(rng, n), False)
     w, truth = np.exp(log_weight), np.exp(-2.0 * 0.5 + 2.0) * norm.cdf(0.5 - 2.0)
     assert abs(w.mean() - truth) < 4.5 * w.std(ddof=1) / np.sqrt(n)
     assert value[w > 0.0].min() > 0.0
@@ -92,12 +98,11 @@ def test_skewed_integrands_need_no_lattice():
     theta = np.ascontiguousarray(likelihood.theta(y).T)
     value, log_weight = np.full(n, 3.0), np.zeros(n)
     nu, tau = np.full(D, 60.0), np.full(D, 20.0)  # sites of about the right curvature
-    data = theta, np.ones(D), np.empty(D), np.zeros(D), nu, tau
-    hints = np.ascontiguousarray(likelihood.locations(y))
-    draw_with_several(
-        rng, likelihood.kernel, True, data, np.zeros((D, n)), hints, np.sqrt(1.0 / 40.04), value,
-        rng.standard_normal(n), rng.random(n), log_weight, memory(rng, n), np.empty(0), False,
-    )  # fmt: skip
+    data, root = data_of(np.ones(D), Sites(np.zeros(D), nu, tau)), np.sqrt(1.0 / 40.04)
+    hints = np.ascontiguousarray(likelihood.locations(y).T)
+    f = Integrand(likelihood.kernel, True, data, theta, hints, root, np.empty(0))
+    draws = Draws(value, rng.standard_normal(n), rng.random(n), log_weight)
+    draw_with_several(rng, f, np.zeros((D, n)), draws, memory(rng, n), False)
     w = np.exp(log_weight - log_weight.max())
     assert 1e-5 < w.std() / w.mean() < 0.01  # a lattice makes 1e-10
     skew = stats.skew(value)
@@ -113,10 +118,11 @@ def test_draws_ahead_whose_means_are_far_apart():
     places = np.arange(-8.0, 8.25, 0.5)
     message = np.r_[0.0, 1.0, slope * places]
     log_weight = np.zeros(n)
-    draw_ahead(
-        rng, likelihoods.get("logit").kernel, np.ones((1, 1)), root, value, rng.standard_normal(n),
-        rng.random(n), log_weight, memory(rng, n), message,
-    )  # fmt: skip
+    nothing = np.empty(0)
+    data, none = data_of(nothing, Sites(nothing, nothing, nothing)), np.empty((0, 1))
+    f = Integrand(likelihoods.get("logit").kernel, True, data, none, none, root, message)
+    draws = Draws(value, rng.standard_normal(n), rng.random(n), log_weight)
+    draw_ahead(rng, f, draws, memory(rng, n))
     near, far = np.exp(log_weight).reshape(2, -1)
     exact = np.exp(-3.0 * slope + 0.5 * (slope * root) ** 2)
     assert near.mean() == pytest.approx(exact, rel=1e-5)
@@ -142,10 +148,12 @@ def test_every_mean_has_its_own_integral(name, y, root, spread, n, error):
     integrands' widths, mean, slope along the means and variance within 4.5 standard errors."""
     likelihood, rng = likelihoods.get(name), np.random.default_rng(0)
     theta = np.ascontiguousarray(likelihood.theta(np.array([y])).T)
-    hints = likelihood.locations(np.array([y]))[:, 0]
+    hints = np.ascontiguousarray(likelihood.locations(np.array([y])).T)
     means = rng.permutation(np.linspace(-spread, spread, n))
     c, nu, tau = -0.7, 0.2, 0.3
-    data = theta, np.ones(1), np.zeros(1), np.array([c]), np.array([nu]), np.array([tau])
+    data = data_of(np.ones(1), Sites(*np.array([[c], [nu], [tau]])))
+    kernel, concave = likelihood.kernel, likelihood.log_concave
+    f = Integrand(kernel, concave, data, theta, hints, root, np.empty(0))
     u = np.linspace(-8.0, 8.0, 801)
     eta = means[:, None] + root * u
     loglik = likelihood.log_prob(eta.ravel(), np.full(eta.size, y)).reshape(eta.shape)
@@ -157,10 +165,8 @@ def test_every_mean_has_its_own_integral(name, y, root, spread, n, error):
     drawn, ratios = [], []
     for _ in range(40):
         value, eps, log_weight = means.copy(), rng.random(n), np.zeros(n)
-        draw_with_one(
-            rng, likelihood.kernel, likelihood.log_concave, data, hints, root, value, eps,
-            log_weight, memory(rng, n), np.empty(0), True,
-        )  # fmt: skip
+        draws = Draws(value, np.empty(0), eps, log_weight)
+        draw_with_one(rng, f, draws, memory(rng, n), True)
         np.testing.assert_allclose(value, means + root * eps, rtol=1e-12, atol=1e-12)
         drawn.append((value - mean) / sd)
         ratios.append(np.exp(log_weight) / mass)

@@ -112,9 +112,7 @@ class Blend:
         for first in range(0, len(z), _CHUNK):
             check_interrupt()
             some = slice(first, first + _CHUNK)
-            log_sums(
-                z[some], self.means, self._inverse_roots, heights, 1.0 / variances, out[some]
-            )
+            log_sums(z[some], self.means, self._inverse_roots, heights, 1.0 / variances, out[some])
         return out
 
     def _folded(self, log_f: Callable[[Array], Array], z: Array) -> Array:

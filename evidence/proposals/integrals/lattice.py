@@ -1,0 +1,123 @@
+"""A draw by a lattice of its own: for integrands that are far from any Gaussian.
+
+Nodes are added on both sides of the mode until the integrand has fallen, and where a cavity far
+away may have mass, up to there.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...numerics.jit import jit, vector_loop
+from ...numerics.special import LOG_SQRT_2PI, exp
+from ..foresight import add_message
+from .integrand import NOTHING, add_data, falls, shape
+from .records import CAPACITY
+
+DROP = 25.0  # logarithm by which an integrand must have fallen
+_SPACING = 0.75  # in widths: the sum over a Gaussian is good to 1e-15
+_CLIFF = 0.3  # spacing relative to that of smooth integrands
+_NODES, _MORE = 20, 8  # nodes at first, and by how many it grows; if too many the spacing doubles
+_REACH = 7.0  # standard deviations of the cavity searched for a second mode
+
+
+@jit
+def draw_on_lattice(rng, f, mean, nodes):
+    """A node of a shifted lattice in proportion to the integrand there, and log of its sum."""
+    first, last, log_w = lattice(rng, f, mean, nodes)
+    if not log_w > -math.inf:
+        return mean, log_w
+    return nodes.x[pick(nodes.g, first, last, rng.random())], log_w
+
+
+@jit
+def pick(g, first, last, uniform):
+    """A node, from the sums of the integrand up to each of them."""
+    chosen, target = first, uniform * g[last - 1]
+    while g[chosen] < target and chosen < last - 1:
+        chosen += 1
+    return chosen
+
+
+@jit
+def lattice(rng, f, mean, nodes):
+    """Nodes ``first`` to ``last`` in x, sums of the integrand up to each in g, log of its sum."""
+    x, g, root = nodes.x, nodes.g, f.root
+    mode, spacing = _spacing(f, mean, nodes)
+    lowest, highest = _range(f, mean, mode)
+    shift, middle, wished = rng.random(), CAPACITY // 2, spacing
+    while True:
+        origin = mode + (shift - middle) * spacing
+        first, last = middle - _NODES // 2, middle + _NODES // 2
+        top = _nodes(f, mean, (origin, spacing), first, last, nodes)
+        while first >= _MORE and (x[first] > lowest or g[first] > top - DROP):
+            new = first - _MORE
+            more = _nodes(f, mean, (origin, spacing), new, first, nodes)
+            first, top = new, max(top, more)
+        while last <= CAPACITY - _MORE and (x[last - 1] < highest or g[last - 1] > top - DROP):
+            new = last + _MORE
+            more = _nodes(f, mean, (origin, spacing), last, new, nodes)
+            last, top = new, max(top, more)
+        if (first >= _MORE and last <= CAPACITY - _MORE) or not spacing < 1e100:
+            break
+        spacing *= 2.0
+    if not f.concave and spacing > wished:  # nodes may pass by a mode
+        return first, last, math.nan
+    if not NOTHING < top < math.inf:
+        return first, last, -math.inf
+    add_message(f.message, x[first:last], 1.0, g[first:last])
+    total = _add_up(g[first:last], top)
+    return first, last, top + math.log(total * spacing / root) - LOG_SQRT_2PI
+
+
+@jit
+def _spacing(f, mean, nodes):
+    """The integrand's mode, and a spacing by the least width."""
+    smooth, mode, width, narrow = shape(f, mean, nodes)
+    if smooth:
+        table, as_gaussian = np.array([[mode - mean], [width]]), np.ones(1, np.bool_)
+        falls(f, mean, 0.0, table, as_gaussian, nodes)
+        narrow = narrow if as_gaussian[0] else min(narrow, _CLIFF * width)
+    return mode, _SPACING * narrow
+
+
+@jit
+def _range(f, mean, mode):
+    """Where there must be nodes: the integrand may be small and rise again."""
+    if f.concave:
+        return mode, mode
+    v, pull, drop = f.root * f.root, 0.0, 0.0
+    for i in range(f.data.size):
+        datum = f.data[i]
+        pull += datum.scale * (datum.nu - datum.tau * datum.known)
+        drop += datum.scale * datum.scale * datum.tau
+    a = 1.0 - drop * v
+    cavity, reach = (mean - pull * v) / a, _REACH * f.root / math.sqrt(a)
+    return min(mode, cavity - reach), max(mode, cavity + reach)
+
+
+@vector_loop
+def _add_up(g, top):
+    """Sums of exponentials up to every one of them."""
+    for i in range(g.size):
+        g[i] = exp(g[i] - top)
+    for i in range(1, g.size):
+        g[i] += g[i - 1]
+    return g[-1]
+
+
+@jit
+def _nodes(f, mean, places, first, last, nodes):
+    """Log of the integrand at nodes ``first`` to ``last`` of a lattice, and its maximum."""
+    x, g, half = nodes.x, nodes.g, 0.5 / (f.root * f.root)
+    origin, spacing = places
+    for i in range(first, last):
+        x[i] = origin + i * spacing
+        g[i] = -half * (x[i] - mean) ** 2
+    add_data(f, x[first:last], g[first:last], nodes)
+    top = -math.inf
+    for i in range(first, last):
+        top = max(top, g[i])
+    return top
