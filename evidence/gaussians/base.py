@@ -33,6 +33,8 @@ from ..numerics.arrays import Array, Indices
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+    from .blocks import BlockGaussian, BlockSites
+
 
 class Sites(NamedTuple):
     """Parameters of the N site functions exp(c + ν x - τ x²/2)."""
@@ -88,6 +90,12 @@ class Prior(ABC):
 
         Raises :class:`~evidence.gaussians.base.NotPositiveDefinite` where there is no such q.
         """
+
+    def with_blocks(self, sites: BlockSites) -> BlockGaussian:
+        """The same for sites that see several values."""
+        from .blocks import BlockGaussian
+
+        return BlockGaussian(self, sites)
 
     def turned(self, R: Array) -> Prior:
         r"""The prior of :math:`R_n^T x_n`, for data of P values each: x is (P, N), R (N, P, P).

@@ -25,12 +25,17 @@ if TYPE_CHECKING:
     from .base import Gaussian, Prior, Root, Steps
 
 
+_ROUNDING = 1e-14  # of a curvature in one direction, relative to its largest
+
+
 class BlockSites(NamedTuple):
     """c (N,), ν (P, N) and W (N, P, P)."""
 
     c: Array
     nu: Array
     W: Array
+    pi: Array | None = None
+    """(P, N) where W is diag(π) - ππᵀ/Σπ."""
 
     @classmethod
     def none(cls, P: int, N: int) -> BlockSites:
@@ -39,6 +44,8 @@ class BlockSites(NamedTuple):
 
     def times_W(self, x: Array) -> Array:
         """W x of rows (…, P, N)."""
+        if len(self.W) == 1:
+            return (x[..., 0] @ self.W[0])[..., None]
         out, P = np.empty_like(x), x.shape[-2]
         for p in range(P):
             out[..., p, :] = sum(self.W[:, p, q] * x[..., q, :] for q in range(P))
@@ -57,6 +64,7 @@ class BlockGaussian:
         self.prior, self.sites = prior, sites
         sd = units_of(prior, len(sites.nu))
         values, U = np.linalg.eigh(sd[:, :, None] * sites.W * sd[:, None, :])
+        values[np.abs(values) < _ROUNDING * np.abs(values).max(axis=1, keepdims=True)] = 0.0
         self.R, self.back = U / sd[:, :, None], U * sd[:, :, None]  # x = back z
         tau = np.ascontiguousarray(values.T.ravel())
         nu = combined(self.back, sites.nu.ravel())

@@ -23,7 +23,9 @@ from ..approximations.gp.ep import fit_ep, rounding_error
 from ..approximations.gp.exact import has_closed_form
 from ..approximations.gp.gradient import log_evidence_gradient
 from ..approximations.gp.modes import fit_best
+from ..approximations.predictors.averaged import fit_averaged
 from ..approximations.predictors.ep import DIGITS, MOST, fit_block_ep
+from ..approximations.predictors.laplace import fit_block_laplace
 from ..approximations.predictors.reference import BlockReference
 from ..approximations.reference import GaussianReference
 from ..drivers.weighted import Stepped, island
@@ -63,7 +65,8 @@ def numerics() -> Iterator[None]:
 def ep_at(
     model: LatentModel | PredictorsModel, theta: Array, start: Any = None, tol: float = 1e-9
 ) -> Any:
-    """EP at the logs ``theta`` of all hyperparameters, from the sites ``start`` if given.
+    """EP at the logs ``theta`` of all hyperparameters, from the sites ``start`` if given; where
+    data see many predictors Laplace's method.
 
     Without them, and where there may be several fixed points, it is that of the largest log Z.
     """
@@ -72,6 +75,8 @@ def ep_at(
         with numerics():
             here = model.at(theta)
             if sees_several(here):
+                if here.n_predictors > MOST:
+                    return fit_block_laplace(here)
                 return fit_block_ep(here, start=start, tol=max(tol, DIGITS))
             assert isinstance(here, LatentModel)
             if start is None and not here.likelihood.log_concave:
@@ -82,8 +87,8 @@ def ep_at(
 
 
 def check_few(model: LatentModel | PredictorsModel) -> None:
-    """Where EP is wanted, predictors are few."""
-    if model.n_predictors > MOST:
+    """Where EP is wanted, predictors are few, or Laplace's method will do."""
+    if model.n_predictors > MOST and not model.likelihood.log_concave:
         raise InputError(
             f"model has {model.n_predictors} predictors for each datum: hyperparameters are for "
             f"up to {MOST}; hold them, with model.with_priors(None)"
@@ -92,7 +97,7 @@ def check_few(model: LatentModel | PredictorsModel) -> None:
 
 def check_digits(reference: GaussianReference | BlockReference, most: float) -> None:
     """No evidence where log Z cannot be right or more than ``most`` nats of it are rounding."""
-    highest = reference.model.likelihood.ceiling(reference.model.y)
+    highest = reference.model.likelihood.ceiling(reference.model.observed)
     if reference.logz > highest + most:
         raise NoEvidence(f"log Z = {reference.logz:.3g} of a likelihood of at most {highest:.3g}")
     if isinstance(reference, BlockReference):
@@ -136,6 +141,8 @@ def guided_estimate(
     reference: GaussianReference | BlockReference, size: int, rng: Generator, most_rounding: float
 ) -> GuidedDraws:
     """log Ẑ from ``size`` draws that the reference guides."""
+    if reference.name == "laplace" and isinstance(reference, BlockReference):
+        reference = fit_averaged(reference.model, reference)
     check_digits(reference, most_rounding)
     if isinstance(reference, BlockReference) or is_stepped(reference.model):
         with numerics():

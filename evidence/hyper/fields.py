@@ -12,9 +12,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from ..approximations.reference import GaussianReference
-from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
 from ..models.hyperparameters import kernel_parameters
+from ..models.predictors import PredictorsModel
 from ..models.priors import Named
 from ..numerics.arrays import Array, Indices
 from ..numerics.jit import jit
@@ -102,28 +102,31 @@ class GPField:
         return ep_at(self.model, theta, tol=COARSE)
 
 
-class SoftmaxField:
-    """A block per class: the field of a :class:`~evidence.models.classes.SoftmaxModel`.
+class PredictorsField:
+    """A block per predictor: the field of a :class:`~evidence.models.predictors.PredictorsModel`.
 
-    >>> model = SoftmaxModel([[0.0], [1.0], [2.0]], [0, 1, 2], "4.0 * RBF(1.5)")
-    >>> field = SoftmaxField(model)
+    Parameters of the likelihood move with the last block.
+
+    >>> from evidence.models.classes import SoftmaxModel
+    >>> field = PredictorsField(SoftmaxModel([[0.0], [1.0]], [0, 1], "4.0 * RBF(1.5)"))
     >>> field.n, field.mean.shape, [group.tolist() for group in field.groups]
-    (3, (3, 3), [[0, 1], [2, 3], [4, 5]])
+    (2, (2, 2), [[0, 1], [2, 3]])
     """
 
-    def __init__(self, model: SoftmaxModel) -> None:
+    def __init__(self, model: PredictorsModel) -> None:
         self.model = model
         self.n = model.n_data
         self.hyperparameters = model.hyperparameters
-        self.mean = model.mean.reshape(model.n_classes, model.n_data)
-        sizes = [len(kernel_parameters(kernel)[0]) for kernel in model.kernels]
+        self.mean = model.mean.reshape(model.n_fields, model.n_data)
+        self._sizes = [len(kernel_parameters(kernel)[0]) for kernel in model.kernels]
         every = np.arange(len(self.hyperparameters))
-        self.groups = tuple(np.split(every, np.cumsum(sizes[:-1])))
+        self.groups = tuple(np.split(every, np.cumsum(self._sizes[:-1])))
         self._covariances = covariance_functions(model.kernels, model.X, model.relative_jitter)
 
     def covariance(self, block: int, theta: Array) -> Array:
-        return self._covariances[block](theta[self.groups[block]])
+        return self._covariances[block](theta[self.groups[block][: self._sizes[block]]])
 
     def loglik(self, x: Array, theta: Array) -> tuple[float, Array]:
-        value, gradient = self.model.log_likelihood_gradient(x.ravel())
-        return float(value), gradient.reshape(x.shape)
+        likelihood = self.hyperparameters.likelihood_at(theta) or self.model.likelihood
+        value, slope = likelihood.slopes(self.model.observed, x[None])
+        return float(value.sum()), slope[0]

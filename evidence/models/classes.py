@@ -12,16 +12,15 @@ from ..execution.arguments import array
 from ..messages import InputError
 from ..numerics.arrays import Array
 from .covariance import as_kernel, check_source
-from .fields import FieldsModel
 from .hyperparameters import free_parameters
 from .identity import rounded, sketch
 from .labels import check_labels
 from .latent import check_mean
-from .likelihoods import softmax as _softmax
-from .likelihoods.softmax import SoftmaxSites
+from .likelihoods.softmax import Softmax
+from .predictors import PredictorsModel
 
 
-class SoftmaxModel(FieldsModel):
+class SoftmaxModel(PredictorsModel):
     r"""Classification into C classes with a latent Gaussian field for each of them.
 
     .. math:: x_k \sim N(m_k, K_k),\qquad
@@ -82,6 +81,7 @@ class SoftmaxModel(FieldsModel):
     """
 
     word: ClassVar[str] = "class"
+    likelihood: Softmax
 
     def __init__(
         self,
@@ -95,14 +95,15 @@ class SoftmaxModel(FieldsModel):
         jitter: float | None = None,
     ) -> None:
         self.classes, self.codes = check_labels(y, classes)
+        self.likelihood = Softmax(self.predictors)
         source = check_source(X, self.n_data, kernel, K, jitter)
         self.X, self.relative_jitter, self.notes, _ = source
         self.kernels = () if kernel is None else _check_kernels(kernel, self.classes)
         count, n = self.n_classes, self.n_data
-        self._set_prior(None if K is None else array("K", K, (n, n), (count, n, n)))
         mean = array("mean", mean, (), (count,), (count, n))
         means = mean[:, None] if mean.ndim == 1 else mean
         self.mean: Array = np.broadcast_to(means, (count, n)).ravel()
+        self._set_prior(None if K is None else array("K", K, (n, n), (count, n, n)))
         check_mean("mean", *self.field_priors)
         self.hyperparameters = free_parameters(self.heads(self.classes))
 
@@ -112,63 +113,42 @@ class SoftmaxModel(FieldsModel):
         return int(self.classes.size)
 
     @property
+    def predictors(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(map(str, self.classes))
+
+    @property
     def n_data(self) -> int:
         """Number of data, N."""
         return int(self.codes.size)
 
-    n_fields = n_classes
-
     @property
-    def y(self) -> NDArray[Any]:
+    def y(self) -> NDArray[Any]:  # type: ignore[override]
         """The labels."""
         return self.classes[self.codes]
 
-    # -- the densities ----------------------------------------------------------------------
-
     @property
-    def no_sites(self) -> SoftmaxSites:
-        """Sites that say nothing."""
-        zero = np.zeros((self.n_classes, self.n_data))
-        return SoftmaxSites(0.0, zero, zero)
-
-    def log_likelihood(self, x: ArrayLike) -> Array:
-        """log p(y|x) for a batch ``x`` of shape (..., C·N)."""
-        batch, shape = self._rows(x)
-        total = np.empty(len(batch))
-        _softmax.tilt(self.codes, *self.no_sites, batch, total)
-        return total.reshape(shape)
+    def observed(self) -> Array:
+        return self.codes.astype(float)
 
     def log_likelihood_gradient(self, x: ArrayLike) -> tuple[Array, Array]:
         """log p(y|x) and its gradient in x, shapes (...,) and (..., C·N)."""
         batch, shape = self._rows(x)
-        total, gradient = np.empty(len(batch)), np.empty_like(batch)
-        _softmax.tilt(self.codes, *self.no_sites, batch, total, gradient)
-        return total.reshape(shape), gradient.reshape(*shape, self.n)
+        value, slope = self.likelihood.slopes(self.observed, self.likelihood.split(batch))
+        return value.sum(axis=1).reshape(shape), slope.reshape(*shape, self.n)
 
     def probabilities(self, x: ArrayLike) -> Array:
         """p(class k | x_n), shape (..., C, N)."""
-        from scipy.special import softmax
-
-        fields = np.asarray(x, dtype=float)
-        return softmax(fields.reshape(*fields.shape[:-1], self.n_classes, -1), axis=-2)
+        return self.likelihood.probabilities(self.likelihood.split(x))
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> NDArray[Any]:
         """Labels given latent values: (..., C·N) to (..., N)."""
-        fields = np.asarray(x, dtype=float)
-        fields = fields.reshape(*fields.shape[:-1], self.n_classes, -1)
-        return self.classes[np.argmax(fields + rng.gumbel(size=fields.shape), axis=-2)]
-
-    # -- what results, checkpoints and other processes need -----------------------------------
+        return self.classes[self.likelihood.simulate(x, rng).astype(np.intp)]
 
     def describe(self) -> dict[str, Any]:
         """What a result tells of its model, in plain words and numbers."""
-        return {
-            "N": self.n_data,
-            "classes": self.n_classes,
-            "likelihood": "softmax",
-            "kernel": self._kernel_in_words(),
-            "jitter": float(f"{self.jitter:.6g}"),
-        }
+        words = super().describe() | {"classes": self.n_classes, "likelihood": "softmax"}
+        del words["predictors"]
+        return words
 
     def identity(self) -> tuple[NDArray[Any], ...]:
         """Arrays that tell this model from others: see :mod:`evidence.models.identity`."""

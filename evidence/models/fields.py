@@ -170,6 +170,7 @@ class FieldsModel(InNotebooks, ABC):
         """The same model without inputs and kernels: all that computing needs, light to send."""
         model = copy.copy(self)
         model.kernels, model.X = (), None
+        vars(model).pop("prior", None)
         model.hyperparameters = free_parameters({}, self.hyperparameters.likelihood)
         return model
 

@@ -68,6 +68,11 @@ class LatentModel(InNotebooks, ABC):
         return len(getattr(self.likelihood, "predictors", ("mu",)))
 
     @property
+    def observed(self) -> Array:
+        """The data as the likelihood takes them."""
+        return self.y
+
+    @property
     @abstractmethod
     def n(self) -> int:
         """Number of latent values."""

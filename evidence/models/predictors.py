@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import block_diag
 
 from ..execution.arguments import array, shown
 from ..execution.keywords import hinted
-from ..gaussians.dense import DensePrior
+from ..gaussians.fields import FieldsPrior
 from ..messages import InputError
 from ..numerics.arrays import Array
 from . import likelihoods
@@ -117,7 +117,7 @@ class PredictorsModel(FieldsModel):
 
     def _set_prior(self, given: Array | None) -> None:
         super()._set_prior(given)
-        self._prior = DensePrior(self.mean, block_diag(*self.K), block_diag(*self.chol))
+        vars(self).pop("prior", None)
 
     @property
     def n_fields(self) -> int:
@@ -132,16 +132,20 @@ class PredictorsModel(FieldsModel):
     n_predictors = n_fields
 
     @property
-    def prior(self) -> DensePrior:
+    def observed(self) -> Array:
+        """The data as the likelihood takes them."""
+        return self.y
+
+    @cached_property
+    def prior(self) -> FieldsPrior:
         """Of all predictors, flat."""
-        return self._prior
+        return FieldsPrior(self.field_priors)
 
     def log_likelihood(self, x: ArrayLike) -> Array:
         """log p(y|x) for a batch ``x`` of shape (..., P·N)."""
         batch, shape = self._rows(x)
-        return (
-            self.likelihood.log_probs(self.y, self.likelihood.split(batch)).sum(1).reshape(shape)
-        )
+        each = self.likelihood.log_probs(self.observed, self.likelihood.split(batch))
+        return each.sum(axis=1).reshape(shape)
 
     def describe(self) -> dict[str, Any]:
         """What a result tells of its model, in plain words and numbers."""

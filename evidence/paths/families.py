@@ -16,12 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..approximations.classes.laplace import fit_softmax_laplace, fit_wide_laplace
-from ..approximations.classes.reference import (
-    LARGEST_DENSE,
-    SoftmaxReference,
-    softmax_prior_reference,
-)
 from ..approximations.density.fitted import extend_mixture as extend_mixture_of_densities
 from ..approximations.density.fitted import fit_density, fit_gaussian
 from ..approximations.density.modes import fit_density_laplace
@@ -30,13 +24,17 @@ from ..approximations.gp.ep import fit_ep
 from ..approximations.gp.laplace import fit_laplace
 from ..approximations.gp.modes import extend_mixture, fit_mixture
 from ..approximations.mixture import Mixture
+from ..approximations.predictors.averaged import fit_averaged
 from ..approximations.predictors.ep import MOST, fit_block_ep
 from ..approximations.predictors.laplace import fit_block_laplace
-from ..approximations.predictors.reference import BlockReference, block_prior_reference
+from ..approximations.predictors.reference import (
+    LARGEST_DENSE,
+    BlockReference,
+    block_prior_reference,
+)
 from ..approximations.reference import GaussianReference, prior_reference
 from ..execution.arguments import check_choice
 from ..messages import InputError
-from ..models.classes import SoftmaxModel
 from ..models.density.checking import first_finite
 from ..models.density.model import DensityModel
 from ..models.gp import GPModel
@@ -44,7 +42,6 @@ from ..models.latent import LatentModel
 from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
 from .base import TemperedPath
-from .classes import SoftmaxPath
 from .density import DensityPath
 from .gp import Path
 from .predictors import PredictorsPath, SteppedPredictorsPath
@@ -114,12 +111,17 @@ _FEW_PREDICTORS = Family(
     BlockReference,
     lambda q: (SteppedPredictorsPath if is_stepped(q.model) else PredictorsPath)(q),
     after={"ep": "laplace"},
-    ceiling=lambda model: model.likelihood.ceiling(model.y),
+    ceiling=lambda model: model.likelihood.ceiling(model.observed),
 )
 _MANY_PREDICTORS = _FEW_PREDICTORS._replace(
-    fits={"laplace": fit_block_laplace, "prior": block_prior_reference},
-    preferred=lambda model, move: "laplace",
+    fits={
+        "averaged": fit_averaged,
+        "laplace": fit_block_laplace,
+        "prior": block_prior_reference,
+    },
+    preferred=lambda model, move: "averaged" if model.n <= LARGEST_DENSE else "prior",
     reported=("laplace",),
+    after={"averaged": "laplace"},
 )
 
 
@@ -138,18 +140,6 @@ _FAMILIES: dict[type, Family] = {
     GPModel: _LATENT,
     SparseModel: _LATENT,
     PredictorsModel: _FEW_PREDICTORS,
-    SoftmaxModel: Family(
-        {
-            "wide": fit_wide_laplace,
-            "laplace": fit_softmax_laplace,
-            "prior": softmax_prior_reference,
-        },
-        lambda model, move: "wide" if model.n <= LARGEST_DENSE else "prior",
-        ("laplace",),
-        SoftmaxReference,
-        SoftmaxPath,
-        ceiling=lambda model: 0.0,
-    ),
     DensityModel: Family(
         {
             "fitted": _somewhere_finite(fit_density),

@@ -8,12 +8,16 @@ States are the predictors themselves, or latent values where these have a sparse
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ..approximations.predictors.reference import BlockReference
+from ..approximations.reference import positive_eigh
 from ..messages import InputError
+from ..models.fields import FieldsModel
 from .base import TemperedPath
-from .coordinates import KINDS, Array, Frame
+from .coordinates import KINDS, Array, Frame, block_coordinates
 from .stepped import SteppedPath
 
 
@@ -25,14 +29,14 @@ class _Tilt:
     def _values(self, x: Array) -> Array:
         model, eta = self.reference.model, self.reference.model.likelihood.split(x)
         with np.errstate(over="ignore", invalid="ignore"):
-            each = model.likelihood.log_probs(model.y, eta) - self.reference.sites.log(eta)
+            each = model.likelihood.log_probs(model.observed, eta) - self.reference.sites.log(eta)
         total = each.sum(axis=-1)
         return np.where(np.isnan(total), -np.inf, total)
 
     def _both(self, x: Array) -> tuple[Array, Array]:
         model, sites = self.reference.model, self.reference.sites
         eta = model.likelihood.split(x)
-        value, slope = model.likelihood.slopes(model.y, eta)
+        value, slope = model.likelihood.slopes(model.observed, eta)
         with np.errstate(over="ignore", invalid="ignore"):
             total = (value - sites.log(eta)).sum(axis=-1)
             slope = slope - sites.nu + sites.times_W(eta)
@@ -49,6 +53,8 @@ class PredictorsPath(_Tilt, TemperedPath):
                 "coordinates 'expected' need a likelihood with one latent value per datum, which "
                 f"{self.model!r} has not; use one of {known}"
             )
+        if self.reference.name == "prior" and isinstance(self.model, FieldsModel):
+            return block_coordinates([_Field(K) for K in self.model.covariances], self.mean, kind)
         return super().make_coordinates(kind)
 
     def tilt(self, x: Array) -> Array:
@@ -56,6 +62,26 @@ class PredictorsPath(_Tilt, TemperedPath):
 
     def tilt_and_gradient(self, x: Array) -> tuple[Array, Array]:
         return self._both(x)
+
+
+class _Field:
+    """One field's prior, centred: nothing of the size of all fields is made from it."""
+
+    name = "prior"
+
+    def __init__(self, K: Array) -> None:
+        self.K, self.mean = K, np.zeros(len(K))
+
+    @property
+    def var(self) -> Array:
+        return np.diag(self.K)
+
+    @cached_property
+    def eigh(self) -> tuple[Array, Array]:
+        return positive_eigh(self.K, self.name)
+
+    def curvature(self, x: Array) -> Array:
+        return np.zeros_like(x)
 
 
 class SteppedPredictorsPath(_Tilt, SteppedPath):

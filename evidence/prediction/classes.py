@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..approximations.classes.probabilities import expected_softmax
 from ..execution.arguments import shown
 from ..messages import InputError
+from ..models.likelihoods.softmax import Softmax
 from ..numerics.arrays import Array
 from ..plots.predictions import plot_class_prediction
 from .base import AtPoints
@@ -42,7 +42,7 @@ class ClassPrediction(AtPoints):
     probability : array (n, C)
         P(y = class) for a new observation; rows sum to one.
     mean, var : array (n, C)
-        Mean and variance of the latent value of each class.
+        Mean and variance of the latent value of each class; zero for one that is the baseline.
 
     Examples
     --------
@@ -78,6 +78,7 @@ class ClassPrediction(AtPoints):
     def of(
         cls,
         mixture: Mixture,
+        likelihood: Softmax,
         classes: NDArray[Any],
         nodes: Array,
         batch_size: int | None = None,
@@ -85,12 +86,13 @@ class ClassPrediction(AtPoints):
         **context: Any,
     ) -> ClassPrediction:
         """One pass over the points, with normals (S, R, C) for the integral over the fields."""
-        probability, mean, var = np.empty((3, mixture.n, classes.size))
+        probability, mean, var = np.zeros((3, mixture.n, classes.size))
         for rows in blocks([mixture], batch_size, mixture.work + nodes.size, bar):
             m, cov = mixture.at(rows)
-            probability[rows] = expected_softmax(m.transpose(1, 2, 0), cov, nodes)
-            mean[rows] = m.mean(axis=1).T
-            var[rows] = np.einsum("bcc->bc", cov) + m.var(axis=1).T
+            probability[rows] = expected_probabilities(likelihood, m, cov, nodes)
+            own = np.s_[rows, likelihood.baseline :]
+            mean[own] = m.mean(axis=1).T
+            var[own] = np.einsum("bcc->bc", cov) + m.var(axis=1).T
         return cls(classes, probability, mean, var, **context)
 
     def _mixed(self, w: Array, predictions: Sequence[ClassPrediction]) -> dict[str, Any]:
@@ -125,3 +127,16 @@ class ClassPrediction(AtPoints):
         columns = {"label": self.label}
         columns |= {f"p[{c}]": p for c, p in zip(self.classes, self.probability.T, strict=True)}
         return pd.DataFrame(columns)
+
+
+def expected_probabilities(likelihood: Softmax, mean: Array, cov: Array, z: Array) -> Array:
+    """Of classes at b points, (b, C), under a mixture of S Gaussians.
+
+    Means (P, S, b), the covariance (b, P, P) of every component, normals (S, R, P).
+    """
+    if not cov.any():
+        return likelihood.probabilities(mean.swapaxes(0, 1)).mean(axis=0).T
+    s, U = np.linalg.eigh(cov)  # covariances may be singular
+    root = U * np.sqrt(np.maximum(s, 0.0))[:, None, :]
+    x = np.einsum("src,bkc->srkb", z, root, optimize=True) + mean.swapaxes(0, 1)[:, None]
+    return likelihood.probabilities(x).mean(axis=(0, 1)).T

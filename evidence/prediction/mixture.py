@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from ..approximations.classes.reference import SoftmaxReference
 from ..approximations.predictors.reference import BlockReference
 from ..approximations.reference import GaussianReference
 from ..execution.clock import check_interrupt
@@ -165,15 +164,13 @@ def mixture_at(model: Model, known: Any, points: Points | DesignPoints | None) -
         assert points.X is not None
         A, extra = prior.at(model.hyperparameters.kernels[0], points.X)
         return Designed(DesignPoints(A, points.mean[0], extra), known)
-    if isinstance(known, SoftmaxReference | BlockReference):
+    if isinstance(known, BlockReference):
         if points is None:
             diag = np.diagonal(known.model.covariances, axis1=1, axis2=2)
             points = Points(means, None, known.model.covariances, diag)
-        if isinstance(known, BlockReference):
-            dual = known.gaussian.dual.reshape(C, 1, N)
-            inner = known.gaussian.inner.reshape(C, N, C, N)
-            return Projected(points, model, dual, partial(_across_fields, inner))
-        return Projected(points, model, known.dual[:, None], known.explained)
+        dual = known.gaussian.dual.reshape(C, 1, N)
+        inner = known.gaussian.inner.reshape(C, N, C, N)
+        return Projected(points, model, dual, partial(_across_fields, inner))
     if isinstance(known, GaussianReference):
         if points is None:
             return Stored(known.mean[None, None], known.var[:, None, None])

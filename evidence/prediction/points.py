@@ -17,7 +17,6 @@ from scipy.sparse import csr_array, issparse, vstack
 from ..execution.arguments import array
 from ..gaussians.base import Prior
 from ..messages import InputError
-from ..models.classes import SoftmaxModel
 from ..models.fields import FieldsModel
 from ..models.formulas.model import FormulaModel
 from ..models.gp import GPModel
@@ -25,7 +24,7 @@ from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 
-Field = GPModel | SoftmaxModel | PredictorsModel
+Field = GPModel | PredictorsModel
 Model = Field | SparseModel
 
 _DIAGONAL = 256  # points at a time when a kernel has no diag

@@ -12,7 +12,7 @@ from typing import Any, TypedDict, Unpack, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..approximations.classes.probabilities import normal_nodes
+from ..approximations.predictors.averaged import normal_nodes
 from ..execution.arguments import check_count, shown
 from ..execution.clock import interruptible
 from ..execution.keywords import hinted
@@ -23,6 +23,7 @@ from ..models.formulas.model import FormulaModel
 from ..models.gp import GPModel
 from ..models.likelihoods.base import Likelihood
 from ..models.likelihoods.predicted import Predicted
+from ..models.likelihoods.softmax import Softmax
 from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
 from ..numerics.threads import blas_for
@@ -51,6 +52,10 @@ class _Options(TypedDict, total=False):
 
 
 @overload
+def predict(  # type: ignore[overload-overlap]
+    model: SoftmaxModel, X_new: ArrayLike | None = None, **options: Unpack[_Options]
+) -> ClassPrediction: ...
+@overload
 def predict(
     model: GPModel | SparseModel | PredictorsModel,
     X_new: ArrayLike | None = None,
@@ -60,10 +65,6 @@ def predict(
 def predict(
     model: Comparison, X_new: ArrayLike | None = None, **options: Unpack[_Options]
 ) -> Prediction | ClassPrediction: ...
-@overload
-def predict(
-    model: SoftmaxModel, X_new: ArrayLike | None = None, **options: Unpack[_Options]
-) -> ClassPrediction: ...
 @hinted
 def predict(
     model: GPModel | SparseModel | PredictorsModel | SoftmaxModel | Comparison,
@@ -154,7 +155,7 @@ def predict(
             "progressbar": progressbar,
         }  # fmt: skip
         return _averaged(model, X_new, posterior, words)
-    if not isinstance(model, GPModel | SparseModel | PredictorsModel | SoftmaxModel):
+    if not isinstance(model, GPModel | SparseModel | PredictorsModel):
         raise InputError(
             "model must be a GPModel, a SparseModel, a PredictorsModel or a SoftmaxModel, got "
             f"{type(model).__name__}; what a DensityModel predicts is a function of its draws, "
@@ -171,14 +172,14 @@ def predict(
     trials: dict[str, Any] = {}
     if likelihood is None and isinstance(model, FormulaModel) and model.trials:
         trials = {} if X_new is None else {"n": model.new_trials(X_new)}
-    if likelihood is not None and not isinstance(model, SoftmaxModel):
+    if likelihood is not None:
         likelihood = of_family(model, likelihood)
     _check_likelihood(model, likelihood, posterior, n, trials)
     with interruptible(), blas_for(model.y.size):
         parts = known_at_data(model, posterior, max_draws)
         counts = [len(p.posterior) if isinstance(p.posterior, np.ndarray) else 1 for p in parts]
-        if isinstance(model, SoftmaxModel):
-            nodes = normal_nodes(model.n_classes, NODES, sum(counts))
+        if isinstance(model.likelihood, Softmax):
+            nodes = normal_nodes(model.n_predictors, NODES, sum(counts))
         bar = progress_line(progressbar, total=n * len(parts), desc="predict", unit="point")
         X = getattr(model, "X", None)
         rest: dict[str, Any] = {
@@ -191,9 +192,10 @@ def predict(
         with bar:
             for there, known, _ in parts:
                 mixture = mixture_at(there, known, points)
-                if isinstance(there, SoftmaxModel):
+                if isinstance(there.likelihood, Softmax):
                     own, nodes = np.split(nodes, [mixture.count])
-                    made += [ClassPrediction.of(mixture, there.classes, own, **rest)]
+                    labels = there.classes if isinstance(there, SoftmaxModel) else there.levels
+                    made += [ClassPrediction.of(mixture, there.likelihood, labels, own, **rest)]
                 else:
                     rest |= {"keep": len(parts) > 1, "labels": getattr(there, "levels", None)}
                     here = likelihood or there.likelihood.new.changed(trials)
@@ -230,14 +232,14 @@ def _of_hyperparameters(result: Any) -> IntegratedEvidence | None:
 
 
 def _check_likelihood(
-    model: GPModel | SparseModel | PredictorsModel | SoftmaxModel,
+    model: GPModel | SparseModel | PredictorsModel,
     likelihood: Likelihood | None,
     posterior: Any,
     n: int,
     trials: Mapping[str, Any],
 ) -> None:
     """That of the new observations; parameters that are one per datum must fit them."""
-    if isinstance(model, SoftmaxModel):
+    if isinstance(model.likelihood, Softmax):
         if likelihood is not None:
             raise InputError("likelihood is for a GPModel; several classes have one likelihood")
         return

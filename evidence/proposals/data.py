@@ -23,7 +23,7 @@ from scipy.special import ndtr, ndtri
 
 from ..approximations.gp.cavities import log_site
 from ..approximations.predictors.ep import nodes
-from ..approximations.predictors.reference import BlockReference
+from ..approximations.predictors.reference import LARGEST_DENSE, BlockReference
 from ..execution.clock import check_interrupt
 from ..gaussians.blocks import BlockSites
 from ..models.likelihoods.predicted import Several
@@ -33,7 +33,7 @@ from .guide import CannotGuide
 
 #: where tilts are evaluated, in standard deviations
 LATTICE = np.array([-7.0, -5.0, -3.5, -2.5, -1.5, -0.75, 0.0, 0.75, 1.5, 2.5, 3.5, 5.0, 7.0])
-_AHEAD = {0: 1, 1: 5, 2: 3}  # nodes in every direction to come, by how many these are
+_AHEAD = {1: 5, 2: 3}  # nodes in every direction to come, by how many these are
 _DEEP = 200.0  # nats below the largest as which a tilt of zero counts
 
 
@@ -96,7 +96,7 @@ class DatumGuide:
         xi, log_weight, known = np.empty((P, n)), np.zeros(n), middle
         for p in range(P):
             base_mean, base_sd = np.zeros(n), np.ones(n)
-            if P - 1 - p not in _AHEAD:
+            if p == P - self.likelihood.contrasts:  # what data do not see
                 xi[p] = standard_normal(rng, (n,))
             else:
                 if p == P - 1:
@@ -141,8 +141,8 @@ class DatumGuide:
         P, last = len(L), len(L) - 1
         eta = known[:, None] + L[:, p, None, None] * at
         exact = p < last and self._integrated(i, known, L[last, last]) is not None
-        left = last - p - exact
-        z, log_w = nodes(left, _AHEAD[left]) if left else (np.zeros((1, 0)), np.zeros(1))
+        left = last - p - (exact or self.likelihood.contrasts)
+        z, log_w = _ahead(left)
         ahead = (L[:, p + 1 : p + 1 + left] @ z.T)[:, None, :, None]
         eta = eta[:, :, None] + ahead
         if exact:
@@ -163,6 +163,21 @@ class DatumGuide:
         with np.errstate(over="ignore", invalid="ignore"):
             each = self.likelihood.at([i]).log_probs(self.y[[i]], flat) - own.log(flat)
         return np.where(np.isnan(each), -np.inf, each).reshape(eta.shape[1:])
+
+
+def _ahead(left: int) -> tuple[Array, Array]:
+    """Nodes (M, left) of N(0, I) and logs of weights: of many directions exact to degree three."""
+    if not left:
+        return np.zeros((1, 0)), np.zeros(1)
+    if left in _AHEAD:
+        return nodes(left, _AHEAD[left])
+    z = np.sqrt(left) * np.vstack([np.eye(left), -np.eye(left)])
+    return z, np.full(len(z), -np.log(len(z)))
+
+
+def _turned(T: Array, columns: Array) -> Array:
+    """T_n x_n, datum by datum, of columns (N·P, …)."""
+    return np.matmul(T, columns.reshape(len(T), T.shape[1], -1)).reshape(columns.shape)
 
 
 def draw_tilted(tilt: Array, lattice: Array, uniforms: Array) -> tuple[Array, Array]:
@@ -196,9 +211,16 @@ def make_datum_guide(reference: BlockReference) -> DatumGuide:
     """The guide of a fitted reference."""
     model, q = reference.model, reference.gaussian
     N, P = model.y.size, model.n_predictors
+    if N * P > LARGEST_DENSE:
+        raise CannotGuide(f"a matrix of all {N * P} predictors is too large to draw from")
     order = np.arange(P * N).reshape(P, N)[::-1].T.ravel()
+    turn = np.eye(P)
+    turn[:-1, -1] = model.likelihood.contrasts
+    back = np.tile(np.linalg.inv(turn), (N, 1, 1))
     try:
-        L = np.linalg.cholesky(q.covariance[np.ix_(order, order)])
+        cov = q.covariance[np.ix_(order, order)]
+        L: Array = np.asarray(np.linalg.cholesky(_turned(back, _turned(back, cov).T)), float)
     except np.linalg.LinAlgError:
         raise CannotGuide("the covariance of the reference is numerically singular") from None
-    return DatumGuide(q.mean, L, reference.sites, model.likelihood, model.y, reference.logz)
+    L = _turned(np.tile(turn, (N, 1, 1)), L)
+    return DatumGuide(q.mean, L, reference.sites, model.likelihood, model.observed, reference.logz)

@@ -225,7 +225,7 @@ def make_block_guide(reference: BlockReference) -> BlockGuide:
     ends = np.searchsorted(last[order], starts)
     loose, log_loose = getattr(q.turned, "loosened", (np.zeros(size), 0.0))
     return BlockGuide(
-        steps, design, base, order, ends, reference.sites, model.likelihood, model.y,
+        steps, design, base, order, ends, reference.sites, model.likelihood, model.observed,
         reference.logz - log_loose, _no_data(steps, loose[steps.order]), needed, block,
     )  # fmt: skip
 

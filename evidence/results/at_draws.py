@@ -12,7 +12,6 @@ import numpy as np
 
 from ..execution.arguments import check_kind, check_memory, shown
 from ..messages import InputError
-from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
 from ..models.likelihoods.base import Likelihood
 from ..models.likelihoods.predicted import Several
@@ -22,7 +21,7 @@ from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from .base import Result
 
-Described = GPModel | SparseModel | PredictorsModel | SoftmaxModel
+Described = GPModel | SparseModel | PredictorsModel
 _TOGETHER = 200_000  # likelihoods evaluated at a time
 
 

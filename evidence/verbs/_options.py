@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike
 
-    from ..approximations.classes.reference import SoftmaxReference
     from ..approximations.density.reference import DensityReference
     from ..approximations.mixture import Mixture
     from ..approximations.predictors.reference import BlockReference
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from ..drivers.smc import Sampler
     from ..moves.base import Move
 
-    Reference = GaussianReference | BlockReference | SoftmaxReference | DensityReference | Mixture
+    Reference = GaussianReference | BlockReference | DensityReference | Mixture
 
 Method = Literal[
     "auto", "smc", "ais", "importance", "guided", "pt", "arm", "orthant", "sequential", "ep",

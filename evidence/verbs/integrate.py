@@ -30,13 +30,11 @@ from ..execution.keywords import hinted
 from ..execution.options import told
 from ..execution.progress import Progress
 from ..hyper.at_theta import GuidedEvidence, NoEvidence, check_few, climb, ep_at
-from ..hyper.classes import AnnealedEvidence, laplace_at
 from ..hyper.direct import ClosedForm, density_over
 from ..hyper.integral import ThetaIslands
 from ..hyper.pilot import LooksAt, ThetaPilot, run_pilot
 from ..messages import InputError, Message, messages
 from ..methods.base import FIRST, Doubt, Outcome, Problem, outcome_of_islands, widen
-from ..models.classes import SoftmaxModel
 from ..models.density.model import DensityModel
 from ..models.formulas.jzs import Ratios
 from ..models.gp import GPModel
@@ -67,7 +65,7 @@ _FITTING = 0.8  # relative ESS of islands from which on the surrogate itself mak
 
 @hinted
 def integrated_evidence(
-    model: GPModel | SparseModel | PredictorsModel | SoftmaxModel,
+    model: GPModel | SparseModel | PredictorsModel,
     priors: Mapping[str, Any] | None = None,
     *,
     fixed: Iterable[str] = (),
@@ -86,8 +84,8 @@ def integrated_evidence(
     Parameters
     ----------
     model : GPModel, SparseModel, PredictorsModel or SoftmaxModel
-        Its hyperparameters are where the search for EP's optimum starts. (Several classes have
-        Laplace's in its place, and short annealing in place of guided draws.)
+        Its hyperparameters are where the search for EP's optimum starts. (More than three classes
+        have Laplace's in its place.)
     priors : mapping of str to frozen scipy.stats distribution or "flat", optional
         Of natural values, by name or unambiguous ending; ``"flat"`` is N(0, 10²) for the log. By
         default the model's own (:meth:`evidence.GPModel.with_priors`).
@@ -123,10 +121,9 @@ def integrated_evidence(
     >>> bool(result.logz_se < 0.3), result.theta.shape
     (True, (1000, 2))
     """
-    arguments.check_kind("model", model, GPModel, SparseModel, PredictorsModel, SoftmaxModel)
+    arguments.check_kind("model", model, GPModel, SparseModel, PredictorsModel)
     arguments.check_count("n_draws", n_draws, 2)
-    if not isinstance(model, SoftmaxModel):
-        check_few(model)
+    check_few(model)
     call = Call(
         target_se, n_particles, n_islands, max_seconds, random_seed=random_seed,
         executor=executor, checkpoint=checkpoint, progressbar=progressbar, size=n_draws or 256,
@@ -269,7 +266,7 @@ def _run_islands(call: Call, model: Any, pilot: ThetaPilot, progress: Progress) 
 
 def _result(
     call: Call,
-    model: GPModel | SparseModel | PredictorsModel | SoftmaxModel,
+    model: GPModel | SparseModel | PredictorsModel,
     prior: Priors,
     start: _Start,
     pilot: ThetaPilot | None,
@@ -334,7 +331,7 @@ class _Start(NamedTuple):
 
 
 def _start(
-    model: GPModel | SparseModel | PredictorsModel | SoftmaxModel,
+    model: GPModel | SparseModel | PredictorsModel,
     prior: Priors,
     known: ClosedForm | None,
 ) -> _Start:
@@ -345,9 +342,6 @@ def _start(
         at, sd, log_z = ends[int(np.argmax(heights))]
         others = _modes([end[0] for end in ends], heights, at)
         return _Start(known, at, sd, log_z, "ep", others=others)
-    if isinstance(model, SoftmaxModel):
-        annealed = AnnealedEvidence(model.with_priors(None), prior.free, _annealed)
-        return _Start(annealed, *climb(annealed.log_z, prior, theta), "laplace")
     optimum = _optimum(model, prior, _further_starts(model))
     best = optimum.reference
     centre = best.model.hyperparameters.theta[prior.free]
@@ -358,7 +352,7 @@ def _start(
     found = optimum.restarts[["objective", *prior.names]].dropna()
     warnings = [w for w in optimum.warnings if w.code not in _OF_SEARCH]
     others = _modes(to_line(found[list(prior.names)], prior.lows), found.objective, centre)
-    return _Start(guided, centre, sd, best.logz, "ep", warnings, optimum, others)
+    return _Start(guided, centre, sd, best.logz, best.name, warnings, optimum, others)
 
 
 def _further_starts(model: GPModel | SparseModel | PredictorsModel) -> int:
@@ -376,23 +370,12 @@ def _modes(theta: Iterable[Array], objective: Iterable[float], best: Array) -> l
     return kept[1:]
 
 
-def _annealed(model: SoftmaxModel, n_particles: int, rng: np.random.Generator) -> float:
-    """log of an unbiased estimate of a model's evidence, from one island."""
-    from .estimate import log_evidence
-
-    result = log_evidence(
-        model, method="smc", n_particles=n_particles, n_islands=1, random_seed=rng,
-        progressbar=False,
-    )  # fmt: skip
-    return result.logz
-
-
 def fits_over_theta(
-    model: GPModel | SparseModel | PredictorsModel | SoftmaxModel,
+    model: GPModel | SparseModel | PredictorsModel,
     result: IntegratedEvidence | HyperDraws,
     most: int,
 ) -> Iterator[Any]:
-    """EP, of several classes Laplace, at up to ``most`` draws of the hyperparameters."""
+    """EP, of many classes Laplace, at up to ``most`` draws of the hyperparameters."""
     if not len(result.theta):
         raise InputError("posterior: this result has no draws of hyperparameters")
     if result.model != model.describe():
@@ -407,9 +390,6 @@ def fits_over_theta(
     for own in draws[chosen.round().astype(int)]:
         theta[where] = own
         with suppress(NoEvidence):
-            if isinstance(model, SoftmaxModel):
-                yield laplace_at(model, theta)
-                continue
             near = sites if model.likelihood.log_concave or model.n_predictors > 1 else None
             reference = ep_at(model, theta, near, 1e-6)
             sites = reference.sites
@@ -417,14 +397,13 @@ def fits_over_theta(
 
 
 def _priors(
-    model: GPModel | SparseModel | PredictorsModel | SoftmaxModel,
+    model: GPModel | SparseModel | PredictorsModel,
     priors: Mapping[str, Any] | None,
     fixed: Iterable[str],
 ) -> Priors:
     """Those given, or else the model's own, but for what is ``fixed``."""
-    several = isinstance(model, SoftmaxModel | PredictorsModel)
-    if several and priors is not None:
-        return model.priors_of(priors, fixed)  # type: ignore[union-attr]
+    if isinstance(model, PredictorsModel) and priors is not None:
+        return model.priors_of(priors, fixed)
     if priors is None:
         if model.priors is None:
             raise InputError(

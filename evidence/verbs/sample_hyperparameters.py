@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..execution.arguments import check_choice, check_count, check_memory, check_one_predictor
+from ..execution.arguments import check_choice, check_count, check_memory
 from ..execution.clock import interruptible
 from ..execution.job import Job
 from ..execution.keywords import hinted
@@ -19,16 +19,16 @@ from ..execution.progress import compiling, progress_line
 from ..execution.tasks import run_tasks
 from ..hyper.at_theta import ep_at, guided_estimate
 from ..hyper.chains import Chain, run_chain
-from ..hyper.fields import GPField, LatentField, SoftmaxField
+from ..hyper.fields import GPField, LatentField, PredictorsField
 from ..hyper.schemes import KAPPA_TARGET, SCHEMES, Scheme
 from ..messages import InputError, Message
-from ..models.classes import SoftmaxModel
 from ..models.gp import GPModel
-from ..models.likelihoods.quadrature import evaluate
+from ..models.predictors import PredictorsModel
 from ..models.priors import Priors, held
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
+from ..results.at_draws import AtDraws
 from ..results.hyper import HyperDraws
 from ._call import Call, check_chains
 from .integrate import integrated_evidence
@@ -41,7 +41,7 @@ _GUIDED = 32  # draws of latent values of which one is kept
 
 @hinted
 def sample_hyperparameters(
-    model: GPModel | SparseModel | SoftmaxModel | LatentField,
+    model: GPModel | SparseModel | PredictorsModel | LatentField,
     priors: Mapping[str, Any] | None = None,
     *,
     scheme: str = "agrad-z-joint",
@@ -59,7 +59,7 @@ def sample_hyperparameters(
 
     Parameters
     ----------
-    model : GPModel, SparseModel or SoftmaxModel
+    model : GPModel, SparseModel, PredictorsModel or SoftmaxModel
         Its own hyperparameters are where the chains start, give or take a tenth. A SparseModel, of
         a formula for example, needs no chains: its draws come from the integral over
         hyperparameters (:func:`evidence.integrated_evidence`), at up to 128 settings per chain,
@@ -126,14 +126,13 @@ def sample_hyperparameters(
     check_chains(draws=draws, tune=tune, chains=chains, thin=thin)
     check_count("keep", keep, 1)
     call = Call(max_seconds=max_seconds, random_seed=random_seed, progressbar=progressbar)
-    check_one_predictor("model", model)
     if isinstance(model, SparseModel):
         return _from_integral(model, priors, fixed, draws, chains, keep, call)
     if priors is None:
         priors, fixed = _own_priors(model, fixed)
     chosen = SCHEMES[scheme]
     field = _field(model, chosen)
-    if isinstance(model, SoftmaxModel):
+    if isinstance(model, PredictorsModel):
         prior = model.priors_of(priors, fixed)
     else:
         prior = Priors.of(field.hyperparameters, priors, fixed)
@@ -251,8 +250,7 @@ def _from_integral(
 
 
 def _log_likelihood(model: Any, x: Array) -> float:
-    predictors = model.predictors(x)[0]
-    return float(evaluate(model.likelihood.kernel, model.theta, predictors)[0].sum())
+    return float(AtDraws.of(model, x).log_likelihood().sum())
 
 
 def _field(model: Any, scheme: Scheme) -> Any:
@@ -260,11 +258,12 @@ def _field(model: Any, scheme: Scheme) -> Any:
     field = model
     if isinstance(model, GPModel):
         field = GPField(model)
-    elif isinstance(model, SoftmaxModel):
-        field = SoftmaxField(model)
+    elif isinstance(model, PredictorsModel):
+        field = PredictorsField(model)
     elif not isinstance(model, LatentField):
         raise InputError(
-            f"model must be a GPModel, a SparseModel or a SoftmaxModel, got {type(model).__name__}"
+            "model must be a GPModel, a SparseModel, a PredictorsModel or a SoftmaxModel, got "
+            f"{type(model).__name__}"
         )
     if scheme.latent is None and not hasattr(field, "reference"):
         raise InputError(

@@ -119,9 +119,9 @@ def test_many_values_against_minimax_tilting():
 
 
 def test_other_models_are_sent_elsewhere():
-    model = ev.SoftmaxModel(K=covariance(4), y=[0, 1, 2, 1])
+    model = ev.DensityModel(lambda x: -0.5 * np.sum(x**2), 2)
     with pytest.raises(
-        ValueError, match="needs a GPModel or a SparseModel, got a SoftmaxModel; use method='smc'"
+        ValueError, match="needs a GPModel or a SparseModel, got a DensityModel; use method='smc'"
     ):
         ev.log_evidence(model, method="guided", progressbar=False)
 

@@ -63,7 +63,7 @@ def test_a_gaussian_posterior_of_two_classes_by_quadrature():
     """Their difference is all that counts: one integral over a normal."""
     model = SoftmaxModel(X, Y == "mid", ["4.0 * RBF(1.0)", "1.0 * RBF(2.0)"], mean=[0.3, -0.2])
     fit = ev.fit_laplace(model)
-    found = predict(model, NEW)
+    found = predict(model, NEW, posterior=fit)
     k = np.array([kernel(NEW, X) for kernel in model.kernels])
     prior = dense(model)
     carry = np.zeros((2 * len(NEW), model.n))
@@ -259,7 +259,10 @@ def test_figures():
     ("words", "match"),
     [
         ({"X_new": [[1.0, 2.0]]}, "^X_new "),
-        ({"X_new": NEW, "posterior": "ep"}, "unknown posterior 'ep'. Known: wide, laplace, prior"),
+        (
+            {"X_new": NEW, "posterior": "wide"},
+            "unknown posterior 'wide'. Known: ep, laplace, prior",
+        ),
         ({"X_new": NEW, "posterior": np.zeros((2, 7))}, "array of draws of shape"),
         ({"X_new": NEW, "likelihood": ev.likelihoods.Probit()}, "likelihood is for a GPModel"),
         ({"X_new": NEW, "mean_new": [1.0, 2.0]}, "^mean_new "),

@@ -9,7 +9,7 @@ from scipy import stats
 
 import evidence as ev
 from evidence.hyper.chains import run_chain
-from evidence.hyper.fields import GPField, SoftmaxField
+from evidence.hyper.fields import GPField, PredictorsField
 from evidence.hyper.schemes import SCHEMES
 from evidence.hyper.states import StepSizes
 from evidence.models.priors import Priors
@@ -131,7 +131,7 @@ def test_several_classes():
     value = np.sum(picked - np.log(np.exp(x).sum(axis=0)))
     assert found.loglik[1, 7] == pytest.approx(value)
     assert (found.theta.std(axis=(0, 1)) > 0.01).all()
-    field, there = SoftmaxField(model), model.hyperparameters.theta + 0.1 * np.arange(6)
+    field, there = PredictorsField(model), model.hyperparameters.theta + 0.1 * np.arange(6)
     for block in range(3):
         np.testing.assert_allclose(field.covariance(block, there), model.at(there).K[block])
     given = ev.SoftmaxModel(K=np.eye(9), y=y)
@@ -152,7 +152,10 @@ def test_several_classes():
         ({"max_seconds": 0.0}, "max_seconds must be a positive number"),
         ({"random_seed": "a"}, "random_seed must be"),
         ({"priors": {"length_scale": "flat"}}, "no prior for k1__constant_value"),
-        ({"model": "probit"}, "model must be a GPModel, a SparseModel or a SoftmaxModel, got str"),
+        (
+            {"model": "probit"},
+            "model must be a GPModel, a SparseModel, a PredictorsModel or a SoftmaxModel, got str",
+        ),
         (
             {"priors": {**PRIORS, "length_scale": stats.uniform(3.0, 1.0)}},
             "prior of k2__length_scale has density 0 at the model's value 1,",

@@ -21,6 +21,7 @@ from ...messages import InputError
 from ...models.differences import central
 from ...numerics.arrays import Array
 from ..predictors.ep import block_gradient
+from ..predictors.laplace import fit_block_laplace
 from ..predictors.reference import BlockReference
 from ..reference import GaussianReference
 
@@ -36,7 +37,8 @@ def log_evidence_gradient(reference: GaussianReference | BlockReference) -> Arra
     Parameters
     ----------
     reference : GaussianReference or BlockReference
-        Made by :func:`evidence.fit_ep`.
+        Made by :func:`evidence.fit_ep`; where data see several predictors, also Laplace's, whose
+        gradient is by differences.
 
     >>> from evidence import GPModel, fit_ep
     >>> model = GPModel([[0.0], [1.0]], [0.5, 1.0], "RBF(1.0)", likelihood="gaussian")
@@ -44,7 +46,8 @@ def log_evidence_gradient(reference: GaussianReference | BlockReference) -> Arra
     >>> dict(zip(model.hyperparameters.names, gradient.round(4).tolist()))
     {'length_scale': 0.132, 'likelihood__noise_std': -0.8713}
     """
-    if reference.name != "ep":
+    several = isinstance(reference, BlockReference)
+    if reference.name != "ep" and not (several and reference.name == "laplace"):
         raise InputError(
             f"gradients are for EP only, got the {reference.name} reference; use ev.fit_ep(model)"
         )
@@ -56,7 +59,14 @@ def log_evidence_gradient(reference: GaussianReference | BlockReference) -> Arra
             "fixed) and its likelihood has nothing to learn"
         )
     if isinstance(reference, BlockReference):
-        return block_gradient(reference)
+        if reference.name == "ep":
+            return block_gradient(reference)
+        near = reference.gaussian.mean
+
+        def log_z(theta: Array) -> float:
+            return fit_block_laplace(model.at(theta), start=near).logz
+
+        return central(log_z, free.theta, range(len(free)), _STEP)
     pieces = [_likelihood_part(reference)]
     if free.n_kernel:
         pieces.insert(0, model.prior_gradient(reference.gaussian))

@@ -18,13 +18,10 @@ from ...execution.arguments import check_count, number
 from ...execution.clock import check_interrupt, interruptible
 from ...gaussians.base import Gaussian, NotPositiveDefinite, Sites
 from ...messages import InputError, Message
-from ...models.classes import SoftmaxModel
 from ...models.latent import LatentModel
 from ...models.likelihoods.quadrature import evaluate
 from ...models.predictors import PredictorsModel
 from ...numerics.arrays import Array
-from ..classes.laplace import fit_softmax_laplace
-from ..classes.reference import SoftmaxReference
 from ..predictors.laplace import DIGITS, fit_block_laplace
 from ..predictors.reference import BlockReference
 from ..reference import GaussianReference
@@ -37,19 +34,15 @@ def fit_laplace(
 ) -> GaussianReference: ...
 @overload
 def fit_laplace(
-    model: SoftmaxModel, *, max_iterations: int = ..., tol: float = ...
-) -> SoftmaxReference: ...
-@overload
-def fit_laplace(
     model: PredictorsModel, *, max_iterations: int = ..., tol: float = ...
 ) -> BlockReference: ...
 @interruptible()
 def fit_laplace(
-    model: LatentModel | SoftmaxModel | PredictorsModel,
+    model: LatentModel | PredictorsModel,
     *,
     max_iterations: int = 200,
     tol: float = 1e-9,
-) -> GaussianReference | SoftmaxReference | BlockReference:
+) -> GaussianReference | BlockReference:
     """Fit Laplace's method.
 
     Parameters
@@ -62,7 +55,7 @@ def fit_laplace(
 
     Returns
     -------
-    GaussianReference, BlockReference or SoftmaxReference
+    GaussianReference or BlockReference
         ``fit.logz``, ``fit.mean`` (the posterior mode), ``fit.converged``, ``fit.warnings``, …
 
     Examples
@@ -73,15 +66,13 @@ def fit_laplace(
     >>> bool(np.isclose(fit.logz, -0.5 * np.log(4 * np.pi) - 0.25 / 4))
     True
     """
-    if not isinstance(model, LatentModel | SoftmaxModel | PredictorsModel):
+    if not isinstance(model, LatentModel | PredictorsModel):
         raise InputError(
             "model must be a GPModel, SparseModel, PredictorsModel or SoftmaxModel, got "
             f"{type(model).__name__}"
         )
     number("tol", tol, above=0.0)
     check_count("max_iterations", max_iterations, optional=False)
-    if isinstance(model, SoftmaxModel):
-        return fit_softmax_laplace(model, max_iterations=max_iterations, tol=tol)
     if model.n_predictors > 1:
         return fit_block_laplace(model, max_iterations=max_iterations, tol=max(tol, DIGITS))
     assert isinstance(model, LatentModel)

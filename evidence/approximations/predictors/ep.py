@@ -90,7 +90,7 @@ def fit_block_ep(
 
 def _begun(model: Any, start: BlockSites) -> BlockGaussian | None:
     try:
-        return BlockGaussian(model.prior, start)
+        return model.prior.with_blocks(start)
     except NotPositiveDefinite:
         return None
 
@@ -98,9 +98,9 @@ def _begun(model: Any, start: BlockSites) -> BlockGaussian | None:
 def _towards(q: BlockGaussian, to: BlockSites, damping: float) -> BlockGaussian | None:
     """Nearer to sites, as far as there is a q; None where there is no way."""
     for _ in range(_HALVINGS):
-        mixed = [a + damping * (b - a) for a, b in zip(q.sites, to, strict=True)]
+        mixed = [a + damping * (b - a) for a, b in zip(q.sites[:3], to[:3], strict=True)]
         try:
-            out = BlockGaussian(q.prior, BlockSites(*mixed))
+            out = q.prior.with_blocks(BlockSites(*mixed))
         except NotPositiveDefinite:
             damping *= 0.5
             continue
@@ -118,7 +118,7 @@ def match(model: Any, q: BlockGaussian) -> tuple[BlockSites, float]:
     root = np.linalg.cholesky(blocks)
     eta = q.mean.reshape(P, N) + np.einsum("npq,mq->mpn", root, z)
     with np.errstate(invalid="ignore"):
-        log_r = lik.log_probs(model.y, eta) - sites._replace(c=np.zeros(N)).log(eta)
+        log_r = lik.log_probs(model.observed, eta) - sites._replace(c=np.zeros(N)).log(eta)
     log_r = np.where(np.isnan(log_r), -np.inf, log_r) + log_w[:, None]
     top = log_r.max(axis=0)
     r = np.exp(log_r - top)
@@ -147,7 +147,7 @@ def block_gradient(reference: BlockReference) -> Array:
     free, zero = model.hyperparameters, np.zeros(model.y.size)
 
     def of_prior(theta: Array) -> float:
-        return BlockGaussian(model.at(theta).prior, q.sites).log_normaliser(zero)
+        return model.at(theta).prior.with_blocks(q.sites).log_normaliser(zero)
 
     def of_likelihood(theta: Array) -> float:
         return float(match(model.at(theta), q)[0].c.sum())

@@ -52,7 +52,7 @@ def fit_block_laplace(
         text = f"Laplace: Newton did not converge in {max_iterations} iterations"
         warnings = (Message("laplace-not-converged", text),)
     try:
-        q = BlockGaussian(model.prior, tangent(top.x, top.expansion))
+        q = model.prior.with_blocks(tangent(top.x, top.expansion))
     except NotPositiveDefinite:
         text = (
             "Laplace: the curvature at the mode is not positive definite; negative ones were set "
@@ -60,33 +60,33 @@ def fit_block_laplace(
         )
         warnings += (Message("laplace-no-maximum", text),)
         flat = _positive(top.expansion, model.prior, sizes=False)
-        q = BlockGaussian(model.prior, tangent(top.x, flat))
+        q = model.prior.with_blocks(tangent(top.x, flat))
     more = {"converged": top.converged, "n_sweeps": top.steps, "warnings": warnings}
     return BlockReference.of("laplace", model, q, seconds=time.perf_counter() - started, **more)
 
 
 def tangent(x: Array, at: Expansion) -> BlockSites:
     """Sites that touch the log likelihoods at x."""
-    value, slope, W = at
+    value, slope, W, pi = at
     eta = x.reshape(slope.shape)
     flat = BlockSites(np.zeros_like(value), slope, W)
     Wx = flat.times_W(eta)
     c = value - np.sum(eta * (slope + 0.5 * Wx), axis=0)
-    return BlockSites(c, slope + Wx, W)
+    return BlockSites(c, slope + Wx, W, pi)
 
 
 def climb(model: Any, max_iterations: int, tol: float, start: Array | None = None) -> Top:
     """Newton's method to a mode."""
-    prior, lik, y = model.prior, model.likelihood, model.y
+    prior, lik, y = model.prior, model.likelihood, model.observed
     x, dual = prior.mean.copy(), np.zeros(prior.mean.size)
     width = np.sqrt(prior.variances)
     width = np.where(width > 0.0, width, 1.0)
     if start is not None:  # whose dual is that of sites that hold it
         held = BlockSites(np.zeros(y.size), *_held(lik, y, start, prior))
-        q = BlockGaussian(prior, held)
+        q = prior.with_blocks(held)
         x, dual = q.mean, q.dual
     value = _objective(model, x, dual)
-    converged, sharp, steps = False, False, 0
+    converged, sharp, steps = False, lik.log_concave, 0
     while not converged and steps < max_iterations:
         check_interrupt(prior.work)
         steps += 1
@@ -101,7 +101,7 @@ def climb(model: Any, max_iterations: int, tol: float, start: Array | None = Non
         x, dual, value = x + step * x_step, dual + step * dual_step, trial
         longest = float(np.max(np.abs(x_step) / width))
         converged = longest < tol
-        sharp = step == 1.0 and longest < _NEAR
+        sharp = lik.log_concave or (step == 1.0 and longest < _NEAR)
     return Top(x, lik.expand(y, x.reshape(len(lik.predictors), -1)), steps, converged)
 
 
@@ -116,10 +116,10 @@ def _stepped(prior: Prior, x: Array, at: Expansion, sharp: bool) -> tuple[BlockG
     """q whose mean Newton's method goes to, and whether its curvature is the true one."""
     if sharp:
         try:
-            return BlockGaussian(prior, tangent(x, at)), True
+            return prior.with_blocks(tangent(x, at)), True
         except NotPositiveDefinite:
             pass
-    return BlockGaussian(prior, tangent(x, _positive(at, prior))), False
+    return prior.with_blocks(tangent(x, _positive(at, prior))), False
 
 
 def _positive(at: Expansion, prior: Prior, sizes: bool = True) -> Expansion:
@@ -130,11 +130,11 @@ def _positive(at: Expansion, prior: Prior, sizes: bool = True) -> Expansion:
     if sizes:
         values = np.maximum(np.abs(values), _LEAST * np.abs(values).max(axis=1, keepdims=True))
     values = np.maximum(values, 0.0)
-    return at._replace(curvature=np.einsum("npk,nk,nqk->npq", R, values, R))
+    return at._replace(curvature=np.einsum("npk,nk,nqk->npq", R, values, R), pi=None)
 
 
 def _objective(model: Any, x: Array, dual: Array) -> float:
     """log p(y|x) - ½ (x - m)ᵀ K⁻¹ (x - m), with dual = K⁻¹(x - m)."""
     lik = model.likelihood
-    total = lik.log_probs(model.y, x.reshape(1, len(lik.predictors), -1)).sum()
+    total = lik.log_probs(model.observed, x.reshape(1, len(lik.predictors), -1)).sum()
     return float(total - 0.5 * dual @ (x - model.prior.mean))

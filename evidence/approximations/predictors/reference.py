@@ -10,8 +10,12 @@ import numpy as np
 
 from ...execution.clock import check_interrupt
 from ...gaussians.blocks import BlockGaussian, BlockSites
+from ...messages import InputError
 from ...numerics.arrays import Array
 from ..reference import positive_eigh
+
+#: predictors of all data that a matrix is made of: with more, Monte Carlo starts from the prior
+LARGEST_DENSE = 8000
 
 
 @dataclass(eq=False)
@@ -44,12 +48,12 @@ class BlockReference:
 
     def identity(self) -> tuple[Array, ...]:
         """Arrays that tell this reference from others."""
-        return tuple(self.sites)
+        return tuple(self.sites[:3])
 
     @cached_property
     def gaussian(self) -> BlockGaussian:
         """q, which can be asked for more; factorised anew if not kept."""
-        return BlockGaussian(self.model.prior, self.sites)
+        return self.model.prior.with_blocks(self.sites)
 
     def __getstate__(self) -> dict[str, Any]:
         """A matrix is not worth its way to another process."""
@@ -82,6 +86,12 @@ class BlockReference:
     @cached_property
     def eigh(self) -> tuple[Array, Array]:
         """Eigenvalues and eigenvectors (columns, C-contiguous) of Σ."""
+        if self.mean.size > LARGEST_DENSE:
+            raise InputError(
+                f"the covariance of the {self.name} reference couples {self.mean.size} latent "
+                f"values, more than the {LARGEST_DENSE} that a dense matrix is made for; use "
+                "reference='prior'"
+            )
         check_interrupt(11.0 * self.mean.size**3)
         return positive_eigh(self.cov, self.name)
 
@@ -94,4 +104,4 @@ class BlockReference:
 def block_prior_reference(model: Any) -> BlockReference:
     """The prior as reference: empty sites, log Z_q = 0."""
     none = BlockSites.none(len(model.likelihood.predictors), model.y.size)
-    return BlockReference.of("prior", model, BlockGaussian(model.prior, none))
+    return BlockReference.of("prior", model, model.prior.with_blocks(none))

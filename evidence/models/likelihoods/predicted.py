@@ -43,6 +43,8 @@ class Expansion(NamedTuple):
     value: Array
     slope: Array
     curvature: Array
+    pi: Array | None = None
+    """As :class:`.BlockSites` have it."""
 
 
 class Several(Likelihood):
@@ -50,6 +52,8 @@ class Several(Likelihood):
 
     predictors: tuple[str, ...]
     """What they are of; the first is ``mu``."""
+    contrasts: bool = False
+    """Whether only differences of them count."""
     steep: bool = False
     """Whether log p may fall like an exponential in one of them."""
 
@@ -77,8 +81,8 @@ class Several(Likelihood):
 
     def split(self, x: ArrayLike) -> Array:
         """Predictors (…, P·N), one after the other, as (…, P, N)."""
-        x = np.asarray(x, float)
-        return x.reshape(*x.shape[:-1], len(self.predictors), -1)
+        x, P = np.asarray(x, float), len(self.predictors)
+        return x.reshape(*x.shape[:-1], P, x.shape[-1] // P)  # of no rows, too
 
     def identity(self, y: Array, mean: Array, sd: Array) -> tuple[NDArray[Any], ...]:
         middle, spread = self.split(mean), self.split(sd)

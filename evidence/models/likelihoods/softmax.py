@@ -1,147 +1,105 @@
-r"""Softmax log-likelihood of a batch, minus a quadratic, in vector loops.
+r"""Softmax: one of C classes, each of which has a predictor.
 
-A row holds C classes of N latent values, class by class. With ``p_kn = exp(x_kn) / Σ_j exp(x_jn)``
+.. math:: p(y|\eta) = \frac{e^{\eta_y}}{\sum_k e^{\eta_k}}
 
-.. math:: h(x) = \sum_n \Big(x_{y_n n} - \log\sum_k e^{x_{kn}}\Big)
-          - \Big(c + b^T x - \tfrac12 \sum_n \big[\sum_k \pi_{kn} x_{kn}^2
-          - s\,\bar x_n^2\big]\Big),\qquad \bar x_n = \tfrac1s \sum_k \pi_{kn} x_{kn}
-
-with :math:`s = \sum_k \pi_{kn}`, and ``∂h/∂x_kn = [k = y_n] - p_kn - b_kn + π_kn (x_kn - x̄_n)``.
-Blocks of data are walked class by class, so every inner loop runs along contiguous memory; the
-largest of the C values is taken out of the exponentials.
+Only differences of predictors matter. Where all C are latent the prior settles their mean; with a
+``baseline`` the first class has the predictor 0, and C - 1 are left: two classes are the logistic
+model of the second.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import softmax
 
+from ...execution.arguments import array
+from ...messages import InputError
 from ...numerics.arrays import Array
-from ...numerics.jit import jit, vector_loop
-from ...numerics.special import exp, log
-
-_BLOCK = 128
+from .base import Observations
+from .predicted import Expansion, Several
 
 
-class SoftmaxSites(NamedTuple):
-    r"""A quadratic stand-in for the log likelihood, :math:`c + b^T x - \frac12 x^T W x`.
+@dataclass(frozen=True, repr=False)
+class Softmax(Several):
+    """Classes 0, 1, …, C - 1, called by their ``labels``.
 
-    W couples the C values of one datum: :math:`\mathrm{diag}(\pi_n) - \pi_n\pi_n^T / s`, where
-    the C values π of a datum sum to s.
+    >>> lik = Softmax(("none", "mild", "severe"), baseline=True)
+    >>> lik.predictors, lik.probabilities(np.zeros((2, 1))).round(2).ravel().tolist()
+    (('mild', 'severe'), [0.33, 0.33, 0.33])
     """
 
-    c: float
-    b: Array
-    """(C, N)"""
-    pi: Array
-    """(C, N)"""
-    s: float = 1.0
+    labels: tuple[str, ...]
+    baseline: bool = False
 
-    def curvature(self, x: Array) -> Array:
-        """W x for columns of x, (C·N, …)."""
-        shaped = self.pi.shape + (1,) * (x.ndim - 1)
-        pi, field = self.pi.reshape(shaped), x.reshape(*self.pi.shape, *x.shape[1:])
-        return (pi * (field - np.sum(pi * field, axis=0) / self.s)).reshape(x.shape)
+    name: ClassVar[str] = "softmax"
+    counts: ClassVar[bool] = True
 
+    def __repr__(self) -> str:
+        return f"softmax({', '.join(self.labels)})"
 
-# Few arrays per loop: only then does the compiler prove that they do not overlap.
+    @property
+    def predictors(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.labels[self.baseline :]
 
+    @property
+    def contrasts(self) -> bool:  # type: ignore[override]
+        return not self.baseline
 
-@vector_loop
-def _peak(v, peak):
-    for i in range(v.size):
-        peak[i] = v[i] if v[i] > peak[i] else peak[i]
+    def check(self, y: ArrayLike) -> Observations:
+        values, C = array("y", y), len(self.labels)
+        if not np.isin(values, np.arange(C)).all():
+            raise InputError(f"y must hold the classes 0 to {C - 1}, counted from 0")
+        return Observations(values)
 
+    def theta(self, y: Array) -> Array:
+        return y[None]
 
-@vector_loop
-def _grow(v, peak, e):
-    for i in range(v.size):
-        e[i] = exp(v[i] - peak[i])
+    def at(self, rows: Any) -> Self:
+        return self
 
+    def ceiling(self, y: Array) -> float:
+        return 0.0
 
-@vector_loop
-def _add(e, norm):
-    for i in range(e.size):
-        norm[i] += e[i]
+    def _of_all(self, eta: Array) -> Array:
+        """Of all classes, (…, C, N)."""
+        if not self.baseline:
+            return eta
+        return np.concatenate([np.zeros_like(eta[..., :1, :]), eta], axis=-2)
 
+    def log_probs(
+        self, y: Array, eta: Array, own: Mapping[str, Array] = MappingProxyType({})
+    ) -> Array:
+        eta = self._of_all(eta)
+        with np.errstate(invalid="ignore"):
+            away = eta - eta.max(axis=-2, keepdims=True)
+            hit = away[..., y.astype(np.intp), np.arange(y.size)]
+            out = hit - np.log(np.exp(away).sum(axis=-2))
+        return np.where(np.isnan(out), -np.inf, out)
 
-@vector_loop
-def _add_sites(v, b, pi, mean, h):
-    for i in range(v.size):
-        weighted = pi[i] * v[i]
-        mean[i] += weighted
-        h[i] -= (b[i] - 0.5 * weighted) * v[i]
+    def slopes(self, y: Array, eta: Array) -> tuple[Array, Array]:
+        hits = y == np.arange(len(self.labels))[:, None]
+        slope = hits - self.probabilities(eta)
+        return self.log_probs(y, eta), slope[..., self.baseline :, :]
 
+    def expand(self, y: Array, eta: Array) -> Expansion:
+        value, slope = self.slopes(y, eta)
+        pi = self.probabilities(eta)[self.baseline :]
+        W = pi.T[:, :, None] * (np.eye(len(pi)) - pi.T[:, None, :])
+        return Expansion(value, slope, W, None if self.baseline else pi)
 
-@vector_loop
-def _finish(peak, norm, mean, share, h):
-    for i in range(h.size):
-        total, sum_ = norm[i], mean[i]
-        mean[i] = share[0] * sum_
-        h[i] -= peak[i] + log(total, total - 1.0) + 0.5 * share[0] * sum_ * sum_
-        norm[i] = 1.0 / total
+    def probabilities(self, eta: Array) -> Array:
+        """p(class k|η_n), (…, C, N)."""
+        return softmax(self._of_all(eta), axis=-2)
 
+    def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
+        eta = self._of_all(self.split(x))
+        return np.argmax(eta + rng.gumbel(size=eta.shape), axis=-2).astype(float)
 
-@vector_loop
-def _slope(e, norm, b, gradient):
-    for i in range(e.size):
-        gradient[i] = -b[i] - e[i] * norm[i]
-
-
-@vector_loop
-def _add_pull(v, pi, mean, gradient):
-    for i in range(v.size):
-        gradient[i] += pi[i] * (v[i] - mean[i])
-
-
-@jit
-def _values(codes, b, pi, share, x, first, size, e, work):
-    """Fill ``e = exp(x - peak)`` (C, size) and rows of ``work``: h of every datum, 1/Σe, x̄."""
-    n_classes, n = b.shape
-    h, norm, mean, peak = work[0, :size], work[1, :size], work[2, :size], work[3, :size]
-    for i in range(size):
-        h[i], norm[i], mean[i], peak[i] = 0.0, 0.0, 0.0, x[first + i]
-    for k in range(1, n_classes):
-        _peak(x[k * n + first : k * n + first + size], peak)
-    for k in range(n_classes):
-        v = x[k * n + first : k * n + first + size]
-        _grow(v, peak, e[k, :size])
-        _add(e[k, :size], norm)
-        _add_sites(v, b[k, first : first + size], pi[k, first : first + size], mean, h)
-    _finish(peak, norm, mean, share, h)
-    for i in range(size):
-        h[i] += x[codes[first + i] * n + first + i]
-
-
-@jit
-def _gradient(codes, b, pi, x, first, size, e, work, gradient):
-    """∂h/∂x from what ``_values`` left behind."""
-    n_classes, n = b.shape
-    norm, mean = work[1, :size], work[2, :size]
-    for k in range(n_classes):
-        at = k * n + first
-        out = gradient[at : at + size]
-        _slope(e[k, :size], norm, b[k, first : first + size], out)
-        _add_pull(x[at : at + size], pi[k, first : first + size], mean, out)
-    for i in range(size):
-        gradient[codes[first + i] * n + first + i] += 1.0
-
-
-@jit
-def tilt(codes, c, b, pi, s, x, total, gradient=None):
-    """``total = h(x)`` for rows of x (M, C·N), and their gradient, where there is a place for it;
-    codes (N,), b and pi (C, N)."""
-    n_classes, n = b.shape
-    e, work = np.empty((n_classes, _BLOCK)), np.empty((4, _BLOCK))
-    share = np.full(1, 1.0 / s)
-    for m in range(x.shape[0]):
-        h = -c
-        for first in range(0, n, _BLOCK):
-            size = min(_BLOCK, n - first)
-            _values(codes, b, pi, share, x[m], first, size, e, work)
-            if gradient is not None:
-                _gradient(codes, b, pi, x[m], first, size, e, work, gradient[m])
-            for i in range(size):
-                h += work[0, i]
-        total[m] = h if not np.isnan(h) else -np.inf
+    def conditional_moments(self, x: Array) -> tuple[Array, Array]:
+        raise NotImplementedError("labels have no mean")

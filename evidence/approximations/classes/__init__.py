@@ -1,1 +1,0 @@
-"""Gaussian approximations of a SoftmaxModel."""
