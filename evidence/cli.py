@@ -66,7 +66,8 @@ _HELP = {
     "standardise": "Scale features to mean 0 and standard deviation 1 (ddof 1).",
     "sep": "What is between columns of a text file. [default: by name]",
     "positive": "The label that is +1, of a target with two; the other is -1.",
-    "levels": "Categories of an ordinal response in order, the lowest first: none,some,much.",
+    "levels": "Categories of an ordinal response in order, the lowest first: none,some,much; "
+    "of a softmax, the baseline first.",
     "new_groups": "Rows of groups that the data lack: error, prior, or zero effects.",
     "likelihood": f'{_or(LIKELIHOODS)}, with parameters as in "student_t(df=4, scale=0.5)".',
     "method": f"{_or([*METHODS, 'ep', 'laplace'])}. (orthant, sequential: probit only)",
@@ -266,6 +267,7 @@ def fit(
       evidence fit turtles.csv "y ~ x + (1 | clutch)" --family bernoulli --link probit
       evidence fit shop.csv "sales ~ price + (1 + price | shop)" --family poisson --json
       evidence fit trial.csv "pain ~ dose" --family ordinal --levels none,some,much
+      evidence fit trips.csv "mode ~ distance" --family softmax --levels walk,bus,car
       evidence fit shop.csv "sales ~ price" --predictor "sigma ~ price"
     """
     started = time.perf_counter()
@@ -447,8 +449,10 @@ def _label(
     if name not in frame.columns:
         raise InputError(f"{option} is for a response that is a column, not {name!r}")
     if levels is not None:
-        if (meant := family_name(family)[0]) not in ("ordinal", "bernoulli"):
-            raise InputError(f"--levels is for --family ordinal or bernoulli, not {meant}")
+        if (meant := family_name(family)[0]) not in ("ordinal", "softmax", "bernoulli"):
+            raise InputError(
+                f"--levels is for --family ordinal, softmax or bernoulli, not {meant}"
+            )
         frame[name] = in_order(frame[name], levels)
         return
     if positive not in set(frame[name].astype(str)):

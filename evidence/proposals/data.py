@@ -95,7 +95,7 @@ class DatumGuide:
         P, n = middle.shape
         xi, log_weight, known = np.empty((P, n)), np.zeros(n), middle
         for p in range(P):
-            base_mean, base_sd = np.zeros(n), np.ones(n)
+            base_mean, base_sd = np.zeros(1), np.ones(1)
             if p == P - self.likelihood.contrasts:  # what data do not see
                 xi[p] = standard_normal(rng, (n,))
             else:
@@ -113,7 +113,7 @@ class DatumGuide:
         """Mean and standard deviation of the last ξ under the likelihood."""
         found = self._integrated(i, known, sd)
         if found is None:
-            return np.zeros(known.shape[1]), np.ones(known.shape[1])
+            return np.zeros(1), np.ones(1)
         _, mean, variance = found
         ok = np.isfinite(mean) & (variance > 0.0)
         variance = np.where(ok, variance, sd**2)
@@ -137,23 +137,34 @@ class DatumGuide:
         return found[0] - log_site(m, v, slope, W[0, 0]) - rest, found[1], found[2]
 
     def _ahead(self, i: int, known: Array, L: Array, p: int, at: Array) -> Array:
-        """log E[p/t] of a datum given its p-th ξ, (G, n), over those to come."""
+        """log E[p/t] of a datum given its p-th ξ, (G, n) or (G, 1), over those to come."""
         P, last = len(L), len(L) - 1
-        eta = known[:, None] + L[:, p, None, None] * at
         exact = p < last and self._integrated(i, known, L[last, last]) is not None
         left = last - p - (exact or self.likelihood.contrasts)
         z, log_w = _ahead(left)
-        ahead = (L[:, p + 1 : p + 1 + left] @ z.T)[:, None, :, None]
-        eta = eta[:, :, None] + ahead
-        if exact:
+        to_come = (L[:, p + 1 : p + 1 + left] @ z.T)[:, None, :, None]
+        away = L[:, p, None, None, None] * at[:, None] + to_come
+        if not exact and away.shape[-1] == 1:
+            tilt = self._along(i, known, away.reshape(P, -1)).reshape(len(at), len(z), -1)
+        elif not exact:
+            tilt = self._tilt(i, known[:, None, None] + away)
+        else:
+            eta = known[:, None, None] + away
             found = self._integrated(i, eta.reshape(P, -1), L[last, last])
             assert found is not None
             tilt = np.where(np.isnan(found[0]), -np.inf, found[0]).reshape(eta.shape[1:])
-        else:
-            tilt = self._tilt(i, eta)
         tilt = tilt + log_w[:, None]
         top = np.maximum(tilt.max(axis=1), -1e300)
         return top + np.log(np.exp(tilt - top[:, None]).sum(axis=1))
+
+    def _along(self, i: int, known: Array, away: Array) -> Array:
+        """log p/t of one datum at known (P, n) + away (P, J), the last predictor first: (J, n)."""
+        known, away, nu, W = known[::-1], away[::-1], self.sites.nu[:, i], self.sites.W[i]
+        site = [nu @ x - 0.5 * np.sum(x * (W @ x), axis=0) for x in (known, away)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            each = self.likelihood.at([i]).along(self.y[[i]], known, away)
+            each -= self.sites.c[i] + site[0] + site[1][:, None] - away.T @ (W @ known)
+        return np.where(np.isnan(each), -np.inf, each)
 
     def _tilt(self, i: int, eta: Array) -> Array:
         """log p/t of one datum at predictors (P, …), the last one first."""

@@ -17,7 +17,7 @@ from ..models.formulas.jzs import Standardised
 from ..models.formulas.model import FormulaModel
 from ..models.formulas.terms import Common
 from ..numerics.threads import blas_for
-from ..paths.families import fit_reference
+from ..paths.families import family, fit_reference
 from ..results.base import data_frame
 from ..results.hyper import IntegratedEvidence
 from ..results.summary import Summary, of_mixture
@@ -66,7 +66,7 @@ def summarise(model: FormulaModel, posterior: Any = None, *, max_draws: int = 48
         if isinstance(posterior, IntegratedEvidence):
             fits = list(fits_over_theta(model, posterior, max_draws))
         elif posterior is None:
-            fits = [fit_reference(model, "ep")]
+            fits = [fit_reference(model, "ep" if "ep" in family(model).fits else "laplace")]
         elif (
             isinstance(posterior, GaussianReference | BlockReference) and posterior.model is model
         ):

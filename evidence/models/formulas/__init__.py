@@ -16,6 +16,7 @@ FAMILIES = (
     "negative_binomial",
     "gamma",
     "ordinal",
+    "softmax",
     "geometric",
     "zero_inflated_poisson",
     "zero_inflated_negative_binomial",

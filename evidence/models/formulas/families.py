@@ -29,6 +29,7 @@ from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from .. import likelihoods
 from ..likelihoods.base import Likelihood
+from ..likelihoods.softmax import Softmax
 
 Distributions = Mapping[str, Any]
 _SHOWN = 6  # labels in a message
@@ -259,6 +260,19 @@ def _ordinal(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
     return Observed(codes.astype(float), lik, 0.0, 1.0, priors, notes, levels)
 
 
+def _softmax(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
+    levels, codes = _levels(values)
+    if levels.size < 3:
+        raise InputError(
+            f"likelihood='softmax' is for three or more categories, got {levels.size}: for two "
+            "say likelihood='bernoulli'"
+        )
+    words = [str(level) for level in levels.tolist()]
+    lik = Softmax(tuple(words), baseline=True)
+    notes = (f"effects are on the log odds of {', '.join(words[1:])} against {words[0]}",)
+    return Observed(codes.astype(float), lik, 0.0, 1.0, {}, notes, levels)
+
+
 FAMILIES: dict[str, Family] = {
     "gaussian": Family(("identity",), _gaussian),
     "student_t": Family(("identity",), _student),
@@ -270,6 +284,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "gamma": Family(("log",), _simple("gamma(shape=2.0)", {"shape": _SHAPE})),
     "ordinal": Family(("logit",), _ordinal),
+    "softmax": Family(("logit",), _softmax),
     "geometric": Family(("log",), _simple("geometric")),
     "zero_inflated_poisson": Family(("log",), _simple("zero_inflated_poisson", {"zi": _SHARE})),
     "zero_inflated_negative_binomial": Family(
@@ -294,6 +309,8 @@ _MEANT = {
     "t": "student_t",
     "negbinomial": "negative_binomial",
     "cumulative": "ordinal",
+    "categorical": "softmax",
+    "multinomial": "softmax",
     "zero_inflated_negbinomial": "zero_inflated_negative_binomial",
     "hurdle_negbinomial": "hurdle_negative_binomial",
     "betabinomial": "beta_binomial",

@@ -31,7 +31,7 @@ from ..expressions import check_length
 from ..hyperparameters import Hyperparameters, synonym
 from ..likelihoods.base import Likelihood
 from ..likelihoods.censored import Censored
-from ..likelihoods.predicted import predicted
+from ..likelihoods.predicted import Several, predicted
 from ..precisions.base import Hyperparameter
 from ..precisions.joint import Blocks
 from ..priors import Priors
@@ -90,7 +90,7 @@ class FormulaModel(SparseModel):
     further : dict of str to str
         What explains parameters of the likelihood, by their names.
     levels : array or None
-        Categories of a Bernoulli or ordinal response in order, as the data have them.
+        Categories of a Bernoulli, ordinal or softmax response in order, as the data have them.
 
     Examples
     --------
@@ -120,6 +120,7 @@ class FormulaModel(SparseModel):
     ) -> None:
         precision = Terms({term.name: term.precision for term in terms})
         self.formula, self.terms, self.further = formula, tuple(terms), further
+        self.likelihood = observed.likelihood
         mean = [getattr(term, "mean", np.zeros(term.precision.n)) for term in terms]
         super().__init__(
             precision,
@@ -162,7 +163,7 @@ class FormulaModel(SparseModel):
         pairs = list(zip(self.terms, parts, strict=True))
         return [
             csr_array(hstack([A if t.of_predictor == p else csr_array(A.shape) for t, A in pairs]))
-            for p in ("", *self.further)
+            for p in ("", *self.further)[-self.n_predictors :]  # a softmax has no other
         ]
 
     def bare(self) -> FormulaModel:
@@ -308,13 +309,16 @@ def from_formula(
         ``"negative_binomial"``, ``"gamma"``, ``"geometric"``, ``"zero_inflated_poisson"``,
         ``"zero_inflated_negative_binomial"``, ``"hurdle_poisson"``,
         ``"hurdle_negative_binomial"``, ``"beta"``, ``"beta_binomial"``, ``"exponential"``,
-        ``"lognormal"``, ``"weibull"``, ``"log_logistic"``, ``"asymmetric_laplace"`` or
+        ``"lognormal"``, ``"weibull"``, ``"log_logistic"``, ``"asymmetric_laplace"``,
         ``"ordinal"``, whose response is numbers or ordered categories,
-        ``pd.Categorical(y, categories=[...], ordered=True)``. ``family=`` is the same.
+        ``pd.Categorical(y, categories=[...], ordered=True)``, or ``"softmax"``, of categories of
+        which the first is the baseline: all others have effects of their own, ``"mild:x"``, on
+        the log odds against it; a prior of ``"x"`` is for each of them. ``family=`` is the same.
     link : str, optional
         ``"logit"``, ``"probit"`` or ``"cloglog"`` for ``"bernoulli"``.
     predictors : mapping of str to str, optional
-        What explains parameters of the likelihood, as ``{"sigma": "x + (1 | g)"}``: positive
+        What explains parameters of the likelihood, as ``{"sigma": "x + (1 | g)"}`` (or a category
+        of a softmax, where it is not what explains the others): positive
         numbers by their logarithm, shares by their log-odds. Their effects are ``"sigma:x"``,
         their hyperparameters ``"sigma:sd(1|g)"``; slopes have the scale 1.
     priors : mapping of str to frozen scipy.stats distribution, text or number, or str, optional
@@ -386,27 +390,35 @@ def from_formulas(
     check_choice("missing", missing, ("drop", "error"))
     parts = {name: parse(formula, TERMS) for name, formula in formulas.items()}
     scales = scales_of(priors)
-    more = further_parts(next(iter(formulas.values())), predictors, scales)
-    frame, used, notes = _frame([*parts.values(), *more.values()], data, missing, namespace)
-    others = {name: Design(own.common, frame, namespace) for name, own in more.items()}
-    given = {} if scales or isinstance(priors, str) else _given(priors)
+    extra = further_parts(next(iter(formulas.values())), predictors, scales)
+    frame, used, notes = _frame([*parts.values(), *extra.values()], data, missing, namespace)
+    others = {name: Design(own.common, frame, namespace) for name, own in extra.items()}
+    asked = {} if scales or isinstance(priors, str) else _given(priors)
     designs = {name: Design(own.common, frame, namespace) for name, own in parts.items()}
     flat = all("Intercept" in design.names for design in designs.values())
     models, unknown, known = dict[str, FormulaModel](), list[set[str]](), list[str]()
     for name, formula in formulas.items():
         own, design = parts[name], designs[name]
         observed = _observed(own, frame, namespace, likelihood, link)
+        texts, classes = dict(predictors or {}), getattr(observed.likelihood, "predictors", ())
+        more, given = extra, asked
+        if classes:
+            texts, more, given = _of_classes(formula, own, extra, texts, classes, asked, scales)
         middles, observed = _predicted(observed, tuple(more))
         if own.response in design.owners:
             raise InputError(f"formula: the response {own.response} explains itself; drop it")
         words = (own, design, frame, namespace, observed)
-        terms = standardised(*words, scales, flat) if scales else _make_terms(*words, given)
+        terms = list[Term]()
+        if not classes:
+            terms += standardised(*words, scales, flat) if scales else _make_terms(*words, given)
         for word, part in more.items():
             there = observed._replace(location=middles[word], scale=1.0)
             own_given = _of_predictor(word, given)
-            terms += _make_terms(part, others[word], frame, namespace, there, own_given, word)
-        every = (design, *others.values())
-        model = _assembled(formula, terms, observed, frame, every, predictors or {})
+            its = others.get(word, design)
+            terms += _make_terms(part, its, frame, namespace, there, own_given, word)
+        every = tuple(others.get(word, design) for word in more)
+        every = every if classes else (design, *every)
+        model = _assembled(formula, terms, observed, frame, every, texts)
         model.trials = own.extras.get("trials", "")
         explaining = {c for part in (own, *more.values()) for c in _explaining(part, used)}
         bounds = {*columns(own.extras.get("cens", ""), used)} - explaining
@@ -423,7 +435,7 @@ def from_formulas(
         if scales:
             standardise(model)
         models[name] = model
-        unknown.append(chosen.strange)
+        unknown.append(_unheard_of(chosen.strange, asked, classes))
         known += [*effects, *model.hyperparameters.names]
     if strange := set.intersection(*unknown):
         known, key = list(dict.fromkeys(known)), min(strange)
@@ -570,10 +582,52 @@ def further_parts(
     return {word: parse(f"{left}~ {text}", TERMS) for word, text in predictors.items()}
 
 
+def _of_classes(
+    formula: str,
+    own: Parts,
+    extra: Mapping[str, Parts],
+    texts: Mapping[str, str],
+    classes: Sequence[str],
+    given: Mapping[str, Any],
+    scales: Any,
+) -> tuple[dict[str, str], dict[str, Parts], dict[str, Any]]:
+    """What explains every class of a softmax but the baseline: texts, and these in parts; and
+    priors, those without a class for all of them."""
+    if scales:
+        raise InputError("priors='jzs' are for one predictor, and a softmax has several")
+    if strange := [word for word in extra if word not in classes]:
+        raise InputError(
+            f"predictors: there is no {shown(strange[0])}{suggest(strange[0], classes)} "
+            f"Categories beside the baseline: {', '.join(classes)}"
+        )
+    right = formula.partition("~")[2].strip()
+    each = dict[str, Any]()
+    for name, prior in given.items():
+        alone = name.partition(":")[0] not in classes
+        each |= {f"{word}:{name}": prior for word in classes} if alone else {name: prior}
+    return (
+        {word: texts.get(word, right) for word in classes},
+        {word: extra.get(word, own) for word in classes},
+        each,
+    )
+
+
+def _unheard_of(strange: set[str], asked: Mapping[str, Any], classes: Sequence[str]) -> set[str]:
+    """Priors of nothing; one that is for all classes may be of some only."""
+    own = {name: name.partition(":")[2] for name in strange - {*asked}}
+    return {
+        name
+        for name in strange
+        if name not in own or all(f"{word}:{own[name]}" in strange for word in classes)
+    }
+
+
 def _predicted(observed: Observed, words: tuple[str, ...]) -> tuple[dict[str, float], Observed]:
     """Where parameters are a priori, by their words, and the response with predictors of them."""
     if not words:
         return {}, observed
+    if isinstance(observed.likelihood, Several):
+        return dict.fromkeys(words, observed.location), observed
     lik = predicted(observed.likelihood, words)
     pairs = zip(words, lik.names, strict=True)
     middles = {word: float(lik.to_line(name, lik.value_of(name))) for word, name in pairs}

@@ -64,6 +64,11 @@ class Several(Likelihood):
         """log p(y_n|η_n) of draws, (B, P, N) to (B, N); -inf where there is no number. Draws may
         have their ``own`` values of free parameters, (B,)."""
 
+    def along(self, y: Array, known: Array, away: Array) -> Array:
+        """log p of one datum at known (P, n) + away (P, J), (J, n)."""
+        eta = (known[:, None] + away[:, :, None]).reshape(len(known), -1)
+        return self.log_probs(y, eta.T[:, :, None]).reshape(away.shape[1], -1)
+
     @abstractmethod
     def slopes(self, y: Array, eta: Array) -> tuple[Array, Array]:
         """The same, and its gradient (B, P, N)."""

@@ -82,6 +82,12 @@ class Softmax(Several):
             out = hit - np.log(np.exp(away).sum(axis=-2))
         return np.where(np.isnan(out), -np.inf, out)
 
+    def along(self, y: Array, known: Array, away: Array) -> Array:
+        known, away = self._of_all(known), self._of_all(away)
+        known, away = known - known.max(axis=0), away - away.max(axis=0)
+        total = np.maximum(np.exp(away).T @ np.exp(known), np.finfo(float).tiny)
+        return away[int(y[0]), :, None] + known[int(y[0])] - np.log(total)
+
     def slopes(self, y: Array, eta: Array) -> tuple[Array, Array]:
         hits = y == np.arange(len(self.labels))[:, None]
         slope = hits - self.probabilities(eta)
