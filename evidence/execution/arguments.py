@@ -291,15 +291,6 @@ def check_kind(name: str, value: object, *kinds: type) -> None:
         raise InputError(f"{name} must be a {known}, got {type(value).__name__}")
 
 
-def check_one_predictor(name: str, model: object) -> None:
-    """Where data that see several predictors have no answer yet."""
-    if getattr(model, "n_predictors", 1) > 1:
-        raise InputError(
-            f"{name}: {model!r} has data that see several predictors, for which there is no such "
-            "answer; ev.log_evidence, ev.sample, ev.predict and ev.summarise have one"
-        )
-
-
 def names(name: str, value: Any, count: int) -> tuple[str, ...]:
     """As many different names."""
     listed = tuple(map(str, value)) if isinstance(value, Iterable) else ()

@@ -145,7 +145,8 @@ class DatumGuide:
         to_come = (L[:, p + 1 : p + 1 + left] @ z.T)[:, None, :, None]
         away = L[:, p, None, None, None] * at[:, None] + to_come
         if not exact and away.shape[-1] == 1:
-            tilt = self._along(i, known, away.reshape(P, -1)).reshape(len(at), len(z), -1)
+            tilt: Array = self._along(i, known, away.reshape(P, -1))
+            tilt = tilt.reshape(len(at), len(z), -1)
         elif not exact:
             tilt = self._tilt(i, known[:, None, None] + away)
         else:

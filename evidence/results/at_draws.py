@@ -36,9 +36,9 @@ class AtDraws:
     """One for all draws, or one for each, chain after chain."""
 
     @classmethod
-    def of(cls, model: GPModel | SparseModel, posterior: Any) -> AtDraws:
+    def of(cls, model: Described, posterior: Any) -> AtDraws:
         """Of a result with draws of latent values, or an array (..., n) of them."""
-        check_kind("model", model, GPModel, SparseModel)
+        check_kind("model", model, GPModel, SparseModel, PredictorsModel)
         if isinstance(posterior, Result):
             check_same(model, posterior)
             x = getattr(posterior, "latent_draws", np.zeros(0))
@@ -55,7 +55,7 @@ class AtDraws:
         seen = x
         if isinstance(model, SparseModel):
             seen = model.predictors(x.reshape(-1, model.n)).reshape(*x.shape[:2], -1)
-        return cls(model.y, seen, _likelihoods(model, posterior))
+        return cls(model.observed, seen, _likelihoods(model, posterior))
 
     def log_likelihood(self, rows: Any = slice(None)) -> Array:
         """log p(y_n|x_n) at every draw, shape (chains, draws, rows)."""
@@ -85,7 +85,12 @@ class AtDraws:
 
     def cdf(self, y: Array, rows: Any) -> Array:
         """P(Y_n ≤ y_n | x_n) at every draw, shape (chains · draws, rows)."""
-        seen = self.seen[..., rows].reshape(-1, y.size)
+        seen = self.seen
+        if isinstance(several := self.likelihoods[0], Several):
+            seen = several.split(seen)[..., rows].reshape(*seen.shape[:-1], -1)
+        else:
+            seen = seen[..., rows]
+        seen = seen.reshape(-1, seen.shape[-1])
         likelihoods = [p.at(rows) for p in self.likelihoods]
         if len(likelihoods) == 1:
             return likelihoods[0].cdf(y, seen)
@@ -124,7 +129,7 @@ def full_theta(model: Described, posterior: Any, draws: Array) -> Array:
     return theta
 
 
-def _likelihoods(model: GPModel | SparseModel, posterior: Any) -> tuple[Likelihood, ...]:
+def _likelihoods(model: Described, posterior: Any) -> tuple[Likelihood, ...]:
     """The model's, or one for each draw where its parameters are among those drawn."""
     names = getattr(posterior, "names", ()) if hasattr(posterior, "theta") else ()
     free = model.hyperparameters

@@ -15,10 +15,11 @@ from ..approximations.gp.ep import fit_ep
 from ..execution import files
 from ..execution.arguments import check_kind, seed_sequence
 from ..gaussians.base import Gaussian
+from ..gaussians.blocks import BlockGaussian
 from ..models.gp import GPModel
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
-from .at_draws import AtDraws, check_same, full_theta
+from .at_draws import AtDraws, Described, check_same, full_theta
 
 _LATENT, _DATUM = "latent", "obs_id"  # what axes are called
 
@@ -73,9 +74,7 @@ def to_arviz(
     return data
 
 
-def at_theta(
-    model: GPModel | SparseModel, result: Any, theta: Array, rng: np.random.Generator
-) -> AtDraws:
+def at_theta(model: Described, result: Any, theta: Array, rng: np.random.Generator) -> AtDraws:
     """At one draw from EP's Gaussian for each θ, of which neighbours may be equal."""
     check_same(model, result)
     whole = full_theta(model, result, theta)
@@ -87,15 +86,15 @@ def at_theta(
             q = fit_ep(model.at(own), start=start, tol=1e-6)
         seen.append(draw_seen(q.gaussian, rng))
         likelihoods.append(q.model.likelihood)
-    return AtDraws(model.y, np.array(seen)[None], tuple(likelihoods))
+    return AtDraws(model.observed, np.array(seen)[None], tuple(likelihoods))
 
 
-def draw_seen(q: Gaussian, rng: np.random.Generator) -> Array:
+def draw_seen(q: Gaussian | BlockGaussian, rng: np.random.Generator) -> Array:
     """One draw of what the likelihoods see, for τ of any sign."""
-    if q.tau.min() >= 0.0:
+    if not isinstance(q, BlockGaussian) and q.tau.min() >= 0.0:
         return q.draw(rng)
     if q.prior.design is None:
-        return q.mean + np.linalg.cholesky(q.covariance) @ rng.standard_normal(q.tau.size)
+        return q.mean + np.linalg.cholesky(q.covariance) @ rng.standard_normal(q.mean.size)
     root = q.root()
     u = root.mean + root.draw(rng.standard_normal((root.mean.size, 1)))[:, 0]
     return q.prior.predictors(u[None])[0]

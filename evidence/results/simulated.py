@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
+
 from ..drivers.plan import Plan
+from ..models.classes import SoftmaxModel
 from ..models.covariance import notes_on_inputs
 from ..models.gp import GPModel
 from ..models.latent import LatentModel
@@ -148,10 +151,14 @@ class Bidirectional(Result):
         return data_frame(rows, index=index, columns=columns)
 
 
-def with_data(model: LatentModel, y: Array) -> LatentModel:
+def with_data(model: Any, y: Array) -> Any:
     """The same model of other data; nothing is factorised again."""
     new = copy.copy(model)
-    new.y, notes = model.likelihood.check(y)
+    y, notes = model.likelihood.check(y)
+    if isinstance(new, SoftmaxModel):
+        new.codes = y.astype(np.intp)
+        return new
+    new.y = y
     new.theta = model.likelihood.theta(new.y)
     if isinstance(model, GPModel) and model.kernel is not None:
         notes += tuple(notes_on_inputs(model.X, model.structure))

@@ -24,7 +24,6 @@ from ..execution.arguments import (
     check_executor,
     check_function,
     check_kind,
-    check_one_predictor,
     check_path,
     shown,
 )
@@ -37,6 +36,7 @@ from ..execution.tasks import run_tasks
 from ..messages import InputError
 from ..models.formulas.jzs import check_proper
 from ..models.gp import GPModel
+from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from ..results.base import fingerprint
@@ -278,8 +278,7 @@ def _check_generators(models: dict[str, Any], simulate: Any) -> dict[str, Any]:
         check_function(f"simulate[{shown(name)}]", generators.get(name, (None,))[0])
         if not (_makes(model) and name in generators):
             what = f"models[{shown(name)}], unless it is a function from data with its simulate,"
-            check_kind(what, model, GPModel, SparseModel)
-            check_one_predictor(f"models[{shown(name)}]", model)
+            check_kind(what, model, GPModel, SparseModel, PredictorsModel)
         check_proper(f"models[{shown(name)}]", model)
     return generators
 

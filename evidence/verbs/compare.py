@@ -11,7 +11,6 @@ from ..execution.arguments import (
     check_choice,
     check_flag,
     check_kind,
-    check_one_predictor,
     number,
     seed_sequence,
     shown,
@@ -24,6 +23,7 @@ from ..models.adaptors.pymc import from_pymc
 from ..models.formulas.jzs import Scales, check_measures
 from ..models.formulas.model import callers, from_formulas
 from ..models.gp import GPModel
+from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
 from ..paths.families import family
 from ..results.comparison import Comparison
@@ -124,8 +124,8 @@ def compare(
     if baseline is not None:
         check_choice("baseline", baseline, models)
     for name, model in models.items() if loo else ():
-        check_kind(f"loo=True: models[{shown(name)}]", model, GPModel, SparseModel)
-        check_one_predictor(f"loo=True: models[{shown(name)}]", model)
+        kinds = (GPModel, SparseModel, PredictorsModel)
+        check_kind(f"loo=True: models[{shown(name)}]", model, *kinds)
     seeds = seed_sequence(random_seed).spawn(2 * len(models))
     rngs = [np.random.default_rng(seed) for seed in seeds]
     runs = [

@@ -31,12 +31,12 @@ from scipy.special import ndtr, ndtri
 
 from ..approximations.gp.cavities import cavities, changes_of_others
 from ..approximations.mixture import Mixture
+from ..approximations.predictors.reference import BlockReference
 from ..approximations.reference import GaussianReference
 from ..execution.arguments import (
     check_choice,
     check_count,
     check_kind,
-    check_one_predictor,
     seed_sequence,
 )
 from ..execution.clock import interruptible
@@ -46,10 +46,11 @@ from ..messages import InputError, Message, messages
 from ..models.gp import GPModel
 from ..models.latent import LatentModel
 from ..models.likelihoods.base import Likelihood
+from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array, Flags
 from ..numerics.threads import blas_for
-from ..results.at_draws import AtDraws
+from ..results.at_draws import AtDraws, Described
 from ..results.evidence import EvidenceResult
 from ..results.hyper import HyperDraws, IntegratedEvidence
 from ..results.loo import LooResult
@@ -82,7 +83,7 @@ class _View(NamedTuple):
 @hinted
 @interruptible()
 def loo(
-    model: GPModel | SparseModel,
+    model: Described,
     *,
     posterior: Any = None,
     method: str = "auto",
@@ -94,7 +95,7 @@ def loo(
 
     Parameters
     ----------
-    model : GPModel, SparseModel or FormulaModel
+    model : GPModel, SparseModel, FormulaModel, PredictorsModel or SoftmaxModel
     posterior : reference, Draws, EvidenceResult, HyperDraws, IntegratedEvidence or array, optional
         A Gaussian of :func:`evidence.fit_ep` or a mixture of them; draws of latent values, as an
         array (..., n) or those of :func:`evidence.sample`, :func:`evidence.log_evidence` or
@@ -105,7 +106,7 @@ def loo(
         ``"ep"``: cavities, averaged over hyperparameters where the posterior has draws of them.
         ``"psis"``: importance weights of draws of latent values; where none are given the model
         is sampled. ``"auto"``: EP, and PSIS as well where there are draws of latent values, which
-        then is the answer.
+        then is the answer; where data see several predictors there is PSIS alone.
     max_draws : int
         Settings of hyperparameters to which EP is fitted.
     random_seed : int or Generator, optional
@@ -132,9 +133,15 @@ def loo(
     >>> right.difference(long).elpd > 0
     True
     """
-    check_kind("model", model, GPModel, SparseModel)
-    check_one_predictor("model", model)
+    check_kind("model", model, GPModel, SparseModel, PredictorsModel)
     check_choice("method", method, ("auto", "ep", "psis"))
+    if model.n_predictors > 1:
+        if method == "ep" or isinstance(posterior, BlockReference | IntegratedEvidence):
+            raise InputError(
+                "method='ep' is for data with one predictor: of several take method='psis', with "
+                "posterior= draws of latent values (or nothing: they are made)"
+            )
+        method = "psis"
     check_count("max_draws", max_draws, 2, optional=False)
     seeds = [np.random.default_rng(seed) for seed in seed_sequence(random_seed).spawn(3)]
     if posterior is None:
@@ -165,7 +172,7 @@ def loo(
     return told(
         LooResult(
             method=last,
-            y=model.y,
+            y=model.observed,
             pointwise=view.pointwise,
             fitted=view.fitted,
             pareto_k=view.pareto_k,
@@ -182,7 +189,7 @@ def loo(
     )
 
 
-def _made(model: GPModel | SparseModel, method: str, **options: Any) -> Any:
+def _made(model: Described, method: str, **options: Any) -> Any:
     """What the method needs of the posterior and nobody gave; None where that is nothing."""
     if model.priors is None:
         return sample(model, **options) if method == "psis" else None
@@ -195,7 +202,7 @@ def _made(model: GPModel | SparseModel, method: str, **options: Any) -> Any:
 
 
 def _by_cavities(
-    model: GPModel | SparseModel, posterior: Any, max_draws: int, rng: np.random.Generator
+    model: Described, posterior: Any, max_draws: int, rng: np.random.Generator
 ) -> _View:
     """Of one Gaussian, of several modes, or of EP at draws of hyperparameters."""
     if isinstance(posterior, HyperDraws | IntegratedEvidence):
@@ -258,13 +265,13 @@ def _at_gaussian(q: GaussianReference, count: int) -> tuple[Array, Array, Array,
     return np.where(cavity.ok, log_p, np.nan), fitted, *ends
 
 
-def _is_corrected(model: LatentModel, count: int) -> bool:
+def _is_corrected(model: Described | LatentModel, count: int) -> bool:
     """Whether pairs of data are few enough for ``count`` Gaussians."""
     few = count * model.y.size**2 <= _PAIRS
     return few and model.likelihood.log_concave and model.likelihood.name != "gaussian"
 
 
-def _rough(model: LatentModel, count: int) -> Iterator[str]:
+def _rough(model: Described, count: int) -> Iterator[str]:
     """How good EP's cavities are, where they are not good."""
     if not model.likelihood.log_concave:
         yield (
@@ -290,7 +297,7 @@ def _stacked(parts: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:
 
 def _by_draws(at: AtDraws) -> _View:
     """PSIS, a block of data at a time."""
-    chains, draws, N = at.seen.shape
+    (chains, draws, _), N = at.seen.shape, at.y.size
     different = np.unique(at.seen[..., 0]).size  # samples may come with copies
     S, pull, worth = chains * draws, np.zeros(chains * draws), list[Array]()
     equal, views, step = np.full((S, 1), -math.log(S)), list[_View](), max(1, _BLOCK // S)

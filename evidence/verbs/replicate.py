@@ -10,6 +10,7 @@ from ..execution.arguments import check_count, check_kind, seed_sequence
 from ..execution.keywords import hinted
 from ..models.formulas.jzs import check_proper
 from ..models.gp import GPModel
+from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
 from ..results.at_draws import AtDraws
 from ..results.export import at_theta
@@ -20,7 +21,7 @@ from .simulate import from_prior
 
 @hinted
 def replicate(
-    model: GPModel | SparseModel,
+    model: GPModel | SparseModel | PredictorsModel,
     posterior: Any = None,
     *,
     draws: int = 100,
@@ -55,7 +56,7 @@ def replicate(
     >>> ev.replicate(model, result, random_seed=0)
     Replicates(100 data sets like the 5 from the posterior)
     """
-    check_kind("model", model, GPModel, SparseModel)
+    check_kind("model", model, GPModel, SparseModel, PredictorsModel)
     check_count("draws", draws, 1, optional=False, below=10**6)
     rng = np.random.default_rng(seed_sequence(random_seed))
     if posterior is None:
@@ -67,4 +68,4 @@ def replicate(
     else:
         made = AtDraws.of(model, posterior).simulate(rng).reshape(-1, model.y.size)
         made = made[np.unique(np.linspace(0, len(made) - 1, draws).astype(int))]
-    return Replicates(model.y, made, "prior" if posterior is None else "posterior")
+    return Replicates(model.observed, made, "prior" if posterior is None else "posterior")

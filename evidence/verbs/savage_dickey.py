@@ -22,7 +22,7 @@ from scipy import stats
 from scipy.special import logsumexp, ndtri
 
 from ..approximations.gp.ep import fit_ep
-from ..execution.arguments import check_kind, check_one_predictor, number, shown
+from ..execution.arguments import check_kind, number, shown
 from ..execution.keywords import hinted
 from ..messages import InputError, suggest
 from ..models.density.model import DensityModel
@@ -96,7 +96,6 @@ def savage_dickey(
     point = number("point", point)
     model = getattr(result, "source", None) if model is None else model
     check_kind("model", model, LatentModel, DensityModel)
-    check_one_predictor("model", model)
     assert model is not None
     if result.model and result.model != model.describe():
         raise InputError(f"model is another one than the result's, {result.model}")

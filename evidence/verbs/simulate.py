@@ -17,10 +17,12 @@ from ..models.density.model import DensityModel
 from ..models.formulas.jzs import check_proper
 from ..models.formulas.model import FormulaModel
 from ..models.gp import GPModel
+from ..models.predictors import PredictorsModel
 from ..models.priors import Flat
 from ..models.scales import to_line
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array, Indices
+from ..results.at_draws import AtDraws
 from ..results.simulated import Simulated, with_data
 
 _RANKED = 4  # effects, latent values or parameters of a model
@@ -29,7 +31,8 @@ _TRIES = 100  # draws of priors, of which extremes leave no model
 
 @hinted
 def simulate(
-    model: GPModel | SparseModel, random_seed: int | np.random.Generator | None = None
+    model: GPModel | SparseModel | PredictorsModel,
+    random_seed: int | np.random.Generator | None = None,
 ) -> Simulated:
     """Draw x ~ N(m, K) and y ~ p(y|x), and put y in the place of the model's data.
 
@@ -37,7 +40,7 @@ def simulate(
 
     Parameters
     ----------
-    model : GPModel or SparseModel
+    model : GPModel, SparseModel, PredictorsModel or SoftmaxModel
     random_seed : int or Generator, optional
         Same seed, same data.
 
@@ -53,7 +56,7 @@ def simulate(
     >>> simulated.y, simulated.model.K is model.K
     (array([2., 3., 2.]), True)
     """
-    check_kind("model", model, GPModel, SparseModel)
+    check_kind("model", model, GPModel, SparseModel, PredictorsModel)
     check_proper("model", model)
     rng = np.random.default_rng(seed_sequence(random_seed))
     if isinstance(model, SparseModel):
@@ -84,7 +87,7 @@ def from_prior(model: Any, rng: np.random.Generator) -> tuple[Array, Array]:
             at = model.at(dict(zip(priors, values, strict=True))) if priors else model
             drawn = simulate(at, rng)
             log_p = log_likelihood(drawn.model, drawn.x)
-            return np.r_[to_line(values, lows), drawn.x[where], log_p], drawn.y
+            return np.r_[to_line(values, lows), drawn.x[where], log_p], drawn.model.observed
     raise InputError(
         f"model: of {_TRIES} draws from its prior none could be simulated: {model!r} is too wide"
     )
@@ -106,5 +109,4 @@ def ranked(model: Any) -> tuple[list[str], Indices]:
 
 def log_likelihood(model: Any, x: Array) -> float:
     """log p(y|x) of all data."""
-    seen = model.predictors(x[None])[0] if isinstance(model, SparseModel) else x
-    return float(model.likelihood.log_prob(seen, model.y).sum())
+    return float(AtDraws.of(model, x[None]).log_likelihood().sum())

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..approximations.gp.ep import fit_ep
-from ..execution.arguments import check_choice, check_kind, check_one_predictor
+from ..execution.arguments import check_choice, check_kind
 from ..execution.checkpoint import digest
 from ..execution.clock import Stopped
 from ..execution.options import told
@@ -25,6 +25,7 @@ from ..hyper.grid import Cell, check_grid, run_grid
 from ..messages import messages
 from ..methods.registry import METHODS
 from ..models.gp import GPModel
+from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
 from ..paths.families import family
 from ..results.base import data_frame
@@ -88,8 +89,7 @@ def evidence_surface(
     >>> surface.best["k2__length_scale"], len(surface.table)
     (0.4, 6)
     """
-    check_kind("model", model, GPModel, SparseModel)
-    check_one_predictor("model", model)
+    check_kind("model", model, GPModel, SparseModel, PredictorsModel)
     if method is not None:
         check_choice("method", method, (*METHODS, *family(model).reported))
     call = Call(

@@ -16,12 +16,14 @@ import numpy as np
 from ...execution.clock import check_interrupt
 from ...gaussians.base import NotPositiveDefinite, Prior
 from ...gaussians.blocks import BlockGaussian, BlockSites, units_of
-from ...messages import Message
+from ...messages import InputError, Message
 from ...models.likelihoods.predicted import Expansion
 from ...numerics.arrays import Array
 from .reference import BlockReference
 
 DIGITS = 1e-7  # prior standard deviations that slopes by differences leave to a mode
+#: of the largest y: a density that is all within so much leaves sites no digits
+_PINNED = 1e-7
 _NEAR = 0.3  # a step, in prior standard deviations, after which the curvature itself is tried
 _LEAST = 1e-3  # of a curvature's size relative to the datum's largest: no step is endless
 
@@ -49,6 +51,10 @@ def fit_block_laplace(
         ) from error
     warnings: tuple[Message, ...] = ()
     if not top.converged:
+        eta, y = top.x.reshape(top.expansion.slope.shape).copy(), model.observed
+        eta[0] = model.likelihood.location(y)[: y.size]
+        peaks = model.likelihood.log_probs(y, eta[None])[0]
+        _check_pinned(model, peaks, 10.0 * _PINNED)  # short of which digits stop a climb
         text = f"Laplace: Newton did not converge in {max_iterations} iterations"
         warnings = (Message("laplace-not-converged", text),)
     try:
@@ -91,6 +97,7 @@ def climb(model: Any, max_iterations: int, tol: float, start: Array | None = Non
         check_interrupt(prior.work)
         steps += 1
         at = lik.expand(y, x.reshape(len(lik.predictors), -1))
+        _check_pinned(model, at.value)
         q, sharp = _stepped(prior, x, at, sharp)
         x_step, dual_step, step = q.mean - x, q.dual - dual, 1.0
         while step > 1e-10:
@@ -103,6 +110,20 @@ def climb(model: Any, max_iterations: int, tol: float, start: Array | None = Non
         converged = longest < tol
         sharp = lik.log_concave or (step == 1.0 and longest < _NEAR)
     return Top(x, lik.expand(y, x.reshape(len(lik.predictors), -1)), steps, converged)
+
+
+def _check_pinned(model: Any, log_p: Array, within: float = _PINNED) -> None:
+    """No datum known better than the digits of what is added up: its noise would go on falling."""
+    lik, y = model.likelihood, model.observed
+    n = int(np.argmax(log_p))
+    if lik.ceiling(y) < np.inf or log_p[n] < -np.log(within * (np.abs(y).max() or 1.0)):
+        return
+    names = " or ".join(getattr(model, "further", None) or lik.predictors[1:])
+    raise InputError(
+        f"the model fits data exactly, such as datum {n} (y = {y[n]:g}), and nothing keeps the "
+        f"predicted {names} from zero there: log Z would be made of rounding; give its effects "
+        "narrower priors"
+    )
 
 
 def _held(lik: Any, y: Array, start: Array, prior: Prior) -> tuple[Array, Array]:
