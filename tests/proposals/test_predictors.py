@@ -62,6 +62,28 @@ def test_dense_against_quadrature(family):
     assert abs(result.logz - truth) < 4 * result.logz_se + 1e-4
 
 
+def test_tilts_along_lattices_are_those_of_the_likelihood():
+    """What a datum's draws are tilted with: sums over sites, and mu integrated out."""
+    y, K, mean, _, _ = one_direction_each("gaussian", 5)
+    noisy = ev.PredictorsModel(y=y, K=K, mean=mean)
+    four = ev.SoftmaxModel(K=np.eye(3) + 0.5, y=[0, 1, 3], classes=range(4))
+    rng = np.random.default_rng(4)
+    for model in (noisy, four):
+        guide = Stepped.of(ev.fit_reference(model)).guide
+        P = model.n_predictors
+        known, away = rng.normal(size=(P, 5)), rng.normal(size=(P, 7))
+        each = guide._tilt(1, known[:, None] + away[:, :, None])
+        np.testing.assert_allclose(guide._along(1, known, away), each, atol=1e-10)
+        own = guide.factor[:P, :P]
+        assert (np.ptp(own[:, -1]) < 1e-12) == (model is four)  # what its data do not see
+    guide, sd = Stepped.of(ev.fit_reference(noisy)).guide, 0.4
+    known, z = rng.normal(size=(2, 3)), np.linspace(-9.0, 9.0, 4001)
+    mu = np.stack([np.broadcast_to(known[0], (z.size, 3)), known[1] + sd * z[:, None]])
+    tilt = guide._tilt(2, mu) + norm.logpdf(z)[:, None]
+    whole = np.logaddexp.reduce(tilt, axis=0) + np.log(z[1] - z[0])
+    np.testing.assert_allclose(guide._integrated(2, known, sd)[0], whole, atol=1e-6)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sparse_against_quadrature(family):
     y, _, mean, (a, b), truth = one_direction_each(family, 6)
@@ -126,6 +148,10 @@ def test_groups_whose_noise_differs():
     truth = sum(np.logaddexp.reduce(each_datum[:, g == k].sum(axis=1) + weight) for k in range(G))
     guide = Stepped.of(ev.fit_reference(model)).guide
     assert guide.block == 1
+    w = np.exp(guide.draw(4000, np.random.default_rng(3))[1])  # and without resampling
+    se = w.std() / w.mean() / np.sqrt(w.size)
+    assert se < 0.05
+    assert abs(guide.log_z0 + np.log(w.mean()) - truth) < 4 * se
     estimates = [
         ev.log_evidence(model, n_particles=32, n_islands=16, random_seed=s, progressbar=False)
         for s in range(2)

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from scipy.stats import multivariate_normal
 
 from evidence import PredictorsModel, SparseModel, fit_ep, fit_laplace
+from evidence.approximations.gp.gradient import log_evidence_gradient
 from evidence.approximations.predictors.ep import fit_block_ep, match
 from evidence.approximations.predictors.laplace import fit_block_laplace
 from evidence.models.likelihoods import Gaussian
@@ -44,6 +45,22 @@ def test_moments_match_where_ep_ends():
     assert fit.converged
     assert match(model, fit.gaussian)[1] < 1e-4
     assert fit_block_ep(model, start=fit.sites).n_sweeps <= 2
+    early = fit_block_ep(model, max_sweeps=2)  # whose constants are those of its sites, too
+    for q in (fit, early):
+        np.testing.assert_allclose(q.sites.c, match(model, q.gaussian)[0].c, atol=1e-4)
+
+
+def test_gradient_in_hyperparameters():
+    """Of kernels and of what is left of the likelihood, against fits beside it."""
+    x = np.linspace(0.0, 1.0, 6)
+    kernels = {"mu": "1.0 * RBF(0.3)", "zi": "0.5 * RBF(0.5, 'fixed')"}
+    lik = "zero_inflated_negative_binomial"
+    model = PredictorsModel(x, [0, 3, 0, 5, 2, 9], kernels, likelihood=lik)
+    found, theta = log_evidence_gradient(fit_ep(model)), model.hyperparameters.theta
+    assert model.hyperparameters.names[-1] == "likelihood__shape"
+    for i, step in enumerate(0.05 * np.eye(theta.size)):
+        up, down = (fit_block_ep(model.at(theta + s), tol=1e-6).logz for s in (step, -step))
+        assert found[i] == pytest.approx((up - down) / 0.1, abs=5e-3)
 
 
 @pytest.mark.parametrize("fit", [fit_laplace, fit_ep])

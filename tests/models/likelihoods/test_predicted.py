@@ -38,6 +38,18 @@ def test_it_is_the_family_at_those_parameters(spec):
         assert lik.natural(name, lik.to_line(name, 0.3)) == pytest.approx(0.3)
 
 
+def test_draws_have_parameters_of_their_own():
+    """Of those that are not predicted; and what log p is at most."""
+    base = likelihoods.get("zero_inflated_negative_binomial")
+    lik, y = Predicted(base, ("zi",)), np.array([0.0, 3.0])
+    eta, shape = np.random.default_rng(2).normal(size=(3, 2, 2)), np.array([0.5, 2.0, 9.0])
+    found = lik.log_probs(y, eta, {"shape": shape})
+    each = [lik.changed({"shape": s}).log_probs(y, eta[[b]])[0] for b, s in enumerate(shape)]
+    np.testing.assert_allclose(found, each, atol=1e-12)
+    assert lik.ceiling(y) == 0.0
+    assert Predicted(likelihoods.get("gaussian"), ("noise_std",)).ceiling(y) == np.inf
+
+
 @pytest.mark.parametrize("spec", CASES)
 def test_derivatives(spec):
     lik, _ = made(spec)
