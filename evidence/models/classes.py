@@ -117,11 +117,6 @@ class SoftmaxModel(PredictorsModel):
         return tuple(map(str, self.classes))
 
     @property
-    def n_data(self) -> int:
-        """Number of data, N."""
-        return int(self.codes.size)
-
-    @property
     def y(self) -> NDArray[Any]:  # type: ignore[override]
         """The labels."""
         return self.classes[self.codes]

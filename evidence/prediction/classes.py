@@ -52,7 +52,7 @@ class ClassPrediction(AtPoints):
     >>> prediction.label.tolist()[:2], prediction.probability[2].round(2).tolist()
     (['a', 'c'], [0.33, 0.33, 0.33])
     >>> prediction.log_density(["a", "c", "b"]).round(1).tolist()
-    [-0.3, -0.4, -1.1]
+    [-0.2, -0.2, -1.1]
     """
 
     _format = "evidence-class-prediction"

@@ -13,6 +13,7 @@ from ..messages import InputError, suggest
 from ..models.formulas.model import FormulaModel, as_frame
 from ..models.formulas.parse import columns, parse
 from ..models.formulas.structured import TERMS
+from ..models.likelihoods.softmax import Softmax
 from ..numerics.arrays import Array
 from ..plots.predictions import expected, plot_effect
 from .predict import predict
@@ -66,6 +67,7 @@ def plot_effects(
     'x'
     """
     check_kind("model", model, FormulaModel)
+    _check_expected(model)
     check_count("points", points, 2, optional=False)
     if not isinstance(name, str):
         raise InputError(f"name must be a column of the formula, as text, got {shown(name)}")
@@ -112,6 +114,14 @@ def plot_effects(
     places = np.asarray(values if is_number else pd.Index(along).get_indexer(values), dtype=float)
     told, seen = _seen(model, response, places.size)
     return plot_effect(x, *expected(prediction), name, told, places, seen, ax)
+
+
+def _check_expected(model: FormulaModel) -> None:
+    if isinstance(model.likelihood, Softmax):
+        raise InputError(
+            "model has categories, of which none is the expected one; ev.predict(model, table) "
+            "has the probability of each"
+        )
 
 
 def _seen(model: FormulaModel, response: str, rows: int) -> tuple[str, Array | None]:

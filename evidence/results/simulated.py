@@ -14,6 +14,7 @@ from ..models.classes import SoftmaxModel
 from ..models.covariance import notes_on_inputs
 from ..models.gp import GPModel
 from ..models.latent import LatentModel
+from ..models.predictors import PredictorsModel
 from ..numerics.arrays import Array
 from .base import DataFrame, Result, data_frame
 
@@ -151,7 +152,7 @@ class Bidirectional(Result):
         return data_frame(rows, index=index, columns=columns)
 
 
-def with_data(model: Any, y: Array) -> Any:
+def with_data(model: LatentModel | PredictorsModel, y: Array) -> Any:
     """The same model of other data; nothing is factorised again."""
     new = copy.copy(model)
     y, notes = model.likelihood.check(y)
@@ -159,7 +160,8 @@ def with_data(model: Any, y: Array) -> Any:
         new.codes = y.astype(np.intp)
         return new
     new.y = y
-    new.theta = model.likelihood.theta(new.y)
+    if isinstance(new, LatentModel):
+        new.theta = model.likelihood.theta(new.y)
     if isinstance(model, GPModel) and model.kernel is not None:
         notes += tuple(notes_on_inputs(model.X, model.structure))
     new.notes = notes

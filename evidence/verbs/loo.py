@@ -136,12 +136,7 @@ def loo(
     check_kind("model", model, GPModel, SparseModel, PredictorsModel)
     check_choice("method", method, ("auto", "ep", "psis"))
     if model.n_predictors > 1:
-        if method == "ep" or isinstance(posterior, BlockReference | IntegratedEvidence):
-            raise InputError(
-                "method='ep' is for data with one predictor: of several take method='psis', with "
-                "posterior= draws of latent values (or nothing: they are made)"
-            )
-        method = "psis"
+        method = _by_draws_only(method, posterior)
     check_count("max_draws", max_draws, 2, optional=False)
     seeds = [np.random.default_rng(seed) for seed in seed_sequence(random_seed).spawn(3)]
     if posterior is None:
@@ -187,6 +182,16 @@ def loo(
             model=model.describe(),
         )
     )
+
+
+def _by_draws_only(method: str, posterior: object) -> str:
+    """Data that see several predictors have no cavities here."""
+    if method == "ep" or isinstance(posterior, BlockReference | IntegratedEvidence):
+        raise InputError(
+            "method='ep' is for data with one predictor: of several take method='psis', with "
+            "posterior= draws of latent values (or nothing: they are made)"
+        )
+    return "psis"
 
 
 def _made(model: Described, method: str, **options: Any) -> Any:

@@ -15,33 +15,40 @@ Reference: M. Opper and C. Archambeau, Neural Computation 21 (2009) 786.
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import numpy as np
 
 from ...execution.clock import check_interrupt
 from ...gaussians.base import NotPositiveDefinite
 from ...gaussians.blocks import BlockGaussian, BlockSites
+from ...models.likelihoods.predicted import Several
+from ...models.predictors import PredictorsModel
+from ...models.sparse import SparseModel
 from ...numerics.arrays import Array
 from .laplace import fit_block_laplace
 from .reference import BlockReference
 
 _NODES = 64  # and as many mirrored: means are off by hundredths of standard deviations
-_SWEEPS, _NEAR = 30, 0.01  # at most; standard deviations by which means may still move
+_NEAR = 0.01  # standard deviations by which means may still move
 
 
-def fit_averaged(model: Any, laplace: BlockReference | None = None) -> BlockReference:
+def fit_averaged(
+    model: PredictorsModel | SparseModel,
+    laplace: BlockReference | None = None,
+    max_sweeps: int = 30,
+) -> BlockReference:
     """Fit it; where numbers fail on the way, what there is by then."""
     started = time.perf_counter()
+    assert isinstance(model.likelihood, Several)
     fit = laplace or fit_block_laplace(model)
     q, sweeps, moved = fit.gaussian, 0, np.inf
     z = normal_nodes(fit.sites.nu.shape[0], _NODES)[0]
     z = np.vstack([z, -z])
-    while sweeps < _SWEEPS and moved > _NEAR:
+    while sweeps < max_sweeps and moved > _NEAR:
         check_interrupt(model.prior.work)
         sweeps += 1
         try:
-            nearer = model.prior.with_blocks(_averaged(model, q, z))
+            nearer = model.prior.with_blocks(_averaged(model.likelihood, model.observed, q, z))
         except NotPositiveDefinite:
             break
         moved = float(np.max(np.abs(nearer.mean - q.mean) / np.sqrt(q.variances)))
@@ -52,14 +59,14 @@ def fit_averaged(model: Any, laplace: BlockReference | None = None) -> BlockRefe
     )  # fmt: skip
 
 
-def _averaged(model: Any, q: BlockGaussian, z: Array) -> BlockSites:
-    lik, N, P = model.likelihood, *q.blocks.shape[:2]
+def _averaged(lik: Several, y: Array, q: BlockGaussian, z: Array) -> BlockSites:
+    N, P = q.blocks.shape[:2]
     eta = q.mean.reshape(P, N) + np.einsum("npq,mq->mpn", np.linalg.cholesky(q.blocks), z)
-    each = [lik.expand(model.observed, own) for own in eta]
-    slope, W = (np.mean([at[k] for at in each], axis=0) for k in (1, 2))
-    pi = None
-    if each[0].pi is not None:
-        pi = np.mean([at.pi for at in each], axis=0)
+    each = [lik.expand(y, own) for own in eta]
+    slope = np.mean([at.slope for at in each], axis=0)
+    W, pi = np.mean([at.curvature for at in each], axis=0), None
+    if shares := [at.pi for at in each if at.pi is not None]:
+        pi = np.mean(shares, axis=0)
         trace = np.sum(pi * (1.0 - pi), axis=0)
         pi *= np.einsum("npp->n", W) / np.maximum(trace, np.finfo(float).tiny)
         W = pi.T[:, :, None] * (np.eye(P) - pi.T[:, None, :] / pi.sum(axis=0)[:, None, None])

@@ -9,6 +9,7 @@ stays as it is, wherever there is a q for it.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from ...execution.clock import check_interrupt
 from ...gaussians.base import NotPositiveDefinite, Prior
 from ...gaussians.blocks import BlockGaussian, BlockSites, units_of
 from ...messages import InputError, Message
-from ...models.likelihoods.predicted import Expansion
+from ...models.likelihoods.predicted import Expansion, Several
 from ...numerics.arrays import Array
 from .reference import BlockReference
 
@@ -51,10 +52,11 @@ def fit_block_laplace(
         ) from error
     warnings: tuple[Message, ...] = ()
     if not top.converged:
-        eta, y = top.x.reshape(top.expansion.slope.shape).copy(), model.observed
-        eta[0] = model.likelihood.location(y)[: y.size]
-        peaks = model.likelihood.log_probs(y, eta[None])[0]
-        _check_pinned(model, peaks, 10.0 * _PINNED)  # short of which digits stop a climb
+        eta, lik, y = top.expansion.slope.copy(), model.likelihood, model.observed
+        eta[1:] = top.x.reshape(eta.shape)[1:]
+        eta[0] = lik.location(y)[: y.size]
+        peaks = lik.log_probs(y, eta[None])[0]
+        _check_pinned(lik, y, words_of(model), peaks, 10.0 * _PINNED)  # where digits stop a climb
         text = f"Laplace: Newton did not converge in {max_iterations} iterations"
         warnings = (Message("laplace-not-converged", text),)
     try:
@@ -71,6 +73,12 @@ def fit_block_laplace(
     return BlockReference.of("laplace", model, q, seconds=time.perf_counter() - started, **more)
 
 
+def words_of(model: object) -> Iterable[str]:
+    """What users call the predictors but the first."""
+    own = getattr(model, "likelihood", None)
+    return getattr(model, "further", None) or getattr(own, "predictors", ())[1:]
+
+
 def tangent(x: Array, at: Expansion) -> BlockSites:
     """Sites that touch the log likelihoods at x."""
     value, slope, W, pi = at
@@ -84,6 +92,7 @@ def tangent(x: Array, at: Expansion) -> BlockSites:
 def climb(model: Any, max_iterations: int, tol: float, start: Array | None = None) -> Top:
     """Newton's method to a mode."""
     prior, lik, y = model.prior, model.likelihood, model.observed
+    words = words_of(model)
     x, dual = prior.mean.copy(), np.zeros(prior.mean.size)
     width = np.sqrt(prior.variances)
     width = np.where(width > 0.0, width, 1.0)
@@ -97,7 +106,7 @@ def climb(model: Any, max_iterations: int, tol: float, start: Array | None = Non
         check_interrupt(prior.work)
         steps += 1
         at = lik.expand(y, x.reshape(len(lik.predictors), -1))
-        _check_pinned(model, at.value)
+        _check_pinned(lik, y, words, at.value)
         q, sharp = _stepped(prior, x, at, sharp)
         x_step, dual_step, step = q.mean - x, q.dual - dual, 1.0
         while step > 1e-10:
@@ -112,13 +121,14 @@ def climb(model: Any, max_iterations: int, tol: float, start: Array | None = Non
     return Top(x, lik.expand(y, x.reshape(len(lik.predictors), -1)), steps, converged)
 
 
-def _check_pinned(model: Any, log_p: Array, within: float = _PINNED) -> None:
+def _check_pinned(
+    lik: Several, y: Array, words: Iterable[str], log_p: Array, within: float = _PINNED
+) -> None:
     """No datum known better than the digits of what is added up: its noise would go on falling."""
-    lik, y = model.likelihood, model.observed
     n = int(np.argmax(log_p))
     if lik.ceiling(y) < np.inf or log_p[n] < -np.log(within * (np.abs(y).max() or 1.0)):
         return
-    names = " or ".join(getattr(model, "further", None) or lik.predictors[1:])
+    names = " or ".join(words)
     raise InputError(
         f"the model fits data exactly, such as datum {n} (y = {y[n]:g}), and nothing keeps the "
         f"predicted {names} from zero there: log Z would be made of rounding; give its effects "

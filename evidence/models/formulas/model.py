@@ -400,24 +400,21 @@ def from_formulas(
     for name, formula in formulas.items():
         own, design = parts[name], designs[name]
         observed = _observed(own, frame, namespace, likelihood, link)
-        texts, classes = dict(predictors or {}), getattr(observed.likelihood, "predictors", ())
-        more, given = extra, asked
+        texts, more, given, classes = dict(predictors or {}), extra, asked, _classes(observed)
         if classes:
             texts, more, given = _of_classes(formula, own, extra, texts, classes, asked, scales)
         middles, observed = _predicted(observed, tuple(more))
         if own.response in design.owners:
             raise InputError(f"formula: the response {own.response} explains itself; drop it")
         words = (own, design, frame, namespace, observed)
-        terms = list[Term]()
-        if not classes:
-            terms += standardised(*words, scales, flat) if scales else _make_terms(*words, given)
+        terms = standardised(*words, scales, flat) if scales else []
+        terms += [] if scales or classes else _make_terms(*words, given)
         for word, part in more.items():
             there = observed._replace(location=middles[word], scale=1.0)
             own_given = _of_predictor(word, given)
             its = others.get(word, design)
             terms += _make_terms(part, its, frame, namespace, there, own_given, word)
-        every = tuple(others.get(word, design) for word in more)
-        every = every if classes else (design, *every)
+        every = (*[design][len(classes) :], *(others.get(word, design) for word in more))
         model = _assembled(formula, terms, observed, frame, every, texts)
         model.trials = own.extras.get("trials", "")
         explaining = {c for part in (own, *more.values()) for c in _explaining(part, used)}
@@ -437,12 +434,21 @@ def from_formulas(
         models[name] = model
         unknown.append(_unheard_of(chosen.strange, asked, classes))
         known += [*effects, *model.hyperparameters.names]
-    if strange := set.intersection(*unknown):
-        known, key = list(dict.fromkeys(known)), min(strange)
+    _check_heard_of(set.intersection(*unknown), list(dict.fromkeys(known)))
+    return models
+
+
+def _check_heard_of(strange: set[str], known: Sequence[str]) -> None:
+    if strange:
+        key = min(strange)
         raise InputError(
             f"priors: there is no {shown(key)}{suggest(key, known)} Known: {', '.join(known)}"
         )
-    return models
+
+
+def _classes(observed: Observed) -> tuple[str, ...]:
+    """Of a softmax, but the baseline; of others there are none."""
+    return tuple(getattr(observed.likelihood, "predictors", ()))
 
 
 def _assembled(
@@ -589,7 +595,7 @@ def _of_classes(
     texts: Mapping[str, str],
     classes: Sequence[str],
     given: Mapping[str, Any],
-    scales: Any,
+    scales: object,
 ) -> tuple[dict[str, str], dict[str, Parts], dict[str, Any]]:
     """What explains every class of a softmax but the baseline: texts, and these in parts; and
     priors, those without a class for all of them."""

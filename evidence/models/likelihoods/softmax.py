@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,9 +59,6 @@ class Softmax(Several):
 
     def theta(self, y: Array) -> Array:
         return y[None]
-
-    def at(self, rows: Any) -> Self:
-        return self
 
     def ceiling(self, y: Array) -> float:
         return 0.0
