@@ -93,9 +93,7 @@ def test_the_draws_of_a_dense_model(dense):
     np.testing.assert_allclose(np.sqrt(other.y_var), np.sqrt(one.y_var), rtol=0.15)
 
 
-def test_summaries_and_what_has_no_answer(formula):
+def test_summaries(formula):
     table = ev.summarise(formula).table
     assert list(table.index) == ["Intercept", "x", "sigma:Intercept", "sigma:x"]
     assert ev.summarise(formula, ev.fit_ep(formula)).table["mean"]["sigma:x"] > 0.1
-    with pytest.raises(ev.InputError, match="data that see several predictors"):
-        ev.loo(formula)

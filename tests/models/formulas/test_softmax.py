@@ -81,6 +81,11 @@ def test_four_categories_have_ep_and_five_do_not():
         assert ev.predict(model).probability.shape == (N, count)
 
 
+def test_no_category_is_the_expected_one():
+    with pytest.raises(ev.InputError, match=r"categories.*ev\.predict\(model, table\)"):
+        ev.plot_effects(of(), DATA, "x")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
