@@ -137,9 +137,7 @@ def test_saved_and_loaded(tmp_path):
 
 def test_bad_input():
     model = small_model("probit")
-    with pytest.raises(
-        ValueError, match="or a PredictorsModel, got ndarray"
-    ):
+    with pytest.raises(ValueError, match="or a PredictorsModel, got ndarray"):
         simulate(np.eye(3))
     with pytest.raises(ValueError, match="n_chains"):
         bidirectional(model, n_chains=1)
