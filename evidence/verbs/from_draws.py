@@ -138,7 +138,8 @@ def evidence_from_draws(
         if isinstance(log_density, DensityModel):
             if bounds is not None:
                 raise InputError("bounds are the DensityModel's own; leave the argument out")
-            chains = chains.of(log_density.names)
+            report = getattr(log_density, "report", None)  # a program's
+            chains = chains.of(log_density.names, report.numbered if report else ())
             x, function = log_density.unconstrain(chains.x), log_density.log_prob
         else:
             check_function("log_density", log_density, optional=False)
