@@ -182,6 +182,11 @@ class Marginal:
         self.flat = bool(flat.any())
         self.unit = np.eye(flat.size)[: flat.size - self.flat]  # the normal priors as data
         self.root = None if callable(noise) else _rooted(noise[None])
+        if self.root is not None and np.isnan(self.root).any():
+            raise InputError(
+                "noise must hold standard deviations above zero, or be a positive definite "
+                "covariance"
+            )
 
     def __call__(self, theta: Array) -> Any:
         _, value, *_ = self._solved(theta if self.vectorized else theta[None])
@@ -247,15 +252,16 @@ class Marginal:
 
 
 def _rooted(noise: Array) -> Array:
-    """Standard deviations (M, N), or the roots R (M, N, N) of covariances."""
+    """Standard deviations (M, N), or the roots R (M, N, N) of covariances; NaN where there are
+    none, as where a parameter is so far out that its deviation has become zero."""
     if noise.ndim == 2:
-        if not (noise > 0.0).all():
-            raise InputError("noise must hold standard deviations above zero")
-        return noise
+        return np.where(noise > 0.0, noise, np.nan)
     try:
         return np.asarray(np.linalg.cholesky(noise), dtype=float)
     except np.linalg.LinAlgError:
-        raise InputError("noise must be a positive definite covariance") from None
+        if len(noise) == 1:
+            return np.full(noise.shape, np.nan)
+        return np.concatenate([_rooted(one[None]) for one in noise])
 
 
 def _whitened(root: Array, columns: Array) -> tuple[Array, Array]:

@@ -161,6 +161,19 @@ def test_batches_are_points_and_a_copy_is_the_same():
     assert np.array_equal(copy.constrain([[0.1, 0.2]]), linear().constrain([[0.1, 0.2]]))
 
 
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_where_there_is_no_noise_there_is_no_likelihood(vectorized):
+    points = np.array([[2.0, 0.0], [2.0, 1.0], [2.0, -1.0]])
+    for made in (lambda s: np.full(T.size, s), lambda s: s * np.eye(T.size)):
+        words = {"design": many if vectorized else design, "vectorized": vectorized}
+
+        def noise(theta, made=made):
+            return np.array([made(s) for s in theta[:, 1]]) if vectorized else made(theta[1])
+
+        model = linear(noise=noise, **words)
+        assert np.isnan(log_likelihood(model, *points)).tolist() == [True, False, True]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
