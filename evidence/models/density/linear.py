@@ -54,6 +54,10 @@ class LinearDensity(DensityModel):
     def inward(self, theta: Array) -> Array:
         return super().inward(theta[:, : self.n])
 
+    def from_prior(self, rng: np.random.Generator) -> Array:
+        """Parameters, and coefficients that know nothing of the data."""
+        return np.append(super().from_prior(rng)[: self.n], self.likelihood.from_prior(rng))
+
 
 def linear_density(
     y: ArrayLike,
@@ -207,6 +211,14 @@ class Marginal:
         u = np.linalg.solve(T, v[:, :, None])[:, :, 0]
         out = np.empty_like(u)
         out[:, self.order] = self.centre + self.scale * u
+        return out
+
+    def from_prior(self, rng: np.random.Generator) -> Array:
+        """Coefficients of one draw of their prior."""
+        u, out = rng.standard_normal(self.scale.size), np.empty(self.scale.size)
+        if self.flat:
+            u[-1] = rng.random() - 0.5
+        out[self.order] = self.centre + self.scale * u
         return out
 
     def _solved(self, theta: Array) -> tuple[Array, Array, Array, Array, Array]:

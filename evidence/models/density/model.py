@@ -262,6 +262,11 @@ class DensityModel(InNotebooks):
         points, wanted = self.sampler(rng, size), (size, len(self.names))  # type: ignore[misc]
         return self.unconstrain(array(f"sampler(rng, {size})", points, wanted))
 
+    def from_prior(self, rng: np.random.Generator) -> Array:
+        """Parameters of one draw of the prior."""
+        assert self.prior is not None
+        return self.constrain(self.prior.mean + self.prior.chol @ rng.standard_normal(self.n))
+
     # -- the density in these coordinates ---------------------------------------------------
 
     def log_prob(self, x: Array) -> Array:

@@ -161,6 +161,21 @@ def test_batches_are_points_and_a_copy_is_the_same():
     assert np.array_equal(copy.constrain([[0.1, 0.2]]), linear().constrain([[0.1, 0.2]]))
 
 
+def test_draws_of_the_prior_know_nothing_of_the_data():
+    priors = {"a": NORMALS["a"], "c": (40.0, 50.0), "b": NORMALS["b"]}
+    model, rng = linear(design=with_offset, linear=priors), np.random.default_rng(3)
+    drawn = np.array([model.from_prior(rng) for _ in range(1000)])
+    of = [
+        stats.uniform(1.0, 3.0),
+        stats.halfnorm(),
+        priors["a"],
+        stats.uniform(40, 10),
+        priors["b"],
+    ]
+    for column, prior in zip(drawn.T, of, strict=True):
+        assert stats.kstest(column, prior.cdf).pvalue > 0.001
+
+
 @pytest.mark.parametrize("vectorized", [True, False])
 def test_where_there_is_no_noise_there_is_no_likelihood(vectorized):
     points = np.array([[2.0, 0.0], [2.0, 1.0], [2.0, -1.0]])
