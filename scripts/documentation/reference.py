@@ -26,7 +26,7 @@ GROUPS = {
         "prior_sensitivity", "Sensitivity",
     ],
     "Densities": [
-        "linear_density", "LinearDensity", "from_jax", "from_numpyro", "from_pymc", "from_stan",
+        "linear_density", "from_jax", "from_numpyro", "from_pymc", "from_stan",
         "GaussianPrior", "SoftAbs", "Fisher", "examples",
     ],
     "Evidence": [

@@ -95,7 +95,7 @@ class Velocities:
             theta[some] = period, 1000.0 ** own[1] - 1.0, m0, e, w
         return theta
 
-    def model(self) -> ev.LinearDensity:
+    def model(self) -> ev.DensityModel:
         planets = range(1, len(self.bounds) + 1)
         return ev.linear_density(
             self.v, np.ones((self.t.size, 1)), self.noise, {"C": (-1000.0, 1000.0)},
