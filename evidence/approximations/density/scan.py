@@ -37,10 +37,14 @@ def scan(
     gains = np.full(grid.size, -np.inf)
     for base in points[systematic(w, rng, _BASES)]:
         value = _at_values(cloud, np.tile(base, (grid.size, 1)), at, grid)
-        gains = np.fmax(gains, value - np.median(value))
+        some = np.isfinite(value)
+        if some.any():
+            gains = np.fmax(gains, value - np.median(value[some]))
     left, right = np.append(-np.inf, gains[:-1]), np.append(gains[1:], -np.inf)
     peaks = np.flatnonzero((gains >= left) & (gains > right))
-    peaks = peaks[np.argsort(-gains[peaks], kind="stable")][:_TRIED]
+    peaks = peaks[np.argsort(-gains[peaks], kind="stable")][: min(_TRIED, 1 + n // _BASES)]
+    if not peaks.size:
+        return points[:0]
     further = np.tile(points[systematic(w, rng, _FURTHER)], (peaks.size, 1))
     value = _at_values(cloud, further, at, np.repeat(grid[peaks], _FURTHER))
     best = value.reshape(-1, _FURTHER).argmax(axis=1) + _FURTHER * np.arange(peaks.size)

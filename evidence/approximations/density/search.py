@@ -39,6 +39,7 @@ from .walks import walk
 
 COUNTS = 7.0  # nats below the best mode, or all of them, that count
 _PART = 0.5  # of the evaluations allowed may be spent on a search
+_SCANNED = 0.03  # values of a scan for each evaluation allowed: a quarter of these
 _ROUNDING = 1e-9  # of a variance, which makes a covariance definite
 _SLOPES = 3  # climbs in all from points that no valley parts from the modes known
 _BETWEEN = np.array([0.15, 0.4, 0.7])  # of the way to one of them
@@ -100,7 +101,8 @@ class Search:
             early = self.modes is None and not late
             self.modes = self.modes or ()
             for at, values in self.model.scanned:
-                self._scan(at, values or self.policy.scanned)
+                most = self.allowed.left * _SCANNED
+                self._scan(at, max(int(min(values or self.policy.scanned, most)), 2))
             if early:
                 self._climb()
             if self.model.prior is None and not self._rebase():

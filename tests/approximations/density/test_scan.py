@@ -56,6 +56,14 @@ def test_a_name_alone_means_as_many_values_as_the_effort_allows():
     assert 8 * 256 < few - none < 16 * 256
 
 
+def test_a_scan_leaves_evaluations_for_what_comes_after():
+    most = 3000
+    words = {"random_seed": 0, "progressbar": False, "max_evaluations": most}
+    result = ev.log_evidence(wave(scan={"P": VALUES}), effort="frugal", **words)
+    assert sum(result.evaluations.values()) <= most
+    assert np.isfinite(result.logz_se)
+
+
 @pytest.mark.parametrize(
     ("scan", "told"),
     [("Q", "scan names no parameter"), (["P", "a"], "scan"), ({"P": 1}, r"scan\['P'\]")],
