@@ -51,6 +51,7 @@ if TYPE_CHECKING:  # the one list of public names and their homes; read again be
     from .models.adaptors.stan import from_stan as from_stan
     from .models.classes import SoftmaxModel as SoftmaxModel
     from .models.density.autodiff import from_jax as from_jax
+    from .models.density.linear import linear_density as linear_density
     from .models.density.metrics import Fisher as Fisher
     from .models.density.metrics import SoftAbs as SoftAbs
     from .models.density.model import DensityModel as DensityModel

@@ -26,6 +26,7 @@ from ..execution.progress import progress_line
 from ..messages import InputError, Message, suggest
 from ..models.adaptors.chains import Chains, read_chains
 from ..models.density.changes import Bounded
+from ..models.density.functions import in_shape
 from ..models.density.model import DensityModel
 from ..numerics.arrays import Array
 from ..proposals.crossfit import NAMES, CrossFit, cross_fit, worth
@@ -137,7 +138,8 @@ def evidence_from_draws(
         if isinstance(log_density, DensityModel):
             if bounds is not None:
                 raise InputError("bounds are the DensityModel's own; leave the argument out")
-            chains = chains.of(log_density.names)
+            report = getattr(log_density, "report", None)  # a program's
+            chains = chains.of(log_density.names, report.numbered if report else ())
             x, function = log_density.unconstrain(chains.x), log_density.log_prob
         else:
             check_function("log_density", log_density, optional=False)
@@ -208,10 +210,10 @@ class _Call:
 
     def __call__(self, x: Array) -> Array:
         theta = np.array(x) if self.change is None else self.change(x)
-        if self.whole:
-            log_p = np.asarray(self.function(self.form.by_name(theta)), dtype=float)
-        else:
-            log_p = np.array([self.function(self.form.by_name(row)) for row in theta], dtype=float)
+        ask = self.function
+        rows = self.form.by_name(theta) if self.whole else list(map(self.form.by_name, theta))
+        out = ask(rows) if self.whole else [ask(row) for row in rows]
+        log_p = in_shape("log_density", out, x.shape[:1], self.whole)
         if log_p.shape != (len(x),):
             raise InputError(
                 f"log_density must return one number for each of {len(x)} rows, got shape "
@@ -225,14 +227,15 @@ def _takes_rows(function: Callable[..., Any], chains: Chains) -> bool:
     form, d = chains.without_draws(), chains.x.shape[2]
     rows = np.array(chains.x.reshape(-1, d)[: d + 2])  # not d, which may be axes of one point
 
-    def values(theta: Array) -> Any:
+    def values(theta: Array, shape: tuple[int, ...] = ()) -> Array:
         with np.errstate(all="ignore"):
-            return np.asarray(function(form.by_name(np.array(theta))), dtype=float)
+            out = np.asarray(function(form.by_name(np.array(theta))), dtype=float)
+        return in_shape("log_density", out, shape, True)
 
     try:
-        together = values(rows)
+        together = values(rows, (len(rows),))
         if together.shape == (len(rows),):
-            alone = [values(row[None]) for row in rows[:2]]
+            alone = [values(row[None], (1,)) for row in rows[:2]]
             if all(one.shape == (1,) for one in alone):
                 each = np.concatenate(alone)
                 return bool(np.allclose(each, together[:2], 1e-6, 1e-9, equal_nan=True))

@@ -73,9 +73,7 @@ def from_prior(model: Any, rng: np.random.Generator) -> tuple[Array, Array]:
     :func:`ranked`; and data from them, where the model is not a density."""
     where = ranked(model)[1]
     if isinstance(model, DensityModel):
-        assert model.prior is not None
-        z = model.prior.chol @ rng.standard_normal(model.n)
-        return model.constrain(model.prior.mean + z)[where], np.zeros(0)
+        return model.from_prior(rng)[where], np.zeros(0)
     priors = {} if model.priors is None else dict(model.priors.items())
     lows = np.broadcast_to(model.priors.lows if priors else np.nan, len(priors))
     for _ in range(_TRIES):

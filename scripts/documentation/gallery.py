@@ -29,6 +29,7 @@ _LEARNT = {
     9: "Four models in one call, how much of the answer is the prior, and whether it is right.",
     10: "Is risk shared by neighbours? Four priors of a map, and how much is shared.",
     11: "Ten candidates for a series of counts, what leaving one out costs, and a gap filled.",
+    12: "Planets in radial velocities: amplitudes integrated out, and periods scanned for.",
 }
 _WIDE = 1.9  # width over height of figures with several panels
 

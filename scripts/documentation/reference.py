@@ -26,8 +26,8 @@ GROUPS = {
         "prior_sensitivity", "Sensitivity",
     ],
     "Densities": [
-        "from_jax", "from_numpyro", "from_pymc", "from_stan", "GaussianPrior", "SoftAbs", "Fisher",
-        "examples",
+        "linear_density", "from_jax", "from_numpyro", "from_pymc", "from_stan",
+        "GaussianPrior", "SoftAbs", "Fisher", "examples",
     ],
     "Evidence": [
         "log_evidence", "EvidenceResult", "load", "ladders", "sweep", "Sweep",

@@ -4,7 +4,9 @@
 
 Data are read from ``published`` in the folder that EVIDENCE_DATA names. "known" is a number by
 quadrature or importance sampling, or as it was published; z compares the two, in standard errors
-of both. Every model and prior is written out here or in scripts/published/planets.py.
+of both. Seconds are the processor's. A page of the documentation shows the table, which is kept
+in scripts/figures/published.csv. Every model and prior is written out here or in
+scripts/published/planets.py.
 """
 
 from __future__ import annotations
@@ -13,12 +15,14 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
+from scipy.special import logsumexp
 
 import evidence as ev
 from scripts import laboratory
@@ -50,9 +54,9 @@ def main() -> None:
     for name, source, known, known_se, run in problems(options.fast):
         if options.only and not name.startswith(tuple(options.only)):
             continue
-        started = time.perf_counter()
+        started = time.process_time()
         value, se, evaluations = run()
-        seconds = time.perf_counter() - started
+        seconds = time.process_time() - started
         row = {
             "problem": name, "source": source, "known": known, "known_se": known_se,
             "ours": value, "se": se, "z": (value - known) / np.hypot(se, known_se),
@@ -64,12 +68,14 @@ def main() -> None:
             flush=True,
         )
         rows.append(row)
-    laboratory.save_table(pd.DataFrame(rows), options.out, NAME, quiet=True)
+    digits = {"known": 3, "known_se": 3, "ours": 3, "se": 3, "z": 1, "seconds": 1}
+    laboratory.save_table(pd.DataFrame(rows).round(digits), options.out, NAME, quiet=True)
 
 
 def problems(fast: bool) -> Iterator[Row]:
     """Name, source, what is known and its standard error, and what makes ours."""
     yield "sleep, paired t test", "BayesFactor", np.log(17.25888), 1e-6, sleep
+    yield from boxes()
     if fast:
         return
     if "EVIDENCE_DATA" not in os.environ:
@@ -82,10 +88,62 @@ def problems(fast: bool) -> Iterator[Row]:
     for more, known in (("shape", 2.8648), ("shape + color", 11.888), ("shape * color", 4.436)):
         run = _ratio([f"RT ~ {more} + (1 | ID)", "RT ~ 1 + (1 | ID)"], puzzles)
         yield f"puzzles, {more}", "BayesFactor", np.log(known), 1e-4, run
+    yield from planets(folder / "eprv3")
+
+
+def planets(folder: Path) -> Iterator[Row]:
+    """Radial velocities of the challenge; with the wide prior of one planet what lies within the
+    narrow one is less by the ratio of their logarithmic widths, and nothing else is near."""
     for number, both in PLANETS.items():
         for n, (known, se) in enumerate(zip(both, _PLANETS_SE, strict=True)):
-            model = Velocities(folder / "eprv3", number, n).model
+            model = Velocities(folder, number, n).model
             yield f"EPRV3 set {number}, {n} planets", "EPRV3", known, se, _density(model)
+        narrow = Velocities(folder, number, 1)
+        wide = Velocities(folder, number, 1, wide=True)
+        less = narrow.width - wide.width
+        yield (
+            f"EPRV3 set {number}, 1 planet, wide",
+            "EPRV3",
+            both[1] + less,
+            se,
+            _density(wide.model),
+        )
+    for number in PLANETS:
+        model = Velocities(folder, number, 2).model
+        yield f"EPRV3 set {number}, 2 planets", "EPRV3", np.nan, np.nan, _density(model)
+
+
+def eggbox(x: Any) -> Any:
+    return (2.0 + np.cos(0.5 * x[:, 0]) * np.cos(0.5 * x[:, 1])) ** 5
+
+
+def shells(x: Any) -> Any:
+    """Two shells of radius 2 and deviation .1 around (±3.5, 0)."""
+    away = [np.hypot(x[:, 0] - side, x[:, 1]) - 2.0 for side in (-3.5, 3.5)]
+    return np.logaddexp(
+        *(-0.5 * (r / 0.1) ** 2 - np.log(0.1 * np.sqrt(2.0 * np.pi)) for r in away)
+    )
+
+
+def rosenbrock(x: Any) -> Any:
+    return -((1.0 - x[:, 0]) ** 2) - 100.0 * (x[:, 1] - x[:, 0] ** 2) ** 2
+
+
+#: nested samplers' own tests: density and the box that its prior is uniform on
+BOXES = {
+    "eggbox": (eggbox, (0.0, 10.0 * np.pi)),
+    "Gaussian shells": (shells, (-6.0, 6.0)),
+    "Rosenbrock": (rosenbrock, (-5.0, 5.0)),
+}
+
+
+def boxes() -> Iterator[Row]:
+    for name, (function, limits) in BOXES.items():
+        x = limits[0] + (limits[1] - limits[0]) * (np.arange(3000) + 0.5) / 3000
+        grid = np.stack(np.meshgrid(x, x), axis=-1).reshape(-1, 2)
+        known = logsumexp(function(grid)) - 2.0 * np.log(x.size)
+        model = partial(ev.DensityModel, function, prior=[limits] * 2, vectorized=True)
+        yield name, "nested samplers' tests", known, 1e-3, _density(model)
 
 
 def mixed() -> Iterator[tuple[str, float, float, str, str, dict[str, Any]]]:

@@ -343,3 +343,18 @@ def test_a_pymc_model_is_translated(monkeypatch):
     words = {"random_seed": 0, "progressbar": False}
     result = ev.evidence_from_draws(draws, Program(), **words)
     assert result.logz == ev.evidence_from_draws(draws, model, **words).logz
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        lambda x: np.array([-0.5 * np.sum(x * x)]),
+        lambda x: [-0.5 * float(x @ x)],
+        lambda x: np.array([[-0.5 * (x[0] ** 2 + x[1] ** 2 + x[2] ** 2)]]),
+    ],
+)
+def test_one_point_may_have_its_number_in_an_array_of_one(gaussian, one):
+    result = estimate(gaussian, one)
+    assert result.logz == pytest.approx(estimate(gaussian, standard).logz, abs=1e-9)
+    named = estimate({"x": gaussian}, lambda p: one(p["x"]))
+    assert named.logz == pytest.approx(result.logz, abs=1e-9)

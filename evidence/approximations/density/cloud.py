@@ -90,6 +90,10 @@ class Cloud:
     def _log_l(self, z: Array) -> Array:
         return self.model.log_likelihood(placed(self.model, z))
 
+    def log_p(self, z: Array) -> Array:
+        """log density of rows."""
+        return self._log_l(z) + self.log_prior(z)
+
     def add(self, rng: np.random.Generator, blend: Blend, n: int) -> Array:
         """Draws of a proposal, and their own log weights. Every point and every proposal meet."""
         z = blend.draw(rng, n)

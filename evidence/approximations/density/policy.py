@@ -36,6 +36,8 @@ class Policy:
     """The same where the density takes batches."""
     left: float = 1e-3
     """Part of Z that may be left above the last level."""
+    scanned: int = 2**12
+    """Values of a parameter that a scan looks at, where the model says no other number."""
     climbs: int = 16
     """From peaks among what a proposal leaves unexplained, and as many from where the density
     exceeds it by most."""
@@ -113,6 +115,7 @@ class Policy:
 NORMAL = Policy()
 THOROUGH = replace(
     NORMAL,
+    scanned=4 * NORMAL.scanned,
     screened=10 * NORMAL.screened,
     screened_in_batches=4 * NORMAL.screened_in_batches,
     level=(320, 800, 8000),
@@ -123,6 +126,7 @@ THOROUGH = replace(
 )
 FRUGAL = replace(
     NORMAL,
+    scanned=2**8,
     screened=2**10,
     screened_in_batches=2**10,
     level=(50, 128, 512),

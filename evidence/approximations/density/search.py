@@ -33,11 +33,13 @@ from .halving import halve
 from .modes import COMPARABLE, climb, costly, further_modes, peaks, starts, wide
 from .policy import NORMAL, Policy
 from .reference import Mode
+from .scan import scan
 from .verdict import Rough, Verdict, judged, rough, usable
 from .walks import walk
 
 COUNTS = 7.0  # nats below the best mode, or all of them, that count
 _PART = 0.5  # of the evaluations allowed may be spent on a search
+_SCANNED = 0.03  # values of a scan for each evaluation allowed: a quarter of these
 _ROUNDING = 1e-9  # of a variance, which makes a covariance definite
 _SLOPES = 3  # climbs in all from points that no valley parts from the modes known
 _BETWEEN = np.array([0.15, 0.4, 0.7])  # of the way to one of them
@@ -95,14 +97,18 @@ class Search:
         """As much as it takes, or what there was when evaluations or time were over."""
         with suppress(Stopped):
             self._screen()
-            if self.modes is None:
-                self.modes = ()
-                if not (costly(self.model) and self.policy.budget(self.model)):
-                    self._climb()
+            late = self.modes is None and costly(self.model) and self.policy.budget(self.model) > 0
+            early = self.modes is None and not late
+            self.modes = self.modes or ()
+            for at, values in self.model.scanned:
+                most = self.allowed.left * _SCANNED
+                self._scan(at, max(int(min(values or self.policy.scanned, most)), 2))
+            if early:
+                self._climb()
             if self.model.prior is None and not self._rebase():
                 return self
             self._halve()
-            if not self.modes and self.policy.budget(self.model):
+            if (late or not self.modes) and self.policy.budget(self.model):
                 self._climb()
                 self._climb_from_afar()
             if self._begin():
@@ -118,6 +124,19 @@ class Search:
             elif self.modes is None:  # points to climb from
                 self.cloud.z = x = starts(self.model, self.rng, n // 2)
                 self.cloud.log_l = self.model.log_prob(x)
+
+    def _scan(self, at: int, values: int) -> None:
+        """Climb from peaks along one coordinate, of draws that few are better than."""
+        cloud = self.cloud
+        log_l = cloud.log_l[cloud.kept]
+        beta = _tempered(cloud.log_w, log_l, self.policy.alive(self.model))
+        with phase("scout"):
+            log_w = cloud.log_w + beta * log_l
+            points = scan(cloud, at, log_w, self.rng, values, self.policy.climbs)
+        for z in points:
+            found = climb(self.model, self._placed(z), self.modes or (), self.policy.patience)
+            if found is not None:
+                self._know([found])
 
     def _rebase(self) -> bool:
         """A Gaussian in the place of a prior, much wider than all modes together."""

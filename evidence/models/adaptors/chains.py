@@ -33,8 +33,11 @@ class Chains:
         values = zip(self.shapes.items(), parts, strict=True)
         return {name: part.reshape(part.shape[:-1] + shape)[()] for (name, shape), part in values}
 
-    def of(self, names: Sequence[str]) -> Chains:
-        """The same draws for a model whose parameters have these names, in this order."""
+    def of(self, names: Sequence[str], numbered: Sequence[str] = ()) -> Chains:
+        """The same draws for a model whose parameters have these names, in this order, or those
+        with numbers in the place of words."""
+        if numbered and not set(names) <= set(self.names):
+            names = numbered
         if not self.shapes and self.x.shape[2] == len(names):
             return Chains(self.x, tuple(names), {})
         listed = self.names if set(names) <= set(self.names) else _from_one(self.names)

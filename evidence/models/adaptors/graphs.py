@@ -29,6 +29,9 @@ class Graphs(NamedTuple):
     """Coordinates from ``theta``."""
     dim: int
     names: tuple[str, ...]
+    """Of parameters, with the labels of their dimensions,"""
+    numbered: tuple[str, ...]
+    """and with indices alone."""
 
 
 def graphs_of(model: Any) -> Graphs:
@@ -65,12 +68,24 @@ def graphs_of(model: Any) -> Graphs:
         theta,
         flat(graph_replace(forward, given, strict=False)),
         sum(_size(shape) for shape in inside),
-        tuple(
-            name
-            for rv, shape in zip(free, outside, strict=True)
-            for name in indexed(rv.name, shape)
-        ),
+        *(_names(free, outside, labels) for labels in (_labels(model), {})),
     )
+
+
+def _names(free: list[Any], shapes: list[Any], labels: dict[str, list[Any]]) -> tuple[str, ...]:
+    both = zip(free, shapes, strict=True)
+    return tuple(
+        name for rv, shape in both for name in indexed(rv.name, shape, labels.get(rv.name, ()))
+    )
+
+
+def _labels(model: Any) -> dict[str, list[Any]]:
+    """The coordinates of every variable's dimensions, None where a dimension has none."""
+    coords = model.coords
+    return {
+        name: [coords.get(dim) for dim in dims or ()]
+        for name, dims in model.named_vars_to_dims.items()
+    }
 
 
 def _bounded(model: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,8 @@ class Report(NamedTuple):
     outward: Callable[[Array], Array]
     inward: Callable[[Array], Array]
     names: tuple[str, ...]
+    numbered: tuple[str, ...] = ()
+    """The same with indices, where names have words that the program gives to them."""
 
 
 class ProgramModel(DensityModel):
@@ -81,11 +84,20 @@ class ProgramModel(DensityModel):
         return {**super().describe(), "density": self.program}
 
 
-def indexed(name: str, shape: tuple[int, ...]) -> list[str]:
-    """``beta`` for a number, ``beta[0]``, …, ``W[0,1]``, … for arrays."""
+def indexed(name: str, shape: tuple[int, ...], labels: Sequence[Any] = ()) -> list[str]:
+    """``beta`` for a number, ``beta[0]``, …, ``W[0,1]``, … for arrays; labels of an axis take the
+    place of its numbers where there is a different one for each.
+
+    >>> indexed("theta", (2, 2), [["Choate", "Deerfield"], None])
+    ['theta[Choate,0]', 'theta[Choate,1]', 'theta[Deerfield,0]', 'theta[Deerfield,1]']
+    """
     if not shape:
         return [name]
-    return [f"{name}[{','.join(map(str, index))}]" for index in np.ndindex(*map(int, shape))]
+    axes = [list(map(str, range(int(size)))) for size in shape]
+    for axis, words in zip(axes, labels, strict=False):
+        if words is not None and len({*map(str, words)}) == len(axis):
+            axis[:] = map(str, words)
+    return [f"{name}[{','.join(index)}]" for index in product(*axes)]
 
 
 def needed(module: str, what: str, extra: str) -> Any:

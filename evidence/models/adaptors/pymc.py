@@ -42,7 +42,8 @@ def from_pymc(model: Any, backend: str | None = None, **words: Any) -> ProgramMo
     ProgramModel
         A density in PyMC's unconstrained value variables, raveled in the order of
         ``model.value_vars``. Draws are parameters on their natural scale, named ``"beta[0]"``,
-        ``"sigma"``, … in the order of ``model.free_RVs``. The reference is fitted from draws of
+        ``"sigma"``, … in the order of ``model.free_RVs``; ``"theta[Choate]"`` where its dimension
+        has coordinates. The reference is fitted from draws of
         the prior.
 
     Notes
@@ -112,7 +113,11 @@ def _by_jax(graphs: Graphs, metric: Any) -> tuple[Found | None, str]:
         return None, f"JAX cannot translate it: {type(error).__name__}: {line[0][:200]}"
     if callable(metric):  # written in JAX, as for ev.from_jax
         metric = from_jax(logp, graphs.dim, metric=metric).metric
-    return (model.functions._asdict(), Report(outward, inward, graphs.names), metric), ""
+    return (
+        model.functions._asdict(),
+        Report(outward, inward, graphs.names, graphs.numbered),
+        metric,
+    ), ""
 
 
 def _jaxified(x: Any, output: Any) -> Here:
@@ -132,7 +137,7 @@ def _by_pytensor(graphs: Graphs, metric: Any) -> tuple[Found, str]:
     functions, lost = derive(graphs.logp, graphs.x)
     outward = Graph([graphs.x], graphs.outward, _PYTHON)
     inward = Graph([graphs.theta], graphs.inward, _PYTHON)
-    report = Report(_rowwise(outward), _rowwise(inward), graphs.names)
+    report = Report(_rowwise(outward), _rowwise(inward), graphs.names, graphs.numbered)
     return (functions, report, metric), lost
 
 

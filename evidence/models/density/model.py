@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -29,7 +29,7 @@ from .priors import (
     names_of,
     size_of,
 )
-from .symmetry import Chart, chart_of
+from .symmetry import Chart, chart_of, scanned_of
 from .units import units
 
 _PROBES = 8  # points at which a density is asked what it is,
@@ -90,6 +90,11 @@ class DensityModel(InNotebooks):
     exchangeable : sequence of str or of tuples of str, optional
         The parameters of every label, where labels may be swapped without a change of the density:
         ``[("mu1", "sd1"), ("mu2", "sd2")]``. Of n! modes alike one is looked for.
+    scan : str, sequence of str, or mapping, optional
+        Parameters along which the density has many narrow peaks, such as a period: values of each
+        are looked at before anything else, as a periodogram does. Four thousand of them, or as
+        many as a mapping {name: values} says: two for each width that a peak may have in the
+        parameter's prior, eight evaluations for each value.
     check : bool
         Compare every derivative given with finite differences, now.
 
@@ -130,6 +135,8 @@ class DensityModel(InNotebooks):
     limits: Bounded | None = None
     #: angles that close, and labels that may be swapped
     chart: Chart = Chart()
+    #: coordinates that are scanned, and at how many values; at as many as is usual where it is 0
+    scanned: tuple[tuple[int, int], ...] = ()
 
     def __init__(
         self,
@@ -151,6 +158,7 @@ class DensityModel(InNotebooks):
         names: Sequence[str] | None = None,
         periodic: Sequence[str] | None = None,
         exchangeable: Sequence[str | Sequence[str]] | None = None,
+        scan: str | Sequence[str] | Mapping[str, int] | None = None,
         check: bool = False,
     ) -> None:
         if prior is not None and prior_transform is not None:
@@ -196,6 +204,7 @@ class DensityModel(InNotebooks):
         self._wrap()
         self._probe()
         self.chart = chart_of(self, periodic, exchangeable)
+        self.scanned = scanned_of(self, scan)
         if check:
             self.check_derivatives()
 
@@ -252,6 +261,11 @@ class DensityModel(InNotebooks):
         """Coordinates of the sampler's points, (size, d)."""
         points, wanted = self.sampler(rng, size), (size, len(self.names))  # type: ignore[misc]
         return self.unconstrain(array(f"sampler(rng, {size})", points, wanted))
+
+    def from_prior(self, rng: np.random.Generator) -> Array:
+        """Parameters of one draw of the prior."""
+        assert self.prior is not None
+        return self.constrain(self.prior.mean + self.prior.chol @ rng.standard_normal(self.n))
 
     # -- the density in these coordinates ---------------------------------------------------
 

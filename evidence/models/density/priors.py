@@ -7,7 +7,7 @@ which they are standard normal; whatever limits a parameter has are then taken c
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -273,7 +273,20 @@ class _OfRows(_Alike):
 
     def quantile(self, x: Array) -> Array:
         tail = ndtr(-np.abs(x))
-        return np.where(x > 0.0, self.distribution.isf(tail), self.distribution.ppf(tail))
+        upper, lower = (
+            self._each(f, tail) for f in (self.distribution.isf, self.distribution.ppf)
+        )
+        return np.where(x > 0.0, upper, lower)
+
+    def score(self, theta: Array) -> Array:
+        low, high = (self._each(f, theta) for f in (self.distribution.cdf, self.distribution.sf))
+        return _from_tails(low, high)
+
+    def _each(self, function: Callable[[Array], Any], values: Array) -> Array:
+        """Of columns, which the rows' parameters go along with; SciPy's take them all at once."""
+        if hasattr(self.distribution, "dist"):
+            return np.asarray(function(values.T)).T
+        return np.stack([np.asarray(function(column)) for column in values.T], axis=1)
 
 
 def _from_tails(low: Array, high: Array) -> Array:
@@ -288,6 +301,18 @@ _FAST = {
     "halfnorm": _HalfNormals,
     "expon": _Exponentials,
 }
+
+
+def _of_rows(distribution: Any) -> Any:
+    """A distribution that a function has made of columns, by the fast path where there is one."""
+    family = getattr(getattr(distribution, "dist", None), "name", None)
+    if family not in _FAST or not hasattr(distribution.dist, "_parse_args"):
+        return _OfRows(distribution)
+    _, loc, scale = distribution.dist._parse_args(*distribution.args, **distribution.kwds)
+    made = _FAST[family].__new__(_FAST[family])
+    made.loc, made.scale = (np.reshape(part, (-1, 1)) for part in (loc, scale))
+    made.scale = np.where(made.scale > 0.0, made.scale, np.nan)
+    return made
 
 
 def _group(distribution: Any) -> tuple[Any, ...]:
@@ -446,26 +471,23 @@ class Dependent(Transform):
 
     def __init__(self, entries: Mapping[str, Any]) -> None:
         super().__init__(self._outward, len(entries), True)
-        self.entries, self._uses = dict(entries), dict[str, list[int]]()
-        names = list(entries)
-        for i, (name, entry) in enumerate(self.entries.items()):
-            if not is_function(entry):
-                self.entries[name] = marginal(entry, f"prior[{shown(name)}]")
-                continue
-            asked = list(inspect.signature(entry).parameters)
-            if late := [one for one in asked if one not in names[:i]]:
-                raise InputError(
-                    f"prior[{shown(name)}] is a function of {', '.join(late)}: its arguments "
-                    f"must be "
-                    f"names of parameters before it ({', '.join(names[:i]) or 'there are none'})"
-                )
-            self._uses[name] = [names.index(one) for one in asked]
+        self.names, names = tuple(entries), list(entries)
+        alike: dict[Any, list[int]] = {}
+        for i, (name, entry) in enumerate(entries.items()):
+            uses = tuple(_asked(name, entry, names[:i])) if is_function(entry) else ()
+            key = (*_text(entry), uses) if is_function(entry) else name
+            alike.setdefault(key, []).append(i)
+        #: entries that one call serves, what they are functions of, and their columns: twenty
+        #: distributions of SciPy, made for every call, took fifty times as long as one
+        firsts = [(names[some[0]], some) for some in alike.values()]
+        self._groups = [(_fixed(name, entries[name]), some) for name, some in firsts]
+        self._uses = [key[-1] if isinstance(key, tuple) else () for key in alike]
 
     def __call__(self, x: Array) -> Array:
         return retreating(self._outward, np.clip(x, -_FAR, _FAR), self._complain)
 
     def _complain(self, x: Array, theta: Array) -> None:
-        at = dict(zip(self.entries, theta.tolist(), strict=True))
+        at = dict(zip(self.names, theta.tolist(), strict=True))
         raise InputError(
             f"prior must have finite quantiles: at {ndtr(x)} of the unit cube they are {at}"
         )
@@ -474,26 +496,55 @@ class Dependent(Transform):
         theta = np.empty_like(x)
         if not len(x):
             return theta
-        for i, name in enumerate(self.entries):
-            theta[:, i] = self._given(name, theta).quantile(x[:, i])
+        for made, some in self._given(theta):
+            theta[:, some] = made.quantile(x[:, some])
         return theta
 
-    def _given(self, name: str, theta: Array) -> Any:
-        """A parameter's distribution, given those before it."""
-        if name not in self._uses:
-            return _Alike([self.entries[name]])
-        made = self.entries[name](*(theta[:, j] for j in self._uses[name]))
-        return _OfRows(marginal(made, f"prior[{shown(name)}]"))
+    def _given(self, theta: Array) -> Iterator[tuple[Any, list[int]]]:
+        """Distributions and their columns, each given those before it."""
+        for (entry, some), uses in zip(self._groups, self._uses, strict=True):
+            if is_function(entry):
+                made = entry(*(theta[:, j] for j in uses))
+                yield _of_rows(marginal(made, f"prior[{shown(self.names[some[0]])}]")), some
+            else:
+                yield entry, some
 
     def inverse(self, theta: Array) -> Array:
+        x = np.empty_like(theta)
         if not len(theta):
-            return np.empty_like(theta)
-        columns = [
-            self._given(name, theta).score(theta[:, i]) for i, name in enumerate(self.entries)
-        ]
-        x = np.stack(columns, axis=1)
+            return x
+        for made, some in self._given(theta):
+            x[:, some] = made.score(theta[:, some])
         x[~np.isfinite(x)] = np.nan
         return x
+
+
+def _asked(name: str, entry: Any, before: list[str]) -> list[int]:
+    """Which of the parameters before it an entry is a function of."""
+    asked = list(inspect.signature(entry).parameters)
+    if late := [one for one in asked if one not in before]:
+        raise InputError(
+            f"prior[{shown(name)}] is a function of {', '.join(late)}: its arguments must be "
+            f"names of parameters before it ({', '.join(before) or 'there are none'})"
+        )
+    return [before.index(one) for one in asked]
+
+
+def _fixed(name: str, entry: Any) -> Any:
+    """What is no function, once and for all."""
+    return entry if is_function(entry) else _Alike([marginal(entry, f"prior[{shown(name)}]")])
+
+
+def _text(entry: Any) -> tuple[Any, ...]:
+    """What functions have in common that are the same, written once and made in a loop."""
+    if not inspect.isfunction(entry):
+        return (id(entry),)
+    cells = tuple(map(id, entry.__closure__ or ()))
+    defaults = (
+        *map(id, entry.__defaults__ or ()),
+        *map(id, (entry.__kwdefaults__ or {}).values()),
+    )
+    return entry.__code__, id(entry.__globals__), cells, defaults
 
 
 def _is_multivariate(prior: Any) -> bool:

@@ -10,7 +10,7 @@ there stands for n! of them, wrapped.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, permutations
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ...execution.arguments import shown
+from ...execution.arguments import check_count, shown
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array, Indices
 
@@ -132,11 +132,14 @@ def chart_of(
     """The chart of symmetries that are named, once a few points have shown them."""
     if periodic is None and exchangeable is None:
         return Chart()
-    if model.prior is None:
-        raise InputError("periodic and exchangeable need a prior: give prior= or prior_transform=")
-    angles = np.array([_at(model, "periodic", name) for name in periodic or ()], dtype=np.intp)
+    angles = np.array(
+        [coordinate(model, "periodic", name) for name in periodic or ()], dtype=np.intp
+    )
     rows = [
-        [_at(model, "exchangeable", one) for one in ([label] if isinstance(label, str) else label)]
+        [
+            coordinate(model, "exchangeable", one)
+            for one in ([label] if isinstance(label, str) else label)
+        ]
         for label in exchangeable or ()
     ]
     if len({len(row) for row in rows}) > 1 or len(rows) == 1 or len(rows) > _LABELS:
@@ -152,7 +155,20 @@ def chart_of(
     return chart
 
 
-def _at(model: DensityModel, argument: str, name: Any) -> int:
+def scanned_of(model: DensityModel, scan: Any) -> tuple[tuple[int, int], ...]:
+    """Coordinates that are named, and numbers of values, 0 where none is given."""
+    names = [scan] if isinstance(scan, str) else scan or ()
+    counts = names if isinstance(names, Mapping) else dict.fromkeys(names, 0)
+    for name, count in counts.items():
+        if counts is names:
+            check_count(f"scan[{shown(name)}]", count, 2, optional=False)
+    return tuple((coordinate(model, "scan", name), int(n)) for name, n in counts.items())
+
+
+def coordinate(model: DensityModel, argument: str, name: Any) -> int:
+    """The coordinate that an argument names, which stands for a parameter's prior."""
+    if model.prior is None:
+        raise InputError(f"{argument} needs a prior: give prior= or prior_transform=")
     if name not in model.names:
         raise InputError(
             f"{argument} names no parameter of the model: {shown(name)}"

@@ -352,3 +352,28 @@ def test_posterior_draws_of_a_simplex_come_back():
     draws = ev.sample(model, draws=400, tune=200, random_seed=0, progressbar=False)
     error = 5.0 * draws.x.std(axis=(0, 1)) / np.sqrt(draws.ess_by_coordinate)
     assert (abs(draws.x.mean(axis=(0, 1)) - np.array([3, 4, 6]) / 13) < error).all()
+
+
+def test_dimensions_keep_their_names_and_draws_find_them():
+    schools, years = ["Choate", "Deerfield"], [2001, 2002, 2003]
+    with pm.Model(coords={"school": schools, "year": years, "alike": ["a", "a"]}) as program:
+        pm.Normal("mu")
+        pm.Normal("theta", dims="school")
+        pm.Normal("slope", dims=("school", "year"))
+        pm.Normal("twice", dims="alike")
+        pm.Normal("plain", shape=2)
+        pm.Normal("y", 0.0, 1.0, observed=Y)
+    model = ev.from_pymc(program, backend="pytensor")
+    assert model.names[:3] == ("mu", "theta[Choate]", "theta[Deerfield]")
+    assert model.names[3:5] == ("slope[Choate,2001]", "slope[Choate,2002]")
+    assert model.names[9:] == ("twice[0]", "twice[1]", "plain[0]", "plain[1]")
+    rng, shapes = np.random.default_rng(0), {"mu": (), "theta": (2,), "slope": (2, 3)}
+    shapes |= {"twice": (2,), "plain": (2,)}
+    draws = {name: rng.normal(size=(2, 300, *shape)) for name, shape in shapes.items()}
+    words = {"random_seed": 0, "progressbar": False}
+    exact = stats.norm.logpdf(Y).sum()
+    named = ev.evidence_from_draws(draws, model, **words)
+    assert named.logz == pytest.approx(exact, abs=0.1)
+    columns = [draws[name].reshape(2, 300, -1) for name in shapes]
+    flat = dict(zip(model.names, np.moveaxis(np.concatenate(columns, axis=2), 2, 0), strict=True))
+    assert ev.evidence_from_draws(flat, program, **words).logz == pytest.approx(exact, abs=0.1)

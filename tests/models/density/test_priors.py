@@ -229,3 +229,57 @@ def test_priors_of_functions_of_a_parameter_are_their_own():
     np.testing.assert_allclose(change(x)[0, [0, 2]], roots, rtol=1e-12)
     np.testing.assert_allclose(change(x)[0, [1, 3]], roots**2, rtol=1e-12)
     np.testing.assert_allclose(change.inverse(change(x)), x, atol=1e-9)
+
+
+def test_alike_functions_of_a_loop_are_called_once_and_mean_what_they_say():
+    calls, prior = [], {"mu": stats.norm(0, 5), "tau": stats.halfnorm(0, 2)}
+
+    def told(mu, tau):
+        calls.append(mu.size)
+        return stats.norm(mu, tau)
+
+    def of_shape(a):
+        return lambda mu: stats.gamma(a, scale=np.exp(mu))
+
+    for i in range(20):
+        prior[f"a{i}"] = lambda mu, tau: told(mu, tau)
+    for i in range(3):
+        prior[f"b{i}"] = of_shape(2.0 + i)
+    prior["c"] = lambda b2, tau: (b2, b2 + tau)
+    prior["d"] = stats.expon()
+    model = ev.DensityModel(lambda t: 0.0, prior=prior)
+    x = np.random.default_rng(1).normal(size=(6, model.n))
+    calls.clear()
+    theta = model.constrain(x)
+    assert calls == [6]
+    assert model.unconstrain(theta) == pytest.approx(x, abs=1e-8)
+    u, mu, tau = stats.norm.cdf(x), theta[:, 0], theta[:, 1]
+    for i in range(20):
+        assert theta[:, 2 + i] == pytest.approx(stats.norm(mu, tau).ppf(u[:, 2 + i]))
+    for i in range(3):
+        exact = stats.gamma(2.0 + i, scale=np.exp(mu)).ppf(u[:, 22 + i])
+        assert theta[:, 22 + i] == pytest.approx(exact)
+    assert theta[:, 25] == pytest.approx(theta[:, 24] + tau * u[:, 25])
+
+
+def test_a_function_that_makes_a_deviation_below_zero_is_told():
+    prior = {"a": stats.norm(), "b": lambda a: stats.norm(0.0, a)}
+    with pytest.raises(ev.InputError, match="finite quantiles"):
+        ev.DensityModel(lambda t: 0.0, prior=prior)
+
+
+def test_a_distribution_of_ones_own_is_asked_column_by_column():
+    class Shifted:
+        def __init__(self, by):
+            self.by = by
+
+        def ppf(self, u):
+            assert u.shape in ((), self.by.shape)
+            return self.by - np.log1p(-u)
+
+    prior = {"a": stats.norm(), "b": lambda a: Shifted(a), "c": lambda a: Shifted(a)}
+    model = ev.DensityModel(lambda t: 0.0, prior=prior)
+    x = np.random.default_rng(2).normal(size=(5, 3))
+    theta = model.constrain(x)
+    assert theta[:, 2] == pytest.approx(x[:, 0] - np.log(stats.norm.sf(x[:, 2])))
+    assert model.unconstrain(theta) == pytest.approx(x, abs=1e-6)

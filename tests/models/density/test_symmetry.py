@@ -140,7 +140,7 @@ def test_symmetries_that_are_none(told, message):
 
 
 def test_symmetries_need_a_prior():
-    with pytest.raises(ev.InputError, match="need a prior"):
+    with pytest.raises(ev.InputError, match="needs a prior"):
         ev.DensityModel(lambda x: -x @ x, dim=2, periodic=["x[0]"])
 
 
