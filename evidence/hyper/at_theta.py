@@ -20,7 +20,6 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from ..approximations.gp.ep import fit_ep, rounding_error
-from ..approximations.gp.exact import has_closed_form
 from ..approximations.gp.gradient import log_evidence_gradient
 from ..approximations.gp.modes import fit_best
 from ..approximations.predictors.averaged import fit_averaged
@@ -248,21 +247,14 @@ class GuidedEvidence:
         reference = self._ep(theta, ROUGH if sees_several(self.model) else COARSE)
         return guided_estimate(reference, self.n_draws, rng, 0.1).log_z, reference.logz
 
-    def look(self, theta: Array, steep: float = 10.0) -> Look:
-        """EP's evidence and its gradient, or :class:`.NoEvidence`.
-
-        Of a closed form a gradient ``steep`` times as large as data and nats together is what
-        cancellation left, and differences take its place.
-        """
+    def look(self, theta: Array) -> Look:
+        """EP's evidence and its gradient, or :class:`.NoEvidence`."""
         reference = self._ep(theta)
         check_digits(reference, 0.1)
         with numerics():
             gradient = log_evidence_gradient(reference)[self.free]
         if not (np.isfinite(reference.logz) and np.isfinite(gradient).all()):
             raise NoEvidence("EP's log Z or its gradient is not finite")
-        steepest = steep * (self.model.y.size + abs(reference.logz))
-        if has_closed_form(reference.model) and np.abs(gradient).max() > steepest:
-            gradient = looked(lambda t: self._ep(t).logz, theta).gradient
         return Look(reference.logz, gradient, reference.sites)
 
     def near(self, places: Array, looks: list[Look], root: Array, n_draws: int) -> GuidedEvidence:

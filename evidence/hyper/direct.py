@@ -69,10 +69,8 @@ def density_over(model: Any, priors: Priors) -> DensityModel | ClosedForm | None
         return _closed_form(model, priors, prior, parts)
     if parts is None or prior is None:
         return None
-    if not model.likelihood.log_concave and model.likelihood.unimodal:
-        effects = effects_integrated(model, parts)
-        if effects is not None:
-            return _with_latent(effects, effects.n, prior, priors)
+    if (effects := effects_integrated(model, parts)) is not None:
+        return _with_latent(effects, effects.n, prior, priors)
     few = _FEW if model.likelihood.log_concave else _FEW_OF_SEVERAL_MODES
     if model.n + len(priors) > few or model.y.size > _TERMS:
         return None

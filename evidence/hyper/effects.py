@@ -5,9 +5,10 @@ Given what groups have in common, β and θ, effects of standard deviation τ ar
 .. math:: p(y|\beta, \theta) = \prod_g \int N(u; 0, 1)
           \prod_{i \in g} p(y_i|\eta_i + a_i \tau u, \theta)\, du .
 
-The integrand may have a peak at every datum, where EP has no answer and draws mix slowly. It is
-integrated by Gauss and Legendre's rule between places that lie about the prior's and about every
-datum's peak, each by factors of its width.
+The integrand may have a peak at every datum, or be a needle beside the prior: EP then has no
+answer that keeps its digits, and draws mix slowly. It is integrated by Gauss and Legendre's rule
+between places that lie about the prior's and about every datum's peak, each by factors of its
+width.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _PRIOR = np.array([0.0, 0.7, 1.5, 3.0, 6.0, 12.0, 40.0])  # places about a peak,
 _DATUM = np.array([0.0, 1.0, 3.0, 9.0, 27.0, 100.0, 500.0])
 _MOST = 1e5  # values of a density of one datum, in the time of a millisecond or two
 _FEW = 6  # values of β and θ
+_STRONG = 1e5  # curvature of a datum's log p, above which the sites of EP lose their digits
 
 
 class EffectsIntegrated:
@@ -68,17 +70,15 @@ class EffectsIntegrated:
     def _integrals(self, likelihood: Likelihood, eta: Array, slope: Array) -> Array:
         """The log of every group's."""
         y, table = self.model.y, self.table
-        at = (likelihood.location(y) - eta) / slope
-        width = 1.0 / (np.sqrt(likelihood.fisher(y)) * np.abs(slope))
-        about = (at[table][..., None] + width[table][..., None] * _both(_DATUM)).reshape(
-            len(table), -1
-        )
+        theta, at = likelihood.theta(y), likelihood.location(y)
+        width = 1.0 / (np.sqrt(-evaluate(likelihood.kernel, theta, at)[2]) * np.abs(slope))
+        about = ((at - eta) / slope)[table][..., None] + width[table][..., None] * _both(_DATUM)
+        about = about.reshape(len(table), -1)
         prior = np.broadcast_to(_both(_PRIOR), (len(table), 2 * _PRIOR.size - 1))
         places = np.sort(np.hstack([prior, about]), axis=1)
         half = 0.5 * np.diff(places)[..., None]
         u = (places[:, :-1, None] + half * (1.0 + _NODES)).reshape(len(table), -1)
-        theta = likelihood.theta(y)[:, table, None]
-        theta = np.broadcast_to(theta, (*theta.shape[:3], u.shape[1]))
+        theta = np.broadcast_to(theta[:, table, None], (len(theta), *table.shape, u.shape[1]))
         x = eta[table][..., None] + slope[table][..., None] * u[:, None]
         each = evaluate(likelihood.kernel, theta.reshape(len(theta), -1), x.ravel(), 1)[0]
         each = np.where(self.real[..., None], each.reshape(x.shape), 0.0).sum(axis=1)
@@ -87,12 +87,17 @@ class EffectsIntegrated:
 
 
 def effects_integrated(model: SparseModel, parts: Parts) -> EffectsIntegrated | None:
-    """Of one term of groups with an effect each, and little else."""
-    each = model.A.toarray() != 0.0
+    """Of one term of groups with an effect each, and little else, where EP has no answer."""
+    likelihood = model.likelihood
+    if model.n_predictors > 1 or not (likelihood.log_concave or likelihood.unimodal):
+        return None
+    curved = evaluate(likelihood.kernel, model.theta, likelihood.location(model.y))[2]
+    if likelihood.log_concave and not -curved.min() > _STRONG:
+        return None
     for term in np.flatnonzero((parts.sizes == 1) & (parts.counts > 1)):
         inside = parts.terms == term
         few = np.sum(~inside) + parts.free.size <= _FEW
-        if few and (each[:, inside].sum(axis=1) == 1).all():
+        if few and (np.diff(model.A[:, np.flatnonzero(inside)].indptr) == 1).all():
             found = EffectsIntegrated(model, parts, int(term))
             return found if found.cost <= _MOST else None
     return None
