@@ -1,16 +1,18 @@
 r"""Hyperparameters that are integrated as any density is, without EP.
 
-Where log Z(θ) is a formula (:mod:`.grouped`), what is left is
+Where log Z(θ) is a formula (:mod:`.grouped`, or one factorisation under normal noise), what is
+left is
 
 .. math:: Z = \int p(\theta)\, Z(\theta)\, d\theta,
 
 a likelihood Z(θ) under a prior p in a few dimensions. Where latent values are few, too, they may
 stay in the integral, as :math:`x = m + L_\theta z` for standard normal z:
 
-.. math:: Z = \int p(\theta) \int N(z; 0, I)\, p(y|A x + o, \theta)\, dz\, d\theta .
+.. math:: Z = \int p(\theta) \int N(z; 0, I)\, p(y|A x + o, \theta)\, dz\, d\theta ,
 
-Either is searched and integrated by :mod:`evidence.methods.density`, from independent draws of the
-prior, with halving and climbs, and shares nothing with a search for an optimum.
+or what EP has no answer for is integrated first (:mod:`.effects`). Either is searched and
+integrated by :mod:`evidence.methods.density`, from independent draws of the prior, with halving
+and climbs, and shares nothing with a search for an optimum.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from scipy import stats
 from scipy.stats import qmc
 
 from ..approximations.gp.exact import has_closed_form, log_evidence_of
+from ..approximations.gp.gradient import log_evidence_gradient
 from ..execution.clock import check_interrupt
 from ..messages import InputError
 from ..models.density.model import DensityModel
@@ -37,7 +40,7 @@ from ..models.priors import Priors
 from ..models.scales import natural, to_line
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
-from .at_theta import Look, NoEvidence, looked, numerics
+from .at_theta import Look, NoEvidence, ep_at, looked, numerics
 from .effects import effects_integrated
 from .grouped import GroupedEvidence, grouped_evidence
 from .parts import Parts, parts_of
@@ -90,7 +93,7 @@ def _closed_form(
     grouped = None if parts is None else grouped_evidence(model, parts)
     evidence: Any = grouped or ExactEvidence(model.without_matrices(), priors)
     closed = ClosedForm(evidence, priors.lows, model.hyperparameters.n_kernel)
-    if prior is None or evidence.cost > _DEAR:
+    if prior is None or (grouped is None and evidence.cost > _DEAR):
         return closed
     closed.check_scatter(priors, max(np.abs(model.y).max(), np.abs(model.prior.mean).max()))
     if grouped is None:
@@ -116,6 +119,14 @@ class ExactEvidence:
             value = log_evidence_of(self.model.at(theta))
             return value if np.isfinite(value) else -np.inf
         return -np.inf
+
+    def gradient(self, theta: Array) -> Array:
+        """Of log Z in what is free, or :class:`.NoEvidence`."""
+        everything = self.model.hyperparameters.theta.copy()
+        everything[self.free] = theta
+        reference = ep_at(self.model, everything)
+        with numerics():
+            return log_evidence_gradient(reference)[self.free]
 
     def __call__(self, values: Array) -> Array:
         return np.array([self.at(row) for row in values])
@@ -172,10 +183,11 @@ class ClosedForm(NamedTuple):
             return []
         most = int(np.log2(_LOOKING / self.evidence.cost))
         values = _net(priors, min(max(most, _FEWEST), _NET))
+        climbs = _STARTS if most >= _NET else 1
         theta, height = to_line(values, self.lows), self.heights(priors, values)
         chosen: list[Array] = []
         for i in np.argsort(-height)[: _STARTS**2]:
-            if len(chosen) < _STARTS and np.isfinite(height[i]):
+            if len(chosen) < climbs and np.isfinite(height[i]):
                 apart = [float(np.abs(theta[i] - other).max()) for other in chosen]
                 chosen += [theta[i]] if min(apart, default=np.inf) > 1.0 else []
         return chosen
@@ -184,6 +196,11 @@ class ClosedForm(NamedTuple):
         return (value := self.log_z(theta)), value
 
     def look(self, theta: Array) -> Look:
+        if isinstance(self.evidence, ExactEvidence):
+            with suppress(NoEvidence):
+                gradient = self.evidence.gradient(theta)
+                if np.isfinite(gradient).all():
+                    return Look(self.log_z(theta), gradient, None)
         return looked(self.log_z, theta)
 
     def near(self, places: Array, looks: list[Look], root: Array, n_draws: int) -> ClosedForm:

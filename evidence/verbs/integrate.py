@@ -340,7 +340,7 @@ def _start(
 ) -> _Start:
     theta = model.hyperparameters.theta[prior.free]
     if known is not None:
-        ends = [climb(known.log_z, prior, start) for start in [theta, *known.starts(prior)]]
+        ends = [climb(known, prior, start) for start in [theta, *known.starts(prior)]]
         heights = [log_z + float(prior.log_density(at)) for at, _, log_z in ends]
         at, sd, log_z = ends[int(np.argmax(heights))]
         others = _modes([end[0] for end in ends], heights, at)
