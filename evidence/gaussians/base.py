@@ -153,6 +153,15 @@ class Gaussian(ABC):
     def half_logdet(self) -> float:
         """½ log|I + K T|."""
 
+    def squares(self, y: Array) -> float:
+        """(y - m)ᵀ R (y - m) where sites are data y with noise, ν = τ y."""
+        return float((y - self.prior.mean) @ self.dual)
+
+    @property
+    def lost(self) -> float:
+        """About how many nats of :attr:`half_logdet` are rounding."""
+        return 0.0
+
     @abstractmethod
     def inner_times(self, v: Array) -> Array:
         """R v, v of shape (N,) or (N, J)."""

@@ -214,6 +214,13 @@ class MarkovGaussian(Gaussian):
     def dual(self) -> Array:
         return self._left(self.nu - self.tau * self.prior.mean)
 
+    def squares(self, y: Array) -> float:
+        """Of data about their mean at equal times, and of innovations."""
+        r = y - self.prior.mean
+        apart = r - (self.chain.pool @ (self.tau * r) / self._tau)[self.chain.state]
+        u = self._predicted(self.tau * r)[0]
+        return float(self.tau @ apart**2 + np.sum(u * u * self._pivots / self._tau))
+
     @cached_property
     def half_logdet(self) -> float:
         return 0.5 * float(np.log1p(self._tau * self.filtered[:, 0, 0]).sum())

@@ -46,6 +46,7 @@ _SHARED = 16.0  # times as many data as the average latent value has: eliminated
 _VECTORS = 400.0  # bytes of vectors that EP makes on the way, for every latent value and datum
 _TOLD, _ALIKE = 4, 1e-6  # entries of a null vector; where they are the same
 _LOG_2PI = float(np.log(2.0 * np.pi))
+_EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,13 +195,17 @@ class SparsePrior(Prior):
 
     def log_latent(self, u: Array) -> Array:
         """log density of rows of latent values: on the set C u = r, if there is one."""
-        away = (u - self.latent_mean).T
+        free = u.shape[1] - len(self.C)
+        volume = 0.5 * np.linalg.slogdet(self.C @ self.C.T)[1]
+        square = self.latent_squares((u - self.latent_mean).T)
+        return self.base.half_logdet - volume - 0.5 * (square + free * _LOG_2PI)
+
+    def latent_squares(self, away: Array) -> Array:
+        """vᵀ Q v of columns v."""
         square = np.sum(self.base.factor.half_product(away) ** 2, axis=0)
         for k, strength in self.ground.items():
             square -= strength * away[k] ** 2
-        free = len(away) - len(self.C)
-        volume = 0.5 * np.linalg.slogdet(self.C @ self.C.T)[1]
-        return self.base.half_logdet - volume - 0.5 * (square + free * _LOG_2PI)
+        return square
 
     def draw_latent(self, z: Array) -> Array:
         """Columns of latent values from columns of normals."""
@@ -253,6 +258,18 @@ class SparseGaussian(Gaussian):
     @property
     def half_logdet(self) -> float:
         return self.solved.half_logdet - self.prior.base.half_logdet
+
+    def squares(self, y: Array) -> float:
+        """The least squares of data and prior, in which an error of their solution is squared."""
+        away = (self.latent_mean - self.prior.latent_mean)[:, None]
+        return float(self.tau @ (y - self.mean) ** 2 + self.prior.latent_squares(away)[0])
+
+    @property
+    def lost(self) -> float:
+        """By a change of the entries of P in their last digits."""
+        prior = self.prior
+        numbers = prior.pattern.with_sites(prior.numbers, self.tau)
+        return 0.5 * _EPS * float(numbers[prior.pattern.diagonal] @ self.solved.latent_variances)
 
     def solve(self, v: Array) -> Array:
         return self.prior.design @ self.solved.solve(self.prior.design.T @ v)

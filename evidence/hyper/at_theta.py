@@ -20,7 +20,6 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from ..approximations.gp.ep import fit_ep, rounding_error
-from ..approximations.gp.exact import has_closed_form
 from ..approximations.gp.gradient import log_evidence_gradient
 from ..approximations.gp.modes import fit_best
 from ..approximations.predictors.averaged import fit_averaged
@@ -178,17 +177,19 @@ def looked(log_z: Callable[[Array], float], theta: Array) -> Look:
     return Look(here, gradient, None)
 
 
-def climb(
-    log_z: Callable[[Array], float], priors: Priors, start: Array
-) -> tuple[Array, Array, float]:
+def climb(evidence: Any, priors: Priors, start: Array) -> tuple[Array, Array, float]:
     """Where log Z with the prior is about largest uphill of ``start``, its spread, and log Z."""
 
-    def total(theta: Array) -> float:
-        return log_z(theta) + float(priors.log_density(theta[None])[0])
+    def log_p(theta: Array) -> float:
+        return float(priors.log_density(theta[None])[0])
+
+    def look(theta: Array) -> Look:
+        here, prior = evidence.look(theta), looked(log_p, theta)
+        return Look(here.log_z + prior.log_z, here.gradient + prior.gradient, None)
 
     def objective(theta: Array) -> tuple[float, Array]:
         try:
-            here = looked(total, theta)
+            here = look(theta)
         except NoEvidence:
             return np.inf, np.zeros(theta.size)
         return -here.log_z, -here.gradient
@@ -197,17 +198,17 @@ def climb(
     inside = np.column_stack([low + 2.0 * _STEP, high - 2.0 * _STEP])
     found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=inside)
     with suppress(NoEvidence):
-        return found.x, _spread(total, found.x), log_z(found.x)
-    return found.x, np.full(start.size, _WIDEST), log_z(found.x)
+        return found.x, _spread(look, found.x), evidence.log_z(found.x)
+    return found.x, np.full(start.size, _WIDEST), evidence.log_z(found.x)
 
 
-def _spread(total: Callable[[Array], float], at: Array) -> Array:
+def _spread(look: Callable[[Array], Look], at: Array) -> Array:
     """Standard deviations by the curvature over steps along which the density falls by little."""
-    steps, top = np.full(at.size, _FIRST_STEP), total(at)
+    steps, top = np.full(at.size, _FIRST_STEP), look(at).log_z
     for i, unit in enumerate(np.eye(at.size)):
-        while steps[i] > _STEP and total(at + steps[i] * unit) < top - _FALL:
+        while steps[i] > _STEP and look(at + steps[i] * unit).log_z < top - _FALL:
             steps[i] /= 3.0
-    ends = [[looked(total, at + s * row).gradient for s in (1, -1)] for row in np.diag(steps)]
+    ends = [[look(at + s * row).gradient for s in (1, -1)] for row in np.diag(steps)]
     hessian = np.array([(down - up) for up, down in ends]) / (2.0 * steps[:, None])
     values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
     variance = (vectors**2) @ (1.0 / np.maximum(values, _WIDEST**-2))
@@ -248,21 +249,14 @@ class GuidedEvidence:
         reference = self._ep(theta, ROUGH if sees_several(self.model) else COARSE)
         return guided_estimate(reference, self.n_draws, rng, 0.1).log_z, reference.logz
 
-    def look(self, theta: Array, steep: float = 10.0) -> Look:
-        """EP's evidence and its gradient, or :class:`.NoEvidence`.
-
-        Of a closed form a gradient ``steep`` times as large as data and nats together is what
-        cancellation left, and differences take its place.
-        """
+    def look(self, theta: Array) -> Look:
+        """EP's evidence and its gradient, or :class:`.NoEvidence`."""
         reference = self._ep(theta)
         check_digits(reference, 0.1)
         with numerics():
             gradient = log_evidence_gradient(reference)[self.free]
         if not (np.isfinite(reference.logz) and np.isfinite(gradient).all()):
             raise NoEvidence("EP's log Z or its gradient is not finite")
-        steepest = steep * (self.model.y.size + abs(reference.logz))
-        if has_closed_form(reference.model) and np.abs(gradient).max() > steepest:
-            gradient = looked(lambda t: self._ep(t).logz, theta).gradient
         return Look(reference.logz, gradient, reference.sites)
 
     def near(self, places: Array, looks: list[Look], root: Array, n_draws: int) -> GuidedEvidence:

@@ -1,21 +1,24 @@
 r"""Hyperparameters that are integrated as any density is, without EP.
 
-Where log Z(θ) is a formula (:mod:`.grouped`), what is left is
+Where log Z(θ) is a formula (:mod:`.grouped`, or one factorisation under normal noise), what is
+left is
 
 .. math:: Z = \int p(\theta)\, Z(\theta)\, d\theta,
 
 a likelihood Z(θ) under a prior p in a few dimensions. Where latent values are few, too, they may
 stay in the integral, as :math:`x = m + L_\theta z` for standard normal z:
 
-.. math:: Z = \int p(\theta) \int N(z; 0, I)\, p(y|A x + o, \theta)\, dz\, d\theta .
+.. math:: Z = \int p(\theta) \int N(z; 0, I)\, p(y|A x + o, \theta)\, dz\, d\theta ,
 
-Either is searched and integrated by :mod:`evidence.methods.density`, from independent draws of the
-prior, with halving and climbs, and shares nothing with a search for an optimum.
+or what EP has no answer for is integrated first (:mod:`.effects`). Either is searched and
+integrated by :mod:`evidence.methods.density`, from independent draws of the prior, with halving
+and climbs, and shares nothing with a search for an optimum.
 """
 
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,22 +27,29 @@ from numpy.typing import ArrayLike
 from scipy import stats
 from scipy.stats import qmc
 
+from ..approximations.gp.exact import has_closed_form, log_evidence_of
+from ..approximations.gp.gradient import log_evidence_gradient
 from ..execution.clock import check_interrupt
 from ..messages import InputError
 from ..models.density.model import DensityModel
 from ..models.formulas.jzs import Ratios
+from ..models.latent import LatentModel
 from ..models.likelihoods.predicted import Several
 from ..models.likelihoods.quadrature import evaluate
 from ..models.priors import Priors
 from ..models.scales import natural, to_line
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
-from .at_theta import Look, NoEvidence, looked
+from .at_theta import Look, NoEvidence, ep_at, looked, numerics
+from .effects import effects_integrated
 from .grouped import GroupedEvidence, grouped_evidence
 from .parts import Parts, parts_of
 from .standardised import standardised_density
 
 _DEAREST = 5e3  # multiplications of a look: 8 μs, some 600,000 of which are made
+_DEAR = 1e6  # the same where some 3,000 are
+_LEAST, _AT_ONCE = 2.5e5, 16.0  # of the smallest model; a library's, in the time of one
+_LOOKING, _FEWEST = 1e9, 3  # of all looks before climbs; log2 of how many there are at least
 _FEW = 4  # dimensions up to which a density takes a second
 _FEW_OF_SEVERAL_MODES = 12  # the same where posteriors at given θ have several modes
 _NET, _INSIDE, _STARTS = 8, 1e-3, 3  # log2 of points all over a prior, its ends, and climbs
@@ -55,36 +65,83 @@ def density_over(model: Any, priors: Priors) -> DensityModel | ClosedForm | None
     and evidences at given θ have to be estimated."""
     if isinstance(priors, Ratios):
         return standardised_density(model, priors)
-    prior = priors.natural()
-    if prior is None or not isinstance(model, SparseModel):
+    prior, parts = priors.natural(), None
+    if isinstance(model, SparseModel):
+        parts = parts_of(model, priors)
+    if isinstance(model, LatentModel) and has_closed_form(model):
+        return _closed_form(model, priors, prior, parts)
+    if parts is None or prior is None:
         return None
-    parts = parts_of(model, priors)
-    if parts is None:
-        return None
-    if model.likelihood.name == "gaussian":
-        evidence = grouped_evidence(model, parts)
-        if evidence is None:
-            return None
-        closed = ClosedForm(evidence, priors.lows)
-        closed.check_scatter(priors, max(np.abs(model.y).max(), np.abs(model.prior.mean).max()))
-        if evidence.cost > _DEAREST:
-            return closed
-        return DensityModel(evidence, prior=prior, names=priors.names, vectorized=True)
+    if (effects := effects_integrated(model, parts)) is not None:
+        return _with_latent(effects, effects.n, prior, priors)
     few = _FEW if model.likelihood.log_concave else _FEW_OF_SEVERAL_MODES
     if model.n + len(priors) > few or model.y.size > _TERMS:
         return None
-    latent = [f"z[{i}]" for i in range(model.n)]
-    return DensityModel(
-        LikelihoodOfAll(model, parts), prior=[*[stats.norm()] * model.n, *prior],
-        names=(*latent, *priors.names), vectorized=True,
-    )  # fmt: skip
+    return _with_latent(LikelihoodOfAll(model, parts), model.n, prior, priors, vectorized=True)
+
+
+def _with_latent(log_p: Any, n: int, prior: list[Any], priors: Priors, **how: Any) -> DensityModel:
+    """The density over standard normal latent values, and hyperparameters."""
+    names = (*[f"z[{i}]" for i in range(n)], *priors.names)
+    return DensityModel(log_p, prior=[*[stats.norm()] * n, *prior], names=names, **how)
+
+
+def _closed_form(
+    model: Any, priors: Priors, prior: list[Any] | None, parts: Parts | None
+) -> DensityModel | ClosedForm:
+    """Of normal noise: by groups where data are, else by one factorisation at every θ."""
+    grouped = None if parts is None else grouped_evidence(model, parts)
+    evidence: Any = grouped or ExactEvidence(model.without_matrices(), priors)
+    closed = ClosedForm(evidence, priors.lows, model.hyperparameters.n_kernel)
+    if prior is None or (grouped is None and evidence.cost > _DEAR):
+        return closed
+    closed.check_scatter(priors, max(np.abs(model.y).max(), np.abs(model.prior.mean).max()))
+    if grouped is None:
+        return DensityModel(evidence.at, prior=prior, names=priors.names)
+    if evidence.cost > _DEAREST:
+        return closed
+    return DensityModel(evidence, prior=prior, names=priors.names, vectorized=True)
+
+
+class ExactEvidence:
+    """log Z of a model with normal noise, for rows of natural values of what is free; ``cost`` is
+    about how many multiplications, in the time of compiled ones, one takes."""
+
+    def __init__(self, model: Any, priors: Priors) -> None:
+        self.model, self.free, self.lows = model, priors.free, priors.lows
+        self.cost = _LEAST + model.prior.work / _AT_ONCE
+
+    def at(self, values: Array) -> float:
+        """-inf where numbers fail."""
+        theta = self.model.hyperparameters.theta.copy()
+        with suppress(NoEvidence, InputError), numerics():
+            theta[self.free] = to_line(values, self.lows)
+            value = log_evidence_of(self.model.at(theta))
+            return value if np.isfinite(value) else -np.inf
+        return -np.inf
+
+    def gradient(self, theta: Array, steep: float = 10.0) -> Array:
+        """Of log Z in what is free, or :class:`.NoEvidence`: one that is ``steep`` times as large
+        as data and nats together is what cancellation left."""
+        everything = self.model.hyperparameters.theta.copy()
+        everything[self.free] = theta
+        reference = ep_at(self.model, everything)
+        with numerics():
+            gradient = log_evidence_gradient(reference)[self.free]
+        if not np.abs(gradient).max() <= steep * (self.model.y.size + abs(reference.logz)):
+            raise NoEvidence("the gradient is rounding")
+        return gradient
+
+    def __call__(self, values: Array) -> Array:
+        return np.array([self.at(row) for row in values])
 
 
 class ClosedForm(NamedTuple):
     """An evidence that is known at every θ, as islands over θ ask for it."""
 
-    evidence: GroupedEvidence
+    evidence: GroupedEvidence | ExactEvidence
     lows: ArrayLike
+    n_kernel: int
     fewest: int = 2
 
     def log_z(self, theta: Array) -> float:
@@ -105,7 +162,7 @@ class ClosedForm(NamedTuple):
         Where k data are left without scatter, log Z(θ) is :math:`-k \log s` for a small noise s,
         an integral of which is infinite, or made of rounding, unless the prior prevents it.
         """
-        noise, lows = priors.free >= self.evidence.parts.n_kernel, np.isnan(self.lows)
+        noise, lows = priors.free >= self.n_kernel, np.isnan(self.lows)
         if not noise.any():
             return
         net = _net(priors, _FEW_POINTS)
@@ -126,11 +183,15 @@ class ClosedForm(NamedTuple):
 
     def starts(self, priors: Priors) -> list[Array]:
         """The highest of a net all over the prior, no two of them near each other."""
-        values = _net(priors, _NET)
+        if priors.natural() is None:
+            return []
+        most = int(np.log2(_LOOKING / self.evidence.cost))
+        values = _net(priors, min(max(most, _FEWEST), _NET))
+        climbs = _STARTS if most >= _NET else 1
         theta, height = to_line(values, self.lows), self.heights(priors, values)
         chosen: list[Array] = []
         for i in np.argsort(-height)[: _STARTS**2]:
-            if len(chosen) < _STARTS and np.isfinite(height[i]):
+            if len(chosen) < climbs and np.isfinite(height[i]):
                 apart = [float(np.abs(theta[i] - other).max()) for other in chosen]
                 chosen += [theta[i]] if min(apart, default=np.inf) > 1.0 else []
         return chosen
@@ -139,6 +200,9 @@ class ClosedForm(NamedTuple):
         return (value := self.log_z(theta)), value
 
     def look(self, theta: Array) -> Look:
+        if isinstance(self.evidence, ExactEvidence):
+            with suppress(NoEvidence):
+                return Look(self.log_z(theta), self.evidence.gradient(theta), None)
         return looked(self.log_z, theta)
 
     def near(self, places: Array, looks: list[Look], root: Array, n_draws: int) -> ClosedForm:

@@ -113,7 +113,7 @@ class Hyperparameters:
     def moved(self, theta: ArrayLike | Mapping[str, float]) -> Hyperparameters:
         """The same ones at other values, in kernel and likelihood too."""
         theta = self.vector(theta)
-        ends = np.cumsum([len(kernel_parameters(kernel)[0]) for kernel in self.kernels])
+        ends = np.cumsum([np.size(getattr(kernel, "theta", ())) for kernel in self.kernels])
         parts = zip(self.kernels, np.split(theta, ends), strict=False)  # then the likelihood's
         kernels = tuple(k.clone_with_theta(own) if own.size else k for k, own in parts)
         likelihood = self.likelihood_at(theta)

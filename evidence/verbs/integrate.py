@@ -152,7 +152,10 @@ def _directly(call: Call, model: Any, prior: Priors, density: DensityModel) -> I
     """The evidence of a density over hyperparameters is the answer."""
     from .estimate import log_evidence
 
-    clock, found = Clock(call.max_seconds), log_evidence(density, **call.words)
+    clock = Clock(call.max_seconds)
+    found = log_evidence(
+        density, effort="normal" if density.vectorized else "frugal", **call.words
+    )
     drawn = getattr(density.functions.logdensity, "drawn", None)
     values = drawn(found.samples) if drawn else found.samples[:, density.n - len(prior) :]
     theta = to_line(values, prior.lows)
@@ -337,7 +340,7 @@ def _start(
 ) -> _Start:
     theta = model.hyperparameters.theta[prior.free]
     if known is not None:
-        ends = [climb(known.log_z, prior, start) for start in [theta, *known.starts(prior)]]
+        ends = [climb(known, prior, start) for start in [theta, *known.starts(prior)]]
         heights = [log_z + float(prior.log_density(at)) for at, _, log_z in ends]
         at, sd, log_z = ends[int(np.argmax(heights))]
         others = _modes([end[0] for end in ends], heights, at)

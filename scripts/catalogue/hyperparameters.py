@@ -1,7 +1,8 @@
 """Random latent Gaussian models with free hyperparameters, by number, and their exact log Z.
 
 Six kinds in turn: normal responses of groups, of groups with a slope, of two factors; Gaussian
-processes; intercepts alone with free likelihoods; intercepts of groups with other responses.
+processes of all structures, and autoregressive series; intercepts alone with free likelihoods;
+intercepts of groups with other responses.
 Scales span five orders of magnitude, priors match the data or do not. A truth is a cubature
 (cubature.py) of closed forms and inner quadratures (marginals.py) over logs of hyperparameters;
 its accuracy is what a finer one of all changes. A number whose first draw takes too many points,
@@ -265,7 +266,27 @@ def _factors(rng: Rng) -> Problem:
     return Problem(model, priors, about, lambda _: marginal, rows, common=_norms(sds))
 
 
+def _series(rng: Rng) -> Problem:
+    """A level and an autoregression, whose correlation is known, with noise."""
+    rows, rho = int(rng.integers(8, 31)), float(rng.uniform(-0.9, 0.99))
+    sigma, s, unit = _wide(rng, -2.0, 1.0), _wide(rng), 10.0 ** rng.uniform(-2.0, 2.0)
+    intercept = rng.standard_normal() * _wide(rng, -1.0, 1.0)
+    apart = np.abs(np.subtract.outer(np.arange(rows), np.arange(rows)))
+    root = np.linalg.cholesky(rho**apart / (1.0 - rho**2))
+    y = intercept + sigma * root @ rng.standard_normal(rows) + s * rng.standard_normal(rows)
+    sds, about = {"Intercept": _sd(rng, unit * abs(intercept))}, (unit * sigma, unit * s)
+    names = "ar1(t)__sigma", "likelihood__noise_std"
+    priors = {name: _scale(rng, at) for name, at in zip(names, about, strict=True)}
+    marginal = marginals.factors(unit * y, sds["Intercept"], root)
+    data, fixed = {"y": unit * y, "t": np.arange(rows)}, {"ar1(t)__rho": rho}
+    model = _formula("y ~ ar1(t)", data, priors, sds, fixed=fixed)
+    common = f"{_norms(sds)}; rho = {rho:.3g}"
+    return Problem(model, priors, about, lambda _: marginal, rows, common=common)
+
+
 def _process(rng: Rng) -> Problem:
+    if rng.random() < 0.25:
+        return _series(rng)
     rows, nu = int(rng.integers(6, 41)), float(rng.choice([np.inf, 0.5, 1.5, 2.5]))
     x = np.sort(rng.uniform(0.0, 1.0, rows)) * _wide(rng, -1.0, 1.0)
     unit = 10.0 ** rng.uniform(-2.0, 2.0)
@@ -278,6 +299,7 @@ def _process(rng: Rng) -> Problem:
     priors = {names[i]: _scale(rng, values[i]) for i in free}
     given = marginals.gaussian_process(x, y, nu)
     about = tuple(float(values[i]) for i in free)
+    structure = str(rng.choice(["dense", "markov", "vecchia(m=40)"])) if nu < np.inf else "dense"
 
     def marginal(*theta: Array) -> Array:
         every: list[Any] = [np.full(theta[0].size, v) for v in values]
@@ -292,13 +314,17 @@ def _process(rng: Rng) -> Problem:
                 start[i] = priors[names[i]].median()
         base = RBF(start[1]) if nu == np.inf else Matern(start[1], nu=nu)
         noise = f"gaussian(noise_std={float(start[2])!r})"
-        made = ev.GPModel(x, y, ConstantKernel(start[0]) * base, likelihood=noise)
+        made = ev.GPModel(
+            x, y, ConstantKernel(start[0]) * base, likelihood=noise,
+            jitter=marginals.JITTER, structure=structure,
+        )  # fmt: skip
         return made.with_priors(priors, fixed=[n for n in names if n not in priors])
 
     held = "; ".join(
         f"{n} = {v:.3g}" for n, v in zip(names, values, strict=True) if n not in priors
     )
-    return Problem(model, priors, about, lambda _: marginal, rows, common=held)
+    common = f"{held}; {structure}"
+    return Problem(model, priors, about, lambda _: marginal, rows, common=common)
 
 
 # -- other responses ----------------------------------------------------------------------------

@@ -70,12 +70,12 @@ def one_factor(y: Array, columns: Array, sd: Array, g: Array) -> Marginal:
 
 
 def factors(y: Array, sd: float, *codes: Array) -> Marginal:
-    """Of (sd of each factor, noise): an intercept and crossed or nested factors.
+    """Of (sd of each factor, noise): an intercept, and crossed or nested factors, or designs.
 
     With columns Z, scales D and ``[Z, y] = Q R`` the posterior mode is the least squares of
     ``[R D / s; I]``, whose orthogonal factor has both the determinant and the sum of squares.
     """
-    levels = [np.eye(c.max() + 1)[c] for c in codes]
+    levels = [c if c.ndim == 2 else np.eye(c.max() + 1)[c] for c in codes]
     R = np.linalg.qr(np.hstack([np.ones((y.size, 1)), *levels, y[:, None]]), mode="r")
     p = R.shape[1] - 1
     owner = np.repeat(np.arange(len(codes)), [z.shape[1] for z in levels])

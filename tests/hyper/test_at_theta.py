@@ -10,7 +10,9 @@ from scipy.sparse import csc_array
 
 import evidence as ev
 from evidence import precisions
-from evidence.hyper.at_theta import GuidedEvidence, NoEvidence, check_digits, ep_at
+from evidence.hyper.at_theta import NoEvidence, check_digits, ep_at
+from evidence.hyper.direct import ClosedForm, ExactEvidence
+from evidence.models.priors import Priors
 
 
 @pytest.mark.parametrize("log_odds", [36.0, 50.0])
@@ -49,8 +51,9 @@ def test_slopes_where_noise_is_lost_in_rounding_are_differences():
         x, y, "0.0025 * Matern(0.35, nu=2.5)", likelihood="gaussian(noise_std=1e-4)"
     )
     theta = np.log([0.234658, 1e-8])
-    sites = (ev.fit_ep(model).sites,)
-    evidence = GuidedEvidence(model, np.array([1, 2]), 16, theta[None], sites, np.eye(2))
+    priors = {"length_scale": "flat", "noise_std": "flat"}
+    known = Priors.of(model.hyperparameters, priors, ["constant_value"])
+    evidence = ClosedForm(ExactEvidence(model, known), known.lows, 2)
     look, h = evidence.look(theta), 1e-4
     ends = [evidence.look(theta + s * h * np.array([1.0, 0.0])).log_z for s in (1, -1)]
     assert look.gradient[0] == pytest.approx((ends[0] - ends[1]) / (2.0 * h), rel=1e-3, abs=1e-2)

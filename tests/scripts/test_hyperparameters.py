@@ -40,6 +40,11 @@ def test_normal_marginals_are_multivariate_normals() -> None:
     found = marginals.factors(Y, 2.0, G, H)(TAU, TAU[::-1], S)
     crossed = [K + t**2 * same_h for K, t in zip(groups, TAU[::-1], strict=True)]
     np.testing.assert_allclose(found, normal(crossed), rtol=1e-10)
+    series = np.linalg.cholesky(0.6 ** np.abs(np.subtract.outer(range(10), range(10))))
+    found = marginals.factors(Y, 2.0, series)(TAU, S)
+    pairs = zip(TAU, noise, strict=True)
+    level = [4.0 + t**2 * series @ series.T + e for t, e in pairs]
+    np.testing.assert_allclose(found, normal(level), rtol=1e-10)
 
 
 @pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, np.inf])

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 from scipy.linalg import cho_solve
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from ...execution.clock import check_interrupt
-from ...gaussians.base import NotPositiveDefinite, Prior, Sites
+from ...gaussians.base import Gaussian, NotPositiveDefinite, Prior, Sites
 from ...gaussians.dense import DensePrior
 from ...messages import Message
 from ...models.latent import LatentModel
@@ -27,6 +28,7 @@ from ...numerics.special import LOG_SQRT_2PI
 from ..reference import GaussianReference
 
 _WORTH_A_WARNING = 1e-3  # nats
+_FEW = 500  # data whose covariance is made where a structure loses digits: half a second
 _EPS = float(np.finfo(float).eps)
 
 
@@ -51,34 +53,20 @@ def fit_exact(model: LatentModel, name: str) -> GaussianReference:
     :math:`\tfrac{\epsilon}{2} \max_n C_{nn} (\alpha^T\alpha + \operatorname{tr} C^{-1})`
     with :math:`\alpha = C^{-1} r`, and that of its terms.
     """
-    started, n = time.perf_counter(), model.y.size
+    started = time.perf_counter()
     y, s = model.theta[:2]
     variance, K = s * s, model.prior.covariance
     tau = 1.0 / variance
     sites = Sites(-0.5 * y * y * tau - np.log(s) - LOG_SQRT_2PI, y * tau, tau)
-    if not isinstance(model.prior, DensePrior):
+    if K is None:
         check_interrupt(model.prior.work)
         q = model.prior.with_sites(sites.nu, tau)
-        lost = rounding_error(q.prior, sites, q.mean)
-        reference = GaussianReference(
-            name, model, sites, *q.latent, q.log_normaliser(sites.c), n_sweeps=1,
-            seconds=time.perf_counter() - started, rounding=lost, warnings=tuple(_doubts(lost)),
-        )  # fmt: skip
-        return reference.keep(q)
-    check_interrupt(2.0 * n**3)
-    assert K is not None
-    C = np.array(K, order="F")
-    C.flat[:: n + 1] += variance
-    L, info = dpotrf(C, lower=1, clean=1)
-    if info:
-        raise NotPositiveDefinite("the covariance of the data is numerically singular")
-    r = y - model.mean
-    alpha = cho_solve((L, True), r, check_finite=False)
-    inverse = dpotri(L, lower=1)[0].diagonal()
-    terms = -0.5 * r * alpha, -np.log(L.diagonal())
-    logz = float(np.sum(terms[0]) + np.sum(terms[1]) - n * LOG_SQRT_2PI)
-    size = float(C.diagonal().max() * (alpha @ alpha + inverse.sum()))
-    lost = 0.5 * _EPS * (size + float(np.sum(np.abs(terms))) / np.sqrt(n))
+        logz, lost = _by_structure(q, y, s)
+        return GaussianReference(
+            name, model, sites, *q.latent, logz, n_sweeps=1, rounding=lost,
+            seconds=time.perf_counter() - started, warnings=tuple(_doubts(lost)),
+        ).keep(q)  # fmt: skip
+    L, alpha, inverse, logz, lost = _by_matrix(K, y - model.mean, variance)
     # of two expressions for the posterior variance the one with less cancellation
     prior = K.diagonal()
     less = variance * (1.0 - variance * inverse)
@@ -91,6 +79,56 @@ def fit_exact(model: LatentModel, name: str) -> GaussianReference:
         n_sweeps=1, seconds=time.perf_counter() - started, rounding=lost,
         warnings=tuple(_doubts(lost)),
     )  # fmt: skip
+
+
+def log_evidence_of(model: LatentModel) -> float:
+    """log Z of a model with normal noise, and no more than that."""
+    y, s = model.theta[:2]
+    if (K := model.prior.covariance) is not None:
+        return _by_matrix(K, y - model.mean, s * s)[3]
+    check_interrupt(model.prior.work)
+    tau = 1.0 / (s * s)
+    try:
+        return _by_structure(model.prior.with_sites(y * tau, tau), y, s)[0]
+    except NotPositiveDefinite:
+        if y.size > _FEW:
+            raise
+        return _by_covariance(model.prior, y, s)[0]
+
+
+def _by_structure(q: Gaussian, y: Array, s: Array) -> tuple[float, float]:
+    """log Z and what is lost of it; by C where that loses less and data are few."""
+    logs = np.array([q.half_logdet, np.log(s).sum()])
+    logz = -0.5 * q.squares(y) - logs.sum() - y.size * LOG_SQRT_2PI
+    lost = q.lost + _EPS * float(np.abs(logs).sum() + abs(logz))
+    if not lost <= _WORTH_A_WARNING and y.size <= _FEW:
+        with suppress(NotPositiveDefinite):
+            other = _by_covariance(q.prior, y, s)
+            return (logz, lost) if lost < other[1] else other
+    return float(logz), lost
+
+
+def _by_covariance(prior: Prior, y: Array, s: Array) -> tuple[float, float]:
+    K = np.column_stack([prior.times(unit) for unit in np.eye(y.size)])
+    return _by_matrix(0.5 * (K + K.T), y - prior.mean, s * s)[3:]
+
+
+def _by_matrix(K: Array, r: Array, variance: Array) -> tuple[Array, Array, Array, float, float]:
+    """L, α, the diagonal of C⁻¹, log Z and what is lost of it."""
+    n = r.size
+    check_interrupt(2.0 * n**3)
+    C = np.array(K, order="F")
+    C.flat[:: n + 1] += variance
+    L, info = dpotrf(C, lower=1, clean=1)
+    if info:
+        raise NotPositiveDefinite("the covariance of the data is numerically singular")
+    alpha = cho_solve((L, True), r, check_finite=False)
+    inverse = dpotri(L, lower=1)[0].diagonal()
+    terms = -0.5 * r * alpha, -np.log(L.diagonal())
+    logz = float(np.sum(terms[0]) + np.sum(terms[1]) - n * LOG_SQRT_2PI)
+    size = float(C.diagonal().max() * (alpha @ alpha + inverse.sum()))
+    lost = 0.5 * _EPS * (size + float(np.sum(np.abs(terms))) / np.sqrt(n))
+    return L, alpha, inverse, logz, lost
 
 
 def _doubts(lost: float) -> Iterator[Message]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 from problems import small_model
 from scipy.stats import multivariate_normal
 
 import evidence as ev
-from evidence.approximations.gp.exact import draw_exact, fit_exact
+from evidence.approximations.gp.exact import draw_exact, fit_exact, log_evidence_of
 from evidence.methods.base import Outcome
 from evidence.methods.referee import refuse
 from evidence.paths.families import family
@@ -94,3 +95,41 @@ def test_impossible_numbers_are_refused():
         density = Outcome("smc", logz, 0.1)
         refuse(density, family(noisy).ceiling(noisy), noisy)
         assert math.isnan(density.logz) == refused
+
+
+def in_many_digits(K, model):
+    """log N(y; m, K + s²) in eighty of them."""
+    n, (y, s) = model.y.size, model.theta[:2]
+    C = K + mp.diag([mp.mpf(float(v)) ** 2 for v in s])
+    r = mp.matrix(
+        [mp.mpf(a) - mp.mpf(b) for a, b in zip(y.tolist(), model.prior.mean, strict=True)]
+    )
+    L = mp.cholesky(C)
+    half = sum(mp.log(L[i, i]) for i in range(n)) + n * mp.log(2 * mp.pi) / 2
+    return float(-(r.T * mp.lu_solve(C, r))[0] / 2 - half)
+
+
+@pytest.mark.parametrize("ratio", [1e-12, 1e-6, 1.0, 1e6, 1e12])
+@pytest.mark.parametrize("structure", ["series", "markov", "vecchia"])
+def test_no_ratio_of_noise_to_prior_costs_a_structure_its_digits(structure, ratio):
+    """A level beside a series, whose posterior precision is singular to rounding where the noise
+    is small; inputs that are repeated, whose data share a latent value."""
+    rng, n = np.random.default_rng(1), 8
+    with mp.workdps(80):
+        if structure == "series":
+            y = np.cumsum(rng.standard_normal(n)) + min(ratio, 1.0) * rng.standard_normal(n)
+            model = ev.from_formula("y ~ ar1(t)", {"y": y, "t": np.arange(n)})
+            model = model.at({"ar1(t)__sigma": 1.3, "rho": 0.7, "likelihood__noise_std": ratio})
+            A = mp.matrix(model.A.toarray().tolist())
+            K = A * mp.inverse(mp.matrix(model.Q.toarray().tolist())) * A.T
+        else:
+            X = np.sort(rng.uniform(0.0, 1.0, n))
+            X[3], X[6] = X[2], X[5]
+            y = np.sin(5.0 * X) + min(ratio, 1.0) * rng.standard_normal(n)
+            words = {"likelihood": f"gaussian(noise_std={ratio})", "structure": structure}
+            model = ev.GPModel(X, y, "1.0 * Matern(length_scale=0.5, nu=1.5)", **words)
+            r = [[2 * mp.sqrt(3) * abs(mp.mpf(a) - mp.mpf(b)) for b in X] for a in X]
+            jitter = model.relative_jitter
+            K = mp.matrix([[(1 + d) * mp.exp(-d) + jitter * (d == 0) for d in row] for row in r])
+        exact = in_many_digits(K, model)
+    assert log_evidence_of(model) == pytest.approx(exact, rel=1e-9, abs=1e-6)

@@ -1,0 +1,93 @@
+"""Effects of groups that are integrated one by one, where likelihoods have several modes."""
+
+import numpy as np
+import pytest
+from numpy.polynomial.legendre import leggauss
+from scipy import stats
+
+import evidence as ev
+from evidence.hyper.direct import density_over
+from evidence.hyper.effects import EffectsIntegrated
+from scripts.catalogue.marginals import count_groups, student_groups
+
+G = np.repeat(np.arange(5), [3, 2, 1, 3, 2])
+Y = np.array([-2.1, 0.2, 0.7, 1.3, -0.9])[G]
+Y = Y + 0.02 * stats.t(3).rvs(G.size, random_state=1)
+X = np.random.default_rng(2).standard_normal(G.size)
+
+
+def model_of(formula, held=(), **priors):
+    data = {"y": Y, "x": X, "g": G}
+    words = {
+        "sd(1|g)": stats.halfnorm(scale=2.0),
+        "likelihood__scale": stats.halfcauchy(scale=1.0),
+    }
+    common = {name: priors.pop(name) for name in ("Intercept", "x") if name in priors}
+    made = ev.from_formula(formula, data, likelihood="student_t", priors=common | words | priors)
+    return (
+        made.at(dict(held)).with_priors(words | priors, fixed=list(dict(held))) if held else made
+    )
+
+
+@pytest.mark.parametrize("noise", [1e-3, 0.05, 30.0])
+@pytest.mark.parametrize("tau", [1e-4, 1.5, 200.0])
+def test_density_is_the_product_of_integrals_over_effects(tau, noise):
+    """Groups of one to three data, whose peaks are apart or together, by a finer rule."""
+    model = model_of("y ~ x + (1|g)", Intercept=stats.norm(0.0, 2.0), x=stats.norm(0.0, 0.5))
+    density = density_over(model, model.priors)
+    assert isinstance(density.functions.logdensity, EffectsIntegrated)
+    z, df = np.array([0.4, -1.1]), 3.5
+    eta = 2.0 * z[0] + 0.5 * z[1] * X
+    theta = {"sd(1|g)": tau, "df": df, "scale": noise}
+    row = np.r_[z, [theta[name] for name in model.priors.names]]
+    (nodes, weights), total = leggauss(30), 0.0
+    for group in range(5):
+        away = (Y - eta)[group == G]
+
+        ladder = np.r_[0.0, 0.5, 1.0, 2.0, 5.0, 12.0, 40.0, 200.0, 1e3, 1e4]
+        ladder = np.r_[-ladder[::-1], ladder]
+        places = np.sort(np.r_[tau * ladder, (away[:, None] + noise * ladder).ravel()])
+        half = 0.5 * np.diff(places)[:, None]
+        b = (places[:-1, None] + half * (1.0 + nodes)).ravel()
+        log_p = stats.t(df, scale=noise).logpdf(away[:, None] - b).sum(axis=0)
+        log_p += stats.norm(0, tau).logpdf(b) + np.log((half * weights).ravel() + 1e-300)
+        total += np.logaddexp.reduce(log_p)
+    assert density.functions.logdensity(row) == pytest.approx(total, abs=1e-3)
+
+
+def test_narrow_scatter_about_groups_has_an_answer():
+    """By the joint density this took minutes, or ended without an answer."""
+    model = model_of("y ~ 0 + (1|g)", {"likelihood__df": 3.0})
+    t = np.linspace(np.log(1e-4), np.log(1e3), 90)
+    tau, scale = (v.ravel() for v in np.meshgrid(np.exp(t), np.exp(t), indexing="ij"))
+    log_p = student_groups(Y, G, 3.0, 5)(np.zeros(tau.size), tau, scale)
+    log_p += stats.halfnorm(scale=2.0).logpdf(tau) + stats.halfcauchy(scale=1.0).logpdf(scale)
+    exact = np.logaddexp.reduce(log_p + np.log(tau * scale)) + 2.0 * np.log(t[1] - t[0])
+    result = ev.integrated_evidence(model, random_seed=0, progressbar=False)
+    assert abs(result.logz - exact) < 4.0 * result.logz_se
+    assert result.logz_se < 0.1
+    assert not result.warnings
+
+
+def test_groups_of_many_data_are_left_to_ep():
+    y = stats.t(4).rvs(400, random_state=3)
+    data = {"y": y, "g": np.repeat(np.arange(10), 40)}
+    model = ev.from_formula("y ~ 1 + (1|g)", data, likelihood="student_t")
+    assert density_over(model, model.priors) is None
+
+
+def test_enormous_counts_keep_their_digits():
+    """EP's sites, ten orders stronger than the prior, leave half a nat to rounding, unsaid."""
+    rng, g = np.random.default_rng(7), np.repeat(np.arange(4), 3)
+    y = rng.poisson(1e7 * np.exp(0.3 * rng.standard_normal(4))[g])
+    prior = stats.halfnorm(scale=20.0)
+    priors = {"sd(1|g)": prior}
+    model = ev.from_formula("y ~ 0 + (1|g)", {"y": y, "g": g}, likelihood="poisson", priors=priors)
+    t = np.linspace(np.log(3.0), np.log(300.0), 400)
+    with np.errstate(all="ignore"):
+        log_p = count_groups("poisson", y, g, 28)(np.zeros(t.size), np.exp(t))
+    exact = np.logaddexp.reduce(log_p + prior.logpdf(np.exp(t)) + t) + np.log(t[1] - t[0])
+    result = ev.integrated_evidence(model, random_seed=0, progressbar=False)
+    assert abs(result.logz - exact) < 4.0 * result.logz_se + 1e-2
+    assert result.logz_se < 0.06
+    assert not result.warnings
