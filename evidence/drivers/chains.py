@@ -77,111 +77,164 @@ def run_chains(
     Chains start from the rows of ``initial``, latent values, where there are any, and from draws
     of the reference otherwise.
     """
-    store = checkpoint or Checkpoint(None, {})
     if jumps is not None:
         state = jumps.start(rng, move, chains)
     elif initial is not None:
         state = move.init(path, initial)
     else:
         state = move.init_reference(rng, path, chains)
-    tuner = DualAveraging(move.step_size, move.target or 0.5)
-    x, tilt = np.empty((chains, draws, path.n)), np.empty((chains, draws))
-    acceptance, gradients, failures, tuned, kept = np.zeros(chains), 0, 0, 0, 0
-    began = ready = time.perf_counter()
-    earlier = store.get("chains", SoFar)
-    if earlier is not None:
-        state = store.get("state", type(state))
-        rng.bit_generator.state = json.loads(earlier.generator)
-        tuned, tuner.memory = earlier.tuned, earlier.tuner
-        kept = earlier.tilt.shape[1]
-        x[:, :kept], tilt[:, :kept], acceptance = earlier.x, earlier.tilt, earlier.acceptance
-        gradients, failures = earlier.gradients, earlier.failures
-        ready -= earlier.seconds[1]
-        began = ready - earlier.seconds[0]
-        advance(tuned + thin * kept)
-
-    def keep() -> None:
-        if store.path is None:
-            return
-        seconds = np.array([ready - began, time.perf_counter() - ready])
-        generator = json.dumps(rng.bit_generator.state)
-        store.put("chains", SoFar(
-            generator, tuned, np.array(tuner.memory), x[:, :kept], tilt[:, :kept], acceptance,
-            gradients, failures, seconds,
-        ))  # fmt: skip
-        store.put("state", state)
-        store.save()
-
-    interrupted, size, left = False, 1, clock.remaining()
-    if left is None or store.path is not None:
-        left = -np.inf  # a run that is to go on tunes as long as it was told to
+    store = checkpoint or Checkpoint(None, {})
+    run = _Run(path, move, rng, clock, advance, store, jumps, beta, state, chains, draws, thin)
+    run.resume()
+    interrupted = False
     try:
-        while tuned < tune and not clock.stop() and (clock.remaining() or 0.0) > 0.5 * left:
-            move = sized(move, min(tuner.step_size, move.longest))
-            state, info = move.step(rng, path, beta, state)
-            tuner.update(float(info.acceptance.mean()))
-            if tuned == tune // 5:  # which only finds the scale
-                tuner.restart()
-            tuned += 1
-            if jumps is not None and tuned % _STRIDE == 0:
-                state = jumps(rng, move, beta, state)
-            advance(1)
-            ready = time.perf_counter()
-            state = type(state)(*map(np.ascontiguousarray, state))
-            if store.due():
-                keep()
-        if tune:
-            move = sized(move, min(tuner.final, move.longest))
-        size = max(1, move.stretch(path, chains) // thin)
-        if jumps is not None:
-            size = min(size, _STRIDE)
-        while kept < draws and not clock.stop():
-            new = slice(kept, min(kept + size, draws))
-            before, counts = (state, rng.bit_generator.state), (acceptance, gradients, failures)
-            done = 0
-            if size > 1:
-                state, x[:, new], tilt[:, new], info = move.run(
-                    rng, path, beta, state, thin * (new.stop - kept), thin
-                )
-                counts = _added(counts, info)
-            else:
-                while done < thin and not (done and clock.stop()):
-                    state, info = move.step(rng, path, beta, state)
-                    counts, done = _added(counts, info), done + 1
-                if done < thin:  # a part of a draw is none
-                    state, rng.bit_generator.state = before
-                    break
-                x[:, kept], tilt[:, kept] = state[0], state.tilt
-            acceptance, gradients, failures = counts
-            advance(thin * (new.stop - kept))
-            kept = new.stop
-            if jumps is not None and kept % _STRIDE == 0:
-                state = jumps(rng, move, beta, state)
-            state = type(state)(*map(np.ascontiguousarray, state))  # as files give them back
-            if store.due():
-                keep()
-        keep()
+        run.adapt(tune)
+        run.record()
+        run.keep()
     except KeyboardInterrupt:  # within a step: what was kept last counts for a next time
-        if not kept:
+        if not run.kept:
             raise
         interrupted = True
-    x, tilt = x[:, :kept], tilt[:, :kept]
-    if size == 1:
-        for chain in x:
-            for start in range(0, kept, _BLOCK):
-                block = chain[start : start + _BLOCK]
-                block[:] = move.to_latent(path, block)
-    return Chains(
-        x,
-        tilt,
-        acceptance / max(kept * thin, 1),
-        move.step_size if move.target is not None else np.nan,
-        time.perf_counter() - ready,
-        ready - began,
-        gradients,
-        failures,
-        interrupted or kept < draws,
-    )
+    return run.recorded(interrupted)
+
+
+class _Run:
+    """Chains on their way: their state, what was recorded, and what it took."""
+
+    def __init__(
+        self,
+        path: TemperedPath,
+        move: Move,
+        rng: np.random.Generator,
+        clock: Clock,
+        advance: Callable[[int], Any],
+        store: Checkpoint,
+        jumps: Jumps | None,
+        beta: float,
+        state: Any,
+        chains: int,
+        draws: int,
+        thin: int,
+    ) -> None:
+        self.path, self.move, self.rng, self.clock = path, move, rng, clock
+        self.advance, self.store, self.jumps, self.beta = advance, store, jumps, beta
+        self.state, self.draws, self.thin = state, draws, thin
+        self.tuner, self.tuned, self.kept = DualAveraging(move.step_size, move.target or 0.5), 0, 0
+        self.x, self.tilt = np.empty((chains, draws, path.n)), np.empty((chains, draws))
+        #: acceptance, gradients and failures of what was recorded
+        self.counts: tuple[Array, int, int] = (np.zeros(chains), 0, 0)
+        self.size = 1  # draws that one call records
+        self.began = self.ready = time.perf_counter()
+
+    def resume(self) -> None:
+        """Go on where an earlier run ended, if one did."""
+        earlier = self.store.get("chains", SoFar)
+        if earlier is None:
+            return
+        self.state = self.store.get("state", type(self.state))
+        self.rng.bit_generator.state = json.loads(earlier.generator)
+        self.tuned, self.tuner.memory = earlier.tuned, earlier.tuner
+        self.kept = earlier.tilt.shape[1]
+        self.x[:, : self.kept], self.tilt[:, : self.kept] = earlier.x, earlier.tilt
+        self.counts = earlier.acceptance, earlier.gradients, earlier.failures
+        self.ready -= earlier.seconds[1]
+        self.began = self.ready - earlier.seconds[0]
+        self.advance(self.tuned + self.thin * self.kept)
+
+    def keep(self) -> None:
+        """Leave all that a later run needs."""
+        if self.store.path is None:
+            return
+        seconds = np.array([self.ready - self.began, time.perf_counter() - self.ready])
+        self.store.put("chains", SoFar(
+            json.dumps(self.rng.bit_generator.state), self.tuned, np.array(self.tuner.memory),
+            self.x[:, : self.kept], self.tilt[:, : self.kept], *self.counts, seconds,
+        ))  # fmt: skip
+        self.store.put("state", self.state)
+        self.store.save()
+
+    def adapt(self, tune: int) -> None:
+        """Find the step size, in no more than half of the time."""
+        left = self.clock.remaining()
+        if left is None or self.store.path is not None:
+            left = -np.inf  # a run that is to go on tunes as long as it was told to
+        while self.tuned < tune and not self.clock.stop():
+            if not (self.clock.remaining() or 0.0) > 0.5 * left:
+                break
+            self.move = sized(self.move, min(self.tuner.step_size, self.move.longest))
+            self.state, info = self.move.step(self.rng, self.path, self.beta, self.state)
+            self.tuner.update(float(info.acceptance.mean()))
+            if self.tuned == tune // 5:  # which only finds the scale
+                self.tuner.restart()
+            self.tuned += 1
+            self.advance(1)
+            self.ready = time.perf_counter()
+            self._go_on(self.tuned)
+        if tune:
+            self.move = sized(self.move, min(self.tuner.final, self.move.longest))
+
+    def record(self) -> None:
+        self.size = max(1, self.move.stretch(self.path, len(self.x)) // self.thin)
+        if self.jumps is not None:
+            self.size = min(self.size, _STRIDE)
+        while self.kept < self.draws and not self.clock.stop():
+            stop = min(self.kept + self.size, self.draws)
+            if not (self._record_many(stop) if self.size > 1 else self._record_one()):
+                break
+            self.advance(self.thin * (stop - self.kept))
+            self.kept = stop
+            self._go_on(self.kept)
+
+    def _record_many(self, stop: int) -> bool:
+        new, n = slice(self.kept, stop), self.thin * (stop - self.kept)
+        self.state, self.x[:, new], self.tilt[:, new], info = self.move.run(
+            self.rng, self.path, self.beta, self.state, n, self.thin
+        )
+        self.counts = _added(self.counts, info)
+        return True
+
+    def _record_one(self) -> bool:
+        """Whether there was time for all its steps: a part of a draw is none."""
+        before, counts, done = (self.state, self.rng.bit_generator.state), self.counts, 0
+        while done < self.thin and not (done and self.clock.stop()):
+            self.state, info = self.move.step(self.rng, self.path, self.beta, self.state)
+            counts, done = _added(counts, info), done + 1
+        if done < self.thin:
+            self.state, self.rng.bit_generator.state = before
+            return False
+        self.counts = counts
+        self.x[:, self.kept], self.tilt[:, self.kept] = self.state[0], self.state.tilt
+        return True
+
+    def _go_on(self, done: int) -> None:
+        """Jump, and keep, when it is time to."""
+        if self.jumps is not None and done % _STRIDE == 0:
+            self.state = self.jumps(self.rng, self.move, self.beta, self.state)
+        # as files give them back
+        self.state = type(self.state)(*map(np.ascontiguousarray, self.state))
+        if self.store.due():
+            self.keep()
+
+    def recorded(self, interrupted: bool) -> Chains:
+        """In latent values."""
+        x, tilt = self.x[:, : self.kept], self.tilt[:, : self.kept]
+        if self.size == 1:
+            for chain in x:
+                for start in range(0, self.kept, _BLOCK):
+                    block = chain[start : start + _BLOCK]
+                    block[:] = self.move.to_latent(self.path, block)
+        acceptance, gradients, failures = self.counts
+        return Chains(
+            x,
+            tilt,
+            acceptance / max(self.kept * self.thin, 1),
+            self.move.step_size if self.move.target is not None else np.nan,
+            time.perf_counter() - self.ready,
+            self.ready - self.began,
+            gradients,
+            failures,
+            interrupted or self.kept < self.draws,
+        )
 
 
 def _added(counts: tuple[Array, int, int], info: Info) -> tuple[Array, int, int]:

@@ -32,7 +32,7 @@ from ..results.hyper import HyperDraws, IntegratedEvidence
 from .classes import NODES, ClassPrediction
 from .gp import Prediction
 from .mixture import mixture_at
-from .points import design_points, new_points
+from .points import DesignPoints, Points, design_points, new_points
 from .posterior import known_at_data
 from .predictors import of_family, predict_several
 
@@ -149,31 +149,23 @@ def predict(
     check_count("batch_size", batch_size, 1)
     check_count("max_draws", max_draws, 1, optional=False)
     if isinstance(model, Comparison):
-        words = {
-            "K_new": K_new, "k_diag": k_diag, "mean_new": mean_new, "likelihood": likelihood,
-            "new_groups": new_groups, "max_draws": max_draws, "batch_size": batch_size,
-            "progressbar": progressbar,
-        }  # fmt: skip
-        return _averaged(model, X_new, posterior, words)
+        return _averaged(
+            model, X_new, posterior, K_new=K_new, k_diag=k_diag, mean_new=mean_new,
+            likelihood=likelihood, new_groups=new_groups, max_draws=max_draws,
+            batch_size=batch_size, progressbar=progressbar,
+        )  # fmt: skip
     if not isinstance(model, GPModel | SparseModel | PredictorsModel):
         raise InputError(
             "model must be a GPModel, a SparseModel, a PredictorsModel or a SoftmaxModel, got "
             f"{type(model).__name__}; what a DensityModel predicts is a function of its draws, "
             "ev.sample(model)"
         )
-    points: Any = None
-    if isinstance(model, SparseModel):
-        if K_new is not None or k_diag is not None:
-            raise InputError("K_new and k_diag are for a GPModel; pass X_new (rows of A)")
-        points = design_points(model, X_new, mean_new, new_groups)
-    else:
-        points = new_points(model, X_new, K_new, k_diag, mean_new)
+    points = _points(model, X_new, K_new, k_diag, mean_new, new_groups)
     n = model.y.size if points is None else points.n
     trials: dict[str, Any] = {}
     if likelihood is None and isinstance(model, FormulaModel) and model.trials:
         trials = {} if X_new is None else {"n": model.new_trials(X_new)}
-    if likelihood is not None:
-        likelihood = of_family(model, likelihood)
+    likelihood = None if likelihood is None else of_family(model, likelihood)
     _check_likelihood(model, likelihood, posterior, n, trials)
     with interruptible(), blas_for(model.y.size):
         parts = known_at_data(model, posterior, max_draws)
@@ -181,14 +173,11 @@ def predict(
         if isinstance(model.likelihood, Softmax):
             nodes = normal_nodes(model.n_predictors, NODES, sum(counts))
         bar = progress_line(progressbar, total=n * len(parts), desc="predict", unit="point")
-        X = getattr(model, "X", None)
+        X, made = getattr(model, "X", None), list[Any]()
         rest: dict[str, Any] = {
-            "batch_size": batch_size,
-            "bar": bar,
-            "X_new": X if points is None else points.X,
+            "batch_size": batch_size, "bar": bar, "X_new": X if points is None else points.X,
             "data": None if X is None else (X, model.y),
-        }
-        made: list[Any] = []
+        }  # fmt: skip
         with bar:
             for there, known, _ in parts:
                 mixture = mixture_at(there, known, points)
@@ -205,8 +194,24 @@ def predict(
     return made[0] if len(made) == 1 else made[0].mixture(made, [part.weight for part in parts])
 
 
+def _points(
+    model: GPModel | SparseModel | PredictorsModel,
+    X_new: ArrayLike | None,
+    K_new: ArrayLike | None,
+    k_diag: ArrayLike | None,
+    mean_new: float | ArrayLike | None,
+    new_groups: str,
+) -> Points | DesignPoints | None:
+    """New points as the model sees them, None for the data's own."""
+    if not isinstance(model, SparseModel):
+        return new_points(model, X_new, K_new, k_diag, mean_new)
+    if K_new is not None or k_diag is not None:
+        raise InputError("K_new and k_diag are for a GPModel; pass X_new (rows of A)")
+    return design_points(model, X_new, mean_new, new_groups)
+
+
 def _averaged(
-    comparison: Comparison, X_new: Any, posterior: Any, words: dict[str, Any]
+    comparison: Comparison, X_new: Any, posterior: Any, **words: Any
 ) -> Prediction | ClassPrediction:
     """A mixture of what every model predicts, each as probable as it is."""
     if posterior is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from ..messages import InputError, Message, messages
 from ..models.latent import LatentModel
 from ..numerics.threads import blas_for
 from ..paths.families import family, make_path
+from ..paths.gp import TemperedPath
 from ..results.draws import Draws
 from ..statistics.diagnostics import ess_bulk, ess_tail, rhat
 from ._call import Call, check_chains, in_identity
@@ -135,49 +136,47 @@ def sample(
     steps = tune + thin * draws
     bar = progress_line(progressbar, total=steps, desc=mover.name, unit="step", ncols=88)
     with interruptible(clock), blas_for(model.n), compiling(progressbar), bar:
-        try:
-            with within(clock.last_moment):
-                base, doubts = explored(model, reference, seed, move=mover)
-                jumps = Jumps(base) if isinstance(base, Mixture) else None
-                path = make_path(base) if jumps is None else jumps.path
-                with within(clock.deadline):
-                    mover.prepare(path)
-        except Stopped:
-            raise RuntimeError(
-                f"max_seconds={call.max_seconds:g} were over before chains could start; allow "
-                "more time"
-            ) from None
+        base, doubts, jumps, path = _prepared(model, reference, call, mover)
         rng = np.random.default_rng(seed)
         run = run_chains(
             path, mover, rng, clock, bar.update, store, jumps, None, beta=float(beta), **counts
         )
     if not run.tilt.size:
         raise call.too_early("its first draw was recorded", tune)
+    said = [*base.warnings, *doubts, *_warnings(run, mover, draws, thin), *store.warnings]
+    settings = {
+        "reference": base.name, **counts, "beta": float(beta), **call.told_seed,
+        "interrupted": clock.interrupted.is_set(),
+    }  # fmt: skip
     return told(
         Draws(
-            x=path.parameters(run.x),
-            logtilt=run.tilt,
-            acceptance=run.acceptance,
-            step_size=run.step_size,
-            move=mover.name,
-            seconds=run.seconds,
-            tune_seconds=run.tune_seconds,
-            gradients=run.gradients / run.tilt.size,
-            failures=run.failures,
-            warnings=messages(
-                [*base.warnings, *doubts, *_warnings(run, mover, draws, thin), *store.warnings]
-            ),
-            settings={
-                "reference": base.name,
-                **counts,
-                "beta": float(beta),
-                **call.told_seed,
-                "interrupted": clock.interrupted.is_set(),
-            },
-            model=model.describe(),
-            names=getattr(model, "names", ()),
+            x=path.parameters(run.x), logtilt=run.tilt, acceptance=run.acceptance,
+            step_size=run.step_size, move=mover.name, seconds=run.seconds,
+            tune_seconds=run.tune_seconds, gradients=run.gradients / run.tilt.size,
+            failures=run.failures, warnings=messages(said), settings=settings,
+            model=model.describe(), names=getattr(model, "names", ()),
         )
-    )
+    )  # fmt: skip
+
+
+def _prepared(
+    model: Model, reference: str | Reference | None, call: Call, mover: Move
+) -> tuple[Any, list[Message], Jumps | None, TemperedPath]:
+    """A reference, what there is to say of it, jumps between its modes if it has several, and the
+    path that chains move on."""
+    try:
+        with within(call.clock.last_moment):
+            base, doubts = explored(model, reference, call.seed, move=mover)
+            jumps = Jumps(base) if isinstance(base, Mixture) else None
+            path = make_path(base) if jumps is None else jumps.path
+            with within(call.clock.deadline):
+                mover.prepare(path)
+    except Stopped:
+        raise RuntimeError(
+            f"max_seconds={call.max_seconds:g} were over before chains could start; allow "
+            "more time"
+        ) from None
+    return base, doubts, jumps, path
 
 
 def _warnings(run: Chains, move: Move, draws: int, thin: int) -> Iterator[Message]:

@@ -160,27 +160,25 @@ def sample_hyperparameters(
     sizes = [chain.sizes if chosen.delta_target else (np.nan, chain.sizes.kappa) for chain in run]
     tune_seconds, seconds = np.max([chain.seconds for chain in run], axis=0).tolist()
     result = HyperDraws(
-        theta=np.array([chain.theta[:kept] for chain in run]),
-        x=np.array([chain.x[: math.ceil(kept / stride)] for chain in run]),
-        loglik=np.array([chain.loglik[:kept] for chain in run]),
-        tune_loglik=np.array([chain.tune_loglik for chain in run]),
-        names=prior.names,
-        scheme=scheme,
-        acceptance=np.array([chain.acceptance for chain in run]),
-        step_sizes=np.array(sizes),
-        seconds=seconds,
-        tune_seconds=tune_seconds,
-        failures=sum(chain.failures for chain in run),
-        settings={
-            "priors": prior.describe(),
-            **plan,
-            "chains": chains,
-            **call.told_seed,
-        },
+        **_recorded(run, kept, stride),
+        names=prior.names, scheme=scheme, step_sizes=np.array(sizes), seconds=seconds,
+        tune_seconds=tune_seconds, failures=sum(chain.failures for chain in run),
+        settings={"priors": prior.describe(), **plan, "chains": chains, **call.told_seed},
         model=model.describe() if hasattr(model, "describe") else {"N": field.n},
-    )
+    )  # fmt: skip
     result.warnings = tuple(_doubts(result, chosen, draws, thin))
     return told(result)
+
+
+def _recorded(run: list[Chain], kept: int, stride: int) -> dict[str, Any]:
+    """What all chains have, side by side."""
+    return {
+        "theta": np.array([chain.theta[:kept] for chain in run]),
+        "x": np.array([chain.x[: math.ceil(kept / stride)] for chain in run]),
+        "loglik": np.array([chain.loglik[:kept] for chain in run]),
+        "tune_loglik": np.array([chain.tune_loglik for chain in run]),
+        "acceptance": np.array([chain.acceptance for chain in run]),
+    }
 
 
 def _own_priors(model: Any, fixed: Iterable[str]) -> tuple[Mapping[str, Any], list[str]]:

@@ -161,37 +161,53 @@ class DensityModel(InNotebooks):
         scan: str | Sequence[str] | Mapping[str, int] | None = None,
         check: bool = False,
     ) -> None:
-        if prior is not None and prior_transform is not None:
-            raise InputError("give prior or prior_transform, not both: each is all of the prior")
         if dim is None:
             dim = len(names) if isinstance(names, Sequence) else size_of(prior)
         check_count("dim", dim, 1, optional=False)
         assert dim is not None
         check_memory("dim", dim, dim, dim)
-        if not (prior is None and prior_transform is None) and bounds is not None:
-            raise InputError(
-                "give bounds or prior, not both: the distributions of a prior have limits of "
-                "their own (scipy.stats.uniform, scipy.stats.gamma, …)"
-            )
         self.n = int(dim)
         functions = logdensity, grad, value_and_grad, hessian, third, along, tensor
         self.functions = _checked(Functions(*functions))
         check_function("sampler", sampler)
-        check_function("prior_transform", prior_transform)
         check_flag("vectorized", vectorized)
         check_flag("check", check)
         self.vectorized: bool = vectorized
         self.metric: SoftAbs | Hessian | Fisher = check_metric(metric)
         self.sampler: Callable[..., Any] | None = sampler
-        names = None if names is None else check_names("names", names, dim)
+        self.names: tuple[str, ...] = self._take_prior(prior, prior_transform, bounds, names)
+        self.notes: tuple[str, ...] = ()
+        self._wrap()
+        self._probe()
+        self.chart = chart_of(self, periodic, exchangeable)
+        self.scanned = scanned_of(self, scan)
+        if check:
+            self.check_derivatives()
+
+    def _take_prior(
+        self,
+        prior: Any,
+        prior_transform: Callable[..., Any] | None,
+        bounds: Sequence[ArrayLike] | None,
+        names: Sequence[str] | None,
+    ) -> tuple[str, ...]:
+        """Keep the prior, or the limits, and the change of coordinates they ask for; names of
+        parameters, which a prior may have."""
+        if prior is not None and prior_transform is not None:
+            raise InputError("give prior or prior_transform, not both: each is all of the prior")
+        if not (prior is None and prior_transform is None) and bounds is not None:
+            raise InputError(
+                "give bounds or prior, not both: the distributions of a prior have limits of "
+                "their own (scipy.stats.uniform, scipy.stats.gamma, …)"
+            )
+        check_function("prior_transform", prior_transform)
+        names = None if names is None else check_names("names", names, self.n)
         tractable: Any = None
         if prior is not None:
             tractable = check_prior(prior, self.n, names)
             names = names_of(prior) if names is None else names
         elif prior_transform is not None:
-            tractable = Transform(prior_transform, self.n, vectorized)
-        names = [f"x[{i}]" for i in range(self.n)] if names is None else names
-        self.names: tuple[str, ...] = check_names("names", names, dim)
+            tractable = Transform(prior_transform, self.n, self.vectorized)
         if isinstance(tractable, Quantiles | Transform):
             self.change, self.prior = tractable, GaussianPrior(np.zeros(self.n))
         elif tractable is not None:
@@ -200,13 +216,8 @@ class DensityModel(InNotebooks):
             limits = Bounded(bounds, self.n)
             if np.isfinite([limits.low, limits.high]).any():
                 self.change = self.limits = limits
-        self.notes: tuple[str, ...] = ()
-        self._wrap()
-        self._probe()
-        self.chart = chart_of(self, periodic, exchangeable)
-        self.scanned = scanned_of(self, scan)
-        if check:
-            self.check_derivatives()
+        names = [f"x[{i}]" for i in range(self.n)] if names is None else names
+        return check_names("names", names, self.n)
 
     def _wrap(self) -> None:
         """Functions of batches from functions of whatever kind."""

@@ -236,9 +236,15 @@ def tilted_one(kernel, theta, m, v, hints, moments, work):
             for k in range(totals.size):
                 totals[k] += sums[k]
 
+    moments[0] = top + math.log(totals[0]) - LOG_SQRT_2PI - 0.5 * math.log(v)
+    _centre(totals, mode, width, moments)
+
+
+@jit
+def _centre(totals, mode, width, moments):
+    """Mean and central moments, from sums of powers of widths from the mode."""
     mass = totals[0]
     shift = totals[1] / mass
-    moments[0] = top + math.log(mass) - LOG_SQRT_2PI - 0.5 * math.log(v)
     moments[1] = mode + width * shift
     power = width
     for k in range(2, moments.size):

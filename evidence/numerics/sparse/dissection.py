@@ -178,17 +178,24 @@ def _refine(indptr, indices, part, label, members, side, near, cut, held, histor
             if now < best - 1e-9:
                 best, paid = now, moves
         improved = paid > 0
-        for k in range(moves):
-            pulled = history[records - 1]
-            v = history[records - pulled - 2]
-            held[v], to = 0, side[v]
-            if moves - k > paid:  # undo
-                for q in range(records - pulled - 1, records - 1):
-                    _turn(indptr, indices, side, near, history[q], 1 - to)
-                _turn(indptr, indices, side, near, v, _CUT)
-                sizes[to] -= 1
-                sizes[1 - to] += pulled
-            records -= pulled + 2
+        _undo(indptr, indices, side, near, held, history[:records], sizes, moves, paid)
+
+
+@jit
+def _undo(indptr, indices, side, near, held, history, sizes, moves, paid):
+    """Take back all moves but the first ``paid``; all vertices may move again."""
+    records = history.size
+    for k in range(moves):
+        pulled = history[records - 1]
+        v = history[records - pulled - 2]
+        held[v], to = 0, side[v]
+        if moves - k > paid:
+            for q in range(records - pulled - 1, records - 1):
+                _turn(indptr, indices, side, near, history[q], 1 - to)
+            _turn(indptr, indices, side, near, v, _CUT)
+            sizes[to] -= 1
+            sizes[1 - to] += pulled
+        records -= pulled + 2
 
 
 @jit
