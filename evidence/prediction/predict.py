@@ -211,7 +211,7 @@ def _points(
 
 
 def _averaged(
-    comparison: Comparison, X_new: Any, posterior: Any, **words: Any
+    comparison: Comparison, X_new: ArrayLike | None, posterior: object, **words: Any
 ) -> Prediction | ClassPrediction:
     """A mixture of what every model predicts, each as probable as it is."""
     if posterior is not None:

@@ -306,7 +306,7 @@ def _ends(middle: Array, width: Array) -> tuple[Array, Array]:
     return middle - 0.5 * width, middle + 0.5 * width
 
 
-def _between(middle: float, width: float, share: float) -> float:
+def _between(middle: Any, width: Any, share: float) -> float:
     """Where a normal cut off at both ends has so much of its mass, in widths from the middle."""
     if width * (1.0 + abs(middle)) < _NARROW:
         return share - 0.5
