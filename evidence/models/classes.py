@@ -114,6 +114,7 @@ class SoftmaxModel(PredictorsModel):
 
     @property
     def predictors(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The classes, as text."""
         return tuple(map(str, self.classes))
 
     @property

@@ -115,9 +115,9 @@ class PredictorsModel(FieldsModel):
         each = [array(f"mean[{p!r}]", given.get(p, 0.0), (), (n,)) for p in self.predictors]
         return np.concatenate([np.broadcast_to(part, (n,)) for part in each])
 
-    def _set_prior(self, given: Array | None) -> None:
-        super()._set_prior(given)
-        vars(self).pop("prior", None)
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what a copy, perhaps at other hyperparameters, makes anew."""
+        return {name: value for name, value in vars(self).items() if name != "_flat"}
 
     @property
     def n_fields(self) -> int:
@@ -136,9 +136,13 @@ class PredictorsModel(FieldsModel):
         """The data as the likelihood takes them."""
         return self.y
 
-    @cached_property
+    @property
     def prior(self) -> FieldsPrior:
         """Of all predictors, flat."""
+        return self._flat
+
+    @cached_property
+    def _flat(self) -> FieldsPrior:
         return FieldsPrior(self.field_priors)
 
     def log_likelihood(self, x: ArrayLike) -> Array:

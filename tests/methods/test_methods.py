@@ -147,11 +147,11 @@ def test_auto_does_not_mind_the_tail_of_weights_that_are_all_the_same(seed):
     assert result.logz_se < 1e-3
 
 
-def test_auto_weighs_draws_from_q_where_they_cannot_be_guided():
+def test_auto_guides_draws_under_several_classes():
     model = ev.SoftmaxModel(K=covariance(6), y=[0, 1, 2, 1, 0, 0])
     result = estimate(model)
-    assert result.method == "importance"
-    assert "importance sampling is enough" in result.summary()
+    assert result.method == "guided"
+    assert not result.warnings
 
 
 def test_auto_anneals_where_they_are_not():

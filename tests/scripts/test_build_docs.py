@@ -22,6 +22,7 @@ NEEDS = {"density": "jax", "mixed_models": "formulae", "maps_and_series": "formu
 NEEDS |= dict.fromkeys(("bayesian", "bayesfactor", "comparing", "i_have"), "formulae")
 
 
+@pytest.mark.slow  # the build of the documentation runs all of it, too
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: p.relative_to(PAGES).as_posix())
 def test_code_on_pages_runs(page: Path) -> None:
     if page.stem in NEEDS:

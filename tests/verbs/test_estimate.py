@@ -239,7 +239,7 @@ def test_bad_options_are_named(options, message):
 def test_wrong_model_for_method():
     with pytest.raises(
         ValueError,
-        match="a PredictorsModel, a SoftmaxModel or a DensityModel, got str",
+        match="a SparseModel, a PredictorsModel or a DensityModel, got str",
     ):
         estimate("model")
     with pytest.raises(ValueError, match="probit likelihood only"):

@@ -338,7 +338,7 @@ def test_shell_holds_hyperparameters(csv):
         (("fit", "y ~ s(x)"), "bs(x, df=5)"),
         (("fit", "cbind(bit, one) ~ x", "--family", "binomial"), "y | trials(n)"),
         (("fit", "pain ~ x", "--family", "ordinal"), "--levels none,some,"),
-        (("fit", "y ~ x", "--levels", LEVELS), "--family ordinal or bernoulli, not gaussian"),
+        (("fit", "y ~ x", "--levels", LEVELS), "ordinal, softmax or bernoulli, not gaussian"),
         (("fit", "y ~ x", "--levels", LEVELS, "--family", "odrinal"), "did you mean 'ordinal'"),
         ((*PAIN, "--levels", "none,some"), "--levels lacks 'much', which column pain has"),
         ((*PAIN, "--levels", "none,some,muhc"), "column pain has no 'muhc'; did you mean 'much'"),

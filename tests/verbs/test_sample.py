@@ -136,7 +136,7 @@ def test_bad_arguments(options, message):
 
 
 def test_a_model_is_wanted():
-    with pytest.raises(ValueError, match="a SoftmaxModel or a DensityModel, got ndarray"):
+    with pytest.raises(ValueError, match="a PredictorsModel or a DensityModel, got ndarray"):
         quiet(np.eye(3))
     base = ev.fit_ep(small_model("probit"))
     with pytest.raises(ValueError, match="fitted to another model"):
