@@ -69,7 +69,8 @@ def _averaged(lik: Several, y: Array, q: BlockGaussian, z: Array) -> BlockSites:
         pi = np.mean(shares, axis=0)
         trace = np.sum(pi * (1.0 - pi), axis=0)
         pi *= np.einsum("npp->n", W) / np.maximum(trace, np.finfo(float).tiny)
-        W = pi.T[:, :, None] * (np.eye(P) - pi.T[:, None, :] / pi.sum(axis=0)[:, None, None])
+        share = pi / np.maximum(pi.sum(axis=0), np.finfo(float).tiny)  # where none is, W is zero
+        W = pi.T[:, :, None] * (np.eye(P) - share.T[:, None, :])
     sites = BlockSites(np.zeros(N), slope, W, pi)
     sites = sites._replace(nu=slope + sites.times_W(q.mean.reshape(P, N)))
     rest = [at.value - sites.log(own) for at, own in zip(each, eta, strict=True)]
