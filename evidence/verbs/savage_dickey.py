@@ -22,6 +22,8 @@ from scipy import stats
 from scipy.special import logsumexp, ndtri
 
 from ..approximations.gp.ep import fit_ep
+from ..approximations.predictors.reference import BlockReference
+from ..approximations.reference import GaussianReference
 from ..execution.arguments import check_kind, number, shown
 from ..execution.keywords import hinted
 from ..messages import InputError, suggest
@@ -78,7 +80,8 @@ def savage_dickey(
     -------
     DataFrame
         ``log_bayes_factor`` and ``se``: in row ``"draws"`` of the density at the point, NaN where
-        draws do not reach it; in row ``"direct"`` of the nested model's own evidence.
+        draws do not reach it, and the error where nothing tells that of EP's; in row ``"direct"``
+        of the nested model's own evidence.
 
     Examples
     --------
@@ -120,11 +123,18 @@ def _of_effect(
             if isinstance(result, IntegratedEvidence):
                 fits = list(fits_over_theta(model, result, _SETTINGS))
             at = [held.at(q.model.hyperparameters.theta) if model.priors else held for q in fits]
-            logs = np.array([fit_ep(m).logz - q.logz for m, q in zip(at, fits, strict=True)])
+            pairs = [(fit_ep(m), q) for m, q in zip(at, fits, strict=True)]
+            logs = np.array([own.logz - q.logz for own, q in pairs])
             found = float(logsumexp(logs)) - math.log(logs.size)
             spread = np.exp(logs - found).std() / math.sqrt(max(logs.size - 1, 1))
-            return (found, float(spread)), held
+            own = np.mean([_corrected(held_q) - _corrected(q) for held_q, q in pairs])
+            return (found, math.hypot(spread, own)), held
     return None
+
+
+def _corrected(fit: GaussianReference | BlockReference) -> float:
+    """By how much EP's evidence is wrong, to second order; NaN where nothing tells."""
+    return math.nan if isinstance(fit, BlockReference) else fit.logz_corrected - fit.logz
 
 
 def _held(model: FormulaModel, term: Common, j: int, point: float) -> FormulaModel:

@@ -75,6 +75,7 @@ def test_an_effect_at_zero_against_it_free():
     table = ev.savage_dickey(ev.log_evidence(model, **QUIET), "b:x", 0.0, model=model)
     found = table.log_bayes_factor
     assert abs(found["draws"] - found["direct"]) < 4.0 * table.se["direct"] + 0.05
+    assert np.isnan(table.se["draws"])  # EP's own error, of which nothing tells
 
 
 LINE = {"x": X, "g": list("aaaabbbbcccc")}

@@ -54,6 +54,17 @@ def test_effects_and_hyperparameters_of_labels():
     )
 
 
+def test_the_error_of_ep_is_counted():
+    """Eight labels with a strong slope, nothing integrated: no draw differs, EP is off."""
+    data = {"x": np.linspace(-2.0, 2.0, 8), "y": [0, 0, 0, 1, 0, 1, 1, 1]}
+    model = ev.from_formula("y ~ x", data, likelihood="bernoulli", priors={"x": stats.norm(0, 5)})
+    result = ev.log_evidence(model, target_se=0.01, **QUIET)
+    table = ev.savage_dickey(result, "x", 0.0, model=model, random_seed=0)
+    gap = table.log_bayes_factor["draws"] - table.log_bayes_factor["direct"]
+    assert abs(gap) > 4.0 * table.se["direct"]
+    assert abs(gap) < 2.0 * np.hypot(*table.se)
+
+
 def test_parameters_of_a_density():
     y = np.array([0.4, 1.2, 0.9, 1.7])
 

@@ -30,13 +30,6 @@ from .records import Draws, Integrand, Workspace, data_of, workspace
 from .several import draw_ahead, draw_alike, draw_with_several
 
 __all__ = [
-    "Draws",
-    "Integrand",
-    "Workspace",
-    "data_of",
-    "draw_ahead",
-    "draw_alike",
-    "draw_with_one",
-    "draw_with_several",
-    "workspace",
-]
+    "Draws", "Integrand", "Workspace", "data_of", "draw_ahead", "draw_alike", "draw_with_one",
+    "draw_with_several", "workspace",
+]  # fmt: skip
