@@ -30,6 +30,7 @@ from .registry import METHODS
 
 _SLACK, _FAR = 1e-6, 5.0  # above zero, and in standard errors, at which a log Z cannot be
 _REFERRED = ("ep", "fitted", "gaussian", "mixture", "prior")  # references whose doubts are told
+_OVER = ("no-estimate", "approximation-only")  # warnings where there is a better answer since
 _ALONE = ("exact", "orthant", "sequential")  # methods that do not rest on a reference
 
 
@@ -137,13 +138,13 @@ class Referee:
             text = f"max_evaluations={clock.meter.most} were used up before there was an estimate"
             outcome.warn("out-of-evaluations", text)
         limited = clock.limited and not clock.interrupted.is_set()
-        if not (limited and math.isnan(outcome.logz)):
+        if not (limited and math.isnan(outcome.logz_se)):
             return
         best = self.best()
-        if best is None:
+        if best is None or (math.isnan(best[2]) and not math.isnan(outcome.logz)):
             return
         name, outcome.logz, se = best
-        outcome.warnings = [w for w in outcome.warnings if getattr(w, "code", "") != "no-estimate"]
+        outcome.warnings = [w for w in outcome.warnings if getattr(w, "code", "") not in _OVER]
         what = f"nothing was finished within {clock.limits}: log Z is that of {name}"
         if name in fits:
             what += ", an approximation without an error bar"

@@ -2,6 +2,7 @@
 
 import math
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ import evidence as ev
 from evidence.approximations.density.fitted import mixture_of
 from evidence.approximations.density.reference import Scouted
 from evidence.approximations.density.search import Search
+from evidence.execution.clock import Clock
 from evidence.methods.base import Outcome, widen
-from evidence.methods.density import hide, seconds_each, vouched
+from evidence.methods.density import DensityReferee, hide, seconds_each, vouched
 
 
 @pytest.mark.parametrize(
@@ -40,6 +42,20 @@ def test_modes_that_nobody_knew_widen_the_error_bar():
     assert [w.code for w in outcome.warnings] == ["modes-missed"]
     search.confirmed = True
     assert search.hidden == 0.0
+
+
+@pytest.mark.parametrize(("se", "answer"), [(0.1, (-1.2, 0.1)), (math.nan, (-1.0, math.nan))])
+def test_draws_with_an_error_bar_take_the_place_of_what_has_none(se, answer):
+    """Where time was up for one of a mixture's components, log Z has no error bar."""
+    model = ev.DensityModel(lambda x: -0.5 * x @ x, dim=2)
+    problem = SimpleNamespace(clock=Clock(max_seconds=3.0), model=model)
+    referee = DensityReferee(problem, None, "normal")
+    referee.best = lambda: ("5 draws, weighted", -1.2, se)
+    outcome = Outcome("smc", -1.0)
+    outcome.warn("approximation-only", "time was up: a component's share is the approximation's")
+    referee.approximate(outcome)
+    np.testing.assert_equal((outcome.logz, outcome.logz_se), answer)
+    assert [w.code for w in outcome.warnings] == ["approximation-only"]
 
 
 def test_a_lattice_of_modes_is_integrated():
