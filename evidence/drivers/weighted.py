@@ -30,7 +30,7 @@ from ..proposals.tilting import Proposal as Tilting
 from ..proposals.tilting import draw, minimax_proposal, oriented
 from ..statistics.genealogy import Genealogy
 from ..statistics.resampling import SCHEMES, Ancestors, systematic
-from ..statistics.weights import Weights, variance_of_ends
+from ..statistics.weights import Weights, variance_in_order, variance_of_ends
 from .islands import KEEP, Islands, Row
 
 Between = Callable[[Array], Ancestors | None]
@@ -205,7 +205,8 @@ def island(
     weights, order = Weights(log_w), source.order(n, rng)
     w = weights.relative
     kept = order[systematic(w[order], rng, min(n, most))]
-    variance = between.family.variance(w[None])[0]
+    strata = isinstance(source, Proposed)  # mixtures draw one component after the other
+    variance = variance_in_order(w) if strata else between.family.variance(w[None])[0]
     ends = variance_of_ends(w) if isinstance(source, Guided) and source.net is not None else 0.0
     draws = source.latent(drawn, kept, rng)  # type: ignore[arg-type]  # as it drew them
     return between.log_z + float(weights.log_mean), float(weights.ess), variance, ends, draws

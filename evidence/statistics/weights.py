@@ -183,6 +183,24 @@ def variance_of_ends(w: Array) -> float:
     return (_excess(w, 1.0) ** 2 + _excess(w, -1.0) ** 2) / float(w.sum()) ** 2
 
 
+def variance_in_order(w: Array) -> float:
+    r"""Relative variance of the mean of n weights whose draws came stratum by stratum,
+
+    .. math:: \frac{n}{n-1} \sum_{i<n} \tfrac12 (w_{i+1} - w_i)^2 \Big/ \Big(\sum_i w_i\Big)^2 :
+
+    what strata differ by is in it at their borders only, as the mean does not have it. Of
+    independent draws it is the usual variance on average (W. G. Cochran, Sampling Techniques,
+    3rd edition, Wiley 1977, section 8.11).
+
+    >>> variance_in_order(np.array([1.0, 1.0, 1.0, 3.0, 3.0, 3.0]))  # one border: (6/5) 2 / 12²
+    0.016666666666666666
+    """
+    if w.size < 2:
+        return math.nan
+    steps = np.diff(w)
+    return 0.5 * w.size / (w.size - 1.0) * float(steps @ steps) / float(w.sum()) ** 2
+
+
 @jit
 def _excess(w, sign):
     """The mean of the outermost weights at one end beyond the next one."""

@@ -7,7 +7,12 @@ import pytest
 from scipy.special import logsumexp
 
 from evidence.statistics.resampling import SCHEMES
-from evidence.statistics.weights import Weights, conditional_ess, variance_of_ends
+from evidence.statistics.weights import (
+    Weights,
+    conditional_ess,
+    variance_in_order,
+    variance_of_ends,
+)
 
 
 def test_batches_are_as_good_as_all_at_once():
@@ -110,3 +115,17 @@ def test_ends_of_evenly_spread_draws_make_the_error_of_a_logarithm(sign):
     told = np.mean([variance_of_ends(one) for one in w])
     assert 0.8 < told / np.var(w.mean(axis=1) / w.mean()) < 2.2
     assert variance_of_ends(w[0, :3]) == 0.0
+
+
+@pytest.mark.parametrize("between", [0.0, 1.0])
+def test_variance_in_order_is_that_of_means(between):
+    """Four strata whose means differ are drawn in turn: their borders add an eighth, where the
+    plain variance is twenty times too large."""
+    n, islands = 256, 2000
+    rng = np.random.default_rng(0)
+    level = between * np.linspace(0.0, 2.0, 4).repeat(n // 4)
+    w = 1.0 + level + 0.5 * rng.random((islands, n))
+    told = np.mean([variance_in_order(one) for one in w])
+    assert told == pytest.approx(np.var(w.mean(axis=1)) / w.mean() ** 2, rel=0.1 + 0.1 * between)
+    plain = np.mean(w.var(axis=1) / n / w.mean(axis=1) ** 2)
+    assert between == 0.0 or plain > 10.0 * told
