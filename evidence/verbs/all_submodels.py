@@ -79,8 +79,8 @@ def all_submodels(
     >>> import numpy as np
     >>> import evidence as ev
     >>> rng = np.random.default_rng(0)
-    >>> data = {"x": rng.normal(size=40), "a": list("pq") * 20}
-    >>> data["y"] = data["x"] + rng.normal(size=40)
+    >>> data = {"x": rng.normal(size=24), "a": list("pq") * 12}
+    >>> data["y"] = data["x"] + rng.normal(size=24)
     >>> found = ev.all_submodels("y ~ x * a", data, random_seed=0, progressbar=False)
     >>> list(found.table.index)[0], len(found.table)
     ('y ~ 1 + x', 5)

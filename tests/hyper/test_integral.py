@@ -109,7 +109,7 @@ CASES = {
 }
 
 
-SLOW = {"6": pytest.mark.slow}
+SLOW = dict.fromkeys(["3", "6", "two modes, found from the lower"], pytest.mark.slow)
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, marks=SLOW.get(c, ())) for c in CASES])
@@ -198,7 +198,7 @@ def integrals_of_the_start():
     return np.array([s.sum(), s @ grid[:, 0], s @ grid[:, 1], expected, expected])
 
 
-@pytest.mark.parametrize("size", [8, 256])
+@pytest.mark.parametrize("size", [8, pytest.param(256, marks=pytest.mark.slow)])
 def test_few_draws_from_a_surrogate_are_properly_weighted(size):
     """E[mass · f(θ)] = ∫ f s for draws resampled from 8 as from 256: 4.5 sd, 9e-6 each."""
     start, truth = a_start(size), integrals_of_the_start()

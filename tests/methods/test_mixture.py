@@ -28,8 +28,9 @@ METHODS = {
 two_groups, uneven_groups = cache(modes.two_groups), cache(modes.uneven_groups)
 
 
-@pytest.mark.parametrize("problem", [two_groups, uneven_groups])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "problem"), list(zip(METHODS, [two_groups, uneven_groups] * 4, strict=False))
+)
 def test_every_method_sees_every_mode(method, problem):
     truth = problem()
     words = {"random_seed": 1, "progressbar": False, **METHODS[method]}

@@ -70,7 +70,13 @@ def test_error_bars_of_half_spaces(case, method):
     assert abs(z.mean()) < 0.35
 
 
-@pytest.mark.parametrize("case", [CASES[2], ("probit", 8, 1e3, 1.0), ("poisson", 20, 25.0, 0.1)])
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("probit", 8, 1e3, 1.0),
+        *(pytest.param(c, marks=pytest.mark.slow) for c in (CASES[2], ("poisson", 20, 25.0, 0.1))),
+    ],
+)
 def test_both_ways_meet_on_half_spaces(case):
     """Chains that start behind the wall never come to the posterior: log u = -41 to -3600."""
     model, truth = half_space(*case)

@@ -13,7 +13,7 @@ from scripts.catalogue.modes import two_groups, uneven_groups
 
 
 @pytest.mark.parametrize(
-    "seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (3, 4))]
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))]
 )
 @pytest.mark.parametrize("problem", [two_groups, uneven_groups])
 def test_fixed_points_hold_all_of_z(problem, seed):

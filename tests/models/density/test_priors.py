@@ -75,7 +75,7 @@ FORMS = {
 
 #: every form with a gradient, which goes through its map; three without, which is asked for
 #: values alone
-_WITHOUT = ("scipy", "cube", "dependent")
+_WITHOUT = ("cube", "dependent")
 _CASES = [*((form, True) for form in FORMS), *((form, False) for form in _WITHOUT)]
 
 

@@ -158,7 +158,7 @@ def test_few_draws_tell_nothing():
 
 @pytest.fixture(scope="module")
 def funnel():
-    return ev.examples.funnel(10).model
+    return ev.examples.funnel(5).model
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +220,7 @@ def test_auto_does_not_rely_on_weights(funnel):
 
 def test_states_and_parameters(fit):
     path = make_path(fit)
-    y = RNG.standard_normal((4, 11))
+    y = RNG.standard_normal((4, 6))
     np.testing.assert_allclose(path.latent(path.parameters(y)), y, rtol=1e-9, atol=1e-9)
     tilt, gradient = path.tilt_and_gradient(y)
     np.testing.assert_allclose(tilt, path.tilt(y), rtol=1e-12)
@@ -250,9 +250,10 @@ def test_riemannian_moves_start_from_constant_scales(funnel, fit):
     path = DensityPath(fit)
     assert not path.riemannian
     with pytest.raises(ValueError, match="reference='gaussian'"):
-        path.curvature(np.zeros((1, 11)))
+        path.curvature(np.zeros((1, 6)))
 
 
+@pytest.mark.slow
 def test_the_smallest_funnel():
     """Weights of a Gaussian with heavy tails look good enough there, and are not: they miss the
     wide end. Mean z-score of 12 runs, t-distributed with 11 degrees: 4.5 in one of 10³ runs."""

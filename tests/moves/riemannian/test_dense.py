@@ -729,11 +729,13 @@ def crossings(move, low, high, cut, m):
     ("move", "where"),
     [
         (moves.RMHMC(0.14, n_leapfrog=12), (-14.0, -8.0, -9.5)),
-        (moves.RMHMC(0.3, n_leapfrog=8), (-8.0, 8.0, 0.0)),
-        (moves.MidpointRMHMC(0.35, n_leapfrog=6), (-14.0, -8.0, -9.5)),
         (moves.MidpointRMHMC(0.7, n_leapfrog=4), (-8.0, 8.0, 0.0)),
+        pytest.param(moves.RMHMC(0.3, n_leapfrog=8), (-8.0, 8.0, 0.0), marks=pytest.mark.slow),
+        pytest.param(
+            moves.MidpointRMHMC(0.35, n_leapfrog=6), (-14.0, -8.0, -9.5), marks=pytest.mark.slow
+        ),
     ],
-    ids=["leapfrog, neck", "leapfrog, long steps", "midpoint, neck", "midpoint, long steps"],
+    ids=["leapfrog, neck", "midpoint, long steps", "leapfrog, long steps", "midpoint, neck"],
 )
 def test_funnel_is_crossed_as_often_upwards_as_downwards(move, where):
     """False alarms at 4 standard deviations: 6e-5 each."""
