@@ -98,7 +98,8 @@ def calibrate(
     progressbar : bool
         Show one line in a terminal or notebook.
     **options
-        For every :func:`evidence.log_evidence`; ``target_se`` is 0.1 by default.
+        For every :func:`evidence.log_evidence`; by default ``target_se`` is 0.1, and ``effort``
+        frugal.
 
     Returns
     -------
@@ -182,7 +183,7 @@ def _pieces(
     check_executor(executor)
     check_path("checkpoint", path)
     generators = _check_generators(models, simulate)
-    options = {"target_se": ROUGH} | options
+    options = {"target_se": ROUGH, "effort": "frugal"} | options
     who = [_text(thing) for thing in (*models.values(), *(f for f, _ in generators.values()))]
     words = {name: str(value) for name, value in options.items()}
     known = {"package version": __version__, "models": digest(*who, shares), "ranks": ranks}

@@ -167,13 +167,13 @@ def log_evidence(
         target_se=target_se, n_particles=n_particles, n_islands=n_islands, max_seconds=max_seconds,
         random_seed=random_seed, executor=executor, checkpoint=checkpoint, progressbar=progressbar,
     )  # fmt: skip
+    check_choice("effort", effort, tuple(EFFORTS))
+    _check_evaluations(kind, max_evaluations, model)
     if getattr(model, "priors", None) is not None:
         _check_integrated(method, reference, move, betas, options)
         from .integrate import integrated_evidence  # which needs this function
 
-        return integrated_evidence(model, **budget)  # type: ignore[arg-type]
-    check_choice("effort", effort, tuple(EFFORTS))
-    _check_evaluations(kind, max_evaluations, model)
+        return integrated_evidence(model, effort=effort, **budget)  # type: ignore[arg-type]
     call = Call(**budget, max_evaluations=max_evaluations, size=model.n)
     check_options(method, dict(options))
     ladder, n_betas = check_betas(betas)

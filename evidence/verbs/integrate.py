@@ -16,10 +16,11 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..approximations.density.policy import EFFORTS
 from ..drivers.smc import Loop
 from ..drivers.waves import Budget, Run
 from ..execution import arguments
@@ -50,6 +51,9 @@ from ..results.optimum import Optimum
 from ._call import DEFAULT_TARGET_SE, FINE, Call
 from .optimise import optimise
 
+if TYPE_CHECKING:
+    from ._options import Effort
+
 _SETTINGS = 48  # of hyperparameters that a prediction or a summary averages over
 _LARGEST = 512  # θ of an island
 _SMALL = 1e6  # multiplications of a small model's EP, a millisecond
@@ -73,6 +77,7 @@ def integrated_evidence(
     n_particles: int | None = None,
     n_islands: int | None = None,
     n_draws: int | None = None,
+    effort: Effort = "normal",
     max_seconds: float | None = None,
     random_seed: int | np.random.Generator | None = None,
     executor: Executor | None = None,
@@ -98,6 +103,8 @@ def integrated_evidence(
         Hyperparameter settings per island (by default the pilot tells), and islands (16).
     n_draws : int, optional
         Latent draws behind every estimate of Z(θ); by default the pilot tells (16 to 256).
+    effort : {"normal", "frugal", "thorough"}
+        How hard a search over hyperparameters tries where Z(θ) is a formula.
     max_seconds, random_seed, executor, checkpoint, progressbar
         As in :func:`evidence.log_evidence`; the optimum is always finished.
 
@@ -123,6 +130,7 @@ def integrated_evidence(
     """
     arguments.check_kind("model", model, GPModel, SparseModel, PredictorsModel)
     arguments.check_count("n_draws", n_draws, 2)
+    arguments.check_choice("effort", effort, tuple(EFFORTS))
     check_few(model)
     call = Call(
         target_se, n_particles, n_islands, max_seconds, random_seed=random_seed,
@@ -133,7 +141,9 @@ def integrated_evidence(
     call.until_target(FINE if isinstance(prior, Ratios) else DEFAULT_TARGET_SE)
     density = density_over(model, prior)
     if isinstance(density, DensityModel):
-        result = _directly(call, model, prior, density)
+        if effort == "normal" and not density.vectorized:
+            effort = "frugal"
+        result = _directly(call, model, prior, density, effort)
         result.source = model if same else None
         return result
     call.begin(model, lambda: _identity(call, model, prior, n_draws))
@@ -148,14 +158,14 @@ def integrated_evidence(
     return told(result)
 
 
-def _directly(call: Call, model: Any, prior: Priors, density: DensityModel) -> IntegratedEvidence:
+def _directly(
+    call: Call, model: Any, prior: Priors, density: DensityModel, effort: Effort
+) -> IntegratedEvidence:
     """The evidence of a density over hyperparameters is the answer."""
     from .estimate import log_evidence
 
     clock = Clock(call.max_seconds)
-    found = log_evidence(
-        density, effort="normal" if density.vectorized else "frugal", **call.words
-    )
+    found = log_evidence(density, effort=effort, **call.words)
     drawn = getattr(density.functions.logdensity, "drawn", None)
     values = drawn(found.samples) if drawn else found.samples[:, density.n - len(prior) :]
     theta = to_line(values, prior.lows)

@@ -249,3 +249,15 @@ def test_bad_input(change, message):
     arguments = {"model": PROBIT, "priors": PROBIT_PRIORS, "progressbar": False, **change}
     with pytest.raises(ValueError, match=message):
         ev.integrated_evidence(arguments.pop("model"), arguments.pop("priors"), **arguments)
+
+
+def test_effort_is_that_of_the_search_over_hyperparameters():
+    model = ev.from_formula("y ~ 1", {"y": np.random.default_rng(0).normal(size=20)})
+    words = {"random_seed": 0, "progressbar": False}
+    little, much = (ev.log_evidence(model, effort=e, **words) for e in ("frugal", "normal"))
+    assert abs(little.logz - much.logz) < 4.0 * np.hypot(little.logz_se, much.logz_se)
+    assert 20 * sum(little.evaluations.values()) < sum(much.evaluations.values())
+    with pytest.raises(ev.InputError, match="effort"):
+        ev.log_evidence(model, effort="much", **words)
+    with pytest.raises(ev.InputError, match="max_evaluations"):
+        ev.log_evidence(model, max_evaluations=10, **words)
