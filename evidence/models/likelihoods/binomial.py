@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import carray
 from numpy.typing import ArrayLike
 from scipy.special import betainc, expit
 
 from ...messages import InputError
-from ...numerics.jit import kernel, vector_loop
+from ...numerics.jit import jit, vector_loop
 from ...numerics.special import exp_parts, log, sigmoid
 from .base import Array, Observations
 from .checks import EXACT, Parametric, check_counts, stack
 from .counts import log_peak
+from .pointwise import Pointwise
 
 
 @vector_loop
@@ -45,20 +45,11 @@ def _first_order(x, theta, step, out):
         out[1, i] = (gain if below else -gain) / rise
 
 
-@kernel
-def _kernel(x_, theta_, n, stride, step, order, out_):
-    x, theta, out = carray(x_, n), carray(theta_, (5, stride)), carray(out_, (4, n))
-    if step:
-        _first_order(x, theta, 1, out)
-    else:
-        _first_order(x, theta, 0, out)
-    if order == 1:
-        return
-    for i in range(n):
-        trials = theta[0, i * step] + theta[1, i * step]
-        curvature = trials * sigmoid(x[i]) * sigmoid(-x[i])
-        out[2, i] = -curvature
-        out[3, i] = curvature * np.tanh(0.5 * x[i])
+@jit
+def _bends(x, theta):
+    """The second and the third derivative."""
+    curvature = (theta[0] + theta[1]) * sigmoid(x) * sigmoid(-x)
+    return -curvature, curvature * np.tanh(0.5 * x)
 
 
 class Trials(Parametric):
@@ -123,7 +114,7 @@ class Binomial(Trials):
 
     name: ClassVar[str] = "binomial"
 
-    kernel = staticmethod(_kernel)
+    kernel = Pointwise(_bends, 5, _first_order)
 
     def theta(self, y: Array) -> Array:
         rest = self.parameters(y)[0] - y

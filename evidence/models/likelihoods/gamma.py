@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import carray
 from numpy.typing import ArrayLike
 from scipy.special import gammainc
 
-from ...numerics.jit import kernel, vector_loop
+from ...numerics.jit import jit, vector_loop
 from ...numerics.special import exp_parts
 from .base import Array, Predictive
 from .checks import Parametric, check_positives, stack
 from .counts import log_peak, lognormal_moments
+from .pointwise import Pointwise
 
 _DOUBLES = np.finfo(float)
 
@@ -33,18 +33,11 @@ def _first_order(x, theta, step, out):
         out[1, i] = shape * e
 
 
-@kernel
-def _kernel(x_, theta_, n, stride, step, order, out_):
-    x, theta, out = carray(x_, n), carray(theta_, (3, stride)), carray(out_, (4, n))
-    if step:
-        _first_order(x, theta, 1, out)
-    else:
-        _first_order(x, theta, 0, out)
-    if order == 1:
-        return
-    for i in range(n):
-        out[3, i] = theta[1, i * step] * np.exp(theta[0, i * step] - x[i])
-        out[2, i] = -out[3, i]
+@jit
+def _bends(x, theta):
+    """The second and the third derivative."""
+    rate = theta[1] * np.exp(theta[0] - x)
+    return -rate, rate
 
 
 @dataclass(frozen=True)
@@ -73,7 +66,7 @@ class Gamma(Parametric):
     name: ClassVar[str] = "gamma"
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"shape": (1e-3, 1e5)}
 
-    kernel = staticmethod(_kernel)
+    kernel = Pointwise(_bends, 3, _first_order)
 
     check = check_positives
 

@@ -6,44 +6,33 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import carray
 from scipy.special import expit
 
-from ...numerics.jit import kernel, vector_loop
-from ...numerics.special import exp, log, log1p_exp, sigmoid
+from ...numerics.jit import jit, vector_loop
+from ...numerics.special import exp, log, sigmoid
 from .base import Array
 from .checks import Labels
+from .pointwise import Pointwise
 
 
 @vector_loop
-def _first_order(x, y, step, out):
+def _first_order(x, theta, step, out):
     """log p(y|x) and its slope; with a constant ``step`` the loops become vector instructions."""
     for i in range(x.size):
         out[3, i] = exp(-abs(x[i]))
     for i in range(x.size):
-        s, e = y[np.uint64(i * step)], out[3, i]
+        s, e = theta[0, np.uint64(i * step)], out[3, i]
         z = s * x[i]
         out[0, i] = (0.0 if z > 0.0 else z) - log(1.0 + e, e)
         out[1, i] = s * (e if z > 0.0 else 1.0) / (1.0 + e)
 
 
-@kernel
-def _kernel(x_, theta_, n, stride, step, order, out_):
-    x, y, out = carray(x_, n), carray(theta_, stride), carray(out_, (4, n))
-    if order == 1:
-        if step:
-            _first_order(x, y, 1, out)
-        else:
-            _first_order(x, y, 0, out)
-        return
-    for i in range(n):
-        s = y[i * step]
-        z = s * x[i]
-        p, q = sigmoid(z), sigmoid(-z)
-        out[0, i] = -log1p_exp(-z)
-        out[1, i] = s * q
-        out[2, i] = -p * q
-        out[3, i] = s * p * q * np.tanh(0.5 * z)
+@jit
+def _bends(x, theta):
+    """The second and the third derivative."""
+    s = theta[0]
+    p = sigmoid(s * x) * sigmoid(-s * x)
+    return -p, s * p * np.tanh(0.5 * s * x)
 
 
 @dataclass(frozen=True)
@@ -59,7 +48,7 @@ class Logit(Labels):
 
     name: ClassVar[str] = "logit"
 
-    kernel = staticmethod(_kernel)
+    kernel = Pointwise(_bends, 1, _first_order)
 
     link = staticmethod(expit)
 

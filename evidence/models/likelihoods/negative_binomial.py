@@ -7,24 +7,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import carray
 from numpy.typing import ArrayLike
 from scipy.special import betainc
 
-from ...numerics.jit import jit, kernel, vector_loop
+from ...numerics.jit import jit, vector_loop
 from ...numerics.special import exp_parts, log, log1p_exp, sigmoid
 from .base import Array, Predictive
 from .checks import stack
 from .counts import CountLikelihood, draw_counts, log_peak, lognormal_moments
-
-
-@jit
-def _log_mix(p, q, d):
-    """``log(q + p exp(d))`` for ``p + q = 1``; vanishes with ``d`` to full relative accuracy."""
-    if d > 600.0:
-        return d + np.log(p)
-    excess = p * np.expm1(d)
-    return np.log1p(excess) if excess > -0.5 else np.log(q + p * np.exp(d))
+from .pointwise import Pointwise
 
 
 @vector_loop
@@ -51,6 +42,15 @@ def _first_order(x, theta, step, out):
 
 
 @jit
+def _log_mix(p, q, d):
+    """``log(q + p exp(d))`` for ``p + q = 1``; vanishes with ``d`` to full relative accuracy."""
+    if d > 600.0:
+        return d + np.log(p)
+    excess = p * np.expm1(d)
+    return np.log1p(excess) if excess > -0.5 else np.log(q + p * np.exp(d))
+
+
+@jit
 def derivatives(x, theta):
     """log p(y|x) and three derivatives, at one point."""
     y, r = theta[0], theta[1]
@@ -70,17 +70,10 @@ def derivatives(x, theta):
     return value, slope, -curvature, curvature * np.tanh(0.5 * eta)
 
 
-@kernel
-def _kernel(x_, theta_, n, stride, step, order, out_):
-    x, theta, out = carray(x_, n), carray(theta_, (5, stride)), carray(out_, (4, n))
-    if order == 1:
-        if step:
-            _first_order(x, theta, 1, out)
-        else:
-            _first_order(x, theta, 0, out)
-        return
-    for i in range(n):
-        out[0, i], out[1, i], out[2, i], out[3, i] = derivatives(x[i], theta[:, i * step])
+@jit
+def _bends(x, theta):
+    """The second and the third derivative."""
+    return derivatives(x, theta)[2:]
 
 
 class Sized(CountLikelihood):
@@ -147,7 +140,7 @@ class NegativeBinomial(Sized):
     name: ClassVar[str] = "negative_binomial"
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"dispersion": (1e-3, 1e5)}
 
-    kernel = staticmethod(_kernel)
+    kernel = Pointwise(_bends, 5, _first_order)
 
 
 @dataclass(frozen=True)
@@ -173,7 +166,7 @@ class Geometric(Sized):
 
     name: ClassVar[str] = "geometric"
 
-    kernel = staticmethod(_kernel)
+    kernel = Pointwise(_bends, 5, _first_order)
 
     def parameters(self, like: Array) -> tuple[Array, ...]:
         return np.ones(()), *super().parameters(like)

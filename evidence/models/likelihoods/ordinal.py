@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numba import carray
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from ...execution.arguments import array
 from ...messages import InputError
-from ...numerics.jit import kernel, vector_loop
+from ...numerics.jit import jit, vector_loop
 from ...numerics.special import exp, exp_parts, log, sigmoid
 from .base import Array, Likelihood, Observations
 from .checks import check_parameter, stack
+from .pointwise import Pointwise
 
 _BOUNDS = (1e-3, 1e3)
 
@@ -41,20 +41,12 @@ def _first_order(x, theta, step, out):
         out[1, i] = -gain if below else gain
 
 
-@kernel
-def _kernel(x_, theta_, n, stride, step, order, out_):
-    x, theta, out = carray(x_, n), carray(theta_, (3, stride)), carray(out_, (4, n))
-    if step:
-        _first_order(x, theta, 1, out)
-    else:
-        _first_order(x, theta, 0, out)
-    if order == 1:
-        return
-    for i in range(n):
-        a, b = theta[0, i * step] - x[i], x[i] - theta[1, i * step]
-        p, q = sigmoid(a) * sigmoid(-a), sigmoid(b) * sigmoid(-b)
-        out[2, i] = -p - q
-        out[3, i] = q * np.tanh(0.5 * b) - p * np.tanh(0.5 * a)
+@jit
+def _bends(x, theta):
+    """The second and the third derivative."""
+    a, b = theta[0] - x, x - theta[1]
+    p, q = sigmoid(a) * sigmoid(-a), sigmoid(b) * sigmoid(-b)
+    return -p - q, q * np.tanh(0.5 * b) - p * np.tanh(0.5 * a)
 
 
 @dataclass(frozen=True)
@@ -92,7 +84,7 @@ class Ordinal(Likelihood):
     name: ClassVar[str] = "ordinal"
     counts: ClassVar[bool] = True
 
-    kernel = staticmethod(_kernel)
+    kernel = Pointwise(_bends, 3, _first_order)
 
     def __post_init__(self) -> None:
         gaps = np.atleast_1d(check_parameter("gaps", self.gaps) if np.size(self.gaps) else ())

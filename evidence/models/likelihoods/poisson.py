@@ -6,26 +6,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import carray
 from numpy.typing import ArrayLike
 from scipy.special import pdtr
 
-from ...numerics.jit import jit, kernel, vector_loop
+from ...numerics.jit import jit, vector_loop
 from ...numerics.special import exp_parts
 from .base import Array, Predictive
 from .checks import stack
 from .counts import CountLikelihood, draw_counts, log_peak, lognormal_moments
-
-
-@jit
-def minus_expm1(d):
-    """``d - expm1(d)``; a series near zero, where the two cancel."""
-    if abs(d) > 0.5:
-        return d - np.expm1(d)
-    tail = 1.0
-    for k in range(14, 2, -1):
-        tail = 1.0 + tail * d / k
-    return -0.5 * d * d * tail
+from .pointwise import Pointwise
 
 
 @vector_loop
@@ -42,6 +31,17 @@ def _first_order(x, theta, step, out):
 
 
 @jit
+def minus_expm1(d):
+    """``d - expm1(d)``; a series near zero, where the two cancel."""
+    if abs(d) > 0.5:
+        return d - np.expm1(d)
+    tail = 1.0
+    for k in range(14, 2, -1):
+        tail = 1.0 + tail * d / k
+    return -0.5 * d * d * tail
+
+
+@jit
 def derivatives(x, theta):
     """log p(y|x) and three derivatives, at one point."""
     y, d = theta[0], x + theta[1]
@@ -52,17 +52,10 @@ def derivatives(x, theta):
     return -rate, -rate, -rate, -rate
 
 
-@kernel
-def _kernel(x_, theta_, n, stride, step, order, out_):
-    x, theta, out = carray(x_, n), carray(theta_, (3, stride)), carray(out_, (4, n))
-    if order == 1:
-        if step:
-            _first_order(x, theta, 1, out)
-        else:
-            _first_order(x, theta, 0, out)
-        return
-    for i in range(n):
-        out[0, i], out[1, i], out[2, i], out[3, i] = derivatives(x[i], theta[:, i * step])
+@jit
+def _bends(x, theta):
+    """The second and the third derivative."""
+    return derivatives(x, theta)[2:]
 
 
 class Rates(CountLikelihood):
@@ -113,4 +106,4 @@ class Poisson(Rates):
 
     name: ClassVar[str] = "poisson"
 
-    kernel = staticmethod(_kernel)
+    kernel = Pointwise(_bends, 3, _first_order)

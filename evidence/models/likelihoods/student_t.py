@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import carray
 from numpy.typing import ArrayLike
 from scipy.special import stdtr
 
-from ...numerics.jit import kernel, vector_loop
+from ...numerics.jit import jit, vector_loop
 from ...numerics.special import LOG_SQRT_2PI, log
 from .base import Array, Predictive
 from .checks import Parametric, check_reals, stack
 from .counts import log_peak
+from .pointwise import Pointwise
 
 _FAR = 1e150  # widths from a datum beyond which the square of a number has none
 
@@ -35,31 +35,17 @@ def _first_order(x, theta, step, out):
         out[1, i] = -(df + 1.0) / away if far else slope
 
 
-@kernel
-def _kernel(x_, theta_, n, stride, step, order, out_):
-    x, theta, out = carray(x_, n), carray(theta_, 4 * stride), carray(out_, (4, n))
-    if order == 1:
-        if step:
-            _first_order(x, carray(theta_, (4, stride)), 1, out)
-        else:
-            _first_order(x, carray(theta_, (4, stride)), 0, out)
-        return
-    for i in range(n):
-        y, df = theta[i * step], theta[stride + i * step]
-        width, constant = theta[2 * stride + i * step], theta[3 * stride + i * step]
-        z = (x[i] - y) / width
-        h = 1.0 / (1.0 + z * z)
-        a = (df + 1.0) / width
-        if abs(z) > _FAR:
-            r = 1.0 / (x[i] - y)
-            out[0, i] = constant - (df + 1.0) * np.log(abs(z))
-            out[1, i], out[2, i] = -(df + 1.0) * r, (df + 1.0) * r * r
-            out[3, i] = -2.0 * (df + 1.0) * r * r * r
-            continue
-        out[0, i] = constant - 0.5 * (df + 1.0) * np.log1p(z * z)
-        out[1, i] = -a * z * h
-        out[2, i] = -a / width * (1.0 - z) * (1.0 + z) * h * h
-        out[3, i] = 2.0 * a / (width * width) * z * (3.0 - z * z) * h * h * h
+@jit
+def _bends(x, theta):
+    """The second and the third derivative."""
+    df, width, away = theta[1], theta[2], x - theta[0]
+    z = away / width
+    if abs(z) > _FAR:
+        r = 1.0 / away
+        return (df + 1.0) * r * r, -2.0 * (df + 1.0) * r * r * r
+    h, a = 1.0 / (1.0 + z * z), (df + 1.0) / width
+    second = -a / width * (1.0 - z) * (1.0 + z) * h * h
+    return second, 2.0 * a / (width * width) * z * (3.0 - z * z) * h * h * h
 
 
 def _log_normaliser(df: Array) -> Array:
@@ -99,7 +85,7 @@ class StudentT(Parametric):
     log_concave: ClassVar[bool] = False
     unimodal: ClassVar[bool] = True
 
-    kernel = staticmethod(_kernel)
+    kernel = Pointwise(_bends, 4, _first_order)
 
     check = check_reals
 
