@@ -127,6 +127,7 @@ class EveryModel(Start, MethodOptions, total=False):
     """What :func:`evidence.compare` takes for every model."""
 
     method: Method
+    effort: Effort
 
 
 class EveryCell(MethodOptions, Sizes, Way):
