@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +36,19 @@ class Row(NamedTuple):
 
 class Missing(Exception):
     """What rows need and is not there."""
+
+
+def had(names: Iterable[str], make: Callable[[str], object]) -> list[str]:
+    """Those that can be made; what the others want is said."""
+    there = []
+    for name in names:
+        try:
+            make(name)
+        except Missing as missing:
+            print(f"{name}: left out, for want of {missing}")
+        else:
+            there.append(name)
+    return there
 
 
 def research(name: str) -> Path:
