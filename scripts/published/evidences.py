@@ -248,11 +248,10 @@ def map_of_accidents() -> Iterator[Row]:
     data = posteriordb("traffic_accident_nyc")
     pairs = np.column_stack([data["node1"], data["node2"]]) - 1
     table = pd.DataFrame({"y": data["y"], "lE": np.log(data["E"]), "area": range(data["N"])})
-    table.attrs["pairs"] = pairs
-    priors = {
-        "Intercept": stats.norm(0.0, 1.0), "sigma(bym2)": _HALF, "phi(bym2)": stats.beta(0.5, 0.5),
-    }  # fmt: skip
-    run = formula("y ~ 1 + offset(lE) + bym2(area, pairs)", table, "poisson", priors)
+    term, share = "bym2(area,pairs)", stats.beta(0.5, 0.5)
+    priors = {"Intercept": stats.norm(0.0, 1.0), f"{term}__sigma": _HALF, f"{term}__phi": share}
+    text, named = f"y ~ 1 + offset(lE) + {term}", {"pairs": pairs}
+    run = formula(text, table, "poisson", priors, namespace=named)
     yield Row("New York, BYM2", "posteriordb", np.nan, np.nan, run)
 
 

@@ -85,7 +85,7 @@ def main() -> int:
         options.out / f"{NAME}.csv", ["problem", "batches", "allowed"], cases, run
     )
     print(f"{len(table)} runs, {int(table.kept.sum())} kept their limit")
-    return int((~table.kept).sum())
+    return 0 if options.fast else int((~table.kept).sum())
 
 
 if __name__ == "__main__":

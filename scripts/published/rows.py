@@ -92,10 +92,10 @@ def ratio(formulas: list[str], data: Any, **words: Any) -> Callable[[], Answer]:
 
 
 def formula(
-    text: str, data: pd.DataFrame, family: str, priors: dict[str, Any]
+    text: str, data: pd.DataFrame, family: str, priors: dict[str, Any], **words: Any
 ) -> Callable[[], Answer]:
     def run() -> Answer:
-        model = ev.from_formula(text, data, likelihood=family, priors=priors)
+        model = ev.from_formula(text, data, likelihood=family, priors=priors, **words)
         return _answer(ev.integrated_evidence(model, random_seed=0, progressbar=False))
 
     return run
