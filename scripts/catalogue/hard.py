@@ -349,11 +349,16 @@ def waiting_times() -> Problem:
 
 
 def pines() -> Problem:
-    """A line through 42 points, its coefficients in units of the noise (as Radiata pine)."""
-    rng, n = np.random.default_rng(7), 42
-    x = rng.normal(27.0, 4.0, n)
+    """Drawn at random in the likeness of Radiata pine."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(27.0, 4.0, 42)
     x = x - x.mean()
-    y = 2990.0 + 180.0 * x + rng.normal(0.0, 310.0, n)
+    return line(x, 2990.0 + 180.0 * x + rng.normal(0.0, 310.0, 42))
+
+
+def line(x: Array, y: Array) -> Problem:
+    """A line through points, its coefficients in units of the noise (priors of Radiata pine's)."""
+    n = y.size
     X, start = np.column_stack([np.ones(n), x]), np.array([3000.0, 185.0])
     precision, shape, rate = np.array([0.06, 6.0]), 3.0, 2.0 * 300.0**2
 
@@ -394,7 +399,8 @@ def g_prior(p: int = 10, n: int = 60) -> Problem:
     return Problem([normal(0.0, 1.0)] * p + [Prior("gamma", 2.0, 0.5)], log_likelihood, truth)
 
 
-def eight_schools() -> Problem:
+def eight_schools(spread: float = 20.0) -> Problem:
+    """Effects under a normal prior, whose mean has the deviation ``spread``."""
     y, se = SCHOOLS
 
     def log_likelihood(xp: Any, t: Array) -> Array:
@@ -406,21 +412,27 @@ def eight_schools() -> Problem:
         tau = np.exp(np.asarray(log_tau, float))[..., None]
         v = tau**2 + se**2
         one, line = np.sum(1.0 / v, axis=-1), np.sum(y / v, axis=-1)
-        logdet = np.log(v).sum(axis=-1) + np.log1p(400.0 * one)
-        square = np.sum(y**2 / v, axis=-1) - 400.0 * line**2 / (1.0 + 400.0 * one)
+        logdet = np.log(v).sum(axis=-1) + np.log1p(spread**2 * one)
+        square = np.sum(y**2 / v, axis=-1) - line**2 / (spread**-2 + one)
         prior = math.log(2.0 / (5.0 * math.pi)) - np.log1p((tau[..., 0] / 5.0) ** 2) + log_tau
         return prior - 0.5 * (square + logdet + y.size * _LOG_2PI)
 
     truth = _log_integral(given, -15.0, 12.0, [0, 2, 3])
-    prior = [normal(0.0, 20.0), Prior("half_cauchy", 0.0, 5.0)] + [normal(0.0, 1.0)] * 8
+    prior = [normal(0.0, spread), Prior("half_cauchy", 0.0, 5.0)] + [normal(0.0, 1.0)] * 8
     return Problem(prior, log_likelihood, truth)
 
 
-def logistic(dim: int = 13, n: int = 120, sd: float = 2.0, draws: int = 400_000) -> Problem:
+def logistic(dim: int = 13, n: int = 120, sd: float = 2.0) -> Problem:
     rng = np.random.default_rng(9)
     X = rng.normal(size=(n, dim - 1)) @ (np.eye(dim - 1) + 0.3)
     X = np.column_stack([np.ones(n), X])
     y = np.where(rng.random(n) < special.expit(X @ rng.normal(size=dim)), 1.0, -1.0)
+    return regression(X, y, sd)
+
+
+def regression(X: Array, y: Array, sd: float, draws: int = 400_000) -> Problem:
+    """Labels ±1, coefficients N(0, sd²); the truth by importance sampling from a t."""
+    dim = X.shape[1]
 
     def log_likelihood(xp: Any, t: Array) -> Array:
         return -xp.sum(xp.logaddexp(0.0, -y * (t @ X.T)), axis=-1)

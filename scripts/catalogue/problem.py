@@ -23,7 +23,8 @@ _AGREE = 1e-5  # of an integral and the same with every second node
 
 class Prior(NamedTuple):
     """Of one coordinate, ``kind(a, b)``: uniform(low, high), normal(mean, sd), gamma(shape,
-    scale), beta(a, b), half_cauchy(0, scale), student(degrees, scale) or flat, which is no prior.
+    scale), beta(a, b), half_cauchy(0, scale), half_normal(0, scale), student(degrees, scale) or
+    flat, which is no prior.
     """
 
     kind: str
@@ -34,7 +35,8 @@ class Prior(NamedTuple):
     def support(self) -> tuple[float, float]:
         if self.kind == "uniform":
             return self.a, self.b
-        low = 0.0 if self.kind in ("gamma", "beta", "half_cauchy") else -math.inf
+        positive = ("gamma", "beta", "half_cauchy", "half_normal")
+        low = 0.0 if self.kind in positive else -math.inf
         return low, 1.0 if self.kind == "beta" else math.inf
 
     def frozen(self, loc: float = 0.0, scale: float = 1.0) -> Any:
@@ -49,6 +51,8 @@ class Prior(NamedTuple):
             return stats.beta(self.a, self.b, loc, scale)
         if self.kind == "student":
             return stats.t(self.a, loc, scale * self.b)
+        if self.kind == "half_normal":
+            return stats.halfnorm(loc, scale * self.b)
         return stats.halfcauchy(loc, scale * self.b)
 
     def quantile(self, u: Array) -> Array:
@@ -62,6 +66,8 @@ class Prior(NamedTuple):
             return special.betaincinv(self.a, self.b, u)
         if self.kind == "student":
             return self.b * special.stdtrit(self.a, u)
+        if self.kind == "half_normal":
+            return -self.b * special.ndtri(0.5 * (1.0 - u))
         return self.b * np.tan(0.5 * np.pi * u)
 
     def at(self, x: Array) -> Array:
@@ -90,6 +96,8 @@ class Prior(NamedTuple):
             value = (a - 1.0) * xp.log(safe) - safe / b - gammaln(a) - a * math.log(b)
         elif self.kind == "beta":
             value = (a - 1.0) * xp.log(safe) + (b - 1.0) * xp.log1p(-safe) - special.betaln(a, b)
+        elif self.kind == "half_normal":
+            value = math.log(2.0) + log_normal(safe, 0.0, b)
         else:
             value = math.log(2.0 / (math.pi * b)) - xp.log1p((safe / b) ** 2)
         return xp.where(inside, value, -xp.inf)

@@ -10,6 +10,7 @@ Reference: B. E. Nelson et al., Astronomical Journal 159 (2020) 73.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
@@ -17,6 +18,7 @@ from scipy.special import ndtri
 
 import evidence as ev
 from evidence.numerics.arrays import Array
+from scripts.catalogue.problem import LOG_2PI, Problem, normal, uniform
 
 _OF_ONE = ("P", "K", "M", "e", "w")  # period, semi-amplitude, M₀, eccentricity, ω
 _E_WIDTH = 0.2  # of the Rayleigh distribution of e, which ends at 1
@@ -103,3 +105,46 @@ class Velocities:
             names=["jitter", *(f"{letter}{j}" for j in planets for letter in _OF_ONE)],
             periodic=[f"M{j}" for j in planets],
         )  # fmt: skip
+
+
+def problem(folder: Path, number: int, n_planets: int, *, wide: bool = False) -> Problem:
+    """The same posterior by another route, for samplers that take batches.
+
+    Coordinates are quantiles of σ, log P, K and λ, and two normal numbers for (e cos ω, e sin ω).
+    Noise is a fixed matrix Q diag(λ) Qᵀ and a multiple of the identity, so that residuals turned
+    by Qᵀ are independent; Kepler's equation is solved by a fixed number of steps.
+    """
+    same = Velocities(folder, number, n_planets, wide=wide)
+    t, n = same.t, same.t.size
+    lam, Q = np.linalg.eigh(same.cov + np.diag(same.sd**2))
+    one, most = Q.sum(axis=0), -np.expm1(-0.5 / _E_WIDTH**2)
+
+    def velocity(xp: Any, u: Array, low: float, high: float) -> Array:
+        x, y = u[..., 3], u[..., 4]
+        r = xp.sqrt(x * x + y * y)
+        e = _E_WIDTH * xp.sqrt(-2.0 * xp.log1p(most * xp.expm1(-0.5 * r * r)))
+        e = xp.minimum(e, 1.0 - 1e-9)[..., None]
+        cos, sin = (x / r)[..., None], (y / r)[..., None]
+        turns = u[..., 2:3] + (t - same.middle) / (low * (high / low) ** u[..., :1])
+        mean = xp.mod(2.0 * np.pi * turns - xp.arctan2(y, x)[..., None], 2.0 * np.pi)
+        at = mean + e * xp.sin(mean) / (1.0 - xp.sin(mean + e) + xp.sin(mean))
+        for _ in range(12):
+            step = (at - e * xp.sin(at) - mean) / (1.0 - e * xp.cos(at))
+            at = at - xp.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
+        away = 1.0 - e * xp.cos(at)
+        cos_nu = (xp.cos(at) - e) / away
+        sin_nu = xp.sqrt(1.0 - e * e) * xp.sin(at) / away
+        return (1000.0 ** u[..., 1:2] - 1.0) * (cos * (cos_nu + e) - sin * sin_nu)
+
+    def log_likelihood(xp: Any, u: Array) -> Array:
+        away = same.v
+        for j, (low, high) in enumerate(same.bounds):
+            away = away - velocity(xp, u[..., 1 + 5 * j : 6 + 5 * j], low, high)
+        away, var = away @ Q, lam + (100.0 ** u[..., :1] - 1.0) ** 2
+        precision, linear = xp.sum(one**2 / var, -1), xp.sum(one * away / var, -1)
+        square = xp.sum(away**2 / var, -1) - linear**2 / precision
+        size = xp.sum(xp.log(var), -1) + xp.log(precision) + (n - 1) * LOG_2PI
+        return -0.5 * (square + size) - np.log(2000.0)  # C is far within its bounds
+
+    one_planet = [uniform(0.0, 1.0)] * 3 + [normal(0.0, 1.0)] * 2
+    return Problem([uniform(0.0, 1.0), *one_planet * n_planets], log_likelihood, np.nan)

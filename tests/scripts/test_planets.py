@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.integrate import simpson
 
-from scripts.published.planets import Velocities
+from scripts.published.planets import Velocities, problem
 
 
 @pytest.fixture
@@ -55,3 +55,14 @@ def test_the_offset_is_integrated_out(velocities: Velocities) -> None:
     exact = np.log(simpson(np.exp(log_p - log_p.max()), x=C) / 2000.0) + log_p.max()
     assert model.calls["logdensity"](theta[None])[0] == pytest.approx(exact, abs=1e-6)
     assert model.names[-1] == "C"
+
+
+def test_the_other_route_has_the_same_likelihood(velocities: Velocities, tmp_path: Path) -> None:
+    other, model = problem(tmp_path, 1, 2), velocities.model()
+    u = np.random.default_rng(2).random((20, 11))
+    u[:, 1::5] *= 0.5
+    theta = np.array([velocities.transform(row) for row in u])
+    points = np.stack([p.quantile(x) for p, x in zip(other.prior, u.T, strict=True)], axis=-1)
+    expected = model.calls["logdensity"](theta)
+    assert np.ptp(expected) > 100.0
+    np.testing.assert_allclose(other.log_likelihood(np, points), expected, rtol=1e-7)

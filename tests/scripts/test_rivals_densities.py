@@ -14,6 +14,7 @@ from scripts.rivals import densities
 PRIORS = [
     Prior("uniform", -1.0, 3.0), Prior("normal", 2.0, 0.5), Prior("gamma", 2.0, 3.0),
     Prior("beta", 0.5, 2.0), Prior("half_cauchy", 0.0, 5.0), Prior("student", 3.0, 2.0),
+    Prior("half_normal", 0.0, 3.0),
 ]  # fmt: skip
 
 
