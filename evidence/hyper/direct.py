@@ -17,15 +17,14 @@ and climbs, and shares nothing with a search for an optimum.
 
 from __future__ import annotations
 
-import itertools
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 from scipy import stats
-from scipy.stats import qmc
 
 from ..approximations.gp.exact import has_closed_form, log_evidence_of
 from ..approximations.gp.gradient import log_evidence_gradient
@@ -44,6 +43,7 @@ from .at_theta import Look, NoEvidence, ep_at, looked, numerics
 from .effects import effects_integrated
 from .grouped import GroupedEvidence, grouped_evidence
 from .parts import Parts, parts_of
+from .scatter import check_peaks, check_scatter, prior_net
 from .standardised import standardised_density
 
 _DEAREST = 5e3  # multiplications of a look: 8 μs, some 600,000 of which are made
@@ -52,10 +52,7 @@ _LEAST, _AT_ONCE = 2.5e5, 16.0  # of the smallest model; a library's, in the tim
 _LOOKING, _FEWEST = 1e9, 3  # of all looks before climbs; log2 of how many there are at least
 _FEW = 4  # dimensions up to which a density takes a second
 _FEW_OF_SEVERAL_MODES = 12  # the same where posteriors at given θ have several modes
-_NET, _INSIDE, _STARTS = 8, 1e-3, 3  # log2 of points all over a prior, its ends, and climbs
-_FEW_POINTS, _SHRUNK = 5, 4  # log2 of them, and effects that are tried small with the noise
-_DIGITS, _FURTHER = 1e-15, 30.0  # of the largest datum that are its last, and a noise above them
-_NOTHING = 1e-130  # the same where all data are zero: its square is a number
+_NET, _STARTS = 8, 3  # log2 of points all over a prior, and climbs
 _TERMS = 500.0  # data whose likelihood takes as long
 
 
@@ -72,6 +69,7 @@ def density_over(model: Any, priors: Priors) -> DensityModel | ClosedForm | None
         return _closed_form(model, priors, prior, parts)
     if parts is None or prior is None:
         return None
+    check_peaks(model, priors, parts)
     if (effects := effects_integrated(model, parts)) is not None:
         return _with_latent(effects, effects.n, prior, priors)
     few = _FEW if model.likelihood.log_concave else _FEW_OF_SEVERAL_MODES
@@ -95,7 +93,12 @@ def _closed_form(
     closed = ClosedForm(evidence, priors.lows, model.hyperparameters.n_kernel)
     if prior is None or (grouped is None and evidence.cost > _DEAR):
         return closed
-    closed.check_scatter(priors, max(np.abs(model.y).max(), np.abs(model.prior.mean).max()))
+    noise, every = priors.free >= closed.n_kernel, np.broadcast_to(priors.lows, len(priors))
+    if noise.any():
+        largest = float(max(np.abs(model.y).max(), np.abs(model.prior.mean).max()))
+        effects = np.flatnonzero(np.isnan(every) & ~noise)
+        heights = partial(closed.heights, priors)
+        check_scatter(heights, priors, int(np.flatnonzero(noise)[0]), effects, largest)
     if grouped is None:
         return DensityModel(evidence.at, prior=prior, names=priors.names)
     if evidence.cost > _DEAREST:
@@ -156,37 +159,12 @@ class ClosedForm(NamedTuple):
         """Log density over the line."""
         return self.evidence(values) + priors.log_density(to_line(values, self.lows))
 
-    def check_scatter(self, priors: Priors, largest: float) -> None:
-        r"""No evidence where noise, and any of the effects, may shrink to the digits of data.
-
-        Where k data are left without scatter, log Z(θ) is :math:`-k \log s` for a small noise s,
-        an integral of which is infinite, or made of rounding, unless the prior prevents it.
-        """
-        noise, lows = priors.free >= self.n_kernel, np.isnan(self.lows)
-        if not noise.any():
-            return
-        net = _net(priors, _FEW_POINTS)
-        others = np.flatnonzero(np.broadcast_to(lows, noise.shape) & ~noise)[:_SHRUNK]
-        least, best = largest * _DIGITS or _NOTHING, self.heights(priors, net).max()
-        for some in itertools.product((False, True), repeat=others.size):
-            small, further = net.copy(), net.copy()
-            small[:, [*others[list(some)], *np.flatnonzero(noise)]] = least
-            further[:, [*others[list(some)], *np.flatnonzero(noise)]] = _FURTHER * least
-            top = (height := self.heights(priors, small)).argmax()
-            if height[top] > max(best, self.heights(priors, further[[top]])[0]):
-                name = priors.names[int(np.flatnonzero(noise)[0])]
-                raise InputError(
-                    "y: the model can fit it without any noise, and the evidence is infinite or "
-                    f"hangs on the last digits of y; give {name} a prior that rules out values "
-                    f"near zero, such as invgamma(2) or lognorm(1), or hold it at a value"
-                )
-
     def starts(self, priors: Priors) -> list[Array]:
         """The highest of a net all over the prior, no two of them near each other."""
         if priors.natural() is None:
             return []
         most = int(np.log2(_LOOKING / self.evidence.cost))
-        values = _net(priors, min(max(most, _FEWEST), _NET))
+        values = prior_net(priors, min(max(most, _FEWEST), _NET))
         climbs = _STARTS if most >= _NET else 1
         theta, height = to_line(values, self.lows), self.heights(priors, values)
         chosen: list[Array] = []
@@ -207,13 +185,6 @@ class ClosedForm(NamedTuple):
 
     def near(self, places: Array, looks: list[Look], root: Array, n_draws: int) -> ClosedForm:
         return self
-
-
-def _net(priors: Priors, log2: int) -> Array:
-    """Natural values all over the prior."""
-    net = np.clip(qmc.Sobol(len(priors), rng=0).random_base2(log2), _INSIDE, 1.0 - _INSIDE)
-    every = zip(priors.natural() or (), net.T, strict=True)
-    return np.column_stack([prior.ppf(u) for prior, u in every])
 
 
 class LikelihoodOfAll:
