@@ -101,12 +101,12 @@ def check_peaks(model: SparseModel, priors: Priors, parts: Parts) -> None:
                 continue
             power = math.log(widths[1] / widths[0]) / math.log(ends[1] / ends[0])
             if abs(power) > _VANISHES:
-                value = partial(_value, *ends[1:], *widths[1:], power)
-                heights = Peaks.of(model, priors, parts, {name: value(_DIGITS)})
-                if heights is not None:
-                    unit = 0.0 if np.array_equal(heights.at, model.y) else 1.0  # of a log
-                    largest = max(unit, float(np.abs(heights.at).max()))
-                    check_scatter(heights, priors, int(noise), effects, largest, value)
+                value = partial(_value, ends[1], widths[1], power)
+                peaks = Peaks.of(model, priors, parts, {name: value(_DIGITS)})
+                if peaks is not None:
+                    unit = 0.0 if np.array_equal(peaks.at, model.y) else 1.0  # of a log
+                    largest = max(unit, float(np.abs(peaks.at).max()))
+                    check_scatter(peaks.heights, priors, int(noise), effects, largest, value)
 
 
 def _value(end: float, width: float, power: float, s: float) -> float:
@@ -127,8 +127,7 @@ def _width(model: SparseModel, own: dict[str, float]) -> float:
 
 
 class Peaks(NamedTuple):
-    """Log densities over the line where all likelihoods are Gaussian: call it with rows of natural
-    values of what is free."""
+    """Log densities over the line where all likelihoods are Gaussian."""
 
     model: SparseModel
     priors: Priors
@@ -154,7 +153,8 @@ class Peaks(NamedTuple):
             return None
         return cls(model, priors, parts, at, evidence)
 
-    def __call__(self, rows: Array) -> Array:
+    def heights(self, rows: Array) -> Array:
+        """For rows of natural values of what is free."""
         values, n = self.parts.values(rows), self.parts.n_kernel
         names = list(self.model.likelihood.free)
         width, top = np.empty((2, len(rows)))

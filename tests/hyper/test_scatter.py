@@ -29,11 +29,11 @@ def density(formula, y, likelihood, **priors):
 )  # fmt: skip
 def test_student_t(formula, y):
     """A density that rises for ever took minutes, and ended without an answer."""
-    with pytest.raises(ev.InputError, match="without any noise.* scale .*near zero"):
+    with pytest.raises(ev.InputError, match=r"without any noise.* scale .*near zero"):
         density(formula, y, "student_t")
 
 
-@pytest.mark.parametrize("formula, y", [("y ~ 1", EQUAL), ("y ~ 1 + (1|g)", G + 1.0)])
+@pytest.mark.parametrize(("formula", "y"), [("y ~ 1", EQUAL), ("y ~ 1 + (1|g)", G + 1.0)])
 @pytest.mark.parametrize("likelihood", LOG_FAMILIES)
 def test_positive_responses(likelihood, formula, y):
     """Where noise vanishes for large shapes, too."""
