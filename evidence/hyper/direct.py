@@ -26,12 +26,13 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from ..approximations.gp.exact import has_closed_form, log_evidence_of
+from ..approximations.gp.exact import has_closed_form, log_evidence_by, log_evidence_of
 from ..approximations.gp.gradient import log_evidence_gradient
 from ..execution.clock import check_interrupt
 from ..messages import InputError
 from ..models.density.model import DensityModel
 from ..models.formulas.jzs import Ratios
+from ..models.gp import GPModel
 from ..models.latent import LatentModel
 from ..models.likelihoods.predicted import Several
 from ..models.likelihoods.quadrature import evaluate
@@ -119,9 +120,18 @@ class ExactEvidence:
         theta = self.model.hyperparameters.theta.copy()
         with suppress(NoEvidence, InputError), numerics():
             theta[self.free] = to_line(values, self.lows)
-            value = log_evidence_of(self.model.at(theta))
+            value = self._log_z(theta)
             return value if np.isfinite(value) else -np.inf
         return -np.inf
+
+    def _log_z(self, theta: Array) -> float:
+        """By a matrix where there is one: all else that a model at θ has takes twice as long."""
+        model = self.model
+        K = model.covariance_at(theta) if isinstance(model, GPModel) else None
+        if K is None:
+            return log_evidence_of(model.at(theta))
+        s = model.hyperparameters.likelihood_at(theta).theta(model.y)[1]
+        return log_evidence_by(K, model.y - model.mean, s * s)
 
     def gradient(self, theta: Array, steep: float = 10.0) -> Array:
         """Of log Z in what is free, or :class:`.NoEvidence`: one that is ``steep`` times as large
