@@ -173,10 +173,11 @@ class Outcome:
         self.warnings.append(Message(code, text))
 
 
-def widen(outcome: Outcome, target_se: float | None = None) -> None:
+def widen(outcome: Outcome, target_se: float | None = None, met: float = _MET) -> None:
     """Settle all doubts: the one place where an error bar becomes wider than islands make it.
 
-    Islands stop at the target by their own spread: a wider bar that misses it is told.
+    Islands stop at the target by their own spread: a wider bar that misses it, by a factor of
+    more than ``met``, is told.
     """
     before = outcome.logz_se
     added = [doubt.size for doubt in outcome.doubts if not doubt.least]
@@ -185,7 +186,7 @@ def widen(outcome: Outcome, target_se: float | None = None) -> None:
     if least:
         outcome.logz_se = float(np.fmax(outcome.logz_se, max(least)))
     outcome.doubts = []
-    if target_se is not None and before <= _MET * target_se < outcome.logz_se:
+    if target_se is not None and before <= met * target_se < outcome.logz_se:
         outcome.warn(
             "target-missed",
             f"target_se={target_se:g} was met by the spread of islands, ± {before:.2g}, but what "

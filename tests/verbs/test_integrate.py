@@ -1,18 +1,22 @@
 """Evidence with hyperparameters integrated out, against quadrature over them."""
 
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import numpy as np
 import pytest
 from scipy.stats import gamma, lognorm, multivariate_normal
+from threadpoolctl import threadpool_limits
 
 import evidence as ev
 from evidence.execution.clock import Clock
 from evidence.hyper.at_theta import GuidedEvidence, Look, NoEvidence
+from evidence.hyper.direct import ExactEvidence
 from evidence.hyper.integral import StudentMixture, ThetaIslands, ThetaPath, ThetaPlan
-from evidence.hyper.pilot import run_pilot
+from evidence.hyper.pilot import ThetaPilot, run_pilot
 from evidence.models.priors import Priors
+from evidence.numerics import threads
 
 X = np.linspace(0.0, 3.0, 8)
 Y = np.sin(2.0 * X)
@@ -249,3 +253,30 @@ def test_bad_input(change, message):
     arguments = {"model": PROBIT, "priors": PROBIT_PRIORS, "progressbar": False, **change}
     with pytest.raises(ValueError, match=message):
         ev.integrated_evidence(arguments.pop("model"), arguments.pop("priors"), **arguments)
+
+
+@pytest.mark.parametrize(("hidden", "told"), [(1.5, True), (0.0, False)])
+def test_an_error_bar_above_its_target_is_told(monkeypatch, hidden, told):
+    """Even where it is less than twice as large; islands alone would meet the target."""
+    monkeypatch.setattr(ThetaPilot, "unseen", lambda pilot, m: (hidden * 0.2) ** 2)
+    result = ev.integrated_evidence(
+        PROBIT, PROBIT_PRIORS, target_se=0.2, n_particles=64, random_seed=0, progressbar=False
+    )
+    assert (1.1 * 0.2 < result.logz_se < 2.0 * 0.2) == told
+    assert [w.code for w in result.warnings] == ["target-missed"] * told
+
+
+def test_looks_one_after_another_have_one_thread_of_blas(monkeypatch):
+    """With two a call took sixteen seconds, for ten data, where cores were busy elsewhere."""
+    seen, log_z = set(), ExactEvidence._log_z
+
+    def watched(self, theta):
+        seen.update(library.num_threads for library in threads._libraries(len(sys.modules)))
+        return log_z(self, theta)
+
+    monkeypatch.setattr(ExactEvidence, "_log_z", watched)
+    with threadpool_limits(2, "blas"):
+        ev.integrated_evidence(
+            GAUSSIAN, PRIORS, fixed=["constant_value"], random_seed=0, progressbar=False
+        )
+    assert seen == {1}
