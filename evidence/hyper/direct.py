@@ -48,7 +48,8 @@ from .scatter import check_peaks, check_scatter, prior_net
 from .standardised import standardised_density
 
 _DEAREST = 5e3  # multiplications of a look: 8 μs, some 600,000 of which are made
-_DEAR = 1e6  # the same where some 3,000 are
+_DEAR = 1e6  # the same where some 3,000 are, and
+_CHEAP, _DRAWS = 8e5, 2000  # where so many draws of a posterior take a second at most
 _LEAST, _AT_ONCE = 2.5e5, 16.0  # of the smallest model; a library's, in the time of one
 _LOOKING, _FEWEST = 1e9, 3  # of all looks before climbs; log2 of how many there are at least
 _FEW = 4  # dimensions up to which a density takes a second
@@ -82,7 +83,9 @@ def density_over(model: Any, priors: Priors) -> DensityModel | ClosedForm | None
 def _with_latent(log_p: Any, n: int, prior: list[Any], priors: Priors, **how: Any) -> DensityModel:
     """The density over standard normal latent values, and hyperparameters."""
     names = (*[f"z[{i}]" for i in range(n)], *priors.names)
-    return DensityModel(log_p, prior=[*[stats.norm()] * n, *prior], names=names, **how)
+    density = DensityModel(log_p, prior=[*[stats.norm()] * n, *prior], names=names, **how)
+    density.n_draws = _DRAWS if density.vectorized else None
+    return density
 
 
 def _closed_form(
@@ -100,11 +103,13 @@ def _closed_form(
         effects = np.flatnonzero(np.isnan(every) & ~noise)
         heights = partial(closed.heights, priors)
         check_scatter(heights, priors, int(np.flatnonzero(noise)[0]), effects, largest)
-    if grouped is None:
-        return DensityModel(evidence.at, prior=prior, names=priors.names)
-    if evidence.cost > _DEAREST:
+    if grouped is not None and evidence.cost > _DEAREST:
         return closed
-    return DensityModel(evidence, prior=prior, names=priors.names, vectorized=True)
+    log_z = evidence.at if grouped is None else evidence
+    density = DensityModel(log_z, prior=prior, names=priors.names, vectorized=grouped is not None)
+    cheap = grouped is not None or (evidence.dense and evidence.cost < _CHEAP)
+    density.n_draws = _DRAWS if cheap else None
+    return density
 
 
 class ExactEvidence:
@@ -114,6 +119,7 @@ class ExactEvidence:
     def __init__(self, model: Any, priors: Priors) -> None:
         self.model, self.free, self.lows = model, priors.free, priors.lows
         self.cost = _LEAST + model.prior.work / _AT_ONCE
+        self.dense = isinstance(model, GPModel) and model.structure == "dense"
 
     def at(self, values: Array) -> float:
         """-inf where numbers fail."""
@@ -127,9 +133,9 @@ class ExactEvidence:
     def _log_z(self, theta: Array) -> float:
         """By a matrix where there is one: all else that a model at θ has takes twice as long."""
         model = self.model
-        K = model.covariance_at(theta) if isinstance(model, GPModel) else None
-        if K is None:
+        if not self.dense:
             return log_evidence_of(model.at(theta))
+        K = model.covariance_at(theta)
         s = model.hyperparameters.likelihood_at(theta).theta(model.y)[1]
         return log_evidence_by(K, model.y - model.mean, s * s)
 

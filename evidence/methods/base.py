@@ -103,6 +103,11 @@ class Problem:
         """Numbers to draw for an island that cost little beside the reference."""
         return 2**14 if self.frugal else 2**18
 
+    @property
+    def n_draws(self) -> int:
+        """Of the posterior, that a result keeps."""
+        return getattr(self.model, "n_draws", None) or N_DRAWS
+
     def prepare(self, move: Move) -> None:
         """Do a move's factorisations once, here, for all workers."""
         with blas_for(self.model.n):
@@ -247,7 +252,8 @@ def outcome_of_islands(
     rng = np.random.default_rng(problem.child(2))
     most = max(_FEWEST_DRAWS, _MOST_KEPT // blocks[0].draws.shape[-1])
     parameters = parameters or problem.path.parameters
-    outcome.samples = islands.posterior_draws(blocks, rng, min(N_DRAWS, most), parameters)
+    wanted = min(problem.n_draws, most)
+    outcome.samples = islands.posterior_draws(blocks, rng, wanted, parameters)
     return outcome, run
 
 

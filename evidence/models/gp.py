@@ -197,11 +197,10 @@ class GPModel(LatentModel):
         model.theta = model.likelihood.theta(model.y)
         return model
 
-    def covariance_at(self, theta: Array) -> Array | None:
-        """K at these logs, with its jitter and not factorised; None where it is no matrix."""
-        n = self.hyperparameters.n_kernel
-        if self.structure != "dense" or not n:
-            return self.K if self.structure == "dense" else None
+    def covariance_at(self, theta: Array) -> Array:
+        """K at these logs, with its jitter and not factorised."""
+        if not (n := self.hyperparameters.n_kernel):
+            return self.K
         assert self.kernel is not None
         K = np.array(call_kernel(self.kernel.clone_with_theta(theta[:n]), self.X))
         K.flat[:: self.n + 1] += self.relative_jitter * np.mean(np.diag(K))

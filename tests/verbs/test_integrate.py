@@ -280,3 +280,25 @@ def test_looks_one_after_another_have_one_thread_of_blas(monkeypatch):
             GAUSSIAN, PRIORS, fixed=["constant_value"], random_seed=0, progressbar=False
         )
     assert seen == {1}
+
+
+def test_draws_of_a_small_process_are_thousands_and_summarise_as_quadrature_does():
+    """Mean, sd, 5 and 95 %: there were a thousand made of some 160 weighted ones."""
+    model = GAUSSIAN.with_priors(PRIORS, fixed=["constant_value"])
+    look = ExactEvidence(model, model.priors)
+    lines = np.linspace(-4.0, 3.0, 60), np.linspace(-6.0, 1.0, 60)
+    grid = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(-1, 2)
+    log_p = look(np.exp(grid)) + model.priors.log_density(grid)
+    w = np.exp(log_p - log_p.max()).reshape(60, 60)
+    w /= w.sum()
+    result = ev.integrated_evidence(model, random_seed=0, progressbar=False)
+    assert len(result.theta) == 2000
+    assert len(np.unique(result.theta, axis=0)) > 1000
+    for axis, name in enumerate(result.names):
+        value, mass = np.exp(lines[axis]), w.sum(axis=1 - axis)
+        mean, sd = mass @ value, np.sqrt(mass @ value**2 - (mass @ value) ** 2)
+        row, n, half = result.table.loc[name], 1000, 0.5 * (lines[axis][1] - lines[axis][0])
+        below = np.interp(np.log(row[["q05", "q95"]]), lines[axis] + half, np.cumsum(mass))
+        np.testing.assert_allclose(below, [0.05, 0.95], atol=4.0 * np.sqrt(0.0475 / n))
+        assert row["mean"] == pytest.approx(mean, abs=4.0 * sd / np.sqrt(n))
+        assert row["sd"] == pytest.approx(sd, rel=0.15)
