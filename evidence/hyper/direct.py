@@ -17,22 +17,22 @@ and climbs, and shares nothing with a search for an optimum.
 
 from __future__ import annotations
 
-import itertools
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 from scipy import stats
-from scipy.stats import qmc
 
-from ..approximations.gp.exact import has_closed_form, log_evidence_of
+from ..approximations.gp.exact import has_closed_form, log_evidence_by, log_evidence_of
 from ..approximations.gp.gradient import log_evidence_gradient
 from ..execution.clock import check_interrupt
 from ..messages import InputError
 from ..models.density.model import DensityModel
 from ..models.formulas.jzs import Ratios
+from ..models.gp import GPModel
 from ..models.latent import LatentModel
 from ..models.likelihoods.predicted import Several
 from ..models.likelihoods.quadrature import evaluate
@@ -44,18 +44,17 @@ from .at_theta import Look, NoEvidence, ep_at, looked, numerics
 from .effects import effects_integrated
 from .grouped import GroupedEvidence, grouped_evidence
 from .parts import Parts, parts_of
+from .scatter import check_peaks, check_scatter, prior_net
 from .standardised import standardised_density
 
 _DEAREST = 5e3  # multiplications of a look: 8 μs, some 600,000 of which are made
-_DEAR = 1e6  # the same where some 3,000 are
+_DEAR = 1e6  # the same where some 3,000 are, and
+_CHEAP, _DRAWS = 8e5, 2000  # where so many draws of a posterior take a second at most
 _LEAST, _AT_ONCE = 2.5e5, 16.0  # of the smallest model; a library's, in the time of one
 _LOOKING, _FEWEST = 1e9, 3  # of all looks before climbs; log2 of how many there are at least
 _FEW = 4  # dimensions up to which a density takes a second
 _FEW_OF_SEVERAL_MODES = 12  # the same where posteriors at given θ have several modes
-_NET, _INSIDE, _STARTS = 8, 1e-3, 3  # log2 of points all over a prior, its ends, and climbs
-_FEW_POINTS, _SHRUNK = 5, 4  # log2 of them, and effects that are tried small with the noise
-_DIGITS, _FURTHER = 1e-15, 30.0  # of the largest datum that are its last, and a noise above them
-_NOTHING = 1e-130  # the same where all data are zero: its square is a number
+_NET, _STARTS = 8, 3  # log2 of points all over a prior, and climbs
 _TERMS = 500.0  # data whose likelihood takes as long
 
 
@@ -72,6 +71,7 @@ def density_over(model: Any, priors: Priors) -> DensityModel | ClosedForm | None
         return _closed_form(model, priors, prior, parts)
     if parts is None or prior is None:
         return None
+    check_peaks(model, priors, parts)
     if (effects := effects_integrated(model, parts)) is not None:
         return _with_latent(effects, effects.n, prior, priors)
     few = _FEW if model.likelihood.log_concave else _FEW_OF_SEVERAL_MODES
@@ -83,7 +83,9 @@ def density_over(model: Any, priors: Priors) -> DensityModel | ClosedForm | None
 def _with_latent(log_p: Any, n: int, prior: list[Any], priors: Priors, **how: Any) -> DensityModel:
     """The density over standard normal latent values, and hyperparameters."""
     names = (*[f"z[{i}]" for i in range(n)], *priors.names)
-    return DensityModel(log_p, prior=[*[stats.norm()] * n, *prior], names=names, **how)
+    density = DensityModel(log_p, prior=[*[stats.norm()] * n, *prior], names=names, **how)
+    density.n_draws = _DRAWS if density.vectorized else None
+    return density
 
 
 def _closed_form(
@@ -95,12 +97,19 @@ def _closed_form(
     closed = ClosedForm(evidence, priors.lows, model.hyperparameters.n_kernel)
     if prior is None or (grouped is None and evidence.cost > _DEAR):
         return closed
-    closed.check_scatter(priors, max(np.abs(model.y).max(), np.abs(model.prior.mean).max()))
-    if grouped is None:
-        return DensityModel(evidence.at, prior=prior, names=priors.names)
-    if evidence.cost > _DEAREST:
+    noise, every = priors.free >= closed.n_kernel, np.broadcast_to(priors.lows, len(priors))
+    if noise.any():
+        largest = float(max(np.abs(model.y).max(), np.abs(model.prior.mean).max()))
+        effects = np.flatnonzero(np.isnan(every) & ~noise)
+        heights = partial(closed.heights, priors)
+        check_scatter(heights, priors, int(np.flatnonzero(noise)[0]), effects, largest)
+    if grouped is not None and evidence.cost > _DEAREST:
         return closed
-    return DensityModel(evidence, prior=prior, names=priors.names, vectorized=True)
+    log_z = evidence.at if grouped is None else evidence
+    density = DensityModel(log_z, prior=prior, names=priors.names, vectorized=grouped is not None)
+    cheap = grouped is not None or (evidence.dense and evidence.cost < _CHEAP)
+    density.n_draws = _DRAWS if cheap else None
+    return density
 
 
 class ExactEvidence:
@@ -110,15 +119,25 @@ class ExactEvidence:
     def __init__(self, model: Any, priors: Priors) -> None:
         self.model, self.free, self.lows = model, priors.free, priors.lows
         self.cost = _LEAST + model.prior.work / _AT_ONCE
+        self.dense = isinstance(model, GPModel) and model.structure == "dense"
 
     def at(self, values: Array) -> float:
         """-inf where numbers fail."""
         theta = self.model.hyperparameters.theta.copy()
         with suppress(NoEvidence, InputError), numerics():
             theta[self.free] = to_line(values, self.lows)
-            value = log_evidence_of(self.model.at(theta))
+            value = self._log_z(theta)
             return value if np.isfinite(value) else -np.inf
         return -np.inf
+
+    def _log_z(self, theta: Array) -> float:
+        """By a matrix where there is one: all else that a model at θ has takes twice as long."""
+        model = self.model
+        if not self.dense:
+            return log_evidence_of(model.at(theta))
+        K = model.covariance_at(theta)
+        s = model.hyperparameters.likelihood_at(theta).theta(model.y)[1]
+        return log_evidence_by(K, model.y - model.mean, s * s)
 
     def gradient(self, theta: Array, steep: float = 10.0) -> Array:
         """Of log Z in what is free, or :class:`.NoEvidence`: one that is ``steep`` times as large
@@ -156,37 +175,12 @@ class ClosedForm(NamedTuple):
         """Log density over the line."""
         return self.evidence(values) + priors.log_density(to_line(values, self.lows))
 
-    def check_scatter(self, priors: Priors, largest: float) -> None:
-        r"""No evidence where noise, and any of the effects, may shrink to the digits of data.
-
-        Where k data are left without scatter, log Z(θ) is :math:`-k \log s` for a small noise s,
-        an integral of which is infinite, or made of rounding, unless the prior prevents it.
-        """
-        noise, lows = priors.free >= self.n_kernel, np.isnan(self.lows)
-        if not noise.any():
-            return
-        net = _net(priors, _FEW_POINTS)
-        others = np.flatnonzero(np.broadcast_to(lows, noise.shape) & ~noise)[:_SHRUNK]
-        least, best = largest * _DIGITS or _NOTHING, self.heights(priors, net).max()
-        for some in itertools.product((False, True), repeat=others.size):
-            small, further = net.copy(), net.copy()
-            small[:, [*others[list(some)], *np.flatnonzero(noise)]] = least
-            further[:, [*others[list(some)], *np.flatnonzero(noise)]] = _FURTHER * least
-            top = (height := self.heights(priors, small)).argmax()
-            if height[top] > max(best, self.heights(priors, further[[top]])[0]):
-                name = priors.names[int(np.flatnonzero(noise)[0])]
-                raise InputError(
-                    "y: the model can fit it without any noise, and the evidence is infinite or "
-                    f"hangs on the last digits of y; give {name} a prior that rules out values "
-                    f"near zero, such as invgamma(2) or lognorm(1), or hold it at a value"
-                )
-
     def starts(self, priors: Priors) -> list[Array]:
         """The highest of a net all over the prior, no two of them near each other."""
         if priors.natural() is None:
             return []
         most = int(np.log2(_LOOKING / self.evidence.cost))
-        values = _net(priors, min(max(most, _FEWEST), _NET))
+        values = prior_net(priors, min(max(most, _FEWEST), _NET))
         climbs = _STARTS if most >= _NET else 1
         theta, height = to_line(values, self.lows), self.heights(priors, values)
         chosen: list[Array] = []
@@ -207,13 +201,6 @@ class ClosedForm(NamedTuple):
 
     def near(self, places: Array, looks: list[Look], root: Array, n_draws: int) -> ClosedForm:
         return self
-
-
-def _net(priors: Priors, log2: int) -> Array:
-    """Natural values all over the prior."""
-    net = np.clip(qmc.Sobol(len(priors), rng=0).random_base2(log2), _INSIDE, 1.0 - _INSIDE)
-    every = zip(priors.natural() or (), net.T, strict=True)
-    return np.column_stack([prior.ppf(u) for prior, u in every])
 
 
 class LikelihoodOfAll:

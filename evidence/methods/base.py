@@ -103,6 +103,11 @@ class Problem:
         """Numbers to draw for an island that cost little beside the reference."""
         return 2**14 if self.frugal else 2**18
 
+    @property
+    def n_draws(self) -> int:
+        """Of the posterior, that a result keeps."""
+        return getattr(self.model, "n_draws", None) or N_DRAWS
+
     def prepare(self, move: Move) -> None:
         """Do a move's factorisations once, here, for all workers."""
         with blas_for(self.model.n):
@@ -173,10 +178,11 @@ class Outcome:
         self.warnings.append(Message(code, text))
 
 
-def widen(outcome: Outcome, target_se: float | None = None) -> None:
+def widen(outcome: Outcome, target_se: float | None = None, met: float = _MET) -> None:
     """Settle all doubts: the one place where an error bar becomes wider than islands make it.
 
-    Islands stop at the target by their own spread: a wider bar that misses it is told.
+    Islands stop at the target by their own spread: a wider bar that misses it, by a factor of
+    more than ``met``, is told.
     """
     before = outcome.logz_se
     added = [doubt.size for doubt in outcome.doubts if not doubt.least]
@@ -185,7 +191,7 @@ def widen(outcome: Outcome, target_se: float | None = None) -> None:
     if least:
         outcome.logz_se = float(np.fmax(outcome.logz_se, max(least)))
     outcome.doubts = []
-    if target_se is not None and before <= _MET * target_se < outcome.logz_se:
+    if target_se is not None and before <= met * target_se < outcome.logz_se:
         outcome.warn(
             "target-missed",
             f"target_se={target_se:g} was met by the spread of islands, ± {before:.2g}, but what "
@@ -246,7 +252,8 @@ def outcome_of_islands(
     rng = np.random.default_rng(problem.child(2))
     most = max(_FEWEST_DRAWS, _MOST_KEPT // blocks[0].draws.shape[-1])
     parameters = parameters or problem.path.parameters
-    outcome.samples = islands.posterior_draws(blocks, rng, min(N_DRAWS, most), parameters)
+    wanted = min(problem.n_draws, most)
+    outcome.samples = islands.posterior_draws(blocks, rng, wanted, parameters)
     return outcome, run
 
 

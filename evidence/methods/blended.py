@@ -27,14 +27,16 @@ def over_blend(problem: Problem, reference: Blended, left: float, frugal: bool) 
     """Islands of weighted draws, no more than the evaluations that are ``left``."""
     share = max(reference.verdict.share, 1e-3)
     variance = 1.0 / share - 1.0
-    fewest = _FEWEST[share > _EVEN]
+    islands, fewest = problem.n_islands or FIRST, _FEWEST[share > _EVEN]
+    if problem.n_draws > N_DRAWS:
+        fewest = math.ceil(problem.n_draws / islands)
     if not frugal:  # after a search that cost more than so many draws do
         screened = reference.blend.policy.screen(reference.model)
         fewest = max(fair_share(problem), screened // _SCREENED)
     wanted = max(_MARGIN * problem.particles_for(variance), 4.0 * variance, fewest)
-    affordable = math.floor(min(left, _ALL) / (problem.n_islands or FIRST))
+    affordable = math.floor(min(left, _ALL) / islands)
     n_particles = int(min(math.ceil(wanted), max(affordable, 2), _MOST))
-    keep = math.ceil(N_DRAWS / (problem.n_islands or FIRST))
+    keep = math.ceil(problem.n_draws / islands)
     settings = {"n_particles": n_particles, "keep": keep}
     job = Job(run_weighted, (Proposed(reference.blend),), settings)
     outcome, _ = outcome_of_islands(

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..approximations.density.policy import EFFORTS
 from ..drivers.smc import Loop
-from ..drivers.waves import Budget, Run
+from ..drivers.waves import NEAR, Budget, Run
 from ..execution import arguments
 from ..execution.checkpoint import digest
 from ..execution.clock import Clock, Stopped, interruptible, within
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 _SETTINGS = 48  # of hyperparameters that a prediction or a summary averages over
 _LARGEST = 512  # θ of an island
+_UNSEEN = 0.2  # of the target's square, that the spread of islands may not show: NEAR allows it
 _SMALL = 1e6  # multiplications of a small model's EP, a millisecond
 _CLIMBING, _MOST_STARTS = 8e6, 6  # of EP, that decide how often one climbs, and how often at most
 _APART, _MATTERS = 0.5, 10.0  # logs between modes, and nats below the best of one that counts
@@ -139,20 +140,19 @@ def integrated_evidence(
     prior = _priors(model, priors, fixed)
     same = priors is None and model.priors is not None and len(prior) == len(model.priors)
     call.until_target(FINE if isinstance(prior, Ratios) else DEFAULT_TARGET_SE)
-    density = density_over(model, prior)
-    if isinstance(density, DensityModel):
-        if effort == "normal" and not density.vectorized:
-            effort = "frugal"
-        result = _directly(call, model, prior, density, effort)
-        result.source = model if same else None
-        return result
+    with blas_for(model.n):  # of small matrices its threads wait for each other, and are busy
+        density = density_over(model, prior)
+        if isinstance(density, DensityModel):
+            result = _directly(call, model, prior, density, effort)
+            result.source = model if same else None
+            return result
     call.begin(model, lambda: _identity(call, model, prior, n_draws))
     with interruptible(call.clock), call.under_way() as progress:
         start, pilot = _begun(call, model, prior, n_draws, density, progress)
         islands = _Islands(Outcome("islands"), Run(Budget(call.target_se)), n_particles)
         if pilot is not None:
             islands = _run_islands(call, model, pilot, progress)
-    widen(islands.outcome, call.target_se)
+    widen(islands.outcome, call.target_se, NEAR)
     result = _result(call, model, prior, start, pilot, islands)
     result.source = model if same else None
     return told(result)
@@ -165,6 +165,8 @@ def _directly(
     from .estimate import log_evidence
 
     clock = Clock(call.max_seconds)
+    if effort == "normal" and not density.vectorized:
+        effort = "frugal"
     found = log_evidence(density, effort=effort, **call.words)
     drawn = getattr(density.functions.logdensity, "drawn", None)
     values = drawn(found.samples) if drawn else found.samples[:, density.n - len(prior) :]
@@ -261,7 +263,7 @@ def _run_islands(call: Call, model: Any, pilot: ThetaPilot, progress: Progress) 
     size = call.n_particles or _particles(problem, 1.5 * (1.0 / pilot.ess - 1.0))
     if call.n_particles is None and target is not None:
         first = n_islands or FIRST
-        while size < _LARGEST and pilot.unseen(first * size) > 0.5 * target**2:
+        while size < _LARGEST and pilot.unseen(first * size) > _UNSEEN * target**2:
             size += 1 + size // 4
     islands = ThetaIslands(pilot.path, pilot.plan)
     job = Job(Loop.run, (islands,), {"n_particles": size})

@@ -2,11 +2,12 @@
 
     python -m scripts.benchmarks.random_hyperparameters --cases 0:60 --seeds 2 --jobs 2
 
-Cases are those of scripts/catalogue/hyperparameters.py, by number; each runs in a process of its
-own, which is ended when it is far beyond its time. A line for each case and seed: rows of data,
+Cases are those of scripts/catalogue/hyperparameters.py, by number. They run in other processes,
+which are ended when they are far beyond their time. A line for each case and seed: rows of data,
 log Z and its truth, error, standard error, z (the error in standard errors, through Student's t
-with one degree of freedom less than islands to a normal deviate), seconds of all cores (the first
-seed's with what a process takes to load compiled code), codes of warnings, a verdict, priors.
+with one degree of freedom less than islands to a normal deviate), seconds of all cores (a
+process's first calls with what it takes to load compiled code), codes of warnings, a verdict,
+priors.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import math
 import multiprocessing
 import sys
 import time
-from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,9 @@ from scripts.catalogue.hyperparameters import KINDS, HyperCase, random_hyperpara
 
 NAME = "random_hyperparameters"
 _LOADING = 120.0  # seconds that a case may take for its truth, and to load or compile code
-_ENDING = 5.0  # and a process that has said all
 _WRONG, _FINE = 4.5, 3.0  # |z| of a miss, and at which a warning was needless
 _SMALL, _SHARE = 1e-3, 5.0  # error that is none, absolute and in accuracies of the truth
-_KNOWN = 3.0  # accuracies above which an error says something of z
+_KNOWN = 3.0  # accuracies above which a standard error says something of z
 _PRECISE = 0.1  # standard error of an answer that is of use
 _VERDICTS = (
     "right",
@@ -56,52 +56,79 @@ def main() -> None:
     options = parser.parse_args()
     if options.fast:
         options.cases, options.seeds = "0:3", 1
-    numbers = range(*map(int, options.cases.split(":")))
+    workers: SimpleQueue[Worker] = SimpleQueue()
+    for _ in range(options.jobs):
+        workers.put(Worker(options.seeds, options.seconds))
     table: list[dict[str, Any]] = []
     with ThreadPoolExecutor(options.jobs) as pool:
-        for rows in pool.map(partial(guarded, options=options), numbers):
+        numbers = range(*map(int, options.cases.split(":")))
+        for rows in pool.map(partial(guarded, workers=workers), numbers):
             table += rows
             pd.DataFrame(table).pipe(laboratory.save_table, options.out, NAME, quiet=True)
+    while not workers.empty():
+        workers.get().end()
     print(summary(pd.DataFrame(table)))
 
 
-def guarded(number: int, options: Namespace) -> list[dict[str, Any]]:
-    """A case's rows from another process, told at once, and what became of that."""
-    context = multiprocessing.get_context("spawn")
-    receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_send, args=(sending, number, options.seeds))
-    process.start()
-    sending.close()
-    kind = list(KINDS)[number % len(KINDS)]
-    rows, limit = list[dict[str, Any]](), options.seconds + _LOADING
-    for seed in range(options.seeds):
-        row: dict[str, Any] = {"case": number, "kind": kind, "seed": seed}
-        try:
-            failure = f"no answer in {limit:.0f} s"
-            got = receiving.recv() if receiving.poll(limit) else {"failure": failure}
-        except EOFError:
-            got = {"failure": "the process died"}
-        rows.append(row | got)
-        rows[-1]["verdict"] = verdict(rows[-1])
+class Worker:
+    """A process that runs one case after another, and another one where that does not answer."""
+
+    def __init__(self, seeds: int, seconds: float) -> None:
+        self.seeds, self.seconds = seeds, seconds
+        self.begin()
+
+    def begin(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=_answer, args=(theirs, self.seeds))
+        self.process.start()
+        theirs.close()
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+
+    def rows(self, number: int) -> Iterator[dict[str, Any]]:
+        """What it says of every seed, or what became of it."""
+        self.connection.send(number)
+        limit = self.seconds + _LOADING
+        for _ in range(self.seeds):
+            try:
+                got = self.connection.recv() if self.connection.poll(limit) else None
+                failure = f"no answer in {limit:.0f} s"
+            except EOFError:
+                got, failure = None, "the process died"
+            yield got or {"failure": failure}
+            if got is None:
+                self.end()
+                self.begin()
+            if got is None or "truth" not in got:
+                return
+            limit = self.seconds
+
+
+def guarded(number: int, workers: SimpleQueue[Worker]) -> list[dict[str, Any]]:
+    """A case's rows from a process of its own, told at once."""
+    rows, kind, worker = list[dict[str, Any]](), list(KINDS)[number % len(KINDS)], workers.get()
+    for seed, got in enumerate(worker.rows(number)):
+        row = {"case": number, "kind": kind, "seed": seed} | got
+        rows.append(row | {"verdict": verdict(row)})
         print(told(rows[-1]), flush=True)
-        if "truth" not in got:
-            break
-        limit = options.seconds
-    else:
-        process.join(_ENDING)
-    process.kill()
-    process.join()
+    workers.put(worker)
     return rows
 
 
-def _send(connection: Any, number: int, seeds: int) -> None:
-    try:
-        case = random_hyperparameters(number)
-    except Exception as error:
-        connection.send({"failure": f"{type(error).__name__}: {error}"})
-        return
-    for seed in range(seeds):
-        connection.send(measured(case, seed))
+def _answer(connection: Any, seeds: int) -> None:
+    while True:
+        try:
+            case = random_hyperparameters(connection.recv())
+        except EOFError:
+            return
+        except Exception as error:
+            connection.send({"failure": f"{type(error).__name__}: {error}"})
+            continue
+        for seed in range(seeds):
+            connection.send(measured(case, seed))
 
 
 def measured(
@@ -161,7 +188,7 @@ def summary(table: pd.DataFrame) -> str:
         words = ", ".join(f"{counts[v]} {v}" for v in _VERDICTS if v in counts)
         done = rows[rows.failure == ""]
         if len(done):
-            told = done[(done.warnings == "") & (done.error.abs() > _KNOWN * done.accuracy)]
+            told = done[(done.warnings == "") & (done.se > _KNOWN * done.accuracy)]
             words += f"; RMS z {np.sqrt(np.mean(told.z**2)):.2f} of {len(told)}" * bool(len(told))
             words += f"; {done.seconds.median():.1f} s, at most {done.seconds.max():.1f}"
         lines.append(f"{kind:10s} {len(rows):4d}: {words}")

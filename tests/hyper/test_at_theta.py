@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.sparse import csc_array
 
 import evidence as ev
 from evidence import precisions
+from evidence.approximations.gp.exact import log_evidence_of
 from evidence.hyper.at_theta import NoEvidence, check_digits, ep_at
 from evidence.hyper.direct import ClosedForm, ExactEvidence
 from evidence.models.priors import Priors
@@ -57,3 +59,22 @@ def test_slopes_where_noise_is_lost_in_rounding_are_differences():
     look, h = evidence.look(theta), 1e-4
     ends = [evidence.look(theta + s * h * np.array([1.0, 0.0])).log_z for s in (1, -1)]
     assert look.gradient[0] == pytest.approx((ends[0] - ends[1]) / (2.0 * h), rel=1e-3, abs=1e-2)
+
+
+@pytest.mark.parametrize("kernel", ["1.5 * RBF(0.7) + WhiteKernel(0.1)", "fixed", None])
+def test_a_look_by_the_matrix_alone_is_the_models_own(kernel):
+    """Whatever of kernel and noise is free; a kernel's own matrix stays as it is."""
+    X = np.linspace(0.0, 3.0, 8)[:, None]
+    K = 0.8 ** np.abs(X - X.T)
+    if kernel == "fixed":
+        model = ev.GPModel(X, np.sin(3 * X[:, 0]), lambda a, b: K, likelihood="gaussian")
+    elif kernel is None:
+        model = ev.GPModel(y=np.sin(3 * X[:, 0]), K=K, mean=0.3, likelihood="gaussian")
+    else:
+        model = ev.GPModel(X, np.sin(3 * X[:, 0]), kernel, mean=0.3, likelihood="gaussian")
+    every = {name: stats.lognorm(1.0) for name in model.hyperparameters.names}
+    look = ExactEvidence(model, model.with_priors(every).priors)
+    for values in np.exp(np.random.default_rng(1).standard_normal((3, len(every)))):
+        there = model.at(dict(zip(every, values, strict=True)))
+        assert look.at(values) == pytest.approx(log_evidence_of(there), rel=1e-12)
+    np.testing.assert_array_equal(K, 0.8 ** np.abs(X - X.T))

@@ -288,3 +288,37 @@ def test_rows_in_another_order_and_a_group_for_every_row():
     log_p = closed_form(single)(values) + single.priors.log_density(np.log(values))
     exact = np.logaddexp.reduce(log_p) + 2.0 * np.log(34.0 / 249)
     assert abs(result.logz - exact) < 4.0 * result.logz_se < 0.1
+
+
+def test_likelihood_at_given_effects_and_its_maximum_are_those_of_statsmodels():
+    """``mixedlm("y ~ x", groups="g", re_formula="~x").fit(reml=False)`` of statsmodels 0.15: where
+    it ends, log L is its own, and that of a multivariate normal, and no parameter leads higher."""
+    top, scale = -367.1767349073215, 0.3636455667312898
+    cov = np.array([[1.5560510923258515, 0.3942347906222244], [0, 0.6942643523636961]])
+    rng, g = np.random.default_rng(11), np.repeat(np.arange(30), 10)
+    x = rng.standard_normal(300)
+    b = rng.multivariate_normal([0, 0], [[1.0, 0.3], [0.3, 0.5]], 30)
+    y = 2.0 + 0.7 * x + b[g, 0] + b[g, 1] * x + 0.6 * rng.standard_normal(300)
+    sd = np.sqrt(np.diag(cov))
+    best = np.array(
+        [1.856995550010483, 0.7897641028452823, *sd, cov[0, 1] / sd.prod(), scale**0.5]
+    )
+
+    def log_likelihood(at):
+        data = {"y": y, "x": x, "g": g, "o": at[0] + at[1] * x}
+        model = ev.from_formula("y ~ 0 + offset(o) + (1 + x|g)", data)
+        assert model.priors.names == ("sd(1|g)", "sd(x|g)", "cor(1,x|g)", "sigma")
+        return float(closed_form(model)(at[None, 2:])[0])
+
+    here = log_likelihood(best)
+    own = best[4] * sd.prod()
+    Z = np.equal.outer(g, g) * (
+        sd[0] ** 2 + own * np.add.outer(x, x) + sd[1] ** 2 * np.outer(x, x)
+    )
+    normal = multivariate_normal(best[0] + best[1] * x, Z + best[5] ** 2 * np.eye(300)).logpdf(y)
+    assert here == pytest.approx(normal, rel=1e-8)
+    assert here == pytest.approx(top, rel=1e-8)
+    for step in 1e-3 * np.eye(6):
+        up, down = log_likelihood(best + step) - here, log_likelihood(best - step) - here
+        assert up + down < 0.0
+        assert (up - down) ** 2 / (-8.0 * (up + down)) < 1e-4

@@ -1,18 +1,22 @@
 """Evidence with hyperparameters integrated out, against quadrature over them."""
 
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import numpy as np
 import pytest
 from scipy.stats import gamma, lognorm, multivariate_normal
+from threadpoolctl import threadpool_limits
 
 import evidence as ev
 from evidence.execution.clock import Clock
 from evidence.hyper.at_theta import GuidedEvidence, Look, NoEvidence
+from evidence.hyper.direct import ExactEvidence
 from evidence.hyper.integral import StudentMixture, ThetaIslands, ThetaPath, ThetaPlan
-from evidence.hyper.pilot import run_pilot
+from evidence.hyper.pilot import ThetaPilot, run_pilot
 from evidence.models.priors import Priors
+from evidence.numerics import threads
 
 X = np.linspace(0.0, 3.0, 8)
 Y = np.sin(2.0 * X)
@@ -261,3 +265,52 @@ def test_effort_is_that_of_the_search_over_hyperparameters():
         ev.log_evidence(model, effort="much", **words)
     with pytest.raises(ev.InputError, match="max_evaluations"):
         ev.log_evidence(model, max_evaluations=10, **words)
+
+
+@pytest.mark.parametrize(("hidden", "told"), [(1.5, True), (0.0, False)])
+def test_an_error_bar_above_its_target_is_told(monkeypatch, hidden, told):
+    """Even where it is less than twice as large; islands alone would meet the target."""
+    monkeypatch.setattr(ThetaPilot, "unseen", lambda pilot, m: (hidden * 0.2) ** 2)
+    result = ev.integrated_evidence(
+        PROBIT, PROBIT_PRIORS, target_se=0.2, n_particles=64, random_seed=0, progressbar=False
+    )
+    assert (1.1 * 0.2 < result.logz_se < 2.0 * 0.2) == told
+    assert [w.code for w in result.warnings] == ["target-missed"] * told
+
+
+def test_looks_one_after_another_have_one_thread_of_blas(monkeypatch):
+    """With two a call took sixteen seconds, for ten data, where cores were busy elsewhere."""
+    seen, log_z = set(), ExactEvidence._log_z
+
+    def watched(self, theta):
+        seen.update(library.num_threads for library in threads._libraries(len(sys.modules)))
+        return log_z(self, theta)
+
+    monkeypatch.setattr(ExactEvidence, "_log_z", watched)
+    with threadpool_limits(2, "blas"):
+        ev.integrated_evidence(
+            GAUSSIAN, PRIORS, fixed=["constant_value"], random_seed=0, progressbar=False
+        )
+    assert seen == {1}
+
+
+def test_draws_of_a_small_process_are_thousands_and_summarise_as_quadrature_does():
+    """Mean, sd, 5 and 95 %: there were a thousand made of some 160 weighted ones."""
+    model = GAUSSIAN.with_priors(PRIORS, fixed=["constant_value"])
+    look = ExactEvidence(model, model.priors)
+    lines = np.linspace(-4.0, 3.0, 60), np.linspace(-6.0, 1.0, 60)
+    grid = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(-1, 2)
+    log_p = look(np.exp(grid)) + model.priors.log_density(grid)
+    w = np.exp(log_p - log_p.max()).reshape(60, 60)
+    w /= w.sum()
+    result = ev.integrated_evidence(model, random_seed=0, progressbar=False)
+    assert len(result.theta) == 2000
+    assert len(np.unique(result.theta, axis=0)) > 1000
+    for axis, name in enumerate(result.names):
+        value, mass = np.exp(lines[axis]), w.sum(axis=1 - axis)
+        mean, sd = mass @ value, np.sqrt(mass @ value**2 - (mass @ value) ** 2)
+        row, n, half = result.table.loc[name], 1000, 0.5 * (lines[axis][1] - lines[axis][0])
+        below = np.interp(np.log(row[["q05", "q95"]]), lines[axis] + half, np.cumsum(mass))
+        np.testing.assert_allclose(below, [0.05, 0.95], atol=4.0 * np.sqrt(0.0475 / n))
+        assert row["mean"] == pytest.approx(mean, abs=4.0 * sd / np.sqrt(n))
+        assert row["sd"] == pytest.approx(sd, rel=0.15)

@@ -85,7 +85,7 @@ def log_evidence_of(model: LatentModel) -> float:
     """log Z of a model with normal noise, and no more than that."""
     y, s = model.theta[:2]
     if (K := model.prior.covariance) is not None:
-        return _by_matrix(K, y - model.mean, s * s)[3]
+        return log_evidence_by(K, y - model.mean, s * s)
     check_interrupt(model.prior.work)
     tau = 1.0 / (s * s)
     try:
@@ -113,8 +113,13 @@ def _by_covariance(prior: Prior, y: Array, s: Array) -> tuple[float, float]:
     return _by_matrix(0.5 * (K + K.T), y - prior.mean, s * s)[3:]
 
 
-def _by_matrix(K: Array, r: Array, variance: Array) -> tuple[Array, Array, Array, float, float]:
-    """L, α, the diagonal of C⁻¹, log Z and what is lost of it."""
+def log_evidence_by(K: Array, r: Array, variance: Array) -> float:
+    """log Z of residuals r."""
+    return _factorised(K, r, variance)[3]
+
+
+def _factorised(K: Array, r: Array, variance: Array) -> tuple[Array, Array, Array, float]:
+    """C and L, α, and log Z."""
     n = r.size
     check_interrupt(2.0 * n**3)
     C = np.array(K, order="F")
@@ -123,12 +128,17 @@ def _by_matrix(K: Array, r: Array, variance: Array) -> tuple[Array, Array, Array
     if info:
         raise NotPositiveDefinite("the covariance of the data is numerically singular")
     alpha = cho_solve((L, True), r, check_finite=False)
+    logz = -0.5 * float(r @ alpha) - float(np.log(L.diagonal()).sum()) - n * LOG_SQRT_2PI
+    return C, L, alpha, logz
+
+
+def _by_matrix(K: Array, r: Array, variance: Array) -> tuple[Array, Array, Array, float, float]:
+    """L, α, the diagonal of C⁻¹, log Z and what is lost of it."""
+    C, L, alpha, logz = _factorised(K, r, variance)
     inverse = dpotri(L, lower=1)[0].diagonal()
-    terms = -0.5 * r * alpha, -np.log(L.diagonal())
-    logz = float(np.sum(terms[0]) + np.sum(terms[1]) - n * LOG_SQRT_2PI)
+    terms = float(np.abs(0.5 * r * alpha).sum() + np.abs(np.log(L.diagonal())).sum())
     size = float(C.diagonal().max() * (alpha @ alpha + inverse.sum()))
-    lost = 0.5 * _EPS * (size + float(np.sum(np.abs(terms))) / np.sqrt(n))
-    return L, alpha, inverse, logz, lost
+    return L, alpha, inverse, logz, 0.5 * _EPS * (size + terms / np.sqrt(r.size))
 
 
 def _doubts(lost: float) -> Iterator[Message]:

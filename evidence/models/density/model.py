@@ -138,6 +138,9 @@ class DensityModel(InNotebooks):
     #: coordinates that are scanned, and at how many values; at as many as is usual where it is 0
     scanned: tuple[tuple[int, int], ...] = ()
 
+    n_draws: int | None = None
+    """Of the posterior, where a look costs so little that they are worth more than usual."""
+
     def __init__(
         self,
         logdensity: Callable[..., Any],

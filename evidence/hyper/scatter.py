@@ -1,0 +1,169 @@
+r"""Whether there is an evidence where a model can fit its data without any noise.
+
+Where k data are left without scatter, log Z(θ) is :math:`-k \log s` for a small noise s, an
+integral of which is infinite, or made of rounding, unless the prior prevents it. Under other
+than normal noise a datum's likelihood is about its peak :math:`\eta_i` as a Gaussian is,
+
+.. math:: p(y_i|\eta) \approx p(y_i|\eta_i)\, e^{-(\eta - \eta_i)^2 / 2 w^2},
+
+of a width w that free parameters may let vanish: the scale of a Student-t, large shapes of a
+gamma distribution.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import qmc
+
+from ..messages import InputError
+from ..models.likelihoods.gaussian import Gaussian
+from ..models.likelihoods.quadrature import evaluate
+from ..models.priors import Priors
+from ..models.scales import to_line
+from ..models.sparse import SparseModel
+from ..numerics.arrays import Array, Indices
+from ..numerics.special import LOG_SQRT_2PI
+from .grouped import GroupedEvidence, grouped_evidence
+from .parts import Parts
+
+_INSIDE = 1e-3  # of a prior's mass beyond a net of points all over it
+_FEW_POINTS, _SHRUNK = 5, 4  # log2 of them, and effects that are tried small with the noise
+_DIGITS, _FURTHER = 1e-15, 30.0  # of the largest datum that are its last, and a noise above them
+_NOTHING = 1e-130  # the same where all data are zero: its square is a number
+_FAR, _FARTHER = 1e6, 1e8  # values that tell by which power of a parameter a width vanishes
+_VANISHES = 0.1  # least such power
+_DEAR = 1e4  # multiplications of a look, a thousand of which are made
+
+
+def prior_net(priors: Priors, log2: int) -> Array:
+    """Natural values all over the prior."""
+    net = np.clip(qmc.Sobol(len(priors), rng=0).random_base2(log2), _INSIDE, 1.0 - _INSIDE)
+    every = zip(priors.natural() or (), net.T, strict=True)
+    return np.column_stack([prior.ppf(u) for prior, u in every])
+
+
+def check_scatter(
+    heights: Callable[[Array], Array],
+    priors: Priors,
+    noise: int,
+    effects: Indices,
+    largest: float,
+    value: Callable[[float], float] = float,
+) -> None:
+    """No evidence where noise, and any of the effects, may shrink to the digits of data.
+
+    ``heights`` are log densities over the line for rows of natural values; ``value`` is that of
+    the parameter number ``noise`` at which the noise is as small.
+    """
+    net, least = prior_net(priors, _FEW_POINTS), largest * _DIGITS or _NOTHING
+    best, effects = heights(net).max(), effects[:_SHRUNK]
+    for some in itertools.product((False, True), repeat=effects.size):
+        small, further = net.copy(), net.copy()
+        for rows, s in ((small, least), (further, _FURTHER * least)):
+            rows[:, effects[list(some)]] = s
+            rows[:, noise] = value(s)
+        top = (height := heights(small)).argmax()
+        if height[top] > max(best, heights(further[[top]])[0]):
+            name, much = priors.names[noise], value(least) > value(1.0)
+            where = (
+                "large values, such as gamma(2)"
+                if much
+                else "values near zero, such as invgamma(2)"
+            )
+            raise InputError(
+                "y: the model can fit it without any noise, and the evidence is infinite or "
+                f"hangs on the last digits of y; give {name} a prior that rules out {where} or "
+                "lognorm(1), or hold it at a value"
+            )
+
+
+def check_peaks(model: SparseModel, priors: Priors, parts: Parts) -> None:
+    """The same where every datum's likelihood is as a Gaussian about its peak."""
+    likelihood = model.likelihood
+    if model.n_predictors > 1 or not (likelihood.log_concave or likelihood.unimodal):
+        return
+    positive = np.isnan(np.broadcast_to(priors.lows, len(priors)))
+    effects = np.flatnonzero((parts.free < parts.n_kernel) & positive)
+    for noise in np.flatnonzero(parts.free >= parts.n_kernel):
+        name = list(likelihood.free)[parts.free[noise] - parts.n_kernel]
+        if np.ndim(likelihood.value_of(name)):
+            continue
+        for ends in ((1.0 / _FAR, 1.0 / _FARTHER), (_FAR, _FARTHER)):
+            widths = [_width(model, {name: end}) for end in ends]
+            if not 0.0 < widths[1] < widths[0] < math.inf:
+                continue
+            power = math.log(widths[1] / widths[0]) / math.log(ends[1] / ends[0])
+            if abs(power) > _VANISHES:
+                value = partial(_value, ends[1], widths[1], power)
+                peaks = Peaks.of(model, priors, parts, {name: value(_DIGITS)})
+                if peaks is not None:
+                    unit = 0.0 if np.array_equal(peaks.at, model.y) else 1.0  # of a log
+                    largest = max(unit, float(np.abs(peaks.at).max()))
+                    check_scatter(peaks.heights, priors, int(noise), effects, largest, value)
+
+
+def _value(end: float, width: float, power: float, s: float) -> float:
+    """Of a parameter, for a width."""
+    return float(end * (s / width) ** (1.0 / power))
+
+
+def _width(model: SparseModel, own: dict[str, float]) -> float:
+    """The largest of all data's at their peaks; infinite where there are none."""
+    try:
+        likelihood = model.likelihood.changed(own)
+    except InputError:  # beyond the ends of what a parameter may be
+        return math.inf
+    with np.errstate(all="ignore"):
+        theta, at = likelihood.theta(model.y), likelihood.location(model.y)
+        curved = evaluate(likelihood.kernel, theta, np.asarray(at, float))[2]
+    return 1.0 / math.sqrt(-curved.max()) if curved.max() < 0.0 else math.inf
+
+
+class Peaks(NamedTuple):
+    """Log densities over the line where all likelihoods are Gaussian."""
+
+    model: SparseModel
+    priors: Priors
+    parts: Parts
+    at: Array
+    """Where data have their peaks."""
+    evidence: GroupedEvidence
+
+    @classmethod
+    def of(
+        cls, model: SparseModel, priors: Priors, parts: Parts, narrow: dict[str, float]
+    ) -> Peaks | None:
+        """With peaks as they are where these are ``narrow``; None without a closed form, where a
+        look takes long, or where a datum has none."""
+        at = np.asarray(model.likelihood.changed(narrow).location(model.y), float)
+        normal = copy.copy(model)
+        normal.likelihood, normal.y = Gaussian(), at
+        normal.theta = normal.likelihood.theta(at)
+        standing = np.append(parts.standing[: parts.n_kernel], 1.0)
+        all_of = parts._replace(standing=standing, free=np.arange(standing.size))
+        evidence = grouped_evidence(normal, all_of) if np.isfinite(at).all() else None
+        if evidence is None or evidence.cost > _DEAR:
+            return None
+        return cls(model, priors, parts, at, evidence)
+
+    def heights(self, rows: Array) -> Array:
+        """For rows of natural values of what is free."""
+        values, n = self.parts.values(rows), self.parts.n_kernel
+        names = list(self.model.likelihood.free)
+        width, top = np.empty((2, len(rows)))
+        for i, row in enumerate(values[:, n:]):
+            own = dict(zip(names, row.tolist(), strict=True))
+            width[i] = _width(self.model, own)
+            top[i] = self.model.likelihood.changed(own).log_prob(self.at, self.model.y).sum()
+        with np.errstate(all="ignore"):
+            out = self.evidence(np.column_stack([values[:, :n], width]))
+            out += top + self.at.size * (np.log(width) + LOG_SQRT_2PI)
+            out += self.priors.log_density(to_line(rows, self.priors.lows))
+        return np.where(np.isnan(out), -np.inf, out)

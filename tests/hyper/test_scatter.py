@@ -1,0 +1,59 @@
+"""Data that other than normal likelihoods fit without any noise have no evidence."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import evidence as ev
+from evidence.hyper.direct import density_over
+
+X = np.random.default_rng(0).standard_normal(12)
+G = np.repeat(np.arange(4), 3)
+EQUAL = np.full(12, 3.0)
+LOG_FAMILIES = ("gamma", "weibull", "lognormal", "log_logistic")
+
+
+def density(formula, y, likelihood, **priors):
+    priors = {"Intercept": stats.norm(0.0, 5.0)} | priors
+    data = {"y": y, "x": X, "g": G}
+    model = ev.from_formula(formula, data, likelihood=likelihood, priors=priors)
+    return density_over(model, model.priors)
+
+
+@pytest.mark.parametrize(
+    ("formula", "y"),
+    [
+        ("y ~ 1", EQUAL), ("y ~ 1", 0.0 * EQUAL), ("y ~ 1", 1e-30 * EQUAL),
+        ("y ~ x", 2.0 + X), ("y ~ 1 + (1|g)", G + 1.0),
+    ],
+)  # fmt: skip
+def test_student_t(formula, y):
+    """A density that rises for ever took minutes, and ended without an answer."""
+    with pytest.raises(ev.InputError, match=r"without any noise.* scale .*near zero"):
+        density(formula, y, "student_t")
+
+
+@pytest.mark.parametrize(("formula", "y"), [("y ~ 1", EQUAL), ("y ~ 1 + (1|g)", G + 1.0)])
+@pytest.mark.parametrize("likelihood", LOG_FAMILIES)
+def test_positive_responses(likelihood, formula, y):
+    """Where noise vanishes for large shapes, too."""
+    where = "sigma .*near zero" if likelihood == "lognormal" else "shape .*large values"
+    with pytest.raises(ev.InputError, match=f"without any noise.* {where}"):
+        density(formula, y, likelihood)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "y", "priors"),
+    [
+        ("student_t", EQUAL, {"scale": stats.invgamma(2.0)}),
+        ("student_t", EQUAL, {"scale": stats.lognorm(1.0)}),
+        ("student_t", EQUAL, {"scale": 0.1}),
+        ("student_t", np.exp(X), {}),
+        ("gamma", EQUAL, {"shape": stats.gamma(2.0)}),
+        ("negative_binomial", EQUAL, {}),
+        ("poisson", EQUAL, {"sd(1|g)": stats.halfcauchy(scale=25.0)}),
+        *((name, np.exp(X), {}) for name in LOG_FAMILIES),
+    ],
+)
+def test_what_has_an_evidence_is_not_refused(likelihood, y, priors):
+    density("y ~ 1 + (1|g)" if likelihood == "poisson" else "y ~ 1", y, likelihood, **priors)
