@@ -63,10 +63,13 @@ class Several(Likelihood):
         """log p(y_n|η_n) of draws, (B, P, N) to (B, N); -inf where there is no number. Draws may
         have their ``own`` values of free parameters, (B,)."""
 
-    def along(self, y: Array, known: Array, away: Array) -> Array:
-        """log p of one datum at known (P, n) + away (P, J), (J, n)."""
-        eta = (known[:, None] + away[:, :, None]).reshape(len(known), -1)
-        return self.log_probs(y, eta.T[:, :, None]).reshape(away.shape[1], -1)
+    def averaged(self, y: Array, known: Array, away: Array, log_w: Array, tilt: Array) -> Array:
+        """log Σ_m exp(log_w_gm + tilt_mn) p of one datum at known_n (P, n) + away_gm (P, G, M)."""
+        eta = known[:, None, None] + away[..., None]
+        each = self.log_probs(y, eta.reshape(len(eta), -1).T[:, :, None]).reshape(eta.shape[1:])
+        each += log_w[..., None] + tilt
+        top = np.maximum(each.max(axis=1), -1e300)
+        return top + np.log(np.exp(each - top[:, None]).sum(axis=1))
 
     @abstractmethod
     def slopes(self, y: Array, eta: Array) -> tuple[Array, Array]:
