@@ -105,6 +105,11 @@ class GPModel(LatentModel):
         structure: str = "auto",
     ) -> None:
         self.likelihood = likelihoods.get(likelihood)
+        if several := getattr(self.likelihood, "predictors", ()):
+            raise InputError(
+                f"likelihood: data of {self.likelihood} see {', '.join(several)}, and a GPModel "
+                "has one latent value for each: use ev.PredictorsModel"
+            )
         self.y, notes = observations(self.likelihood, y)
         self.kernel = as_kernel(kernel)
         source = check_source(X, self.n, self.kernel, K, jitter, structure)

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 from ..execution.arguments import array, number, shown
 from ..messages import InputError, suggest
 from ..numerics.arrays import Array
-from .likelihoods.base import Likelihood
+from .likelihoods.base import Likelihood, family
 from .scales import natural, to_line
 
 _PREFIX = "likelihood__"
@@ -38,7 +38,7 @@ _ALSO = {("gaussian", "noise_std"): "sigma", ("student_t", "scale"): "sigma"}  #
 
 def synonym(likelihood: Likelihood, parameter: str) -> str:
     """What other packages call a parameter of a likelihood."""
-    return _ALSO.get((getattr(likelihood, "base", likelihood).name, parameter), parameter)
+    return _ALSO.get((family(likelihood).name, parameter), parameter)
 
 
 @dataclass(frozen=True, eq=False)

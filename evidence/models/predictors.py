@@ -20,8 +20,8 @@ from .fields import FieldsModel
 from .hyperparameters import free_parameters
 from .identity import rounded, sketch
 from .latent import check_mean, observations
-from .likelihoods.base import Likelihood
-from .likelihoods.predicted import predicted
+from .likelihoods.base import Likelihood, family
+from .likelihoods.predicted import Several, predicted
 
 
 class PredictorsModel(FieldsModel):
@@ -84,22 +84,17 @@ class PredictorsModel(FieldsModel):
         mean: Mapping[str, float | ArrayLike] | None = None,
         jitter: float | None = None,
     ) -> None:
-        given = kernel if K is None else K
-        if not isinstance(given, Mapping) or next(iter(given), "") != "mu" or len(given) < 2:
-            raise InputError(
-                "kernel (or K) must map the names of predictors, 'mu' first, to kernels (or "
-                f"matrices), such as {{'mu': …, 'sigma': …}}, got {shown(given)}"
-            )
-        self.predictors = tuple(given)
         base = likelihoods.get(likelihood)
+        given = _by_predictor(kernel if K is None else K, base)
+        self.predictors = tuple(given)
         self.likelihood = predicted(base, self.predictors[1:])
         self.y, notes = observations(self.likelihood, y)
         source = check_source(X, self.n_data, kernel, K, jitter)
         self.X, self.relative_jitter, more, _ = source
         self.notes = notes + more
-        self.kernels = () if kernel is None else tuple(as_kernel(k) for k in kernel.values())
+        self.kernels = () if kernel is None else tuple(as_kernel(k) for k in given.values())
         n = self.n_data
-        matrices = [array(f"K[{name!r}]", v, (n, n)) for name, v in (K or {}).items()]
+        matrices = [array(f"K[{p!r}]", v, (n, n)) for p, v in given.items() if K is not None]
         self.mean: Array = self._means({} if mean is None else mean)
         self._set_prior(np.array(matrices) if matrices else None)
         check_mean("mean", *self.field_priors)
@@ -171,4 +166,18 @@ class PredictorsModel(FieldsModel):
         kernels = self.kernels or ("K",) * self.n_fields
         pairs = zip(self.predictors, kernels, strict=True)
         words = ", ".join(f"{name} ~ {kernel}" for name, kernel in pairs)
-        return f"PredictorsModel(N={self.n_data}, {words}, {self.likelihood.base.name})"
+        return f"PredictorsModel(N={self.n_data}, {words}, {family(self.likelihood).name})"
+
+
+def _by_predictor(given: object, base: Likelihood) -> dict[str, Any]:
+    """Kernels or matrices in the order in which the likelihood sees predictors."""
+    own = base.predictors if isinstance(base, Several) else ("mu",)
+    right = isinstance(given, Mapping) and len(given) > 1 and next(iter(given)) == own[0]
+    if not isinstance(given, Mapping) or not (set(given) == {*own} if own[1:] else right):
+        names = ", ".join(map(repr, own)) if own[1:] else "'mu' first,"
+        example = dict.fromkeys(own if own[1:] else ("mu", "sigma"), "…")
+        raise InputError(
+            f"kernel (or K) must map the names of predictors, {names}, to kernels (or matrices), "
+            f"such as {example}, got {shown(given)}"
+        )
+    return {name: given[name] for name in (own if own[1:] else given)}

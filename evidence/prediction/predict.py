@@ -22,7 +22,7 @@ from ..models.classes import SoftmaxModel
 from ..models.formulas.model import FormulaModel
 from ..models.gp import GPModel
 from ..models.likelihoods.base import Likelihood
-from ..models.likelihoods.predicted import Predicted
+from ..models.likelihoods.predicted import Several
 from ..models.likelihoods.softmax import Softmax
 from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
@@ -188,7 +188,7 @@ def predict(
                 else:
                     rest |= {"keep": len(parts) > 1, "labels": getattr(there, "levels", None)}
                     here = likelihood or there.likelihood.new.changed(trials)
-                    several = isinstance(here, Predicted)
+                    several = isinstance(here, Several)
                     make: Any = predict_several if several else Prediction.of
                     made += [make(mixture, here, **rest)]
     return made[0] if len(made) == 1 else made[0].mixture(made, [part.weight for part in parts])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..approximations.predictors.ep import nodes
-from ..models.likelihoods.predicted import Predicted
+from ..models.likelihoods.predicted import Predicted, Several
 from .gp import Prediction, Share
 from .mixture import Mixture, Stored, stored
 
@@ -23,7 +23,7 @@ _NARROW = 1e-12  # relative variance of a further predictor that counts as none
 
 
 def predict_several(
-    mixture: Mixture, likelihood: Predicted, batch_size: int | None, bar: Any, **context: Any
+    mixture: Mixture, likelihood: Several, batch_size: int | None, bar: Any, **context: Any
 ) -> Prediction:
     """The prediction of a mixture of Gaussians for P predictors at every point."""
     context.pop("keep", None)
@@ -33,7 +33,7 @@ def predict_several(
     return Prediction(mean, cov, shares, batch_size=batch_size, **context)
 
 
-def _shares(at: Stored, likelihood: Predicted) -> Iterator[Share]:
+def _shares(at: Stored, likelihood: Several) -> Iterator[Share]:
     """One for every component and node."""
     chosen = np.linspace(0, at.count - 1, min(_DRAWS, at.count)).round().astype(int)
     own, across = at.cov[:, 1:, 1:], at.cov[:, 0, 1:]
@@ -51,17 +51,13 @@ def _shares(at: Stored, likelihood: Predicted) -> Iterator[Share]:
             away = root @ node
             first = at.mean[0, s] + np.sum(gain * away, axis=1)
             further = (at.mean[1:, s].T + away).T
-            parameters = {
-                name: tuple(likelihood.natural(name, row).tolist())
-                for name, row in zip(likelihood.names, further, strict=True)
-            }
             one = Stored(first[None, None], left[:, None, None])
             share = float(np.exp(log_share)) / len(chosen)
-            yield Share(share, one, likelihood.base.changed(parameters))  # type: ignore[arg-type]
+            yield Share(share, one, likelihood.given(further))
 
 
 def of_family(model: Any, likelihood: Any) -> Any:
     """A family that new observations follow, with the model's predictors."""
-    if isinstance(model.likelihood, Predicted) and not isinstance(likelihood, Predicted):
+    if isinstance(model.likelihood, Predicted) and not isinstance(likelihood, Several):
         return Predicted(likelihood, model.likelihood.names)
     return likelihood

@@ -146,12 +146,11 @@ class DatumGuide:
         exact = p < last and self._integrated(i, known, L[last, last]) is not None
         left = last - p - (exact or self.likelihood.contrasts)
         z, log_w = _ahead(left)
-        to_come = (L[:, p + 1 : p + 1 + left] @ z.T)[:, None, :, None]
-        away = L[:, p, None, None, None] * at[:, None] + to_come
-        if not exact and away.shape[-1] == 1:
-            tilt: Array = self._along(i, known, away.reshape(P, -1))
-            tilt = tilt.reshape(len(at), len(z), -1)
-        elif not exact:
+        to_come = L[:, p + 1 : p + 1 + left] @ z.T
+        if not exact and at.shape[-1] == 1:
+            return self._averaged(i, known, L[:, p], at[:, 0], to_come, log_w)
+        away = L[:, p, None, None, None] * at[:, None] + to_come[:, None, :, None]
+        if not exact:
             tilt = self._tilt(i, known[:, None, None] + away)
         else:
             eta = known[:, None, None] + away
@@ -162,14 +161,22 @@ class DatumGuide:
         top = np.maximum(tilt.max(axis=1), -1e300)
         return top + np.log(np.exp(tilt - top[:, None]).sum(axis=1))
 
-    def _along(self, i: int, known: Array, away: Array) -> Array:
-        """log p/t of one datum at known (P, n) + away (P, J), the last predictor first: (J, n)."""
-        known, away, nu, W = known[::-1], away[::-1], self.sites.nu[:, i], self.sites.W[i]
-        site = [nu @ x - 0.5 * np.sum(x * (W @ x), axis=0) for x in (known, away)]
+    def _averaged(
+        self, i: int, known: Array, step: Array, at: Array, to_come: Array, log_w: Array
+    ) -> Array:
+        """log Σ w p/t of one datum over nodes to come (P, M), at known + step·at, (G, n)."""
+        known, step, to_come = known[::-1], step[::-1], to_come[::-1]
+        nu, W = self.sites.nu[:, i], self.sites.W[i]
+        away = step[:, None, None] * at[:, None] + to_come[:, None]
+        flat = away.reshape(len(W), -1)
+        site, own = (nu @ x - 0.5 * np.sum(x * (W @ x), axis=0) for x in (known, flat))
+        curved = W @ known
         with np.errstate(over="ignore", invalid="ignore"):
-            each = self.likelihood.at([i]).along(self.y[[i]], known, away)
-            each -= self.sites.c[i] + site[0] + site[1][:, None] - away.T @ (W @ known)
-        return np.where(np.isnan(each), -np.inf, each)
+            tilt = self.likelihood.at([i]).averaged(
+                self.y[[i]], known, away, log_w - own.reshape(away.shape[1:]), to_come.T @ curved
+            )
+            tilt += np.multiply.outer(at, step @ curved) - (site + self.sites.c[i])
+        return np.where(tilt > -1e300, tilt, -1e300)
 
     def _tilt(self, i: int, eta: Array) -> Array:
         """log p/t of one datum at predictors (P, …), the last one first."""

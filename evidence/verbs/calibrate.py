@@ -36,6 +36,7 @@ from ..execution.tasks import run_tasks
 from ..messages import InputError
 from ..models.formulas.jzs import check_proper
 from ..models.gp import GPModel
+from ..models.likelihoods.predicted import Several
 from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
@@ -248,7 +249,11 @@ def _posterior(model: Any, result: Any, rng: np.random.Generator) -> Array:
         rows = []
         for q in fits:
             own = rng.normal(q.mean[where], q.var[where] ** 0.5)
-            log_p = q.model.likelihood.log_prob(draw_seen(q.gaussian, rng), model.y).sum()
+            lik, seen = q.model.likelihood, draw_seen(q.gaussian, rng)
+            if isinstance(lik, Several):
+                log_p = lik.log_probs(model.observed, lik.split(seen[None])).sum()
+            else:
+                log_p = lik.log_prob(seen, model.y).sum()
             rows.append((*q.model.hyperparameters.theta[free], *own, log_p))
         return np.array(rows)
     if not len(result.samples) or model.prior is None:

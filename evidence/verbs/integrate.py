@@ -38,6 +38,8 @@ from ..messages import InputError, Message, messages
 from ..methods.base import FIRST, Doubt, Outcome, Problem, outcome_of_islands, widen
 from ..models.density.model import DensityModel
 from ..models.formulas.jzs import Ratios
+from ..models.formulas.model import FormulaModel
+from ..models.formulas.ties import check_ties
 from ..models.gp import GPModel
 from ..models.predictors import PredictorsModel
 from ..models.priors import Priors, held
@@ -138,6 +140,8 @@ def integrated_evidence(
         executor=executor, checkpoint=checkpoint, progressbar=progressbar, size=n_draws or 256,
     )  # fmt: skip
     prior = _priors(model, priors, fixed)
+    if isinstance(model, FormulaModel) and not isinstance(prior, Ratios):
+        check_ties(model, {n: p for n, p in prior.items() if hasattr(p, "logpdf")})
     same = priors is None and model.priors is not None and len(prior) == len(model.priors)
     call.until_target(FINE if isinstance(prior, Ratios) else DEFAULT_TARGET_SE)
     with blas_for(model.n):  # of small matrices its threads wait for each other, and are busy

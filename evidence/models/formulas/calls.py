@@ -47,6 +47,8 @@ _CALLS: dict[str, tuple[int, str]] = {  # how many arguments at most, and words 
     "poly": (3, "degree raw"),
     **dict.fromkeys(("B", "binary"), (2, "success")),
     **dict.fromkeys(("p", "prop", "proportion"), (2, "")),
+    "cens": (3, ""),
+    "trunc": (3, "lb ub"),
     "C": (3, "contrast levels"),
     "S": (3, "omit levels"),
     "T": (3, "ref levels"),

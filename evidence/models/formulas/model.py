@@ -31,7 +31,9 @@ from ..expressions import check_length
 from ..hyperparameters import Hyperparameters, synonym
 from ..likelihoods.base import Likelihood
 from ..likelihoods.censored import Censored
-from ..likelihoods.predicted import Several, predicted
+from ..likelihoods.predicted import Predicted, Several, predicted
+from ..likelihoods.softmax import Softmax
+from ..likelihoods.truncated import Truncated
 from ..precisions.base import Hyperparameter
 from ..precisions.joint import Blocks
 from ..priors import Priors
@@ -39,7 +41,7 @@ from ..sparse import SparseModel
 from .calls import FUNCTIONS
 from .families import FAMILIES, Observed, observe
 from .jzs import Ratios, Scales, scales_of, standardise, standardised
-from .parse import Parts, check_names, columns, compact_names, parse
+from .parse import Parts, check_names, columns, compact_names, parse, split
 from .priors import for_hyperparameters, from_text, starts, with_bounds
 from .structured import TERMS, structured
 from .terms import Common, Design, Groups, Term, keys, named_effect
@@ -47,6 +49,7 @@ from .terms import Common, Design, Groups, Term, keys, named_effect
 if TYPE_CHECKING:
     import pandas as pd
 
+_BOUNDS = ("cens", "trunc")
 _SEPARABLE = 100_000  # entries of a design that is searched for perfect separation
 
 
@@ -71,6 +74,11 @@ def _named(term: str, parameter: str) -> str:
     else:
         name = parameter if parameter == f"sd({term})" else f"{term}__{parameter}"
     return named_effect(predictor, name)
+
+
+def parameters_of(term: Term) -> list[str]:
+    """Names of a term's hyperparameters."""
+    return [_named(term.name, parameter.name) for parameter in term.precision.hyperparameters]
 
 
 class FormulaModel(SparseModel):
@@ -302,7 +310,9 @@ def from_formula(
         Structured terms are ``ar1(time)``, ``rw1(x)``, ``rw2(x)``, each for groups with a second
         argument, ``icar(area, graph)`` and ``bym2(area, graph)``. The response may have
         ``y | trials(n)`` or ``p(y, n)`` for successes, ``y | weights(w)`` for rows that count w
-        times, ``y | cens(c)`` or ``y | cens(c, y2)`` for bounds (:class:`.Censored`).
+        times, ``y | cens(c)`` or ``y | cens(c, y2)`` for bounds (:class:`.Censored`), and
+        ``y | trunc(lower, upper)``, numbers or columns, one of them perhaps left out, for data
+        that are there only within these (:class:`.Truncated`).
     data : DataFrame or mapping of columns
     likelihood : str or Likelihood
         ``"gaussian"``, ``"student_t"``, ``"bernoulli"``, ``"binomial"``, ``"poisson"``,
@@ -403,6 +413,9 @@ def from_formulas(
         texts, more, given, classes = dict(predictors or {}), extra, asked, _classes(observed)
         if classes:
             texts, more, given = _of_classes(formula, own, extra, texts, classes, asked, scales)
+        elif isinstance(observed.likelihood, Several):
+            order = _in_order(observed.likelihood, extra)
+            texts, more = {w: texts[w] for w in order}, {w: extra[w] for w in order}
         middles, observed = _predicted(observed, tuple(more))
         if own.response in design.owners:
             raise InputError(f"formula: the response {own.response} explains itself; drop it")
@@ -418,7 +431,8 @@ def from_formulas(
         model = _assembled(formula, terms, observed, frame, every, texts)
         model.trials = own.extras.get("trials", "")
         explaining = {c for part in (own, *more.values()) for c in _explaining(part, used)}
-        bounds = {*columns(own.extras.get("cens", ""), used)} - explaining
+        bounds = {c for word in _BOUNDS for c in columns(own.extras.get(word, ""), used)}
+        bounds -= explaining
         model.columns = tuple(name for name in used if name not in {own.response, *bounds})
         defaults = {_named(t.name, at): d for t in terms for at, d in t.priors.items()}
         defaults |= {f"likelihood__{at}": d for at, d in observed.priors.items()}
@@ -448,7 +462,20 @@ def _check_heard_of(strange: set[str], known: Sequence[str]) -> None:
 
 def _classes(observed: Observed) -> tuple[str, ...]:
     """Of a softmax, but the baseline; of others there are none."""
-    return tuple(getattr(observed.likelihood, "predictors", ()))
+    lik = observed.likelihood
+    return lik.predictors if isinstance(lik, Softmax) else ()
+
+
+def _in_order(likelihood: Several, extra: Mapping[str, Any]) -> tuple[str, ...]:
+    """The further predictors of a likelihood that has its own, all of which must be explained."""
+    own = likelihood.predictors[1:]
+    if odd := [*({*own} - {*extra}), *({*extra} - {*own})]:
+        raise InputError(
+            f"predictors: {likelihood} sees {', '.join(likelihood.predictors)}; the formula is of "
+            f"the first, and predictors= must say what explains {', '.join(own)}, '1' where it is "
+            f"the same for all; {shown(odd[0])} is {'missing' if odd[0] in own else 'no such one'}"
+        )
+    return own
 
 
 def _assembled(
@@ -490,6 +517,8 @@ def _observed(
         raise InputError(f"{own.response}: {error}") from None
     if "cens" in own.extras:
         observed = _censored(observed, own.extras["cens"], frame, namespace)
+    if "trunc" in own.extras:
+        observed = _truncated(observed, own.extras["trunc"], frame, namespace)
     return observed
 
 
@@ -632,9 +661,9 @@ def _predicted(observed: Observed, words: tuple[str, ...]) -> tuple[dict[str, fl
     """Where parameters are a priori, by their words, and the response with predictors of them."""
     if not words:
         return {}, observed
-    if isinstance(observed.likelihood, Several):
-        return dict.fromkeys(words, observed.location), observed
     lik = predicted(observed.likelihood, words)
+    if not isinstance(lik, Predicted) or lik is observed.likelihood:
+        return dict.fromkeys(words, observed.location), observed
     pairs = zip(words, lik.names, strict=True)
     middles = {word: float(lik.to_line(name, lik.value_of(name))) for word, name in pairs}
     priors = {name: own for name, own in observed.priors.items() if name not in lik.names}
@@ -765,13 +794,39 @@ def _censored(
     observed: Observed, written: str, frame: pd.DataFrame, namespace: Mapping[str, Any]
 ) -> Observed:
     """The response as bounds: ``cens(c)``, or ``cens(c, y2)`` where intervals end."""
-    kinds, _, end = (word.strip() for word in written.partition(","))
-    given = [
-        frame[text].to_numpy() if text in frame.columns else _evaluated(text, frame, namespace)
-        for text in (kinds, end)
-        if text
-    ]
+    words = [word for _, word in split(written, ",") if word]
+    if not 0 < len(words) < 3:
+        raise InputError(f"formula: cens() takes c, or c and y2, got {written!r}")
+    given = [_column(word, frame, namespace) for word in words]
     return observed._replace(likelihood=Censored(observed.likelihood, *given))
+
+
+def _truncated(
+    observed: Observed, written: str, frame: pd.DataFrame, namespace: Mapping[str, Any]
+) -> Observed:
+    """The response as there only within bounds: ``trunc(lower, upper)``, ``trunc(ub=upper)``."""
+    ends, places = dict[str, Array](), ["lb", "ub"]
+    words = split(f"-inf{written}" if written.startswith(",") else written, ",")
+    for i, (_, word) in enumerate(words):
+        name, equal, value = (part.strip() for part in word.rpartition("="))
+        name = name if equal else (*places, "")[min(i, 2)]
+        if value and (name not in places or name in ends):
+            raise InputError(f"formula: trunc() takes lower and upper (lb=, ub=), got {written!r}")
+        if value:
+            ends[name] = np.asarray(_column(value, frame, namespace))
+            if ends[name].dtype.kind not in "biuf":
+                raise InputError(f"trunc({written}): {value} must hold numbers")
+    if all(np.isinf(end).all() for end in ends.values()):
+        raise InputError("formula: trunc() needs a bound, as in 'y | trunc(lb=0) ~ x'")
+    low, high = ends.get("lb", -np.inf), ends.get("ub", np.inf)
+    return observed._replace(likelihood=Truncated(observed.likelihood, low, high))
+
+
+def _column(text: str, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> NDArray[Any]:
+    """A column as it is, or a number or an expression."""
+    if text in frame.columns:
+        return np.asarray(frame[text].to_numpy())
+    return _evaluated(text, frame, namespace)
 
 
 def _response(parts: Parts, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> Any:

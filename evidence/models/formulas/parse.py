@@ -21,7 +21,7 @@ from ...messages import InputError, suggest
 from ..expressions import check_length, quoted
 
 LONGEST = 100_000  # characters; formulas with a term for each of some thousand columns are made
-_EXTRAS = ("trials", "weights", "cens")
+_EXTRAS = ("trials", "weights", "cens", "trunc")
 _OPEN, _CLOSE = "([{", ")]}"
 _WORD = re.compile(
     r"`([^`]+)`|'[^']*'|\"[^\"]*\"|([^\W\d][\w.]*)\s*(\(|=(?!=))?|\d[\d.]*(?:[eE][+-]?\d+)?"
@@ -123,7 +123,7 @@ def check_names(text: str, known: Collection[str], namespace: Collection[str]) -
         if (
             word
             and word not in known
-            and word.partition(".")[0] not in (*namespace, "True", "False")
+            and word.partition(".")[0] not in (*namespace, "True", "False", "inf")
         ):
             raise InputError(
                 f"formula: data have no column {quoted(word)}{suggest(word, known)} Columns: "
@@ -138,12 +138,15 @@ def _response(formula: str, left: str) -> tuple[str, dict[str, str]]:
     extras = {}
     if share := re.fullmatch(r"(?:p|prop|proportion)\s*\(([^,]+),([^,]+)\)", response):
         response, extras["trials"] = share[1].strip(), share[2].strip()
+    if bounded := re.fullmatch(r"(cens|trunc)\s*\((.*)\)", response, re.DOTALL):
+        response, *own = (word for _, word in split(bounded[2], ","))
+        extras[bounded[1]] = ", ".join(own)
     for _, extra in split(more[0][1], "+") if more else ():
         call = re.fullmatch(r"(\w+)\s*\((.*)\)", extra)
         if call is None or call[1] not in _EXTRAS or not call[2].strip():
             raise InputError(
-                "formula: after | the response may have trials(n), weights(w) and cens(c) or "
-                f"cens(c, y2), got {extra!r}"
+                "formula: after | the response may have trials(n), weights(w), cens(c) or "
+                f"cens(c, y2), and trunc(lower, upper), got {extra!r}"
             )
         extras[call[1]] = call[2].strip()
     return response, extras

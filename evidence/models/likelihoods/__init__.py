@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .times import LogLogistic as LogLogistic
     from .times import LogNormal as LogNormal
     from .times import Weibull as Weibull
+    from .truncated import Truncated as Truncated
     from .zeros import HurdleNegativeBinomial as HurdleNegativeBinomial
     from .zeros import HurdlePoisson as HurdlePoisson
     from .zeros import ZeroInflatedNegativeBinomial as ZeroInflatedNegativeBinomial

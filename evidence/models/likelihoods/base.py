@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
@@ -125,6 +126,13 @@ class Likelihood(ABC):
         """The same likelihood with other values of some of its ``free`` parameters."""
         return replace(self, **values)  # type: ignore[type-var]
 
+    def holding(self, values: Mapping[str, Array]) -> Self:
+        """The same with arrays for some parameters, as they are: for computing at many of them."""
+        many = copy(self)
+        for name, value in values.items():
+            object.__setattr__(many, name, value)
+        return many
+
     def thetas(self, y: Array, values: Mapping[str, Array]) -> Array:
         """:meth:`theta` for B values of some ``free`` parameters, (B,) or (B, N): (K, B, N)."""
         rows = zip(*values.values(), strict=True)
@@ -218,3 +226,10 @@ class Likelihood(ABC):
         m, v = self.conditional_moments(mean + np.sqrt(var) * nodes)
         expected = (weights * m).sum(axis=0)
         return Predictive(expected, (weights * (v + (m - expected) ** 2)).sum(axis=0))
+
+
+def family(likelihood: Any) -> Any:
+    """What is predicted, bounded or both, without that."""
+    while inner := getattr(likelihood, "base", None) or getattr(likelihood, "of", None):
+        likelihood = inner
+    return likelihood

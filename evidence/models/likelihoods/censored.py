@@ -22,8 +22,8 @@ from ...messages import InputError
 from ...numerics.jit import jit
 from ...numerics.special import LOG_SQRT_2PI, log1p_exp, log_ndtr_derivatives, sigmoid
 from . import times
-from .base import Array, Likelihood, Observations
-from .checks import stack
+from .base import Array, Likelihood, Observations, family
+from .checks import Parametric, stack
 from .cloglog import bends
 from .gaussian import Gaussian
 from .pointwise import Pointwise
@@ -41,11 +41,11 @@ def _in_x(f, k):
 
 
 @jit
-def _normal_between(a, b):
+def _normal_between(a, b, width):
     if a + b > 0.0:  # in the lower tail nothing cancels
-        f = _normal_between(-b, -a)
+        f = _normal_between(-b, -a, width)
         return f[0], -f[1], f[2], -f[3]
-    width, middle = b - a, 0.5 * (a + b)
+    middle = 0.5 * (a + b)
     below = log_ndtr_derivatives(b, 3)
     if 0.5 * (a * a - b * b) > _FAR:
         return below
@@ -77,31 +77,33 @@ def _log_sigmoid(z):
 
 
 @jit
-def _normal(x, t):
+def normal(x, t):
     if t[0] == NONE:
         return times.normal(x, t[1:])
-    k, z, end = t[2], t[2] * (t[1] - x), t[2] * (t[4] - x)
+    k, z = t[2], t[2] * (t[1] - x)
     if t[0] == RIGHT:
         return _in_x(log_ndtr_derivatives(-z, 3), -k)
-    return _in_x(log_ndtr_derivatives(z, 3) if t[0] == LEFT else _normal_between(z, end), k)
+    if t[0] == LEFT:
+        return _in_x(log_ndtr_derivatives(z, 3), k)
+    return _in_x(_normal_between(z, k * (t[4] - x), k * (t[4] - t[1])), k)
 
 
 @jit
-def _gumbel(x, t):
+def gumbel(x, t):
     if t[0] == NONE:
         return times.gumbel(x, t[1:])
-    k, z, end = t[2], t[2] * (t[1] - x), t[2] * (t[4] - x)
+    k, z = t[2], t[2] * (t[1] - x)
     if t[0] == LEFT:
         return _in_x(_event(z), k)
     u = np.exp(z)
     if t[0] == RIGHT:
         return _in_x((-u, -u, -u, -u), k)
-    f = _event(z + math.log(math.expm1(end - z)))
+    f = _event(z + math.log(math.expm1(k * (t[4] - t[1]))))
     return _in_x((f[0] - u, f[1] - u, f[2] - u, f[3] - u), k)
 
 
 @jit
-def _logistic(x, t):
+def logistic(x, t):
     if t[0] == NONE:
         return times.logistic(x, t[1:])
     k, z, end = t[2], t[2] * (t[1] - x), t[2] * (t[4] - x)
@@ -110,19 +112,28 @@ def _logistic(x, t):
     above = _in_x(_log_sigmoid(-z), -k)
     if t[0] == RIGHT:
         return above
-    f, both = _in_x(_log_sigmoid(end), k), math.log(-math.expm1(z - end))
+    f, both = _in_x(_log_sigmoid(end), k), math.log(-math.expm1(k * (t[1] - t[4])))
     return f[0] + above[0] + both, f[1] + above[1], f[2] + above[2], f[3] + above[3]
 
 
-_KERNELS = {
-    name: Pointwise(function, 5)
-    for function, names in (
-        (_normal, ("gaussian", "lognormal")),
-        (_gumbel, ("exponential", "weibull")),
-        (_logistic, ("log_logistic",)),
-    )
-    for name in names
-}
+def of_families(rows: int, normal: Any, gumbel: Any, logistic: Any) -> dict[str, Pointwise]:
+    """Kernels by the names of the likelihoods that have such a standard variable."""
+    made = [Pointwise(function, rows) for function in (normal, gumbel, logistic)]
+    names = ("gaussian", "lognormal"), ("exponential", "weibull"), ("log_logistic",)
+    return {name: own for own, each in zip(made, names, strict=True) for name in each}
+
+
+_KERNELS = of_families(5, normal, gumbel, logistic)
+
+
+def rows_of(of: Likelihood, y: Array, kind: Array, end: Array) -> Array:
+    """What kernels take of a datum: how it is seen, its place, factor and constant, and where an
+    interval ends."""
+    if isinstance(of, Gaussian):
+        (s,) = of.parameters(y)
+        return stack(y, kind, y, 1.0 / s, -np.log(s) - LOG_SQRT_2PI, end)
+    own = of.theta(y)
+    return np.array([np.broadcast_to(kind, y.shape), *own, of.theta(end)[0]])
 
 
 def codes(censored: ArrayLike) -> Array:
@@ -143,8 +154,81 @@ def codes(censored: ArrayLike) -> Array:
     return out
 
 
+class Bounded(Likelihood):
+    """Another likelihood, of data with bounds; new observations have none."""
+
+    of: Likelihood
+    kernels: ClassVar[Mapping[str, Pointwise]]
+
+    thetas = Parametric.thetas
+
+    def _tidy(self, **values: Array) -> None:
+        """Bounds as fields are, a number or a tuple, and what they are of checked."""
+        within = (
+            self.of.of if isinstance(self.of, Censored) and self.name != "censored" else self.of
+        )
+        if getattr(within, "name", "") not in self.kernels:
+            raise InputError(
+                f"of must be one of {', '.join(self.kernels)}, got {shown(self.of)}; no others "
+                f"can be {self.name} yet"
+            )
+        for name, value in values.items():
+            tidy = tuple(value.tolist()) if value.ndim else float(value)
+            object.__setattr__(self, name, tidy)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.of!r})"
+
+    @property
+    def kernel(self) -> Any:
+        return self.kernels[family(self.of).name].kernel
+
+    @property
+    def free(self) -> Mapping[str, tuple[float, float]]:  # type: ignore[override]
+        return self.of.free
+
+    @property
+    def limits(self) -> Mapping[str, tuple[float, float]]:  # type: ignore[override]
+        return self.of.limits
+
+    @property
+    def new(self) -> Likelihood:
+        return self.of.new
+
+    def value_of(self, name: str) -> Any:
+        return self.of.value_of(name)
+
+    def changed(self, values: Mapping[str, float]) -> Self:
+        return replace(self, of=self.of.changed(values))  # type: ignore[type-var]
+
+    def holding(self, values: Mapping[str, Array]) -> Self:
+        return super().holding({"of": self.of.holding(values)})  # type: ignore[dict-item]
+
+    def at(self, rows: Any) -> Self:
+        return replace(super().at(rows), of=self.of.at(rows))  # type: ignore[type-var]
+
+    def _each(self, y: Array, *names: str) -> list[Array]:
+        """Bounds, one for each datum."""
+        for name in names:
+            value = getattr(self, name)
+            if isinstance(value, tuple) and len(value) != y.shape[-1]:
+                raise InputError(
+                    f"{name} has {len(value)} values but there are {y.shape[-1]} data"
+                )
+        return [np.broadcast_to(getattr(self, name), y.shape) for name in names]
+
+    def location(self, y: Array) -> Array:
+        return self.of.location(y)
+
+    def cdf(self, y: Array, x: Array) -> Array:
+        return self.of.cdf(y, x)
+
+    def conditional_moments(self, x: Array) -> tuple[Array, Array]:
+        return self.of.conditional_moments(x)
+
+
 @dataclass(frozen=True, repr=False)
-class Censored(Likelihood):
+class Censored(Bounded):
     """Another likelihood, of data some of which are bounds only.
 
     New observations are not censored: predictions are those of the likelihood itself.
@@ -169,67 +253,16 @@ class Censored(Likelihood):
     upper: Any = np.inf
 
     name: ClassVar[str] = "censored"
+    kernels = _KERNELS
 
     def __post_init__(self) -> None:
-        if getattr(self.of, "name", "") not in _KERNELS:
-            raise InputError(
-                f"of must be one of {', '.join(_KERNELS)}, got {shown(self.of)}; no others can be "
-                "censored yet"
-            )
         upper = np.asarray(self.upper, float)
-        values = {
-            "censored": codes(self.censored),
-            "upper": np.where(np.isnan(upper), np.inf, upper),
-        }
-        for name, value in values.items():
-            tidy = tuple(value.tolist()) if value.ndim else float(value)
-            object.__setattr__(self, name, tidy)
-
-    def __repr__(self) -> str:
-        return f"Censored({self.of!r})"
-
-    @property
-    def kernel(self) -> Any:
-        return _KERNELS[self.of.name].kernel
-
-    @property
-    def free(self) -> Mapping[str, tuple[float, float]]:  # type: ignore[override]
-        return self.of.free
-
-    @property
-    def limits(self) -> Mapping[str, tuple[float, float]]:  # type: ignore[override]
-        return self.of.limits
-
-    @property
-    def new(self) -> Likelihood:
-        return self.of
-
-    def value_of(self, name: str) -> Any:
-        return self.of.value_of(name)
-
-    def changed(self, values: Mapping[str, float]) -> Self:
-        return replace(self, of=self.of.changed(values))
-
-    def at(self, rows: Any) -> Self:
-        cut = {
-            name: np.asarray(value)[rows]
-            for name, value in (("censored", self.censored), ("upper", self.upper))
-            if isinstance(value, tuple)
-        }
-        return replace(self, of=self.of.at(rows), **cut)
-
-    def _each(self, y: Array) -> tuple[Array, Array]:
-        """Codes and upper ends, one for each datum."""
-        for name, value in (("censored", self.censored), ("upper", self.upper)):
-            if isinstance(value, tuple) and len(value) != y.shape[-1]:
-                raise InputError(
-                    f"{name} has {len(value)} values but there are {y.shape[-1]} data"
-                )
-        return np.broadcast_to(self.censored, y.shape), np.broadcast_to(self.upper, y.shape)
+        upper = np.where(np.isnan(upper), np.inf, upper)
+        self._tidy(censored=codes(self.censored), upper=upper)
 
     def check(self, y: ArrayLike) -> Observations:
         seen = self.of.check(y)
-        kind, upper = self._each(seen.y)
+        kind, upper = self._each(seen.y, "censored", "upper")
         bad = np.flatnonzero((kind == INTERVAL) & ~(upper > seen.y))
         if bad.size:
             n = bad[0]
@@ -240,29 +273,19 @@ class Censored(Likelihood):
         return seen
 
     def theta(self, y: Array) -> Array:
-        kind, upper = self._each(y)
+        return rows_of(self.of, y, *self.seen(y))
+
+    def seen(self, y: Array) -> tuple[Array, Array]:
+        """How each datum is seen, and where it ends."""
+        kind, upper = self._each(y, "censored", "upper")
         kind = np.where((kind == INTERVAL) & np.isinf(upper), RIGHT, kind)
-        end = np.where(kind == INTERVAL, upper, y)
-        if isinstance(self.of, Gaussian):
-            (s,) = self.of.parameters(y)
-            return stack(y, kind, y, 1.0 / s, -np.log(s) - LOG_SQRT_2PI, end)
-        own = self.of.theta(y)
-        return np.array([kind, *own, self.of.theta(end)[0]])
+        return kind, np.where(kind == INTERVAL, upper, y)
 
     def strip(self, y: Array) -> Array | float:
         return self.of.strip(y)
-
-    def location(self, y: Array) -> Array:
-        return self.of.location(y)
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
         raise InputError(
             "data of a censored likelihood cannot be simulated: what is censored when is no part "
             f"of the model; simulate those of {self.of!r}, and censor them"
         )
-
-    def cdf(self, y: Array, x: Array) -> Array:
-        return self.of.cdf(y, x)
-
-    def conditional_moments(self, x: Array) -> tuple[Array, Array]:
-        return self.of.conditional_moments(x)

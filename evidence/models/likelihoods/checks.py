@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from copy import copy
 from dataclasses import fields
 from typing import Any, ClassVar
 
@@ -109,10 +108,9 @@ class Parametric(Likelihood):
         return tuple(align(name, value, like) for name, value in self._values())
 
     def thetas(self, y: Array, values: Mapping[str, Array]) -> Array:
-        many, size = copy(self), len(next(iter(values.values())))
-        for name, value in values.items():
-            object.__setattr__(many, name, value.reshape(size, -1))  # as all formulas take it
-        return many.theta(np.broadcast_to(y, (size, y.size)))
+        size = len(next(iter(values.values())))
+        rows = {name: value.reshape(size, -1) for name, value in values.items()}
+        return self.holding(rows).theta(np.broadcast_to(y, (size, y.size)))
 
 
 def check_parameter(

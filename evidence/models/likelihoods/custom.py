@@ -43,10 +43,10 @@ One that belongs into the package is a file beside this one: a frozen dataclass 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
 import numpy as np
@@ -62,12 +62,16 @@ from .base import Array, Likelihood, Observations
 from .checks import align, check_parameter, check_reals, stack
 from .differences import check_derivatives as compare_derivatives
 
+if TYPE_CHECKING:
+    from .functions import FunctionOfSeveral
+
 
 def from_function(
     function: Callable[..., Any],
     *,
     name: str = "custom",
     params: Mapping[str, ArrayLike] | None = None,
+    predictors: Sequence[str] | None = None,
     check: Callable[[Array], Any] | None = None,
     location: Callable[..., Any] | None = None,
     simulate: Callable[..., Any] | None = None,
@@ -76,19 +80,27 @@ def from_function(
     log_concave: bool = False,
     check_derivatives: bool = True,
     example_y: ArrayLike | None = None,
-) -> CustomLikelihood:
+) -> CustomLikelihood | FunctionOfSeveral:
     """Make a likelihood from a scalar function ``f(x, y, *params) -> (l, l1, l2, l3)``.
+
+    Or, where a datum sees several ``predictors``, from ``f(eta, y, *params) -> l``.
 
     Parameters
     ----------
     function : callable
         Plain Python that Numba can compile (use :mod:`math`), or already compiled by it.
-        Returns log p(y|x) and its first three derivatives in ``x``.
+        Returns log p(y|x) and its first three derivatives in ``x``; of several predictors, which
+        come as a tuple, log p alone: differences give the rest.
     name : str
         What the likelihood is called in summaries.
     params : mapping
         Parameters in the order in which the functions take them; each finite, a number or
         an array with one value per datum.
+    predictors : sequence of str, optional
+        Names of what one datum sees, two or more: for ``ev.PredictorsModel``, whose kernels are
+        called so, for formulas, which explain the first one, and the others in ``predictors=``,
+        and for ``ev.SparseModel(A=[…])``. The other functions then take ``eta`` of shape
+        (P, …, N) in place of ``x``.
     check : callable, optional
         ``check(y)`` returns valid observations as floats or raises ``ValueError``. Default:
         any finite real numbers.
@@ -112,8 +124,8 @@ def from_function(
 
     Returns
     -------
-    CustomLikelihood
-        For ``ev.GPModel(..., likelihood=…)``.
+    CustomLikelihood or FunctionOfSeveral
+        For ``ev.GPModel(..., likelihood=…)``, or for models of several predictors.
 
     Examples
     --------
@@ -127,6 +139,16 @@ def from_function(
     >>> likelihood = from_function(normal, name="normal", params={"s": 0.5}, log_concave=True)
     >>> likelihood, likelihood.log_prob([0.0, 1.0], [0.0, 0.0]).round(6).tolist()
     (normal(s=0.5), [-0.225791, -2.225791])
+
+    Its noise by a predictor of its own:
+
+    >>> def noisy(eta, y):
+    ...     mu, log_s = eta
+    ...     return -0.5 * ((y - mu) * math.exp(-log_s)) ** 2 - log_s - 0.9189385332046727
+    >>> two = from_function(noisy, name="noisy", predictors=["mu", "log_s"])
+    >>> x = np.linspace(0.0, 1.0, 5)
+    >>> ev.PredictorsModel(x, x**2, {"mu": "RBF(0.3)", "log_s": "RBF(1.0)"}, likelihood=two)
+    PredictorsModel(N=5, mu ~ RBF(length_scale=0.3), log_s ~ RBF(length_scale=1), noisy)
     """
     hooks = Hooks(check, location, simulate, conditional_moments, fisher)
     check_function("function", function, optional=False)
@@ -149,17 +171,24 @@ def from_function(
     if example_y is not None and check is None:
         example_y = array("example_y", example_y, (), ("n",))
     likelihood = CustomLikelihood(function, name, values, hooks, log_concave)
+    if predictors is not None:
+        from .functions import of_several
+
+        return of_several(likelihood, predictors, check_derivatives, example_y)
     if check_derivatives:
         compare_derivatives(likelihood, example_y)
     return likelihood
 
 
+def compiled(function: Callable[..., Any]) -> Any:
+    """``function``, compiled by whoever gave it or here, when it is first called."""
+    return function if hasattr(function, "py_func") else numba.njit(error_model="numpy")(function)
+
+
 @cache
 def _compile(function: Callable[..., Any], n_params: int) -> Any:
     """The kernel around ``function``. Not cached on disk: Numba cannot see ``function`` change."""
-    scalar = (
-        function if hasattr(function, "py_func") else numba.njit(error_model="numpy")(function)
-    )
+    scalar = compiled(function)
 
     def kernel(x_, theta_, n, stride, step, order, out_):
         x, out = carray(x_, n), carray(out_, (4, n))

@@ -20,7 +20,7 @@ def check_derivatives(likelihood: Likelihood, y: ArrayLike | None = None) -> Non
     Fourth-order central differences at six points around ``location(y)``. An entry is wrong
     when no step size between 1e-2 and 1e-5 agrees with it to 1e-4.
     """
-    observed = _examples(likelihood) if y is None else np.atleast_1d(likelihood.check(y).y)
+    observed = examples(likelihood) if y is None else np.atleast_1d(likelihood.check(y).y)
     theta, location = likelihood.theta(observed), likelihood.location(observed)
     for n, value in enumerate(observed):
         datum = np.repeat(theta[:, n : n + 1], len(PLACES), axis=1)
@@ -41,7 +41,7 @@ def check_derivatives(likelihood: Likelihood, y: ArrayLike | None = None) -> Non
             _compare(k, rows[k], slopes[:, k - 1], x, value)
 
 
-def _examples(likelihood: Likelihood) -> Array:
+def examples(likelihood: Likelihood) -> Array:
     """Values of y that the likelihood accepts, as many as its parameters ask for."""
     accepted = []
     for candidate in _CANDIDATES:

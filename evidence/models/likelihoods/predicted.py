@@ -12,7 +12,6 @@ exact all the same: proposals are weighted, moves accepted or not, by log p itse
 
 from __future__ import annotations
 
-import copy
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -29,7 +28,7 @@ from ...execution.arguments import shown
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..identity import rounded
-from .base import PLACES, Likelihood, Observations
+from .base import PLACES, Likelihood, Observations, family
 from .quadrature import evaluate
 
 _STEP = 2e-4  # of differences: slopes to 1e-8, curvatures to 1e-7 of log p near one
@@ -64,10 +63,13 @@ class Several(Likelihood):
         """log p(y_n|η_n) of draws, (B, P, N) to (B, N); -inf where there is no number. Draws may
         have their ``own`` values of free parameters, (B,)."""
 
-    def along(self, y: Array, known: Array, away: Array) -> Array:
-        """log p of one datum at known (P, n) + away (P, J), (J, n)."""
-        eta = (known[:, None] + away[:, :, None]).reshape(len(known), -1)
-        return self.log_probs(y, eta.T[:, :, None]).reshape(away.shape[1], -1)
+    def averaged(self, y: Array, known: Array, away: Array, log_w: Array, tilt: Array) -> Array:
+        """log Σ_m exp(log_w_gm + tilt_mn) p of one datum at known_n (P, n) + away_gm (P, G, M)."""
+        eta = known[:, None, None] + away[..., None]
+        each = self.log_probs(y, eta.reshape(len(eta), -1).T[:, :, None]).reshape(eta.shape[1:])
+        each += log_w[..., None] + tilt
+        top = np.maximum(each.max(axis=1), -1e300)
+        return top + np.log(np.exp(each - top[:, None]).sum(axis=1))
 
     @abstractmethod
     def slopes(self, y: Array, eta: Array) -> tuple[Array, Array]:
@@ -76,6 +78,10 @@ class Several(Likelihood):
     @abstractmethod
     def expand(self, y: Array, eta: Array) -> Expansion:
         """To second order, at one η (P, N)."""
+
+    def given(self, further: Array) -> Likelihood:
+        """What the first predictor's likelihood is for values of further ones, (P - 1, N)."""
+        raise NotImplementedError(f"{self.name} has no first predictor")
 
     def tilted_first(
         self, i: int, y: Array, further: Array, m: Array, v: Array
@@ -124,17 +130,18 @@ class Predicted(Several):
 
     def __post_init__(self) -> None:
         known = [n for n, value in self._own() if np.ndim(value) == 0]
+        own = ", and is a function, which takes predictors=['mu', …]" * hasattr(self.base, "hooks")
         for name in self.names:
             if name not in known:
                 raise InputError(
                     f"predictors: {self.base.name} has no parameter {shown(name)} to predict"
-                    f"{suggest(name, known)} It has {', '.join(known) or 'none'}"
+                    f"{suggest(name, known)} It has {', '.join(known) or 'none'}{own}"
                 )
             if self._range(name) not in ((0.0, np.inf), (0.0, 1.0)):
                 raise InputError(f"predictors: {name} is neither a positive number nor a share")
 
     def _own(self) -> Iterator[tuple[str, Any]]:
-        fields = getattr(self.base, "__dataclass_fields__", {})
+        fields = getattr(family(self.base), "__dataclass_fields__", {})
         return ((n, self.base.value_of(n)) for n in self.base.free if n in fields)
 
     def _range(self, name: str) -> tuple[float, float]:
@@ -167,6 +174,10 @@ class Predicted(Several):
     @property
     def limits(self) -> Mapping[str, tuple[float, float]]:  # type: ignore[override]
         return self.base.limits
+
+    @property
+    def new(self) -> Predicted:
+        return replace(self, base=self.base.new)
 
     def value_of(self, name: str) -> Any:
         return self.base.value_of(name)
@@ -204,11 +215,14 @@ class Predicted(Several):
         return np.exp(np.clip(eta, -_LOG_FARTHEST, _LOG_FARTHEST))
 
     def given(self, further: Array) -> Likelihood:
+        pairs = zip(self.names, further, strict=True)
+        own = {name: tuple(self.natural(name, row).tolist()) for name, row in pairs}
+        return self.base.changed(own)  # type: ignore[arg-type]
+
+    def _at(self, further: Array) -> Likelihood:
         """The family for values of further predictors (…, P - 1, N), of which it has arrays."""
-        many = copy.copy(self.base)
-        for j, name in enumerate(self.names):
-            object.__setattr__(many, name, self.natural(name, further[..., j, :]))
-        return many
+        pairs = enumerate(self.names)
+        return self.base.holding({n: self.natural(n, further[..., j, :]) for j, n in pairs})
 
     def _kernel(
         self,
@@ -269,25 +283,27 @@ class Predicted(Several):
     def tilted_first(
         self, i: int, y: Array, further: Array, m: Array, v: Array
     ) -> tuple[Array, Array, Array] | None:
-        one = self.at(np.full(m.size, i)).given(further[:, :, None].swapaxes(0, 2)[0])
+        one = self.at(np.full(m.size, i))._at(further[:, :, None].swapaxes(0, 2)[0])
         with np.errstate(all="ignore"):
             return one.tilted(np.full(m.size, y[i]), m, v)
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
         eta = self.split(x)
-        return self.given(eta[..., 1:, :]).simulate(eta[..., 0, :], rng)
+        return self._at(eta[..., 1:, :]).simulate(eta[..., 0, :], rng)
 
     def conditional_moments(self, x: Array) -> tuple[Array, Array]:
         eta = self.split(x)
-        return self.given(eta[..., 1:, :]).conditional_moments(eta[..., 0, :])
+        return self._at(eta[..., 1:, :]).conditional_moments(eta[..., 0, :])
 
     def cdf(self, y: Array, x: Array) -> Array:
         eta = self.split(x)
-        return self.given(eta[..., 1:, :]).cdf(y, eta[..., 0, :])
+        return self._at(eta[..., 1:, :]).cdf(y, eta[..., 0, :])
 
 
-def predicted(base: Likelihood, names: tuple[str, ...]) -> Predicted:
-    """With parameters by the names that people use, such as sigma."""
+def predicted(base: Likelihood, names: tuple[str, ...]) -> Several:
+    """With parameters by the names that people use, such as sigma; or what has predictors."""
+    if isinstance(base, Several):
+        return base
     return Predicted(base, tuple(parameter(base, name) for name in names))
 
 

@@ -25,6 +25,10 @@ from .base import Observations
 from .predicted import Expansion, Several
 
 
+_TOGETHER = 512  # draws, whose places stay in a cache
+_TINY = float(np.finfo(float).tiny)
+
+
 @dataclass(frozen=True, repr=False)
 class Softmax(Several):
     """Classes 0, 1, …, C - 1, called by their ``labels``.
@@ -79,11 +83,18 @@ class Softmax(Several):
             out = hit - np.log(np.exp(away).sum(axis=-2))
         return np.where(np.isnan(out), -np.inf, out)
 
-    def along(self, y: Array, known: Array, away: Array) -> Array:
-        known, away = self._of_all(known), self._of_all(away)
-        known, away = known - known.max(axis=0), away - away.max(axis=0)
-        total = np.maximum(np.exp(away).T @ np.exp(known), np.finfo(float).tiny)
-        return away[int(y[0]), :, None] + known[int(y[0])] - np.log(total)
+    def averaged(self, y: Array, known: Array, away: Array, log_w: Array, tilt: Array) -> Array:
+        """Sums of ratios of exponentials, without an exponential or logarithm for every place."""
+        known, flat = self._of_all(known), self._of_all(away.reshape(len(away), -1))
+        known, flat, hit = known - known.max(axis=0), flat - flat.max(axis=0), int(y[0])
+        terms = log_w + flat[hit].reshape(log_w.shape)
+        tops, top = terms.max(axis=1, keepdims=True), tilt.max(axis=0)
+        w, factors, places = np.exp(terms - tops)[:, None], np.exp(tilt - top), np.exp(flat).T
+        own, out = np.exp(known), np.empty((len(terms), tilt.shape[1]))
+        for some in (slice(k, k + _TOGETHER) for k in range(0, tilt.shape[1], _TOGETHER)):
+            total = np.maximum(places @ own[:, some], _TINY).reshape(*terms.shape, -1)
+            out[:, some] = np.matmul(w, np.divide(factors[:, some], total, out=total))[:, 0]
+        return np.log(np.maximum(out, _TINY)) + tops + (top + known[hit])
 
     def slopes(self, y: Array, eta: Array) -> tuple[Array, Array]:
         hits = y == np.arange(len(self.labels))[:, None]

@@ -1,0 +1,320 @@
+r"""A likelihood of several predictors around a user's function of them.
+
+Slopes and curvatures of :math:`f(\eta, y)` are central differences, whose steps are found datum
+by datum: a user's predictors have units of their own, and a step is right where second differences
+are about :math:`\epsilon^{1/2}` of f.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from types import MappingProxyType
+from typing import Any, NamedTuple, Self
+
+import numba
+import numpy as np
+from numba.core.errors import NumbaError
+from numba.np.unsafe.ndarray import to_fixed_tuple
+from numpy.typing import ArrayLike
+
+from ...execution.arguments import shown
+from ...messages import InputError
+from ...numerics.jit import jit
+from .base import PLACES, Array, Observations
+from .custom import CustomLikelihood, compiled
+from .differences import examples
+from .predicted import Expansion, Several
+
+_STEP = 2e-4  # the first that is tried
+_BEND = 4e-8  # second difference of a good step, relative to f where that is large
+_TILT = 1e-2  # and first difference at most
+_TRIES = 50  # of steps, each four times or a quarter of the one before
+_NEAR = 1e-3  # squared steps to a mode, in its standard deviations
+_Z, _LOG_W = np.polynomial.hermite_e.hermegauss(9)
+_LOG_W = np.log(_LOG_W / _LOG_W.sum()) + 0.5 * _Z**2
+
+
+@jit
+def _judged(f, up, down):
+    """Whether a step is too long (-1), too short (1), or right."""
+    size = max(1.0, abs(f))
+    bend, tilt = abs(up - 2.0 * f + down), 0.5 * abs(up - down)
+    if not (bend < 8.0 * _BEND * size and tilt < _TILT * size):
+        return -1
+    return 1 if bend < _BEND / 8.0 * size and tilt < 0.1 * _TILT * size else 0
+
+
+class _Compiled(NamedTuple):
+    """What is made of a function; not kept on disk, for Numba cannot see it change."""
+
+    values: Callable[..., None]
+    """log p (B, N), of predictors (B, P, N) and rows of y and parameters (1 + K, N)."""
+    expand: Callable[..., None]
+    """The same of one draw, slopes (P, N), and perhaps curvatures (N, P, P)."""
+    first: Callable[..., tuple[float, float, float, float]]
+    """As :class:`.CustomLikelihood` takes it: of the first predictor, those after it are its first
+    parameters. It has no third derivative."""
+    tilted: Callable[..., None]
+    """log Ẑ, mean and variance (3, B) of the first predictor under f times N(m, v), given the
+    others (B, P - 1), of one datum: by nodes about a mode."""
+
+
+@cache
+def _compile(function: Callable[..., Any], P: int, K: int) -> _Compiled:
+    scalar = compiled(function)
+
+    @numba.njit(error_model="numpy")
+    def at(eta, theta):
+        y, own = theta[0], theta[1:]
+        return float(scalar(to_fixed_tuple(eta, P), y, *to_fixed_tuple(own, K)))
+
+    @numba.njit(error_model="numpy")
+    def values(eta, theta, out):
+        for n in range(eta.shape[2]):
+            own = theta[:, n].copy()
+            for b in range(eta.shape[0]):
+                out[b, n] = at(eta[b, :, n].copy(), own)
+
+    @numba.njit(error_model="numpy")
+    def moved(eta, theta, j, step):
+        x = eta[j]
+        eta[j] = x + step
+        value = at(eta, theta)
+        eta[j] = x
+        return value
+
+    @numba.njit(error_model="numpy")
+    def stepped(eta, theta, j, f):
+        h, before = _STEP, 0
+        for _ in range(_TRIES):
+            up, down = moved(eta, theta, j, h), moved(eta, theta, j, -h)
+            ahead = _judged(f, up, down)
+            if ahead == 0 or ahead == -before:
+                break
+            before = ahead
+            h *= 4.0 if ahead > 0 else 0.25
+        return h, up, down
+
+    @numba.njit(error_model="numpy")
+    def expand(eta_, theta_, value, slope, W):
+        h, second = np.empty(P), W.size > 0
+        for n in range(eta_.shape[1]):
+            eta, theta = eta_[:, n].copy(), theta_[:, n].copy()
+            value[n] = f = at(eta, theta)
+            for j in range(P):
+                h[j], up, down = stepped(eta, theta, j, f)
+                h[j] = (eta[j] + h[j]) - eta[j]
+                slope[j, n] = (up - down) / (2.0 * h[j])
+                if second:
+                    W[n, j, j] = (2.0 * f - up - down) / h[j] ** 2
+                for k in range(j if second else 0):
+                    x, total = eta[k], 0.0
+                    for sign in (1.0, -1.0):
+                        eta[k] = x + sign * h[k]
+                        total += sign * moved(eta, theta, j, h[j])
+                        total -= sign * moved(eta, theta, j, -h[j])
+                    eta[k] = x
+                    W[n, j, k] = W[n, k, j] = -total / (4.0 * h[j] * h[k])
+
+    @numba.njit(error_model="numpy")
+    def first(x, y, *others):
+        eta, theta = np.empty(P), np.empty(1 + K)
+        eta[0], theta[0] = x, y
+        for j in range(P - 1):
+            eta[1 + j] = others[j]
+        for k in range(K):
+            theta[1 + k] = others[P - 1 + k]
+        f = at(eta, theta)
+        h, up, down = stepped(eta, theta, 0, f)
+        return f, (up - down) / (2.0 * h), (up - 2.0 * f + down) / (h * h), math.nan
+
+    @numba.njit(error_model="numpy")
+    def mode(eta, theta, m, v):
+        """Newton's method, its steps halved until they rise; the precision there."""
+        x, precision = m, 1.0 / v
+        for _ in range(_TRIES):
+            eta[0] = x
+            f = at(eta, theta)
+            h, up, down = stepped(eta, theta, 0, f)
+            precision = 1.0 / v + max((2.0 * f - up - down) / (h * h), 0.0)
+            step = ((up - down) / (2.0 * h) - (x - m) / v) / precision
+            for _ in range(_TRIES):
+                rise = moved(eta, theta, 0, step) - f - step * (0.5 * step + x - m) / v
+                if rise >= 0.0:
+                    break
+                step *= 0.5
+            x += step
+            if step * step * precision < _NEAR:
+                break
+        return x, precision
+
+    @numba.njit(error_model="numpy")
+    def tilted(further, theta, m, v, out):
+        eta, nodes = np.empty(P), np.empty(_Z.size)
+        for b in range(m.size):
+            eta[1:] = further[b]
+            x, precision = mode(eta, theta, m[b], v[b])
+            sd = 1.0 / math.sqrt(precision)
+            for i in range(_Z.size):
+                eta[0] = x + sd * _Z[i]
+                nodes[i] = at(eta, theta) - 0.5 * (eta[0] - m[b]) ** 2 / v[b] + _LOG_W[i]
+            top, total, mean, square = nodes.max(), 0.0, 0.0, 0.0
+            for i in range(_Z.size):
+                w = math.exp(nodes[i] - top)
+                total, mean, square = total + w, mean + w * _Z[i], square + w * _Z[i] ** 2
+            mean /= total
+            out[0, b] = top + math.log(total * sd / math.sqrt(v[b]))
+            out[1, b], out[2, b] = x + sd * mean, sd * sd * (square / total - mean * mean)
+
+    return _Compiled(values, expand, first, tilted)
+
+
+@dataclass(frozen=True, repr=False)
+class FunctionOfSeveral(Several):
+    """Of P predictors; made by :func:`.from_function`."""
+
+    one: CustomLikelihood
+    """The function, with its parameters and what else users said; not to be evaluated."""
+    predictors: tuple[str, ...]
+
+    steep = True  # for all that is known
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.one.name
+
+    @property
+    def log_concave(self) -> bool:  # type: ignore[override]
+        return self.one.log_concave
+
+    def __repr__(self) -> str:
+        return repr(self.one)
+
+    def check(self, y: ArrayLike) -> Observations:
+        return self.one.check(y)
+
+    def theta(self, y: Array) -> Array:
+        return self.one.theta(y)
+
+    def at(self, rows: Any) -> Self:
+        return replace(self, one=self.one.at(rows))
+
+    def location(self, y: Array) -> Array:
+        """Of the first predictor; of others nothing is known."""
+        rest = np.zeros(y.size * (len(self.predictors) - 1))
+        return np.concatenate([self.one.location(y), rest])
+
+    def ceiling(self, y: Array) -> float:
+        return np.inf
+
+    @property
+    def _compiled(self) -> _Compiled:
+        return _compile(self.one.function, len(self.predictors), len(self.one.params))
+
+    def _call(self, function: Callable[..., None], *arrays: Array) -> None:
+        try:
+            function(*arrays)
+        except NumbaError as error:
+            words = ", ".join(("eta", "y", *(name for name, _ in self.one.params)))
+            raise InputError(
+                f"function: Numba cannot compile f({words}) -> log p, eta a tuple of "
+                f"{len(self.predictors)} numbers; use scalars and the math module"
+            ) from error
+
+    def log_probs(
+        self, y: Array, eta: Array, own: Mapping[str, Array] = MappingProxyType({})
+    ) -> Array:
+        out = np.empty((len(eta), y.size))
+        self._call(self._compiled.values, np.ascontiguousarray(eta, float), self.theta(y), out)
+        out[np.isnan(out)] = -np.inf
+        return out
+
+    def slopes(self, y: Array, eta: Array) -> tuple[Array, Array]:
+        value, slope, none = np.empty((len(eta), y.size)), np.empty(eta.shape), np.empty((0, 0, 0))
+        for one, f, f1 in zip(np.ascontiguousarray(eta, float), value, slope, strict=True):
+            self._call(self._compiled.expand, one, self.theta(y), f, f1, none)
+        value[np.isnan(value)] = -np.inf
+        return value, slope
+
+    def expand(self, y: Array, eta: Array) -> Expansion:
+        P, N = eta.shape
+        out = Expansion(np.empty(N), np.empty((P, N)), np.empty((N, P, P)))
+        eta = np.ascontiguousarray(eta, float)
+        self._call(self._compiled.expand, eta, self.theta(y), *out[:3])
+        return out
+
+    def given(self, further: Array) -> CustomLikelihood:
+        """That of the first predictor for values of the others (P - 1, N)."""
+        own = zip(self.predictors[1:], (tuple(row.tolist()) for row in further), strict=True)
+        hooks = self.one.hooks
+        if hooks.conditional_moments is not None:
+            moments = partial(_moments, hooks.conditional_moments, len(further))
+            hooks = hooks._replace(conditional_moments=moments)
+        if hooks.simulate is not None:
+            hooks = hooks._replace(simulate=partial(_draw, hooks.simulate, len(further)))
+        if hooks.location is not None:
+            hooks = hooks._replace(location=partial(_place, hooks.location, len(further)))
+        params = (*own, *self.one.params)
+        return replace(self.one, function=self._compiled.first, params=params, hooks=hooks)
+
+    def tilted_first(
+        self, i: int, y: Array, further: Array, m: Array, v: Array
+    ) -> tuple[Array, Array, Array] | None:
+        out, theta = np.empty((3, m.size)), self.at([i]).theta(y[[i]])[:, 0]
+        self._call(self._compiled.tilted, np.ascontiguousarray(further), theta, m, v, out)
+        return out[0], out[1], out[2]
+
+    def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
+        draw, eta = self.one._need("simulate"), np.moveaxis(self.split(x), -2, 0)
+        return np.asarray(draw(eta, rng, *self.one._parameters(eta)), float)
+
+    def conditional_moments(self, x: Array) -> tuple[Array, Array]:
+        moments, eta = self.one._need("conditional_moments"), np.moveaxis(self.split(x), -2, 0)
+        mean, var = moments(eta, *self.one._parameters(eta))
+        return np.broadcast_to(mean, eta.shape[1:]), np.broadcast_to(var, eta.shape[1:])
+
+
+def of_several(
+    one: CustomLikelihood, predictors: Sequence[str], tried: bool, y: ArrayLike | None
+) -> FunctionOfSeveral:
+    """Checked, and perhaps ``tried`` at examples of y."""
+    names = () if isinstance(predictors, str) else tuple(predictors)
+    if len({*names}) != len(names) or len(names) < 2 or not all(map(_is_word, names)):
+        raise InputError(
+            "predictors must be two or more different words, such as ['mu', 'log_sigma'], got "
+            f"{shown(predictors)}"
+        )
+    made = FunctionOfSeveral(one, names)
+    if tried:
+        seen = examples(one) if y is None else np.atleast_1d(one.check(y).y)
+        places = np.tile(np.reshape(PLACES, (-1, 1, 1)), (1, len(names), seen.size))
+        odd = np.flatnonzero(~np.isfinite(made.log_probs(seen, places)).any(axis=0))
+        if odd.size:
+            raise InputError(
+                f"function: not finite at any of eta = {PLACES[0]:g} to {PLACES[-1]:g} for "
+                f"y = {seen[odd[0]]:g}; check its formula, or pass example_y="
+            )
+    return made
+
+
+def _is_word(name: object) -> bool:
+    return isinstance(name, str) and name.isidentifier()
+
+
+def _eta(x: Array, further: tuple[Array, ...]) -> Array:
+    return np.array(np.broadcast_arrays(x, *further))
+
+
+def _moments(function: Callable[..., Any], further: int, x: Array, *others: Array) -> Any:
+    return function(_eta(x, others[:further]), *others[further:])
+
+
+def _draw(function: Callable[..., Any], further: int, x: Array, rng: Any, *others: Array) -> Any:
+    return function(_eta(x, others[:further]), rng, *others[further:])
+
+
+def _place(function: Callable[..., Any], further: int, y: Array, *others: Array) -> Any:
+    return function(y, *others[further:])
