@@ -1,4 +1,4 @@
-"""What every threshold of a density's search is worth: each moved by 0.7 and by 1.4, the rest alone.
+"""What every threshold of a search of densities is worth: each moved by 0.7 and 1.4, alone.
 
     python -m scripts.benchmarks.policy_fields --jobs 2
     python -m scripts.benchmarks.policy_fields --fields screened_in_batches least --seeds 3

@@ -24,7 +24,6 @@ from ...numerics.arrays import Array
 from .base import Observations
 from .predicted import Expansion, Several
 
-
 _TOGETHER = 512  # draws, whose places stay in a cache
 _TINY = float(np.finfo(float).tiny)
 
