@@ -54,6 +54,7 @@ SCRIPTS = {
     "published.tempered": "",
     "benchmarks.necks": "",
     "benchmarks.neural_network_widths": "jax",
+    "benchmarks.policy_fields": "",
     "benchmarks.random_densities": "",
     "benchmarks.random_hyperparameters": "",
     "benchmarks.reference_table": "",
