@@ -240,6 +240,8 @@ def pareto_shape(log_weights: ArrayLike, n: int | None = None) -> float:
     n = log_weights.size if n is None else n
     size = int(min(0.2 * n, 3.0 * np.sqrt(n), len(log_weights) - 1))
     tail = log_weights[-size - 1 :]
+    if tail[-1] == -np.inf:  # as pareto_fit has it where most are zero
+        return np.inf
     if tail[-1] - tail[0] < 1e-8:
         return -np.inf
     return pareto_fit(np.exp(tail[1:] - tail[-1]) - np.exp(tail[0] - tail[-1]))[0]

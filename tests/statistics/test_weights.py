@@ -129,3 +129,7 @@ def test_variance_in_order_is_that_of_means(between):
     assert told == pytest.approx(np.var(w.mean(axis=1)) / w.mean() ** 2, rel=0.1 + 0.1 * between)
     plain = np.mean(w.var(axis=1) / n / w.mean(axis=1) ** 2)
     assert between == 0.0 or plain > 10.0 * told
+
+
+def test_weights_that_are_all_zero_have_the_heaviest_tail():
+    assert Weights(np.full(100, -np.inf)).shape == np.inf
