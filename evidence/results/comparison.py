@@ -29,6 +29,7 @@ from .evidence import EvidenceResult
 from .loo import LooResult, stacking
 
 _CLEAR = 2.0  # standard errors between the two best, below which their order is open
+_NOTABLE = math.log(3.0)  # nats of a Bayes factor that is worth a mention (Kass and Raftery)
 _WIDTH, _NAME = 100, 12  # characters of a line, and the fewest of a model's name in it
 _VAGUE = 10.0  # relative error of a Bayes factor beyond which its size means nothing
 
@@ -409,7 +410,7 @@ def _close_race(table: DataFrame) -> list[Message]:
     gap, se = table.logz.iloc[0] - table.logz.iloc[1], math.hypot(*table.logz_se.iloc[:2])
     if not math.isfinite(se):
         return [Message("no-error-bars", "these approximations have no error bars")]
-    if abs(gap) >= _CLEAR * se:
+    if abs(gap) >= _CLEAR * se or abs(gap) + _CLEAR * se < _NOTABLE:
         return []
     text = (
         f"the two best are {abs(gap):.2g} ± {se:.2g} nats apart: a smaller target_se would tell "

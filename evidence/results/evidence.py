@@ -48,7 +48,7 @@ class EvidenceResult(Result):
     warnings : tuple of Message
         What went wrong: texts, each with a short ``code``; empty when nothing did.
     notes : tuple of str
-        What was noticed about the data.
+        What was noticed about the data, and what was chosen and why.
     settings, model : dict
         How the run was made, and of what.
     names : tuple of str

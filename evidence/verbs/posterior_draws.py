@@ -71,7 +71,8 @@ def posterior_draws(
     if not isinstance(simulated, Simulated):
         raise InputError(
             "simulated must come from ev.simulate (only there an exact draw is known), got "
-            f"{type(simulated).__name__}"
+            f"{type(simulated).__name__}; for draws from a posterior there is ev.sample, or "
+            "result.samples of ev.log_evidence"
         )
     pilot_seed, seed = seed_sequence(random_seed).spawn(2)
     mover = moves.get(move)

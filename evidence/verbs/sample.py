@@ -222,14 +222,15 @@ def _doubts(run: Chains) -> Iterator[Message]:
             f"the chains do not agree, R-hat is {r:.3g} where {_APART} is the limit: more draws, "
             "a longer tune or another move are needed",
         )
-    bulk, tail = (float(np.fmin.reduce(f(judged), initial=np.nan)) for f in (ess_bulk, ess_tail))
-    if min(bulk, tail) < _EFFECTIVE * chains:
-        yield Message(
-            "low-ess",
-            f"the draws of {chains} chains are worth {bulk:.0f} independent ones in the bulk and "
-            f"{tail:.0f} in the tails, and should be worth {_EFFECTIVE * chains}: more draws are "
-            "needed",
-        )
+    for place, worth in (("bulk", ess_bulk), ("tails", ess_tail)):
+        ess = float(np.fmin.reduce(worth(judged), initial=np.nan))
+        if ess < _EFFECTIVE * chains:
+            yield Message(
+                "low-ess",
+                f"in the {place} the draws of {chains} chains are worth {ess:.0f} independent ones "
+                f"(of the worst coordinate, by ranks), and should be worth {_EFFECTIVE * chains}: "
+                "more draws are needed",
+            )
 
 
 def _judged(run: Chains) -> NDArray[np.float64]:

@@ -76,3 +76,9 @@ def test_bad_sweeps():
         ev.sweep(model, seeds=0)
     with pytest.raises(ValueError, match="ladders must be a list"):
         ev.sweep(model, ladders="adaptive")
+
+
+def test_hyperparameters_are_the_surface_s():
+    model = ev.GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
+    with pytest.raises(ev.InputError, match="evidence_surface"):
+        ev.sweep(model, {"length_scale": [0.1, 0.2]})

@@ -72,7 +72,8 @@ class DensityModel(InNotebooks):
         (low, high) for uniform ones, and functions of parameters that come before, by their
         names, that make one of these: ``{"tau": halfnorm(), "x": lambda tau: norm(0.0, tau)}``.
     prior_transform : callable, optional
-        The prior as a map of the unit cube (d,) to parameters (d,), as nested samplers take it.
+        The prior as a map of the unit cube (d,) to parameters (d,), as nested samplers take it;
+        of rows (M, d) to rows where ``vectorized``.
     bounds : sequence of (low, high), optional
         Limits of each parameter, None where there is none. The change to unbounded coordinates
         and its Jacobian are taken care of. (Not with ``prior``: its distributions have theirs.)
@@ -165,7 +166,8 @@ class DensityModel(InNotebooks):
         check: bool = False,
     ) -> None:
         if dim is None:
-            dim = len(names) if isinstance(names, Sequence) else size_of(prior)
+            told = names if isinstance(names, Sequence) else bounds
+            dim = len(told) if isinstance(told, Sequence) else size_of(prior)
         check_count("dim", dim, 1, optional=False)
         assert dim is not None
         check_memory("dim", dim, dim, dim)
@@ -211,6 +213,8 @@ class DensityModel(InNotebooks):
             names = names_of(prior) if names is None else names
         elif prior_transform is not None:
             tractable = Transform(prior_transform, self.n, self.vectorized)
+            if self.vectorized:
+                tractable.check_rows()
         if isinstance(tractable, Quantiles | Transform):
             self.change, self.prior = tractable, GaussianPrior(np.zeros(self.n))
         elif tractable is not None:

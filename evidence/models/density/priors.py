@@ -419,6 +419,22 @@ class Transform:
     def __call__(self, x: Array) -> Array:
         return retreating(self._far, x, self._complain)
 
+    def check_rows(self) -> None:
+        """A map of one point changes the first of several rows only, or fails."""
+        x = np.random.default_rng(20122).standard_normal((3, self.dim))
+        told = (
+            "with vectorized=True prior_transform gets rows of points (M, d), and must treat each "
+            "by itself: u[:, 0] is the first parameter of all"
+        )
+        try:
+            together, alone = self._far(x), np.concatenate([self._far(x[[i]]) for i in range(3)])
+        except (IndexError, TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{told}; yours ended in {type(error).__name__}: {error}") from error
+        if not np.allclose(together, alone, rtol=1e-6, equal_nan=True):
+            raise InputError(f"{told}; yours gives other parameters to a point among others")
+
     def _far(self, x: Array) -> Array:
         """T(Φ(x)), which may be infinite where u is next to 0 or 1."""
         cube = np.clip(ndtr(x), _FIRST, _LAST)

@@ -194,3 +194,23 @@ class TestJaxHessians:
         model = ev.from_jax(lambda x: -0.5 * self.jnp.sum(x * x), 2)
         result = ev.log_evidence(model, method="laplace", progressbar=False)
         assert abs(result.logz - np.log(2.0 * np.pi)) < 1e-9
+
+
+@pytest.mark.parametrize("dim", [1, 4])
+def test_a_map_of_one_point_is_none_of_rows(dim):
+    """With one parameter it changed the first of all rows, and log Z was three nats wrong."""
+
+    def one_point(u):
+        x = np.array(u)
+        for i in range(dim):
+            x[i] = 10.0 * u[i]
+        return x
+
+    words = {"prior_transform": one_point, "vectorized": True}
+    with pytest.raises(ev.InputError, match="rows of points"):
+        ev.DensityModel(lambda x: -0.5 * (x * x).sum(axis=1), dim, **words)
+
+
+def test_bounds_tell_how_many_parameters_there_are():
+    model = ev.DensityModel(lambda x: -0.5 * float(x @ x), bounds=[(0.0, 1.0), (None, None)])
+    assert model.n == 2
