@@ -244,6 +244,7 @@ def fit(
     link: str | None = None,
     predictor: list[str] = [],  # noqa: B006
     prior: list[str] = [],  # noqa: B006
+    priors: str | None = None,
     sep: str | None = None,
     positive: str | None = None,
     levels: str | None = None,
@@ -274,7 +275,7 @@ def fit(
     with _input_errors():
         _check_outputs(source=file, checkpoint=checkpoint, out=out, plot=plot)
         (model,) = _models(
-            file, [formula], family, link, prior, sep, positive, levels, predictor=predictor
+            file, [formula], family, link, prior, sep, positive, levels, priors, predictor
         ).values()
         from .verbs import estimate as room
         from .verbs.summarise import summarise

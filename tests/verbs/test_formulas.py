@@ -199,6 +199,8 @@ def test_shell_compares_by_standardised_effects(csv, frame):
     same = ev.compare(list(formulas), frame, priors="jzs", random_seed=0, progressbar=False)
     expected = same.table.log_bayes_factor["y ~ 1"]
     assert rows["y ~ 1"]["log_bayes_factor"] == pytest.approx(expected, abs=0.02)
+    one = json.loads(run("fit", csv, "y ~ x", "--priors", "jzs", *words).stdout)
+    assert one["logz"] == pytest.approx(same.table.logz["y ~ x"], abs=0.02)
     both = ("jzs", "--prior", "x=norm(0, 1)")
     for more, told in (("jsz",), "did you mean 'jzs'"), (both, "all of the priors"):
         got = run("compare", csv, *formulas, "--priors", *more)
