@@ -73,7 +73,9 @@ def _marginal(ax: Any, x: Array) -> None:
     low, middle, high = np.quantile(x, [0.05, 0.5, 0.95])
     for at, style in ((low, ":"), (middle, "-"), (high, ":")):
         ax.axvline(at, ls=style, color=SHADES[0], lw=1.0)
-    ax.set_title(f"{middle:.3g} ({low:.3g}, {high:.3g})", fontsize=8)
+    coarse = max(abs(low), abs(high)) / max(high - low, 1e-300)  # digits that draws share
+    digits = 3 + int(np.log10(max(coarse, 1.0)))
+    ax.set_title(f"{middle:.{digits}g} ({low:.{digits}g}, {high:.{digits}g})", fontsize=8)
     ax.set_yticks([])
 
 

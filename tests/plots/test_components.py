@@ -60,3 +60,10 @@ def test_one_gaussian_has_no_components():
     assert len(plots.plot_corner(result, ["x[1]"]).axes) == 1
     with pytest.raises(ev.InputError, match="x\\[7\\]"):
         plots.plot_corner(result, ["x[7]"])
+
+
+def test_titles_have_the_digits_that_draws_differ_by():
+    x = 6562.8 + 0.02 * np.random.default_rng(0).standard_normal((500, 1))
+    title = plots.plot_corner(x).axes[0].get_title()
+    assert title.startswith(("6562.79", "6562.80"))
+    assert len({*title.replace("(", "").replace(")", "").replace(",", "").split()}) == 3

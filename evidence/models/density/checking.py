@@ -63,8 +63,8 @@ def first_finite(model: Any, rng: np.random.Generator) -> int:
     what = "NaN" if nan == tried else "-inf or NaN" if nan else "-inf"
     raise InputError(
         f"logdensity is {what} at all {tried} points tried {where}: there is no evidence to "
-        "estimate. It must be a finite number wherever the density is above zero; prior= or "
-        "sampler= tell where that is"
+        "estimate. It must be a finite number wherever the density is above zero; prior=, "
+        "bounds= or sampler= tell where that is"
     )
 
 
