@@ -202,8 +202,8 @@ def _directly(
     return IntegratedEvidence(
         "integrated", found.logz, se, (ep, integrated), found.trace, found.history,
         islands=found.islands, warnings=(*found.warnings, *more),
-        notes=(*model.notes, *found.notes), settings=settings, model=model.describe(), evaluations=found.evaluations,
-        resolution=found.resolution, names=prior.names, theta=theta,
+        notes=(*model.notes, *found.notes), settings=settings, model=model.describe(),
+        evaluations=found.evaluations, resolution=found.resolution, names=prior.names, theta=theta,
         lows=np.broadcast_to(prior.lows, len(prior)), logz_ep=logz_ep, optimum=optimum,
     )  # fmt: skip
 
