@@ -32,7 +32,6 @@ from ..execution.clock import check_interrupt
 from ..messages import InputError
 from ..models.density.model import DensityModel
 from ..models.formulas.jzs import Ratios
-from ..models.gp import GPModel
 from ..models.latent import LatentModel
 from ..models.likelihoods.predicted import Several
 from ..models.likelihoods.quadrature import evaluate
@@ -119,7 +118,7 @@ class ExactEvidence:
     def __init__(self, model: Any, priors: Priors) -> None:
         self.model, self.free, self.lows = model, priors.free, priors.lows
         self.cost = _LEAST + model.prior.work / _AT_ONCE
-        self.dense = isinstance(model, GPModel) and model.structure == "dense"
+        self.dense = getattr(model, "structure", "") == "dense"
 
     def at(self, values: Array) -> float:
         """-inf where numbers fail."""

@@ -17,7 +17,6 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import qmc
@@ -30,16 +29,14 @@ from ..models.scales import to_line
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array, Indices
 from ..numerics.special import LOG_SQRT_2PI
-from .grouped import GroupedEvidence, grouped_evidence
+from .grouped import grouped_evidence
 from .parts import Parts
 
 _INSIDE = 1e-3  # of a prior's mass beyond a net of points all over it
 _FEW_POINTS, _SHRUNK = 5, 4  # log2 of them, and effects that are tried small with the noise
 _DIGITS, _FURTHER = 1e-15, 30.0  # of the largest datum that are its last, and a noise above them
 _NOTHING = 1e-130  # the same where all data are zero: its square is a number
-_FAR, _FARTHER = 1e6, 1e8  # values that tell by which power of a parameter a width vanishes
-_VANISHES = 0.1  # least such power
-_DEAR = 1e4  # multiplications of a look, a thousand of which are made
+_FAR, _DEAR = 1e6, 1e4  # a parameter that tells of widths; multiplications of a thousand looks
 
 
 def prior_net(priors: Priors, log2: int) -> Array:
@@ -85,33 +82,37 @@ def check_scatter(
 
 
 def check_peaks(model: SparseModel, priors: Priors, parts: Parts) -> None:
-    """The same where every datum's likelihood is as a Gaussian about its peak."""
+    """The same where every datum's likelihood is as a Gaussian about its peak, whose width
+    vanishes by a power of a parameter that is free."""
     likelihood = model.likelihood
     if model.n_predictors > 1 or not (likelihood.log_concave or likelihood.unimodal):
         return
     positive = np.isnan(np.broadcast_to(priors.lows, len(priors)))
     effects = np.flatnonzero((parts.free < parts.n_kernel) & positive)
     for noise in np.flatnonzero(parts.free >= parts.n_kernel):
-        name = list(likelihood.free)[parts.free[noise] - parts.n_kernel]
-        if np.ndim(likelihood.value_of(name)):
-            continue
-        for ends in ((1.0 / _FAR, 1.0 / _FARTHER), (_FAR, _FARTHER)):
-            widths = [_width(model, {name: end}) for end in ends]
-            if not 0.0 < widths[1] < widths[0] < math.inf:
+        name = _scalars(model)[parts.free[noise] - parts.n_kernel]
+        for far in (1.0 / _FAR, _FAR):
+            near, width = _width(model, {name: far}), _width(model, {name: far**1.5})
+            if not 0.0 < width < 0.9 * near < math.inf:
                 continue
-            power = math.log(widths[1] / widths[0]) / math.log(ends[1] / ends[0])
-            if abs(power) > _VANISHES:
-                value = partial(_value, ends[1], widths[1], power)
-                peaks = Peaks.of(model, priors, parts, {name: value(_DIGITS)})
-                if peaks is not None:
-                    unit = 0.0 if np.array_equal(peaks.at, model.y) else 1.0  # of a log
-                    largest = max(unit, float(np.abs(peaks.at).max()))
-                    check_scatter(peaks.heights, priors, int(noise), effects, largest, value)
+            power = 2.0 * math.log(width / near) / math.log(far)
+            value = partial(_value, far**1.5, width, power)
+            at = np.asarray(likelihood.changed({name: value(_DIGITS)}).location(model.y), float)
+            if (heights := _heights(model, priors, parts, at)) is not None:
+                unit = 0.0 if np.array_equal(at, model.y) else 1.0  # of a log
+                largest = max(unit, float(np.abs(at).max()))
+                check_scatter(heights, priors, int(noise), effects, largest, value)
 
 
-def _value(end: float, width: float, power: float, s: float) -> float:
+def _scalars(model: SparseModel) -> list[str]:
+    """Free parameters that are one number for all data."""
+    likelihood = model.likelihood
+    return [name for name in likelihood.free if np.ndim(likelihood.value_of(name)) == 0]
+
+
+def _value(far: float, width: float, power: float, s: float) -> float:
     """Of a parameter, for a width."""
-    return float(end * (s / width) ** (1.0 / power))
+    return float(far * (s / width) ** (1.0 / power))
 
 
 def _width(model: SparseModel, own: dict[str, float]) -> float:
@@ -126,44 +127,29 @@ def _width(model: SparseModel, own: dict[str, float]) -> float:
     return 1.0 / math.sqrt(-curved.max()) if curved.max() < 0.0 else math.inf
 
 
-class Peaks(NamedTuple):
-    """Log densities over the line where all likelihoods are Gaussian."""
+def _heights(
+    model: SparseModel, priors: Priors, parts: Parts, at: Array
+) -> Callable[[Array], Array] | None:
+    """Log densities over the line where all likelihoods are Gaussian about these peaks; None
+    where a datum has none, without a closed form, or where a look takes long."""
+    normal, n = copy.copy(model), parts.n_kernel
+    normal.likelihood, normal.y, normal.theta = Gaussian(), at, Gaussian().theta(at)
+    standing = np.append(parts.standing[:n], 1.0)
+    all_of = parts._replace(standing=standing, free=np.arange(n + 1))
+    evidence = grouped_evidence(normal, all_of) if np.isfinite(at).all() else None
+    if evidence is None or evidence.cost > _DEAR:
+        return None
 
-    model: SparseModel
-    priors: Priors
-    parts: Parts
-    at: Array
-    """Where data have their peaks."""
-    evidence: GroupedEvidence
-
-    @classmethod
-    def of(
-        cls, model: SparseModel, priors: Priors, parts: Parts, narrow: dict[str, float]
-    ) -> Peaks | None:
-        """With peaks as they are where these are ``narrow``; None without a closed form, where a
-        look takes long, or where a datum has none."""
-        at = np.asarray(model.likelihood.changed(narrow).location(model.y), float)
-        normal = copy.copy(model)
-        normal.likelihood, normal.y = Gaussian(), at
-        normal.theta = normal.likelihood.theta(at)
-        standing = np.append(parts.standing[: parts.n_kernel], 1.0)
-        all_of = parts._replace(standing=standing, free=np.arange(standing.size))
-        evidence = grouped_evidence(normal, all_of) if np.isfinite(at).all() else None
-        if evidence is None or evidence.cost > _DEAR:
-            return None
-        return cls(model, priors, parts, at, evidence)
-
-    def heights(self, rows: Array) -> Array:
-        """For rows of natural values of what is free."""
-        values, n = self.parts.values(rows), self.parts.n_kernel
-        names = list(self.model.likelihood.free)
-        width, top = np.empty((2, len(rows)))
-        for i, row in enumerate(values[:, n:]):
-            own = dict(zip(names, row.tolist(), strict=True))
-            width[i] = _width(self.model, own)
-            top[i] = self.model.likelihood.changed(own).log_prob(self.at, self.model.y).sum()
+    def heights(rows: Array) -> Array:
+        values, (width, top) = parts.values(rows), np.empty((2, len(rows)))
+        for i, row in enumerate(values[:, n:].tolist()):
+            own = dict(zip(_scalars(model), row, strict=True))
+            width[i] = _width(model, own)
+            top[i] = model.likelihood.changed(own).log_prob(at, model.y).sum()
         with np.errstate(all="ignore"):
-            out = self.evidence(np.column_stack([values[:, :n], width]))
-            out += top + self.at.size * (np.log(width) + LOG_SQRT_2PI)
-            out += self.priors.log_density(to_line(rows, self.priors.lows))
+            out = evidence(np.column_stack([values[:, :n], width]))
+            out += top + at.size * (np.log(width) + LOG_SQRT_2PI)
+            out += priors.log_density(to_line(rows, priors.lows))
         return np.where(np.isnan(out), -np.inf, out)
+
+    return heights

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any, Protocol
 
 import numpy as np
@@ -242,9 +243,13 @@ def _check_distribution(name: str, distribution: Any, least: float) -> None:
     if isinstance(distribution, str) and distribution == "flat":
         return
     if not all(hasattr(distribution, need) for need in ("logpdf", "rvs", "support", "args")):
+        value = f"{name!r}: {shown(distribution)}"
+        held = f", or hold it there: model.at({{{value}}}) and fixed=[{name!r}]"
         raise InputError(
             f"prior of {name}: got {shown(distribution)}; pass a frozen continuous "
             "distribution such as scipy.stats.gamma(2, scale=1.5), or the word 'flat'"
+            + held
+            * isinstance(distribution, Number)
         )
     support = np.asarray(distribution.support())
     if support.shape != (2,):

@@ -57,3 +57,9 @@ def test_positive_responses(likelihood, formula, y):
 )
 def test_what_has_an_evidence_is_not_refused(likelihood, y, priors):
     density("y ~ 1 + (1|g)" if likelihood == "poisson" else "y ~ 1", y, likelihood, **priors)
+
+
+def test_parameters_that_data_have_of_their_own_are_passed_over():
+    likelihood = ev.likelihoods.StudentT(df=tuple(np.linspace(3.0, 9.0, 12)))
+    with pytest.raises(ev.InputError, match="scale a prior that rules out values near zero"):
+        density("y ~ 1", EQUAL, likelihood, scale=stats.halfnorm())

@@ -89,6 +89,7 @@ def test_in_words(priors):
         (ALL, ["noise_std"], "likelihood__noise_std has a prior and is fixed"),
         ({**ALL, "noise_std": "wide"}, (), "got 'wide'; pass a frozen"),
         ({**ALL, "noise_std": 3.0}, (), "prior of likelihood__noise_std: got 3.0; pass a frozen"),
+        ({**ALL, "noise_std": 3.0}, (), "hold it there: model.at"),
         ({**ALL, "noise_std": stats.norm(1, 0.1)}, (), r"its support is \(-inf, inf\)"),
         ({**ALL, "noise_std": stats.poisson(2)}, (), "pass a frozen continuous distribution"),
         ({**ALL, "noise_std": stats.gamma([1, 2])}, (), "must be numbers, not arrays"),
