@@ -50,7 +50,8 @@ def test_an_endless_evidence_is_one_line(y, words, match):
         (np.zeros(N), {"likelihood": "zero_inflated_poisson", "predictors": {"zi": "(1 | g)"}}),
         (np.full(N, 2.0), {"priors": {"sigma": "lognorm(0.5)"}}),
         (np.full(N, 2.0), {"priors": {"sigma": 0.5}}),
-        (TIED, {"predictors": {"sigma": "(1 | g)"}, "priors": {"sigma:sd(1|g)": "uniform(0, 0.5)"}}),
+        (TIED, {"predictors": {"sigma": "(1 | g)"},
+                "priors": {"sigma:sd(1|g)": "uniform(0, 0.5)"}}),
         (np.full(N, 2.0), {"formula": "y | cens(0 * x) ~ x"}),
     ],
 )  # fmt: skip
