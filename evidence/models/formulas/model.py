@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
@@ -429,10 +429,7 @@ def from_formulas(
         texts = {word: texts[word] for word in more}
         model = _assembled(formula, terms, observed, frame, every, texts)
         model.trials = own.extras.get("trials", "")
-        explaining = {c for part in (own, *more.values()) for c in _explaining(part, used)}
-        bounds = {c for word in _BOUNDS for c in columns(own.extras.get(word, ""), used)}
-        bounds -= explaining
-        model.columns = tuple(name for name in used if name not in {own.response, *bounds})
+        model.columns = _predicting(own, more.values(), used)
         defaults = {_named(t.name, at): d for t in terms for at, d in t.priors.items()}
         defaults |= {f"likelihood__{at}": d for at, d in observed.priors.items()}
         effects = [name for t in terms if isinstance(t, Common) for name in t.words]
@@ -784,6 +781,13 @@ def _explaining(parts: Parts, known: Sequence[str]) -> Iterator[str]:
     texts += [argument for s in parts.structured for argument in s.arguments]
     for text in texts:
         yield from columns(text, known)
+
+
+def _predicting(own: Parts, further: Iterable[Parts], used: Sequence[str]) -> tuple[str, ...]:
+    """Columns that predictions need: not the response, nor its bounds."""
+    explaining = {c for part in (own, *further) for c in _explaining(part, used)}
+    bounds = {c for word in _BOUNDS for c in columns(own.extras.get(word, ""), used)}
+    return tuple(name for name in used if name not in {own.response, *(bounds - explaining)})
 
 
 def _end(parts: Parts) -> str:
