@@ -55,6 +55,7 @@ SCRIPTS = {
     "benchmarks.necks": "",
     "benchmarks.neural_network_widths": "jax",
     "benchmarks.policy_fields": "",
+    "benchmarks.predictors": "",
     "benchmarks.random_densities": "",
     "benchmarks.random_hyperparameters": "",
     "benchmarks.reference_table": "",

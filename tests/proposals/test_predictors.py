@@ -71,9 +71,12 @@ def test_tilts_along_lattices_are_those_of_the_likelihood():
     for model in (noisy, four):
         guide = Stepped.of(ev.fit_reference(model)).guide
         P = model.n_predictors
-        known, away = rng.normal(size=(P, 5)), rng.normal(size=(P, 7))
-        each = guide._tilt(1, known[:, None] + away[:, :, None])
-        np.testing.assert_allclose(guide._along(1, known, away), each, atol=1e-10)
+        known, step, at = rng.normal(size=(P, 700)), rng.normal(size=P), np.array([-1.0, 0.5, 3.0])
+        to_come, log_w = rng.normal(size=(P, 6)), rng.normal(size=6)
+        eta = step[:, None, None] * at[:, None] + to_come[:, None]
+        each = guide._tilt(1, known[:, None, None] + eta[..., None]) + log_w[:, None]
+        found = guide._averaged(1, known, step, at, to_come, log_w)
+        np.testing.assert_allclose(found, np.logaddexp.reduce(each, axis=1), atol=1e-10)
         own = guide.factor[:P, :P]
         assert (np.ptp(own[:, -1]) < 1e-12) == (model is four)  # what its data do not see
     guide, sd = Stepped.of(ev.fit_reference(noisy)).guide, 0.4

@@ -23,8 +23,9 @@ from ...numerics.arrays import Array
 from .reference import BlockReference
 
 DIGITS = 1e-7  # prior standard deviations that slopes by differences leave to a mode
-#: of the largest y: a density that is all within so much leaves sites no digits
+#: of the largest y, or its logarithm: a density that is all within so much leaves no digits
 _PINNED = 1e-7
+_STEP = 1e-7  # relative, of y
 _NEAR = 0.3  # a step, in prior standard deviations, after which the curvature itself is tried
 _LEAST = 1e-3  # of a curvature's size relative to the datum's largest: no step is endless
 
@@ -125,8 +126,11 @@ def _check_pinned(
     lik: Several, y: Array, words: Iterable[str], log_p: Array, within: float = _PINNED
 ) -> None:
     """No datum known better than the digits of what is added up: its noise would go on falling."""
-    n = int(np.argmax(log_p))
-    if lik.ceiling(y) < np.inf or log_p[n] < -np.log(within * (np.abs(y).max() or 1.0)):
+    if lik.ceiling(y) < np.inf:
+        return
+    high = log_p + np.log(within * _units(lik, y))
+    n = int(np.argmax(high))
+    if high[n] < 0.0:
         return
     names = " or ".join(words)
     raise InputError(
@@ -134,6 +138,15 @@ def _check_pinned(
         f"predicted {names} from zero there: log Z would be made of rounding; give its effects "
         "narrower priors"
     )
+
+
+def _units(lik: Several, y: Array) -> Array:
+    """The largest place of a datum, as a change of y: what is added up has digits of that."""
+    at = lik.location(y)[: y.size]
+    slope = np.ones(y.size)
+    if (y > 0.0).all() and not np.array_equal(at, y):  # a logarithm of y, say
+        slope = (lik.location((1.0 + _STEP) * y)[: y.size] - at) / (_STEP * y)
+    return (np.abs(at).max() or 1.0) / np.where(slope > 0.0, slope, 1.0)
 
 
 def _held(lik: Any, y: Array, start: Array, prior: Prior) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
@@ -410,12 +410,10 @@ def from_formulas(
     for name, formula in formulas.items():
         own, design = parts[name], designs[name]
         observed = _observed(own, frame, namespace, likelihood, link)
-        texts, more, given, classes = dict(predictors or {}), extra, asked, _classes(observed)
+        classes, texts = _classes(observed), {word: (predictors or {})[word] for word in extra}
+        more, given = _in_order(observed.likelihood, extra), asked
         if classes:
             texts, more, given = _of_classes(formula, own, extra, texts, classes, asked, scales)
-        elif isinstance(observed.likelihood, Several):
-            order = _in_order(observed.likelihood, extra)
-            texts, more = {w: texts[w] for w in order}, {w: extra[w] for w in order}
         middles, observed = _predicted(observed, tuple(more))
         if own.response in design.owners:
             raise InputError(f"formula: the response {own.response} explains itself; drop it")
@@ -428,12 +426,10 @@ def from_formulas(
             its = others.get(word, design)
             terms += _make_terms(part, its, frame, namespace, there, own_given, word)
         every = (*[design][len(classes) :], *(others.get(word, design) for word in more))
+        texts = {word: texts[word] for word in more}
         model = _assembled(formula, terms, observed, frame, every, texts)
         model.trials = own.extras.get("trials", "")
-        explaining = {c for part in (own, *more.values()) for c in _explaining(part, used)}
-        bounds = {c for word in _BOUNDS for c in columns(own.extras.get(word, ""), used)}
-        bounds -= explaining
-        model.columns = tuple(name for name in used if name not in {own.response, *bounds})
+        model.columns = _predicting(own, more.values(), used)
         defaults = {_named(t.name, at): d for t in terms for at, d in t.priors.items()}
         defaults |= {f"likelihood__{at}": d for at, d in observed.priors.items()}
         effects = [name for t in terms if isinstance(t, Common) for name in t.words]
@@ -466,8 +462,10 @@ def _classes(observed: Observed) -> tuple[str, ...]:
     return lik.predictors if isinstance(lik, Softmax) else ()
 
 
-def _in_order(likelihood: Several, extra: Mapping[str, Any]) -> tuple[str, ...]:
-    """The further predictors of a likelihood that has its own, all of which must be explained."""
+def _in_order(likelihood: Likelihood, extra: dict[str, Parts]) -> dict[str, Parts]:
+    """Further predictors; of a likelihood that has its own all must be explained."""
+    if not isinstance(likelihood, Several) or isinstance(likelihood, Softmax):
+        return extra
     own = likelihood.predictors[1:]
     if odd := [*({*own} - {*extra}), *({*extra} - {*own})]:
         raise InputError(
@@ -475,7 +473,7 @@ def _in_order(likelihood: Several, extra: Mapping[str, Any]) -> tuple[str, ...]:
             f"the first, and predictors= must say what explains {', '.join(own)}, '1' where it is "
             f"the same for all; {shown(odd[0])} is {'missing' if odd[0] in own else 'no such one'}"
         )
-    return own
+    return {word: extra[word] for word in own}
 
 
 def _assembled(
@@ -783,6 +781,13 @@ def _explaining(parts: Parts, known: Sequence[str]) -> Iterator[str]:
     texts += [argument for s in parts.structured for argument in s.arguments]
     for text in texts:
         yield from columns(text, known)
+
+
+def _predicting(own: Parts, further: Iterable[Parts], used: Sequence[str]) -> tuple[str, ...]:
+    """Columns that predictions need: not the response, nor its bounds."""
+    explaining = {c for part in (own, *further) for c in _explaining(part, used)}
+    bounds = {c for word in _BOUNDS for c in columns(own.extras.get(word, ""), used)}
+    return tuple(name for name in used if name not in {own.response, *(bounds - explaining)})
 
 
 def _end(parts: Parts) -> str:

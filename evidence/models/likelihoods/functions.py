@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numba
 import numpy as np
@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike
 
 from ...execution.arguments import shown
 from ...messages import InputError
-from ...numerics.jit import jit
 from .base import PLACES, Array, Observations
 from .custom import CustomLikelihood, compiled
 from .differences import examples
@@ -37,89 +36,120 @@ _Z, _LOG_W = np.polynomial.hermite_e.hermegauss(9)
 _LOG_W = np.log(_LOG_W / _LOG_W.sum()) + 0.5 * _Z**2
 
 
-@jit
-def _judged(f, up, down):
-    """Whether a step is too long (-1), too short (1), or right."""
-    size = max(1.0, abs(f))
-    bend, tilt = abs(up - 2.0 * f + down), 0.5 * abs(up - down)
-    if not (bend < 8.0 * _BEND * size and tilt < _TILT * size):
-        return -1
-    return 1 if bend < _BEND / 8.0 * size and tilt < 0.1 * _TILT * size else 0
+_njit = numba.njit(error_model="numpy")  # of functions that are given: not kept on disk
 
 
-class _Compiled(NamedTuple):
-    """What is made of a function; not kept on disk, for Numba cannot see it change."""
+@_njit
+def _moved(at, eta, theta, j, step):
+    x = eta[j]
+    eta[j] = x + step
+    value = at(eta, theta)
+    eta[j] = x
+    return value
 
-    values: Callable[..., None]
-    """log p (B, N), of predictors (B, P, N) and rows of y and parameters (1 + K, N)."""
-    expand: Callable[..., None]
-    """The same of one draw, slopes (P, N), and perhaps curvatures (N, P, P)."""
-    first: Callable[..., tuple[float, float, float, float]]
-    """As :class:`.CustomLikelihood` takes it: of the first predictor, those after it are its first
-    parameters. It has no third derivative."""
-    tilted: Callable[..., None]
-    """log Ẑ, mean and variance (3, B) of the first predictor under f times N(m, v), given the
-    others (B, P - 1), of one datum: by nodes about a mode."""
+
+@_njit
+def _stepped(at, eta, theta, j, f):
+    """A step that is neither too long nor too short, and f at both of its ends."""
+    h, before, size = _STEP, 0, max(1.0, abs(f))
+    for _ in range(_TRIES):
+        up, down = _moved(at, eta, theta, j, h), _moved(at, eta, theta, j, -h)
+        bend, tilt, ahead = abs(up - 2.0 * f + down), 0.5 * abs(up - down), 0
+        if not (bend < 8.0 * _BEND * size and tilt < _TILT * size):
+            ahead = -1
+        elif bend < _BEND / 8.0 * size and tilt < 0.1 * _TILT * size:
+            ahead = 1
+        if ahead == 0 or ahead == -before:
+            break
+        before = ahead
+        h *= 4.0 if ahead > 0 else 0.25
+    return h, up, down
+
+
+@_njit
+def _values(at, eta, theta, out):
+    for n in range(eta.shape[2]):
+        own = theta[:, n].copy()
+        for b in range(eta.shape[0]):
+            out[b, n] = at(eta[b, :, n].copy(), own)
+
+
+@_njit
+def _expand(at, eta_, theta_, value, slope, W):
+    P, second = len(eta_), W.size > 0
+    h = np.empty(P)
+    for n in range(eta_.shape[1]):
+        eta, theta = eta_[:, n].copy(), theta_[:, n].copy()
+        value[n] = f = at(eta, theta)
+        for j in range(P):
+            h[j], up, down = _stepped(at, eta, theta, j, f)
+            slope[j, n] = (up - down) / (2.0 * h[j])
+            if second:
+                W[n, j, j] = (2.0 * f - up - down) / h[j] ** 2
+            for k in range(j if second else 0):
+                x, total = eta[k], 0.0
+                for sign in (1.0, -1.0):
+                    eta[k] = x + sign * h[k]
+                    total += sign * _moved(at, eta, theta, j, h[j])
+                    total -= sign * _moved(at, eta, theta, j, -h[j])
+                eta[k] = x
+                W[n, j, k] = W[n, k, j] = -total / (4.0 * h[j] * h[k])
+
+
+@_njit
+def _mode(at, eta, theta, m, v):
+    """Of the first predictor, by Newton's method with steps halved until they rise; precision."""
+    x, precision = m, 1.0 / v
+    for _ in range(_TRIES):
+        eta[0] = x
+        f = at(eta, theta)
+        h, up, down = _stepped(at, eta, theta, 0, f)
+        precision = 1.0 / v + max((2.0 * f - up - down) / (h * h), 0.0)
+        step = ((up - down) / (2.0 * h) - (x - m) / v) / precision
+        for _ in range(_TRIES):
+            rise = _moved(at, eta, theta, 0, step) - f - step * (0.5 * step + x - m) / v
+            if rise >= 0.0:
+                break
+            step *= 0.5
+        x += step
+        if step * step * precision < _NEAR:
+            break
+    return x, precision
+
+
+@_njit
+def _tilted(at, further, theta, m, v, out):
+    """log Ẑ, mean and variance (3, B) of the first predictor given the others (B, P - 1)."""
+    eta, log_p = np.empty(1 + further.shape[1]), np.empty(_Z.size)
+    for b in range(m.size):
+        eta[1:] = further[b]
+        x, precision = _mode(at, eta, theta, m[b], v[b])
+        sd = 1.0 / math.sqrt(precision)
+        for i in range(_Z.size):
+            eta[0] = x + sd * _Z[i]
+            log_p[i] = at(eta, theta) - 0.5 * (eta[0] - m[b]) ** 2 / v[b] + _LOG_W[i]
+        top, total, mean, square = log_p.max(), 0.0, 0.0, 0.0
+        for i in range(_Z.size):
+            w = math.exp(log_p[i] - top)
+            total, mean, square = total + w, mean + w * _Z[i], square + w * _Z[i] ** 2
+        mean /= total
+        out[0, b] = top + math.log(total * sd / math.sqrt(v[b]))
+        out[1, b], out[2, b] = x + sd * mean, sd * sd * (square / total - mean * mean)
 
 
 @cache
-def _compile(function: Callable[..., Any], P: int, K: int) -> _Compiled:
+def _compile(function: Callable[..., Any], P: int, K: int) -> tuple[Any, Any]:
+    """log p of arrays of predictors and of y and parameters; and as :class:`.CustomLikelihood`
+    takes it, of the first predictor, whose parameters begin with the others: without a third
+    derivative."""
     scalar = compiled(function)
 
-    @numba.njit(error_model="numpy")
+    @_njit
     def at(eta, theta):
         y, own = theta[0], theta[1:]
         return float(scalar(to_fixed_tuple(eta, P), y, *to_fixed_tuple(own, K)))
 
-    @numba.njit(error_model="numpy")
-    def values(eta, theta, out):
-        for n in range(eta.shape[2]):
-            own = theta[:, n].copy()
-            for b in range(eta.shape[0]):
-                out[b, n] = at(eta[b, :, n].copy(), own)
-
-    @numba.njit(error_model="numpy")
-    def moved(eta, theta, j, step):
-        x = eta[j]
-        eta[j] = x + step
-        value = at(eta, theta)
-        eta[j] = x
-        return value
-
-    @numba.njit(error_model="numpy")
-    def stepped(eta, theta, j, f):
-        h, before = _STEP, 0
-        for _ in range(_TRIES):
-            up, down = moved(eta, theta, j, h), moved(eta, theta, j, -h)
-            ahead = _judged(f, up, down)
-            if ahead == 0 or ahead == -before:
-                break
-            before = ahead
-            h *= 4.0 if ahead > 0 else 0.25
-        return h, up, down
-
-    @numba.njit(error_model="numpy")
-    def expand(eta_, theta_, value, slope, W):
-        h, second = np.empty(P), W.size > 0
-        for n in range(eta_.shape[1]):
-            eta, theta = eta_[:, n].copy(), theta_[:, n].copy()
-            value[n] = f = at(eta, theta)
-            for j in range(P):
-                h[j], up, down = stepped(eta, theta, j, f)
-                h[j] = (eta[j] + h[j]) - eta[j]
-                slope[j, n] = (up - down) / (2.0 * h[j])
-                if second:
-                    W[n, j, j] = (2.0 * f - up - down) / h[j] ** 2
-                for k in range(j if second else 0):
-                    x, total = eta[k], 0.0
-                    for sign in (1.0, -1.0):
-                        eta[k] = x + sign * h[k]
-                        total += sign * moved(eta, theta, j, h[j])
-                        total -= sign * moved(eta, theta, j, -h[j])
-                    eta[k] = x
-                    W[n, j, k] = W[n, k, j] = -total / (4.0 * h[j] * h[k])
-
-    @numba.njit(error_model="numpy")
+    @_njit
     def first(x, y, *others):
         eta, theta = np.empty(P), np.empty(1 + K)
         eta[0], theta[0] = x, y
@@ -128,48 +158,10 @@ def _compile(function: Callable[..., Any], P: int, K: int) -> _Compiled:
         for k in range(K):
             theta[1 + k] = others[P - 1 + k]
         f = at(eta, theta)
-        h, up, down = stepped(eta, theta, 0, f)
+        h, up, down = _stepped(at, eta, theta, 0, f)
         return f, (up - down) / (2.0 * h), (up - 2.0 * f + down) / (h * h), math.nan
 
-    @numba.njit(error_model="numpy")
-    def mode(eta, theta, m, v):
-        """Newton's method, its steps halved until they rise; the precision there."""
-        x, precision = m, 1.0 / v
-        for _ in range(_TRIES):
-            eta[0] = x
-            f = at(eta, theta)
-            h, up, down = stepped(eta, theta, 0, f)
-            precision = 1.0 / v + max((2.0 * f - up - down) / (h * h), 0.0)
-            step = ((up - down) / (2.0 * h) - (x - m) / v) / precision
-            for _ in range(_TRIES):
-                rise = moved(eta, theta, 0, step) - f - step * (0.5 * step + x - m) / v
-                if rise >= 0.0:
-                    break
-                step *= 0.5
-            x += step
-            if step * step * precision < _NEAR:
-                break
-        return x, precision
-
-    @numba.njit(error_model="numpy")
-    def tilted(further, theta, m, v, out):
-        eta, nodes = np.empty(P), np.empty(_Z.size)
-        for b in range(m.size):
-            eta[1:] = further[b]
-            x, precision = mode(eta, theta, m[b], v[b])
-            sd = 1.0 / math.sqrt(precision)
-            for i in range(_Z.size):
-                eta[0] = x + sd * _Z[i]
-                nodes[i] = at(eta, theta) - 0.5 * (eta[0] - m[b]) ** 2 / v[b] + _LOG_W[i]
-            top, total, mean, square = nodes.max(), 0.0, 0.0, 0.0
-            for i in range(_Z.size):
-                w = math.exp(nodes[i] - top)
-                total, mean, square = total + w, mean + w * _Z[i], square + w * _Z[i] ** 2
-            mean /= total
-            out[0, b] = top + math.log(total * sd / math.sqrt(v[b]))
-            out[1, b], out[2, b] = x + sd * mean, sd * sd * (square / total - mean * mean)
-
-    return _Compiled(values, expand, first, tilted)
+    return at, first
 
 
 @dataclass(frozen=True, repr=False)
@@ -211,12 +203,12 @@ class FunctionOfSeveral(Several):
         return np.inf
 
     @property
-    def _compiled(self) -> _Compiled:
+    def _compiled(self) -> tuple[Any, Any]:
         return _compile(self.one.function, len(self.predictors), len(self.one.params))
 
     def _call(self, function: Callable[..., None], *arrays: Array) -> None:
         try:
-            function(*arrays)
+            function(self._compiled[0], *arrays)
         except NumbaError as error:
             words = ", ".join(("eta", "y", *(name for name, _ in self.one.params)))
             raise InputError(
@@ -228,14 +220,14 @@ class FunctionOfSeveral(Several):
         self, y: Array, eta: Array, own: Mapping[str, Array] = MappingProxyType({})
     ) -> Array:
         out = np.empty((len(eta), y.size))
-        self._call(self._compiled.values, np.ascontiguousarray(eta, float), self.theta(y), out)
+        self._call(_values, np.ascontiguousarray(eta, float), self.theta(y), out)
         out[np.isnan(out)] = -np.inf
         return out
 
     def slopes(self, y: Array, eta: Array) -> tuple[Array, Array]:
         value, slope, none = np.empty((len(eta), y.size)), np.empty(eta.shape), np.empty((0, 0, 0))
         for one, f, f1 in zip(np.ascontiguousarray(eta, float), value, slope, strict=True):
-            self._call(self._compiled.expand, one, self.theta(y), f, f1, none)
+            self._call(_expand, one, self.theta(y), f, f1, none)
         value[np.isnan(value)] = -np.inf
         return value, slope
 
@@ -243,7 +235,7 @@ class FunctionOfSeveral(Several):
         P, N = eta.shape
         out = Expansion(np.empty(N), np.empty((P, N)), np.empty((N, P, P)))
         eta = np.ascontiguousarray(eta, float)
-        self._call(self._compiled.expand, eta, self.theta(y), *out[:3])
+        self._call(_expand, eta, self.theta(y), *out[:3])
         return out
 
     def given(self, further: Array) -> CustomLikelihood:
@@ -258,13 +250,13 @@ class FunctionOfSeveral(Several):
         if hooks.location is not None:
             hooks = hooks._replace(location=partial(_place, hooks.location, len(further)))
         params = (*own, *self.one.params)
-        return replace(self.one, function=self._compiled.first, params=params, hooks=hooks)
+        return replace(self.one, function=self._compiled[1], params=params, hooks=hooks)
 
     def tilted_first(
         self, i: int, y: Array, further: Array, m: Array, v: Array
     ) -> tuple[Array, Array, Array] | None:
         out, theta = np.empty((3, m.size)), self.at([i]).theta(y[[i]])[:, 0]
-        self._call(self._compiled.tilted, np.ascontiguousarray(further), theta, m, v, out)
+        self._call(_tilted, np.ascontiguousarray(further), theta, m, v, out)
         return out[0], out[1], out[2]
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:

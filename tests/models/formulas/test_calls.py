@@ -244,7 +244,7 @@ def test_nothing_else_is_within_reach_of_a_formula_of_the_shell(csv, monkeypatch
 def test_what_may_be_called_is_there():
     """The table of names has all of the language, and no more than that."""
     names = {name for name in calls._CALLS if not name.startswith("np.")}
-    own = {*TERMS, "trials", "weights"}
+    own = {*TERMS, "trials", "weights", "cens", "trunc"}
     assert names - own == {*calls.FUNCTIONS, *TRANSFORMS, *ENCODINGS}
     for name in calls._OF_NUMPY:
         assert isinstance(getattr(np, name), np.ufunc) or name in ("clip", "where")

@@ -145,7 +145,7 @@ def test_pickled_and_cut():
         (lambda: ev.from_formula("y | cens(c) ~ 1", {"y": [1, 2], "c": [0, 1]},
                                  likelihood="poisson"), r"of must be one of .*got Poisson"),
         (lambda: ev.from_formula("y | cense(c) ~ 1", {"y": [1, 2], "c": [0, 1]}),
-         r"may have trials\(n\), weights\(w\) and cens\(c\)"),
+         r"may have trials\(n\), weights\(w\), cens\(c\) or"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_censored(make, message):

@@ -1,0 +1,83 @@
+"""Data that a formula fits exactly: refused where log Z is infinite, answered where it is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import evidence as ev
+from evidence.models.formulas.ties import check_ties
+
+rng = np.random.default_rng(0)
+N = 24
+X = np.linspace(-1.0, 1.0, N)
+DATA = {"x": X, "g": np.repeat(list("abcd"), 6), "y": X + 0.5 * rng.normal(size=N)}
+TIED = np.where(np.arange(N) < 6, 1.0, DATA["y"])
+QUIET = {"random_seed": 0, "progressbar": False}
+
+
+def made(y, formula="y ~ x", **words):
+    return ev.from_formula(formula, DATA | {"y": y}, **words)
+
+
+@pytest.mark.parametrize(
+    ("y", "words", "match"),
+    [
+        (np.full(N, 2.0), {}, r"in all data: nothing keeps the noise \(sigma\)"),
+        (2.0 * X, {"formula": "y ~ x + (1 | g)"}, "in all data"),
+        (np.zeros(N), {"likelihood": "student_t"}, r"\(scale\)"),
+        (np.full(N, 2.0), {"likelihood": "gamma"}, r"\(shape\) .* hold it, or give shape a prior"),
+        (np.full(N, 2.0), {"likelihood": "lognormal"}, "log Z is infinite"),
+        (np.full(N, 0.4), {"likelihood": "beta"}, r"\(phi\)"),
+        (TIED, {"formula": "y ~ 1", "predictors": {"sigma": "(1 | g)"}},
+         r"in data 0, 1, 2, 3, ….*sigma:sd\(1\|g\) a prior"),
+        (TIED, {"formula": "y ~ (1 | g)", "predictors": {"sigma": "(1 | g)"}}, "in data 0, 1, 2"),
+        (np.full(N, 2.0), {"likelihood": "student_t", "predictors": {"sigma": "x"}}, "in data 0"),
+        (np.full(N, 2.0), {"likelihood": "weibull", "predictors": {"shape": "(1 | g)"}},
+         r"\(shape\)"),
+    ],
+)  # fmt: skip
+def test_an_endless_evidence_is_one_line(y, words, match):
+    with pytest.raises(ev.InputError, match=match):
+        ev.log_evidence(made(y, **words), **QUIET)
+
+
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        (DATA["y"], {"predictors": {"sigma": "(1 | g)"}}),
+        (np.where(np.arange(N) < 3, 1.0, DATA["y"]), {"predictors": {"sigma": "(1 | g)"}}),
+        (np.zeros(N), {"likelihood": "zero_inflated_poisson", "predictors": {"zi": "(1 | g)"}}),
+        (np.full(N, 2.0), {"priors": {"sigma": "lognorm(0.5)"}}),
+        (np.full(N, 2.0), {"priors": {"sigma": 0.5}}),
+        (TIED, {"predictors": {"sigma": "(1 | g)"},
+                "priors": {"sigma:sd(1|g)": "uniform(0, 0.5)"}}),
+        (np.full(N, 2.0), {"formula": "y | cens(0 * x) ~ x"}),
+    ],
+)  # fmt: skip
+def test_what_ends_is_not_refused(y, words):
+    model = made(y, **words)
+    priors = {} if model.priors is None else dict(model.priors.items())
+    check_ties(model, priors)
+
+
+def test_a_prior_that_vanishes_at_zero_makes_it_finite():
+    """Constant data and sigma ~ lognormal: against a sum over sigma of closed forms."""
+    y = np.full(6, 0.5)
+    words = {"Intercept": "norm(0, 1)", "sigma": "lognorm(0.5)"}
+    model = ev.from_formula("y ~ 1", {"y": y}, priors=words)
+    found = ev.log_evidence(model, target_se=0.01, **QUIET)
+    z, w = np.polynomial.hermite_e.hermegauss(40)
+    s2 = np.exp(2 * 0.5 * z)
+    log_p = -0.5 * (6 * np.log(2 * np.pi) + 5 * np.log(s2) + np.log(s2 + 6.0))
+    log_p += -0.75 / s2 + 4.5 / s2 / (s2 + 6.0)
+    truth = np.logaddexp.reduce(log_p + np.log(w / w.sum()))
+    assert abs(found.logz - truth) < 4.5 * found.logz_se + 1e-3
+
+
+def test_tiny_responses_of_a_positive_family_are_no_exact_fit():
+    """A density of 1e11 beside y = 1e-11 is one by the logarithm."""
+    y = np.array([1e-11, 0.3, 2.0, 0.01])
+    model = ev.from_formula("y ~ 1", {"y": y}, likelihood="gamma", predictors={"shape": "1"})
+    other = ev.from_formula("y ~ 1", {"y": 1e3 * y}, likelihood="gamma", predictors={"shape": "1"})
+    assert all(np.isfinite(ev.log_evidence(m, **QUIET).logz) for m in (model, other))
