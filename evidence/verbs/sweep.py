@@ -82,8 +82,8 @@ def sweep(
 
     if isinstance(method, Mapping):
         raise InputError(
-            "method must be names of methods, got a mapping; log Z on a grid of hyperparameters is "
-            "ev.evidence_surface"
+            "method must be names of methods, got a mapping; log Z on a grid of hyperparameters "
+            "is ev.evidence_surface"
         )
     methods = [method] if isinstance(method, str) else listed("method", method)
     moves = None if moves is None else listed("moves", moves)
