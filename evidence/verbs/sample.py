@@ -227,9 +227,9 @@ def _doubts(run: Chains) -> Iterator[Message]:
         if ess < _EFFECTIVE * chains:
             yield Message(
                 "low-ess",
-                f"in the {place} draws of {chains} chains are worth {ess:.0f} independent ones (of "
-                f"the worst coordinate, by ranks), and should be worth {_EFFECTIVE * chains}: more "
-                "draws are needed",
+                f"in the {place} draws of {chains} chains are worth {ess:.0f} independent ones "
+                f"(of the worst coordinate, by ranks), and should be worth "
+                f"{_EFFECTIVE * chains}: more draws are needed",
             )
 
 
