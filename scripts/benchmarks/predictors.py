@@ -37,7 +37,7 @@ Array = np.ndarray
 Rng = np.random.Generator
 _ACCURATE = 1e-6
 _NODES = 201  # of grids, in each of two directions
-_RUNS, _PARTICLES, _STEPS = 16, 64, 150  # of annealing from the prior
+_RUNS, _PARTICLES, _STEPS = 16, 64, 60  # of annealing from the prior
 
 
 def _noisy(eta: tuple[float, ...], y: float) -> float:
