@@ -1,9 +1,9 @@
 r"""Data that a formula fits exactly, where nothing keeps the noise from zero: log Z is infinite.
 
-Where r effects fit k + r data exactly and a parameter a of the noise tends to its end, what is
-left of the likelihood grows as :math:`a^{pk}`. The prior of a must fall faster, or that of effects
-on log a, which has the tail that their scale's prior has. Both are looked at where doubles can no
-longer tell noise from none.
+Where r effects fit k + r data exactly and a parameter a of their noise tends to its end, what is
+left of the likelihood grows as :math:`a^{pk}`. The prior of effects on log a, which has the tail
+that their scale's prior has, must fall faster: it is looked at where doubles can no longer tell
+noise from none. (Where all data have one noise: :mod:`evidence.hyper.scatter`.)
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ..likelihoods.predicted import Predicted
 from .model import FormulaModel, parameters_of
 from .terms import Common
 
-#: p, at least, of parameters that may make a density as high as they like
-_POWERS = {"noise_std": -1.0, "scale": -1.0, "sigma": -1.0, "shape": 0.5, "phi": 0.5}
+#: |p|, at least, of parameters that may make a density as high as they like
+_POWERS = {"noise_std": 1.0, "scale": 1.0, "sigma": 1.0, "shape": 0.5, "phi": 0.5}
 _EXACT = 1e-9  # of the largest response: residuals that are rounding
 _DIGITS = 16.0  # nats of noise relative to the data, about what doubles have
 _DENSE = 10**6  # entries of a matrix whose rank is computed
@@ -35,26 +35,20 @@ _SCALES = np.geomspace(1e-3, 1e3, 400)
 
 def check_ties(model: FormulaModel, priors: Mapping[str, Any]) -> None:
     """Refuse to integrate hyperparameters with these priors where log Z would be infinite."""
-    lik, base = model.likelihood, family(model.likelihood)
-    if base.counts or getattr(lik, "base", lik) is not base or not {*base.free} & {*_POWERS}:
+    lik = model.likelihood
+    if not isinstance(lik, Predicted) or family(lik).counts:
         return
-    N, free = model.y.size, model.hyperparameters
-    z, first = base.location(model.y)[:N] - model.offset[:N], csr_array(model.A[:N])
-    unit = float(np.abs(z).max()) or 1.0
-    for own in {*lik.free} & {*_POWERS}:
-        name = free.names[free.index(own)]
-        spare = _spare(first, z) if name in priors else 0
-        if spare and _grows(priors[name], _POWERS[own], spare, unit):
-            raise _endless("all data", name, name)
-    if isinstance(lik, Predicted):
-        for word, power, name, log_p, rows in _parts(model, lik, priors):
-            rise = log_p(_DIGITS + 1.0) - log_p(_DIGITS)
-            if (
-                rows.size
-                and (spare := _spare(first[rows], z[rows]))
-                and rise + power * spare > 0.0
-            ):
-                raise _endless(f"data {', '.join(map(str, rows[:4]))}, …", word, name)
+    N = model.y.size
+    z, first = lik.location(model.y)[:N] - model.offset[:N], csr_array(model.A[:N])
+    for word, power, name, log_p, rows in _parts(model, lik, priors):
+        rise = log_p(_DIGITS + 1.0) - log_p(_DIGITS)
+        if rows.size and (spare := _spare(first[rows], z[rows])) and rise + power * spare > 0.0:
+            raise InputError(
+                f"y is fitted exactly in data {', '.join(map(str, rows[:4]))}, …: nothing keeps "
+                f"the noise ({word}) from vanishing there, and log Z is infinite; hold it, or "
+                f"give {name} a prior that leaves no room for that, or say how y was rounded with "
+                "cens()"
+            )
 
 
 def _parts(
@@ -73,10 +67,10 @@ def _parts(
                 rows = part.indices[start:end]
                 if isinstance(term, Common):
                     log_p = partial(norm.logpdf, loc=0.0, scale=term.sd[i])
-                    yield word, abs(_POWERS[own]), term.words[i], log_p, rows
+                    yield word, _POWERS[own], term.words[i], log_p, rows
                 elif names:
                     log_p = partial(_of_effects, priors[names[0]])
-                    yield word, abs(_POWERS[own]), names[0], log_p, rows
+                    yield word, _POWERS[own], names[0], log_p, rows
 
 
 def _spare(A: csr_array, z: Array) -> int:
@@ -90,25 +84,8 @@ def _spare(A: csr_array, z: Array) -> int:
     return (z.size - int(rank)) * bool(np.abs(z - A @ found).max(initial=0.0) <= close)
 
 
-def _grows(prior: Any, power: float, spare: int, unit: float) -> bool:
-    """Whether the integrand over log a still rises at the end of digits."""
-    end = _DIGITS / power
-    log_a = np.array([end, end + np.sign(power)]) + np.log(unit) * (power < 0.0)
-    with np.errstate(all="ignore"):
-        rise = np.diff(prior.logpdf(np.exp(log_a)) + log_a + power * spare * log_a)[0]
-    return bool(rise > 0.0)
-
-
 def _of_effects(prior: Any, at: float) -> float:
     """log density of an effect so large, over what its scale may be."""
     with np.errstate(all="ignore"):
         log_p = prior.logpdf(_SCALES) + norm.logpdf(at, 0.0, _SCALES) + np.log(_SCALES)
     return float(np.logaddexp.reduce(np.nan_to_num(log_p, nan=-np.inf)))
-
-
-def _endless(what: str, word: str, name: str) -> InputError:
-    held = f"hold it, or give {name} a prior that leaves no room for that"
-    return InputError(
-        f"y is fitted exactly in {what}: nothing keeps the noise ({word}) from vanishing there, "
-        f"and log Z is infinite; {held}, or say how y was rounded with cens()"
-    )

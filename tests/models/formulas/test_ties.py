@@ -23,12 +23,12 @@ def made(y, formula="y ~ x", **words):
 @pytest.mark.parametrize(
     ("y", "words", "match"),
     [
-        (np.full(N, 2.0), {}, r"in all data: nothing keeps the noise \(sigma\)"),
-        (2.0 * X, {"formula": "y ~ x + (1 | g)"}, "in all data"),
-        (np.zeros(N), {"likelihood": "student_t"}, r"\(scale\)"),
-        (np.full(N, 2.0), {"likelihood": "gamma"}, r"\(shape\) .* hold it, or give shape a prior"),
-        (np.full(N, 2.0), {"likelihood": "lognormal"}, "log Z is infinite"),
-        (np.full(N, 0.4), {"likelihood": "beta"}, r"\(phi\)"),
+        (np.full(N, 2.0), {}, "without any noise"),
+        (2.0 * X, {"formula": "y ~ x + (1 | g)"}, "without any noise"),
+        (np.zeros(N), {"likelihood": "student_t"}, "without any noise"),
+        (np.full(N, 2.0), {"likelihood": "gamma"}, "without any noise"),
+        (np.full(N, 2.0), {"likelihood": "lognormal"}, "without any noise"),
+        (np.full(N, 0.4), {"likelihood": "beta"}, "no evidence can be told"),
         (TIED, {"formula": "y ~ 1", "predictors": {"sigma": "(1 | g)"}},
          r"in data 0, 1, 2, 3, ….*sigma:sd\(1\|g\) a prior"),
         (TIED, {"formula": "y ~ (1 | g)", "predictors": {"sigma": "(1 | g)"}}, "in data 0, 1, 2"),
