@@ -414,8 +414,8 @@ MUTANTS = {
     "third-derivative": Mutant(
         "a third derivative of the negative binomial has the wrong sign",
         "models/likelihoods/negative_binomial.py",
-        "out[3, i] = curvature * np.tanh",
-        "out[3, i] = -curvature * np.tanh",
+        "-curvature, curvature * np.tanh",
+        "-curvature, -curvature * np.tanh",
         "models/likelihoods/test_derivatives.py -k negative",
     ),
     "student-scale": Mutant(

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from scripts import laboratory, run_all
-from scripts.benchmarks import calibration
+from scripts.benchmarks import calibration, mutants
 from scripts.catalogue import exact
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -85,3 +85,7 @@ def test_a_row_for_every_exact_problem_and_method(monkeypatch, tmp_path, capsys)
     assert table.problem.tolist() == ["counts", "half-space, counts"]
     assert table.runs.tolist() == [2, 2]
     assert (table.largest_z < 6.0).all()
+
+
+def test_mutants_have_moved_on_with_the_code() -> None:
+    mutants.check(mutants.MUTANTS)
