@@ -81,7 +81,7 @@ class Progress:
         return self
 
     def __exit__(self, *reason: object) -> None:
-        if time.time() - self._began > _LONG:
+        if not self._bar.disable and time.time() - self._began > _LONG:
             self._bar.leave, self._bar.start_t = True, self._began
             self._bar.set_description_str(f"done: {self._bar.desc.removesuffix(': ')}")
         self._bar.close()

@@ -188,7 +188,7 @@ class Comparison(ResultOnAxes):
         every = dict.fromkeys(note for some in each.values() for note in some)
         shared = [n for n in every if all(n in some for some in each.values())]
         others = [f"{name}: {n}" for name, some in each.items() for n in some if n not in shared]
-        names, told = list(results), (*shared, *others)
+        names, told = list(results), (*shared, *others, *_unlike(models or {}))
         return cls(table, dict(results), warned, dict(models or {}), told, names[base], looks)
 
     @property
@@ -401,6 +401,19 @@ def _others(result: EvidenceResult) -> dict[str, float | str | int]:
         "seconds": result.rows[-1].seconds,
         "warnings": len(result.warnings),
     }
+
+
+def _unlike(models: Mapping[str, Any]) -> list[str]:
+    """What to know of formulas whose intercepts have different priors."""
+    tables = [model.table.prior for model in models.values() if hasattr(model, "formula")]
+    priors = sorted({prior["Intercept"] for prior in tables if "Intercept" in prior})
+    if len(priors) < 2:
+        return []
+    told = f"{priors[0]}, {priors[-1]}" + ", …" * (len(priors) > 2)
+    return [
+        f"the prior of Intercept is not the same in all models ({told}): by default it grows with "
+        "the other terms; where a Bayes factor is close give it one, priors={'Intercept': …}"
+    ]
 
 
 def _close_race(table: DataFrame) -> list[Message]:

@@ -104,3 +104,10 @@ def test_the_last_line_of_a_long_run_stays(monkeypatch, limit):
     last = shown.getvalue().rstrip().rpartition("\r")[2]
     assert ("done: islands: 100%" in last) is (limit == 0.0)
     assert shown.getvalue().endswith("\n") is (limit == 0.0)
+
+
+def test_a_long_run_that_shows_nothing_ends(monkeypatch):
+    """EP alone has no phases: beyond three seconds the line that is none was asked for its name."""
+    monkeypatch.setattr(progress, "_LONG", -1.0)
+    with progress.Progress(False):
+        pass
