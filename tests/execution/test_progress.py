@@ -107,7 +107,7 @@ def test_the_last_line_of_a_long_run_stays(monkeypatch, limit):
 
 
 def test_a_long_run_that_shows_nothing_ends(monkeypatch):
-    """EP alone has no phases: beyond three seconds the line that is none was asked for its name."""
+    """EP alone has no phases: after three seconds a line that is none was asked for its name."""
     monkeypatch.setattr(progress, "_LONG", -1.0)
     with progress.Progress(False):
         pass
