@@ -29,6 +29,7 @@ from .evidence import EvidenceResult
 from .loo import LooResult, stacking
 
 _CLEAR = 2.0  # standard errors between the two best, below which their order is open
+_ALIKE = 1.05  # widths of a prior that move log Z by a twentieth of a nat
 _NOTABLE = math.log(3.0)  # nats of a Bayes factor that is worth a mention (Kass and Raftery)
 _WIDTH, _NAME = 100, 12  # characters of a line, and the fewest of a model's name in it
 _VAGUE = 10.0  # relative error of a Bayes factor beyond which its size means nothing
@@ -405,14 +406,18 @@ def _others(result: EvidenceResult) -> dict[str, float | str | int]:
 
 def _unlike(models: Mapping[str, Any]) -> list[str]:
     """What to know of formulas whose intercepts have different priors."""
-    tables = [model.table.prior for model in models.values() if hasattr(model, "formula")]
-    priors = sorted({prior["Intercept"] for prior in tables if "Intercept" in prior})
-    if len(priors) < 2:
+    terms = [term for model in models.values() for term in getattr(model, "terms", ())]
+    sds = [
+        float(term.sd[term.labels.index("Intercept")])
+        for term in terms
+        if "Intercept" in getattr(term, "labels", ()) and not term.shown
+    ]
+    if not sds or max(sds) < _ALIKE * min(sds):
         return []
-    told = f"{priors[0]}, {priors[-1]}" + ", …" * (len(priors) > 2)
     return [
-        f"the prior of Intercept is not the same in all models ({told}): by default it grows with "
-        "the other terms; where a Bayes factor is close give it one, priors={'Intercept': …}"
+        "the prior of Intercept is not the same in all models (standard deviations "
+        f"{min(sds):.3g} to {max(sds):.3g}): by default it grows with the other terms; where a "
+        "Bayes factor is close give it one, priors={'Intercept': …}"
     ]
 
 

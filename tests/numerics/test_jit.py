@@ -409,7 +409,7 @@ def functions_of_a_file(folder, doc="Doc.", comment=""):
 def test_all_likelihoods_have_one_kernel_type():
     from evidence.models.likelihoods import poisson
 
-    assert numba.typeof(probit._kernel) == numba.typeof(poisson._kernel)
+    assert numba.typeof(probit._kernel) == numba.typeof(poisson.Poisson.kernel)
 
 
 def _innermost_loops(function):

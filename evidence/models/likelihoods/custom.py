@@ -142,6 +142,7 @@ def from_function(
 
     Its noise by a predictor of its own:
 
+    >>> import evidence as ev
     >>> def noisy(eta, y):
     ...     mu, log_s = eta
     ...     return -0.5 * ((y - mu) * math.exp(-log_s)) ** 2 - log_s - 0.9189385332046727

@@ -73,7 +73,7 @@ class Truncated(Bounded):
 
     >>> from evidence.models.likelihoods import Gaussian
     >>> Truncated(Gaussian(), 0.0).log_prob([0.0, -9.0], [0.5, 0.5]).round(6)
-    array([-0.350792, -2.416203])
+    array([-0.350791, -2.415789])
     """
 
     of: Likelihood
