@@ -8,7 +8,7 @@ from problems import LIKELIHOODS, covariance, exact_draws, log_z_by_quadrature, 
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
-from evidence.drivers.weighted import Guided, run_weighted
+from evidence.drivers.weighted import Guided, Proposed, run_weighted
 from evidence.proposals import guide as guiding
 from evidence.statistics.diagnostics import log_mean
 from evidence.statistics.resampling import SCHEMES
@@ -149,3 +149,18 @@ def test_draws_of_a_net_are_still_independent():
     exact = exact_draws(np.random.default_rng(1), ev.fit_ep(model), 1.0, 100_000)[:, 0]
     z = [(x.mean() - exact.mean()) / (exact.std() / len(x) ** 0.5) for x in samples]
     assert np.sum(np.square(z)) < 90.0
+
+
+class Halves:
+    """Draws of two strata in turn, whose weights differ by far more than those within."""
+
+    def weighted(self, rng, n):
+        level = np.repeat([1.0, 3.0], n // 2)
+        return np.zeros((n, 1)), np.log(level + 0.5 * rng.random(n))
+
+
+def test_islands_of_a_mixture_count_what_components_differ_by_once():
+    """Their border adds a fifth; counted draw by draw it would be fifty times too much."""
+    islands = run_weighted(Proposed(Halves()), 400, 512, SEED(0))
+    z = np.exp(islands.log_z[-1])
+    assert 0.8 < islands.variance.mean() / (z.var() / z.mean() ** 2) < 1.6
