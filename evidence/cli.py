@@ -287,7 +287,7 @@ def fit(
     _report(result, time.perf_counter() - started, json=json, quiet=quiet)
     if not (json or quiet):
         with _input_errors():
-            summary = summarise(model, result if model.priors else None)
+            summary = summarise(model, result)
         typer.echo("\n" + summary.summary())
     _finish(result, out=out, plot=plot, say=not (json or quiet))
 

@@ -64,6 +64,7 @@ SCRIPTS = {
     "benchmarks.sparse_scaling": "",
     "benchmarks.sparse_truths": "",
     "benchmarks.step_cost": "",
+    "benchmarks.submodels": "",
     "benchmarks.work_normalised": "",
     "rivals.estimator_vs_sklearn": "",
     "rivals.mgrad_vs_blackjax": "blackjax",

@@ -26,6 +26,7 @@ ev.log_evidence(model, target_see=0.1)  # call-arg
 ev.ais(model, n_islands="many")  # arg-type
 ev.log_evidence(model, method="nope")  # arg-type
 ev.log_evidence(model, effort="hard")  # arg-type
+model.at(3)  # arg-type
 ev.compare({"a": model}, method="ep")
 """
 

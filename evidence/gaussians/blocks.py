@@ -22,6 +22,8 @@ import numpy as np
 from ..numerics.arrays import Array
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from .base import Gaussian, Prior, Root, Steps
 
 
@@ -109,6 +111,10 @@ class BlockGaussian:
         if self.prior.design is None:
             return self.mean, self.variances
         return self.turned.latent
+
+    def row_variances(self, A: csr_array) -> Array:
+        """Variances of A u for rows of latent values."""
+        return self.turned.row_variances(A)  # type: ignore[attr-defined]
 
     def log_normaliser(self, c: Array) -> float:
         """log ∫ prior · sites."""

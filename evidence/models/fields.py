@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -94,7 +94,7 @@ class FieldsModel(InNotebooks, ABC):
         names = [f"{self.word}[{label}]__" for label in labels]
         return dict(zip(names, self.kernels, strict=False))
 
-    def at(self, theta: ArrayLike | Mapping[str, float]) -> Self:
+    def at(self, theta: Sequence[float] | Array | Mapping[str, float]) -> Self:
         """The same data under other hyperparameters.
 
         Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -179,7 +179,7 @@ class GPModel(LatentModel):
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def at(self, theta: ArrayLike | Mapping[str, float]) -> GPModel:
+    def at(self, theta: Sequence[float] | Array | Mapping[str, float]) -> GPModel:
         """The same data under other hyperparameters.
 
         Parameters

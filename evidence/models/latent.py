@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..execution.arguments import plain
 from ..gaussians.base import Gaussian, Prior
@@ -44,7 +43,7 @@ class LatentModel(InNotebooks, ABC):
         """Of what the likelihoods see."""
 
     @abstractmethod
-    def at(self, theta: ArrayLike | Mapping[str, float]) -> Self:
+    def at(self, theta: Sequence[float] | Array | Mapping[str, float]) -> Self:
         """The same data under other hyperparameters, which are held there: without priors."""
 
     def with_priors(self, priors: Mapping[str, Any] | None, fixed: Iterable[str] = ()) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -159,7 +159,7 @@ class SparseModel(LatentModel):
         """Number of latent values."""
         return int(self.Q.shape[0])
 
-    def at(self, theta: ArrayLike | Mapping[str, float]) -> SparseModel:
+    def at(self, theta: Sequence[float] | Array | Mapping[str, float]) -> SparseModel:
         """The same data under other hyperparameters; as :meth:`.GPModel.at`."""
         model = copy.copy(self)
         model.priors = None

@@ -29,7 +29,6 @@ from .evidence import EvidenceResult
 from .loo import LooResult, stacking
 
 _CLEAR = 2.0  # standard errors between the two best, below which their order is open
-_ALIKE = 1.05  # widths of a prior that move log Z by a twentieth of a nat
 _NOTABLE = math.log(3.0)  # nats of a Bayes factor that is worth a mention (Kass and Raftery)
 _WIDTH, _NAME = 100, 12  # characters of a line, and the fewest of a model's name in it
 _VAGUE = 10.0  # relative error of a Bayes factor beyond which its size means nothing
@@ -189,7 +188,7 @@ class Comparison(ResultOnAxes):
         every = dict.fromkeys(note for some in each.values() for note in some)
         shared = [n for n in every if all(n in some for some in each.values())]
         others = [f"{name}: {n}" for name, some in each.items() for n in some if n not in shared]
-        names, told = list(results), (*shared, *others, *_unlike(models or {}))
+        names, told = list(results), (*shared, *others)
         return cls(table, dict(results), warned, dict(models or {}), told, names[base], looks)
 
     @property
@@ -259,7 +258,8 @@ class Comparison(ResultOnAxes):
         lines = [line for frame in self._tables() for line in ("", *_in_text(frame))]
         return Page("\n".join([*_wrapped(self._about()), *lines, *self._remarks()]))
 
-    __repr__ = summary
+    def __repr__(self) -> str:
+        return str(self.summary())  # a str as such, which R takes
 
     def to_markdown(self) -> Page:
         """What is printed, and its notes, for documents in Markdown."""
@@ -402,23 +402,6 @@ def _others(result: EvidenceResult) -> dict[str, float | str | int]:
         "seconds": result.rows[-1].seconds,
         "warnings": len(result.warnings),
     }
-
-
-def _unlike(models: Mapping[str, Any]) -> list[str]:
-    """What to know of formulas whose intercepts have different priors."""
-    terms = [term for model in models.values() for term in getattr(model, "terms", ())]
-    sds = [
-        float(term.sd[term.labels.index("Intercept")])
-        for term in terms
-        if "Intercept" in getattr(term, "labels", ()) and not term.shown
-    ]
-    if not sds or max(sds) < _ALIKE * min(sds):
-        return []
-    return [
-        "the prior of Intercept is not the same in all models (standard deviations "
-        f"{min(sds):.3g} to {max(sds):.3g}): by default it grows with the other terms; where a "
-        "Bayes factor is close give it one, priors={'Intercept': …}"
-    ]
 
 
 def _close_race(table: DataFrame) -> list[Message]:

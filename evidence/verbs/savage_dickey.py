@@ -33,7 +33,7 @@ from ..models.formulas.model import FormulaModel
 from ..models.formulas.terms import Common
 from ..models.latent import LatentModel
 from ..models.precisions.joint import Blocks
-from ..models.precisions.scaled import independent
+from ..models.precisions.scaled import whitened
 from ..models.priors import Flat
 from ..numerics.arrays import Array
 from ..paths.families import fit_reference
@@ -139,16 +139,17 @@ def _corrected(fit: GaussianReference | BlockReference) -> float:
 
 def _held(model: FormulaModel, term: Common, j: int, point: float) -> FormulaModel:
     """The same model with one effect within a hair of the point."""
-    at = np.arange(term.sd.size) == j
-    own = replace(term, mean=np.where(at, point, term.mean), sd=np.where(at, _NARROW, 1) * term.sd)
+    narrow = np.eye(term.sd.size)[j] / (_NARROW * term.sd[j])
+    rows = np.vstack([term.white, narrow])
+    mean = np.linalg.lstsq(rows, np.append(term.white @ term.mean, narrow[j] * point))[0]
     held, blocks = copy.copy(model), model.precision
     assert isinstance(blocks, Blocks)
-    precision = type(blocks)(blocks.parts | {term.name: independent(own.sd)})
-    held.terms = tuple(own if t is term else t for t in model.terms)
+    own = whitened(np.asarray(np.linalg.qr(rows, mode="r")))
+    precision = type(blocks)(blocks.parts | {term.name: own})
     held.precision, held.Q = precision, precision.matrix()
     held.hyperparameters = replace(model.hyperparameters, kernels=(precision,))
     held._mean = model._mean.copy()
-    held._mean[model.slices[term.name]] = own.mean
+    held._mean[model.slices[term.name]] = mean
     held._set_prior()
     return held
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 
 from ..execution.arguments import array, check_kind, seed_sequence, shown
 from ..execution.keywords import hinted
@@ -26,6 +27,7 @@ from ..execution.options import told
 from ..messages import InputError, Message
 from ..models.formulas.model import FormulaModel
 from ..models.formulas.terms import Common
+from ..models.precisions.base import selection
 from ..models.priors import OnAnother
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
@@ -183,31 +185,32 @@ def _of_effects(model: FormulaModel, result: Any, factors: Array) -> Iterator[di
         fits = list(fits_over_theta(model, result, 48))
     else:
         fits = [fit_reference(model, "ep")]
-    mean, var = np.array([q.mean for q in fits]), np.array([q.var for q in fits])
     for term in model.terms:
         if not isinstance(term, Common) or term.shown:
             continue
-        where = model.slices[term.name]
-        for j, (name, m, s) in enumerate(zip(term.labels, term.mean, term.sd, strict=True)):
-            at = where.start + j
+        where, W = model.slices[term.name], term.white
+        rows = csr_array(W @ selection(range(where.start, where.stop), model.n))
+        mean = np.array([W @ (q.mean[where] - term.mean) for q in fits])
+        var = np.array([q.gaussian.row_variances(rows) for q in fits])
+        for name, mu, v in zip(term.labels, mean.T, var.T, strict=True):
             for factor in factors:
-                change = _log_ratio(mean[:, at], var[:, at], m, s, factor)
+                change = _log_ratio(mu, v, factor)
                 yield {"prior": name, "factor": factor, "change": change, "se": 0.0, "how": "EP"}
 
 
-def _log_ratio(mu: Array, v: Array, m: float, s: float, factor: float) -> float:
-    """log of the mean, over normals (mu, v), of N(x; m, (factor s)²)/N(x; m, s²).
+def _log_ratio(mu: Array, v: Array, factor: float) -> float:
+    """log of the mean, over normals (mu, v), of N(z; 0, factor²)/N(z; 0, 1).
 
-    >>> x = np.linspace(-9, 9, 20001)
-    >>> f = lambda x, m, s: np.exp(-0.5 * ((x - m) / s) ** 2) / s
-    >>> truth = np.sum(f(x, 0.5, 0.3) * f(x, 0, 4) / f(x, 0, 2)) / np.sum(f(x, 0.5, 0.3))
-    >>> change = _log_ratio(np.array([0.5]), np.array([0.09]), 0.0, 2.0, 2.0)
+    >>> z = np.linspace(-9, 9, 20001)
+    >>> f = lambda z, m, s: np.exp(-0.5 * ((z - m) / s) ** 2) / s
+    >>> truth = np.sum(f(z, 0.5, 0.3) * f(z, 0, 2) / f(z, 0, 1)) / np.sum(f(z, 0.5, 0.3))
+    >>> change = _log_ratio(np.array([0.5]), np.array([0.09]), 2.0)
     >>> bool(abs(change - np.log(truth)) < 1e-9)
     True
     """
-    d = (1.0 / factor**2 - 1.0) / s**2  # added precision
+    d = 1.0 / factor**2 - 1.0  # added precision
     left = 1.0 + d * v
     if left.min() <= 0.0:  # the data say less than the old prior: no such mean
         return math.nan
-    logs = -math.log(factor) - 0.5 * np.log(left) - 0.5 * d * (mu - m) ** 2 / left
+    logs = -math.log(factor) - 0.5 * np.log(left) - 0.5 * d * mu**2 / left
     return float(np.logaddexp.reduce(logs) - math.log(logs.size))

@@ -34,7 +34,7 @@ def summarise(model: FormulaModel, posterior: Any = None, *, max_draws: int = 48
     Parameters
     ----------
     model : FormulaModel
-    posterior : IntegratedEvidence or GaussianReference, optional
+    posterior : EvidenceResult or GaussianReference, optional
         What :func:`evidence.log_evidence` returned for this model, or one approximation. By
         default a short run of its own.
     max_draws : int
@@ -65,7 +65,7 @@ def summarise(model: FormulaModel, posterior: Any = None, *, max_draws: int = 48
             )
         if isinstance(posterior, IntegratedEvidence):
             fits = list(fits_over_theta(model, posterior, max_draws))
-        elif posterior is None:
+        elif posterior is None or getattr(posterior, "model", None) == model.describe():
             fits = [fit_reference(model, "ep" if "ep" in family(model).fits else "laplace")]
         elif (
             isinstance(posterior, GaussianReference | BlockReference) and posterior.model is model
@@ -73,8 +73,8 @@ def summarise(model: FormulaModel, posterior: Any = None, *, max_draws: int = 48
             fits = [posterior]
         else:
             raise InputError(
-                "posterior must be an IntegratedEvidence of this model or a reference fitted to "
-                f"it, got {type(posterior).__name__}"
+                "posterior must be a result of this model or a reference fitted to it, got "
+                f"{type(posterior).__name__}"
             )
     mean, var = np.array([q.mean for q in fits]), np.array([q.var for q in fits])
     known = [t.slopes if isinstance(t, Standardised) else (t.labels, None) for t in model.terms]

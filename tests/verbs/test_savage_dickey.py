@@ -54,6 +54,26 @@ def test_effects_and_hyperparameters_of_labels():
     )
 
 
+@pytest.mark.parametrize(("name", "point"), [("x", 0.3), ("Intercept", -2.0)])
+def test_effects_that_depend_on_each_other(name, point):
+    """By default the intercept is independent at the mean of x: a normal model in closed form."""
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(5.0, 1.0, 12), rng.normal(size=12)
+    model = ev.from_formula("y ~ x", {"x": x, "y": y}, priors={"sigma": 1.0})
+    result = ev.log_evidence(model, **QUIET)
+    table = ev.savage_dickey(result, name, point, model=model, random_seed=0)
+    m, C = model.prior.latent_mean, np.linalg.inv(model.Q.toarray())
+    j = model.names.index(name)
+    A = np.column_stack([np.ones(12), x])
+    held = C - np.outer(C[j], C[j]) / C[j, j]
+    given = m + C[j] / C[j, j] * (point - m[j])
+    log_p = [
+        stats.multivariate_normal(A @ mean, A @ cov @ A.T + np.eye(12)).logpdf(y)
+        for mean, cov in [(given, held), (m, C)]
+    ]
+    np.testing.assert_allclose(table.log_bayes_factor, log_p[0] - log_p[1], atol=1e-4)
+
+
 def test_the_error_of_ep_is_counted():
     """Eight labels with a strong slope, nothing integrated: no draw differs, EP is off."""
     data = {"x": np.linspace(-2.0, 2.0, 8), "y": [0, 0, 0, 1, 0, 1, 1, 1]}

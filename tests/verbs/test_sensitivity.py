@@ -40,6 +40,21 @@ def test_common_effects_in_closed_form(data, name, factor):
     assert abs(truth) > 0.1
 
 
+@pytest.mark.parametrize("name", ["Intercept", "x"])
+def test_a_default_intercept_is_of_the_predictor_at_means(data, name):
+    """Wide enough in the middle: the covariate centred by hand, with priors given."""
+    away = data | {"x": np.asarray(data["x"]) + 30.0}
+    model = ev.from_formula("y ~ x", away, priors={"noise_std": 0.5})
+    table = ev.prior_sensitivity(model, scale=[3.0]).table
+    middle = {"x": away["x"] - np.mean(away["x"]), "y": data["y"]}
+    y, x = np.asarray(data["y"]), middle["x"]
+    own = {"Intercept": [y.mean(), 2.5 * y.std()], "x": [0.0, 2.5 * y.std() / x.std()]}
+    base = logz(middle, {key: stats.norm(*pair) for key, pair in own.items()})
+    own[name][1] *= 3.0
+    truth = logz(middle, {key: stats.norm(*pair) for key, pair in own.items()}) - base
+    assert table.change[name] == pytest.approx(truth, abs=1e-6)
+
+
 def test_hyperparameters_from_their_draws_and_anew(data):
     model = ev.from_formula("y ~ x + (1 | g)", data, priors=PRIORS)
     table = ev.prior_sensitivity(model, random_seed=0, scale=[0.5, 2.0]).table

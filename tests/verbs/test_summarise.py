@@ -38,6 +38,10 @@ def test_a_normal_regression_has_the_posterior_of_linear_algebra(data):
     np.testing.assert_allclose(summary.common.q95, (mean + stats.norm.ppf(0.95) * sd)[:2])
     assert not len(summary.hyperparameters)
     assert list(summary.groups.index[:2]) == ["1|g[0]", "1|g[1]"]
+    result = ev.log_evidence(model, method="ep", progressbar=False)
+    assert ev.summarise(model, result).table.equals(summary.table)
+    with pytest.raises(ev.InputError, match="must be a result of this model"):
+        ev.summarise(model.at({"sd(1|g)": 0.6}), result)
 
 
 def test_hyperparameters_are_averaged_over(data, tmp_path):

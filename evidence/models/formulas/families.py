@@ -4,8 +4,8 @@ Default priors are proper and scaled to the data, as rstanarm and Bambi have the
 of the linear predictor (the standard deviation of y where the link is the identity, 1 else) and
 m its middle (the mean of y through the link):
 
-* slopes N(0, (2.5 s/sd(x))²), the intercept N(m, (2.5 s)² + what slopes add at the mean of x),
-  less the mean of the offset;
+* slopes N(0, (2.5 s/sd(x))²); the predictor at the means of their columns N(m, (2.5 s)²), less
+  the mean of the offset, which is the prior of the intercept: where x has its zero says nothing;
 * standard deviations of effects: exponential with mean s/sd(x), which for random intercepts is
   P(σ > 3 s) = .05, a penalised-complexity prior (Simpson et al. 2017, Statistical Science 32);
 * correlations: LKJ(1), uniform for a pair;

@@ -248,8 +248,7 @@ class FormulaModel(SparseModel):
         rows = []
         for term in self.terms:
             if isinstance(term, Common):
-                for name, m, s in zip(term.labels, term.mean, term.sd, strict=True):
-                    prior = term.shown or f"norm({m:.4g}, {s:.4g})"
+                for name, prior in zip(term.labels, term.described, strict=True):
                     rows.append((name, "common effect", prior))
         words = {} if self.priors is None else self.priors.describe()
         values = self.hyperparameters.values
@@ -378,7 +377,10 @@ def from_formula(
 
 def callers(depth: int) -> dict[str, Any]:
     """The variables that a function's caller sees, and NumPy's; ``depth`` is 1 for its own."""
-    frame = sys._getframe(depth)
+    try:
+        frame = sys._getframe(depth)
+    except ValueError:  # called from another language, which has no frames of Python's
+        return {"np": np}
     return {**frame.f_globals, **frame.f_locals, "np": np}
 
 

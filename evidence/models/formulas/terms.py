@@ -24,7 +24,7 @@ from ...numerics.arrays import Array
 from ..expressions import quoted, readable
 from ..precisions import effects
 from ..precisions.base import Precision
-from ..precisions.scaled import independent
+from ..precisions.scaled import independent, whitened
 from .calls import FUNCTIONS, check_function
 from .parse import LONGEST, Bracket, compact
 from .priors import is_number
@@ -156,13 +156,21 @@ def _check_text(text: str, namespace: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Common:
-    """Effects that all data share: independent normal values with fixed standard deviations."""
+    r"""Effects that all data share: normal values with fixed standard deviations.
+
+    They are independent, but for an intercept :math:`\\alpha` that is given no prior: what has one
+    is :math:`\\alpha + \\bar x^T\\beta`, the predictor at the means of the other columns. Where a
+    covariate has its zero then matters as little as its unit.
+    """
 
     design: Design
     mean: Array
     sd: Array
+    """Of independent values: slopes, and the intercept or the predictor at means."""
     shown: str = ""
     """What a table says of the prior where it is not the normal one that computing takes."""
+    means: Array | None = field(default=None, kw_only=True)
+    """Of columns, in the row of an intercept whose prior is of the predictor there."""
     of_predictor: str = field(default="", kw_only=True)
 
     @classmethod
@@ -189,11 +197,21 @@ class Common:
                 mean[j], sd[j] = pair
         if "Intercept" in design.names:
             j = design.names.index("Intercept")
-            others = np.arange(len(sd)) != j
             if own[j] is None:
+                sd[j] = _SLOPES * scale
                 mean[j] = location - design.offset().mean()
-                sd[j] = np.hypot(_SLOPES * scale, np.linalg.norm((middle * sd)[others]))
+                mean[j] -= np.delete(middle, j) @ np.delete(mean, j)
+                return cls(design, mean, sd, means=middle, of_predictor=predictor)
         return cls(design, mean, sd, of_predictor=predictor)
+
+    @property
+    def white(self) -> Array:
+        """W, of which W(x - m) is of independent standard normal values."""
+        rows = np.diag(1.0 / self.sd)
+        if self.means is not None:
+            j = self.design.names.index("Intercept")
+            rows[j] = self.means / self.sd[j]
+        return rows
 
     @property
     def name(self) -> str:
@@ -201,11 +219,23 @@ class Common:
 
     @property
     def precision(self) -> Precision:
-        return independent(self.sd)
+        return independent(self.sd) if self.means is None else whitened(self.white)
 
     @property
     def labels(self) -> list[str]:
         return [named_effect(self.of_predictor, name) for name in self.design.names]
+
+    @property
+    def described(self) -> list[str]:
+        """The prior of every effect, for a table."""
+        if self.shown:
+            return [self.shown] * len(self.sd)
+        pairs = zip(self.mean, self.sd, strict=True)
+        texts = [f"norm({m:.4g}, {s:.4g})" for m, s in pairs]
+        if self.means is not None and len(texts) > 1:
+            j = self.design.names.index("Intercept")
+            texts[j] = f"norm({self.means @ self.mean:.4g}, {self.sd[j]:.4g}) at means of others"
+        return texts
 
     @property
     def words(self) -> list[str]:

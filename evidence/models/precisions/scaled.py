@@ -6,7 +6,7 @@ Independent values are among them; random walks and maps are made of them elsewh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -64,6 +64,17 @@ class Scaled(Precision):
         return self._described(self.name, self.size)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Whitened(Scaled):
+    """See :func:`whitened`."""
+
+    root: Array = field(kw_only=True)
+    """The lower root of the covariance."""
+
+    def roots(self, values: Array) -> Array:
+        return np.broadcast_to(self.root, (len(values), self.n, self.n))
+
+
 def iid(n: int, sigma: float = 1.0, *, sigma_bounds: Bounds = WIDE) -> Scaled:
     r"""Independent values :math:`x_i \sim N(0, \sigma^2)`: groups, or what nothing explains.
 
@@ -104,3 +115,18 @@ def independent(sd: ArrayLike) -> Scaled:
         raise InputError(f"sd must be positive, got {shown(sd)}")
     R = csc_array(diags_array(1.0 / sizes**2))
     return Scaled("independent", str(sizes.size), R, csc_array((sizes.size, 0)), 1.0, "fixed")
+
+
+def whitened(W: Array) -> Whitened:
+    """Values x of which :math:`W x \\sim N(0, I)`, W square; nothing of it is free.
+
+    >>> prior = whitened(np.array([[1.0, 3.0], [0.0, 0.5]]))
+    >>> (prior.root @ prior.root.T).tolist()
+    [[37.0, -12.0], [-12.0, 4.0]]
+    """
+    half = np.asarray(np.linalg.qr(np.linalg.inv(W).T, mode="r")).T
+    root = half * np.sign(np.diag(half))
+    n = len(W)
+    return Whitened(
+        "whitened", str(n), csc_array(W.T @ W), csc_array((n, 0)), 1.0, "fixed", root=root
+    )

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import evidence as ev
 from evidence import cli
 from evidence.models.formulas import calls
+from evidence.models.formulas.model import callers
 from evidence.models.formulas.structured import TERMS
 
 from .cases import table
@@ -336,3 +337,8 @@ def test_deep_and_endless_formulas(place, text):
     ) as caught:
         ev.from_formula(place.format(text), DATA)
     assert len(str(caught.value)) < 300
+
+
+def test_a_call_that_no_python_made():
+    """R's, or a thread's first: there is no frame of a caller."""
+    assert callers(10_000) == {"np": np}

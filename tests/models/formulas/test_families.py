@@ -25,7 +25,8 @@ def same(prior, frozen):
 
 
 def common(model):
-    sd = 1.0 / np.sqrt(model.Q.diagonal()[model.slices["common"]])
+    where = model.slices["common"]
+    sd = np.sqrt(np.diag(np.linalg.inv(model.Q[where, where].toarray())))
     return dict(zip(model.names, zip(model.mean, sd, strict=False), strict=False))
 
 
@@ -76,10 +77,14 @@ def test_default_priors(response, likelihood, location, s, own):
     sd_x, sd_z = DATA.x.std(ddof=0), DATA.z.std(ddof=0)
     q, r = (DATA.a == "q").to_numpy(float), (DATA.a == "r").to_numpy(float)
     slopes = {"x": 2.5 * s / sd_x, "a[q]": 2.5 * s / q.std(), "a[r]": 2.5 * s / r.std()}
-    means = np.array([DATA.x.mean(), q.mean(), r.mean()])
-    added = np.sum(np.square(list(slopes.values()) * means))
+    middle = np.array([1.0, DATA.x.mean(), q.mean(), r.mean()])
+    assert model.names[:4] == ("Intercept", "x", "a[q]", "a[r]")
+    cov = np.linalg.inv(model.Q[:4, :4].toarray())  # of the predictor at means, and slopes
+    turn = np.vstack([middle, np.eye(4)[1:]])
+    sds = [2.5 * s, *(slopes[name] for name in model.names[1:4])]
+    assert np.abs(turn @ cov @ turn.T / np.outer(sds, sds) - np.eye(4)).max() < 1e-9
+    assert middle @ model.prior.latent_mean[:4] == pytest.approx(location)
     effects = common(model)
-    assert effects["Intercept"] == pytest.approx((location, np.hypot(2.5 * s, added**0.5)))
     for name, size in slopes.items():
         assert effects[name] == pytest.approx((0.0, size))
     expected = {
