@@ -139,10 +139,20 @@ class Search:
                 self._know([found])
 
     def _rebase(self) -> bool:
-        """A Gaussian in the place of a prior, much wider than all modes together."""
-        own = self._counting()
-        if not own:
-            return False
+        """A Gaussian in the place of a prior, much wider than all modes together, and than those
+        that climbs from far outside it end in: nobody said where to look."""
+        for _ in range(_SURPRISES):
+            own = self._counting()
+            if not own:
+                return False
+            self.stand_in(self._widened(own))
+            self._climb_from_afar()
+            if len(self._counting()) <= len(own):
+                break
+        self._screen()
+        return True
+
+    def _widened(self, own: list[Mode]) -> GaussianPrior:
         weights = np.exp([m.logz - own[0].logz for m in own])
         weights /= weights.sum()
         means = np.array([m.x for m in own])
@@ -150,13 +160,12 @@ class Search:
         cov = np.einsum("k,kij->ij", weights, np.array([m.cov for m in own]))
         cov += (weights[:, None] * (means - mean)).T @ (means - mean)
         cov = 0.5 * (cov + cov.T) + _ROUNDING * np.diag(np.diag(cov))
-        self.stand_in(GaussianPrior(mean, self.policy.reach**2 * cov))
-        self._screen()
-        return True
+        return GaussianPrior(mean, self.policy.reach**2 * cov)
 
     def stand_in(self, prior: GaussianPrior) -> None:
         """See the density as a likelihood under a prior."""
-        self.model = Rebased(self.model, prior)
+        model = self.model.density if isinstance(self.model, Rebased) else self.model
+        self.model = Rebased(model, prior)
         self.cloud, self._open, self._known = Cloud(self.model), self._open[:0], 0
 
     def _counting(self) -> list[Mode]:

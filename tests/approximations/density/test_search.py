@@ -297,3 +297,23 @@ def test_modes_of_a_transform_are_told_apart():
     left = result.samples[:, 0] < 0.0
     assert left.mean() == pytest.approx(0.75, abs=0.06)
     assert np.abs(result.samples).mean() == pytest.approx(3.0, abs=0.1)  # in parameters
+
+
+def test_modes_of_a_density_without_a_prior_are_looked_for_around_those_found():
+    """Products u v_j are known up to a sign: from afar all climbs ended in the same one of two
+    modes, and log Z lacked log 2 in silence."""
+    y = np.array([1.2, -0.7, 2.0])
+
+    def log_p(x):
+        u, v = np.split(x - [20.0, 20.0, 0.0, 0.0], [1], axis=1)
+        return stats.norm.logpdf(y, u * v, 0.1).sum(1) + stats.norm.logpdf(np.c_[u, v]).sum(1)
+
+    model = ev.DensityModel(log_p, dim=4, vectorized=True)
+    modes = find_modes(model)
+    assert len(modes) == 1
+    search = Search(
+        model, np.random.default_rng(0), replace(NORMAL, screened_in_batches=64), modes=modes
+    )
+    assert search._rebase()
+    u = np.sort([mode.x[0] - 20.0 for mode in search.modes])
+    assert u == pytest.approx([-u[1], u[1]], abs=1e-3)
