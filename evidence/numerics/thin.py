@@ -17,8 +17,9 @@ def times_rows(a, T, first, last, out):
     for j in range(first, last - 3, 4):
         t0, t1, t2, t3 = T[j], T[j + 1], T[j + 2], T[j + 3]
         k = j - first
-        for m in range(0, rows - 1, 2):
-            x, y = a[m], a[m + 1]
+        for m in range(0, rows, 2):
+            other = min(m + 1, rows - 1)  # the last of an odd number twice: memory sets the pace
+            x, y = a[m], a[other]
             s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
             r0, r1, r2, r3 = 0.0, 0.0, 0.0, 0.0
             for i in range(n):
@@ -31,18 +32,7 @@ def times_rows(a, T, first, last, out):
                 r2 += y[i] * t2[i]
                 r3 += y[i] * t3[i]
             out[m, k], out[m, k + 1], out[m, k + 2], out[m, k + 3] = s0, s1, s2, s3
-            m += 1
-            out[m, k], out[m, k + 1], out[m, k + 2], out[m, k + 3] = r0, r1, r2, r3
-        if rows % 2:
-            x = a[rows - 1]
-            s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-            for i in range(n):
-                s0 += x[i] * t0[i]
-                s1 += x[i] * t1[i]
-                s2 += x[i] * t2[i]
-                s3 += x[i] * t3[i]
-            m = rows - 1
-            out[m, k], out[m, k + 1], out[m, k + 2], out[m, k + 3] = s0, s1, s2, s3
+            out[other, k], out[other, k + 1], out[other, k + 2], out[other, k + 3] = r0, r1, r2, r3
     for j in range(last - (last - first) % 4, last):
         for m in range(rows):
             s0 = 0.0

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -43,7 +43,7 @@ _TINY = np.finfo(float).tiny
 
 
 @jit
-def _inflated(y, f, zero, own):
+def _inflated(x, y, f, zero, own):
     """``f``: log p_0(y|x) and derivatives, ``zero``: those of log p_0(0|x)."""
     if y > 0.0:
         return f[0] + own[1], f[1], f[2], f[3]
@@ -74,28 +74,15 @@ def _behind(x, y, f, zero, own):
     return f[0] - event + own[1], f[1] - g * w1, f[2] - g2 * w1 * w1 - g * w2, f[3] - third
 
 
-@jit
-def _inflated_poisson(x, t):
-    f, zero = poisson.derivatives(x, t[:3]), poisson.derivatives(x, t[3:6])
-    return _inflated(t[0], f, zero, t[6:])
+def _made(combined: Callable[..., Any], counts: Callable[..., Any], rows: int) -> Pointwise:
+    """The kernel where ``counts`` has ``rows`` numbers a datum."""
 
+    @jit
+    def both(x, t):
+        f, zero = counts(x, t[:rows]), counts(x, t[rows : 2 * rows])
+        return combined(x, t[0], f, zero, t[2 * rows :])
 
-@jit
-def _inflated_sized(x, t):
-    f, zero = negative_binomial.derivatives(x, t[:5]), negative_binomial.derivatives(x, t[5:10])
-    return _inflated(t[0], f, zero, t[10:])
-
-
-@jit
-def _hurdle_poisson(x, t):
-    f, zero = poisson.derivatives(x, t[:3]), poisson.derivatives(x, t[3:6])
-    return _behind(x, t[0], f, zero, t[6:])
-
-
-@jit
-def _hurdle_sized(x, t):
-    f, zero = negative_binomial.derivatives(x, t[:5]), negative_binomial.derivatives(x, t[5:10])
-    return _behind(x, t[0], f, zero, t[10:])
+    return Pointwise(both, 2 * rows + 3)
 
 
 class _Zeros(CountLikelihood):
@@ -218,7 +205,7 @@ class ZeroInflatedPoisson(_Inflated):
     source: ClassVar[type[CountLikelihood]] = Rates
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"zi": _SHARE}
 
-    kernel = Pointwise(_inflated_poisson, 9)
+    kernel = _made(_inflated, poisson.derivatives, 3)
 
 
 @dataclass(frozen=True)
@@ -249,7 +236,7 @@ class ZeroInflatedNegativeBinomial(_Inflated):
     source: ClassVar[type[CountLikelihood]] = Sized
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"shape": _SIZE, "zi": _SHARE}
 
-    kernel = Pointwise(_inflated_sized, 13)
+    kernel = _made(_inflated, negative_binomial.derivatives, 5)
 
 
 @dataclass(frozen=True)
@@ -278,7 +265,7 @@ class HurdlePoisson(_Hurdle):
     log_concave: ClassVar[bool] = True
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"hu": _SHARE}
 
-    kernel = Pointwise(_hurdle_poisson, 9)
+    kernel = _made(_behind, poisson.derivatives, 3)
 
     def hazard(self, x: ArrayLike) -> Array:
         return np.maximum(self.mean(x), _TINY)
@@ -315,7 +302,7 @@ class HurdleNegativeBinomial(_Hurdle):
     source: ClassVar[type[CountLikelihood]] = Sized
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"shape": _SIZE, "hu": _SHARE}
 
-    kernel = Pointwise(_hurdle_sized, 13)
+    kernel = _made(_behind, negative_binomial.derivatives, 5)
 
     def hazard(self, x: ArrayLike) -> Array:
         mean = self.mean(x)
