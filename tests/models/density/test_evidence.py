@@ -123,8 +123,12 @@ def prepared(name):
     return model, truth, fit_density(model)
 
 
-_NAMES, _METHODS = ("gaussian", "beta, bounds", "heavy", "two far"), ("auto", "smc", "ais", "arm")
-_CASES = [(name, method) for name in _NAMES for method in (*_METHODS, "importance")]
+_NAMES = ("gaussian", "beta, bounds", "heavy", "two far")
+_CASES = [
+    *((name, "auto") for name in _NAMES),
+    *zip(_NAMES * 2, ["smc", "ais", "arm", "importance", "arm", "importance", "ais", "smc"],
+         strict=True),
+]  # fmt: skip
 _LONG = [pytest.param(name, "pt", marks=pytest.mark.slow) for name in _NAMES if name != "heavy"]
 
 
