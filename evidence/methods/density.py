@@ -24,6 +24,7 @@ from ..approximations.density.policy import FRUGAL, Policy, policy_of
 from ..approximations.density.reference import Scouted
 from ..approximations.density.search import Search
 from ..approximations.mixture import Mixture
+from ..execution.clock import Stopped
 from ..execution.meter import Allowance, Meter
 from ..models.density.batches import SharedBatches
 from ..models.density.functions import evaluating
@@ -97,6 +98,8 @@ class DensityReferee(Referee):
             self.fits = {"laplace": laplace_of(problem.model, found.modes)}
         else:
             self.report()
+            if "laplace" not in self.fits:  # time was over before it
+                raise Stopped
             found = self._look(self.fits["laplace"].modes, policy, meter)
         if left and found.search is not None and found.search.confirmed:
             return drawn_from(found)
