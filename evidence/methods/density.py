@@ -109,8 +109,7 @@ class DensityReferee(Referee):
         )
 
     def _look(self, modes: Any, policy: Policy, allowed: Meter | Allowance) -> Found:
-        seed = search_seed(self.problem.seed)
-        found = look(self.problem.model, modes, seed, policy, allowed)
+        found = look(self.problem.model, modes, search_seed(self.problem.seed), policy, allowed)
         self.searched = found.search
         return found
 
@@ -120,8 +119,7 @@ class DensityReferee(Referee):
         seconds = clock.remaining()
         if seconds is None or model.vectorized:
             return clock.meter
-        each = seconds_each(model)
-        most = int(max(_USED * seconds / max(each, 1e-9), 1.0))
+        most = int(max(_USED * seconds / max(seconds_each(model), 1e-9), 1.0))
         few = most < min(LONGER, clock.meter.left)
         return Allowance(clock.meter, most) if few else clock.meter
 
@@ -129,8 +127,7 @@ class DensityReferee(Referee):
         base = problem.reference
         unclear = isinstance(base, Mixture) or (isinstance(base, Blended) and base.scouted)
         if unclear and method == "auto":
-            staged = over_stages(problem, base)
-            if staged is not None:
+            if (staged := over_stages(problem, base)) is not None:
                 return staged
         if isinstance(base, Blended):
             return over_blend(problem, base, self.allowed.left, self.effort == "frugal")
