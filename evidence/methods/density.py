@@ -126,9 +126,9 @@ class DensityReferee(Referee):
     def run(self, problem: Problem, method: str, go: Callable[[Problem], Outcome]) -> Outcome:
         base = problem.reference
         unclear = isinstance(base, Mixture) or (isinstance(base, Blended) and base.scouted)
-        if unclear and method == "auto":
-            if (staged := over_stages(problem, base)) is not None:
-                return staged
+        asked = unclear and method == "auto"
+        if asked and (staged := over_stages(problem, base)) is not None:
+            return staged
         if isinstance(base, Blended):
             return over_blend(problem, base, self.allowed.left, self.effort == "frugal")
         return super().run(problem, method, go)
