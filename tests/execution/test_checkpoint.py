@@ -44,7 +44,7 @@ K = 9.0 * np.exp(-0.5 * (x - x.T) ** 2) + 1e-6 * np.eye(60)
 model = ev.GPModel(K=K, y=np.resize([1, 1, -1], 60), likelihood="logit")
 print("ready", flush=True)
 draws = ev.sample(model, move="splitting", checkpoint=sys.argv[1], random_seed=5, chains=8,
-                  tune=500, draws=8000, progressbar=False)
+                  tune=500, draws=4000, progressbar=False)
 print(repr(draws.step_size), draws.x.sum(), draws.acceptance.sum(), draws.failures)
 """
 
