@@ -24,7 +24,7 @@ from evidence.models.likelihoods.quadrature import evaluate
 from . import oracle
 from .cases import CASES
 
-_GRID = [0.0, 1e-8, 1e-3, 0.5, 1.5, 5.0, 12.0, 25.0, 40.0]
+_GRID = [0.0, 1e-8, 1e-3, 0.5, 1.5, 4.0, 12.0, 25.0, 40.0]
 # both sides of where the probit kernel changes its formula
 _PROBIT = [4 - 1e-9, 4 + 1e-9, 7 - 1e-9, 7 + 1e-9]
 # relative to the datum: its mode, and where the count kernels change theirs (±½)
