@@ -88,7 +88,7 @@ def test_against_quadrature(likelihood):
 def test_heavy_tails_need_draws():
     model = small_model("student_t(df=4, scale=0.5)")
     exact = brute_force(model, log_z_by_quadrature)
-    draws = ev.sample(model, draws=4000, random_seed=0, progressbar=False)
+    draws = ev.sample(model, draws=10_000, random_seed=0, progressbar=False)
     result = ev.loo(model, posterior=draws)
     np.testing.assert_allclose(result.pointwise, exact, atol=0.1)
     assert np.abs(result.by_method["ep"] - exact).max() > 0.2

@@ -31,8 +31,8 @@ def counts():
 def test_every_move_by_name_finds_the_posterior(name):
     """Means against exact draws, within 5 standard errors of the chains' own making."""
     model, exact = counts()
-    draws = quiet(model, move=name, draws=1000, tune=300, random_seed=1)
-    assert draws.x.shape == (4, 1000, 3)
+    draws = quiet(model, move=name, draws=1500, tune=300, random_seed=1)
+    assert draws.x.shape == (4, 1500, 3)
     assert draws.ess.min > 100
     error = draws.sd / np.sqrt(draws.ess_by_coordinate)
     se = np.hypot(error, exact.std(axis=0) / len(exact) ** 0.5)
