@@ -38,3 +38,14 @@ def covering(*factors: Iterable[Any]) -> list[tuple[Any, ...]]:
             missing.pop(pair, None)
         cases.append(tuple(values[i][case[i]] for i in places))
     return cases
+
+
+def in_turns(first: Iterable[Any], second: Iterable[Any], start: int = 0) -> list[tuple[Any, Any]]:
+    """Every value of ``first`` once, with the values of ``second`` in turns: for circumstances
+    that do not meet in the code.
+
+    >>> in_turns("abc", "xy")
+    [('a', 'x'), ('b', 'y'), ('c', 'x')]
+    """
+    values = list(second)
+    return [(one, values[(start + i) % len(values)]) for i, one in enumerate(first)]

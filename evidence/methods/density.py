@@ -24,6 +24,7 @@ from ..approximations.density.policy import FRUGAL, Policy, policy_of
 from ..approximations.density.reference import Scouted
 from ..approximations.density.search import Search
 from ..approximations.mixture import Mixture
+from ..execution.clock import Stopped
 from ..execution.meter import Allowance, Meter
 from ..models.density.batches import SharedBatches
 from ..models.density.functions import evaluating
@@ -97,6 +98,8 @@ class DensityReferee(Referee):
             self.fits = {"laplace": laplace_of(problem.model, found.modes)}
         else:
             self.report()
+            if "laplace" not in self.fits:  # time was over before it
+                raise Stopped
             found = self._look(self.fits["laplace"].modes, policy, meter)
         if left and found.search is not None and found.search.confirmed:
             return drawn_from(found)
@@ -106,8 +109,7 @@ class DensityReferee(Referee):
         )
 
     def _look(self, modes: Any, policy: Policy, allowed: Meter | Allowance) -> Found:
-        seed = search_seed(self.problem.seed)
-        found = look(self.problem.model, modes, seed, policy, allowed)
+        found = look(self.problem.model, modes, search_seed(self.problem.seed), policy, allowed)
         self.searched = found.search
         return found
 
@@ -117,18 +119,16 @@ class DensityReferee(Referee):
         seconds = clock.remaining()
         if seconds is None or model.vectorized:
             return clock.meter
-        each = seconds_each(model)
-        most = int(max(_USED * seconds / max(each, 1e-9), 1.0))
+        most = int(max(_USED * seconds / max(seconds_each(model), 1e-9), 1.0))
         few = most < min(LONGER, clock.meter.left)
         return Allowance(clock.meter, most) if few else clock.meter
 
     def run(self, problem: Problem, method: str, go: Callable[[Problem], Outcome]) -> Outcome:
         base = problem.reference
         unclear = isinstance(base, Mixture) or (isinstance(base, Blended) and base.scouted)
-        if unclear and method == "auto":
-            staged = over_stages(problem, base)
-            if staged is not None:
-                return staged
+        asked = unclear and method == "auto"
+        if asked and (staged := over_stages(problem, base)) is not None:
+            return staged
         if isinstance(base, Blended):
             return over_blend(problem, base, self.allowed.left, self.effort == "frugal")
         return super().run(problem, method, go)

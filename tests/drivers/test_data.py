@@ -4,6 +4,7 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
+from covering import covering
 from problems import covariance, exact_draws, log_z_by_quadrature, small_model
 from scipy.integrate import quad
 from scipy.special import log_ndtr
@@ -59,8 +60,10 @@ def close(islands, truth, slack=0.0, sds=4.5):
 # -- log Z -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("resampling", SCHEMES)
-@pytest.mark.parametrize("order", ["given", "random", "tail", [2, 0, 3, 1]])
+@pytest.mark.parametrize(
+    ("order", "resampling"),
+    [*zip(["given", "random", "tail", [2, 0, 3, 1]], SCHEMES, strict=True)],
+)
 def test_unbiased(order, resampling):
     """2,000 islands of 4 particles that resample and sweep nearly always."""
     model, truth = four()
@@ -68,9 +71,9 @@ def test_unbiased(order, resampling):
     assert close(run(threshold=0.98, every=True), truth).se < 0.02
 
 
-@pytest.mark.parametrize("every", [False, True])
-@pytest.mark.parametrize("sweeps", [1, 2])
-@pytest.mark.parametrize("threshold", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize(
+    ("threshold", "sweeps", "every"), covering([0.0, 0.7, 1.0], [1, 2], [False, True])
+)
 def test_unbiased_whenever_there_are_moves(threshold, sweeps, every):
     model, truth = four()
     islands = run_sequential(
@@ -99,8 +102,9 @@ def equicorrelated(y, mean, rho, rest):
     return model, np.log(quad(given, -8.0, 8.0, epsabs=1e-12, limit=500)[0]) - 20.0
 
 
-@pytest.mark.parametrize("adaptive", [False, True])
-@pytest.mark.parametrize("order", ["given", "random", "tail"])
+@pytest.mark.parametrize(
+    ("order", "adaptive"), [("given", False), ("random", True), ("tail", True), ("tail", False)]
+)
 def test_equicorrelated(order, adaptive):
     """N = 40: more coordinates than a block. Adaptive: slack 0.02."""
     y = np.where(np.arange(40) % 4 == 0, -1.0, 1.0)
@@ -111,8 +115,9 @@ def test_equicorrelated(order, adaptive):
     assert close(islands, truth, slack=0.02 * adaptive).se < 0.05
 
 
-@pytest.mark.parametrize("threshold", [0.0, 0.7])
-@pytest.mark.parametrize("particles", [None, [8, 24, 16], [8, 8, 24]])
+@pytest.mark.parametrize(
+    ("particles", "threshold"), [(None, 0.7), ([8, 24, 16], 0.0), ([8, 8, 24], 0.7)]
+)
 def test_particles_keep_what_is_theirs(particles, threshold):
     """Three utilities that agree to one part in 100: one sweep repairs neither a wrong
     prediction nor a wrong weight."""
@@ -142,8 +147,7 @@ def test_adaptive_bias_is_small(order):
     assert close(islands, truth, slack=0.02).se < 0.01
 
 
-@pytest.mark.parametrize("threshold", [0.0, 0.7, 1.0])
-@pytest.mark.parametrize("order", ["given", "tail"])
+@pytest.mark.parametrize(("order", "threshold"), [("given", 0.0), ("tail", 0.7), ("given", 1.0)])
 def test_unbiased_with_fixed_numbers(order, threshold):
     """Weights are carried into the third step, where there are copies."""
     model, truth = four()

@@ -37,8 +37,9 @@ def exact_draws(problem):
     return truth, x
 
 
-@pytest.mark.parametrize("move", ["mgrad", "elliptical"])
-@pytest.mark.parametrize("problem", [two_groups, uneven_groups])
+@pytest.mark.parametrize(
+    ("problem", "move"), [(two_groups, "mgrad"), (uneven_groups, "elliptical")]
+)
 def test_exact_draws_stay_exact(problem, move):
     (truth, x), rng = exact_draws(problem), np.random.default_rng(2)
     jumps, mover = Jumps(fit_mixture(truth.model)), moves.get(move)

@@ -73,8 +73,10 @@ def test_unbiased_with_fixed_numbers(likelihood, move):
     assert found.se < 0.15
 
 
-@pytest.mark.parametrize("resampling", SCHEMES)
-@pytest.mark.parametrize("generate", ["copy", "anticipate", "reseed"])
+@pytest.mark.parametrize(
+    ("generate", "resampling"),
+    [*zip(["copy", "anticipate", "reseed"] * 2, [*SCHEMES] * 2, strict=False)],
+)
 def test_every_way_to_generate_is_unbiased(generate, resampling):
     """2,000 islands of 6 to 18 particles and weak moves, within 4.5 se (7e-6 a case)."""
     path, truth = problem()

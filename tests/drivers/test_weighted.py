@@ -16,8 +16,10 @@ from evidence.statistics.resampling import SCHEMES
 SEED = np.random.SeedSequence
 
 
-@pytest.mark.parametrize("resampling", [*SCHEMES, None])
-@pytest.mark.parametrize("likelihood", ["probit", "poisson(exposure=1.5)"])
+@pytest.mark.parametrize(
+    ("likelihood", "resampling"),
+    [*(("probit", scheme) for scheme in SCHEMES), ("poisson(exposure=1.5)", None)],
+)
 def test_unbiased_for_z_however_it_resamples(monkeypatch, likelihood, resampling):
     """1000 islands of 8 draws from the prior, resampled after every value if need be.
 

@@ -44,7 +44,7 @@ K = 9.0 * np.exp(-0.5 * (x - x.T) ** 2) + 1e-6 * np.eye(60)
 model = ev.GPModel(K=K, y=np.resize([1, 1, -1], 60), likelihood="logit")
 print("ready", flush=True)
 draws = ev.sample(model, move="splitting", checkpoint=sys.argv[1], random_seed=5, chains=8,
-                  tune=500, draws=8000, progressbar=False)
+                  tune=500, draws=4000, progressbar=False)
 print(repr(draws.step_size), draws.x.sum(), draws.acceptance.sum(), draws.failures)
 """
 
@@ -67,34 +67,39 @@ def answer(path, program=RUN):
     return out.splitlines()[1]
 
 
-def kill_and_resume(folder, want, *moments):
+def kill_and_resume(folder, want, seconds, again=answer):
     folder.mkdir()
     path = folder / "run.ckpt"
-    for seconds in moments:
-        process = start(path, RUN)
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(seconds)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-    assert answer(path) == want
+    process = start(path, RUN)
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(seconds)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert again(path) == want
     assert [p.name for p in folder.iterdir() if not p.name.startswith(".")] == ["run.ckpt"]
 
 
-def test_killed_and_resumed(tmp_path, monkeypatch, capsys):
-    """Twice, by the same numbers as in this process, which knows nothing of it."""
-    monkeypatch.setattr(sys, "argv", ["", str(tmp_path / "whole.ckpt")])
-    exec(RUN, {})
-    _, want = capsys.readouterr().out.splitlines()
-    kill_and_resume(tmp_path / "killed", want, 0.3, 1.2)
+@pytest.fixture
+def answer_here(monkeypatch, capsys):
+    """What a program answers in this process, which knows nothing of others."""
+
+    def run(path, program=RUN):
+        monkeypatch.setattr(sys, "argv", ["", str(path)])
+        exec(program, {})
+        return capsys.readouterr().out.splitlines()[1]
+
+    return run
 
 
-def test_chains_killed_and_resumed(tmp_path, monkeypatch, capsys):
+def test_killed_and_resumed(tmp_path, answer_here):
+    kill_and_resume(tmp_path / "killed", answer_here(tmp_path / "whole.ckpt"), 0.6, answer_here)
+
+
+def test_chains_killed_and_resumed(tmp_path, monkeypatch, answer_here):
     """At the first step, and once something was kept for the third time."""
     for name in ("_EVERY", "_SHARE"):  # which the program sets, in this process
         monkeypatch.setattr(checkpoint, name, getattr(checkpoint, name))
-    monkeypatch.setattr(sys, "argv", ["", str(tmp_path / "whole.ckpt")])
-    exec(CHAINS, {})
-    _, want = capsys.readouterr().out.splitlines()
+    want = answer_here(tmp_path / "whole.ckpt", CHAINS)
     path = tmp_path / "killed.ckpt"
     for times in (1, 3):
         process, seen = start(path, CHAINS), {path.stat().st_mtime_ns if path.exists() else 0}
@@ -104,7 +109,7 @@ def test_chains_killed_and_resumed(tmp_path, monkeypatch, capsys):
         process.send_signal(signal.SIGKILL)
         process.communicate()
         assert process.returncode == -signal.SIGKILL
-    assert answer(path, CHAINS) == want
+    assert answer_here(path, CHAINS) == want
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from covering import covering
 from problems import LIKELIHOODS, small_model
 
 import evidence as ev
@@ -37,9 +38,9 @@ def mass_matrix(reference, mass):
     return prior + np.diag(curvature)
 
 
-@pytest.mark.parametrize("mass", KINDS)
-@pytest.mark.parametrize("reference", REFERENCES)
-@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize(
+    ("likelihood", "reference", "mass"), covering(LIKELIHOODS, REFERENCES, KINDS)
+)
 def test_base_and_mass_are_diagonal(likelihood, reference, mass):
     base = REFERENCES[reference](small_model(likelihood, 4))
     c = coordinates(base, mass)

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from covering import in_turns
 from problems import EVERY, covariance, exact_draws, log_z_by_quadrature, small_model
 from scipy import stats
 
@@ -29,8 +30,7 @@ def draw(reference, n, seed=0):
     return x, w, guide.log_z0 + np.log(w.mean()), w.std() / w.mean() / np.sqrt(n)
 
 
-@pytest.mark.parametrize("reference", REFERENCES)
-@pytest.mark.parametrize("likelihood", EVERY)
+@pytest.mark.parametrize(("likelihood", "reference"), in_turns(EVERY, REFERENCES))
 def test_unbiased_for_z(likelihood, reference):
     """z-score below 4.5 (false alarm 7e-6 a case) at a standard error below 0.02."""
     model = small_model(likelihood)

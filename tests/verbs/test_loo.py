@@ -210,7 +210,7 @@ def integrated():
     names = base.hyperparameters.names
     priors = {name: p for name in names for end, p in PRIORS.items() if name.endswith(end)}
     model = base.with_priors(priors, fixed=[n for n in names if n not in priors])
-    nodes, weights = np.polynomial.hermite_e.hermegauss(30)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(16)
     total, rest = [], []
     for u, wu in zip(nodes, weights, strict=True):
         for v, wv in zip(nodes, weights, strict=True):
@@ -237,8 +237,8 @@ def test_draws_of_hyperparameters(integrated):
     model, exact = integrated
     fixed = [n for n in model.hyperparameters.names if n not in model.priors.names]
     draws = ev.sample_hyperparameters(
-        model, dict(model.priors.items()), fixed=fixed, scheme="whitened", draws=2000, tune=500,
-        keep=1000, random_seed=0, progressbar=False,
+        model, dict(model.priors.items()), fixed=fixed, scheme="whitened", draws=1000, tune=500,
+        keep=500, random_seed=0, progressbar=False,
     )  # fmt: skip
     result = ev.loo(model, posterior=draws, random_seed=0)
     assert set(result.by_method) == {"ep", "psis"}

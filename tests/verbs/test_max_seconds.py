@@ -43,15 +43,16 @@ def test_a_large_model_in_a_moment(likelihood, method):
     assert method == "ep" or "approximation-only" in codes(result)
 
 
-def test_a_slow_density():
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_a_slow_density(vectorized):
     """5000 seconds of evaluations; nothing but nan can be said without a single fit."""
 
     def logdensity(x):
         time.sleep(0.05)
-        return -0.5 * float(x @ x)
+        return -0.5 * np.sum(x * x, axis=-1)
 
     started = time.perf_counter()
-    model = ev.DensityModel(logdensity, dim=3)
+    model = ev.DensityModel(logdensity, dim=3, vectorized=vectorized)
     result = ev.log_evidence(model, max_seconds=0.5, random_seed=0, progressbar=False)
     assert time.perf_counter() - started < 30.0
     assert math.isnan(result.logz_se)

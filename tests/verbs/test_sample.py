@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from problems import exact_draws, small_model
@@ -18,12 +20,18 @@ def quiet(model, **options):
     return ev.sample(model, progressbar=False, **options)
 
 
+@cache
+def counts():
+    """A model, and exact draws from its posterior."""
+    model = small_model("poisson(exposure=1.5)", 3)
+    return model, exact_draws(np.random.default_rng(0), ev.fit_ep(model), 1.0, 20_000)
+
+
 @pytest.mark.parametrize("name", QUICK)
 def test_every_move_by_name_finds_the_posterior(name):
     """Means against exact draws, within 5 standard errors of the chains' own making."""
-    model = small_model("poisson(exposure=1.5)", 3)
+    model, exact = counts()
     draws = quiet(model, move=name, draws=1500, tune=300, random_seed=1)
-    exact = exact_draws(np.random.default_rng(0), ev.fit_ep(model), 1.0, 20_000)
     assert draws.x.shape == (4, 1500, 3)
     assert draws.ess.min > 100
     error = draws.sd / np.sqrt(draws.ess_by_coordinate)
@@ -151,11 +159,16 @@ def test_dual_averaging_stays_in_bounds_where_nothing_is_rejected():
     assert tuner.final <= 1e6 * (1 + 1e-9)
 
 
+@cache
+def labels():
+    model = small_model("probit", 8)
+    return model, ev.log_evidence(model, method="orthant", n_particles=2_000, random_seed=0)
+
+
 @pytest.mark.parametrize("name", ["splitting", "pcn", "elliptical", "hmc", "mala", "agrad-u"])
 def test_other_moves_estimate_the_evidence_too(name):
     """Resample-move with another kernel: the same log Z (4 standard errors)."""
-    model = small_model("probit", 8)
-    exact = ev.log_evidence(model, method="orthant", n_particles=2_000, random_seed=0)
+    model, exact = labels()
     result = ev.log_evidence(
         model,
         method="smc",

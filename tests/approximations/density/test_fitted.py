@@ -79,7 +79,9 @@ def test_every_part_has_a_component_that_knows_its_log_z(name):
     [*((name, "auto") for name in PROBLEMS), ("hidden", "smc"), ("hidden", "pt")],
 )
 def test_log_z_of_several_modes(name, method):
-    words = {"n_sweeps": 32, "n_particles": 16} if method == "pt" else {}
+    words = {}
+    if method == "pt":
+        words = {"n_sweeps": 32, "n_particles": 16, "betas": [0.2, 1.0]}
     one = model(name)
     if method != "auto":  # which looks for itself
         one, words["reference"] = fit(name).model, fit(name)
@@ -204,7 +206,7 @@ def test_funnels_are_told(sd, warned):
 
     prior = [stats.norm(0.0, sd)] + [stats.uniform(-30.0, 60.0)] * (d - 1)
     funnel = ev.DensityModel(log_likelihood, dim=d, prior=prior, vectorized=True)
-    few = replace(NORMAL, screened_in_batches=2**14, halved_in_batches=2**14)
+    few = replace(NORMAL, screened_in_batches=2**14, halved_in_batches=2**14, climbs=4, tests=2)
     fit = fit_density(funnel, scales=False, seed=0, policy=few)
     assert any(w.code == "narrow-end" for w in fit.warnings) == warned
 
@@ -213,7 +215,7 @@ def test_what_takes_the_place_of_a_prior_has_its_part_of_log_z():
     """Draws of the wide Gaussian of a density without a prior: their part of Z was lost, since
     they were counted from log Z = -inf."""
     funnel = ev.examples.funnel(4).model
-    few = replace(NORMAL, screened_in_batches=2**12, halved_in_batches=2**13)
+    few = replace(NORMAL, screened_in_batches=2**12, halved_in_batches=2**13, climbs=4, tests=2)
     mixture = fit_density(funnel, scales=False, policy=few)
     wide = mixture.components[-1]
     assert wide.name == "wide"

@@ -57,26 +57,26 @@ def one_heavy(dim: int) -> ev.DensityModel:
     [(regression(80, 320), True), (student(50, 10.0), False), (one_heavy(60), False)],
     ids=["regression", "heavy tails", "one heavy tail"],
 )
-@pytest.mark.parametrize("seed", [0, 1])
-def test_heavy_tails_are_not_a_little_in_each(model, near, seed):
+def test_heavy_tails_are_not_a_little_in_each(model, near):
     q = fit_density_laplace(model)
-    log_w, u = _weights(q, np.random.default_rng(seed), 8192)
-    assert log_w.std() < 5.0
-    assert _near(q, log_w, u) == near
+    for seed in (0, 1):
+        log_w, u = _weights(q, np.random.default_rng(seed), 8192)
+        assert log_w.std() < 5.0
+        assert _near(q, log_w, u) == near
 
 
 def test_many_coefficients_are_annealed_from_their_mode():
     """Draws of Laplace's Gaussian are worth next to nothing, and the prior is far away."""
-    fit = fit_density(regression(140, 300))
+    fit = fit_density(regression(100, 215))
     assert judge(fit, np.random.default_rng(0)).share < 0.05
     assert fit.name == "fitted"
     assert not fit.warnings
 
 
 def test_many_children_are_learnt_some_at_a_time():
-    """A funnel of forty coordinates, of which no set of draws shows all children."""
-    model = ev.examples.funnel(39).model
-    start = DensityReference("fitted", model, np.zeros(40), 9.0 * np.eye(40), 0.0)
+    """A funnel of thirty coordinates, of which no set of draws shows all children."""
+    model = ev.examples.funnel(29).model
+    start = DensityReference("fitted", model, np.zeros(30), 9.0 * np.eye(30), 0.0)
     fit = _rescale(start, np.random.default_rng(1))
     assert fit is not None
     assert fit.scales.parents.tolist() == [0]

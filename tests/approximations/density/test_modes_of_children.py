@@ -33,8 +33,8 @@ def funnel(dim, share, at, children=1):
             pytest.param(8, *rest, marks=pytest.mark.slow)
             for rest in [(0.3, 12.0, 1), (0.1, 8.0, 1), (0.3, 10.0, 2)]
         ],
-        (3, 0.3, -12.0, 1),
-        (2, 0.4, 7.0, 1),
+        pytest.param(3, 0.3, -12.0, 1, marks=pytest.mark.slow),
+        (2, 0.4, -7.0, 1),
     ],
 )
 def test_both_modes_count(dim, share, at, children):
@@ -46,7 +46,7 @@ def test_both_modes_count(dim, share, at, children):
 
 
 def test_one_mode_is_left_as_it_is():
-    model = funnel(3, 0.0, 0.0)
+    model = funnel(2, 0.0, 0.0)
     reference = ev.fit_reference(model)
     assert reference.scales is not None
     assert not reference.several

@@ -59,7 +59,7 @@ def test_parameters_may_be_more_than_coordinates():
     np.testing.assert_allclose(draws.x[..., 1], 3.0 * draws.x[..., 0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("method", ["importance", "smc", "pt"])
+@pytest.mark.parametrize("method", ["importance", "smc"])
 def test_evidence_with_a_report(method):
     """|z| < 5 for one seed: false alarms below 1e-5 if errors are normal."""
     model = exponential()

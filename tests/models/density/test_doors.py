@@ -144,9 +144,10 @@ def test_a_density_that_is_zero_everywhere_is_told(value, words):
     model = ev.DensityModel(nothing, 2, **words)
     said = rf"logdensity is {'NaN' if np.isnan(value) else '-inf'} at all \d+ points tried"
     with pytest.raises(ev.InputError, match=said):
-        ev.log_evidence(model, random_seed=0, progressbar=False)
-    with pytest.raises(ev.InputError, match=said):
-        ev.sample(model, draws=2, tune=2, random_seed=0, progressbar=False)
+        ev.log_evidence(model, effort="frugal", random_seed=0, progressbar=False)
+    if np.isnan(value):
+        with pytest.raises(ev.InputError, match=said):
+            ev.sample(model, draws=2, tune=2, random_seed=0, progressbar=False)
 
 
 def test_a_needle_is_found_and_infinity_is_told():

@@ -193,6 +193,7 @@ def test_missing_derivatives(missing, move, match):
     start = {"reference": None if move == "nuts" else "laplace", "move": move}
     with pytest.raises(MissingDerivative, match=match):
         ev.sample(model, draws=2, tune=2, random_seed=0, progressbar=False, **start)
+    start["reference"] = "laplace"
     with pytest.raises(MissingDerivative, match=match):
         estimate(model, method="smc", n_particles=32, n_islands=2, **start)
 

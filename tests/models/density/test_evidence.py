@@ -123,8 +123,12 @@ def prepared(name):
     return model, truth, fit_density(model)
 
 
-_NAMES, _METHODS = ("gaussian", "beta, bounds", "heavy", "two far"), ("auto", "smc", "ais", "arm")
-_CASES = [(name, method) for name in _NAMES for method in (*_METHODS, "importance")]
+_NAMES = ("gaussian", "beta, bounds", "heavy", "two far")
+_CASES = [
+    *((name, "auto") for name in _NAMES),
+    *zip(_NAMES * 2, ["smc", "ais", "arm", "importance", "arm", "importance", "ais", "smc"],
+         strict=True),
+]  # fmt: skip
 _LONG = [pytest.param(name, "pt", marks=pytest.mark.slow) for name in _NAMES if name != "heavy"]
 
 
@@ -215,7 +219,8 @@ def model_for_processes(**words):
 @pytest.mark.parametrize("method", ["auto", "ais", "arm"])
 def test_same_seed_same_answer(method):
     """The search included, by which the default starts."""
-    words = SMALL | {"method": method, "reference": None if method == "auto" else "laplace"}
+    words = {"effort": "frugal"} if method == "auto" else {"reference": "laplace"}
+    words |= SMALL | {"method": method}
     first, second = (estimate(model_for_processes(), **words) for _ in range(2))
     assert first.logz == second.logz
     np.testing.assert_array_equal(first.samples, second.samples)
@@ -350,7 +355,7 @@ def test_steps_that_are_too_long_are_rejected_without_a_warning(kind):
         assert np.isfinite(state.tilt).all()
 
 
-@pytest.mark.parametrize(("a", "b"), [(0.5, 0.5), (0.2, 0.3), (2.0, 0.2)])
+@pytest.mark.parametrize(("a", "b"), [(0.2, 0.3), (2.0, 0.2)])
 def test_poles_at_the_bounds(a, b):
     """Beta functions whose density grows without limit at a bound; 0.3 nats would be seen."""
     model = ev.DensityModel(

@@ -24,17 +24,17 @@ from evidence.models.likelihoods.quadrature import evaluate
 from . import oracle
 from .cases import CASES
 
-# near zero and on both sides of where the probit kernel changes its formula (-4 and -7)
-_GRID = [0.0, 1e-8, 1e-3, 0.5, 1.5, 4 - 1e-9, 4 + 1e-9, 7 - 1e-9, 7 + 1e-9, 12.0, 25.0, 40.0]
+_GRID = [0.0, 1e-8, 1e-3, 0.5, 1.5, 4.0, 12.0, 25.0, 40.0]
+# both sides of where the probit kernel changes its formula
+_PROBIT = [4 - 1e-9, 4 + 1e-9, 7 - 1e-9, 7 + 1e-9]
 # relative to the datum: its mode, and where the count kernels change theirs (±½)
 _AROUND = [0.0, 1e-6, 0.02, 0.5 - 1e-9, 0.5 + 1e-9, 3.0]
 
 
 def _points(likelihood, y):
     centre = likelihood.location(np.array([y]))[0]
-    x = [s * g for g in _GRID for s in (1, -1)] + [
-        centre + s * a for a in _AROUND for s in (1, -1)
-    ]
+    grid = _GRID + _PROBIT * (likelihood.name == "probit")
+    x = [s * g for g in grid for s in (1, -1)] + [centre + s * a for a in _AROUND for s in (1, -1)]
     return np.unique(x)
 
 

@@ -24,6 +24,9 @@ def noisy(eta, y, unit):
     return -0.5 * z * z - log_s - math.log(unit) - 0.9189385332046727
 
 
+COMPILED = njit(noisy)
+
+
 def third_of_three(eta, y):
     top = max(eta[0], max(eta[1], eta[2]))
     total = 0.0
@@ -52,7 +55,7 @@ X = np.linspace(0.0, 1.0, 24)
 Y = np.sin(6 * X) + np.exp(-1.5 + X) * rng.normal(size=X.size)
 
 
-@pytest.mark.parametrize("function", [noisy, njit(noisy)])
+@pytest.mark.parametrize("function", [noisy, COMPILED])
 def test_derivatives_are_those_of_the_family(function):
     lik, same = made(function=function), Predicted(Gaussian(), ("noise_std",))
     eta = rng.normal(size=(3, 2, X.size))
@@ -63,15 +66,13 @@ def test_derivatives_are_those_of_the_family(function):
         np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
 
 
+def scaled(eta, y, unit):
+    return COMPILED((eta[0] / unit, eta[1] / unit), y, 1.0)
+
+
 @pytest.mark.parametrize("unit", [1e-9, 1e6])
 def test_derivatives_where_predictors_have_units(unit):
     """Slopes of a function of η/unit are 1/unit times as steep."""
-
-    compiled = njit(noisy)
-
-    def scaled(eta, y, unit):
-        return compiled((eta[0] / unit, eta[1] / unit), y, 1.0)
-
     own, lik = from_function(
         scaled, params={"unit": unit}, predictors=["a", "b"], check_derivatives=False
     ), made()  # fmt: skip

@@ -73,7 +73,7 @@ def test_betas_of_partial_correlations_are_lkj(eta):
         np.testing.assert_allclose(R, correlation(partials), atol=1e-12)
         gaps.append(log_lkj(partials) - (eta - 1) * np.linalg.slogdet(R)[1])
     np.testing.assert_allclose(gaps, gaps[0], atol=1e-9)
-    if eta >= 1.0:  # of all matrices, by their elements
+    if eta > 1.0:  # of all matrices, by their elements
 
         def density(r23, r13, r12):
             det = 1 + 2 * r12 * r13 * r23 - r12**2 - r13**2 - r23**2

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from covering import covering
 
 from evidence.numerics.sparse import Analysis, Factor, analyse
 from evidence.numerics.threads import single
@@ -81,9 +82,9 @@ def entries(analysis, factor):
     return analysis.order[indices], analysis.order[columns]
 
 
-@pytest.mark.parametrize("with_last", [False, True])
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("shape", "method", "with_last"), covering(SHAPES, METHODS, [False, True])
+)
 def test_everything_against_dense(shape, method, with_last):
     P = matrix(shape)
     n, dense = P.shape[0], P.toarray()
