@@ -84,15 +84,15 @@ def test_groups_are_stopped_by_the_others():
 
 
 def test_unbiased_under_stopping():
-    """2,000 runs with skewed islands, target met after 16 to 100 of them.
+    """4,000 runs with skewed islands, target met after 16 to 100 of them.
 
     False alarm 6e-5. To stop on the common spread and to average everything would be off by
-    more than 3 standard errors, which is checked too: the test can fail.
+    more than 4 standard errors, which is checked too: the test can fail.
     """
     rng = np.random.default_rng(0)
     budget = Budget(0.2, first=16, block=2)
     honest, naive = [], []
-    for _ in range(2_000):
+    for _ in range(4_000):
         values = rng.normal(0.0, 0.8, (4, 200)) - 0.32
         wanted = n = 4
         while n <= wanted:
@@ -109,7 +109,7 @@ def test_unbiased_under_stopping():
         naive.append(both[:m].mean())
     honest, naive = np.array(honest), np.array(naive)
     assert abs(honest.mean() - 1.0) < 4.0 * honest.std() / np.sqrt(honest.size)
-    assert naive.mean() - 1.0 < -3.0 * naive.std() / np.sqrt(naive.size)
+    assert naive.mean() - 1.0 < -4.0 * naive.std() / np.sqrt(naive.size)
 
 
 def test_hopeless_targets_are_not_chased():
