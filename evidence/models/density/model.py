@@ -141,6 +141,8 @@ class DensityModel(InNotebooks):
 
     n_draws: int | None = None
     """Of the posterior, where a look costs so little that they are worth more than usual."""
+    guesses: Array | None = None
+    """Rows of parameters, uphill of the best of which a search looks as well."""
 
     def __init__(
         self,
