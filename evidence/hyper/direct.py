@@ -87,7 +87,7 @@ def _with_latent(log_p: Any, n: int, prior: list[Any], priors: Priors, **how: An
     """The density over standard normal latent values, and hyperparameters."""
     names = (*[f"z[{i}]" for i in range(n)], *priors.names)
     density = DensityModel(log_p, prior=[*[stats.norm()] * n, *prior], names=names, **how)
-    density.n_draws = _DRAWS if density.vectorized else None
+    density.n_draws, density.smooth = _DRAWS if density.vectorized else None, True
     return density
 
 
@@ -122,7 +122,8 @@ def _closed_form(
     log_z = evidence.at if grouped is None else evidence
     density = DensityModel(log_z, prior=prior, names=priors.names, vectorized=grouped is not None)
     cheap = grouped is not None or (evidence.dense and evidence.cost < _CHEAP)
-    density.n_draws, density.guesses = _DRAWS if cheap else None, at_scales(model, priors)
+    density.n_draws, density.smooth = _DRAWS if cheap else None, True
+    density.guesses = at_scales(model, priors)
     return density
 
 
