@@ -56,7 +56,7 @@ _FEW = 4  # dimensions up to which a density takes a second
 _FEW_OF_SEVERAL_MODES = 12  # the same where posteriors at given θ have several modes
 _NET, _STARTS = 8, 3  # log2 of points all over a prior, and climbs
 _TERMS = 500.0  # data whose likelihood takes as long
-_SCALES, _SCALED = np.array([1.0, 0.1, 0.01]), 4  # of data's spread, for as many hyperparameters
+_SCALES = np.array([1.0, 0.1, 0.01])  # of data's spread
 
 
 def density_over(model: Any, priors: Priors) -> DensityModel | ClosedForm | None:
@@ -80,14 +80,16 @@ def density_over(model: Any, priors: Priors) -> DensityModel | ClosedForm | None
     few = _FEW if model.likelihood.log_concave else _FEW_OF_SEVERAL_MODES
     if model.n + len(priors) > few or model.y.size > _TERMS:
         return None
-    return _with_latent(LikelihoodOfAll(model, parts), model.n, prior, priors, vectorized=True)
+    density = _with_latent(LikelihoodOfAll(model, parts), model.n, prior, priors, vectorized=True)
+    density.smooth = model.likelihood.log_concave
+    return density
 
 
 def _with_latent(log_p: Any, n: int, prior: list[Any], priors: Priors, **how: Any) -> DensityModel:
     """The density over standard normal latent values, and hyperparameters."""
     names = (*[f"z[{i}]" for i in range(n)], *priors.names)
     density = DensityModel(log_p, prior=[*[stats.norm()] * n, *prior], names=names, **how)
-    density.n_draws, density.smooth = _DRAWS if density.vectorized else None, True
+    density.n_draws = _DRAWS if density.vectorized else None
     return density
 
 
@@ -97,7 +99,7 @@ def at_scales(model: Any, priors: Priors, n: int = 0) -> Array:
     spread = float(np.std(model.likelihood.location(model.y)))
     values = model.hyperparameters.values[priors.free]
     scaled = np.isnan(np.broadcast_to(priors.lows, len(priors)))
-    scaled &= np.cumsum(scaled) <= _SCALED
+    scaled &= np.cumsum(scaled) <= _FEW
     each = [spread * _SCALES if own else [v] for own, v in zip(scaled, values, strict=True)]
     return np.array(list(itertools.product(*[[0.0]] * n, *each)))
 
