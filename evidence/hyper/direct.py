@@ -17,6 +17,7 @@ and climbs, and shares nothing with a search for an optimum.
 
 from __future__ import annotations
 
+import itertools
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -55,6 +56,7 @@ _FEW = 4  # dimensions up to which a density takes a second
 _FEW_OF_SEVERAL_MODES = 12  # the same where posteriors at given θ have several modes
 _NET, _STARTS = 8, 3  # log2 of points all over a prior, and climbs
 _TERMS = 500.0  # data whose likelihood takes as long
+_SCALES = np.array([1.0, 0.1, 0.01])  # of data's spread
 
 
 def density_over(model: Any, priors: Priors) -> DensityModel | ClosedForm | None:
@@ -72,11 +74,15 @@ def density_over(model: Any, priors: Priors) -> DensityModel | ClosedForm | None
         return None
     check_peaks(model, priors, parts)
     if (effects := effects_integrated(model, parts)) is not None:
-        return _with_latent(effects, effects.n, prior, priors)
+        density = _with_latent(effects, effects.n, prior, priors)
+        density.guesses = at_scales(model, priors, effects.n)
+        return density
     few = _FEW if model.likelihood.log_concave else _FEW_OF_SEVERAL_MODES
     if model.n + len(priors) > few or model.y.size > _TERMS:
         return None
-    return _with_latent(LikelihoodOfAll(model, parts), model.n, prior, priors, vectorized=True)
+    density = _with_latent(LikelihoodOfAll(model, parts), model.n, prior, priors, vectorized=True)
+    density.smooth = model.likelihood.log_concave
+    return density
 
 
 def _with_latent(log_p: Any, n: int, prior: list[Any], priors: Priors, **how: Any) -> DensityModel:
@@ -85,6 +91,17 @@ def _with_latent(log_p: Any, n: int, prior: list[Any], priors: Priors, **how: An
     density = DensityModel(log_p, prior=[*[stats.norm()] * n, *prior], names=names, **how)
     density.n_draws = _DRAWS if density.vectorized else None
     return density
+
+
+def at_scales(model: Any, priors: Priors, n: int = 0) -> Array:
+    """Rows of parameters, the first ``n`` of them zero, as data would have those that are
+    positive, whatever their prior expects: some part of their spread."""
+    spread = float(np.std(model.likelihood.location(model.y)))
+    values = model.hyperparameters.values[priors.free]
+    scaled = np.isnan(np.broadcast_to(priors.lows, len(priors)))
+    scaled &= np.cumsum(scaled) <= _FEW
+    each = [spread * _SCALES if own else [v] for own, v in zip(scaled, values, strict=True)]
+    return np.array(list(itertools.product(*[[0.0]] * n, *each)))
 
 
 def _closed_form(
@@ -107,7 +124,8 @@ def _closed_form(
     log_z = evidence.at if grouped is None else evidence
     density = DensityModel(log_z, prior=prior, names=priors.names, vectorized=grouped is not None)
     cheap = grouped is not None or (evidence.dense and evidence.cost < _CHEAP)
-    density.n_draws = _DRAWS if cheap else None
+    density.n_draws, density.smooth = _DRAWS if cheap else None, True
+    density.guesses = at_scales(model, priors)
     return density
 
 

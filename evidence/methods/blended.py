@@ -23,15 +23,15 @@ _SCREENED = 64  # draws of the prior judged before, for one of an island: a quar
 _MARGIN = 2.0  # draws beyond what the last weights say
 
 
-def over_blend(problem: Problem, reference: Blended, left: float, frugal: bool) -> Outcome:
-    """Islands of weighted draws, no more than the evaluations that are ``left``."""
+def over_blend(problem: Problem, reference: Blended, left: float, screened: int) -> Outcome:
+    """Islands of weighted draws, no more than the evaluations that are ``left``; after a search
+    that ``screened`` so many, 0 if it was a frugal one."""
     share = max(reference.verdict.share, 1e-3)
     variance = 1.0 / share - 1.0
     islands, fewest = problem.n_islands or FIRST, _FEWEST[share > _EVEN]
     if problem.n_draws > N_DRAWS:
         fewest = math.ceil(problem.n_draws / islands)
-    if not frugal:  # after a search that cost more than so many draws do
-        screened = reference.blend.policy.screen(reference.model)
+    if screened:
         fewest = max(fair_share(problem), screened // _SCREENED)
     wanted = max(_MARGIN * problem.particles_for(variance), 4.0 * variance, fewest)
     affordable = math.floor(min(left, _ALL) / islands)

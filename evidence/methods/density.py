@@ -130,7 +130,9 @@ class DensityReferee(Referee):
         if asked and (staged := over_stages(problem, base)) is not None:
             return staged
         if isinstance(base, Blended):
-            return over_blend(problem, base, self.allowed.left, self.effort == "frugal")
+            its = None if self.effort == "frugal" else self.searched
+            screened = 0 if its is None else its.cloud.screened
+            return over_blend(problem, base, self.allowed.left, screened)
         return super().run(problem, method, go)
 
     def settle(self, outcome: Outcome) -> None:

@@ -11,7 +11,6 @@ surrogate of EP's evidence from a few dozen fits: islands draw θ from that.
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +30,7 @@ from ..execution.job import Job
 from ..execution.keywords import hinted
 from ..execution.options import told
 from ..execution.progress import Progress
-from ..hyper.at_theta import COARSE, GuidedEvidence, NoEvidence, check_few, climb, ep_at
+from ..hyper.at_theta import GuidedEvidence, NoEvidence, check_few, climb, ep_at
 from ..hyper.direct import ClosedForm, density_over
 from ..hyper.integral import ThetaIslands
 from ..hyper.pilot import LooksAt, ThetaPilot, run_pilot
@@ -59,8 +58,6 @@ if TYPE_CHECKING:
 
 _SETTINGS = 48  # of hyperparameters that a prediction or a summary averages over
 _LARGEST = 512  # θ of an island
-_SCALES, _SCALED = (1.0, 0.1, 0.01), 4  # of the data's spread, for as many hyperparameters
-_MISSED = 0.1  # nats above the best found that a climb from there may end
 _UNSEEN = 0.2  # of the target's square, that the spread of islands may not show: NEAR allows it
 _SMALL = 1e6  # multiplications of a small model's EP, a millisecond
 _CLIMBING, _MOST_STARTS = 8e6, 6  # of EP, that decide how often one climbs, and how often at most
@@ -185,23 +182,12 @@ def _directly(
         best[prior.free] = theta[int(np.argmax(values))]
         with within(clock.last_moment), suppress(RuntimeError, Stopped):  # EP may fail there
             optimum = _optimum(model.at(np.clip(best, *model.hyperparameters.bounds.T)), prior)
-    gap, se, more = 0.0, found.logz_se, list[Message]()
-    if optimum is not None and density.n > len(prior) and not density.vectorized:
-        with within(clock.last_moment), suppress(RuntimeError, Stopped):
-            gap = _above(model, prior, optimum)
-    if gap > _MISSED:
-        text = (
-            f"a climb from where data alone would have hyperparameters ends {gap:.2g} nats above "
-            "all that a search from their prior found: prior and data contradict each other, and "
-            "the error bar is as wide as that"
-        )
-        se, more = float(np.fmax(se, gap)), [Message("modes-missed", text)]
     ep = Estimate("ep", logz_ep, math.nan, found.rows[-1].seconds)
-    integrated = Estimate("integrated", found.logz, se, found.rows[-1].seconds)
+    integrated = Estimate("integrated", found.logz, found.logz_se, found.rows[-1].seconds)
     settings = {**found.settings, "n_draws": None, "priors": prior.describe()}
     return IntegratedEvidence(
-        "integrated", found.logz, se, (ep, integrated), found.trace, found.history,
-        islands=found.islands, warnings=(*found.warnings, *more),
+        "integrated", found.logz, found.logz_se, (ep, integrated), found.trace, found.history,
+        islands=found.islands, warnings=found.warnings,
         notes=(*model.notes, *found.notes), settings=settings, model=model.describe(),
         evaluations=found.evaluations, resolution=found.resolution, names=prior.names, theta=theta,
         lows=np.broadcast_to(prior.lows, len(prior)), logz_ep=logz_ep, optimum=optimum,
@@ -218,27 +204,6 @@ def _optimum(model: Any, prior: Priors, n_restarts: int = 0) -> Optimum:
         priors={n: p for n, p in prior.items() if p != "flat"},
         progressbar=False,
     )
-
-
-def _above(model: Any, prior: Priors, optimum: Optimum) -> float:
-    """Nats by which a climb from scales of the data ends above the optimum that was found."""
-    spread = float(np.std(model.likelihood.location(model.y)))
-    if not 0.0 < spread < math.inf:
-        return 0.0
-    theta = optimum.model.hyperparameters.theta
-    free = prior.free[np.isnan(np.broadcast_to(prior.lows, len(prior)))][:_SCALED]
-    heights = list[tuple[float, Array]]()
-    for scales in itertools.product(np.log(spread) + np.log(_SCALES), repeat=free.size):
-        there = theta.copy()
-        there[free] = scales
-        with suppress(NoEvidence):
-            logz = ep_at(model, there, tol=COARSE).logz
-            heights.append((float(logz + prior.log_density(there[prior.free])), there))
-    if not heights:
-        return 0.0
-    start = max(heights, key=lambda one: one[0])[1]
-    end = _optimum(model.at(np.clip(start, *model.hyperparameters.bounds.T)), prior)
-    return float(end.restarts.objective.max() - optimum.restarts.objective.max())
 
 
 class _Islands(NamedTuple):

@@ -36,6 +36,7 @@ _WRONG, _FINE = 4.5, 3.0  # |z| of a miss, and at which a warning was needless
 _SMALL, _SHARE = 1e-3, 5.0  # error that is none, absolute and in accuracies of the truth
 _KNOWN = 3.0  # accuracies above which a standard error says something of z
 _PRECISE = 0.1  # standard error of an answer that is of use
+_APART = 1_000  # seeds between cases: posteriors alike that share draws share their error
 _VERDICTS = (
     "right",
     "silent miss",
@@ -121,14 +122,14 @@ def guarded(number: int, workers: SimpleQueue[Worker]) -> list[dict[str, Any]]:
 def _answer(connection: Any, seeds: int) -> None:
     while True:
         try:
-            case = random_hyperparameters(connection.recv())
+            case = random_hyperparameters(number := connection.recv())
         except EOFError:
             return
         except Exception as error:
             connection.send({"failure": f"{type(error).__name__}: {error}"})
             continue
         for seed in range(seeds):
-            connection.send(measured(case, seed))
+            connection.send(measured(case, _APART * number + seed))
 
 
 def measured(

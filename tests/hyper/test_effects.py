@@ -94,10 +94,11 @@ def test_enormous_counts_keep_their_digits():
     assert not result.warnings
 
 
-def test_a_mode_that_only_data_know_of_is_told():
-    """Where prior and data contradict each other 7.4 nats were missed in silence, for any seed:
-    the sd of groups is at 25 of the deviations that its prior has."""
+def test_a_mode_that_only_data_know_of_is_found():
+    """Where prior and data contradict each other: the sd of groups is at 25 of the deviations that
+    its prior has, and a search that begins from the prior alone is 7.4 nats wrong for any seed."""
     case = random_hyperparameters(1025)
     result = ev.integrated_evidence(case.model, random_seed=0, progressbar=False)
-    assert [w.code for w in result.warnings] == ["modes-missed"]
-    assert abs(result.logz - case.truth) < 2.0 * result.logz_se
+    assert not result.warnings
+    assert abs(result.logz - case.truth) < 4.0 * result.logz_se
+    assert result.logz_se < 0.05

@@ -23,6 +23,8 @@ class Policy:
     """The same where the density takes batches: a normal of a third of the width in eight
     dimensions, with 2e-5 of the prior, was missed by 2¹⁵ and met by 2¹⁸; a mode of four, met
     uphill of 1e-5 of the prior, by 2¹⁷ and 2¹⁹."""
+    screened_in_smooth: int = 2**15
+    """The same where climbs see peaks from afar."""
     level: tuple[int, int, int] = (80, 200, 2000)
     """Draws of every level of halving and of every round: for each dimension, least, most."""
     live: tuple[int, int] = (12, 60)
@@ -93,7 +95,9 @@ class Policy:
         return count * (self.in_batches if model.vectorized else 1)
 
     def screen(self, model: DensityModel) -> int:
-        return self.screened_in_batches if model.vectorized else self.screened
+        if not model.vectorized:
+            return self.screened
+        return self.screened_in_smooth if model.smooth else self.screened_in_batches
 
     def budget(self, model: DensityModel) -> int:
         return self.halved_in_batches if model.vectorized else self.halved
@@ -118,6 +122,7 @@ THOROUGH = replace(
     scanned=4 * NORMAL.scanned,
     screened=10 * NORMAL.screened,
     screened_in_batches=4 * NORMAL.screened_in_batches,
+    screened_in_smooth=NORMAL.screened_in_batches,
     level=(320, 800, 8000),
     live=(48, 240),
     halved=10 * NORMAL.halved,
@@ -129,6 +134,7 @@ FRUGAL = replace(
     scanned=2**8,
     screened=2**10,
     screened_in_batches=2**10,
+    screened_in_smooth=2**10,
     level=(50, 128, 512),
     in_batches=1,
     halved=0,

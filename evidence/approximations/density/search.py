@@ -99,7 +99,7 @@ class Search:
             self._screen()
             late = self.modes is None and costly(self.model) and self.policy.budget(self.model) > 0
             early = self.modes is None and not late
-            self.modes = self.modes or ()
+            self.modes = further_modes(self.model, self.modes or (), self._guess())
             for at, values in self.model.scanned:
                 most = self.allowed.left * _SCANNED
                 self._scan(at, max(int(min(values or self.policy.scanned, most)), 2))
@@ -124,6 +124,14 @@ class Search:
             elif self.modes is None:  # points to climb from
                 self.cloud.z = x = starts(self.model, self.rng, n // 2)
                 self.cloud.log_l = self.model.log_prob(x)
+
+    def _guess(self) -> Array:
+        """The best of what the model guesses, if it does, as a row."""
+        if self.model.guesses is None:
+            return np.zeros((0, self.model.n))
+        x = self.model.inward(self.model.guesses)
+        x = x[np.isfinite(x).all(axis=1)]
+        return x[np.argsort(-self.model.log_prob(x))[:1]]
 
     def _scan(self, at: int, values: int) -> None:
         """Climb from peaks along one coordinate, of draws that few are better than."""

@@ -141,6 +141,10 @@ class DensityModel(InNotebooks):
 
     n_draws: int | None = None
     """Of the posterior, where a look costs so little that they are worth more than usual."""
+    smooth: bool = False
+    """Whether climbs see peaks from afar, so that no draw of the prior has to fall on each."""
+    guesses: Array | None = None
+    """Rows of parameters, uphill of the best of which a search looks as well."""
 
     def __init__(
         self,

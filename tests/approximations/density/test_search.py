@@ -205,6 +205,25 @@ def test_walks_leave_their_target_as_it_is():
     assert abs(square.mean() - d) < 4.5 * np.sqrt(2.0 * d / len(x))
 
 
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_uphill_of_a_guess_is_a_place_to_look(vectorized):
+    """A mode at 25 of the prior's deviations has nearly all of Z: no draw or climb gets there."""
+    width, far = 0.3, 25.0
+
+    def log_l(x):
+        own = -0.5 * ((x[..., 0] - far) / width) ** 2 + 320.0
+        return np.logaddexp(own, -0.5 * (x**2).sum(axis=-1))
+
+    prior = [stats.norm(0.0, 1.0)] * 2
+    model = ev.DensityModel(log_l, prior=prior, vectorized=vectorized)
+    away = stats.norm(0.0, np.hypot(1.0, width)).logpdf(far) + np.log(width * np.sqrt(2.0 * np.pi))
+    truth = np.logaddexp(away + 320.0, -np.log(2.0))
+    for guesses, right in ((None, False), ([[-3.0, 0.0], [24.0, 1.0], [np.nan, 0.0]], True)):
+        model.guesses = None if guesses is None else np.array(guesses)
+        result = ev.log_evidence(model, random_seed=0, progressbar=False, effort="frugal")
+        assert (abs(result.logz - truth) < 4.0 * result.logz_se + 1e-3) == right
+
+
 def test_peaks_are_higher_than_their_neighbours():
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.standard_normal((500, 2)), 8.0 + 0.1 * rng.standard_normal((20, 2))])
