@@ -196,14 +196,10 @@ def _directly(
 
 def _optimum(model: Any, prior: Priors, n_restarts: int = 0) -> Optimum:
     """The largest evidence times prior, from where the model is and from other places."""
-    return optimise(
-        model,
-        n_restarts=n_restarts,
-        random_seed=0,
-        fixed=[n for n in model.hyperparameters.names if n not in prior.names],
-        priors={n: p for n, p in prior.items() if p != "flat"},
-        progressbar=False,
-    )
+    held = [n for n in model.hyperparameters.names if n not in prior.names]
+    own = {n: p for n, p in prior.items() if p != "flat"}
+    words: dict[str, Any] = {"fixed": held, "priors": own, "random_seed": 0, "progressbar": False}
+    return optimise(model, n_restarts=n_restarts, **words)
 
 
 class _Islands(NamedTuple):

@@ -31,10 +31,7 @@ LOW_DIMENSION = 6  # in which neighbours of many points are found soon
 _COMPARED = 4096  # points in more: a tree finds them one by one
 _SLACK = 0.05  # nats that a climb may end short of the top
 _FORWARD = 2.0**-26  # of a difference, where there is no gradient
-_STEP = {
-    True: 1e-4,
-    False: 1e-3,
-}  # of a curvature, by differences of slopes and of values, in units
+_STEP = {True: 1e-4, False: 1e-3}  # of a curvature, in units: by slopes, and by values
 _LONG, _SHORT = 0.5, 0.05  # in standard deviations: a step that sees more than the mode, and one
 _STEPS = 150  # of a climb without a gradient, each of d + 1 evaluations at least
 _ROUNDS = 200  # of steps in a trust region
@@ -81,9 +78,7 @@ def climb(
         value = float(model.log_prob(x[None])[0])
         try:
             L = np.linalg.cholesky(H)
-            cov = np.asarray(
-                np.linalg.inv(H), dtype=float
-            )  # singular to rounding at a kink, though it has a root
+            cov = np.asarray(np.linalg.inv(H), dtype=float)  # a kink's may be singular
         except np.linalg.LinAlgError:
             return None
     if model.chart.labels.size:  # of its images the one whose labels ascend

@@ -194,16 +194,9 @@ class Likelihood(ABC):
 
     def _tilted_moments(self, y: Array, m: Array, v: Array, order: int) -> Array:
         return quadrature.tilted_moments(
-            self.kernel,
-            self.theta(y),
-            m,
-            v,
-            self.locations(y),
-            order,
-            log_concave=self.log_concave,
-            unimodal=self.unimodal,
-            strip=self.strip(y),
-        )
+            self.kernel, self.theta(y), m, v, self.locations(y), order,
+            log_concave=self.log_concave, unimodal=self.unimodal, strip=self.strip(y),
+        )  # fmt: skip
 
     def log_predictive(self, y: ArrayLike, mean: ArrayLike, var: ArrayLike) -> Array:
         """log p(y_n) under ``x_n ~ N(mean_n, var_n)``."""
