@@ -16,6 +16,7 @@ _OTHERS = {
     "log_evidence": "marginallikelihood logz mlik nestedsampling", "GPModel": "gaussianprocess",
     "evidence_from_draws": "bridgesampler bridgesampling", "summarise": "summary",
     "resample_move": "smc samplesmc", "all_submodels": "anova anovabf regressionbf",
+    "replicate": "ppc plotppc ppcheck priorpredictive posteriorpredictive",
 }  # fmt: skip
 _MEANT = {word: meant for meant, words in _OTHERS.items() for word in words.split()}
 

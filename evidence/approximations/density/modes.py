@@ -125,7 +125,7 @@ def further_modes(model: DensityModel, modes: tuple[Mode, ...], points: Array) -
         mode = climb(model, start, found)
         if mode is not None and not any(_same(mode.x, known) for known in found):
             found.append(mode)
-    return tuple(sorted(found, key=lambda mode: -mode.logz))
+    return tuple(sorted(found, key=lambda mode: -mode.logz)) if found[len(modes) :] else modes
 
 
 def peaks(x: Array, log_l: Array, rng: np.random.Generator) -> Indices:

@@ -99,7 +99,9 @@ class Search:
             self._screen()
             late = self.modes is None and costly(self.model) and self.policy.budget(self.model) > 0
             early = self.modes is None and not late
-            self.modes = further_modes(self.model, self.modes or (), self._guess())
+            self.modes = self.modes or ()
+            if self.model.guesses is not None:
+                self.modes = further_modes(self.model, self.modes, self._guess(self.model.guesses))
             for at, values in self.model.scanned:
                 most = self.allowed.left * _SCANNED
                 self._scan(at, max(int(min(values or self.policy.scanned, most)), 2))
@@ -125,11 +127,9 @@ class Search:
                 self.cloud.z = x = starts(self.model, self.rng, n // 2)
                 self.cloud.log_l = self.model.log_prob(x)
 
-    def _guess(self) -> Array:
-        """The best of what the model guesses, if it does, as a row."""
-        if self.model.guesses is None:
-            return np.zeros((0, self.model.n))
-        x = self.model.inward(self.model.guesses)
+    def _guess(self, guesses: Array) -> Array:
+        """The best of what the model guesses, as a row."""
+        x = self.model.inward(guesses)
         x = x[np.isfinite(x).all(axis=1)]
         return x[np.argsort(-self.model.log_prob(x))[:1]]
 
@@ -385,7 +385,8 @@ class Search:
 
     def _climb_from_afar(self) -> None:
         if self.model.prior is not None:
-            points = wide(self.model, starts(self.model, self.rng, self.policy.tests))
+            z = self.rng.standard_normal((self.policy.tests, self.model.n))
+            points = wide(self.model, placed(self.model, z))
             self.modes = further_modes(self.model, self.modes or (), points)
 
     def _counts(self, mode: Mode) -> bool:

@@ -121,12 +121,10 @@ def whitened(W: Array) -> Whitened:
     """Values x of which :math:`W x \\sim N(0, I)`, W square; nothing of it is free.
 
     >>> prior = whitened(np.array([[1.0, 3.0], [0.0, 0.5]]))
-    >>> (prior.root @ prior.root.T).tolist()
+    >>> (prior.root @ prior.root.T).round(9).tolist()
     [[37.0, -12.0], [-12.0, 4.0]]
     """
     half = np.asarray(np.linalg.qr(np.linalg.inv(W).T, mode="r")).T
     root = half * np.sign(np.diag(half))
-    n = len(W)
-    return Whitened(
-        "whitened", str(n), csc_array(W.T @ W), csc_array((n, 0)), 1.0, "fixed", root=root
-    )
+    R, none = csc_array(W.T @ W), csc_array((len(W), 0))
+    return Whitened("whitened", str(len(W)), R, none, 1.0, "fixed", root=root)
