@@ -147,8 +147,8 @@ class Search:
                 self._know([found])
 
     def _rebase(self) -> bool:
-        """A Gaussian in the place of a prior, much wider than all modes together, and than those
-        that climbs from far outside it end in: nobody said where to look."""
+        """Put a Gaussian in the place of a prior, much wider than all modes together; made anew
+        where climbs from far outside it find more of them. False where there is no mode."""
         for _ in range(_SURPRISES):
             own = self._counting()
             if not own:

@@ -232,3 +232,11 @@ def test_new_data_with_missing_values():
     with pytest.raises(ev.InputError, match="missing values in 4 rows"):
         model.rows_of(DATA[:4].assign(x=np.nan))
     assert model.rows_of(DATA[:4].assign(y=np.nan))[0].shape == (4, 2)
+
+
+def test_a_column_whose_spread_is_lost_beside_its_mean_is_refused():
+    """Log Z was .67 off with an error bar of zero where x was 1e8 spreads from zero."""
+    far = DATA.assign(x=DATA.x + 1e8)
+    with pytest.raises(ev.InputError, match=r"x can be written.*center\(x\)"):
+        ev.from_formula("y ~ x", far)
+    ev.from_formula("y ~ center(x)", far)
