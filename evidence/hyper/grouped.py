@@ -30,6 +30,7 @@ from ..numerics.jit import jit
 from .parts import Parts
 
 _LARGEST = 64  # effects of one group of data, at most, and
+_NUMBERS = 2**22  # of roots, at a time
 _COMMON = 256  # common ones: dense matrices of these sizes are made for every θ
 _RANK = 1e-13  # of the largest singular value of a group's design, below which it is zero
 _BATCH = 100_000  # data whose perpendicular parts are stacked before they are reduced
@@ -205,8 +206,16 @@ class GroupedEvidence:
     def __call__(self, free: Array) -> Array:
         return self.parted(free)[0]
 
+    def at(self, free: Array) -> float:
+        return float(self(free[None])[0])
+
     def parted(self, free: Array) -> tuple[Array, Array]:
         """log Z, and the sum of squares, half of which is taken off in it."""
+        most = max(_NUMBERS // int(np.sum(self.parts.sizes**2)), 1)
+        if len(free) > most:
+            pieces = np.split(free, np.arange(most, len(free), most))
+            first, second = zip(*map(self.parted, pieces), strict=True)
+            return np.concatenate(first), np.concatenate(second)
         values = self.parts.values(free)
         noise = values[:, self.parts.n_kernel :]
         s = noise[:, 0].copy() if noise.size else np.full(len(free), self.noise)

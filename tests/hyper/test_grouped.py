@@ -23,6 +23,7 @@ DATA = pd.DataFrame(
         "g": RNG.integers(0, 6, N).astype(str),
         "h": RNG.integers(0, 4, N).astype(str),
         "k": RNG.integers(0, 3, N).astype(str),
+        "t": np.arange(N) % 10,
     }
 )
 FORMULAS = [
@@ -32,6 +33,7 @@ FORMULAS = [
     "y ~ x + (1 + x||g) + (1|h)",
     "y ~ x + (1|g/k)",
     "y ~ 1 + (1|g/k) + (0 + x|h)",
+    "y ~ 1 + (1|h) + ar1(t)",
     "y ~ 1",
     "y ~ x + g + offset(x)",
 ]
@@ -186,7 +188,8 @@ def test_many_groups_are_looked_at_less_often(monkeypatch):
     data = DATA.assign(g=DATA.g.astype(int) % 4)
     model = ev.from_formula("y ~ x + (1|g)", data)
     few = ev.integrated_evidence(model, random_seed=1, progressbar=False)
-    monkeypatch.setattr("evidence.hyper.direct._DEAREST", 0.0)
+    monkeypatch.setattr("evidence.hyper.direct._SINGLE", 0.0)
+    monkeypatch.setattr("evidence.hyper.direct._AT_ONCE", 1e-9)  # nor is there a matrix
     islands = ev.integrated_evidence(model, random_seed=1, progressbar=False)
     assert "surrogate" in islands.notes[-1]
     assert not islands.warnings

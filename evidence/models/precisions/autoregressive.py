@@ -2,6 +2,7 @@ r"""Autoregressive series of first order, :math:`x_t = \rho x_{t-1} + N(0, \sigm
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,7 +12,10 @@ from scipy.sparse import csc_array, diags_array
 
 from ...execution.arguments import check_size, number, shown
 from ...messages import InputError
+from ...numerics.arrays import Array
 from .base import WIDE, Bounds, Combination, Precision
+
+_FEW = 64  # values whose covariance is a matrix for every row of hyperparameters
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,6 +60,23 @@ class AR1(Precision):
         stationary = self.initial == "stationary"
         first = noise * (1.0 - self.rho**2) if stationary else 1.0 / float(self.initial)
         return self.parts(first, noise, noise * self.rho**2, -noise * self.rho)
+
+    def roots(self, values: Array) -> Array | None:
+        """Of all values together, where they are few: x_i is Σ_j ρ^(i-j) s_j z_j over j ≤ i."""
+        if self.n > _FEW:
+            return None
+        names = [name for name in self.parameters if not self._fixed(name)]
+        own = dict(zip(names, values.T, strict=True))
+        rho, sigma = (own.get(n, np.full(len(values), getattr(self, n))) for n in self.parameters)
+        powers = np.subtract.outer(np.arange(self.n), np.arange(self.n))
+        out = np.where(powers >= 0, rho[:, None, None] ** np.maximum(powers, 0), 0.0)
+        if self.initial == "stationary":
+            first = sigma / np.sqrt((1.0 - rho) * (1.0 + rho))
+        else:
+            first = np.full(len(values), math.sqrt(float(self.initial)))
+        out[:, :, 0] *= first[:, None]
+        out[:, :, 1:] *= sigma[:, None, None]
+        return out
 
     def __repr__(self) -> str:
         return self._described("ar1", str(self.n))
