@@ -17,6 +17,7 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.stats import qmc
@@ -35,6 +36,7 @@ from .parts import Parts
 _INSIDE = 1e-3  # of a prior's mass beyond a net of points all over it
 _FEW_POINTS, _SHRUNK = 5, 4  # log2 of them, and effects that are tried small with the noise
 _DIGITS, _FURTHER = 1e-15, 30.0  # of the largest datum that are its last, and a noise above them
+_ACCURATE = 1e-6  # a width at which log p of a datum at its peak is more than rounding
 _NOTHING = 1e-130  # the same where all data are zero: its square is a number
 _FAR, _DEAR = 1e6, 1e4  # a parameter that tells of widths; multiplications of a thousand looks
 
@@ -98,7 +100,9 @@ def check_peaks(model: SparseModel, priors: Priors, parts: Parts) -> None:
             power = 2.0 * math.log(width / near) / math.log(far)
             value = partial(_value, far**1.5, width, power)
             at = np.asarray(likelihood.changed({name: value(_DIGITS)}).location(model.y), float)
-            if (heights := _heights(model, priors, parts, at)) is not None:
+            last = value(_ACCURATE)
+            cap = partial(min if last > value(1.0) else max, last)
+            if (heights := _heights(model, priors, parts, at, name, cap)) is not None:
                 unit = 0.0 if np.array_equal(at, model.y) else 1.0  # of a log
                 largest = max(unit, float(np.abs(at).max()))
                 check_scatter(heights, priors, int(noise), effects, largest, value)
@@ -128,10 +132,11 @@ def _width(model: SparseModel, own: dict[str, float]) -> float:
 
 
 def _heights(
-    model: SparseModel, priors: Priors, parts: Parts, at: Array
+    model: SparseModel, priors: Priors, parts: Parts, at: Array, name: str, cap: Any
 ) -> Callable[[Array], Array] | None:
-    """Log densities over the line where all likelihoods are Gaussian about these peaks; None
-    where a datum has none, without a closed form, or where a look takes long."""
+    """Log densities over the line where all likelihoods are Gaussian about these peaks, as high
+    as the width that is left is small once it is below what the parameter called ``name`` has at
+    its cap; None where a datum has none, without a closed form, or where a look takes long."""
     normal, n = copy.copy(model), parts.n_kernel
     normal.likelihood, normal.y, normal.theta = Gaussian(), at, Gaussian().theta(at)
     standing = np.append(parts.standing[:n], 1.0)
@@ -144,8 +149,9 @@ def _heights(
         values, (width, top) = parts.values(rows), np.empty((2, len(rows)))
         for i, row in enumerate(values[:, n:].tolist()):
             own = dict(zip(_scalars(model), row, strict=True))
-            width[i] = _width(model, own)
-            top[i] = model.likelihood.changed(own).log_prob(at, model.y).sum()
+            width[i], capped = _width(model, own), own | {name: cap(own[name])}
+            top[i] = model.likelihood.changed(capped).log_prob(at, model.y).sum()
+            top[i] += at.size * math.log(_width(model, capped) / width[i])
         with np.errstate(all="ignore"):
             out = evidence(np.column_stack([values[:, :n], width]))
             out += top + at.size * (np.log(width) + LOG_SQRT_2PI)

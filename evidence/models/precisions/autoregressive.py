@@ -65,18 +65,15 @@ class AR1(Precision):
         """Of all values together, where they are few: x_i is Σ_j ρ^(i-j) s_j z_j over j ≤ i."""
         if self.n > _FEW:
             return None
-        names = [name for name in self.parameters if not self._fixed(name)]
-        own = dict(zip(names, values.T, strict=True))
+        own = dict(zip(self._free[0], values.T, strict=True))
         rho, sigma = (own.get(n, np.full(len(values), getattr(self, n))) for n in self.parameters)
-        powers = np.subtract.outer(np.arange(self.n), np.arange(self.n))
-        out = np.where(powers >= 0, rho[:, None, None] ** np.maximum(powers, 0), 0.0)
+        scale = np.repeat(sigma[:, None], self.n, axis=1)
         if self.initial == "stationary":
-            first = sigma / np.sqrt((1.0 - rho) * (1.0 + rho))
+            scale[:, 0] /= np.sqrt((1.0 - rho) * (1.0 + rho))
         else:
-            first = np.full(len(values), math.sqrt(float(self.initial)))
-        out[:, :, 0] *= first[:, None]
-        out[:, :, 1:] *= sigma[:, None, None]
-        return out
+            scale[:, 0] = math.sqrt(float(self.initial))
+        apart = np.abs(np.subtract.outer(np.arange(self.n), np.arange(self.n)))
+        return np.tril(rho[:, None, None] ** apart) * scale[:, None]
 
     def __repr__(self) -> str:
         return self._described("ar1", str(self.n))
