@@ -37,6 +37,7 @@ _INSIDE = 1e-3  # of a prior's mass beyond a net of points all over it
 _FEW_POINTS, _SHRUNK = 5, 4  # log2 of them, and effects that are tried small with the noise
 _DIGITS, _FURTHER = 1e-15, 30.0  # of the largest datum that are its last, and a noise above them
 _ACCURATE = 1e-6  # a width at which log p of a datum at its peak is more than rounding
+_RISE = 0.5  # of a log of what a width falls by: a peak gets no higher with a Student-t's df
 _NOTHING = 1e-130  # the same where all data are zero: its square is a number
 _FAR, _DEAR = 1e6, 1e4  # a parameter that tells of widths; multiplications of a thousand looks
 
@@ -100,7 +101,10 @@ def check_peaks(model: SparseModel, priors: Priors, parts: Parts) -> None:
             power = 2.0 * math.log(width / near) / math.log(far)
             value = partial(_value, far**1.5, width, power)
             at = np.asarray(likelihood.changed({name: value(_DIGITS)}).location(model.y), float)
-            last = value(_ACCURATE)
+            last, before = value(_ACCURATE), value(1e2 * _ACCURATE)
+            rise = _top(model, at, {name: last}) - _top(model, at, {name: before})
+            if not rise > _RISE * at.size * math.log(1e2):
+                continue
             cap = partial(min if last > value(1.0) else max, last)
             if (heights := _heights(model, priors, parts, at, name, cap)) is not None:
                 unit = 0.0 if np.array_equal(at, model.y) else 1.0  # of a log
@@ -131,6 +135,10 @@ def _width(model: SparseModel, own: dict[str, float]) -> float:
     return 1.0 / math.sqrt(-curved.max()) if curved.max() < 0.0 else math.inf
 
 
+def _top(model: SparseModel, at: Array, own: dict[str, float]) -> float:
+    return float(model.likelihood.changed(own).log_prob(at, model.y).sum())
+
+
 def _heights(
     model: SparseModel, priors: Priors, parts: Parts, at: Array, name: str, cap: Any
 ) -> Callable[[Array], Array] | None:
@@ -150,8 +158,7 @@ def _heights(
         for i, row in enumerate(values[:, n:].tolist()):
             own = dict(zip(_scalars(model), row, strict=True))
             width[i], capped = _width(model, own), own | {name: cap(own[name])}
-            top[i] = model.likelihood.changed(capped).log_prob(at, model.y).sum()
-            top[i] += at.size * math.log(_width(model, capped) / width[i])
+            top[i] = _top(model, at, capped) + at.size * math.log(_width(model, capped) / width[i])
         with np.errstate(all="ignore"):
             out = evidence(np.column_stack([values[:, :n], width]))
             out += top + at.size * (np.log(width) + LOG_SQRT_2PI)
