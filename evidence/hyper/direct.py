@@ -51,24 +51,22 @@ from .scatter import check_peaks, check_scatter, prior_net
 from .standardised import standardised_density
 
 _DEAREST = 5e3  # multiplications of a look: 8 μs, some 600,000 of which are made
-_SINGLE = 2e4  # the same where they are made one by one, some 9,000 with draws: 3 s
 _DEAR = 1e6  # of one factorisation, where some 3,000 are made, and
 _CHEAP, _DRAWS = 8e5, 2000  # where so many draws of a posterior take a second at most
 _LEAST, _AT_ONCE = 2.5e5, 16.0  # of the smallest model; a library's, in the time of one
-_DIGITS = 1e-7  # of a variance: less noise leaves fewer digits to a matrix than to a chain
 _LOOKING, _FEWEST = 1e9, 3  # of all looks before climbs; log2 of how many there are at least
 _FEW = 4  # dimensions up to which a density takes a second
 _FEW_OF_SEVERAL_MODES = 12  # the same where posteriors at given θ have several modes
 _NET, _STARTS = 8, 3  # log2 of points all over a prior, and climbs
 _TERMS = 500.0  # data whose likelihood takes as long
-_MANY = 64  # data whose peaks are seen from afar: half a million looks at 400 took 100 s
 _SCALES = np.array([1.0, 0.1, 0.01])  # of data's spread
 
 
-def density_over(model: Any, priors: Priors) -> DensityModel | ClosedForm | None:
+def density_over(model: Any, priors: Priors, many: int = 64) -> DensityModel | ClosedForm | None:
     """The density over θ, or over latent values and θ, in natural values: the last coordinates are
     the hyperparameters. The closed form alone where a look takes long; None where there is none,
-    and evidences at given θ have to be estimated."""
+    and evidences at given θ have to be estimated. Peaks of as ``many`` data are seen from afar:
+    half a million looks at 400 took 100 s."""
     if isinstance(priors, Ratios):
         return standardised_density(model, priors)
     prior, parts = priors.natural(), None
@@ -87,7 +85,7 @@ def density_over(model: Any, priors: Priors) -> DensityModel | ClosedForm | None
     if model.n + len(priors) > few or model.y.size > _TERMS:
         return None
     density = _with_latent(LikelihoodOfAll(model, parts), model.n, prior, priors, vectorized=True)
-    density.smooth = model.likelihood.log_concave or model.y.size > _MANY
+    density.smooth = model.likelihood.log_concave or model.y.size > many
     return density
 
 
@@ -111,16 +109,19 @@ def at_scales(model: Any, priors: Priors, n: int = 0) -> Array:
 
 
 def _closed_form(
-    model: Any, priors: Priors, prior: list[Any] | None, parts: Parts | None
+    model: Any, priors: Priors, prior: list[Any] | None, parts: Parts | None, single: float = 2e4
 ) -> DensityModel | ClosedForm:
-    """Of normal noise: by groups where data are, else by one factorisation at every θ."""
+    """Of normal noise: by groups where data are, else by one factorisation at every θ.
+
+    Looks are made one by one, some 9,000 with draws, up to ``single`` multiplications: 3 s.
+    """
     grouped = None if parts is None else grouped_evidence(model, parts)
     exact = ExactEvidence(model.without_matrices(), priors, parts)
-    if grouped is not None and grouped.cost > _SINGLE and exact.by_matrix:
+    if grouped is not None and grouped.cost > single and exact.by_matrix:
         grouped = None
     evidence: Any = grouped or exact
     closed = ClosedForm(evidence, priors.lows, model.hyperparameters.n_kernel)
-    if prior is None or evidence.cost > (_DEAR if grouped is None else _SINGLE):
+    if prior is None or evidence.cost > (_DEAR if grouped is None else single):
         return closed
     noise, every = priors.free >= closed.n_kernel, np.broadcast_to(priors.lows, len(priors))
     if noise.any():
@@ -171,13 +172,14 @@ class ExactEvidence:
             return value if np.isfinite(value) else -np.inf
         return -np.inf
 
-    def _log_z(self, theta: Array) -> float:
-        """By a matrix where there is one: what else a model has takes ten times as long."""
+    def _log_z(self, theta: Array, digits: float = 1e-7) -> float:
+        """By a matrix where there is one: what else a model has takes ten times as long. Noise
+        below so many ``digits`` of a variance leaves a matrix fewer of them than a chain."""
         model, n = self.model, self.model.hyperparameters.n_kernel
         if self._covariance is not None:
             s = model.theta[1] if theta.size == n else np.full(model.y.size, np.exp(theta[n]))
             K = self._covariance(theta[:n]) if n else model.prior.covariance
-            if self.dense or np.min(s) ** 2 > _DIGITS * K.diagonal().max():
+            if self.dense or np.min(s) ** 2 > digits * K.diagonal().max():
                 return log_evidence_by(K, model.y - model.prior.mean, s * s)
         return log_evidence_of(model.at(theta))
 
@@ -205,7 +207,7 @@ def _covariance_of_parts(parts: Parts, A: Array, theta: Array) -> Array:
     return np.asarray(B @ B.T)
 
 
-def _same_as_dense(model: Any) -> bool:
+def _same_as_dense(model: LatentModel) -> bool:
     """Whether a structure of a kernel leaves nothing out of its matrix."""
     structure = getattr(model, "structure", "")
     neighbours = structure.removeprefix("vecchia(m=").removesuffix(")")

@@ -30,7 +30,6 @@ from ..numerics.jit import jit
 from .parts import Parts
 
 _LARGEST = 64  # effects of one group of data, at most, and
-_NUMBERS = 2**22  # of roots, at a time
 _COMMON = 256  # common ones: dense matrices of these sizes are made for every θ
 _RANK = 1e-13  # of the largest singular value of a group's design, below which it is zero
 _BATCH = 100_000  # data whose perpendicular parts are stacked before they are reduced
@@ -209,9 +208,10 @@ class GroupedEvidence:
     def at(self, free: Array) -> float:
         return float(self(free[None])[0])
 
-    def parted(self, free: Array) -> tuple[Array, Array]:
-        """log Z, and the sum of squares, half of which is taken off in it."""
-        most = max(_NUMBERS // int(np.sum(self.parts.sizes**2)), 1)
+    def parted(self, free: Array, numbers: int = 2**22) -> tuple[Array, Array]:
+        """log Z, and the sum of squares, half of which is taken off in it; from so many numbers
+        of roots at a time."""
+        most = max(numbers // int(np.sum(self.parts.sizes**2)), 1)
         if len(free) > most:
             pieces = np.split(free, np.arange(most, len(free), most))
             first, second = zip(*map(self.parted, pieces), strict=True)

@@ -17,7 +17,6 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.stats import qmc
@@ -33,11 +32,11 @@ from ..numerics.special import LOG_SQRT_2PI
 from .grouped import grouped_evidence
 from .parts import Parts
 
+Cap = Callable[[float], float]
+
 _INSIDE = 1e-3  # of a prior's mass beyond a net of points all over it
 _FEW_POINTS, _SHRUNK = 5, 4  # log2 of them, and effects that are tried small with the noise
 _DIGITS, _FURTHER = 1e-15, 30.0  # of the largest datum that are its last, and a noise above them
-_ACCURATE = 1e-6  # a width at which log p of a datum at its peak is more than rounding
-_RISE = 0.5  # of a log of what a width falls by: a peak gets no higher with a Student-t's df
 _NOTHING = 1e-130  # the same where all data are zero: its square is a number
 _FAR, _DEAR = 1e6, 1e4  # a parameter that tells of widths; multiplications of a thousand looks
 
@@ -84,9 +83,15 @@ def check_scatter(
             )
 
 
-def check_peaks(model: SparseModel, priors: Priors, parts: Parts) -> None:
+def check_peaks(
+    model: SparseModel, priors: Priors, parts: Parts, accurate: float = 1e-6, rise: float = 0.5
+) -> None:
     """The same where every datum's likelihood is as a Gaussian about its peak, whose width
-    vanishes by a power of a parameter that is free."""
+    vanishes by a power of a parameter that is free.
+
+    At a width that is ``accurate`` log p at the peak is more than rounding. It rises by at least
+    half of what the log of the width falls by: a peak gets no higher with a Student-t's df.
+    """
     likelihood = model.likelihood
     if model.n_predictors > 1 or not (likelihood.log_concave or likelihood.unimodal):
         return
@@ -101,9 +106,9 @@ def check_peaks(model: SparseModel, priors: Priors, parts: Parts) -> None:
             power = 2.0 * math.log(width / near) / math.log(far)
             value = partial(_value, far**1.5, width, power)
             at = np.asarray(likelihood.changed({name: value(_DIGITS)}).location(model.y), float)
-            last, before = value(_ACCURATE), value(1e2 * _ACCURATE)
-            rise = _top(model, at, {name: last}) - _top(model, at, {name: before})
-            if not rise > _RISE * at.size * math.log(1e2):
+            last, before = value(accurate), value(1e2 * accurate)
+            higher = _top(model, at, {name: last}) - _top(model, at, {name: before})
+            if not higher > rise * at.size * math.log(1e2):
                 continue
             cap = partial(min if last > value(1.0) else max, last)
             if (heights := _heights(model, priors, parts, at, name, cap)) is not None:
@@ -140,7 +145,7 @@ def _top(model: SparseModel, at: Array, own: dict[str, float]) -> float:
 
 
 def _heights(
-    model: SparseModel, priors: Priors, parts: Parts, at: Array, name: str, cap: Any
+    model: SparseModel, priors: Priors, parts: Parts, at: Array, name: str, cap: Cap
 ) -> Callable[[Array], Array] | None:
     """Log densities over the line where all likelihoods are Gaussian about these peaks, as high
     as the width that is left is small once it is below what the parameter called ``name`` has at

@@ -15,8 +15,6 @@ from ...messages import InputError
 from ...numerics.arrays import Array
 from .base import WIDE, Bounds, Combination, Precision
 
-_FEW = 64  # values whose covariance is a matrix for every row of hyperparameters
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AR1(Precision):
@@ -61,9 +59,9 @@ class AR1(Precision):
         first = noise * (1.0 - self.rho**2) if stationary else 1.0 / float(self.initial)
         return self.parts(first, noise, noise * self.rho**2, -noise * self.rho)
 
-    def roots(self, values: Array) -> Array | None:
-        """Of all values together, where they are few: x_i is Σ_j ρ^(i-j) s_j z_j over j ≤ i."""
-        if self.n > _FEW:
+    def roots(self, values: Array, most: int = 64) -> Array | None:
+        """Of all values together, up to so many: x_i is Σ_j ρ^(i-j) s_j z_j over j ≤ i."""
+        if self.n > most:
             return None
         own = dict(zip(self._free[0], values.T, strict=True))
         rho, sigma = (own.get(n, np.full(len(values), getattr(self, n))) for n in self.parameters)
