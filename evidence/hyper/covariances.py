@@ -1,12 +1,14 @@
 r"""Covariance matrices for many values of the hyperparameters, on the same inputs.
 
-scikit-learn computes all pairwise distances again for every θ. For an isotropic squared
-exponential, alone or times a constant, :math:`\sigma^2 \exp(-r^2 / 2\ell^2)`, they are kept and
-one pass over half the matrix is left. Other kernels are called as they are.
+scikit-learn computes all pairwise distances again for every θ, after half a millisecond of looking
+up names. For one isotropic kernel, alone or times a constant, :math:`\sigma^2 k(r/\ell)` with k a
+squared exponential or Matérn's of order 1/2, 3/2 or 5/2, distances are kept and one pass over half
+the matrix is left. Other kernels are called as they are.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -27,20 +29,34 @@ _Parameter = float | int
 
 
 @vector_loop
-def _row(squared, variance, rate, out):
+def _squared_exponential(squared, variance, length, out):
+    rate = -0.5 / (length * length)
     for k in range(out.size):
         out[k] = variance * exp(rate * squared[k])
 
 
+@vector_loop
+def _matern(squared, variance, length, nu, out):
+    rate = 2.0 * nu / (length * length)
+    first, second = 1.0 if nu > 1.0 else 0.0, 1.0 / 3.0 if nu > 2.0 else 0.0
+    for k in range(out.size):
+        a = math.sqrt(rate * squared[k])
+        out[k] = variance * (1.0 + a * (first + a * second)) * exp(-a)
+
+
 @jit
-def _fill(squared, variance, rate, diagonal, out):
-    """variance · exp(rate · r²) from condensed r², band by band and mirrored tile by tile."""
+def _fill(squared, variance, length, nu, diagonal, out):
+    """variance · k(r/length) from condensed r², band by band and mirrored tile by tile."""
     n = out.shape[0]
     for i0 in range(0, n, _TILE):
         i1 = min(i0 + _TILE, n)
         for i in range(i0, i1):
             first = n * i - i * (i + 1) // 2
-            _row(squared[first : first + n - i - 1], variance, rate, out[i, i + 1 :])
+            own, row = squared[first : first + n - i - 1], out[i, i + 1 :]
+            if nu == math.inf:
+                _squared_exponential(own, variance, length, row)
+            else:
+                _matern(own, variance, length, nu, row)
             out[i, i] = diagonal
         for j0 in range(i0, n, _TILE):
             for j in range(j0, min(j0 + _TILE, n)):
@@ -58,7 +74,7 @@ def covariance_functions(
     >>> K(np.log([9.0, 1.0])).round(4).tolist()
     [[9.0, 3.3109], [3.3109, 9.0]]
     """
-    parameters = [_squared_exponential(kernel) for kernel in kernels]
+    parameters = [_isotropic(kernel) for kernel in kernels]
     squared = pdist(X, "sqeuclidean") if any(parameters) else np.empty(0)
     return [
         partial(_from_distances, squared, len(X), relative_jitter, *own)
@@ -72,13 +88,14 @@ def _from_distances(
     squared: Array,
     n: int,
     relative_jitter: float,
+    nu: float,
     variance: _Parameter,
     length: _Parameter,
     theta: Array,
 ) -> Array:
     v, l = (float(np.exp(theta[p])) if isinstance(p, int) else p for p in (variance, length))
     out = np.empty((n, n))
-    _fill(squared, v, -0.5 / (l * l), v * (1.0 + relative_jitter), out)
+    _fill(squared, v, l, nu, v * (1.0 + relative_jitter), out)
     return out
 
 
@@ -89,21 +106,26 @@ def _general(kernel: Any, X: Array, relative_jitter: float, theta: Array) -> Arr
     return K
 
 
-def _squared_exponential(kernel: Any) -> tuple[_Parameter, _Parameter] | None:
-    """Variance and length scale, where the kernel is no more than that."""
-    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Product
+def _isotropic(kernel: Any) -> tuple[float, _Parameter, _Parameter] | None:
+    """ν (infinite for a squared exponential), variance and length scale of a kernel that is no
+    more than that."""
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Product
 
     factors = [kernel.k1, kernel.k2] if type(kernel) is Product else [kernel]
-    kinds = [type(factor) for factor in factors]
-    if kinds.count(RBF) != 1 or kinds.count(ConstantKernel) != len(factors) - 1:
+    shapes = [factor for factor in factors if type(factor) in (RBF, Matern)]
+    if len(shapes) != 1 or {type(f) for f in factors if f not in shapes} - {ConstantKernel}:
         return None
-    parameters: dict[type, _Parameter] = {ConstantKernel: 1.0}
+    nu = getattr(shapes[0], "nu", math.inf)
+    if nu not in (0.5, 1.5, 2.5, math.inf) or np.ndim(shapes[0].length_scale):
+        return None  # one scale per column
+    variance: _Parameter = 1.0
     index = 0
-    for kind, factor in zip(kinds, factors, strict=True):
+    for factor in factors:
         (parameter,) = factor.hyperparameters
-        value = getattr(factor, parameter.name)
-        if np.ndim(value) != 0:  # one scale per column
-            return None
-        parameters[kind] = float(value) if parameter.fixed else index
+        own = float(getattr(factor, parameter.name)) if parameter.fixed else index
         index += not parameter.fixed
-    return parameters[ConstantKernel], parameters[RBF]
+        if factor is shapes[0]:
+            length = own
+        else:
+            variance = own
+    return float(nu), variance, length

@@ -18,14 +18,16 @@ and climbs, and shares nothing with a search for an optimum.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 from scipy import stats
+from scipy.linalg import block_diag
 
 from ..approximations.gp.exact import has_closed_form, log_evidence_by, log_evidence_of
 from ..approximations.gp.gradient import log_evidence_gradient
@@ -41,6 +43,7 @@ from ..models.scales import natural, to_line
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from .at_theta import Look, NoEvidence, ep_at, looked, numerics
+from .covariances import covariance_functions
 from .effects import effects_integrated
 from .grouped import GroupedEvidence, grouped_evidence
 from .parts import Parts, parts_of
@@ -48,7 +51,7 @@ from .scatter import check_peaks, check_scatter, prior_net
 from .standardised import standardised_density
 
 _DEAREST = 5e3  # multiplications of a look: 8 μs, some 600,000 of which are made
-_DEAR = 1e6  # the same where some 3,000 are, and
+_DEAR = 1e6  # of one factorisation, where some 3,000 are made, and
 _CHEAP, _DRAWS = 8e5, 2000  # where so many draws of a posterior take a second at most
 _LEAST, _AT_ONCE = 2.5e5, 16.0  # of the smallest model; a library's, in the time of one
 _LOOKING, _FEWEST = 1e9, 3  # of all looks before climbs; log2 of how many there are at least
@@ -59,10 +62,11 @@ _TERMS = 500.0  # data whose likelihood takes as long
 _SCALES = np.array([1.0, 0.1, 0.01])  # of data's spread
 
 
-def density_over(model: Any, priors: Priors) -> DensityModel | ClosedForm | None:
+def density_over(model: Any, priors: Priors, many: int = 64) -> DensityModel | ClosedForm | None:
     """The density over θ, or over latent values and θ, in natural values: the last coordinates are
     the hyperparameters. The closed form alone where a look takes long; None where there is none,
-    and evidences at given θ have to be estimated."""
+    and evidences at given θ have to be estimated. Peaks of as ``many`` data are seen from afar:
+    half a million looks at 400 took 100 s."""
     if isinstance(priors, Ratios):
         return standardised_density(model, priors)
     prior, parts = priors.natural(), None
@@ -81,7 +85,7 @@ def density_over(model: Any, priors: Priors) -> DensityModel | ClosedForm | None
     if model.n + len(priors) > few or model.y.size > _TERMS:
         return None
     density = _with_latent(LikelihoodOfAll(model, parts), model.n, prior, priors, vectorized=True)
-    density.smooth = model.likelihood.log_concave
+    density.smooth = model.likelihood.log_concave or model.y.size > many
     return density
 
 
@@ -105,13 +109,19 @@ def at_scales(model: Any, priors: Priors, n: int = 0) -> Array:
 
 
 def _closed_form(
-    model: Any, priors: Priors, prior: list[Any] | None, parts: Parts | None
+    model: Any, priors: Priors, prior: list[Any] | None, parts: Parts | None, single: float = 2e4
 ) -> DensityModel | ClosedForm:
-    """Of normal noise: by groups where data are, else by one factorisation at every θ."""
+    """Of normal noise: by groups where data are, else by one factorisation at every θ.
+
+    Looks are made one by one, some 9,000 with draws, up to ``single`` multiplications: 3 s.
+    """
     grouped = None if parts is None else grouped_evidence(model, parts)
-    evidence: Any = grouped or ExactEvidence(model.without_matrices(), priors)
+    exact = ExactEvidence(model.without_matrices(), priors, parts)
+    if grouped is not None and grouped.cost > single and exact.by_matrix:
+        grouped = None
+    evidence: Any = grouped or exact
     closed = ClosedForm(evidence, priors.lows, model.hyperparameters.n_kernel)
-    if prior is None or (grouped is None and evidence.cost > _DEAR):
+    if prior is None or evidence.cost > (_DEAR if grouped is None else single):
         return closed
     noise, every = priors.free >= closed.n_kernel, np.broadcast_to(priors.lows, len(priors))
     if noise.any():
@@ -119,11 +129,11 @@ def _closed_form(
         effects = np.flatnonzero(np.isnan(every) & ~noise)
         heights = partial(closed.heights, priors)
         check_scatter(heights, priors, int(np.flatnonzero(noise)[0]), effects, largest)
-    if grouped is not None and evidence.cost > _DEAREST:
-        return closed
-    log_z = evidence.at if grouped is None else evidence
-    density = DensityModel(log_z, prior=prior, names=priors.names, vectorized=grouped is not None)
-    cheap = grouped is not None or (evidence.dense and evidence.cost < _CHEAP)
+    many = grouped is not None and evidence.cost < _DEAREST
+    density = DensityModel(
+        evidence if many else evidence.at, prior=prior, names=priors.names, vectorized=many
+    )
+    cheap = grouped is not None or (evidence.by_matrix and evidence.cost < _CHEAP)
     density.n_draws, density.smooth = _DRAWS if cheap else None, True
     density.guesses = at_scales(model, priors)
     return density
@@ -133,10 +143,25 @@ class ExactEvidence:
     """log Z of a model with normal noise, for rows of natural values of what is free; ``cost`` is
     about how many multiplications, in the time of compiled ones, one takes."""
 
-    def __init__(self, model: Any, priors: Priors) -> None:
-        self.model, self.free, self.lows = model, priors.free, priors.lows
+    def __init__(self, model: Any, priors: Priors, parts: Parts | None = None) -> None:
+        self.model, self.free, self.lows, self.parts = model, priors.free, priors.lows, parts
         self.cost = _LEAST + model.prior.work / _AT_ONCE
         self.dense = getattr(model, "structure", "") == "dense"
+
+    @cached_property
+    def _covariance(self) -> Callable[[Array], Array] | None:
+        """K(θ), where all there is to a prior is a matrix that is soon factorised; or None."""
+        model, parts = self.model, self.parts
+        soon = max(model.n, model.y.size) ** 3 < 3.0 * _AT_ONCE * _LEAST
+        if parts is not None and soon:
+            return partial(_covariance_of_parts, parts, model.A.toarray())
+        if not (self.dense or (_same_as_dense(model) and soon)):
+            return None
+        return covariance_functions([model.kernel], model.X, model.relative_jitter)[0]
+
+    @property
+    def by_matrix(self) -> bool:
+        return self._covariance is not None
 
     def at(self, values: Array) -> float:
         """-inf where numbers fail."""
@@ -147,14 +172,16 @@ class ExactEvidence:
             return value if np.isfinite(value) else -np.inf
         return -np.inf
 
-    def _log_z(self, theta: Array) -> float:
-        """By a matrix where there is one: all else that a model at θ has takes twice as long."""
-        model = self.model
-        if not self.dense:
-            return log_evidence_of(model.at(theta))
-        K = model.covariance_at(theta)
-        s = model.hyperparameters.likelihood_at(theta).theta(model.y)[1]
-        return log_evidence_by(K, model.y - model.mean, s * s)
+    def _log_z(self, theta: Array, digits: float = 1e-7) -> float:
+        """By a matrix where there is one: what else a model has takes ten times as long. Noise
+        below so many ``digits`` of a variance leaves a matrix fewer of them than a chain."""
+        model, n = self.model, self.model.hyperparameters.n_kernel
+        if self._covariance is not None:
+            s = model.theta[1] if theta.size == n else np.full(model.y.size, np.exp(theta[n]))
+            K = self._covariance(theta[:n]) if n else model.prior.covariance
+            if self.dense or np.min(s) ** 2 > digits * K.diagonal().max():
+                return log_evidence_by(K, model.y - model.prior.mean, s * s)
+        return log_evidence_of(model.at(theta))
 
     def gradient(self, theta: Array, steep: float = 10.0) -> Array:
         """Of log Z in what is free, or :class:`.NoEvidence`: one that is ``steep`` times as large
@@ -170,6 +197,21 @@ class ExactEvidence:
 
     def __call__(self, values: Array) -> Array:
         return np.array([self.at(row) for row in values])
+
+
+def _covariance_of_parts(parts: Parts, A: Array, theta: Array) -> Array:
+    values = parts.standing.copy()
+    values[: parts.n_kernel] = natural(theta, parts.lows[: parts.n_kernel])
+    roots = zip(parts.counts, parts.roots(values[None]), strict=True)
+    B = A @ block_diag(*[np.kron(np.eye(count), root[0]) for count, root in roots])
+    return np.asarray(B @ B.T)
+
+
+def _same_as_dense(model: LatentModel) -> bool:
+    """Whether a structure of a kernel leaves nothing out of its matrix."""
+    structure = getattr(model, "structure", "")
+    neighbours = structure.removeprefix("vecchia(m=").removesuffix(")")
+    return structure == "markov" or (neighbours.isdigit() and int(neighbours) >= model.n - 1)
 
 
 class ClosedForm(NamedTuple):

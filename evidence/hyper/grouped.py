@@ -205,8 +205,17 @@ class GroupedEvidence:
     def __call__(self, free: Array) -> Array:
         return self.parted(free)[0]
 
-    def parted(self, free: Array) -> tuple[Array, Array]:
-        """log Z, and the sum of squares, half of which is taken off in it."""
+    def at(self, free: Array) -> float:
+        return float(self(free[None])[0])
+
+    def parted(self, free: Array, numbers: int = 2**22) -> tuple[Array, Array]:
+        """log Z, and the sum of squares, half of which is taken off in it; from so many numbers
+        of roots at a time."""
+        most = max(numbers // int(np.sum(self.parts.sizes**2)), 1)
+        if len(free) > most:
+            pieces = np.split(free, np.arange(most, len(free), most))
+            first, second = zip(*map(self.parted, pieces), strict=True)
+            return np.concatenate(first), np.concatenate(second)
         values = self.parts.values(free)
         noise = values[:, self.parts.n_kernel :]
         s = noise[:, 0].copy() if noise.size else np.full(len(free), self.noise)

@@ -23,6 +23,8 @@ class Parts(NamedTuple):
     """Natural values of all hyperparameters as the model has them."""
     free: Indices
     """Those that have a prior."""
+    lows: Array
+    """Where the intervals of all begin, NaN for positive ones."""
     n_kernel: int
 
     def values(self, free: Array) -> Array:
@@ -77,4 +79,4 @@ def parts_of(model: SparseModel, priors: Priors) -> Parts | None:
         return None
     sizes = np.array([root.shape[1] for root in roots])  # type: ignore[union-attr]
     free = model.hyperparameters
-    return Parts(every, sizes, free.values, priors.free, free.n_kernel)
+    return Parts(every, sizes, free.values, priors.free, free.lows, free.n_kernel)

@@ -32,6 +32,8 @@ from ..numerics.special import LOG_SQRT_2PI
 from .grouped import grouped_evidence
 from .parts import Parts
 
+Cap = Callable[[float], float]
+
 _INSIDE = 1e-3  # of a prior's mass beyond a net of points all over it
 _FEW_POINTS, _SHRUNK = 5, 4  # log2 of them, and effects that are tried small with the noise
 _DIGITS, _FURTHER = 1e-15, 30.0  # of the largest datum that are its last, and a noise above them
@@ -81,9 +83,15 @@ def check_scatter(
             )
 
 
-def check_peaks(model: SparseModel, priors: Priors, parts: Parts) -> None:
+def check_peaks(
+    model: SparseModel, priors: Priors, parts: Parts, accurate: float = 1e-6, rise: float = 0.5
+) -> None:
     """The same where every datum's likelihood is as a Gaussian about its peak, whose width
-    vanishes by a power of a parameter that is free."""
+    vanishes by a power of a parameter that is free.
+
+    At a width that is ``accurate`` log p at the peak is more than rounding. It rises by at least
+    half of what the log of the width falls by: a peak gets no higher with a Student-t's df.
+    """
     likelihood = model.likelihood
     if model.n_predictors > 1 or not (likelihood.log_concave or likelihood.unimodal):
         return
@@ -98,7 +106,12 @@ def check_peaks(model: SparseModel, priors: Priors, parts: Parts) -> None:
             power = 2.0 * math.log(width / near) / math.log(far)
             value = partial(_value, far**1.5, width, power)
             at = np.asarray(likelihood.changed({name: value(_DIGITS)}).location(model.y), float)
-            if (heights := _heights(model, priors, parts, at)) is not None:
+            last, before = value(accurate), value(1e2 * accurate)
+            higher = _top(model, at, {name: last}) - _top(model, at, {name: before})
+            if not higher > rise * at.size * math.log(1e2):
+                continue
+            cap = partial(min if last > value(1.0) else max, last)
+            if (heights := _heights(model, priors, parts, at, name, cap)) is not None:
                 unit = 0.0 if np.array_equal(at, model.y) else 1.0  # of a log
                 largest = max(unit, float(np.abs(at).max()))
                 check_scatter(heights, priors, int(noise), effects, largest, value)
@@ -127,11 +140,16 @@ def _width(model: SparseModel, own: dict[str, float]) -> float:
     return 1.0 / math.sqrt(-curved.max()) if curved.max() < 0.0 else math.inf
 
 
+def _top(model: SparseModel, at: Array, own: dict[str, float]) -> float:
+    return float(model.likelihood.changed(own).log_prob(at, model.y).sum())
+
+
 def _heights(
-    model: SparseModel, priors: Priors, parts: Parts, at: Array
+    model: SparseModel, priors: Priors, parts: Parts, at: Array, name: str, cap: Cap
 ) -> Callable[[Array], Array] | None:
-    """Log densities over the line where all likelihoods are Gaussian about these peaks; None
-    where a datum has none, without a closed form, or where a look takes long."""
+    """Log densities over the line where all likelihoods are Gaussian about these peaks, as high
+    as the width that is left is small once it is below what the parameter called ``name`` has at
+    its cap; None where a datum has none, without a closed form, or where a look takes long."""
     normal, n = copy.copy(model), parts.n_kernel
     normal.likelihood, normal.y, normal.theta = Gaussian(), at, Gaussian().theta(at)
     standing = np.append(parts.standing[:n], 1.0)
@@ -144,8 +162,8 @@ def _heights(
         values, (width, top) = parts.values(rows), np.empty((2, len(rows)))
         for i, row in enumerate(values[:, n:].tolist()):
             own = dict(zip(_scalars(model), row, strict=True))
-            width[i] = _width(model, own)
-            top[i] = model.likelihood.changed(own).log_prob(at, model.y).sum()
+            width[i], capped = _width(model, own), own | {name: cap(own[name])}
+            top[i] = _top(model, at, capped) + at.size * math.log(_width(model, capped) / width[i])
         with np.errstate(all="ignore"):
             out = evidence(np.column_stack([values[:, :n], width]))
             out += top + at.size * (np.log(width) + LOG_SQRT_2PI)

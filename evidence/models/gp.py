@@ -202,15 +202,6 @@ class GPModel(LatentModel):
         model.theta = model.likelihood.theta(model.y)
         return model
 
-    def covariance_at(self, theta: Array) -> Array:
-        """K at these logs, with its jitter and not factorised."""
-        if not (n := self.hyperparameters.n_kernel):
-            return self.K
-        assert self.kernel is not None
-        K = np.array(call_kernel(self.kernel.clone_with_theta(theta[:n]), self.X))
-        K.flat[:: self.n + 1] += self.relative_jitter * np.mean(np.diag(K))
-        return K
-
     def restructured(self, structure: str) -> GPModel:
         """The same prior and data in another ``structure``."""
         model = copy.copy(self)

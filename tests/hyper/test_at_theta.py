@@ -14,6 +14,7 @@ from evidence import precisions
 from evidence.approximations.gp.exact import log_evidence_of
 from evidence.hyper.at_theta import NoEvidence, check_digits, ep_at
 from evidence.hyper.direct import ClosedForm, ExactEvidence
+from evidence.hyper.parts import parts_of
 from evidence.models.priors import Priors
 
 
@@ -78,3 +79,40 @@ def test_a_look_by_the_matrix_alone_is_the_models_own(kernel):
         there = model.at(dict(zip(every, values, strict=True)))
         assert look.at(values) == pytest.approx(log_evidence_of(there), rel=1e-12)
     np.testing.assert_array_equal(K, 0.8 ** np.abs(X - X.T))
+
+
+GRID = np.linspace(0.0, 3.0, 12)
+SMALL = {
+    "chain": lambda: ev.GPModel(
+        GRID, np.sin(GRID), "1.5 * Matern(0.7, nu=1.5)", likelihood="gaussian", structure="markov"
+    ),
+    "neighbours": lambda: ev.GPModel(
+        GRID, np.sin(GRID), "2.0 * RBF(0.5)", likelihood="gaussian", structure="vecchia(m=40)"
+    ),
+    "series": lambda: ev.from_formula(
+        "y ~ 1 + (1|g) + ar1(t)",
+        {"y": np.sin(np.arange(60.0)), "t": np.arange(60) % 30, "g": list("abcd") * 15},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_small_priors_of_any_structure_are_matrices(kind, monkeypatch):
+    """The same number as by their structure, which takes ten times as long; noise that leaves a
+    matrix no digits is left to the structure."""
+    model = SMALL[kind]()
+    every = {name: stats.lognorm(1.0) for name in model.hyperparameters.names}
+    every |= {name: stats.uniform(-1, 2) for name in every if "rho" in name}
+    priors = model.with_priors(every).priors
+    parts = parts_of(model, priors) if isinstance(model, ev.SparseModel) else None
+    look = ExactEvidence(model, priors, parts)
+    assert look.by_matrix
+    start = model.hyperparameters.values
+    noisy, exact = start * 1.3 ** np.where(start > 0.5, 1.0, -1.0), start.copy()
+    exact[-1] = 1e-5
+    want = [log_evidence_of(model.at(dict(zip(every, v, strict=True)))) for v in (noisy, exact)]
+    assert look.at(exact) == want[1]
+    monkeypatch.setattr("evidence.hyper.direct.log_evidence_of", None)
+    assert look.at(noisy) == pytest.approx(want[0], rel=1e-9)
+    with pytest.raises(TypeError):
+        look.at(exact)

@@ -61,6 +61,9 @@ def test_what_has_no_factor_says_so(bad):
         "2.0 * RBF([1.0, 2.0])",
         "2.0 * RBF(0.5) + 0.3",
         "2.0 * Matern(0.7, nu=1.5)",
+        "Matern(0.7, nu=0.5) * 2.0",
+        "Matern(0.7, nu=2.5)",
+        "2.0 * Matern(0.7, nu=2.0)",
         "RBF(1.0) * RBF(2.0)",
         "2.0 * (3.0 * RBF(1.0))",
     ],
@@ -76,8 +79,8 @@ def test_covariances_are_those_of_the_model(kernel):
         np.testing.assert_allclose(K, model.at(moved).K, rtol=1e-12, atol=1e-15)
 
 
-def test_distances_are_kept_for_the_squared_exponential_only():
-    kernels = [parse_kernel(k) for k in ("2.0 * RBF(1.0)", "RBF(1.0)", "2.0 * Matern(1.0)")]
+def test_distances_are_kept_for_one_isotropic_kernel():
+    kernels = [parse_kernel(k) for k in ("2.0 * RBF(1.0)", "Matern(1.0)", "Matern(1.0, nu=2.0)")]
     made = covariance_functions(kernels, np.zeros((2, 1)), 0.0)
     assert [f.func.__name__ for f in made] == ["_from_distances"] * 2 + ["_general"]
     assert made[0].args[0] is made[1].args[0]

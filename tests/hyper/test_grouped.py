@@ -8,6 +8,7 @@ from scipy import stats
 from scipy.stats import multivariate_normal
 
 import evidence as ev
+from evidence.hyper import direct as direct_room
 from evidence.hyper.direct import density_over
 from evidence.hyper.grouped import grouped_evidence
 from evidence.hyper.parts import parts_of
@@ -23,6 +24,7 @@ DATA = pd.DataFrame(
         "g": RNG.integers(0, 6, N).astype(str),
         "h": RNG.integers(0, 4, N).astype(str),
         "k": RNG.integers(0, 3, N).astype(str),
+        "t": np.arange(N) % 10,
     }
 )
 FORMULAS = [
@@ -32,6 +34,7 @@ FORMULAS = [
     "y ~ x + (1 + x||g) + (1|h)",
     "y ~ x + (1|g/k)",
     "y ~ 1 + (1|g/k) + (0 + x|h)",
+    "y ~ 1 + (1|h) + ar1(t)",
     "y ~ 1",
     "y ~ x + g + offset(x)",
 ]
@@ -186,7 +189,8 @@ def test_many_groups_are_looked_at_less_often(monkeypatch):
     data = DATA.assign(g=DATA.g.astype(int) % 4)
     model = ev.from_formula("y ~ x + (1|g)", data)
     few = ev.integrated_evidence(model, random_seed=1, progressbar=False)
-    monkeypatch.setattr("evidence.hyper.direct._DEAREST", 0.0)
+    monkeypatch.setattr(direct_room._closed_form, "__defaults__", (0.0,))
+    monkeypatch.setattr("evidence.hyper.direct._AT_ONCE", 1e-9)  # nor is there a matrix
     islands = ev.integrated_evidence(model, random_seed=1, progressbar=False)
     assert "surrogate" in islands.notes[-1]
     assert not islands.warnings

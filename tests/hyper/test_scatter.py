@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import expit
 
 import evidence as ev
 from evidence.hyper.direct import density_over
@@ -42,9 +43,18 @@ def test_positive_responses(likelihood, formula, y):
         density(formula, y, likelihood)
 
 
+@pytest.mark.parametrize(("formula", "y"), [("y ~ 1", EQUAL), ("y ~ 1 + (1|g)", G + 1.0)])
+def test_shares(formula, y):
+    """Whose density at a peak is rounding for large phi, long before the peak is as narrow."""
+    with pytest.raises(ev.InputError, match=r"without any noise.* phi .*large values"):
+        density(formula, 0.1 * y, "beta")
+
+
 @pytest.mark.parametrize(
     ("likelihood", "y", "priors"),
     [
+        ("beta", expit(X), {}),
+        ("beta", 0.1 * EQUAL, {"phi": stats.gamma(2.0)}),
         ("student_t", EQUAL, {"scale": stats.invgamma(2.0)}),
         ("student_t", EQUAL, {"scale": stats.lognorm(1.0)}),
         ("student_t", EQUAL, {"scale": 0.1}),

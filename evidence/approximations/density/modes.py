@@ -56,6 +56,8 @@ def wide(model: DensityModel, points: Array) -> Array:
 
 def costly(model: DensityModel) -> bool:
     """Whether a climb takes hundreds of calls: a search begins them where it has been."""
+    if model.smooth:
+        return True
     return not model.has_gradient and not model.vectorized and model.prior is not None
 
 

@@ -2,6 +2,7 @@ r"""Autoregressive series of first order, :math:`x_t = \rho x_{t-1} + N(0, \sigm
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,6 +12,7 @@ from scipy.sparse import csc_array, diags_array
 
 from ...execution.arguments import check_size, number, shown
 from ...messages import InputError
+from ...numerics.arrays import Array
 from .base import WIDE, Bounds, Combination, Precision
 
 
@@ -56,6 +58,20 @@ class AR1(Precision):
         stationary = self.initial == "stationary"
         first = noise * (1.0 - self.rho**2) if stationary else 1.0 / float(self.initial)
         return self.parts(first, noise, noise * self.rho**2, -noise * self.rho)
+
+    def roots(self, values: Array, most: int = 64) -> Array | None:
+        """Of all values together, up to so many: x_i is Σ_j ρ^(i-j) s_j z_j over j ≤ i."""
+        if self.n > most:
+            return None
+        own = dict(zip(self._free[0], values.T, strict=True))
+        rho, sigma = (own.get(n, np.full(len(values), getattr(self, n))) for n in self.parameters)
+        scale = np.repeat(sigma[:, None], self.n, axis=1)
+        if self.initial == "stationary":
+            scale[:, 0] /= np.sqrt((1.0 - rho) * (1.0 + rho))
+        else:
+            scale[:, 0] = math.sqrt(float(self.initial))
+        apart = np.abs(np.subtract.outer(np.arange(self.n), np.arange(self.n)))
+        return np.tril(rho[:, None, None] ** apart) * scale[:, None]
 
     def __repr__(self) -> str:
         return self._described("ar1", str(self.n))

@@ -29,6 +29,9 @@ class Copies(Precision):
     def matrix(self) -> csc_array:
         return csc_array(kron(eye_array(self.count), self.part.matrix(), format="csc"))
 
+    def roots(self, values: Array) -> Array | None:
+        return self.part.roots(values)
+
     @property
     def null(self) -> Array:
         return np.asarray(np.kron(np.eye(self.count), self.part.null), float)

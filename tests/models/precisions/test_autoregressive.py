@@ -28,3 +28,21 @@ def test_covariance_from_a_given_start(rho):
 def test_one_value():
     assert precisions.ar1(1, 0.5, sigma=2.0).matrix().toarray() == pytest.approx(0.75 / 4.0)
     assert precisions.ar1(1, 0.5, initial=4.0).matrix().toarray() == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("initial", ["stationary", 2.5])
+@pytest.mark.parametrize("held", ["rho", "sigma", "neither"])
+def test_roots_are_those_of_the_covariance(initial, held):
+    words = {} if held == "neither" else {f"{held}_bounds": "fixed"}
+    series = precisions.ar1(5, -0.6, 0.3, initial, **words)
+    values = np.array([[-0.6, 0.3], [0.9, 2.0]])
+    values[:, :] = np.where([[held == "rho", held == "sigma"]], [[-0.6, 0.3]], values)
+    free = [name for name in ("rho", "sigma") if name != held]
+    roots = series.roots(values[:, [name in free for name in ("rho", "sigma")]])
+    for root, (rho, sigma) in zip(roots, values, strict=True):
+        Q = precisions.ar1(5, rho, sigma, initial).matrix().toarray()
+        np.testing.assert_allclose(root @ root.T @ Q, np.eye(5), atol=1e-12)
+        assert not np.triu(root, 1).any()
+    assert precisions.ar1(1000, 0.5).roots(values) is None
+    copies = precisions.copies(series, 3)
+    np.testing.assert_array_equal(copies.roots(np.zeros((0, len(free)))).shape, (0, 5, 5))
