@@ -108,6 +108,7 @@ def test_islands_of_a_shared_net_know_their_spread():
     assert 0.7 < stated / scatter < 1.4
 
 
+@pytest.mark.slow
 def test_many_values_against_minimax_tilting():
     """300 labels, log Z to 0.002 by both, which share truncated normals only."""
     X = np.random.default_rng(0).normal(size=(300, 2))

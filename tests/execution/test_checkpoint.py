@@ -95,6 +95,7 @@ def test_killed_and_resumed(tmp_path, answer_here):
     kill_and_resume(tmp_path / "killed", answer_here(tmp_path / "whole.ckpt"), 0.6, answer_here)
 
 
+@pytest.mark.slow
 def test_chains_killed_and_resumed(tmp_path, monkeypatch, answer_here):
     """At the first step, and once something was kept for the third time."""
     for name in ("_EVERY", "_SHARE"):  # which the program sets, in this process

@@ -94,6 +94,7 @@ def test_enormous_counts_keep_their_digits():
     assert not result.warnings
 
 
+@pytest.mark.slow
 def test_a_mode_that_only_data_know_of_is_found():
     """Where prior and data contradict each other: the sd of groups is at 25 of the deviations that
     its prior has, and a search that begins from the prior alone is 7.4 nats wrong for any seed."""

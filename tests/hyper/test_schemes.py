@@ -263,7 +263,7 @@ def test_pseudo_marginal_refuses_numbers_that_are_rounding():
 
 @pytest.mark.parametrize("scheme", ["agrad-z-joint", "elliptical-gibbs"])
 def test_softmax_posterior(scheme):
-    check_posterior("softmax", scheme, 2500)
+    check_posterior("softmax", scheme, 1500)
 
 
 @pytest.mark.slow
@@ -302,7 +302,7 @@ def test_pseudo_marginal_is_exact_with_noisy_estimates():
     model, priors = problems.classification()
     truth = problems.classification_moments(model, priors, points=15, nodes=9)
     scheme = SCHEMES["pseudo-marginal"]._replace(theta=noisy)
-    run = chain(Rough(model), priors, scheme, 2, 3000, 300)
+    run = chain(Rough(model), priors, scheme, 2, 2000, 300)
     assert np.abs(z_scores(run, np.array(run.x), truth)).max() < 4.0
 
 

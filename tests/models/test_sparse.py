@@ -69,9 +69,9 @@ def ring_of_counts():
 @pytest.mark.parametrize("method", ["importance", "smc", "ais", "pt"])
 def test_every_method_runs_on_sparse_factors(method):
     sparse, truth = ring_of_counts()
-    result = ev.log_evidence(
-        sparse, method=method, target_se=0.05, random_seed=1, progressbar=False
-    )
+    words = {"n_sweeps": 32, "n_particles": 16} if method == "pt" else {"target_se": 0.05}
+    result = ev.log_evidence(sparse, method=method, random_seed=1, progressbar=False, **words)
+    assert result.logz_se < 0.2
     assert abs(result.logz - truth.logz) < 4.0 * np.hypot(result.logz_se, truth.logz_se)
     np.testing.assert_allclose(result.samples.sum(axis=1), 0.0, atol=1e-9)
 
@@ -385,7 +385,7 @@ def test_what_does_not_fit_into_memory_is_refused(monkeypatch):
 
 def test_memory_is_told_beforehand():
     """What arrays take at most while log Z is estimated, within a factor of two."""
-    n = 5000
+    n = 2000
     y = np.random.default_rng(0).poisson(1.0, n)
     tracemalloc.start()
     model = ev.SparseModel(ev.precisions.ar1(n, 0.98, 0.3), y, likelihood="poisson")
@@ -488,17 +488,17 @@ def test_simulated_data():
 
 
 def test_groups_with_modes_of_their_own():
-    """Six groups, each torn between -3 and 3: one-dimensional integrals see both, and no more."""
+    """Four groups, each torn between -3 and 3: one-dimensional integrals see both, and no more."""
     rng = np.random.default_rng(0)
-    groups = np.repeat(np.arange(6), rng.integers(2, 5, 6))
+    groups = np.repeat(np.arange(4), rng.integers(2, 5, 4))
     y = rng.choice([-3.0, 3.0], groups.size) + 0.1 * rng.normal(size=groups.size)
     A = sp.csr_array((np.ones(groups.size), (np.arange(groups.size), groups)))
-    model = ev.SparseModel(sp.eye_array(6) / 9.0, y, likelihood="student_t(df=2, scale=0.2)", A=A)
+    model = ev.SparseModel(sp.eye_array(4) / 9.0, y, likelihood="student_t(df=2, scale=0.2)", A=A)
     x = np.linspace(-36.0, 36.0, 60_001)
     z = (y[:, None] - x) / 0.2
     log_t = gammaln(1.5) - 0.5 * np.log(2.0 * np.pi) - np.log(0.2) - 1.5 * np.log1p(z * z / 2.0)
     prior = -x * x / 18.0 - np.log(3.0 * np.sqrt(2.0 * np.pi)) + np.log(x[1] - x[0])
-    truth = sum(np.logaddexp.reduce(prior + log_t[groups == g].sum(axis=0)) for g in range(6))
+    truth = sum(np.logaddexp.reduce(prior + log_t[groups == g].sum(axis=0)) for g in range(4))
     result = ev.log_evidence(model, random_seed=0, progressbar=False)
     assert abs(result.logz - truth) < 4.0 * result.logz_se + 1e-5
 
