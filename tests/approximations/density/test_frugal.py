@@ -132,7 +132,7 @@ def test_a_narrow_mode_on_the_slope_of_a_broad_one_is_climbed(seed):
     assert points < 15_000
 
 
-@pytest.mark.parametrize("seed", [5, 7])
+@pytest.mark.parametrize("seed", [5, pytest.param(7, marks=pytest.mark.slow)])
 def test_rings_take_many_components(seed):
     """A dozen Gaussians leave more of two rings uncovered, which error bars then hold."""
     result, truth, points = run(rings(), effort="frugal", target_se=0.2, random_seed=seed)

@@ -230,7 +230,7 @@ def test_same_seed_same_answer(method):
     assert other.logz != first.logz
 
 
-@pytest.mark.parametrize("method", ["smc", "pt"])
+@pytest.mark.parametrize("method", ["smc", pytest.param("pt", marks=pytest.mark.slow)])
 def test_processes_give_the_same_numbers(processes, method):
     words = SMALL | ({"n_sweeps": 8, "n_particles": 16} if method == "pt" else {})
     words |= {"method": method, "reference": "laplace"}
