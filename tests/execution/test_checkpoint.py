@@ -352,7 +352,10 @@ def test_chains_cut_by_the_clock_go_on(tmp_path):
     assert part.seconds + part.tune_seconds > 0.2
 
 
-@pytest.mark.parametrize("move", ["mgrad", "hmc", "gibbs", "rmhmc"])
+@pytest.mark.parametrize(
+    "move",
+    ["mgrad", "hmc", *(pytest.param(move, marks=pytest.mark.slow) for move in ("gibbs", "rmhmc"))],
+)
 def test_chains_cut_between_two_draws_go_on(tmp_path, monkeypatch, move):
     """A part of a draw is none: the clock stops them at a step in the middle of one."""
     path, words, looks = tmp_path / "run.ckpt", {"move": move, "thin": 300, "draws": 4}, []

@@ -83,7 +83,13 @@ def constrained():
     return sparse, ev.sample(dense, draws=4000, random_seed=0, progressbar=False)
 
 
-@pytest.mark.parametrize("move", ["elliptical", "pcn", "mala", "hmc", "mgrad"])
+@pytest.mark.parametrize(
+    "move",
+    [
+        *("elliptical", "hmc", "mgrad"),
+        *(pytest.param(move, marks=pytest.mark.slow) for move in ("pcn", "mala")),
+    ],
+)
 def test_moves_sample_the_posterior(constrained, move):
     """Means of a constrained posterior, within five standard errors."""
     sparse, truth = constrained
@@ -410,7 +416,7 @@ def two_levels(noise=0.01):
     return model, filtered_log_z(log_t, y, 0.999, noise, 9.0, points=3001, reach=5.0)
 
 
-@pytest.mark.parametrize("method", ["auto", "smc"])
+@pytest.mark.parametrize("method", ["auto", pytest.param("smc", marks=pytest.mark.slow)])
 def test_several_modes(method):
     """One Gaussian is 0.7 nats low, with an error bar of 0.003."""
     model, truth = two_levels()
@@ -429,6 +435,7 @@ def test_chains_jump_between_modes():
     assert abs(np.mean(draws.x[..., 0] > 0.0) - share) < 0.1
 
 
+@pytest.mark.slow
 def test_annealing_from_the_prior():
     """Half a nat would be seen."""
     sparse, _ = twins("poisson", "ring")

@@ -94,7 +94,7 @@ def test_islands_are_unbiased(exact):
 @pytest.mark.parametrize(
     ("model", "priors", "fixed", "name"),
     [
-        (PROBIT, PROBIT_PRIORS, [], "probit"),
+        pytest.param(PROBIT, PROBIT_PRIORS, [], "probit", marks=pytest.mark.slow),
         (ORDINAL, ORDINAL_PRIORS, KERNEL_FIXED, "ordinal"),
     ],
 )

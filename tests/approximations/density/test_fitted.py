@@ -77,8 +77,9 @@ def test_every_part_has_a_component_that_knows_its_log_z(name):
 @pytest.mark.parametrize(
     ("name", "method"),
     [
-        *((name, "auto") for name in PROBLEMS),
+        *((name, "auto") for name in ("hidden", "three")),
         ("hidden", "smc"),
+        pytest.param("narrow within wide", "auto", marks=pytest.mark.slow),
         pytest.param("hidden", "pt", marks=pytest.mark.slow),
     ],
 )
@@ -289,6 +290,7 @@ def test_far_ends_of_a_banana_count():
     assert abs(result.logz - truth) < 4.0 * result.logz_se < 0.2
 
 
+@pytest.mark.slow
 def test_the_smallest_of_four_modes_is_found_among_many_points():
     """A tenth of Z in a corner; thinned before their neighbours are asked, draws miss it."""
     means = 6.0 * np.array(

@@ -132,7 +132,13 @@ def test_no_mode_is_a_value():
     assert any("no mode" in warning for warning in fit.warnings)
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "heavy", "shifted", "limited", "banana", "logistic"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("gaussian", "heavy", "shifted", "banana"),
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("limited", "logistic")),
+    ],
+)
 def test_fitted_reference_sees_all_the_mass(kind):
     """Its draws' mean weight is Z, and the weights have no heavy tail."""
     model, truth = {
