@@ -43,6 +43,8 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _LARGEST = 300_000  # bytes of a notebook with its figures
 _COLOURS_OF_FIGURES = 96
 _INLINE = "module://matplotlib_inline.backend_inline"
+_FRUGAL = """from evidence.approximations.density.policy import EFFORTS
+EFFORTS["normal"] = EFFORTS["frugal"]"""  # all searches: --fast is to come to its end
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -134,7 +136,9 @@ def fingerprint(notebook: Any) -> str:
 def execute(path: Path, fast: bool) -> Run:
     """Run all cells in a fresh kernel of this Python."""
     notebook = nbformat.read(path, as_version=4)
-    metadata = dict(notebook.metadata)
+    metadata, code = dict(notebook.metadata), fingerprint(notebook)
+    if fast:
+        notebook.cells.insert(0, nbformat.v4.new_code_cell(_FRUGAL))
     environment = {**os.environ, "MPLBACKEND": _INLINE, "EVIDENCE_FAST": "1" if fast else ""}
     client = NotebookClient(
         notebook, timeout=_PATIENCE, kernel_name="python3", store_widget_state=False,
@@ -148,9 +152,11 @@ def execute(path: Path, fast: bool) -> Run:
     except CellExecutionError as failed:
         error = f"{path.name}, cell {_failed(notebook)!r}:\n{_COLOURS.sub('', str(failed))}"
     seconds = time.perf_counter() - started
+    if fast:
+        del notebook.cells[0]
     for cell in notebook.cells:
         _tidy(cell)
-    notebook.metadata = nbformat.from_dict({**metadata, "code_shown": fingerprint(notebook)})
+    notebook.metadata = nbformat.from_dict({**metadata, "code_shown": code})
     return Run(path.stem, seconds, notebook, error or _complaints(path.name, notebook))
 
 

@@ -40,6 +40,16 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+@pytest.fixture(scope="module")
+def small_searches() -> Generator[None]:
+    """Searches are frugal that verbs do on their own, where they are not what is tested."""
+    from evidence.approximations.density.policy import EFFORTS
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(EFFORTS, "normal", EFFORTS["frugal"])
+        yield
+
+
 @pytest.fixture(scope="session")
 def research_data() -> Path:
     """The folder of research data sets; tests that need it are skipped where it is missing."""

@@ -144,7 +144,7 @@ def test_family_and_likelihood_are_one_option(quick, csv):
     words = [answer(run(*quick, "--json", option, "logit")) for option in
              ("--likelihood", "--family")]  # fmt: skip
     assert words[0] == words[1]
-    formula = ("fit", csv, "a ~ b", "--json", "--target-se", 0.5)
+    formula = ("fit", csv, "a ~ b", "--json", "--prior", "df=4", "--prior", "scale=0.5")
     words = [answer(run(*formula, option, "student_t")) for option in ("--likelihood", "--family")]
     assert words[0] == words[1]
 

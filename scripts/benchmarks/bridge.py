@@ -153,7 +153,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of turtles.npz")
     options = parser.parse_args()
     if options.fast:
-        options.rows, options.replications = options.rows or FAST, 10
+        options.rows, options.replications = options.rows or FAST, 2
     rows = [row for row in options.rows or ROWS if options.data or "turtles" not in row]
     print("problem     rho  RMS z  mean z  RMS error  mean se  seconds | R: RMS z  RMS error")
     table = []

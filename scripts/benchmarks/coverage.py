@@ -175,7 +175,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     if options.fast:
-        options.models = 2
+        options.models = 1
     file = options.out / "runs.csv"
     options.out.mkdir(parents=True, exist_ok=True)
     rows = pd.read_csv(file).to_dict("records") if file.exists() else []

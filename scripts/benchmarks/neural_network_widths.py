@@ -36,7 +36,8 @@ def main() -> None:
     parser.add_argument("--move", default="hmc")
     options = parser.parse_args()
     if options.fast:
-        options.n, options.n_particles, options.n_islands = 20, 8, 2
+        options.n, options.n_particles, options.n_islands = 6, 4, 2
+        options.widths = [1, 2, 3]
 
     X, y = ev.examples.simulated_network(options.n, options.noise, options.data_seed)
     noise = None if options.learn_noise else options.noise

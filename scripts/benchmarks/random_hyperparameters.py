@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     if options.fast:
-        options.cases, options.seeds = "0:3", 1
+        options.cases, options.seeds = "0:2", 1
     workers: SimpleQueue[Worker] = SimpleQueue()
     for _ in range(options.jobs):
         workers.put(Worker(options.seeds, options.seconds))

@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=4)
     options = parser.parse_args()
     if options.fast:
-        options.data, options.repeats = ["simulated"], 2
+        options.data, options.repeats, options.rows = ["simulated"], 1, 1
     first, second = [], []
     for name in options.data:
         model = laboratory.simulated_model() if options.fast else research_model(name)

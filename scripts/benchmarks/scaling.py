@@ -36,7 +36,7 @@ def main() -> None:
     options = parser.parse_args()
     middle = 1000
     if options.fast:
-        options.sizes, options.particles, options.repeats = [50, 100, 200, 400], [16, 32, 64], 2
+        options.sizes, options.particles, options.repeats = [50, 100], [16, 32], 1
         middle = 100
     repeats = range(options.repeats)
     cases = [("N", n, 128, k) for n in options.sizes for k in repeats]

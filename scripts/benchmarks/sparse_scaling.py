@@ -23,7 +23,7 @@ from scripts import laboratory
 from scripts.benchmarks.sparse_truths import cox, forget_peak, peak_memory
 
 NAME = "sparse_scaling"
-SIDES, FAST_SIDES = [64, 128, 256, 512], [16, 32]
+SIDES, FAST_SIDES = [64, 128, 256, 512], [8, 16]
 DENSE, FAST_DENSE = 64, 8
 COSTS = ("entries", "ep_seconds", "seconds")
 

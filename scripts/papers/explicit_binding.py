@@ -360,7 +360,7 @@ def main() -> None:
     settings = grid(options.fast)
     table: list[dict[str, Any]] = []
     round_about = []
-    sizes = ((2, 40),) if options.fast else ((2, 100), (10, 500))
+    sizes = ((2, 12),) if options.fast else ((2, 100), (10, 500))
     total = len(sizes) * (len(settings) + len(turns()))
     with tqdm(total=total, unit="setting", leave=False, ncols=88) as bar:
         for dim, n in sizes:
@@ -370,7 +370,7 @@ def main() -> None:
     for found in round_about:
         show_turns(found)
     with np.errstate(all="ignore"):
-        reference, ways = long_ways(50 if options.fast else LONG_STEPS)
+        reference, ways = long_ways(20 if options.fast else LONG_STEPS)
     show_long(reference, ways)
     laboratory.save_table(pd.DataFrame(table), options.out, NAME)
     figure(table, options.out)

@@ -101,8 +101,8 @@ class Laboratory:
     def fast(self) -> list[Setting]:
         ours = self.ais(RMHMC)
         return [
-            *(self.default(method, 3) for method in ("auto", "smc", "ais")),
-            self.sequential("ARM", 100, True, 3),
+            *(self.default(method, 2) for method in ("auto", "smc", "ais")),
+            self.sequential("ARM", 50, True, 3),
             ours("AISq-RMHMC", "a: B = 12", "ep", 12, 4),
             ours("AISq-RMHMC", "b: B = 24", "ep", 24, 4),
             self.ais(HMC)("AISq-HMC", "g: B = 24", "ep", 24, 3),
@@ -297,7 +297,7 @@ def main() -> None:
     file = options.out / f"{NAME}_runs.csv"
     if options.fast:
         data = ev.datasets.load_demo()
-        model = ev.GPModel(data.X[:80], data.y[:80], data.kernel, likelihood="probit")
+        model = ev.GPModel(data.X[:40], data.y[:40], data.kernel, likelihood="probit")
         truth = ev.log_evidence(model, method="orthant", target_se=0.002, random_seed=0).logz
         file.unlink(missing_ok=True)
         runs, published = measure(model, True, file), None

@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("--grid", type=int, nargs=2, default=(25, 13), help="0 0 leaves it out")
     options = parser.parse_args()
     if options.fast:
-        options.draws, options.tune, options.grid = 300, 300, (7, 5)
+        options.draws, options.tune, options.grid = 60, 60, (4, 3)
     model, rows, runs = problem(options.fast), {}, {}
     for scheme in options.schemes:
         runs[scheme] = draws = run(model, scheme, options)

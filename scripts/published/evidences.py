@@ -112,7 +112,7 @@ Group = Callable[[Wanted], Iterator[Row]]
 def groups(fast: bool) -> list[Group]:
     """Rows that need the same data, or none."""
     if fast:
-        return [_chosen(sleep), partial(nested, few=3)]
+        return [_chosen(sleep), partial(nested, few=1)]
     others = [_some(name) for name in densities.problems() if name not in densities.TESTS]
     return [
         *map(_chosen, (sleep, attitude, machines, puzzles, turtles, mixed, map_of_accidents)),

@@ -97,7 +97,7 @@ def parse(arguments: list[str] | None = None) -> Namespace:
                         help="folder for the environments (default: %(default)s)")  # fmt: skip
     options = parser.parse_args(arguments)
     if options.fast:
-        options.data, options.repeats = [SIMULATED], min(options.repeats, 4)
+        options.data, options.repeats = [SIMULATED], min(options.repeats, 2)
         options.limit, options.least = min(options.limit, 60.0), 2
         options.budget = min(options.budget, 1.0)
     return options

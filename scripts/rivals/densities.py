@@ -50,7 +50,7 @@ from scripts.catalogue.problem import Problem
 NAME = "rivals_densities"
 MISSING = "not installed"
 OWN = "evidence"
-FEW = ["eggbox 2", "counts 1", "double well 1"]
+FEW = ["double well 1"]
 GRACE = 10.0  # seconds to end a run that was told its limit, and to import packages
 _ROUNDING = 1e-4
 _WRONG = 4.0  # standard errors

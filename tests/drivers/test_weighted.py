@@ -95,19 +95,20 @@ def test_draws_are_posterior_draws(likelihood):
 
 
 def test_islands_of_a_shared_net_know_their_spread():
-    """Stated standard errors against the scatter of 60 runs; one island alone takes no net."""
+    """Stated standard errors against the scatter of 40 runs; one island alone takes no net."""
     X = np.random.default_rng(0).normal(size=(30, 2))
     model = ev.GPModel(X, np.where(X[:, 0] > 0.0, 1, -1), "9.0 * RBF(1.0)")
     words = {"method": "guided", "n_particles": 64, "progressbar": False}
-    runs = [ev.log_evidence(model, n_islands=16, random_seed=i, **words) for i in range(60)]
+    runs = [ev.log_evidence(model, n_islands=16, random_seed=i, **words) for i in range(40)]
     want = ev.log_orthant(model.K + np.eye(30), model.y, target_se=0.0005, random_seed=0)
     z = np.array([(r.logz - want.logp) / np.hypot(r.logz_se, want.se) for r in runs])
-    assert 0.75 < np.sqrt(np.mean(z**2)) < 1.35  # 1.07 ± 0.10 are expected
-    ones = [ev.log_evidence(model, n_islands=1, random_seed=i, **words) for i in range(60)]
+    assert 0.7 < np.sqrt(np.mean(z**2)) < 1.4  # 1.07 ± 0.12 are expected
+    ones = [ev.log_evidence(model, n_islands=1, random_seed=i, **words) for i in range(40)]
     scatter, stated = np.std([r.logz for r in ones]), np.mean([r.logz_se for r in ones])
     assert 0.7 < stated / scatter < 1.4
 
 
+@pytest.mark.slow
 def test_many_values_against_minimax_tilting():
     """300 labels, log Z to 0.002 by both, which share truncated normals only."""
     X = np.random.default_rng(0).normal(size=(300, 2))

@@ -95,6 +95,7 @@ def test_killed_and_resumed(tmp_path, answer_here):
     kill_and_resume(tmp_path / "killed", answer_here(tmp_path / "whole.ckpt"), 0.6, answer_here)
 
 
+@pytest.mark.slow
 def test_chains_killed_and_resumed(tmp_path, monkeypatch, answer_here):
     """At the first step, and once something was kept for the third time."""
     for name in ("_EVERY", "_SHARE"):  # which the program sets, in this process
@@ -351,7 +352,10 @@ def test_chains_cut_by_the_clock_go_on(tmp_path):
     assert part.seconds + part.tune_seconds > 0.2
 
 
-@pytest.mark.parametrize("move", ["mgrad", "hmc", "gibbs", "rmhmc"])
+@pytest.mark.parametrize(
+    "move",
+    ["mgrad", "hmc", *(pytest.param(move, marks=pytest.mark.slow) for move in ("gibbs", "rmhmc"))],
+)
 def test_chains_cut_between_two_draws_go_on(tmp_path, monkeypatch, move):
     """A part of a draw is none: the clock stops them at a step in the middle of one."""
     path, words, looks = tmp_path / "run.ckpt", {"move": move, "thin": 300, "draws": 4}, []

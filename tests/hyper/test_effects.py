@@ -94,6 +94,17 @@ def test_enormous_counts_keep_their_digits():
     assert not result.warnings
 
 
+def test_a_search_begins_from_the_data_s_scales_as_well():
+    """Whatever priors of the sd of groups and of the noise expect."""
+    model = model_of("y ~ 1 + (1|g)", {"likelihood__df": 3.0})
+    guesses = density_over(model, model.priors).guesses
+    assert guesses.shape == (9, 3)
+    assert (guesses[:, 0] == 0.0).all()
+    wanted = np.multiply.outer([1.0, 0.1, 0.01], [np.std(Y)] * 2)
+    np.testing.assert_allclose(np.sort(guesses[::4, 1:], axis=0), np.sort(wanted, axis=0))
+
+
+@pytest.mark.slow
 def test_a_mode_that_only_data_know_of_is_found():
     """Where prior and data contradict each other: the sd of groups is at 25 of the deviations that
     its prior has, and a search that begins from the prior alone is 7.4 nats wrong for any seed."""

@@ -203,14 +203,14 @@ def test_few_draws_from_a_surrogate_are_properly_weighted(size):
     """E[mass · f(θ)] = ∫ f s for draws resampled from 8 as from 256: 4.5 sd, 9e-6 each."""
     start, truth = a_start(size), integrals_of_the_start()
     rng, estimates = np.random.default_rng(1), []
-    for _ in range(500):
+    for _ in range(300):
         theta, log_mass, expected = start.draw(rng, 2)
         control = np.exp(start.control(theta)).mean()
         estimates.append(
             np.exp(log_mass) * np.array([1.0, *theta.mean(axis=0), expected, control])
         )
     error = np.mean(estimates, axis=0) - truth
-    se = np.std(estimates, axis=0) / np.sqrt(500)
+    se = np.std(estimates, axis=0) / np.sqrt(300)
     assert (np.abs(error) < 4.5 * se).all()
     assert se[0] < 0.05 * truth[0]
 

@@ -33,6 +33,7 @@ def test_gradient(likelihood):
         assert gradient[i] == pytest.approx((up - down) / (2 * h), abs=0.01)
 
 
+@pytest.mark.slow
 def test_integrated_over_one_of_a_dense_model():
     """Against a sum over the hyperparameter. |z| > 4 by chance: 1 in 10,000."""
     model = dense()

@@ -58,6 +58,7 @@ def test_draws_with_an_error_bar_take_the_place_of_what_has_none(se, answer):
     assert [w.code for w in outcome.warnings] == ["approximation-only"]
 
 
+@pytest.mark.slow
 def test_a_lattice_of_modes_is_integrated():
     """Three cosines: 27 narrow modes in a box, log Z = 3 log I₀(8)."""
 

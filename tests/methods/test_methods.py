@@ -60,7 +60,7 @@ def test_options_of_other_methods_are_refused(method):
 
 
 @pytest.mark.parametrize(
-    ("method", "name"), [("smc", "mgrad"), ("arm", "nuts"), ("ais", "hmc"), ("pt", "nuts")]
+    ("method", "name"), [("smc", "mgrad"), ("arm", "nuts"), ("ais", "hmc"), ("pt", "hmc")]
 )
 def test_a_move_of_the_user_stays_as_it_is(method, name):
     """Step sizes adapt in copies: the same object gives the same answer again."""
@@ -164,7 +164,7 @@ def test_auto_anneals_where_they_are_not():
     assert result.method == "smc"
     assert any("too uneven to rely on" in note for note in result.notes)
     assert any("the pilot mixes" in note for note in result.notes)
-    want = estimate(model, method="smc", target_se=0.05)
+    want = estimate(model, method="smc", target_se=0.1)
     assert abs(result.logz - want.logz) < 4.5 * np.hypot(result.logz_se, want.logz_se)
 
 
@@ -191,7 +191,7 @@ def test_auto_anneals_with_the_move_that_is_given(kind):
     }[kind]
     move = ev.moves.PCN(step_size=0.01, target=None) if kind == "slow move" else "hmc"
     words = {} if kind != "slow move" else {"reference": "prior", "n_particles": 16}
-    result = estimate(model, move=move, n_islands=8, **words)
+    result = estimate(model, move=move, n_islands=4 if kind == "slow move" else 8, **words)
     assert result.method == "smc"
     assert result.settings["move"] == ev.moves.get(move).name
     tried = re.findall(r"(\S+) moves", " ".join(result.notes))

@@ -71,7 +71,7 @@ def test_what_is_far_out_in_a_mode_belongs_to_it(seed):
     """In many dimensions some value is always far out: that must not be left to the prior."""
     rng = np.random.default_rng(0)
     y = rng.standard_normal(20) + 0.1 * rng.standard_t(1, 20)
-    truth = common_factor(y, "student_t(df=1, scale=0.1)", 1e-4, 1.0, n=101, nodes=801)
+    truth = common_factor(y, "student_t(df=1, scale=0.1)", 1e-4, 1.0, n=61, nodes=401)
     result = ev.log_evidence(truth.model, random_seed=seed, progressbar=False)
     assert abs(result.logz - truth.logz) < 4.0 * result.logz_se + 1e-3  # the truth's own
 
@@ -124,7 +124,7 @@ def test_many_narrow_modes_of_little_weight_count(seed):
     likelihood = ev.likelihoods.from_function(_square, name="square")
     model = ev.GPModel(K=4.0 + np.eye(5), y=y, likelihood=likelihood)
     result = ev.log_evidence(model, random_seed=seed, progressbar=False)
-    x, u = np.linspace(-4.5, 4.5, 9001), np.linspace(-12.0, 12.0, 1201)
+    x, u = np.linspace(-4.5, 4.5, 3001), np.linspace(-12.0, 12.0, 401)
     kernel = stats.norm.pdf(x, u[:, None], 1.0)
     parts = [np.trapezoid(np.exp(-0.5 * ((b - x**2) / 0.3) ** 2) * kernel, x, axis=1) for b in y]
     whole = np.prod(parts, axis=0) * stats.norm.pdf(u, 0.0, 2.0)

@@ -101,7 +101,7 @@ def test_few_particles_behind_a_wall_are_not_slow_mixing():
     assert warned <= 8  # about 4; from the tilts' correlation it would be 12
 
 
-@pytest.mark.parametrize("case", [CASES[2], CASES[4]])
+@pytest.mark.parametrize("case", [CASES[2], pytest.param(CASES[4], marks=pytest.mark.slow)])
 def test_guided_draws_of_a_half_space_agree_with_the_truth(case):
     """Ten seeds: |mean error| within 0.01, which resampling by what was learnt exceeds tenfold."""
     model, truth = half_space(*case)

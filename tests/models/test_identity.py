@@ -14,6 +14,7 @@ import evidence as ev
 from evidence.execution.checkpoint import digest
 from evidence.models.identity import rounded, sketch
 
+pytestmark = pytest.mark.usefixtures("small_searches")
 X = np.linspace(0.0, 3.0, 6)
 Y = np.array([0.3, 1.2, 0.4, 2.0, 0.7, 1.1])
 

@@ -95,15 +95,19 @@ def right():
     }  # fmt: skip
 
 
+EMPTY = [Figure().gca()]  # axes until something is drawn on them: they take long to make
+
+
 def draw(figure, first, **given):
-    """The figure of something, on fresh axes; the name of its argument if it is refused."""
+    """The figure of something, on empty axes; the name of its argument if it is refused."""
     function = getattr(plots, figure)
     name, *others = inspect.signature(function).parameters.values()
     words = {other.name: OTHERS[other.name] for other in others if other.default is other.empty}
     if "ax" in inspect.signature(function).parameters:
-        words["ax"] = Figure().gca()
+        words["ax"] = EMPTY[0]
     try:
         assert isinstance(function(first, **(words | given)), Axes | Figure)
+        EMPTY[0] = Figure().gca()
     except ev.InputError as error:
         said = str(error)
         return next((word for word in (name.name, *given) if said.startswith(word)), said)

@@ -10,7 +10,7 @@ from scipy.special import expit
 import evidence as ev
 
 pytest.importorskip("formulae")
-QUICK = {"target_se": 0.1, "random_seed": 0, "progressbar": False}
+QUICK = {"target_se": 0.1, "effort": "frugal", "random_seed": 0, "progressbar": False}
 
 
 @pytest.fixture(scope="module")

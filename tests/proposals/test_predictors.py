@@ -155,13 +155,9 @@ def test_groups_whose_noise_differs():
     se = w.std() / w.mean() / np.sqrt(w.size)
     assert se < 0.05
     assert abs(guide.log_z0 + np.log(w.mean()) - truth) < 4 * se
-    estimates = [
-        ev.log_evidence(model, n_particles=32, n_islands=16, random_seed=s, progressbar=False)
-        for s in range(2)
-    ]
-    for result in estimates:
-        assert result.logz_se < 0.08
-        assert abs(result.logz - truth) < 4 * result.logz_se
+    result = ev.log_evidence(model, n_particles=32, n_islands=16, random_seed=0, progressbar=False)
+    assert result.logz_se < 0.08
+    assert abs(result.logz - truth) < 4 * result.logz_se
 
 
 def test_no_draw_weighs_thousands_of_times_the_mean():

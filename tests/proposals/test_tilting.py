@@ -61,9 +61,9 @@ def proposals(cov, signs, mean):
 # -- truths ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("n", [2, 3, 6])
 def test_scipy_agrees_in_few_dimensions(n):
-    """25 comparisons in all, each at 4.5 standard errors: false alarm below 2e-4."""
+    """15 comparisons in all, each at 4.5 standard errors: false alarm below 2e-4."""
     rng = np.random.default_rng(n)
     for _ in range(5):
         cov, signs, mean = wishart(rng, n), random_signs(rng, n), rng.standard_normal(n)

@@ -118,7 +118,9 @@ def test_draws_of_hyperparameters_have_their_own_likelihood():
 
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter")  # so few draws may well have one
 def test_integrated_evidence(formula):
-    result = ev.log_evidence(formula, target_se=0.3, random_seed=0, progressbar=False)
+    result = ev.log_evidence(
+        formula, effort="frugal", target_se=0.3, random_seed=0, progressbar=False
+    )
     bare = result.to_arviz()
     np.testing.assert_array_equal(bare["posterior"]["sd(1|g)"], result.samples[None, :, 0])
     assert bare["posterior"].attrs["log_evidence"] == result.logz

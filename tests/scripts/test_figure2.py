@@ -23,7 +23,7 @@ def z_score(log_w: np.ndarray) -> float:
     return float((weights.mean() - 1.0) / (weights.std(ddof=1) / np.sqrt(weights.size)))
 
 
-@pytest.mark.parametrize(("betas", "chains"), [([0.0, 1.0], 12000), ([0.0, 0.3, 1.0], 400)])
+@pytest.mark.parametrize(("betas", "chains"), [([0.0, 1.0], 5000), ([0.0, 0.3, 1.0], 200)])
 def test_literal_chain(betas, chains):
     """Without a move it is importance sampling. False alarm 1e-4."""
     model = ev.GPModel(K=K, y=SIGNS, likelihood="probit", jitter=0.0)

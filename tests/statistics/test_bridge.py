@@ -39,10 +39,10 @@ def test_far_apart():
 
 @pytest.mark.parametrize("rho", [0.0, 0.8])
 def test_error_bar(rho):
-    """z of 300 replications has RMS 1 within 4 standard errors of it, 4 · 0.041."""
+    """z of 150 replications has RMS 1 within 4 standard errors of it, 4 · 0.058."""
     sd = 1.4
     z = []
-    for seed in range(300):
+    for seed in range(150):
         rng = np.random.default_rng(seed)
         steps = rng.standard_normal((4, 300))
         steps[:, 1:] *= np.sqrt(1 - rho**2)
@@ -50,7 +50,7 @@ def test_error_bar(rho):
         u, v = (norm.logpdf(s) - norm.logpdf(s, 0.0, sd) for s in (x, y))
         made = bridge(u, v, 1200.0)
         z.append(made.logz / made.se)
-    assert 0.83 < np.sqrt(np.mean(np.square(z))) < 1.17
+    assert 0.77 < np.sqrt(np.mean(np.square(z))) < 1.23
 
 
 def test_every_draw_four_times_is_worth_no_more():

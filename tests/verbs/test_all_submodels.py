@@ -136,7 +136,10 @@ def test_everything_else_is_kept():
 def test_the_same_numbers_whatever_runs_them(tmp_path):
     """Of hyperparameters that are integrated, and of one mean that has none: on threads, and in
     another process, to which the model's functions do not go."""
-    formula, words = "y ~ np.abs(x)", {"priors": "jzs", "target_se": 0.1, **QUIET}
+    formula, words = (
+        "y ~ np.abs(x)",
+        {"priors": "jzs", "effort": "frugal", "target_se": 0.1, **QUIET},
+    )
     found = ev.all_submodels(formula, DATA, **words)
     assert list(found.table.index) == ["y ~ 1", "y ~ 1 + np.abs(x)"]
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:

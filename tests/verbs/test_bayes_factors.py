@@ -40,6 +40,9 @@ SCORES = np.reshape(
 )  # on machines A and C, of six workers, three times: Pinheiro and Bates (2000)
 
 
+FEW = {"effort": "frugal", "target_se": 0.002}
+
+
 def log_factor(formulas, data, **words):
     """That of the first formula against the second, and its error."""
     comparison = ev.compare(
@@ -95,7 +98,7 @@ def test_two_samples_are_a_factor_of_two_levels():
     variance, of the t statistic alone."""
     rng = np.random.default_rng(1)
     y, group = rng.normal(size=20) + np.repeat([0.0, 0.9], 10), np.repeat([0, 1], 10)
-    factor, se = log_factor(["y ~ C(g)", "y ~ 1"], {"y": y, "g": group})
+    factor, se = log_factor(["y ~ C(g)", "y ~ 1"], {"y": y, "g": group}, **FEW)
     pooled = (y[:10].var() + y[10:].var()) * 10 / 18
     t2 = (y[:10].mean() - y[10:].mean()) ** 2 / pooled * 5.0
     log_g = np.linspace(-12.0, 20.0, 8001)
@@ -110,7 +113,12 @@ def test_two_samples_are_a_factor_of_two_levels():
 def test_labels_by_quadrature():
     """A Cauchy effect of two levels, in units of the information at the mean, over a grid."""
     y, sign = np.array([1] * 7 + [0] * 3 + [1] * 2 + [0] * 8), np.repeat([1.0, -1.0], 10)
-    words = {"likelihood": "bernoulli", "priors": "jzs", "random_seed": 0, "progressbar": False}
+    words = {
+        "likelihood": "bernoulli",
+        "priors": "jzs",
+        "random_seed": 0,
+        "progressbar": False,
+    } | FEW
     comparison = ev.compare(["y ~ C(g)", "y ~ 1"], {"y": y, "g": sign}, **words)
     mean, b = np.linspace(-12.0, 12.0, 161), np.tan(np.linspace(-1.57, 1.57, 801))
     r = 0.5 / math.sqrt(y.mean() * (1.0 - y.mean()))

@@ -38,11 +38,11 @@ def by_hand(rng, name, sd=1.0, noise=0.5):
 
 def test_what_is_right_passes():
     """The verdict fails with 5 % by chance; seeds are fixed."""
-    own = ev.calibrate(pair(), 100, **QUIET)
+    own = ev.calibrate(pair(), 60, **QUIET)
     assert own.passed
     assert not own.warnings
-    assert own.summary().startswith("calibrated: 23 statistics of 100 data sets")
-    assert ev.calibrate(pair(), 100, simulate=by_hand, **QUIET).passed
+    assert own.summary().startswith("calibrated: 23 statistics of 60 data sets")
+    assert ev.calibrate(pair(), 60, simulate=by_hand, **QUIET).passed
     # limits are of total size 5 %, half for evidences and half for ranks
     assert own.table.limit.sum() == pytest.approx(SIZE)
     assert own.table.limit.iloc[:3].sum() == pytest.approx(SIZE / 2)
@@ -51,7 +51,7 @@ def test_what_is_right_passes():
 @pytest.mark.parametrize("wrong", [{"sd": 0.5}, {"noise": 0.25}])
 def test_what_is_not_meant_is_found(wrong):
     """Prior standard deviations off by a factor of 2, noise that is a variance."""
-    found = ev.calibrate(pair(), 100, simulate=partial(by_hand, **wrong), **QUIET)
+    found = ev.calibrate(pair(), 60, simulate=partial(by_hand, **wrong), **QUIET)
     assert not found.passed
     assert [w.code for w in found.warnings] == ["not-calibrated"]
     assert found.summary().startswith("NOT calibrated")

@@ -90,7 +90,7 @@ def test_same_seed_same_answer():
 def test_a_repeated_call_has_the_same_bits_wherever_its_arrays_lie(method, move):
     model, rng, seen = small_model("logit", 12), np.random.default_rng(0), set()
     words = {"n_sweeps": 8} if method == "pt" else {}
-    for _ in range(4):
+    for _ in range(3):
         result = estimate(
             model, method=method, move=move, n_islands=4, n_particles=8, random_seed=1, **words
         )
@@ -127,11 +127,11 @@ def test_max_seconds_keeps_what_there_is():
     estimate(model, n_particles=16, n_islands=2)  # compile first
     started = time.perf_counter()
     result = estimate(
-        model, target_se=1e-6, n_particles=64, n_islands=100_000, max_seconds=4.0, random_seed=0
+        model, target_se=1e-6, n_particles=64, n_islands=100_000, max_seconds=2.0, random_seed=0
     )
     assert time.perf_counter() - started < 20.0
     assert np.isfinite(result.logz)
-    assert any("max_seconds=4" in w for w in result.warnings)
+    assert any("max_seconds=2" in w for w in result.warnings)
     assert any("target_se=1e-06 was not met" in w for w in result.warnings)
 
 

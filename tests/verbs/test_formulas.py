@@ -14,7 +14,8 @@ import evidence as ev
 from evidence.cli import app
 
 pytest.importorskip("formulae")
-QUICK = {"target_se": 0.1, "random_seed": 0, "progressbar": False}
+pytestmark = pytest.mark.usefixtures("small_searches")
+QUICK = {"target_se": 0.1, "effort": "frugal", "random_seed": 0, "progressbar": False}
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +77,9 @@ def test_predictions_average_over_hyperparameters(frame, grouped):
 
 def test_draws_of_hyperparameters_and_effects(grouped, tmp_path):
     model, result = grouped
-    draws = ev.sample_hyperparameters(model, draws=300, random_seed=0, progressbar=False)
-    assert draws.theta.shape == (2, 300, 2)
-    assert draws.x.shape == (2, 300, model.n)
+    draws = ev.sample_hyperparameters(model, draws=150, random_seed=0, progressbar=False)
+    assert draws.theta.shape == (2, 150, 2)
+    assert draws.x.shape == (2, 150, model.n)
     summary = ev.summarise(model, result)
     for i, name in enumerate(["Intercept", "x"]):
         x, row = draws.x[..., i].ravel(), summary.common.loc[name]
@@ -132,7 +133,7 @@ def test_held_hyperparameters_are_no_longer_integrated_out(frame):
     held = ev.from_formula("y ~ x + (1 | g)", frame, priors={"sigma": 0.5})
     result = ev.log_evidence(held, **QUICK)
     assert list(result.table.index) == ["sd(1|g)"]
-    sd = np.geomspace(1e-2, 20.0, 40)
+    sd = np.geomspace(1e-2, 20.0, 30)
     free = ev.from_formula("y ~ x + (1 | g)", frame)
     prior = dict(free.priors.items())["sd(1|g)"]
     logz = [ev.fit_ep(free.at({"sigma": 0.5, "sd(1|g)": s})).logz for s in sd]

@@ -138,7 +138,9 @@ def test_density_model_with_prior_and_names(gaussian):
 
 def test_draws_of_our_own_sampler():
     model = ev.DensityModel(standard, 2, grad=lambda x: -x, vectorized=True)
-    draws = ev.sample(model, draws=400, tune=300, chains=2, random_seed=0, progressbar=False)
+    draws = ev.sample(
+        model, draws=400, tune=300, chains=2, reference="laplace", random_seed=0, progressbar=False
+    )
     result = estimate(draws.to_arviz(), model)
     assert abs(result.logz - LOG_2PI) < 5 * result.logz_se
 

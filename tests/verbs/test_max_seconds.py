@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+from covering import in_turns
 from scipy.stats import lognorm
 
 import evidence as ev
@@ -29,8 +30,9 @@ def large(likelihood, n=1200):
     return ev.GPModel(X, y, "4.0 * RBF(1.0)", likelihood=likelihood)
 
 
-@pytest.mark.parametrize("method", ["auto", "smc", "pt", "ep"])
-@pytest.mark.parametrize("likelihood", ["probit", "poisson"])
+@pytest.mark.parametrize(
+    ("method", "likelihood"), in_turns(["auto", "smc", "pt", "ep"], ["probit", "poisson"])
+)
 def test_a_large_model_in_a_moment(likelihood, method):
     started = time.perf_counter()
     result = ev.log_evidence(

@@ -13,6 +13,7 @@ from evidence.drivers.chains import Chains
 from evidence.statistics.adaptation import DualAveraging
 from evidence.verbs.sample import _doubts
 
+pytestmark = pytest.mark.usefixtures("small_searches")
 QUICK = [name for name in moves.names() if "rmhmc" not in name and name != "gibbs"]
 
 

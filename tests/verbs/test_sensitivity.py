@@ -10,6 +10,7 @@ import evidence as ev
 from evidence.verbs.sensitivity import Rescaled
 
 pytest.importorskip("formulae")
+pytestmark = pytest.mark.usefixtures("small_searches")
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def test_hyperparameters_from_their_draws_and_anew(data):
     model = ev.from_formula("y ~ x + (1 | g)", data, priors=PRIORS)
     table = ev.prior_sensitivity(model, random_seed=0, scale=[0.5, 2.0]).table
 
-    sd, noise = np.geomspace(1e-3, 5, 40), np.geomspace(0.3, 0.9, 14)
+    sd, noise = np.geomspace(1e-3, 5, 28), np.geomspace(0.3, 0.9, 10)
     priors = dict(model.priors.items())
     z = np.array([
         [ev.fit_ep(model.at({"sd(1|g)": s, "noise_std": t})).logz for t in noise] for s in sd

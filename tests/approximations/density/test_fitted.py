@@ -76,7 +76,12 @@ def test_every_part_has_a_component_that_knows_its_log_z(name):
 
 @pytest.mark.parametrize(
     ("name", "method"),
-    [*((name, "auto") for name in PROBLEMS), ("hidden", "smc"), ("hidden", "pt")],
+    [
+        *((name, "auto") for name in ("hidden", "three")),
+        ("hidden", "smc"),
+        pytest.param("narrow within wide", "auto", marks=pytest.mark.slow),
+        pytest.param("hidden", "pt", marks=pytest.mark.slow),
+    ],
 )
 def test_log_z_of_several_modes(name, method):
     words = {}
@@ -222,8 +227,10 @@ def test_what_takes_the_place_of_a_prior_has_its_part_of_log_z():
     path = make_path(wide)
     tilt = path.tilt(np.random.default_rng(0).standard_normal((1000, path.n)))
     assert np.isfinite(tilt).all()
-    whole = ev.log_evidence(ev.examples.funnel(2).model, method="importance", random_seed=0,
-                            reference="gaussian", n_particles=1000, progressbar=False)  # fmt: skip
+    whole = ev.log_evidence(
+        ev.examples.funnel(2).model, method="importance", reference="gaussian", n_particles=1000,
+        effort="frugal", random_seed=0, progressbar=False,
+    )  # fmt: skip
     assert np.isfinite(whole.components.logz).all()
     assert abs(whole.logz) < 4.0 * whole.logz_se < 4.0
 
@@ -283,6 +290,7 @@ def test_far_ends_of_a_banana_count():
     assert abs(result.logz - truth) < 4.0 * result.logz_se < 0.2
 
 
+@pytest.mark.slow
 def test_the_smallest_of_four_modes_is_found_among_many_points():
     """A tenth of Z in a corner; thinned before their neighbours are asked, draws miss it."""
     means = 6.0 * np.array(

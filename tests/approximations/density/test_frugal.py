@@ -132,7 +132,7 @@ def test_a_narrow_mode_on_the_slope_of_a_broad_one_is_climbed(seed):
     assert points < 15_000
 
 
-@pytest.mark.parametrize("seed", [5, 7])
+@pytest.mark.parametrize("seed", [5, pytest.param(7, marks=pytest.mark.slow)])
 def test_rings_take_many_components(seed):
     """A dozen Gaussians leave more of two rings uncovered, which error bars then hold."""
     result, truth, points = run(rings(), effort="frugal", target_se=0.2, random_seed=seed)
@@ -244,7 +244,9 @@ def slopes(t):
     return -(2.0 * t + 20.0 * np.pi * np.sin(2.0 * np.pi * t))
 
 
-@pytest.mark.parametrize(("seed", "grad"), [(1, None), (0, slopes)])
+@pytest.mark.parametrize(
+    ("seed", "grad"), [(1, None), pytest.param(0, slopes, marks=pytest.mark.slow)]
+)
 def test_a_hundred_modes_to_the_usual_error_bar(seed, grad):
     """No fit covers them: a mixture of all of them is found, or slices reach what it leaves."""
     t = (np.arange(200_000) + 0.5) / 200_000 * 10.24 - 5.12

@@ -7,6 +7,8 @@ import pytest
 
 import evidence as ev
 from evidence.approximations.density import fit, staged
+from evidence.approximations.density.fitted import fit_density
+from evidence.approximations.density.policy import EFFORTS
 
 _LOG_2PI = np.log(2.0 * np.pi)
 
@@ -47,7 +49,7 @@ def test_both_modes_count(dim, share, at, children):
 
 def test_one_mode_is_left_as_it_is():
     model = funnel(2, 0.0, 0.0)
-    reference = ev.fit_reference(model)
+    reference = fit_density(model, policy=EFFORTS["frugal"])
     assert reference.scales is not None
     assert not reference.several
     assert fit._over_all_modes(reference, np.random.default_rng(0)) is reference

@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 import evidence as ev
 from evidence.approximations.density.fitted import fit_density
 from evidence.approximations.density.modes import find_modes, fit_density_laplace, negative_hessian
+from evidence.approximations.density.policy import EFFORTS
 from evidence.approximations.density.reference import DensityReference, density_prior_reference
 from evidence.models.density.checking import central
 from evidence.paths.density import DensityPath
@@ -131,7 +132,13 @@ def test_no_mode_is_a_value():
     assert any("no mode" in warning for warning in fit.warnings)
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "heavy", "shifted", "limited", "banana", "logistic"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("gaussian", "heavy", "shifted", "banana"),
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("limited", "logistic")),
+    ],
+)
 def test_fitted_reference_sees_all_the_mass(kind):
     """Its draws' mean weight is Z, and the weights have no heavy tail."""
     model, truth = {
@@ -167,9 +174,10 @@ def test_fitted_reference_sees_all_the_mass(kind):
 
 def test_fits_are_the_same_each_time():
     """Alone, and beside another in threads."""
-    first = fit_density(quadratic(grad=slope))
+    few = EFFORTS["frugal"]
+    first = fit_density(quadratic(grad=slope), policy=few)
     with ThreadPoolExecutor(2) as pool:
-        for other in pool.map(lambda _: fit_density(quadratic(grad=slope)), range(2)):
+        for other in pool.map(lambda _: fit_density(quadratic(grad=slope), policy=few), range(2)):
             np.testing.assert_array_equal(first.mean, other.mean)
             np.testing.assert_array_equal(first.cov, other.cov)
             assert other.logz == first.logz

@@ -292,7 +292,7 @@ def test_where_nothing_has_a_likelihood_there_is_no_answer():
         Cloud(model).screen(np.random.default_rng(0), 64)
 
 
-@pytest.mark.parametrize("number", [26, 7])
+@pytest.mark.parametrize("number", [26, pytest.param(7, marks=pytest.mark.slow)])
 def test_random_densities_that_were_missed(number):
     """A mode uphill of 1e-5 of the prior holds 15 %; a ridge of eight dimensions."""
     case = random_density(number)

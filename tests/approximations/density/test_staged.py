@@ -85,7 +85,7 @@ def test_residuals_are_standard_normal():
     [
         ("walk 10", False, True),
         ("groups 8 × 2, alike", True, True),
-        ("walk 6", True, False),
+        pytest.param("walk 6", True, False, marks=pytest.mark.slow),
     ],
 )
 def test_both_scales_are_found_and_their_necks(name, centred, gradient):

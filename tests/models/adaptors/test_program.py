@@ -10,6 +10,8 @@ import pytest
 import evidence as ev
 from evidence.models.adaptors.program import ProgramModel, Report, check_words
 
+pytestmark = pytest.mark.usefixtures("small_searches")
+
 
 def exponential(**words):
     """Two shares of one exponential rate: one coordinate, two parameters; Z = 1."""

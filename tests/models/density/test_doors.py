@@ -9,6 +9,7 @@ from scipy import stats
 import evidence as ev
 from evidence.models.density.checking import first_finite
 
+pytestmark = pytest.mark.usefixtures("small_searches")
 FORMS = {
     "float": float,
     "zero-d": np.asarray,

@@ -15,6 +15,8 @@ from evidence import moves
 from evidence.approximations.density.modes import fit_density_laplace
 from evidence.models.density.functions import MissingDerivative
 
+pytestmark = pytest.mark.usefixtures("small_searches")
+
 
 def bowl(x):
     return -0.5 * x @ x

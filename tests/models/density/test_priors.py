@@ -84,7 +84,9 @@ def test_evidence(form, with_gradient):
     words, exact = FORMS[form]
     grad = gradient if with_gradient else None
     model = ev.DensityModel(loglik, vectorized=True, grad=grad, **words)
-    result = ev.log_evidence(model, target_se=0.05, random_seed=1, progressbar=False)
+    result = ev.log_evidence(
+        model, effort="frugal", target_se=0.05, random_seed=1, progressbar=False
+    )
     assert abs(result.logz - exact) < 4.0 * result.logz_se + 1e-6
     assert result.logz_se < 0.06
     assert not result.warnings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import evidence as ev
 from evidence.approximations.density.fit import fit_one
 from evidence.approximations.density.fitted import fit_density
 from evidence.approximations.density.modes import find_modes
+from evidence.approximations.density.policy import NORMAL
 from evidence.approximations.density.reference import DensityReference
 from evidence.models.density.scales import Rescaled, Scales, learn
 from evidence.paths.density import DensityPath
@@ -163,8 +165,9 @@ def funnel():
 
 @pytest.fixture(scope="module")
 def fit(funnel):
-    """What a run starts from unless told otherwise."""
-    return fit_density(funnel)
+    """What a run starts from unless told otherwise, from a smaller search."""
+    few = replace(NORMAL, screened_in_batches=2**13, halved_in_batches=2**14, climbs=4, rounds=6)
+    return fit_density(funnel, policy=few)
 
 
 def test_the_funnel_is_fitted(funnel, fit):

@@ -52,8 +52,7 @@ def test_modes_and_curvatures_whatever_the_units(vectorized, gradient):
     np.testing.assert_allclose(H, np.eye(5), atol=1e-2)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_bare_density_with_a_wall_in_any_units(seed):
+def test_a_bare_density_with_a_wall_in_any_units():
     """Half a normal density: climbs in coordinates of their own sizes stop at the wall, 1e4
     deviations away from the mode. log Z = log √(2π)⁵ Π sd - log 2."""
     across = np.array([1.0, -2.0, 0.5, 1.0, -1.0])
@@ -63,6 +62,6 @@ def test_a_bare_density_with_a_wall_in_any_units(seed):
 
     model = ev.DensityModel(log_p, dim=5, vectorized=True)
     truth = 2.5 * np.log(2.0 * np.pi) + np.log(SD).sum() - np.log(2.0)
-    result = ev.log_evidence(model, random_seed=seed, progressbar=False)
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
     assert not result.warnings
     assert abs(result.logz - truth) < 4.0 * result.logz_se < 0.2

@@ -60,7 +60,7 @@ def test_units_and_order_do_not_matter():
     )
     new = new.sample(frac=1.0, random_state=1)
     other = ev.from_formula("k ~ x + (0 + x | g)", new, priors=scaled, **words)
-    one, two = estimate(base), estimate(other, seed=1)
+    one, two = estimate(base, target_se=0.05), estimate(other, seed=1, target_se=0.05)
     assert abs(one[0] - two[0]) < 4.0 * np.hypot(one[1], two[1])
 
 

@@ -294,7 +294,9 @@ def test_shares_of_zeros_are_learnt_as_log_odds():
     assert model.hyperparameters.lows[-1] == 0.0
     held = model.at({"hu": 0.25})
     assert held.likelihood.hu == pytest.approx(0.25, rel=1e-12)
-    free = ev.log_evidence(model, random_seed=0, target_se=0.02, progressbar=False)
+    free = ev.log_evidence(
+        model, effort="frugal", random_seed=0, target_se=0.02, progressbar=False
+    )
     one = ev.log_evidence(held, random_seed=0, target_se=0.01, progressbar=False)
     given = np.log(0.25**3 * 0.75**2)
     truth = one.logz - given + betaln(4, 3)

@@ -41,8 +41,8 @@ def _points(likelihood, y):
 @pytest.mark.parametrize("case", CASES, ids=lambda c: describe(c.likelihood))
 def test_kernel_matches_mpmath(case):
     """Relative error below 1e-10; where terms cancel to zero, 1e-13 of the largest of them."""
-    for y in case.ys:
-        x = _points(case.likelihood, y)
+    for turn, y in enumerate(case.ys):  # every other point for each of them
+        x = _points(case.likelihood, y)[turn % 2 :: 2]
         x = x[x != y] if isinstance(case.likelihood, AsymmetricLaplace) else x  # a kink
         got = case.likelihood.derivatives(x, np.full(x.size, y))
         with mp.workdps(40):

@@ -235,7 +235,7 @@ def test_a_few_dense_rows_among_many_small_groups():
 
 def test_many_that_come_last_do_not_become_dense():
     """A chain of which every node has leaves: the chain comes last and stays a chain."""
-    n, leaves = 400, 5
+    n, leaves = 150, 5
     chain = sp.coo_array((np.ones(n - 1), (np.arange(n - 1), np.arange(1, n))), shape=(n, n))
     links = sp.kron(sp.eye_array(n), np.ones((1, leaves)))
     P = positive(
