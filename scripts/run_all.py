@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -77,7 +78,9 @@ _FRUGAL = """import runpy, sys
 from evidence.approximations.density.policy import EFFORTS
 EFFORTS["normal"] = EFFORTS["frugal"]  # searches, which --fast only brings to their end
 runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)"""
-NAMES = {script.rpartition(".")[2]: script for script in SCRIPTS}
+_LAST = Counter(script.rpartition(".")[2] for script in SCRIPTS)
+#: scripts by their last name, or by all of it where two share that
+NAMES = {s if _LAST[last := s.rpartition(".")[2]] > 1 else last: s for s in SCRIPTS}
 
 
 def run(name: str, fast: bool, out: Path) -> tuple[str, int, float]:
