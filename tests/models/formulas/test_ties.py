@@ -28,7 +28,7 @@ def made(y, formula="y ~ x", **words):
         (np.zeros(N), {"likelihood": "student_t"}, "without any noise"),
         (np.full(N, 2.0), {"likelihood": "gamma"}, "without any noise"),
         (np.full(N, 2.0), {"likelihood": "lognormal"}, "without any noise"),
-        (np.full(N, 0.4), {"likelihood": "beta"}, "no evidence can be told"),
+        (np.full(N, 0.4), {"likelihood": "beta"}, "without any noise.* phi "),
         (TIED, {"formula": "y ~ 1", "predictors": {"sigma": "(1 | g)"}},
          r"in data 0, 1, 2, 3, ….*sigma:sd\(1\|g\) a prior"),
         (TIED, {"formula": "y ~ (1 | g)", "predictors": {"sigma": "(1 | g)"}}, "in data 0, 1, 2"),
