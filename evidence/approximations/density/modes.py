@@ -55,7 +55,8 @@ def wide(model: DensityModel, points: Array) -> Array:
 
 
 def costly(model: DensityModel) -> bool:
-    """Whether a climb takes hundreds of calls: a search begins them where it has been."""
+    """Whether a search begins climbs where it has been, not before: one takes hundreds of calls,
+    or peaks are seen from afar, and most of 32 climbs from draws of the prior were in vain."""
     if model.smooth:
         return True
     return not model.has_gradient and not model.vectorized and model.prior is not None
