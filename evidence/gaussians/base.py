@@ -98,7 +98,8 @@ class Prior(ABC):
         return BlockGaussian(self, sites)
 
     def turned(self, R: Array) -> Prior:
-        r"""The prior of :math:`R_n^T x_n`, for data of P values each: x is (P, N), R (N, P, P).
+        r"""The prior of :math:`R_n^T (x_n - m_n)`, for data of P values each: x is (P, N),
+        R (N, P, P).
 
         With columns R_n that are orthonormal, a site of several values, of curvature
         :math:`R_n \mathrm{diag}(τ_n) R_n^T`, is P sites of one.

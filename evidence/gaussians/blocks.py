@@ -6,10 +6,11 @@ For data of P values, stacked one after the other in x, :math:`x_n = (x_{1n}, �
       .. math:: t_n(x_n) = \exp(c_n + \nu_n^T x_n - \tfrac12 x_n^T W_n x_n),\qquad
           W_n = R_n\,\mathrm{diag}(\tau_n)\,R_n^T,\qquad R_n = S_n^{-1} U_n,
 
-is P sites of one value each of :math:`z_n = R_n^T x_n`, with S the prior's standard deviations, in
-whose units U is orthogonal: values may have units of their own. A prior that is turned
-(:meth:`~evidence.gaussians.base.Prior.turned`) with such sites is all there is to it: curvatures
-may be negative where q exists.
+is P sites of one value each of :math:`z_n = R_n^T (x_n - m_n)`, with m the prior's mean and S its
+standard deviations, in whose units U is orthogonal: values may have units of their own, and a
+curvature that is lost in rounding beside the other counts for as much as z is, not x. A prior that
+is turned (:meth:`~evidence.gaussians.base.Prior.turned`) with such sites is all there is to it:
+curvatures may be negative where q exists.
 """
 
 from __future__ import annotations
@@ -69,12 +70,13 @@ class BlockGaussian:
         values[np.abs(values) < _ROUNDING * np.abs(values).max(axis=1, keepdims=True)] = 0.0
         self.R, self.back = U / sd[:, :, None], U * sd[:, :, None]  # x = back z
         tau = np.ascontiguousarray(values.T.ravel())
-        nu = combined(self.back, sites.nu.ravel())
+        self.at = prior.mean.reshape(sites.nu.shape)
+        nu = combined(self.back, (sites.nu - sites.times_W(self.at)).ravel())
         self.turned: Gaussian = prior.turned(self.R).with_sites(nu, tau)
 
     @cached_property
     def mean(self) -> Array:
-        return spread(self.back, self.turned.mean)
+        return self.prior.mean + spread(self.back, self.turned.mean)
 
     @property
     def dual(self) -> Array:
@@ -118,8 +120,8 @@ class BlockGaussian:
 
     def log_normaliser(self, c: Array) -> float:
         """log ∫ prior · sites."""
-        P = self.R.shape[1]
-        return self.turned.log_normaliser(np.concatenate([c, np.zeros((P - 1) * c.size)]))
+        c = self.sites._replace(c=c).log(self.at)
+        return self.turned.log_normaliser(np.concatenate([c, np.zeros(self.at.size - c.size)]))
 
     @cached_property
     def covariance(self) -> Array:

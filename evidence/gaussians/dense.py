@@ -92,13 +92,14 @@ class DensePrior(Prior):
 
 
 class TurnedPrior(DensePrior):
-    """The prior of other combinations of the values of every datum; its root is no triangle."""
+    """The prior of other combinations of the values of every datum, as far as they are from their
+    means; its root is no triangle."""
 
     def __init__(self, origin: DensePrior, R: Array) -> None:
         self.origin, self.R = origin, R
         self.back: Array = np.asarray(np.linalg.inv(R).swapaxes(1, 2), float)  # x = back z
         P, N, size = R.shape[1], len(R), origin.mean.size
-        self.mean = combined(R, origin.mean)
+        self.mean = np.zeros(R.shape[2] * N)
         half = np.einsum("nap,anj->pnj", R, origin.covariance.reshape(P, N, size))
         half = half.reshape(size, P, N)
         K = np.einsum("iam,map->ipm", half, R, optimize=True).reshape(size, size)
@@ -117,7 +118,7 @@ class TurnedPrior(DensePrior):
 
     def log_density(self, x: Array) -> Array:
         jacobian = float(np.linalg.slogdet(self.R)[1].sum())
-        return self.origin.log_density(spread(self.back, x.T).T) - jacobian
+        return self.origin.log_density(self.origin.mean + spread(self.back, x.T).T) - jacobian
 
     def whiten(self, columns: Array) -> Array:
         return self.origin.whiten(np.asfortranarray(spread(self.back, columns)))

@@ -177,8 +177,8 @@ class SparsePrior(Prior):
         out = copy.copy(self)
         shape = (J * N, A.shape[1])
         out.design = csr_array((data, np.tile(A.indices[: rows.size], J), indptr), shape=shape)
-        out.offset = combined(R, self.offset)
-        out.mean = out.design @ self.latent_mean + out.offset
+        out.offset = combined(R, self.offset - self.mean)
+        out.mean = np.zeros(J * N)
         out.pattern = self.pattern.turned(out.design, J)
         out.base = Solved(out, None, self.base.factor)
         vars(out).pop("variances", None)

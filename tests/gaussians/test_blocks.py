@@ -87,12 +87,29 @@ def test_turned_prior_is_the_prior(orthogonal):
     R = rng.normal(size=(N, P, P)) * [[[1.0], [1e-3]]]
     R = np.linalg.qr(R)[0] if orthogonal else R
     turned, x = prior.turned(R), rng.normal(size=(3, P * N))
-    z, jacobian = combined(R, x.T).T, np.log(np.abs(np.linalg.det(R))).sum()
-    np.testing.assert_allclose(spread(np.linalg.inv(R).swapaxes(1, 2), z.T).T, x)
+    z, jacobian = combined(R, (x - prior.mean).T).T, np.log(np.abs(np.linalg.det(R))).sum()
+    back = spread(np.linalg.inv(R).swapaxes(1, 2), z.T).T
+    np.testing.assert_allclose(prior.mean + back, x)
     np.testing.assert_allclose(turned.log_density(z), prior.log_density(x) - jacobian)
     np.testing.assert_allclose(turned.covariance @ turned.solve(z[0]), z[0], rtol=1e-6)
-    np.testing.assert_allclose(turned.explained(z), prior.explained(x))
+    np.testing.assert_allclose(turned.explained(z), prior.explained(x - prior.mean))
     assert turned.logdet == pytest.approx(np.linalg.slogdet(turned.covariance)[1])
+
+
+@pytest.mark.parametrize("sd", [1e-6, 1e-7, 1e-8, 1e-12])
+def test_what_the_prior_knows_counts_as_it_does(sd):
+    """Sites' curvature in such a value is lost in rounding, but not what they say of its mean."""
+    rng = np.random.default_rng(4)
+    wide, own = dense_prior(rng), sites(rng, False)
+    S = np.repeat([1.0, sd], N)
+    prior = DensePrior(wide.mean, S[:, None] * wide.covariance * S, S[:, None] * wide.chol)
+    q, W, m = BlockGaussian(prior, own), whole(own.W), prior.mean
+    gain = prior.covariance @ np.linalg.inv(np.eye(P * N) + W @ prior.covariance)
+    b = own.nu.ravel() - W @ m
+    log_z = np.sum(own.log(m.reshape(P, N))) + 0.5 * b @ gain @ b
+    log_z -= 0.5 * np.linalg.slogdet(np.eye(P * N) + prior.covariance @ W)[1]
+    assert q.log_normaliser(own.c) == pytest.approx(log_z, abs=1e-9)
+    np.testing.assert_allclose(q.mean, m + gain @ b, atol=1e-9)
 
 
 @pytest.mark.parametrize("indefinite", [False, True])
