@@ -8,7 +8,6 @@ follow, x given z being Gaussian (:mod:`evidence.moves.gradient.gibbs`).
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -179,66 +178,99 @@ def run_weighted(
     """
     started, rng = time.perf_counter(), np.random.default_rng(seed)
     estimates, latent = [], []
-    for _ in range(n_islands):
+    for count in abreast(source, n_islands, n_particles):
         if stop():
             raise Stopped
-        *estimate, draws = island(source, n_particles, rng, resampling, threshold, keep)
-        estimates.append(estimate)
+        *some, draws = islands(source, count, n_particles, rng, resampling, threshold, keep)
+        estimates.append(some)
         latent.append(draws)
-    log_z, ess, variances, ends = np.array(estimates).T
+    log_z, ess, variances, ends = np.concatenate(estimates, axis=1)
     seconds, made = time.perf_counter() - started, n_islands * n_particles
     row = Row(log_z, ess.mean(), 1.0, np.nan, 0, made, n_particles, seconds)
-    return Islands.of([row], np.array(latent), variances, ends)
+    return Islands.of([row], np.concatenate(latent), variances, ends)
 
 
-def island(
+def abreast(
+    source: Guided | Stepped | Tilted | Proposed, n_islands: int, n: int, numbers: float = 4e6
+) -> list[int]:
+    """How many islands of ``n`` draws to draw at a time, of about so many numbers together."""
+    if not (isinstance(source, Stepped) and source.guide.abreast):
+        return [1] * n_islands
+    most = int(max(numbers / (source.guide.size * n), 1.0))
+    return [min(most, n_islands - i) for i in range(0, n_islands, most)]
+
+
+def islands(
     source: Guided | Stepped | Tilted | Proposed,
+    count: int,
     n: int,
     rng: np.random.Generator,
     resampling: str | None,
     threshold: float,
     most: int,
-) -> tuple[float, float, float, float, Array]:
-    """log Ẑ, relative effective sample size, relative variance of Ẑ, its part by ends, draws."""
-    between = Resampling(source.log_z0, n, rng, resampling, threshold)
-    drawn, log_w = source.draw(n, rng, between)
-    weights, order = Weights(log_w), source.order(n, rng)
-    w = weights.relative
-    kept = order[systematic(w[order], rng, min(n, most))]
+) -> tuple[Array, Array, Array, Array, Array]:
+    """log Ẑ, relative effective sample sizes, relative variances of Ẑ, their parts by ends, and
+    draws, of islands side by side."""
+    between = Resampling(source.log_z0, count, n, rng, resampling, threshold)
+    drawn, log_w = source.draw(count * n, rng, between)
+    each = [Weights(own) for own in log_w.reshape(count, n)]
+    w, order = np.array([one.relative for one in each]), source.order(n, rng)
+    kept = [order[systematic(own[order], rng, min(n, most))] for own in w]
     strata = isinstance(source, Proposed)  # mixtures draw one component after the other
-    variance = variance_in_order(w) if strata else between.family.variance(w[None])[0]
-    ends = variance_of_ends(w) if isinstance(source, Guided) and source.net is not None else 0.0
-    draws = source.latent(drawn, kept, rng)  # type: ignore[arg-type]  # as it drew them
-    return between.log_z + float(weights.log_mean), float(weights.ess), variance, ends, draws
+    variances = (
+        np.array([variance_in_order(own) for own in w]) if strata else between.family.variance(w)
+    )
+    nets = isinstance(source, Guided) and source.net is not None
+    ends = np.array([variance_of_ends(own) if nets else 0.0 for own in w])
+    chosen = (np.array(kept) + n * np.arange(count)[:, None]).ravel()
+    draws = source.latent(drawn, chosen, rng)  # type: ignore[arg-type]  # as it drew them
+    log_z, ess = between.log_z + [one.log_mean for one in each], np.array([o.ess for o in each])
+    return log_z, ess, variances, ends, draws.reshape(count, -1, draws.shape[1])
 
 
-def course(source: Stepped, n: int, rng: np.random.Generator, resampling: str | None) -> Array:
-    """log Ẑ of an island at every look at its weights, and at the end."""
-    between = Resampling(source.log_z0, n, rng, resampling, _THRESHOLD)
-    _, log_w = source.draw(n, rng, between)
-    return np.array([*between.course, between.log_z + float(Weights(log_w).log_mean)])
+def courses(
+    source: Stepped, count: int, n: int, rng: np.random.Generator, resampling: str | None
+) -> Array:
+    """log Ẑ of islands side by side at every look at their weights, and at the end."""
+    between = Resampling(source.log_z0, count, n, rng, resampling, _THRESHOLD)
+    _, log_w = source.draw(count * n, rng, between)
+    ends = [Weights(own).log_mean for own in log_w.reshape(count, n)]
+    return np.array([*between.course, between.log_z + ends]).T
 
 
 class Resampling:
-    """What is done with the weights of an island between blocks of coordinates."""
+    """What is done with the weights of islands, side by side, between blocks of coordinates."""
 
     def __init__(
-        self, log_z: float, n: int, rng: np.random.Generator, scheme: str | None, threshold: float
+        self,
+        log_z: float,
+        count: int,
+        n: int,
+        rng: np.random.Generator,
+        scheme: str | None,
+        threshold: float,
     ) -> None:
-        self.log_z, self.rng, self.scheme, self.threshold = log_z, rng, scheme, threshold
-        self.family = Genealogy(1, n, scheme or "systematic")
-        self.course: list[float] = []
+        self.log_z, self.rng, self.scheme = np.full(count, log_z), rng, scheme
+        self.threshold = threshold
+        self.family = Genealogy(count, n, scheme or "systematic")
+        self.course: list[Array] = []
 
     def __call__(self, log_w: Array) -> Ancestors | None:
-        """Columns to go on with, or None; weights start again from one."""
-        top = max(float(log_w.max()), np.finfo(float).min)
-        w = np.exp(log_w - top)
-        total = float(w.sum())
-        log_z = self.log_z + (top + math.log(total / w.size) if total else -math.inf)
+        """Columns to go on with, or None; an island's weights start again from one."""
+        each = log_w.reshape(self.log_z.size, -1)
+        top = np.maximum(each.max(axis=1), np.finfo(float).min)
+        w = np.exp(each - top[:, None])
+        total, n = w.sum(axis=1), w.shape[1]
+        with np.errstate(divide="ignore"):
+            log_z = self.log_z + top + np.log(total / n)
         self.course.append(log_z)
-        if self.scheme is None or not 0.0 < total * total <= self.threshold * w.size * (w @ w):
+        uneven = total * total <= self.threshold * n * np.sum(w * w, axis=1)
+        which = uneven & (total > 0.0) & (self.scheme is not None)
+        if not which.any():
             return None
-        self.log_z, log_w[:] = log_z, 0.0
-        chosen = SCHEMES[self.scheme](w, self.rng)
-        self.family.resample(chosen[None], np.ones(1, dtype=bool))
-        return chosen
+        self.log_z, each[which] = np.where(which, log_z, self.log_z), 0.0
+        chosen = np.arange(each.size).reshape(each.shape)
+        for i in np.flatnonzero(which):
+            chosen[i] = n * i + SCHEMES[self.scheme](w[i], self.rng)  # type: ignore[index]
+        self.family.resample(chosen, which)
+        return chosen.ravel()

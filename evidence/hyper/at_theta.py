@@ -27,7 +27,7 @@ from ..approximations.predictors.ep import DIGITS, MOST, fit_block_ep
 from ..approximations.predictors.laplace import fit_block_laplace
 from ..approximations.predictors.reference import BlockReference
 from ..approximations.reference import GaussianReference
-from ..drivers.weighted import Stepped, island
+from ..drivers.weighted import Stepped, islands
 from ..execution.clock import check_interrupt
 from ..messages import InputError
 from ..models.gp import CovarianceError
@@ -145,7 +145,8 @@ def guided_estimate(
     check_digits(reference, most_rounding)
     if isinstance(reference, BlockReference) or is_stepped(reference.model):
         with numerics():
-            log_z, *_, draws = island(Stepped.of(reference), size, rng, "systematic", 0.5, 1)
+            found = islands(Stepped.of(reference), 1, size, rng, "systematic", 0.5, 1)
+        (log_z,), *_, (draws,) = found
         if np.isnan(log_z):
             raise NoEvidence("the weights of guided draws are not numbers")
         x = reference.model.from_latent(draws) if is_stepped(reference.model) else draws

@@ -15,8 +15,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from ..drivers.islands import KEEP
-from ..drivers.waves import Run
-from ..drivers.weighted import Guided, Stepped, Tilted, course, run_weighted
+from ..drivers.waves import Budget, Run
+from ..drivers.weighted import Guided, Stepped, Tilted, abreast, courses, run_weighted
 from ..execution.arguments import check_choice
 from ..execution.clock import within
 from ..execution.job import Job
@@ -210,9 +210,13 @@ def _never(log_weight: Array) -> None:
 
 
 def run_stepped(
-    problem: Problem, resampling: str | None = "systematic", trial: StepTrial | None = None
+    problem: Problem,
+    resampling: str | None = "systematic",
+    trial: StepTrial | None = None,
+    together: int = 4,
 ) -> Outcome:
-    """Islands whose draws are resampled on the way; small ones, run first, say how large.
+    """Islands whose draws are resampled on the way; small ones, run first, say how large; so many
+    ``together``, side by side, where calls cost more than numbers do.
 
     With resampling the variance of an island's log Ẑ falls like one over its draws.
     """
@@ -230,7 +234,8 @@ def run_stepped(
     n_particles = problem.n_particles or 16 * math.ceil(wanted / 16)
     options = {"resampling": resampling, "keep": keep, "n_particles": n_particles}
     job = Job(run_weighted, (source,), options)
-    outcome, run = outcome_of_islands(problem, "guided", job)
+    block = together if source.guide.abreast else Budget.block
+    outcome, run = outcome_of_islands(problem, "guided", job, block=block)
     outcome.settings = {"move": None, "draws_per_island": n_particles, "resampling": resampling}
     outcome.settings["variance_of_a_draw"] = variance
     warn_of_few_draws(outcome, run, n_particles, "the reference's sites guide badly here")
@@ -240,17 +245,17 @@ def run_stepped(
 def _variance_of_a_draw(problem: Problem, source: Stepped, resampling: str | None) -> float:
     """Variance of log Ẑ times draws, from small islands side by side."""
     long = source.guide.size >= _LONG
-    islands, stop = _FEW_ISLANDS if long else _SMALL_ISLANDS, problem.clock.stop
-    seeds, courses = problem.child(5).spawn(islands), [np.empty(0)] * islands
+    counts = abreast(source, _FEW_ISLANDS if long else _SMALL_ISLANDS, _SMALL_DRAWS)
+    seeds, stop, found = problem.child(5).spawn(len(counts)), problem.clock.stop, {}
 
     def share(first: int, stride: int) -> None:
         with within(lambda flops: stop()):
-            for i in range(first, islands, stride):
+            for i in range(first, len(counts), stride):
                 rng = np.random.default_rng(seeds[i])
-                courses[i] = course(source, _SMALL_DRAWS, rng, resampling)
+                found[i] = courses(source, counts[i], _SMALL_DRAWS, rng, resampling)
 
-    run(share, islands)
-    log_z = np.array(courses)
+    run(share, len(counts))
+    log_z = np.concatenate([found[i] for i in range(len(counts))])
     whole = float(np.var(log_z[:, -1], ddof=1))
     return _SMALL_DRAWS * (variance_by_parts(log_z, source.log_z0) if long else whole)
 

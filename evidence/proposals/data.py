@@ -63,7 +63,8 @@ class DatumGuide:
     y: Array
     log_z0: float
 
-    dearer: ClassVar[int] = 64
+    dearer: ClassVar[int] = 16
+    abreast: ClassVar[bool] = True
 
     @property
     def size(self) -> int:

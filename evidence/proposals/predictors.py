@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -72,6 +72,7 @@ class BlockGuide:
     block: int
     """Latent values between two looks at the weights: one, where they are drawn with a tilt."""
     kept: dict[tuple[int, int], _Seen | None] = field(default_factory=dict)
+    abreast: ClassVar[bool] = True
 
     @property
     def dearer(self) -> int:

@@ -152,6 +152,8 @@ class StepGuide:
 
     dearer: ClassVar[int] = 4
     """A draw than others that are not integrated, in times."""
+    abreast: ClassVar[bool] = False
+    """Whether islands are drawn side by side: whether calls cost more than numbers do."""
 
     @property
     def size(self) -> int:

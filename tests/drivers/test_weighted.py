@@ -8,7 +8,7 @@ from problems import LIKELIHOODS, covariance, exact_draws, log_z_by_quadrature, 
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
-from evidence.drivers.weighted import Guided, Proposed, run_weighted
+from evidence.drivers.weighted import Guided, Proposed, islands, run_weighted
 from evidence.proposals import guide as guiding
 from evidence.statistics.diagnostics import log_mean
 from evidence.statistics.resampling import SCHEMES
@@ -167,3 +167,40 @@ def test_islands_of_a_mixture_count_what_components_differ_by_once():
     islands = run_weighted(Proposed(Halves()), 400, 512, SEED(0))
     z = np.exp(islands.log_z[-1])
     assert 0.8 < islands.variance.mean() / (z.var() / z.mean() ** 2) < 1.6
+
+
+class Walk:
+    """Weights that gather in three stages; every draw remembers the island it began in."""
+
+    log_z0 = 0.5
+
+    def __init__(self, islands):
+        self.islands = islands
+
+    def draw(self, n, rng, between):
+        log_w, home = np.zeros(n), np.arange(n) // (n // self.islands)
+        for spread in (0.7, 0.9, 0.9):
+            log_w += rng.normal(-0.5 * spread**2, spread, n)
+            if (chosen := between(log_w)) is not None:
+                home = home[chosen]
+        return home[None], log_w
+
+    def order(self, n, rng):
+        return np.arange(n)
+
+    def latent(self, drawn, kept, rng):
+        return drawn[:, kept].T
+
+
+def test_islands_side_by_side_are_those_alone():
+    rng, count, n = np.random.default_rng(0), 2000, 32
+    log_z, ess, variances, _, draws = islands(Walk(count), count, n, rng, "systematic", 0.5, 8)
+    np.testing.assert_array_equal(draws[:, :, 0], np.repeat(np.arange(count)[:, None], 8, 1))
+    one = [islands(Walk(1), 1, n, rng, "systematic", 0.5, 8) for _ in range(count)]
+    alone = np.array([z for (z,), *_ in one])
+    for z in (np.exp(log_z - 0.5), np.exp(alone - 0.5)):
+        assert abs(z.mean() - 1.0) < 4.0 * z.std() / np.sqrt(count)
+    assert np.std(log_z) == pytest.approx(np.std(alone), rel=0.15)
+    told = np.mean([v for _, _, (v,), *_ in one])
+    assert np.mean(variances) == pytest.approx(told, rel=0.1)
+    assert np.mean(ess) == pytest.approx(np.mean([e for _, (e,), *_ in one]), rel=0.1)
