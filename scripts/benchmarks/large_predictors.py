@@ -77,8 +77,9 @@ def zeros(data: pd.DataFrame, **priors: Any) -> Any:
     )  # fmt: skip
 
 
-def timed(problem: str, compute: Callable[[], Any]) -> Row:
-    compute()
+def timed(problem: str, compute: Callable[[], Any], fast: bool = False) -> Row:
+    if not fast:
+        compute()
     began, cpu = time.perf_counter(), time.process_time()
     found = compute()
     return {
@@ -148,7 +149,7 @@ def main() -> None:
         "zeros": (zeros(data), {}),
     }
     for name, (model, own) in laboratory.progress(runs.items()):
-        rows.append(timed(name, lambda m=model, w=words | own: ev.log_evidence(m, **w)))
+        rows.append(timed(name, lambda m=model, w=words | own: ev.log_evidence(m, **w), fast))
         table = pd.DataFrame(rows)
         laboratory.save_table(table, options.out, NAME, quiet=True)
     table = pd.DataFrame(rows + ([] if fast else beside_glmmtmb(data)))
