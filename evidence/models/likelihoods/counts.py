@@ -27,6 +27,8 @@ def log_peak(n: ArrayLike) -> Array:
     at ``n = 0``. Differences of log-gamma functions become differences of these small numbers.
     """
     n = np.asarray(n, dtype=float)
+    if (some := once(n)) is not n:
+        return np.broadcast_to(log_peak(some), n.shape)
     if n.size > _MANY and n.max() < 0.1 * n.size and (n.astype(np.intp) == n).all():
         return log_peak(np.arange(n.max() + 1.0))[n.astype(np.intp)]  # many are the same
     small = np.minimum(n, _LARGE)
@@ -35,6 +37,11 @@ def log_peak(n: ArrayLike) -> Array:
     inverse = 1.0 / large
     series = inverse * np.polynomial.polynomial.polyval(inverse * inverse, _STIRLING)
     return np.where(n < _LARGE, exact, -0.5 * np.log(2.0 * np.pi * large) - series)
+
+
+def once(y: Array) -> Array:
+    """The first of rows that are all the same memory, as a row; any other array itself."""
+    return y[:1] if y.ndim > 1 and len(y) > 1 and y.strides[0] == 0 else y
 
 
 def lognormal_moments(log_mean: ArrayLike, var: ArrayLike) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ from ...numerics.jit import jit, vector_loop
 from ...numerics.special import exp_parts, log, log1p_exp, sigmoid
 from .base import Array, Predictive
 from .checks import stack
-from .counts import CountLikelihood, draw_counts, log_peak, lognormal_moments
+from .counts import CountLikelihood, draw_counts, log_peak, lognormal_moments, once
 from .pointwise import Pointwise
 
 
@@ -80,8 +80,8 @@ class Sized(CountLikelihood):
     """Negative binomial counts; the first parameter is their size."""
 
     def theta(self, y: Array) -> Array:
-        r, shift = self.parameters(y)[0], self.shift(y)
-        peak = log_peak(r) + log_peak(y) - log_peak(r + y) - np.log1p(y / r)
+        r, shift, some = self.parameters(y)[0], self.shift(y), once(y)
+        peak = log_peak(r) + log_peak(some) - log_peak(r + some) - np.log1p(some / r)
         return stack(y, y, r, shift - np.log(r), shift - np.log(np.where(y > 0.0, y, 1.0)), peak)
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:

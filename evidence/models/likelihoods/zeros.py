@@ -104,7 +104,11 @@ class _Zeros(CountLikelihood):
         z = self.of_zeros(y)
         own = stack(y, np.log(z), np.log1p(-z), self.shift(y))
         return np.concatenate(
-            [self.source.theta(self, y), self.source.theta(self, np.zeros_like(y)), own]
+            [
+                self.source.theta(self, y),
+                self.source.theta(self, np.broadcast_to(0.0, y.shape)),
+                own,
+            ]
         )
 
     def fisher(self, y: Array) -> Array:
