@@ -47,6 +47,7 @@ SCRIPTS = {
     "benchmarks.coverage": "",
     "benchmarks.density_truths": "",
     "benchmarks.formulas": "",
+    "benchmarks.large_predictors": "",
     "benchmarks.likelihoods": "",
     "benchmarks.limits": "",
     "published.evidences": "",

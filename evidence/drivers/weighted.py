@@ -8,6 +8,7 @@ follow, x given z being Gaussian (:mod:`evidence.moves.gradient.gibbs`).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -160,8 +161,11 @@ class Proposed(NamedTuple):
         return drawn[:, kept].T
 
 
+Source = Guided | Stepped | Tilted | Proposed
+
+
 def run_weighted(
-    source: Guided | Stepped | Tilted | Proposed,
+    source: Source,
     n_islands: int,
     n_particles: int,
     seed: np.random.SeedSequence,
@@ -181,7 +185,9 @@ def run_weighted(
     for count in abreast(source, n_islands, n_particles):
         if stop():
             raise Stopped
-        *some, draws = islands(source, count, n_particles, rng, resampling, threshold, keep)
+        shape = count, n_particles
+        between = Resampling(source.log_z0, shape, rng, resampling, threshold)
+        *some, draws = islands(source, between, keep)
         estimates.append(some)
         latent.append(draws)
     log_z, ess, variances, ends = np.concatenate(estimates, axis=1)
@@ -190,9 +196,7 @@ def run_weighted(
     return Islands.of([row], np.concatenate(latent), variances, ends)
 
 
-def abreast(
-    source: Guided | Stepped | Tilted | Proposed, n_islands: int, n: int, numbers: float = 4e6
-) -> list[int]:
+def abreast(source: Source, n_islands: int, n: int, numbers: float = 4e6) -> list[int]:
     """How many islands of ``n`` draws to draw at a time, of about so many numbers together."""
     if not (isinstance(source, Stepped) and source.guide.abreast):
         return [1] * n_islands
@@ -200,26 +204,17 @@ def abreast(
     return [min(most, n_islands - i) for i in range(0, n_islands, most)]
 
 
-def islands(
-    source: Guided | Stepped | Tilted | Proposed,
-    count: int,
-    n: int,
-    rng: np.random.Generator,
-    resampling: str | None,
-    threshold: float,
-    most: int,
-) -> tuple[Array, Array, Array, Array, Array]:
+def islands(source: Source, between: Resampling, most: int) -> tuple[Array, ...]:
     """log Ẑ, relative effective sample sizes, relative variances of Ẑ, their parts by ends, and
     draws, of islands side by side."""
-    between = Resampling(source.log_z0, count, n, rng, resampling, threshold)
+    (count, n), rng = between.shape, between.rng
     drawn, log_w = source.draw(count * n, rng, between)
     each = [Weights(own) for own in log_w.reshape(count, n)]
     w, order = np.array([one.relative for one in each]), source.order(n, rng)
     kept = [order[systematic(own[order], rng, min(n, most))] for own in w]
-    strata = isinstance(source, Proposed)  # mixtures draw one component after the other
-    variances = (
-        np.array([variance_in_order(own) for own in w]) if strata else between.family.variance(w)
-    )
+    variances = between.family.variance(w)
+    if isinstance(source, Proposed):  # mixtures draw one component after the other
+        variances = np.array([variance_in_order(own) for own in w])
     nets = isinstance(source, Guided) and source.net is not None
     ends = np.array([variance_of_ends(own) if nets else 0.0 for own in w])
     chosen = (np.array(kept) + n * np.arange(count)[:, None]).ravel()
@@ -228,13 +223,10 @@ def islands(
     return log_z, ess, variances, ends, draws.reshape(count, -1, draws.shape[1])
 
 
-def courses(
-    source: Stepped, count: int, n: int, rng: np.random.Generator, resampling: str | None
-) -> Array:
+def courses(source: Stepped, between: Resampling) -> Array:
     """log Ẑ of islands side by side at every look at their weights, and at the end."""
-    between = Resampling(source.log_z0, count, n, rng, resampling, _THRESHOLD)
-    _, log_w = source.draw(count * n, rng, between)
-    ends = [Weights(own).log_mean for own in log_w.reshape(count, n)]
+    _, log_w = source.draw(math.prod(between.shape), between.rng, between)
+    ends = [Weights(own).log_mean for own in log_w.reshape(between.shape)]
     return np.array([*between.course, between.log_z + ends]).T
 
 
@@ -244,23 +236,21 @@ class Resampling:
     def __init__(
         self,
         log_z: float,
-        count: int,
-        n: int,
+        shape: tuple[int, int],
         rng: np.random.Generator,
         scheme: str | None,
-        threshold: float,
+        threshold: float = _THRESHOLD,
     ) -> None:
-        self.log_z, self.rng, self.scheme = np.full(count, log_z), rng, scheme
-        self.threshold = threshold
-        self.family = Genealogy(count, n, scheme or "systematic")
-        self.course: list[Array] = []
+        self.shape, self.rng, self.scheme, self.threshold = shape, rng, scheme, threshold
+        self.log_z, self.course = np.full(shape[0], log_z), list[Array]()
+        self.family = Genealogy(*shape, scheme or "systematic")
 
     def __call__(self, log_w: Array) -> Ancestors | None:
         """Columns to go on with, or None; an island's weights start again from one."""
-        each = log_w.reshape(self.log_z.size, -1)
+        each = log_w.reshape(self.shape)
         top = np.maximum(each.max(axis=1), np.finfo(float).min)
         w = np.exp(each - top[:, None])
-        total, n = w.sum(axis=1), w.shape[1]
+        total, n = w.sum(axis=1), self.shape[1]
         with np.errstate(divide="ignore"):
             log_z = self.log_z + top + np.log(total / n)
         self.course.append(log_z)

@@ -27,7 +27,7 @@ from ..approximations.predictors.ep import DIGITS, MOST, fit_block_ep
 from ..approximations.predictors.laplace import fit_block_laplace
 from ..approximations.predictors.reference import BlockReference
 from ..approximations.reference import GaussianReference
-from ..drivers.weighted import Stepped, islands
+from ..drivers.weighted import Resampling, Stepped, islands
 from ..execution.clock import check_interrupt
 from ..messages import InputError
 from ..models.gp import CovarianceError
@@ -145,8 +145,9 @@ def guided_estimate(
     check_digits(reference, most_rounding)
     if isinstance(reference, BlockReference) or is_stepped(reference.model):
         with numerics():
-            found = islands(Stepped.of(reference), 1, size, rng, "systematic", 0.5, 1)
-        (log_z,), *_, (draws,) = found
+            source = Stepped.of(reference)
+            between = Resampling(source.log_z0, (1, size), rng, "systematic")
+            (log_z,), *_, (draws,) = islands(source, between, 1)
         if np.isnan(log_z):
             raise NoEvidence("the weights of guided draws are not numbers")
         x = reference.model.from_latent(draws) if is_stepped(reference.model) else draws

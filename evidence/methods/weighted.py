@@ -16,7 +16,7 @@ import numpy as np
 
 from ..drivers.islands import KEEP
 from ..drivers.waves import Budget, Run
-from ..drivers.weighted import Guided, Stepped, Tilted, abreast, courses, run_weighted
+from ..drivers.weighted import Guided, Resampling, Stepped, Tilted, abreast, courses, run_weighted
 from ..execution.arguments import check_choice
 from ..execution.clock import within
 from ..execution.job import Job
@@ -251,8 +251,9 @@ def _variance_of_a_draw(problem: Problem, source: Stepped, resampling: str | Non
     def share(first: int, stride: int) -> None:
         with within(lambda flops: stop()):
             for i in range(first, len(counts), stride):
-                rng = np.random.default_rng(seeds[i])
-                found[i] = courses(source, counts[i], _SMALL_DRAWS, rng, resampling)
+                rng, shape = np.random.default_rng(seeds[i]), (counts[i], _SMALL_DRAWS)
+                between = Resampling(source.log_z0, shape, rng, resampling)
+                found[i] = courses(source, between)
 
     run(share, len(counts))
     log_z = np.concatenate([found[i] for i in range(len(counts))])

@@ -254,14 +254,7 @@ def _design(A: Any, N: int, n: int) -> csr_array:
                 "which of them a datum sees"
             )
         return csr_array(eye_array(n, format="csr"))
-    out = sparse("A", A)
-    if out.shape != (N, n):
-        raise InputError(
-            f"A must have shape ({N}, {n}): a row for each of y's observations, a column for each "
-            f"latent value of Q; got {out.shape}"
-        )
-    out.eliminate_zeros()
-    out.sort_indices()
+    out = _shaped(A, N, n)
     empty = np.flatnonzero(np.diff(out.indptr) == 0)
     if empty.size:
         raise InputError(
@@ -277,16 +270,19 @@ def _designs(A: Any, P: int, N: int, n: int) -> csr_array:
         raise InputError(
             f"A must be a list of {P} designs, one for each predictor, got {shown(A)}"
         )
-    each = [sparse("A", own) for own in A]
-    for own in each:
-        if own.shape != (N, n):
-            raise InputError(
-                f"A must hold designs of shape ({N}, {n}): a row for each of y's observations, a "
-                f"column for each latent value of Q; got {own.shape}"
-            )
-        own.eliminate_zeros()
-        own.sort_indices()
-    return padded(each)
+    return padded([_shaped(own, N, n) for own in A])
+
+
+def _shaped(A: object, N: int, n: int) -> csr_array:
+    out = sparse("A", A)
+    if out.shape != (N, n):
+        raise InputError(
+            f"A must have shape ({N}, {n}), or hold such designs: a row for each of y's "
+            f"observations, a column for each latent value of Q; got {out.shape}"
+        )
+    out.eliminate_zeros()
+    out.sort_indices()
+    return out
 
 
 def _constraints(precision: Any, given: Any, n: int) -> tuple[Array, Array] | None:

@@ -8,7 +8,7 @@ from problems import LIKELIHOODS, covariance, exact_draws, log_z_by_quadrature, 
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
-from evidence.drivers.weighted import Guided, Proposed, islands, run_weighted
+from evidence.drivers.weighted import Guided, Proposed, Resampling, islands, run_weighted
 from evidence.proposals import guide as guiding
 from evidence.statistics.diagnostics import log_mean
 from evidence.statistics.resampling import SCHEMES
@@ -192,11 +192,15 @@ class Walk:
         return drawn[:, kept].T
 
 
+def alike(count, n, rng):
+    return Resampling(Walk.log_z0, (count, n), rng, "systematic")
+
+
 def test_islands_side_by_side_are_those_alone():
     rng, count, n = np.random.default_rng(0), 2000, 32
-    log_z, ess, variances, _, draws = islands(Walk(count), count, n, rng, "systematic", 0.5, 8)
+    log_z, ess, variances, _, draws = islands(Walk(count), alike(count, n, rng), 8)
     np.testing.assert_array_equal(draws[:, :, 0], np.repeat(np.arange(count)[:, None], 8, 1))
-    one = [islands(Walk(1), 1, n, rng, "systematic", 0.5, 8) for _ in range(count)]
+    one = [islands(Walk(1), alike(1, n, rng), 8) for _ in range(count)]
     alone = np.array([z for (z,), *_ in one])
     for z in (np.exp(log_z - 0.5), np.exp(alone - 0.5)):
         assert abs(z.mean() - 1.0) < 4.0 * z.std() / np.sqrt(count)

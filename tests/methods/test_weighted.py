@@ -7,7 +7,7 @@ import pytest
 from sparse_problems import chain
 
 import evidence as ev
-from evidence.drivers.weighted import Stepped, courses, run_weighted
+from evidence.drivers.weighted import Resampling, Stepped, courses, run_weighted
 from evidence.methods.weighted import variance_by_parts
 
 
@@ -19,10 +19,14 @@ def series():
     return ev.SparseModel(chain(x.size, 0.9, 0.25), rng.poisson(np.exp(x)), likelihood="poisson")
 
 
+def alike(source, rng):
+    return Resampling(source.log_z0, (1, 32), rng, "systematic")
+
+
 def test_a_course_ends_where_the_island_does(series):
     source, seed = Stepped.of(ev.fit_ep(series)), np.random.SeedSequence(3)
     one = run_weighted(source, 1, 32, seed, resampling="systematic")
-    (looks,) = courses(source, 1, 32, np.random.default_rng(seed), "systematic")
+    (looks,) = courses(source, alike(source, np.random.default_rng(seed)))
     assert looks[-1] == one.log_z[-1, 0]
     assert looks.size == -(-series.n // source.guide.block) + 1
 
@@ -31,7 +35,7 @@ def test_parts_of_a_long_run_tell_its_variance(series):
     """Variances of four wholes are within a factor of two of each other one time in five."""
     source = Stepped.of(ev.fit_ep(series))
     rng = np.random.default_rng(0)
-    ways = np.concatenate([courses(source, 1, 32, rng, "systematic") for _ in range(80)])
+    ways = np.concatenate([courses(source, alike(source, rng)) for _ in range(80)])
     few = np.sort([variance_by_parts(four, source.log_z0) for four in ways.reshape(20, 4, -1)])
     assert few[17] < 2.0 * few[2]
     assert np.mean(few) == pytest.approx(np.var(ways[:, -1], ddof=1), rel=0.5)

@@ -103,13 +103,8 @@ class _Zeros(CountLikelihood):
     def theta(self, y: Array) -> Array:
         z = self.of_zeros(y)
         own = stack(y, np.log(z), np.log1p(-z), self.shift(y))
-        return np.concatenate(
-            [
-                self.source.theta(self, y),
-                self.source.theta(self, np.broadcast_to(0.0, y.shape)),
-                own,
-            ]
-        )
+        zero = np.broadcast_to(0.0, y.shape)
+        return np.concatenate([*(self.source.theta(self, count) for count in (y, zero)), own])
 
     def fisher(self, y: Array) -> Array:
         """That of a count without zeros of their own, at its location."""
