@@ -196,8 +196,8 @@ MUTANTS = {
     "resampled-on-the-way": Mutant(
         "guided draws that are resampled on the way lose their normaliser so far",
         "drivers/weighted.py",
-        "self.log_z, log_w[:] = log_z, 0.0",
-        "log_w[:] = 0.0",
+        "self.log_z, each[which] = np.where(which, log_z, self.log_z), 0.0",
+        "each[which] = 0.0",
         "drivers/test_weighted.py",
     ),
     "swap": Mutant(
