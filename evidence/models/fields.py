@@ -121,7 +121,7 @@ class FieldsModel(InNotebooks, ABC):
 
         Parameters
         ----------
-        priors : mapping of str to frozen scipy.stats distribution or "flat", or None
+        priors : mapping of str to frozen scipy.stats distribution, its text or "flat", or None
             Of natural values. A name without ``class[…]__`` means that parameter in all classes,
             each with a value of its own, and likewise for predictors.
         fixed : list of str

@@ -51,7 +51,7 @@ class LatentModel(InNotebooks, ABC):
 
         Parameters
         ----------
-        priors : mapping of str to frozen scipy.stats distribution or "flat", or None
+        priors : mapping of str to frozen scipy.stats distribution, its text or "flat", or None
             Of natural values, by name or unambiguous ending; None for a model without.
         fixed : list of str
             Hyperparameters held at the model's values; all others need a prior.

@@ -131,7 +131,7 @@ class Priors:
         ----------
         hyperparameters : Hyperparameters
             ``model.hyperparameters``.
-        mapping : mapping of str to frozen scipy.stats distribution or "flat"
+        mapping : mapping of str to frozen scipy.stats distribution, its text or "flat"
         fixed : names held at the model's values
         complete : bool
             Whether all others must have a prior.
@@ -147,6 +147,10 @@ class Priors:
             index = hyperparameters.index(name)
             if index in given:
                 raise InputError(f"{names[index]} has two priors")
+            if isinstance(distribution, str) and distribution != "flat":
+                from .distributions import from_text  # scipy.stats, only where it is asked for
+
+                distribution = from_text(name, distribution)
             _check_distribution(names[index], distribution, hyperparameters.lows[index])
             given[index] = distribution
         constant = held(hyperparameters, fixed)
@@ -247,9 +251,8 @@ def _check_distribution(name: str, distribution: Any, least: float) -> None:
         held = f", or hold it there: model.at({{{value}}}) and fixed=[{name!r}]"
         raise InputError(
             f"prior of {name}: got {shown(distribution)}; pass a frozen continuous "
-            "distribution such as scipy.stats.gamma(2, scale=1.5), or the word 'flat'"
-            + held
-            * isinstance(distribution, Number)
+            "distribution such as scipy.stats.gamma(2, scale=1.5), 'gamma(2, scale=1.5)' as text, "
+            "or the word 'flat'" + held * isinstance(distribution, Number)
         )
     support = np.asarray(distribution.support())
     if support.shape != (2,):

@@ -94,7 +94,7 @@ def integrated_evidence(
     model : GPModel, SparseModel, PredictorsModel or SoftmaxModel
         Its hyperparameters are where the search for EP's optimum starts. (More than three classes
         have Laplace's in its place.)
-    priors : mapping of str to frozen scipy.stats distribution or "flat", optional
+    priors : mapping of str to frozen scipy.stats distribution, its text or "flat", optional
         Of natural values, by name or unambiguous ending; ``"flat"`` is N(0, 10²) for the log. By
         default the model's own (:meth:`evidence.GPModel.with_priors`).
     fixed : list of str

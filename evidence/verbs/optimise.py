@@ -67,7 +67,7 @@ def optimise(
         others within a factor of 10 of their values in ``model``; clipped into the bounds.
     fixed : list of str
         Names (or unambiguous endings) of hyperparameters that stay as they are.
-    priors : mapping of str to frozen scipy.stats distribution, optional
+    priors : mapping of str to frozen scipy.stats distribution or its text, optional
         Of natural values, by name. The log density of the *logarithm* of the value is added to
         log Z, so the result is a MAP estimate of the logs.
     max_iterations : int

@@ -65,7 +65,7 @@ def sample_hyperparameters(
         hyperparameters (:func:`evidence.integrated_evidence`), at up to 128 settings per chain,
         with guided draws of latent values at each of them; ``scheme``, ``tune`` and ``thin`` are
         for chains.
-    priors : mapping of str to frozen scipy.stats distribution or "flat", optional
+    priors : mapping of str to frozen scipy.stats distribution, its text or "flat", optional
         A prior of the natural value of every free hyperparameter (any unambiguous ending of
         its name does); ``"flat"`` is :math:`N(0, 10^2)` on the logarithm. See
         ``model.hyperparameters.names``. By default the model's own. With several classes a name

@@ -79,6 +79,14 @@ def test_in_words(priors):
     assert priors.describe() == {**words, "likelihood__noise_std": "halfnorm(scale=2)"}
 
 
+def test_text_is_a_distribution(priors):
+    text = {"constant_value": "gamma(2, scale=1.5)", "noise_std": "halfnorm(scale=2)"}
+    read = Priors.of(MODEL.hyperparameters, {**ALL, **text})
+    theta = np.array([0.3, -0.2, 0.1])
+    assert read.log_density(theta) == priors.log_density(theta)
+    assert read.describe() == priors.describe()
+
+
 @pytest.mark.parametrize(
     ("mapping", "fixed", "said"),
     [
@@ -87,7 +95,8 @@ def test_in_words(priors):
         ({**ALL, "lenght": "flat"}, (), "unknown hyperparameter 'lenght'"),
         ({**ALL, "k2__length_scale": "flat"}, (), "k2__length_scale has two priors"),
         (ALL, ["noise_std"], "likelihood__noise_std has a prior and is fixed"),
-        ({**ALL, "noise_std": "wide"}, (), "got 'wide'; pass a frozen"),
+        ({**ALL, "noise_std": "wide"}, (), r"priors\['noise_std'\] is 'wide', which is no proper"),
+        ({**ALL, "noise_std": "normal(0)"}, (), "did you mean 'norm'"),
         ({**ALL, "noise_std": 3.0}, (), "prior of likelihood__noise_std: got 3.0; pass a frozen"),
         ({**ALL, "noise_std": 3.0}, (), "hold it there: model.at"),
         ({**ALL, "noise_std": stats.norm(1, 0.1)}, (), r"its support is \(-inf, inf\)"),

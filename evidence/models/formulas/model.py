@@ -27,7 +27,7 @@ from ...execution.arguments import check_choice, shown
 from ...execution.keywords import also, hinted
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
-from ..expressions import check_length
+from ..distributions import from_text
 from ..hyperparameters import Hyperparameters, synonym
 from ..likelihoods.base import Likelihood
 from ..likelihoods.censored import Censored
@@ -42,7 +42,7 @@ from .calls import FUNCTIONS
 from .families import FAMILIES, Observed, observe
 from .jzs import Ratios, Scales, scales_of, standardise, standardised
 from .parse import Parts, check_names, columns, compact_names, parse, split
-from .priors import for_hyperparameters, from_text, starts, with_bounds
+from .priors import for_hyperparameters, starts, with_bounds
 from .structured import TERMS, structured
 from .terms import Common, Design, Groups, Term, keys, named_effect
 
@@ -683,8 +683,6 @@ def _given(priors: object) -> dict[str, Any]:
         raise InputError(f"priors must map names to distributions, got {type(priors).__name__}")
     given = dict[str, Any]()
     for name, prior in priors.items():
-        if isinstance(prior, str):
-            check_length(f"priors[{name!r}]", prior)
         if isinstance(prior, str):
             with suppress(ValueError):
                 prior = float(prior)

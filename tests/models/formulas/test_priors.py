@@ -316,7 +316,7 @@ NORM = stats.norm(0.0, 1.0)
         ({"cor(g)": "lkj(-1)"}, "with eta > 0"),
         ({"cor(g)": stats.uniform(-1.0, 3.0)}, "its support"),
         ({"cor(h)": "lkj(2)"}, r"there is no 'cor\(h\)'"),
-        ({"sd(1|g)": "lkj(2)"}, r"prior of sd\(1\|g\)"),
+        ({"sd(1|g)": "lkj(2)"}, r"is .lkj\(2\)., which is no proper density"),
         ({"x": "lkj(2)"}, r"priors\['x'\] must be normal"),
     ],
 )
