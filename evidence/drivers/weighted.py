@@ -185,8 +185,7 @@ def run_weighted(
     for count in abreast(source, n_islands, n_particles):
         if stop():
             raise Stopped
-        shape = count, n_particles
-        between = Resampling(source.log_z0, shape, rng, resampling, threshold)
+        between = Resampling(source.log_z0, (count, n_particles), rng, resampling, threshold)
         *some, draws = islands(source, between, keep)
         estimates.append(some)
         latent.append(draws)

@@ -252,8 +252,7 @@ def _variance_of_a_draw(problem: Problem, source: Stepped, resampling: str | Non
         with within(lambda flops: stop()):
             for i in range(first, len(counts), stride):
                 rng, shape = np.random.default_rng(seeds[i]), (counts[i], _SMALL_DRAWS)
-                between = Resampling(source.log_z0, shape, rng, resampling)
-                found[i] = courses(source, between)
+                found[i] = courses(source, Resampling(source.log_z0, shape, rng, resampling))
 
     run(share, len(counts))
     log_z = np.concatenate([found[i] for i in range(len(counts))])

@@ -28,6 +28,7 @@ from ...execution.keywords import also, hinted
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..distributions import from_text
+from ..expressions import check_length
 from ..hyperparameters import Hyperparameters, synonym
 from ..likelihoods.base import Likelihood
 from ..likelihoods.censored import Censored
@@ -684,6 +685,7 @@ def _given(priors: object) -> dict[str, Any]:
     given = dict[str, Any]()
     for name, prior in priors.items():
         if isinstance(prior, str):
+            check_length(f"priors[{name!r}]", prior)
             with suppress(ValueError):
                 prior = float(prior)
         if prior is None or (isinstance(prior, str) and not prior.startswith("lkj")):
