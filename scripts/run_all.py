@@ -46,6 +46,7 @@ SCRIPTS = {
     "benchmarks.calibrated_models": "",
     "benchmarks.coverage": "",
     "benchmarks.density_truths": "",
+    "benchmarks.first_calls": "",
     "benchmarks.formulas": "",
     "benchmarks.large_predictors": "",
     "benchmarks.likelihoods": "",

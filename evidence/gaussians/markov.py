@@ -33,6 +33,7 @@ from scipy.sparse import csr_array
 
 from ..messages import InputError
 from ..numerics.arrays import Array, Indices
+from ..numerics.copies import copy, copy_matrix
 from ..numerics.jit import jit
 from .base import Conditionals, Gaussian, NotPositiveDefinite, Prior, Steps
 
@@ -351,9 +352,9 @@ def _filter(start, F, Q, which, tau, P):
     after, scratch = np.empty_like(start), np.empty_like(start)
     for k in range(tau.size):
         if k == 0:
-            P[0] = start
+            copy_matrix(start, P[0])
         else:
-            P[k] = Q[which[k - 1]]
+            copy_matrix(Q[which[k - 1]], P[k])
             _congruence(F[which[k - 1]], after, scratch, P[k])
         if not _update(P[k], tau[k], after):
             return False
@@ -406,7 +407,7 @@ def _covariance_times(start, F, Q, which, v, out):
                 r[k, i] += F[which[k], j, i] * r[k + 1, j]
         r[k, 0] += v[k]
     for k in range(T):
-        old[:] = state
+        copy(state, old)
         for i in range(d):
             state[i] = 0.0
             for j in range(d):
@@ -438,7 +439,7 @@ def _adjoint(F, which, P, w, u, a):
     r, old = np.zeros(d), np.empty(d)
     for k in range(T - 1, -1, -1):
         if k < T - 1:
-            old[:] = r
+            copy(r, old)
             for i in range(d):
                 r[i] = 0.0
                 for j in range(d):
@@ -495,8 +496,8 @@ def _backward(F, Q, which, tau, P, G, C, V):
     for k in range(T - 1, -1, -1):
         _update(P[k], tau[k], after)
         if k == T - 1:
-            C[k] = after
-            V[k] = after
+            copy_matrix(after, C[k])
+            copy_matrix(after, V[k])
             continue
         move = F[which[k]]
         _cholesky(P[k + 1], L, _SINGULAR)
@@ -520,7 +521,7 @@ def _backward(F, Q, which, tau, P, G, C, V):
         C[k] = 0.0
         _congruence(E, after, B, C[k])
         _congruence(G[k], Q[which[k]], B, C[k])
-        V[k] = C[k]
+        copy_matrix(C[k], V[k])
         _congruence(G[k], V[k + 1], B, V[k])
 
 
@@ -555,7 +556,7 @@ def _normalised(G, V, M):
                     for l in range(j, d):
                         M[k, i, j] += G[k, i, l] * later[l, j]
             _solve_lower(L, M[k])
-        later[:] = L
+        copy_matrix(L, later)
 
 
 @jit
@@ -579,7 +580,7 @@ def _pair_sums(M, kappa, reach, out):
                 for l in range(d):
                     new[i] += M[j, i, l] * z[l]
                 square += new[i] * new[i]
-            z[:] = new
+            copy(new, z)
             if square < _FORGOTTEN * _FORGOTTEN:
                 break
             power = z[0] * z[0]
@@ -611,8 +612,8 @@ def _regressions(G, C, V, indices, weights, sd):
                 U[i, j] = U[i, j] / var[j] if i > j and var[j] > 0.0 else 0.0
             sd[step, j] = np.sqrt(var[j])
         for i in range(d):
-            row[i, :d] = G[k, i]
-            row[i, d:] = U[i]
+            copy(G[k, i], row[i])
+            copy(U[i], row[i, d:])
             for j in range(i):
                 for l in range(2 * d):
                     row[i, l] -= U[i, j] * row[j, l]

@@ -32,7 +32,7 @@ from scipy.sparse import csc_array, csr_array
 from ..execution.clock import check_interrupt
 from ..messages import InputError
 from ..numerics.arrays import Array, Indices
-from ..numerics.jit import jit, vector_loop
+from ..numerics.jit import jit, light_jit, vector_loop
 from ..numerics.sparse import Analysis, Factor, analyse
 from .base import Conditionals, Constraint, Gaussian, NotPositiveDefinite, Prior, Root, Steps
 from .blocks import combined
@@ -615,7 +615,7 @@ def _climb_tree(child, parent, rho, reached, out):
             above[l] += power * below[l]
 
 
-@jit
+@light_jit
 def _pairs(indptr, indices, data):
     """Of every row of A the pairs of its entries, each with those up to itself: latent values and
     products."""
@@ -690,7 +690,7 @@ def _sum_pairs(indptr, places, products, selected, out):
         out[i] = total
 
 
-@jit
+@light_jit
 def _reversed_rows(indptr, indices, data):
     """Columns of L as regressions in the reversed order: (indptr, indices, weights, sd)."""
     n = indptr.size - 1

@@ -175,7 +175,9 @@ def _log_evidences(groups, n_data, roots, noise, out, scatter):
         s, half = noise[b], 0.0
         for c in range(groups.rows.size - 1):
             half += _whiten_group(groups, c, roots[b], s * s, spare, white)
-        white[n:] = groups.rest / s
+        for i in range(len(groups.rest)):
+            for j in range(p + 1):
+                white[n + i, j] = groups.rest[i, j] / s
         column = 0
         for term in groups.common:
             k = groups.sizes[term]

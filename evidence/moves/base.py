@@ -69,6 +69,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from ..numerics.copies import copy
 from ..numerics.jit import jit
 from ..numerics.normal import standard_normal
 from ..paths.base import Array, TemperedPath
@@ -286,10 +287,10 @@ def _decide(log_ratio, u, acceptance, rejected):
 
 
 @jit
-def put_back(before, after, rows):
-    """Give some rows of an array, with any number of axes, their old values."""
+def _put_back(before, after, rows):
+    """Give some rows their old values."""
     for m in rows:
-        after[m] = before[m]
+        copy(before[m], after[m])
 
 
 def metropolis(
@@ -305,7 +306,10 @@ def metropolis(
     if count:
         rejected = rejected[:count]
         for before, after in zip(old, new, strict=True):
-            put_back(before, after, rejected)
+            if after.ndim == 2:
+                _put_back(before, after, rejected)
+            else:
+                after[rejected] = before[rejected]
     return new, Info(acceptance, failed, gradients * m)
 
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from .copies import copy
 from .jit import jit, vector_loop
 from .special import exp, log
 
@@ -31,7 +32,8 @@ def squares(z, means, roots, out):
     for first in range(0, len(z), _ROWS):
         n = min(_ROWS, len(z) - first)
         _squares(z[first : first + n], means, roots, rows, some)
-        out[:, first : first + n] = some[:, :n]
+        for k in range(len(means)):
+            copy(some[k, :n], out[k, first:])
 
 
 @vector_loop

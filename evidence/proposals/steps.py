@@ -38,7 +38,8 @@ from ..execution.clock import check_interrupt
 from ..gaussians.base import Constraint, Prior, Sites, Steps
 from ..models.likelihoods.base import Likelihood
 from ..numerics.arrays import Array, Indices
-from ..numerics.jit import jit, vector_loop
+from ..numerics.copies import copy
+from ..numerics.jit import jit, light_jit, vector_loop
 from ..numerics.normal import lanes_of, standard_normal
 from .foresight import WIDTH, add_message, foresee
 from .guide import CannotGuide
@@ -340,7 +341,7 @@ def _owned(steps: Steps, design: object, offset: Array, followed: Array) -> Owne
     )  # fmt: skip
 
 
-@jit
+@light_jit
 def last_needed(indptr, indices, known_first, known, owners, needed):
     for k in range(needed.size):
         for p in range(indptr[k], indptr[k + 1]):
@@ -401,7 +402,7 @@ def draw_block(rng, kernel, concave, plan, start, normals, uniforms, state):
                 centre[m] = (value[m] - centre[m]) / plan.sd[k]
             for j in range(len(state.rest)):
                 _add(state.rest[j], -constraint.g[k, j], centre)
-        state.away[k] = value
+        copy(value, state.away[k])
 
 
 @jit
@@ -414,7 +415,7 @@ def _given_before(plan, state, k, value, centre):
         _add(value, plan.weights[p], state.away[plan.indices[p]])
     root = plan.sd[k]
     if len(state.rest):
-        centre[:] = value
+        copy(value, centre)
         for j in range(len(state.rest)):
             _add(value, root * constraint.h[k, j], state.rest[j])
         root *= constraint.sd[k]
@@ -441,7 +442,7 @@ def _draw_with_its_own(rng, f, known, draws, eta, uniforms, work):
     n, a, message = draws.value.size, f.data[0].scale, f.message.copy()
     for m in range(n):
         eta[m] = known[m] + a * draws.value[m]
-    uniforms[:] = draws.uniforms
+    copy(draws.uniforms, uniforms)
     if message.size:
         message[0], message[1] = known[0], message[1] / a
     f.data[0].scale, f.data[0].known = 1.0, 0.0
@@ -457,18 +458,20 @@ def _draw_with_its_own(rng, f, known, draws, eta, uniforms, work):
 def _determine(plan, state, last, centre):
     """All values after the last free one, were that zero."""
     constraint, away = plan.constraint, state.away
-    left, change, still = state.rest.copy(), np.empty(centre.size), 0.0 * centre
+    left, change, still = state.rest.copy(), np.empty(centre.size), np.empty(centre.size)
     away[last] = 0.0
-    change[:] = -centre / plan.sd[last]
+    for m in range(centre.size):
+        change[m] = -centre[m] / plan.sd[last]
     for k in range(last, plan.sd.size):
         if k > last:
             change[:] = 0.0
             for j in range(len(left)):
                 _add(change, constraint.h[k, j], left[j])
-            still[:] = plan.sd[k] * change
+            for m in range(centre.size):
+                still[m] = plan.sd[k] * change[m]
             for p in range(plan.indptr[k], plan.indptr[k + 1]):
                 _add(still, plan.weights[p], away[plan.indices[p]])
-            away[k] = still
+            copy(still, away[k])
         for j in range(len(left)):
             _add(left[j], -constraint.g[k, j], change)
 

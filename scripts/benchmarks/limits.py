@@ -7,17 +7,13 @@ First the machine's own rates, in the same run: products and Cholesky factors of
 cores, exponentials in vector registers by one. Then rows of work, each the median of --repeats
 after one run that compiles. ``limit`` is the arithmetic that a row cannot do without, at those
 rates: of EP three sweeps of 2 N³ / 3 (a factor and its inverse), of guided draws one exponential
-and one logarithm each, of a surface its cells' EP. Rows named "first call" start a new process
-with an empty cache of compiled code. Research data are read from the folder that EVIDENCE_DATA
-names; --fast needs none.
+and one logarithm each, of a surface its cells' EP. Research data are read from the folder that
+EVIDENCE_DATA names; --fast needs none. First calls are in ``first_calls.py``.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -37,16 +33,6 @@ NAME = "limits"
 LIKELIHOODS = ("probit", "logit", "poisson", "negative_binomial", "student_t")
 PRIORS = {"constant_value": lognorm(1.0, scale=4.0), "length_scale": lognorm(1.0, scale=3.0)}
 DRAWS = 2048
-FIRST_CALL = """
-import time, numpy as np
-start = time.perf_counter()
-import evidence as ev
-x = np.linspace(0.0, 3.0, 40)
-model = ev.GPModel(x[:, None], (np.sin(3.0 * x) > 0.0).astype(int), "4.0 * RBF(1.0)",
-                   likelihood="probit")
-ev.log_evidence(model, random_seed=0, progressbar=False)
-print(time.perf_counter() - start)
-"""
 
 
 class Rates(NamedTuple):
@@ -129,23 +115,6 @@ def fit(model: ev.GPModel) -> Callable[[], float]:
     return timed(lambda: ev.fit_ep(model))
 
 
-def first_call() -> Callable[[], float]:
-    """As a process tells that imports the package, compiles, and prints its seconds."""
-
-    def run() -> float:
-        with tempfile.TemporaryDirectory() as empty:
-            environment = {**os.environ, "NUMBA_CACHE_DIR": empty}
-            ended = subprocess.run(
-                [sys.executable, "-c", FIRST_CALL],
-                env=environment,
-                capture_output=True,
-                check=True,
-            )
-        return float(ended.stdout)
-
-    return run
-
-
 def sweeps(n: int, count: int = 1) -> Callable[[Rates], float]:
     """Three sweeps of EP."""
     return lambda rates: count * 3.0 * 2.0 / 3.0 * n**3 / rates.cholesky
@@ -181,7 +150,6 @@ def rows(fast: bool) -> dict[str, Row]:
         lambda: estimate(cox_process(64, 64.0 / 33.0), 0.05), "s", sweeps(4096)
     )
     found["probit 4000"] = Row(lambda: estimate(classification(4000), 0.05), "s", sweeps(4000))
-    found["first call"] = Row(first_call, "s", lambda rates: np.nan)
     return found
 
 
@@ -200,8 +168,7 @@ def main() -> None:
         if options.only and not name.startswith(tuple(options.only)):
             continue
         work = row.prepare()
-        if name != "first call":
-            work()
+        work()
         found = [work() / row.seconds for _ in range(options.repeats)]
         limit = row.limit(rates) / row.seconds
         table.append(

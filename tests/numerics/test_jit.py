@@ -406,6 +406,48 @@ def functions_of_a_file(folder, doc="Doc.", comment=""):
 
 
 @compiled_only
+def test_what_is_called_is_compiled_with_its_caller_only(tmp_path):
+    known = functions_of_a_file(tmp_path)
+    low, high = known["low"], known["high"]
+    assert high(3.0) == 8.0
+    assert (len(low.signatures), len(low.part.signatures)) == (0, 1)
+    assert low(3.0) == 4.0  # from Python after all
+    assert len(low.signatures) == 1
+
+
+@jit.light_jit
+def _clipped(number, limit):
+    return number if number < limit else 0
+
+
+@jit.light_jit
+def _sum_below(numbers, limit):
+    total = 0
+    for number in numbers:
+        total += _clipped(number, limit)
+    return total
+
+
+@compiled_only
+def test_little_work_is_interpreted_with_all_that_it_calls():
+    few = np.arange(30)
+    assert _sum_below(few, 20) == 190
+    assert _sum_below.signatures == _clipped.signatures == []
+    assert _sum_below(np.arange(3000), 20) == 190
+    assert len(_sum_below.signatures) == 1
+    assert _sum_below(few, 20) == 190
+
+
+@compiled_only
+def test_a_kernel_is_compiled_when_it_is_needed(tmp_path):
+    kernel = jit.kernel(probit._kernel.__wrapped__)
+    assert kernel._wrapper_address is None
+    x, theta, out = np.zeros(1), np.ones(1), np.empty(4)
+    jit.from_python(kernel)(x.ctypes, theta.ctypes, 1, 1, 1, 1, out.ctypes)
+    np.testing.assert_allclose(out[0], np.log(0.5), rtol=1e-15)
+
+
+@compiled_only
 def test_all_likelihoods_have_one_kernel_type():
     from evidence.models.likelihoods import poisson
 

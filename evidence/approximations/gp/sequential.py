@@ -12,25 +12,26 @@ are SciPy's: threads of NumPy's own BLAS, waiting for more, would hold the other
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from scipy.linalg.blas import dgemm
 from scipy.linalg.lapack import dgesv
 
 from ...execution.clock import check_interrupt
 from ...models.latent import LatentModel
-from ...models.likelihoods.quadrature import tilted_one, tilted_workspace
+from ...models.likelihoods.quadrature import tilted_moments
 from ...numerics.arrays import Array
-from ...numerics.jit import jit
 
 _BLOCK = 64
 
 
-@jit
-def _visit_block(kernel, theta, hints, cov, mu, nu, tau, work):
+def _visit_block(
+    tilted: Callable[[int, float, float], Array], cov: Array, mu: Array, nu: Array, tau: Array
+) -> float:
     """Update the sites of one block in turn; return their largest mismatch before the visit."""
     worst = 0.0
-    moments = np.empty(3)
-    datum = np.empty(theta.shape[0])
     for i in range(mu.size):
         var = cov[i, i]
         precision = 1.0 / var - tau[i]
@@ -38,10 +39,7 @@ def _visit_block(kernel, theta, hints, cov, mu, nu, tau, work):
             continue
         v = 1.0 / precision
         m = v * (mu[i] / var - nu[i])
-        for p in range(theta.shape[0]):
-            datum[p] = theta[p, i]
-        tilted_one(kernel, datum, m, v, hints[:, i], moments, work)
-        mean, variance = moments[1], moments[2]
+        _, mean, variance = tilted(i, m, v)
         if not (np.isfinite(mean) and variance > 0.0):
             continue
         worst = max(worst, abs(mean - mu[i]) / np.sqrt(var), abs(variance / var - 1.0))
@@ -52,13 +50,9 @@ def _visit_block(kernel, theta, hints, cov, mu, nu, tau, work):
             continue
         tau[i] += d_tau
         nu[i] += d_nu
-        shift = (d_nu - d_tau * mu[i]) / gain
-        drop = d_tau / gain
         column = cov[:, i].copy()
-        for a in range(mu.size):
-            mu[a] += shift * column[a]
-            for b in range(mu.size):
-                cov[a, b] -= drop * column[a] * column[b]
+        mu += (d_nu - d_tau * mu[i]) / gain * column
+        cov -= d_tau / gain * column[:, None] * column
     return worst
 
 
@@ -68,8 +62,16 @@ def sequential_start(model: LatentModel, max_sweeps: int, near: float) -> tuple[
     nu, tau = np.zeros(n), np.zeros(n)
     mu = model.mean.copy()
     cov = np.array(model.prior.covariance, order="F")
-    hints = model.likelihood.locations(model.y)
-    kernel, work = model.likelihood.kernel, tilted_workspace(3)
+    likelihood, y = model.likelihood, model.y
+    hints, strip = likelihood.locations(y), np.broadcast_to(likelihood.strip(y), n)
+
+    def tilted(start: int, i: int, m: float, v: float) -> Array:
+        one = slice(start + i, start + i + 1)
+        return tilted_moments(
+            likelihood.kernel, model.theta[:, one], np.array([m]), np.array([v]), hints[:, one], 2,
+            log_concave=likelihood.log_concave, unimodal=likelihood.unimodal, strip=strip[one],
+        )[:, 0]  # fmt: skip
+
     for sweep in range(1, max_sweeps + 1):
         worst = 0.0
         for start in range(0, n, _BLOCK):
@@ -79,11 +81,8 @@ def sequential_start(model: LatentModel, max_sweeps: int, near: float) -> tuple[
             W = cov[:, block].copy(order="F")
             inside = np.ascontiguousarray(W[block])
             local_mu, local_cov = mu[block].copy(), inside.copy()
-            theta = np.ascontiguousarray(model.theta[:, block])
-            mismatch = _visit_block(
-                kernel, theta, hints[:, block], local_cov, local_mu, nu[block], tau[block], work
-            )
-            worst = max(worst, mismatch)
+            own = (local_cov, local_mu, nu[block], tau[block])
+            worst = max(worst, _visit_block(partial(tilted, start), *own))
             d_tau, d_nu = tau[block] - old_tau, nu[block] - old_nu
             gain = np.eye(d_tau.size) + d_tau[:, None] * inside
             right = np.column_stack([np.diag(d_tau), d_nu - d_tau * mu[block]])

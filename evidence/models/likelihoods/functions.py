@@ -122,7 +122,8 @@ def _tilted(at, further, theta, m, v, out):
     """log Ẑ, mean and variance (3, B) of the first predictor given the others (B, P - 1)."""
     eta, log_p = np.empty(1 + further.shape[1]), np.empty(_Z.size)
     for b in range(m.size):
-        eta[1:] = further[b]
+        for j in range(further.shape[1]):
+            eta[1 + j] = further[b, j]
         x, precision = _mode(at, eta, theta, m[b], v[b])
         sd = 1.0 / math.sqrt(precision)
         for i in range(_Z.size):

@@ -31,10 +31,10 @@ def _first_order(x, theta, step, out):
 
 
 @jit
-def minus_expm1(d):
-    """``d - expm1(d)``; a series near zero, where the two cancel."""
+def minus_expm1(d, e):
+    """``d - e`` of ``e = expm1(d)``; a series near zero, where the two cancel."""
     if abs(d) > 0.5:
-        return d - np.expm1(d)
+        return d - e
     tail = 1.0
     for k in range(14, 2, -1):
         tail = 1.0 + tail * d / k
@@ -46,8 +46,8 @@ def derivatives(x, theta):
     """log p(y|x) and three derivatives, at one point."""
     y, d = theta[0], x + theta[1]
     if y > 0.0:
-        rate = y * np.exp(d)
-        return y * minus_expm1(d) + theta[2], -y * np.expm1(d), -rate, -rate
+        rate, e = y * np.exp(d), np.expm1(d)
+        return y * minus_expm1(d, e) + theta[2], -y * e, -rate, -rate
     rate = np.exp(d)
     return -rate, -rate, -rate, -rate
 
@@ -55,7 +55,8 @@ def derivatives(x, theta):
 @jit
 def _bends(x, theta):
     """The second and the third derivative."""
-    return derivatives(x, theta)[2:]
+    rate = (theta[0] if theta[0] > 0.0 else 1.0) * np.exp(x + theta[1])
+    return -rate, -rate
 
 
 class Rates(CountLikelihood):

@@ -170,7 +170,7 @@ def _insert(peaks, used, place, width):
             return used
     k = used
     while k > 0 and peaks[k - 1, 0] > place:
-        peaks[k] = peaks[k - 1]
+        peaks[k, 0], peaks[k, 1] = peaks[k - 1, 0], peaks[k - 1, 1]
         k -= 1
     peaks[k, 0], peaks[k, 1] = place, width
     return used + 1

@@ -12,6 +12,7 @@ Wiley 2002, chapter 2.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, gammaln, ndtr
 
 from ...numerics.jit import jit
-from ...numerics.special import LOG_SQRT_2PI, log1p_exp, sigmoid
+from ...numerics.special import LOG_SQRT_2PI
 from .base import Array, Predictive
 from .checks import Parametric, check_positives, stack
 from .counts import lognormal_moments
@@ -42,15 +43,16 @@ def normal(x, t):
 @jit
 def gumbel(x, t):
     z, k = t[1] * (t[0] - x), t[1]
-    e = np.exp(z)
-    return t[2] + minus_expm1(z), k * np.expm1(z), -k * k * e, k * k * k * e
+    e, less = np.exp(z), np.expm1(z)
+    return t[2] + minus_expm1(z, less), k * less, -k * k * e, k * k * k * e
 
 
 @jit
 def logistic(x, t):
     z, k = t[1] * (t[0] - x), t[1]
-    v = sigmoid(z) * sigmoid(-z)
-    value, slope = -log1p_exp(z) - log1p_exp(-z), np.tanh(0.5 * z)
+    a = math.exp(-abs(z))
+    v = a / ((1.0 + a) * (1.0 + a))
+    value, slope = -abs(z) - 2.0 * math.log1p(a), np.tanh(0.5 * z)
     return t[2] + value, k * slope, -2.0 * k * k * v, -2.0 * k * k * k * v * slope
 
 

@@ -43,23 +43,32 @@ _TINY = np.finfo(float).tiny
 
 
 @jit
-def _inflated(x, y, f, zero, own):
-    """``f``: log p_0(y|x) and derivatives, ``zero``: those of log p_0(0|x)."""
-    if y > 0.0:
-        return f[0] + own[1], f[1], f[2], f[3]
+def _mixed(zero, own):
+    """A zero's log p and derivatives; ``zero``: those of log p_0(0|x)."""
     odds = zero[0] + own[1] - own[0]  # that a zero is one of the counts
-    w, v = sigmoid(odds), sigmoid(odds) * sigmoid(-odds)
+    w = sigmoid(odds)
+    v = w * sigmoid(-odds)
     if w == 0.0:  # and slopes may be infinite
         return own[0], 0.0, 0.0, 0.0
     third = v * (1.0 - 2.0 * w) * zero[1] ** 3 + 3.0 * v * zero[1] * zero[2] + w * zero[3]
     return own[0] + log1p_exp(odds), w * zero[1], v * zero[1] ** 2 + w * zero[2], third
 
 
+def _inflated(counts: Callable[..., Any], rows: int) -> Pointwise:
+    """The kernel where ``counts`` has ``rows`` numbers a datum."""
+
+    @jit
+    def either(x, t):
+        f, own = counts(x, t[:rows]), t[2 * rows :]
+        return (f[0] + own[1], f[1], f[2], f[3]) if t[0] > 0.0 else _mixed(f, own)
+
+    return Pointwise(either, 2 * rows + 3)
+
+
 @jit
-def _behind(x, y, f, zero, own):
-    """With u = -log p_0(0|x) the denominator 1 - exp(-u) is cloglog's, a function of w = log u."""
-    if y == 0.0:
-        return own[0], 0.0, 0.0, 0.0
+def _truncated(x, f, zero, own):
+    """``f``: log p_0(y|x) and derivatives, ``zero``: those of log p_0(0|x). With u = -log p_0(0|x)
+    the denominator 1 - exp(-u) is cloglog's, a function of w = log u."""
     u = -zero[0]
     if u > 700.0:
         return f[0] + own[1], f[1], f[2], f[3]
@@ -74,15 +83,17 @@ def _behind(x, y, f, zero, own):
     return f[0] - event + own[1], f[1] - g * w1, f[2] - g2 * w1 * w1 - g * w2, f[3] - third
 
 
-def _made(combined: Callable[..., Any], counts: Callable[..., Any], rows: int) -> Pointwise:
-    """The kernel where ``counts`` has ``rows`` numbers a datum."""
+def _behind(counts: Callable[..., Any], rows: int) -> Pointwise:
+    """As :func:`_inflated`, of a hurdle."""
 
     @jit
-    def both(x, t):
-        f, zero = counts(x, t[:rows]), counts(x, t[rows : 2 * rows])
-        return combined(x, t[0], f, zero, t[2 * rows :])
+    def either(x, t):
+        own = t[2 * rows :]
+        if t[0] == 0.0:
+            return own[0], 0.0, 0.0, 0.0
+        return _truncated(x, counts(x, t[:rows]), counts(x, t[rows : 2 * rows]), own)
 
-    return Pointwise(both, 2 * rows + 3)
+    return Pointwise(either, 2 * rows + 3)
 
 
 class _Zeros(CountLikelihood):
@@ -204,7 +215,7 @@ class ZeroInflatedPoisson(_Inflated):
     source: ClassVar[type[CountLikelihood]] = Rates
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"zi": _SHARE}
 
-    kernel = _made(_inflated, poisson.derivatives, 3)
+    kernel = _inflated(poisson.derivatives, 3)
 
 
 @dataclass(frozen=True)
@@ -235,7 +246,7 @@ class ZeroInflatedNegativeBinomial(_Inflated):
     source: ClassVar[type[CountLikelihood]] = Sized
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"shape": _SIZE, "zi": _SHARE}
 
-    kernel = _made(_inflated, negative_binomial.derivatives, 5)
+    kernel = _inflated(negative_binomial.derivatives, 5)
 
 
 @dataclass(frozen=True)
@@ -264,7 +275,7 @@ class HurdlePoisson(_Hurdle):
     log_concave: ClassVar[bool] = True
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"hu": _SHARE}
 
-    kernel = _made(_behind, poisson.derivatives, 3)
+    kernel = _behind(poisson.derivatives, 3)
 
     def hazard(self, x: ArrayLike) -> Array:
         return np.maximum(self.mean(x), _TINY)
@@ -301,7 +312,7 @@ class HurdleNegativeBinomial(_Hurdle):
     source: ClassVar[type[CountLikelihood]] = Sized
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"shape": _SIZE, "hu": _SHARE}
 
-    kernel = _made(_behind, negative_binomial.derivatives, 5)
+    kernel = _behind(negative_binomial.derivatives, 5)
 
     def hazard(self, x: ArrayLike) -> Array:
         mean = self.mean(x)

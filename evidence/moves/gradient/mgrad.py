@@ -28,6 +28,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...numerics import threads as parallel
+from ...numerics.copies import copy
 from ...numerics.jit import jit, reduction
 from ...numerics.normal import standard_normal
 from ...paths.base import TemperedPath
@@ -47,7 +48,6 @@ class Coefficients(NamedTuple):
     weigh: Array
 
 
-@jit
 def coefficients(gamma, delta):
     """What the proposal and its density are made of."""
     push = gamma * delta / (delta + 2.0 * gamma)
@@ -98,10 +98,13 @@ def _run(
             probability = np.exp(min(log_ratio[m], 0.0))
             acceptance[m] += probability
             if u[k, m] < probability:
-                a[m], x[m], tilt[m], slope[m] = new[m], x1[m], tilt1[m], slope1[m]
+                tilt[m] = tilt1[m]
+                copy(new[m], a[m])
+                copy(x1[m], x[m])
+                copy(slope1[m], slope[m])
         if (k + 1) % every == 0:
             for m in range(rows):
-                draws[m, k // every] = x[m]
+                copy(x[m], draws[m, k // every])
                 tilts[m, k // every] = tilt[m]
     return failures
 

@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...numerics.copies import copy
 from ...numerics.jit import jit, reduction, vector_loop
 from ...numerics.normal import standard_normal
 from ...paths.base import TemperedPath
@@ -93,15 +94,9 @@ def _aim(t, stiffness, rows, u, a):
         e = 1 if u[m] < 0.5 else 0
         t.end[m] = e
         t.log_weight[1, m] = -np.inf
-        _copy_row(t.p[1 - e, m], t.marks[0, 0, m])
+        copy(t.p[1 - e, m], t.marks[0, 0, m])
         _mark_before(t, m, 1)
         _leap(t, stiffness, m, t.a[e, m], t.slope[e, m], a[k])
-
-
-@jit
-def _copy_row(old, new):
-    for i in range(old.size):
-        new[i] = old[i]
 
 
 @vector_loop
@@ -131,8 +126,8 @@ def _land(t, stiffness, m, a, slope):
 @jit
 def _mark_before(t, m, slot):
     """What a mark holds of the way to its leaf."""
-    _copy_row(t.p[t.end[m], m], t.marks[slot, 1, m])
-    _copy_row(t.rho[m], t.marks[slot, 2, m])
+    copy(t.p[t.end[m], m], t.marks[slot, 1, m])
+    copy(t.rho[m], t.marks[slot, 2, m])
 
 
 @jit
@@ -163,7 +158,7 @@ def _advance(t, stiffness, rows, slot, levels, following, a, tilt, slope, u):
         if _weigh(t, m, t.beta[m] * tilt[k] - 0.5 * square - t.start[m], u[m]):
             _copy(a, tilt, slope, k, t.fresh, m)
         if levels == 0:
-            _copy_row(p, t.marks[slot, 0, m])
+            copy(p, t.marks[slot, 0, m])
         elif _pair_turned(t.marks[slot - 1, 0, m], p):
             t.alive[m] = False
         else:
@@ -171,8 +166,8 @@ def _advance(t, stiffness, rows, slot, levels, following, a, tilt, slope, u):
         if not t.alive[m]:
             continue
         if following == 0:
-            _copy_row(a[k], t.a[t.end[m], m])
-            _copy_row(slope[k], t.slope[t.end[m], m])
+            copy(a[k], t.a[t.end[m], m])
+            copy(slope[k], t.slope[t.end[m], m])
         else:
             if levels > 0:
                 _mark_before(t, m, following)
@@ -185,8 +180,8 @@ def _advance(t, stiffness, rows, slot, levels, following, a, tilt, slope, u):
 @jit
 def _copy(a, tilt, slope, k, to, m):
     to.tilt[m] = tilt[k]
-    _copy_row(a[k], to.a[m])
-    _copy_row(slope[k], to.slope[m])
+    copy(a[k], to.a[m])
+    copy(slope[k], to.slope[m])
 
 
 @jit

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, Indices
-from ..jit import jit, reduction, vector_loop
+from ..jit import jit, light_jit, reduction, vector_loop
 from ..lapack import potrf, scratch, syrk
 from ..threads import run, single_blas
 from . import blas
@@ -161,7 +161,7 @@ def half_logdet(panels, x):
     return total
 
 
-@jit
+@light_jit
 def by_columns(panels, x, nnz):
     """L as compressed sparse columns."""
     n = panels.owner.size

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..copies import copy
 from ..jit import jit
 
 _LEAF = 20  # vertices that are not divided further
@@ -221,7 +222,7 @@ def dissect(indptr, indices):
             for v in whole:
                 if part[v] == label:
                     reached, _ = _search(indptr, indices, part, label, v, queue, level)
-                    order[low : low + reached] = queue[:reached]
+                    copy(queue[:reached], order[low:])
                     part[queue[:reached]] = 0
                     if reached > _LEAF:
                         top += 1
@@ -229,7 +230,7 @@ def dissect(indptr, indices):
                     low += reached
         elif not _divide(indptr, indices, part, label, whole, depth, far, side, count):
             degree = indptr[whole + 1] - indptr[whole]
-            order[low:high] = whole[np.argsort(degree, kind="mergesort")]
+            copy(whole[np.argsort(degree, kind="mergesort")], order[low:])
         else:
             _refine(indptr, indices, part, label, whole, side, near, cut, held, history)
             for which in range(3):

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, Indices
-from ..jit import jit
+from ..jit import light_jit
 
 _SERIAL = 1e8  # operations below which one core does it all
 _MANY = 200  # subtrees that are given to one core or the other
 
 
-@jit
+@light_jit
 def climb(first, starts, rows, owner):
     """The parent of every supernode (-1: none) and the operations of its subtree, itself included.
 
@@ -69,7 +69,7 @@ def halve(parent: Indices, work: Array) -> list[Indices]:
     return [np.flatnonzero(side == h) for h in range(3)]
 
 
-@jit
+@light_jit
 def inherit(parent, side):
     """Give the side of a subtree's root to all that is below it."""
     for s in range(parent.size - 1, -1, -1):

@@ -13,7 +13,7 @@ from scipy.sparse import csc_matrix
 from scipy.sparse.linalg import spilu
 
 from ..arrays import Indices
-from ..jit import jit
+from ..jit import light_jit
 from .dissection import dissect
 
 _CHEAP = 200  # up to so many operations per entry of the matrix, minimum degree will do
@@ -49,7 +49,7 @@ def minimum_degree(indptr: Indices, indices: Indices) -> Indices:
     return np.argsort(incomplete.perm_c).astype(np.int64)
 
 
-@jit
+@light_jit
 def tree(indptr, indices, order):
     """Elimination tree and column counts of L (diagonal included), by row subtrees."""
     n = order.size

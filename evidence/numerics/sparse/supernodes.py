@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Indices
-from ..jit import jit
+from ..jit import light_jit
 from .ordering import tree
 
 
@@ -39,7 +39,7 @@ class Panels(NamedTuple):
     place: Any  # int32
 
 
-@jit
+@light_jit
 def join(parent, count, n_free, relax):
     """The supernode of every column, and for each its parent, columns and rows.
 
@@ -106,7 +106,7 @@ def join(parent, count, n_free, relax):
     return top, up, width, height
 
 
-@jit
+@light_jit
 def postorder(top, up, width, n_free):
     """Supernodes, children before parents, and the columns in their order.
 
@@ -145,7 +145,7 @@ def postorder(top, up, width, n_free):
     return supers, first, position
 
 
-@jit
+@light_jit
 def structure(indptr, indices, order, first, heights):
     """The rows of every supernode, its own columns first, sorted."""
     n, m = order.size, heights.size
@@ -185,7 +185,7 @@ def structure(indptr, indices, order, first, heights):
     return starts, rows, owner, inverse
 
 
-@jit
+@light_jit
 def find(rows, low, high, i):
     """Where ``i`` is in sorted ``rows[low:high]``; -1 where it is not."""
     while low < high:
@@ -199,7 +199,7 @@ def find(rows, low, high, i):
     return -1
 
 
-@jit
+@light_jit
 def link(first, starts, rows, owner):
     """Links of every supernode with the ancestors that its update goes to."""
     m = starts.size - 1

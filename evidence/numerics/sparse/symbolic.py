@@ -11,13 +11,13 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from ..arrays import Array, Indices
-from ..jit import jit
+from ..jit import jit, light_jit
 from .halves import climb, halve
 from .ordering import arrange
 from .supernodes import build, find
 
 
-@jit
+@light_jit
 def _position(panels, i, j):
     """Of entry (i, j), i ≥ j in elimination order, in the flat storage; -1 where there is none."""
     s = panels.owner[j]
@@ -28,7 +28,7 @@ def _position(panels, i, j):
     return panels.offsets[s] + (j - panels.first[s]) * (high - low) + at if at >= 0 else -1
 
 
-@jit
+@light_jit
 def positions(panels, inverse, rows, cols):
     """Of entries (rows, cols) in original indices."""
     out = np.empty(rows.size, np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ...numerics.copies import copy
 from ...numerics.jit import jit, vector_loop
 from ...numerics.normal import fill_normals
 from ...numerics.special import exp, log
@@ -27,7 +28,8 @@ def draw_with_one(rng, f, draws, work, leave):
     value, rows, points, root = draws.value, work.rows, work.points, f.root
     n, cells = value.size, work.smooth.size - 1
     low, high, finite = ends(value, rows[5], rows[6])
-    points[:n], spacing = value, NEAR * root
+    copy(value, points)
+    spacing = NEAR * root
     if not f.concave:
         spacing = _finest(f, work.nodes)
     step, all_smooth = max(high - low, 1e-9 * root) / cells, False
@@ -49,7 +51,7 @@ def draw_with_one(rng, f, draws, work, leave):
             rows[4, m], rows[5, m] = draw_on_lattice(rng, f, value[m], work.nodes)
     _in_units(rows[4], value, root, draws.uniforms)
     add(draws.log_weight, rows[5])
-    value[:] = rows[4]
+    copy(rows[4], value)
 
 
 @jit
@@ -93,7 +95,8 @@ def _tabulate(f, low, step, work):
 def _draw_pairs(f, low, step, draws, work):
     """Draws in row 4 and log weights in row 5, from Gaussians that are interpolated."""
     datum, rows, out, n = f.data[0], work.rows, work.nodes.out, draws.value.size
-    rows[0], rows[4] = draws.value, draws.uniforms
+    copy(draws.value, rows[0])
+    copy(draws.uniforms, rows[4])
     both, normals, quarter = work.points[: 2 * n], work.randoms, work.randoms.size // 4
     fill_normals(work.lanes, normals[:quarter], normals[quarter : 2 * quarter])
     _mirror(work.table, work.pieces, low, step, normals, rows, both)

@@ -15,6 +15,7 @@ import math
 
 import numpy as np
 
+from ...numerics.copies import copy
 from ...numerics.jit import jit, vector_loop
 from ..foresight import add_message
 from .integrand import FAR, FEW, NOTHING, add_tilts
@@ -51,9 +52,9 @@ def draw_with_several(rng, f, known, draws, work, together):
         skews[m] = skew if widths[m] > 0.0 else 0.0
         far_out[m] = 0.0
     bent = (at, widths, skews)
-    out = work.nodes.out
-    if _look_far_out(f, known, draws.value, bent, max(n // _LOOKED_AT, 1), out, far_out):
-        _look_far_out(f, known, draws.value, bent, 1, out, far_out)
+    for every in (max(n // _LOOKED_AT, 1), 1):
+        if not _look_far_out(f, known, draws.value, bent, every, work.nodes.out, far_out):
+            break
     total = np.zeros(2 * n)
     _weigh_pairs(f, known, draws, bent, work, total)
     for m in range(n):
@@ -80,7 +81,7 @@ def _climb(f, known, means, work):
     points, out, n = work.points, work.nodes.out, means.size
     at, one, two, three = work.rows[0], work.rows[1], work.rows[2], work.rows[5]
     half, h, limit = 0.5 / (f.root * f.root), _DIFFERENCE * f.root, _LONGEST * f.root
-    at[:] = means
+    copy(means, at)
     for _step in range(2):
         one[:], two[:], three[:] = 0.0, 0.0, 0.0
         for i in range(f.data.size):
@@ -177,7 +178,8 @@ def _weigh_pairs(f, known, draws, bent, work, total):
             both[n + m] = known[i, m] + a * right[m]
         f.kernel(both.ctypes, f.theta[i].ctypes, 2 * n, 1, 0, 1, out.ctypes)
         add_tilts(both, out, datum.c, datum.nu, datum.tau, total)
-    both[:n], both[n:] = left, right
+    copy(left, both)
+    copy(right, both[n:])
     add_message(f.message, both, 1.0, total)
 
 

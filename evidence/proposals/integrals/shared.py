@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from ...numerics.copies import copy
 from ...numerics.jit import jit, vector_loop
 from ...numerics.normal import fill_uniforms
 from ...numerics.special import LOG_SQRT_2PI, exp, log, polynomial
@@ -40,12 +41,13 @@ def draw_near(rng, f, spacing, draws, work):
         return False
     top = exponentials(x, g, 0, size, half, middle, eta)
     constant = top + math.log(spacing / root) - LOG_SQRT_2PI
-    rows[0], rows[4] = draws.value, draws.uniforms
+    copy(draws.value, rows[0])
+    copy(draws.uniforms, rows[4])
     padded = (size + 7) // 8 * 8
     eta[size:padded] = 0.0
     _draw_nodes(rows, eta[:padded], x[:size], middle, 2.0 * half, constant)
     add(draws.log_weight, rows[5])
-    draws.value[:] = rows[6]
+    copy(rows[6], draws.value)
     return True
 
 

@@ -2,11 +2,13 @@
 
 import pickle
 
+import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from covering import covering
 
+from evidence.numerics import jit
 from evidence.numerics.sparse import Analysis, Factor, analyse
 from evidence.numerics.threads import single
 
@@ -269,3 +271,22 @@ def test_against_cholmod(shape):
     b = np.random.default_rng(2).standard_normal((P.shape[0], 2))
     assert ours.half_logdet == pytest.approx(theirs.logdet() / 2, rel=1e-12)
     np.testing.assert_allclose(ours.solve(b), theirs(b), rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="all of it is interpreted")
+@pytest.mark.parametrize("shape", ["tree", "grid", "disconnected", "arrow turned", "dense"])
+def test_a_small_pattern_is_analysed_by_the_interpreter_as_by_compiled_code(shape, monkeypatch):
+    A = matrix(shape)
+
+    def found():
+        analysis = analyse(A)
+        factor = Factor.of(analysis, analysis.assemble(A))
+        return [*analysis.panels, analysis.order, analysis.inverse, *factor.columns()]
+
+    monkeypatch.setattr(jit._Light, "__call__", lambda self, *args: self.plain(*args))
+    interpreted = found()
+    monkeypatch.undo()
+    monkeypatch.setattr(jit._Light, "little", -1)
+    for one, other in zip(interpreted, found(), strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....numerics.anderson import ARRIVED, FAILED, iterate
+from ....numerics.copies import copy
 from ....numerics.jit import jit
 from .. import IRREVERSIBLE, MAX_ITERATIONS, NO_FIXED_POINT, NO_METRIC, OK
 from . import system
@@ -39,7 +40,7 @@ def momentum_equation(t, eps, point, p0, w, known, tolerance):
         system.solve(t, point[ROOT], rhs, image)
         status, _ = iterate(k, w, image, t.history, known, tolerance)
         if status == ARRIVED:
-            system.copy(image, w)
+            copy(image, w)
             return OK
         if status == FAILED:
             break
@@ -69,7 +70,7 @@ def position_equation(t, beta, eps, x, r, v, p, point, w, known, tolerance):
         status, size = iterate(k, w, image, t.history, known, tolerance)
         k += 1
         if status == ARRIVED:
-            system.copy(image, w)
+            copy(image, w)
             return OK, refactors
         stalled = stalled + 1 if not size < 0.25 * best else 0
         best = min(best, size) if np.isfinite(size) else best
@@ -123,9 +124,9 @@ def step(t, beta, eps, x, p, r, half, tolerances):
         p[i] += 0.5 * eps * (there[FORCE, i] - there[TRACE, i])
         p[i] += 0.25 * eps * there[SLOPE, i] * w[i] * w[i]
     code, extra = _reverse(t, beta, eps, x1, p, r, v, w, tolerances[1])
-    system.copy(x1, x)
+    copy(x1, x)
     for k in range(len(here)):
-        system.copy(there[k], here[k])
+        copy(there[k], here[k])
     return code, half, count + extra
 
 

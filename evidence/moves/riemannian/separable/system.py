@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from ....messages import InputError
 from ....numerics.anderson import ROWS
 from ....numerics.arrays import Array
+from ....numerics.copies import copy
 from ....numerics.jit import jit
 from ....numerics.lapack import factor_inverse, scratch, solve_lower, symmetric_times
 from ....paths.base import TemperedPath
@@ -258,12 +259,6 @@ def energy_at(t, beta, x, p, r, w, point):
     prior_solve(t, x, r)
     value, half, info = metric_at(t, beta, x, r, point)
     return minus_energy(t, value, half, point[ROOT], p, w), half, info
-
-
-@jit
-def copy(old, new):
-    for i in range(old.size):
-        new[i] = old[i]
 
 
 @jit
