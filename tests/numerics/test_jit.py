@@ -415,6 +415,25 @@ def test_what_is_called_is_compiled_with_its_caller_only(tmp_path):
     assert len(low.signatures) == 1
 
 
+@compiled_only
+def test_a_part_that_is_kept_serves_callers_in_other_files(tmp_path):
+    head = "import sys\nsys.path.insert(0, {0!r})\nfrom evidence.numerics.jit import jit\n"
+    low = "@jit\ndef low(x):\n    return x + 1.0\n@jit\ndef high(x):\n    return 2.0 * low(x)\n"
+    (tmp_path / "parts.py").write_text("from evidence.numerics.jit import jit\n" + low)
+    use = "from parts import high\n@jit\ndef {1}(x):\n    return high(x) {2}\nprint({1}(3.0))\n"
+    use += "print(sum(high.part._cache_hits.values()), sum(high.part._cache_misses.values()))\n"
+    answers = []
+    for name, end in (("one", "+ 1.0"), ("two", "- 1.0"), ("two", "- 1.0")):
+        (tmp_path / f"{name}.py").write_text((head + use).format(str(tmp_path), name, end))
+        program = subprocess.run(
+            [sys.executable, "-B", str(tmp_path / f"{name}.py")],
+            capture_output=True, text=True, check=True,
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kept")},
+        )  # fmt: skip
+        answers.append(program.stdout.split())
+    assert answers == [["9.0", "0", "1"], ["7.0", "1", "0"], ["7.0", "0", "0"]]
+
+
 @jit.light_jit
 def _clipped(number, limit):
     return number if number < limit else 0
