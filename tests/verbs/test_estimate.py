@@ -127,11 +127,11 @@ def test_max_seconds_keeps_what_there_is():
     estimate(model, n_particles=16, n_islands=2)  # compile first
     started = time.perf_counter()
     result = estimate(
-        model, target_se=1e-6, n_particles=16, n_islands=100_000, max_seconds=2.0, random_seed=0
+        model, target_se=1e-6, n_particles=16, n_islands=100_000, max_seconds=6.0, random_seed=0
     )
-    assert time.perf_counter() - started < 20.0
+    assert time.perf_counter() - started < 24.0
     assert np.isfinite(result.logz)
-    assert any("max_seconds=2" in w for w in result.warnings)
+    assert any("max_seconds=6" in w for w in result.warnings)
     assert any("target_se=1e-06 was not met" in w for w in result.warnings)
 
 
