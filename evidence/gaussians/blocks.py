@@ -2,15 +2,14 @@ r"""Sites that see several values of a datum at once, as sites of one value each
 
 For data of P values, stacked one after the other in x, :math:`x_n = (x_{1n}, …, x_{Pn})`, a site
 
-.. math:: t_n(x_n) = \exp(c_n + \nu_n^T x_n - \tfrac12 x_n^T W_n x_n),\qquad
-      .. math:: t_n(x_n) = \exp(c_n + \nu_n^T x_n - \tfrac12 x_n^T W_n x_n),\qquad
-          W_n = R_n\,\mathrm{diag}(\tau_n)\,R_n^T,\qquad R_n = S_n^{-1} U_n,
+.. math:: t_n(x_n) = \exp(c_n + \nu_n^T d_n - \tfrac12 d_n^T W_n d_n),\qquad
+          d_n = x_n - m_n,\quad W_n = R_n\,\mathrm{diag}(\tau_n)\,R_n^T,\quad R_n = S_n^{-1} U_n,
 
-is P sites of one value each of :math:`z_n = R_n^T (x_n - m_n)`, with m the prior's mean and S its
-standard deviations, in whose units U is orthogonal: values may have units of their own, and a
-curvature that is lost in rounding beside the other counts for as much as z is, not x. A prior that
-is turned (:meth:`~evidence.gaussians.base.Prior.turned`) with such sites is all there is to it:
-curvatures may be negative where q exists.
+with m the prior's mean, is P sites of one value each of :math:`z_n = R_n^T d_n`, with S the
+prior's standard deviations, in whose units U is orthogonal: values may have units of their own,
+and what is lost in rounding counts for as much as d is, not x, which may be far from zero. A
+prior that is turned (:meth:`~evidence.gaussians.base.Prior.turned`) with such sites is all there
+is to it: curvatures may be negative where q exists.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..numerics.arrays import Array
+from ..numerics.arrays import Array, Indices
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -32,18 +31,25 @@ _ROUNDING = 1e-14  # of a curvature in one direction, relative to its largest
 
 
 class BlockSites(NamedTuple):
-    """c (N,), ν (P, N) and W (N, P, P)."""
+    """c (N,), ν (P, N), W (N, P, P) and m."""
 
     c: Array
     nu: Array
     W: Array
+    at: Array
+    """m (P, N), from which x is counted."""
     pi: Array | None = None
     """(P, N) where W is diag(π) - ππᵀ/Σπ."""
 
     @classmethod
-    def none(cls, P: int, N: int) -> BlockSites:
+    def none(cls, prior: Prior, P: int) -> BlockSites:
         """Sites that say nothing."""
-        return cls(np.zeros(N), np.zeros((P, N)), np.zeros((N, P, P)))
+        at = prior.mean.reshape(P, -1)
+        return cls(np.zeros(at.shape[1]), np.zeros(at.shape), np.zeros((at.shape[1], P, P)), at)
+
+    def of(self, data: Indices | slice) -> BlockSites:
+        """Those of some data."""
+        return BlockSites(self.c[data], self.nu[:, data], self.W[data], self.at[:, data])
 
     def times_W(self, x: Array) -> Array:
         """W x of rows (…, P, N)."""
@@ -56,7 +62,12 @@ class BlockSites(NamedTuple):
 
     def log(self, x: Array) -> Array:
         """log t_n of rows (…, P, N), shape (…, N)."""
-        return self.c + np.sum(x * (self.nu - 0.5 * self.times_W(x)), axis=-2)
+        d = x - self.at
+        return self.c + np.sum(d * (self.nu - 0.5 * self.times_W(d)), axis=-2)
+
+    def slope(self, x: Array) -> Array:
+        """Gradients of log t_n at such rows."""
+        return self.nu - self.times_W(x - self.at)
 
 
 class BlockGaussian:
@@ -70,8 +81,7 @@ class BlockGaussian:
         values[np.abs(values) < _ROUNDING * np.abs(values).max(axis=1, keepdims=True)] = 0.0
         self.R, self.back = U / sd[:, :, None], U * sd[:, :, None]  # x = back z
         tau = np.ascontiguousarray(values.T.ravel())
-        self.at = prior.mean.reshape(sites.nu.shape)
-        nu = combined(self.back, (sites.nu - sites.times_W(self.at)).ravel())
+        nu = combined(self.back, sites.nu.ravel())
         self.turned: Gaussian = prior.turned(self.R).with_sites(nu, tau)
 
     @cached_property
@@ -120,8 +130,7 @@ class BlockGaussian:
 
     def log_normaliser(self, c: Array) -> float:
         """log ∫ prior · sites."""
-        c = self.sites._replace(c=c).log(self.at)
-        return self.turned.log_normaliser(np.concatenate([c, np.zeros(self.at.size - c.size)]))
+        return self.turned.log_normaliser(np.concatenate([c, np.zeros(self.R[:, 1:, 0].size)]))
 
     @cached_property
     def covariance(self) -> Array:

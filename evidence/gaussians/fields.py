@@ -73,14 +73,8 @@ class ContrastGaussian(BlockGaussian):
         return np.stack([q.inner_times(own) for q, own in zip(self.each, v, strict=True)])
 
     @cached_property
-    def _b(self) -> Array:
-        """ν - W m."""
-        nu = self.sites.nu
-        return nu - self.sites.times_W(self.prior.mean.reshape(nu.shape))
-
-    @cached_property
     def dual(self) -> Array:
-        b = self._b
+        b = self.sites.nu
         c = self._times_E(self.prior.times(b.ravel()).reshape(b.shape))
         shift = np.broadcast_to(dpotrs(self.M, c.sum(axis=0), lower=1)[0], b.shape)
         return (b - c + self._times_E(np.ascontiguousarray(shift))).ravel()
@@ -93,9 +87,8 @@ class ContrastGaussian(BlockGaussian):
         assert self.sites.pi is not None
         half = sum(q.half_logdet for q in self.each) + float(np.log(np.diag(self.M)).sum())
         half -= 0.5 * float(np.log(self.sites.pi.sum(axis=0)).sum())
-        m = self.prior.mean
-        constant = c.sum() + 0.5 * m @ (self.sites.nu + self._b).ravel()
-        return float(constant - half + 0.5 * self._b.ravel() @ (self.mean - m))
+        rise = 0.5 * self.sites.nu.ravel() @ (self.mean - self.prior.mean)
+        return float(c.sum() - half + rise)
 
     @cached_property
     def _couplings(self) -> Array:

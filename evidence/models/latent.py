@@ -121,6 +121,24 @@ def check_mean(name: str, *priors: Prior) -> None:
                 )
 
 
+def check_digits(name: str, model: LatentModel, most: float = 0.05) -> None:
+    r"""That sites, :math:`\nu x - \tfrac12 \tau x^2`, leave digits to log Z where the prior's mean
+    is: ½ eps Σ τ m² nats, with τ as sharp as densities of y - x are high."""
+    y, lik, m = model.y, model.likelihood, model.prior.mean
+    if lik.name == "gaussian" or model.n_predictors > 1 or not np.array_equal(lik.location(y), y):
+        return
+    with np.errstate(over="ignore"):
+        tau = 2.0 * np.pi * np.exp(2.0 * lik.log_prob(y, y))
+    lost = 0.5 * np.finfo(float).eps * tau * m**2
+    if not lost.sum() < most:
+        i = int(np.argmax(lost))
+        raise InputError(
+            f"{name} is {m[i]:.6g} at datum {i}, {np.abs(m[i]) * np.sqrt(tau[i]):.1g} times its "
+            f"noise: about {lost.sum():.2g} nats of log Z would be rounding; subtract "
+            f"{np.round(m[i]):.12g} from y and from what its prior expects"
+        )
+
+
 def farthest(model: LatentModel) -> str:
     """Which datum is farthest from the prior, in words: where numbers fail it is suspect."""
     prior, likelihood = model.prior, model.likelihood

@@ -39,7 +39,7 @@ class _Tilt:
         value, slope = model.likelihood.slopes(model.observed, eta)
         with np.errstate(over="ignore", invalid="ignore"):
             total = (value - sites.log(eta)).sum(axis=-1)
-            slope = slope - sites.nu + sites.times_W(eta)
+            slope = slope - sites.slope(eta)
         return np.where(np.isnan(total), -np.inf, total), slope.reshape(x.shape)
 
 

@@ -128,17 +128,18 @@ class DatumGuide:
         """log E[p/t] over mu ~ N(known, sd²), and mu's mean and variance under p, given the
         predictors before it, (P, B)."""
         further, mu = known[-2::-1], known[-1]
-        nu, W = self.sites.nu[:, i], self.sites.W[i]
-        slope = nu[0] - W[0, 1:] @ further
+        nu, W, at = self.sites.nu[:, i], self.sites.W[i], self.sites.at[:, i]
+        away = further - at[1:, None]
+        slope = nu[0] - W[0, 1:] @ away
         precision = 1.0 / sd**2 - W[0, 0]
         if not precision > 0.0:
             return None
-        m, v = (mu / sd**2 - slope) / precision, np.full(mu.size, 1.0 / precision)
-        found = self.likelihood.tilted_first(i, self.y, further.T, m, v)
+        m, v = ((mu - at[0]) / sd**2 - slope) / precision, np.full(mu.size, 1.0 / precision)
+        found = self.likelihood.tilted_first(i, self.y, further.T, at[0] + m, v)
         if found is None:
             return None
-        rest = self.sites.c[i] + further.T @ nu[1:]
-        rest -= 0.5 * np.einsum("pb,pq,qb->b", further, W[1:, 1:], further)
+        rest = self.sites.c[i] + away.T @ nu[1:]
+        rest -= 0.5 * np.einsum("pb,pq,qb->b", away, W[1:, 1:], away)
         return found[0] - log_site(m, v, slope, W[0, 0]) - rest, found[1], found[2]
 
     def _ahead(self, i: int, known: Array, L: Array, p: int, at: Array) -> Array:
@@ -170,8 +171,9 @@ class DatumGuide:
         nu, W = self.sites.nu[:, i], self.sites.W[i]
         away = step[:, None, None] * at[:, None] + to_come[:, None]
         flat = away.reshape(len(W), -1)
-        site, own = (nu @ x - 0.5 * np.sum(x * (W @ x), axis=0) for x in (known, flat))
-        curved = W @ known
+        far = known - self.sites.at[:, i, None]
+        site, own = (nu @ x - 0.5 * np.sum(x * (W @ x), axis=0) for x in (far, flat))
+        curved = W @ far
         with np.errstate(over="ignore", invalid="ignore"):
             tilt = self.likelihood.at([i]).averaged(
                 self.y[[i]], known, away, log_w - own.reshape(away.shape[1:]), to_come.T @ curved
@@ -183,9 +185,10 @@ class DatumGuide:
         """log p/t of one datum at predictors (P, …), the last one first."""
         P = len(eta)
         flat = eta[::-1].reshape(P, -1).T[:, :, None]
-        own = BlockSites(self.sites.c[i : i + 1], self.sites.nu[:, [i]], self.sites.W[i : i + 1])
         with np.errstate(over="ignore", invalid="ignore"):
-            each = self.likelihood.at([i]).log_probs(self.y[[i]], flat) - own.log(flat)
+            each = self.likelihood.at([i]).log_probs(self.y[[i]], flat) - self.sites.of(
+                slice(i, i + 1)
+            ).log(flat)
         return np.where(np.isnan(each), -np.inf, each).reshape(eta.shape[1:])
 
 
@@ -255,7 +258,7 @@ def _eased(reference: BlockReference) -> BlockReference:
     """The same means, by sites of less precision: (K⁻¹ + cW) μ = K⁻¹ m + ν - (1 - c) W μ."""
     sites, mean = reference.sites, reference.gaussian.mean.reshape(reference.sites.nu.shape)
     wide = sites._replace(
-        nu=sites.nu - (1.0 - _EASED) * sites.times_W(mean), W=_EASED * sites.W,
+        nu=sites.nu - (1.0 - _EASED) * sites.times_W(mean - sites.at), W=_EASED * sites.W,
         pi=None if sites.pi is None else _EASED * sites.pi,
     )  # fmt: skip
     model = reference.model

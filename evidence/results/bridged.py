@@ -67,8 +67,4 @@ class BridgeEvidence(EvidenceResult):
     def _about(self) -> list[str]:
         error = f"error: {self.se_draws:.2g} from the draws, {self.se_proposal:.2g} from the "
         worth = f"effective draws {self.ess:.0f}, overlap {self.overlap:.2f}, "
-        return [
-            *super()._about(),
-            error + "proposal's",
-            worth + f"Pareto k {self.pareto_k:.2f}",
-        ]
+        return [*super()._about(), error + "proposal's", worth + f"Pareto k {self.pareto_k:.2f}"]

@@ -33,12 +33,7 @@ from ..approximations.gp.cavities import cavities, changes_of_others
 from ..approximations.mixture import Mixture
 from ..approximations.predictors.reference import BlockReference
 from ..approximations.reference import GaussianReference
-from ..execution.arguments import (
-    check_choice,
-    check_count,
-    check_kind,
-    seed_sequence,
-)
+from ..execution.arguments import check_choice, check_count, check_kind, seed_sequence
 from ..execution.clock import interruptible
 from ..execution.keywords import hinted
 from ..execution.options import told

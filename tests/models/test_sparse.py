@@ -556,3 +556,25 @@ def test_states_of_a_chain_from_its_values():
     smooth = ev.GPModel(X, rng.poisson(4.0, 12), "4.0 * Matern(0.3, nu=1.5)", **words)
     with pytest.raises(ev.InputError, match="structure"):
         ev.posterior_draws(ev.simulate(smooth, random_seed=0), 3, random_seed=0)
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e8])
+def test_sites_far_from_zero_are_refused_where_they_would_be_rounding(offset):
+    """Log Z of these was 2.6 nats off, ± 0.02 and without a word, at 1e8."""
+    y, one = np.random.default_rng(0).standard_t(4, size=40), sp.csr_array(np.ones((40, 1)))
+
+    def of(offset, likelihood):
+        Q = sp.csc_array([[0.04]])
+        return ev.SparseModel(Q, y + offset, A=one, mean=offset, likelihood=likelihood)
+
+    exact, far = (ev.fit_ep(of(m, "gaussian")).logz for m in (0.0, offset))
+    assert far == pytest.approx(exact, abs=1e-6)
+    if offset < 5e6:
+        near, far = (
+            ev.log_evidence(of(m, "student_t"), random_seed=0, progressbar=False)
+            for m in (0.0, offset)
+        )
+        assert abs(near.logz - far.logz) < 4.0 * np.hypot(near.logz_se, far.logz_se)
+    else:
+        with pytest.raises(ev.InputError, match=r"39 nats .* subtract 100000000 from y"):
+            of(offset, "student_t")

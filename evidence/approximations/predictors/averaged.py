@@ -71,8 +71,8 @@ def _averaged(lik: Several, y: Array, q: BlockGaussian, z: Array) -> BlockSites:
         pi *= np.einsum("npp->n", W) / np.maximum(trace, np.finfo(float).tiny)
         share = pi / np.maximum(pi.sum(axis=0), np.finfo(float).tiny)  # where none is, W is zero
         W = pi.T[:, :, None] * (np.eye(P) - share.T[:, None, :])
-    sites = BlockSites(np.zeros(N), slope, W, pi)
-    sites = sites._replace(nu=slope + sites.times_W(q.mean.reshape(P, N)))
+    sites = BlockSites(np.zeros(N), slope, W, q.sites.at, pi)
+    sites = sites._replace(nu=2.0 * slope - sites.slope(q.mean.reshape(P, N)))
     rest = [at.value - sites.log(own) for at, own in zip(each, eta, strict=True)]
     return sites._replace(c=np.mean(rest, axis=0))
 

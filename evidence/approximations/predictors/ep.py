@@ -98,9 +98,9 @@ def _begun(model: Any, start: BlockSites) -> BlockGaussian | None:
 def _towards(q: BlockGaussian, to: BlockSites, damping: float) -> BlockGaussian | None:
     """Nearer to sites, as far as there is a q; None where there is no way."""
     for _ in range(_HALVINGS):
-        mixed = [a + damping * (b - a) for a, b in zip(q.sites[:3], to[:3], strict=True)]
+        c, nu, W = (a + damping * (b - a) for a, b in zip(q.sites[:3], to[:3], strict=True))
         try:
-            out = q.prior.with_blocks(BlockSites(*mixed))
+            out = q.prior.with_blocks(BlockSites(c, nu, W, to.at))
         except NotPositiveDefinite:
             damping *= 0.5
             continue
@@ -134,10 +134,11 @@ def match(model: Any, q: BlockGaussian) -> tuple[BlockSites, float]:
     back = np.linalg.inv(root)  # in whose coordinates the marginal is N(0, I)
     dW = np.einsum("nap,nab,nbq->npq", back, inverse - eye, back)
     dnu = np.einsum("nap,na->pn", back, np.einsum("nab,nb->na", inverse, mean))
-    dnu += np.einsum("npq,qn->pn", dW, q.mean.reshape(P, N))
+    dnu += np.einsum("npq,qn->pn", dW, q.mean.reshape(P, N) - sites.at)
     c = np.where(ok, top + np.log(total), sites.c)
     mismatch = float(max(np.abs(mean).max(initial=0.0), np.abs(cov - eye).max(initial=0.0)))
-    return BlockSites(c, sites.nu + dnu, sites.W + 0.5 * (dW + dW.swapaxes(1, 2))), mismatch
+    W = sites.W + 0.5 * (dW + dW.swapaxes(1, 2))
+    return BlockSites(c, sites.nu + dnu, W, sites.at), mismatch
 
 
 def block_gradient(reference: BlockReference) -> Array:

@@ -54,14 +54,12 @@ def fit_block_laplace(
     warnings: tuple[Message, ...] = ()
     if not top.converged:
         eta, lik, y = top.expansion.slope.copy(), model.likelihood, model.observed
-        eta[1:] = top.x.reshape(eta.shape)[1:]
-        eta[0] = lik.location(y)[: y.size]
-        peaks = lik.log_probs(y, eta[None])[0]
-        _check_pinned(lik, y, words_of(model), peaks, 10.0 * _PINNED)  # where digits stop a climb
+        eta[0], eta[1:] = lik.location(y)[: y.size], top.x.reshape(eta.shape)[1:]
+        _check_pinned(model, lik.log_probs(y, eta[None])[0], 10.0 * _PINNED)  # lost its digits?
         text = f"Laplace: Newton did not converge in {max_iterations} iterations"
         warnings = (Message("laplace-not-converged", text),)
     try:
-        q = model.prior.with_blocks(tangent(top.x, top.expansion))
+        q = model.prior.with_blocks(tangent(model.prior, top.x, top.expansion))
     except NotPositiveDefinite:
         text = (
             "Laplace: the curvature at the mode is not positive definite; negative ones were set "
@@ -69,7 +67,7 @@ def fit_block_laplace(
         )
         warnings += (Message("laplace-no-maximum", text),)
         flat = _positive(top.expansion, model.prior, sizes=False)
-        q = model.prior.with_blocks(tangent(top.x, flat))
+        q = model.prior.with_blocks(tangent(model.prior, top.x, flat))
     more = {"converged": top.converged, "n_sweeps": top.steps, "warnings": warnings}
     return BlockReference.of("laplace", model, q, seconds=time.perf_counter() - started, **more)
 
@@ -80,26 +78,24 @@ def words_of(model: object) -> Iterable[str]:
     return getattr(model, "further", None) or getattr(own, "predictors", ())[1:]
 
 
-def tangent(x: Array, at: Expansion) -> BlockSites:
+def tangent(prior: Prior, x: Array, at: Expansion) -> BlockSites:
     """Sites that touch the log likelihoods at x."""
     value, slope, W, pi = at
+    flat = BlockSites(np.zeros_like(value), slope, W, prior.mean.reshape(slope.shape), pi)
     eta = x.reshape(slope.shape)
-    flat = BlockSites(np.zeros_like(value), slope, W)
-    Wx = flat.times_W(eta)
-    c = value - np.sum(eta * (slope + 0.5 * Wx), axis=0)
-    return BlockSites(c, slope + Wx, W, pi)
+    touching = flat._replace(nu=2.0 * slope - flat.slope(eta))
+    return touching._replace(c=value - touching.log(eta))
 
 
 def climb(model: Any, max_iterations: int, tol: float, start: Array | None = None) -> Top:
     """Newton's method to a mode."""
     prior, lik, y = model.prior, model.likelihood, model.observed
-    words = words_of(model)
     x, dual = prior.mean.copy(), np.zeros(prior.mean.size)
     width = np.sqrt(prior.variances)
     width = np.where(width > 0.0, width, 1.0)
     if start is not None:  # whose dual is that of sites that hold it
-        held = BlockSites(np.zeros(y.size), *_held(lik, y, start, prior))
-        q = prior.with_blocks(held)
+        held = lik.expand(y, start.reshape(len(lik.predictors), -1))
+        q = prior.with_blocks(tangent(prior, start, _positive(held, prior)))
         x, dual = q.mean, q.dual
     value = _objective(model, x, dual)
     converged, sharp, steps = False, lik.log_concave, 0
@@ -107,7 +103,7 @@ def climb(model: Any, max_iterations: int, tol: float, start: Array | None = Non
         check_interrupt(prior.work)
         steps += 1
         at = lik.expand(y, x.reshape(len(lik.predictors), -1))
-        _check_pinned(lik, y, words, at.value)
+        _check_pinned(model, at.value)
         q, sharp = _stepped(prior, x, at, sharp)
         x_step, dual_step, step = q.mean - x, q.dual - dual, 1.0
         while step > 1e-10:
@@ -122,17 +118,16 @@ def climb(model: Any, max_iterations: int, tol: float, start: Array | None = Non
     return Top(x, lik.expand(y, x.reshape(len(lik.predictors), -1)), steps, converged)
 
 
-def _check_pinned(
-    lik: Several, y: Array, words: Iterable[str], log_p: Array, within: float = _PINNED
-) -> None:
+def _check_pinned(model: Any, log_p: Array, within: float = _PINNED) -> None:
     """No datum known better than the digits of what is added up: its noise would go on falling."""
+    lik, y = model.likelihood, model.observed
     if lik.ceiling(y) < np.inf:
         return
-    high = log_p + np.log(within * _units(lik, y))
+    high = log_p + np.log(within * _units(lik, y, model.prior))
     n = int(np.argmax(high))
     if high[n] < 0.0:
         return
-    names = " or ".join(words)
+    names = " or ".join(words_of(model))
     raise InputError(
         f"the model fits data exactly, such as datum {n} (y = {y[n]:g}), and nothing keeps the "
         f"predicted {names} from zero there: log Z would be made of rounding; give its effects "
@@ -140,30 +135,25 @@ def _check_pinned(
     )
 
 
-def _units(lik: Several, y: Array) -> Array:
-    """The largest place of a datum, as a change of y: what is added up has digits of that."""
+def _units(lik: Several, y: Array, prior: Prior, coarse: float = 1e-6) -> Array:
+    """How far from its prior mean a datum is at most, as a change of y: what is added up has
+    digits of that, and at least so much of a place far from zero (450 doubles, with _PINNED)."""
     at = lik.location(y)[: y.size]
     slope = np.ones(y.size)
     if (y > 0.0).all() and not np.array_equal(at, y):  # a logarithm of y, say
         slope = (lik.location((1.0 + _STEP) * y)[: y.size] - at) / (_STEP * y)
-    return (np.abs(at).max() or 1.0) / np.where(slope > 0.0, slope, 1.0)
-
-
-def _held(lik: Any, y: Array, start: Array, prior: Prior) -> tuple[Array, Array]:
-    """ν and W of a first step from there."""
-    at = lik.expand(y, start.reshape(len(lik.predictors), -1))
-    sites = tangent(start, _positive(at, prior))
-    return sites.nu, sites.W
+    away = max(np.abs(at - prior.mean[: y.size]).max(), coarse * np.abs(at).max()) or 1.0
+    return away / np.where(slope > 0.0, slope, 1.0)
 
 
 def _stepped(prior: Prior, x: Array, at: Expansion, sharp: bool) -> tuple[BlockGaussian, bool]:
     """q whose mean Newton's method goes to, and whether its curvature is the true one."""
     if sharp:
         try:
-            return prior.with_blocks(tangent(x, at)), True
+            return prior.with_blocks(tangent(prior, x, at)), True
         except NotPositiveDefinite:
             pass
-    return prior.with_blocks(tangent(x, _positive(at, prior))), False
+    return prior.with_blocks(tangent(prior, x, _positive(at, prior))), False
 
 
 def _positive(at: Expansion, prior: Prior, sizes: bool = True) -> Expansion:

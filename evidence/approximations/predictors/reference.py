@@ -68,7 +68,7 @@ class BlockReference:
     @property
     def lost(self) -> float:
         """About how many nats are rounding in log Z from draws, where sites cancel likelihoods."""
-        mean = self.predictors[0]
+        mean = self.predictors[0] - self.sites.at
         linear, square = self.sites.nu * mean, mean * self.sites.times_W(mean)
         sizes = np.abs(self.sites.c).sum() + np.abs(linear).sum() + 0.5 * np.abs(square).sum()
         return float(np.finfo(float).eps * sizes)
@@ -103,5 +103,5 @@ class BlockReference:
 
 def block_prior_reference(model: Any) -> BlockReference:
     """The prior as reference: empty sites, log Z_q = 0."""
-    none = BlockSites.none(len(model.likelihood.predictors), model.y.size)
+    none = BlockSites.none(model.prior, len(model.likelihood.predictors))
     return BlockReference.of("prior", model, model.prior.with_blocks(none))

@@ -295,12 +295,7 @@ def _from_tails(low: Array, high: Array) -> Array:
         return np.where(low < high, ndtri(low), -ndtri(high))
 
 
-_FAST = {
-    "norm": _Normals,
-    "uniform": _Uniforms,
-    "halfnorm": _HalfNormals,
-    "expon": _Exponentials,
-}
+_FAST = {"norm": _Normals, "uniform": _Uniforms, "halfnorm": _HalfNormals, "expon": _Exponentials}
 
 
 def _of_rows(distribution: Any) -> Any:
