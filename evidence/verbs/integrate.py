@@ -177,7 +177,7 @@ def _directly(
     theta = to_line(values, prior.lows)
     optimum, logz_ep = None, found.logz if model.likelihood.name == "gaussian" else math.nan
     if len(theta) and drawn is None:
-        values = density.log_prob(density.unconstrain(found.samples))
+        values = density.log_prob(density.inward(found.samples))  # -inf where they round to a wall
         best = model.hyperparameters.theta.copy()
         best[prior.free] = theta[int(np.argmax(values))]
         with within(clock.last_moment), suppress(RuntimeError, Stopped):  # EP may fail there

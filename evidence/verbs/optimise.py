@@ -148,8 +148,8 @@ def optimise(
     ))  # fmt: skip
 
 
-def _moving(free: Hyperparameters, constant: set[int]) -> Indices:
-    """Positions of what is optimised."""
+def _moving(free: Hyperparameters, constant: set[int], slack: float = 1e-9) -> Indices:
+    """Positions of what is optimised; what was put on a bound may be off by its rounding."""
     if not len(free):
         raise InputError(
             "the model has no free hyperparameters: build it with a scikit-learn kernel (not "
@@ -160,7 +160,7 @@ def _moving(free: Hyperparameters, constant: set[int]) -> Indices:
         raise InputError("fixed holds every hyperparameter; leave at least one to optimise")
     for i in moving:
         low, high = free.bounds[i]
-        if not low <= free.theta[i] <= high:
+        if not low - slack <= free.theta[i] <= high + slack:
             value, low, high = natural([free.theta[i], low, high], free.lows[i])
             raise InputError(
                 f"{free.names[i]} starts at {value:.6g}, outside its bounds ({low:.6g}, "

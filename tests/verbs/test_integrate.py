@@ -6,6 +6,7 @@ from multiprocessing import get_context
 
 import numpy as np
 import pytest
+from scipy.special import betaln
 from scipy.stats import gamma, lognorm, multivariate_normal
 from threadpoolctl import threadpool_limits
 
@@ -313,3 +314,17 @@ def test_draws_of_a_small_process_are_thousands_and_summarise_as_quadrature_does
         np.testing.assert_allclose(below, [0.05, 0.95], atol=4.0 * np.sqrt(0.0475 / n))
         assert row["mean"] == pytest.approx(mean, abs=4.0 * sd / np.sqrt(n))
         assert row["sd"] == pytest.approx(sd, rel=0.15)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.2, 0.2), (0.5, 0.01)])
+def test_draws_that_round_to_a_wall_are_draws(a, b):
+    """Most of the posterior of a share is within 1e-16 of one: its log Z is known in closed form,
+    but no double is the share."""
+    model = ev.from_formula(
+        "y ~ 1", {"y": np.zeros(3)}, likelihood="hurdle_poisson", priors={"hu": f"beta({a}, {b})"}
+    )
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    error = result.logz - (betaln(a + 3.0, b) - betaln(a, b))
+    assert abs(error) < 4.0 * result.logz_se < 0.05
+    assert not result.warnings
+    assert 0.9 < result.table.loc["hu", "median"] <= 1.0
