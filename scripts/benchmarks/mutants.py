@@ -348,8 +348,8 @@ MUTANTS = {
     "stepped-slope": Mutant(
         "the gradient along a sparse order has a wrong sign",
         "paths/stepped.py",
-        "slope - nu + tau * row",
-        "slope - nu - tau * row",
+        "- nu + tau * rows",
+        "- nu - tau * rows",
         "paths/test_stepped.py",
     ),
     "jacobian": Mutant(
