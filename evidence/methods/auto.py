@@ -30,6 +30,7 @@ import numpy as np
 
 from .. import moves
 from ..approximations.gp.exact import draw_exact, fit_exact, has_closed_form
+from ..approximations.gp.modes import mixture_of
 from ..drivers.plan import Pilot
 from ..drivers.weighted import Guided, Tilted
 from ..models.density.model import DensityModel
@@ -41,6 +42,7 @@ from ..proposals.guide import CannotGuide
 from ..statistics.weights import Weights
 from .base import FIRST, N_DRAWS, Outcome, Problem, stopped
 from .importance import fair_share, importance
+from .mixture import over_components
 from .smc import find_plan, run_plan, stuck
 from .staged import compare_with_stages, describe, reliable, run_stages, try_stages
 from .tails import wide_start, with_ease
@@ -142,6 +144,10 @@ def _in_steps(problem: Problem) -> Outcome:
     except CannotGuide as error:
         notes = [str(error)]
         annealed = replace(problem, checkpoint=problem.checkpoint.part("annealed"))
+        if problem.model.n == 1 and problem.reference.share is None:  # what else has its mass?
+            mixture = mixture_of([problem.reference])
+            annealed = replace(annealed, reference=mixture, _path=None)
+            return over_components(annealed, mixture, auto)
         return _with_notes(anneal(annealed, None, notes), notes)
 
 

@@ -202,6 +202,7 @@ def _together(
     errors = np.array(
         [p * part.logz_se if p > 0.0 else p for part, p in zip(parts, share, strict=True)]
     )
+    errors = np.append(errors, _unmet(parts, share))
     samples, component = _samples(problem, parts, share)
     outcome = replace(
         first,
@@ -233,6 +234,15 @@ def _together(
         outcome.warnings += unexplained(float(logz[-1] - total))
     outcome.settings = {**first.settings, "reference": mixture.name, "components": len(parts)}
     return outcome
+
+
+def _unmet(parts: list[Outcome], share: Array) -> Array:
+    """What the others have, ε of Z, and none of n draws may have met, with exp(-nε/2): draws go
+    where others have their shares, too, and know of these by the few that do."""
+    sizes = [part.settings.get("draws_per_island", np.inf) for part in parts]
+    n = np.array(sizes) * [max(part.islands.size, 1) for part in parts]
+    rest = np.maximum(1.0 - share, 1e-300)
+    return rest * np.exp(-0.25 * n * rest)
 
 
 def _samples(problem: Problem, parts: list[Outcome], share: Array) -> tuple[Array | None, Array]:

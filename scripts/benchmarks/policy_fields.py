@@ -2,6 +2,7 @@
 
     python -m scripts.benchmarks.policy_fields --jobs 2
     python -m scripts.benchmarks.policy_fields --fields screened_in_batches least --seeds 3
+    python -m scripts.benchmarks.policy_fields --fields again last --cases 9017 9036 9049
 
 A row is a field and a factor: of twenty random densities (scripts/catalogue) how many are right
 without a warning, the root mean square of z, how many answers are other numbers than those of the
@@ -93,13 +94,14 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
 
 def wanted(options: Namespace) -> list[tuple[str, float, int, int]]:
     variants = [("", 1.0), *((field, f) for field in options.fields for f in _FACTORS)]
-    cases = CASES[:1] if options.fast else CASES
+    cases = options.cases[:1] if options.fast else options.cases
     return [(*v, case, seed) for v in variants for case in cases for seed in range(options.seeds)]
 
 
 def main() -> None:
     parser = laboratory.parser(__doc__, NAME)
     parser.add_argument("--fields", nargs="+", choices=FIELDS, default=list(FIELDS))
+    parser.add_argument("--cases", type=int, nargs="+", default=CASES)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()

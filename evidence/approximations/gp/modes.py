@@ -89,7 +89,8 @@ def fit_mixture(
     # where EP ended between the modes, what it promises of log Z must decide about no other
     found = found or [ep]
     unseen = _unseen(model)
-    alone = len(found) == 1 and not unseen and not _prior_helps(found[0])
+    exact = model.prior.design is not None and model.n == 1  # draws integrate one latent value
+    alone = len(found) == 1 and not unseen and (exact or not _prior_helps(found[0]))
     return found[0] if alone else mixture_of(found, unseen)
 
 
@@ -127,8 +128,8 @@ def mixture_of(references: list[GaussianReference], warnings: Sequence[str] = ()
 
 
 def _prior_helps(reference: GaussianReference) -> bool:
-    """Whether the prior is a component; one latent value drawn in steps is integrated anyway."""
-    return reference.model.prior.design is None or 1 < reference.mean.size <= _FEW
+    """Whether the prior is a component."""
+    return reference.model.prior.design is None or reference.mean.size <= _FEW
 
 
 def _unseen(model: LatentModel) -> list[Message]:
