@@ -83,6 +83,7 @@ def test_groups_are_stopped_by_the_others():
     assert wanted > 8
 
 
+@pytest.mark.slow
 def test_unbiased_under_stopping():
     """4,000 runs with skewed islands, target met after 16 to 100 of them.
 

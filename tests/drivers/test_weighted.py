@@ -94,6 +94,7 @@ def test_draws_are_posterior_draws(likelihood):
         assert (np.abs(mine.mean(axis=0) - theirs.mean(axis=0)) < 5.0 * se).all()
 
 
+@pytest.mark.slow
 def test_islands_of_a_shared_net_know_their_spread():
     """Stated standard errors against the scatter of 40 runs; one island alone takes no net."""
     X = np.random.default_rng(0).normal(size=(30, 2))

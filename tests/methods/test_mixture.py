@@ -66,7 +66,8 @@ def blind_scout(mixture):
     return _climb(mixture, np.random.default_rng(0), lambda: False)
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
 def test_what_is_far_out_in_a_mode_belongs_to_it(seed):
     """In many dimensions some value is always far out: that must not be left to the prior."""
     rng = np.random.default_rng(0)

@@ -47,6 +47,7 @@ def test_parts_that_agree_with_each_other_are_one():
     assert variance_by_parts(courses, 0.0) == pytest.approx(np.var(slopes, ddof=1))
 
 
+@pytest.mark.slow
 def test_few_draws_do_not_decide_that_a_tail_is_heavy():
     """Of 512 weights that are nearly all the same one batch in ten looks so: a longer look."""
     X = np.random.default_rng(0).normal(size=(100, 2))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pandas as pd
+import pytest
 
 from scripts.benchmarks import sparse_truths
 
 
+@pytest.mark.slow
 def test_small_rows_agree_with_the_truth(tmp_path, monkeypatch, capsys) -> None:
     """Ten seeded estimates: one in a thousand such tests would fail."""
     words = ["sparse_truths", "--quick", "--out", str(tmp_path)]
