@@ -184,8 +184,8 @@ def try_steps(problem: Problem, resampling: str | None = "systematic") -> StepTr
     problem.progress.phase("guide")
     with blas_for(problem.model.n):
         source = Stepped.of(problem.reference)
-    # one latent value of several data is integrated: its draws all have the same weight
-    alike = source.guide.size == 1 < problem.model.y.size
+    # one latent value of several data is integrated: draws are alike but for their share of Z
+    alike = source.guide.size == 1 < problem.model.y.size and problem.reference.share is None
     variance = 0.0 if alike else _variance_of_a_draw(problem, source, resampling)
     return StepTrial(source, variance if variance < math.inf else math.inf)  # no draw met it
 
