@@ -75,7 +75,7 @@ def test_hyperparameters_beside_predictors():
     words = {"likelihood": "zero_inflated_negative_binomial"}
     given = own | {"zi:Intercept": stats.norm(-0.5, 0.7)}
     result = evidence_of("count ~ x", predictors={"zi": "1"}, priors=given, **words)
-    z, w = np.polynomial.hermite_e.hermegauss(5)
+    z, w = np.polynomial.hermite_e.hermegauss(7)
     held = [
         evidence_of("count ~ x", priors=own | {"zi": float(v)}, **words)
         for v in expit(-0.5 + 0.7 * z)
