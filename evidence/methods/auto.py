@@ -144,7 +144,8 @@ def _in_steps(problem: Problem) -> Outcome:
     except CannotGuide as error:
         notes = [str(error)]
         annealed = replace(problem, checkpoint=problem.checkpoint.part("annealed"))
-        if problem.model.n == 1 and problem.reference.share is None:  # what else has its mass?
+        if problem.model.n == 1 and problem.reference.share is None:  # with the prior: no scout
+            # looks for mass that EP does not have, where models are drawn in steps
             mixture = mixture_of([problem.reference])
             annealed = replace(annealed, reference=mixture, _path=None)
             return over_components(annealed, mixture, auto)

@@ -21,7 +21,7 @@ from .covariance import as_kernel, call_kernel, check_source, factorise
 from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded, sketch, sketch_prior
 from .kernels.gradients import contract
-from .latent import LatentModel, check_digits, check_mean, megabytes, observations
+from .latent import LatentModel, check_mean, check_noise, megabytes, observations
 from .likelihoods.base import Likelihood
 
 
@@ -117,7 +117,7 @@ class GPModel(LatentModel):
         self.mean: Array = np.broadcast_to(array("mean", mean, (), (self.n,)), (self.n,)).copy()
         self._set_prior(K)
         check_mean("mean", self.prior)
-        check_digits("mean", self)
+        check_noise("mean", self)
         self.theta = self.likelihood.theta(self.y)
         self.notes = notes + more
         #: what is free in kernel and likelihood: names, logs, bounds

@@ -121,15 +121,17 @@ def check_mean(name: str, *priors: Prior) -> None:
                 )
 
 
-def check_digits(name: str, model: LatentModel, most: float = 0.05) -> None:
+def check_noise(name: str, model: LatentModel, most: float = 0.05) -> None:
     r"""That sites, :math:`\nu x - \tfrac12 \tau x^2`, leave digits to log Z where the prior's mean
     is: ½ eps Σ τ m² nats, with τ as sharp as densities of y - x are high."""
     y, lik, m = model.y, model.likelihood, model.prior.mean
-    if lik.name == "gaussian" or model.n_predictors > 1 or not np.array_equal(lik.location(y), y):
+    if not m.any() or lik.name == "gaussian" or model.n_predictors > 1:
+        return
+    if not np.array_equal(lik.location(y), y):  # no noise about x
         return
     with np.errstate(over="ignore"):
         tau = 2.0 * np.pi * np.exp(2.0 * lik.log_prob(y, y))
-    lost = 0.5 * np.finfo(float).eps * tau * m**2
+    lost = np.nan_to_num(0.5 * np.finfo(float).eps * tau * m**2)
     if not lost.sum() < most:
         i = int(np.argmax(lost))
         raise InputError(

@@ -20,7 +20,7 @@ from ..numerics.sparse import Factor
 from . import likelihoods
 from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded
-from .latent import LatentModel, check_digits, check_mean, megabytes, observations
+from .latent import LatentModel, check_mean, check_noise, megabytes, observations
 from .likelihoods.base import Likelihood
 from .precisions.base import sparse
 
@@ -127,7 +127,7 @@ class SparseModel(LatentModel):
         _check_proper(self._null, self.constraints)
         self._set_prior()
         check_mean("mean= or offset=", self.prior)
-        check_digits("mean= or offset=", self)
+        check_noise("mean= or offset=", self)
         self.hyperparameters: Hyperparameters = free_parameters(
             {"": self.precision}, self.likelihood
         )

@@ -185,10 +185,9 @@ class DatumGuide:
         """log p/t of one datum at predictors (P, …), the last one first."""
         P = len(eta)
         flat = eta[::-1].reshape(P, -1).T[:, :, None]
+        own = self.sites.of(slice(i, i + 1))
         with np.errstate(over="ignore", invalid="ignore"):
-            each = self.likelihood.at([i]).log_probs(self.y[[i]], flat) - self.sites.of(
-                slice(i, i + 1)
-            ).log(flat)
+            each = self.likelihood.at([i]).log_probs(self.y[[i]], flat) - own.log(flat)
         return np.where(np.isnan(each), -np.inf, each).reshape(eta.shape[1:])
 
 

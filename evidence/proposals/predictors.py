@@ -198,10 +198,9 @@ class BlockGuide:
         shape = eta.shape[2:]
         eta = eta.reshape(*eta.shape[:2], -1)
         eta = np.ascontiguousarray(eta.transpose(2, 0, 1))
+        own = self.sites.of(data)
         with np.errstate(over="ignore", invalid="ignore"):
-            each = self.likelihood.at(data).log_probs(self.y[data], eta) - self.sites.of(data).log(
-                eta
-            )
+            each = self.likelihood.at(data).log_probs(self.y[data], eta) - own.log(eta)
         total = each.sum(axis=1)
         return np.where(np.isnan(total), -np.inf, total).reshape(shape)
 

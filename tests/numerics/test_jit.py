@@ -184,7 +184,6 @@ def cost(x, theta, n, stride, step, order, out):
 """
 OUTER = """
 import sys
-import time
 import numpy as np
 import package
 from evidence.numerics.jit import jit

@@ -22,7 +22,7 @@ def test_gradient_of_the_tilt(structure):
 
 
 @pytest.mark.parametrize("together", [1, 20, 2**14])
-def test_rows_are_evaluated_as_many_at_a_time_as_memory_is_fit_for(together):
+def test_rows_are_the_same_however_many_are_evaluated_together(together):
     path = make_path(ev.fit_laplace(twins("poisson", "design")[0]))
     x = path.mean + 0.3 * np.random.default_rng(0).standard_normal((5, path.n))
     model, (c, nu, tau) = path.model, path.reference.sites
