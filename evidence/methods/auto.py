@@ -144,9 +144,9 @@ def _in_steps(problem: Problem) -> Outcome:
     except CannotGuide as error:
         notes = [str(error)]
         annealed = replace(problem, checkpoint=problem.checkpoint.part("annealed"))
-        if problem.model.n == 1 and problem.reference.share is None:  # with the prior: no scout
-            # looks for mass that EP does not have, where models are drawn in steps
-            mixture = mixture_of([problem.reference])
+        if problem.reference.share is None and problem.reference.name != "prior":  # no scout looks
+            # for mass that EP does not have, where models are drawn in steps
+            mixture = mixture_of([problem.reference], prior=True)
             annealed = replace(annealed, reference=mixture, _path=None)
             return over_components(annealed, mixture, auto)
         return _with_notes(anneal(annealed, None, notes), notes)

@@ -112,17 +112,19 @@ def extend_mixture(mixture: Mixture, points: Array) -> Mixture:
     return mixture if len(found) == len(known) else mixture_of(found, mixture.warnings)
 
 
-def mixture_of(references: list[GaussianReference], warnings: Sequence[str] = ()) -> Mixture:
+def mixture_of(
+    references: list[GaussianReference], warnings: Sequence[str] = (), prior: bool = False
+) -> Mixture:
     """References weighted by their log Z, as far as that may be believed, and the prior.
 
     Draws in steps reach other modes of single latent values by themselves, and a scout would find
     no way there among many: where they are possible the prior claims nothing, unless latent values
-    are so few that draws of the prior find all of them.
+    are so few that draws of the prior find all of them, or ``prior`` asks for it.
     """
     model = references[0].model
     logz = np.array([reference.logz for reference in references])
     weights = np.maximum(np.exp(logz - logz.max()), _LEAST)
-    if not _prior_helps(references[0]):
+    if not (prior or _prior_helps(references[0])):
         return Mixture(references, weights, warnings)
     return Mixture([*references, prior_reference(model)], np.append(weights, _LEAST), warnings)
 
