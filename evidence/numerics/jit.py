@@ -33,6 +33,7 @@ from uuid import uuid4
 
 import numba
 import numpy as np
+from llvmlite.binding import Linkage
 from numba import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.ccallback import CFunc
@@ -217,11 +218,7 @@ class _Cache(FunctionCache):
 
 @contextmanager
 def _alone(cache: FunctionCache, patience: float = 60.0) -> Iterator[None]:
-    """Other processes wait, some seconds, for what this one compiles, and load it then.
-
-    The same function compiled after another history may differ in a last digit: of two processes
-    that compile it at once each would go on with code of its own.
-    """
+    """Other processes wait, some seconds, for what this one compiles, and load it then."""
     file = None
     with suppress(OSError, AttributeError):  # no folder, or no cache
         path = Path(cache._cache_file._index_path)
@@ -276,6 +273,20 @@ def _cached(compiled: Any, function: Callable[..., Any]) -> Any:
 # -- what is compiled with what ---------------------------------------------------------------
 
 
+class _Finished(JITCodeLibrary):
+    """Machine code that shares nothing with that of other functions.
+
+    Numba leaves its copies of what a function calls open to others, and of all the copies in a
+    process the first is used: last digits would depend on what had been called before.
+    """
+
+    def _optimize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            if function.linkage == Linkage.linkonce_odr and not function.is_declaration:
+                function.linkage = "internal"
+        super()._optimize_final_module()
+
+
 class _Unfinished(JITCodeLibrary):
     """Code that is optimised, and becomes machine code, together with what calls it."""
 
@@ -294,10 +305,29 @@ class _Unfinished(JITCodeLibrary):
         return self.serialize_using_bitcode()
 
 
-class _CompilerOfParts(Compiler):
+class _CompilerOfWholes(Compiler):
+    library: type[JITCodeLibrary] = _Finished
+
     def __init__(self, *given: Any) -> None:
         typing, target, _, *rest = given
-        super().__init__(typing, target, _Unfinished(target.codegen(), "part"), *rest)
+        super().__init__(typing, target, self.library(target.codegen(), "code"), *rest)
+        self.state.library.enable_object_caching()
+
+
+class _CompilerOfParts(_CompilerOfWholes):
+    library = _Unfinished
+
+    def _compile_bytecode(self) -> object:
+        """Number functions by what they compute.
+
+        Numba counts those that a process has met. Copies of one that are numbered differently
+        would not be known as the same where two parts bring them, and two functions of the same
+        name and number, one of them from the disk cache, would be taken for one.
+        """
+        known = self.state.func_id
+        known.unique_id = int(fingerprint(known.func)[:16], 16)
+        known.unique_name = f"{known.func_qualname}${known.unique_id}"
+        return super()._compile_bytecode()
 
 
 class _Part(CPUDispatcher):
@@ -373,7 +403,7 @@ def _compiled(function: Callable[..., Any], kind: type[_Whole] = _Whole, **optio
     # a second way in, for callbacks, would take a tenth longer to compile
     options |= {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
     options |= {"nopython": True, "boundscheck": None}
-    whole = kind(function, {}, options)
+    whole = kind(function, {}, options, _CompilerOfWholes)
     update_wrapper(whole, function)
     return _cached(whole, function)
 
@@ -436,7 +466,7 @@ def kernel(function: Callable[..., Any]) -> Any:
         return _interpreted(function)
     options = {"nopython": True, "error_model": "numpy"}
     signature = numba.core.sigutils.normalize_signature(KERNEL)
-    return _cached(Kernel(function, signature, {}, options), function)
+    return _cached(Kernel(function, signature, {}, options, _CompilerOfWholes), function)
 
 
 def _interpreted(function: Callable[..., Any]) -> Any:

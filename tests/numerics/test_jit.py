@@ -399,9 +399,9 @@ def test_where_no_code_can_be_kept_all_works_and_the_user_is_told_once(tmp_path,
     assert len(warned) == 1
 
 
-def functions_of_a_file(folder, doc="Doc.", comment=""):
+def functions_of_a_file(folder, doc="Doc.", comment="", sign="+"):
     path = folder / "kept.py"
-    path.write_text(comment + SOURCE.format(constant=1.0, doc=doc, sign="+"))
+    path.write_text(comment + SOURCE.format(constant=1.0, doc=doc, sign=sign))
     known = {"jit": jit.jit, "__file__": str(path), "__name__": "kept"}
     exec(compile(path.read_text(), str(path), "exec"), known)
     return known
@@ -415,6 +415,43 @@ def test_what_is_called_is_compiled_with_its_caller_only(tmp_path):
     assert (len(low.signatures), len(low.part.signatures)) == (0, 1)
     assert low(3.0) == 4.0  # from Python after all
     assert len(low.signatures) == 1
+
+
+@jit.jit
+def _much(x):
+    for k in range(1, 9):
+        for term in (np.sin(x), np.cos(x), np.exp(-x * x), np.log1p(x * x), np.tanh(x)):
+            x += term / (k + np.arctan(term) + np.cosh(x) + np.expm1(term))
+    return x
+
+
+@jit.jit
+def _twice(x):
+    return _much(x) - _much(2.0 * x)
+
+
+@compiled_only
+def test_a_function_shares_no_code_with_others_in_memory():
+    """Of two copies optimised with their callers the process would use one, whichever is first."""
+    again = jit.jit(_twice.py_func)
+    again._cache = numba.core.caching.NullCache()
+    again(1.0)
+    functions = list(again.overloads[again.signatures[0]].library._final_module.functions)
+    kept = [function.linkage.name for function in functions if not function.is_declaration]
+    assert "internal" in kept
+    assert set(kept) <= {"external", "internal"}
+
+
+@compiled_only
+def test_what_is_called_is_known_by_what_it_computes(tmp_path):
+    def name(sign, folder):
+        (tmp_path / folder).mkdir()
+        known = functions_of_a_file(tmp_path / folder, sign=sign)
+        known["high"](3.0)
+        part = known["low"].part
+        return part.overloads[part.signatures[0]].fndesc.mangled_name
+
+    assert name("+", "one") == name("+", "another") != name("-", "third")
 
 
 @compiled_only
