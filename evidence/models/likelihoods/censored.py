@@ -35,7 +35,7 @@ _FAR = 40.0  # logarithm by which one end of an interval is less dense than the 
 
 
 @jit
-def _in_x(f, k):
+def in_x(f, k):
     """A function of z = k (c - x) and its derivatives."""
     return f[0], -k * f[1], k * k * f[2], -k * k * k * f[3]
 
@@ -82,10 +82,10 @@ def normal(x, t):
         return times.normal(x, t[1:])
     k, z = t[2], t[2] * (t[1] - x)
     if t[0] == RIGHT:
-        return _in_x(log_ndtr_derivatives(-z, 3), -k)
+        return in_x(log_ndtr_derivatives(-z, 3), -k)
     if t[0] == LEFT:
-        return _in_x(log_ndtr_derivatives(z, 3), k)
-    return _in_x(_normal_between(z, k * (t[4] - x), k * (t[4] - t[1])), k)
+        return in_x(log_ndtr_derivatives(z, 3), k)
+    return in_x(_normal_between(z, k * (t[4] - x), k * (t[4] - t[1])), k)
 
 
 @jit
@@ -94,12 +94,12 @@ def gumbel(x, t):
         return times.gumbel(x, t[1:])
     k, z = t[2], t[2] * (t[1] - x)
     if t[0] == LEFT:
-        return _in_x(_event(z), k)
+        return in_x(_event(z), k)
     u = np.exp(z)
     if t[0] == RIGHT:
-        return _in_x((-u, -u, -u, -u), k)
+        return in_x((-u, -u, -u, -u), k)
     f = _event(z + math.log(math.expm1(k * (t[4] - t[1]))))
-    return _in_x((f[0] - u, f[1] - u, f[2] - u, f[3] - u), k)
+    return in_x((f[0] - u, f[1] - u, f[2] - u, f[3] - u), k)
 
 
 @jit
@@ -108,11 +108,11 @@ def logistic(x, t):
         return times.logistic(x, t[1:])
     k, z, end = t[2], t[2] * (t[1] - x), t[2] * (t[4] - x)
     if t[0] == LEFT:
-        return _in_x(_log_sigmoid(z), k)
-    above = _in_x(_log_sigmoid(-z), -k)
+        return in_x(_log_sigmoid(z), k)
+    above = in_x(_log_sigmoid(-z), -k)
     if t[0] == RIGHT:
         return above
-    f, both = _in_x(_log_sigmoid(end), k), math.log(-math.expm1(k * (t[1] - t[4])))
+    f, both = in_x(_log_sigmoid(end), k), math.log(-math.expm1(k * (t[1] - t[4])))
     return f[0] + above[0] + both, f[1] + above[1], f[2] + above[2], f[3] + above[3]
 
 

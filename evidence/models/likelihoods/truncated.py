@@ -2,7 +2,8 @@ r"""Data that are there only because they are within bounds.
 
 What is outside was not recorded, nor how often: :math:`p(y|x) / P(a < Y < b|x)`. Logarithms of
 both are those of :mod:`.censored`. Their difference loses digits where a window is z standard
-deviations out, :math:`10^{-16} z^2`.
+deviations out, :math:`10^{-16} z^2`; where lifetimes are seen from their bound on, hazards are
+subtracted instead, :math:`e^{z_y} - e^{z_a}`, which are infinite for short scales.
 """
 
 from __future__ import annotations
@@ -47,8 +48,15 @@ def _normal(x, t):
 
 @jit
 def _gumbel(x, t):
+    seen, window = t[0], t[5]
+    if window == RIGHT and seen in (NONE, RIGHT):  # by what hazard the bound leaves
+        z, left = t[2] * (t[1] - x), -np.expm1(t[2] * (t[6] - t[1]))
+        h = np.exp(z) * left if left > 0.0 else 0.0
+        if seen == RIGHT:
+            return censored.in_x((-h, -h, -h, -h), t[2])
+        return censored.in_x((t[3] + 1.0 + z - h, 1.0 - h, -h, -h), t[2])
     f = censored.gumbel(x, t)
-    return f if t[5] == NONE else _over(f, censored.gumbel(x, t[5:]))
+    return f if window == NONE else _over(f, censored.gumbel(x, t[5:]))
 
 
 @jit

@@ -73,6 +73,29 @@ def test_far_tails_and_narrow_windows(window, x):
     np.testing.assert_allclose(got[1:], want[1:], rtol=1e-6, atol=1e-9 + 1e-14 * abs(x) / s**3)
 
 
+@pytest.mark.parametrize("x", [-1e3, -40.0, -3.0, 0.3, 60.0])
+@pytest.mark.parametrize("late", [0.0, 1e-9, 0.3])
+def test_lifetimes_from_their_bound_on(late, x):
+    """Hazards up to the bound and up to y may both be infinite: beside 60 digits."""
+    likelihood, entry = Weibull(2.5), 0.7
+    y = entry * np.exp(late)
+    own = Truncated(Censored(likelihood, ["none", "right"]), entry)
+    got = own.derivatives([x, x], [y, y])
+    with mp.workdps(60):
+        k, gain = mp.mpf(2.5), mp.log(mp.gamma(1 + 1 / mp.mpf(2.5)))
+
+        def survived(u):
+            grown = [mp.exp(k * (mp.log(mp.mpf(end)) - u + gain)) for end in (entry, y)]
+            return grown[0] - grown[1]
+
+        def log_p(u):
+            return survived(u) + mp.log(k) + k * (mp.log(mp.mpf(y)) - u + gain) - mp.log(y)
+
+        for column, f in enumerate((log_p, survived)):
+            want = np.array([float(d) for d in oracle.derivatives(f, x)])
+            np.testing.assert_allclose(got[:, column], want, rtol=2e-6, atol=1e-12)
+
+
 @pytest.mark.parametrize("likelihood", FAMILIES, ids=lambda f: f.name)
 def test_draws_within_the_window(likelihood):
     """p of a test of Kolmogorov and Smirnov above 1e-4; and in a tail of 1e-100."""
