@@ -49,6 +49,7 @@ except ImportError:  # Windows
 
 _INTERPRETED: bool = numba.config.DISABLE_JIT
 _LIBRARIES = {"numpy", "numba", "llvmlite", "scipy", "math", "cmath", "builtins"}  # known by name
+_SCHEME = 2  # of compiling; what is kept by another is compiled anew
 _POINTER = types.CPointer(types.float64)
 
 #: ``kernel(x, theta, n, stride, step, order, out)``; see :func:`kernel`.
@@ -158,7 +159,7 @@ class _Stamped(IndexDataCacheFile):
 
     @property
     def _source_stamp(self) -> str:  # when needed: callees may be defined after their callers
-        return fingerprint(self._function)
+        return f"{_SCHEME} {fingerprint(self._function)}"
 
     @_source_stamp.setter
     def _source_stamp(self, value: None) -> None: ...
@@ -313,21 +314,21 @@ class _CompilerOfWholes(Compiler):
         super().__init__(typing, target, self.library(target.codegen(), "code"), *rest)
         self.state.library.enable_object_caching()
 
-
-class _CompilerOfParts(_CompilerOfWholes):
-    library = _Unfinished
-
     def _compile_bytecode(self) -> object:
         """Number functions by what they compute.
 
         Numba counts those that a process has met. Copies of one that are numbered differently
-        would not be known as the same where two parts bring them, and two functions of the same
-        name and number, one of them from the disk cache, would be taken for one.
+        would not be known as the same where two parts bring them; and of two functions of the
+        same name and number, one of them from the disk cache, one would be called for both.
         """
         known = self.state.func_id
         known.unique_id = int(fingerprint(known.func)[:16], 16)
         known.unique_name = f"{known.func_qualname}${known.unique_id}"
         return super()._compile_bytecode()
+
+
+class _CompilerOfParts(_CompilerOfWholes):
+    library = _Unfinished
 
 
 class _Part(CPUDispatcher):

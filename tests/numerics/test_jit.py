@@ -455,6 +455,16 @@ def test_what_is_called_is_known_by_what_it_computes(tmp_path):
 
 
 @compiled_only
+def test_kernels_of_one_name_are_told_apart():
+    """Were they numbered as they come, two from the disk cache might have the same number."""
+    from evidence.models.likelihoods import registry
+
+    families = ("probit", "logit", "poisson", "gamma", "student_t", "weibull", "gaussian")
+    kernels = [registry.get(name).kernel for name in families]
+    assert len({kernel.native_name for kernel in kernels if kernel.address}) == len(families)
+
+
+@compiled_only
 def test_a_part_that_is_kept_serves_callers_in_other_files(tmp_path):
     head = "import sys\nsys.path.insert(0, {0!r})\nfrom evidence.numerics.jit import jit\n"
     low = "@jit\ndef low(x):\n    return x + 1.0\n@jit\ndef high(x):\n    return 2.0 * low(x)\n"
