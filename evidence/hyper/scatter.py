@@ -22,6 +22,7 @@ import numpy as np
 from scipy.stats import qmc
 
 from ..messages import InputError
+from ..models.hyperparameters import scalars
 from ..models.likelihoods.gaussian import Gaussian
 from ..models.likelihoods.quadrature import evaluate
 from ..models.priors import Priors
@@ -98,7 +99,7 @@ def check_peaks(
     positive = np.isnan(np.broadcast_to(priors.lows, len(priors)))
     effects = np.flatnonzero((parts.free < parts.n_kernel) & positive)
     for noise in np.flatnonzero(parts.free >= parts.n_kernel):
-        name = _scalars(model)[parts.free[noise] - parts.n_kernel]
+        name = scalars(model.likelihood)[parts.free[noise] - parts.n_kernel]
         for far in (1.0 / _FAR, _FAR):
             near, width = _width(model, {name: far}), _width(model, {name: far**1.5})
             if not 0.0 < width < 0.9 * near < math.inf:
@@ -115,12 +116,6 @@ def check_peaks(
                 unit = 0.0 if np.array_equal(at, model.y) else 1.0  # of a log
                 largest = max(unit, float(np.abs(at).max()))
                 check_scatter(heights, priors, int(noise), effects, largest, value)
-
-
-def _scalars(model: SparseModel) -> list[str]:
-    """Free parameters that are one number for all data."""
-    likelihood = model.likelihood
-    return [name for name in likelihood.free if np.ndim(likelihood.value_of(name)) == 0]
 
 
 def _value(far: float, width: float, power: float, s: float) -> float:
@@ -161,7 +156,7 @@ def _heights(
     def heights(rows: Array) -> Array:
         values, (width, top) = parts.values(rows), np.empty((2, len(rows)))
         for i, row in enumerate(values[:, n:].tolist()):
-            own = dict(zip(_scalars(model), row, strict=True))
+            own = dict(zip(scalars(model.likelihood), row, strict=True))
             width[i], capped = _width(model, own), own | {name: cap(own[name])}
             top[i] = _top(model, at, capped) + at.size * math.log(_width(model, capped) / width[i])
         with np.errstate(all="ignore"):

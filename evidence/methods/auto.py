@@ -40,7 +40,7 @@ from ..numerics.threads import blas_for
 from ..paths.families import family, is_probit, is_stepped, sees_several
 from ..proposals.guide import CannotGuide
 from ..statistics.weights import Weights
-from .base import FIRST, N_DRAWS, Outcome, Problem, stopped
+from .base import N_DRAWS, Outcome, Problem, stopped
 from .importance import fair_share, importance
 from .mixture import over_components
 from .smc import find_plan, run_plan, stuck
@@ -72,7 +72,6 @@ _LONG_LOOK = 16_000  # of them
 _ALIKE = 0.99  # of n weights' worth: nearly constant
 _DOUBTFUL = 0.2  # worth of a draw from which on more of them tell whether a tail is heavy
 _SAFE_TAIL = 0.67  # Pareto shape up to which a thousand weights tell their variance
-_MOST_IN_BLOCKS = 2**12  # draws of an island, where annealing is the other way
 _MARGIN = 1.5  # draws beyond what the trial says
 _PATIENT = Pilot(max_moves=96)
 _OTHER_MOVES = ("splitting", "rmhmc")
@@ -96,9 +95,7 @@ def auto(problem: Problem, *, frugal: bool = False) -> Outcome:
     """
     problem = replace(problem, frugal=frugal)
     annealed = problem.annealed
-    if sees_several(problem.model) and not annealed:
-        return _in_blocks(problem)
-    if is_stepped(problem.model) and not annealed:
+    if (sees_several(problem.model) or is_stepped(problem.model)) and not annealed:
         return _in_steps(problem)
     if isinstance(problem.model, GPModel) and has_closed_form(problem.model) and not annealed:
         return _exact(problem)
@@ -137,40 +134,29 @@ def _exact(problem: Problem) -> Outcome:
 
 
 def _in_steps(problem: Problem) -> Outcome:
-    """Guided draws; annealing only where the reference's sites cannot guide."""
-    try:
-        note = "draws follow the reference's sites in the order of the sparse factor"
-        return _with_notes(run_stepped(problem), [note])
-    except CannotGuide as error:
-        notes = [str(error)]
-        annealed = replace(problem, checkpoint=problem.checkpoint.part("annealed"))
-        if problem.reference.share is None and problem.reference.name != "prior":  # no scout looks
-            # for mass that EP does not have, where models are drawn in steps
-            mixture = mixture_of([problem.reference], prior=True)
-            annealed = replace(annealed, reference=mixture, _path=None)
-            return over_components(annealed, mixture, auto)
-        return _with_notes(anneal(annealed, None, notes), notes)
-
-
-def _in_blocks(problem: Problem) -> Outcome:
     """Draws of the reference in steps; annealing where a trial of their weights asks for it."""
-    notes = list[str]()
-    if not problem.reference.converged and problem.reference.name != "laplace":
+    notes, several = list[str](), sees_several(problem.model)
+    if several and not problem.reference.converged and problem.reference.name != "laplace":
         problem = _second_reference(problem, notes)
     try:
         trial = try_steps(problem)
-        draws = trial.variance / (FIRST * (problem.target_se or 0.05) ** 2)
-        if draws <= _MOST_IN_BLOCKS:
-            note = "draws follow the reference, and are weighted datum by datum"
+        draws = trial.variance / (problem.target_se or 0.05) ** 2
+        few = draws <= (_MOST if several else _MOST_GUIDED)
+        if few or (not several and trial.source.guide.size > _LARGE):
+            notes.append("draws follow the reference, and are weighted datum by datum")
             outcome = run_stepped(problem, trial=trial)
-            warn_of_heavy_tail(outcome, problem, trial)
-            return _with_notes(outcome, [*notes, note])
-        note = f"draws in steps have weights of variance {trial.variance:.3g}: too uneven"
+            if several:
+                warn_of_heavy_tail(outcome, problem, trial)
+            return _with_notes(outcome, notes)
+        notes.append(f"draws in steps have weights of variance {trial.variance:.3g}: too uneven")
     except CannotGuide as error:
-        note = str(error)
-    annealed = replace(problem, checkpoint=problem.checkpoint.part("annealed"))
-    notes.append(note)
-    return _with_notes(anneal(annealed, None, notes), notes)
+        notes.append(str(error))
+    problem = replace(problem, checkpoint=problem.checkpoint.part("annealed"))
+    if not several and problem.reference.share is None and problem.reference.name != "prior":
+        # no scout looks for mass that EP does not have, where models are drawn in steps
+        mixture = mixture_of([problem.reference], prior=True)
+        return over_components(replace(problem, reference=mixture, _path=None), mixture, auto)
+    return _with_notes(anneal(problem, None, notes), notes)
 
 
 def _from_reference(problem: Problem, target: float, notes: list[str]) -> Outcome | None:

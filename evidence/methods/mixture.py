@@ -34,7 +34,8 @@ from .weighted import run_guided, run_stepped, try_guide
 _SCOUTED = 200  # seeds of scouts, and of components, are children from here on
 _COMPONENT = 300
 _LIGHTLY = 64, 16  # particles and islands for what is negligible
-_NOTHING = math.log(1e-4)  # of Z outside the only mode: it is as if there were no mixture
+_LITTLE = 1e-4  # of Z: such a component is confirmed by few draws; and if that is all there is
+_NOTHING = math.log(_LITTLE)  # outside the only mode, it is as if there were no mixture
 _TARGET, _UNSEEN = 0.05, 0.02  # an error bar, and the part of it that nobody sees
 _RARE = 0.1  # of Z: what is rarer need not be known better
 _MATTERS = math.exp(STRANGE)
@@ -65,6 +66,8 @@ def over_components(
     components = mixture.components[: None if scouted is drawn is None else -1]
     target = problem.target_se
     expected = np.array([c.logz for c in components])
+    if components[-1].name == "prior":  # which may have as much as all others
+        expected[-1] = logsumexp(expected[:-1])
     expected = np.exp(expected - logsumexp(expected))
     parts = []
     for c, component in enumerate(components):
@@ -73,7 +76,8 @@ def over_components(
         if target is not None:
             part.target_se = target / math.sqrt(len(components)) / max(expected[c], _RARE)
         try:
-            parts.append(method(part))
+            light = _at_a_glance(part, mixture, method) if expected[c] < _LITTLE else None
+            parts.append(light or method(part))
         except Stopped:
             parts.append(Outcome(component.name))
             text = "time was up: a component's share is the approximation's, without an error bar"
@@ -87,6 +91,20 @@ def over_components(
     if scouted is drawn is None:
         outcome.notes.append("no scout from the prior could say whether there are other modes")
     return outcome
+
+
+def _at_a_glance(
+    problem: Problem, mixture: Mixture, method: Callable[[Problem], Outcome]
+) -> Outcome | None:
+    """A component's share by a few draws, where that is as little as was expected."""
+    particles, islands = _LIGHTLY
+    checkpoint = problem.checkpoint.part("at a glance")
+    few = replace(
+        problem, target_se=None, n_particles=particles, n_islands=islands, checkpoint=checkpoint
+    )
+    outcome = method(few)
+    error = math.exp(min(outcome.logz - mixture.logz, 0.0)) * outcome.logz_se
+    return outcome if error < _UNSEEN * (problem.target_se or _TARGET) * _RARE else None
 
 
 def _alone(problem: Problem, component: object, c: int) -> Problem:

@@ -227,7 +227,8 @@ def run_stepped(
     wave = problem.n_islands or FIRST
     allowed = math.log1p(wave * (problem.target_se or 0.05) ** 2)
     wanted = max(_MARGIN * variance / allowed, variance / _LARGEST_VARIANCE)
-    many = variance > _UNEVEN or sees_several(problem.model)  # whose tails few draws do not show
+    # whose tails few draws do not show, nor those of one of several modes
+    many = variance > _UNEVEN or sees_several(problem.model) or problem.reference.share is not None
     cheap = min(problem.cheap // source.guide.dearer // size, _PER_ISLAND[1]) if many else 0
     most = max(min(_MOST_DRAWS, _MEMORY_STEPS // size), _SMALL_DRAWS)
     wanted = min(max(wanted, _SMALL_DRAWS, cheap), most)

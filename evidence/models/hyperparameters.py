@@ -72,7 +72,7 @@ class Hyperparameters:
             raise InputError(f"a hyperparameter's name is a string, got {shown(name)}")
         if name in self.names:
             return self.names.index(name)
-        own = dict(enumerate(_scalars(self.likelihood), self.n_kernel))
+        own = dict(enumerate(scalars(self.likelihood), self.n_kernel))
         full = [_PREFIX + own[i] if i in own else known for i, known in enumerate(self.names)]
         end = f"__{name}"
         found = [
@@ -107,7 +107,7 @@ class Hyperparameters:
     def likelihood_at(self, theta: Array) -> Any:
         """The likelihood with its own among all these logs."""
         values = natural(theta[self.n_kernel :], self.lows[self.n_kernel :])
-        changes = dict(zip(_scalars(self.likelihood), values.tolist(), strict=True))
+        changes = dict(zip(scalars(self.likelihood), values.tolist(), strict=True))
         return self.likelihood.changed(changes) if self.likelihood and changes else self.likelihood
 
     def moved(self, theta: ArrayLike | Mapping[str, float]) -> Hyperparameters:
@@ -121,7 +121,7 @@ class Hyperparameters:
         return replace(self, theta=rounded, kernels=kernels, likelihood=likelihood)
 
 
-def _scalars(likelihood: Likelihood | None) -> list[str]:
+def scalars(likelihood: Likelihood | None) -> list[str]:
     """Parameters that are free and one number for all data."""
     free = likelihood.free if likelihood else ()
     return [name for name in free if likelihood and np.ndim(likelihood.value_of(name)) == 0]
@@ -150,7 +150,7 @@ def free_parameters(
         for name, theta, bounds, low in zip(*kernel_parameters(kernel), strict=True)
     ]
     n_kernel = len(rows)
-    for name in _scalars(likelihood):
+    for name in scalars(likelihood):
         assert likelihood is not None
         low = 0.0 if likelihood.limits.get(name) == (0.0, 1.0) else np.nan
         values = [likelihood.value_of(name), *likelihood.free[name]]

@@ -17,7 +17,6 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import gammaln
 
 from ..approximations.predictors.ep import nodes
 from ..approximations.predictors.reference import BlockReference
@@ -27,13 +26,12 @@ from ..gaussians.blocks import BlockSites
 from ..models.likelihoods.gaussian import Gaussian
 from ..models.likelihoods.predicted import Several
 from ..numerics.arrays import Array, Indices
-from ..numerics.normal import standard_normal
+from ..numerics.normal import normal_over_student, standard_normal, student_factor
 from .data import LATTICE, draw_tilted
 from .steps import Owned, Plan, Traced, begin, draw_block, last_needed, make_plan
 
 _BLOCK = 16  # latent values between two looks at the weights
 _FEW = 32  # of them, that are scaled by a Student factor
-_DF = 5.0  # degrees of freedom of that
 #: where tilts are evaluated with the next latent value integrated out, by so many nodes
 _COARSE, _AHEAD = np.array([-6.0, -3.5, -1.75, -0.6, 0.6, 1.75, 3.5, 6.0]), 4
 
@@ -91,7 +89,7 @@ class BlockGuide:
         traced, away = Traced(steps, state.away, [], []), state.away
         scale = np.ones(n)
         if size <= _FEW:
-            scale, square = np.sqrt(_DF / rng.chisquare(_DF, n)), np.zeros(n)
+            scale, drawn = student_factor(n, rng), np.empty((size, n))
         alive, done = np.empty(0, np.int64), 0
         for k, start in enumerate(range(0, size, self.block)):
             check_interrupt()
@@ -103,7 +101,7 @@ class BlockGuide:
             else:
                 normals = standard_normal(rng, (stop - start, n)) * scale
             if size <= _FEW:
-                square += np.sum(normals**2, axis=0)
+                drawn[start:stop] = normals
             with np.errstate(over="ignore"):
                 draw_block(rng, Gaussian.kernel, False, self.plan, start, normals, normals, state)
             state.log_weight[:] += self._tilt(slice(self.ends[k], self.ends[k + 1]), away)
@@ -115,7 +113,7 @@ class BlockGuide:
                 state = state._replace(rest=state.rest[:, chosen])
         traced.rows.append(np.concatenate([alive, np.arange(done, size)]))
         if size <= _FEW:
-            state.log_weight[:] += _normal_over_student(square, size)
+            state.log_weight[:] += normal_over_student(drawn)
         return traced, state.log_weight
 
     @property
@@ -229,12 +227,6 @@ def make_block_guide(reference: BlockReference) -> BlockGuide:
         steps, design, base, order, ends, reference.sites, model.likelihood, model.observed,
         reference.logz - log_loose, _no_data(steps, loose[steps.order]), needed, block,
     )  # fmt: skip
-
-
-def _normal_over_student(square: Array, d: int) -> Array:
-    """log of N(z; 0, I) over a Student density in d dimensions, from the squares of z."""
-    constant = gammaln(0.5 * _DF) - gammaln(0.5 * (_DF + d)) + 0.5 * d * np.log(0.5 * _DF)
-    return constant + 0.5 * (_DF + d) * np.log1p(square / _DF) - 0.5 * square
 
 
 def _no_data(steps: Steps, loose: Array) -> Plan:

@@ -40,7 +40,7 @@ from ..models.likelihoods.base import Likelihood
 from ..numerics.arrays import Array, Indices
 from ..numerics.copies import copy
 from ..numerics.jit import jit, light_jit, vector_loop
-from ..numerics.normal import lanes_of, standard_normal
+from ..numerics.normal import lanes_of, normal_over_student, standard_normal, student_factor
 from .foresight import WIDTH, add_message, foresee
 from .guide import CannotGuide
 from .integrals import (
@@ -150,6 +150,8 @@ class StepGuide:
     prior: Prior
     share: Share | None = None
     """Of the posterior, where the reference is one component of a mixture."""
+    blind: int = 0
+    """Values drawn first, before any datum is seen, with heavier tails than the reference's."""
 
     dearer: ClassVar[int] = 4
     """A draw than others that are not integrated, in times."""
@@ -184,6 +186,9 @@ class StepGuide:
             stop = min(start + self.block, size)
             normals = standard_normal(rng, (stop - start, n))
             uniforms = rng.random((stop - start, n))
+            if start == 0 and self.blind:
+                normals[: self.blind] *= student_factor(n, rng)
+                state.log_weight[:] = normal_over_student(normals[: self.blind])
             with np.errstate(over="ignore"):  # of lanes, where nothing is compiled
                 draw_block(rng, kernel, concave, self.plan, start, normals, uniforms, state)
             if np.isnan(state.log_weight).any():
@@ -264,9 +269,12 @@ def make_step_guide(reference: GaussianReference) -> StepGuide:
     theta = np.ascontiguousarray(likelihood.theta(model.y)[:, order].T)
     hints = np.ascontiguousarray(likelihood.locations(model.y)[:, order].T)
     messages = _foreseen(likelihood.kernel, steps, owned, sites, theta)
+    blind = 0
+    if reference.share is not None and not messages.size and not likelihood.log_concave:
+        blind = min(int(owners[0]), _BLOCK)  # one of several modes has no Gaussian's tails
     plan = make_plan(steps, loose, owned, sites, theta, hints, messages, _eldest(steps))
     log_z0 = reference.logz - log_loose
-    return StepGuide(steps, plan, likelihood, log_z0, needed, model.prior, reference.share)
+    return StepGuide(steps, plan, likelihood, log_z0, needed, model.prior, reference.share, blind)
 
 
 def _eldest(steps: Steps) -> Indices:

@@ -1,8 +1,8 @@
 r"""Ladders: the inverse temperatures 0 = β₀ < β₁ < … < β_T = 1 a driver climbs.
 
 Fixed shapes differ in where they are dense: :func:`geometric` and :func:`power` near 0,
-:func:`geometric_down` near 1, :func:`sigmoid` at both ends. :func:`equal_barrier` and
-:func:`next_beta` place temperatures where a pilot, or the particles, found them to be needed.
+:func:`sigmoid` at both ends. :func:`equal_barrier` and :func:`next_beta` place temperatures where
+a pilot, or the particles, found them to be needed.
 
 References
 ----------
@@ -37,15 +37,6 @@ def geometric(n: int, first: float = 1e-3) -> Array:
     ladder = np.concatenate([[0.0], np.geomspace(first, 1.0, n)])
     ladder[-1] = 1.0
     return ladder
-
-
-def geometric_down(n: int, last: float = 1e-3) -> Array:
-    """``n`` steps whose 1 - β falls in geometric progression to ``last``, and then to 0.
-
-    >>> geometric_down(3, last=0.01).round(3).tolist()
-    [0.0, 0.9, 0.99, 1.0]
-    """
-    return 1.0 - geometric(n, number("last", last, above=0.0, below=1.0))[::-1]
 
 
 def linear(n: int) -> Array:

@@ -73,3 +73,19 @@ def test_parameters_that_data_have_of_their_own_are_passed_over():
     likelihood = ev.likelihoods.StudentT(df=tuple(np.linspace(3.0, 9.0, 12)))
     with pytest.raises(ev.InputError, match="scale a prior that rules out values near zero"):
         density("y ~ 1", EQUAL, likelihood, scale=stats.halfnorm())
+
+
+def test_shapes_close_to_where_they_end():
+    """A step of a difference led below 1, where a log-logistic has no mean: no formula with that
+    likelihood had an evidence."""
+    y, prior = np.array([1.5, 5.5, 0.5, 2.5, 7.5, 0.5]), stats.invgamma(0.4, loc=1.0, scale=0.3)
+    priors = {"Intercept": stats.norm(0.0, 2.0), "shape": prior}
+    model = ev.from_formula("y ~ 1", {"y": y}, likelihood="log_logistic", priors=priors)
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    x, u = np.linspace(-12.0, 12.0, 601), (np.arange(1000) + 0.5) / 1000
+    k = np.minimum(prior.ppf(u), 1e3)[:, None, None]
+    z = k * (np.log(y) - x[:, None] - np.log(np.sin(np.pi / k) * k / np.pi))
+    each = np.sum(np.log(k / y) + z - 2.0 * np.logaddexp(0.0, z), axis=2)
+    each += stats.norm.logpdf(x, 0.0, 2.0)
+    truth = np.log(np.mean(np.sum(np.exp(each), axis=1)) * (x[1] - x[0]))
+    assert abs(result.logz - truth) < 4.0 * result.logz_se < 0.1

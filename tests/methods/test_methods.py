@@ -273,8 +273,8 @@ def test_islands_of_a_guide_that_gives_up_are_no_islands_of_annealing(monkeypatc
     """Draws in steps may find after some islands that they cannot go on."""
     guided = sys.modules["evidence.methods.auto"]
 
-    def give_up(problem):
-        run_stepped(problem)
+    def give_up(problem, trial):
+        run_stepped(problem, trial=trial)
         raise CannotGuide("modes are too narrow")
 
     y = np.array([3, 0, 1, 2, 5, 1])

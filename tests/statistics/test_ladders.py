@@ -26,7 +26,6 @@ def test_always_forward():
 
 SHAPES = {
     "geometric": ladders.geometric,
-    "geometric_down": ladders.geometric_down,
     "linear": ladders.linear,
     "power": ladders.power,
     "sigmoid": ladders.sigmoid,
@@ -43,7 +42,6 @@ def test_n_steps_from_zero_to_one(shape, n):
 
 
 def test_where_ladders_are_dense():
-    np.testing.assert_allclose(ladders.geometric_down(9), 1 - ladders.geometric(9)[::-1])
     even = ladders.sigmoid(10)
     np.testing.assert_allclose(even, 1 - even[::-1], atol=1e-15)
     np.testing.assert_allclose(ladders.sigmoid(10, 1e-3), ladders.linear(10), atol=1e-7)
@@ -94,7 +92,6 @@ def test_bad_ladders(betas, message):
     ("make", "message"),
     [
         (lambda: ladders.geometric(1), "n must be"),
-        (lambda: ladders.geometric_down(3, 1.5), "last must be"),
         (lambda: ladders.linear(0), "n must be"),
         (lambda: ladders.power(3, -1.0), "exponent must be"),
         (lambda: ladders.power(100, 400.0), "coincide in power .* smaller exponent"),

@@ -15,6 +15,8 @@ integrals, so that a likelihood needs no derivatives of its own.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ...messages import InputError
@@ -91,4 +93,12 @@ def _likelihood_part(reference: GaussianReference) -> Array:
     def log_masses(theta: Array) -> float:
         return free.likelihood_at(theta).tilted(model.y, m, v)[0].sum()
 
-    return central(log_masses, free.theta, range(free.n_kernel, len(free)), _STEP)
+    own, limits = free.names[free.n_kernel :], model.likelihood.limits
+    lowest = [limits.get(name.removeprefix("likelihood__"), (0.0, 0.0))[0] for name in own]
+    room = [
+        0.25 * (at - math.log(low))
+        for at, low in zip(free.theta[free.n_kernel :], lowest, strict=True)
+        if low > 0.0
+    ]  # above the least value, which a shape may be close to
+    step = min([_STEP, *room])
+    return central(log_masses, free.theta, range(free.n_kernel, len(free)), step)

@@ -26,6 +26,7 @@ _SKEWED = 0.3  # skewness up to which a bent Gaussian is near
 _LONGEST = 2.0  # step of Newton's method, in standard deviations
 _DIFFERENCE = 0.5  # standard deviations between slopes of which differences are taken
 _CLOSE = 0.3  # widths of a first step after which there is no second
+_LAST = 1.0  # widths of a last step up to which it is known where it leads
 _LOOKED_AT = 8  # draws of which the fall is looked at first
 
 
@@ -38,7 +39,7 @@ def draw_with_several(rng, f, known, draws, work, together):
     if together and f.concave and draw_near(rng, f, NEAR * f.root, draws, work):
         return
     n, rows = draws.value.size, work.rows
-    at, widths, skews, far_out = rows[0], rows[2], rows[5], rows[4]
+    at, steps, widths, skews, far_out = rows[0], rows[1], rows[2], rows[5], rows[4]
     if not f.concave and f.data.size <= FEW:  # other modes may be looked for
         widths[:] = 0.0
         _draw_alone(rng, f, known, widths, draws, work.nodes)
@@ -48,7 +49,8 @@ def draw_with_several(rng, f, known, draws, work, together):
         curvature, third = widths[m], skews[m]
         width = 1.0 / math.sqrt(-curvature) if curvature < 0.0 else 0.0
         skew = third * width * width * width
-        widths[m] = width if width > 0.0 and abs(skew) < _SKEWED else 0.0
+        known_well = abs(skew) < _SKEWED and steps[m] < _LAST * _LAST
+        widths[m] = width if width > 0.0 and known_well else 0.0
         skews[m] = skew if widths[m] > 0.0 else 0.0
         far_out[m] = 0.0
     bent = (at, widths, skews)
@@ -77,7 +79,8 @@ def _draw_alone(rng, f, known, widths, draws, nodes):
 
 @jit
 def _climb(f, known, means, work):
-    """Places near modes in row 0, second derivatives there in row 2 and third ones in row 5."""
+    """Places near modes in row 0, squares of the last steps there, in widths, in row 1, second
+    derivatives before them in row 2 and third ones in row 5."""
     points, out, n = work.points, work.nodes.out, means.size
     at, one, two, three = work.rows[0], work.rows[1], work.rows[2], work.rows[5]
     half, h, limit = 0.5 / (f.root * f.root), _DIFFERENCE * f.root, _LONGEST * f.root
@@ -100,7 +103,8 @@ def _climb(f, known, means, work):
         for m in range(n):
             move = -one[m] / two[m] if two[m] < 0.0 else 0.0
             at[m] += min(max(move, -limit), limit) if abs(move) < math.inf else 0.0
-            longest = max(longest, one[m] * one[m] / -two[m] if two[m] < 0.0 else math.inf)
+            one[m] = one[m] * one[m] / -two[m] if two[m] < 0.0 else math.inf
+            longest = max(longest, one[m])
         if longest < _CLOSE * _CLOSE:
             break
 
