@@ -56,7 +56,6 @@ from .weighted import (
     try_guide,
     try_steps,
     try_tilting,
-    warn_of_heavy_tail,
 )
 
 _TRIAL, _LONG_TRIAL = 1024, 8192  # draws that judge importance sampling
@@ -144,10 +143,7 @@ def _in_steps(problem: Problem) -> Outcome:
         few = draws <= (_MOST if several else _MOST_GUIDED)
         if few or (not several and trial.source.guide.size > _LARGE):
             notes.append("draws follow the reference, and are weighted datum by datum")
-            outcome = run_stepped(problem, trial=trial)
-            if several:
-                warn_of_heavy_tail(outcome, problem, trial)
-            return _with_notes(outcome, notes)
+            return _with_notes(run_stepped(problem, trial=trial), notes)
         notes.append(f"draws in steps have weights of variance {trial.variance:.3g}: too uneven")
     except CannotGuide as error:
         notes.append(str(error))

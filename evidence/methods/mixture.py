@@ -97,11 +97,8 @@ def _at_a_glance(
     problem: Problem, mixture: Mixture, method: Callable[[Problem], Outcome]
 ) -> Outcome | None:
     """A component's share by a few draws, where that is as little as was expected."""
-    particles, islands = _LIGHTLY
-    checkpoint = problem.checkpoint.part("at a glance")
-    few = replace(
-        problem, target_se=None, n_particles=particles, n_islands=islands, checkpoint=checkpoint
-    )
+    few = replace(problem, checkpoint=problem.checkpoint.part("at a glance"))
+    few.target_se, few.n_particles, few.n_islands = None, *_LIGHTLY
     outcome = method(few)
     error = math.exp(min(outcome.logz - mixture.logz, 0.0)) * outcome.logz_se
     return outcome if error < _UNSEEN * (problem.target_se or _TARGET) * _RARE else None

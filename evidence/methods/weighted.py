@@ -240,6 +240,8 @@ def run_stepped(
     outcome.settings = {"move": None, "draws_per_island": n_particles, "resampling": resampling}
     outcome.settings["variance_of_a_draw"] = variance
     warn_of_few_draws(outcome, run, n_particles, "the reference's sites guide badly here")
+    if trial is not None and sees_several(problem.model):
+        warn_of_heavy_tail(outcome, problem, trial)
     return outcome
 
 

@@ -20,7 +20,6 @@ import gc
 import glob
 import hashlib
 import os
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -41,11 +40,6 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 from numba.core.typing.typeof import typeof_impl
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 _INTERPRETED: bool = numba.config.DISABLE_JIT
 _LIBRARIES = {"numpy", "numba", "llvmlite", "scipy", "math", "cmath", "builtins"}  # known by name
@@ -217,34 +211,6 @@ class _Cache(FunctionCache):
             _warn_uncached(error.strerror or str(error))
 
 
-@contextmanager
-def _alone(cache: FunctionCache, patience: float = 60.0) -> Iterator[None]:
-    """Other processes wait, some seconds, for what this one compiles, and load it then."""
-    file = None
-    with suppress(OSError, AttributeError):  # no folder, or no cache
-        path = Path(cache._cache_file._index_path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.with_suffix(".lock").open("a")
-    if file is None or fcntl is None:
-        yield
-        return
-    with file:
-        end = time.monotonic() + patience
-        while time.monotonic() < end:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                time.sleep(0.05)
-            except OSError:  # a file system without locks
-                break
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                fcntl.flock(file, fcntl.LOCK_UN)
-
-
 def _fields(kind: Any) -> Any:
     """Names of a named tuple's fields, at any depth: their order is part of compiled code."""
     if isinstance(kind, types.BaseTuple):
@@ -353,7 +319,7 @@ class _Whole(CPUDispatcher):
         return types.Dispatcher(self.part)
 
     def compile(self, signature: object) -> object:
-        with _alone(self._cache), _no_garbage():
+        with _no_garbage():
             return super().compile(signature)
 
 

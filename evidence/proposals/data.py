@@ -94,9 +94,13 @@ class DatumGuide:
         return Coloured(values), log_weight
 
     def _draw_one(
-        self, i: int, middle: Array, L: Array, rng: np.random.Generator
+        self, i: int, middle: Array, L: Array, rng: np.random.Generator, steepest: float = 3.0
     ) -> tuple[Array, Array]:
-        """ξ of a datum (P, n), and log weights."""
+        """ξ of a datum (P, n), and log weights.
+
+        A wall between two places is far above the straight line: what no draw met there was a
+        fifth of Z, before tilts fell by 3 nats at most from one place to the next.
+        """
         P, n = middle.shape
         xi, log_weight, known = np.empty((P, n)), np.zeros(n), middle
         for p in range(P):
@@ -108,7 +112,7 @@ class DatumGuide:
                     base_mean, base_sd = self._last(i, known, L[p, p])
                 at = base_mean + base_sd * LATTICE[:, None]
                 tilt = self._ahead(i, known, L, p, at) - 0.5 * at**2 + 0.5 * LATTICE[:, None] ** 2
-                z, ratio = draw_tilted(tilt, LATTICE, rng.random((2, n)))
+                z, ratio = draw_tilted(tilt, LATTICE, rng.random((2, n)), steepest)
                 xi[p] = base_mean + base_sd * z
                 log_weight += ratio + np.log(base_sd) + 0.5 * (z**2 - xi[p] ** 2)
             known = known + L[:, p, None] * xi[p]
@@ -206,12 +210,17 @@ def _turned(T: Array, columns: Array) -> Array:
     return np.matmul(T, columns.reshape(len(T), T.shape[1], -1)).reshape(columns.shape)
 
 
-def draw_tilted(tilt: Array, lattice: Array, uniforms: Array) -> tuple[Array, Array]:
+def draw_tilted(
+    tilt: Array, lattice: Array, uniforms: Array, steepest: float = np.inf
+) -> tuple[Array, Array]:
     r"""Of :math:`\phi(z)\, e^{\lambda(z)}`, λ linear between values (G, n) on a lattice (G,).
 
-    Draws (n,), from uniform numbers (2, n), and the log of φ over the density that they are of.
+    From one place to the next it falls by ``steepest`` nats at most. Draws (n,), from uniform
+    numbers (2, n), and the log of φ over the density that they are of.
     """
     tilt = np.maximum(tilt, tilt.max(axis=0) - _DEEP)
+    beside = np.maximum(np.vstack([tilt[:1], tilt[:-1]]), np.vstack([tilt[1:], tilt[-1:]]))
+    tilt = np.maximum(tilt, beside - steepest)
     slope = np.diff(tilt, axis=0) / np.diff(lattice)[:, None]
     slope = np.vstack([slope[:1], slope, slope[-1:]])
     at = np.concatenate([lattice[:1], lattice])[:, None]

@@ -6,10 +6,8 @@ import pickle
 import shutil
 import subprocess
 import sys
-import time
 import types
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import numba
@@ -553,26 +551,3 @@ def test_a_loop_whose_sum_may_be_reordered_stores_nothing():
                 wrong += [f"{file}:{loop.lineno}" for loop in loops]
     assert seen > 10
     assert not wrong
-
-
-def test_who_compiles_what_another_process_compiles_waits_and_loads(tmp_path):
-    """Two processes with one empty cache: the second takes the first one's code."""
-    import fcntl
-
-    cache = SimpleNamespace(
-        _cache_file=SimpleNamespace(_index_path=str(tmp_path / "new" / "f.nbi"))
-    )
-    order = []
-    with jit._alone(cache):
-        other = (tmp_path / "new" / "f.lock").open("a")
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        started = time.monotonic()
-        with jit._alone(cache, patience=0.2):  # it does not wait for ever
-            order.append(time.monotonic() - started)
-    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it is free
-    other.close()
-    assert 0.2 <= order[0] < 5.0
-    for none in (None, SimpleNamespace(_cache_file=SimpleNamespace(_index_path="/proc/no/f.nbi"))):
-        with jit._alone(none):
-            pass

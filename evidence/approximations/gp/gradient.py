@@ -93,12 +93,8 @@ def _likelihood_part(reference: GaussianReference) -> Array:
     def log_masses(theta: Array) -> float:
         return free.likelihood_at(theta).tilted(model.y, m, v)[0].sum()
 
-    own, limits = free.names[free.n_kernel :], model.likelihood.limits
-    lowest = [limits.get(name.removeprefix("likelihood__"), (0.0, 0.0))[0] for name in own]
-    room = [
-        0.25 * (at - math.log(low))
-        for at, low in zip(free.theta[free.n_kernel :], lowest, strict=True)
-        if low > 0.0
-    ]  # above the least value, which a shape may be close to
-    step = min([_STEP, *room])
+    names, at = free.names[free.n_kernel :], free.theta[free.n_kernel :]
+    ends = [model.likelihood.limits.get(n.removeprefix("likelihood__"), (0.0,)) for n in names]
+    room = [0.25 * (t - math.log(low)) for t, (low, *_) in zip(at, ends, strict=True) if low > 0.0]
+    step = min([_STEP, *room])  # what has to be above 1, a shape, stays there
     return central(log_masses, free.theta, range(free.n_kernel, len(free)), step)
