@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -122,14 +123,29 @@ def _of_effect(
             fits = [fit_reference(model, "ep")]
             if isinstance(result, IntegratedEvidence):
                 fits = list(fits_over_theta(model, result, _SETTINGS))
-            at = [held.at(q.model.hyperparameters.theta) if model.priors else held for q in fits]
-            pairs = [(fit_ep(m), q) for m, q in zip(at, fits, strict=True)]
-            logs = np.array([own.logz - q.logz for own, q in pairs])
-            found = float(logsumexp(logs)) - math.log(logs.size)
-            spread = np.exp(logs - found).std() / math.sqrt(max(logs.size - 1, 1))
-            own = np.mean([_corrected(held_q) - _corrected(q) for held_q, q in pairs])
-            return (found, math.hypot(spread, own)), held
+            return evidence_ratio(held, fits), held
     return None
+
+
+def evidence_ratio(
+    other: FormulaModel, fits: Sequence[GaussianReference | BlockReference]
+) -> tuple[float, float]:
+    """log Z'/Z by EP, of another prior of effects, at hyperparameters with a posterior's ``fits``.
+
+    Its error is the spread over these, and by how much corrections to second order differ.
+    """
+    at = [other.at(q.model.hyperparameters.theta) if other.priors else other for q in fits]
+    pairs = [(fit_ep(model), q) for model, q in zip(at, fits, strict=True)]
+    logs = np.array([own.logz - q.logz for own, q in pairs])
+    found, spread = log_mean(logs)
+    own = np.mean([_corrected(own) - _corrected(q) for own, q in pairs])
+    return found, math.hypot(spread, own)
+
+
+def log_mean(logs: Array) -> tuple[float, float]:
+    """log of the mean of ratios, and its standard error."""
+    found = float(logsumexp(logs)) - math.log(logs.size)
+    return found, float(np.exp(logs - found).std()) / math.sqrt(max(logs.size - 1, 1))
 
 
 def _corrected(fit: GaussianReference | BlockReference) -> float:
@@ -142,16 +158,20 @@ def _held(model: FormulaModel, term: Common, j: int, point: float) -> FormulaMod
     narrow = np.eye(term.sd.size)[j] / (_NARROW * term.sd[j])
     rows = np.vstack([term.white, narrow])
     mean = np.linalg.lstsq(rows, np.append(term.white @ term.mean, narrow[j] * point))[0]
-    held, blocks = copy.copy(model), model.precision
+    return with_effects(model, term, np.asarray(np.linalg.qr(rows, mode="r")), mean)
+
+
+def with_effects(model: FormulaModel, term: Common, white: Array, mean: Array) -> FormulaModel:
+    """The same model with other priors of common effects."""
+    other, blocks = copy.copy(model), model.precision
     assert isinstance(blocks, Blocks)
-    own = whitened(np.asarray(np.linalg.qr(rows, mode="r")))
-    precision = type(blocks)(blocks.parts | {term.name: own})
-    held.precision, held.Q = precision, precision.matrix()
-    held.hyperparameters = replace(model.hyperparameters, kernels=(precision,))
-    held._mean = model._mean.copy()
-    held._mean[model.slices[term.name]] = mean
-    held._set_prior()
-    return held
+    precision = type(blocks)(blocks.parts | {term.name: whitened(white)})
+    other.precision, other.Q = precision, precision.matrix()
+    other.hyperparameters = replace(model.hyperparameters, kernels=(precision,))
+    other._mean = model._mean.copy()
+    other._mean[model.slices[term.name]] = mean
+    other._set_prior()
+    return other
 
 
 def _of_draws(

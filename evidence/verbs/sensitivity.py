@@ -7,7 +7,8 @@ With another prior :math:`p'` of one parameter φ, all else the same,
 so one run tells of many priors. Over hyperparameters this is a mean over their posterior draws;
 for a common effect, whose posterior is :math:`N(\mu, v)` in EP, it is a closed form:
 :math:`\int N(x; \mu, v)\,N(x; m, s'^2)/N(x; m, s^2)\,dx`. Where the draws do not reach what the
-other prior prefers, the integral is computed anew.
+other prior prefers, and where it would move an effect whose posterior is not quite normal, the
+evidence is computed anew.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from ..results.evidence import EvidenceResult
 from ..results.hyper import IntegratedEvidence
 from ..results.sensitivity import Sensitivity
 from .integrate import fits_over_theta, integrated_evidence
+from .savage_dickey import evidence_ratio, log_mean, with_effects
 
 _FEW = 0.1  # relative effective sample size below which an integral is computed anew
 _SE = 0.05
@@ -179,12 +181,17 @@ def _of_hyperparameters(
             yield row | {"change": other.logz - result.logz, "se": se, "how": "anew"}
 
 
-def _of_effects(model: FormulaModel, result: Any, factors: Array) -> Iterator[dict[str, Any]]:
-    """Closed forms under EP, averaged over hyperparameters."""
+def _of_effects(
+    model: FormulaModel, result: Any, factors: Array, near: float = 0.05, most: int = 12
+) -> Iterator[dict[str, Any]]:
+    """By EP, averaged over hyperparameters: in closed form where an effect's posterior is normal,
+    or changes by less than so ``near`` its own sd; else by its evidence with the other prior, at
+    so many settings of hyperparameters at the ``most``."""
     if isinstance(result, IntegratedEvidence):
         fits = list(fits_over_theta(model, result, 48))
     else:
         fits = [fit_reference(model, "ep")]
+    normal, few = model.likelihood.name == "gaussian", fits[:: -(-len(fits) // most)]
     for term in model.terms:
         if not isinstance(term, Common) or term.shown:
             continue
@@ -192,25 +199,36 @@ def _of_effects(model: FormulaModel, result: Any, factors: Array) -> Iterator[di
         rows = csr_array(W @ selection(range(where.start, where.stop), model.n))
         mean = np.array([W @ (q.mean[where] - term.mean) for q in fits])
         var = np.array([q.gaussian.row_variances(rows) for q in fits])
-        for name, mu, v in zip(term.labels, mean.T, var.T, strict=True):
+        for j, (name, mu, v) in enumerate(zip(term.labels, mean.T, var.T, strict=True)):
             for factor in factors:
-                change = _log_ratio(mu, v, factor)
-                yield {"prior": name, "factor": factor, "change": change, "se": 0.0, "how": "EP"}
+                row = {"prior": name, "factor": factor}
+                if normal or _moved(mu, v, factor) < near:
+                    change, se = log_mean(_log_ratios(mu, v, factor))
+                    yield row | {"change": change, "se": se, "how": "EP"}
+                    continue
+                white = W.copy()
+                white[j] /= factor
+                change, se = evidence_ratio(with_effects(model, term, white, term.mean), few)
+                yield row | {"change": change, "se": se, "how": "anew"}
 
 
-def _log_ratio(mu: Array, v: Array, factor: float) -> float:
-    """log of the mean, over normals (mu, v), of N(z; 0, factor²)/N(z; 0, 1).
+def _moved(mu: Array, v: Array, factor: float) -> float:
+    """By how much the other prior would change a posterior N(mu, v), in its own sd."""
+    d = abs(1.0 / factor**2 - 1.0)  # added precision
+    return float(np.max(d * (v + np.abs(mu) * np.sqrt(v))))
+
+
+def _log_ratios(mu: Array, v: Array, factor: float) -> Array:
+    """log of the means, over each of normals (mu, v), of N(z; 0, factor²)/N(z; 0, 1).
 
     >>> z = np.linspace(-9, 9, 20001)
     >>> f = lambda z, m, s: np.exp(-0.5 * ((z - m) / s) ** 2) / s
     >>> truth = np.sum(f(z, 0.5, 0.3) * f(z, 0, 2) / f(z, 0, 1)) / np.sum(f(z, 0.5, 0.3))
-    >>> change = _log_ratio(np.array([0.5]), np.array([0.09]), 2.0)
+    >>> (change,) = _log_ratios(np.array([0.5]), np.array([0.09]), 2.0)
     >>> bool(abs(change - np.log(truth)) < 1e-9)
     True
     """
     d = 1.0 / factor**2 - 1.0  # added precision
     left = 1.0 + d * v
-    if left.min() <= 0.0:  # the data say less than the old prior: no such mean
-        return math.nan
-    logs = -math.log(factor) - 0.5 * np.log(left) - 0.5 * d * mu**2 / left
-    return float(np.logaddexp.reduce(logs) - math.log(logs.size))
+    with np.errstate(invalid="ignore", divide="ignore"):  # data that say less than the old prior
+        return -math.log(factor) - 0.5 * np.log(left) - 0.5 * d * mu**2 / left

@@ -41,6 +41,39 @@ def test_common_effects_in_closed_form(data, name, factor):
     assert abs(truth) > 0.1
 
 
+def log_logistic(u, y):
+    return -np.logaddexp(0.0, -(2 * y - 1) * u)
+
+
+def poisson(u, y):
+    return stats.poisson.logpmf(y, np.exp(np.minimum(u, 600.0)))
+
+
+@pytest.mark.parametrize(
+    ("family", "log_p", "y", "sd"),
+    [
+        ("bernoulli", log_logistic, [1] * 5, 2.5), ("bernoulli", log_logistic, [1] * 20, 10.0),
+        ("poisson", poisson, [0] * 5, 10.0), ("poisson", poisson, [100, 120], 1.0),
+    ],
+)  # fmt: skip
+def test_effects_that_are_not_normal(family, log_p, y, sd):
+    """Half a prior, and a conflict with it: a normal posterior moved had changes of .1 to 120
+    nats, some of the wrong sign, and no error bar."""
+    priors = {"Intercept": stats.norm(0.0, sd)}
+    model = ev.from_formula("y ~ 1", {"y": y}, likelihood=family, priors=priors)
+    table = ev.prior_sensitivity(model, random_seed=0, scale=[0.1, 0.5, 2.0]).table
+
+    def log_z(factor):
+        u = np.linspace(-14.0, 14.0, 200_001) * sd * max(factor, 1.0)
+        terms = stats.norm.logpdf(u, 0.0, sd * factor) + sum(log_p(u, each) for each in y)
+        return np.logaddexp.reduce(terms) + np.log(u[1] - u[0])
+
+    change = [log_z(factor) - log_z(1.0) for factor in table.factor]
+    assert (np.abs(table.change - change) < 3.0 * table.se + 0.01).all()
+    assert set(table.how) == {"anew"}
+    assert (table.se < 0.5).all()
+
+
 @pytest.mark.parametrize("name", ["Intercept", "x"])
 def test_a_default_intercept_is_of_the_predictor_at_means(data, name):
     """Wide enough in the middle: the covariate centred by hand, with priors given."""
