@@ -23,9 +23,10 @@ class Sensitivity(ResultOnAxes):
     ----------
     table : DataFrame
         A row for each prior and factor, index ``prior``: the ``factor`` of its scale, the
-        ``change`` of log Z, its standard error ``se``, and ``how`` it was found. With two or more
-        models a column ``model`` says whose log Z it is; its log Bayes factors against the others
-        change by as much.
+        ``change`` of log Z, its standard error ``se`` (NaN where data see several predictors and
+        it is computed anew: nothing tells), and ``how`` it was found. With two or more models a
+        column ``model`` says whose log Z it is; its log Bayes factors against the others change by
+        as much.
 
     Examples
     --------
