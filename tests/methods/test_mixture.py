@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
@@ -209,3 +210,21 @@ def test_a_flat_end_counts_beside_a_narrow_mode_of_five_latent_values():
     flat = np.sum(np.log(1.5) + 0.5 * np.log(y) - 1.5 * np.log(2.0)) + np.log(0.5)
     assert abs(result.logz - flat) < 0.15  # and the mode's few per cent
     assert result.logz_se < 0.1
+
+
+def test_the_prior_is_expected_to_have_as_much_as_all_others(monkeypatch):
+    """Its own log Z, which is 0, made all other shares look negligible, and their error bars."""
+    auto = import_module("evidence.methods.auto")
+    told, anneal = [], auto.anneal
+
+    def listened(problem, *given):
+        told.append(problem.target_se)
+        return anneal(problem, *given)
+
+    monkeypatch.setattr(auto, "anneal", listened)
+    model = ev.from_formula(
+        "y | trunc(ub=2) ~ 1", {"y": np.array([1.0, 0.9])}, likelihood="weibull",
+        priors={"Intercept": stats.norm(0.0, 20.0), "shape": 3.0},
+    )  # fmt: skip
+    ev.log_evidence(model, target_se=0.3, random_seed=1, progressbar=False)
+    assert told == pytest.approx([0.3 * math.sqrt(2.0)] * 2)

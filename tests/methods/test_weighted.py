@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -11,6 +13,7 @@ from sparse_problems import chain
 import evidence as ev
 from evidence.drivers.weighted import Resampling, Stepped, courses, run_weighted
 from evidence.methods.weighted import variance_by_parts
+from evidence.statistics.weights import Weights
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +124,24 @@ def test_a_wall_in_a_wide_prior(seed):
 
     result = ev.log_evidence(model, random_seed=seed, progressbar=False)
     assert abs(result.logz - plane(terms, 600.0, 2401)) < 4.0 * result.logz_se < 0.1
+
+
+def test_values_drawn_with_heavier_tails_are_weighted_for_them():
+    """Of the model above, whose weights change with the value that is drawn before any datum."""
+    x, sd = np.linspace(-1.0, 1.0, 8), 10.0
+    priors = {"Intercept": stats.norm(0.0, sd), "x": stats.norm(0.0, sd)}
+    data = {"y": np.zeros(8, int), "x": x}
+    model = ev.from_formula("y ~ x", data, likelihood="poisson", priors=priors)
+
+    def terms(a, b):
+        yield stats.norm.logpdf(a, 0.0, sd) + stats.norm.logpdf(b, 0.0, sd)
+        yield from (-np.exp(np.minimum(a + b * at, 50.0)) for at in x)
+
+    guide = replace(Stepped.of(ev.fit_ep(model)).guide, blind=1)
+    weights = Weights(guide.draw(20_000, np.random.default_rng(1))[1])
+    assert weights.se < 0.01
+    truth = plane(terms, 80.0, 2001)
+    assert abs(guide.log_z0 + weights.log_mean - truth) < 4.0 * weights.se
 
 
 @pytest.mark.slow

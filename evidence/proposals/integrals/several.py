@@ -49,8 +49,8 @@ def draw_with_several(rng, f, known, draws, work, together):
         curvature, third = widths[m], skews[m]
         width = 1.0 / math.sqrt(-curvature) if curvature < 0.0 else 0.0
         skew = third * width * width * width
-        known_well = abs(skew) < _SKEWED and steps[m] < _LAST * _LAST
-        widths[m] = width if width > 0.0 and known_well else 0.0
+        found = abs(skew) < _SKEWED and steps[m] < _LAST * _LAST
+        widths[m] = width if width > 0.0 and found else 0.0
         skews[m] = skew if widths[m] > 0.0 else 0.0
         far_out[m] = 0.0
     bent = (at, widths, skews)
