@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import logsumexp
+from scipy.special import log_ndtr, logsumexp
 from sparse_problems import chain
 
 import evidence as ev
@@ -124,6 +124,26 @@ def test_a_wall_in_a_wide_prior(seed):
 
     result = ev.log_evidence(model, random_seed=seed, progressbar=False)
     assert abs(result.logz - plane(terms, 600.0, 2401)) < 4.0 * result.logz_se < 0.1
+
+
+def test_a_wall_that_few_draws_see():
+    """Labels that are all alike: log Z was .007 to .055 too low, RMS z 2.9, as eight draws told
+    for all whether what is drawn under several data falls as a Gaussian does."""
+    rng = np.random.default_rng(18)
+    rng.integers(2, 12)
+    x, sd = rng.normal(size=10), 30.0
+    priors = {"Intercept": stats.norm(0.0, sd), "x": stats.norm(0.0, sd)}
+    data = {"y": np.zeros(10, int), "x": x}
+    model = ev.from_formula("y ~ x", data, likelihood="probit", priors=priors)
+
+    def terms(a, b):
+        yield stats.norm.logpdf(a, 0.0, sd) + stats.norm.logpdf(b, 0.0, sd)
+        yield from (log_ndtr(-a - b * at) for at in x)
+
+    truth = plane(terms, 200.0, 2001)
+    results = [ev.log_evidence(model, random_seed=s, progressbar=False) for s in range(8)]
+    z = [(result.logz - truth) / result.logz_se for result in results]
+    assert np.sqrt(np.mean(np.square(z))) < 1.8
 
 
 def test_values_drawn_with_heavier_tails_are_weighted_for_them():

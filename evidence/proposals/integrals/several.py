@@ -27,7 +27,6 @@ _LONGEST = 2.0  # step of Newton's method, in standard deviations
 _DIFFERENCE = 0.5  # standard deviations between slopes of which differences are taken
 _CLOSE = 0.3  # widths of a first step after which there is no second
 _LAST = 1.0  # widths of a last step up to which it is known where it leads
-_LOOKED_AT = 8  # draws of which the fall is looked at first
 
 
 @jit
@@ -54,9 +53,7 @@ def draw_with_several(rng, f, known, draws, work, together):
         skews[m] = skew if widths[m] > 0.0 else 0.0
         far_out[m] = 0.0
     bent = (at, widths, skews)
-    for every in (max(n // _LOOKED_AT, 1), 1):
-        if not _look_far_out(f, known, draws.value, bent, every, work.nodes.out, far_out):
-            break
+    _look_far_out(f, known, draws.value, bent, work.nodes.out, far_out)
     total = np.zeros(2 * n)
     _weigh_pairs(f, known, draws, bent, work, total)
     for m in range(n):
@@ -135,32 +132,27 @@ def _stretch(u, skew):
 
 
 @jit
-def _look_far_out(f, known, means, bent, every, out, far_out):
-    """Whether the integrand of some draw does not fall as its skewed Gaussian.
-
-    One of ``every`` so many draws is looked at.
-    """
+def _look_far_out(f, known, means, bent, out, far_out):
+    """Of which draws the integrand does not fall as its skewed Gaussian."""
     half = 0.5 / (f.root * f.root)
     at, widths, skews = bent
-    k = (means.size - 1) // every + 1
+    k = means.size
     places, points, total = np.empty(3 * k), np.empty(3 * k), np.zeros(3 * k)
     for j in range(3 * k):
-        m, u = j % k * every, (j // k - 1) * FAR
+        m, u = j % k, (j // k - 1) * FAR
         places[j] = at[m] + widths[m] * _bend(u, skews[m])
         total[j] = math.log(_stretch(u, skews[m])) - half * (places[j] - means[m]) ** 2
     for i in range(f.data.size):
         datum, a = f.data[i], f.data[i].scale
         for j in range(3 * k):
-            points[j] = known[i, j % k * every] + a * places[j]
+            points[j] = known[i, j % k] + a * places[j]
         f.kernel(points.ctypes, f.theta[i].ctypes, 3 * k, 1, 0, 1, out.ctypes)
         add_tilts(points, out, datum.c, datum.nu, datum.tau, total)
-    found = False
     for j in range(k):
         fall = total[k + j] - 0.5 * FAR * FAR
         near = abs(total[j] - fall) < 1.0 and abs(total[2 * k + j] - fall) < 1.0
-        if not near and widths[j * every] > 0.0:
-            far_out[j * every], found = 1.0, True
-    return found
+        if not near and widths[j] > 0.0:
+            far_out[j] = 1.0
 
 
 @jit
