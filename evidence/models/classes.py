@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..execution.arguments import array
 from ..messages import InputError
-from ..numerics.arrays import Array
+from ..numerics.arrays import Array, Indices
 from .covariance import as_kernel, check_source
 from .hyperparameters import free_parameters
 from .identity import rounded, sketch
@@ -106,6 +106,9 @@ class SoftmaxModel(PredictorsModel):
         self._set_prior(None if K is None else array("K", K, (n, n), (count, n, n)))
         check_mean("mean", *self.field_priors)
         self.hyperparameters = free_parameters(self.heads(self.classes))
+
+    def _take(self, rest: Indices) -> None:
+        self.codes = self.codes[rest]
 
     @property
     def n_classes(self) -> int:

@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 
 from ..execution.arguments import rows
 from ..gaussians.dense import DensePrior
-from ..numerics.arrays import Array
+from ..numerics.arrays import Array, Indices
 from .covariance import call_kernel, factorise
 from .hyperparameters import Hyperparameters, free_parameters
+from .latent import rest_of
 from .notebooks import InNotebooks
 from .priors import Priors
 
@@ -115,6 +116,21 @@ class FieldsModel(InNotebooks, ABC):
         if model.hyperparameters.n_kernel:
             model._set_prior(None)
         return model
+
+    def without(self, rows: ArrayLike) -> Self:
+        """The same priors without some of the data, given by their numbers."""
+        rest, model = rest_of(rows, self.n_data), copy.copy(self)
+        model._take(rest)
+        model.mean = self.mean.reshape(-1, self.n_data)[:, rest].ravel()
+        model.likelihood = self.likelihood.at(rest)
+        model.hyperparameters = self.hyperparameters.of_data(rest)
+        model.X = None if self.X is None else self.X[rest]
+        model._set_prior(None if self.kernels else self.covariances[:, rest][..., rest])
+        return model
+
+    @abstractmethod
+    def _take(self, rest: Indices) -> None:
+        """Keep some of what was observed."""
 
     def with_priors(self, priors: Mapping[str, Any] | None, fixed: Iterable[str] = ()) -> Self:
         """The same model with priors of its hyperparameters, which are integrated out then.

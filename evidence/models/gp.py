@@ -21,7 +21,7 @@ from .covariance import as_kernel, call_kernel, check_source, factorise
 from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded, sketch, sketch_prior
 from .kernels.gradients import contract
-from .latent import LatentModel, check_mean, check_noise, megabytes, observations
+from .latent import LatentModel, check_mean, check_noise, megabytes, observations, rest_of
 from .likelihoods.base import Likelihood
 
 
@@ -201,6 +201,23 @@ class GPModel(LatentModel):
         if free.n_kernel:
             model._set_prior(None)
         model.theta = model.likelihood.theta(model.y)
+        return model
+
+    def without(self, rows: ArrayLike) -> GPModel:
+        """The same prior without some of the data, given by their numbers.
+
+        >>> model = GPModel([[0.0], [1.0], [2.0]], [3, 0, 1], "RBF(1.5)", likelihood="poisson")
+        >>> model.without(1).y
+        array([3., 1.])
+        """
+        rest, model = rest_of(rows, self.n), copy.copy(self)
+        model.y, model.mean = self.y[rest], self.mean[rest]
+        model.likelihood = self.likelihood.at(rest)
+        model.theta = model.likelihood.theta(model.y)
+        model.hyperparameters = self.hyperparameters.of_data(rest)
+        model.X = None if self.X is None else self.X[rest]
+        vars(model).pop("_prior", None)
+        model._set_prior(None if self.kernel else self.K[np.ix_(rest, rest)])
         return model
 
     def restructured(self, structure: str) -> GPModel:

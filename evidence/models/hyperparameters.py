@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 
 from ..execution.arguments import array, number, shown
 from ..messages import InputError, suggest
-from ..numerics.arrays import Array
+from ..numerics.arrays import Array, Indices
 from .likelihoods.base import Likelihood, family
 from .scales import natural, to_line
 
@@ -109,6 +109,10 @@ class Hyperparameters:
         values = natural(theta[self.n_kernel :], self.lows[self.n_kernel :])
         changes = dict(zip(scalars(self.likelihood), values.tolist(), strict=True))
         return self.likelihood.changed(changes) if self.likelihood and changes else self.likelihood
+
+    def of_data(self, rows: Indices) -> Hyperparameters:
+        """The same ones where only some of the data are there."""
+        return replace(self, likelihood=self.likelihood and self.likelihood.at(rows))
 
     def moved(self, theta: ArrayLike | Mapping[str, float]) -> Hyperparameters:
         """The same ones at other values, in kernel and likelihood too."""

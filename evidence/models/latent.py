@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..execution.arguments import plain
+from ..execution.arguments import plain, shown
 from ..gaussians.base import Gaussian, Prior
 from ..messages import InputError
-from ..numerics.arrays import Array
+from ..numerics.arrays import Array, Indices
 from .differences import numerical_gradient
 from .hyperparameters import Hyperparameters
 from .likelihoods.base import Likelihood, Observations
@@ -61,6 +62,10 @@ class LatentModel(InNotebooks, ABC):
         model.priors = None if priors is None else Priors.of(free, priors, fixed)
         return model
 
+    @abstractmethod
+    def without(self, rows: ArrayLike) -> Self:
+        """The same prior without some of the data, given by their numbers."""
+
     @property
     def n_predictors(self) -> int:
         """How many linear predictors a datum sees."""
@@ -91,6 +96,23 @@ class LatentModel(InNotebooks, ABC):
     def prior_gradient(self, q: Gaussian) -> Array:
         """Derivatives of log Z_q at fixed sites in the free parameters of the prior."""
         return numerical_gradient(self, q)
+
+
+def rest_of(rows: ArrayLike, count: int) -> Indices:
+    """Numbers of the data that are left without some of them.
+
+    >>> rest_of([1, -1], 4)
+    array([0, 2])
+    """
+    try:
+        rest = np.delete(np.arange(count), rows)  # type: ignore[arg-type]
+    except (IndexError, TypeError, ValueError):
+        raise InputError(
+            f"rows must be numbers of data from 0 to {count - 1}, got {shown(rows)}"
+        ) from None
+    if not rest.size:
+        raise InputError(f"rows are all of the {count} data; one at least must be left")
+    return rest
 
 
 def observations(likelihood: Likelihood, y: Any) -> Observations:

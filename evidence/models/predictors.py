@@ -13,7 +13,7 @@ from ..execution.arguments import array, shown
 from ..execution.keywords import hinted
 from ..gaussians.fields import FieldsPrior
 from ..messages import InputError
-from ..numerics.arrays import Array
+from ..numerics.arrays import Array, Indices
 from . import likelihoods
 from .covariance import as_kernel, check_source
 from .fields import FieldsModel
@@ -99,6 +99,9 @@ class PredictorsModel(FieldsModel):
         self._set_prior(np.array(matrices) if matrices else None)
         check_mean("mean", *self.field_priors)
         self.hyperparameters = free_parameters(self.heads(self.predictors), self.likelihood)
+
+    def _take(self, rest: Indices) -> None:
+        self.y = self.y[rest]
 
     def _means(self, given: Mapping[str, Any]) -> Array:
         if not isinstance(given, Mapping) or set(given) - set(self.predictors):

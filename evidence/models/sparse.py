@@ -20,7 +20,7 @@ from ..numerics.sparse import Factor
 from . import likelihoods
 from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded
-from .latent import LatentModel, check_mean, check_noise, megabytes, observations
+from .latent import LatentModel, check_mean, check_noise, megabytes, observations, rest_of
 from .likelihoods.base import Likelihood
 from .precisions.base import sparse
 
@@ -172,6 +172,19 @@ class SparseModel(LatentModel):
             model.Q = _precision_matrix(precision.matrix())
             model._set_prior()
         model.theta = model.likelihood.theta(model.y)
+        return model
+
+    def without(self, rows: ArrayLike) -> SparseModel:
+        """The same prior without some of the data, given by their numbers."""
+        N = self.y.size
+        rest, model = rest_of(rows, N), copy.copy(self)
+        seen = np.add.outer(N * np.arange(self.n_predictors), rest).ravel()
+        model.y, model.A, model.offset = self.y[rest], self.A[seen], self.offset[seen]
+        model.likelihood = self.likelihood.at(rest)
+        model.theta = model.likelihood.theta(model.y)
+        model.hyperparameters = self.hyperparameters.of_data(rest)
+        model._pattern = Pattern.of(model.Q, model.A, null=self._null)
+        model._set_prior()
         return model
 
     def bare(self) -> SparseModel:

@@ -49,7 +49,8 @@ class LooResult(Result):
     y : array (N,)
         The data.
     pointwise : array (N,)
-        Log density of every datum given all others, by ``method``.
+        Log density of every datum given all others, by ``method``; of some that draws do not tell
+        a difference of log evidences (a note says of which).
     fitted : array (N,)
         The same given all data.
     pareto_k : array (N,)
@@ -61,8 +62,8 @@ class LooResult(Result):
     by_method : dict of str to array (N,)
         ``pointwise`` of each method.
     mcse : float
-        Monte Carlo standard error of ``elpd``, from draws; NaN without. Where Pareto's k says that
-        draws do not tell, by as much as EP's answer differs from theirs.
+        Monte Carlo standard error of ``elpd``, from draws; NaN without. What EP answers otherwise
+        than draws widens it: where draws do not tell, and everywhere where EP is corrected.
     logz, logz_se : float
         The log evidence that came with the posterior, or EP's; NaN where there is none.
     warnings : tuple of Message

@@ -10,7 +10,9 @@ posterior draws x are averaged, taking a datum out changes their weights,
 
 .. math:: \frac{1}{p(y_i | y_{-i})} = E_{\theta | y} \Big[ \frac{1}{p(y_i | y_{-i}, \theta)} \Big],
 
-and the weights :math:`1/p` of draws are Pareto smoothed (:mod:`evidence.statistics.psis`).
+and the weights :math:`1/p` of draws are Pareto smoothed (:mod:`evidence.statistics.psis`). Where
+a datum moves the posterior too far for its draws to tell, the answer is a difference of two log
+evidences, :math:`\log p(y_i | y_{-i}) = \log Z - \log Z_{-i}`.
 
 References
 ----------
@@ -52,6 +54,7 @@ from ..results.loo import LooResult
 from ..statistics.diagnostics import ess
 from ..statistics.psis import LIMIT, smoothed
 from ._call import ROUGH
+from .estimate import log_evidence
 from .integrate import fits_over_theta, integrated_evidence
 from .reference import fit_reference
 from .sample import sample
@@ -71,6 +74,10 @@ class _View(NamedTuple):
     """P(Y < y) and P(Y ≤ y), shape (2, N), or (2, 0)."""
     pareto_k: Array
     mcse: float
+    doubtful: Flags
+    """Data of which draws of the posterior do not tell how it is without them."""
+    mcse_others: float = math.nan
+    """Of the sum over all others."""
     warnings: tuple[Message, ...] = ()
     logz: float = math.nan
 
@@ -83,6 +90,7 @@ def loo(
     posterior: Any = None,
     method: str = "auto",
     max_draws: int = 48,
+    max_refits: int = 8,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
 ) -> LooResult:
@@ -104,6 +112,11 @@ def loo(
         then is the answer; where data see several predictors there is PSIS alone.
     max_draws : int
         Settings of hyperparameters to which EP is fitted.
+    max_refits : int
+        Evidences without one datum, for those that move the posterior too far for its draws to
+        tell (Pareto's k above 0.7, or predicted worse by a nat by the others than by all), the
+        farthest first. 0 leaves it at the draws, and so do draws of hyperparameters under other
+        priors than the model's own (:meth:`evidence.GPModel.with_priors`).
     random_seed : int or Generator, optional
         Same seed, same answer.
     progressbar : bool
@@ -133,27 +146,20 @@ def loo(
     if model.n_predictors > 1:
         method = _by_draws_only(method, posterior)
     check_count("max_draws", max_draws, 2, optional=False)
-    seeds = [np.random.default_rng(seed) for seed in seed_sequence(random_seed).spawn(3)]
+    check_count("max_refits", max_refits, 0, optional=False)
+    seeds = [np.random.default_rng(seed) for seed in seed_sequence(random_seed).spawn(4)]
     if posterior is None:
         posterior = _made(model, method, random_seed=seeds[0], progressbar=progressbar)
-    views = dict[str, _View]()
     with blas_for(model.n):
-        averaged = isinstance(posterior, HyperDraws | IntegratedEvidence)
-        gaussian = isinstance(posterior, GaussianReference | Mixture | IntegratedEvidence | None)
-        if method != "psis":
-            name = posterior.name if isinstance(posterior, GaussianReference) else "ep"
-            views[name] = _by_cavities(model, posterior, max_draws, seeds[1])
-        if method == "psis" or not gaussian:
-            at = AtDraws.of(model, posterior)
-        if method == "psis" or (method == "auto" and not gaussian):
-            views["psis"] = _by_draws(at)
+        views = _views(model, posterior, method, max_draws, seeds[1])
     last, view = list(views.items())[-1]
-    doubtful = view.pareto_k > LIMIT
-    if last == "psis" and len(views) > 1 and doubtful.any():
-        apart = np.nansum(
-            view.pointwise[doubtful] - next(iter(views.values())).pointwise[doubtful]
-        )
-        view = view._replace(mcse=math.hypot(view.mcse, apart))
+    words = {"random_seed": seeds[3], "progressbar": progressbar}
+    view, anew, said = _computed_anew(model, posterior, view, max_refits, words)
+    if len(views) > 1:  # how far EP is from the draws, where one of them may be wrong
+        apart = view.pointwise - next(iter(views.values())).pointwise
+        of = ~anew if _is_corrected(model, 1) else view.doubtful
+        view = view._replace(mcse=math.hypot(view.mcse, np.nansum(apart[of])))
+    views[last] = view
     low, high = view.pit
     logz, logz_se = view.logz, math.nan
     if isinstance(posterior, EvidenceResult):
@@ -172,11 +178,27 @@ def loo(
             logz=logz,
             logz_se=logz_se,
             warnings=messages([*getattr(posterior, "warnings", ()), *dict.fromkeys(warnings)]),
-            notes=() if method == "psis" else tuple(_rough(model, max_draws if averaged else 1)),
-            settings={"max_draws": max_draws},
+            notes=(*_rough(model, method, posterior, max_draws), *said),
+            settings={"max_draws": max_draws, "max_refits": max_refits},
             model=model.describe(),
         )
     )
+
+
+def _views(
+    model: Described, posterior: object, method: str, max_draws: int, rng: np.random.Generator
+) -> dict[str, _View]:
+    """What the methods say that were asked for, the answer last."""
+    views = dict[str, _View]()
+    gaussian = isinstance(posterior, GaussianReference | Mixture | IntegratedEvidence | None)
+    if method != "psis":
+        name = posterior.name if isinstance(posterior, GaussianReference) else "ep"
+        views[name] = _by_cavities(model, posterior, max_draws, rng)
+    if method == "psis" or not gaussian:
+        at = AtDraws.of(model, posterior)
+        if method != "ep":
+            views["psis"] = _by_draws(at)
+    return views
 
 
 def _by_draws_only(method: str, posterior: object) -> str:
@@ -212,9 +234,10 @@ def _by_cavities(
         equal = np.full((len(log_p), 1), -math.log(len(log_p)))
         view = _averaged(log_p, fitted, low, high, log_w, equal)
         worth = 1.0 / np.sum(np.exp(2.0 * log_w), axis=0) / len(log_p)
-        doubts = _doubts((shape > LIMIT) & (worth < 0.5), "hyperparameters")
-        mcse = math.hypot(*_pull(log_p, log_w, view.pointwise))
-        return view._replace(pareto_k=shape, mcse=mcse, warnings=tuple(doubts))
+        doubtful = ((shape > LIMIT) & (worth < 0.5)) | _influential(view)
+        pulls = _pulls(log_p, log_w, view.pointwise)
+        mcse, sure = (math.hypot(*pulls @ of) for of in (np.ones(len(shape)), ~doubtful))
+        return view._replace(pareto_k=shape, mcse=mcse, doubtful=doubtful, mcse_others=sure)
     mixture = posterior
     if not isinstance(posterior, GaussianReference | Mixture):
         mixture = fit_reference(model, random_seed=rng)
@@ -271,8 +294,11 @@ def _is_corrected(model: Described | LatentModel, count: int) -> bool:
     return few and model.likelihood.log_concave and model.likelihood.name != "gaussian"
 
 
-def _rough(model: Described, count: int) -> Iterator[str]:
+def _rough(model: Described, method: str, posterior: object, count: int) -> Iterator[str]:
     """How good EP's cavities are, where they are not good."""
+    count = count if isinstance(posterior, HyperDraws | IntegratedEvidence) else 1
+    if method == "psis":
+        return
     if not model.likelihood.log_concave:
         yield (
             "EP's leave-one-out densities are rough where a likelihood is not log-concave; pass "
@@ -299,7 +325,7 @@ def _by_draws(at: AtDraws) -> _View:
     """PSIS, a block of data at a time."""
     (chains, draws, _), N = at.seen.shape, at.y.size
     different = np.unique(at.seen[..., 0]).size  # samples may come with copies
-    S, pull, worth = chains * draws, np.zeros(chains * draws), list[Array]()
+    S, pulls, worth = chains * draws, np.zeros((chains * draws, 2)), list[Array]()
     equal, views, step = np.full((S, 1), -math.log(S)), list[_View](), max(1, _BLOCK // S)
     for first in range(0, N, step):
         rows = np.arange(first, min(first + step, N))
@@ -313,14 +339,69 @@ def _by_draws(at: AtDraws) -> _View:
         if _has_cdf(at.likelihoods[0]):
             low, high = _ends(partial(at.cdf, rows=rows), at.likelihoods[0], at.y[rows])
         view = _averaged(log_p, log_p, low, high, log_w, equal)
-        pull += _pull(log_p, log_w, view.pointwise)
+        doubtful = (shape > LIMIT) | _influential(view)
+        of = np.stack([np.ones(rows.size), ~doubtful], axis=1)
+        pulls += _pulls(log_p, log_w, view.pointwise) @ of
         worth.append(efficiency)
-        views.append(view._replace(pareto_k=shape))
-    pointwise, fitted, pit, shape = (
-        np.concatenate([view[part] for view in views], axis=-1) for part in range(4)
+        views.append(view._replace(pareto_k=shape, doubtful=doubtful))
+    pointwise, fitted, pit, shape, doubtful = (
+        np.concatenate([getattr(view, part) for view in views], axis=-1)
+        for part in ("pointwise", "fitted", "pit", "pareto_k", "doubtful")
     )
-    mcse = float(np.sqrt(np.sum(pull**2) / np.mean(np.concatenate(worth))))
-    return _View(pointwise, fitted, pit, shape, mcse, tuple(_doubts(shape > LIMIT, "draws")))
+    mcse, sure = np.sqrt(np.sum(pulls**2, axis=0) / np.mean(np.concatenate(worth))).tolist()
+    return _View(pointwise, fitted, pit, shape, mcse, doubtful, sure)
+
+
+# -- evidences without a datum -----------------------------------------------------------------
+
+
+def _influential(view: _View, most: float = 1.0) -> Flags:
+    """Data that the others predict worse than all do by ``most`` nats: 2.7 times.
+
+    Weights see some of that only: of an outlier that sets the noise of ten normal data they saw 2
+    nats, and missed 2 to 10 beyond them.
+    """
+    return np.asarray(view.fitted - view.pointwise > most)
+
+
+def _computed_anew(
+    model: Described, posterior: object, view: _View, most: int, words: dict[str, Any]
+) -> tuple[_View, Flags, tuple[str, ...]]:
+    """The view with up to ``most`` doubtful data from evidences without them, which these are,
+    and what is said of them."""
+    influence = np.where(view.doubtful, view.fitted - view.pointwise, -np.inf)
+    known = {} if model.priors is None else model.priors.describe()
+    same = known == getattr(posterior, "settings", {}).get("priors", known)
+    count = min(most, np.count_nonzero(view.doubtful)) if same and model.y.size > 1 else 0
+    chosen = np.argsort(-influence, kind="stable")[:count]
+    whole = posterior if isinstance(posterior, EvidenceResult) else None
+    if count and (whole is None or not whole.logz_se <= ROUGH):
+        whole = _evidence(model, words)
+    pointwise, anew, errors = view.pointwise.copy(), np.zeros(model.y.size, bool), list[float]()
+    for i in chosen:
+        assert whole is not None
+        without = _evidence(model.without(i), words)
+        if math.isfinite(without.logz_se + whole.logz_se):
+            pointwise[i], anew[i] = whole.logz - without.logz, True
+            errors.append(without.logz_se)
+    left = view.doubtful & ~anew
+    mcse = math.hypot(view.mcse if left.any() else view.mcse_others, *errors)
+    if errors and whole is not None:
+        mcse = math.hypot(mcse, len(errors) * whole.logz_se)
+    text = (
+        f"{anew.sum()} of {anew.size} data (number {_numbers(anew)}) move the posterior too far "
+        "for its draws to tell: of them elpd is log Z less that without the datum"
+    )
+    warnings = (*view.warnings, *_doubts(left))
+    view = view._replace(pointwise=pointwise, mcse=mcse, doubtful=left, warnings=warnings)
+    return view, anew, (text,) * bool(errors)
+
+
+def _evidence(model: Described, words: dict[str, Any]) -> EvidenceResult | IntegratedEvidence:
+    """Log Z, hyperparameters integrated where they have priors."""
+    if model.priors is None:
+        return log_evidence(model, target_se=0.5 * ROUGH, **words)
+    return integrated_evidence(model, target_se=0.5 * ROUGH, **words)
 
 
 # -- averages -------------------------------------------------------------------------------
@@ -345,12 +426,13 @@ def _averaged(
         np.clip(pit, 0.0, 1.0).reshape(2, -1),
         np.full(log_p.shape[1], np.nan),
         math.nan,
+        np.zeros(log_p.shape[1], bool),
     )
 
 
-def _pull(log_p: Array, log_w: Array, pointwise: Array) -> Array:
-    """By how much every draw moves elpd, to first order."""
-    return np.asarray(np.nansum(np.exp(log_w) * np.expm1(log_p - pointwise), axis=1))
+def _pulls(log_p: Array, log_w: Array, pointwise: Array) -> Array:
+    """By how much every draw moves elpd of every datum, to first order."""
+    return np.nan_to_num(np.exp(log_w) * np.expm1(log_p - pointwise))
 
 
 def _has_cdf(likelihood: Likelihood) -> bool:
@@ -365,13 +447,17 @@ def _ends(cdf: Callable[[Array], Array], likelihood: Likelihood, y: Array) -> Ar
     return np.array([np.where(y > 0.0, cdf(np.maximum(y - 1.0, 0.0)), 0.0), high])
 
 
-def _doubts(bad: Flags, what: str) -> Iterator[Message]:
-    """Data whose weights have too heavy a tail."""
-    if bad.any():
-        where = np.flatnonzero(bad)
-        numbers = ", ".join(map(str, where[:8])) + (", …" if where.size > 8 else "")
+def _numbers(data: Flags, most: int = 8) -> str:
+    where = np.flatnonzero(data)
+    return ", ".join(map(str, where[:most])) + ", …" * (where.size > most)
+
+
+def _doubts(left: Flags) -> Iterator[Message]:
+    """Data of which draws do not tell, and nothing else was asked."""
+    if left.any():
         text = (
-            f"Pareto k is above {LIMIT} for {where.size} of {bad.size} data (number {numbers}): "
-            f"without such a datum the posterior differs too much for its {what} to tell"
+            f"without any one of {left.sum()} of {left.size} data (number {_numbers(left)}) the "
+            f"posterior differs too much for its draws to tell (Pareto k above {LIMIT}, or a nat "
+            f"lost); a max_refits of {left.sum()} more computes the evidence without each"
         )
         yield Message("pareto-k", text)
