@@ -109,7 +109,9 @@ class DensityReferee(Referee):
         )
 
     def _look(self, modes: Any, policy: Policy, allowed: Meter | Allowance) -> Found:
-        found = look(self.problem.model, modes, search_seed(self.problem.seed), policy, allowed)
+        problem = self.problem
+        words = (search_seed(problem.seed), policy, allowed, problem.clock)
+        found = look(problem.model, modes, *words)
         self.searched = found.search
         return found
 

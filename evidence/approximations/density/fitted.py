@@ -7,12 +7,14 @@ where these do no better, the prior is what annealing starts from.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ...execution.clock import Clock, also
 from ...execution.meter import Allowance, Meter
 from ...messages import Message
 from ...models.density.model import DensityModel
@@ -137,8 +139,11 @@ def look(
     seed: int,
     policy: Policy,
     allowed: Meter | Allowance | None = None,
+    clock: Clock | None = None,
+    part: float = 0.5,
 ) -> Found:
-    """A search from the modes, or from none (None), for no more evaluations than allowed."""
+    """A search from the modes, or from none (None), for no more evaluations than allowed; a wider
+    one takes a ``part`` of the time that is left then."""
     asked = _ASKED if policy.budget(model) else _ASKED_FRUGALLY
     points = starts(model, np.random.default_rng([seed, 2]), asked)
     doubts = not_numbers(model, model.calls["logdensity"](model.arguments(points)))
@@ -149,6 +154,10 @@ def look(
         base = _one(model, modes, False) or density_prior_reference(model)
         search.stand_in(GaussianPrior(base.mean, policy.reach**2 * base.cov))
     search.run()
+    left = None if clock is None else clock.remaining()
+    until = math.inf if left is None else time.perf_counter() + part * left
+    with also(lambda: time.perf_counter() > until):
+        search.run_wider()
     return Found(search, search.modes or (), doubts)
 
 

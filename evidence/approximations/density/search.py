@@ -34,7 +34,7 @@ from .modes import COMPARABLE, climb, costly, further_modes, peaks, starts, wide
 from .policy import NORMAL, Policy
 from .reference import Mode
 from .scan import scan
-from .verdict import Rough, Verdict, judged, rough, usable
+from .verdict import Rough, Verdict, effective, judged, moments, rough, usable
 from .walks import walk
 
 COUNTS = 7.0  # nats below the best mode, or all of them, that count
@@ -109,12 +109,28 @@ class Search:
                 self._climb()
             if self.model.prior is None and not self._rebase():
                 return self
-            self._halve()
-            if (late or not self.modes) and self.policy.budget(self.model):
-                self._climb()
-                self._climb_from_afar()
-            if self._begin():
-                self._rounds()
+            self._look(late)
+        return self
+
+    def _look(self, late: bool) -> None:
+        """Levels, climbs and rounds."""
+        self._halve()
+        if (late or not self.modes) and self.policy.budget(self.model):
+            self._climb()
+            self._climb_from_afar()
+        if self._begin():
+            self._rounds()
+
+    def run_wider(self) -> Search:
+        """Once more where what was found is wider than what stands in for a prior, which was made
+        from Gaussians at modes: what was found stands in then. Where that ends unconfirmed, all
+        is as it was."""
+        before = dict(vars(self))
+        with suppress(Stopped):
+            if self._outgrown():
+                self._look(False)
+        if not self.confirmed:
+            vars(self).update(before)
         return self
 
     def _screen(self) -> None:
@@ -157,6 +173,21 @@ class Search:
             self._climb_from_afar()
             if len(self._counting()) <= len(own):
                 break
+        self._screen()
+        return True
+
+    def _outgrown(self) -> bool:
+        """Whether another Gaussian stands in for a prior now."""
+        if not isinstance(self.model, Rebased) or not self.cloud.kept.size:
+            return False
+        z, _, log_w = self.posterior()
+        w = np.exp(log_w)
+        if not (w @ (z * z)).max() > 1.0:
+            return False
+        mean, cov = moments(placed(self.model, z), w, effective(log_w))
+        self.stand_in(GaussianPrior(mean, self.policy.reach**2 * cov))
+        self.blend, self.shares, self.confirmed = None, [], False
+        self._climb_from_afar()
         self._screen()
         return True
 
