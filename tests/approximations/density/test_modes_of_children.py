@@ -73,3 +73,19 @@ def test_particles_that_two_stages_cannot_see_are_counted():
     assert found.unseen == 2 / 256
     x, log_w = found.weighted(rng, 100)
     np.testing.assert_allclose(found.log_weight(x), log_w, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", [5, 7])
+def test_two_modes_far_apart(case):
+    """Of a density without a prior, 50 standard deviations apart in eight dimensions."""
+    rng, d = np.random.default_rng(case), 8
+    away = rng.normal(size=d)
+    away *= 50.0 / np.linalg.norm(away)
+
+    def log_p(x):
+        each = [np.sum((x - c) ** 2, axis=1) for c in (0.0, away)]
+        return np.logaddexp(*[-0.5 * (e + d * _LOG_2PI) for e in each]) - np.log(2.0)
+
+    model = ev.DensityModel(log_p, dim=d, vectorized=True)
+    result = ev.log_evidence(model, random_seed=case, progressbar=False)
+    assert abs(result.logz) < 4.5 * result.logz_se < 0.1
