@@ -16,6 +16,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from contextvars import Context
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
@@ -62,7 +63,9 @@ def answer(key: str, parcel: bytes | None, arguments: Mapping[str, Any], deadlin
     meter = Meter()
     with single_blas():
         try:
-            result = attempt(job, arguments, lambda: time.time() > deadline, meter)
+            # a forked worker began in the middle of its parent's call, and knows what that knew
+            clean = Context()
+            result = clean.run(attempt, job, arguments, lambda: time.time() > deadline, meter)
             return Reply(worker, True, result, meter.counts)
         except Exception as error:
             error.__dict__[_OF_TASK] = True  # travels with it

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextvars
+import math
 import multiprocessing
 import os
 import signal
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 
 import evidence as ev
+from evidence.execution import remote
 from evidence.execution.clock import Clock
 from evidence.execution.job import Job
 from evidence.execution.tasks import run_tasks
@@ -166,3 +169,21 @@ def test_executor_of_the_wrong_kind():
     model = ev.GPModel(K=np.eye(2), y=[1, -1])
     with pytest.raises(ValueError, match=r"executor must be a concurrent.futures.Executor"):
         ev.log_evidence(model, executor="threads")
+
+
+_KNOWN = contextvars.ContextVar("known", default="nothing")
+
+
+def _known(stop):
+    return _KNOWN.get()
+
+
+def test_workers_know_nothing_of_the_call_that_made_them():
+    """A worker that was forked while batches were shared out shared them with itself, for ever."""
+    job = Job(_known, ())
+    token = _KNOWN.set("what a parent knew")
+    try:
+        reply = remote.answer(job.key, job.parcel, {}, math.inf)
+    finally:
+        _KNOWN.reset(token)
+    assert reply.result == "nothing"
