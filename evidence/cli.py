@@ -65,7 +65,7 @@ _HELP = {
     "drop": "Columns to leave out, a,b,c.",
     "standardise": "Scale features to mean 0 and standard deviation 1 (ddof 1).",
     "sep": "What is between columns of a text file. [default: by name]",
-    "positive": "The label that is +1, of a target with two; the other is -1.",
+    "positive": "The label that counts as 1; the other, or all others, count as the opposite.",
     "levels": "Categories of an ordinal response in order, the lowest first: none,some,much; "
     "of a softmax, the baseline first.",
     "new_groups": "Rows of groups that the data lack: error, prior, or zero effects.",
@@ -440,6 +440,8 @@ def _label(
     frame: pd.DataFrame, name: str, family: str, positive: str | None, levels: str | None
 ) -> None:
     """Say what the labels of the response mean."""
+    from pandas import CategoricalDtype
+
     from .models.formulas.families import family_name
     from .models.labels import in_order
 
@@ -458,8 +460,11 @@ def _label(
         return
     if positive not in set(frame[name].astype(str)):
         raise InputError(f"--positive: column {name} has no {positive!r}")
-    is_one = (frame[name].astype(str) == positive).astype(float)
-    frame[name] = is_one.where(frame[name].notna())
+    others = sorted({*frame[name].dropna().astype(str)} - {positive})
+    rest = others[0] if len(others) == 1 else f"not {positive}"
+    named = frame[name].astype(str).where(lambda label: label == positive, rest)
+    named = named.where(frame[name].notna())
+    frame[name] = named.astype(CategoricalDtype([rest, positive] if others else [positive]))
 
 
 def _run(

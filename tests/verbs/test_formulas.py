@@ -185,6 +185,7 @@ def test_shell_compares_and_fits(csv, tmp_path):
     assert got.exit_code in (0, 3), got.output
     assert "sd(1|g)" in got.stdout
     assert "halfnorm(" in got.stdout
+    assert "1 where it is yes" in got.stdout
     frame = pd.read_csv(csv)
     model = ev.from_formula(formula, frame, likelihood="bernoulli")
     assert model.y.sum() == 2.0 * (frame.label == "yes").sum() - 96
@@ -302,7 +303,7 @@ def test_shell_remarks_outcomes_with_normal_noise(csv, tmp_path, command):
         ("one", (), "is 1 in every row, which counts as 1"),
         ("zero", (), "is 0 in every row, which counts as 0"),
         ("same", (), "is yes in every row, which counts as 1"),
-        ("same", ("--positive", "yes"), "is 1 in every row, which counts as 1"),
+        ("same", ("--positive", "yes"), "is yes in every row, which counts as 1"),
         ("same", ("--levels", "yes"), "is yes in every row, which counts as 1"),
     ],
 )

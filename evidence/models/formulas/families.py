@@ -241,7 +241,7 @@ def _simple(
 
 def _ordinal(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
     levels, codes = _levels(values)
-    if not hasattr(values, "categories"):
+    if not getattr(values, "ordered", False):
         if values.dtype.kind not in "biuf":
             found = ", ".join(levels[:_SHOWN].tolist()) + (", …" if levels.size > _SHOWN else "")
             raise InputError(

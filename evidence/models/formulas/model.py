@@ -843,7 +843,7 @@ def _response(parts: Parts, frame: pd.DataFrame, namespace: Mapping[str, Any]) -
         return _evaluated(parts.response, frame, namespace)
     values = frame[text]
     if values.dtype.name == "category":
-        if values.cat.ordered:
+        if values.cat.ordered or values.cat.categories.dtype.kind in "OUT":
             return values.array
         values = values.astype(object)
     array = np.asarray(values.infer_objects())

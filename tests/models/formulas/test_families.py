@@ -133,6 +133,8 @@ def test_constant_columns_and_responses_have_no_spread(constant):
         (DATA.b.map({0: "no", 1: "yes"}).astype("category"), DATA.b == 1, "1 where it is yes"),
         (pd.Categorical(DATA.b.map({0: "no", 1: "yes"}), ["yes", "no"], ordered=True),
          DATA.b == 0, "1 where it is no, 0 where it is yes"),
+        (pd.Categorical(DATA.b.map({0: "no", 1: "yes"}), ["yes", "no"]),
+         DATA.b == 0, "1 where it is no"),
         (DATA.b + 1, DATA.b == 1, "1 where it is 2, 0 where it is 1"),
     ],
 )  # fmt: skip
