@@ -86,8 +86,8 @@ class _View(NamedTuple):
 @interruptible()
 def loo(
     model: Described,
-    *,
     posterior: Any = None,
+    *,
     method: str = "auto",
     max_draws: int = 48,
     max_refits: int = 8,
