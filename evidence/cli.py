@@ -393,7 +393,7 @@ def predict(
             )
         rows = read_frame(new, sep)
         table = run(model, rows, posterior=posterior, new_groups=new_groups).to_frame()
-        text = table.to_csv(out, index=False)
+        text = table.to_csv(out, index=False, float_format=None if out else "%.6g")
     for note in model.notes:
         typer.echo(f"note: {note}", err=True)
     if text is not None:

@@ -7,11 +7,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..execution.arguments import check_choice, check_count, shown
+from ..execution.arguments import array, check_choice, check_count, shown
 from ..execution.keywords import hinted
 from ..messages import InputError
 from ..numerics.arrays import Array
@@ -55,6 +55,24 @@ class GaussianProcess(BaseEstimator):
         """Checked as those of ``fit`` were."""
         check_is_fitted(self)
         return validate_data(self, X, dtype=np.float64, reset=False)
+
+    @staticmethod
+    def _counted(
+        X: Array, y: NDArray[Any], sample_weight: ArrayLike | None
+    ) -> tuple[Array, NDArray[Any]]:
+        """Rows as often as their weights say, which count what they are: whole numbers."""
+        if sample_weight is None:
+            return X, y
+        times = array("sample_weight", sample_weight, (len(X),))
+        if (times < 0.0).any() or (times % 1.0 > 0.0).any():
+            raise InputError(
+                "sample_weight says how often a row counts, in whole numbers; got "
+                f"{shown(sample_weight)}"
+            )
+        if not times.any():
+            raise InputError("sample_weight is zero in every row")
+        rows = np.repeat(np.arange(len(X)), times.astype(int))
+        return X[rows], y[rows]
 
     @property
     def feature_importances_(self) -> Array:

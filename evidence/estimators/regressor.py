@@ -104,8 +104,11 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
     likelihood: str | Likelihood = "gaussian"
     normalize_y: bool = False
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn the hyperparameters, then fit the posterior."""
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the hyperparameters, then fit the posterior.
+
+        ``sample_weight`` says how often every row counts, in whole numbers.
+        """
         likelihood = likelihoods.get(self.likelihood)
         if hasattr(likelihood, "probability"):
             raise InputError(
@@ -114,6 +117,9 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
         shape = np.asarray(y).shape
         several = len(shape) == 2 and shape[1] > 1
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=several)
+        if sample_weight is not None and not isinstance(self.alpha, float | int | None):
+            raise InputError("sample_weight with an alpha for each row: give one of them")
+        X, y = self._counted(X, y, sample_weight)
         self._check_parameters()
         for name in ("reference_", "kernel_", "likelihood_") if several else ():
             self.__dict__.pop(name, None)  # of an earlier fit

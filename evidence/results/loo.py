@@ -35,6 +35,9 @@ class Difference(NamedTuple):
     elpd: float
     se: float
 
+    def __repr__(self) -> str:
+        return f"Difference({self.elpd:.2f} ± {self.se:.2f})"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LooResult(Result):

@@ -285,6 +285,7 @@ def _check(x: Array, names: Sequence[str]) -> None:
         raise InputError(
             f"draws are too few: {chains} chain(s) of {n} for {d} parameters; a half of them must "
             "fit a covariance, and shapes are (chains, draws, ...)"
+            + (": should their axes be swapped?" if chains > n else "")
         )
     for half in (x[:, : n // 2].reshape(-1, d), x[:, n // 2 :].reshape(-1, d)):
         sd = half.std(axis=0)

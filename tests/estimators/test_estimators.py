@@ -436,12 +436,6 @@ def test_the_number_of_outputs_may_change():
     np.testing.assert_array_equal(one.fit(LINE, WAVE).predict(LINE), expected)
 
 
-def test_what_is_not_offered_is_refused_by_name():
-    for estimator, y in ((GaussianProcessRegressor(), WAVE), (GaussianProcessClassifier(), Y)):
-        with pytest.raises(TypeError, match="sample_weight"):
-            estimator.fit(LINE, y, sample_weight=np.ones(40))
-
-
 def test_robust_regression_shrugs_off_outliers():
     y = WAVE.copy()
     y[::8] += 6.0
@@ -498,3 +492,42 @@ def test_arguments_by_other_names_are_answered(kind):
     with pytest.raises(TypeError, match=r"'kernle'; did you mean 'kernel'\?"):
         kind(kernle=3)
     assert "family" not in kind().get_params()
+
+
+# -- weights --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("estimator", "X", "y"),
+    [
+        (GaussianProcessClassifier(KERNEL, optimizer=None), X, Y),
+        (GaussianProcessClassifier(KERNEL), X[:30], SPECIES),
+        (GaussianProcessRegressor(KERNEL), LINE, WAVE),
+        (GaussianProcessRegressor(KERNEL, alpha=0.1), LINE, np.stack([WAVE, -WAVE], axis=1)),
+    ],
+)
+def test_a_row_counts_as_often_as_its_weight_says(estimator, X, y):
+    times = np.arange(len(X)) % 3
+    weighted = clone(estimator).fit(X, y, sample_weight=times)
+    repeated = clone(estimator).fit(np.repeat(X, times, axis=0), np.repeat(y, times, axis=0))
+    np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
+    assert weighted.log_marginal_likelihood_value_ == repeated.log_marginal_likelihood_value_
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.full(40, 0.5), "whole numbers"),
+        (-np.ones(40), "whole numbers"),
+        (np.zeros(40), "is zero in every row"),
+        (np.ones(39), "sample_weight"),
+    ],
+)
+def test_weights_that_count_nothing(weight, message):
+    with pytest.raises(ev.InputError, match=message):
+        GaussianProcessClassifier(KERNEL).fit(X, Y, sample_weight=weight)
+
+
+def test_weights_beside_noise_of_every_row():
+    with pytest.raises(ev.InputError, match="alpha"):
+        GaussianProcessRegressor(KERNEL, alpha=np.full(40, 0.1)).fit(X, WAVE, np.ones(40))

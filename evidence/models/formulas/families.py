@@ -116,9 +116,7 @@ def numbers(values: NDArray[Any]) -> Array:
     """A numeric response, or an error."""
     if values.dtype.kind not in "biuf":
         labels = " (two labels: is it likelihood='bernoulli'?)" * (len(set(values.tolist())) == 2)
-        raise InputError(
-            f"the response must hold numbers, got {values.dtype}: {shown(values[0])}, …{labels}"
-        )
+        raise InputError(f"the response must hold numbers, got {shown(values[0])}, …{labels}")
     out = np.asarray(values, float)
     if not np.isfinite(out).all():
         bad = int((~np.isfinite(out)).sum())
