@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -379,29 +380,30 @@ def _computed_anew(
         whole = _evidence(model, words)
     pointwise, anew, errors = view.pointwise.copy(), np.zeros(model.y.size, bool), list[float]()
     for i in chosen:
-        assert whole is not None
         without = _evidence(model.without(i), words)
-        if math.isfinite(without.logz_se + whole.logz_se):
+        if whole and without and math.isfinite(without.logz_se + whole.logz_se):
             pointwise[i], anew[i] = whole.logz - without.logz, True
             errors.append(without.logz_se)
+    shared = anew.sum() * whole.logz_se if whole and errors else 0.0
     left = view.doubtful & ~anew
-    mcse = math.hypot(view.mcse if left.any() else view.mcse_others, *errors)
-    if errors and whole is not None:
-        mcse = math.hypot(mcse, len(errors) * whole.logz_se)
+    mcse = math.hypot(view.mcse if left.any() else view.mcse_others, shared, *errors)
     text = (
         f"{anew.sum()} of {anew.size} data (number {_numbers(anew)}) move the posterior too far "
         "for its draws to tell: of them elpd is log Z less that without the datum"
     )
     warnings = (*view.warnings, *_doubts(left))
     view = view._replace(pointwise=pointwise, mcse=mcse, doubtful=left, warnings=warnings)
-    return view, anew, (text,) * bool(errors)
+    return view, anew, (text,) * bool(anew.any())
 
 
-def _evidence(model: Described, words: dict[str, Any]) -> EvidenceResult | IntegratedEvidence:
-    """Log Z, hyperparameters integrated where they have priors."""
-    if model.priors is None:
-        return log_evidence(model, target_se=0.5 * ROUGH, **words)
-    return integrated_evidence(model, target_se=0.5 * ROUGH, **words)
+def _evidence(model: Described, words: dict[str, Any]) -> EvidenceResult | None:
+    """Log Z, hyperparameters integrated where they have priors; None where there is none, as of
+    data that are all the same without an outlier."""
+    with suppress(InputError, RuntimeError):
+        if model.priors is None:
+            return log_evidence(model, target_se=0.5 * ROUGH, **words)
+        return integrated_evidence(model, target_se=0.5 * ROUGH, **words)
+    return None
 
 
 # -- averages -------------------------------------------------------------------------------
@@ -458,6 +460,6 @@ def _doubts(left: Flags) -> Iterator[Message]:
         text = (
             f"without any one of {left.sum()} of {left.size} data (number {_numbers(left)}) the "
             f"posterior differs too much for its draws to tell (Pareto k above {LIMIT}, or a nat "
-            f"lost); a max_refits of {left.sum()} more computes the evidence without each"
+            "lost); a larger max_refits= computes the evidence without each, where it has one"
         )
         yield Message("pareto-k", text)

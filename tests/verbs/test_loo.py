@@ -277,6 +277,15 @@ def test_a_datum_that_sets_the_noise():
     assert "number 0" in result.notes[-1]
 
 
+def test_data_that_are_all_the_same_without_an_outlier():
+    """They have no evidence, and what is known stands, with a warning."""
+    priors = {"Intercept": "norm(0, 5)", "sigma": "halfnorm(scale=5)"}
+    model = ev.from_formula("y ~ 1", {"y": np.r_[np.ones(9), 5.0]}, priors=priors)
+    result = ev.loo(model, random_seed=0, progressbar=False)
+    assert [w.code for w in result.warnings] == ["pareto-k"]
+    assert np.isfinite(result.pointwise).all()
+
+
 def test_evidences_of_other_priors_are_not_taken():
     """Hyperparameters that were integrated under priors that the model does not have."""
     y = outlier()[0].y
