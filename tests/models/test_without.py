@@ -123,3 +123,8 @@ def test_formulas(further):
 def test_bad_input(rows, message):
     with pytest.raises(ev.InputError, match=message):
         dense("gaussian(noise_std=1)", Y, np.arange(6)).without(rows)
+
+
+def test_without_nothing():
+    model = dense("gaussian(noise_std=1)", Y, np.arange(6))
+    same(model.without([]), model)
