@@ -248,7 +248,7 @@ def test_shell_takes_the_order_of_categories(csv, tmp_path, command):
     words = {
         "fit": ("pain ~ x",),
         "compare": ("pain ~ x", "pain ~ 1"),
-        "predict": ("pain ~ x", new),
+        "predict": ("pain ~ x", new, "--out", tmp_path / "all_digits.csv"),
     }
     ordinal = ("--family", "ordinal", "--levels", "none, some,much", "--prior", "gap_1=1.5")
     got = run(command, csv, *words[command], *ordinal)
@@ -258,7 +258,7 @@ def test_shell_takes_the_order_of_categories(csv, tmp_path, command):
         frame = pd.read_csv(csv)
         frame["pain"] = pd.Categorical(frame.pain, ["none", "some", "much"], ordered=True)
         model = ev.from_formula("pain ~ x", frame, family="ordinal", priors={"gap_1": 1.5})
-        table = pd.read_csv(io.StringIO(got.stdout))
+        table = pd.read_csv(tmp_path / "all_digits.csv")
         assert list(table)[-3:] == ["p[none]", "p[some]", "p[much]"]
         expected = ev.predict(model, pd.read_csv(new)).to_frame()
         np.testing.assert_allclose(table, expected, rtol=1e-9)
