@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 _UPRIGHT = 8  # names of categories, beyond which they stand on end
 _BESIDE = 0.4  # of the distance between categories, over which their data are spread
+_BARS = 12  # values of data up to which each has a bar of its own: more would stand too close
 _DEPTH = 0.5  # of a class's colour where it is certain
 
 
@@ -192,6 +193,8 @@ def _map(ax: Axes, prediction: ClassPrediction, X: Array) -> None:
 def plot_replicates(replicates: Replicates, ax: Axes | None = None) -> Axes:
     """The distribution function of the data, and the 90 % band of those of replicated data.
 
+    Data of few values (labels, small counts) have the share of each instead.
+
     Parameters
     ----------
     replicates : Replicates
@@ -199,12 +202,22 @@ def plot_replicates(replicates: Replicates, ax: Axes | None = None) -> Axes:
     ax : Axes, optional
     """
     check_drawn("replicates", replicates, "a result of ev.replicate", "y", "replicated")
-    ax, y, made = axes_of(ax), replicates.y, np.sort(replicates.replicated, axis=1)
+    ax, y, made = axes_of(ax), replicates.y, replicates.replicated
+    label = f"{replicates.source}, 90 %"
+    values = np.unique(np.r_[y, made.ravel()])
+    if values.size <= _BARS:
+        share = np.array([(np.vstack([y, made]) == value).mean(axis=1) for value in values]).T
+        low, high = np.quantile(share[1:], [0.05, 0.95], axis=0)
+        at = np.arange(values.size)
+        ax.bar(at, high - low, 0.6, low, color=INK, alpha=0.2, label=label)
+        ax.plot(at, share[0], "o", color=INK, label="data")
+        ax.set(xlabel="y", ylabel="share of the data", ylim=(0.0, None))
+        ax.set_xticks(at, [f"{value:g}" for value in values])
+        return legend(ax, fontsize="small")
     low, high = np.quantile(np.r_[made.ravel(), np.repeat(y, len(made))], [0.005, 0.995])
     grid = np.unique(np.r_[y, np.linspace(low, high, 200)])
-    each = np.array([np.searchsorted(row, grid, "right") for row in (np.sort(y), *made)]) / y.size
+    each = [np.searchsorted(np.sort(row), grid, "right") / y.size for row in (y, *made)]
     low, high = np.quantile(each[1:], [0.05, 0.95], axis=0)
-    label = f"{replicates.source}, 90 %"
     ax.fill_between(grid, low, high, step="post", color=INK, alpha=0.2, lw=0, label=label)
     ax.step(grid, each[0], where="post", color=INK, label="data")
     ax.set(xlabel="y", ylabel="distribution function")

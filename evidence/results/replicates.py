@@ -14,7 +14,7 @@ class Replicates(ResultOnAxes):
     """Draws of data from the prior or the posterior; made by :func:`evidence.replicate`.
 
     :meth:`plot` draws the distribution function of the data and where nine of ten of those of
-    replicated data are.
+    replicated data are; of data of few values the share of each.
 
     Attributes
     ----------

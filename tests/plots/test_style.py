@@ -42,6 +42,12 @@ def test_shades_differ_for_every_eye(eye):
         assert np.linalg.norm(lab(a, np.array(BLIND[eye])) - lab(b, np.array(BLIND[eye]))) > 22.0
 
 
+def test_figures_of_ones_own_may_have_the_same_shades():
+    with plt.style.context("evidence.plots.colours"):
+        colours = [line["color"] for line in plt.rcParams["axes.prop_cycle"]]
+    assert colours == list(_style.SHADES[:-1])
+
+
 def full(panels: int) -> list:
     """Axes in which no corner is free."""
     _, axes = _style.new_figure(4.0 * panels, 3.0, 1, panels, squeeze=False)

@@ -48,6 +48,18 @@ def test_posterior_predictive_of_a_formula():
         ev.replicate(model, result)
 
 
+def test_labels_have_the_share_of_each():
+    """A step between -1 and 1 would say little: the band is that of the share of ones."""
+    model = ev.GPModel(np.linspace(0, 1, 8)[:, None], [1, 1, 1, -1, 1, 1, -1, 1], "RBF(1.0)")
+    made = ev.replicate(model, draws=400, random_seed=0)
+    ax = made.plot()
+    low, high = np.quantile((made.replicated > 0).mean(axis=1), [0.05, 0.95])
+    ones = ax.patches[1].get_bbox()
+    assert (ones.y0, ones.y1) == pytest.approx((low, high))
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), [0.25, 0.75])
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["-1", "1"]
+
+
 def test_files(tmp_path):
     model = ev.GPModel([[0.0], [1.0]], [1, -1], "RBF(1.0)")
     made = ev.replicate(model, draws=3, random_seed=0)
