@@ -263,9 +263,9 @@ def test_bennett_solves_its_equation(up, down):
 
 
 def test_bennett_beats_either_way():
-    """300 replicates at a spread where one-sided averages suffer; factor 0.8 is far off noise."""
+    """150 replicates at a spread where one-sided averages suffer; factor 0.8 is far off noise."""
     rng = np.random.default_rng(23)
-    work = [gaussian_work(rng, 1.0, 2.0, 300, 300) for _ in range(300)]
+    work = [gaussian_work(rng, 1.0, 2.0, 300, 300) for _ in range(150)]
     both = np.std([bennett(v, u).value for v, u in work])
     up, down = (np.std([bounds(v, u)[k] for v, u in work]) for k in (4, 6))
     assert both < 0.8 * min(up, down)

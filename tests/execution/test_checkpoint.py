@@ -317,7 +317,10 @@ def same_draws(one, other):
     assert one.gradients == other.gradients
 
 
-@pytest.mark.parametrize("move", ["mgrad", "pcn", "nuts", "gibbs", "rmhmc", "mmala"])
+@pytest.mark.parametrize(
+    "move",
+    ["mgrad", "pcn", "nuts", "gibbs", pytest.param("rmhmc", marks=pytest.mark.slow), "mmala"],
+)
 def test_chains_go_on_from_every_place(tmp_path, monkeypatch, move):
     """Every step is kept; the run is cut after each of five of them, and goes on there."""
     monkeypatch.setattr(Checkpoint, "due", lambda self: self.path is not None)
@@ -339,13 +342,13 @@ def test_chains_go_on_from_every_place(tmp_path, monkeypatch, move):
 
 
 def test_chains_cut_by_the_clock_go_on(tmp_path):
-    path, words = tmp_path / "run.ckpt", {"move": "hmc", "draws": 8000, "tune": 1000}
+    path, words = tmp_path / "run.ckpt", {"move": "hmc", "draws": 4000, "tune": 500}
     while True:
         try:
             part = chains(path, max_seconds=0.2, **words)
         except RuntimeError:  # nothing but tuning so far
             continue
-        if part.x.shape[1] == 8000:
+        if part.x.shape[1] == 4000:
             break
         assert "stopped-early" in [warning.code for warning in part.warnings]
     same_draws(part, chains(None, **words))

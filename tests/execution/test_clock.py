@@ -213,7 +213,8 @@ def laplace(model):
 
 
 def smc(model):
-    return ev.log_evidence(model, method="smc", reference="prior", n_particles=64, **QUIET)
+    words = {"reference": "prior", "n_particles": 64, "n_islands": 4}
+    return ev.log_evidence(model, method="smc", **words, **QUIET)
 
 
 def chains(model):
@@ -229,6 +230,7 @@ def test_fits_of_a_density_end_at_once():
         assert len(count) == calls
 
 
+@pytest.mark.usefixtures("small_searches")
 @pytest.mark.parametrize("where", ["pilot", "guide"])
 def test_before_islands_what_the_fits_say_is_left(where, monkeypatch):
     if where == "pilot":
@@ -260,10 +262,11 @@ def test_chains_leave_what_is_recorded():
         chains(pressing_after(100)[0])  # while tuning
 
 
+@pytest.mark.usefixtures("small_searches")
 def test_models_and_runs_finished_before_are_kept():
     one, _ = pressing_after(-1)
     other, _ = pressing_after(100)
-    words = {"method": "smc", "n_particles": 32, "reference": "prior"}
+    words = {"method": "smc", "n_particles": 32, "n_islands": 4, "reference": "prior"}
     comparison = ev.compare({"one": one, "other": other}, **words, **QUIET)
     assert list(comparison.results) == ["one"]
     assert "other was not run" in comparison.warnings[-1]
@@ -288,7 +291,7 @@ print(result.settings["interrupted"])
 """
 
 
-@pytest.mark.parametrize("presses", [1, 2])
+@pytest.mark.parametrize("presses", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_an_interrupted_process_ends_without_a_long_traceback(presses, tmp_path):
     """Nothing is compiled yet: after a second the compiler is at work, for several more."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}

@@ -64,7 +64,7 @@ def test_narrow_scatter_about_groups_has_an_answer():
     log_p = student_groups(Y, G, 3.0, 5)(np.zeros(tau.size), tau, scale)
     log_p += stats.halfnorm(scale=2.0).logpdf(tau) + stats.halfcauchy(scale=1.0).logpdf(scale)
     exact = np.logaddexp.reduce(log_p + np.log(tau * scale)) + 2.0 * np.log(t[1] - t[0])
-    result = ev.integrated_evidence(model, random_seed=0, progressbar=False)
+    result = ev.integrated_evidence(model, effort="frugal", random_seed=0, progressbar=False)
     assert abs(result.logz - exact) < 4.0 * result.logz_se
     assert result.logz_se < 0.1
     assert not result.warnings
@@ -88,7 +88,7 @@ def test_enormous_counts_keep_their_digits():
     with np.errstate(all="ignore"):
         log_p = count_groups("poisson", y, g, 28)(np.zeros(t.size), np.exp(t))
     exact = np.logaddexp.reduce(log_p + prior.logpdf(np.exp(t)) + t) + np.log(t[1] - t[0])
-    result = ev.integrated_evidence(model, random_seed=0, progressbar=False)
+    result = ev.integrated_evidence(model, effort="frugal", random_seed=0, progressbar=False)
     assert abs(result.logz - exact) < 4.0 * result.logz_se + 1e-2
     assert result.logz_se < 0.06
     assert not result.warnings

@@ -109,7 +109,7 @@ CASES = {
 }
 
 
-SLOW = dict.fromkeys(["3", "6", "two modes, found from the lower"], pytest.mark.slow)
+SLOW = dict.fromkeys(["1", "3", "6", "two modes, found from the lower"], pytest.mark.slow)
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, marks=SLOW.get(c, ())) for c in CASES])

@@ -81,7 +81,7 @@ def test_shapes_close_to_where_they_end():
     y, prior = np.array([1.5, 5.5, 0.5, 2.5, 7.5, 0.5]), stats.invgamma(0.4, loc=1.0, scale=0.3)
     priors = {"Intercept": stats.norm(0.0, 2.0), "shape": prior}
     model = ev.from_formula("y ~ 1", {"y": y}, likelihood="log_logistic", priors=priors)
-    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    result = ev.log_evidence(model, effort="frugal", random_seed=0, progressbar=False)
     x, u = np.linspace(-12.0, 12.0, 601), (np.arange(1000) + 0.5) / 1000
     k = np.minimum(prior.ppf(u), 1e3)[:, None, None]
     z = k * (np.log(y) - x[:, None] - np.log(np.sin(np.pi / k) * k / np.pi))

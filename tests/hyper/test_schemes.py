@@ -348,7 +348,7 @@ def check_exact_starts(scheme, replicates, steps, level):
 
 def test_exact_starts_stay_exact():
     """Four Kolmogorov-Smirnov tests at 1e-4 each."""
-    check_exact_starts("agrad-z-joint", 100, 30, 1e-4)
+    check_exact_starts("agrad-z-joint", 100, 15, 1e-4)
 
 
 @pytest.mark.slow

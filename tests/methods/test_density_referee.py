@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.special import logsumexp
 
 import evidence as ev
 from evidence.approximations.density.fitted import mixture_of
+from evidence.approximations.density.policy import NORMAL
 from evidence.approximations.density.reference import Scouted
 from evidence.approximations.density.search import Search
 from evidence.execution.clock import Clock
@@ -80,7 +82,8 @@ def test_what_a_mixture_leaves_out_is_lost():
         return logsumexp(-0.5 * ((x - means.T) / 0.01) ** 2, axis=1)
 
     model = ev.DensityModel(log_likelihood, dim=1, prior=[(-4.0, 4.0)], vectorized=True)
-    search = Search(model, np.random.default_rng(0)).run()
+    few = replace(NORMAL, screened_in_batches=2**14, halved_in_batches=2**14)
+    search = Search(model, np.random.default_rng(0), few).run()
     assert search.blend.size >= 20
     assert search.lost < 0.05
     assert mixture_of(search.blend, search).lost[0] > 0.2

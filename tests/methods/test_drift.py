@@ -30,7 +30,7 @@ def test_draws_of_the_posterior_do_not_drift(monkeypatch):
     assert _run(monkeypatch, lambda draws: draws) == []
 
 
-@pytest.mark.parametrize("scale", [0.6, 1.5])
+@pytest.mark.parametrize("scale", [0.6, pytest.param(1.5, marks=pytest.mark.slow)])
 def test_draws_that_miss_a_part_drift(monkeypatch, scale):
     """Too close to the posterior's mean, or too far away from it."""
     mean = 16.0 / 17.0

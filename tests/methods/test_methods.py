@@ -47,10 +47,11 @@ def test_exact_truth(method, likelihood):
 @pytest.mark.parametrize("method", METHODS)
 def test_same_seed_same_answer(method):
     model = small_model("probit", 4)
-    one, two = (estimate(model, method=method, random_seed=3) for _ in range(2))
+    words = {"method": method} | ({"n_sweeps": 8} if method == "pt" else {})
+    one, two, other = (estimate(model, random_seed=seed, **words) for seed in (3, 3, 4))
     assert one.logz == two.logz
     np.testing.assert_array_equal(one.samples, two.samples)
-    assert one.logz != estimate(model, method=method, random_seed=4).logz
+    assert one.logz != other.logz
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -159,8 +160,8 @@ def test_auto_guides_draws_under_several_classes():
 
 
 def test_auto_anneals_where_they_are_not():
-    model = ev.GPModel(K=covariance(16, 60.0), y=np.resize([9, 0, 0], 16), likelihood="poisson")
-    result = estimate(model, reference="prior", target_se=0.1)
+    model = ev.GPModel(K=covariance(12, 60.0), y=np.resize([9, 0, 0], 12), likelihood="poisson")
+    result = estimate(model, reference="prior", target_se=0.2)
     assert result.method == "smc"
     assert any("too uneven to rely on" in note for note in result.notes)
     assert any("the pilot mixes" in note for note in result.notes)
@@ -186,7 +187,7 @@ def test_auto_anneals_with_the_move_that_is_given(kind):
             ev.precisions.ar1(5, 0.5, 1.0), [0, 1, 2, 1, 3], likelihood="poisson"
         ),
         "slow move": ev.GPModel(
-            K=covariance(12, 60.0), y=np.resize([9, 0], 12), likelihood="poisson"
+            K=covariance(6, 60.0), y=np.resize([9, 0], 6), likelihood="poisson"
         ),
     }[kind]
     move = ev.moves.PCN(step_size=0.01, target=None) if kind == "slow move" else "hmc"
@@ -220,7 +221,7 @@ def test_arm_generates_in_three_ways():
     truth = log_z_by_quadrature(model)
     words = {"method": "arm", "reference": "prior", "threshold": 0.95, "n_particles": 40}
     for generate in ("copy", "anticipate"):
-        result = estimate(model, generate=generate, n_islands=64, **words)
+        result = estimate(model, generate=generate, n_islands=16, **words)
         assert result.trace.particles.max() > 40
         assert abs(result.logz - truth) < 4.5 * result.logz_se
     with pytest.raises(ValueError, match="'reseed' and sampler= belong together"):

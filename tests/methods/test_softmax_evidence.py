@@ -36,7 +36,7 @@ def problem():
 def test_against_quadrature(problem, method, reference):
     """Within 4 standard errors: false alarm 6e-5 per case."""
     model, exact = problem
-    result = run(model, method=method, reference=reference, target_se=0.02)
+    result = run(model, method=method, reference=reference, target_se=0.03)
     assert result.logz_se < 0.05
     assert abs(result.logz - exact) < 4.0 * result.logz_se + 1e-4
 
@@ -81,8 +81,8 @@ def test_two_classes_are_the_logistic_model():
 def test_draws_have_the_posterior_moments():
     """Means and mean squares within 4.5 standard errors of 50,000 exact draws."""
     model = small_model(2)
-    draws = ev.sample(model, draws=2000, tune=500, random_seed=0, progressbar=False)
-    assert draws.x.shape == (4, 2000, model.n)
+    draws = ev.sample(model, draws=1000, tune=200, random_seed=0, progressbar=False)
+    assert draws.x.shape == (4, 1000, model.n)
     exact = exact_draws(model, 50_000, 7)
     for power in (1, 2):
         difference = (draws.x**power).mean(axis=(0, 1)) - (exact**power).mean(axis=0)

@@ -69,7 +69,7 @@ def ring_of_counts():
 @pytest.mark.parametrize("method", ["importance", "smc", "ais", "pt"])
 def test_every_method_runs_on_sparse_factors(method):
     sparse, truth = ring_of_counts()
-    words = {"n_sweeps": 32, "n_particles": 16} if method == "pt" else {"target_se": 0.05}
+    words = {"n_sweeps": 16, "n_particles": 8} if method == "pt" else {"target_se": 0.05}
     result = ev.log_evidence(sparse, method=method, random_seed=1, progressbar=False, **words)
     assert result.logz_se < 0.2
     assert abs(result.logz - truth.logz) < 4.0 * np.hypot(result.logz_se, truth.logz_se)
@@ -501,7 +501,7 @@ def test_groups_with_modes_of_their_own():
     y = rng.choice([-3.0, 3.0], groups.size) + 0.1 * rng.normal(size=groups.size)
     A = sp.csr_array((np.ones(groups.size), (np.arange(groups.size), groups)))
     model = ev.SparseModel(sp.eye_array(4) / 9.0, y, likelihood="student_t(df=2, scale=0.2)", A=A)
-    x = np.linspace(-36.0, 36.0, 60_001)
+    x = np.linspace(-36.0, 36.0, 6001)
     z = (y[:, None] - x) / 0.2
     log_t = gammaln(1.5) - 0.5 * np.log(2.0 * np.pi) - np.log(0.2) - 1.5 * np.log1p(z * z / 2.0)
     prior = -x * x / 18.0 - np.log(3.0 * np.sqrt(2.0 * np.pi)) + np.log(x[1] - x[0])
@@ -520,14 +520,14 @@ def _torn():
 
 def test_a_narrow_mode_that_ep_leaves_is_a_component():
     Q, model = _torn()
-    x = np.arange(-9.0, 9.0, 0.02)
+    x = np.arange(-9.0, 9.0, 0.04)
     u = np.stack(np.meshgrid(x, x, indexing="ij"), axis=-1)
     log_p = -0.5 * np.einsum("abi,ij,abj->ab", u, Q, u)
     log_p += 0.5 * np.linalg.slogdet(Q)[1] - np.log(2.0 * np.pi)
     z = (model.y - u @ model.A.toarray().T) / 0.1
     log_p += np.sum(student_t(5).logpdf(z) - np.log(0.1), axis=-1)
-    truth = np.logaddexp.reduce(log_p, axis=None) + 2.0 * np.log(0.02)
-    narrow = np.logaddexp.reduce(log_p[u[..., 0] < -2.0]) + 2.0 * np.log(0.02)
+    truth = np.logaddexp.reduce(log_p, axis=None) + 2.0 * np.log(0.04)
+    narrow = np.logaddexp.reduce(log_p[u[..., 0] < -2.0]) + 2.0 * np.log(0.04)
     assert 0.005 < np.exp(narrow - truth) < 0.007
     result = ev.log_evidence(model, random_seed=0, progressbar=False)
     assert result.logz_se < 0.003

@@ -91,7 +91,7 @@ def test_predictions_agree():
     np.testing.assert_allclose(b.var, a.var, rtol=1e-6)
 
 
-@pytest.mark.parametrize("method", ["smc", "pt", "ais"])
+@pytest.mark.parametrize("method", ["smc", pytest.param("pt", marks=pytest.mark.slow), "ais"])
 def test_other_methods_sample_predictors(method):
     """Their states are those of the chain, their samples what data see."""
     model = model_of("markov", 20, "poisson", None)

@@ -51,7 +51,10 @@ def one_direction_each(family, seed):
     return y, K, mean, (a, b), truth
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family",
+    ["gaussian", "zero_inflated_poisson", pytest.param("weibull", marks=pytest.mark.slow)],
+)
 def test_dense_against_quadrature(family):
     """|z| > 4 by chance: 1 in 10,000."""
     y, K, mean, _, truth = one_direction_each(family, 5)
@@ -151,7 +154,7 @@ def test_groups_whose_noise_differs():
     truth = sum(np.logaddexp.reduce(each_datum[:, g == k].sum(axis=1) + weight) for k in range(G))
     guide = Stepped.of(ev.fit_reference(model)).guide
     assert guide.block == 1
-    w = np.exp(guide.draw(4000, np.random.default_rng(3))[1])  # and without resampling
+    w = np.exp(guide.draw(2000, np.random.default_rng(3))[1])  # and without resampling
     se = w.std() / w.mean() / np.sqrt(w.size)
     assert se < 0.05
     assert abs(guide.log_z0 + np.log(w.mean()) - truth) < 4 * se

@@ -77,7 +77,10 @@ def test_one_frozen_coordinate_is_not_passed_over():
     assert "(1 undefined)" in draws.plot().axes[3].get_title()
 
 
-@pytest.mark.parametrize(("chains", "draws"), [(1, 1), (1, 3), (3, 2), (2, 4)])
+SEVERAL = [pytest.param(*size, marks=pytest.mark.slow) for size in [(1, 3), (3, 2)]]
+
+
+@pytest.mark.parametrize(("chains", "draws"), [(1, 1), *SEVERAL, (2, 4)])
 def test_few_draws_are_no_exception(chains, draws):
     few = make(chains, draws, 3)
     assert np.isnan(few.ess.min) == (draws < 4)

@@ -117,7 +117,8 @@ def test_draws_of_hyperparameters_have_their_own_likelihood():
 
 
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter")  # so few draws may well have one
-def test_integrated_evidence(formula):
+def test_integrated_evidence():
+    formula = ev.from_formula("y ~ x + (1 | g)", table(24), likelihood="poisson")
     result = ev.log_evidence(
         formula, effort="frugal", target_se=0.3, random_seed=0, progressbar=False
     )

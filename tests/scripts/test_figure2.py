@@ -7,7 +7,7 @@ import pytest
 
 import evidence as ev
 from scripts.papers import figure2_logz_vs_time as figure2
-from scripts.papers.literal import LiteralAIS
+from scripts.papers import literal
 
 K = np.array([[9.0, 4.0, 1.0], [4.0, 3.0, 1.0], [1.0, 1.0, 1.0]])
 SIGNS = np.array([1.0, -1.0, 1.0])
@@ -24,10 +24,13 @@ def z_score(log_w: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize(("betas", "chains"), [([0.0, 1.0], 5000), ([0.0, 0.3, 1.0], 200)])
-def test_literal_chain(betas, chains):
-    """Without a move it is importance sampling. False alarm 1e-4."""
+def test_literal_chain(betas, chains, monkeypatch):
+    """Without a move it is importance sampling; with one, its trajectory is as long as the
+    report's, in fewer and longer steps. False alarm 1e-4."""
+    monkeypatch.setattr(literal, "EPS", 0.25)
+    monkeypatch.setattr(literal, "STEPS", 4)
     model = ev.GPModel(K=K, y=SIGNS, likelihood="probit", jitter=0.0)
-    chain = LiteralAIS(ev.Path(ev.fit_laplace(model)), np.array(betas))
+    chain = literal.LiteralAIS(ev.Path(ev.fit_laplace(model)), np.array(betas))
     rng = np.random.default_rng(0)
     assert abs(z_score(np.array([chain(rng) for _ in range(chains)]))) < 3.9
 

@@ -208,7 +208,7 @@ def test_chains_frozen_in_different_places():
 
 def test_memory_stays_small():
     """A block's worth of copies, however many coordinates: far below the array itself."""
-    x = np.random.default_rng(13).standard_normal((4, 500, 4000))  # 64 MB
+    x = np.random.default_rng(13).standard_normal((4, 500, 2500))  # 40 MB
     for name in ALL:
         tracemalloc.start()
         getattr(diagnostics, name)(x)

@@ -60,7 +60,7 @@ def check(formulas, data, truth, **words):
 
 
 def test_one_sample():
-    check(["d ~ 1", "d ~ 0"], {"d": SLEEP}, 17.2589)
+    check(["d ~ 1", "d ~ 0"], {"d": SLEEP}, 17.2589, **FEW)
 
 
 @pytest.mark.slow

@@ -48,7 +48,9 @@ def test_what_is_right_passes():
     assert own.table.limit.iloc[:3].sum() == pytest.approx(SIZE / 2)
 
 
-@pytest.mark.parametrize("wrong", [{"sd": 0.5}, {"noise": 0.25}])
+@pytest.mark.parametrize(
+    "wrong", [{"sd": 0.5}, pytest.param({"noise": 0.25}, marks=pytest.mark.slow)]
+)
 def test_what_is_not_meant_is_found(wrong):
     """Prior standard deviations off by a factor of 2, noise that is a variance."""
     found = ev.calibrate(pair(), 60, simulate=partial(by_hand, **wrong), **QUIET)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from scipy.special import betaln, gammaln
-from scipy.stats import beta, norm
+from scipy.stats import beta
 
 import evidence as ev
 from scripts.catalogue import drawn as problems
@@ -85,9 +85,12 @@ def test_quadrature_of_groups():
     y, sigma = np.array([1.0, -0.5, 2.0]), np.array([1.0, 0.5, 1.5])
     problem = problems.groups(y, sigma, 2.0, True)
 
+    def normal(x, variance):
+        return np.exp(-0.5 * x * x / variance) / np.sqrt(2 * np.pi * variance)
+
     def density(mu, tau):
-        likelihood = np.prod(norm.pdf(y, mu, np.sqrt(sigma**2 + tau**2)))
-        return likelihood * norm.pdf(mu, 0, 2) * 2 / np.pi / 2 / (1 + (tau / 2) ** 2)
+        likelihood = np.prod(normal(y - mu, sigma**2 + tau**2))
+        return likelihood * normal(mu, 4.0) * 2 / np.pi / 2 / (1 + (tau / 2) ** 2)
 
     value = dblquad(lambda m, t: density(m, t / (1 - t)) / (1 - t) ** 2, 0, 1, -15, 15,
                     epsabs=0.0, epsrel=1e-6)[0]  # fmt: skip

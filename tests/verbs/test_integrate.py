@@ -203,9 +203,15 @@ def test_no_time():
     assert "approximation-only" in {warning.code for warning in result.warnings}
 
 
-def test_saved_and_loaded(tmp_path):
-    words = dict(n_particles=8, n_islands=4, random_seed=3, progressbar=False)
-    result = ev.integrated_evidence(PROBIT, PROBIT_PRIORS, **words)
+FEW = dict(n_particles=8, n_islands=4, random_seed=3, progressbar=False)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return ev.integrated_evidence(PROBIT, PROBIT_PRIORS, **FEW)
+
+
+def test_saved_and_loaded(result, tmp_path):
     result.save(tmp_path / "result.npz")
     again = ev.IntegratedEvidence.load(tmp_path / "result.npz", model=PROBIT)
     assert (again.logz, again.logz_se, again.names) == (result.logz, result.logz_se, result.names)
@@ -215,20 +221,18 @@ def test_saved_and_loaded(tmp_path):
     assert again.warnings == result.warnings
 
 
-def test_same_answer_in_processes_and_from_a_checkpoint(tmp_path):
-    words = dict(n_particles=8, n_islands=4, random_seed=3, progressbar=False)
-    here = ev.integrated_evidence(PROBIT, PROBIT_PRIORS, **words)
+def test_same_answer_in_processes_and_from_a_checkpoint(result, tmp_path):
     with ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as pool:
         there = ev.integrated_evidence(
-            PROBIT, PROBIT_PRIORS, executor=pool, checkpoint=tmp_path / "run", **words
+            PROBIT, PROBIT_PRIORS, executor=pool, checkpoint=tmp_path / "run", **FEW
         )
-    seedless = words | {"random_seed": None}  # the file knows it
+    seedless = FEW | {"random_seed": None}  # the file knows it
     again = ev.integrated_evidence(PROBIT, PROBIT_PRIORS, checkpoint=tmp_path / "run", **seedless)
-    assert here.logz == there.logz == again.logz
-    np.testing.assert_array_equal(here.theta, again.theta)
+    assert result.logz == there.logz == again.logz
+    np.testing.assert_array_equal(result.theta, again.theta)
     with pytest.raises(ValueError, match="belongs to another run: budget"):
         ev.integrated_evidence(
-            PROBIT, PROBIT_PRIORS, checkpoint=tmp_path / "run", **(words | {"n_particles": 4})
+            PROBIT, PROBIT_PRIORS, checkpoint=tmp_path / "run", **(FEW | {"n_particles": 4})
         )
 
 
@@ -258,7 +262,9 @@ def test_effort_is_that_of_the_search_over_hyperparameters():
         ev.log_evidence(model, max_evaluations=10, **words)
 
 
-@pytest.mark.parametrize(("hidden", "told"), [(1.5, True), (0.0, False)])
+@pytest.mark.parametrize(
+    ("hidden", "told"), [(1.5, True), pytest.param(0.0, False, marks=pytest.mark.slow)]
+)
 def test_an_error_bar_above_its_target_is_told(monkeypatch, hidden, told):
     """Even where it is less than twice as large; islands alone would meet the target."""
     monkeypatch.setattr(ThetaPilot, "unseen", lambda pilot, m: (hidden * 0.2) ** 2)

@@ -13,6 +13,7 @@ import evidence as ev
 from evidence.approximations.gp.cavities import cavities, changes_of_others
 
 mpl.use("Agg")
+pytestmark = pytest.mark.usefixtures("small_searches")
 
 X = np.linspace(0.0, 3.0, 12)
 NOISE = 0.3
@@ -88,7 +89,7 @@ def test_against_quadrature(likelihood):
 def test_heavy_tails_need_draws():
     model = small_model("student_t(df=4, scale=0.5)")
     exact = brute_force(model, log_z_by_quadrature)
-    draws = ev.sample(model, draws=10_000, random_seed=0, progressbar=False)
+    draws = ev.sample(model, draws=3000, tune=300, random_seed=0, progressbar=False)
     result = ev.loo(model, posterior=draws)
     np.testing.assert_allclose(result.pointwise, exact, atol=0.1)
     assert np.abs(result.by_method["ep"] - exact).max() > 0.2
@@ -235,6 +236,7 @@ def test_hyperparameters_are_averaged_over(integrated):
     assert result.logz == answer.logz
 
 
+@pytest.mark.slow
 def test_draws_of_hyperparameters(integrated):
     model, exact = integrated
     fixed = [n for n in model.hyperparameters.names if n not in model.priors.names]
@@ -297,16 +299,18 @@ def test_evidences_of_other_priors_are_not_taken():
         assert [w.code for w in result.warnings] == codes
 
 
-def test_formulas():
+@pytest.mark.parametrize("held", [{"sd(1|g)": 0.6}, pytest.param({}, marks=pytest.mark.slow)])
+def test_formulas(held):
     rng = np.random.default_rng(1)
     g = np.arange(48) % 8
     y = rng.poisson(np.exp(1.0 + 0.6 * rng.normal(size=8)[g]))
     data = {"y": y, "g": np.array(list("abcdefgh"))[g]}
-    model = ev.from_formula("y ~ 1 + (1 | g)", data, likelihood="poisson")
+    model = ev.from_formula("y ~ 1 + (1 | g)", data, likelihood="poisson", priors=held)
     ep, psis = (
         ev.loo(model, method=method, random_seed=0, progressbar=False) for method in ("ep", "psis")
     )
-    assert abs(ep.elpd - psis.elpd) < 4.0 * np.hypot(ep.mcse, psis.mcse) < 1.0
+    errors = [view.mcse for view in (ep, psis)][bool(held) :]  # no draws: EP has none
+    assert abs(ep.elpd - psis.elpd) < 4.0 * np.linalg.norm(errors) < 1.0
     np.testing.assert_allclose(ep.pointwise, psis.pointwise, atol=0.2)
     alone = ev.from_formula("y ~ 1", data, likelihood="poisson")
     without_groups = ev.loo(alone)
@@ -382,7 +386,7 @@ def _moments(model):
 
 def test_result(tmp_path):
     sparse, _ = twins("poisson")
-    draws = ev.sample(sparse, draws=200, tune=200, random_seed=0, progressbar=False)
+    draws = ev.sample(sparse, draws=100, tune=100, random_seed=0, progressbar=False)
     result = ev.loo(sparse, posterior=draws, random_seed=0)
     frame = result.to_frame()
     assert list(frame) == ["y", "elpd", "p_loo", "pareto_k", "pit", "elpd_ep", "elpd_psis"]

@@ -191,7 +191,7 @@ def interrupted(calls, **words):
 
 
 def test_an_interrupt_returns_what_is_recorded():
-    run = interrupted(4000, draws=100_000, keep=1000)
+    run = interrupted(1500, draws=100_000, keep=1000)
     kept = run.theta.shape[1]
     assert 1 <= kept < 100_000
     assert run.x.shape[1] == -(-kept // 100)

@@ -10,6 +10,7 @@ import evidence as ev
 from evidence.results.summary import of_mixture
 
 pytest.importorskip("formulae")
+pytestmark = pytest.mark.usefixtures("small_searches")
 
 
 @pytest.fixture(scope="module")

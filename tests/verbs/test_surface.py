@@ -130,15 +130,22 @@ def test_numbers_that_fail_are_a_row_too():
     assert np.isfinite(surface.table.logz[1])
 
 
-@pytest.mark.parametrize("seconds", [0.01, 0.05, 0.3])
-def test_cells_that_the_clock_cut_short_are_computed_again(tmp_path, seconds):
+@pytest.fixture(scope="module")
+def labels():
+    """A surface of labels, as a function of when and where it runs, and without a limit."""
     points = np.linspace(0.0, 6.0, 30)
     model = ev.GPModel(points, np.where(np.sin(2.0 * points) > 0.0, 1, -1), "4.0 * RBF(0.8)")
     grid = {"length_scale": [0.3, 0.9], "constant_value": [1.0, 9.0]}
     words = {"method": "smc", "target_se": 0.02, "random_seed": 3, "progressbar": False}
     run = partial(ev.evidence_surface, model, grid, **words)
+    return run, run()
+
+
+@pytest.mark.parametrize("seconds", [0.01, pytest.param(0.05, marks=pytest.mark.slow), 0.3])
+def test_cells_that_the_clock_cut_short_are_computed_again(labels, tmp_path, seconds):
+    run, whole = labels
     run(checkpoint=tmp_path / "cells", max_seconds=seconds)
-    resumed, whole = run(checkpoint=tmp_path / "cells"), run()
+    resumed = run(checkpoint=tmp_path / "cells")
     for column in ("logz", "logz_se", "warnings"):
         np.testing.assert_array_equal(resumed.table[column], whole.table[column])
 

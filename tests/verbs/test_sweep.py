@@ -18,7 +18,7 @@ def frame():
         moves=["mgrad", ev.moves.get("pcn")],
         references=["ep", "prior"],
         seeds=2,
-        n_particles=64,
+        n_particles=16,
         progressbar=False,
     )
 
@@ -32,7 +32,7 @@ def test_every_combination_once(frame):
     assert set(frame.levels[frame.ladder == "long"]) == {6}
     assert np.isfinite(frame[["logz", "logz_se", "seconds", "gradients"]]).all(axis=None)
     assert (frame.gradients > 0).all()
-    assert frame.attrs["words"] == {"n_particles": "64"}
+    assert frame.attrs["words"] == {"n_particles": "16"}
 
 
 def test_rows_are_runs(frame):
@@ -44,7 +44,7 @@ def test_rows_are_runs(frame):
         reference=row.reference,
         move=row.move,
         random_seed=int(row.seed),
-        n_particles=64,
+        n_particles=16,
         progressbar=False,
     )
     assert (result.logz, result.logz_se) == (row.logz, row.logz_se)

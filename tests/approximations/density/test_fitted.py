@@ -52,7 +52,9 @@ def model(name: str, **more) -> ev.DensityModel:
 
 @cache
 def fit(name: str) -> Mixture:
-    return fit_density(model(name), seed=1)
+    """From a smaller search than that of a run."""
+    few = replace(NORMAL, screened_in_batches=2**15, halved_in_batches=2**15, last=2**14)
+    return fit_density(model(name), seed=1, policy=few)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -77,9 +79,12 @@ def test_every_part_has_a_component_that_knows_its_log_z(name):
 @pytest.mark.parametrize(
     ("name", "method"),
     [
-        *((name, "auto") for name in ("hidden", "three")),
+        ("hidden", "auto"),
         ("hidden", "smc"),
-        pytest.param("narrow within wide", "auto", marks=pytest.mark.slow),
+        *(
+            pytest.param(name, "auto", marks=pytest.mark.slow)
+            for name in ("three", "narrow within wide")
+        ),
         pytest.param("hidden", "pt", marks=pytest.mark.slow),
     ],
 )
@@ -100,7 +105,8 @@ def test_error_bars_are_right():
     """RMS of 8 errors in units of the error bar: outside by chance in 1 of 1000."""
     truth, q = logsumexp(parts("hidden")), fit("hidden")
     results = [
-        ev.log_evidence(q.model, reference=q, random_seed=s, progressbar=False) for s in range(8)
+        ev.log_evidence(q.model, reference=q, target_se=0.1, random_seed=s, progressbar=False)
+        for s in range(8)
     ]
     z = np.array([(r.logz - truth) / r.logz_se for r in results])
     assert 0.3 < np.sqrt(np.mean(z**2)) < 1.85
@@ -202,8 +208,8 @@ def test_nan_is_told():
 
 @pytest.mark.parametrize(("sd", "warned"), [(3.0, True), (0.5, False)])
 def test_funnels_are_told(sd, warned):
-    """Gaussians do not reach into a neck that is e^-20 of the volume elsewhere."""
-    d = 10
+    """Gaussians do not reach into a neck that is e^-15 of the volume elsewhere."""
+    d = 8
 
     def log_likelihood(x):
         v = x[:, :1]
@@ -219,7 +225,7 @@ def test_funnels_are_told(sd, warned):
 def test_what_takes_the_place_of_a_prior_has_its_part_of_log_z():
     """Draws of the wide Gaussian of a density without a prior: their part of Z was lost, since
     they were counted from log Z = -inf."""
-    funnel = ev.examples.funnel(4).model
+    funnel = ev.examples.funnel(2).model
     few = replace(NORMAL, screened_in_batches=2**12, halved_in_batches=2**13, climbs=4, tests=2)
     mixture = fit_density(funnel, scales=False, policy=few)
     wide = mixture.components[-1]
@@ -228,7 +234,7 @@ def test_what_takes_the_place_of_a_prior_has_its_part_of_log_z():
     tilt = path.tilt(np.random.default_rng(0).standard_normal((1000, path.n)))
     assert np.isfinite(tilt).all()
     whole = ev.log_evidence(
-        ev.examples.funnel(2).model, method="importance", reference="gaussian", n_particles=1000,
+        funnel, method="importance", reference="gaussian", n_particles=1000,
         effort="frugal", random_seed=0, progressbar=False,
     )  # fmt: skip
     assert np.isfinite(whole.components.logz).all()

@@ -36,7 +36,7 @@ def funnel(dim, share, at, children=1):
             for rest in [(0.3, 12.0, 1), (0.1, 8.0, 1), (0.3, 10.0, 2)]
         ],
         pytest.param(3, 0.3, -12.0, 1, marks=pytest.mark.slow),
-        (2, 0.4, -7.0, 1),
+        pytest.param(2, 0.4, -7.0, 1, marks=pytest.mark.slow),  # as below
     ],
 )
 def test_both_modes_count(dim, share, at, children):
@@ -47,7 +47,7 @@ def test_both_modes_count(dim, share, at, children):
     assert result.logz_se < 0.06
 
 
-@pytest.mark.parametrize("seed", [1, 8])
+@pytest.mark.parametrize("seed", [1, pytest.param(8, marks=pytest.mark.slow)])
 def test_what_lies_far_beyond_gaussians_at_modes_counts(seed):
     """The second mode's wide end, at 100 of Laplace's sd, holds 2.5 % of Z."""
     result = ev.log_evidence(funnel(2, 0.4, -7.0, 1), random_seed=seed, progressbar=False)
@@ -75,7 +75,7 @@ def test_particles_that_two_stages_cannot_see_are_counted():
     np.testing.assert_allclose(found.log_weight(x), log_w, atol=1e-6)
 
 
-@pytest.mark.parametrize("case", [5, 7])
+@pytest.mark.parametrize("case", [5, pytest.param(7, marks=pytest.mark.slow)])
 def test_two_modes_far_apart(case):
     """Of a density without a prior, 50 standard deviations apart in eight dimensions."""
     rng, d = np.random.default_rng(case), 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from scipy.special import logsumexp
 import evidence as ev
 from evidence.approximations.density.fitted import fit_density
 from evidence.approximations.density.modes import find_modes, fit_density_laplace, negative_hessian
-from evidence.approximations.density.policy import EFFORTS
+from evidence.approximations.density.policy import EFFORTS, NORMAL
 from evidence.approximations.density.reference import DensityReference, density_prior_reference
 from evidence.models.density.checking import central
 from evidence.paths.density import DensityPath
@@ -141,6 +142,7 @@ def test_no_mode_is_a_value():
 )
 def test_fitted_reference_sees_all_the_mass(kind):
     """Its draws' mean weight is Z, and the weights have no heavy tail."""
+    few = replace(NORMAL, screened_in_batches=2**14, halved_in_batches=2**14)
     model, truth = {
         "gaussian": lambda: (quadratic(grad=slope), TRUTH),
         "heavy": lambda: (
@@ -157,7 +159,7 @@ def test_fitted_reference_sees_all_the_mass(kind):
         "banana": lambda: banana()[:2],
         "logistic": lambda: logistic()[:2],
     }[kind]()
-    reference = fit_density(model)
+    reference = fit_density(model, policy=few)
     assert reference.warnings == ()
     path = DensityPath(reference)
     z = np.random.default_rng(1).standard_normal((20_000, model.n))

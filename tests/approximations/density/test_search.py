@@ -84,7 +84,7 @@ def test_a_blend_is_a_density_and_draws_are_its_own():
 
 def test_draws_of_all_proposals_stand_for_the_prior():
     """With the density of every round at every point, whichever came first; some thirty rounds."""
-    cloud = halved(correlated(12, 0.99)[0]).cloud
+    cloud = halved(correlated(12, 0.99)[0], in_batches=1).cloud
     assert len(cloud.rounds) > 20
     each = [np.log(n) + blend.log_ratio(cloud.z) for n, blend in cloud.rounds]
     log_w = -np.logaddexp(np.log(cloud.screened), logsumexp(each, axis=0))

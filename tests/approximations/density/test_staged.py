@@ -84,7 +84,7 @@ def test_residuals_are_standard_normal():
     ("name", "centred", "gradient"),
     [
         ("walk 10", False, True),
-        ("groups 8 × 2, alike", True, True),
+        pytest.param("groups 8 × 2, alike", True, True, marks=pytest.mark.slow),
         pytest.param("walk 6", True, False, marks=pytest.mark.slow),
     ],
 )
@@ -237,7 +237,7 @@ def test_stages_that_see_more_than_annealing_widen_its_error_bar(monkeypatch):
 
 
 def test_many_children_are_taken_a_few_rows_at_a_time(monkeypatch):
-    found = fitted("groups 8 × 2, alike")
+    found = fitted("walk 10")
     whole = found.weighted(np.random.default_rng(2), 50)
     monkeypatch.setattr(conditional, "_MATRICES", 200)
     for one, other in zip(whole, found.weighted(np.random.default_rng(2), 50), strict=True):

@@ -39,7 +39,9 @@ def tilts(rng, betas, chains, sweeps, rho=0.0, shared=0.0):
 
 
 @pytest.mark.parametrize("steps", ["power", "linear"])
-@pytest.mark.parametrize(("rho", "shared"), [(0.0, 0.0), (0.6, 0.6)])
+@pytest.mark.parametrize(
+    ("rho", "shared"), [pytest.param(0.0, 0.0, marks=pytest.mark.slow), (0.6, 0.6)]
+)
 def test_standard_error_is_calibrated(steps, rho, shared):
     """RMS z over 100 replicates between 0.8 and 1.25.
 

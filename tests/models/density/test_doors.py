@@ -129,13 +129,19 @@ def test_dependent_priors_reach_as_far_as_independent_ones():
     assert np.allclose(model.constrain(np.array([[20.0, 1.0]])), [[20.0, 20.1]])
 
 
-@pytest.mark.parametrize("value", [-np.inf, np.nan])
+NOWHERE = [
+    {"vectorized": True, "prior": stats.norm()},
+    {"vectorized": True},
+    {"vectorized": False, "prior_transform": lambda u: u},
+]
+
+
 @pytest.mark.parametrize(
-    "words",
+    ("value", "words"),
     [
-        {"vectorized": True, "prior": stats.norm()},
-        {"vectorized": False, "prior_transform": lambda u: u},
-        {"vectorized": True},
+        *((value, words) for value in (-np.inf, np.nan) for words in NOWHERE[:2]),
+        (-np.inf, NOWHERE[2]),
+        pytest.param(np.nan, NOWHERE[2], marks=pytest.mark.slow),
     ],
 )
 def test_a_density_that_is_zero_everywhere_is_told(value, words):

@@ -119,9 +119,9 @@ def test_gradients_of_the_truths(name):
 
 @cache
 def prepared(name):
-    """A truth, and what methods start from unless told otherwise: its search is the dear part."""
+    """A truth, and what methods start from where they are told to search little."""
     model, truth = TRUTHS[name]()
-    return model, truth, fit_density(model)
+    return model, truth, fit_density(model, policy=EFFORTS["frugal"])
 
 
 _NAMES = ("gaussian", "beta, bounds", "heavy", "two far")
@@ -148,7 +148,16 @@ def test_exact_truth(name, method):
     assert result.samples.shape[1] == model.n
 
 
-@pytest.mark.parametrize("name", ["beta, prior", "one in the other", "limited", "heavy"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "beta, prior",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("one in the other", "limited", "heavy")
+        ),
+    ],
+)
 def test_exact_truth_by_the_default(name):
     model, truth = TRUTHS[name]()
     result = estimate(model)
@@ -158,7 +167,8 @@ def test_exact_truth_by_the_default(name):
 @pytest.mark.parametrize("reference", ["fitted", "laplace", "prior"])
 def test_every_reference(reference):
     case = logistic()
-    result = estimate(case.model, method="smc", reference=reference, target_se=0.05)
+    words = {"method": "smc", "effort": "frugal", "target_se": 0.05}
+    result = estimate(case.model, reference=reference, **words)
     assert abs(result.logz - case.logz) < 4.5 * result.logz_se
     assert result.settings["reference"] == reference
 
@@ -168,9 +178,9 @@ def test_samples_are_parameters():
     case = limited()
     exact = case.draws(np.random.default_rng(1), 100_000)
     fit = fit_density(case.model, policy=EFFORTS["frugal"])
-    result = estimate(case.model, method="smc", reference=fit, n_particles=256, n_islands=8)
+    result = estimate(case.model, method="smc", reference=fit, n_particles=128, n_islands=8)
     draws = ev.sample(
-        case.model, move="hmc", draws=500, tune=200, reference=fit, random_seed=0,
+        case.model, move="hmc", draws=300, tune=100, reference=fit, random_seed=0,
         progressbar=False,
     )  # fmt: skip
     for x in (result.samples, draws.x.reshape(-1, 3)):
@@ -210,6 +220,7 @@ SMALL = {"n_islands": 4, "n_particles": 64}
 @pytest.fixture(scope="module")
 def processes():
     context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["evidence"])
     with ProcessPoolExecutor(2, mp_context=context) as executor:
         yield executor
 
@@ -307,7 +318,7 @@ def test_a_run_without_gradients_goes_to_its_end(monkeypatch):
     """When moves mix slowly, those that need what the model has not are not tried."""
     monkeypatch.setattr("evidence.methods.auto.stuck", lambda plan: np.ones(1))
     model = ev.DensityModel(bell, 2, vectorized=True)
-    result = estimate(model, betas=4, n_particles=64, n_islands=4)
+    result = estimate(model, betas=4, n_particles=64, n_islands=4, effort="frugal")
     assert abs(result.logz) < 4.5 * result.logz_se
 
 
@@ -321,7 +332,7 @@ def test_a_density_without_mass_where_one_looks():
     )
     truth = np.log(2.0 * np.pi) + stats.norm.logsf(0.5)
     fit = fit_density(model, policy=EFFORTS["frugal"])
-    result = estimate(model, method="smc", reference=fit, n_particles=256, n_islands=16)
+    result = estimate(model, method="smc", reference=fit, n_particles=128, n_islands=8)
     assert abs(result.logz - truth) < 4.5 * max(result.logz_se, 2e-3)
     path = make_path(fit)
     y = path.mean + np.random.default_rng(3).standard_normal((200, 2)) @ path.reference.root.T
@@ -358,7 +369,10 @@ def test_steps_that_are_too_long_are_rejected_without_a_warning(kind):
         assert np.isfinite(state.tilt).all()
 
 
-@pytest.mark.parametrize(("a", "b", "effort"), [(0.2, 0.3, "normal"), (2.0, 0.2, "frugal")])
+@pytest.mark.parametrize(
+    ("a", "b", "effort"),
+    [(0.2, 0.3, "normal"), pytest.param(2.0, 0.2, "frugal", marks=pytest.mark.slow)],
+)
 def test_poles_at_the_bounds(a, b, effort):
     """Beta functions whose density grows without limit at a bound; 0.3 nats would be seen."""
     model = ev.DensityModel(
@@ -366,6 +380,6 @@ def test_poles_at_the_bounds(a, b, effort):
     )
     result = estimate(model, effort=effort)
     assert abs(result.logz - betaln(a, b)) < 4.0 * result.logz_se < 0.3
-    draws = ev.sample(model, draws=200, tune=200, random_seed=0, progressbar=False)
+    draws = ev.sample(model, draws=100, tune=100, random_seed=0, progressbar=False)
     assert np.isfinite(draws.logtilt).all()
     assert draws.failures == 0

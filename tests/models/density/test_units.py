@@ -32,8 +32,15 @@ def test_units_beside_a_wall_and_of_what_is_flat():
     assert found[2] == 1.0
 
 
-@pytest.mark.parametrize("vectorized", [True, False])
-@pytest.mark.parametrize("gradient", [True, False])
+@pytest.mark.parametrize(
+    ("vectorized", "gradient"),
+    [
+        (True, True),
+        (False, False),
+        pytest.param(True, False, marks=pytest.mark.slow),
+        pytest.param(False, True, marks=pytest.mark.slow),
+    ],
+)
 def test_modes_and_curvatures_whatever_the_units(vectorized, gradient):
     at = 2.0 * SD
 
@@ -62,6 +69,6 @@ def test_a_bare_density_with_a_wall_in_any_units():
 
     model = ev.DensityModel(log_p, dim=5, vectorized=True)
     truth = 2.5 * np.log(2.0 * np.pi) + np.log(SD).sum() - np.log(2.0)
-    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    result = ev.log_evidence(model, effort="frugal", random_seed=0, progressbar=False)
     assert not result.warnings
     assert abs(result.logz - truth) < 4.0 * result.logz_se < 0.2

@@ -69,6 +69,7 @@ def test_units_of_the_response(unit):
     assert abs(one.logz - other.logz - N * np.log(unit)) < 4.0 * se < 0.2
 
 
+@pytest.mark.slow
 def test_hyperparameters_beside_predictors():
     """Zero inflation by a predictor, the shape held; against a sum over zi."""
     own = PRIORS | {"shape": 2.0}
@@ -87,7 +88,7 @@ def test_hyperparameters_beside_predictors():
 
 def test_groups_and_integrated_hyperparameters(tmp_path):
     model = ev.from_formula("y ~ x + (1 | g)", DATA, predictors={"sigma": "x + (1 | g)"})
-    result = ev.log_evidence(model, random_seed=0, progressbar=False, n_islands=8)
+    result = ev.log_evidence(model, random_seed=0, progressbar=False, n_islands=8, effort="frugal")
     assert result.names == ("sd(1|g)", "sigma:sd(1|g)")
     assert 0.0 < result.logz_se < 0.15
     held = model.at({"sd(1|g)": 0.2, "sigma:sd(1|g)": 0.2})

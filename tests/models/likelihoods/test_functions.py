@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import evidence as ev
 from evidence.models.likelihoods import Gaussian, Predicted, from_function
 from evidence.models.likelihoods.softmax import Softmax
 
+pytestmark = pytest.mark.usefixtures("small_searches")
 QUIET = {"random_seed": 0, "progressbar": False}
 
 
@@ -43,10 +45,11 @@ def moments(eta, unit):
     return unit * eta[0], unit**2 * np.exp(2.0 * eta[1])
 
 
-def made(unit=1.0, function=noisy, **more):
+@cache
+def made(function=noisy):
     return from_function(
-        function, name="noisy", params={"unit": unit}, predictors=["mu", "log_s"],
-        simulate=draw, conditional_moments=moments, **more,
+        function, name="noisy", params={"unit": 1.0}, predictors=["mu", "log_s"],
+        simulate=draw, conditional_moments=moments,
     )  # fmt: skip
 
 

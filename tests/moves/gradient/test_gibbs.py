@@ -36,7 +36,7 @@ def test_invariance(reference, beta, update, sweeps):
 
 @pytest.mark.parametrize("update", ["exact", pytest.param("slice", marks=pytest.mark.slow)])
 def test_from_far_away_in_ten_dimensions(update):
-    """80 steps from the wrong corner, then one against rejection from the prior.
+    """40 steps from the wrong corner, then one against rejection from the prior.
 
     Kolmogorov–Smirnov on all statistics; false alarm rate 1e-5 per case.
     """
@@ -48,7 +48,7 @@ def test_from_far_away_in_ten_dimensions(update):
     path = ev.Path(prior_reference(model))
     rng, move = np.random.default_rng(0), ProbitGibbs(update=update)
     state = move.init(path, np.tile(-4.0 * model.y, (M // 2, 1)))
-    for _ in range(80):
+    for _ in range(40):
         state, _ = move.step(rng, path, 1.0, state)
     after = statistics(path, move.latent(path, state))
     fresh = statistics(path, exact_draws(rng, path.reference, 1.0, M))
