@@ -177,8 +177,8 @@ class _Stamped(IndexDataCacheFile):
 class _Cache(FunctionCache):
     """Numba's disk cache; where it cannot be written, code stays in memory, said once.
 
-    A compiled function made inside another one, around a compiled function (its closure), has a
-    file for each of these.
+    A compiled function made inside another one, around compiled functions (its closure, and
+    theirs), has a file for each choice of these.
     """
 
     def __init__(self, compiled: Any, function: Callable[..., Any]) -> None:
@@ -188,9 +188,9 @@ class _Cache(FunctionCache):
             base += "-part"
         if "<locals>" not in function.__qualname__:  # the name is enough, the line may change
             base = base.replace(f"-{function.__code__.co_firstlineno}.", ".")
-        cells = [cell.cell_contents for cell in function.__closure__ or ()]
-        around = [f"{c.__module__}.{c.__qualname__}" for c in cells if hasattr(c, "__qualname__")]
-        self._cache_file = _Stamped(self._cache_path, "-".join([base, *around]), compiled)
+        if around := "-".join(_around(function)):
+            base += f"-{hashlib.sha256(around.encode()).hexdigest()[:16]}"
+        self._cache_file = _Stamped(self._cache_path, base, compiled)
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
         key = super()._index_key(sig, codegen)
@@ -209,6 +209,16 @@ class _Cache(FunctionCache):
             super().save_overload(sig, data)
         except OSError as error:
             _warn_uncached(error.strerror or str(error))
+
+
+def _around(function: Callable[..., Any]) -> Iterator[str]:
+    """Names of the functions in a closure, and in theirs."""
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # it is empty
+            inner = cell.cell_contents
+            if hasattr(inner, "__qualname__"):
+                yield f"{inner.__module__}.{inner.__qualname__}"
+                yield from _around(getattr(inner, "py_func", inner))
 
 
 def _fields(kind: Any) -> Any:
