@@ -44,7 +44,7 @@ class Clock:
         self.meter = Meter() if meter is None else meter
         self.started = time.perf_counter()
         self.max_seconds = max_seconds
-        outer = _handler()  # a call inside another one is interrupted together with it
+        outer = _handler  # a call inside another one is interrupted together with it
         self.interrupted = outer.pressed if outer else threading.Event()
 
     def elapsed(self) -> float:
@@ -128,10 +128,8 @@ def _compiling(frame: FrameType | None) -> bool:
     return False
 
 
-def _handler() -> _Handler | None:
-    """That of the call under way, in whatever thread."""
-    handler = signal.getsignal(signal.SIGINT)
-    return handler if isinstance(handler, _Handler) else None
+#: that of the call under way, in whatever thread; ``signal.getsignal`` is slower than likelihoods
+_handler: _Handler | None = None
 
 
 def _main() -> bool:
@@ -147,16 +145,18 @@ def interruptible(clock: Clock | None = None) -> Iterator[None]:
     Python's own handler is replaced and put back; any other handler, a call in another thread,
     and a call inside a call that does this already are left alone.
     """
+    global _handler
     if not _main() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    handler = _Handler(clock.interrupted if clock else threading.Event())
+    _handler = handler = _Handler(clock.interrupted if clock else threading.Event())
     signal.signal(signal.SIGINT, handler)
     try:
         yield
     except KeyboardInterrupt:
         raise KeyboardInterrupt from None  # where it was, in a compiler perhaps, tells nothing
     finally:
+        _handler = None
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if handler.again or (clock is None and handler.pressed.is_set()):
         raise KeyboardInterrupt
@@ -191,8 +191,7 @@ def check_interrupt(flops: float = 0.0) -> bool:
     Python raises it: other threads run tasks, which ask their clock. Raise :class:`Stopped`
     where the call, or task, has a deadline that is over, or would be after so many ``flops``.
     """
-    handler = _handler()
-    if handler is not None and handler.pressed.is_set() and _main():
+    if _handler is not None and _handler.pressed.is_set() and _main():
         raise KeyboardInterrupt
     stop = _STOP.get()
     if stop is not None and stop(flops):
@@ -201,7 +200,9 @@ def check_interrupt(flops: float = 0.0) -> bool:
 
 
 def _after_fork() -> None:
-    if _handler() is not None:
+    global _handler
+    if _handler is not None:
+        _handler = None
         signal.signal(signal.SIGINT, signal.default_int_handler)  # the call is the parent's
 
 
