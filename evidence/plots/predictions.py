@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 _UPRIGHT = 8  # names of categories, beyond which they stand on end
 _BESIDE = 0.4  # of the distance between categories, over which their data are spread
-_BARS = 12  # values of data up to which each has a bar of its own: more would stand too close
 _DEPTH = 0.5  # of a class's colour where it is certain
 
 
@@ -190,22 +189,24 @@ def _map(ax: Axes, prediction: ClassPrediction, X: Array) -> None:
     ax.set(xlabel="first input", ylabel="second input")
 
 
-def plot_replicates(replicates: Replicates, ax: Axes | None = None) -> Axes:
+def plot_replicates(replicates: Replicates, ax: Axes | None = None, *, few: int = 12) -> Axes:
     """The distribution function of the data, and the 90 % band of those of replicated data.
 
-    Data of few values (labels, small counts) have the share of each instead.
+    Data of ``few`` values at most (labels, small counts) have the share of each instead.
 
     Parameters
     ----------
     replicates : Replicates
         Of :func:`evidence.replicate`; ``replicates.plot()`` is the same.
     ax : Axes, optional
+    few : int
+        More bars than twelve stand too close to be read.
     """
     check_drawn("replicates", replicates, "a result of ev.replicate", "y", "replicated")
     ax, y, made = axes_of(ax), replicates.y, replicates.replicated
     label = f"{replicates.source}, 90 %"
     values = np.unique(np.r_[y, made.ravel()])
-    if values.size <= _BARS:
+    if values.size <= few:
         share = np.array([(np.vstack([y, made]) == value).mean(axis=1) for value in values]).T
         low, high = np.quantile(share[1:], [0.05, 0.95], axis=0)
         at = np.arange(values.size)
