@@ -191,7 +191,8 @@ def check_interrupt(flops: float = 0.0) -> bool:
     Python raises it: other threads run tasks, which ask their clock. Raise :class:`Stopped`
     where the call, or task, has a deadline that is over, or would be after so many ``flops``.
     """
-    if _handler is not None and _handler.pressed.is_set() and _main():
+    handler = _handler  # once: the call may end meanwhile, in another thread
+    if handler is not None and handler.pressed.is_set() and _main():
         raise KeyboardInterrupt
     stop = _STOP.get()
     if stop is not None and stop(flops):

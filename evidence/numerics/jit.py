@@ -211,14 +211,15 @@ class _Cache(FunctionCache):
             _warn_uncached(error.strerror or str(error))
 
 
-def _around(function: Callable[..., Any]) -> Iterator[str]:
+def _around(function: Callable[..., Any], *outer: Callable[..., Any]) -> Iterator[str]:
     """Names of the functions in a closure, and in theirs."""
-    for cell in function.__closure__ or ():
+    for cell in getattr(function, "__closure__", None) or ():
         with suppress(ValueError):  # it is empty
-            inner = cell.cell_contents
+            inner = getattr(cell.cell_contents, "py_func", cell.cell_contents)
             if hasattr(inner, "__qualname__"):
                 yield f"{inner.__module__}.{inner.__qualname__}"
-                yield from _around(getattr(inner, "py_func", inner))
+                if inner not in (function, *outer):  # it may call itself
+                    yield from _around(inner, function, *outer)
 
 
 def _fields(kind: Any) -> Any:

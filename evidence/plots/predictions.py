@@ -204,10 +204,10 @@ def plot_replicates(replicates: Replicates, ax: Axes | None = None, *, few: int 
     """
     check_drawn("replicates", replicates, "a result of ev.replicate", "y", "replicated")
     ax, y, made = axes_of(ax), replicates.y, replicates.replicated
-    label = f"{replicates.source}, 90 %"
-    values = np.unique(np.r_[y, made.ravel()])
+    label, each = f"{replicates.source}, 90 %", np.vstack([y, made])
+    values = np.unique(each)
     if values.size <= few:
-        share = np.array([(np.vstack([y, made]) == value).mean(axis=1) for value in values]).T
+        share = np.array([(each == value).mean(axis=1) for value in values]).T
         low, high = np.quantile(share[1:], [0.05, 0.95], axis=0)
         at = np.arange(values.size)
         ax.bar(at, high - low, 0.6, low, color=INK, alpha=0.2, label=label)
@@ -217,7 +217,7 @@ def plot_replicates(replicates: Replicates, ax: Axes | None = None, *, few: int 
         return legend(ax, fontsize="small")
     low, high = np.quantile(np.r_[made.ravel(), np.repeat(y, len(made))], [0.005, 0.995])
     grid = np.unique(np.r_[y, np.linspace(low, high, 200)])
-    each = [np.searchsorted(np.sort(row), grid, "right") / y.size for row in (y, *made)]
+    each = np.array([np.searchsorted(np.sort(row), grid, "right") for row in each]) / y.size
     low, high = np.quantile(each[1:], [0.05, 0.95], axis=0)
     ax.fill_between(grid, low, high, step="post", color=INK, alpha=0.2, lw=0, label=label)
     ax.step(grid, each[0], where="post", color=INK, label="data")

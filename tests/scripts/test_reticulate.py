@@ -26,7 +26,10 @@ def test_the_block_runs(tmp_path, part):
     root = str(PAGE.parents[3])
     out = subprocess.run(
         [rscript, "block.R"], cwd=tmp_path, capture_output=True, text=True, check=False,
-        env={**os.environ, "RETICULATE_PYTHON": sys.executable, "PYTHONPATH": root},
+        env={
+            **os.environ, "RETICULATE_PYTHON": sys.executable, "PYTHONPATH": root,
+            "LANGUAGE": "en",  # what R says is read below
+        },
     )  # fmt: skip
     if re.search(r"library\(reticulate\).*\n?.*no package", out.stderr):
         pytest.skip("needs R with the package reticulate")

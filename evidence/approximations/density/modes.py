@@ -271,13 +271,15 @@ def _trust_region(
     bound, to which the gradient over the radius is added. Where one coordinate's curvature is so
     negative that everything else is lost in rounding beside it, both are the same number, H + λI
     is singular however often it is tried, and SciPy's ``solve`` (1.17; older ones may not end)
-    returns a step that was never assigned: an UnboundLocalError. Numbers that overflow on the way
-    are a ValueError.
+    returns a step that was never assigned: an UnboundLocalError. Where numbers overflow on the way
+    it raises a ValueError about "infs or NaNs"; one of the user's function is not ours to hide.
     """
     options = {"maxiter": _ROUNDS, "initial_trust_radius": 1.0, "max_trust_radius": 1e4}
     try:
         return minimize(fall, start, jac=True, hess=bend, method="trust-exact", options=options).x
-    except (UnboundLocalError, ValueError):
+    except (UnboundLocalError, ValueError) as error:
+        if isinstance(error, ValueError) and "infs or NaNs" not in str(error):
+            raise
         return minimize(fall, start, jac=True, method="BFGS").x
 
 

@@ -347,3 +347,9 @@ def test_a_climb_whose_curvature_overflows_goes_on_without_it():
     with np.errstate(all="ignore"):  # as climbs are made
         end = _trust_region(fall, lambda x: np.full((2, 2), np.inf), np.array([3.0, -1.0]))
     np.testing.assert_allclose(end, 0.0, atol=1e-6)
+
+    def wrong(x):
+        raise ValueError("of the user's Hessian")
+
+    with pytest.raises(ValueError, match="user's"):
+        _trust_region(fall, wrong, np.ones(2))
