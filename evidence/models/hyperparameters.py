@@ -86,7 +86,9 @@ class Hyperparameters:
             return found[0]
         if found:
             several = ", ".join(self.names[i] for i in found)
-            raise InputError(f"hyperparameter {name!r} is ambiguous: it may be {several}")
+            raise InputError(
+                f"hyperparameter {name!r} is ambiguous: it may be {several}; name each of them"
+            )
         listed = ", ".join(self.names) or "none"
         raise InputError(
             f"unknown hyperparameter {shown(name)}{suggest(name, self.names)} Free: {listed}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -300,6 +300,15 @@ def data_frame(data: Any, **words: Any) -> DataFrame:
     import pandas as pd
 
     return pd.DataFrame(data, **words)
+
+
+def frame_of_draws(values: NDArray[Any], names: Sequence[str], stride: int = 1) -> DataFrame:
+    """A row for each of ``values`` (chains, draws, n), below the numbers of its chain and draw."""
+    chains, draws, n = values.shape
+    table = data_frame(values.reshape(-1, n), columns=list(names))
+    table.insert(0, "chain", np.repeat(np.arange(chains), draws))
+    table.insert(1, "draw", np.tile(np.arange(draws) * stride, chains))
+    return table
 
 
 def fingerprint(model: Any) -> str:

@@ -16,7 +16,7 @@ from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from ..statistics import diagnostics
 from . import export
-from .base import DataFrame, Result, data_frame
+from .base import DataFrame, Result, data_frame, frame_of_draws
 
 
 class Range(NamedTuple):
@@ -164,6 +164,10 @@ class Draws(Result):
     def label(self, i: int) -> str:
         """What coordinate i is called on a plot."""
         return self.names[i] if self.names else f"$x_{{{i}}}$"
+
+    def to_frame(self) -> DataFrame:
+        """One row per draw: ``chain``, ``draw``, then every parameter, or x[0], x[1], …"""
+        return frame_of_draws(self.x, self.names or [f"x[{i}]" for i in range(self.x.shape[2])])
 
     def table(self) -> DataFrame:
         """One row per latent coordinate, with ``mcse`` the standard error of its mean."""

@@ -15,7 +15,7 @@ from ..models.gp import GPModel
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from . import export
-from .base import DataFrame, Result, data_frame
+from .base import DataFrame, Result, data_frame, frame_of_draws
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -141,6 +141,12 @@ class EvidenceResult(Result):
     def latent_draws(self) -> Array:
         """Those of latent values, (1, S, N)."""
         return self.samples[None]
+
+    def to_frame(self) -> DataFrame:
+        """One row per draw of ``samples``: ``chain``, ``draw``, then every parameter by its name,
+        or x[0], x[1], …"""
+        names = self.names or [f"x[{i}]" for i in range(self.samples.shape[1])]
+        return frame_of_draws(self.samples[None], names)
 
     @property
     def trace(self) -> DataFrame:

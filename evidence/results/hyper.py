@@ -18,7 +18,7 @@ from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from ..statistics import diagnostics
 from . import export
-from .base import DataFrame, Result, data_frame
+from .base import DataFrame, Result, data_frame, frame_of_draws
 from .evidence import EvidenceResult
 from .optimum import Optimum
 
@@ -100,6 +100,8 @@ class HyperDraws(Result):
     model: dict[str, Any] = field(default_factory=dict)
     lows: Array = field(default_factory=lambda: np.array(np.nan))
     """Where intervals (low, 1) begin; NaN for positive numbers."""
+    latent_names: tuple[str, ...] = ()
+    """Of latent values, where they are effects."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -133,6 +135,14 @@ class HyperDraws(Result):
     def min_ess_per_second(self) -> float:
         """The smallest effective sample size over the seconds after tuning."""
         return float(self.ess.min()) / self.seconds if self.seconds > 0.0 else math.nan
+
+    def to_frame(self) -> DataFrame:
+        """One row per draw that kept latent values: ``chain``, ``draw``, hyperparameters in
+        natural values, then every effect by its name, or x[0], x[1], …"""
+        stride = self.settings.get("stride", 1)
+        both = np.concatenate([self.values[:, ::stride], self.x], axis=2)
+        latent = self.latent_names or [f"x[{i}]" for i in range(self.x.shape[2])]
+        return frame_of_draws(both, [*self.names, *latent], stride)
 
     def table(self) -> DataFrame:
         """One row per hyperparameter, in natural values; ``ess`` and ``rhat`` of the logs."""

@@ -411,6 +411,19 @@ def fits_over_theta(
             yield reference
 
 
+def no_priors(names: Sequence[str]) -> InputError:
+    """What is told of a model whose hyperparameters, by ``names``, have no priors."""
+    if not names:
+        return InputError(
+            "model has no free hyperparameters: ev.log_evidence(model) is its evidence, "
+            "ev.sample(model) draws its latent values"
+        )
+    return InputError(
+        f"priors is missing: give the priors of the model's hyperparameters ({', '.join(names)}), "
+        "here or with model.with_priors(...)"
+    )
+
+
 def _priors(
     model: GPModel | SparseModel | PredictorsModel,
     priors: Mapping[str, Any] | None,
@@ -421,11 +434,7 @@ def _priors(
         return model.priors_of(priors, fixed)
     if priors is None:
         if model.priors is None:
-            raise InputError(
-                "priors is missing: give the priors of the model's hyperparameters "
-                f"({', '.join(model.hyperparameters.names) or 'none'}), here or with "
-                "model.with_priors(...)"
-            )
+            raise no_priors(model.hyperparameters.names)
         out = {model.hyperparameters.names[i] for i in held(model.hyperparameters, fixed)}
         if not out:
             return model.priors

@@ -31,7 +31,7 @@ from ..numerics.threads import blas_for
 from ..results.at_draws import AtDraws
 from ..results.hyper import HyperDraws
 from ._call import Call, check_chains
-from .integrate import integrated_evidence
+from .integrate import integrated_evidence, no_priors
 
 _RHAT = 1.1
 _SE = 0.1  # of the integral that draws come from
@@ -63,8 +63,8 @@ def sample_hyperparameters(
         Its own hyperparameters are where the chains start, give or take a tenth. A SparseModel, of
         a formula for example, needs no chains: its draws come from the integral over
         hyperparameters (:func:`evidence.integrated_evidence`), at up to 128 settings per chain,
-        with guided draws of latent values at each of them; ``scheme``, ``tune`` and ``thin`` are
-        for chains.
+        with guided draws of latent values at each of them, one after the other (so that effective
+        sizes count settings); ``scheme``, ``tune`` and ``thin`` are for chains.
     priors : mapping of str to frozen scipy.stats distribution, its text or "flat", optional
         A prior of the natural value of every free hyperparameter (any unambiguous ending of
         its name does); ``"flat"`` is :math:`N(0, 10^2)` on the logarithm. See
@@ -185,10 +185,7 @@ def _own_priors(model: Any, fixed: Iterable[str]) -> tuple[Mapping[str, Any], li
     """But for what is fixed, by its priors or here."""
     priors = getattr(model, "priors", None)
     if priors is None:
-        raise InputError(
-            "priors is missing: give the priors of the model's hyperparameters, here or with "
-            "model.with_priors(...)"
-        )
+        raise no_priors(model.hyperparameters.names)
     names = model.hyperparameters.names
     out = {names[i] for i in held(model.hyperparameters, fixed)}
     own = {name: prior for name, prior in priors.items() if name not in out}
@@ -234,9 +231,6 @@ def _from_integral(
                     if t % stride == 0:
                         x[c, t // stride] = value[0]
                 bar.update(len(part))
-            mixed = rng.permutation(x.shape[1]) if stride == 1 else np.arange(draws)
-            if stride == 1:
-                theta[c], loglik[c], x[c] = theta[c, mixed], loglik[c, mixed], x[c, mixed]
     pairs = np.full((chains, 2), np.nan)
     return told(HyperDraws(
         theta, x, loglik, integral.names, "integrated", pairs, pairs, clock.elapsed(), 0.0,
@@ -244,6 +238,7 @@ def _from_integral(
         settings={"draws": draws, "chains": chains, "stride": stride, **integral.settings},
         model=model.describe(),
         lows=integral.lows,
+        latent_names=tuple(getattr(model, "names", ())),
     ))  # fmt: skip
 
 
