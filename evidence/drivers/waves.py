@@ -198,7 +198,7 @@ def run_waves(
         progress.expect(
             run.final.size + sum(t["n_islands"] for t in tasks.values()), run.final.size
         )
-        name = "block {} of {n_islands}"
+        name = f"block {{}} of {{n_islands}} × {job.options.get('n_particles')}"
         run.warnings += run_pieces(job, tasks, name, Islands, record, clock, checkpoint, executor)
         if clock.stop():
             break

@@ -242,7 +242,8 @@ class GuidedEvidence:
     @property
     def fewest(self) -> int:
         """Weights of a few draws have tails that they do not show; small models afford more."""
-        if sees_several(self.model):  # whose draws cost more than the fit
+        slow = is_stepped(self.model) and not self.model.likelihood.log_concave
+        if slow or sees_several(self.model):  # whose draws cost more than the fit
             return 16
         return int(np.clip(_CHEAP // self.model.y.size, 16, 256))
 

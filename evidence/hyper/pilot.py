@@ -45,7 +45,7 @@ _FAR, _BEYOND = 6.0, 0.01  # wide looks: at most so far from the optimum, and of
 _RARE = 1e-4  # of a prior's mass beyond the looks along one axis
 _NEAR = 0.7  # standard deviations between the optimum and the looks beside it
 _FAILED = 60.0  # nats below the best as which a place without evidence counts
-_BOTTOM = _FAILED  # beyond which a surrogate need not go
+_BOTTOM = 60.0  # nats below the best beyond which looks are left out as long as nothing is amiss
 _HIGHEST = 10.0  # nats that the evidence may exceed all that was seen by
 _FLOOR = 0.01  # share of the proposal in a start
 _CLOUD, _CANDIDATES = 2048, 384  # draws that show a surrogate's mass; those that may be looked at
@@ -61,7 +61,7 @@ _MOST_DRAWS = 256  # latent draws behind an estimate
 _LARGEST_VARIANCE = 3.0  # of the surrogate's log that counts
 _UNSEEN = 0.35  # expected draws below which a place is added to what their spread tells
 _ROUNDS = 3  # trials after which the fit is as it is
-_GOOD = 0.5  # relative ESS of a trial after which nothing better is looked for
+_GOOD = 0.8  # relative ESS of a trial after which nothing better is looked for
 _ENOUGH = 0.15  # relative ESS at which the ladder needs one step
 _CESS = 0.6
 _MOVES = 3
@@ -158,6 +158,34 @@ class Looks:
         value[lost] = top - _FAILED - height[lost]
         return Known(self.theta, value, gradient, top - value - height)
 
+    def surrogate(
+        self, mean: Array, root: Array, knee: float = 20.0, step: float = 1e-4
+    ) -> Surrogate:
+        """Of what was seen, but for depths that no quadratic reaches; where that promises mass in
+        one of these, of all that was seen, with the logarithms of depths beyond the ``knee``.
+
+        In nats; of 10, 20, 40, 80 it takes the fewest looks at zero-inflated counts, and is not too
+        sure of itself. The prior's slope is taken over a ``step``.
+        """
+        known, p = self.known(), self.theta.shape[1]
+        plain = Surrogate.fit(known.upper(_BOTTOM), mean, root)
+        deep, height = self.theta[known.depth >= _BOTTOM], self.priors.log_density
+        if not len(deep):
+            return plain
+        top = float(np.max(known.value + height(self.theta)))
+        promised = height(deep) + plain.mean(deep) + np.minimum(plain.variance(deep), _MATTERS)
+        if promised.max() < top - _MATTERS:
+            return plain
+        depth = np.maximum(known.depth, 0.0)
+        rate = 1.0 / np.maximum(depth / knee, 1.0)
+        less = depth - depth * rate * (1.0 - np.log(rate))
+        steps = step * np.eye(p)
+        ends = np.array([height(self.theta + s) for s in (*steps, *-steps)])
+        slope = np.nan_to_num((ends[:p] - ends[p:]).T / (2.0 * step), posinf=0.0, neginf=0.0)
+        gradient = rate[:, None] * known.gradient - (1.0 - rate[:, None]) * slope
+        bent = Known(known.theta, known.value + less, gradient, depth - less)
+        return Surrogate.fit(bent, mean, root, knee)
+
     def evidence_near(self, root: Array, n_draws: int) -> LooksAt:
         """The evidence, begun from the nearest of the places that matter."""
         used = np.flatnonzero(self.known().depth < _MATTERS)
@@ -239,7 +267,7 @@ def explore(
         np.array([np.diag(1.5 * sd)] * k + [np.diag(0.3 * (high - low))]),
     )
     fit = fit_start(looks, centre, np.diag(sd), wide, rng)
-    return refined(looks, fit, rng, misfit, 20 + 12 * p * k)
+    return refined(looks, fit, rng, misfit, 20 + 18 * p * k)
 
 
 def refined(looks: Looks, fit: Fit, rng: Generator, misfit: float, most: int) -> Fit:
@@ -307,8 +335,8 @@ def fit_start(
 
     Its variances are larger by ``surprise``, the mean square of its last errors in their units.
     """
-    known, proposal = looks.known().upper(_BOTTOM), wide
-    surrogate = Surrogate.fit(known, mean, root)
+    known, proposal = looks.known(), wide
+    surrogate = looks.surrogate(mean, root)
     surrogate = replace(surrogate, scale=surrogate.scale * np.sqrt(surprise))
     height = known.value + looks.priors.log_density(known.theta)
     ceiling = known.value.max() + _HIGHEST, height.max() + 1.0

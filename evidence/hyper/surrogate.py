@@ -25,7 +25,6 @@ from ..numerics.arrays import Array
 
 _LENGTHS = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)  # in posterior standard deviations
 _NOISE = 1e-4  # of a value, relative to a
-_DEEP = 10.0  # nats below the largest value at which there is a hundredth of noise more
 
 
 class Known(NamedTuple):
@@ -66,11 +65,12 @@ class Surrogate:
     weights: Array
 
     @classmethod
-    def fit(cls, known: Known, centre: Array, root: Array) -> Surrogate:
-        """The one of largest restricted likelihood."""
+    def fit(cls, known: Known, centre: Array, root: Array, deep: float = 10.0) -> Surrogate:
+        """The one of largest restricted likelihood; ``deep`` are nats below the largest value at
+        which there is a hundredth of noise more."""
         z = solve_triangular(root, (known.theta - centre).T, lower=True).T
         y = np.concatenate([known.value, (known.gradient @ root).T.ravel()])
-        noise = (_NOISE + 0.01 * (known.depth / _DEEP) ** 4) ** 2
+        noise = (_NOISE + 0.01 * (known.depth / deep) ** 4) ** 2
         noise = np.tile(noise, 1 + z.shape[1])
         basis = _basis(z, slopes=True)
         fits = []

@@ -47,7 +47,7 @@ class DensityReferee(Referee):
     """Searches, then uses or anneals."""
 
     allowed: Meter | Allowance
-    """Evaluations that may be made, once a search has begun."""
+    """Evaluations that may be made."""
     searched: Search | None = None
 
     @property
@@ -70,17 +70,20 @@ class DensityReferee(Referee):
     def find(self, method: str) -> Any:
         problem, clock = self.problem, self.problem.clock
         problem.progress.phase("search", "eval")
+        self.allowed = self._allowed()  # by calls, not by what a checkpoint has of them
         batches = SharedBatches(clock, problem.executor, problem.checkpoint, problem.progress)
         try:
             with evaluating(batches):
-                return self._search(method == "auto" and self.left)
+                found = self._search(method == "auto" and self.left)
         finally:
             batches.save()
+        # a search that time cut short leads elsewhere, and so do pieces that follow from it
+        problem.checkpoint = problem.checkpoint.part(f"from {found.logz:.8g}")
+        return found
 
     def _search(self, left: bool) -> Any:
         problem, meter = self.problem, self.problem.clock.meter
-        policy, allowed = policy_of(self.effort), self._allowed()
-        self.allowed = allowed
+        policy, allowed = policy_of(self.effort), self.allowed
         few = math.isfinite(allowed.left)
         if left and (few or self.effort == "frugal") and problem.model.n <= LARGEST_SCOUTED:
             found = self._look(None, FRUGAL, allowed)

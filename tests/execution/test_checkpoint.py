@@ -17,6 +17,7 @@ import evidence as ev
 from evidence.execution import checkpoint, files
 from evidence.execution.checkpoint import Checkpoint
 from evidence.execution.clock import Clock
+from evidence.methods import density
 from evidence.methods.registry import METHODS
 
 RUN = """
@@ -403,3 +404,20 @@ def test_other_chains_are_refused(tmp_path, change, message):
 def test_the_seed_of_chains_comes_from_the_file_when_none_is_given(tmp_path):
     first = chains(tmp_path / "run.ckpt", random_seed=None)
     same_draws(chains(tmp_path / "run.ckpt", random_seed=None), first)
+
+
+def test_a_search_cut_by_the_clock_lends_its_islands_to_no_other(tmp_path, monkeypatch):
+    """Calls are said to be slow: a limit on time leaves few, and another proposal."""
+
+    def log_likelihood(x):
+        return -np.sum((x - 0.5) ** 2) / 0.02 - abs(x[0])
+
+    model = ev.DensityModel(log_likelihood, prior=[(-3.0, 3.0)] * 2)
+    words = {"random_seed": 0, "progressbar": False}
+    path, want = tmp_path / "run.ckpt", ev.log_evidence(model, **words)
+    with monkeypatch.context() as patch:
+        patch.setattr(density, "seconds_each", lambda model: 2e-3)
+        cut = ev.log_evidence(model, checkpoint=path, max_seconds=5.0, **words)
+    assert 0 < sum(cut.evaluations.values()) < sum(want.evaluations.values()) / 2
+    whole = ev.log_evidence(model, checkpoint=path, **words)
+    assert (whole.logz, whole.logz_se) == (want.logz, want.logz_se)
