@@ -222,7 +222,10 @@ def _real_array(name: str, value: Any) -> Array:
     what = shown(value) if raw.ndim == 0 else _OTHER_KINDS.get(kind, f"values of type {raw.dtype}")
     if kind == "O" and raw.ndim:
         what = next(shown(v) for v in raw.flat if not _is_real(v)) + " among them"
-    raise InputError(f"{name} must hold real numbers, got {what}; convert them to numbers first")
+    how = "convert them to numbers first"
+    if name == "y" and raw.ndim and raw.size and isinstance(label := raw.flat[0], str):
+        how += f", labels by (y == {shown(str(label))}).astype(int)"
+    raise InputError(f"{name} must hold real numbers, got {what}; {how}")
 
 
 def _is_real(value: Any) -> bool:

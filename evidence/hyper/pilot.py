@@ -164,8 +164,8 @@ class Looks:
         """Of what was seen, but for depths that no quadratic reaches; where that promises mass in
         one of these, of all that was seen, with the logarithms of depths beyond the ``knee``.
 
-        In nats; of 10, 20, 40, 80 it takes the fewest looks at zero-inflated counts, and is not too
-        sure of itself. The prior's slope is taken over a ``step``.
+        In nats; of 10, 20, 40, 80 it takes the fewest looks at zero-inflated counts among those
+        that are not too sure of themselves. The prior's slope is taken over a ``step``.
         """
         known, p = self.known(), self.theta.shape[1]
         plain = Surrogate.fit(known.upper(_BOTTOM), mean, root)

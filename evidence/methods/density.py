@@ -78,7 +78,8 @@ class DensityReferee(Referee):
         finally:
             batches.save()
         # a search that time cut short leads elsewhere, and so do pieces that follow from it
-        problem.checkpoint = problem.checkpoint.part(f"from {found.logz:.8g}")
+        if found is not None:
+            problem.checkpoint = problem.checkpoint.part(f"from {found.logz:.8g}")
         return found
 
     def _search(self, left: bool) -> Any:

@@ -8,6 +8,7 @@ more than annealing did: then annealing's error bar is as wide as the gap.
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -32,6 +33,7 @@ _MARGINALS = 6000  # of parents, each by some
 _NEWTON = 3  # Hessians, as a rule
 _PER_MOVE = 4  # evaluations
 _DEARER = {False: 4, True: 20}  # times as many as all others may be spent, with a bad reference
+_IN_BATCHES = 2  # as many again, where these are cheap
 _PATIENCE = 0.5  # of the time, and of the evaluations, that are left
 _MARGIN = 2.0  # draws beyond what the trial says
 _FEWEST, _MOST = 128, 4096  # draws of an island
@@ -96,10 +98,11 @@ def _fitted(problem: Problem, x: Array, planned: int, name: str) -> Staged | Non
     spent = problem.once(f"{name}, spent", Spent, lambda: Spent(sum(clock.meter.counts.values())))
     done = 0 if spent is None else spent.evaluations
     cost, dearer = _MARGINALS * _NEWTON * hessian, _DEARER[bool(problem.reference.warnings)]
+    dearer *= _IN_BATCHES if model.vectorized else 1
     if cost > dearer * (done + planned) or cost > _PATIENCE * clock.meter.left:
         return None
     left = clock.remaining()
-    if left is not None and cost * clock.elapsed() / max(done, 1) > _PATIENCE * left:
+    if left is not None and cost * _seconds_each(problem, x, done) > _PATIENCE * left:
         return None
     problem.progress.phase("stages")
     with phase("pilot"), np.errstate(all="ignore"):
@@ -107,6 +110,16 @@ def _fitted(problem: Problem, x: Array, planned: int, name: str) -> Staged | Non
     if staged is None or not (staged.unseen or getattr(problem.reference, "several", False)):
         return staged
     return replace(staged, unseen=staged.unseen + 1.0 / len(x))  # one more may have been there
+
+
+def _seconds_each(problem: Problem, x: Array, done: int) -> float:
+    """What an evaluation takes: as those before, fits included, or in batches as one does now."""
+    mean = problem.clock.elapsed() / max(done, 1)
+    if not problem.model.vectorized:
+        return mean
+    started = time.perf_counter()
+    problem.model.log_prob(x)
+    return min(mean, (time.perf_counter() - started) / len(x))
 
 
 def _seed(problem: Problem) -> int:

@@ -20,6 +20,7 @@ from ..models.gp import GPModel
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from .at_draws import AtDraws, Described, check_same, full_theta
+from .base import beside_axes
 
 _LATENT, _DATUM = "latent", "obs_id"  # what axes are called
 
@@ -48,9 +49,13 @@ def to_arviz(
         x = result.latent_draws
         latent = not names or "likelihood" in result.model
         posterior = {"x": x} if latent else {n: x[..., i] for i, n in enumerate(names)}
+    posterior = {beside_axes(name): x for name, x in posterior.items()}
     groups = {"posterior": posterior, **groups}
-    dims, coords = {"x": [_LATENT], "y": [_DATUM]}, dict[str, Any]()
-    if "x" in posterior:
+    dims, coords = dict[str, list[str]](), dict[str, Any]()
+    if model is not None:
+        dims["y"] = [_DATUM]
+    if "x" in posterior and posterior["x"].ndim > 2:
+        dims["x"] = [_LATENT]
         n = posterior["x"].shape[-1]
         coords[_LATENT] = list(names) if len(names) == n else np.arange(n)
     if model is not None:

@@ -304,8 +304,8 @@ class IntegratedEvidence(EvidenceResult):
 
     def _about(self) -> list[str]:
         lines = [
-            f"log Z = {self.logz:.4f} ± {self.logz_se:.4f}   (hyperparameters integrated out, "
-            f"{self.rows[-1].seconds:.1f} s; {self._warned()})",
+            f"log Z = {self.logz:.4f} ± {self.logz_se:.4f}   (hyperparameters{self._not} "
+            f"integrated out, {self.rows[-1].seconds:.1f} s; {self._warned()})",
             self._about_model(),
         ]
         owner = _OWNERS[self.rows[0].method]
@@ -321,7 +321,11 @@ class IntegratedEvidence(EvidenceResult):
 
     def _label(self) -> str:
         names = ", ".join(self.names)
-        return f"logz={self.logz:.4f} ± {self.logz_se:.4f}, {names} integrated out"
+        return f"logz={self.logz:.4f} ± {self.logz_se:.4f}, {names}{self._not} integrated out"
+
+    @property
+    def _not(self) -> str:
+        return " not" if math.isnan(self.logz_se) else ""
 
     def _figure(self) -> Figure:
         if not len(self.theta):

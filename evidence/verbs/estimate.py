@@ -109,8 +109,10 @@ def log_evidence(
         Number of independent islands (16); with ``target_se``, that many to begin with.
     max_seconds : float, optional
         Be done by then, fits and trials included, to within a fifth and a second (code that is
-        compiled at a first call apart): with the islands finished, or else with the best
-        approximation, ``logz_se`` NaN and a warning, ``approximation-only``.
+        compiled at a first call apart): with the islands finished, or else with the best there
+        is and a warning, ``approximation-only``: draws of a density's search with their own rough
+        error, or an approximation, ``logz_se`` NaN. A density is searched as long as time allows:
+        less than without a limit.
     max_evaluations : int, optional
         For a DensityModel: call it at no more points than these, gradients included, to within
         a tenth or one batch. When they are used up first, the best answer so far and a warning,
@@ -149,8 +151,9 @@ def log_evidence(
 
     Notes
     -----
-    ^C ends the run early and returns the estimate from the islands finished by then, NaN where
-    there are none.
+    ^C ends the run early and returns the estimate from the islands finished by then. Before there
+    are any, while the reference is fitted, it raises KeyboardInterrupt; what ``checkpoint`` has of
+    the fit is kept.
 
     Examples
     --------

@@ -294,7 +294,10 @@ def _result(
         logz_ep = outcome.logz + float(np.logaddexp.reduce(gap)) - math.log(len(gap))
         theta = theta if better is None else better
     warnings = [*start.warnings, *run.warnings, *call.store.warnings, *_lost(run)]
-    if call.max_seconds is not None and not run.blocks and not call.clock.interrupted.is_set():
+    if call.clock.interrupted.is_set() and not run.blocks:
+        text = "interrupted before anything was integrated: there is no estimate"
+        warnings.append(Message("interrupted", text))
+    elif call.max_seconds is not None and not run.blocks:
         outcome.logz = start.logz
         warnings = [w for w in warnings if getattr(w, "code", "") != "no-estimate"]
         text = (
@@ -392,7 +395,8 @@ def fits_over_theta(
 ) -> Iterator[Any]:
     """EP, of many classes Laplace, at up to ``most`` draws of the hyperparameters."""
     if not len(result.theta):
-        raise InputError("posterior: this result has no draws of hyperparameters")
+        why = "".join(f"; {warning}" for warning in result.warnings)
+        raise InputError(f"posterior: this result has no draws of hyperparameters{why}")
     if result.model != model.describe():
         raise InputError(
             f"posterior was made for another model, {result.model}, not {model.describe()}"

@@ -51,6 +51,11 @@ SECTIONS = Config(  # a name may end in an underscore
     napoleon_use_ivar=True, napoleon_use_rtype=False, strip_signature_backslash=True
 )
 _SEVERAL = re.compile(r"^(\w+(?:, \w+)+)( : .*)?\n((?:    .*\n)*)", re.MULTILINE)
+#: an example at the left margin right after a section's indented text: no part of it
+_AFTER_SECTION = re.compile(
+    r"((?:Parameters|Returns|References)\n-+\n(?:(?!^>>>|^Examples).*\n)*?.*\S)\n\n>>>",
+    re.MULTILINE,
+)
 #: by page, what names in its docstrings stand for
 MEANT: defaultdict[str, dict[tuple[str, str], str]] = defaultdict(dict)
 
@@ -95,10 +100,13 @@ def docstring(app: Any, what: str, name: str, found: Any, options: Any, lines: l
     text = "\n".join(lines)
     MEANT[app.env.current_document.docname].update(places(text, name, found))
     text = re.sub(r"^\x08\n(.*?)(?=\n\n|\Z)", _kept, text, flags=re.MULTILINE | re.DOTALL)
+    text = _AFTER_SECTION.sub(r"\1\n\nExamples\n--------\n\n>>>", text, count=1)
     head, title, fields = text.partition("Attributes\n---")
     text = head + title + _SEVERAL.sub(_each, fields)
     if what in ("module", "class", "exception", "function", "method"):
         text = "\n".join(NumpyDocstring(text, SECTIONS, app, what, name, found, options).lines())
+        if ":param >>>" in text:
+            raise ValueError(f"{name}: its example is read as parameters; head it by Examples")
     lines[:] = text.splitlines()
 
 

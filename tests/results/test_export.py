@@ -134,3 +134,30 @@ def test_integrated_evidence():
     fitted = np.log(np.exp(fits).mean(axis=0))  # the error of 100 draws is about 0.1 each
     np.testing.assert_allclose(fitted, ours.fitted, atol=0.4)
     assert abs(fitted.sum() - ours.fitted.sum()) < 2.0
+
+
+@pytest.mark.parametrize("names", [("x", "y"), ("y",), ("chain", "b")])
+def test_parameters_may_be_called_as_axes_are(names):
+    prior = [stats.norm(0.0, 2.0)] * len(names)
+    model = ev.DensityModel(lambda t: -np.sum((t - 1.0) ** 2), prior=prior, names=names)
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    posterior = result.to_arviz()["posterior"]
+    assert set(posterior.data_vars) == {f"{n}_" if n == "chain" else n for n in names}
+    assert list(result.to_frame().columns[2:]) == list(posterior.data_vars)
+
+
+def test_a_row_a_draw_with_its_names(formula, held):
+    """Every setting of a hyperparameter stands with its own draws, and sizes count settings."""
+    words = {"draws": 300, "random_seed": 0, "progressbar": False}
+    drawn = ev.sample_hyperparameters(formula, **words)
+    frame = drawn.to_frame()
+    assert list(frame.columns) == ["chain", "draw", *drawn.names, *formula.names]
+    np.testing.assert_array_equal(frame["x"], drawn.x[..., formula.names.index("x")].ravel())
+    settings = len(np.unique(drawn.theta))
+    assert drawn.ess[0] < 2.0 * settings < drawn.theta.size
+    some = ev.sample_hyperparameters(formula, keep=30, **words).to_frame()
+    assert some["draw"].tolist() == [*range(0, 300, 10)] * 2
+    assert list(ev.sample(held, **words).to_frame().columns) == ["chain", "draw", *formula.names]
+    fixed = ev.from_formula("y ~ x", table(), likelihood="poisson")
+    with pytest.raises(ev.InputError, match=r"no free hyperparameters.*ev.sample"):
+        ev.sample_hyperparameters(fixed, random_seed=0, progressbar=False)

@@ -185,6 +185,8 @@ class Search:
         if not (w @ (z * z)).max() > 1.0:
             return False
         mean, cov = moments(placed(self.model, z), w, effective(log_w))
+        if not usable(cov):  # a draw or two have all the weight
+            return False
         self.stand_in(GaussianPrior(mean, self.policy.reach**2 * cov))
         self.blend, self.shares, self.confirmed = None, [], False
         self._climb_from_afar()
@@ -455,7 +457,8 @@ class Search:
         if self.blend is None or not new:
             return
         most = 1.0 / (self.blend.size + len(new))
-        equal = np.exp([m.logz - self.verdict.logz for m in new]).clip(_RARE * most, most)
+        more = np.array([m.logz - self.verdict.logz for m in new])
+        equal = np.exp(np.minimum(more, 0.0)).clip(_RARE * most, most)
         means, covs = np.array([m.x for m in new]), np.array([m.cov for m in new])
         modal = at_points(self.model, equal, means, covs, self.policy, self.blend.chart)
         self.blend = self.blend.with_more(equal, modal.means, modal.covs)

@@ -172,7 +172,7 @@ def coordinate(model: DensityModel, argument: str, name: Any) -> int:
     if name not in model.names:
         raise InputError(
             f"{argument} names no parameter of the model: {shown(name)}"
-            f"{suggest(name, model.names)}"
+            f"{suggest(name, model.names)} It has {', '.join(model.names)}"
         )
     return model.names.index(name)
 

@@ -330,7 +330,7 @@ def from_formula(
         What explains parameters of the likelihood, as ``{"sigma": "x + (1 | g)"}`` (or a category
         of a softmax, where it is not what explains the others): positive
         numbers by their logarithm, shares by their log-odds. Their effects are ``"sigma:x"``,
-        their hyperparameters ``"sigma:sd(1|g)"``; slopes have the scale 1.
+        their hyperparameters ``"sigma:sd(1|g)"``; a slope's default is ``norm(0, 2.5/sd(x))``.
     priors : mapping of str to frozen scipy.stats distribution, text or number, or str, optional
         Such as ``norm(0, 2)`` or ``"norm(0, 2)"``, instead of the defaults (``model.table`` shows
         all): normal ones for ``"Intercept"`` and other common effects; any for ``"sd(1|g)"`` (or

@@ -353,3 +353,14 @@ def test_a_climb_whose_curvature_overflows_goes_on_without_it():
 
     with pytest.raises(ValueError, match="user's"):
         _trust_region(fall, wrong, np.ones(2))
+
+
+def test_one_draw_with_all_the_weight_stands_in_for_no_prior():
+    """Its covariance is zero."""
+    search = Search(ev.DensityModel(lambda x: -np.sum(x**2), dim=2), np.random.default_rng(0))
+    search.modes = find_modes(search.model)
+    search.stand_in(ev.GaussianPrior([0.0, 0.0], 9.0))
+    search.cloud.screen(search.rng, 64)
+    log_w = np.where(np.arange(64) == 0, 0.0, -np.inf)
+    search.posterior = lambda: (np.full((64, 2), 2.0), np.zeros(64), log_w)
+    assert not search._outgrown()
