@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from .models.datasets import Dataset
     from .models.formulas.model import FormulaModel
+    from .results.base import Result
     from .results.comparison import Comparison
     from .results.evidence import EvidenceResult
 
@@ -236,7 +237,7 @@ def estimate(
     _finish(result, out=out, plot=plot, say=not (json or quiet))
 
 
-@_command()
+@_command(plot="Draw the effects and hyperparameters here.")
 def fit(
     file: FilePath,
     formula: str,
@@ -285,11 +286,13 @@ def fit(
             checkpoint=checkpoint, progressbar=not (quiet or json),
         )  # fmt: skip
     _report(result, time.perf_counter() - started, json=json, quiet=quiet)
-    if not (json or quiet):
+    say, summary = not (json or quiet), None
+    if say or plot is not None:
         with _input_errors():
             summary = summarise(model, result)
+    if say and summary is not None:
         typer.echo("\n" + summary.summary())
-    _finish(result, out=out, plot=plot, say=not (json or quiet))
+    _finish(result, out=out, plot=plot, say=say, drawn=summary)
 
 
 @_command(out="Save the comparison here (.npz; evidence.Comparison.load reads it).")
@@ -575,9 +578,10 @@ def _check_figure_name(plot: FilePath) -> None:
 
 def _finish(
     result: EvidenceResult | Comparison, *, out: FilePath | None = None,
-    plot: FilePath | None = None, say: bool,
+    plot: FilePath | None = None, say: bool, drawn: Result | None = None,
 ) -> NoReturn:  # fmt: skip
-    """Write files, and end with a code that tells of warnings."""
+    """Write files, and end with a code that tells of warnings; the figure is of what is ``drawn``,
+    or of the result."""
     written = []
     try:
         if out is not None:
@@ -587,7 +591,7 @@ def _finish(
             import matplotlib
 
             matplotlib.use("Agg")  # a file is wanted, whatever the display
-            result.plot(path=plot)
+            (drawn or result).plot(path=plot)
             written.append(f"figure: {plot}")
     except OSError as error:  # a full disk, say; the answer is on the screen already
         _fail(error)

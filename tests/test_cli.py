@@ -23,6 +23,7 @@ from evidence.cli import app
 from evidence.methods import NAMES
 from evidence.methods.registry import METHODS
 from evidence.models import likelihoods
+from evidence.results.summary import Summary
 
 PNG = b"\x89PNG"
 
@@ -438,3 +439,21 @@ def test_the_shell_completes(begun, meant, monkeypatch):
     words = [sys.executable, "-c", "from evidence.cli import main; main()"]
     told = subprocess.run(words, env=os.environ | asked, capture_output=True, text=True)
     assert told.stdout.split() == [meant]
+
+
+def test_a_fit_draws_its_effects(tmp_path, monkeypatch):
+    """Not the diagnostics of its islands."""
+    titles = []
+
+    def draw(self, path=None):
+        titles.append(type(self).__name__)
+        assert path == tmp_path / "fit.png"
+
+    monkeypatch.setattr(Summary, "plot", draw)
+    table = tmp_path / "t.csv"
+    rows = "".join(f"{i % 2},{i * 0.1:.1f},{i % 3}\n" for i in range(24))
+    table.write_text("y,x,g\n" + rows)
+    words = ("--family", "bernoulli", "--plot", tmp_path / "fit.png", "--target-se", 0.3)
+    run("fit", table, "y ~ x + (1 | g)", *words)
+    run("fit", table, "y ~ x", *words, "--json")
+    assert titles == ["Summary", "Summary"]

@@ -182,9 +182,11 @@ def _check_models(models: Any) -> dict[str, Model]:
     first = next(iter(observed), "")
     for name, y in observed.items():
         if not np.array_equal(y, observed[first]):
+            n, m = len(y), len(observed[first])
+            hint = f": {n} rows against {m}; of formulas and data compare takes the same rows"
             raise InputError(
                 f"models[{shown(name)}] is of other observations y than models[{shown(first)}]; "
-                "evidences of different data cannot be compared"
+                f"evidences of different data cannot be compared{hint if n != m else ''}"
             )
     return models
 

@@ -558,8 +558,8 @@ class Search:
             warnings = (*warnings, Message("poor-reference", text))
         if self.model.n > _FEW and self.unlooked:
             text = (
-                f"in {self.model.n} dimensions the points that evaluations allowed do not find "
-                "every mode: there may be more"
+                f"in {self.model.n} dimensions so few points do not find every mode, there may be "
+                "more: effort='normal', or more evaluations or time, looks for them"
             )
             warnings = (*warnings, Message("modes-missed", text))
         lost = _CAUTION * self.lost
