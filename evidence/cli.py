@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
 from json import dumps, loads
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from .results.base import Result
     from .results.comparison import Comparison
     from .results.evidence import EvidenceResult
+    from .results.summary import Summary
 
 # Heavy imports wait until a command needs them: --help and usage errors are instant. Tables of
 # names are light.
@@ -90,6 +94,10 @@ _HELP = {
 }
 _POSITIONAL = ("file", "formula", "formulas", "new")
 _ALSO = {"family": ("--family", "--likelihood"), "likelihood": ("--likelihood", "--family")}
+_MEANT = {"likelihood": "family", "random_seed": "seed"}  # what Python calls them
+_KEYWORD = re.compile(r"\b([a-z_]+)=(?:'([^']*)'|([\w.]+))?(?![\w{(\"'])")
+_FIRST = re.compile(r"^([a-z_]+)(?=: | must )")
+_OPTIONS: ContextVar[dict[str, str]] = ContextVar("options of the running command")
 # that are never said no to: --json, but not --no-json
 _FLAGS = {"--json", "--quiet", "--loo", "--report", "--markdown"}
 
@@ -106,8 +114,15 @@ def _command(**own: str) -> Callable[[Callable[..., None]], Callable[..., None]]
             words: dict[str, Any] = {"help": own.get(name, _HELP[name]), "metavar": metavar}
             names = _ALSO.get(name, _FLAGS & {f"--{name}"})
             hints[name] = Annotated[hints[name], kind(*names, **words)]
-        function.__annotations__ = hints
-        return app.command(epilog=_EXIT_CODES)(function)
+        options = {name: f"--{name.replace('_', '-')}" for name in hints.keys() & _HELP.keys()}
+
+        @wraps(function)
+        def command(**given: Any) -> None:
+            _OPTIONS.set(options)
+            function(**given)
+
+        function.__annotations__ = command.__annotations__ = hints
+        return app.command(epilog=_EXIT_CODES)(command)
 
     return register
 
@@ -286,13 +301,15 @@ def fit(
             checkpoint=checkpoint, progressbar=not (quiet or json),
         )  # fmt: skip
     _report(result, time.perf_counter() - started, json=json, quiet=quiet)
-    say, summary = not (json or quiet), None
-    if say or plot is not None:
-        with _input_errors():
-            summary = summarise(model, result)
-    if say and summary is not None:
-        typer.echo("\n" + summary.summary())
-    _finish(result, out=out, plot=plot, say=say, drawn=summary)
+    say = not (json or quiet)
+
+    def effects() -> Summary:
+        summary = summarise(model, result)
+        if say:
+            typer.echo("\n" + summary.summary())
+        return summary
+
+    _finish(result, out=out, plot=plot, say=say, drawn=effects)
 
 
 @_command(out="Save the comparison here (.npz; evidence.Comparison.load reads it).")
@@ -375,6 +392,9 @@ def predict(
 ) -> None:
     """Predict new rows of a table by a regression, averaged over its hyperparameters.
 
+    Writes the rows with their predictions beside them: mean, sd and 90 % interval of the linear
+    predictor, mean and sd of a new response, probabilities of labels.
+
     \b
     Examples (the first runs after "evidence demo --table patients.csv"):
       evidence predict patients.csv "benign ~ perimeter" patients.csv --family bernoulli
@@ -395,7 +415,9 @@ def predict(
                 model, target_se=0.1, random_seed=seed, progressbar=False
             )
         rows = read_frame(new, sep)
-        table = run(model, rows, posterior=posterior, new_groups=new_groups).to_frame()
+        found = run(model, rows, posterior=posterior, new_groups=new_groups).to_frame()
+        found.columns = [f"{name}_predicted" if name in rows else name for name in found]
+        table = rows.reset_index(drop=True).join(found)
         text = table.to_csv(out, index=False, float_format=None if out else "%.6g")
     for note in model.notes:
         typer.echo(f"note: {note}", err=True)
@@ -490,9 +512,22 @@ def _report(result: EvidenceResult, seconds: float, *, json: bool, quiet: bool =
     elif quiet:
         typer.echo(result.summary().splitlines()[0])
         for warning in result.warnings:
-            typer.echo(f"WARNING: {warning}", err=True)
+            typer.echo(_as_typed(f"WARNING: {warning}"), err=True)
     else:
-        typer.echo(result.summary())
+        typer.echo(_as_typed(result.summary()))
+
+
+def _as_typed(text: str) -> str:
+    """Keywords of Python as options of the command that runs: method='smc' is --method smc, and
+    "target_se must be …" is about --target-se."""
+    options = _OPTIONS.get({})
+
+    def option(match: re.Match[str]) -> str:
+        name = match[1] if match[1] in options else _MEANT.get(match[1], "")
+        value = " ".join(filter(None, match.groups()[1:]))
+        return f"{options[name]} {value}".rstrip() if name in options else match[0]
+
+    return _FIRST.sub(option, _KEYWORD.sub(option, text))
 
 
 def _as_json(result: EvidenceResult, seconds: float) -> str:
@@ -578,23 +613,22 @@ def _check_figure_name(plot: FilePath) -> None:
 
 def _finish(
     result: EvidenceResult | Comparison, *, out: FilePath | None = None,
-    plot: FilePath | None = None, say: bool, drawn: Result | None = None,
+    plot: FilePath | None = None, say: bool, drawn: Callable[[], Result] | None = None,
 ) -> NoReturn:  # fmt: skip
-    """Write files, and end with a code that tells of warnings; the figure is of what is ``drawn``,
-    or of the result."""
+    """Write files, and end with a code that tells of warnings; the figure is of what ``drawn``
+    makes (once the result is safe), or of the result."""
     written = []
-    try:
+    with _input_errors():  # a full disk, say; the answer is on the screen already
         if out is not None:
             result.save(out)
             written.append(f"result: {out}")
+        shown = drawn() if drawn and (say or plot is not None) else result
         if plot is not None:
             import matplotlib
 
             matplotlib.use("Agg")  # a file is wanted, whatever the display
-            (drawn or result).plot(path=plot)
+            shown.plot(path=plot)
             written.append(f"figure: {plot}")
-    except OSError as error:  # a full disk, say; the answer is on the screen already
-        _fail(error)
     if say and written:
         typer.echo("\n" + "\n".join(written))
     raise typer.Exit(_WARNED if result.warnings else 0)
@@ -620,5 +654,5 @@ def _fail(error: Exception) -> NoReturn:
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    typer.echo(f"error: {' '.join(text.split())}", err=True)
+    typer.echo(f"error: {_as_typed(' '.join(text.split()))}", err=True)
     raise typer.Exit(_BAD_INPUT) from None

@@ -221,35 +221,35 @@ def test_demo_as_json(tmp_path):
 # -- bad input ------------------------------------------------------------------------------
 
 BAD_OPTIONS = [
-    (("--target", "x"), "target: there is no column 'x'"),
-    (("--features", "a,bb"), "features: there is no column 'bb'; did you mean 'b'?"),
-    (("--drop", "a,b"), "features: no column is left"),
-    (("--drop", "y"), "drop: 'y' is the target"),
-    (("--kernel", "RFB(1)"), "kernel: unknown name 'RFB'; did you mean 'RBF'?"),
-    (("--kernel", "RBF(1"), "kernel: cannot read 'RBF(1'"),
+    (("--target", "x"), "--target: there is no column 'x'"),
+    (("--features", "a,bb"), "--features: there is no column 'bb'; did you mean 'b'?"),
+    (("--drop", "a,b"), "--features: no column is left"),
+    (("--drop", "y"), "--drop: 'y' is the target"),
+    (("--kernel", "RFB(1)"), "--kernel: unknown name 'RFB'; did you mean 'RBF'?"),
+    (("--kernel", "RBF(1"), "--kernel: cannot read 'RBF(1'"),
     (("--kernel", "RBF([1, 2, 3])"), "Anisotropic kernel must have the same number of dimensions"),
-    (("--likelihood", "probti"), "likelihood: unknown name 'probti'; did you mean 'probit'?"),
+    (("--likelihood", "probti"), "--likelihood: unknown name 'probti'; did you mean 'probit'?"),
     (
         ("--likelihood", "poisson"),
         "y: the poisson likelihood wants counts 0, 1, 2, … (up to 2^53), got -1",
     ),
     (("--method", "scm"), "unknown method 'scm'; did you mean 'smc'?"),
     (("--method", "orthant", "--likelihood", "logit"), "is for the probit likelihood only"),
-    (("--method", "importance", "--move", "hmc"), "has no use for move="),
+    (("--method", "importance", "--move", "hmc"), "has no use for --move"),
     (("--method", "smc", "--likelihood", "logit", "--move", "gibbs"), "the move 'gibbs' needs"),
     (("--checkpoint", "t.csv"), "--checkpoint: t.csv is FILE already"),
     (("--checkpoint", "no/such/run.ckpt"), "--checkpoint: there is no folder no/such"),
     (("--checkpoint", "."), "--checkpoint: . is a folder"),
     (("--checkpoint", "r.npz", "--out", "r.npz"), "--out: r.npz is --checkpoint already"),
-    (("--positive", "2"), "positive='2' must be one of the two labels of target 'y'"),
+    (("--positive", "2"), "--positive 2 must be one of the two labels of target 'y'"),
     (("--positive", "1", "--likelihood", "gaussian"), "--positive is for likelihood probit, "),
-    (("--sep", ";"), "what separates columns? sep= says"),
-    (("--sep", ""), "sep must be"),
-    (("--target-se", "-1"), "target_se must be a positive number, got -1.0"),
-    (("--target-se", "nan"), "target_se must be a positive number, got nan"),
-    (("--max-seconds", "0"), "max_seconds must be a positive number"),
-    (("--n-particles", "1"), "n_particles must be a whole number, at least 2, got 1"),
-    (("--seed", "-1"), "random_seed must be a non-negative int"),
+    (("--sep", ";"), "what separates columns? --sep says"),
+    (("--sep", ""), "--sep must be"),
+    (("--target-se", "-1"), "--target-se must be a positive number, got -1.0"),
+    (("--target-se", "nan"), "--target-se must be a positive number, got nan"),
+    (("--max-seconds", "0"), "--max-seconds must be a positive number"),
+    (("--n-particles", "1"), "--n-particles must be a whole number, at least 2, got 1"),
+    (("--seed", "-1"), "--seed must be a non-negative int"),
     (("--out", "no/such/run.npz"), "--out: there is no folder no/such"),
     (("--out", "."), "--out: . is a folder"),
     (("--out", "t.csv"), "--out: t.csv is FILE already"),
@@ -262,10 +262,10 @@ BAD_OPTIONS = [
 BAD_TABLES = [
     (
         "a,y\n1,no\n2,yes\n",
-        "encode the two classes as -1 and +1, or say which is +1: positive='yes'",
+        "encode the two classes as -1 and +1, or say which is +1: --positive yes",
     ),
-    ("a,b,y\nu,1,1\nv,2,-1\n", "features: not numeric: a; encode these columns"),
-    ("a,y\n1,1\n,-1\n", "features: missing or infinite values in 1 row(s), column(s) a"),
+    ("a,b,y\nu,1,1\nv,2,-1\n", "--features: not numeric: a; encode these columns"),
+    ("a,y\n1,1\n,-1\n", "--features: missing or infinite values in 1 row(s), column(s) a"),
     ("a,y\n1,1\n2,\n", "target 'y' has 1 missing value(s)"),
     ("a,y\n1,1\n2,2\n", "y: the probit likelihood wants labels -1 and +1 (or 0 and 1), got 1, 2"),
     ("a,y\n1,1\n", "at least 2 are needed"),
@@ -320,7 +320,7 @@ def test_a_folder_that_refuses_files_is_noticed_before_the_run(quick):
 def test_demo_refuses_bad_options(tmp_path):
     plot = tmp_path / "demo.png"
     result = run("demo", "--plot", plot, "--seed", "-1", "--json")
-    assert_refused(result, "random_seed must be a non-negative int")
+    assert_refused(result, "--seed must be a non-negative int")
     assert not plot.exists()
 
 
@@ -457,3 +457,26 @@ def test_a_fit_draws_its_effects(tmp_path, monkeypatch):
     run("fit", table, "y ~ x + (1 | g)", *words)
     run("fit", table, "y ~ x", *words, "--json")
     assert titles == ["Summary", "Summary"]
+
+
+def test_a_fit_without_an_estimate_is_saved(tmp_path):
+    """The effects, which it has not, come after the file."""
+    table, out = tmp_path / "t.csv", tmp_path / "fit.npz"
+    rows = "".join(f"{i % 2},{i * 0.1:.1f},{i % 3}\n" for i in range(24))
+    table.write_text("y,x,g\n" + rows)
+    words = ("--family", "bernoulli", "--max-seconds", 1e-3, "--out", out)
+    result = run("fit", table, "y ~ x + (1 | g)", *words)
+    assert result.exit_code == 2 and "--max-seconds 0.001" in result.stdout
+    model = ev.from_formula("y ~ x + (1 | g)", pd.read_csv(table), likelihood="bernoulli")
+    assert np.isnan(ev.IntegratedEvidence.load(out, model=model).logz_se)
+
+
+def test_predictions_stand_beside_the_rows(csv, tmp_path):
+    out = tmp_path / "new.csv"
+    run("predict", csv, "y ~ a", csv, "--family", "bernoulli", "--out", out)
+    given, found = pd.read_csv(csv), pd.read_csv(out)
+    pd.testing.assert_frame_equal(found[given.columns], given)
+    assert found.probability.between(found.probability_q5, found.probability_q95).all()
+    pd.read_csv(csv).rename(columns={"b": "sd"}).to_csv(csv, index=False)
+    run("predict", csv, "y ~ a", csv, "--family", "bernoulli", "--out", out)
+    assert {"sd", "sd_predicted"} <= {*pd.read_csv(out)}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..execution.arguments import array, listed, shown
+from ..execution.arguments import array, listed, number, shown
 from ..messages import InputError
 from ..numerics.arrays import Array
 from ._style import SHADES, new_figure
@@ -22,7 +22,11 @@ _FIRST = 8  # parameters that are shown unless others are asked for
 _BINS, _MOST = 30, 2000  # of a histogram; draws that are shown
 
 
-def plot_corner(draws: Draws | EvidenceResult | Any, names: Sequence[str] | None = None) -> Figure:
+def plot_corner(
+    draws: Draws | EvidenceResult | Any,
+    names: Sequence[str] | None = None,
+    periods: Mapping[str, float] | None = None,
+) -> Figure:
     """Marginal histograms with the median and a 90 % interval; scatter plots below them.
 
     Draws of several components (:attr:`.EvidenceResult.component`) differ in colour.
@@ -33,6 +37,9 @@ def plot_corner(draws: Draws | EvidenceResult | Any, names: Sequence[str] | None
         Equally weighted draws.
     names : sequence of str, optional
         Parameters to show, by default the first eight; of an array, names of all its columns.
+    periods : mapping of str to float, optional
+        Of angles, such as ``{"omega": 2.0 * np.pi}``: each is cut where draws leave the widest
+        gap, not where its range ends, and those before the cut are drawn one period later.
 
     Examples
     --------
@@ -45,6 +52,11 @@ def plot_corner(draws: Draws | EvidenceResult | Any, names: Sequence[str] | None
     for name in chosen:
         if name not in known:
             raise InputError(f"names: {shown(name)} is none of {', '.join(known[:20])}")
+    for name, period in (periods or {}).items():
+        if name not in known:
+            raise InputError(f"periods: {shown(name)} is none of {', '.join(known[:20])}")
+        own = known.index(name)
+        x[:, own] = _recut(x[:, own], number(f"periods[{name!r}]", period, above=0.0))
     x = x[:, [known.index(name) for name in chosen]]
     some = np.random.default_rng(0).permutation(len(x))[:_MOST]
     k = len(chosen)
@@ -68,6 +80,18 @@ def plot_corner(draws: Draws | EvidenceResult | Any, names: Sequence[str] | None
     return figure
 
 
+def _recut(x: Array, period: float) -> Array:
+    """Angles in one turn that begins after the widest gap between them.
+
+    >>> _recut(np.array([0.1, 0.2, 0.9]), 1.0).round(6).tolist()
+    [1.1, 1.2, 0.9]
+    """
+    ends = np.sort(x % period)
+    widest = int(np.argmax(np.diff(ends, append=ends[0] + period)))
+    start = ends[(widest + 1) % len(ends)]
+    return start + (x - start) % period
+
+
 def _marginal(ax: Any, x: Array) -> None:
     ax.hist(x, _BINS, color="0.8", density=True)
     low, middle, high = np.quantile(x, [0.05, 0.5, 0.95])
@@ -87,7 +111,7 @@ def _read(draws: Any, names: Sequence[str] | None) -> tuple[Array, list[str], Ar
         x = array("draws (a result with posterior draws, or an array)", draws, ("S", "d"))
     else:
         x, known = np.asarray(draws.latent_draws), list(getattr(draws, "names", ()))
-        x = x.reshape(-1, x.shape[-1]) if x.size else x
+        x = x.reshape(-1, x.shape[-1]).copy() if x.size else x
         component = getattr(draws, "component", component)
     if not x.size:
         raise InputError(f"draws: {shown(draws)} holds no posterior draws; use a method that does")

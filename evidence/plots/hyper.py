@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ _MANY = 2000  # points of a scatter plot
 _FAR = 10.0  # standard deviations from zero at which the others would be flattened
 _LABELLED = 40  # rows with names
 _FLOOR = 1e-6  # nats; a logarithmic axis has no zero
+_QUANTILE = re.compile(r"q\d[\d.]*")
 _STYLES = ("o-", "s--", "^:", "D-.")
 
 
@@ -174,33 +176,35 @@ def plot_search(optimum: Optimum, ax: Axes | None = None) -> Axes:
 def plot_intervals(
     table: pd.DataFrame, ax: Axes | None = None, *, standardised: bool = False
 ) -> Axes:
-    """Means as points with 90 % intervals, a row for each; zero is marked.
+    """Means as points with their intervals, a row for each; zero is marked.
 
     Parameters
     ----------
     table : DataFrame
-        Columns ``mean``, ``q05`` and ``q95``; its index names the rows.
+        Columns ``mean`` and two quantiles, such as ``q5`` and ``q95``; its index names the rows.
     ax : Axes, optional
     standardised : bool
         Each row in units of its own standard deviation, column ``sd``, with its mean and interval
         in words beside it; rows beyond ten are arrows at the edge.
     """
-    check_table("table", table, "mean", "q05", "q95", *["sd"] * standardised)
+    ends = [name for name in getattr(table, "columns", ()) if _QUANTILE.fullmatch(str(name))]
+    ends = ends if len(ends) == 2 else ["q5", "q95"]
+    check_table("table", table, "mean", *ends, *["sd"] * standardised)
     n = len(table)
     ax = axes_of(ax, 6.4, 1.2 + 0.28 * min(n, _LABELLED))
     y = np.arange(n)[::-1]
-    drawn = table[["mean", "q05", "q95"]]
+    drawn, (low, high) = table[["mean", *ends]], ends
     if standardised:
         sd = table.sd.where(table.sd > 0.0, 1.0)
         drawn = drawn.div(sd, axis=0).clip(-_FAR, _FAR)
-        for at, row in zip(y, table.itertuples(), strict=True):
-            words = f"{row.mean:.3g}  [{row.q05:.3g}, {row.q95:.3g}]"
+        for at, row in zip(y, table[["mean", *ends]].to_numpy(), strict=True):
+            words = "{:.3g}  [{:.3g}, {:.3g}]".format(*row)
             place = ax.get_yaxis_transform()
             ax.text(1.01, at, words, transform=place, va="center", fontsize=7, color="0.35")
         for sign, arrow in ((1, ">"), (-1, "<")):
             out = sign * table["mean"] / sd > _FAR
             ax.plot(np.full(out.sum(), sign * _FAR), y[out], arrow, color=INK, ms=7)
-    ax.hlines(y, drawn.q05, drawn.q95, color=INK, lw=1.4 if n <= _LABELLED else 0.6)
+    ax.hlines(y, drawn[low], drawn[high], color=INK, lw=1.4 if n <= _LABELLED else 0.6)
     ax.plot(drawn["mean"], y, "o", color=INK, ms=4 if n <= _LABELLED else 2)
     ax.axvline(0.0, color=INK, lw=0.7, ls=":")
     if n <= _LABELLED:
@@ -209,7 +213,8 @@ def plot_intervals(
         ax.set_yticks([])
     ax.set_ylim(-0.7, n - 0.3)
     unit = ", in standard deviations" if standardised else ""
-    ax.set_xlabel(f"posterior mean and 90 % interval{unit}")
+    mass = float(high[1:]) - float(low[1:])
+    ax.set_xlabel(f"posterior mean and {mass:g} % interval{unit}")
     return ax
 
 

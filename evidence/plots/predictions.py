@@ -75,7 +75,7 @@ def expected(prediction: Prediction) -> tuple[Array, Array, Array]:
     """
     ends = prediction.quantiles([0.05, 0.95])
     if hasattr(prediction.likelihood, "probability"):
-        low, high = 0.5 * (prediction.likelihood.conditional_moments(ends)[0] + 1.0)
+        low, high = prediction.probability_given(ends)
         return prediction.probability, low, high
     low, high = np.sort(prediction.given(ends), axis=0)  # labels may be numbers that fall
     return prediction.y_mean, low, high

@@ -27,6 +27,7 @@ from ..models import likelihoods
 from ..models.likelihoods.base import Likelihood, Predictive
 from ..numerics.arrays import Array
 from ..plots.predictions import plot_prediction
+from ..results.base import quantiles_of
 from .base import AtPoints
 from .mixture import Mixture, Stored, blocks, stored
 from .quantiles import NODES, Part, latent_quantiles, observed_quantiles
@@ -199,11 +200,15 @@ class Prediction(AtPoints):
         if self.labels is None:
             return self.likelihood.conditional_moments(np.asarray(x, float))[0]
         if self._binary:
-            steps = [0.5 * (self.likelihood.conditional_moments(np.asarray(x, float))[0] + 1.0)]
+            steps = [self.probability_given(x)]
         else:
             steps = [1.0 - self.likelihood.cdf(k, np.asarray(x, float)) for k in self._codes[:-1]]
         values = self._values
         return values[0] + np.tensordot(np.diff(values), steps, 1)
+
+    def probability_given(self, x: ArrayLike) -> Array:
+        """P(y = +1 | x) of latent values."""
+        return 0.5 * (self.likelihood.conditional_moments(np.asarray(x, float))[0] + 1.0)
 
     @cached_property
     def probability(self) -> Array:
@@ -285,20 +290,25 @@ class Prediction(AtPoints):
         unknown = y[~hits.any(axis=1)][0]
         raise InputError(f"y_new holds {shown(unknown)}, not one of {self.labels.tolist()}")
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self, level: float = 0.9) -> pd.DataFrame:
         """One row per point.
 
-        Columns: mean, sd, q5 and q95 of the latent value, y_mean and y_sd of an observation,
-        and for binary likelihoods the probability of +1, or for an ordinal formula that of every
-        category.
+        Columns: mean, sd, and q5 and q95 (the ends of the central interval of mass ``level``)
+        of the latent value, y_mean and y_sd of an observation, for binary likelihoods the
+        probability of +1, averaged, and its interval (probability_q5, probability_q95); for an
+        ordinal formula the probability of every category.
         """
         import pandas as pd
 
-        q5, q95 = self.quantiles([0.05, 0.95])
-        columns = {"mean": self.mean, "sd": np.sqrt(self.var), "q5": q5, "q95": q95}
+        ends = {name: q for name, q in quantiles_of(level).items() if name != "median"}
+        found = self.quantiles(list(ends.values()))
+        columns = {"mean": self.mean, "sd": np.sqrt(self.var)}
+        columns |= dict(zip(ends, found, strict=True))
         columns |= {"y_mean": self.y_mean, "y_sd": np.sqrt(self.y_var)}
         if self._binary:
             columns["probability"] = self.probability
+            for name, x in zip(ends, found, strict=True):
+                columns[f"probability_{name}"] = self.probability_given(x)
         elif self.labels is not None:
             each = zip(self.labels, self.probability.T, strict=True)
             columns |= {f"p[{label}]": p for label, p in each}

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..execution import files
-from ..execution.arguments import Shape, check_path, fits
+from ..execution.arguments import Shape, check_path, fits, number
 from ..execution.checkpoint import digest
 from ..messages import InputError, Message, messages
 
@@ -25,6 +25,17 @@ else:  # pandas is imported when there is a frame to make
 
 _VERSION = 2
 _MOST_ROWS, _WIDTH = 60, 100  # of a table, the width in characters of one in text
+
+
+def quantiles_of(level: float) -> dict[str, float]:
+    """Columns of a central interval that holds the posterior mass ``level``, and the median.
+
+    >>> quantiles_of(0.95)
+    {'q2.5': 0.025, 'median': 0.5, 'q97.5': 0.975}
+    """
+    half = 0.5 * number("level", level, above=0.0, below=1.0)
+    ends = (round(50.0 - 100.0 * half, 10), round(50.0 + 100.0 * half, 10))
+    return {f"q{ends[0]:g}": 0.5 - half, "median": 0.5, f"q{ends[1]:g}": 0.5 + half}
 
 
 class Page(str):

@@ -16,7 +16,7 @@ from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from ..statistics import diagnostics
 from . import export
-from .base import DataFrame, Result, data_frame, frame_of_draws
+from .base import DataFrame, Result, data_frame, frame_of_draws, quantiles_of
 
 
 class Range(NamedTuple):
@@ -169,17 +169,23 @@ class Draws(Result):
         """One row per draw: ``chain``, ``draw``, then every parameter, or x[0], x[1], …"""
         return frame_of_draws(self.x, self.names or [f"x[{i}]" for i in range(self.x.shape[2])])
 
-    def table(self) -> DataFrame:
-        """One row per latent coordinate, with ``mcse`` the standard error of its mean."""
-        q5, q95 = diagnostics.by_coordinate(
-            lambda z: np.quantile(z, (0.05, 0.95), axis=(1, 2)), self.x
+    def table(self, level: float = 0.9) -> DataFrame:
+        """One row per latent coordinate, with ``mcse`` the standard error of its mean.
+
+        Parameters
+        ----------
+        level : float
+            Posterior mass of the interval: 0.95 makes columns ``q2.5`` and ``q97.5``.
+        """
+        ends = {name: q for name, q in quantiles_of(level).items() if name != "median"}
+        found = diagnostics.by_coordinate(
+            lambda z: np.quantile(z, list(ends.values()), axis=(1, 2)), self.x
         )
         return data_frame(
             {
                 "mean": self.mean,
                 "sd": self.sd,
-                "q5": q5,
-                "q95": q95,
+                **dict(zip(ends, found, strict=True)),
                 "ess": self.ess_by_coordinate,
                 "ess_bulk": self.ess_bulk_by_coordinate,
                 "ess_tail": self.ess_tail_by_coordinate,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -127,15 +127,19 @@ class EvidenceResult(Result):
         columns = {"name": names, "logz": logz, "logz_se": se, "share": share}
         return data_frame(columns).rename_axis("component")
 
-    def plot_corner(self, names: Sequence[str] | None = None) -> Figure:
+    def plot_corner(
+        self, names: Sequence[str] | None = None, periods: Mapping[str, float] | None = None
+    ) -> Figure:
         """Posterior draws, every parameter against every other: :func:`.plot_corner`.
 
         Parameters
         ----------
         names : sequence of str, optional
             Parameters to show; by default the first eight.
+        periods : mapping of str to float, optional
+            Of angles, which are cut where draws are fewest.
         """
-        return plots.plot_corner(self, names)
+        return plots.plot_corner(self, names, periods)
 
     @property
     def latent_draws(self) -> Array:

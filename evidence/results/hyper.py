@@ -18,7 +18,7 @@ from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from ..statistics import diagnostics
 from . import export
-from .base import DataFrame, Result, data_frame, frame_of_draws
+from .base import DataFrame, Result, data_frame, frame_of_draws, quantiles_of
 from .evidence import EvidenceResult
 from .optimum import Optimum
 
@@ -144,9 +144,10 @@ class HyperDraws(Result):
         latent = self.latent_names or [f"x[{i}]" for i in range(self.x.shape[2])]
         return frame_of_draws(both, [*self.names, *latent], stride)
 
-    def table(self) -> DataFrame:
-        """One row per hyperparameter, in natural values; ``ess`` and ``rhat`` of the logs."""
-        columns = _moments(self.values.reshape(-1, len(self.names)), 1, "q5") | {
+    def table(self, level: float = 0.9) -> DataFrame:
+        """One row per hyperparameter, in natural values, with the central interval of mass
+        ``level``; ``ess`` and ``rhat`` of the logs."""
+        columns = _moments(self.values.reshape(-1, len(self.names)), 1, level) | {
             "ess": self.ess,
             "ess_bulk": diagnostics.ess_bulk(self.theta),
             "ess_tail": diagnostics.ess_tail(self.theta),
@@ -300,7 +301,12 @@ class IntegratedEvidence(EvidenceResult):
     @property
     def table(self) -> DataFrame:
         """Posterior mean, sd and quantiles of the natural values; index ``name``."""
-        return data_frame(_moments(self.samples, 0, "q05"), index=self.names).rename_axis("name")
+        return self.moments()
+
+    def moments(self, level: float = 0.9) -> DataFrame:
+        """The table with the central interval of posterior mass ``level``: 0.95 makes columns
+        ``q2.5`` and ``q97.5``."""
+        return data_frame(_moments(self.samples, 0, level), index=self.names).rename_axis("name")
 
     def _about(self) -> list[str]:
         lines = [
@@ -337,9 +343,9 @@ def _means(by_chain: Array) -> list[str]:
     return ["-" if np.isnan(v).any() else f"{v.mean():.3g}" for v in by_chain.T]
 
 
-def _moments(values: Array, ddof: int, low: str) -> dict[str, Array]:
+def _moments(values: Array, ddof: int, level: float) -> dict[str, Array]:
     """Mean, sd and quantiles over rows; NaN where there are too few."""
     values = values if len(values) else np.full((1, values.shape[1]), np.nan)
     sd = values.std(axis=0, ddof=ddof) if len(values) > ddof else np.full(len(values.T), np.nan)
-    q = np.quantile(values, (0.05, 0.5, 0.95), axis=0)
-    return {"mean": values.mean(axis=0), "sd": sd, low: q[0], "median": q[1], "q95": q[2]}
+    each = {name: np.quantile(values, q, axis=0) for name, q in quantiles_of(level).items()}
+    return {"mean": values.mean(axis=0), "sd": sd} | each

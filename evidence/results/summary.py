@@ -12,13 +12,12 @@ from .. import plots
 from ..execution.arguments import shown
 from ..messages import InputError, Message
 from ..numerics.arrays import Array
-from .base import DataFrame, ResultOnAxes
+from .base import DataFrame, ResultOnAxes, quantiles_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _EFFECT = r"^((?:.*?\|)?[^\[]*)\["  # "x|g" of "x|g[3]"
-_LEVELS = (0.05, 0.5, 0.95)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,8 +30,8 @@ class Summary(ResultOnAxes):
     Attributes
     ----------
     common, hyperparameters, groups : DataFrame
-        A row for each, index ``name``: ``mean``, ``sd``, ``q05``, ``median``, ``q95``; groups
-        have a column ``term`` besides.
+        A row for each, index ``name``: ``mean``, ``sd``, ``q5``, ``median``, ``q95`` (or the ends
+        of the interval asked for); groups have a column ``term`` besides.
 
     Examples
     --------
@@ -96,7 +95,7 @@ class Summary(ResultOnAxes):
         return panels_of({str(name): part.sort_values("mean") for name, part in panels}, ax)
 
 
-def of_mixture(mean: Array, var: Array) -> dict[str, Array]:
+def of_mixture(mean: Array, var: Array, level: float = 0.9) -> dict[str, Array]:
     """Moments and quantiles of equal mixtures of normals, (S, n): columns of a table.
 
     >>> columns = of_mixture(np.array([[0.0], [2.0]]), np.ones((2, 1)))
@@ -105,7 +104,7 @@ def of_mixture(mean: Array, var: Array) -> dict[str, Array]:
     """
     sd = np.sqrt(var)
     columns = {"mean": mean.mean(axis=0), "sd": np.sqrt(var.mean(axis=0) + mean.var(axis=0))}
-    for name, q in zip(("q05", "median", "q95"), _LEVELS, strict=True):
+    for name, q in quantiles_of(level).items():
         each = mean + ndtri(q) * sd
         low, high = each.min(axis=0), each.max(axis=0)
         for _ in range(0 if len(mean) == 1 else 40):

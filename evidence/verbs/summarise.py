@@ -18,7 +18,7 @@ from ..models.formulas.model import FormulaModel
 from ..models.formulas.terms import Common
 from ..numerics.threads import blas_for
 from ..paths.families import family, fit_reference
-from ..results.base import data_frame
+from ..results.base import data_frame, quantiles_of
 from ..results.hyper import IntegratedEvidence
 from ..results.summary import Summary, of_mixture
 from ._call import ROUGH
@@ -26,7 +26,9 @@ from .integrate import fits_over_theta, integrated_evidence
 
 
 @hinted
-def summarise(model: FormulaModel, posterior: Any = None, *, max_draws: int = 48) -> Summary:
+def summarise(
+    model: FormulaModel, posterior: Any = None, *, level: float = 0.9, max_draws: int = 48
+) -> Summary:
     """The posterior of common effects, of hyperparameters and of the effects of every group.
 
     Of the latent values it has EP's Gaussians, averaged over hyperparameters.
@@ -37,6 +39,8 @@ def summarise(model: FormulaModel, posterior: Any = None, *, max_draws: int = 48
     posterior : EvidenceResult or GaussianReference, optional
         What :func:`evidence.log_evidence` returned for this model, or one approximation. By
         default a short run of its own.
+    level : float
+        Posterior mass of the intervals: 0.95 makes columns ``q2.5`` and ``q97.5``.
     max_draws : int
         Settings of the hyperparameters to average over.
 
@@ -58,6 +62,7 @@ def summarise(model: FormulaModel, posterior: Any = None, *, max_draws: int = 48
     """
     check_kind("model", model, FormulaModel)
     check_count("max_draws", max_draws, 1, optional=False)
+    quantiles_of(level)
     with blas_for(model.n):
         if posterior is None and model.priors is not None:
             posterior = integrated_evidence(
@@ -83,7 +88,7 @@ def summarise(model: FormulaModel, posterior: Any = None, *, max_draws: int = 48
         turns = csr_array(block_diag(parts))
         mean, var = mean @ turns.T, np.array([q.gaussian.row_variances(turns) for q in fits])
     pairs = [(t, name) for t, (own, _) in zip(model.terms, known, strict=True) for name in own]
-    frame = data_frame(of_mixture(mean, var), index=[name for _, name in pairs])
+    frame = data_frame(of_mixture(mean, var, level), index=[name for _, name in pairs])
     frame = frame.rename_axis("name")
     terms = [t.name for t, _ in pairs]
     common = np.array([isinstance(t, Common) for t, _ in pairs])
@@ -91,6 +96,6 @@ def summarise(model: FormulaModel, posterior: Any = None, *, max_draws: int = 48
     hyper = frame[:0]
     warnings = messages(fits[0].warnings)
     if isinstance(posterior, IntegratedEvidence):
-        hyper, warnings = posterior.table, posterior.warnings
+        hyper, warnings = posterior.moments(level), posterior.warnings
     about = f"{model.formula}: {model.y.size} rows, {model.n} effects"
     return told(Summary(frame[common], hyper, groups, about, warnings))

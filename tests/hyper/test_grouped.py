@@ -216,7 +216,7 @@ def test_summaries_agree_with_quadrature():
         order = np.argsort(value)
         mean, sd = w @ value, np.sqrt(w @ value**2 - (w @ value) ** 2)
         row, n = result.table.loc[name], len(result.samples)
-        below = np.interp([row["q05"], row["q95"]], value[order], np.cumsum(w[order]))
+        below = np.interp([row["q5"], row["q95"]], value[order], np.cumsum(w[order]))
         noise = np.sqrt(0.05 * 0.95 / n)
         np.testing.assert_allclose(below, [0.05, 0.95], atol=4.0 * noise)
         assert row["mean"] == pytest.approx(mean, abs=4.0 * sd / np.sqrt(n))

@@ -32,7 +32,7 @@ WRONG = {
     "a table": pd.DataFrame({"a": ["b"]}),
     "an empty table": pd.DataFrame({"a": []}),
     "words for numbers": pd.DataFrame({name: ["a"] for name in (
-        "logz", "seconds", "method", "ladder", "q05", "q95", "mean", "factor", "change", "move",
+        "logz", "seconds", "method", "ladder", "q5", "q95", "mean", "factor", "change", "move",
         "rate", "rate_sd", "target", "acceptance", "ess", "n_particles", "logz_se", "probability",
     )}),
     "a class": ev.EvidenceResult,
@@ -78,7 +78,7 @@ def right():
         "design": ev.design(model, model.at({"length_scale": 3.0}), 2, **quiet),
         "prediction": ev.predict(counts, X),
         "classes": ev.predict(ev.SoftmaxModel(X, labels, "RBF(1.0)"), X),
-        "summary": pd.DataFrame({"mean": [0.0], "q05": [-1.0], "q95": [1.0]}, ["a"]),
+        "summary": pd.DataFrame({"mean": [0.0], "q5": [-1.0], "q95": [1.0]}, ["a"]),
         "sensitivity": pd.DataFrame({"factor": [0.5, 2.0], "change": [0.1, 0.2]}, list("ab")),
         "runs": ev.sweep(
             model, method="ais", ladders=[2], seeds=2, n_particles=8, progressbar=False

@@ -62,6 +62,18 @@ def test_one_gaussian_has_no_components():
         plots.plot_corner(result, ["x[7]"])
 
 
+def test_an_angle_is_cut_where_it_has_a_gap():
+    x = np.random.default_rng(0).normal(0.0, 0.2, (500, 1))
+    plain, cut = (
+        plots.plot_corner(x % 1.0, ["w"], periods).axes[0] for periods in (None, {"w": 1.0})
+    )
+    assert np.ptp(plain.get_xlim()) > 1.0 > 0.1 + np.ptp(cut.get_xlim()) - 0.2
+    middle = float(cut.get_title().split()[0])
+    assert middle % 1.0 == pytest.approx(np.median(x) % 1.0, abs=0.01)
+    with pytest.raises(ev.InputError, match="periods: 'v' is none of w"):
+        plots.plot_corner(x, ["w"], {"v": 1.0})
+
+
 def test_titles_have_the_digits_that_draws_differ_by():
     x = 6562.8 + 0.02 * np.random.default_rng(0).standard_normal((500, 1))
     title = plots.plot_corner(x).axes[0].get_title()

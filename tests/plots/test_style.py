@@ -159,7 +159,7 @@ def test_ladders_of_one_kind_are_numbers():
 
 def intervals(**columns) -> pd.DataFrame:
     table = pd.DataFrame(columns)
-    return table.assign(q05=table["mean"] - 1.6 * table.sd, q95=table["mean"] + 1.6 * table.sd)
+    return table.assign(q5=table["mean"] - 1.6 * table.sd, q95=table["mean"] + 1.6 * table.sd)
 
 
 def test_an_intercept_of_510_leaves_room_for_the_rest():
@@ -168,7 +168,9 @@ def test_an_intercept_of_510_leaves_room_for_the_rest():
     low, high = ax.get_xlim()
     assert high - low < 25.0
     assert ax.texts[0].get_text() == "510  [507, 513]"
-    wide = plots.plot_intervals(table)
+    assert "90 % interval" in ax.get_xlabel()
+    wide = plots.plot_intervals(table.rename(columns={"q5": "q2.5", "q95": "q97.5"}))
+    assert "95 % interval" in wide.get_xlabel()
     assert np.ptp(wide.get_xlim()) > 500.0
 
 

@@ -317,7 +317,7 @@ def test_draws_of_a_small_process_are_thousands_and_summarise_as_quadrature_does
         value, mass = np.exp(lines[axis]), w.sum(axis=1 - axis)
         mean, sd = mass @ value, np.sqrt(mass @ value**2 - (mass @ value) ** 2)
         row, n, half = result.table.loc[name], 1000, 0.5 * (lines[axis][1] - lines[axis][0])
-        below = np.interp(np.log(row[["q05", "q95"]]), lines[axis] + half, np.cumsum(mass))
+        below = np.interp(np.log(row[["q5", "q95"]]), lines[axis] + half, np.cumsum(mass))
         np.testing.assert_allclose(below, [0.05, 0.95], atol=4.0 * np.sqrt(0.0475 / n))
         assert row["mean"] == pytest.approx(mean, abs=4.0 * sd / np.sqrt(n))
         assert row["sd"] == pytest.approx(sd, rel=0.15)

@@ -78,9 +78,19 @@ def test_every_effect_of_groups_has_a_panel(data):
 def test_quantiles_of_mixtures():
     mean, var = np.array([[0.0, -1.0], [3.0, 1.0]]), np.array([[1.0, 0.1], [4.0, 0.2]])
     columns = of_mixture(mean, var)
-    for name, q in (("q05", 0.05), ("median", 0.5), ("q95", 0.95)):
+    for name, q in (("q5", 0.05), ("median", 0.5), ("q95", 0.95)):
         cdf = stats.norm.cdf(columns[name], mean, np.sqrt(var)).mean(axis=0)
         np.testing.assert_allclose(cdf, q, atol=1e-9)
+    assert [*of_mixture(mean, var, 0.95)] == ["mean", "sd", "q2.5", "median", "q97.5"]
     rng = np.random.default_rng(0)
     draws = rng.normal(mean[:, 0], np.sqrt(var[:, 0]), size=(200_000, 2)).ravel()
     assert columns["sd"][0] == pytest.approx(draws.std(), rel=0.01)
+
+
+def test_intervals_of_another_level():
+    data = {"y": [1.2, 0.4, 2.2, 1.9], "x": [0.0, 1.0, 2.0, 3.0], "g": list("aabb")}
+    model = ev.from_formula("y ~ x + (1 | g)", data)
+    usual, wide = (ev.summarise(model, level=level).table for level in (0.9, 0.95))
+    assert (wide["q2.5"] < usual.q5).all() and (wide["q97.5"] > usual.q95).all()
+    with pytest.raises(ev.InputError, match="level must be a number above 0 and below 1, got 95"):
+        ev.summarise(model, level=95)
