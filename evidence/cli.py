@@ -114,7 +114,8 @@ def _command(**own: str) -> Callable[[Callable[..., None]], Callable[..., None]]
             words: dict[str, Any] = {"help": own.get(name, _HELP[name]), "metavar": metavar}
             names = _ALSO.get(name, _FLAGS & {f"--{name}"})
             hints[name] = Annotated[hints[name], kind(*names, **words)]
-        options = {name: f"--{name.replace('_', '-')}" for name in hints.keys() & _HELP.keys()}
+        named = hints.keys() & _HELP.keys() - {*_POSITIONAL}
+        options = {name: f"--{name.replace('_', '-')}" for name in named}
 
         @wraps(function)
         def command(**given: Any) -> None:

@@ -466,7 +466,8 @@ def test_a_fit_without_an_estimate_is_saved(tmp_path):
     table.write_text("y,x,g\n" + rows)
     words = ("--family", "bernoulli", "--max-seconds", 1e-3, "--out", out)
     result = run("fit", table, "y ~ x + (1 | g)", *words)
-    assert result.exit_code == 2 and "--max-seconds 0.001" in result.stdout
+    assert result.exit_code == 2
+    assert "--max-seconds 0.001" in result.stdout
     model = ev.from_formula("y ~ x + (1 | g)", pd.read_csv(table), likelihood="bernoulli")
     assert np.isnan(ev.IntegratedEvidence.load(out, model=model).logz_se)
 

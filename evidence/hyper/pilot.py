@@ -223,14 +223,17 @@ def run_pilot(
     if wanted > draws:
         ess = 1.0 / (1.0 + max(1.0 / ess - 1.0 - noise, 0.0) + noise * draws / wanted)
         path = replace(path, evidence=looks.evidence_near(fit.root, wanted))
-    worth = f"{len(looks.seen)} fits make a surrogate of which {_TRIAL} draws are worth"
+    worth = (
+        f"EP's evidence at {len(looks.seen)} settings of the hyperparameters was interpolated; of "
+        f"what that draws, {_TRIAL} are worth"
+    )
     if ess < _ENOUGH:
         plan = _climb(path, try_out(path, _CLIMBERS, rng, clock), fit.root, rng)
         steps = plan.betas.size
-        notes = [f"{worth} {ess * _TRIAL:.1f}: tempering over {steps} steps"]
+        notes = [f"{worth} {ess * _TRIAL:.1f}: tempered over {steps} steps"]
         nowhere = np.zeros(0), np.zeros(0)
         return ThetaPilot(path, fit.start, plan, _CESS / steps, nowhere, wanted, notes, [])
-    notes, warnings = [f"{worth} {ess * _TRIAL:.1f}: no tempering"], []
+    notes, warnings = [f"{worth} {ess * _TRIAL:.1f}: not tempered"], []
     shape = pareto_shape(np.sort(cloud.tilt[np.isfinite(cloud.tilt)]))
     if ess < _GOOD and shape > _TAIL:
         text = (

@@ -19,6 +19,7 @@ normal and Student-t noise where nothing else is called so.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,6 +34,7 @@ from .likelihoods.base import Likelihood, family
 from .scales import natural, to_line
 
 _PREFIX = "likelihood__"
+_ENTRY = re.compile(r"\[\d+\]$")
 _ALSO = {("gaussian", "noise_std"): "sigma", ("student_t", "scale"): "sigma"}  # brms, lme4, Bambi
 
 
@@ -68,10 +70,21 @@ class Hyperparameters:
 
     def index(self, name: str) -> int:
         """Position of ``name``, or of the one name that ends with it."""
+        found = self.every(name)
+        if len(found) == 1:
+            return found[0]
+        several = ", ".join(self.names[i] for i in found)
+        raise InputError(
+            f"hyperparameter {name!r} is ambiguous: it may be {several}; name each of them"
+        )
+
+    def every(self, name: str) -> list[int]:
+        """Positions of ``name``, or of names that end with it: several only where they are one
+        kernel's, as the length scales of its inputs are."""
         if not isinstance(name, str):
             raise InputError(f"a hyperparameter's name is a string, got {shown(name)}")
         if name in self.names:
-            return self.names.index(name)
+            return [self.names.index(name)]
         own = dict(enumerate(scalars(self.likelihood), self.n_kernel))
         full = [_PREFIX + own[i] if i in own else known for i, known in enumerate(self.names)]
         end = f"__{name}"
@@ -82,10 +95,10 @@ class Hyperparameters:
         ]
         if not found and self.likelihood:
             found = [i for i, word in own.items() if synonym(self.likelihood, word) == name]
-        if len(found) == 1:
-            return found[0]
+        several = ", ".join(self.names[i] for i in found)
+        if len(found) == 1 or len({_ENTRY.sub("", self.names[i]) for i in found}) == 1:
+            return found
         if found:
-            several = ", ".join(self.names[i] for i in found)
             raise InputError(
                 f"hyperparameter {name!r} is ambiguous: it may be {several}; name each of them"
             )
@@ -100,10 +113,10 @@ class Hyperparameters:
             return array("theta", theta, (len(self),))
         out = self.theta.copy()
         for name, value in theta.items():
-            i = self.index(name)
-            positive = np.isnan(self.lows[i])
-            ends = {"above": 0.0} if positive else {"above": float(self.lows[i]), "below": 1.0}
-            out[i] = to_line(number(f"hyperparameter {name!r}", value, **ends), self.lows[i])
+            for i in self.every(name):
+                positive = np.isnan(self.lows[i])
+                ends = {"above": 0.0} if positive else {"above": float(self.lows[i]), "below": 1.0}
+                out[i] = to_line(number(f"hyperparameter {name!r}", value, **ends), self.lows[i])
         return out
 
     def likelihood_at(self, theta: Array) -> Any:

@@ -36,7 +36,7 @@ class Named(Protocol):
     def theta(self) -> Array: ...
     @property
     def lows(self) -> Array: ...
-    def index(self, name: str) -> int: ...
+    def every(self, name: str) -> list[int]: ...
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,7 @@ class Priors:
         hyperparameters : Hyperparameters
             ``model.hyperparameters``.
         mapping : mapping of str to frozen scipy.stats distribution, its text or "flat"
+            ``length_scale`` of a kernel with one for each input is for each of them.
         fixed : names held at the model's values
         complete : bool
             Whether all others must have a prior.
@@ -144,15 +145,16 @@ class Priors:
         names = hyperparameters.names
         given: dict[int, Any] = {}
         for name, distribution in mapping.items():
-            index = hyperparameters.index(name)
-            if index in given:
-                raise InputError(f"{names[index]} has two priors")
+            own = hyperparameters.every(name)
+            if twice := [names[i] for i in own if i in given]:
+                raise InputError(f"{twice[0]} has two priors")
             if isinstance(distribution, str) and distribution != "flat":
                 from .distributions import from_text  # scipy.stats, only where it is asked for
 
                 distribution = from_text(name, distribution)
-            _check_distribution(names[index], distribution, hyperparameters.lows[index])
-            given[index] = distribution
+            for i in own:
+                _check_distribution(names[i], distribution, hyperparameters.lows[i])
+                given[i] = distribution
         constant = held(hyperparameters, fixed)
         if both := sorted(constant & set(given)):
             raise InputError(f"{names[both[0]]} has a prior and is fixed; drop one of the two")
@@ -169,8 +171,8 @@ class Priors:
                 else "the model has no free hyperparameters; build it with a kernel, not with K="
             )
         order = sorted(given)
-        own = tuple(names[i] for i in order), np.array(order), tuple(given[i] for i in order)
-        return cls(*own, hyperparameters.lows[order])
+        which = tuple(names[i] for i in order), np.array(order), tuple(given[i] for i in order)
+        return cls(*which, hyperparameters.lows[order])
 
     def __len__(self) -> int:
         return len(self.names)
@@ -232,7 +234,7 @@ class Priors:
 def held(hyperparameters: Named, fixed: Iterable[str]) -> set[int]:
     """Positions of the hyperparameters that stay as they are."""
     names = () if fixed is None else listed("fixed", fixed, "names")
-    return {hyperparameters.index(name) for name in names}
+    return {i for name in names for i in hyperparameters.every(name)}
 
 
 def _in_words(distribution: Any) -> str:

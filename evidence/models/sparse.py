@@ -213,7 +213,7 @@ class SparseModel(LatentModel):
             "likelihood": likelihoods.describe(self.likelihood),
             "precision": "Q given" if self.precision is None else str(self.precision),
             "constraints": 0 if self.constraints is None else len(self.constraints[1]),
-            "entries of L": int(analysis.nnz),
+            "nonzeros of its Cholesky factor": int(analysis.nnz),
             "memory (MB)": megabytes(self.memory, self.n),
         }
 

@@ -91,6 +91,7 @@ def test_intervals_of_another_level():
     data = {"y": [1.2, 0.4, 2.2, 1.9], "x": [0.0, 1.0, 2.0, 3.0], "g": list("aabb")}
     model = ev.from_formula("y ~ x + (1 | g)", data)
     usual, wide = (ev.summarise(model, level=level).table for level in (0.9, 0.95))
-    assert (wide["q2.5"] < usual.q5).all() and (wide["q97.5"] > usual.q95).all()
+    assert (wide["q2.5"] < usual.q5).all()
+    assert (wide["q97.5"] > usual.q95).all()
     with pytest.raises(ev.InputError, match="level must be a number above 0 and below 1, got 95"):
         ev.summarise(model, level=95)

@@ -136,6 +136,10 @@ def scales_of(priors: object) -> Scales | None:
 class OfCauchy(OfSquare):
     """The prior of √g: r over the size of a standard normal number, whose quantiles are quick."""
 
+    @property
+    def of(self) -> str:
+        return f"{super().of} (r = {math.sqrt(2.0 * self.kwds['scale']):.3g})"
+
     def ppf(self, q: ArrayLike) -> Array:
         return math.sqrt(2.0 * self.kwds["scale"]) / -ndtri(0.5 * np.asarray(q))
 
@@ -146,7 +150,9 @@ class OfCauchy(OfSquare):
 class InUnits(OfCauchy):
     """The same where effects are in units of the noise."""
 
-    of = ", of the variance, times sigma"
+    @property
+    def of(self) -> str:
+        return f"{super().of}, times sigma"
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,10 @@ _DRAWS = 999  # of a prior, for its median
 class OfSquare(OnAnother):
     """The prior of a standard deviation whose square, the variance, has the prior given."""
 
-    of = ", of the variance"
+    @property
+    def of(self) -> str:
+        """What follows its text."""
+        return ", of the variance"
 
     def logpdf(self, value: ArrayLike) -> Array:
         v = np.asarray(value, float)
