@@ -60,14 +60,10 @@ class Velocities:
         self.bounds = np.loadtxt(bounds, delimiter=",", usecols=(2, 3))[:n_planets]
         if wide:
             self.bounds = np.tile(_WIDE, (n_planets, 1))
+        self.wide = wide
         away = np.subtract.outer(self.t, self.t)
         turns = (np.sin(np.pi * away / 20.0) / 0.5) ** 2
         self.cov = 3.0 * np.exp(-0.5 * (turns + (away / 50.0) ** 2))
-
-    @property
-    def width(self) -> float:
-        """log of the volume that log P may be in."""
-        return float(np.log(np.diff(np.log(self.bounds), axis=1)).sum())
 
     def orbits(self, theta: Array) -> Array:
         """Σ K [cos(ω + ν) + e cos ω] at every time."""
@@ -103,7 +99,7 @@ class Velocities:
             self.v, np.ones((self.t.size, 1)), self.noise, {"C": (-1000.0, 1000.0)},
             mean=self.orbits, prior_transform=self.transform,
             names=["jitter", *(f"{letter}{j}" for j in planets for letter in _OF_ONE)],
-            periodic=[f"M{j}" for j in planets],
+            periodic=[f"M{j}" for j in planets], scan=[f"P{j}" for j in planets if self.wide],
         )  # fmt: skip
 
 

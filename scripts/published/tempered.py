@@ -31,6 +31,7 @@ from scripts.published.rows import research
 _DEGREES = 6.0  # of the t's, for tails
 _RATE, _JUMPS = 0.2, 0.1  # accepted moves that are aimed at; whole differences, between modes
 _BATCH = 5000
+_RIDGE = 1e-9  # of covariances: the wide prior's periods have peaks of 1e-4 of their range
 
 
 class Target(NamedTuple):
@@ -131,7 +132,7 @@ def weighed(
         count, edges = np.histogram(x[:, j], 40, (0.0, 1.0))
         cut[j] = edges[np.argmin(count + np.roll(count, 1) + np.roll(count, -1))] + 0.0125
     x = np.where(one.periodic, np.mod(x - cut, 1.0), x)
-    fit = GaussianMixture(components, random_state=0, reg_covar=1e-6).fit(x[:20_000])
+    fit = GaussianMixture(components, random_state=0, reg_covar=_RIDGE).fit(x[:20_000])
     parts = [
         stats.multivariate_t(mean, cov, df=_DEGREES, seed=rng)
         for mean, cov in zip(fit.means_, fit.covariances_, strict=True)
@@ -140,7 +141,7 @@ def weighed(
     for _ in range(draws // _BATCH):
         each = rng.multinomial(_BATCH, fit.weights_)
         y = np.concatenate(
-            [np.atleast_2d(p.rvs(k)).reshape(k, -1) for p, k in zip(parts, each, strict=True)]
+            [np.atleast_2d(p.rvs(k)).reshape(k, -1) for p, k in zip(parts, each, strict=True) if k]
         )
         log_q = logsumexp(
             [np.log(w) + p.logpdf(y) for w, p in zip(fit.weights_, parts, strict=True)], axis=0
@@ -164,6 +165,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="rows of the table")
     parser.add_argument("--planets", type=int)
     parser.add_argument("--set", type=int, default=1)
+    parser.add_argument("--wide", action="store_true", help="periods of 1.25 to 1e4 days")
     parser.add_argument("--particles", type=int, default=20_000)
     parser.add_argument("--moves", type=int, default=40)
     parser.add_argument("--even", type=float, default=0.8)
@@ -177,8 +179,8 @@ def main() -> None:
         options.particles, options.moves, options.draws = 2000, 5, 10_000
     if options.planets:
         folder: Path = research("published/eprv3")
-        name = f"EPRV3 set {options.set}, {options.planets} planets"
-        made[name] = planets.problem(folder, options.set, options.planets)
+        name = f"EPRV3 set {options.set}, {options.planets} planets{', wide' * options.wide}"
+        made[name] = planets.problem(folder, options.set, options.planets, wide=options.wide)
     for name, problem in made.items():
         periodic = np.zeros(problem.dim, bool)
         periodic[3::5] = name.startswith("EPRV3")

@@ -160,7 +160,10 @@ def starts(model: DensityModel, rng: np.random.Generator, size: int) -> Array:
     if model.prior is not None:
         return model.prior.mean + z @ model.prior.chol.T
     reach = np.where(np.arange(size) % 2, 3.0, 1.0)[:, None]
-    return z * reach * np.where(np.arange(size)[:, None] % 4 < 2, 1.0, model.units)
+    units = np.where(np.arange(size)[:, None] % 4 < 2, 1.0, model.units)
+    if model.origin.any():  # nothing is where coordinates are about one
+        units = model.units
+    return model.origin + z * reach * units
 
 
 def not_numbers(model: DensityModel, values: Array) -> tuple[Message, ...]:

@@ -30,13 +30,13 @@ from .priors import (
     size_of,
 )
 from .symmetry import Chart, chart_of, scanned_of
-from .units import units
+from .units import place
 
 _PROBES = 8  # points at which a density is asked what it is,
 _SAMPLED = 256  # draws of a sampler that tell how far coordinates reach
 _DERIVED = 3  # of them for all derivatives, and
 _SCALES = {True: 0.3, False: 3.0}  # how far the others are, with and without a prior
-_UNITS = WeakKeyDictionary["DensityModel", Array]()  # measured once; a model stays as it was
+_PLACES = WeakKeyDictionary["DensityModel", tuple[Array, Array]]()  # found once: a model stays
 
 
 class DensityModel(InNotebooks):
@@ -500,17 +500,28 @@ class DensityModel(InNotebooks):
         deviations; else where the density bends, at the first of its probes where it is finite."""
         if self.prior is not None:
             return np.sqrt(np.diag(self.prior.cov))
-        if self not in _UNITS:
-            _UNITS[self] = self._measured()
-        return _UNITS[self]
+        return self._place[1]
 
-    def _measured(self) -> Array:
+    @property
+    def origin(self) -> Array:
+        """A point to look around, of a density that has neither prior nor sampler: 0, unless
+        its units say that it lies far from there."""
+        return self._place[0]
+
+    @property
+    def _place(self) -> tuple[Array, Array]:
+        if self not in _PLACES:
+            _PLACES[self] = self._found()
+        return _PLACES[self]
+
+    def _found(self) -> tuple[Array, Array]:
+        zero, one = np.zeros(self.n), np.ones(self.n)
         if self.sampler is not None:
             sd = self.sampled(np.random.default_rng(0), _SAMPLED).std(axis=0)
-            return np.where(sd > 0.0, sd, 1.0)
-        points = np.concatenate([np.zeros((1, self.n)), self.probes()])
+            return zero, np.where(sd > 0.0, sd, 1.0)
+        points = np.concatenate([zero[None], self.probes()])
         finite = np.flatnonzero(np.isfinite(self.log_prob(points)))
-        return units(self.log_prob, points[finite[0]]) if finite.size else np.ones(self.n)
+        return place(self.log_prob, points[finite[0]]) if finite.size else (zero, one)
 
     # -- what every model offers ------------------------------------------------------------
 

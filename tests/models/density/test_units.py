@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import evidence as ev
-from evidence.approximations.density.modes import find_modes, negative_hessian
+from evidence.approximations.density.modes import find_modes, negative_hessian, starts
 from evidence.models.density.units import units
 
 SD = np.array([1e-4, 0.03, 1.0, 50.0, 1e4])
@@ -72,3 +72,36 @@ def test_a_bare_density_with_a_wall_in_any_units():
     result = ev.log_evidence(model, effort="frugal", random_seed=0, progressbar=False)
     assert not result.warnings
     assert abs(result.logz - truth) < 4.0 * result.logz_se < 0.2
+
+
+def hierarchy(scale):
+    """Eight groups about a mean, in these units; tau > 0 by its bounds, no prior told."""
+    y = np.array([-1.4, -2.5, -1.8, -1.2, 0.3, -2.9, -0.6, -1.5])
+
+    def log_p(x):
+        mean, tau, theta = x[:, :1] / scale, x[:, 1:2] / scale, x[:, 2:] / scale
+        value = -0.02 * mean[:, 0] ** 2 - 0.125 * tau[:, 0] ** 2
+        value += (-0.5 * ((theta - mean) / tau) ** 2 - np.log(tau)).sum(axis=1)
+        return value - 0.5 * ((y - theta) ** 2).sum(axis=1) - 10.0 * np.log(scale)
+
+    bounds = [(None, None), (0.0, None), *[(None, None)] * 8]
+    return ev.DensityModel(log_p, dim=10, vectorized=True, bounds=bounds)
+
+
+def test_a_density_far_from_ones_is_looked_for_where_it_is():
+    plain, small = hierarchy(1.0), hierarchy(1e-5)
+    np.testing.assert_array_equal(plain.origin, 0.0)  # where it is seen from, all is as it was
+    points = starts(small, np.random.default_rng(0), 64)
+    theta, tau = 1e5 * points[:, 2:], 1e5 * np.exp(points[:, 1])
+    assert np.abs(theta).max() < 20.0
+    assert 0.05 < np.median(tau) < 20.0
+    assert small.log_prob(points).max() > -60.0  # at the origin it is -3e10
+
+
+@pytest.mark.slow
+def test_evidence_whatever_the_units():
+    plain, small = (
+        ev.log_evidence(hierarchy(s), random_seed=0, progressbar=False) for s in (1.0, 1e-5)
+    )
+    assert not small.warnings
+    assert abs(small.logz - plain.logz) < 4.0 * np.hypot(small.logz_se, plain.logz_se)
