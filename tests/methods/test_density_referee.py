@@ -35,7 +35,7 @@ def test_a_look_vouches_for_the_log_z_that_it_saw(seen, agree):
 def test_modes_that_nobody_knew_widen_the_error_bar():
     """26 climbs of 26 with one more each way: log 1/(1 - 25/26)."""
     model = ev.DensityModel(lambda x: -0.5 * x @ x, dim=2, prior=ev.GaussianPrior(np.zeros(2)))
-    search = Search(model, np.random.default_rng(0), surprises=[1.0, 1.0, 1.0])
+    search = Search(model, np.random.default_rng(0), surprises=[(8, 8)] * 3)
     assert search.hidden == pytest.approx(25.0 / 26.0)
     outcome = Outcome("importance", -1.0, 0.01)
     hide(search.hidden, outcome)

@@ -53,7 +53,8 @@ _MOVING = 0.1  # acceptance below which walks tell nothing
 _HEAVY = np.log(10.0)  # of a weight that no draws have shown
 _CAUTION = 2.5  # walks do not reach everywhere either
 _GROWTH = 0.6  # of the first round's draws, by which every round has more than the one before
-_SURPRISES = 3  # times that fresh climbs may end out of reach before one gives up
+_SURPRISES = 3  # times that fresh climbs may end out of reach before one gives up,
+_NEARLY = 0.1  # unless it is so few of them: of 128 modes alike the last were found in six
 _LATE = 3  # rounds after which uneven weights are a reason to climb from where they are large
 _STALLED = 6  # rounds after which weights are as even as they become
 _FEW = 6  # dimensions in which these find modes
@@ -82,8 +83,8 @@ class Search:
     """Whether weights are even, and neither climbs nor walks lead elsewhere."""
     shares: list[float] = field(default_factory=list)
     slopes: int = 0
-    surprises: list[float] = field(default_factory=list)
-    """Shares of fresh climbs that ended out of reach, where some did."""
+    surprises: list[tuple[int, int]] = field(default_factory=list)
+    """Fresh climbs that ended out of reach, where some did, and all of them."""
     _open: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     """Points that nothing explains yet, among the first"""
     _known: int = 0
@@ -271,7 +272,7 @@ class Search:
                     self._move()
                     continue
                 self.confirmed = not self._surprised()
-                if self.confirmed or len(self.surprises) >= _SURPRISES:
+                if self.confirmed or self._baffled:
                     return
         if self.policy.last:
             self._last()
@@ -310,12 +311,18 @@ class Search:
         return self._stalled and max(self.shares) < self.policy.least
 
     @property
+    def _baffled(self) -> bool:
+        """Whether climbs go on to end out of reach, and not because few modes are left to find."""
+        many = len(self.surprises) >= _SURPRISES
+        return many and self.surprises[-1][0] > _NEARLY * self.surprises[-1][1]
+
+    @property
     def hidden(self) -> float:
         """About the part of fresh climbs that end in modes unknown, where one gave up."""
         if self.confirmed or len(self.surprises) < _SURPRISES:
             return 0.0
-        n = self.policy.tests * len(self.surprises)
-        return float((self.policy.tests * sum(self.surprises) + 1.0) / (n + 2.0))
+        new, climbs = np.sum(self.surprises[-_SURPRISES:], axis=0)
+        return float((new + 1.0) / (climbs + 2.0))
 
     @property
     def unlooked(self) -> bool:
@@ -434,9 +441,11 @@ class Search:
     def _surprised(self) -> bool:
         """Whether climbs from fresh draws of the prior end in modes that the proposal does not
         reach. Where one after the other does, more are hidden (Good and Turing: their share is
-        the chance that the next one does)."""
+        the chance that the next one does). There are as many climbs as modes that count, or
+        twice as many: of 128 that are alike eight climbs leave six unknown more often than not."""
         assert self.blend is not None
         n, new = self.policy.tests, list[Mode]()
+        n = max(n, self.policy.scaled(self.model, len(self._counting()))) if n else 0
         for z in self._afar(n):
             found = climb(self.model, self._placed(z), (*(self.modes or ()), *new), None)
             if found is None or not found.logz > self.verdict.logz - COUNTS:
@@ -444,7 +453,7 @@ class Search:
             if usable(found.cov) and self._out_of_reach(found):
                 new.append(found)
         if new:
-            self.surprises.append(len(new) / n)
+            self.surprises.append((len(new), n))
             self._know(new)
             self._include(new)
         return bool(new)
