@@ -118,7 +118,7 @@ def _command(**own: str) -> Callable[[Callable[..., None]], Callable[..., None]]
         options = {name: f"--{name.replace('_', '-')}" for name in named}
 
         @wraps(function)
-        def command(**given: Any) -> None:
+        def command(**given: object) -> None:
             _OPTIONS.set(options)
             function(**given)
 

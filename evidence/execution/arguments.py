@@ -223,8 +223,9 @@ def _real_array(name: str, value: Any) -> Array:
     if kind == "O" and raw.ndim:
         what = next(shown(v) for v in raw.flat if not _is_real(v)) + " among them"
     how = "convert them to numbers first"
-    if name == "y" and raw.ndim and raw.size and isinstance(label := raw.flat[0], str):
-        how += f", labels by (y == {shown(str(label))}).astype(int)"
+    if name == "y" and raw.ndim and raw.size and isinstance(raw.flat[0], str):
+        label = max(map(str, raw.flat))  # as formulas have it, the second is 1
+        how += f", labels by (y == {shown(label)}).astype(int)"
     raise InputError(f"{name} must hold real numbers, got {what}; {how}")
 
 

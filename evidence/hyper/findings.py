@@ -64,7 +64,8 @@ def doubts(
         yield Message(
             "no-curvature",
             f"no standard errors: log Z does not curve downwards in every direction of "
-            f"{', '.join(table.index)}; fix one the data do not determine, or give it a prior",
+            f"{', '.join(table.index)}; fix one the data do not determine, give it a prior, or "
+            "bring inputs of very different sizes to one scale",
         )
     ends = search.ends
     best = max(ends, key=lambda end: -np.inf if np.isnan(end.objective) else end.objective)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..approximations.density.blend import Blended
+from ..approximations.density.blend import Blend, Blended, unexplained
 from ..approximations.density.staged import TRIAL, Staged, fit_staged
 from ..approximations.mixture import Mixture
 from ..drivers.plan import Plan
@@ -56,9 +56,12 @@ def try_stages(problem: Problem, plan: Plan, name: str) -> Staged | None:
     return _fitted(problem, seen.x, climb, name)
 
 
-def over_stages(problem: Problem, mixture: Mixture | Blended) -> Outcome | None:
+def over_stages(
+    problem: Problem, mixture: Mixture | Blended, least: float = 0.01
+) -> Outcome | None:
     """The same instead of a mixture's components or draws, which it needs no scout for; None
-    where there is no such proposal, or none to rely on."""
+    where there is no such proposal, or none to rely on, or where a mixture that its search has
+    confirmed reaches all that it does but for ``least`` of the posterior."""
     if mixture.blend is None or problem.annealed:
         return None
     rng = np.random.default_rng(problem.child(31))
@@ -70,9 +73,20 @@ def over_stages(problem: Problem, mixture: Mixture | Blended) -> Outcome | None:
     staged = _fitted(problem, x, 0, "mixture")
     if staged is None or not reliable(staged):
         return None
+    confirmed = isinstance(mixture, Blended) and mixture.scouted is None
+    if confirmed and _beyond(mixture.blend, staged, rng) < least:
+        return None
     outcome = run_stages(problem, staged)
     outcome.notes.insert(0, f"auto: {describe(staged)}")
     return outcome
+
+
+def _beyond(blend: Blend, staged: Staged, rng: np.random.Generator) -> float:
+    """The part of the posterior, by weighted draws in stages, where the other one has no mass."""
+    x, log_w = staged.weighted(rng, TRIAL)
+    w = np.exp(log_w - log_w.max())
+    log_p = staged.model.log_prob(x)
+    return float(w @ unexplained(blend.log(x), log_p, staged.verdict.logz) / w.sum())
 
 
 def reliable(staged: Staged) -> bool:

@@ -212,7 +212,7 @@ def plot_intervals(
     else:
         ax.set_yticks([])
     ax.set_ylim(-0.7, n - 0.3)
-    unit = ", in standard deviations" if standardised else ""
+    unit = ", each in its own standard deviation" if standardised else ""
     mass = float(high[1:]) - float(low[1:])
     ax.set_xlabel(f"posterior mean and {mass:g} % interval{unit}")
     return ax

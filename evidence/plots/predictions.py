@@ -44,7 +44,10 @@ def plot_prediction(prediction: Prediction, ax: Axes | None = None) -> Axes:
     X = prediction.X_new
     if X is None or X.shape[1] != 1:
         given = "no inputs" if X is None else f"{X.shape[1]} inputs"
-        raise InputError(f"prediction must be along a single input, this one has {given}")
+        raise InputError(
+            f"prediction must be along a single input, this one has {given}; of a formula "
+            "ev.plot_effects(model, data, name) draws one"
+        )
     ax = axes_of(ax, 7, 4)
     order = np.argsort(X[:, 0])
     x = X[order, 0]

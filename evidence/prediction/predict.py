@@ -222,12 +222,20 @@ def _averaged(
             "each of them"
         )
     share = comparison.table.probability
+    likely = [name for name in comparison.results if share[name] > _NEGLIGIBLE]
+    if len({isinstance(comparison.models[name], FormulaModel) for name in likely}) > 1:
+        raise InputError(
+            "model: formulas take tables and the other models arrays; predict with each of them, "
+            "comparison.models[name]"
+        )
     made = [
-        predict(comparison.models[name], X_new, posterior=_of_hyperparameters(result), **words)
-        for name, result in comparison.results.items()
-        if share[name] > _NEGLIGIBLE
-    ]
-    weights = [share[name] for name in comparison.results if share[name] > _NEGLIGIBLE]
+        predict(
+            comparison.models[name], X_new,
+            posterior=_of_hyperparameters(comparison.results[name]), **words,
+        )
+        for name in likely
+    ]  # fmt: skip
+    weights = [share[name] for name in likely]
     return made[0] if len(made) == 1 else made[0].mixture(made, weights)
 
 

@@ -26,6 +26,7 @@ from ..messages import Message
 from ..numerics.arrays import Array
 from .base import DataFrame, Page, ResultOnAxes, data_frame
 from .evidence import EvidenceResult
+from .hyper import IntegratedEvidence
 from .loo import LooResult, stacking
 
 _CLEAR = 2.0  # standard errors between the two best, below which their order is open
@@ -51,6 +52,12 @@ STRENGTHS: dict[str, tuple[str, dict[float, str]]] = {
         },
     ),
 }
+
+
+_HELD = (
+    "hyperparameters of {} are held where they are, those of others are integrated out: what is "
+    "held at an optimum looks better than it is (integrate all: model.with_priors({{…}}))"
+)
 
 
 class BayesFactor(NamedTuple):
@@ -188,6 +195,14 @@ class Comparison(ResultOnAxes):
         every = dict.fromkeys(note for some in each.values() for note in some)
         shared = [n for n in every if all(n in some for some in each.values())]
         others = [f"{name}: {n}" for name, some in each.items() for n in some if n not in shared]
+        averaged = {name for name, r in results.items() if isinstance(r, IntegratedEvidence)}
+        held = [
+            name
+            for name, model in (models or {}).items()
+            if name not in averaged and len(getattr(model, "hyperparameters", ()))
+        ]
+        if averaged and held:
+            others.append(_HELD.format(", ".join(held)))
         names, told = list(results), (*shared, *others)
         return cls(table, dict(results), warned, dict(models or {}), told, names[base], looks)
 

@@ -62,7 +62,8 @@ class Summary(ResultOnAxes):
         return pd.concat(parts or [self.common])
 
     def _about(self) -> list[str]:
-        return [self.about, f"{len(self.groups)} effects of groups in .groups"]
+        n = len(self.groups)
+        return [self.about, f"effects of groups: {n}, not shown" if n else "no effects of groups"]
 
     def _draw(self, ax: Axes | None) -> Axes:
         return plots.plot_intervals(self.table, ax, standardised=True)

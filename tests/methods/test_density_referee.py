@@ -101,3 +101,14 @@ def test_a_slow_first_evaluation_is_not_what_all_take():
     calls.clear()
     assert seconds_each(model) < 0.01
     assert len(calls) > 1
+
+
+def test_even_weights_are_asked_for_necks_too(monkeypatch):
+    """They say nothing of a neck that none of the draws came to."""
+    told = Outcome("importance", 7.0, 0.01)
+    monkeypatch.setattr("evidence.methods.density.over_stages", lambda problem, base: told)
+    prior = ev.GaussianPrior(np.zeros(2), np.eye(2))
+    model = ev.DensityModel(
+        lambda x: -0.5 * np.sum(x**2, axis=1), dim=2, prior=prior, vectorized=True
+    )
+    assert ev.log_evidence(model, random_seed=0, progressbar=False).logz == 7.0

@@ -143,3 +143,13 @@ def test_every_public_name_has_an_example() -> None:
     found = {name: getattr(evidence, name) for name in evidence.__all__}
     own = {name: thing for name, thing in found.items() if not inspect.ismodule(thing)}
     assert [name for name, thing in own.items() if ">>>" not in inspect.getdoc(thing)] == []
+
+
+def test_every_warning_has_its_remedy() -> None:
+    """On the page that says what to do about them."""
+    made = re.compile(r'(?:Message|warn)\(\s*"([a-z]+(?:-[a-z]+)+)"')
+    files = list(Path(evidence.__file__).parent.rglob("*.py"))
+    codes = {code for file in files for code in made.findall(file.read_text("utf-8"))}
+    page = (PAGES / "guide/trust.md").read_text("utf-8")
+    assert len(codes) > 40
+    assert not [code for code in sorted(codes) if f"`{code}`" not in page]

@@ -53,8 +53,7 @@ _MOVING = 0.1  # acceptance below which walks tell nothing
 _HEAVY = np.log(10.0)  # of a weight that no draws have shown
 _CAUTION = 2.5  # walks do not reach everywhere either
 _GROWTH = 0.6  # of the first round's draws, by which every round has more than the one before
-_SURPRISES = 3  # times that fresh climbs may end out of reach before one gives up,
-_NEARLY = 0.1  # unless it is so few of them: of 128 modes alike the last were found in six
+_SURPRISES = 3  # times that fresh climbs may end out of reach before one gives up
 _LATE = 3  # rounds after which uneven weights are a reason to climb from where they are large
 _STALLED = 6  # rounds after which weights are as even as they become
 _FEW = 6  # dimensions in which these find modes
@@ -314,7 +313,7 @@ class Search:
     def _baffled(self) -> bool:
         """Whether climbs go on to end out of reach, and not because few modes are left to find."""
         many = len(self.surprises) >= _SURPRISES
-        return many and self.surprises[-1][0] > _NEARLY * self.surprises[-1][1]
+        return many and self.surprises[-1][0] > self.policy.nearly * self.surprises[-1][1]
 
     @property
     def hidden(self) -> float:

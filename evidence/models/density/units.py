@@ -22,9 +22,6 @@ _SMALL, _LARGE = 0.1, 10.0  # second differences, in nats, that are about one
 _FACTOR = 100.0  # of a step at most
 _NARROW = 2.0  # ratio of a step that is too long to one that is too short, beside a wall
 _REACH = 1e8  # a coordinate that has not bent by then has no unit of its own
-_ODD = 300.0  # units beyond which the origin is no place to look: a hierarchy in hundredths, its
-# logarithm of a deviation five away, was found from there, and one in ten-thousandths was not
-_POINTS, _SWEEPS, _DOUBLED = 4, 2, 44  # that are led uphill; times; steps each way
 
 
 def units(log_prob: Callable[[Array], Array], x: Array) -> Array:
@@ -58,8 +55,15 @@ def units(log_prob: Callable[[Array], Array], x: Array) -> Array:
     return np.where(t < _REACH, t, 1.0)
 
 
-def place(log_prob: Callable[[Array], Array], x: Array) -> tuple[Array, Array]:
+def place(
+    log_prob: Callable[[Array], Array], x: Array, odd: float = 300.0, points: int = 4,
+    sweeps: int = 2, doubled: int = 44,
+) -> tuple[Array, Array]:  # fmt: skip
     """A point to look around, and the unit of every coordinate there.
+
+    Zero, where units at x are within a factor ``odd`` of one (a hierarchy in hundredths was found
+    from there, one in ten-thousandths was not); else the best of a few ``points`` after some
+    ``sweeps``, whose steps are ``doubled`` so often either way.
 
     >>> import numpy as np
     >>> far = np.array([1e-4, -3e6])
@@ -68,17 +72,17 @@ def place(log_prob: Callable[[Array], Array], x: Array) -> tuple[Array, Array]:
     ([True, True], [-4.0, 6.5])
     """
     own = units(log_prob, x)
-    if own.max() < _ODD and own.min() > 1.0 / _ODD:
+    if own.max() < odd and own.min() > 1.0 / odd:
         return np.zeros_like(x), own
-    rows = x + own * np.random.default_rng(0).standard_normal((_POINTS, x.size))
-    steps = np.exp2(np.arange(_DOUBLED))
+    rows = x + own * np.random.default_rng(0).standard_normal((points, x.size))
+    steps = np.exp2(np.arange(doubled))
     steps = np.append(0.0, np.column_stack([steps, -steps]).ravel())  # of equals the shortest
-    for i in np.tile(np.arange(x.size), _SWEEPS):
+    for i in np.tile(np.arange(x.size), sweeps):
         tried = np.repeat(rows[:, None], steps.size, axis=1)
         tried[:, :, i] += own[i] * steps
         with np.errstate(all="ignore"):
             value = log_prob(tried.reshape(-1, x.size)).reshape(tried.shape[:2])
         best = np.nan_to_num(value, nan=-np.inf).argmax(axis=1)
-        rows, at = tried[np.arange(_POINTS), best], value[np.arange(_POINTS), best]
+        rows, at = tried[np.arange(points), best], value[np.arange(points), best]
     top = rows[np.nan_to_num(at, nan=-np.inf).argmax()]
     return top, units(log_prob, top)

@@ -62,6 +62,10 @@ _INSTEAD = {
     "cbind": "successes are 'y | trials(n) ~ …', n being all trials, with a binomial likelihood",
     **dict.fromkeys(("factor", "as.factor", "ordered"), "categories are C(x)"),
     "ln": "the natural logarithm is log(x)",
+    **dict.fromkeys(
+        ("gp", "hsgp"),
+        "a Gaussian process of any inputs is an ev.GPModel, which ev.compare puts beside formulas",
+    ),
 }  # what people know from elsewhere
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r\n]+)

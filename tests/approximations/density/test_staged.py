@@ -187,23 +187,20 @@ def test_gaussians_and_regressions_have_no_parents():
 )
 @pytest.mark.slow
 def test_the_default_call_enters_necks(centred, again, tmp_path):
-    """Annealing alone is 0.06 to 0.3 too low on longer walks, at ± 0.04. Draws in two stages go
-    on from their file, too; where no neck is deep, Gaussians from the search reach into it."""
-    problem = PROBLEMS["walk 6" if not centred else "groups 8 × 1"]
+    """Annealing alone is 0.06 to 0.3 too low on longer walks, at ± 0.04, and Gaussians whose
+    weights are even 0.03 to 0.09 on this one. Draws in two stages go on from their file, too."""
+    problem = PROBLEMS["walk 6"]
     model, words = problem.model(centred), {"random_seed": 0, "progressbar": False}
     words |= {"checkpoint": tmp_path / "run.ckpt"} if again else {}
     result = ev.log_evidence(model, **words)
-    if not centred:
-        assert any("tell the scale of the other parameters" in note for note in result.notes)
-        assert not result.warnings
+    assert any("tell the scale of the other parameters" in note for note in result.notes)
+    assert not result.warnings
     if again:
         resumed = ev.log_evidence(model, **words)
         assert resumed.settings["reference"] == "staged"
         assert resumed.logz == result.logz
         assert "run" not in resumed.evaluations
-    # halving does not come to a neck's end: Gaussians hold what it left open
-    assert result.logz_se < (0.1 if centred else 0.04)
-    assert {w.code for w in result.warnings} <= {"search-unfinished"}
+    assert result.logz_se < 0.04
     assert abs(result.logz - problem.logz()) < 4.0 * result.logz_se
     assert result.samples.shape == (1000, len(problem.K) + 2)
     assert np.isclose(result.samples[:, :2].mean(), _mean(problem), atol=0.15)
