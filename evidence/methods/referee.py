@@ -136,7 +136,10 @@ class Referee:
         clock, fits = self.problem.clock, self.fits
         if clock.meter.spent() and math.isnan(outcome.logz_se):
             text = f"max_evaluations={clock.meter.most} were used up before there was an estimate"
-            outcome.warn("out-of-evaluations", text)
+            others = [
+                w for w in outcome.warnings if getattr(w, "code", "") != "out-of-evaluations"
+            ]
+            outcome.warnings = [*others, Message("out-of-evaluations", text)]
         limited = clock.limited and not clock.interrupted.is_set()
         if not (limited and math.isnan(outcome.logz_se)):
             return

@@ -170,7 +170,8 @@ def family(model: Any) -> Family:
             return entry
     *first, last = (f"a {kind.__name__}" for kind in _FAMILIES)
     known = f"{', '.join(first)} or {last}"
-    raise InputError(f"model must be {known}, got {type(model).__name__}")
+    wrap = "; wrap a log density: ev.DensityModel(function, dim=…)" * callable(model)
+    raise InputError(f"model must be {known}, got {type(model).__name__}{wrap}")
 
 
 def make_path(reference: Any) -> TemperedPath:

@@ -114,7 +114,10 @@ def _read(draws: Any, names: Sequence[str] | None) -> tuple[Array, list[str], Ar
         x = x.reshape(-1, x.shape[-1]).copy() if x.size else x
         component = getattr(draws, "component", component)
     if not x.size:
-        raise InputError(f"draws: {shown(draws)} holds no posterior draws; use a method that does")
+        raise InputError(
+            f"draws: {shown(draws)} holds no posterior draws: the run ended before it drew, or "
+            "its method leaves none"
+        )
     if len(known) != x.shape[1]:
         known = [f"x[{i}]" for i in range(x.shape[1])]
     return x, known, component if len(component) == len(x) else np.zeros(len(x))

@@ -207,5 +207,8 @@ class EvidenceResult(Result):
             Of the posterior predictive draws.
         """
         if not self.samples.size:
-            raise InputError(f"method {self.method!r} leaves no posterior draws to export")
+            raise InputError(
+                "there are no posterior draws to export: the run ended before it drew, or method "
+                f"{self.method!r} leaves none"
+            )
         return export.to_arviz(self, model, random_seed)

@@ -122,7 +122,8 @@ def log_evidence(
         the prior where it takes batches, four thousand where it takes one point, and halving
         from them (:mod:`evidence.approximations.density.search`); ``result.resolution`` says
         what they would have met. ``"frugal"``: densities that are dear to call make do with one
-        to seven thousand evaluations. ``"thorough"``: ten times as much as normal.
+        to seven thousand evaluations in up to six dimensions. ``"thorough"``: ten times as
+        much as normal.
     random_seed : int or Generator, optional
         Same seed, same answer (unless ``max_seconds`` cuts it short), whatever the machine's
         number of cores and whatever the executor. (From N = 1500 on matrices are factorised on

@@ -421,3 +421,27 @@ def test_a_search_cut_by_the_clock_lends_its_islands_to_no_other(tmp_path, monke
     assert 0 < sum(cut.evaluations.values()) < sum(want.evaluations.values()) / 2
     whole = ev.log_evidence(model, checkpoint=path, **words)
     assert (whole.logz, whole.logz_se) == (want.logz, want.logz_se)
+
+
+def test_a_long_batch_that_is_cut_is_not_lost(tmp_path, monkeypatch):
+    """Of 4096 points of the first look 500 were evaluated when the run died."""
+    calls, most = [], [500]
+
+    def log_likelihood(x):
+        calls.append(tuple(x))
+        if len(calls) > most[0]:
+            raise RuntimeError("died")
+        time.sleep(3e-4 * (most[0] == 500))
+        return -np.sum((x - 0.5) ** 2) / 0.02
+
+    monkeypatch.setattr(checkpoint, "_EVERY", 0.0)
+    monkeypatch.setattr(checkpoint, "_SHARE", 0.0)
+    model = ev.DensityModel(log_likelihood, prior=[(-3.0, 3.0)] * 2)
+    words = {"random_seed": 0, "progressbar": False, "checkpoint": tmp_path / "run.ckpt"}
+    with pytest.raises(RuntimeError, match="died"):
+        ev.log_evidence(model, **words)
+    before = {*calls}
+    calls.clear()
+    most[0] = 10**9
+    ev.log_evidence(model, **words)
+    assert len(before & {*calls}) < 200

@@ -71,6 +71,9 @@ def climb(
     """
     with np.errstate(all="ignore"):
         x = np.asarray(_descend(model, partial(_fall, model), start, _watch(known, patience)))
+        over = model.chart.across(x)
+        if over is not None and _fall(model, over)[0] < _fall(model, x)[0]:  # it ended at a seam
+            return climb(model, over, known, patience)
         if not np.isfinite(x).all() or any(_same(x, mode) for mode in known):
             return None
         x, H = _polish(model, x)

@@ -2,8 +2,8 @@
 
 A search asks for one batch after the other, in one thread. Where a batch takes long its points are
 shared out, and where points take long their values are kept in the run's checkpoint: a run that
-was killed evaluates none of them twice. Values do not depend on where they come from, so a
-stopwatch may decide.
+was killed evaluates again what a second or two may have left unwritten. Values do not depend on
+where they come from, so a stopwatch may decide.
 """
 
 from __future__ import annotations
@@ -51,8 +51,18 @@ class SharedBatches:
             parts = np.split(tape.values, np.cumsum(np.atleast_1d(tape.sizes))[:-1])
             self._known = dict(zip(np.atleast_1d(tape.keys).tolist(), parts, strict=True))
 
-    def values(self, function: Batched, x: Array) -> Array:
-        """The log density at rows x."""
+    def values(self, function: Batched, x: Array, most: int = 128) -> Array:
+        """The log density at rows x; of a function of one point ``most`` of them at a time, where
+        they are to be kept, lest a long batch be lost as a whole."""
+        parts, left = list[Array](), x
+        if self.store.path is not None and not function.vectorized:
+            while len(left) > most and (self._known or not 0.0 < self._seconds <= _DEAR):
+                parts.append(self._values(function, left[:most]))
+                left = left[most:]
+        parts.append(self._values(function, left))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _values(self, function: Batched, x: Array) -> Array:
         keep = self.store.path is not None
         key = digest(x) if keep and (self._known or self._seconds > _DEAR) else ""
         if key in self._known:

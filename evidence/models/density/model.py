@@ -217,8 +217,7 @@ class DensityModel(InNotebooks):
             names = names_of(prior) if names is None else names
         elif prior_transform is not None:
             tractable = Transform(prior_transform, self.n, self.vectorized)
-            if self.vectorized:
-                tractable.check_rows()
+            tractable.check()
         if isinstance(tractable, Quantiles | Transform):
             self.change, self.prior = tractable, GaussianPrior(np.zeros(self.n))
         elif tractable is not None:

@@ -414,9 +414,19 @@ class Transform:
     def __call__(self, x: Array) -> Array:
         return retreating(self._far, x, self._complain)
 
-    def check_rows(self) -> None:
-        """A map of one point changes the first of several rows only, or fails."""
+    def check(self) -> None:
+        """A map of other points fails; one of one point changes the first of several rows only."""
         x = np.random.default_rng(20122).standard_normal((3, self.dim))
+        if not self.vectorized:
+            try:
+                with np.errstate(all="ignore"):
+                    self._one(ndtr(x[0]))
+            except (IndexError, ValueError) as error:
+                raise InputError(
+                    f"prior_transform was called with u of shape ({self.dim},), as dim= or names= "
+                    f"say, and ended in {type(error).__name__}: {error}"
+                ) from error
+            return
         told = (
             "with vectorized=True prior_transform gets rows of points (M, d), and must treat each "
             "by itself: u[:, 0] is the first parameter of all"

@@ -70,6 +70,17 @@ class Chart:
             z = self._exchanged(z, rng.permuted(orders, axis=1))
         return z
 
+    def across(self, z: Array, near: float = 0.1) -> Array | None:
+        """A point as far beyond the ends of angles as this one is short of them, of those within
+        the part ``near`` of a turn; None where there are none."""
+        turn = ndtr(z[self.periodic])
+        short = np.minimum(turn, 1.0 - turn) < near
+        if not short.any():
+            return None
+        over = z.copy()
+        over[self.periodic[short]] *= -1.0  # Φ(−z) = 1 − Φ(z)
+        return over
+
     def placed(self, z: Array, cov: Array) -> tuple[Array, Array]:
         """A point, and the covariance of a Gaussian around it, in the chart."""
         order = np.arange(z.size)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import ive, logsumexp, ndtr
+from scipy.special import ive, logsumexp, ndtr, ndtri
 
 import evidence as ev
 from evidence.approximations.density.blend import Blend
+from evidence.approximations.density.modes import climb
 from evidence.models.density.symmetry import Chart
 from evidence.numerics.arrays import Array
 
@@ -157,3 +158,20 @@ def test_symmetries_are_shown_by_few_calls():
     plain = len(calls)
     ev.DensityModel(f, prior=prior, exchangeable=list("abcde"))
     assert len(calls) - 2 * plain == 4 * 5
+
+
+def test_a_climb_goes_on_beyond_the_end_of_an_angle():
+    """From the low end of two turns, to a peak at their high ends."""
+
+    def log_likelihood(p):
+        return 400.0 * float(np.cos(p - 2.0 * np.pi * 0.97).sum() - 2.0)
+
+    model = ev.DensityModel(
+        log_likelihood, prior_transform=lambda u: 2.0 * np.pi * u, names=["a", "b"],
+        periodic=["a", "b"],
+    )  # fmt: skip
+    found = climb(model, ndtri([0.06, 0.04]), ())
+    np.testing.assert_allclose(ndtr(found.x), 0.97, atol=0.01)
+    middle = np.array([0.5, -0.5])
+    assert model.chart.across(middle) is None
+    np.testing.assert_array_equal(model.chart.across(np.array([2.0, 0.3])), [-2.0, 0.3])
