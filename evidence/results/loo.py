@@ -171,7 +171,7 @@ class LooResult(Result):
         return lines
 
     def _label(self) -> str:
-        return f"elpd={self.elpd:.2f} ± {self.se:.2f}, {self.method}"
+        return f"elpd={self.elpd:.2f} ± {self.se:.2f}, mcse={self.mcse:.2g}, {self.method}"
 
 
 def _se(pointwise: Array) -> float:

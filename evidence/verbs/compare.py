@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -22,6 +23,7 @@ from ..models.adaptors.numpyro import from_numpyro
 from ..models.adaptors.pymc import from_pymc
 from ..models.formulas.jzs import Scales, check_measures
 from ..models.formulas.model import callers, from_formulas
+from ..models.formulas.terms import Common
 from ..models.gp import GPModel
 from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
@@ -35,6 +37,11 @@ from .loo import loo as leave_one_out
 if TYPE_CHECKING:
     from ..models.likelihoods.base import Likelihood
     from ..models.types import Model
+
+_WIDE = (
+    "effects have default priors, which are wide: whether one is there depends on them; say what "
+    "is plausible, priors={'x': 'norm(0, 0.5)'}, or take priors='jzs'"
+)
 
 
 @also(family="likelihood")
@@ -52,6 +59,7 @@ def compare(
     priors: Mapping[str, Any] | str | Scales | None = None,
     missing: str = "drop",
     namespace: Mapping[str, Any] | None = None,
+    predictors: Mapping[str, str] | None = None,
     **options: Unpack[EveryModel],
 ) -> Comparison:
     """Compare models of the same data by their evidence.
@@ -77,7 +85,7 @@ def compare(
         Same seed, same answer.
     progressbar : bool
         Show one line in a terminal or notebook.
-    likelihood, link, priors, missing, namespace
+    likelihood, link, priors, missing, namespace, predictors
         For formulas, as in :func:`evidence.from_formula` (``family=`` too). A prior is for every
         model that has what it names.
     **options
@@ -110,7 +118,7 @@ def compare(
     check_flag("loo", loo)
     if not isinstance(namespace, Mapping | None):
         raise InputError(f"namespace must map names to objects, got {shown(namespace)}")
-    words = {"likelihood": likelihood, "link": link, "priors": priors}
+    words = {"likelihood": likelihood, "link": link, "priors": priors, "predictors": predictors}
     if data is not None:
         space = callers(3) if namespace is None else namespace
         given = {name: word for name, word in words.items() if word is not None}
@@ -121,6 +129,7 @@ def compare(
     models = _check_models(models)
     check_measures(models)
     weights = check_prior(prior, models)
+    wide = data is not None and priors is None and _differ(models)
     if baseline is not None:
         check_choice("baseline", baseline, models)
     for name, model in models.items() if loo else ():
@@ -144,7 +153,17 @@ def compare(
         posterior = one if isinstance(one, IntegratedEvidence) else None
         known: Any = models[name]
         looks[name] = leave_one_out(known, posterior=posterior, random_seed=rng, progressbar=False)
-    return told(Comparison.of(results, weights, cut, models, baseline, looks))
+    comparison = Comparison.of(results, weights, cut, models, baseline, looks)
+    return told(replace(comparison, notes=(*comparison.notes, *[_WIDE] * wide)))
+
+
+def _differ(models: Mapping[str, Any]) -> bool:
+    """Whether some common effect is in one formula and not in another."""
+    each = {
+        frozenset(name for t in model.terms if isinstance(t, Common) for name in t.labels)
+        for model in models.values()
+    }
+    return len(each) > 1
 
 
 def _check_formulas(formulas: Any) -> dict[str, str]:

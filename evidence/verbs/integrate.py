@@ -64,8 +64,8 @@ _CLIMBING, _MOST_STARTS = 8e6, 6  # of EP, that decide how often one climbs, and
 _APART, _MATTERS = 0.5, 10.0  # logs between modes, and nats below the best of one that counts
 #: of the search, which an integral over all of the prior leaves behind
 _OF_SEARCH = {
-    "at-bound", "found-once", "no-curvature", "restarts-disagree", "starts-failed",
-    "stopped-early",
+    "at-bound", "found-once", "no-curvature", "restarts-disagree", "several-fixed-points",
+    "starts-failed", "stopped-early",
 }  # fmt: skip
 _FITTING = 0.8  # relative ESS of islands from which on the surrogate itself makes draws of θ
 

@@ -146,6 +146,8 @@ def loo(
     check_choice("method", method, ("auto", "ep", "psis"))
     if model.n_predictors > 1:
         method = _by_draws_only(method, posterior)
+        if isinstance(posterior, IntegratedEvidence):  # it has no draws of latent values
+            posterior = None
     check_count("max_draws", max_draws, 2, optional=False)
     check_count("max_refits", max_refits, 0, optional=False)
     seeds = [np.random.default_rng(seed) for seed in seed_sequence(random_seed).spawn(4)]
@@ -204,7 +206,7 @@ def _views(
 
 def _by_draws_only(method: str, posterior: object) -> str:
     """Data that see several predictors have no cavities here."""
-    if method == "ep" or isinstance(posterior, BlockReference | IntegratedEvidence):
+    if method == "ep" or isinstance(posterior, BlockReference):
         raise InputError(
             "method='ep' is for data with one predictor: of several take method='psis', with "
             "posterior= draws of latent values (or nothing: they are made)"

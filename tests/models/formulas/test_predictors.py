@@ -25,7 +25,7 @@ def evidence_of(formula, **words):
 def test_names_and_priors():
     model = ev.from_formula(
         "y ~ x + (1 + x | g)", DATA, predictors={"sigma": "x + (1 + x | g)"},
-        priors={"sigma:x": "norm(0, 0.5)", "sigma:var(1|g)": "expon(2)", "cor(g)": "lkj(2)"},
+        priors={"sigma:x": "norm(0, 0.5)", "sigma:var(1|g)": "expon(scale=2)", "cor(g)": "lkj(2)"},
     )  # fmt: skip
     assert model.names[:4] == ("Intercept", "x", "1|g[g0]", "x|g[g0]")
     where = model.slices["sigma ~ common"]

@@ -174,7 +174,7 @@ def test_numbers_in_the_wrong_place(key, given, words):
     [
         ("normal(0, 1)", "'norm'"),
         ("N(0, 1)", "'norm'"),
-        ("half_normal(1)", "'halfnorm'? Its scale has a name, halfnorm(scale=2)"),
+        ("half_normal(1)", "'halfnorm'? Its scale has a name, halfnorm(scale=…)"),
         ("Half Normal(1)", "'halfnorm'? Its scale"),
         ("HalfNormal(sigma=1)", "'halfnorm'? Its scale"),
         ("normal+(0, 1)", "'halfnorm'? Its scale"),
@@ -182,8 +182,8 @@ def test_numbers_in_the_wrong_place(key, given, words):
         ("student-t(3)", "'t'"),
         ("cauchy+(0, 1)", "'halfcauchy'? Its scale"),
         ("half-cauchy(0, 1)", "'halfcauchy'? Its scale"),
-        ("half_student_t(3, 0, 2)", "'halfcauchy'? Its scale"),
-        ("exponential(1)", "'expon'? Its scale has a name, expon(scale=2)"),
+        ("half_student_t(3, 0, 2)", "'halft'? Its scale has a name, halft(df, scale=…)"),
+        ("exponential(1)", "'expon'? Its scale has a name, expon(scale=…), 1 over"),
         ("inv_gamma(1, 1)", "'invgamma'"),
         ("flat", "a flat prior leaves a model without an evidence"),
     ],
@@ -330,3 +330,29 @@ def test_a_word_that_means_several():
         ev.from_formula("y ~ ar1(t) + rw1(h)", DATA, priors={"sigma": stats.expon()})
     with pytest.raises(ev.InputError, match="3 correlations have one prior together"):
         ev.from_formula("y ~ (1+x+z|g)", DATA, priors={"cor(g)": stats.uniform(-1, 2)})
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("expon(2)", "expon(scale=2), of a rate 1 over it"),
+        ("halfnorm(1)", "halfnorm(scale=1)"),
+        ("gamma(2, 0.1)", "gamma(2, scale=0.1)"),
+        ("halft(3, 2.5)", "halft(3, scale=2.5)"),
+    ],
+)
+def test_a_scale_in_the_place_of_where_it_begins(text, meant):
+    """SciPy would have begun there, and no deviation below would have been possible."""
+    with pytest.raises(ev.InputError, match="the last number is where it begins") as told:
+        ev.from_formula("y ~ (1 | g)", DATA, priors={"sd(1|g)": text})
+    assert meant in str(told.value)
+    ev.from_formula("y ~ (1 | g)", DATA, priors={"sd(1|g)": "gamma(2, 0, 0.5)"})
+
+
+def test_the_half_of_a_t():
+    _, found = priors("y ~ (1 | g)", priors={"sd(1|g)": "halft(3, scale=2.5)"})
+    half, x = found["sd(1|g)"], np.array([0.01, 0.7, 3.0, 40.0])
+    np.testing.assert_allclose(half.pdf(x), 2.0 * stats.t(3, scale=2.5).pdf(x), rtol=1e-12)
+    np.testing.assert_allclose(half.ppf(half.cdf(x)), x, rtol=1e-9)
+    np.testing.assert_allclose(half.isf(half.sf(x)), x, rtol=1e-9)
+    assert half.support() == (0.0, np.inf)
