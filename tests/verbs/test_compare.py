@@ -176,3 +176,40 @@ def test_where_a_covariate_has_its_zero_does_not_matter():
     found = ev.compare(formulas, data, **words).table.logz.sort_index()
     away = ev.compare(formulas, data | {"age": age - 1000.0}, **words).table.logz.sort_index()
     np.testing.assert_allclose(found, away, rtol=0.0, atol=1e-7)
+
+
+def test_effects_with_default_priors_are_told_of():
+    """A Bayes factor of an effect whose prior is wide hangs on that; one of groups does not."""
+    data = {"y": [1.2, 0.4, 2.2, 1.9, 1.1, 0.7], "x": [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]}
+    data["g"] = list("aabbcc")
+    words = {"random_seed": 0, "progressbar": False}
+    told = ev.compare(["y ~ x", "y ~ 1"], data, **words).notes
+    assert any("default priors" in note for note in told)
+    for formulas, priors in [
+        (["y ~ x", "y ~ x + (1 | g)"], None),
+        (["y ~ x", "y ~ 1"], {"x": "norm(0, 0.5)"}),
+    ]:
+        notes = ev.compare(formulas, data, priors=priors, **words).notes
+        assert not any("default priors" in note for note in notes)
+
+
+def test_formulas_may_share_a_predictor_of_the_noise():
+    rng = np.random.default_rng(0)
+    data = {"x": rng.normal(size=40), "z": rng.normal(size=40)}
+    data["y"] = data["x"] + np.exp(data["z"]) * rng.normal(size=40)
+    words = {"data": data, "random_seed": 0, "progressbar": False, "target_se": 0.3}
+    table = ev.compare(["y ~ x"], predictors={"sigma": "z"}, **words).table
+    plain = ev.compare(["y ~ x"], **words).table
+    assert table.logz["y ~ x"] > plain.logz["y ~ x"] + 3.0
+
+
+def test_held_beside_integrated_is_told(models):
+    """What is held at an optimum looks better than it is."""
+    y = next(iter(models.values())).y
+    priors = dict.fromkeys(("length_scale", "constant_value", "noise_std"), "lognorm(1)")
+    x = np.arange(float(len(y)))[:, None]
+    held = ev.GPModel(x, y, "1.0 * RBF(1.0)", likelihood="gaussian(noise_std=0.3)")
+    words = {"random_seed": 0, "progressbar": False, "target_se": 0.5}
+    both = ev.compare({"held": held, "averaged": held.with_priors(priors)}, **words)
+    assert any(note.startswith("hyperparameters of held are held") for note in both.notes)
+    assert not any("are held" in note for note in ev.compare({"held": held}, **words).notes)

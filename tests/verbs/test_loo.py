@@ -439,3 +439,16 @@ def test_other_models_are_refused():
     hot = ev.sample(smooth(), draws=20, tune=20, beta=0.5, random_seed=0, progressbar=False)
     with pytest.raises(ev.InputError, match="beta"):
         ev.loo(smooth(), posterior=hot)
+
+
+@pytest.mark.slow
+def test_a_result_where_data_see_several_predictors():
+    """It has no draws of latent values: they are made, as if none were given."""
+    rng = np.random.default_rng(0)
+    data = {"x": rng.normal(size=20), "g": np.arange(20) % 4}
+    data["y"] = data["x"] + rng.normal(size=20)
+    model = ev.from_formula("y ~ x + (1 | g)", data, predictors={"sigma": "1"})
+    result = ev.log_evidence(model, target_se=0.5, random_seed=0, progressbar=False)
+    assert isinstance(result, ev.IntegratedEvidence)
+    words = {"random_seed": 0, "progressbar": False}
+    assert ev.loo(model, result, **words).elpd == ev.loo(model, **words).elpd
