@@ -10,6 +10,7 @@ from scipy import stats
 
 from ..execution.arguments import shown
 from ..messages import InputError, suggest
+from ..numerics.arrays import Array
 from .expressions import check_length, quoted, readable, tree_of
 
 _MEANT = {
@@ -35,19 +36,19 @@ _OF_SCALE = {
 class HalfT(stats.rv_continuous):
     """The size of Student's t, which SciPy has not: brms' prior of deviations is one."""
 
-    def _pdf(self, x: Any, df: Any) -> Any:
+    def _pdf(self, x: Array, df: Array) -> Array:
         return 2.0 * stats.t.pdf(x, df)
 
-    def _cdf(self, x: Any, df: Any) -> Any:
+    def _cdf(self, x: Array, df: Array) -> Array:
         return 1.0 - self._sf(x, df)
 
-    def _sf(self, x: Any, df: Any) -> Any:
+    def _sf(self, x: Array, df: Array) -> Array:
         return 2.0 * stats.t.sf(x, df)
 
-    def _ppf(self, q: Any, df: Any) -> Any:
+    def _ppf(self, q: Array, df: Array) -> Array:
         return stats.t.isf(0.5 - 0.5 * q, df)
 
-    def _isf(self, q: Any, df: Any) -> Any:
+    def _isf(self, q: Array, df: Array) -> Array:
         return stats.t.isf(0.5 * q, df)
 
 

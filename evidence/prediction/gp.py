@@ -306,9 +306,9 @@ class Prediction(AtPoints):
         columns |= dict(zip(ends, found, strict=True))
         columns |= {"y_mean": self.y_mean, "y_sd": np.sqrt(self.y_var)}
         if self._binary:
-            columns["probability"] = self.probability
             for name, x in zip(ends, found, strict=True):
                 columns[f"probability_{name}"] = self.probability_given(x)
+            columns["probability"] = self.probability  # last, where pandas shows it
         elif self.labels is not None:
             each = zip(self.labels, self.probability.T, strict=True)
             columns |= {f"p[{label}]": p for label, p in each}

@@ -232,7 +232,7 @@ def test_binary_predictions_are_on_the_scale_of_the_data(pain, response, low, hi
     for label, share in zip(sorted(set(data[response])), (1 - p, p), strict=True):
         density = prediction.log_density([label] * 3)
         np.testing.assert_allclose(np.exp(density), share, rtol=1e-9)
-    assert "probability" in prediction.to_frame()
+    assert list(prediction.to_frame())[-1] == "probability"
 
 
 def test_scales_of_other_ways_to_say_the_same(pain):

@@ -501,8 +501,8 @@ def test_table_and_figure():
     model = ev.GPModel(X[:, :1], DATA["probit"], "2.0 * RBF(1.0)")
     prediction = ev.predict(model, np.linspace(0.0, 5.0, 20))
     table = prediction.to_frame()
-    names = ["mean", "sd", "q5", "q95", "y_mean", "y_sd", "probability"]
-    assert list(table) == [*names, "probability_q5", "probability_q95"]
+    names = ["mean", "sd", "q5", "q95", "y_mean", "y_sd", "probability_q5", "probability_q95"]
+    assert list(table) == [*names, "probability"]
     assert table.probability.between(table.probability_q5, table.probability_q95).all()
     assert ((table.q5 < table["mean"]) & (table["mean"] < table.q95)).all()
     assert prediction.plot().get_ylabel() == "P(y = +1)"
