@@ -138,7 +138,8 @@ class OfCauchy(OfSquare):
 
     @property
     def of(self) -> str:
-        return f"{super().of} (r = {math.sqrt(2.0 * self.kwds['scale']):.3g})"
+        r = math.sqrt(2.0 * self.kwds["scale"])
+        return f"{super().of} (effects are Cauchy with r = {r:.3g})"
 
     def ppf(self, q: ArrayLike) -> Array:
         return math.sqrt(2.0 * self.kwds["scale"]) / -ndtri(0.5 * np.asarray(q))
