@@ -86,6 +86,7 @@ def legend(ax: Axes, **options: Any) -> Axes:
     """A legend without a frame that hides nothing: beside the axes where there is no room in them,
     or above the data, in two columns, where other panels need the width or a layout is missing
     that would make room."""
+    ax.get_xlim()  # limits that have waited for all data: what is hidden is judged by them
     options = {"frameon": False, "loc": "best", **options}
     figure, legend = ax.get_figure(root=True), ax.legend(**options)
     assert figure is not None
@@ -138,6 +139,15 @@ def approximations(ax: Axes, values: Mapping[str, float], middle: float, reach: 
     for name, (style, label) in LINES.items():
         if name in values and abs(values[name] - middle) < reach:
             ax.axhline(values[name], ls=style, color="0.25", lw=1.2, label=label)
+
+
+def not_too_near(axis: Axis, least: float = 1e-3) -> None:
+    """No axis shorter than so many nats: what is exact differs by rounding alone."""
+    ax, (low, high) = axis.axes, axis.get_view_interval()
+    if high - low < least:
+        middle = 0.5 * (low + high)
+        limits = middle - 0.5 * least, middle + 0.5 * least
+        ax.set_xlim(limits) if axis is ax.xaxis else ax.set_ylim(limits)
 
 
 def whole_ticks(ax: Axes) -> Axes:

@@ -18,7 +18,9 @@ from ._style import (
     legend,
     log_ticks,
     new_figure,
+    not_too_near,
     nothing,
+    whole_ticks,
     write,
 )
 
@@ -76,7 +78,7 @@ def plot_path(result: EvidenceResult, ax: Axes | None = None) -> Axes:
     ax.plot(beta, logz, "o-", color=INK, ms=3.5, lw=1.2, label=r"$\log Z_\beta$")
     origin = {"ep": "EP", "laplace": "Laplace", "prior": "the prior"}.get(name, "the reference")
     ax.set(xlabel=r"inverse temperature $\beta$", ylabel=r"$\log Z_\beta$ (nats)")
-    ax.set(title=f"From {origin} to the posterior: {_answer(result)}")
+    ax.set(title=rf"From {origin} to the posterior: $\log Z$ = {_answer(result)}")
     ax.margins(y=0.15)
     return legend(ax)
 
@@ -97,7 +99,8 @@ def plot_islands(result: EvidenceResult, ax: Axes | None = None) -> Axes:
     number, far, se = _running(logz)
     later = number > _SPREAD
     low, high = (far - 2.0 * se)[later], (far + 2.0 * se)[later]
-    ax.fill_between(number[later], low, high, color=INK, alpha=0.2, lw=0, label="± 2 se")
+    band = "± 2 se" if later.sum() > 1 else None
+    ax.fill_between(number[later], low, high, color=INK, alpha=0.2, lw=0, label=band)
     ax.plot(number, far, color=INK, lw=1.2, label="all so far")
     ax.plot(number, logz, "o", color="0.55", ms=3.5, zorder=1, label="each island")
     near = 3.0 * max(float(np.ptp(logz)), 6.0 * result.logz_se)
@@ -107,7 +110,8 @@ def plot_islands(result: EvidenceResult, ax: Axes | None = None) -> Axes:
     ax.set(xlabel="islands", ylabel=r"$\log Z$ (nats)")
     ax.set(title=f"Independent islands: {_answer(result)}")
     ax.margins(y=0.15)
-    return legend(ax)
+    not_too_near(ax.yaxis)
+    return legend(whole_ticks(ax))
 
 
 def plot_error(result: EvidenceResult, ax: Axes | None = None) -> Axes:
@@ -132,6 +136,7 @@ def plot_error(result: EvidenceResult, ax: Axes | None = None) -> Axes:
     ax.plot(draws, se, "o-", color=INK, ms=3.5, lw=1.2, label=f"{result.method}: ± 1 se")
     ideal = se[-1] * np.sqrt(draws[-1] / draws)
     ax.plot(draws, ideal, color="0.6", lw=0.8, label=r"$1/\sqrt{\mathrm{draws}}$")
+    told = list[float]()
     for row in result.rows[:-1]:
         if row.method in LINES and row.logz != result.logz:
             style, name = LINES[row.method]
@@ -139,7 +144,11 @@ def plot_error(result: EvidenceResult, ax: Axes | None = None) -> Axes:
                 ax.plot([], [], " ", label=f"{name}: within 2 se")
                 continue
             ax.axhline(abs(off), ls=style, color="0.25", lw=1.2)
-            write(ax, f"{name} is off by {off:+.2g}", draws[0], abs(off), fontsize="small")
+            crowded = any(abs(math.log(abs(off) / other)) < 0.3 for other in told)
+            told.append(abs(off))
+            away = (4, -11) if crowded else (4, 4)
+            words = f"{name} is off by {off:+.2g}"
+            write(ax, words, draws[0], abs(off), fontsize="small", away=away)
     unit = "draws" if size > 1 else "islands"
     ax.set(xscale="log", yscale="log", xlabel=unit, ylabel=r"error of $\log Z$ (nats)")
     ax.margins(y=0.12)  # words stand above the uppermost line
@@ -149,10 +158,11 @@ def plot_error(result: EvidenceResult, ax: Axes | None = None) -> Axes:
 
 
 def _answer(result: EvidenceResult) -> str:
-    """With as many digits as the standard error has a first one, three at least."""
+    """With as many digits as the standard error has a first one, from three to six."""
     se = result.logz_se
-    digits = max(3, math.ceil(-math.log10(se))) if 0.0 < se < 1.0 else 3
-    return f"{result.logz:.{digits}f} ± {se:.{digits}f}"
+    digits = min(max(3, math.ceil(-math.log10(se))), 6) if 0.0 < se < 1.0 else 3
+    error = f"{se:.{digits}f}" if not 0.0 < se < 1e-6 else f"{se:.0e}"
+    return f"{result.logz:.{digits}f} ± {error}"
 
 
 _SPREAD = 3  # islands up to which nothing is known of their spread
@@ -191,6 +201,6 @@ def plot_time(result: EvidenceResult, ax: Axes | None = None) -> Axes:
     approximations(ax, values, logz[-1], near)
     ax.set(xlabel="wall-clock time (seconds, EP included)", ylabel=r"$\log Z$ (nats)")
     ax.set(title="Estimate against time")
-    ax.set_xlim(left=0.0)
-    ax.margins(x=0.1)
+    ax.set_xlim(0.0, 1.08 * float(np.max(seconds)) or 1.0)
+    not_too_near(ax.yaxis)
     return legend(ax)

@@ -9,7 +9,18 @@ import numpy as np
 from ..messages import InputError
 from ..numerics.arrays import Array
 from ._given import check_drawn, check_table
-from ._style import INK, LINES, MARKERS, axes_of, bars, legend, log_ticks, new_figure, short_name
+from ._style import (
+    INK,
+    LINES,
+    MARKERS,
+    axes_of,
+    bars,
+    legend,
+    log_ticks,
+    new_figure,
+    not_too_near,
+    short_name,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +30,6 @@ if TYPE_CHECKING:
     from ..results.surface import Surface
 
 
-_LABEL = "Monte Carlo ± 2 se"
 _HUGE = 30.0  # nats below the best at which a model only squeezes the others together
 _CELLS = 100  # of a map, beyond which values are not written into them
 
@@ -45,7 +55,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     rows = np.arange(len(table))[::-1]
     near = (top - table.logz < _HUGE).to_numpy()
     xerr = 2.0 * table.logz_se[near]
-    bars(ax, table.logz[near], rows[near], None, "D", INK, _LABEL, xerr=xerr)
+    bars(ax, table.logz[near], rows[near], None, "D", INK, _kind(table.logz_se), xerr=xerr)
     hollow: dict[str, Any] = {"mfc": "none", "mec": "0.35", "ms": 7, "lw": 0}
     for name, marker in MARKERS.items():
         if name in table:
@@ -54,7 +64,12 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     look: dict[str, Any] = {"va": "center", "fontsize": 8}
     for row, values in zip(rows, table.itertuples(), strict=True):
         if top - values.logz < _HUGE:
-            share = f"P = {values.probability:.3f}" if values.probability >= 5e-4 else "P < 0.001"
+            p = values.probability
+            share = (
+                f"P = {p:.3f}"
+                if 5e-4 <= p < 0.9995
+                else "P " + ("> 0.999" if p > 0.5 else "< 0.001")
+            )
             ax.annotate(share, (1.01, row), xycoords=("axes fraction", "data"), **look)
         else:
             answer = f"← {values.logz:.1f}"
@@ -64,7 +79,16 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     ax.set(ylim=(-0.6, len(table) - 0.4), xlabel=r"$\log Z$ (nats)", title="Models by evidence")
     ax.grid(axis="y", color="0.9", lw=0.8)
     ax.set_axisbelow(True)
+    not_too_near(ax.xaxis)
     return legend(ax, fontsize=8)
+
+
+def _kind(se: Any) -> str:
+    """What numbers with these standard errors are, for a legend."""
+    se = np.asarray(se, float)
+    if np.isnan(se).all():
+        return "an approximation, without error bars"
+    return "exact" if np.nanmax(se) < 1e-9 else "Monte Carlo ± 2 se"
 
 
 def plot_surface(surface: Surface) -> Figure:
@@ -95,7 +119,7 @@ def _curves(surface: Surface, name: str) -> Figure:
         line, label = LINES[column]
         ax.plot(table[name], table[column], line, color="0.35", label=label)
     if table.logz.notna().any():
-        bars(ax, table[name], table.logz, 2.0 * table.logz_se, "D", INK, _LABEL)
+        bars(ax, table[name], table.logz, 2.0 * table.logz_se, "D", INK, _kind(table.logz_se))
     ax.set(xscale="log", xlabel=short_name(name), ylabel=r"$\log Z$ (nats)", title="Evidence")
     log_ticks(ax.xaxis)
     legend(ax, loc=None)
@@ -104,7 +128,7 @@ def _curves(surface: Surface, name: str) -> Figure:
 
 def _cells(surface: Surface, across: str, up: str) -> Figure:
     grid = surface.table.pivot(index=up, columns=across)
-    if surface.column == "logz":
+    if surface.column == "logz" and np.isfinite(grid.logz_se.to_numpy()).any():
         values = {r"$\log Z$, Monte Carlo": grid.logz}
         errors = {
             r"EP $-$ Monte Carlo": grid.ep - grid.logz,
@@ -150,4 +174,8 @@ def _write(ax: Axes, x: Array, y: Array, z: Array, form: str) -> None:
     """The value in every cell, where there are not too many."""
     box = {"boxstyle": "round,pad=0.1", "fc": "w", "ec": "none", "alpha": 0.7}
     for j, i in np.argwhere(np.isfinite(z)) if z.size <= _CELLS else ():
-        ax.text(x[i], y[j], f"{z[j, i]:{form}}", ha="center", va="center", fontsize=7, bbox=box)
+        words = f"{z[j, i]:{form}}"
+        words = words if float(words) else "0"
+        ax.text(
+            x[i], y[j], words.replace("-", "−"), ha="center", va="center", fontsize=7, bbox=box
+        )

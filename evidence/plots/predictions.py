@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 _UPRIGHT = 8  # names of categories, beyond which they stand on end
+_ABREAST = 40  # letters of names that stand beside each other
 _BESIDE = 0.4  # of the distance between categories, over which their data are spread
 _DEPTH = 0.5  # of a class's colour where it is certain
 
@@ -111,8 +112,9 @@ def plot_effect(
         ax.vlines(places, low, high, color=INK, lw=1.4, label="90 %")
         ax.plot(places, middle, "o", color=INK, ms=5, label=response)
         at = at + np.random.default_rng(0).uniform(0.1, _BESIDE, at.size)
-        crowded = len(x) > _UPRIGHT
-        ax.set_xticks(places, [str(value) for value in x], rotation=90 if crowded else 0)
+        words = [str(value) for value in x]
+        turned = 90 if len(x) > _UPRIGHT else 30 if sum(map(len, words)) > _ABREAST else 0
+        ax.set_xticks(places, words, rotation=turned, ha="right" if turned == 30 else "center")
         ax.set_xlim(-0.6, len(x) - 0.4)
     if seen is not None:
         ax.plot(at, seen, "o", ms=3, mfc="none", mec="0.5", mew=0.7, zorder=1, label="data")
@@ -140,9 +142,10 @@ def plot_class_prediction(prediction: ClassPrediction, ax: Axes | None = None) -
         given = "no inputs" if X is None else f"{X.shape[1]} inputs"
         raise InputError(f"prediction must be along one or two inputs, this one has {given}")
     single = X.shape[1] == 1
+    beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if ax is None else {}
     ax = axes_of(ax, 7, 4 if single else 5)
     (_lines if single else _map)(ax, prediction, X)
-    return legend(ax, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
+    return legend(ax, **beside, fontsize="small")
 
 
 def _look(k: int) -> dict[str, Any]:

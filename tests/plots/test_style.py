@@ -184,3 +184,35 @@ def test_a_surface_says_when_its_largest_is_on_the_edge():
         first = surface.plot().axes[0]
         assert ("on the edge" in first.get_title()) is not inside
         assert len([text for text in first.texts if text.get_text()]) == 9  # a value in each cell
+
+
+def test_what_has_no_error_bar_is_not_monte_carlo():
+    """Nor are exact numbers; neither is drawn by its rounding."""
+    x = np.arange(6.0)[:, None]
+    model = ev.GPModel(x, [1, 1, -1, -1, 1, 1], "1.0 * RBF(1.0)")
+    words = {"random_seed": 0, "progressbar": False}
+    models = {"a": model, "b": model.at({"length_scale": 2.0})}
+    ax = ev.compare(models, method="ep", **words).plot()
+    told = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert "an approximation, without error bars" in told
+    scales = {"length_scale": [0.5, 1.0], "constant_value": [0.5, 1.0]}
+    figure = ev.evidence_surface(model, scales, method="ep", **words).plot()
+    assert not any("Monte Carlo" in ax.get_title() for ax in figure.axes)
+    normal = ev.GPModel(x, np.sin(x[:, 0]), "1.0 * RBF(1.0)", likelihood="gaussian")
+    exact = ev.compare({"a": normal, "b": normal.at({"length_scale": 1.0 + 1e-9})}, **words)
+    ax = exact.plot()
+    assert "exact" in [text.get_text() for text in ax.get_legend().get_texts()]
+    assert np.ptp(ax.get_xlim()) > 0.99e-3
+
+
+def test_a_legend_on_plain_axes_hides_no_data():
+    """Limits of axes without a layout have not seen the data until they are asked."""
+    rng = np.random.default_rng(3)
+    X = np.linspace(0.0, 6.0, 40)[:, None]
+    y = np.where(np.sin(2.0 * X[:, 0]) + 0.4 * rng.normal(size=40) > 0.0, 1, -1)
+    found = ev.predict(ev.GPModel(X, y, "4.0 * RBF(0.8)"), np.linspace(-1.0, 7.0, 120)[:, None])
+    figure, ax = plt.subplots(figsize=(6, 4))
+    found.plot(ax)
+    figure.canvas.draw()
+    assert not _style._hides(ax, ax.get_legend().get_window_extent())
+    plt.close(figure)
