@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..messages import InputError
 from ..numerics.arrays import Array
@@ -83,7 +84,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     return legend(ax, fontsize=8)
 
 
-def _kind(se: Any) -> str:
+def _kind(se: ArrayLike) -> str:
     """What numbers with these standard errors are, for a legend."""
     se = np.asarray(se, float)
     if np.isnan(se).all():

@@ -10,9 +10,12 @@ from scipy import stats
 
 import evidence as ev
 from evidence.approximations.density import conditional, staged
-from evidence.approximations.density.blend import placed
+from evidence.approximations.density.blend import at_points, placed
+from evidence.approximations.density.cloud import Rebased
+from evidence.approximations.density.policy import NORMAL
 from evidence.methods.base import Outcome, widen
-from evidence.methods.staged import compare_with_stages
+from evidence.methods.staged import _beyond, compare_with_stages
+from evidence.models.density.priors import GaussianPrior
 from scripts.catalogue.necks import PROBLEMS, groups, walk
 
 BOTH = pytest.mark.parametrize("gradient", [True, False])
@@ -239,3 +242,18 @@ def test_many_children_are_taken_a_few_rows_at_a_time(monkeypatch):
     monkeypatch.setattr(conditional, "_MATRICES", 200)
     for one, other in zip(whole, found.weighted(np.random.default_rng(2), 50), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_what_a_mixture_does_not_reach():
+    """Of a posterior with a neck: nearly all is beyond a lump, little beyond what is as wide."""
+    found, rng = fitted("walk 6"), np.random.default_rng(0)
+    x, log_w = found.weighted(rng, 4000)
+    w = np.exp(log_w - log_w.max())
+    x = x[rng.choice(len(x), 2000, p=w / w.sum())]
+    mean, cov = x.mean(axis=0), np.cov(x.T)
+    based = Rebased(found.model, GaussianPrior(mean, 25.0 * cov))
+    far, near = (
+        _beyond(at_points(based, np.ones(1), mean[None], s * cov[None], NORMAL), found, rng)
+        for s in (1e-4, 1.0)
+    )
+    assert near < 0.5 < far <= 1.0
