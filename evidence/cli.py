@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import wraps
 from json import dumps, loads
 from pathlib import Path as FilePath
@@ -306,8 +307,9 @@ def fit(
 
     def effects() -> Summary:
         summary = summarise(model, result)
-        if say:
-            typer.echo("\n" + summary.summary())
+        if say:  # hyperparameters stand above
+            shown = replace(summary, hyperparameters=summary.hyperparameters[:0])
+            typer.echo("\n" + shown.summary())
         return summary
 
     _finish(result, out=out, plot=plot, say=say, drawn=effects)
