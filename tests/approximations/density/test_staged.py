@@ -252,7 +252,7 @@ def test_what_a_mixture_does_not_reach():
 
     assert beyond(lambda x: model.log_prob(x) - log_z) == 0.0
     thin = beyond(lambda x: model.log_prob(x) - log_z - np.log(100.0))
-    assert thin == pytest.approx(0.97)
+    assert thin == pytest.approx(0.7)  # weights of 100, of which 30 are still taken
     neck = beyond(lambda x: np.where(x[:, 0] < -1.0, -np.inf, model.log_prob(x) - log_z))
     x, log_w = found.weighted(rng, 20_000)
     w = np.exp(log_w - log_w.max())
