@@ -66,8 +66,8 @@ class Names:
     def lows(self):
         return np.full(len(self.names), np.nan)
 
-    def index(self, name):
-        return self.names.index(name)
+    def every(self, name):
+        return [self.names.index(name)]
 
 
 class Softmax:

@@ -133,14 +133,14 @@ class DensityReferee(Referee):
         base = problem.reference
         # even weights say nothing of a neck that none of the draws came to: of a walk of six steps
         # whose scales are unknown they left out 3 to 9 % of Z
-        blended = isinstance(base, Blended)
+        blended, its = isinstance(base, Blended), self.searched
         unsure = isinstance(base, Mixture) or (blended and base.scouted is not None)
-        asked = (unsure or (blended and problem.model.vectorized)) and method == "auto"
+        sought = blended and problem.model.vectorized and not (its is None or its.unlooked)
+        asked = (unsure or sought) and method == "auto"
         if asked and (staged := over_stages(problem, base)) is not None:
             return staged
         if isinstance(base, Blended):
-            its = None if self.effort == "frugal" else self.searched
-            screened = 0 if its is None else its.cloud.screened
+            screened = 0 if its is None or self.effort == "frugal" else its.cloud.screened
             return over_blend(problem, base, self.allowed.left, screened)
         return super().run(problem, method, go)
 

@@ -34,8 +34,8 @@ def quantiles_of(level: float) -> dict[str, float]:
     {'q2.5': 0.025, 'median': 0.5, 'q97.5': 0.975}
     """
     half = 0.5 * number("level", level, above=0.0, below=1.0)
-    ends = (round(50.0 - 100.0 * half, 10), round(50.0 + 100.0 * half, 10))
-    return {f"q{ends[0]:g}": 0.5 - half, "median": 0.5, f"q{ends[1]:g}": 0.5 + half}
+    low, high = round(0.5 - half, 12), round(0.5 + half, 12)
+    return {f"q{100.0 * low:g}": low, "median": 0.5, f"q{100.0 * high:g}": high}
 
 
 class Page(str):

@@ -171,7 +171,8 @@ class LooResult(Result):
         return lines
 
     def _label(self) -> str:
-        return f"elpd={self.elpd:.2f} ± {self.se:.2f}, mcse={self.mcse:.2g}, {self.method}"
+        rough = f", mcse={self.mcse:.2g}" if math.isfinite(self.mcse) else ""
+        return f"elpd={self.elpd:.2f} ± {self.se:.2f}{rough}, {self.method}"
 
 
 def _se(pointwise: Array) -> float:

@@ -118,7 +118,9 @@ def test_the_family_of_functions_without_options_is_answered(verb):
 
 
 def test_functions_without_a_seed_say_what_they_take():
-    with pytest.raises(TypeError, match=r"summarise\(\) has .* \(it takes model, posterior, max_"):
+    with pytest.raises(
+        TypeError, match=r"summarise\(\) has .* \(it takes model, posterior, level"
+    ):
         ev.summarise(object(), seed=0)
 
 
