@@ -55,6 +55,8 @@ Piece = TypeVar("Piece", bound=tuple[Any, ...])
 
 FIRST = 16  # islands of the first wave
 N_DRAWS = 1000  # of the posterior
+MARGIN = 2.0  # times as many draws as a trial says
+SURE = 3.0  # standard errors by which one answer differs from another
 _FEWEST_DRAWS, _MOST_KEPT = 64, 2**26  # fewer of these where they are long; numbers in them
 _FEW = 10.0  # effective draws of an island
 _MET = 2.0  # times the target beyond which it is told to be missed

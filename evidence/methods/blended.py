@@ -14,28 +14,33 @@ from ..approximations.density.blend import Blended
 from ..drivers.weighted import Proposed, run_weighted
 from ..execution.job import Job
 from ..numerics.arrays import Array
-from .base import FIRST, N_DRAWS, Outcome, Problem, outcome_of_islands
+from .base import FIRST, MARGIN, N_DRAWS, Outcome, Problem, outcome_of_islands
 from .importance import fair_share
 
-_FEWEST = {True: 8, False: 40}  # draws of an island where weights are even, and elsewhere
-_EVEN, _MOST, _ALL = 0.8, 2**14, 2**24
-_SCREENED = 64  # draws of the prior judged before, for one of an island: a quarter in all
-_MARGIN = 2.0  # draws beyond what the last weights say
 
-
-def over_blend(problem: Problem, reference: Blended, left: float, screened: int) -> Outcome:
+def over_blend(
+    problem: Problem, reference: Blended, left: float, screened: int, margin: float = MARGIN,
+    fewest: int = 40, of_even: tuple[float, int] = (0.8, 8), judged: int = 64, most: int = 2**14,
+    whole: int = 2**24,
+) -> Outcome:  # fmt: skip
     """Islands of weighted draws, no more than the evaluations that are ``left``; after a search
-    that ``screened`` so many, 0 if it was a frugal one."""
+    that ``screened`` so many draws of the prior, 0 if it was a frugal one.
+
+    A ``margin`` more draws than the last weights say; at least ``fewest`` on an island, or less
+    where weights are even; one for so many of the prior's as were ``judged`` for it, a quarter in
+    all; ``most`` on an island, and on all as ``whole`` says.
+    """
     share = max(reference.verdict.share, 1e-3)
     variance = 1.0 / share - 1.0
-    islands, fewest = problem.n_islands or FIRST, _FEWEST[share > _EVEN]
+    islands = problem.n_islands or FIRST
+    fewest = of_even[1] if share > of_even[0] else fewest
     if problem.n_draws > N_DRAWS:
         fewest = math.ceil(problem.n_draws / islands)
     if screened:
-        fewest = max(fair_share(problem), screened // _SCREENED)
-    wanted = max(_MARGIN * problem.particles_for(variance), 4.0 * variance, fewest)
-    affordable = math.floor(min(left, _ALL) / islands)
-    n_particles = int(min(math.ceil(wanted), max(affordable, 2), _MOST))
+        fewest = max(fair_share(problem), screened // judged)
+    wanted = max(margin * problem.particles_for(variance), 4.0 * variance, fewest)
+    affordable = math.floor(min(left, whole) / islands)
+    n_particles = int(min(math.ceil(wanted), max(affordable, 2), most))
     keep = math.ceil(problem.n_draws / islands)
     settings = {"n_particles": n_particles, "keep": keep}
     job = Job(run_weighted, (Proposed(reference.blend),), settings)

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from ..approximations.density.blend import Blended
-from ..approximations.density.fit import LARGEST_SCOUTED
-from ..approximations.density.fitted import ROUGH, Found, drawn_from, look
+from ..approximations.density.fitted import Found, drawn_from, look
 from ..approximations.density.modes import costly, laplace_of
-from ..approximations.density.policy import FRUGAL, Policy, policy_of
+from ..approximations.density.policy import FRUGAL, NORMAL, Policy, policy_of
 from ..approximations.density.reference import Scouted
 from ..approximations.density.search import Search
 from ..approximations.mixture import Mixture
@@ -30,17 +29,14 @@ from ..models.density.batches import SharedBatches
 from ..models.density.functions import evaluating
 from ..models.density.model import DensityModel
 from ..paths.families import fit_reference, search_seed
-from .base import Doubt, Outcome, Problem
+from .base import SURE, Doubt, Outcome, Problem
 from .blended import over_blend
 from .referee import Referee
 from .staged import over_stages
 
-LONGER = 80_000  # evaluations allowed of which a search at normal effort is affordable: it takes
-# 30,000 to 60,000 of a function of one point
+LONGER = 80_000  # evaluations of which a search at normal effort is affordable: of a function of
+# one point it takes 30,000 to 60,000
 _SEARCHED = (None, "fitted", "gaussian")  # references that a search decides about
-_USED = 0.8  # of the time that is left goes into evaluations that are counted on
-_STANDARD_ERRORS = 3.0  # by which a look sees more than the answer
-_TELLING = 0.3  # error of a look that vouches for annealing, whose reference reached too little
 
 
 class DensityReferee(Referee):
@@ -86,7 +82,7 @@ class DensityReferee(Referee):
         problem, meter = self.problem, self.problem.clock.meter
         policy, allowed = policy_of(self.effort), self.allowed
         few = math.isfinite(allowed.left)
-        if left and (few or self.effort == "frugal") and problem.model.n <= LARGEST_SCOUTED:
+        if left and (few or self.effort == "frugal") and problem.model.n <= NORMAL.scouted:
             found = self._look(None, FRUGAL, allowed)
             its = found.search
             over = problem.clock.stop() or allowed.left < LONGER
@@ -97,7 +93,7 @@ class DensityReferee(Referee):
         if self.wanted not in _SEARCHED:
             self.report()
             return fit_reference(problem.model, self.wanted, self.fits)
-        if costly(problem.model) and problem.model.n <= LARGEST_SCOUTED:
+        if costly(problem.model) and problem.model.n <= NORMAL.scouted:
             found = self._look(None, policy, meter)
             self.fits = {"laplace": laplace_of(problem.model, found.modes)}
         else:
@@ -119,13 +115,14 @@ class DensityReferee(Referee):
         self.searched = found.search
         return found
 
-    def _allowed(self) -> Meter | Allowance:
-        """Evaluations that may be made: those that seconds allow, where these are few."""
+    def _allowed(self, used: float = 0.8) -> Meter | Allowance:
+        """Evaluations that may be made: those that the part ``used`` of the seconds that are left
+        allows, where these are few."""
         clock, model = self.problem.clock, self.problem.model
         seconds = clock.remaining()
         if seconds is None or model.vectorized:
             return clock.meter
-        most = int(max(_USED * seconds / max(seconds_each(model), 1e-9), 1.0))
+        most = int(max(used * seconds / max(seconds_each(model), 1e-9), 1.0))
         few = most < min(LONGER, clock.meter.left)
         return Allowance(clock.meter, most) if few else clock.meter
 
@@ -166,7 +163,7 @@ class DensityReferee(Referee):
             return "a look from the prior", found.logz, found.se
         its = self.searched
         if its is not None and math.isfinite((rough := its.cloud.estimate()).se):
-            return f"{rough.n} draws, weighted", rough.logz, math.hypot(ROUGH, rough.se)
+            return f"{rough.n} draws, weighted", rough.logz, math.hypot(its.policy.rough, rough.se)
         return laplace
 
 
@@ -182,12 +179,12 @@ def hide(share: float, outcome: Outcome) -> None:
     outcome.doubts.append(Doubt(more, least=True))
 
 
-def vouched(seen: Scouted, outcome: Outcome) -> bool:
-    """Whether a look that came to its end, which shares nothing with annealing but the density,
-    sees the same log Z."""
+def vouched(seen: Scouted, outcome: Outcome, telling: float = 0.3) -> bool:
+    """Whether a look that came to its end with an error so ``telling``, which shares nothing with
+    annealing but the density, sees the same log Z."""
     apart = abs(seen.logz - outcome.logz)
     noise = np.hypot(seen.se, outcome.logz_se)
-    return bool(seen.se < _TELLING and apart < _STANDARD_ERRORS * noise)
+    return bool(seen.se < telling and apart < SURE * noise)
 
 
 def seconds_each(model: DensityModel) -> float:
@@ -216,7 +213,7 @@ def compare(seen: Scouted, outcome: Outcome) -> None:
             "the error bar is as wide as the gap (effort='thorough' looks ten times as long)",
         )
         outcome.doubts.append(Doubt(more, least=True))
-    elif gap > _STANDARD_ERRORS * np.hypot(seen.se, se):
+    elif gap > SURE * np.hypot(seen.se, se):
         outcome.warn(
             "scout-saw-more",
             f"a look from the prior, which shares nothing with this estimate, sees log Z = "

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..approximations.density.blend import Blend, Blended, unexplained
+from ..approximations.density.policy import NORMAL
 from ..approximations.density.staged import TRIAL, Staged, fit_staged
 from ..approximations.mixture import Mixture
 from ..drivers.plan import Plan
@@ -26,21 +27,20 @@ from ..numerics.arrays import Array
 from ..paths.density import own_path
 from ..statistics.resampling import systematic
 from ..statistics.weights import Weights
-from .base import FIRST, Doubt, Outcome, Problem, outcome_of_islands, warn_of_few_draws
+from .base import (
+    FIRST,
+    MARGIN,
+    SURE,
+    Doubt,
+    Outcome,
+    Problem,
+    outcome_of_islands,
+    warn_of_few_draws,
+)
 from .smc import Seen, choose_particles
 
-_MARGINALS = 6000  # of parents, each by some
-_NEWTON = 3  # Hessians, as a rule
-_PER_MOVE = 4  # evaluations
-_DEARER = {False: 4, True: 20}  # times as many as all others may be spent, with a bad reference
-_IN_BATCHES = 2  # as many again, where these are cheap
-_PATIENCE = 0.5  # of the time, and of the evaluations, that are left
-_MARGIN = 2.0  # draws beyond what the trial says
-_FEWEST, _MOST = 128, 4096  # draws of an island
-_SURE = 3.0  # standard errors
-_MOST_UNSEEN = 0.02  # of particles, where draws do not come
-_ENOUGH, _SAFE_TAIL = 50.0, 0.67  # effective draws, and a Pareto shape, that tell a variance
-_LOOK, _BULK, _PARTICLES = 1024, 32.0, 128  # draws of a mixture, effective ones, and resampled
+_MARGINALS, _NEWTON = 6000, 3  # what a proposal takes: marginals of parents, Hessians of each
+_PER_MOVE = 4  # evaluations of a particle
 
 
 def try_stages(problem: Problem, plan: Plan, name: str) -> Staged | None:
@@ -57,19 +57,22 @@ def try_stages(problem: Problem, plan: Plan, name: str) -> Staged | None:
 
 
 def over_stages(
-    problem: Problem, mixture: Mixture | Blended, least: float = 0.01
-) -> Outcome | None:
+    problem: Problem, mixture: Mixture | Blended, least: float = 0.01, looks: int = 1024,
+    bulk: float = 32.0, particles: int = 128,
+) -> Outcome | None:  # fmt: skip
     """The same instead of a mixture's components or draws, which it needs no scout for; None
     where there is no such proposal, or none to rely on, or where a mixture that its search has
-    confirmed reaches all that it does but for ``least`` of the posterior."""
+    confirmed reaches all that it does but for ``least`` of the posterior. Its bulk is seen by
+    ``particles`` resampled from ``looks`` draws of the mixture, of more than ``bulk`` effective
+    ones."""
     if mixture.blend is None or problem.annealed:
         return None
     rng = np.random.default_rng(problem.child(31))
-    x, log_w = mixture.blend.weighted(rng, _LOOK)
+    x, log_w = mixture.blend.weighted(rng, looks)
     weights = Weights(log_w)
-    if not float(weights.ess) * _LOOK > _BULK:
+    if not float(weights.ess) * looks > bulk:
         return None
-    x = x[rng.permutation(systematic(weights.relative, rng, _PARTICLES))]
+    x = x[rng.permutation(systematic(weights.relative, rng, particles))]
     confirmed = isinstance(mixture, Blended) and mixture.scouted is None
     staged = _fitted(problem, x, 0, "mixture", 1 if confirmed else None)
     if staged is None or not reliable(staged):
@@ -81,7 +84,9 @@ def over_stages(
     return outcome
 
 
-def _beyond(blend: Blend, staged: Staged, rng: np.random.Generator, heavy: float = 10.0) -> float:
+def _beyond(
+    blend: Blend, staged: Staged, rng: np.random.Generator, heavy: float = NORMAL.heavy
+) -> float:
     """The part of the posterior, by weighted draws in stages, that the other one hardly has: where
     its own weights would be ``heavy`` times what :func:`.unexplained` minds, 30 times the mean. Of
     centred walks and groups .05 to .15 are there, of five hierarchies without a neck nothing."""
@@ -92,10 +97,13 @@ def _beyond(blend: Blend, staged: Staged, rng: np.random.Generator, heavy: float
     return float(w @ unexplained(log_q, log_p, staged.verdict.logz) / w.sum())
 
 
-def reliable(staged: Staged) -> bool:
-    """Whether its weights tell their variance, of nearly all of the posterior."""
-    evident = staged.verdict.share * TRIAL > _ENOUGH and staged.verdict.shape < _SAFE_TAIL
-    return evident and staged.unseen < _MOST_UNSEEN
+def reliable(
+    staged: Staged, enough: float = 50.0, shape: float = 0.67, unseen: float = 0.02
+) -> bool:
+    """Whether its weights tell their variance, by effective draws enough and this Pareto shape, of
+    all of the posterior but for particles ``unseen``."""
+    evident = staged.verdict.share * TRIAL > enough and staged.verdict.shape < shape
+    return evident and staged.unseen < unseen
 
 
 class Spent(NamedTuple):
@@ -105,10 +113,12 @@ class Spent(NamedTuple):
 
 
 def _fitted(
-    problem: Problem, x: Array, planned: int, name: str, most: int | None = None
-) -> Staged | None:
+    problem: Problem, x: Array, planned: int, name: str, most: int | None = None, dearer: int = 4,
+    of_bad: int = 20, part: float = NORMAL.part,
+) -> Staged | None:  # fmt: skip
     """The proposal, unless it costs far more than all that was spent and is ``planned``: ``most``
-    times as much, where that is given."""
+    times as much where that is given; else four times, with a bad reference twenty, and twice as
+    many of them where evaluations come in batches; or more than a ``part`` of what is left."""
     model = problem.model
     if not isinstance(model, DensityModel) or not problem.free or model.n < 2:
         return None
@@ -117,13 +127,13 @@ def _fitted(
     clock = problem.clock
     spent = problem.once(f"{name}, spent", Spent, lambda: Spent(sum(clock.meter.counts.values())))
     done = 0 if spent is None else spent.evaluations
-    cost, dearer = _MARGINALS * _NEWTON * hessian, _DEARER[bool(problem.reference.warnings)]
-    dearer *= _IN_BATCHES if model.vectorized else 1
-    dearer = dearer if most is None else most
-    if cost > dearer * (done + planned) or cost > _PATIENCE * clock.meter.left:
+    cost = _MARGINALS * _NEWTON * hessian
+    if most is None:
+        most = NORMAL.scaled(model, of_bad if problem.reference.warnings else dearer)
+    if cost > most * (done + planned) or cost > part * clock.meter.left:
         return None
     left = clock.remaining()
-    if left is not None and cost * _seconds_each(problem, x, done) > _PATIENCE * left:
+    if left is not None and cost * _seconds_each(problem, x, done) > part * left:
         return None
     problem.progress.phase("stages")
     with phase("pilot"), np.errstate(all="ignore"):
@@ -160,11 +170,13 @@ def describe(staged: Staged) -> str:
     )
 
 
-def run_stages(problem: Problem, staged: Staged) -> Outcome:
-    """Islands of such draws."""
+def run_stages(
+    problem: Problem, staged: Staged, margin: float = MARGIN, fewest: int = 128, most: int = 4096,
+) -> Outcome:  # fmt: skip
+    """Islands of such draws, a ``margin`` more than the trial says."""
     variance = 1.0 / max(staged.verdict.share, 1e-3) - 1.0
-    wanted = max(_MARGIN * problem.particles_for(variance), 4.0 * variance, _FEWEST)
-    n_particles = problem.n_particles or math.ceil(min(wanted, _MOST))
+    wanted = max(margin * problem.particles_for(variance), 4.0 * variance, fewest)
+    n_particles = problem.n_particles or math.ceil(min(wanted, most))
     problem = replace(problem, _path=own_path(problem.model))  # in whose coordinates draws are
     job = Job(run_weighted, (Proposed(staged),), {"n_particles": n_particles})
     outcome, run = outcome_of_islands(problem, "importance", job, independent=True)
@@ -179,12 +191,12 @@ def run_stages(problem: Problem, staged: Staged) -> Outcome:
     return outcome
 
 
-def compare_with_stages(staged: Staged, outcome: Outcome) -> None:
+def compare_with_stages(staged: Staged, outcome: Outcome, sure: float = SURE) -> None:
     """A warning, and an error bar as wide as the gap, where few draws saw clearly more."""
     verdict = staged.verdict
     se = math.sqrt(max(1.0 / max(verdict.share, 1e-6) - 1.0, 0.0) / TRIAL)
     gap = verdict.logz - outcome.logz
-    if gap > _SURE * math.hypot(se, float(np.nan_to_num(outcome.logz_se))):
+    if gap > sure * math.hypot(se, float(np.nan_to_num(outcome.logz_se))):
         outcome.warn(
             "neck-missed",
             f"draws in two stages, into the narrow end where parameters tell the scale of others, "

@@ -11,7 +11,8 @@ each other are a *circle*; the longest *chain* counts rooms along arrows, every 
 that it passes. *Lines* hold code: neither blank, nor comment, nor docstring. *Loops* are circles
 of files that import each other at their tops; *long* functions have more than 60 lines of code;
 *numbers* are those that modules give names to; *any* and *kinds* count arguments and results of
-type Any, and places that ask what kind of model they were given.
+type Any, and places that ask what kind of model they were given; *search* is the lines of what
+finds the mass of a density and decides how it is integrated, *fields* are those of its policy.
 
 The gate runs it: a bar may be lowered, and nothing may exceed it.
 
@@ -47,8 +48,10 @@ HERE = Path(__file__).resolve().parents[2] / "evidence"
 #: what no commit may exceed; lowered with what it counts
 BARS = {
     "children": 22, "chain": 13, "circles": 0, "arrows": 122, "lines": 41_949,
-    "loops": 0, "long": 0, "numbers": 1478, "any": 526, "kinds": 58,
+    "loops": 0, "long": 0, "numbers": 1354, "any": 526, "kinds": 58, "search": 2940, "fields": 60,
 }  # fmt: skip
+#: what is counted as the search of densities
+SEARCH = ("approximations.density", "methods.density", "methods.referee", "methods.mixture")
 _LONG = 60  # lines of code of a function that fits on a screen
 COMPILERS = {"jit", "vector_loop", "reduction", "kernel"}
 
@@ -221,6 +224,12 @@ def numbers(file: Path) -> int:
     return found
 
 
+def fields(file: Path) -> int:
+    """Annotated fields of the first class of a file."""
+    first = next(n for n in ast.parse(file.read_text()).body if isinstance(n, ast.ClassDef))
+    return sum(isinstance(node, ast.AnnAssign) for node in first.body)
+
+
 def loops(package: Path) -> int:
     """Circles of files, by what they import at their tops."""
     known = modules(package)
@@ -246,6 +255,10 @@ def count(package: Path) -> dict[str, int]:
         "numbers": sum(map(numbers, modules(package).values())),
         "any": sum(text.count(": Any") for text in texts),
         "kinds": sum(text.count("isinstance(model") for text in texts),
+        "search": sum(
+            lines(file) for name, file in modules(package).items() if name.startswith(SEARCH)
+        ),
+        "fields": fields(package / "approximations" / "density" / "policy.py"),
     }
 
 

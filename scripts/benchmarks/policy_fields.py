@@ -42,14 +42,14 @@ def moved(field: str, factor: float) -> policy.Policy:
     value = getattr(policy.NORMAL, field)
     if field == "copies":
         value = tuple((v if v == 1.0 else factor * v, share) for v, share in value)
-    elif isinstance(value, tuple):
-        value = tuple(_scaled(one, factor) for one in value)
     else:
         value = _scaled(value, factor)
     return replace(policy.NORMAL, **{field: value})
 
 
 def _scaled(value: Any, factor: float) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_scaled(one, factor) for one in value)
     return max(round(factor * value), 1) if isinstance(value, int) else factor * value
 
 

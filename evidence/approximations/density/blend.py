@@ -37,11 +37,7 @@ from .reference import Scouted
 from .verdict import Verdict, moments, usable
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_STEPS, _BETWEEN = 5, 3  # of expectation maximisation: at last, and with every new component
-_SEED = 0.3  # of what is unexplained begins a component
 _SHAPED = 2.0  # effective draws that tell a place, and per dimension a covariance
-_NOTHING = 1e-4  # share of the points that makes no component: with 1e-3 a lattice of hundreds of
-# modes lost those that climbs had found, and its weights were never even
 _CHUNK = 2**16  # rows between two looks at ^C
 _DEFINITE = 1e-13  # least eigenvalue of a correlation, relative to the largest
 
@@ -245,17 +241,13 @@ def unexplained(log_q: Array, log_p: Array, logz: float) -> Array:
 
 
 def learnt(
-    blend: Blend | None,
-    model: DensityModel,
-    points: tuple[Array, Array, Array],
-    logz: float,
-    rng: np.random.Generator,
-    policy: Policy,
-    least: float,
-) -> Blend | None:
+    blend: Blend | None, model: DensityModel, points: tuple[Array, Array, Array], logz: float,
+    rng: np.random.Generator, policy: Policy, steps: int = 5, between: int = 3,
+) -> Blend | None:  # fmt: skip
     """The blend moved to points z with log p and log weights; None where they tell no Gaussian.
 
-    It grows by a few components until less than ``least`` of the points' weight is unexplained.
+    It grows by a few components until what is unexplained of the points' weight is not worth one.
+    Expectation maximisation takes ``steps`` at last, ``between`` after every new component.
     """
     z, log_p, log_w = _thinned(points, rng, policy.learnt)
     w = np.exp(log_w - logsumexp(log_w))
@@ -269,18 +261,18 @@ def learnt(
             return None
         blend = Blend(model, np.ones(1), mean[None], cov[None], policy, chart)
     else:
-        blend = _moved(blend, z, w, _BETWEEN)
+        blend = _moved(blend, z, w, between)
     for _ in range(min(policy.added, policy.components - blend.size)):
         rest = w * unexplained(log_sum(blend.log_shares(z)), log_p, logz)
-        if rest.sum() < least:
+        if rest.sum() < policy.unexplained:
             break
         new = _local(blend, z, rest / rest.sum(), rng)
         if new is None:
             break
         share = min(float(rest.sum()), 0.9)
         blend = blend.with_more(np.array([share]), new[0][None], new[1][None])
-        blend = _moved(blend, z, w, _BETWEEN)
-    return _moved(blend, z, w, _STEPS)
+        blend = _moved(blend, z, w, between)
+    return _moved(blend, z, w, steps)
 
 
 def _thinned(
@@ -296,16 +288,17 @@ def _thinned(
     return z[some], log_p[some], log_w[some]
 
 
-def _moved(blend: Blend, z: Array, w: Array, steps: int) -> Blend:
-    """Steps of expectation maximisation; components without points are left out, and those that
-    few points tell of keep their shape."""
+def _moved(blend: Blend, z: Array, w: Array, steps: int, nothing: float = 1e-4) -> Blend:
+    """Steps of expectation maximisation; components with next to ``nothing`` of the points are
+    left out, and those that few points tell of keep their shape. (With 1e-3 a lattice of hundreds
+    of modes lost those that climbs had found, and its weights were never even.)"""
     d = z.shape[1]
     for _ in range(steps):
         log_shares = blend.log_shares(z)
         shares = np.exp(log_shares - log_sum(log_shares)[:, None]) * w[:, None]
         total = shares.sum(axis=0)
         worth = total**2 / np.maximum((shares * shares).sum(axis=0), 1e-300)
-        kept = np.flatnonzero(total > _NOTHING)
+        kept = np.flatnonzero(total > nothing)
         if not kept.size:
             return blend
         means, covs = blend.means[kept].copy(), blend.covs[kept].copy()
@@ -319,9 +312,10 @@ def _moved(blend: Blend, z: Array, w: Array, steps: int) -> Blend:
 
 
 def _local(
-    blend: Blend, z: Array, w: Array, rng: np.random.Generator
+    blend: Blend, z: Array, w: Array, rng: np.random.Generator, part: float = 0.3, steps: int = 5
 ) -> tuple[Array, Array] | None:
-    """Mean and covariance of one lump of weighted points: it competes with one for all of them.
+    """Mean and covariance of one lump of weighted points: it competes with one for all of them,
+    and begins as the ``part`` of them that is nearest to one.
 
     Few points tell where it is, and not its shape: it has that of the nearest Gaussian.
     """
@@ -335,9 +329,9 @@ def _local(
     away = ((z - seed) @ root.T) ** 2
     order = np.argsort(away.sum(axis=1))
     near = np.zeros(len(z))
-    first = order[: max(int(np.searchsorted(np.cumsum(w[order]), _SEED)) + 1, 2)]
+    first = order[: max(int(np.searchsorted(np.cumsum(w[order]), part)) + 1, 2)]
     near[first] = w[first]
-    for _ in range(_STEPS):
+    for _ in range(steps):
         share = near.sum()
         worth = share**2 / np.sum(near * near)
         mean, cov = moments(z, near / share, worth)

@@ -33,9 +33,6 @@ from .blend import Blend, placed
 from .verdict import Rough, rough
 
 _CHUNK = 2**12  # draws at a time
-_FEWEST = 16  # draws of some likelihood to go on with
-_SEARCH = {True: 2**20, False: 2**16}  # draws at most, until so many have one
-_NEGLIGIBLE = 1e-4  # part of Z that all points left out may hold
 
 
 @dataclass
@@ -82,10 +79,12 @@ class Cloud:
         self._ratio = np.append(self._ratio, np.full(self.kept.size - self._ratio.size, -np.inf))
         return self
 
-    def _hidden(self, values: list[Array]) -> bool:
-        """Whether too few draws have a likelihood, and some more may help."""
-        few = sum(int(np.isfinite(v).sum()) for v in values) < _FEWEST
-        return few and self.screened < _SEARCH[self.model.vectorized]
+    def _hidden(
+        self, values: list[Array], fewest: int = 16, most: int = 2**16, in_batches: int = 2**20
+    ) -> bool:
+        """Whether fewer draws than this have a likelihood, and some more may help."""
+        few = sum(int(np.isfinite(v).sum()) for v in values) < fewest
+        return few and self.screened < (in_batches if self.model.vectorized else most)
 
     def _log_l(self, z: Array) -> Array:
         return self.model.log_likelihood(placed(self.model, z))
@@ -113,12 +112,12 @@ class Cloud:
         """Of the points that count, log W/N."""
         return -np.logaddexp(np.log(max(self.screened, 1e-300)), self._ratio)
 
-    def forget(self) -> None:
-        """Points below the level that are next to nothing of Z count no more."""
+    def forget(self, negligible: float = 1e-4) -> None:
+        """Points below the level that hold this part of Z, all together, count no more."""
         log_l = self.log_l[self.kept]
         log_p = self.log_w + log_l
         order = np.argsort(log_p)
-        below = np.logaddexp.accumulate(log_p[order]) < logsumexp(log_p) + np.log(_NEGLIGIBLE)
+        below = np.logaddexp.accumulate(log_p[order]) < logsumexp(log_p) + np.log(negligible)
         stay = np.sort(order[~below | (self.height[order] >= self.level)])
         self.kept, self._ratio = self.kept[stay], self._ratio[stay]
 

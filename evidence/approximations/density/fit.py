@@ -23,100 +23,101 @@ from ...models.density.model import DensityModel
 from ...models.density.scales import learn
 from ...numerics.arrays import Array
 from .modes import starts
+from .policy import NORMAL, Policy
 from .reference import DensityReference, Mode
-from .verdict import Verdict, effective, judged, moments, temper, usable
+from .verdict import FEWEST, Verdict, effective, judged, moments, temper, usable
 
-_TRIAL = 4096
-_TAILS = (0.0, 0.05, 0.15, 0.4)
-_GOOD_SHAPE = 0.4
-_EVEN = 0.5  # share of even weights with which a fit at the modes is as good as any
-_HOPELESS = 0.7  # a shape from which on weights have no mean worth the name
-LARGEST_SCOUTED = 32  # dimensions in which a look from the prior may help
-_BAD_SHAPE = 0.5  # from here on weights have no variance
-_EASY = 8.0  # standard deviation of log weights that annealing takes in its stride
-_FARTHER, _ONE_FARTHER = 1.0, 0.25  # by which weights may move the square of the distance from the
-# centre, and of any coordinate, in standard deviations: with heavy tails they move them by more
-_TELLING, _MISSING = 20.0, 0.3  # effective draws that tell log Z, and how much may be missing
-_ROUNDS, _WIDE = 20, 0.15  # of adapting, and the tails meanwhile
-_LONGER = 50  # rounds where there are scales to be learnt, of many children some in each
-_SETTLED = 6  # further rounds from then on in which scales are learnt better
-_SHOWING = 4  # rounds in which scales show themselves, if there are any
-_LARGEST_ADAPTED = 128  # dimensions in which draws tell a covariance better than a mode's Hessian
-_REACH = 48  # sd of the reference that one looks for other modes
-_PROMINENT, _HEIGHT = 1.0, 12.0  # nats above a valley, and below the top, of peaks that count
-_CLEARLY = 3.0  # times as even weights must be with scales: else something else is uneven
-_BY_FAR = 10.0  # times as even, with which their tail is no worse
+TRIAL = 4096  # draws that judge a fit
+ROUNDS = 20  # of adapting
+MISSING = 0.3  # nats that a fit may see less than others
 
 
 def fit_one(
-    model: DensityModel, modes: Sequence[Mode], several: bool, scales: bool
-) -> DensityReference | None:
-    """The best that was found, or None where the prior is better."""
+    model: DensityModel, modes: Sequence[Mode], several: bool, scales: bool,
+    policy: Policy = NORMAL, even: float = 0.5, uneven: float = 1 / 3,
+) -> DensityReference | None:  # fmt: skip
+    """The best that was found, or None where the prior is better.
+
+    Nothing else is tried where draws of the first are worth the part ``even`` of their number;
+    scales are learnt where those of the best are worth less than the part ``uneven``.
+    """
     rng = np.random.default_rng(1)
     candidates, others = _candidates(model, modes, rng), []
     if several:
         candidates, others = candidates[:1], candidates[1:]  # the one that covers all of them
-    fits = [_choose_tails(candidates[0], rng)]
+    fits = [_choose_tails(candidates[0], rng, policy)]
     first = fits[0][1]
-    if not (model.prior is not None and first.good and first.share > _EVEN):
-        fits += [_choose_tails(q, rng) for q in candidates[1:]]
+    if not (model.prior is not None and first.good and first.share > even):
+        fits += [_choose_tails(q, rng, policy) for q in candidates[1:]]
     # among bad ones those that see the most mass
     best, verdict = max(fits, key=lambda fit: fit[1].rank(fit[1].logz))
-    seen = [verdict.logz for _, verdict in fits if verdict.share * _TRIAL > _TELLING]
-    telling = model.n <= _LARGEST_ADAPTED or not modes
+    seen = [verdict.logz for _, verdict in fits if verdict.share * TRIAL > 2.0 * FEWEST]
+    telling = model.n <= policy.adapted or not modes
     if not verdict.good and not several and telling:  # adapted to weights, it may forget a mode
-        adapted = _choose_tails(_adapt(best, rng), rng)
-        if adapted[1].shape < max(verdict.shape, _GOOD_SHAPE) or not np.isfinite(verdict.shape):
+        adapted = _choose_tails(_adapt(best, rng), rng, policy)
+        if adapted[1].shape < max(verdict.shape, policy.good[0]) or not np.isfinite(verdict.shape):
             best, verdict = adapted
-    if scales and verdict.share < 1.0 / _CLEARLY:
-        tried = [_choose_tails(q, rng) for q in others] or [(best, verdict)]
+    if scales and verdict.share < uneven:
+        tried = [_choose_tails(q, rng, policy) for q in others] or [(best, verdict)]
         rescaled = _rescale(max(tried, key=lambda fit: fit[1].rank(fit[1].logz))[0], rng)
         if rescaled is not None:
-            rescaled = _over_all_modes(rescaled, rng)
-            other, its = _choose_tails(rescaled, rng)
-            if _better(its, verdict, several):
+            rescaled = _over_all_modes(rescaled, rng) if model.n <= policy.adapted else rescaled
+            other, its = _choose_tails(rescaled, rng, policy)
+            if _better(its, verdict, several, policy):
                 best, verdict = other, its
-    fresh = [_weights(best, rng, _TRIAL) for _ in range(2)]  # chosen for its verdict, it needs one
+    fresh = [_weights(best, rng, TRIAL) for _ in range(2)]  # chosen for its verdict, it needs one
     log_w, u = (np.concatenate(parts) for parts in zip(*fresh, strict=True))
-    near = model.n > LARGEST_SCOUTED and _near(best, log_w, u)
-    if model.prior is not None and not several and verdict.shape >= _BAD_SHAPE and not near:
+    near = model.n > policy.scouted and _near(best, log_w, u)
+    if model.prior is not None and not several and verdict.shape >= policy.bad and not near:
         return None
     verdict = judged(log_w)
     best.logz, best.top, best.modes = verdict.logz, verdict.top, tuple(modes)
-    best.warnings = () if near else _complaints(verdict, max(seen, default=-np.inf))
+    best.warnings = () if near else _complaints(verdict, max(seen, default=-np.inf), policy)
     return best
 
 
-def _better(its: Verdict, verdict: Verdict, several: bool) -> bool:
-    """Whether scales do better: where there were ``several`` modes, none may be forgotten."""
-    if several and its.logz < verdict.logz - _MISSING:
+def _better(
+    its: Verdict, verdict: Verdict, several: bool, policy: Policy, clearly: float = 3.0,
+    by_far: float = 10.0,
+) -> bool:  # fmt: skip
+    """Whether scales do better: where there were ``several`` modes, none may be forgotten.
+
+    Weights must be so many times as even, or something else than scales is uneven; with many
+    times their tail is no worse.
+    """
+    if several and its.logz < verdict.logz - MISSING:
         return False
-    lighter = its.shape < max(verdict.shape, _GOOD_SHAPE)
-    lighter |= its.share > _BY_FAR * verdict.share and its.shape < _HOPELESS
-    return bool(lighter and its.share > _CLEARLY * verdict.share)
+    lighter = its.shape < max(verdict.shape, policy.good[0])
+    lighter |= its.share > by_far * verdict.share and its.shape < policy.sound
+    return bool(lighter and its.share > clearly * verdict.share)
 
 
-def _near(q: DensityReference, log_w: Array, u: Array) -> bool:
+def _near(
+    q: DensityReference, log_w: Array, u: Array, easy: float = 8.0, farther: float = 1.0,
+    one_farther: float = 0.25,
+) -> bool:  # fmt: skip
     """Whether the density differs from q by a little in each of many parameters.
 
-    No weights are even then, but annealing from q is easy; unless the density has heavier tails,
-    as its weights show by a slope along the square of the distance.
+    No weights are even then, but annealing from q is ``easy`` for log weights of that standard
+    deviation; unless the density has heavier tails, as its weights show by a slope along the
+    square of the distance: they may move it, and that of any coordinate, by so many standard
+    deviations.
     """
     spread = float(log_w.std())
-    if not spread < _EASY:
+    if not spread < easy:
         return False
     squares = q.standardise(u) ** 2
     squares = np.column_stack([squares.sum(axis=1), squares])
     squares = (squares - squares.mean(axis=0)) / squares.std(axis=0)
     moved = (log_w - log_w.mean()) @ squares / log_w.size
-    return bool(moved[0] < _FARTHER and moved[1:].max() < _ONE_FARTHER)
+    return bool(moved[0] < farther and moved[1:].max() < one_farther)
 
 
-def _complaints(verdict: Verdict, seen: float) -> tuple[Message, ...]:
+def _complaints(verdict: Verdict, seen: float, policy: Policy) -> tuple[Message, ...]:
     """Warnings, if there is reason to doubt that the reference covers the density."""
-    if verdict.shape >= _BAD_SHAPE:
+    if verdict.shape >= policy.bad:
         reason = f"its importance weights have Pareto k = {verdict.shape:.2f}"
-    elif seen > verdict.logz + _MISSING:
+    elif seen > verdict.logz + MISSING:
         reason = f"another start saw {seen - verdict.logz:.1f} nats more of log Z"
     else:
         return ()
@@ -129,7 +130,7 @@ def _complaints(verdict: Verdict, seen: float) -> tuple[Message, ...]:
     )
 
 
-def judge(q: DensityReference, rng: np.random.Generator, n: int = _TRIAL) -> Verdict:
+def judge(q: DensityReference, rng: np.random.Generator, n: int = TRIAL) -> Verdict:
     """What n draws of q say."""
     return judged(_weights(q, rng, n)[0])
 
@@ -178,27 +179,29 @@ def _over(modes: Sequence[Mode]) -> tuple[Array, Array]:
     return mean, cov + (weight[:, None] * (means - mean)).T @ (means - mean)
 
 
-def _over_all_modes(q: DensityReference, rng: np.random.Generator) -> DensityReference:
-    """q over other modes on lines through its mean; itself where there are none.
+def _over_all_modes(
+    q: DensityReference, rng: np.random.Generator, reach: int = 48, prominent: float = 1.0,
+    height: float = 12.0,
+) -> DensityReference:  # fmt: skip
+    """q over other modes on lines through its mean, up to so many of its sds away; itself where
+    there are none. Peaks count that are so many nats above a valley, and below the top.
 
     In coordinates with constant scales: where the scale of others shrinks modes lie as close
     together as one likes in the model's own.
     """
     n = q.mean.size
-    if n > _LARGEST_ADAPTED:
-        return q
     z = rng.standard_normal((n, n))
     z /= np.linalg.norm(z, axis=1)[:, None]
     along = np.concatenate([np.diag(np.sqrt(np.diag(q.cov))), q.root.T, z @ q.root.T])
-    steps = np.arange(_REACH + 1.0)
+    steps = np.arange(reach + 1.0)
     away = np.concatenate([along, -along])[:, None] * steps[:, None]
     with np.errstate(all="ignore"):
         value = q.target.log_prob((q.mean + away).reshape(-1, n)).reshape(away.shape[:2])
     value = np.where(np.isnan(value), -np.inf, value)
     valley = np.minimum.accumulate(value, axis=1)
     with np.errstate(invalid="ignore"):
-        peak = value - valley > _PROMINENT
-    peak &= value > value.max() - _HEIGHT
+        peak = value - valley > prominent
+    peak &= value > value.max() - height
     peak[:, :-1] &= value[:, :-1] >= value[:, 1:]
     peak[:, 1:] &= value[:, 1:] >= value[:, :-1]
     if not peak.any():
@@ -212,11 +215,11 @@ def _over_all_modes(q: DensityReference, rng: np.random.Generator) -> DensityRef
 
 
 def _choose_tails(
-    q: DensityReference, rng: np.random.Generator
+    q: DensityReference, rng: np.random.Generator, policy: Policy
 ) -> tuple[DensityReference, Verdict]:
     """The tails whose weights have the lightest tail of their own, or are the most even."""
     tried = []
-    for h in _TAILS:
+    for h in policy.tails:
         check_interrupt()
         candidate = replace(q, tails=h)
         tried.append((candidate, judge(candidate, rng)))
@@ -225,10 +228,12 @@ def _choose_tails(
     return max(tried, key=lambda fit: fit[1].rank(-fit[1].shape))
 
 
-def _adapt(q: DensityReference, rng: np.random.Generator) -> DensityReference:
+def _adapt(
+    q: DensityReference, rng: np.random.Generator, rounds: int = ROUNDS
+) -> DensityReference:
     """Move the Gaussian to where its weights are, a little at a time."""
     n = int(min(max(2000, 60 * q.mean.size), 20_000))
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         check_interrupt()
         drawn = _draw(q, rng, n)
         if drawn is None:
@@ -244,17 +249,21 @@ def _adapt(q: DensityReference, rng: np.random.Generator) -> DensityReference:
     return q
 
 
-def _rescale(q: DensityReference, rng: np.random.Generator) -> DensityReference | None:
-    """The same where scales are learnt as well; None where there are none to be learnt.
+def _rescale(
+    q: DensityReference, rng: np.random.Generator, rounds: int = 50, showing: int = 4,
+    settled: int = 6,
+) -> DensityReference | None:  # fmt: skip
+    """The same where scales are learnt as well, of many children some in each round; None where
+    none show themselves in the first few.
 
     Once κ = 1 there are a few rounds with many draws, which are pooled in the end: how good a
     fit is depends on how well its scales are known where they are extreme.
     """
     n = int(min(max(4000, 200 * q.mean.size), 20_000))
     pool: list[tuple[Array, Array]] = []
-    for k in range(_LONGER):
+    for k in range(rounds):
         check_interrupt()
-        if k >= _ROUNDS and q.scales is None:
+        if k >= ROUNDS and q.scales is None:
             break
         drawn = _draw(q, rng, n)
         if drawn is None:
@@ -268,12 +277,12 @@ def _rescale(q: DensityReference, rng: np.random.Generator) -> DensityReference 
         if kappa == 1.0:
             pool.append((x, effective(log_w) * w))
             n = 20_000
-        done = len(pool) > _SETTLED
+        done = len(pool) > settled
         if done:
             x, w = np.concatenate([x for x, _ in pool]), np.concatenate([w for _, w in pool])
             w /= w.sum()
         scales = learn(x, w, q.scales)
-        if scales is None and (kappa == 1.0 or k >= _SHOWING):
+        if scales is None and (kappa == 1.0 or k >= showing):
             return None
         mean, cov = moments(x if scales is None else scales.inverse(x), w, enough)
         if not usable(cov):
@@ -285,10 +294,10 @@ def _rescale(q: DensityReference, rng: np.random.Generator) -> DensityReference 
 
 
 def _draw(
-    q: DensityReference, rng: np.random.Generator, n: int
+    q: DensityReference, rng: np.random.Generator, n: int, tails: float = 0.15
 ) -> tuple[Array, Array, float] | None:
     """Weighted draws of q with tails, and how many effective ones are enough."""
     enough = min(max(8.0 * q.mean.size, 0.05 * n), 0.5 * n)
-    log_w, u = _weights(replace(q, tails=_WIDE), rng, n)
+    log_w, u = _weights(replace(q, tails=tails), rng, n)
     log_w = np.where(np.isfinite(log_w), log_w, -np.inf)
     return None if np.isfinite(log_w).sum() < enough else (log_w, u, enough)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -23,23 +23,12 @@ from ...models.density.scales import learn
 from ...numerics.arrays import Array
 from ..mixture import Mixture
 from .blend import Blend, Blended, placed, shares_of, unexplained
-from .fit import LARGEST_SCOUTED, fit_one, judge
-from .modes import COMPARABLE, find_modes, not_numbers, starts
+from .fit import fit_one, judge
+from .modes import find_modes, not_numbers, starts
 from .policy import NORMAL, Policy
 from .reference import DensityReference, Mode, Scouted, density_prior_reference
-from .search import COUNTS, Search
+from .search import Search
 from .verdict import moments, usable
-
-_ASKED, _ASKED_FRUGALLY = 256, 16  # points at which NaN is looked for
-_UNEXPLAINED, _TELL, _MUCH = 0.001, 0.005, 0.2  # of the posterior: that is nothing, is told where
-# nothing does better, and leads back to the prior
-_VOLUMES = 7.0  # nats by which the volume of children may vary, one sd
-_HOPELESS, _LEAST = 0.7, 0.02  # Pareto shape and effective share of a mixture's weights
-_MOST = 12  # components of a mixture to anneal from, beside the prior
-_ALIKE = 0.3  # Bhattacharyya's distance between Gaussians that are made one
-_FLOOR, _RESERVE = 0.05, 0.003  # weight of any component, relative to the largest; the prior's
-ROUGH = 0.1  # error of log Z by a cloud that learnt from itself: the weights of rounds that were
-# never even said 0.01 where 0.09 was missing, in 17 dimensions
 
 
 def fit_density(
@@ -88,7 +77,7 @@ def fit_density(
     if found is None:
         modes = find_modes(model) if laplace is None else laplace.modes
         found = look(model, modes, seed, policy)
-    best = _one(model, found.modes, scales) or density_prior_reference(model)
+    best = _one(model, found.modes, scales, policy) or density_prior_reference(model)
     whole: DensityReference | Mixture = best
     if found.search is not None:
         whole = _settled(best, found.search, mixed=not single or found.search.several)
@@ -97,17 +86,8 @@ def fit_density(
     return whole
 
 
-def fit_gaussian(
-    model: DensityModel,
-    laplace: DensityReference | None = None,
-    *,
-    seed: int = 0,
-    policy: Policy = NORMAL,
-    found: Found | None = None,
-) -> DensityReference | Mixture:
-    """:func:`fit_density` with constant scales, as Riemannian moves need it, of one mode one."""
-    words: dict[str, Any] = {"seed": seed, "policy": policy, "found": found}
-    return fit_density(model, laplace, scales=False, single=True, **words)
+fit_gaussian = partial(fit_density, scales=False, single=True)
+"""With constant scales, as Riemannian moves need it, of one mode one."""
 
 
 @dataclass
@@ -134,48 +114,49 @@ def drawn_from(found: Found) -> Blended | None:
 
 
 def look(
-    model: DensityModel,
-    modes: tuple[Mode, ...] | None,
-    seed: int,
-    policy: Policy,
-    allowed: Meter | Allowance | None = None,
-    clock: Clock | None = None,
-    part: float = 0.5,
-) -> Found:
+    model: DensityModel, modes: tuple[Mode, ...] | None, seed: int, policy: Policy,
+    allowed: Meter | Allowance | None = None, clock: Clock | None = None,
+    asked: tuple[int, int] = (256, 16),
+) -> Found:  # fmt: skip
     """A search from the modes, or from none (None), for no more evaluations than allowed; a wider
-    one takes a ``part`` of the time that is left then."""
-    asked = _ASKED if policy.budget(model) else _ASKED_FRUGALLY
-    points = starts(model, np.random.default_rng([seed, 2]), asked)
+    one takes a part of the time that is left then. NaN is looked for at so many points as are
+    ``asked``, frugally at fewer."""
+    points = starts(model, np.random.default_rng([seed, 2]), asked[not policy.budget(model)])
     doubts = not_numbers(model, model.calls["logdensity"](model.arguments(points)))
     search = Search(model, np.random.default_rng([seed, 1]), policy, allowed or Meter(), modes)
-    if model.n > LARGEST_SCOUTED:
+    if model.n > policy.scouted:
         return Found(None, modes or (), doubts)
     if model.prior is None and modes is not None and not any(usable(m.cov) for m in modes):
-        base = _one(model, modes, False) or density_prior_reference(model)
+        base = _one(model, modes, False, policy) or density_prior_reference(model)
         search.stand_in(GaussianPrior(base.mean, policy.reach**2 * base.cov))
     search.run()
     left = None if clock is None else clock.remaining()
-    until = math.inf if left is None else time.perf_counter() + part * left
+    until = math.inf if left is None else time.perf_counter() + policy.part * left
     with also(lambda: time.perf_counter() > until):
         search.run_wider()
     return Found(search, search.modes or (), doubts)
 
 
-def _one(model: DensityModel, modes: tuple[Mode, ...], scales: bool) -> DensityReference | None:
+def _one(
+    model: DensityModel, modes: tuple[Mode, ...], scales: bool, policy: Policy
+) -> DensityReference | None:
     """One Gaussian, unless there are several modes and a prior that has them all."""
-    several = sum(mode.logz > modes[0].logz - COMPARABLE for mode in modes) > 1
-    return None if several and model.prior is not None else fit_one(model, modes, several, scales)
+    several = sum(mode.logz > modes[0].logz - policy.comparable for mode in modes) > 1
+    if several and model.prior is not None:
+        return None
+    return fit_one(model, modes, several, scales, policy)
 
 
 def _settled(
     best: DensityReference, search: Search, mixed: bool = True
 ) -> DensityReference | Mixture:
     """The Gaussian where the search finds nothing else, a mixture, or the prior."""
-    z, log_p, log_w = search.posterior()
+    policy, (z, log_p, log_w) = search.policy, search.posterior()
+    nothing, telling, much = policy.beyond
     beyond, missed = np.ones(len(z)), bool(search.modes)
     if best.name != "prior":
         beyond = _beyond(best, search, z, log_p)
-        least = max(best.logz, search.estimate) - COUNTS
+        least = max(best.logz, search.estimate) - policy.counts
         x = np.array([mode.x for mode in search.modes or () if mode.logz > least])
         x, level = x.reshape(-1, best.model.n), max(best.top, best.logz)
         missed = bool(
@@ -186,18 +167,18 @@ def _settled(
         rest *= float(np.exp(min(search.estimate - best.logz, 0.0)))
     best.scouted = sighted(search, z, beyond)
     best.modes = search.modes or ()
-    if rest < _UNEXPLAINED and not missed and not best.warnings:
+    if rest < nothing and not missed and not best.warnings:
         return best
     share, shape = search.verdict.share, search.verdict.shape
-    if mixed and search.blend is not None and share > _LEAST and shape < _HOPELESS:
+    if mixed and search.blend is not None and share > policy.least and shape < policy.sound:
         mixture = mixture_of(search.blend, search, best.scouted)
         mixture.warnings = (*mixture.warnings, *_funnelled(search, z, np.exp(log_w)))
         return mixture
     if best.name == "prior":
         return best
-    if rest > _MUCH and best.model.prior is not None:
+    if rest > much and best.model.prior is not None:
         return replace(density_prior_reference(best.model), scouted=best.scouted)
-    if rest > _TELL:
+    if rest > telling:
         text = (
             f"fitted reference: a look from the prior sees {100 * rest:.1g} % of the "
             "posterior beyond its reach, and no mixture does better; method='pt' is a "
@@ -228,18 +209,18 @@ def sighted(search: Search, z: Array, beyond: Array) -> Scouted:
         return Scouted(search.estimate, np.inf, float(np.log(unclear)) + search.missing)
     if search.confirmed:
         return Scouted(search.sight.logz, search.sight.se)
-    return Scouted(search.estimate, float(np.hypot(ROUGH, search.noise)))
+    return Scouted(search.estimate, float(np.hypot(search.policy.rough, search.noise)))
 
 
 def mixture_of(blend: Blend, search: Search, scouted: Scouted | None = None) -> Mixture:
     """A reference made of a blend's Gaussians: those that nearly coincide made one, the smallest
     left out, weights not far below the largest."""
     model = search.model.density if hasattr(search.model, "density") else search.model
-    z, log_p, log_w = search.posterior()
+    policy, (z, log_p, log_w) = search.policy, search.posterior()
     blend = _merged(blend)
     chart = blend.chart
     shares = shares_of(blend, chart.inward(z), np.exp(log_w))
-    first = np.argsort(-shares)[: max(_MOST // chart.folds, 1)]  # every image is one
+    first = np.argsort(-shares)[: max(policy.gaussians // chart.folds, 1)]  # every image is one
     own = shares[first] / shares[first].sum()
     prior = search.model.prior
     assert prior is not None
@@ -252,14 +233,14 @@ def mixture_of(blend: Blend, search: Search, scouted: Scouted | None = None) -> 
         for k, share in zip(first, own, strict=True)
         for mean, cov in chart.everywhere(blend.means[k], blend.covs[k])
     ]  # fmt: skip
-    weights = np.repeat(np.maximum(own, _FLOOR * own.max()), chart.folds)
+    weights = np.repeat(np.maximum(own, policy.floor * own.max()), chart.folds)
     rest = _last(model, prior)
-    mixture = Mixture([*parts, rest], np.append(weights, _RESERVE * weights.sum()))
+    mixture = Mixture([*parts, rest], np.append(weights, policy.reserve * weights.sum()))
     mixture.blend = blend
     few = replace(blend, weights=own, means=blend.means[first], covs=blend.covs[first])
     level = max(search.verdict.top, search.verdict.logz)
     beyond = float(np.exp(log_w) @ unexplained(few.log_own(z), log_p, level))
-    mixture.lost = search.lost + beyond, float(np.sqrt(search.lost / search.policy.walks(model)))
+    mixture.lost = search.lost + beyond, float(np.sqrt(search.lost / policy.walks(model)))
     return mixture
 
 
@@ -270,13 +251,13 @@ def _last(model: DensityModel, prior: GaussianPrior) -> DensityReference:
     return DensityReference("wide", model, prior.mean, prior.cov, 0.0)
 
 
-def _merged(blend: Blend) -> Blend:
-    """With Gaussians that nearly coincide made one."""
+def _merged(blend: Blend, alike: float = 0.3) -> Blend:
+    """With Gaussians that nearly coincide, by Bhattacharyya's distance, made one."""
     weights, means, covs = list(blend.weights), list(blend.means), list(blend.covs)
     a = 0
     while a < len(weights):
         for b in range(a + 1, len(weights)):
-            if _overlap(means[a] - means[b], covs[a], covs[b]) < _ALIKE:
+            if _overlap(means[a] - means[b], covs[a], covs[b]) < alike:
                 break
         else:
             a += 1
@@ -300,7 +281,7 @@ def extend_mixture(mixture: Mixture, points: Array) -> Mixture:
     """With a component for points where the others have no mass; itself where that fails."""
     references = [replace(component, share=None) for component in mixture.components]
     mean, cov = moments(points, np.full(len(points), 1.0 / len(points)), float(len(points)))
-    if not usable(cov) or len(references) > _MOST:
+    if not usable(cov) or len(references) > NORMAL.gaussians:
         return mixture
     new = DensityReference("fitted", mixture.model, mean, cov, 0.0)
     verdict = judge(new, np.random.default_rng(len(references)))
@@ -312,8 +293,9 @@ def extend_mixture(mixture: Mixture, points: Array) -> Mixture:
     return Mixture([*references[:-1], new, references[-1]], weights, mixture.warnings)
 
 
-def _funnelled(search: Search, z: Array, w: Array) -> tuple[Message, ...]:
-    """A warning where the volume that a posterior fills at given parents varies too much.
+def _funnelled(search: Search, z: Array, w: Array, volumes: float = 7.0) -> tuple[Message, ...]:
+    """A warning where the volume that a posterior fills at given parents varies too much: by more
+    nats than these, one sd.
 
     A Gaussian covers a few nats of it; all Gaussians of a mixture may miss what is narrower yet.
     """
@@ -322,7 +304,7 @@ def _funnelled(search: Search, z: Array, w: Array) -> tuple[Message, ...]:
         return ()
     log_volume = scales.log_slope(scales.inverse(x))
     spread = float(np.sqrt(w @ (log_volume - w @ log_volume) ** 2))
-    if not spread > _VOLUMES:
+    if not spread > volumes:
         return ()
     text = (
         f"fitted mixture: some coordinates tell the scale of others over e^{spread:.0f} in volume "

@@ -18,6 +18,8 @@ Astronomical Society 525 (2023) 3181 (proposals that are learnt).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.special import logsumexp
 
@@ -26,9 +28,6 @@ from ...numerics.arrays import Array, Indices
 from .blend import Blend, learnt
 from .cloud import Cloud
 from .policy import Policy
-
-_TOLERATED = 0.05  # of a level's mass need not be explained
-_FLAT = 0.1  # nats between a level and the highest likelihood: no peak is left to climb
 
 
 def halve(cloud: Cloud, rng: np.random.Generator, policy: Policy) -> float:
@@ -49,9 +48,10 @@ def halve(cloud: Cloud, rng: np.random.Generator, policy: Policy) -> float:
     model, n, enough = cloud.model, policy.drawn(cloud.model), policy.alive(cloud.model)
     most = cloud.log_l.size + policy.budget(model)
     blend: Blend | None = None
+    coarse = replace(policy, unexplained=policy.tolerated)
     while True:
         check_interrupt()
-        flat, above, log_w = _level(cloud, enough)
+        flat, above, log_w = _level(cloud, enough, policy.flat)
         log_x = float(logsumexp(log_w))
         log_z = float(logsumexp(cloud.log_w + cloud.log_l[cloud.kept]))
         ahead = log_x + float(cloud.log_l[above].max())
@@ -60,14 +60,14 @@ def halve(cloud: Cloud, rng: np.random.Generator, policy: Policy) -> float:
         if cloud.log_l.size + n > most:
             return ahead
         points = cloud.z[above], cloud.log_prior(cloud.z[above]), log_w
-        blend = learnt(blend, model, points, log_x, rng, policy, _TOLERATED)
+        blend = learnt(blend, model, points, log_x, rng, coarse)
         if blend is None:
             return ahead
         cloud.add(rng, blend, n)
         cloud.forget()
 
 
-def _level(cloud: Cloud, enough: float) -> tuple[bool, Indices, Array]:
+def _level(cloud: Cloud, enough: float, flat: float) -> tuple[bool, Indices, Array]:
     """Set the highest level above which draws are worth enough: whether nothing rises above it
     any more, these draws and their log W/N."""
     height, log_w = cloud.height, cloud.log_w
@@ -78,5 +78,5 @@ def _level(cloud: Cloud, enough: float) -> tuple[bool, Indices, Array]:
     last = int(reached[0]) if reached.size else order.size - 1
     cloud.level = float(height[order[last]])
     some = height >= cloud.level  # a plateau is taken as a whole
-    flat = reached.size > 0 and height[order[0]] - cloud.level < _FLAT
-    return bool(flat), cloud.kept[some], log_w[some]
+    level = reached.size > 0 and height[order[0]] - cloud.level < flat
+    return bool(level), cloud.kept[some], log_w[some]

@@ -16,31 +16,20 @@ from ...messages import InputError, Message
 from ...models.density.checking import central
 from ...models.density.model import DensityModel
 from ...numerics.arrays import Array, Indices
+from .policy import NORMAL
 from .reference import DensityReference, Mode
 
-_STARTS = 16
-_WIDE = 4.0  # prior standard deviations, at which as many more climbs begin: one in three of them
-# reached a mode six away from the prior's middle that none from the prior itself did
-_ALIKE = 0.01  # of a difference between a density and a Gaussian, where they are the same
 _NUMBERS = 2**22  # at a time
-_SAME = 1.0  # two modes closer than this in standard deviations are one
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _NEWTON = 20
-_NEIGHBOURS = 8
-LOW_DIMENSION = 6  # in which neighbours of many points are found soon
-_COMPARED = 4096  # points in more: a tree finds them one by one
-_SLACK = 0.05  # nats that a climb may end short of the top
 _FORWARD = 2.0**-26  # of a difference, where there is no gradient
 _STEP = {True: 1e-4, False: 1e-3}  # of a curvature, in units: by slopes, and by values
 _LONG, _SHORT = 0.5, 0.05  # in standard deviations: a step that sees more than the mode, and one
-_STEPS = 150  # of a climb without a gradient, each of d + 1 evaluations at least
-_ROUNDS = 200  # of steps in a trust region
-COMPARABLE = 5.0  # modes whose logz is this close to the best one count
 
 
-def find_modes(model: DensityModel) -> tuple[Mode, ...]:
+def find_modes(model: DensityModel, climbs: int = NORMAL.climbs) -> tuple[Mode, ...]:
     """Distinct modes, the one with the largest estimate of log Z first."""
-    points = starts(model, np.random.default_rng(0), _STARTS)
+    points = starts(model, np.random.default_rng(0), climbs)
     if model.sampler is None and model.prior is None:
         points = np.concatenate([points, 3.0 * points])  # nobody said how far modes may lie
     elif model.sampler is None and model.prior is not None:  # data may contradict a prior
@@ -48,10 +37,11 @@ def find_modes(model: DensityModel) -> tuple[Mode, ...]:
     return further_modes(model, (), points)
 
 
-def wide(model: DensityModel, points: Array) -> Array:
-    """Draws of the prior as far out as data that contradict it may lead."""
+def wide(model: DensityModel, points: Array, times: float = 4.0) -> Array:
+    """Draws of the prior so many ``times`` as far out, where data that contradict it may lead: a
+    third of the climbs from there reached a mode six sd away that none from the prior did."""
     assert model.prior is not None
-    return model.prior.mean + _WIDE * (points - model.prior.mean)
+    return model.prior.mean + times * (points - model.prior.mean)
 
 
 def costly(model: DensityModel) -> bool:
@@ -63,11 +53,13 @@ def costly(model: DensityModel) -> bool:
 
 
 def climb(
-    model: DensityModel, start: Array, known: Sequence[Mode], patience: float | None = None
-) -> Mode | None:
+    model: DensityModel, start: Array, known: Sequence[Mode], patience: float | None = None,
+    slack: float = 0.05,
+) -> Mode | None:  # fmt: skip
     """The maximum uphill of ``start``; None where it is known or its Hessian is not definite.
 
-    With ``patience`` the climb ends where a step gains less than that many nats.
+    With ``patience`` the climb ends where a step gains less than that many nats; it is made anew
+    without where it ended more than ``slack`` short of the top.
     """
     with np.errstate(all="ignore"):
         x = np.asarray(_descend(model, partial(_fall, model), start, _watch(known, patience)))
@@ -79,7 +71,7 @@ def climb(
         x, H = _polish(model, x)
         if H is None:
             return None
-        if patience is not None and _uphill(model, x, H) > _SLACK:  # it was left too early
+        if patience is not None and _uphill(model, x, H) > slack:  # it was left too early
             return climb(model, x, known)
         value = float(model.log_prob(x[None])[0])
         try:
@@ -134,21 +126,25 @@ def further_modes(model: DensityModel, modes: tuple[Mode, ...], points: Array) -
     return tuple(sorted(found, key=lambda mode: -mode.logz)) if found[len(modes) :] else modes
 
 
-def peaks(x: Array, log_l: Array, rng: np.random.Generator) -> Indices:
-    """Points that are higher than all of their neighbours, the highest first.
+def peaks(
+    x: Array, log_l: Array, rng: np.random.Generator, neighbours: int = 8, most: int = 4096
+) -> Indices:
+    """Points that are higher than all of their neighbours (two more for each dimension), the
+    highest first.
 
-    In many dimensions among the highest ones and a random choice: finding neighbours is costly.
+    In many dimensions among the highest ones and a random choice, ``most`` in all: a tree finds
+    neighbours one by one there.
     """
     chosen = np.flatnonzero(np.isfinite(log_l))
-    if x.shape[1] > LOW_DIMENSION and chosen.size > _COMPARED:
+    if x.shape[1] > NORMAL.low_dimension and chosen.size > most:
         order = np.argsort(-log_l[chosen])
-        rest = rng.permutation(order[_COMPARED // 2 :])[: _COMPARED // 2]
-        chosen = chosen[np.concatenate([order[: _COMPARED // 2], rest])]
+        rest = rng.permutation(order[most // 2 :])[: most // 2]
+        chosen = chosen[np.concatenate([order[: most // 2], rest])]
     if not chosen.size:
         return chosen
     x, log_l = x[chosen], log_l[chosen]
     tree, tops = cKDTree(x), np.arange(chosen.size)
-    for k in (3, _NEIGHBOURS + 2 * x.shape[1]):  # most points fall with the first
+    for k in (3, neighbours + 2 * x.shape[1]):  # most points fall with the first
         k = min(k, chosen.size)
         near = tree.query(x[tops], k)[1].reshape(-1, k)
         tops = tops[log_l[tops] >= log_l[near].max(axis=1)]
@@ -187,16 +183,17 @@ def not_numbers(model: DensityModel, values: Array) -> tuple[Message, ...]:
     return (Message("density-nan", text),)
 
 
-def _downhill_of(model: DensityModel, x: Array, mode: Mode) -> bool:
-    """Whether the density at x and its slope there are those of Laplace's Gaussian at the mode."""
+def _downhill_of(model: DensityModel, x: Array, mode: Mode, alike: float = 0.01) -> bool:
+    """Whether the density at x and its slope there are those of Laplace's Gaussian at the mode, to
+    within a part ``alike`` of what they differ by."""
     away = x - mode.x
     steep = np.linalg.solve(mode.cov, away)
     half = 0.5 * float(away @ steep)
     height = float(_gaussian_top(mode)) - half
-    if not abs(float(model.log_prob(x[None])[0]) - height) < _ALIKE * (1.0 + half):
+    if not abs(float(model.log_prob(x[None])[0]) - height) < alike * (1.0 + half):
         return False
     slope = -_fall(model, x)[1] + steep
-    return float(slope @ mode.cov @ slope) < _ALIKE * 2.0 * half
+    return float(slope @ mode.cov @ slope) < alike * 2.0 * half
 
 
 def _gaussian_top(mode: Mode) -> float:
@@ -233,14 +230,13 @@ def _slope(model: DensityModel, x: Array) -> Array:
 
 
 def _descend(
-    model: DensityModel,
-    fall: Callable[[Array], Any],
-    start: Array,
-    watch: Callable[[Any], None] | None = None,
-) -> Array:
+    model: DensityModel, fall: Callable[[Array], Any], start: Array,
+    watch: Callable[[Any], None] | None = None, steps: int = 150,
+) -> Array:  # fmt: skip
     """A minimum of ``fall``; with a Hessian by Newton's steps, plain or in a trust region.
 
-    In the model's units, from the start.
+    In the model's units, from the start; without a gradient in so many ``steps`` of d + 1 or more
+    evaluations each.
     """
     units = model.units
 
@@ -259,7 +255,7 @@ def _descend(
 
     zero = np.zeros_like(start)
     if not (model.has_gradient and model.has_hessian):
-        most = {} if model.has_gradient else {"maxiter": _STEPS}
+        most = {} if model.has_gradient else {"maxiter": steps}
         found = minimize(scaled, zero, jac=True, method="BFGS", callback=look, options=most)
         return np.asarray(start + units * found.x)
     x, H = _polish(model, start)
@@ -269,7 +265,7 @@ def _descend(
 
 
 def _trust_region(
-    fall: Callable[[Array], Any], bend: Callable[[Array], Array], start: Array
+    fall: Callable[[Array], Any], bend: Callable[[Array], Array], start: Array, steps: int = 200
 ) -> Any:
     """SciPy's nearly exact trust region, or BFGS where that is left without a step.
 
@@ -280,7 +276,7 @@ def _trust_region(
     returns a step that was never assigned: an UnboundLocalError. Where numbers overflow on the way
     it raises a ValueError about "infs or NaNs"; one of the user's function is not ours to hide.
     """
-    options = {"maxiter": _ROUNDS, "initial_trust_radius": 1.0, "max_trust_radius": 1e4}
+    options = {"maxiter": steps, "initial_trust_radius": 1.0, "max_trust_radius": 1e4}
     try:
         return minimize(fall, start, jac=True, hess=bend, method="trust-exact", options=options).x
     except (UnboundLocalError, ValueError) as error:
@@ -356,9 +352,10 @@ def _of_values(model: DensityModel, x: Array, h: Array) -> Array:
     return H
 
 
-def _same(x: Array, known: Mode) -> bool:
+def _same(x: Array, known: Mode, apart: float = 1.0) -> bool:
+    """Whether a point is less than this many standard deviations from a mode."""
     away = x - known.x
-    return bool(away @ np.linalg.solve(known.cov, away) < _SAME**2)
+    return bool(away @ np.linalg.solve(known.cov, away) < apart**2)
 
 
 def _finite(value: float) -> float:
@@ -386,7 +383,7 @@ def laplace_of(model: DensityModel, modes: tuple[Mode, ...]) -> DensityReference
     if modes:
         best = modes[0]
         reference = DensityReference("laplace", model, best.x, best.cov, best.logz)
-        others = sum(mode.logz > best.logz - COMPARABLE for mode in modes[1:])
+        others = sum(mode.logz > best.logz - NORMAL.comparable for mode in modes[1:])
         complaint = Message(
             "several-modes",
             f"Laplace: {others} other mode(s) hold a comparable share of Z; this one's logz "

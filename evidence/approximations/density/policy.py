@@ -14,7 +14,8 @@ from ...models.density.model import DensityModel
 
 @dataclass(frozen=True)
 class Policy:
-    """Thresholds of a search. Every count is of evaluations or points, every share of Z."""
+    """Thresholds of a search, and of what is made of it. Every count is of evaluations or points,
+    every share of Z, every depth in nats."""
 
     screened: int = 2**12
     """Independent draws of the prior that are judged by what a proposal leaves unexplained at
@@ -36,10 +37,24 @@ class Policy:
     this is 0."""
     halved_in_batches: int = 120_000
     """The same where the density takes batches."""
+    sought: int = 2**14
+    """The same where nobody asked to halve, and no climb found a mode."""
     left: float = 1e-3
     """Part of Z that may be left above the last level."""
+    flat: float = 0.1
+    """Nats between a level and the highest likelihood, where no peak is left to climb."""
+    tolerated: float = 0.05
+    """Part of a level's mass that need not be explained."""
+    part: float = 0.5
+    """Of the evaluations still allowed, what halving and a round may take at most."""
     scanned: int = 2**12
     """Values of a parameter that a scan looks at, where the model says no other number."""
+    counts: float = 7.0
+    """Depth below the best mode, or all of them, down to which a mode counts,"""
+    comparable: float = 5.0
+    """and down to which one counts as another of several."""
+    low_dimension: int = 6
+    """In so many dimensions neighbours are found fast, and few points meet every mode."""
     climbs: int = 16
     """From peaks among what a proposal leaves unexplained, and as many from where the density
     exceeds it by most."""
@@ -53,11 +68,23 @@ class Policy:
     nearly: float = 0.1
     """Part of them that may end in modes unknown, again and again, before one gives up: of 128
     modes alike the last were found in six rounds."""
+    surprises: int = 3
+    """Times that such climbs may end out of reach before one gives up."""
+    slopes: int = 3
+    """Climbs in all from points that no valley parts from the modes known."""
+    rare: float = 0.1
+    """Of an equal share of the draws, what a new mode is given at least."""
     patience: float | None = None
     """Nats that a climb's step must gain, or as many as it takes."""
     rounds: int = 20
     """Draws of a proposal that move it. A density of 43 modes was sure of itself after fifteen;
     most take two or three."""
+    growth: float = 0.6
+    """Of the first round's draws, by how many every round has more than the one before."""
+    late: int = 3
+    """Every so many rounds uneven weights are a reason to climb from where they are large."""
+    stalled: int = 6
+    """Rounds in a row without a more even one, after which weights are as even as they become."""
     judged: int = 2**12
     """Draws that judge it at last: 1,024 of a planet's seemed worth 40 % of their number, where
     16,384 were worth one or two."""
@@ -70,8 +97,20 @@ class Policy:
     """Walks from weighted draws, which tell what lies beyond reach,"""
     walkers_in_batches: int = 512
     """and where the density takes batches."""
+    walked: tuple[tuple[float, int], ...] = ((2.5, 40), (10.0, 120))
+    """Accepted steps of a walker and steps at most; the longer ones unless weights are very
+    even."""
+    moving: float = 0.1
+    """Acceptance below which walks tell nothing."""
     outside: float = 0.04
-    """Part of them that may end where the proposal does not reach."""
+    """Part of them that may end where the proposal does not reach,"""
+    caution: float = 2.5
+    """times which it is counted as lost, as walks do not reach everywhere either."""
+    heavy: float = 10.0
+    """A weight, relative to the mean, that draws would have to have shown, to say that a point is
+    in their reach."""
+    unexplained: float = 0.002
+    """Part of the posterior that is not worth a Gaussian."""
     components: int = 60
     """Gaussians of a proposal at most, and"""
     added: int = 4
@@ -84,6 +123,10 @@ class Policy:
     """Share of the draws that come from the prior."""
     even: tuple[float, float] = (0.6, 0.2)
     """Pareto shape and effective share of weights that can be relied on,"""
+    good: tuple[float, float] = (0.4, 0.1)
+    """such that the fit is as good as any,"""
+    bad: float = 0.5
+    """shape from which on weights have no variance,"""
     very_even: float = 0.7
     """share from which on the shape is of no interest: of a normal posterior it is 0.8, and the
     shape of a hundred modes' weights was 0.5 to 1.0 where it was,"""
@@ -92,6 +135,24 @@ class Policy:
     reach: float = 5.0
     """Standard deviations of a fit, relative to its own, that take the place of a prior where a
     density has none."""
+    scouted: int = 32
+    """Dimensions in which a search from the prior may help,"""
+    adapted: int = 128
+    """and in which draws tell a covariance better than a mode's Hessian does."""
+    tails: tuple[float, ...] = (0.0, 0.05, 0.15, 0.4)
+    """Of one Gaussian to anneal from: those are taken whose weights are the most even."""
+    beyond: tuple[float, float, float] = (0.001, 0.005, 0.2)
+    """Part of the posterior out of such a Gaussian's reach: that is nothing, is told where nothing
+    does better, and leads back to the prior."""
+    gaussians: int = 12
+    """Of a mixture to anneal from, beside the prior,"""
+    floor: float = 0.05
+    """the least weight of any, relative to the largest,"""
+    reserve: float = 0.003
+    """and of the prior, relative to all."""
+    rough: float = 0.1
+    """Error of log Z by a cloud that learnt from itself: the weights of rounds that were never
+    even said 0.01 where 0.09 was missing, in 17 dimensions."""
 
     def scaled(self, model: DensityModel, count: int) -> int:
         """A count of draws that cost little where the density takes batches."""

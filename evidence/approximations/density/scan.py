@@ -22,32 +22,34 @@ from ...numerics.arrays import Array
 from ...statistics.resampling import systematic
 from .cloud import Cloud
 
-_BASES = 8  # draws that take all values
-_TRIED, _FURTHER = 48, 32  # values at which so many draws more are asked
 _CHUNK = 2**12  # points at a time
 
 
 def scan(
-    cloud: Cloud, at: int, log_w: Array, rng: np.random.Generator, n: int, most: int
-) -> Array:
+    cloud: Cloud, at: int, log_w: Array, rng: np.random.Generator, n: int, most: int,
+    bases: int = 8, tried: int = 48, more: int = 32,
+) -> Array:  # fmt: skip
     """The best points at peaks along coordinate ``at``, of which n values are looked at, the
-    highest first and no more than ``most``; ``log_w`` are weights of the cloud's points."""
+    highest first and no more than ``most``; ``log_w`` are weights of the cloud's points.
+
+    So many of these as ``bases`` says take all values; at the ``tried`` best ``more`` are asked.
+    """
     points, w = cloud.z[cloud.kept], np.exp(log_w - log_w.max())
     grid = ndtri((np.arange(n) + rng.random()) / n)
     gains = np.full(grid.size, -np.inf)
-    for base in points[systematic(w, rng, _BASES)]:
+    for base in points[systematic(w, rng, bases)]:
         value = _at_values(cloud, np.tile(base, (grid.size, 1)), at, grid)
         some = np.isfinite(value)
         if some.any():
             gains = np.fmax(gains, value - np.median(value[some]))
     left, right = np.append(-np.inf, gains[:-1]), np.append(gains[1:], -np.inf)
     peaks = np.flatnonzero((gains >= left) & (gains > right))
-    peaks = peaks[np.argsort(-gains[peaks], kind="stable")][: min(_TRIED, 1 + n // _BASES)]
+    peaks = peaks[np.argsort(-gains[peaks], kind="stable")][: min(tried, 1 + n // bases)]
     if not peaks.size:
         return points[:0]
-    further = np.tile(points[systematic(w, rng, _FURTHER)], (peaks.size, 1))
-    value = _at_values(cloud, further, at, np.repeat(grid[peaks], _FURTHER))
-    best = value.reshape(-1, _FURTHER).argmax(axis=1) + _FURTHER * np.arange(peaks.size)
+    further = np.tile(points[systematic(w, rng, more)], (peaks.size, 1))
+    value = _at_values(cloud, further, at, np.repeat(grid[peaks], more))
+    best = value.reshape(-1, more).argmax(axis=1) + more * np.arange(peaks.size)
     return further[best[np.argsort(-value[best], kind="stable")][:most]]
 
 

@@ -30,34 +30,17 @@ from ...statistics.resampling import systematic
 from .blend import Blend, Blended, at_points, learnt, placed, unexplained, whitened
 from .cloud import Cloud, Rebased
 from .halving import halve
-from .modes import COMPARABLE, climb, costly, further_modes, peaks, starts, wide
+from .modes import climb, costly, further_modes, peaks, starts, wide
 from .policy import NORMAL, Policy
 from .reference import Mode
 from .scan import scan
 from .verdict import Rough, Verdict, effective, judged, moments, rough, usable
 from .walks import walk
 
-COUNTS = 7.0  # nats below the best mode, or all of them, that count
-_PART = 0.5  # of the evaluations allowed may be spent on a search
-_SCANNED = 0.03  # values of a scan for each evaluation allowed: a quarter of these
 _ROUNDING = 1e-9  # of a variance, which makes a covariance definite
-_SLOPES = 3  # climbs in all from points that no valley parts from the modes known
 _BETWEEN = np.array([0.15, 0.4, 0.7])  # of the way to one of them
 _COMPARED, _PEAKS = 2**16, 4096  # points whose neighbours are looked up; of the largest excess
-_RARE = 0.1  # of an equal share of the draws goes to a new mode at least
-_UNEXPLAINED = 0.002  # of the posterior is not worth a component
 _STEPS, _ARCHIVE = 10, 512  # of a walk at a time; points that give differences
-_WALKS = (2.5, 40), (10.0, 120)  # accepted steps of a walker, and steps at most; further ones
-_EASY = 0.7  # share of even weights where the first are enough
-_MOVING = 0.1  # acceptance below which walks tell nothing
-_HEAVY = np.log(10.0)  # of a weight that no draws have shown
-_CAUTION = 2.5  # walks do not reach everywhere either
-_GROWTH = 0.6  # of the first round's draws, by which every round has more than the one before
-_SURPRISES = 3  # times that fresh climbs may end out of reach before one gives up
-_LATE = 3  # rounds after which uneven weights are a reason to climb from where they are large
-_STALLED = 6  # rounds after which weights are as even as they become
-_FEW = 6  # dimensions in which these find modes
-_SOUGHT = 2**14  # evaluations of halving where there is neither mode nor budget
 
 
 @dataclass
@@ -103,7 +86,7 @@ class Search:
             if self.model.guesses is not None:
                 self.modes = further_modes(self.model, self.modes, self._guess(self.model.guesses))
             for at, values in self.model.scanned:
-                most = self.allowed.left * _SCANNED
+                most = self.allowed.left * self.policy.part / 16  # eight draws take each of them
                 self._scan(at, max(int(min(values or self.policy.scanned, most)), 2))
             if early:
                 self._climb()
@@ -165,7 +148,7 @@ class Search:
     def _rebase(self) -> bool:
         """Put a Gaussian in the place of a prior, much wider than all modes together; made anew
         where climbs from far outside it find more of them. False where there is no mode."""
-        for _ in range(_SURPRISES):
+        for _ in range(self.policy.surprises):
             own = self._counting()
             if not own:
                 return False
@@ -212,13 +195,13 @@ class Search:
     def _counting(self) -> list[Mode]:
         """Modes that count, and whose Gaussians can be drawn from."""
         own = [mode for mode in self.modes or () if usable(mode.cov)]
-        return [mode for mode in own if mode.logz > own[0].logz - COUNTS]
+        return [mode for mode in own if mode.logz > own[0].logz - self.policy.counts]
 
     @property
     def several(self) -> bool:
         """Whether more than one mode counts."""
         modes = self.modes or ()
-        return sum(mode.logz > modes[0].logz - COMPARABLE for mode in modes) > 1
+        return sum(mode.logz > modes[0].logz - self.policy.comparable for mode in modes) > 1
 
     def _halve(self) -> None:
         policy = self.policy
@@ -226,8 +209,8 @@ class Search:
             if self._counting():
                 self.missing = -np.inf  # nobody looked, nor said so
                 return
-            policy = replace(policy, halved=_SOUGHT, halved_in_batches=_SOUGHT)
-        left = self.allowed.left * _PART
+            policy = replace(policy, halved=policy.sought, halved_in_batches=policy.sought)
+        left = self.allowed.left * policy.part
         if left < policy.budget(self.model):
             policy = replace(policy, halved=int(left), halved_in_batches=int(left))
         with phase("scout"):
@@ -251,18 +234,18 @@ class Search:
     def _rounds(self) -> None:
         """Rounds until nothing speaks against the last one."""
         policy, n = self.policy, self.policy.drawn(self.model)
-        enough = self.allowed.left * _PART
+        enough = self.allowed.left * policy.part
         for k in range(policy.rounds):
             check_interrupt()
             if k and self.allowed.left < n + enough:
                 return
-            more = int(n * (1.0 + _GROWTH * k))
-            self._round(int(min(more, max(self.allowed.left * _PART, 16))))
+            more = int(n * (1.0 + policy.growth * k))
+            self._round(int(min(more, max(self.allowed.left * policy.part, 16))))
             if self._hopeless:
                 return
             if not self.good:
                 self._move()
-                if self._stalled or k % _LATE == _LATE - 1:
+                if self._stalled or (k + 1) % policy.late == 0:
                     self._climb()
             elif not self._climb() and self._walk():
                 if policy.judged:
@@ -302,7 +285,8 @@ class Search:
     @property
     def _stalled(self) -> bool:
         """Whether rounds make weights no more even."""
-        early, late = self.shares[:-_STALLED], self.shares[-_STALLED:]
+        last = self.policy.stalled
+        early, late = self.shares[:-last], self.shares[-last:]
         return bool(early) and max(late) <= max(early)
 
     @property
@@ -312,15 +296,16 @@ class Search:
     @property
     def _baffled(self) -> bool:
         """Whether climbs go on to end out of reach, and not because few modes are left to find."""
-        many = len(self.surprises) >= _SURPRISES
+        many = len(self.surprises) >= self.policy.surprises
         return many and self.surprises[-1][0] > self.policy.nearly * self.surprises[-1][1]
 
     @property
     def hidden(self) -> float:
         """About the part of fresh climbs that end in modes unknown, where one gave up."""
-        if self.confirmed or len(self.surprises) < _SURPRISES:
+        enough = self.policy.surprises
+        if self.confirmed or len(self.surprises) < enough:
             return 0.0
-        new, climbs = np.sum(self.surprises[-_SURPRISES:], axis=0)
+        new, climbs = np.sum(self.surprises[-enough:], axis=0)
         return float((new + 1.0) / (climbs + 2.0))
 
     @property
@@ -363,9 +348,7 @@ class Search:
         z = cloud.z[cloud.kept]
         points = z, cloud.log_prior(z) + beta * log_l, tilted
         log_z = float(logsumexp(tilted))
-        self.blend = learnt(
-            self.blend, self.model, points, log_z, self.rng, self.policy, _UNEXPLAINED
-        )
+        self.blend = learnt(self.blend, self.model, points, log_z, self.rng, self.policy)
         if beta < 1.0 and self.blend is not None and cloud.own:
             # too few draws to say that a mode is none
             self._include([mode for mode in self._counting() if self._out_of_reach(mode)])
@@ -408,7 +391,7 @@ class Search:
                 continue
             if policy.patience is not None and not self._apart(z[one], log_p[one]):
                 self.slopes += 1
-                if self.slopes > _SLOPES:
+                if self.slopes > policy.slopes:
                     continue
             found = climb(self.model, self._placed(z[one]), self.modes or (), policy.patience)
             self._open = self._open[self._open != which[one]]
@@ -435,7 +418,7 @@ class Search:
 
     def _counts(self, mode: Mode) -> bool:
         best = max((m.logz for m in self.modes or ()), default=-np.inf)
-        return usable(mode.cov) and mode.logz > max(best, self.verdict.logz) - COUNTS
+        return usable(mode.cov) and mode.logz > max(best, self.verdict.logz) - self.policy.counts
 
     def _surprised(self) -> bool:
         """Whether climbs from fresh draws of the prior end in modes that the proposal does not
@@ -447,7 +430,7 @@ class Search:
         n = max(n, self.policy.scaled(self.model, len(self._counting()))) if n else 0
         for z in self._afar(n):
             found = climb(self.model, self._placed(z), (*(self.modes or ()), *new), None)
-            if found is None or not found.logz > self.verdict.logz - COUNTS:
+            if found is None or not found.logz > self.verdict.logz - self.policy.counts:
                 continue
             if usable(found.cov) and self._out_of_reach(found):
                 new.append(found)
@@ -466,7 +449,7 @@ class Search:
             return
         most = 1.0 / (self.blend.size + len(new))
         more = np.array([m.logz - self.verdict.logz for m in new])
-        equal = np.exp(np.minimum(more, 0.0)).clip(_RARE * most, most)
+        equal = np.exp(np.minimum(more, 0.0)).clip(self.policy.rare * most, most)
         means, covs = np.array([m.x for m in new]), np.array([m.cov for m in new])
         modal = at_points(self.model, equal, means, covs, self.policy, self.blend.chart)
         self.blend = self.blend.with_more(equal, modal.means, modal.covs)
@@ -519,7 +502,7 @@ class Search:
     def _walk(self) -> bool:
         """Whether walks from weighted draws stay where the proposal reaches; else it is moved."""
         assert self.blend is not None
-        walkers = self.policy.walks(self.model)
+        policy, walkers = self.policy, self.policy.walks(self.model)
         z, log_p, log_w = self.posterior()
         w = np.exp(log_w)
         archive = z[systematic(w, self.rng, _ARCHIVE)]
@@ -530,8 +513,8 @@ class Search:
             kinds = self.blend.log_shares(self.blend.chart.inward(archive)).argmax(axis=1)
         seen, values = [], []
         moved, steps, log_z = 0.0, 0, self.verdict.logz
-        reach = min(max(self.verdict.top, log_z), log_z + _HEAVY)
-        for enough, most in _WALKS[: 1 if self.verdict.share > _EASY else 2]:
+        reach = min(max(self.verdict.top, log_z), log_z + np.log(policy.heavy))
+        for enough, most in policy.walked[: 1 if self.verdict.share > policy.very_even else None]:
             while steps < most and moved < enough:
                 more, high, accepted = walk(self._log_prob, at, archive, self.rng, _STEPS, kinds)
                 seen.append(more.reshape(-1, z.shape[1]))
@@ -539,7 +522,7 @@ class Search:
                 at, moved, steps = (more[-1], high[-1]), moved + _STEPS * accepted, steps + _STEPS
             log_q = self.blend.log_ratio(at[0]) + self.cloud.log_prior(at[0])
             self.lost = float(unexplained(log_q, at[1], reach).mean())
-            if not (self.lost < self.policy.outside and moved > _MOVING * steps):
+            if not (self.lost < policy.outside and moved > policy.moving * steps):
                 break
         else:
             return True
@@ -549,9 +532,7 @@ class Search:
             np.concatenate([log_p, *values]),
             np.concatenate(log_half),
         )
-        self.blend = learnt(
-            self.blend, self.model, points, log_z, self.rng, self.policy, _UNEXPLAINED
-        )
+        self.blend = learnt(self.blend, self.model, points, log_z, self.rng, self.policy)
         return False
 
     def blended(self, warnings: tuple[Message, ...] = ()) -> Blended:
@@ -564,13 +545,13 @@ class Search:
                 "reach further: the error bar may be too small"
             )
             warnings = (*warnings, Message("poor-reference", text))
-        if self.model.n > _FEW and self.unlooked:
+        if self.model.n > self.policy.low_dimension and self.unlooked:
             text = (
                 f"in {self.model.n} dimensions so few points do not find every mode, there may be "
                 "more: effort='normal', or more evaluations or time, looks for them"
             )
             warnings = (*warnings, Message("modes-missed", text))
-        lost = _CAUTION * self.lost
+        lost = self.policy.caution * self.lost
         modes = self._parts() if self.several else np.zeros((0, self.model.n))
         logz = self.verdict.logz
         return Blended(self.model, self.blend, self.verdict, logz, lost, warnings, modes=modes)

@@ -32,17 +32,10 @@ from .search import Search
 from .verdict import Verdict, judged
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_CLEARLY, _FAINTLY = 0.4, 0.01  # squared logs of scales: of the first parent, and of others
-_SHARE, _SHAPE = 0.5, 0.4  # of weights that cannot be bettered by much
-_MOST, _ASKED = 4, 4  # parents; points that are asked
-_ASTRAY = 20.0  # sd of the bulk beyond which a mode of children is one in a neck of their own
-_RARE, _OUTSIDE = 1e-4, 0.03  # a distance that Gaussians rarely have; draws that may have it
 _MARGINAL = replace(
     FRUGAL, level=(2048, 2048, 2048), very_even=0.8
 )  # of parents: each draw is dear
-_LINES, _FAR = 6, 1.4 ** np.arange(16)  # along which one looks up to 155 sd of the bulk away
-_HEIGHT, _WIDTHS, _AT_LEAST = 12.0, 5.0, 2.0  # nats; of a Gaussian reach from end to end; sd
-_UNSEEN = 100.0  # weight, relative to the mean, of what draws do not come to
+_FAR = 1.4 ** np.arange(16)  # up to 155 sd of the bulk away
 TRIAL = 1024  # draws that say what it is worth
 
 
@@ -119,11 +112,19 @@ def fit_staged(model: DensityModel, draws: Array, seed: int = 0) -> Staged | Non
         return _fitted(model.bare(), draws, seed)
 
 
-def _fitted(model: DensityModel, draws: Array, seed: int) -> Staged | None:
-    """The best of what parents make, or the first that is good."""
+def _fitted(
+    model: DensityModel, draws: Array, seed: int, outside: float = 0.03,
+    even: tuple[float, float] = (0.4, 0.5), unseen: float = 100.0,
+) -> Staged | None:  # fmt: skip
+    """The best of what parents make, or the first whose weights cannot be bettered by much: of
+    this Pareto shape and effective share.
+
+    A part ``outside`` of the rough draws may lie where Gaussians of children do not come; those
+    are unseen that would have so many times the mean weight.
+    """
     best = None
     for inner in _with_parents(model, draws):
-        if _outside(inner, draws).mean() > _OUTSIDE:
+        if _outside(inner, draws).mean() > outside:
             continue
         if (outer := _marginal(inner, draws, seed)) is None:
             continue
@@ -132,45 +133,51 @@ def _fitted(model: DensityModel, draws: Array, seed: int) -> Staged | None:
         staged = replace(staged, verdict=judged(log_w))
         if best is None or staged.verdict.share > best.verdict.share:
             best = staged
-        if best.verdict.share > _SHARE and best.verdict.shape < _SHAPE:
+        if best.verdict.shape < even[0] and best.verdict.share > even[1]:
             break
     if best is None:
         return None
-    heavier = best.log_weight(draws) - best.verdict.logz > np.log(_UNSEEN)
+    heavier = best.log_weight(draws) - best.verdict.logz > np.log(unseen)
     return replace(best, unseen=float(heavier.mean()))
 
 
-def _with_parents(model: DensityModel, draws: Array) -> Iterator[ConditionalLaplace]:
+def _with_parents(
+    model: DensityModel, draws: Array, clearly: float = 0.4, faintly: float = 0.01, most: int = 4,
+    asked: int = 4, astray: float = 20.0,
+) -> Iterator[ConditionalLaplace]:  # fmt: skip
     """One parent, then with one more each, as long as it tells of the scale of the rest at all.
 
     First those count that tell it among the draws, then along the whole reach of the parents
-    known.
+    known: by a sum of squared logs of scales, ``clearly`` of the first parent and ``faintly`` of
+    others, at so many points as are ``asked``. A mode of children ``astray``, so many sds of the
+    bulk away, is one in a neck of their own.
     """
     sd, told, points = draws.std(axis=0), np.zeros((model.n, model.n)), draws
     rest, inner = np.arange(model.n), None
     while True:
-        some = points[np.linspace(0, len(points) - 1, _ASKED).round().astype(int)]
+        some = points[np.linspace(0, len(points) - 1, asked).round().astype(int)]
         told = np.maximum(told, telling(model, some, sd))
         each = told[np.ix_(rest, rest)].sum(axis=1)
-        if inner is None and not each.max() > _CLEARLY:
+        if inner is None and not each.max() > clearly:
             return
-        full = model.n - rest.size == min(_MOST, model.n - 1)
+        full = model.n - rest.size == min(most, model.n - 1)
         if inner is not None:  # that others tell may be rounding, in a neck
             yield inner
-        if full or not each.max() > _FAINTLY:
+        if full or not each.max() > faintly:
             return
         rest = np.delete(rest, each.argmax())
         inner = ConditionalLaplace.of(model, np.setdiff1d(np.arange(model.n), rest), draws)
         lines, high = _along(inner, draws)
         x = inner.at(lines[high]).x
-        away = np.abs(x - inner.centre)[:, inner.children] < _ASTRAY * sd[inner.children]
+        away = np.abs(x - inner.centre)[:, inner.children] < astray * sd[inner.children]
         points = np.concatenate([draws[:1], x[away.all(axis=1)]])
 
 
-def _outside(inner: ConditionalLaplace, draws: Array) -> Flags:
-    """Draws whose children lie far outside of their parents' Gaussian: it misses a mode."""
+def _outside(inner: ConditionalLaplace, draws: Array, rare: float = 1e-4) -> Flags:
+    """Draws whose children lie so far outside of their parents' Gaussian as its own rarely do: it
+    misses a mode."""
     square = (inner.standardised(draws) ** 2).sum(axis=1)
-    return ~(square < chdtri(inner.children.size, _RARE))
+    return ~(square < chdtri(inner.children.size, rare))
 
 
 def _marginal(
@@ -198,24 +205,29 @@ def _marginal(
         return Search(model, rng, _MARGINAL, Allowance(own, most)).run().blend
 
 
-def _along(inner: ConditionalLaplace, draws: Array) -> tuple[Array, Flags]:
-    """Parents on lines through some draws, one along each, (lines, parents, points, parents), and
-    up to where p̂ first falls by some nats, on either side."""
+def _along(
+    inner: ConditionalLaplace, draws: Array, n: int = 6, height: float = 12.0
+) -> tuple[Array, Flags]:
+    """Parents on lines through n draws, one along each, (lines, parents, points, parents), and up
+    to where p̂ first falls by so many nats, on either side."""
     away, middle = np.concatenate([-_FAR[::-1], [0.0], _FAR]), len(_FAR)
-    through = draws[np.linspace(0, len(draws) - 1, _LINES).round().astype(int)][:, inner.parents]
+    through = draws[np.linspace(0, len(draws) - 1, n).round().astype(int)][:, inner.parents]
     steps = away[:, None] * np.diag(inner.spread)[:, None]
     lines = through[:, None, None] + steps
     values = inner.log_marginal(lines.reshape(-1, inner.spread.size)).reshape(lines.shape[:3])
-    high = values > values[..., middle].max() - _HEIGHT
+    high = values > values[..., middle].max() - height
     high[..., middle:] = np.logical_and.accumulate(high[..., middle:], axis=-1)
     high[..., middle::-1] = np.logical_and.accumulate(high[..., middle::-1], axis=-1)
     return lines, high
 
 
-def _reach(inner: ConditionalLaplace, draws: Array) -> GaussianPrior:
-    """As wide as p̂ is, along every coordinate."""
+def _reach(
+    inner: ConditionalLaplace, draws: Array, widths: float = 5.0, least: float = 2.0
+) -> GaussianPrior:
+    """As wide as p̂ is along every coordinate, which ends so many of the Gaussian's ``widths``
+    apart; and at ``least`` so many of the bulk's."""
     lines, high = _along(inner, draws)
     inside = np.concatenate([lines[high], draws[:, inner.parents]])
     low, high = inside.min(axis=0), inside.max(axis=0)
-    sd = np.maximum((high - low) / _WIDTHS, _AT_LEAST * inner.spread)
+    sd = np.maximum((high - low) / widths, least * inner.spread)
     return GaussianPrior(0.5 * (low + high), sd**2)

@@ -9,9 +9,9 @@ from scipy.special import logsumexp
 
 from ...numerics.arrays import Array
 from ...statistics.weights import pareto_shape
+from .policy import NORMAL
 
-_GOOD_SHAPE, _GOOD_SHARE = 0.4, 0.1
-_FEWEST = 10.0  # effective draws that say anything: of fewer the largest may be to come
+FEWEST = 10.0  # effective draws that say anything: of fewer the largest may be to come
 
 
 class Verdict(NamedTuple):
@@ -24,7 +24,8 @@ class Verdict(NamedTuple):
 
     @property
     def good(self) -> bool:
-        return self.shape < _GOOD_SHAPE and self.share > _GOOD_SHARE
+        shape, share = NORMAL.good
+        return self.shape < shape and self.share > share
 
     def rank(self, otherwise: float) -> tuple[bool, float]:
         """Good ones come last, those with the most even weights at the end."""
@@ -49,7 +50,7 @@ def rough(log_w: Array) -> Rough:
     if n == 0 or not np.isfinite(log_w).any():
         return Rough(n, -np.inf, np.inf)
     worth = effective(log_w)
-    se = np.sqrt(max(1.0 / worth - 1.0 / n, 0.0)) if worth > _FEWEST else np.inf
+    se = np.sqrt(max(1.0 / worth - 1.0 / n, 0.0)) if worth > FEWEST else np.inf
     return Rough(n, float(logsumexp(log_w) - np.log(n)), float(se))
 
 

@@ -16,20 +16,15 @@ import numpy as np
 from ...execution.clock import check_interrupt
 from ...numerics.arrays import Array, Indices
 
-_JUMPS = 5  # one in so many steps of a walk is a whole difference, between modes
-
 
 def walk(
-    log_prob: Callable[[Array], Array],
-    start: tuple[Array, Array],
-    archive: Array,
-    rng: np.random.Generator,
-    steps: int,
-    kinds: Indices | None = None,
-) -> tuple[Array, Array, float]:
+    log_prob: Callable[[Array], Array], start: tuple[Array, Array], archive: Array,
+    rng: np.random.Generator, steps: int, kinds: Indices | None = None, jumps: int = 5,
+) -> tuple[Array, Array, float]:  # fmt: skip
     """Walkers from points of some log p, by differences between points of an archive.
 
-    Where there are several modes, most differences lead from one to nowhere: with ``kinds``, one
+    One in so many steps as ``jumps`` says is a whole difference, between modes. Where there are
+    several, most differences lead from one to nowhere: with ``kinds``, one
     number for each point of the archive, every second step is between two points of one kind.
     Points (steps, M, d) and their log p after every step, and the rate of acceptance: the
     second's, where there are two.
@@ -44,7 +39,7 @@ def walk(
         alike = order is not None and k % 2 == 1
         if alike:
             b = _of_kind(kinds, order, a, rng)
-        whole = k % _JUMPS == _JUMPS - 1 and not alike
+        whole = (k + 1) % jumps == 0 and not alike
         new = at + (1.0 if whole else gamma) * (archive[a] - archive[b])
         new_value = log_prob(new)
         with np.errstate(invalid="ignore"):
