@@ -159,7 +159,7 @@ class SoftmaxModel(PredictorsModel):
         return f"SoftmaxModel(N={self.n_data}, C={self.n_classes}, {kernel})"
 
 
-def _check_kernels(kernel: Any, classes: NDArray[Any]) -> tuple[Any, ...]:
+def _check_kernels(kernel: object, classes: NDArray[Any]) -> tuple[Any, ...]:
     """One kernel per class."""
     if not isinstance(kernel, list | tuple):
         return (as_kernel(kernel),) * classes.size

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,9 @@ from ..messages import InputError
 from ..numerics.arrays import Array
 from ..numerics.triangles import copy_triangle, factor, symmetrised
 from .structures import choose
+
+if TYPE_CHECKING:
+    from sklearn.gaussian_process.kernels import Kernel
 
 _KERNEL_JITTER = 1e-6
 
@@ -29,7 +32,7 @@ class Covariance(NamedTuple):
     chol: Array
 
 
-def factorise(K: Any, name: str, n: int, relative_jitter: float) -> Covariance:
+def factorise(K: ArrayLike, name: str, n: int, relative_jitter: float) -> Covariance:
     """Check ``K``, add the jitter, factorise; ``name`` is what errors call it."""
     prior = check_covariance(K, name)
     if prior.shape[0] != n:
@@ -63,7 +66,7 @@ class Source(NamedTuple):
 
 
 def check_source(
-    X: Any, n: int, kernel: Any, K: Any, jitter: float | None, structure: str = "dense"
+    X: object, n: int, kernel: object, K: object, jitter: float | None, structure: str = "dense"
 ) -> Source:
     """Exactly one of kernel and K; a kernel comes with inputs, one row for each of n data."""
     inputs = None if X is None else check_inputs(X, n)
@@ -81,7 +84,7 @@ def check_source(
     return Source(inputs, relative, notes, structure)
 
 
-def as_kernel(kernel: Any) -> Any:
+def as_kernel(kernel: object) -> Kernel:
     """A string parsed into a kernel; anything else as it is."""
     if not isinstance(kernel, str):
         return kernel
@@ -90,7 +93,7 @@ def as_kernel(kernel: Any) -> Any:
     return parse_kernel(kernel)
 
 
-def check_inputs(X: ArrayLike, n: int) -> Array:
+def check_inputs(X: object, n: int) -> Array:
     """Inputs as an (N, D) matrix."""
     inputs = array("X", X, ("N",), ("N", "D"))
     if len(inputs) != n:
@@ -98,7 +101,8 @@ def check_inputs(X: ArrayLike, n: int) -> Array:
     return inputs[:, None] if inputs.ndim == 1 else inputs
 
 
-def notes_on_inputs(X: Any, structure: str) -> Iterator[str]:
+def notes_on_inputs(X: Array | None, structure: str) -> Iterator[str]:
+    assert X is not None  # a kernel comes with inputs
     duplicated = X.shape[0] - np.unique(X, axis=0).shape[0] if structure == "dense" else 0
     if duplicated:
         yield (f"X: {duplicated} duplicated row(s); the covariance is singular but for the jitter")
@@ -108,7 +112,7 @@ def notes_on_inputs(X: Any, structure: str) -> Iterator[str]:
         yield f"X: constant column(s) {listed} carry no information"
 
 
-def call_kernel(kernel: Callable[..., Any], X: Any) -> Any:
+def call_kernel(kernel: Kernel, X: Array | None) -> Array:
     if not callable(kernel) or isinstance(kernel, type):
         raise InputError(
             f"kernel must be a scikit-learn kernel, a callable or a string, got {shown(kernel)}"
@@ -121,7 +125,7 @@ def call_kernel(kernel: Callable[..., Any], X: Any) -> Any:
         raise InputError(f"kernel: {error}") from error
 
 
-def check_covariance(K: Any, name: str) -> Array:
+def check_covariance(K: ArrayLike, name: str) -> Array:
     """A symmetric matrix."""
     K = array(name, K, ("N", "N"))
     symmetric, asymmetry, largest = symmetrised(K)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,6 +32,9 @@ from ..messages import InputError, suggest
 from ..numerics.arrays import Array, Indices
 from .likelihoods.base import Likelihood, family
 from .scales import natural, to_line
+
+if TYPE_CHECKING:
+    from sklearn.gaussian_process.kernels import Kernel
 
 _PREFIX = "likelihood__"
 _ENTRY = re.compile(r"\[\d+\]$")
@@ -146,7 +149,7 @@ def scalars(likelihood: Likelihood | None) -> list[str]:
     return [name for name in free if likelihood and np.ndim(likelihood.value_of(name)) == 0]
 
 
-def kernel_parameters(kernel: Any) -> tuple[tuple[str, ...], Array, Array, Array]:
+def kernel_parameters(kernel: Kernel) -> tuple[tuple[str, ...], Array, Array, Array]:
     """Names, logs, their bounds, and where intervals begin, of what is free in a kernel."""
     own = [
         (f"{p.name}[{i}]" if p.n_elements > 1 else p.name, getattr(p, "low", np.nan))

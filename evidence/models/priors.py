@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Number
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,9 @@ from ..execution.arguments import listed, rows, shown
 from ..messages import InputError
 from ..numerics.arrays import Array, Indices
 from .scales import log_slope, natural, to_line
+
+if TYPE_CHECKING:
+    from scipy.stats import rv_continuous
 
 _QUANTILES = ("ppf", "isf", "cdf", "sf")
 _FLAT_SD = 10.0
@@ -37,6 +40,29 @@ class Named(Protocol):
     @property
     def lows(self) -> Array: ...
     def every(self, name: str) -> list[int]: ...
+
+
+class Distribution(Protocol):
+    """What priors are asked for; arrays have a value for each number."""
+
+    def ppf(self, q: ArrayLike, /) -> Array: ...
+    def isf(self, q: ArrayLike, /) -> Array: ...
+    def cdf(self, value: ArrayLike, /) -> Array: ...
+    def sf(self, value: ArrayLike, /) -> Array: ...
+    def logpdf(self, value: ArrayLike, /) -> Array: ...
+
+
+class Frozen(Distribution, Protocol):
+    """A continuous distribution of scipy.stats with its parameters."""
+
+    dist: rv_continuous
+    args: tuple[Any, ...]
+    kwds: dict[str, Any]
+
+    def rvs(self, size: object = ..., random_state: object = ...) -> Array: ...
+    def mean(self) -> float: ...
+    def std(self) -> float: ...
+    def support(self) -> tuple[float, float]: ...
 
 
 @dataclass(frozen=True)
@@ -71,10 +97,10 @@ class Flat:
 class OnAnother:
     """A prior of a function of what has the prior given, and is told of by its name."""
 
-    prior: Any
+    prior: Frozen
 
     @property
-    def dist(self) -> Any:
+    def dist(self) -> rv_continuous:
         return self.prior.dist
 
     @property
@@ -143,7 +169,7 @@ class Priors:
                 f"got {type(mapping).__name__}"
             )
         names = hyperparameters.names
-        given: dict[int, Any] = {}
+        given: dict[int, Frozen | str] = {}
         for name, distribution in mapping.items():
             own = hyperparameters.every(name)
             if twice := [names[i] for i in own if i in given]:
@@ -237,7 +263,7 @@ def held(hyperparameters: Named, fixed: Iterable[str]) -> set[int]:
     return {i for name in names for i in hyperparameters.every(name)}
 
 
-def _in_words(distribution: Any) -> str:
+def _in_words(distribution: Frozen | str) -> str:
     if isinstance(distribution, str):
         return distribution
     words = [f"{value:.6g}" for value in distribution.args]
@@ -245,10 +271,14 @@ def _in_words(distribution: Any) -> str:
     return f"{distribution.dist.name}({', '.join(words)}){getattr(distribution, 'of', '')}"
 
 
-def _check_distribution(name: str, distribution: Any, least: float) -> None:
+def _is_frozen(given: object) -> TypeGuard[Frozen]:
+    return all(hasattr(given, need) for need in ("logpdf", "rvs", "support", "args"))
+
+
+def _check_distribution(name: str, distribution: object, least: float) -> None:
     if isinstance(distribution, str) and distribution == "flat":
         return
-    if not all(hasattr(distribution, need) for need in ("logpdf", "rvs", "support", "args")):
+    if not _is_frozen(distribution):
         value = f"{name!r}: {shown(distribution)}"
         held = f", or hold it there: model.at({{{value}}}) and fixed=[{name!r}]"
         raise InputError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..execution.arguments import machine_memory, shown
 from ..gaussians.base import Prior
@@ -20,6 +20,9 @@ from ..messages import InputError, suggest
 from ..numerics.arrays import Array
 from .kernels import statespace
 from .kernels.vecchia import MOST_DIMENSIONS, Neighbours, VecchiaPrior
+
+if TYPE_CHECKING:
+    from sklearn.gaussian_process.kernels import Kernel
 
 _ALWAYS_DENSE = 2000
 _PATIENCE = 3600.0  # seconds for a fit that nobody asked for by name
@@ -42,9 +45,9 @@ class Structure(NamedTuple):
     """One way of storing a prior."""
 
     needs: str
-    suits: Callable[[Any, Array | None], bool]
+    suits: Callable[[Kernel, Array | None], bool]
     """Whether kernel and inputs have it."""
-    prior: Callable[[Any, Array, Array, float, Prior | None, int | None], WithJitter] | None
+    prior: Callable[[Kernel, Array, Array, float, Prior | None, int | None], WithJitter] | None
     """From kernel, inputs, mean, relative jitter, one of the same data, and number of neighbours;
     None where K is made and factorised."""
     gigabytes: Callable[[float], float]
@@ -54,14 +57,14 @@ class Structure(NamedTuple):
 
 
 def _markov(
-    kernel: Any, X: Array, mean: Array, jitter: float, like: Prior | None, m: int | None
+    kernel: Kernel, X: Array, mean: Array, jitter: float, like: Prior | None, m: int | None
 ) -> WithJitter:
     prior = MarkovPrior(mean, statespace.chain(kernel, X, jitter))
     return WithJitter(prior, jitter / (1.0 + jitter) * float(prior.variances.mean()))
 
 
 def _vecchia(
-    kernel: Any, X: Array, mean: Array, jitter: float, like: Prior | None, m: int | None
+    kernel: Kernel, X: Array, mean: Array, jitter: float, like: Prior | None, m: int | None
 ) -> WithJitter:
     """Order, neighbours and pattern are those of ``like`` where it has as many neighbours."""
     assert m is not None
@@ -102,7 +105,7 @@ STRUCTURES = {
 }
 
 
-def choose(structure: Any, n: int, kernel: Any, X: Array | None) -> str:
+def choose(structure: object, n: int, kernel: Kernel, X: Array | None) -> str:
     """The name of the structure; an error where it is unknown, or too large for this machine."""
     names = ("auto", *STRUCTURES)
     if (vecchia := _VECCHIA.fullmatch(re.sub(r"\s", "", str(structure)))) is not None:
@@ -126,7 +129,7 @@ def choose(structure: Any, n: int, kernel: Any, X: Array | None) -> str:
 
 
 def make(
-    structure: str, kernel: Any, X: Array, mean: Array, jitter: float, like: Prior | None
+    structure: str, kernel: Kernel, X: Array, mean: Array, jitter: float, like: Prior | None
 ) -> WithJitter:
     """The prior of a structure as :func:`choose` names it, which is no matrix.
 

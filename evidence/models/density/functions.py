@@ -95,7 +95,7 @@ def value_and_gradient(
     return lambda x: (value(x), grad(x))
 
 
-def returned(name: str, out: Any) -> Array:
+def returned(name: str, out: object) -> Array:
     """What a function returned as an array of numbers, or an error that names the function."""
     if type(out) is np.ndarray and out.dtype == np.float64:
         return out

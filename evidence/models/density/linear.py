@@ -30,7 +30,9 @@ from ...execution.arguments import array, check_kind, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
 from .model import DensityModel
-from .priors import LOG_2PI, marginal
+from .priors import LOG_2PI, is_frozen, marginal
+
+Given = Callable[..., ArrayLike] | Array  # a function of θ, or what it is for all
 
 _NARROW = 1e-4  # of an interval whose probability is density times width, to 1e-9
 _DERIVED = ("grad", "value_and_grad", "hessian", "third", "along", "tensor", "metric", "check")
@@ -148,13 +150,12 @@ def linear_density(
     return LinearDensity(likelihood, tuple(map(str, linear)), **words)
 
 
-def _normal_or_uniform(name: str, entry: Any) -> tuple[float, float, bool]:
+def _normal_or_uniform(name: str, entry: object) -> tuple[float, float, bool]:
     """Centre, deviation or width, and whether it is uniform."""
     prior = marginal(entry, f"linear[{shown(name)}]")
-    kind = getattr(getattr(prior, "dist", None), "name", "")
-    if kind == "norm":
+    if is_frozen(prior) and prior.dist.name == "norm":
         return float(prior.mean()), float(prior.std()), False
-    if kind == "uniform":
+    if is_frozen(prior) and prior.dist.name == "uniform":
         low, high = map(float, prior.support())
         return 0.5 * (low + high), high - low, True
     raise InputError(
@@ -172,9 +173,9 @@ class Marginal:
         self,
         y: Array,
         *,
-        design: Any,
-        noise: Any,
-        mean: Any,
+        design: Given,
+        noise: Given,
+        mean: Given,
         priors: list[tuple[float, float, bool]],
         vectorized: bool,
     ) -> None:
@@ -192,7 +193,7 @@ class Marginal:
                 "covariance"
             )
 
-    def __call__(self, theta: Array) -> Any:
+    def __call__(self, theta: Array) -> Array | float:
         _, value, *_ = self._solved(theta if self.vectorized else theta[None])
         return value if self.vectorized else value[0]
 
@@ -248,7 +249,7 @@ class Marginal:
             value += _log_mean(middle, width) + 0.5 * LOG_2PI
         return T, value, v, middle, width
 
-    def _asked(self, name: str, what: Any, theta: Array, *shapes: tuple[int, ...]) -> Array:
+    def _asked(self, name: str, what: Given, theta: Array, *shapes: tuple[int, ...]) -> Array:
         """An array for every row of θ, or the one for all."""
         if not callable(what):
             return np.broadcast_to(what, (len(theta), *what.shape))
@@ -306,7 +307,7 @@ def _ends(middle: Array, width: Array) -> tuple[Array, Array]:
     return middle - 0.5 * width, middle + 0.5 * width
 
 
-def _between(middle: Any, width: Any, share: float) -> float:
+def _between(middle: Array, width: Array, share: float) -> float:
     """Where a normal cut off at both ends has so much of its mass, in widths from the middle."""
     if width * (1.0 + abs(middle)) < _NARROW:
         return share - 0.5

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +19,7 @@ from scipy.special import erf, erfinv, log_ndtr, ndtr, ndtri, ndtri_exp
 from ...execution.arguments import array, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
-from ..priors import OnAnother
+from ..priors import Distribution, Frozen, OnAnother
 from .changes import Derivatives
 from .functions import in_shape
 
@@ -104,7 +104,7 @@ class Quantiles:
     [[1.3863, 4.0]]
     """
 
-    def __init__(self, distributions: Sequence[Any]) -> None:
+    def __init__(self, distributions: Sequence[Distribution]) -> None:
         self.distributions = tuple(distributions)
         alike: dict[Any, list[int]] = {}
         for i, distribution in enumerate(self.distributions):
@@ -170,7 +170,7 @@ class Quantiles:
 class _Normals:
     """Normal distributions, without SciPy's detours, which cost far more than the numbers."""
 
-    def __init__(self, distributions: Sequence[Any]) -> None:
+    def __init__(self, distributions: Sequence[Frozen]) -> None:
         self.loc, self.scale = np.array([_loc_scale(d) for d in distributions]).T
 
     def quantile(self, x: Array) -> Array:
@@ -238,7 +238,7 @@ class _Exponentials(_Normals):
 class _Alike:
     """Coordinates with the same distribution, whatever it is."""
 
-    def __init__(self, distributions: Sequence[Any]) -> None:
+    def __init__(self, distributions: Sequence[Distribution]) -> None:
         self.distribution = distributions[0]
 
     def quantile(self, x: Array) -> Array:
@@ -268,7 +268,7 @@ class _Alike:
 class _OfRows(_Alike):
     """A distribution whose parameters have a value for every row: all are asked for all."""
 
-    def __init__(self, distribution: Any) -> None:
+    def __init__(self, distribution: Distribution) -> None:
         super().__init__([distribution])
 
     def quantile(self, x: Array) -> Array:
@@ -282,7 +282,7 @@ class _OfRows(_Alike):
         low, high = (self._each(f, theta) for f in (self.distribution.cdf, self.distribution.sf))
         return _from_tails(low, high)
 
-    def _each(self, function: Callable[[Array], Any], values: Array) -> Array:
+    def _each(self, function: Callable[[Array], ArrayLike], values: Array) -> Array:
         """Of columns, which the rows' parameters go along with; SciPy's take them all at once."""
         if hasattr(self.distribution, "dist"):
             return np.asarray(function(values.T)).T
@@ -298,29 +298,35 @@ def _from_tails(low: Array, high: Array) -> Array:
 _FAST = {"norm": _Normals, "uniform": _Uniforms, "halfnorm": _HalfNormals, "expon": _Exponentials}
 
 
-def _of_rows(distribution: Any) -> Any:
+def is_frozen(distribution: Distribution) -> TypeGuard[Frozen]:
+    return getattr(getattr(distribution, "dist", None), "name", None) is not None
+
+
+def _of_rows(distribution: Distribution) -> _OfRows | _Normals:
     """A distribution that a function has made of columns, by the fast path where there is one."""
-    family = getattr(getattr(distribution, "dist", None), "name", None)
-    if family not in _FAST or not hasattr(distribution.dist, "_parse_args"):
+    if not is_frozen(distribution) or distribution.dist.name not in _FAST:
+        return _OfRows(distribution)
+    if not hasattr(distribution.dist, "_parse_args"):
         return _OfRows(distribution)
     _, loc, scale = distribution.dist._parse_args(*distribution.args, **distribution.kwds)
-    made = _FAST[family].__new__(_FAST[family])
+    kind = _FAST[distribution.dist.name]
+    made = kind.__new__(kind)
     made.loc, made.scale = (np.reshape(part, (-1, 1)) for part in (loc, scale))
     made.scale = np.where(made.scale > 0.0, made.scale, np.nan)
     return made
 
 
-def _group(distribution: Any) -> tuple[Any, ...]:
+def _group(distribution: Distribution) -> tuple[Any, ...]:
     """Those that one call serves have the same: its class, and what else tells them apart."""
-    family = getattr(getattr(distribution, "dist", None), "name", None)
-    if family is None or isinstance(distribution, OnAnother):
+    if not is_frozen(distribution) or isinstance(distribution, OnAnother):
         return _Alike, id(distribution)
+    family = distribution.dist.name
     if family in _FAST and _loc_scale(distribution) is not None:
         return (_FAST[family],)
     return _Alike, family, repr(distribution.args), repr(sorted(distribution.kwds.items()))
 
 
-def _loc_scale(distribution: Any) -> tuple[float, float] | None:
+def _loc_scale(distribution: Frozen) -> tuple[float, float] | None:
     """As single numbers, where they are."""
     if not hasattr(distribution.dist, "_parse_args"):
         return None
@@ -458,7 +464,7 @@ class Transform:
             )
         return theta
 
-    def _one(self, point: Array) -> Any:
+    def _one(self, point: Array) -> object:
         return self.function(point.copy())
 
     def _complain(self, x: Array, theta: Array) -> None:
@@ -521,14 +527,14 @@ class Dependent(Transform):
             theta[:, some] = made.quantile(x[:, some])
         return theta
 
-    def _given(self, theta: Array) -> Iterator[tuple[Any, list[int]]]:
+    def _given(self, theta: Array) -> Iterator[tuple[_Alike | _Normals, list[int]]]:
         """Distributions and their columns, each given those before it."""
         for (entry, some), uses in zip(self._groups, self._uses, strict=True):
-            if is_function(entry):
+            if isinstance(entry, _Alike):
+                yield entry, some
+            else:
                 made = entry(*(theta[:, j] for j in uses))
                 yield _of_rows(marginal(made, f"prior[{shown(self.names[some[0]])}]")), some
-            else:
-                yield entry, some
 
     def inverse(self, theta: Array) -> Array:
         x = np.empty_like(theta)
@@ -540,7 +546,7 @@ class Dependent(Transform):
         return x
 
 
-def _asked(name: str, entry: Any, before: list[str]) -> list[int]:
+def _asked(name: str, entry: Callable[..., object], before: list[str]) -> list[int]:
     """Which of the parameters before it an entry is a function of."""
     asked = list(inspect.signature(entry).parameters)
     if late := [one for one in asked if one not in before]:
@@ -551,12 +557,12 @@ def _asked(name: str, entry: Any, before: list[str]) -> list[int]:
     return [before.index(one) for one in asked]
 
 
-def _fixed(name: str, entry: Any) -> Any:
+def _fixed(name: str, entry: object) -> Callable[..., object] | _Alike:
     """What is no function, once and for all."""
     return entry if is_function(entry) else _Alike([marginal(entry, f"prior[{shown(name)}]")])
 
 
-def _text(entry: Any) -> tuple[Any, ...]:
+def _text(entry: object) -> tuple[Any, ...]:
     """What functions have in common that are the same, written once and made in a loop."""
     if not inspect.isfunction(entry):
         return (id(entry),)
@@ -568,7 +574,7 @@ def _text(entry: Any) -> tuple[Any, ...]:
     return entry.__code__, id(entry.__globals__), cells, defaults
 
 
-def _is_multivariate(prior: Any) -> bool:
+def _is_multivariate(prior: object) -> TypeGuard[Any]:
     """Whether this is scipy.stats.multivariate_normal(mean, cov); without it scipy.stats, which
     takes a while to load, may not be needed."""
     if prior is None or isinstance(prior, Mapping | list | tuple | np.ndarray):
@@ -578,12 +584,16 @@ def _is_multivariate(prior: Any) -> bool:
     return isinstance(prior, type(stats.multivariate_normal(0.0, 1.0)))
 
 
-def is_function(entry: Any) -> bool:
+def is_function(entry: object) -> TypeGuard[Callable[..., object]]:
     """Whether this makes a distribution of other parameters."""
     return inspect.isfunction(entry) or inspect.ismethod(entry)
 
 
-def marginal(entry: Any, name: str) -> Any:
+def _is_distribution(entry: object) -> TypeGuard[Distribution]:
+    return all(hasattr(entry, one) for one in _NEEDED)
+
+
+def marginal(entry: object, name: str) -> Distribution:
     """A distribution with ppf, isf, cdf, sf and logpdf from any form people have one in."""
     if isinstance(entry, tuple | list | np.ndarray) and len(entry) == 2:
         low, high = entry
@@ -597,7 +607,7 @@ def marginal(entry: Any, name: str) -> Any:
         from scipy import stats
 
         return stats.uniform(low, high - low)
-    if all(hasattr(entry, one) for one in _NEEDED):
+    if _is_distribution(entry):
         return entry
     if all(hasattr(entry, one) for one in ("icdf", "iccdf", "cdf", "ccdf", "logpdf")):
         return _modern(entry)
@@ -609,7 +619,7 @@ def marginal(entry: Any, name: str) -> Any:
     )
 
 
-def _modern(entry: Any) -> Any:
+def _modern(entry: Any) -> Distribution:
     """Normal and uniform ones as those of the old kind, which have a fast path."""
     from scipy import stats
 
@@ -621,12 +631,12 @@ def _modern(entry: Any) -> Any:
     return _Modern(entry)
 
 
-def names_of(prior: Any) -> list[str] | None:
+def names_of(prior: object) -> list[str] | None:
     """Where a prior names its parameters."""
     return [str(name) for name in prior] if isinstance(prior, Mapping) else None
 
 
-def size_of(prior: Any) -> int | None:
+def size_of(prior: object) -> int | None:
     """The number of parameters, where a prior tells."""
     if isinstance(prior, GaussianPrior):
         return prior.dim
@@ -638,7 +648,7 @@ def size_of(prior: Any) -> int | None:
 
 
 def check_prior(
-    prior: Any, dim: int, names: Sequence[str] | None = None
+    prior: object, dim: int, names: Sequence[str] | None = None
 ) -> GaussianPrior | Quantiles | Dependent:
     """A prior in one of the forms that there are, or an error that says which these are."""
     if _is_multivariate(prior):

@@ -229,10 +229,10 @@ def _coded(text: str, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> Iter
             covariates.append(":".join(spelt))
             continue
         name = ":".join(p if own.categorical else f"center({p})" for p, own in each)
-        turn: Any = np.eye(1)
+        turn: Array = np.eye(1)
         for _, own in each:
             k = len(own.names)
-            turn = np.kron(turn, _contrasts(k) if own.categorical else np.eye(k))
+            turn = np.kron(turn, _contrasts(k) if own.categorical else np.eye(k)).astype(float)
         design = Design(f"0 + {name}", frame, namespace)
         yield Coded.of(compact(owner), design, not all(factors), turn)
     if covariates:
@@ -250,10 +250,10 @@ def _contrasts(levels: int) -> Array:
 class Standardised(Common):
     """Effects that all data share, with one variance."""
 
-    prior: Any = None
+    prior: OfSquare | None = None
 
     @classmethod
-    def with_sd(cls, coded: Coded, start: float, prior: Any) -> Standardised:
+    def with_sd(cls, coded: Coded, start: float, prior: OfSquare) -> Standardised:
         """With a standard deviation that is free, about zero."""
         sd = np.full(len(coded.names), start)
         return cls(coded, np.zeros(sd.size), sd, f"norm(0, sd({coded.name}))", prior)  # type: ignore[arg-type]
@@ -282,7 +282,7 @@ class Alike(Groups):
     """Effects of groups with one variance."""
 
     effect: str
-    prior: Any
+    prior: OfSquare
 
     @property
     def name(self) -> str:
@@ -311,7 +311,7 @@ def standardised(
     _check(parts, design, gaussian, flat)
     unit = observed.scale if gaussian else _unit_sd(observed, design.offset())
 
-    def made(r: float) -> tuple[float, Any]:
+    def made(r: float) -> tuple[float, OfSquare]:
         """Where a standard deviation is searched from, and its prior."""
         own, kind = (r, InUnits) if gaussian else (r * unit, OfCauchy)
         return r * unit, kind(stats.invgamma(0.5, scale=0.5 * own**2))
@@ -382,7 +382,7 @@ def standardise(model: FormulaModel) -> None:
     model.notes = (*model.notes, note)
 
 
-def check_proper(name: str, model: Any) -> None:
+def check_proper(name: str, model: object) -> None:
     """Nothing can be drawn from a prior without a finite mass."""
     if measure := getattr(model, "measure", ""):
         raise InputError(

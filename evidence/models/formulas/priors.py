@@ -48,7 +48,7 @@ class OfSquare(OnAnother):
     def sf(self, value: ArrayLike) -> Array:
         return self.prior.sf(np.square(value))
 
-    def rvs(self, size: Any = None, random_state: Any = None) -> Array:
+    def rvs(self, size: object = None, random_state: object = None) -> Array:
         return np.sqrt(self.prior.rvs(size, random_state=random_state))
 
     def support(self) -> tuple[float, float]:
@@ -109,7 +109,7 @@ def for_hyperparameters(
     return Chosen(chosen, values, strange)
 
 
-def is_number(prior: Any) -> bool:
+def is_number(prior: object) -> bool:
     """Whether it is meant as a value, a bad one perhaps, and no distribution."""
     return isinstance(prior, Number) or (hasattr(prior, "dtype") and hasattr(prior, "shape"))
 
@@ -136,7 +136,7 @@ def _correlated(name: str) -> tuple[str, str] | None:
     return None if match is None else (match[1], name.rpartition("|")[2][:-1])
 
 
-def _correlations(names: Sequence[str], prior: Any, key: str) -> dict[str, Any]:
+def _correlations(names: Sequence[str], prior: object, key: str) -> dict[str, Any]:
     """Priors of the (partial) correlations of one group's effects."""
     if not isinstance(prior, str):
         if len(names) == 1:

@@ -22,6 +22,7 @@ from ...messages import InputError
 from ...numerics.arrays import Array
 from ..likelihoods.base import family
 from ..likelihoods.predicted import Predicted
+from ..priors import Distribution
 from .model import FormulaModel, parameters_of
 from .terms import Common
 
@@ -84,7 +85,7 @@ def _spare(A: csr_array, z: Array) -> int:
     return (z.size - int(rank)) * bool(np.abs(z - A @ found).max(initial=0.0) <= close)
 
 
-def _of_effects(prior: Any, at: float) -> float:
+def _of_effects(prior: Distribution, at: float) -> float:
     """log density of an effect so large, over what its scale may be."""
     with np.errstate(all="ignore"):
         log_p = prior.logpdf(_SCALES) + norm.logpdf(at, 0.0, _SCALES) + np.log(_SCALES)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
@@ -31,11 +31,14 @@ from ...execution.arguments import shown
 from ...messages import InputError
 from ...numerics.arrays import Array
 
+if TYPE_CHECKING:
+    from sklearn.gaussian_process.kernels import Kernel
+
 Pullback = Callable[[Array], Array]
 Value = Array | float  # a constant stays a number
 
 
-def contract(kernel: Any, X: Array, W: Array) -> Array:
+def contract(kernel: Kernel, X: Array, W: Array) -> Array:
     r"""Return :math:`\sum_{ij} W_{ij}\, \partial K_{ij}/\partial\theta_p`, shape (P,).
 
     Parameters
@@ -71,13 +74,13 @@ def contract(kernel: Any, X: Array, W: Array) -> Array:
     return _reverse(kernel, X)[1](W)
 
 
-def _reverse(kernel: Any, X: Array) -> tuple[Value, Pullback]:
+def _reverse(kernel: Kernel, X: Array) -> tuple[Value, Pullback]:
     """The kernel's matrix on X and its pullback."""
     rule = _rules().get(type(kernel), _asked)
     return rule(kernel, X)
 
 
-def _rules() -> dict[type, Callable[[Any, Array], tuple[Value, Pullback]]]:
+def _rules() -> dict[type, Callable[[Kernel, Array], tuple[Value, Pullback]]]:
     from sklearn.gaussian_process import kernels as k
 
     return {
@@ -95,36 +98,36 @@ def _rules() -> dict[type, Callable[[Any, Array], tuple[Value, Pullback]]]:
     }
 
 
-def _sum(kernel: Any, X: Array) -> tuple[Value, Pullback]:
+def _sum(kernel: Kernel, X: Array) -> tuple[Value, Pullback]:
     (first, pull_first), (second, pull_second) = _reverse(kernel.k1, X), _reverse(kernel.k2, X)
     return first + second, lambda W: np.concatenate([pull_first(W), pull_second(W)])
 
 
-def _product(kernel: Any, X: Array) -> tuple[Value, Pullback]:
+def _product(kernel: Kernel, X: Array) -> tuple[Value, Pullback]:
     (first, pull_first), (second, pull_second) = _reverse(kernel.k1, X), _reverse(kernel.k2, X)
     return first * second, lambda W: np.concatenate(
         [pull_first(W * second), pull_second(W * first)]
     )
 
 
-def _power(kernel: Any, X: Array) -> tuple[Value, Pullback]:
+def _power(kernel: Kernel, X: Array) -> tuple[Value, Pullback]:
     base, pull = _reverse(kernel.kernel, X)
     p = kernel.exponent
     return base**p, lambda W: pull(W * (p * base ** (p - 1)))
 
 
-def _compound(kernel: Any, X: Array) -> tuple[Value, Pullback]:
+def _compound(kernel: Kernel, X: Array) -> tuple[Value, Pullback]:
     raise InputError(
         "kernel: a CompoundKernel stands for several covariances; pass one of them, or their sum"
     )
 
 
-def _asked(kernel: Any, X: Array) -> tuple[Value, Pullback]:
+def _asked(kernel: Kernel, X: Array) -> tuple[Value, Pullback]:
     K, gradient = kernel(X, eval_gradient=True)
     return K, lambda W: np.einsum("ij,ijp->p", W, gradient)
 
 
-def _leaf(kernel: Any, K: Value, **slopes: Callable[[Array], float]) -> tuple[Value, Pullback]:
+def _leaf(kernel: Kernel, K: Value, **slopes: Callable[[Array], float]) -> tuple[Value, Pullback]:
     """K, and what W makes of the parameters that are not fixed, in the kernel's order."""
     free = [
         slope
@@ -134,22 +137,22 @@ def _leaf(kernel: Any, K: Value, **slopes: Callable[[Array], float]) -> tuple[Va
     return K, lambda W: np.array([slope(W) for slope in free])
 
 
-def _constant(kernel: Any, X: Array) -> tuple[Value, Pullback]:
+def _constant(kernel: Kernel, X: Array) -> tuple[Value, Pullback]:
     c = float(kernel.constant_value)
     return _leaf(kernel, c, constant_value=lambda W: c * W.sum())
 
 
-def _white(kernel: Any, X: Array) -> tuple[Value, Pullback]:
+def _white(kernel: Kernel, X: Array) -> tuple[Value, Pullback]:
     c = float(kernel.noise_level)
     return _leaf(kernel, c * np.eye(len(X)), noise_level=lambda W: c * np.trace(W))
 
 
-def _dot_product(kernel: Any, X: Array) -> tuple[Value, Pullback]:
+def _dot_product(kernel: Kernel, X: Array) -> tuple[Value, Pullback]:
     s2 = float(kernel.sigma_0) ** 2
     return _leaf(kernel, X @ X.T + s2, sigma_0=lambda W: 2.0 * s2 * W.sum())
 
 
-def _rational_quadratic(kernel: Any, X: Array) -> tuple[Value, Pullback]:
+def _rational_quadratic(kernel: Kernel, X: Array) -> tuple[Value, Pullback]:
     alpha = kernel.alpha
     t = squareform(pdist(X / kernel.length_scale, "sqeuclidean")) / (2.0 * alpha)
     K = (1.0 + t) ** -alpha
@@ -161,7 +164,7 @@ def _rational_quadratic(kernel: Any, X: Array) -> tuple[Value, Pullback]:
     )  # fmt: skip
 
 
-def _periodic(kernel: Any, X: Array) -> tuple[Value, Pullback]:
+def _periodic(kernel: Kernel, X: Array) -> tuple[Value, Pullback]:
     angle = np.pi / kernel.periodicity * squareform(pdist(X))
     sine = np.sin(angle) / kernel.length_scale
     turned = angle * np.cos(angle) / kernel.length_scale
@@ -173,7 +176,7 @@ def _periodic(kernel: Any, X: Array) -> tuple[Value, Pullback]:
     )  # fmt: skip
 
 
-def _stationary(kernel: Any, X: Array) -> tuple[Value, Pullback]:
+def _stationary(kernel: Kernel, X: Array) -> tuple[Value, Pullback]:
     """RBF and Matern, one length scale or one per column."""
     nu = getattr(kernel, "nu", math.inf)
     scaled = X / kernel.length_scale

@@ -6,12 +6,15 @@ import ast
 import inspect
 import math
 import operator
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...execution.arguments import shown
 from ...messages import InputError, suggest
 from ..expressions import quoted, readable, tree_of
+
+if TYPE_CHECKING:
+    from sklearn.gaussian_process.kernels import Kernel
 
 _NAMES = (
     "ConstantKernel",
@@ -50,7 +53,7 @@ _GRAMMAR = (
 )
 
 
-def parse_kernel(text: str) -> Any:
+def parse_kernel(text: str) -> Kernel:
     r"""Return the scikit-learn kernel that ``text`` describes.
 
     The squared exponential :math:`\sigma^2 \exp(-|x-x'|^2 / 2l^2)` is ``"sigma**2 * RBF(l)"``
@@ -102,7 +105,7 @@ class _Expression(NamedTuple):
         part = quoted(ast.get_source_segment(self.text, node) or self.text)
         return InputError(f"kernel: {before}{part}{after}")
 
-    def value(self, node: ast.expr) -> Any:
+    def value(self, node: ast.expr) -> float | Kernel:
         """A number (float) or a kernel."""
         match node:
             case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
@@ -131,7 +134,7 @@ class _Expression(NamedTuple):
                 raise InputError(f"kernel: {_known(name)} needs brackets, write {name}(…)")
         raise self.wrong(node, "cannot use ", f"; {_GRAMMAR}")
 
-    def finite(self, node: ast.expr, compute: Callable[[], Any]) -> float:
+    def finite(self, node: ast.expr, compute: Callable[[], object]) -> float:
         try:
             value = compute()
         except (OverflowError, ZeroDivisionError):
@@ -140,7 +143,7 @@ class _Expression(NamedTuple):
             raise self.wrong(node, "", " is not a finite real number")
         return value
 
-    def positive(self, node: ast.expr, value: Any) -> float:
+    def positive(self, node: ast.expr, value: float | Kernel) -> float:
         if isinstance(value, float) and value > 0.0:
             return value
         raise self.wrong(node, "", " must be a positive number for a covariance to result")
@@ -148,14 +151,14 @@ class _Expression(NamedTuple):
     def positives(self, nodes: list[ast.expr]) -> list[float]:
         return [self.positive(node, self.value(node)) for node in nodes]
 
-    def kernel(self, node: ast.expr, value: Any) -> Any:
+    def kernel(self, node: ast.expr, value: float | Kernel) -> Kernel:
         if not isinstance(value, float):
             return value
         from sklearn.gaussian_process.kernels import ConstantKernel
 
         return ConstantKernel(self.positive(node, value))
 
-    def called(self, name: str, node: ast.Call) -> Any:
+    def called(self, name: str, node: ast.Call) -> Kernel:
         from sklearn.gaussian_process import kernels
 
         cls = getattr(kernels, name)
@@ -167,7 +170,7 @@ class _Expression(NamedTuple):
             )
         given: list[tuple[str | None, ast.expr]] = list(zip(known, node.args, strict=False))
         given += [(keyword.arg, keyword.value) for keyword in node.keywords]
-        arguments: dict[str, Any] = {}
+        arguments: dict[str, float | str | Sequence[float]] = {}
         for key, value in given:
             if key is None or isinstance(value, ast.Starred):
                 raise self.wrong(node, "cannot use ", f"; {_GRAMMAR}")
@@ -181,7 +184,7 @@ class _Expression(NamedTuple):
             arguments[key] = self.argument(name, key, value)
         return cls(**arguments)
 
-    def argument(self, name: str, key: str, node: ast.expr) -> Any:
+    def argument(self, name: str, key: str, node: ast.expr) -> float | str | Sequence[float]:
         literal = node.value if isinstance(node, ast.Constant) else 0.0
         items = node.elts if isinstance(node, ast.List | ast.Tuple) else []
         wanted = "a number"

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from scipy.special import gammainc
@@ -39,7 +38,7 @@ _SOME = 1000  # gaps that tell whether many are equal
 Term = tuple[str, float, float]
 
 
-def has_chain(kernel: Any, X: Array | None) -> bool:
+def has_chain(kernel: object, X: Array | None) -> bool:
     """Whether there is a Markov chain for this kernel and these inputs."""
     if X is None or X.shape[1] != 1:
         return False
@@ -50,7 +49,7 @@ def has_chain(kernel: Any, X: Array | None) -> bool:
     return True
 
 
-def terms(kernel: Any) -> dict[Term, float]:
+def terms(kernel: object) -> dict[Term, float]:
     """Variances of the terms of a sum: by kind, smoothness ν and length scale.
 
     >>> from evidence.models.kernels.parse import parse_kernel
@@ -65,7 +64,7 @@ def terms(kernel: Any) -> dict[Term, float]:
     return dict(sorted(out.items(), key=lambda item: item[0][0], reverse=True))
 
 
-def _terms(kernel: Any) -> Iterator[tuple[float, Term]]:
+def _terms(kernel: object) -> Iterator[tuple[float, Term]]:
     from sklearn.gaussian_process import kernels as k
 
     match kernel:
@@ -93,7 +92,7 @@ def _terms(kernel: Any) -> Iterator[tuple[float, Term]]:
     raise InputError(f"kernel has no Markov chain for {kernel}; there is one for {FORMS}")
 
 
-def chain(kernel: Any, X: Array, jitter: float = 0.0) -> Chain:
+def chain(kernel: object, X: Array, jitter: float = 0.0) -> Chain:
     """The chain of a kernel at inputs (N, 1); jitter relative to its variance.
 
     Equal inputs share a state, unless each has white noise of its own.

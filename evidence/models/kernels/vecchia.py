@@ -27,7 +27,7 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -42,6 +42,9 @@ from ...numerics.arrays import Array, Indices
 from ...numerics.jit import jit
 from ...numerics.sparse import Analysis, Factor, analyse
 from ...numerics.threads import single_blas
+
+if TYPE_CHECKING:
+    from sklearn.gaussian_process.kernels import Kernel
 
 MOST_DIMENSIONS = 3
 _NUMBERS = 4e6  # covariances that are computed at a time
@@ -63,7 +66,7 @@ class Neighbours:
     """A datum that sees each latent value, (n,)."""
 
     @classmethod
-    def of(cls, kernel: Any, X: Array, m: int) -> Neighbours:
+    def of(cls, kernel: Kernel, X: Array, m: int) -> Neighbours:
         """Equal inputs share a latent value, unless the kernel gives each noise of its own."""
         N, D = X.shape
         if D > MOST_DIMENSIONS:
@@ -119,7 +122,7 @@ class VecchiaPrior(SparsePrior):
 
     def __init__(
         self,
-        kernel: Any,
+        kernel: Kernel,
         neighbours: Neighbours,
         mean: Array,
         relative_jitter: float,
@@ -135,7 +138,7 @@ class VecchiaPrior(SparsePrior):
             factor=factor,
         )  # fmt: skip
 
-    def _conditionals(self, kernel: Any, analysis: Analysis) -> Array:
+    def _conditionals(self, kernel: Kernel, analysis: Analysis) -> Array:
         """U in the storage of L: each latent value given all those below it in its panel."""
         from ..covariance import call_kernel
 
@@ -166,7 +169,7 @@ class VecchiaPrior(SparsePrior):
         """Rows of u, from rows of what data see."""
         return (x - self.mean)[:, self.neighbours.first]
 
-    def at(self, kernel: Any, X: Array) -> tuple[csr_array, Array]:
+    def at(self, kernel: Kernel, X: Array) -> tuple[csr_array, Array]:
         """Latent values at other inputs as A u + N(0, diag v), given their nearest neighbours.
 
         The jitter is part of the prior at the data only.
@@ -196,7 +199,7 @@ class VecchiaGaussian(SparseGaussian):
         return self.mean, self.variances
 
 
-def _length_scales(kernel: Any, D: int) -> Array:
+def _length_scales(kernel: Kernel, D: int) -> Array:
     """Those of an anisotropic kernel, where there is one."""
     params = kernel.get_params() if hasattr(kernel, "get_params") else {}
     for name, value in params.items():
@@ -205,11 +208,11 @@ def _length_scales(kernel: Any, D: int) -> Array:
     return np.ones(D)
 
 
-def _is_stationary(kernel: Any) -> bool:
+def _is_stationary(kernel: Kernel) -> bool:
     return hasattr(kernel, "is_stationary") and hasattr(kernel, "diag") and kernel.is_stationary()
 
 
-def _diagonal(kernel: Any, X: Array) -> Array:
+def _diagonal(kernel: Kernel, X: Array) -> Array:
     if hasattr(kernel, "diag"):
         return np.asarray(kernel.diag(X), dtype=float)
     return np.array([float(kernel(x, x)[0, 0]) for x in X[:, None]])
@@ -221,7 +224,7 @@ def _batches(groups: Indices) -> Iterator[slice]:
         yield slice(start, min(start + size, len(groups)))
 
 
-def _covariances(kernel: Any, X: Array, groups: Indices) -> Array:
+def _covariances(kernel: Kernel, X: Array, groups: Indices) -> Array:
     """Of inputs in groups (B, q), shape (B, q, q): those of a missing one (-1) are of identity.
 
     Stationary kernels depend on differences: one call for all groups.
