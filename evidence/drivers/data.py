@@ -215,7 +215,7 @@ class Front(Population):
 
 
 @dataclass(frozen=True)
-class Sequential(Loop):
+class Sequential(Loop[Front, int]):
     """Particles take one datum after the other; ``mixing`` and ``variance`` are NaN.
 
     After each datum islands that were resampled are swept, ``sweeps`` times: to sweep the

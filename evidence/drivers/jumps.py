@@ -15,13 +15,12 @@ Reference: L. Tierney, Ann. Statist. 22 (1994) 1701, section 2.3.3.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from ..approximations.mixture import Mixture
-from ..moves.base import Move, metropolis
+from ..moves.base import Move, State, metropolis
 from ..numerics.arrays import Array, Indices
 from ..numerics.normal import standard_normal
 from ..paths.families import make_path
@@ -37,22 +36,22 @@ class Jumps:
         self._paths = [make_path(one) for one in alone]
         self.path = self._paths[self.best]
 
-    def start(self, rng: np.random.Generator, move: Move, chains: int) -> Any:
+    def start(self, rng: np.random.Generator, move: Move, chains: int) -> State:
         """Independent draws, from every component about as often as the posterior is there."""
         places = (rng.permutation(chains) + rng.random()) / chains
         chosen = np.searchsorted(np.cumsum(self.probable), places).clip(0, len(self._paths) - 1)
         return move.init(self.path, self._draw(rng, chosen))
 
     def __call__(
-        self, rng: np.random.Generator, move: Move, beta: float | Array, state: Any
-    ) -> Any:
+        self, rng: np.random.Generator, move: Move, beta: float | Array, state: State
+    ) -> State:
         """The state after one proposal for every row."""
         chosen = rng.choice(self.weights.size, size=state.tilt.size, p=self.weights)
         new = move.init(self.path, self._draw(rng, chosen))
         ratio = self._log_weight(move, beta, new) - self._log_weight(move, beta, state)
         return metropolis(rng, ratio, state, new)[0]
 
-    def _log_weight(self, move: Move, beta: float | Array, state: Any) -> Array:
+    def _log_weight(self, move: Move, beta: float | Array, state: State) -> Array:
         """log p_β / q, up to a constant."""
         x = self.path.to_shared(move.latent(self.path, state))
         log_parts = self.mixture.log_parts(x)

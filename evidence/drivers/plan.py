@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..execution.clock import Stopped, check_interrupt
-from ..moves.base import Info, Move, scaled, take
+from ..moves.base import Info, Move, State, StateT, scaled, take
 from ..numerics.arrays import Array, Indices
 from ..paths.gp import TemperedPath
 from ..statistics import ladders
@@ -77,14 +77,14 @@ class Climbed(NamedTuple):
     plan: Plan
     log_z: float
     """Rough and a little too low: everything adapted to the weights that it is made of."""
-    state: Any
+    state: State
     """Particles at β = 1."""
 
 
 class Settled(NamedTuple):
     """Where moves at one temperature led, and what they were in the end."""
 
-    state: Any
+    state: State
     move: Move
     n_moves: int
     mixing: float
@@ -141,7 +141,7 @@ class Pilot:
         return Climbed(plan, log_z, state)
 
     def settle(
-        self, path: TemperedPath, move: Move, rng: np.random.Generator, beta: float, state: Any
+        self, path: TemperedPath, move: Move, rng: np.random.Generator, beta: float, state: State
     ) -> Settled:
         """Move and adapt the step size until the next weights have forgotten where they started.
 
@@ -179,8 +179,8 @@ def strided(move: Move, step_size: float, first: int, n: int) -> list[Move]:
 
 
 def run_moves(
-    rng: np.random.Generator, path: TemperedPath, beta: float, state: Any, moves: list[Move]
-) -> tuple[Any, list[Info], float]:
+    rng: np.random.Generator, path: TemperedPath, beta: float, state: StateT, moves: list[Move]
+) -> tuple[StateT, list[Info], float]:
     """Moves at one temperature: the state, what they told, and how the tilt has mixed."""
     before, infos = state.tilt.copy(), []
     for move in moves:

@@ -58,12 +58,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from ..execution.clock import Stopped, check_interrupt
-from ..moves.base import Info, Move, take
+from ..moves.base import Info, Move, State, StateT, take
 from ..numerics.arrays import Array, Flags
 from ..paths.gp import TemperedPath
 from ..statistics.genealogy import Genealogy
@@ -87,7 +87,11 @@ class Population:
     infos: list[Info] = field(default_factory=list)
 
 
-class Loop:
+PopulationT = TypeVar("PopulationT", bound=Population)
+StageT = TypeVar("StageT")
+
+
+class Loop(Generic[PopulationT, StageT]):
     """Weigh, resample, move: a subclass says what particles are and how each step is done."""
 
     resampling: str
@@ -100,7 +104,7 @@ class Loop:
     """Numbers of particles fixed in advance, at every step, in the place of that."""
 
     @property
-    def stages(self) -> Sequence[Any]:
+    def stages(self) -> Sequence[StageT]:
         """What the steps are told of the targets, one after the other."""
         raise NotImplementedError
 
@@ -134,19 +138,19 @@ class Loop:
             rows.append(Row.of(population.log_z, ess, infos, started, mixing, particles))
         return Islands.of(rows, self.draws(population), variance)
 
-    def start(self, rng: np.random.Generator, n_islands: int, n_particles: int) -> Any:
+    def start(self, rng: np.random.Generator, n_islands: int, n_particles: int) -> PopulationT:
         """The population at the first target."""
         raise NotImplementedError
 
-    def weigh(self, population: Any, stage: Any) -> Weights:
+    def weigh(self, population: PopulationT, stage: StageT) -> Weights:
         """Weights for the target of ``stage``."""
         raise NotImplementedError
 
-    def log_mean(self, population: Any, weights: Weights) -> Array:
+    def log_mean(self, population: PopulationT, weights: Weights) -> Array:
         """By how much a step moves each island's log Z."""
         return np.asarray(weights.log_mean)
 
-    def short(self, population: Any, weights: Weights, t: int) -> Ancestors:
+    def short(self, population: PopulationT, weights: Weights, t: int) -> Ancestors:
         """Islands that want another round for step ``t``."""
         r = population.log_w.shape[1]
         if self.particles is not None:
@@ -155,37 +159,37 @@ class Loop:
         small = weights.ess * weights.count < self.threshold * r
         return np.flatnonzero(small & (weights.count <= self.i_max * r))
 
-    def another_round(self, population: Any, stage: Any, islands: Ancestors) -> Array:
+    def another_round(self, population: PopulationT, stage: StageT, islands: Ancestors) -> Array:
         """R more particles for some islands: their log weights."""
         raise NotImplementedError
 
-    def ess(self, population: Any, weights: Weights) -> float:
+    def ess(self, population: PopulationT, weights: Weights) -> float:
         """The effective sample size to report."""
         return float(weights.ess.mean())
 
-    def variance(self, population: Any, weights: Weights) -> Array | None:
+    def variance(self, population: PopulationT, weights: Weights) -> Array | None:
         """Each island's own estimate of the relative variance of its Ẑ, if it has one."""
         return None
 
-    def poor(self, population: Any, weights: Weights) -> Flags:
+    def poor(self, population: PopulationT, weights: Weights) -> Flags:
         """Islands to resample: those with uneven weights, and those that have grown."""
         return (weights.ess < self.threshold) | (weights.count > population.log_w.shape[1])
 
-    def resample(self, population: Any, weights: Weights, poor: Flags) -> None:
+    def resample(self, population: PopulationT, weights: Weights, poor: Flags) -> None:
         """Survivors, R for each island, and their weights."""
         population.log_w = np.where(poor[:, None], 0.0, weights.normalised)
         if poor.any():
             self.survive(population, weights.resample(poor, self.resampling, population.rng), poor)
 
-    def survive(self, population: Any, index: Ancestors, poor: Flags) -> None:
+    def survive(self, population: PopulationT, index: Ancestors, poor: Flags) -> None:
         """Go on with particles ``index``, (G, R), of the stacked rounds."""
         raise NotImplementedError
 
-    def move_all(self, population: Any, stage: Any, poor: Flags) -> float:
+    def move_all(self, population: PopulationT, stage: StageT, poor: Flags) -> float:
         """Moves under the target of ``stage``; how they mix."""
         raise NotImplementedError
 
-    def draws(self, population: Any) -> Array:
+    def draws(self, population: PopulationT) -> Array:
         """Some particles of each island as latent values, (G, kept, N)."""
         raise NotImplementedError
 
@@ -204,7 +208,7 @@ class Climbers(Population):
 
 
 @dataclass(frozen=True)
-class ResampleMove(Loop):
+class ResampleMove(Loop[Climbers, Stage]):
     """Particles climb a plan."""
 
     path: TemperedPath
@@ -234,7 +238,7 @@ class ResampleMove(Loop):
             weights.add(population.log_w + other)
         return weights
 
-    def increment(self, population: Climbers, stage: Stage, state: Any) -> Array:
+    def increment(self, population: Climbers, stage: Stage, state: State) -> Array:
         """log W of the rows of a state."""
         return (stage.beta - population.stage.beta) * state.tilt
 
@@ -253,7 +257,7 @@ class ResampleMove(Loop):
         population.state, mixing = self.moved(population, population.state)
         return mixing
 
-    def moved(self, population: Climbers, state: Any) -> tuple[Any, float]:
+    def moved(self, population: Climbers, state: StateT) -> tuple[StateT, float]:
         """After the moves that the plan has for the present temperature."""
         beta, step_size, n_moves = population.stage
         moves = strided(self.move, step_size, population.steps, n_moves)
@@ -335,7 +339,7 @@ class Adaptive(ResampleMove):
         return population.rng.permuted(rows, axis=1)[:, :KEEP]
 
 
-def stacked(states: list[Any]) -> Any:
+def stacked(states: list[StateT]) -> StateT:
     """Rows of one state after those of another."""
     if len(states) == 1:
         return states[0]

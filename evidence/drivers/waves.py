@@ -230,7 +230,7 @@ def run_pieces(
         else:
             done(i, kept)
 
-    def finished(index: int, result: Any) -> None:
+    def finished(index: int, result: tuple[Any, ...]) -> None:
         if whole(result):
             checkpoint.put(names[fresh[index]], result)
             checkpoint.save_soon()

@@ -63,7 +63,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -92,11 +92,18 @@ class Info(NamedTuple):
     """Evaluations of a row's log-likelihood, its gradient or its metric."""
 
 
+class State(Protocol):
+    """What drivers read of the state of any move."""
+
+    @property
+    def tilt(self) -> Array: ...
+
+
 StateT = TypeVar("StateT", bound=Any)
 KeyT = TypeVar("KeyT", bound=Any)
 
 
-class Move(ABC):
+class Move(ABC, Generic[StateT]):
     """One step of a batch of states, one row each. To write: where to start, and the step."""
 
     name: str
@@ -111,18 +118,18 @@ class Move(ABC):
     """Whether it follows a curvature that depends on the position."""
 
     @abstractmethod
-    def init(self, path: TemperedPath, x: Array) -> Any:
+    def init(self, path: TemperedPath, x: Array) -> StateT:
         """The state at latent values ``x``, shape (M, N)."""
 
     @abstractmethod
-    def init_reference(self, rng: Rng, path: TemperedPath, m: int) -> Any:
+    def init_reference(self, rng: Rng, path: TemperedPath, m: int) -> StateT:
         """A state of ``m`` exact draws from the reference."""
 
     @abstractmethod
-    def step(self, rng: Rng, path: TemperedPath, beta: Beta, state: Any) -> tuple[Any, Info]:
+    def step(self, rng: Rng, path: TemperedPath, beta: Beta, state: StateT) -> tuple[StateT, Info]:
         """One transition of every row that leaves p_β invariant; β a number or one per row."""
 
-    def latent(self, path: TemperedPath, state: Any) -> Array:
+    def latent(self, path: TemperedPath, state: StateT) -> Array:
         """The batch x of a state, shape (M, N)."""
         return self.to_latent(path, state[0])
 
@@ -139,8 +146,8 @@ class Move(ABC):
         return 1
 
     def run(
-        self, rng: Rng, path: TemperedPath, beta: Beta, state: Any, steps: int, every: int
-    ) -> tuple[Any, Array, Array, Info]:
+        self, rng: Rng, path: TemperedPath, beta: Beta, state: StateT, steps: int, every: int
+    ) -> tuple[StateT, Array, Array, Info]:
         """Many steps in one call: the last state, x and tilt of every ``every``-th one, (M, K, N)
         and (M, K), and what the steps tell, acceptances summed."""
         raise NotImplementedError
@@ -162,7 +169,7 @@ class Latent(NamedTuple):
 
 
 @dataclass
-class GradientMove(Move):
+class GradientMove(Move[Slope]):
     """What moves that follow the tilt's gradient share: two N × N products per evaluation.
 
     Parameters
@@ -222,7 +229,7 @@ class GradientMove(Move):
 
 
 @dataclass
-class LatentMove(Move):
+class LatentMove(Move[Latent]):
     """What moves without a gradient share.
 
     Parameters

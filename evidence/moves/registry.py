@@ -18,7 +18,7 @@ def names() -> list[str]:
     return list(NAMES)
 
 
-def get(move: str | Move) -> Any:
+def get(move: str | Move) -> Move:
     """A move from its name; an object is returned as it is.
 
     >>> get("mgrad").name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -64,7 +64,7 @@ def tune(
     """
     ladder = ladders.power((n_levels or _FIRST) - 1, 3.0) if betas is None else betas
     schedule = Schedule(ladder, np.full(ladder.size, float(move.step_size)))
-    x: Any = None
+    x: Array | None = None
     done = 0
     for k in range(rounds):
         replicas = Replicas(path, move, schedule, rng, x, n_ensembles)
@@ -76,6 +76,7 @@ def tune(
             wanted = n_levels or int(np.clip(np.ceil(2.0 * rejection.sum() + 1.0), _FEWEST, _MOST))
             new = ladders.equal_barrier(schedule.betas, rejection, wanted - 1)
             schedule, x = _move_levels(schedule, x, new)
+    assert x is not None
     return Tuned(*schedule, rejection, x)
 
 

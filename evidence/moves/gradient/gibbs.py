@@ -24,7 +24,7 @@ L. Held, Bayesian Anal. 1 (2006) 145; P. Damien and S. G. Walker (2001), see
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dtrmm
@@ -200,9 +200,9 @@ class ProbitGibbs(LatentMove):
         return latent.draw(z, rng)
 
 
-def _require_probit(model: Any) -> None:
+def _require_probit(model: object) -> None:
     probit = isinstance(getattr(model, "likelihood", None), likelihoods.Probit)
-    if not (probit and isinstance(model.prior, DensePrior)):
+    if not (probit and isinstance(getattr(model, "prior", None), DensePrior)):
         raise InputError(
             "the move 'gibbs' needs a GPModel with likelihood 'probit' and its covariance as a "
             f"matrix, got {shown(model)}; use 'mgrad' or 'elliptical'"

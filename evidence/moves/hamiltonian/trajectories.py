@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,8 +13,8 @@ from ...execution.arguments import array, shown
 from ...execution.keywords import hinted
 from ...messages import InputError
 from ...models.density.model import DensityModel
-from ...paths.density import own_path
-from ..base import Array, per_row
+from ...paths.density import DensityPath, own_path
+from ..base import Array, TemperedPath, per_row
 from ..riemannian import OK, End
 from ..riemannian.dense.field import DensityField
 from ..riemannian.rmhmc import RiemannHMC
@@ -34,8 +34,8 @@ class Trajectory(NamedTuple):
 
 @hinted
 def trajectory(
-    move: Any,
-    target: Any,
+    move: object,
+    target: DensityModel | TemperedPath,
     x: ArrayLike,
     *,
     n_steps: int | None = None,
@@ -84,7 +84,7 @@ def trajectory(
     return Trajectory(points, errors)
 
 
-def _constant(move: HMC, path: Any, x: Array, beta: float, seed: int) -> Points:
+def _constant(move: HMC, path: TemperedPath, x: Array, beta: float, seed: int) -> Points:
     rng, row, state = np.random.default_rng(seed), per_row(beta, 1), move.init(path, x)
     p, eps = rng.standard_normal(x.shape), np.full(1, move.step_size)
     gamma = move.frame(path).gamma
@@ -101,7 +101,7 @@ def _constant(move: HMC, path: Any, x: Array, beta: float, seed: int) -> Points:
         yield move.latent(path, state)[0], before - log_p()
 
 
-def _riemannian(move: RiemannHMC, path: Any, x: Array, beta: float, seed: int) -> Points:
+def _riemannian(move: RiemannHMC, path: DensityPath, x: Array, beta: float, seed: int) -> Points:
     field, ends = DensityField(path, per_row(beta, 1)), list[End]()
     with np.errstate(all="ignore"):
         start, eps = field.point(x), np.full(1, move.step_size)

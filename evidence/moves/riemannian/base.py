@@ -73,7 +73,7 @@ class RiemannMove(LatentMove):
         evaluations = int(batch.factorisations.sum())
         return End(batch.x, path.tilt(batch.x), batch.log_ratio, batch.code, evaluations)
 
-    def _dense(self, rng: Rng, path: Any, beta: Array, x: Array) -> End:
+    def _dense(self, rng: Rng, path: TemperedPath, beta: Array, x: Array) -> End:
         """The same for any density."""
         raise InputError(
             f"move {self.name!r} is for Gaussian-process models only; use 'rmhmc', "

@@ -48,6 +48,7 @@ import numpy as np
 
 from ...numerics.normal import standard_normal
 from ...paths.base import TemperedPath
+from ...paths.density import DensityPath
 from ..base import Array, Rng, quarter_turn
 from . import End, Ends
 from .base import RiemannMove
@@ -84,7 +85,8 @@ class RiemannHMC(RiemannMove):
         integrator, p = self.launch(rng, field, start)
         return integrator.follow(field, start, p, eps, self.n_steps, ends)
 
-    def _dense(self, rng: Rng, path: Any, beta: Array, x: Array) -> End:
+    def _dense(self, rng: Rng, path: TemperedPath, beta: Array, x: Array) -> End:
+        assert isinstance(path, DensityPath)
         field = DensityField(path, beta)
         with np.errstate(all="ignore"):  # trajectories that fly off are rejected
             start = field.point(x)

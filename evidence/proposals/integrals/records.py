@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...gaussians.base import Sites
 from ...numerics.arrays import Array
-from ...numerics.jit import jit
+from ...numerics.jit import Kernel, jit
 from ...numerics.normal import LANES
 
 CAPACITY = 1536  # nodes of a lattice, at most
@@ -31,7 +31,7 @@ def data_of(scale: Array, sites: Sites) -> np.recarray[Any, Any]:
 class Integrand(NamedTuple):
     """N(v; m, s²) times likelihoods over sites times a message; m comes with every draw."""
 
-    kernel: Any
+    kernel: Kernel
     concave: bool
     """Whether the likelihood is log-concave."""
     data: np.recarray[Any, Any]

@@ -176,24 +176,24 @@ class DensityField:
         return w, arrived
 
 
-def take(rows: Rows, *batches: Any) -> tuple[Any, ...]:
+def take(rows: Rows, *batches: object) -> tuple[Any, ...]:
     """Some rows of arrays, fields, points and other tuples of them; None is left alone."""
     return tuple(_take(rows, batch) for batch in batches)
 
 
-def _take(rows: Rows, batch: Any) -> Any:
-    if batch is None:
-        return None
+def _take(rows: Rows, batch: object) -> object:
+    if isinstance(batch, np.ndarray):
+        return batch[rows]
     if isinstance(batch, DensityField):
         return batch.rows(rows)
     if isinstance(batch, tuple):
         some = take(rows, *batch)
         return type(batch)(*some) if hasattr(batch, "_fields") else some
-    return batch[rows]
+    return batch
 
 
 def fixed_point(
-    image: Callable[..., Array], start: Array, goal: Goal, *batches: Any
+    image: Callable[..., Array], start: Array, goal: Goal, *batches: object
 ) -> tuple[Array, Bool]:
     r"""Solve w = image(w, \*batches) row by row; returns w and which rows arrived."""
     m = len(start)

@@ -37,7 +37,7 @@ class UnderWay:
         """ε/2 as a column."""
         return 0.5 * self.eps[:, None]
 
-    def keep(self, ok: Bool, code: int, *batches: Any) -> tuple[Any, ...]:
+    def keep(self, ok: Bool, code: int, *batches: object) -> tuple[Any, ...]:
         """Go on with the rows that are ok, and note what the others are lost to; the rows of
         ``batches`` that are left."""
         if not ok.all():

@@ -18,7 +18,7 @@ memory of one thread; :class:`Systems` lends them to the threads of a call. In t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -29,7 +29,7 @@ from ....messages import InputError
 from ....numerics.anderson import ROWS
 from ....numerics.arrays import Array
 from ....numerics.copies import copy
-from ....numerics.jit import jit
+from ....numerics.jit import Kernel, jit
 from ....numerics.lapack import factor_inverse, scratch, solve_lower, symmetric_times
 from ....paths.base import TemperedPath
 
@@ -55,7 +55,7 @@ class System(NamedTuple):
     history: Array
     vectors: Array
     flags: tuple[Any, ...]
-    kernel: Any
+    kernel: Kernel
 
 
 class Systems:
@@ -105,7 +105,7 @@ class Batch(NamedTuple):
     factorisations: NDArray[np.int64]
 
 
-def for_rows(transition: Any) -> Any:
+def for_rows(transition: Callable[..., tuple[float, int, int]]) -> Callable[..., None]:
     """Compiled transitions of rows first, first + stride, … of a batch."""
 
     @jit
@@ -119,7 +119,9 @@ def for_rows(transition: Any) -> Any:
     return transitions
 
 
-def for_trajectories(trajectory: Any) -> Any:
+def for_trajectories(
+    trajectory: Callable[..., tuple[float, float, int, int]],
+) -> Callable[..., None]:
     """The same, where a transition is a trajectory from fresh momenta to its end."""
 
     @jit
