@@ -13,8 +13,6 @@ zero to eight digits at all of the points, such as those of a formula for a regi
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..gaussians.base import Prior
@@ -25,7 +23,7 @@ _SMALL = 1e-3  # of the largest number in a row: there, and below, digits are lo
 _POWERS = np.array([float(f"1e{k}") for k in range(300)])  # pow() differs between machines
 
 
-def rounded(values: Any, unit: float | None = None) -> Array:
+def rounded(values: object, unit: float | None = None) -> Array:
     """Numbers of which eight digits are left, the same where only later ones differ.
 
     Parameters

@@ -85,7 +85,6 @@ def in_order(column: pd.Series[Any], levels: str) -> pd.Categorical:
     return pd.Categorical(column, categories=[found[word] for word in words], ordered=True)
 
 
-def _as_written(value: Any) -> str:
+def _as_written(value: object) -> str:
     """Numbers that are whole without a point: a column has one where others are missing."""
-    whole = isinstance(value, float) and value.is_integer()
-    return str(int(value) if whole else value).strip()
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()

@@ -115,7 +115,7 @@ def rest_of(rows: ArrayLike, count: int) -> Indices:
     return rest
 
 
-def observations(likelihood: Likelihood, y: Any) -> Observations:
+def observations(likelihood: Likelihood, y: object) -> Observations:
     """The data as their likelihood takes them, or an error."""
     if y is None:
         raise InputError("y is missing; pass the N observations")

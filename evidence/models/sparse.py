@@ -22,7 +22,7 @@ from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded
 from .latent import LatentModel, check_mean, check_noise, megabytes, observations, rest_of
 from .likelihoods.base import Likelihood
-from .precisions.base import sparse
+from .precisions.base import Precision, sparse
 
 _SYMMETRIC = 1e-10  # relative difference between Q and its transpose
 _FIXED = 1e-12  # squared length of a row of A beyond the constraints, relative to its own
@@ -80,11 +80,11 @@ class SparseModel(LatentModel):
     @hinted
     def __init__(
         self,
-        Q: Any,
+        Q: csc_array | Precision,
         y: ArrayLike,
         *,
         likelihood: str | Likelihood = "probit",
-        A: Any = None,
+        A: object = None,
         mean: float | ArrayLike = 0.0,
         offset: float | ArrayLike = 0.0,
         constraints: Any = None,
@@ -238,7 +238,7 @@ class SparseModel(LatentModel):
         return f"SparseModel(n={self.n}, N={self.y.size}, {precision}{words})"
 
 
-def _precision_matrix(Q: Any) -> csc_array:
+def _precision_matrix(Q: csc_array) -> csc_array:
     if not issparse(Q):
         raise InputError(
             f"Q must be a SciPy sparse matrix or an object of ev.precisions, got {shown(Q)}; for "
@@ -260,7 +260,7 @@ def _precision_matrix(Q: Any) -> csc_array:
     return out
 
 
-def _design(A: Any, N: int, n: int) -> csr_array:
+def _design(A: object, N: int, n: int) -> csr_array:
     if A is None:
         if n != N:
             raise InputError(
@@ -278,7 +278,7 @@ def _design(A: Any, N: int, n: int) -> csr_array:
     return out
 
 
-def _designs(A: Any, P: int, N: int, n: int) -> csr_array:
+def _designs(A: object, P: int, N: int, n: int) -> csr_array:
     """One design per predictor, one after the other, of which some rows may see nothing."""
     if not isinstance(A, list | tuple) or len(A) != P:
         raise InputError(
@@ -299,7 +299,7 @@ def _shaped(A: object, N: int, n: int) -> csr_array:
     return out
 
 
-def _constraints(precision: Any, given: Any, n: int) -> tuple[Array, Array] | None:
+def _constraints(precision: object, given: Any, n: int) -> tuple[Array, Array] | None:
     """C and r, the precision's own and further ones."""
     both = []
     own = getattr(precision, "constraints", None)

@@ -21,7 +21,7 @@ import glob
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum, EnumMeta
 from functools import cache, cached_property, update_wrapper
@@ -66,7 +66,7 @@ def fingerprint(function: Callable[..., Any]) -> str:
     return digest.hexdigest()
 
 
-def _words(value: Any, seen: set[int]) -> Iterator[object]:
+def _words(value: object, seen: set[int]) -> Iterator[object]:
     """All that compiled code may have taken from a value when it was compiled."""
     options = getattr(getattr(value, "_compiler", None), "targetoptions", None)
     value = getattr(value, "py_func", getattr(value, "_pyfunc", value))
@@ -104,7 +104,7 @@ def _words(value: Any, seen: set[int]) -> Iterator[object]:
 
 
 def _words_of_code(
-    code: CodeType, doc: Any, known: dict[str, Any], seen: set[int]
+    code: CodeType, doc: str | None, known: dict[str, Any], seen: set[int]
 ) -> Iterator[object]:
     yield code.co_code, code.co_exceptiontable, code.co_flags, code.co_names, code.co_varnames
     yield code.co_argcount, code.co_kwonlyargcount, code.co_freevars, code.co_cellvars
@@ -164,7 +164,7 @@ class _Stamped(IndexDataCacheFile):
         except Exception:  # damaged, or it names classes of another version
             return {}
 
-    def save(self, key: Any, data: Any) -> None:
+    def save(self, key: object, data: object) -> None:
         overloads = self._load_index()
         if not overloads and os.path.exists(self._index_path):  # out of date
             for file in Path(self._cache_path).glob(f"{glob.escape(self._base)}.*.nbc"):
@@ -181,7 +181,7 @@ class _Cache(FunctionCache):
     theirs), has a file for each choice of these.
     """
 
-    def __init__(self, compiled: Any, function: Callable[..., Any]) -> None:
+    def __init__(self, compiled: CPUDispatcher | CFunc, function: Callable[..., Any]) -> None:
         super().__init__(function)
         base = self._impl.filename_base
         if isinstance(compiled, _Part):
@@ -192,19 +192,19 @@ class _Cache(FunctionCache):
             base += f"-{hashlib.sha256(around.encode()).hexdigest()[:16]}"
         self._cache_file = _Stamped(self._cache_path, base, compiled)
 
-    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+    def _index_key(self, sig: Iterable[types.Type], codegen: object) -> tuple[Any, ...]:
         key = super()._index_key(sig, codegen)
         if self._py_func.__closure__:  # Numba would ask for the same objects in every process
             key = key[:2]
         return (*key, *map(_fields, getattr(sig, "args", sig)))
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
+    def load_overload(self, sig: object, target_context: object) -> object:
         try:
             return super().load_overload(sig, target_context)
         except Exception:  # damaged
             return None
 
-    def save_overload(self, sig: Any, data: Any) -> None:
+    def save_overload(self, sig: object, data: object) -> None:
         try:
             super().save_overload(sig, data)
         except OSError as error:
@@ -222,7 +222,7 @@ def _around(function: Callable[..., Any], *outer: Callable[..., Any]) -> Iterato
                     yield from _around(inner, function, *outer)
 
 
-def _fields(kind: Any) -> Any:
+def _fields(kind: types.Type) -> tuple[Any, ...]:
     """Names of a named tuple's fields, at any depth: their order is part of compiled code."""
     if isinstance(kind, types.BaseTuple):
         return (getattr(kind, "fields", ()), *(_fields(part) for part in kind.types))
@@ -375,7 +375,7 @@ def _no_garbage() -> Iterator[None]:
 # -- decorators -------------------------------------------------------------------------------
 
 
-def _compiled(function: Callable[..., Any], kind: type[_Whole] = _Whole, **options: Any) -> Any:
+def _compiled(function: Callable[..., Any], kind: type[_Whole] = _Whole, **options: object) -> Any:
     if _INTERPRETED:
         return function
     # a second way in, for callbacks, would take a tenth longer to compile

@@ -10,6 +10,7 @@ A block is the address of its first element; its leading dimension is that of th
 from __future__ import annotations
 
 import ctypes
+from types import ModuleType
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -24,7 +25,7 @@ _ITEM = 8  # bytes of a float64
 _BASE = 64  # below this size LAPACK itself is as fast
 
 
-def address(module: Any, name: str) -> int:
+def address(module: ModuleType, name: str) -> int:
     """Of a routine of ``scipy.linalg.cython_blas`` or ``cython_lapack``."""
     capsule = module.__pyx_capi__[name]
     get_name = ctypes.pythonapi.PyCapsule_GetName
@@ -35,7 +36,7 @@ def address(module: Any, name: str) -> int:
     return int(get_pointer(capsule, get_name(capsule)))
 
 
-def _bind(module: Any, name: str, n_arguments: int) -> Any:
+def _bind(module: ModuleType, name: str, n_arguments: int) -> Any:
     """A function of ``n_arguments`` addresses."""
     found = address(module, name)
     if numba.config.DISABLE_JIT:

@@ -12,7 +12,6 @@ that it is given.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +45,7 @@ _COSINE = (
 )  # fmt: skip
 
 
-def standard_normal(rng: np.random.Generator, shape: Any) -> NDArray[np.float64]:
+def standard_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """As ``rng.standard_normal(shape)``, other numbers.
 
     >>> z = standard_normal(np.random.default_rng(0), (1000, 100))

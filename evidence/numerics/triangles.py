@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 from scipy.linalg import cython_blas, cython_lapack
@@ -28,7 +28,7 @@ _FLAGS = {flag: ctypes.c_char(flag.encode()) for flag in "LNR"}
 
 
 @cache
-def _routine(module: Any, name: str, n_arguments: int) -> Callable[..., None]:
+def _routine(module: ModuleType, name: str, n_arguments: int) -> Callable[..., None]:
     found = address(module, name)
     routine: Callable[..., None] = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(found)
     return routine

@@ -168,7 +168,7 @@ def fit_ep(
     return reference.keep(q)
 
 
-def _of_several(model: LatentModel | PredictorsModel, start: Any) -> Any:
+def _of_several(model: LatentModel | PredictorsModel, start: object) -> Any:
     """Where data see several predictors, a few at most."""
     if model.n_predictors > MOST:
         raise InputError(

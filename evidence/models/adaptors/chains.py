@@ -54,7 +54,7 @@ class Chains:
         return Chains(self.x[:0], self.names, self.shapes)
 
 
-def read_chains(draws: Any, var_names: Sequence[str] | None = None) -> Chains:
+def read_chains(draws: object, var_names: Sequence[str] | None = None) -> Chains:
     """Draws in whatever form they come.
 
     >>> draws = {"mu": np.zeros((4, 100)), "theta": np.ones((4, 100, 2))}

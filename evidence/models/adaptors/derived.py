@@ -25,7 +25,7 @@ class Here:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         return self.function(*arguments)
 
     def __reduce__(self) -> Any:
@@ -38,12 +38,12 @@ class Here:
 class Graph(Here):
     """A function compiled by PyTensor when first called; threads take turns."""
 
-    def __init__(self, inputs: list[Any], outputs: Any, mode: str | None = None) -> None:
+    def __init__(self, inputs: list[Any], outputs: object, mode: str | None = None) -> None:
         self.inputs, self.outputs, self.mode = inputs, outputs, mode
         self._lock = threading.Lock()
-        self._compiled: Any = None
+        self._compiled: Callable[..., Any] | None = None
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         with self._lock:  # its storage is shared between calls
             if self._compiled is None:
                 from pymc.pytensorf import compile
@@ -54,7 +54,7 @@ class Graph(Here):
             return self._compiled(*arguments)
 
 
-def derive(logp: Any, x: Any) -> tuple[dict[str, Callable[..., Any] | None], str]:
+def derive(logp: object, x: object) -> tuple[dict[str, Callable[..., Any] | None], str]:
     """Functions of batches for DensityModel, and what could not be derived, in words."""
     import pytensor.tensor as pt
     from pytensor.gradient import NullTypeGradError
@@ -67,7 +67,7 @@ def derive(logp: Any, x: Any) -> tuple[dict[str, Callable[..., Any] | None], str
         "logdensity": Here(lambda x: np.array([value(row) for row in x]))
     }
 
-    def slope(y: Any) -> Any:
+    def slope(y: object) -> Any:
         return pt.grad(y, x, consider_constant=[v], disconnected_inputs="ignore")
 
     try:

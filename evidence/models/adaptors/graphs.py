@@ -6,26 +6,30 @@ The vector holds the value variables (PyMC's unconstrained coordinates) in the o
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...messages import InputError
 from .program import indexed
 
+if TYPE_CHECKING:
+    from pymc import Model
+    from pytensor.tensor import TensorVariable
+
 
 class Graphs(NamedTuple):
     """Inputs and outputs, all vectors but ``logp``."""
 
-    x: Any
+    x: TensorVariable
     """Coordinates."""
-    logp: Any
+    logp: TensorVariable
     """The model's log density, Jacobians included: a number."""
-    outward: Any
+    outward: TensorVariable
     """Parameters from ``x``."""
-    theta: Any
+    theta: TensorVariable
     """Parameters, as an input."""
-    inward: Any
+    inward: TensorVariable
     """Coordinates from ``theta``."""
     dim: int
     names: tuple[str, ...]
@@ -34,7 +38,7 @@ class Graphs(NamedTuple):
     """and with indices alone."""
 
 
-def graphs_of(model: Any) -> Graphs:
+def graphs_of(model: Model) -> Graphs:
     """The graphs of a ``pymc.Model`` whose free variables are continuous."""
     import pytensor.tensor as pt
     from pytensor.graph.replace import graph_replace
@@ -46,7 +50,7 @@ def graphs_of(model: Any) -> Graphs:
     inside = [shapes[value.name] for value in values]
     outside = [shapes[rv.name] for rv in free]
 
-    def flat(parts: list[Any]) -> Any:
+    def flat(parts: list[Any]) -> TensorVariable:
         return pt.concatenate([part.ravel() for part in parts])
 
     constrained = [
@@ -79,7 +83,7 @@ def _names(free: list[Any], shapes: list[Any], labels: dict[str, list[Any]]) -> 
     )
 
 
-def _labels(model: Any) -> dict[str, list[Any]]:
+def _labels(model: Model) -> dict[str, list[Any]]:
     """The coordinates of every variable's dimensions, None where a dimension has none."""
     coords = model.coords
     return {
@@ -88,7 +92,7 @@ def _labels(model: Any) -> dict[str, list[Any]]:
     }
 
 
-def _bounded(model: Any) -> Any:
+def _bounded(model: Model) -> TensorVariable:
     """The log density, -inf where a distribution's own parameters make no sense."""
     logp = model.logp()
     if not model.check_bounds:
@@ -102,7 +106,7 @@ def _bounded(model: Any) -> Any:
     return rewrite_graph(logp, include=("none",), custom_rewrite=switch)
 
 
-def _split(vector: Any, variables: list[Any], shapes: list[tuple[int, ...]]) -> dict[Any, Any]:
+def _split(vector: TensorVariable, variables: list[Any], shapes: list[Any]) -> dict[Any, Any]:
     """Consecutive pieces of the vector in the variables' shapes."""
     ends = np.cumsum([0, *(_size(shape) for shape in shapes)]).tolist()
     return {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,12 +16,15 @@ from ..density.autodiff import Compiled, from_jax
 from .derived import Here
 from .program import ProgramModel, Report, check_words, indexed, needed
 
+if TYPE_CHECKING:
+    from jax import Array as JaxArray
+
 Shapes = Mapping[str, tuple[int, ...]]
 
 
 def from_numpyro(
     model: Callable[..., Any],
-    *args: Any,
+    *args: object,
     kwargs: Mapping[str, Any] | None = None,
     **words: Any,
 ) -> ProgramModel:
@@ -88,13 +92,13 @@ def from_numpyro(
         inside = _shapes(util.unconstrain_fn(model, args, given, values), values)
     outside = _shapes(values, values)
 
-    def log_density(x: Any) -> Any:
+    def log_density(x: JaxArray) -> JaxArray:
         return -util.potential_energy(model, args, given, _split(x, inside))
 
-    def outward(x: Any) -> Any:
+    def outward(x: JaxArray) -> JaxArray:
         return _flat(jax, util.constrain_fn(model, args, given, _split(x, inside)), values)
 
-    def inward(theta: Any) -> Any:
+    def inward(theta: JaxArray) -> JaxArray:
         return _flat(jax, util.unconstrain_fn(model, args, given, _split(theta, outside)), values)
 
     def prior(rng: np.random.Generator, size: int) -> Array:
@@ -148,7 +152,7 @@ def _shapes(parts: Mapping[str, Any], order: Mapping[str, Any]) -> dict[str, tup
     return {name: tuple(np.shape(parts[name])) for name in order}
 
 
-def _split(vector: Any, shapes: Shapes) -> dict[str, Any]:
+def _split(vector: JaxArray, shapes: Shapes) -> dict[str, JaxArray]:
     """Consecutive pieces of the vector in these shapes."""
     pieces, start = {}, 0
     for name, shape in shapes.items():
@@ -157,5 +161,5 @@ def _split(vector: Any, shapes: Shapes) -> dict[str, Any]:
     return pieces
 
 
-def _flat(jax: Any, parts: Mapping[str, Any], order: Mapping[str, Any]) -> Any:
+def _flat(jax: ModuleType, parts: Mapping[str, Any], order: Mapping[str, Any]) -> JaxArray:
     return jax.numpy.concatenate([jax.numpy.ravel(parts[name]) for name in order])

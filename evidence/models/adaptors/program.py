@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from itertools import product
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,7 +101,7 @@ def indexed(name: str, shape: tuple[int, ...], labels: Sequence[Any] = ()) -> li
     return [f"{name}[{','.join(index)}]" for index in product(*axes)]
 
 
-def needed(module: str, what: str, extra: str) -> Any:
+def needed(module: str, what: str, extra: str) -> ModuleType:
     """An optional package, or where to get it."""
     try:
         return import_module(module)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,11 +16,14 @@ from .derived import Graph, Here, derive
 from .graphs import Graphs, graphs_of
 from .program import ProgramModel, Report, check_words, needed
 
+if TYPE_CHECKING:
+    from pymc import Model
+
 _PYTHON = "FAST_COMPILE"  # what is called seldom is not worth a C compiler's time
 _ROUNDS = 10
 
 
-def from_pymc(model: Any, backend: str | None = None, **words: Any) -> ProgramModel:
+def from_pymc(model: object, backend: str | None = None, **words: Any) -> ProgramModel:
     """A :class:`~evidence.models.density.model.DensityModel` from a PyMC model.
 
     Z is the model's marginal likelihood p(observed data): PyMC's distributions are normalised.
@@ -84,7 +87,7 @@ def from_pymc(model: Any, backend: str | None = None, **words: Any) -> ProgramMo
         notes.append("PyMC model: density and derivatives by JAX")
     functions, report, metric = found
     if "sampler" not in words:
-        words["sampler"], lost = _prior_draws(pymc, model, report)
+        words["sampler"], lost = _prior_draws(model, report)
         notes += [f"PyMC model: {lost}"] if lost else []
     name = f"PyMC model {model.name}".strip()
     return ProgramModel(functions, graphs.dim, report, name, notes, metric=metric, **words)
@@ -93,7 +96,7 @@ def from_pymc(model: Any, backend: str | None = None, **words: Any) -> ProgramMo
 Found = tuple[dict[str, Any], Report, Any]
 
 
-def _by_jax(graphs: Graphs, metric: Any) -> tuple[Found | None, str]:
+def _by_jax(graphs: Graphs, metric: object) -> tuple[Found | None, str]:
     """Functions by JAX, or None and the reason why not."""
     try:
         import jax
@@ -120,7 +123,7 @@ def _by_jax(graphs: Graphs, metric: Any) -> tuple[Found | None, str]:
     ), ""
 
 
-def _jaxified(x: Any, output: Any) -> Here:
+def _jaxified(x: object, output: object) -> Here:
     before = os.environ.get("XLA_FLAGS")
     from pymc.sampling.jax import get_jaxified_graph
 
@@ -133,7 +136,7 @@ def _jaxified(x: Any, output: Any) -> Here:
     return Here(lambda x: function(x)[0])
 
 
-def _by_pytensor(graphs: Graphs, metric: Any) -> tuple[Found, str]:
+def _by_pytensor(graphs: Graphs, metric: object) -> tuple[Found, str]:
     functions, lost = derive(graphs.logp, graphs.x)
     outward = Graph([graphs.x], graphs.outward, _PYTHON)
     inward = Graph([graphs.theta], graphs.inward, _PYTHON)
@@ -146,7 +149,7 @@ def _rowwise(graph: Graph) -> Here:
 
 
 def _prior_draws(
-    pymc: Any, model: Any, report: Report
+    model: Model, report: Report
 ) -> tuple[Callable[[np.random.Generator, int], Array] | None, str]:
     """Draws of the prior, or None and the reason why there are none."""
     from pymc.pytensorf import collect_default_updates, reseed_rngs

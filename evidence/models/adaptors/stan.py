@@ -6,7 +6,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ _NEEDED = (
 _THREADED = "STAN_THREADS=true"
 
 
-def from_stan(program: Any, data: Any = None, **words: Any) -> ProgramModel:
+def from_stan(program: object, data: object = None, **words: Any) -> ProgramModel:
     r"""A :class:`~evidence.models.density.model.DensityModel` from a Stan program, by BridgeStan.
 
     All constants are kept (``propto=False``) and Jacobians are included, so that Z is the integral
@@ -93,8 +93,8 @@ class Program:
     def __init__(self, stan: Any) -> None:
         self.stan = stan
         info = stan.model_info() if hasattr(stan, "model_info") else ""
-        threaded = _THREADED in info.replace(" ", "")
-        self._turn: Any = nullcontext() if threaded else threading.Lock()
+        many = _THREADED in info.replace(" ", "")
+        self._turn: AbstractContextManager[object] = nullcontext() if many else threading.Lock()
 
     def __reduce__(self) -> Any:
         stan = self.stan
@@ -104,7 +104,7 @@ class Program:
             )
         return _reopened, (stan.lib_path, stan.data, stan.seed)
 
-    def _each(self, x: Array, call: Callable[[Array], Any], failed: Any) -> list[Any]:
+    def _each(self, x: Array, call: Callable[[Array], Any], failed: object) -> list[Any]:
         """``call`` of every row, or ``failed`` where the program says that it is outside."""
         found = []
         for row in np.ascontiguousarray(x):
@@ -155,7 +155,7 @@ def _reopened(library: str, data: str, seed: int) -> Program:
     return Program(_bridgestan().StanModel(library, data, seed=seed, warn=False))
 
 
-def _opened(program: Any, data: Any) -> Any:
+def _opened(program: object, data: object) -> Any:
     """An open model from whatever was given."""
     if all(hasattr(program, name) for name in _NEEDED):
         if data is not None:

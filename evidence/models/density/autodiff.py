@@ -8,7 +8,8 @@ are padded to powers of two, so that a compiled function serves many sizes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from .model import DensityModel
 
 _SMALLEST = 4
 _STEP = 1e-4  # of differences
+if TYPE_CHECKING:
+    from jax import Array as JaxArray
+
 _SHARE = 0.01  # at most, in standard deviations at the point's curvature
 _TRIES = 6  # of shorter ones: tails tell too little curvature
 _RESOLVED = 1e-9  # of a coordinate, the shortest step that rounding leaves
@@ -75,7 +79,7 @@ class Compiled:
     def __init__(self, kind: str, function: Callable[..., Any]) -> None:
         self.kind, self.function = kind, function
         self.__name__ = getattr(function, "__name__", "density")
-        self._compiled: Any = None
+        self._compiled: Callable[..., Any] | None = None
 
     def __getstate__(self) -> tuple[str, Callable[..., Any]]:
         return self.kind, self.function
@@ -97,16 +101,16 @@ class Compiled:
         return np.asarray(out)[:m]
 
 
-def _third(jax: Any, f: Callable[..., Any]) -> Callable[..., Any]:
+def _third(jax: ModuleType, f: Callable[..., Any]) -> Callable[..., Any]:
     """∇⟨W, H⟩: one gradient of a number, no tensor of third order."""
     return jax.grad(lambda x, W: (W * jax.hessian(f)(x)).sum())
 
 
-def _along(jax: Any, f: Callable[..., Any]) -> Callable[..., Any]:
+def _along(jax: ModuleType, f: Callable[..., Any]) -> Callable[..., Any]:
     """∇(wᵀHw): the gradient of a second directional derivative, no Hessian either."""
 
-    def second(x: Any, w: Any) -> Any:
-        def first(t: Any) -> Any:
+    def second(x: JaxArray, w: JaxArray) -> JaxArray:
+        def first(t: JaxArray) -> JaxArray:
             return jax.jvp(f, (t,), (w,))[1]
 
         return jax.jvp(first, (x,), (w,))[1]
@@ -172,7 +176,7 @@ def _derive_metric(G: Callable[..., Any]) -> Fisher:
     return Fisher(Compiled("logdensity", G), Compiled("slope", G), Compiled("slope along", G))
 
 
-def _import() -> Any:
+def _import() -> ModuleType:
     try:
         import jax
     except ImportError:

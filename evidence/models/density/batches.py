@@ -11,9 +11,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...execution.checkpoint import Checkpoint, digest
 from ...execution.clock import Clock, Stopped
@@ -32,9 +33,9 @@ _DEAR = 1e-4  # seconds of a point whose value is kept: reading it back takes a 
 class Tape(NamedTuple):
     """Batches evaluated so far: their digests, sizes, and values one after the other."""
 
-    keys: Any
-    sizes: Any
-    values: Any
+    keys: ArrayLike
+    sizes: ArrayLike
+    values: Array
 
 
 class SharedBatches:

@@ -157,7 +157,7 @@ class DensityModel(InNotebooks):
         third: Callable[..., Any] | None = None,
         along: Callable[..., Any] | None = None,
         tensor: Callable[..., Any] | None = None,
-        prior: Any = None,
+        prior: object = None,
         prior_transform: Callable[..., Any] | None = None,
         bounds: Sequence[ArrayLike] | None = None,
         sampler: Callable[..., Any] | None = None,
@@ -195,7 +195,7 @@ class DensityModel(InNotebooks):
 
     def _take_prior(
         self,
-        prior: Any,
+        prior: object,
         prior_transform: Callable[..., Any] | None,
         bounds: Sequence[ArrayLike] | None,
         names: Sequence[str] | None,
@@ -211,7 +211,7 @@ class DensityModel(InNotebooks):
             )
         check_function("prior_transform", prior_transform)
         names = None if names is None else check_names("names", names, self.n)
-        tractable: Any = None
+        tractable: GaussianPrior | Quantiles | Transform | None = None
         if prior is not None:
             tractable = check_prior(prior, self.n, names)
             names = names_of(prior) if names is None else names

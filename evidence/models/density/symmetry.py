@@ -10,7 +10,7 @@ there stands for n! of them, wrapped.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, permutations
 from typing import TYPE_CHECKING, Any
@@ -166,7 +166,7 @@ def chart_of(
     return chart
 
 
-def scanned_of(model: DensityModel, scan: Any) -> tuple[tuple[int, int], ...]:
+def scanned_of(model: DensityModel, scan: Collection[str] | None) -> tuple[tuple[int, int], ...]:
     """Coordinates that are named, and numbers of values, 0 where none is given."""
     names = [scan] if isinstance(scan, str) else scan or ()
     counts = names if isinstance(names, Mapping) else dict.fromkeys(names, 0)
@@ -176,7 +176,7 @@ def scanned_of(model: DensityModel, scan: Any) -> tuple[tuple[int, int], ...]:
     return tuple((coordinate(model, "scan", name), int(n)) for name, n in counts.items())
 
 
-def coordinate(model: DensityModel, argument: str, name: Any) -> int:
+def coordinate(model: DensityModel, argument: str, name: object) -> int:
     """The coordinate that an argument names, which stands for a parameter's prior."""
     if model.prior is None:
         raise InputError(f"{argument} needs a prior: give prior= or prior_transform=")

@@ -82,7 +82,7 @@ class Quadratic(Smooth):
         return np.zeros_like(x)
 
 
-def check_data(X: Any, y: Any) -> tuple[Array, Array]:
+def check_data(X: object, y: object) -> tuple[Array, Array]:
     """Inputs (N, d) and as many outputs."""
     X = array("X", X, ("N", "d"))
     return X, array("y", y, (len(X),))

@@ -184,7 +184,7 @@ class FormulaModel(SparseModel):
     without_matrices = bare
 
     def rows_of(
-        self, data: Any, new_groups: str = "error"
+        self, data: object, new_groups: str = "error"
     ) -> tuple[csr_array, Array, csr_array | None]:
         """What rows of a table see of the latent values, what offsets add, and what rows of new
         groups would see if these were the first ones."""
@@ -219,7 +219,7 @@ class FormulaModel(SparseModel):
                 total += np.sum((X @ cov) * X, axis=1)
         return total
 
-    def new_trials(self, data: Any) -> float | tuple[float, ...]:
+    def new_trials(self, data: object) -> float | tuple[float, ...]:
         """Those of rows of a table."""
         try:
             return float(self.trials)
@@ -285,7 +285,7 @@ def _seen(term: Term, data: pd.DataFrame) -> csr_array:
 @hinted
 def from_formula(
     formula: str,
-    data: Any,
+    data: object,
     *,
     likelihood: str | Likelihood = "gaussian",
     link: str | None = None,
@@ -387,7 +387,7 @@ def callers(depth: int) -> dict[str, Any]:
 
 def from_formulas(
     formulas: Mapping[str, str],
-    data: Any,
+    data: object,
     *,
     namespace: Mapping[str, Any],
     likelihood: str | Likelihood = "gaussian",
@@ -599,7 +599,7 @@ def _make_terms(
 
 
 def further_parts(
-    formula: str, predictors: Mapping[str, str] | None, scales: Any
+    formula: str, predictors: Mapping[str, str] | None, scales: object
 ) -> dict[str, Parts]:
     """What explains parameters of the likelihood, cut into parts."""
     if predictors is None:

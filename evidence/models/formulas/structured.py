@@ -160,7 +160,7 @@ def grid(call: str, values: pd.Index) -> tuple[pd.Index, float]:
         times = pd.DatetimeIndex(levels)
         with warnings.catch_warnings():  # of what pandas 4 will give in place of a text
             warnings.simplefilter("ignore")
-            rule: Any = pd.infer_freq(times) or _months(times)
+            rule: str | pd.DateOffset | None = pd.infer_freq(times) or _months(times)
         if rule:
             return pd.Index(pd.date_range(levels[0], levels[-1], freq=rule)), np.nan
     fractions = levels.dtype.kind == "f"
@@ -180,7 +180,7 @@ def grid(call: str, values: pd.Index) -> tuple[pd.Index, float]:
     return pd.Index(every.astype(levels.dtype)), np.nan
 
 
-def _short(step: Any) -> str:
+def _short(step: object) -> str:
     return f"{step:.6g}" if isinstance(step, float) else str(step)
 
 
@@ -235,7 +235,7 @@ def neighbours(graph: Any) -> tuple[pd.Index, Any]:
     return pd.RangeIndex(W.shape[0]), W
 
 
-def _matrix(pairs: Any, n: int) -> csr_array:
+def _matrix(pairs: object, n: int) -> csr_array:
     rows, columns = np.reshape(np.asarray(pairs, int), (-1, 2)).T
     W = csr_array((np.ones(rows.size), (rows, columns)), shape=(n, n))
     W = csr_array(W + W.T)

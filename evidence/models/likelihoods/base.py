@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...execution.arguments import array
-from ...numerics.arrays import Array
+from ...numerics.arrays import Array, Indices
 from ..identity import rounded
 from . import quadrature
+
+Rows = Indices | list[int] | slice  # which of the data
 
 PLACES = (-2.3, -1.1, -0.37, 0.13, 0.71, 1.9)  # where a likelihood is asked what it is
 
@@ -141,7 +143,7 @@ class Likelihood(ABC):
 
     # -- what follows -------------------------------------------------------------------
 
-    def at(self, rows: Any) -> Self:
+    def at(self, rows: Rows) -> Self:
         """The likelihood of some of the data: parameters that are one per datum are cut."""
         if not is_dataclass(self):
             return self
@@ -221,7 +223,7 @@ class Likelihood(ABC):
         return Predictive(expected, (weights * (v + (m - expected) ** 2)).sum(axis=0))
 
 
-def family(likelihood: Any) -> Any:
+def family(likelihood: object) -> Any:
     """What is predicted, bounded or both, without that."""
     while inner := getattr(likelihood, "base", None) or getattr(likelihood, "of", None):
         likelihood = inner

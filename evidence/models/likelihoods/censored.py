@@ -10,7 +10,7 @@ logarithms are evaluated in the tail where they are small.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -22,7 +22,7 @@ from ...messages import InputError
 from ...numerics.jit import jit
 from ...numerics.special import LOG_SQRT_2PI, log1p_exp, log_ndtr_derivatives, sigmoid
 from . import times
-from .base import Array, Likelihood, Observations, family
+from .base import Array, Likelihood, Observations, Rows, family
 from .checks import Parametric, stack
 from .cloglog import bends
 from .gaussian import Gaussian
@@ -116,9 +116,9 @@ def logistic(x, t):
     return f[0] + above[0] + both, f[1] + above[1], f[2] + above[2], f[3] + above[3]
 
 
-def of_families(rows: int, normal: Any, gumbel: Any, logistic: Any) -> dict[str, Pointwise]:
+def of_families(rows: int, *compiled: Callable[..., Any]) -> dict[str, Pointwise]:
     """Kernels by the names of the likelihoods that have such a standard variable."""
-    made = [Pointwise(function, rows) for function in (normal, gumbel, logistic)]
+    made = [Pointwise(function, rows) for function in compiled]
     names = ("gaussian", "lognormal"), ("exponential", "weibull"), ("log_logistic",)
     return {name: own for own, each in zip(made, names, strict=True) for name in each}
 
@@ -204,7 +204,7 @@ class Bounded(Likelihood):
     def holding(self, values: Mapping[str, Array]) -> Self:
         return super().holding({"of": self.of.holding(values)})  # type: ignore[dict-item]
 
-    def at(self, rows: Any) -> Self:
+    def at(self, rows: Rows) -> Self:
         return replace(super().at(rows), of=self.of.at(rows))  # type: ignore[type-var]
 
     def _each(self, y: Array, *names: str) -> list[Array]:
@@ -249,8 +249,8 @@ class Censored(Bounded):
     """
 
     of: Likelihood
-    censored: Any = 0.0
-    upper: Any = np.inf
+    censored: ArrayLike = 0.0
+    upper: ArrayLike = np.inf
 
     name: ClassVar[str] = "censored"
     kernels = _KERNELS

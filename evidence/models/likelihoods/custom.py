@@ -58,7 +58,7 @@ from numpy.typing import ArrayLike
 from ...execution.arguments import array, check_flag, check_function, plain, shown
 from ...messages import InputError
 from ...numerics.jit import KERNEL
-from .base import Array, Likelihood, Observations
+from .base import Array, Likelihood, Observations, Rows
 from .checks import align, check_parameter, check_reals, stack
 from .differences import check_derivatives as compare_derivatives
 
@@ -243,7 +243,7 @@ class CustomLikelihood(Likelihood):
     def _parameters(self, like: Array) -> tuple[Array, ...]:
         return tuple(align(key, value, like) for key, value in self.params)
 
-    def at(self, rows: Any) -> CustomLikelihood:
+    def at(self, rows: Rows) -> CustomLikelihood:
         return replace(
             self,
             params=tuple(

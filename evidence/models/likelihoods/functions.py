@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from ...execution.arguments import shown
 from ...messages import InputError
-from .base import PLACES, Array, Observations
+from .base import PLACES, Array, Observations, Rows
 from .custom import CustomLikelihood, compiled
 from .differences import examples
 from .predicted import Expansion, Several
@@ -192,7 +192,7 @@ class FunctionOfSeveral(Several):
     def theta(self, y: Array) -> Array:
         return self.one.theta(y)
 
-    def at(self, rows: Any) -> Self:
+    def at(self, rows: Rows) -> Self:
         return replace(self, one=self.one.at(rows))
 
     def location(self, y: Array) -> Array:
@@ -305,8 +305,8 @@ def _moments(function: Callable[..., Any], further: int, x: Array, *others: Arra
     return function(_eta(x, others[:further]), *others[further:])
 
 
-def _draw(function: Callable[..., Any], further: int, x: Array, rng: Any, *others: Array) -> Any:
-    return function(_eta(x, others[:further]), rng, *others[further:])
+def _draw(function: Callable[..., Any], further: int, x: Array, rng: object, *rest: Array) -> Any:
+    return function(_eta(x, rest[:further]), rng, *rest[further:])
 
 
 def _place(function: Callable[..., Any], further: int, y: Array, *others: Array) -> Any:

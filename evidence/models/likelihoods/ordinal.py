@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ from ...execution.arguments import array
 from ...messages import InputError
 from ...numerics.jit import jit, vector_loop
 from ...numerics.special import exp, exp_parts, log, sigmoid
-from .base import Array, Likelihood, Observations
+from .base import Array, Likelihood, Observations, Rows
 from .checks import check_parameter, stack
 from .pointwise import Pointwise
 
@@ -103,7 +103,7 @@ class Ordinal(Likelihood):
         gaps = (values.get(name, self.value_of(name)) for name in self.free)
         return replace(self, gaps=tuple(gaps))
 
-    def at(self, rows: Any) -> Self:
+    def at(self, rows: Rows) -> Self:
         """The same: gaps belong to all data."""
         return self
 

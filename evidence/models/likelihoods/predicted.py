@@ -28,7 +28,7 @@ from ...execution.arguments import shown
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..identity import rounded
-from .base import PLACES, Likelihood, Observations, family
+from .base import PLACES, Likelihood, Observations, Rows, family
 from .quadrature import evaluate
 
 _STEP = 2e-4  # of differences: slopes to 1e-8, curvatures to 1e-7 of log p near one
@@ -185,7 +185,7 @@ class Predicted(Several):
     def changed(self, values: Mapping[str, float]) -> Self:
         return replace(self, base=self.base.changed(values))
 
-    def at(self, rows: Any) -> Self:
+    def at(self, rows: Rows) -> Self:
         return replace(self, base=self.base.at(rows))
 
     def check(self, y: ArrayLike) -> Observations:

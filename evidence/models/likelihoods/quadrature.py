@@ -13,7 +13,7 @@ many times as fast (:mod:`.lattice`) and come first.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -272,7 +272,7 @@ def tilted_workspace(size: int) -> tuple[Array, ...]:
     return tuple(np.empty(shape) for shape in ((160, 2), 15, 1, 60, size, size))
 
 
-def evaluate(kernel: Any, theta: Array, x: Array, order: int = 3) -> Array:
+def evaluate(kernel: Callable[..., None], theta: Array, x: Array, order: int = 3) -> Array:
     """log p and its derivatives up to ``order``, 1 or 3, at ``x``, shape (4, N)."""
     theta, x = (np.ascontiguousarray(part, dtype=float) for part in (theta, x))
     out, call = np.empty((4, x.size)), from_python(kernel)  # which reads bare memory
@@ -281,7 +281,7 @@ def evaluate(kernel: Any, theta: Array, x: Array, order: int = 3) -> Array:
 
 
 def tilted_moments(
-    kernel: Any,
+    kernel: Callable[..., None],
     theta: Array,
     m: Array,
     v: Array,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -85,8 +85,8 @@ class Truncated(Bounded):
     """
 
     of: Likelihood
-    lower: Any = -np.inf
-    upper: Any = np.inf
+    lower: ArrayLike = -np.inf
+    upper: ArrayLike = np.inf
 
     name: ClassVar[str] = "truncated"
     kernels = of_families(10, _normal, _gumbel, _logistic)

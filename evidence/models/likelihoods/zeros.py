@@ -122,7 +122,7 @@ class _Zeros(CountLikelihood):
         mean, var = self.source.conditional_moments(self, self.location(y))
         return mean * (mean / var)
 
-    def _draw(self, x: ArrayLike, rng: np.random.Generator, counts: Any) -> Array:
+    def _draw(self, x: ArrayLike, rng: np.random.Generator, counts: Callable[..., Array]) -> Array:
         zero = rng.random(np.shape(x)) < self.of_zeros(np.asarray(x, float))
         return np.where(zero, 0.0, counts(x, rng))
 

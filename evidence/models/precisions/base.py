@@ -125,7 +125,7 @@ class Precision(ABC):
         return f"{name}({', '.join([*facts, *values])})"
 
 
-def check_bounds(name: str, bounds: Any, low: float | None) -> Bounds:
+def check_bounds(name: str, bounds: Bounds, low: float | None) -> Bounds:
     """A pair of increasing numbers within the parameter's interval, or ``"fixed"``."""
     if isinstance(bounds, str) and bounds == "fixed":
         return bounds
@@ -157,7 +157,7 @@ class Combination:
     indptr: Indices
 
     @classmethod
-    def of(cls, *matrices: Any) -> Combination:
+    def of(cls, *matrices: csc_array | Array) -> Combination:
         """Of square matrices, sparse or dense."""
         entries = [csc_array(matrix).tocoo() for matrix in matrices]
         n = entries[0].shape[0]

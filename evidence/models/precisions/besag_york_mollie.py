@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array, eye_array, hstack, kron
@@ -71,7 +71,7 @@ class BYM2(Precision):
 
 
 def bym2(
-    graph: Any,
+    graph: object,
     sigma: float = 1.0,
     phi: float = 0.5,
     *,

@@ -14,8 +14,6 @@ M. Ventrucci and H. Rue, Spatial and Spatio-temporal Epidemiology 26 (2018) 25-3
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.sparse import coo_array, csc_array, diags_array
 from scipy.sparse.csgraph import connected_components
@@ -28,7 +26,7 @@ from .scaled import Scaled
 
 
 def icar(
-    graph: Any, sigma: float = 1.0, *, n: int | None = None, sigma_bounds: Bounds = WIDE
+    graph: object, sigma: float = 1.0, *, n: int | None = None, sigma_bounds: Bounds = WIDE
 ) -> Scaled:
     """Values on a map, each near the mean of its neighbours.
 
@@ -78,7 +76,7 @@ def icar(
     return Scaled("icar", text, csc_array(R * scale[part][:, None]), basis, sigma, sigma_bounds)
 
 
-def adjacency(graph: Any, n: int | None = None) -> csc_array:
+def adjacency(graph: object, n: int | None = None) -> csc_array:
     """Symmetric weights ≥ 0 without a diagonal, from a matrix or from edges."""
     if hasattr(graph, "tocoo"):
         W = csc_array(graph).astype(float)
@@ -105,7 +103,7 @@ def adjacency(graph: Any, n: int | None = None) -> csc_array:
     return W
 
 
-def _from_edges(graph: Any, n: int | None) -> csc_array:
+def _from_edges(graph: object, n: int | None) -> csc_array:
     edges = plain("graph", graph)
     if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
         raise InputError(

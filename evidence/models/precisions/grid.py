@@ -20,10 +20,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array, diags_array, eye_array, kronsum
+from scipy.sparse import csc_array, csr_array, diags_array, eye_array, kronsum, sparray
 
 from ...execution.arguments import check_count, check_memory, number, shown
 from ...messages import InputError
@@ -139,7 +139,7 @@ def matern_grid(
     least = 10 * math.prod(size + 2 * (margin or 0) for size in cells)
     check_memory("shape", shape, least)
     check_memory("range", range, 10, *wide)
-    laplacian: Any = reduce(
+    laplacian: sparray = reduce(
         lambda done, size: kronsum(_path(size), done), wide[1:], _path(wide[0])
     )
     powers = [eye_array(math.prod(wide)), laplacian]
@@ -160,7 +160,7 @@ def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     return sizes
 
 
-def _path(n: int) -> Any:
+def _path(n: int) -> sparray:
     """The Laplacian of n cells in a row."""
     degrees = np.full(n, 2.0)
     degrees[[0, -1]] -= 1.0

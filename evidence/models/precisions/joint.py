@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,7 +58,7 @@ class Blocks(Precision):
             return None
         return block_diag([_seen(part) for part in self.parts.values()], format="csr")
 
-    def predictor(self, **designs: Any) -> csr_array:
+    def predictor(self, **designs: object) -> csr_array:
         """A, shape (N, n), of linear predictors that add up what the blocks say.
 
         Parameters

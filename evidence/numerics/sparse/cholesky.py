@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -268,7 +267,7 @@ class Factor:
         _side_by_side(invert_part, analysis)
         return z
 
-    def _in_place(self, one: Any, many: Any, v: Array) -> None:
+    def _in_place(self, one: Callable[..., None], many: Callable[..., None], v: Array) -> None:
         if v.ndim == 1 or v.shape[1] == 1:
             one(self.analysis.panels, self._x, v.reshape(-1), np.empty(self.analysis.tallest))
         elif v.size:

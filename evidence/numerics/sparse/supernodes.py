@@ -12,9 +12,10 @@ and R. Grimes, ACM Transactions on Mathematical Software 15 (1989) 291 (joining)
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..arrays import Indices
 from ..jit import light_jit
@@ -36,7 +37,7 @@ class Panels(NamedTuple):
     target: Indices  # the ancestor
     begin: Indices  # its first column among the rows below s
     places: Indices  # of that row and all later ones in the ancestor's panel, in ``place``
-    place: Any  # int32
+    place: NDArray[np.int32]
 
 
 @light_jit

@@ -5,9 +5,8 @@ It is decided once (:func:`analyse`) for any number of matrices with this patter
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import csc_array
 
 from ..arrays import Array, Indices
@@ -66,7 +65,7 @@ class Analysis:
     of the selected inverse together.
     """
 
-    def __init__(self, pattern: Any, order: Indices, n_free: int) -> None:
+    def __init__(self, pattern: csc_array, order: Indices, n_free: int) -> None:
         """Columns of ``order`` from ``n_free`` on stay behind the others."""
         self.n = order.size
         panels, self.order, self.inverse = build(*_compressed(pattern), order, n_free)
@@ -85,7 +84,7 @@ class Analysis:
         self.flops = float((_squares(height) - _squares(height - width)).sum())
         self.memory = 16.0 * size
 
-    def locate(self, rows: Any, cols: Any) -> Indices:
+    def locate(self, rows: ArrayLike, cols: ArrayLike) -> Indices:
         """Positions of entries (rows, cols) in the flat storage of L and of the selected inverse.
 
         Raises ``KeyError`` for an entry outside the pattern of L.
@@ -97,7 +96,7 @@ class Analysis:
             raise KeyError((int(i.flat[missing[0]]), int(j.flat[missing[0]])))
         return at.reshape(i.shape)
 
-    def assemble(self, matrix: Any) -> Array:
+    def assemble(self, matrix: csc_array) -> Array:
         """The lower triangle of a sparse ``matrix`` in the flat storage, zeros elsewhere.
 
         Behind it, room for what the second half gives to the supernodes above both.
@@ -111,7 +110,7 @@ class Analysis:
         return out
 
 
-def _compressed(matrix: Any) -> tuple[Indices, Indices]:
+def _compressed(matrix: csc_array) -> tuple[Indices, Indices]:
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
 
 
@@ -121,7 +120,7 @@ def _squares(m: Indices) -> Array:
     return out
 
 
-def analyse(pattern: Any, last: Any = None, method: str = "auto") -> Analysis:
+def analyse(pattern: csc_array, last: ArrayLike | None = None, method: str = "auto") -> Analysis:
     """Order a sparse symmetric pattern (both triangles, by columns or by rows) and analyse it.
 
     Indices in ``last`` are eliminated after all others. ``method`` is

@@ -105,7 +105,7 @@ class Batch(NamedTuple):
     factorisations: NDArray[np.int64]
 
 
-def for_rows(transition: Callable[..., tuple[float, int, int]]) -> Callable[..., None]:
+def for_rows(transition: Callable[..., tuple[float, ...]]) -> Callable[..., None]:
     """Compiled transitions of rows first, first + stride, … of a batch."""
 
     @jit
@@ -119,9 +119,7 @@ def for_rows(transition: Callable[..., tuple[float, int, int]]) -> Callable[...,
     return transitions
 
 
-def for_trajectories(
-    trajectory: Callable[..., tuple[float, float, int, int]],
-) -> Callable[..., None]:
+def for_trajectories(trajectory: Callable[..., tuple[float, ...]]) -> Callable[..., None]:
     """The same, where a transition is a trajectory from fresh momenta to its end."""
 
     @jit
