@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -55,7 +54,7 @@ class HalfT(stats.rv_continuous):
 _HALF_T = HalfT(a=0.0, name="halft")
 
 
-def from_text(name: str, text: str) -> Any:
+def from_text(name: str, text: str) -> stats.distributions.rv_frozen:
     """The distribution of scipy.stats that a text such as ``"norm(0, 2)"`` describes.
 
     >>> from_text("x", "norm(0, scale=2)").std()
@@ -94,11 +93,11 @@ def _check_name(name: str) -> None:
         raise LookupError(f"{hint} Its scale has a name, {_OF_SCALE[usual]}" if usual else hint)
 
 
-def _family(name: str) -> Any:
+def _family(name: str) -> object:
     return _HALF_T if name == "halft" else getattr(stats, name, None)
 
 
-def _distribution(told: str, call: ast.expr) -> Any:
+def _distribution(told: str, call: ast.expr) -> stats.distributions.rv_frozen:
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         raise ValueError
     family = _family(call.func.id)

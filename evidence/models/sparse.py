@@ -87,7 +87,7 @@ class SparseModel(LatentModel):
         A: object = None,
         mean: float | ArrayLike = 0.0,
         offset: float | ArrayLike = 0.0,
-        constraints: Any = None,
+        constraints: object = None,
     ) -> None:
         self.likelihood = likelihoods.get(likelihood)
         self.y, self.notes = observations(self.likelihood, y)

@@ -78,6 +78,8 @@ from ..paths.coordinates import Frame
 Rng = np.random.Generator
 Beta = float | Array  # a number, or one per row
 
+Proposed = tuple[Array, tuple[Array | float, ...]]  # and what a ratio has to know of it
+
 _LONGEST = 64  # steps of a trajectory whose number of steps is not given
 
 
@@ -215,7 +217,7 @@ class GradientMove(Move[Slope]):
     log_ratio: ClassVar[Callable[..., None]]
     """Compiled: fills its last argument, from two states, β and what :meth:`propose` adds."""
 
-    def propose(self, rng: Rng, frame: Frame, beta: Array, state: Slope) -> tuple[Array, Any]:
+    def propose(self, rng: Rng, frame: Frame, beta: Array, state: Slope) -> Proposed:
         """One proposal per row, and what :attr:`log_ratio` has to know of them."""
         raise NotImplementedError
 

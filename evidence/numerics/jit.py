@@ -38,6 +38,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.cpu import CPUContext
 from numba.core.registry import CPUDispatcher
 from numba.core.typing.typeof import typeof_impl
 
@@ -286,8 +287,7 @@ class _Unfinished(JITCodeLibrary):
 class _CompilerOfWholes(Compiler):
     library: type[JITCodeLibrary] = _Finished
 
-    def __init__(self, *given: Any) -> None:
-        typing, target, _, *rest = given
+    def __init__(self, typing: object, target: CPUContext, _: object, *rest: object) -> None:
         super().__init__(typing, target, self.library(target.codegen(), "code"), *rest)
         self.state.library.enable_object_caching()
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from functools import cache
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from ...gaussians.blocks import BlockGaussian, BlockSites
 from ...messages import Message
 from ...numerics.arrays import Array
 from .laplace import fit_block_laplace
-from .reference import BlockReference
+from .reference import BlockReference, OfSeveral
 
 DIGITS = 1e-4  # standard deviations by which moments may be off
 MOST = 3  # predictors: nodes are a power of their number
@@ -45,7 +44,7 @@ def nodes(P: int, count: int) -> tuple[Array, Array]:
 
 
 def fit_block_ep(
-    model: Any,
+    model: OfSeveral,
     laplace: BlockReference | None = None,
     *,
     start: BlockSites | None = None,
@@ -88,7 +87,7 @@ def fit_block_ep(
     return BlockReference.of("ep", model, q, seconds=time.perf_counter() - started, **more)
 
 
-def _begun(model: Any, start: BlockSites) -> BlockGaussian | None:
+def _begun(model: OfSeveral, start: BlockSites) -> BlockGaussian | None:
     try:
         return model.prior.with_blocks(start)
     except NotPositiveDefinite:
@@ -110,7 +109,7 @@ def _towards(q: BlockGaussian, to: BlockSites, damping: float) -> BlockGaussian 
     return None
 
 
-def match(model: Any, q: BlockGaussian) -> tuple[BlockSites, float]:
+def match(model: OfSeveral, q: BlockGaussian) -> tuple[BlockSites, float]:
     """Sites that match the moments of their tilted distributions, and how far q is from that."""
     lik, sites, blocks = model.likelihood, q.sites, q.blocks
     N, P = blocks.shape[:2]

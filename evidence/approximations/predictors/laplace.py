@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ...gaussians.blocks import BlockGaussian, BlockSites, units_of
 from ...messages import InputError, Message
 from ...models.likelihoods.predicted import Expansion, Several
 from ...numerics.arrays import Array
-from .reference import BlockReference
+from .reference import BlockReference, OfSeveral
 
 DIGITS = 1e-7  # prior standard deviations that slopes by differences leave to a mode
 #: of the largest y, or its logarithm: a density that is all within so much leaves no digits
@@ -40,7 +40,7 @@ class Top(NamedTuple):
 
 
 def fit_block_laplace(
-    model: Any, *, max_iterations: int = 200, tol: float = DIGITS, start: Array | None = None
+    model: OfSeveral, *, max_iterations: int = 200, tol: float = DIGITS, start: Array | None = None
 ) -> BlockReference:
     """Fit Laplace's method, from predictors (P·N,) that may be near the mode."""
     started = time.perf_counter()
@@ -87,7 +87,7 @@ def tangent(prior: Prior, x: Array, at: Expansion) -> BlockSites:
     return touching._replace(c=value - touching.log(eta))
 
 
-def climb(model: Any, max_iterations: int, tol: float, start: Array | None = None) -> Top:
+def climb(model: OfSeveral, max_iterations: int, tol: float, start: Array | None = None) -> Top:
     """Newton's method to a mode."""
     prior, lik, y = model.prior, model.likelihood, model.observed
     x, dual = prior.mean.copy(), np.zeros(prior.mean.size)
@@ -118,7 +118,7 @@ def climb(model: Any, max_iterations: int, tol: float, start: Array | None = Non
     return Top(x, lik.expand(y, x.reshape(len(lik.predictors), -1)), steps, converged)
 
 
-def _check_pinned(model: Any, log_p: Array, within: float = _PINNED) -> None:
+def _check_pinned(model: OfSeveral, log_p: Array, within: float = _PINNED) -> None:
     """No datum known better than the digits of what is added up: its noise would go on falling."""
     lik, y = model.likelihood, model.observed
     if lik.ceiling(y) < np.inf:
@@ -167,7 +167,7 @@ def _positive(at: Expansion, prior: Prior, sizes: bool = True) -> Expansion:
     return at._replace(curvature=np.einsum("npk,nk,nqk->npq", R, values, R), pi=None)
 
 
-def _objective(model: Any, x: Array, dual: Array) -> float:
+def _objective(model: OfSeveral, x: Array, dual: Array) -> float:
     """log p(y|x) - ½ (x - m)ᵀ K⁻¹ (x - m), with dual = K⁻¹(x - m)."""
     lik = model.likelihood
     total = lik.log_probs(model.observed, x.reshape(1, len(lik.predictors), -1)).sum()

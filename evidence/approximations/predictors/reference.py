@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ...execution.clock import check_interrupt
+from ...gaussians.base import Prior
 from ...gaussians.blocks import BlockGaussian, BlockSites
 from ...messages import InputError
 from ...numerics.arrays import Array
@@ -16,6 +17,17 @@ from ..reference import positive_eigh
 
 #: predictors of all data that a matrix is made of: with more, Monte Carlo starts from the prior
 LARGEST_DENSE = 8000
+
+
+class OfSeveral(Protocol):
+    """A model whose data may see several predictors; its likelihood is then :class:`.Several`."""
+
+    @property
+    def prior(self) -> Prior: ...
+    @property
+    def observed(self) -> Array: ...
+    @property
+    def likelihood(self) -> Any: ...
 
 
 @dataclass(eq=False)
@@ -39,7 +51,7 @@ class BlockReference:
     share = None
 
     @classmethod
-    def of(cls, name: str, model: Any, q: BlockGaussian, **more: Any) -> BlockReference:
+    def of(cls, name: str, model: OfSeveral, q: BlockGaussian, **more: Any) -> BlockReference:
         """Of a Gaussian that is known."""
         logz = q.log_normaliser(q.sites.c)
         out = cls(name, model, q.sites, *q.latent, logz, **more)
@@ -101,7 +113,7 @@ class BlockReference:
         return np.moveaxis(self.sites.times_W(shaped), 0, -1).reshape(x.shape)
 
 
-def block_prior_reference(model: Any) -> BlockReference:
+def block_prior_reference(model: OfSeveral) -> BlockReference:
     """The prior as reference: empty sites, log Z_q = 0."""
     none = BlockSites.none(model.prior, len(model.likelihood.predictors))
     return BlockReference.of("prior", model, model.prior.with_blocks(none))

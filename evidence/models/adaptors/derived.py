@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class Here:
     def __call__(self, *arguments: object) -> Any:
         return self.function(*arguments)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise TypeError(
             "a model from ev.from_pymc or ev.from_numpyro cannot be sent to other processes or be "
             "pickled; run it on threads (leave executor= out), or build it anew in every process"

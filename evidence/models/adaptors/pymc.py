@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from ..density.autodiff import Compiled, from_jax
 from .derived import Graph, Here, derive
 from .graphs import Graphs, graphs_of
 from .program import ProgramModel, Report, check_words, needed
-
-if TYPE_CHECKING:
-    from pymc import Model
 
 _PYTHON = "FAST_COMPILE"  # what is called seldom is not worth a C compiler's time
 _ROUNDS = 10
@@ -87,7 +84,7 @@ def from_pymc(model: object, backend: str | None = None, **words: Any) -> Progra
         notes.append("PyMC model: density and derivatives by JAX")
     functions, report, metric = found
     if "sampler" not in words:
-        words["sampler"], lost = _prior_draws(model, report)
+        words["sampler"], lost = _prior_draws(model.free_RVs, report)
         notes += [f"PyMC model: {lost}"] if lost else []
     name = f"PyMC model {model.name}".strip()
     return ProgramModel(functions, graphs.dim, report, name, notes, metric=metric, **words)
@@ -149,12 +146,11 @@ def _rowwise(graph: Graph) -> Here:
 
 
 def _prior_draws(
-    model: Model, report: Report
+    free: list[Any], report: Report
 ) -> tuple[Callable[[np.random.Generator, int], Array] | None, str]:
     """Draws of the prior, or None and the reason why there are none."""
     from pymc.pytensorf import collect_default_updates, reseed_rngs
 
-    free = model.free_RVs
     draw = Graph([], free, _PYTHON)
     rngs = list(collect_default_updates(inputs=[], outputs=free))
 

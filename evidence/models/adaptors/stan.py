@@ -96,7 +96,7 @@ class Program:
         many = _THREADED in info.replace(" ", "")
         self._turn: AbstractContextManager[object] = nullcontext() if many else threading.Lock()
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[..., Program], tuple[str, str, int]]:
         stan = self.stan
         if not hasattr(stan, "lib_path"):
             raise TypeError(

@@ -11,6 +11,7 @@ coordinate alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,8 +51,8 @@ class Bounded:
     [[0.0, -2.0, 0.0]]
     """
 
-    def __init__(self, bounds: Any, dim: int | None = None) -> None:
-        pairs: Any
+    def __init__(self, bounds: Sequence[Any], dim: int | None = None) -> None:
+        pairs: list[tuple[Any, ...]]
         try:
             pairs = [(None, None) if pair is None else tuple(pair) for pair in bounds]
         except TypeError:

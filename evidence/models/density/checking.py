@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...execution.clock import check_interrupt
 from ...messages import InputError
 from ...numerics.arrays import Array
+
+if TYPE_CHECKING:
+    from .model import DensityModel
 
 _STEP = 1e-4
 _POINTS = 3
@@ -37,7 +40,7 @@ def central(function: Callable[[Array], Array], x: Array, steps: Array | None = 
     return np.stack(columns, axis=-1)
 
 
-def first_finite(model: Any, rng: np.random.Generator) -> int:
+def first_finite(model: DensityModel, rng: np.random.Generator) -> int:
     """How many points it took until the density was above zero at one; an error where it never is.
 
     Of the prior, of the sampler, or around the origin, by a count of points; none where the model
@@ -68,7 +71,7 @@ def first_finite(model: Any, rng: np.random.Generator) -> int:
     )
 
 
-def _somewhere(model: Any, rng: np.random.Generator, size: int) -> Array:
+def _somewhere(model: DensityModel, rng: np.random.Generator, size: int) -> Array:
     if model.prior is None and model.sampler is not None:
         points: Array = model.sampled(rng, size)
         return points
@@ -79,7 +82,7 @@ def _somewhere(model: Any, rng: np.random.Generator, size: int) -> Array:
     return x
 
 
-def check(model: Any, x: Array | None, tolerance: float) -> None:
+def check(model: DensityModel, x: Array | None, tolerance: float) -> None:
     """Raise an error that names the first derivative that is wrong."""
     theta = model.arguments(model.probes()[:_POINTS]) if x is None else x
     calls, both, value = model.calls, model.both, model.calls["logdensity"]

@@ -269,8 +269,8 @@ class Standardised(Common):
     @property
     def slopes(self) -> tuple[list[str], Array]:
         """Names of effects of levels and of slopes, and what they are of the latent values."""
-        coded: Any = self.design
-        return [compact(name) for name in coded.design.names], coded.turn
+        assert isinstance(self.design, Coded)
+        return [compact(name) for name in self.design.design.names], self.design.turn
 
     @property
     def priors(self) -> Mapping[str, Any]:

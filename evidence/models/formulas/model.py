@@ -712,11 +712,11 @@ def as_frame(data: Any, name: str = "data") -> pd.DataFrame:
 
 
 def _frame(
-    every: Sequence[Parts], data: Any, missing: str, namespace: Mapping[str, Any]
+    every: Sequence[Parts], data: object, missing: str, namespace: Mapping[str, Any]
 ) -> tuple[pd.DataFrame, list[str], list[str]]:
     """The rows in use, the columns that formulas mention, and notes."""
-    data = as_frame(data)
-    known = list(map(str, data.columns))
+    table = as_frame(data)
+    known = list(map(str, table.columns))
     texts = [t for p in every for t in (p.response, *p.extras.values(), p.common)]
     texts += [t for p in every for b in p.brackets for t in (b.effects, *b.groups)]
     series = [argument for p in every for s in p.structured for argument in s.arguments]
@@ -727,16 +727,16 @@ def _frame(
     if twice := [name for name in used if known.count(name) > 1]:
         raise InputError(f"data have {known.count(twice[0])} columns called {twice[0]!r}")
     ends = {columns(end, known)[0] for p in every if (end := _end(p)) in known}
-    gone = data[[name for name in used if name not in ends]].isna().any(axis=1).to_numpy()
+    gone = table[[name for name in used if name not in ends]].isna().any(axis=1).to_numpy()
     notes = []
     if gone.any():
-        where = ", ".join(name for name in used if data[name].isna().any())
+        where = ", ".join(name for name in used if table[name].isna().any())
         if missing == "error":
             raise InputError(f"data: {int(gone.sum())} rows have missing values in {where}")
         notes.append(
-            f"{int(gone.sum())} of {len(data)} rows have missing values ({where}): left out"
+            f"{int(gone.sum())} of {len(table)} rows have missing values ({where}): left out"
         )
-    frame = data.loc[~gone, used].reset_index(drop=True)
+    frame = table.loc[~gone, used].reset_index(drop=True)
     for name in used:
         if frame[name].dtype.name == "category":
             frame[name] = frame[name].cat.remove_unused_categories()

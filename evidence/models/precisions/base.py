@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -186,15 +186,14 @@ def selection(columns: Sequence[int] | Indices, n: int) -> csr_array:
     return csr_array((np.ones(columns.size), columns, rows), shape=(columns.size, n))
 
 
-def sparse(name: str, value: Any) -> Any:
+def sparse(name: str, value: object) -> csr_array:
     """A SciPy sparse array, or what can be made one, with finite numbers."""
-    if not issparse(value):
-        value = csr_array(array(name, value, ("N", "n")))
-    if value.ndim != 2:
-        raise InputError(f"{name} must be a matrix, got shape {value.shape}")
-    if value.dtype.kind not in "biuf":
-        raise InputError(f"{name} must hold real numbers, got {value.dtype}")
-    out = csr_array(value, dtype=float)
+    given: csr_array = value if issparse(value) else csr_array(array(name, value, ("N", "n")))
+    if given.ndim != 2:
+        raise InputError(f"{name} must be a matrix, got shape {given.shape}")
+    if given.dtype.kind not in "biuf":
+        raise InputError(f"{name} must hold real numbers, got {given.dtype}")
+    out = csr_array(given, dtype=float)
     out.sum_duplicates()
     if not np.isfinite(out.data).all():
         raise InputError(f"{name} contains NaN or inf")

@@ -22,14 +22,14 @@ hyperparameters are built on.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ...numerics.jit import jit, reduction
 from ...numerics.normal import standard_normal
 from ...paths.coordinates import Frame
-from ..base import Array, Rng, Slope
+from ..base import Array, Proposed, Rng, Slope
 from .mgrad import MGrad, coefficients
 
 
@@ -83,7 +83,7 @@ class AGradZ(MGrad):
 
     log_ratio = staticmethod(_log_ratio_z)
 
-    def propose(self, rng: Rng, frame: Frame, beta: Array, state: Slope) -> tuple[Array, Any]:
+    def propose(self, rng: Rng, frame: Frame, beta: Array, state: Slope) -> Proposed:
         delta = self.delta(frame)
         pull, push, _, _ = coefficients(frame.gamma, delta)
         u, a = standard_normal(rng, (2, *state.a.shape))

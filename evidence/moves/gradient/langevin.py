@@ -15,14 +15,13 @@ coordinates names the sampler:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ...numerics.jit import jit, reduction
 from ...numerics.normal import standard_normal
 from ...paths.coordinates import Frame
-from ..base import Array, GradientMove, Rng, Slope
+from ..base import Array, GradientMove, Proposed, Rng, Slope
 
 
 @jit
@@ -69,7 +68,7 @@ class Langevin(GradientMove):
 
     log_ratio = staticmethod(_log_ratio)
 
-    def propose(self, rng: Rng, frame: Frame, beta: Array, state: Slope) -> tuple[Array, Any]:
+    def propose(self, rng: Rng, frame: Frame, beta: Array, state: Slope) -> Proposed:
         a = standard_normal(rng, state.a.shape)
         _propose(state.a, state.slope, beta, frame.gamma, self.step_size, a)
         return a, (frame.gamma, self.step_size)

@@ -23,7 +23,7 @@ eq. (8) of the paper (u ~ N(x, δ/2 Σ)).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from ...numerics.normal import standard_normal
 from ...paths.base import TemperedPath
 from ...paths.coordinates import Frame
 from ...paths.gp import THIN, Path, thin_tilt_and_slope
-from ..base import Array, Beta, GradientMove, Info, Rng, Slope, per_row
+from ..base import Array, Beta, GradientMove, Info, Proposed, Rng, Slope, per_row
 
 _STRETCH = 64  # steps of a few rows in one compiled call
 
@@ -145,7 +145,7 @@ class MGrad(GradientMove):
 
     log_ratio = staticmethod(_log_ratio)
 
-    def propose(self, rng: Rng, frame: Frame, beta: Array, state: Slope) -> tuple[Array, Any]:
+    def propose(self, rng: Rng, frame: Frame, beta: Array, state: Slope) -> Proposed:
         pull, push, spread, weigh = coefficients(frame.gamma, self.delta(frame))
         a = standard_normal(rng, state.a.shape)
         _propose(state.a, state.slope, beta, pull, push, spread, a)

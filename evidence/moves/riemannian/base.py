@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class RiemannMove(LatentMove):
         """Step size of each row."""
         return np.full(m, self.step_size)
 
-    def parameters(self, path: TemperedPath) -> Any:
+    def parameters(self, path: TemperedPath) -> object:
         """What else :attr:`transitions` take."""
         return ()
 

@@ -12,7 +12,7 @@ exact either way. Two factorisations per transition; where the metric is constan
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -84,7 +84,7 @@ class MMALA(RiemannMove):
     trace: ClassVar[float] = 2.0
     """c of the drift."""
 
-    def parameters(self, path: TemperedPath) -> Any:
+    def parameters(self, path: TemperedPath) -> float:
         return self.trace
 
 

@@ -42,7 +42,7 @@ large one forgives the drift between the copies.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -124,7 +124,7 @@ class RMHMC(RiemannHMC):
         """Of the fixed points, and of the way back."""
         return self.tolerance, self.reverse_tolerance
 
-    def parameters(self, path: TemperedPath) -> Any:
+    def parameters(self, path: TemperedPath) -> tuple[int, tuple[float, float]]:
         return self.n_steps, self.tolerances
 
     def launch(self, rng: Rng, field: DensityField, start: Point) -> tuple[Integrator, Array]:
@@ -173,7 +173,7 @@ class ExplicitRMHMC(RiemannHMC):
     normals: ClassVar[int] = 6
     transitions = staticmethod(doubled.transitions)
 
-    def parameters(self, path: TemperedPath) -> Any:
+    def parameters(self, path: TemperedPath) -> tuple[int, doubled.Binding]:
         return self.n_steps, doubled.binding(path, self.omega, self.sigma)
 
     def launch(self, rng: Rng, field: DensityField, start: Point) -> tuple[Integrator, Array]:
