@@ -25,7 +25,7 @@ from ...execution.meter import Allowance, Meter, phase
 from ...messages import Message
 from ...models.density.model import DensityModel
 from ...models.density.priors import GaussianPrior
-from ...numerics.arrays import Array, Indices
+from ...numerics.arrays import Array, Flags, Indices
 from ...statistics.resampling import systematic
 from .blend import Blend, Blended, at_points, learnt, placed, unexplained, whitened
 from .cloud import Cloud, Rebased
@@ -70,6 +70,8 @@ class Search:
     _open: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     """Points that nothing explains yet, among the first"""
     _known: int = 0
+    _sloping: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    """Points that no valley parts from a mode known."""
     _fruitless: int = 0
     """Climbs since the last that found a mode"""
 
@@ -190,7 +192,8 @@ class Search:
         """See the density as a likelihood under a prior."""
         model = self.model.density if isinstance(self.model, Rebased) else self.model
         self.model = Rebased(model, prior)
-        self.cloud, self._open, self._known = Cloud(self.model), self._open[:0], 0
+        self.cloud, self._known = Cloud(self.model), 0
+        self._open = self._sloping = self._open[:0]
 
     def _counting(self) -> list[Mode]:
         """Modes that count, and whose Gaussians can be drawn from."""
@@ -384,12 +387,14 @@ class Search:
         policy, grown = self.policy, False
         which, z, log_p, excess = self._unknown()
         climbed, self._fruitless = 0, min(self._fruitless, policy.fruitless - policy.again)
-        for one in self._tops(z, log_p, excess):
+        parted = self.model.vectorized and policy.patience is None
+        first = self._valleys(which, z, log_p, excess) if parted else self._open[:0]
+        for one in dict.fromkeys([*first, *self._tops(z, log_p, excess)]):
             if self._fruitless >= policy.fruitless or climbed >= 2 * policy.climbs:
                 break
             if not self._beyond(z[[one]], log_p[[one]])[0] > -np.inf:
                 continue
-            if policy.patience is not None and not self._apart(z[one], log_p[one]):
+            if policy.patience is not None and not self._apart(z[[one]])[0]:
                 self.slopes += 1
                 if self.slopes > policy.slopes:
                     continue
@@ -473,28 +478,38 @@ class Search:
     def _placed(self, z: Array) -> Array:
         return z if self.model.prior is None else placed(self.model, z[None])[0]
 
-    def _tops(self, z: Array, log_p: Array, excess: Array) -> list[int]:
+    def _tops(self, z: Array, log_p: Array, excess: Array) -> Indices:
         """Peaks of log p, and of the excess among the largest, the highest first."""
         if not log_p.size:
-            return []
+            return np.zeros(0, dtype=np.intp)
         most = 3 * self.policy.climbs
         far = np.argsort(-excess, kind="stable")[:_PEAKS]
         tops = peaks(z, log_p, self.rng)[:most]
         tops = np.unique(np.append(tops, far[peaks(z[far], excess[far], self.rng)][:most]))
-        return list(map(int, tops[np.argsort(-log_p[tops], kind="stable")]))
+        return np.asarray(tops[np.argsort(-log_p[tops], kind="stable")])
 
-    def _apart(self, z: Array, log_p: float) -> bool:
-        """Whether there is a valley between a point and each of the modes (R. K. Ursem, Congress
-        on Evolutionary Computation (1999) 1633)."""
-        if not self.modes:
-            return True
+    def _valleys(self, which: Indices, z: Array, log_p: Array, excess: Array) -> Indices:
+        """Of the largest excess the points that a valley parts from all modes known, the highest
+        first: a narrow mode has few points, which slopes of wide ones surpass."""
+        far = np.argsort(-excess, kind="stable")[:_PEAKS]
+        far = far[~np.isin(which[far], self._sloping)]
+        apart = self._apart(z[far])
+        self._sloping = np.append(self._sloping, which[far[~apart]])
+        return far[apart][np.argsort(-log_p[far[apart]], kind="stable")]
+
+    def _apart(self, z: Array) -> Flags:
+        """Points with a valley between them and each of the four modes that are nearest (R. K.
+        Ursem, Congress on Evolutionary Computation (1999) 1633)."""
+        if not self.modes or not len(z):
+            return np.ones(len(z), bool)
+        x = z if self.model.prior is None else placed(self.model, z)
         ends = np.array([mode.x for mode in self.modes])
-        x = self._placed(z)
-        ends = ends[np.argsort(((ends - x) ** 2).sum(axis=1))[:4]]
-        between = x + _BETWEEN[:, None, None] * (ends - x)
-        values = self.model.log_prob(between.reshape(-1, self.model.n))
-        at = float(self.model.log_prob(x[None])[0])
-        return bool((values.reshape(len(_BETWEEN), -1).min(axis=0) < at).all())
+        near = np.argsort(((ends - x[:, None]) ** 2).sum(axis=2), axis=1)[:, :4]
+        between = x[:, None] + _BETWEEN[:, None, None, None] * (ends[near] - x[:, None])
+        rows = np.concatenate([x, between.reshape(-1, self.model.n)])
+        at, values = np.split(self.model.log_prob(rows), [len(x)])
+        lowest = values.reshape(len(_BETWEEN), *near.shape).min(axis=0)
+        return np.asarray((lowest < at[:, None]).all(axis=1))
 
     def _log_prob(self, z: Array) -> Array:
         return self.model.log_likelihood(placed(self.model, z)) + self.cloud.log_prior(z)
