@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .results.comparison import Comparison
     from .results.evidence import EvidenceResult
     from .results.summary import Summary
+    from .verbs._options import Posterior
 
 # Heavy imports wait until a command needs them: --help and usage errors are instant. Tables of
 # names are light.
@@ -412,7 +413,7 @@ def predict(
         from .prediction.predict import predict as run
         from .verbs.integrate import integrated_evidence
 
-        posterior: Any = None
+        posterior: Posterior | None = None
         if model.priors is not None:
             posterior = integrated_evidence(
                 model, target_se=0.1, random_seed=seed, progressbar=False

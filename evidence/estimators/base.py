@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..execution.arguments import array, check_choice, check_count, shown
@@ -31,14 +32,14 @@ def with_hints(estimator: _E) -> _E:
 class GaussianProcess(BaseEstimator):
     """An estimator with a kernel that is learnt; its docstring describes the parameters."""
 
-    kernel: Any = None
+    kernel: Kernel | str | None = None
     _: KW_ONLY
     approximation: str = "ep"
     optimizer: str | Callable[..., Any] | None = "fmin_l_bfgs_b"
     n_restarts_optimizer: int = 0
     warm_start: bool = False
     copy_X_train: bool = True
-    random_state: Any = None
+    random_state: int | np.random.RandomState | None = None
 
     def _check_parameters(self) -> None:
         check_choice("approximation", self.approximation, ("ep", "laplace"))
@@ -58,9 +59,10 @@ class GaussianProcess(BaseEstimator):
 
     @staticmethod
     def _counted(
-        X: Array, y: NDArray[Any], sample_weight: ArrayLike | None
+        data: tuple[Array, NDArray[Any]], sample_weight: ArrayLike | None
     ) -> tuple[Array, NDArray[Any]]:
         """Rows as often as their weights say, which count what they are: whole numbers."""
+        X, y = data
         if sample_weight is None:
             return X, y
         times = array("sample_weight", sample_weight, (len(X),))

@@ -98,13 +98,13 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     multi_class: str = "one_vs_rest"
     n_jobs: int | None = None
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyperparameters, then fit the posterior.
 
         ``sample_weight`` says how often every row counts, in whole numbers.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        X, y = self._counted(X, y, sample_weight)
+        given = validate_data(self, X, y, dtype=np.float64)
+        X, y = self._counted(given, sample_weight)
         check_classification_targets(y)
         self._check_parameters()
         check_choice("likelihood", self.likelihood, ("logit", "probit"))

@@ -7,17 +7,19 @@ gradient (:func:`evidence.optimise`), Laplace's with differences.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel
+from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel, Kernel
 from sklearn.utils import check_random_state
 
 from ..approximations.gp.gradient import log_evidence_gradient
+from ..approximations.predictors.reference import BlockReference
+from ..approximations.reference import GaussianReference
 from ..execution.arguments import array, shown
 from ..messages import InputError, Message, messages
 from ..models.classes import SoftmaxModel
@@ -27,6 +29,7 @@ from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
 from ..paths.families import fit_reference
 from ..verbs.optimise import REACH, optimise
+from .base import GaussianProcess
 
 _STEP = 1e-4  # of the differences, in logs
 _AT_BOUND = 1e-3  # logs
@@ -49,10 +52,10 @@ class LogEvidence:
     Those are the kernel's, which several classes share, and the likelihood's.
     """
 
-    def __init__(self, model: Any, approximation: str) -> None:
+    def __init__(self, model: GPModel | SoftmaxModel, approximation: str) -> None:
         self.model, self.approximation = model, approximation
         free = model.hyperparameters
-        self._times = model.n_classes if isinstance(model, SoftmaxModel) else 1
+        self._times = model.n_predictors
         self.theta, self.bounds = (a[: len(a) // self._times] for a in (free.theta, free.bounds))
         self.names = [name.rpartition("]__")[2] for name in free.names[: len(self.theta)]]
 
@@ -79,7 +82,7 @@ class LogEvidence:
             return (_REJECTED, np.zeros_like(theta)) if eval_gradient else _REJECTED
         return -value, -gradient
 
-    def climb(self, start: Array, optimizer: Any) -> End:
+    def climb(self, start: Array, optimizer: str | Callable[..., Any] | None) -> End:
         """From one start, by L-BFGS-B or an optimizer as scikit-learn takes them."""
         if callable(optimizer):
             theta, value = optimizer(self.negative, start, bounds=self.bounds)
@@ -88,7 +91,7 @@ class LogEvidence:
         return End(-float(found.fun), found.x, "" if found.success else str(found.message))
 
 
-def start_kernel(estimator: Any) -> Any:
+def start_kernel(estimator: GaussianProcess) -> Kernel:
     """The kernel from which a fit starts: of the last fit, as given, or scikit-learn's default."""
     if estimator.warm_start and hasattr(estimator, "reference_"):
         return fitted_kernel(estimator.reference_)
@@ -105,15 +108,15 @@ def start_kernel(estimator: Any) -> Any:
     return clone(kernel)
 
 
-def fitted_kernel(reference: Any) -> Any:
+def fitted_kernel(reference: GaussianReference | BlockReference) -> Any:
     """The kernel of the reference's model; classes of a softmax model share theirs."""
     return reference.model.hyperparameters.kernels[0]
 
 
-def fit(estimator: Any, model: GPModel | SoftmaxModel) -> Any:
+def fit(estimator: GaussianProcess, model: GPModel | SoftmaxModel) -> Any:
     """The reference at the hyperparameters that maximise log Z, or at the model's own."""
-    several = isinstance(model, SoftmaxModel)
-    evidence = LogEvidence(model, "laplace" if several else estimator.approximation)
+    approximation = "laplace" if model.n_predictors > 1 else estimator.approximation
+    evidence = LogEvidence(model, approximation)
     doubts: list[Message] = []
     with blas_for(model.y.size):
         if estimator.optimizer is None or not evidence.theta.size:
@@ -125,7 +128,7 @@ def fit(estimator: Any, model: GPModel | SoftmaxModel) -> Any:
     return reference
 
 
-def _learn(evidence: LogEvidence, estimator: Any) -> tuple[Any, list[Message]]:
+def _learn(evidence: LogEvidence, estimator: GaussianProcess) -> tuple[Any, list[Message]]:
     """The reference where log Z is largest, and what to be careful about."""
     optimizer, restarts = estimator.optimizer, estimator.n_restarts_optimizer
     rng = check_random_state(estimator.random_state)

@@ -104,7 +104,7 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
     likelihood: str | Likelihood = "gaussian"
     normalize_y: bool = False
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyperparameters, then fit the posterior.
 
         ``sample_weight`` says how often every row counts, in whole numbers.
@@ -116,10 +116,10 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
             )
         shape = np.asarray(y).shape
         several = len(shape) == 2 and shape[1] > 1
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=several)
+        given = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=several)
         if sample_weight is not None and not isinstance(self.alpha, float | int | None):
             raise InputError("sample_weight with an alpha for each row: give one of them")
-        X, y = self._counted(X, y, sample_weight)
+        X, y = self._counted(given, sample_weight)
         self._check_parameters()
         for name in ("reference_", "kernel_", "likelihood_") if several else ():
             self.__dict__.pop(name, None)  # of an earlier fit
@@ -185,7 +185,7 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
         np.fill_diagonal(cov, prediction.y_var)
         return mean, self._scale**2 * cov
 
-    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0) -> Array:
+    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: object = 0) -> Array:
         """Draws of new observations at all rows of X together, shape (n, n_samples).
 
         Of several outputs, (n, outputs, n_samples).

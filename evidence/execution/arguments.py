@@ -64,7 +64,7 @@ def _python(value: Any) -> Any:
 
 
 def number(
-    name: str, value: Any, *, above: float = -math.inf, least: float = -math.inf,
+    name: str, value: object, *, above: float = -math.inf, least: float = -math.inf,
     most: float = math.inf, below: float = math.inf,
 ) -> float:  # fmt: skip
     """A finite real number within limits.
@@ -75,8 +75,7 @@ def number(
     Traceback (most recent call last):
     evidence.InputError: beta must be a number between 0 and 1, got 1.5
     """
-    scalar = isinstance(value, np.ndarray) and value.ndim == 0
-    x = value.item() if scalar else value
+    x = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
     if isinstance(x, numbers.Real) and not isinstance(x, bool):
         try:
             x = float(x)
@@ -95,28 +94,28 @@ def number(
     raise InputError(f"{name} must be {wanted}, got {shown(value)}")
 
 
-def check_positive(name: str, value: Any, optional: bool = True) -> float | None:
+def check_positive(name: str, value: object, optional: bool = True) -> float | None:
     """A positive number, or None."""
     return None if value is None and optional else number(name, value, above=0.0)
 
 
-def check_target(name: str, value: Any) -> float | None:
+def check_target(name: str, value: object) -> float | None:
     """A standard error to stop at: positive, and one that doubles can hold beside log Z."""
     check_positive(name, value)
     return None if value is None else number(name, value, least=_FINEST, most=_COARSEST)
 
 
 def check_count(
-    name: str, value: Any, least: int = 1, optional: bool = True, below: int = _ENDLESS
-) -> None:
+    name: str, value: object, least: int = 1, optional: bool = True, below: int = _ENDLESS
+) -> int | None:
     """A whole number, or None; nobody lives to count beyond 10¹⁵."""
     if value is None and optional:
-        return
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not whole or value < least:
+        return None
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise InputError(f"{name} must be a whole number, at least {least}, got {shown(value)}")
-    if value >= below:
+    if not value < below:
         raise InputError(f"{name} must be below {below:g}, got {shown(value)}")
+    return int(value)
 
 
 def machine_memory() -> int:
@@ -129,15 +128,14 @@ def machine_memory() -> int:
 
 def check_size(name: str, value: object, *sizes: int, least: int = 1) -> None:
     """A number of things, each of which takes an array of ``sizes``."""
-    check_count(name, value, least, optional=False)
-    check_memory(name, value, value, *sizes)
+    check_memory(name, value, check_count(name, value, least, optional=False), *sizes)
 
 
-def check_memory(name: str, value: Any, *sizes: Any) -> None:
+def check_memory(name: str, value: object, *sizes: int | None) -> None:
     """That an array of these sizes, which ``value`` asks for, has room on this machine."""
     if value is None:
         return
-    wanted, there = 8 * math.prod(int(size) for size in sizes), machine_memory()
+    wanted, there = 8 * math.prod(int(size or 0) for size in sizes), machine_memory()
     if wanted > there:
         raise InputError(
             f"{name}={shown(value)} is too large: its numbers would take {wanted // 10**9} GB of "
@@ -148,7 +146,7 @@ def check_memory(name: str, value: Any, *sizes: Any) -> None:
 # -- arrays -----------------------------------------------------------------------------------
 
 
-def array(name: str, value: Any, *shapes: Shape, finite: bool = True) -> Array:
+def array(name: str, value: object, *shapes: Shape, finite: bool = True) -> Array:
     """Real numbers as a new array of doubles, or an error that says why they are none.
 
     Parameters
@@ -185,7 +183,7 @@ def array(name: str, value: Any, *shapes: Shape, finite: bool = True) -> Array:
     return numbers_
 
 
-def rows(name: str, value: Any, n: int, what: str = "numbers") -> tuple[Array, tuple[int, ...]]:
+def rows(name: str, value: object, n: int, what: str = "numbers") -> tuple[Array, tuple[int, ...]]:
     """A batch of vectors of n numbers as rows, and the shape of its other axes."""
     batch = array(name, value, finite=False)
     if batch.shape[-1:] != (n,):
@@ -195,7 +193,7 @@ def rows(name: str, value: Any, n: int, what: str = "numbers") -> tuple[Array, t
     return batch.reshape(-1, n), batch.shape[:-1]
 
 
-def plain(name: str, value: Any) -> NDArray[Any]:
+def plain(name: str, value: object) -> NDArray[Any]:
     """Values of any kind as an array, unless some of them are missing."""
     if hasattr(value, "tocoo"):
         raise InputError(f"{name} is a sparse matrix; pass a dense one, {name}.toarray()")
@@ -210,7 +208,7 @@ def plain(name: str, value: Any) -> NDArray[Any]:
         raise InputError(f"{name} must be an array of values: {reason}") from None
 
 
-def _real_array(name: str, value: Any) -> Array:
+def _real_array(name: str, value: object) -> Array:
     """Any numbers as doubles, whatever their shape and size."""
     raw = plain(name, value)
     kind = raw.dtype.kind
@@ -229,7 +227,7 @@ def _real_array(name: str, value: Any) -> Array:
     raise InputError(f"{name} must hold real numbers, got {what}; {how}")
 
 
-def _is_real(value: Any) -> bool:
+def _is_real(value: object) -> bool:
     return isinstance(value, numbers.Real | Decimal | np.bool_)
 
 
@@ -250,7 +248,7 @@ def _in_words(shapes: tuple[Shape, ...]) -> str:
     return " or ".join(words)
 
 
-def check_weights(name: str, parts: Sequence[Any], weights: Any) -> Array:
+def check_weights(name: str, parts: Sequence[Any], weights: object) -> Array:
     """Weights of a mixture's parts, scaled to sum to one; equal where none are given."""
     if not parts:
         raise InputError(f"{name} is empty; give at least one")
@@ -266,13 +264,14 @@ def check_weights(name: str, parts: Sequence[Any], weights: Any) -> Array:
 # -- words, switches, objects -----------------------------------------------------------------
 
 
-def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
+def check_choice(name: str, value: object, known: Iterable[str]) -> str:
     """One of some words."""
     known = tuple(known)
     if not (isinstance(value, str) and value in known):
         plain = value is None or isinstance(value, str | numbers.Number)
         what = shown(value) if plain else f"of type {type(value).__name__}"
         raise InputError(f"unknown {name} {what}{suggest(value, known)} Known: {', '.join(known)}")
+    return value
 
 
 def check_flag(name: str, value: object) -> None:
@@ -295,7 +294,7 @@ def check_kind(name: str, value: object, *kinds: type) -> None:
         raise InputError(f"{name} must be a {known}, got {type(value).__name__}")
 
 
-def names(name: str, value: Any, count: int) -> tuple[str, ...]:
+def names(name: str, value: object, count: int) -> tuple[str, ...]:
     """As many different names."""
     listed = tuple(map(str, value)) if isinstance(value, Iterable) else ()
     if len(listed) != count or len(set(listed)) != count:
@@ -303,7 +302,7 @@ def names(name: str, value: Any, count: int) -> tuple[str, ...]:
     return listed
 
 
-def check_path(name: str, value: Any, optional: bool = True) -> None:
+def check_path(name: str, value: object, optional: bool = True) -> None:
     """The name of a file, or None; to Python a number is a file that is open already."""
     if value is None and optional:
         return
@@ -317,14 +316,14 @@ def check_path(name: str, value: Any, optional: bool = True) -> None:
             raise InputError(f"{name} must be a path, got {shown(value)}: {reason}") from None
 
 
-def listed(name: str, value: Any, what: str = "values") -> list[Any]:
+def listed(name: str, value: object, what: str = "values") -> list[Any]:
     """Several things, not the letters of a word."""
     if isinstance(value, str | bytes) or hasattr(value, "tocoo") or not np.iterable(value):
         raise InputError(f"{name} must be a list of {what}, got {shown(value)}")
     return list(value)
 
 
-def check_executor(executor: Any) -> None:
+def check_executor(executor: object) -> None:
     """Where tasks run."""
     if executor is not None and not isinstance(executor, Executor):
         raise InputError(

@@ -47,6 +47,7 @@ from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ..messages import InputError, Message
 from ..numerics.threads import blas_kernels
@@ -94,17 +95,15 @@ class Checkpoint:
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str] | None,
-        identity: Mapping[str, Any],
+        self, path: str | os.PathLike[str] | None, identity: Mapping[str, Any],
         kernels: Callable[[], str] = blas_kernels,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.path = None if path is None else FilePath(path)
         self.identity = dict(identity)
         self.resumed = False
         self._unwritten: list[str] = []
         self._kernels = [] if path is None else [kernels()]  # all that computed some of it
-        self._arrays: dict[str, Any] = {}
+        self._arrays: dict[str, NDArray[Any]] = {}
         self._written, self._cost, self._dirty = -np.inf, 0.0, False
         if self.path is not None and self.path.exists():
             meta, self._arrays = files.read(self.path, _FORMAT, _VERSION)
@@ -114,11 +113,9 @@ class Checkpoint:
 
     @classmethod
     def seeded(
-        cls,
-        path: str | os.PathLike[str] | None,
-        identity: Mapping[str, Any],
+        cls, path: str | os.PathLike[str] | None, identity: Mapping[str, Any],
         random_seed: int | np.random.Generator | None,
-    ) -> tuple[Checkpoint, np.random.SeedSequence]:
+    ) -> tuple[Checkpoint, np.random.SeedSequence]:  # fmt: skip
         """The checkpoint and the seed: a file's own where the caller leaves it open."""
         seed = seed_sequence(random_seed)
         if path is None:
@@ -228,7 +225,7 @@ class _Part(Checkpoint):
         self._whole.save()
 
 
-def digest(*arrays: Any) -> str:
+def digest(*arrays: ArrayLike) -> str:
     """A short fingerprint of arrays and texts.
 
     >>> digest(np.zeros(2), "probit")

@@ -51,13 +51,9 @@ class Pieces(dict[str, Any]):
 
 
 def write(
-    path: str | os.PathLike[str],
-    format: str,
-    version: int,
-    meta: Mapping[str, Any],
-    arrays: Mapping[str, NDArray[Any]],
-    compress: bool = True,
-) -> None:
+    path: str | os.PathLike[str], format: str, version: int, meta: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]], compress: bool = True,
+) -> None:  # fmt: skip
     """Write arrays and JSON to one ``.npz`` file, atomically and without pickles.
 
     Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cache, wraps
-from typing import Any, TypeVar, cast
+from typing import ParamSpec, TypeVar
 
 from ..messages import InputError, suggest
 
@@ -17,10 +17,11 @@ _OTHERS = {
     "progressbar": "progress quiet silent verbose", "executor": "pool cores njobs nworkers",
 }  # fmt: skip
 MEANT = {word: meant for meant, words in _OTHERS.items() for word in words.split()}
-_F = TypeVar("_F", bound=Callable[..., Any])
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
-def hinted(function: _F) -> _F:
+def hinted(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """A function without ``**options`` that says which of its arguments may have been meant.
 
     >>> @hinted
@@ -39,7 +40,7 @@ def hinted(function: _F) -> _F:
         return tuple(name for name in inspect.signature(function).parameters if name != "self")
 
     @wraps(function)
-    def answering(*args: Any, **words: Any) -> Any:
+    def answering(*args: _P.args, **words: _P.kwargs) -> _R:
         for word in words.keys() - known():
             hint = suggest(word, known(), MEANT)
             name = function.__qualname__.removesuffix(".__init__")
@@ -47,10 +48,10 @@ def hinted(function: _F) -> _F:
             raise TypeError(f"{name}() has no argument {word!r}{hint} (it takes {takes})")
         return function(*args, **words)
 
-    return cast(_F, answering)
+    return answering
 
 
-def also(**synonyms: str) -> Callable[[_F], _F]:
+def also(**synonyms: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """A function that takes some keywords by a second name, too; not by both at once.
 
     >>> @also(family="likelihood")
@@ -63,9 +64,9 @@ def also(**synonyms: str) -> Callable[[_F], _F]:
     evidence.InputError: family= and likelihood= of fit() are the same; give one of them
     """
 
-    def taking(function: _F) -> _F:
+    def taking(function: Callable[_P, _R]) -> Callable[_P, _R]:
         @wraps(function)
-        def renaming(*args: Any, **words: Any) -> Any:
+        def renaming(*args: _P.args, **words: _P.kwargs) -> _R:
             for word, name in synonyms.items():
                 if word in words and name in words:
                     raise InputError(
@@ -76,6 +77,6 @@ def also(**synonyms: str) -> Callable[[_F], _F]:
                     words[name] = words.pop(word)
             return function(*args, **words)
 
-        return cast(_F, renaming)
+        return renaming
 
     return taking

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Callable
 from importlib import import_module
 from importlib.machinery import ModuleSpec
-from typing import Any
 
 from ..messages import suggest
 from .clock import interruptible
@@ -23,7 +22,7 @@ _MEANT = {word: meant for meant, words in _OTHERS.items() for word in words.spli
 
 def offered(
     spec: ModuleSpec,
-) -> tuple[dict[str, str], Callable[[str], Any], Callable[[], list[str]]]:
+) -> tuple[dict[str, str], Callable[[str], object], Callable[[], list[str]]]:
     """The homes of a package's public names, its ``__getattr__`` and its ``__dir__``.
 
     The names and their homes are those of the relative imports ``from .home import name as name``
@@ -44,7 +43,7 @@ def offered(
         if alias.asname == alias.name
     }
 
-    def fetch(name: str) -> Any:
+    def fetch(name: str) -> object:
         if name not in homes:
             hint = "" if name.startswith("_") else suggest(name, homes, _MEANT).removesuffix(".")
             raise AttributeError(f"module {spec.name!r} has no attribute {name!r}{hint}")

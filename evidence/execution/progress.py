@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Thread
-from typing import Any
+from typing import TypeAlias
 
 from numba.core import event
 from tqdm.auto import tqdm
@@ -14,10 +14,11 @@ from tqdm.auto import tqdm
 from .arguments import check_flag
 from .options import chosen
 
+Bar: TypeAlias = tqdm
 _TICK, _LONG = 1.0, 3.0  # seconds between refreshes, and of a run that leaves its last line
 
 
-def progress_line(shown: bool, things: Iterable[Any] | None = None, **words: Any) -> Any:
+def progress_line(shown: bool, things: Iterable[object] | None = None, **words: object) -> Bar:
     """A tqdm line in terminals and notebooks, not in files; nothing at all when not ``shown``.
 
     Its clock goes on where nothing is done for long.
@@ -30,7 +31,7 @@ def progress_line(shown: bool, things: Iterable[Any] | None = None, **words: Any
     return line
 
 
-def _tick(line: Any) -> None:
+def _tick(line: Bar) -> None:
     while not line.disable:  # as closed ones are
         time.sleep(_TICK)
         with line.get_lock():
@@ -41,13 +42,14 @@ def _tick(line: Any) -> None:
 class _Compiling(event.Listener):
     """A line from the first function that is compiled on, which counts them."""
 
-    line: Any = None
+    line: Bar | None = None
 
     def on_start(self, event: event.Event) -> None:
         if self.line is None:
             self.line = progress_line(True, desc="compiling (first run only)", unit=" functions")
 
     def on_end(self, event: event.Event) -> None:
+        assert self.line is not None
         self.line.update()
 
 

@@ -43,7 +43,7 @@ class Reply(NamedTuple):
 
     worker: str
     has_job: bool
-    result: Any = None
+    result: object = None
     evaluations: Mapping[str, int] = {}
 
 

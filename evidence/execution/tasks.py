@@ -58,12 +58,9 @@ _AHEAD = 512  # tasks handed over, more than any pool has threads
 
 
 def run_tasks(
-    job: Job,
-    tasks: Sequence[Mapping[str, Any]],
-    clock: Clock,
-    done: Callable[[int, Any], None],
+    job: Job, tasks: Sequence[Mapping[str, Any]], clock: Clock, done: Callable[[int, Any], None],
     executor: Executor | None = None,
-) -> list[str]:
+) -> list[str]:  # fmt: skip
     """Run ``job`` for every tuple of arguments; call ``done(index, result)`` here as each ends.
 
     A task that raises :class:`Stopped` is dropped, and no task starts once the clock says stop:
@@ -87,12 +84,9 @@ def run_tasks(
 
 
 def _run_here(
-    job: Job,
-    tasks: Sequence[Mapping[str, Any]],
-    clock: Clock,
-    done: Callable[[int, Any], None],
+    job: Job, tasks: Sequence[Mapping[str, Any]], clock: Clock, done: Callable[[int, Any], None],
     executor: ThreadPoolExecutor | None,
-) -> list[str]:
+) -> list[str]:  # fmt: skip
     """On threads; own ones replace those of an executor that is shut down meanwhile."""
     pool = executor or ThreadPoolExecutor(available_cores())
     over, hurry, notes = threading.Event(), False, list[str]()

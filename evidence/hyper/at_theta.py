@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -38,6 +38,9 @@ from ..moves.gradient.gibbs import LatentGivenUtilities, latent_given_utilities
 from ..numerics.arrays import Array, Indices
 from ..paths.families import is_stepped, sees_several
 from ..proposals.guide import CannotGuide, make_guide
+
+if TYPE_CHECKING:
+    from .direct import ClosedForm
 
 _CHEAP = 20_000  # draws of single latent values, beside a fit of EP
 _STEP = 1e-4  # of logs, for gradients by differences
@@ -179,7 +182,7 @@ def looked(log_z: Callable[[Array], float], theta: Array) -> Look:
     return Look(here, gradient, None)
 
 
-def climb(evidence: Any, priors: Priors, start: Array) -> tuple[Array, Array, float]:
+def climb(evidence: ClosedForm, priors: Priors, start: Array) -> tuple[Array, Array, float]:
     """Where log Z with the prior is about largest uphill of ``start``, its spread, and log Z."""
 
     def log_p(theta: Array) -> float:

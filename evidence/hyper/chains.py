@@ -108,19 +108,9 @@ class Chain:
 
 
 def run_chain(
-    latents: LatentField,
-    priors: Priors,
-    scheme: Scheme,
-    tick: Tick,
-    *,
-    draws: int,
-    tune: int,
-    thin: int,
-    stride: int,
-    seed: np.random.SeedSequence,
-    stop: Stop,
-    first: StepSizes = _FIRST,
-) -> Chain:
+    latents: LatentField, priors: Priors, scheme: Scheme, tick: Tick, *, draws: int, tune: int,
+    thin: int, stride: int, seed: np.random.SeedSequence, stop: Stop, first: StepSizes = _FIRST,
+) -> Chain:  # fmt: skip
     """A chain from near the model's own θ."""
     rng, target = np.random.default_rng(seed), Joint.of(latents, priors)
     theta = latents.hyperparameters.theta.copy()

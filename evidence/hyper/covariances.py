@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.spatial.distance import pdist
@@ -20,6 +20,9 @@ from ..models.covariance import call_kernel
 from ..numerics.arrays import Array
 from ..numerics.jit import jit, vector_loop
 from ..numerics.special import exp
+
+if TYPE_CHECKING:
+    from sklearn.gaussian_process.kernels import Kernel
 
 _TILE = 32
 
@@ -65,7 +68,7 @@ def _fill(squared, variance, length, nu, diagonal, out):
 
 
 def covariance_functions(
-    kernels: Sequence[Any], X: Any, relative_jitter: float
+    kernels: Sequence[Kernel], X: Any, relative_jitter: float
 ) -> list[Callable[[Array], Array]]:
     """K(θ) with its jitter for each kernel, a new array per call; θ as ``kernel.theta`` has it.
 
@@ -85,28 +88,23 @@ def covariance_functions(
 
 
 def _from_distances(
-    squared: Array,
-    n: int,
-    relative_jitter: float,
-    nu: float,
-    variance: _Parameter,
-    length: _Parameter,
-    theta: Array,
-) -> Array:
+    squared: Array, n: int, relative_jitter: float, nu: float,
+    variance: _Parameter, length: _Parameter, theta: Array,
+) -> Array:  # fmt: skip
     v, l = (float(np.exp(theta[p])) if isinstance(p, int) else p for p in (variance, length))
     out = np.empty((n, n))
     _fill(squared, v, l, nu, v * (1.0 + relative_jitter), out)
     return out
 
 
-def _general(kernel: Any, X: Array, relative_jitter: float, theta: Array) -> Array:
+def _general(kernel: Kernel, X: Array, relative_jitter: float, theta: Array) -> Array:
     kernel = kernel.clone_with_theta(theta) if theta.size else kernel
     K = np.array(call_kernel(kernel, X), dtype=float, order="C")
     K.flat[:: len(X) + 1] += relative_jitter * np.mean(np.diag(K))
     return K
 
 
-def _isotropic(kernel: Any) -> tuple[float, _Parameter, _Parameter] | None:
+def _isotropic(kernel: Kernel) -> tuple[float, _Parameter, _Parameter] | None:
     """ν (infinite for a squared exponential), variance and length scale of a kernel that is no
     more than that."""
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Product

@@ -33,6 +33,7 @@ from ..approximations.gp.exact import has_closed_form, log_evidence_by, log_evid
 from ..approximations.gp.gradient import log_evidence_gradient
 from ..execution.clock import check_interrupt
 from ..messages import InputError
+from ..models.base import DataModel
 from ..models.density.model import DensityModel
 from ..models.formulas.jzs import Ratios
 from ..models.latent import LatentModel
@@ -69,10 +70,8 @@ def density_over(model: Any, priors: Priors, many: int = 8) -> DensityModel | Cl
     two clusters of 10 data to 400 by 2¹⁵ looks, where half a million took 3 to 100 s."""
     if isinstance(priors, Ratios):
         return standardised_density(model, priors)
-    prior, parts = priors.natural(), None
-    if isinstance(model, SparseModel):
-        parts = parts_of(model, priors)
-    if isinstance(model, LatentModel) and has_closed_form(model):
+    prior, parts = priors.natural(), parts_of(model, priors)
+    if has_closed_form(model):
         return _closed_form(model, priors, prior, parts)
     if parts is None or prior is None:
         return None
@@ -89,7 +88,9 @@ def density_over(model: Any, priors: Priors, many: int = 8) -> DensityModel | Cl
     return density
 
 
-def _with_latent(log_p: Any, n: int, prior: list[Any], priors: Priors, **how: Any) -> DensityModel:
+def _with_latent(
+    log_p: Callable[..., Any], n: int, prior: list[Any], priors: Priors, **how: Any
+) -> DensityModel:
     """The density over standard normal latent values, and hyperparameters."""
     names = (*[f"z[{i}]" for i in range(n)], *priors.names)
     density = DensityModel(log_p, prior=[*[stats.norm()] * n, *prior], names=names, **how)
@@ -97,7 +98,7 @@ def _with_latent(log_p: Any, n: int, prior: list[Any], priors: Priors, **how: An
     return density
 
 
-def at_scales(model: Any, priors: Priors, n: int = 0) -> Array:
+def at_scales(model: DataModel, priors: Priors, n: int = 0) -> Array:
     """Rows of parameters, the first ``n`` of them zero, as data would have those that are
     positive, whatever their prior expects: some part of their spread."""
     spread = float(np.std(model.likelihood.location(model.y)))
@@ -119,7 +120,7 @@ def _closed_form(
     exact = ExactEvidence(model.without_matrices(), priors, parts)
     if grouped is not None and grouped.cost > single and exact.by_matrix:
         grouped = None
-    evidence: Any = grouped or exact
+    evidence = grouped or exact
     closed = ClosedForm(evidence, priors.lows, model.hyperparameters.n_kernel)
     if prior is None or evidence.cost > (_DEAR if grouped is None else single):
         return closed
@@ -133,7 +134,7 @@ def _closed_form(
     density = DensityModel(
         evidence if many else evidence.at, prior=prior, names=priors.names, vectorized=many
     )
-    cheap = grouped is not None or (evidence.by_matrix and evidence.cost < _CHEAP)
+    cheap = grouped is not None or (exact.by_matrix and exact.cost < _CHEAP)
     density.n_draws, density.smooth = _DRAWS if cheap else None, True
     density.guesses = at_scales(model, priors)
     return density

@@ -7,11 +7,13 @@ vector of logs, of what is sampled and of what is fixed.
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from ..approximations.reference import GaussianReference
+from ..messages import InputError
 from ..models.gp import GPModel
 from ..models.hyperparameters import kernel_parameters
 from ..models.predictors import PredictorsModel
@@ -51,6 +53,17 @@ class LatentField(Protocol):
         """f and its gradient in x, of shapes () and (C, N)."""
 
 
+@singledispatch
+def field_of(model: object) -> LatentField:
+    """The latent field of ``model``; a field stands for itself."""
+    if isinstance(model, LatentField):
+        return model
+    raise InputError(
+        "model must be a GPModel, a SparseModel, a PredictorsModel or a SoftmaxModel, got "
+        f"{type(model).__name__}"
+    )
+
+
 @jit
 def _loglik(kernel, theta, x, gradient):
     n = x.size
@@ -63,6 +76,7 @@ def _loglik(kernel, theta, x, gradient):
     return total
 
 
+@field_of.register(GPModel)
 class GPField:
     """One block: the field of a :class:`~evidence.models.gp.GPModel`.
 
@@ -102,6 +116,7 @@ class GPField:
         return ep_at(self.model, theta, tol=COARSE)
 
 
+@field_of.register(PredictorsModel)
 class PredictorsField:
     """A block per predictor: the field of a :class:`~evidence.models.predictors.PredictorsModel`.
 

@@ -63,14 +63,10 @@ def check_grid(
 
 
 def run_grid(
-    cell_at: Callable[..., Cell],
-    points: Sequence[Mapping[str, float]],
-    seed: np.random.SeedSequence,
-    clock: Clock,
-    store: Checkpoint,
-    executor: Executor | None = None,
-    progressbar: bool = True,
-) -> tuple[list[Cell], list[Message]]:
+    cell_at: Callable[..., Cell], points: Sequence[Mapping[str, float]],
+    seed: np.random.SeedSequence, clock: Clock, store: Checkpoint,
+    executor: Executor | None = None, progressbar: bool = True,
+) -> tuple[list[Cell], list[Message]]:  # fmt: skip
     """``cell_at(values=, seed=, stop=)`` at every point, and what to be careful about."""
     count = len(points)
     cells: dict[int, Cell] = {}

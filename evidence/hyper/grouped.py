@@ -193,7 +193,8 @@ class GroupedEvidence:
 
     def __init__(self, model: SparseModel, parts: Parts, groups: Groups) -> None:
         self.groups, self.parts, self.n_data = groups, parts, float(model.y.size)
-        noise, per_datum = model.theta[1], isinstance(model.likelihood.noise_std, tuple)  # type: ignore[attr-defined]
+        noise = model.theta[1]
+        per_datum = np.ndim(model.likelihood.value_of("noise_std")) == 1
         self.noise = 1.0 if per_datum else float(noise[0])
         self.constant = -0.5 * model.y.size * math.log(2.0 * math.pi)
         self.constant -= float(np.log(noise).sum()) if per_datum else 0.0
@@ -272,7 +273,7 @@ def _labels(A: csr_array, inside: Array, chunk: Indices) -> Indices:
 
 def _reduced(model: SparseModel, parts: Parts, data: Indices, latent: Indices) -> Groups:
     """Decompositions of all groups, and of what they leave."""
-    noise = model.theta[1] if isinstance(model.likelihood.noise_std, tuple) else 1.0  # type: ignore[attr-defined]
+    noise = model.theta[1] if np.ndim(model.likelihood.value_of("noise_std")) else 1.0
     A = csr_array(model.A / np.reshape(noise, (-1, 1)))
     y = (model.y - model.prior.mean) / noise
     terms, chunk, k = parts.terms, parts.groups, parts.sizes

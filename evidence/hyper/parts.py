@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..models.base import DataModel
 from ..models.precisions.base import Precision
 from ..models.precisions.joint import Blocks
 from ..models.priors import Priors
-from ..models.sparse import SparseModel
 from ..numerics.arrays import Array, Indices
 
 
@@ -68,8 +68,8 @@ class Parts(NamedTuple):
         return np.repeat(np.arange(self.counts.sum()), np.repeat(self.sizes, self.counts))
 
 
-def parts_of(model: SparseModel, priors: Priors) -> Parts | None:
-    """None where a prior, or a constraint, makes more depend on each other."""
+def parts_of(model: DataModel, priors: Priors) -> Parts | None:
+    """None where a prior, or a constraint, makes more depend on each other, or is not sparse."""
     precision = model.precision
     if precision is None or model.constraints is not None:
         return None

@@ -10,7 +10,7 @@ little, one climb chooses temperatures by their conditional ESS.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -431,7 +431,7 @@ def next_looks(fit: Fit, rng: Generator, n: int) -> tuple[Array, float]:
 
 
 def on_all_cores(
-    function: Any, shared: Any, tasks: list[dict[str, Any]], clock: Clock
+    function: Callable[..., Any], shared: object, tasks: list[dict[str, Any]], clock: Clock
 ) -> list[Any]:
     """Results in the order of tasks."""
     done: dict[int, Any] = {}

@@ -24,12 +24,9 @@ _ROUNDING = 0.05  # nats of log Z_q: where the data are nearly noiseless it lose
 
 
 def update(
-    rng: Generator,
-    target: Joint,
-    state: JointState,
-    sizes: StepSizes,
+    rng: Generator, target: Joint, state: JointState, sizes: StepSizes,
     bounds: tuple[int, int] = (16, 1024),
-) -> tuple[JointState, Acceptance]:
+) -> tuple[JointState, Acceptance]:  # fmt: skip
     """θ by a random walk on its estimated evidence, then x from the weighted draws.
 
     The first call finds M, within ``bounds``.

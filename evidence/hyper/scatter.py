@@ -50,13 +50,9 @@ def prior_net(priors: Priors, log2: int) -> Array:
 
 
 def check_scatter(
-    heights: Callable[[Array], Array],
-    priors: Priors,
-    noise: int,
-    effects: Indices,
-    largest: float,
-    value: Callable[[float], float] = float,
-) -> None:
+    heights: Callable[[Array], Array], priors: Priors, noise: int, effects: Indices,
+    largest: float, value: Callable[[float], float] = float,
+) -> None:  # fmt: skip
     """No evidence where noise, and any of the effects, may shrink to the digits of data.
 
     ``heights`` are log densities over the line for rows of natural values; ``value`` is that of

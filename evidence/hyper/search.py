@@ -74,13 +74,9 @@ class Search:
     """
 
     def __init__(
-        self,
-        ep_at: EPAt,
-        free: Hyperparameters,
-        moving: Indices,
-        priors: Priors | None = None,
+        self, ep_at: EPAt, free: Hyperparameters, moving: Indices, priors: Priors | None = None,
         tick: Callable[[str], None] = lambda text: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.ep_at, self.moving, self.priors, self.tick = ep_at, moving, priors, tick
         self.lows = free.lows[moving]
         self.history: list[Evaluation] = []

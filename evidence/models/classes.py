@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -95,7 +96,7 @@ class SoftmaxModel(PredictorsModel):
         jitter: float | None = None,
     ) -> None:
         self.classes, self.codes = check_labels(y, classes)
-        self.likelihood = Softmax(self.predictors)
+        self.levels, self.likelihood = self.classes, Softmax(self.predictors)
         source = check_source(X, self.n_data, kernel, K, jitter)
         self.X, self.relative_jitter, self.notes, _ = source
         self.kernels = () if kernel is None else _check_kernels(kernel, self.classes)
@@ -106,6 +107,11 @@ class SoftmaxModel(PredictorsModel):
         self._set_prior(None if K is None else array("K", K, (n, n), (count, n, n)))
         check_mean("mean", *self.field_priors)
         self.hyperparameters = free_parameters(self.heads(self.classes))
+
+    def with_data(self, y: Array) -> Self:
+        new = copy.copy(self)
+        new.codes = self.likelihood.check(y).y.astype(np.intp)
+        return new
 
     def _take(self, rest: Indices) -> None:
         self.codes = self.codes[rest]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -13,28 +13,24 @@ from numpy.typing import ArrayLike
 from ..execution.arguments import rows
 from ..gaussians.dense import DensePrior
 from ..numerics.arrays import Array, Indices
+from .base import DataModel
 from .covariance import call_kernel, factorise
-from .hyperparameters import Hyperparameters, free_parameters
+from .hyperparameters import free_parameters
 from .latent import rest_of
-from .notebooks import InNotebooks
 from .priors import Priors
 
 
-class FieldsModel(InNotebooks, ABC):
+class FieldsModel(DataModel):
     """F independent fields of N latent values; a state is flat, field by field."""
 
     word: ClassVar[str]
     """What a field is of."""
-    X: Array | None
     kernels: tuple[Any, ...]
     """One per field, or none where matrices were given."""
     mean: Array
     relative_jitter: float
-    hyperparameters: Hyperparameters
     likelihood: Any
     """Where it is not known from the kind of model."""
-    priors: Priors | None = None
-    """Of hyperparameters that are integrated out; None where they stay as they are."""
 
     @property
     @abstractmethod
@@ -132,28 +128,13 @@ class FieldsModel(InNotebooks, ABC):
     def _take(self, rest: Indices) -> None:
         """Keep some of what was observed."""
 
-    def with_priors(self, priors: Mapping[str, Any] | None, fixed: Iterable[str] = ()) -> Self:
-        """The same model with priors of its hyperparameters, which are integrated out then.
-
-        Parameters
-        ----------
-        priors : mapping of str to frozen scipy.stats distribution, its text or "flat", or None
-            Of natural values. A name without ``class[…]__`` means that parameter in all classes,
-            each with a value of its own, and likewise for predictors.
-        fixed : list of str
-            Hyperparameters held at the model's values; all others need a prior.
-        """
-        model = copy.copy(self)
-        model.priors = None if priors is None else self.priors_of(priors, fixed)
-        return model
-
     def priors_of(self, priors: Mapping[str, Any], fixed: Iterable[str] = ()) -> Priors:
         """Priors by names, those without a field for every field."""
         if isinstance(priors, Mapping):
             priors = self.by_field(priors)
         if not isinstance(fixed, str):
             fixed = self.by_field(dict.fromkeys(fixed or ()))
-        return Priors.of(self.hyperparameters, priors, fixed)
+        return super().priors_of(priors, fixed)
 
     def by_field(self, theta: Mapping[str, Any]) -> dict[str, Any]:
         """Names that say nothing of a field, for every field that has them."""

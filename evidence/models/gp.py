@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,7 @@ from ..messages import InputError
 from ..numerics.arrays import Array
 from . import likelihoods, structures
 from .covariance import CovarianceError as CovarianceError
-from .covariance import as_kernel, call_kernel, check_source, factorise
+from .covariance import as_kernel, call_kernel, check_source, factorise, notes_on_inputs
 from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded, sketch, sketch_prior
 from .kernels.gradients import contract
@@ -220,12 +220,22 @@ class GPModel(LatentModel):
         model._set_prior(None if self.kernel else self.K[np.ix_(rest, rest)])
         return model
 
+    def with_data(self, y: Array) -> Self:
+        new = super().with_data(y)
+        if self.kernel is not None:
+            new.notes += tuple(notes_on_inputs(self.X, self.structure))
+        return new
+
     def restructured(self, structure: str) -> GPModel:
         """The same prior and data in another ``structure``."""
         model = copy.copy(self)
         model.structure = structures.choose(structure, self.n, self.kernel, self.X)
         model._set_prior(None)
         return model
+
+    @property
+    def orthant(self) -> bool:
+        return self.likelihood.name == "probit"
 
     @property
     def n(self) -> int:

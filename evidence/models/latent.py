@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -14,72 +13,34 @@ from ..execution.arguments import plain, shown
 from ..gaussians.base import Gaussian, Prior
 from ..messages import InputError
 from ..numerics.arrays import Array, Indices
+from .base import DataModel
 from .differences import numerical_gradient
-from .hyperparameters import Hyperparameters
 from .likelihoods.base import Likelihood, Observations
-from .notebooks import InNotebooks
-from .priors import Priors
 
 _AT_WORK, _KEPT = 500.0, 220.0  # bytes for every latent value at work; for every one kept
 _FAR = 1e6  # from zero, where doubles are coarse
 _FINE = 1e-6  # of a standard deviation, fine enough
 
 
-class LatentModel(InNotebooks, ABC):
+class LatentModel(DataModel):
     """A Gaussian prior over what the likelihood of every datum sees."""
 
-    y: Array
-    likelihood: Likelihood
     theta: Array
     """The likelihood's parameters, one column per datum."""
     mean: Array
-    hyperparameters: Hyperparameters
-    notes: tuple[str, ...]
-    priors: Priors | None = None
-    """Of hyperparameters that are integrated out; None where they stay as they are."""
-
-    @property
-    @abstractmethod
-    def prior(self) -> Prior:
-        """Of what the likelihoods see."""
 
     @abstractmethod
     def at(self, theta: Sequence[float] | Array | Mapping[str, float]) -> Self:
         """The same data under other hyperparameters, which are held there: without priors."""
 
-    def with_priors(self, priors: Mapping[str, Any] | None, fixed: Iterable[str] = ()) -> Self:
-        """The same model with priors of its hyperparameters, which are integrated out then.
-
-        Parameters
-        ----------
-        priors : mapping of str to frozen scipy.stats distribution, its text or "flat", or None
-            Of natural values, by name or unambiguous ending; None for a model without.
-        fixed : list of str
-            Hyperparameters held at the model's values; all others need a prior.
-        """
-        model = copy.copy(self)
-        free = self.hyperparameters
-        model.priors = None if priors is None else Priors.of(free, priors, fixed)
-        return model
-
     @abstractmethod
     def without(self, rows: ArrayLike) -> Self:
         """The same prior without some of the data, given by their numbers."""
 
-    @property
-    def n_predictors(self) -> int:
-        """How many linear predictors a datum sees."""
-        return len(getattr(self.likelihood, "predictors", ("mu",)))
-
-    @property
-    def observed(self) -> Array:
-        """The data as the likelihood takes them."""
-        return self.y
-
-    @property
-    @abstractmethod
-    def n(self) -> int:
-        """Number of latent values."""
+    def with_data(self, y: Array) -> Self:
+        new = super().with_data(y)
+        new.theta = self.likelihood.theta(new.y)
+        return new
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:

@@ -130,11 +130,6 @@ class PredictorsModel(FieldsModel):
     n_predictors = n_fields
 
     @property
-    def observed(self) -> Array:
-        """The data as the likelihood takes them."""
-        return self.y
-
-    @property
     def prior(self) -> FieldsPrior:
         """Of all predictors, flat."""
         return self._flat

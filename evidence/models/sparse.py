@@ -204,6 +204,11 @@ class SparseModel(LatentModel):
         """A x + o of rows of latent values."""
         return self.prior.predictors(x)
 
+    seen = predictors
+
+    def from_prior(self, rng: np.random.Generator) -> Array:
+        return self.prior.draw_latent(rng.standard_normal((self.n, 1)))[:, 0]
+
     def describe(self) -> dict[str, Any]:
         """What a result tells of its model, in plain words and numbers."""
         analysis = self._pattern.analysis

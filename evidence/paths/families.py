@@ -35,6 +35,7 @@ from ..approximations.predictors.reference import (
 from ..approximations.reference import GaussianReference, prior_reference
 from ..execution.arguments import check_choice
 from ..messages import InputError
+from ..models.base import DataModel
 from ..models.density.checking import first_finite
 from ..models.density.model import DensityModel
 from ..models.gp import GPModel
@@ -48,6 +49,7 @@ from .predictors import PredictorsPath, SteppedPredictorsPath
 from .shared import SharedPath
 from .stepped import SteppedPath
 
+Reference = GaussianReference | BlockReference | DensityReference | Mixture
 _CLOSE = 1e-6
 
 
@@ -75,7 +77,7 @@ class Family(NamedTuple):
     """A mixture with further components, found from points; itself where there are none."""
 
 
-def _latent_path(reference: Any) -> TemperedPath:
+def _latent_path(reference: GaussianReference) -> TemperedPath:
     if is_stepped(reference.model):
         return SteppedPath(reference)
     return (Path if reference.share is None else SharedPath)(reference)
@@ -129,14 +131,14 @@ def _somewhere_finite(fit: Callable[..., Any]) -> Callable[..., Any]:
     """A fit to a density that is above zero somewhere: searches of others would not end."""
 
     @wraps(fit)
-    def checked(model: DensityModel, *more: Any, **options: Any) -> Any:
+    def checked(model: DensityModel, *more: object, **options: object) -> Any:
         first_finite(model, np.random.default_rng(0))
         return fit(model, *more, **options)
 
     return checked
 
 
-_FAMILIES: dict[type, Family] = {
+_FAMILIES: dict[type[DataModel] | type[DensityModel], Family] = {
     GPModel: _LATENT,
     SparseModel: _LATENT,
     PredictorsModel: _FEW_PREDICTORS,
@@ -161,40 +163,40 @@ _FAMILIES: dict[type, Family] = {
 }
 
 
-def family(model: Any) -> Family:
+def family(model: object) -> Family:
     """The entry of ``model``, or an error that lists what there is."""
-    if sees_several(model):
-        return _FEW_PREDICTORS if model.n_predictors <= MOST else _MANY_PREDICTORS
     for kind, entry in _FAMILIES.items():
         if isinstance(model, kind):
-            return entry
+            if not sees_several(model):
+                return entry
+            return _FEW_PREDICTORS if model.n_predictors <= MOST else _MANY_PREDICTORS
     *first, last = (f"a {kind.__name__}" for kind in _FAMILIES)
     known = f"{', '.join(first)} or {last}"
     wrap = "; wrap a log density: ev.DensityModel(function, dim=…)" * callable(model)
     raise InputError(f"model must be {known}, got {type(model).__name__}{wrap}")
 
 
-def make_path(reference: Any) -> TemperedPath:
+def make_path(reference: Reference) -> TemperedPath:
     """The path from ``reference`` to its model's posterior."""
     return family(reference.model).path(reference)
 
 
-def sees_several(model: Any) -> bool:
+def sees_several(model: DataModel | DensityModel) -> bool:
     """Whether a datum sees several predictors."""
-    return isinstance(model, LatentModel | PredictorsModel) and model.n_predictors > 1
+    return model.n_predictors > 1
 
 
-def is_stepped(model: Any) -> bool:
+def is_stepped(model: DataModel | DensityModel) -> bool:
     """Whether latent values have a sparse order in which they are drawn."""
-    return isinstance(model, LatentModel) and model.prior.design is not None
+    return model.stepped
 
 
-def is_probit(model: Any) -> bool:
+def is_probit(model: DataModel | DensityModel) -> bool:
     """Whether Z is an orthant probability."""
-    return isinstance(model, GPModel) and model.likelihood.name == "probit"
+    return model.orthant
 
 
-def check_probit(model: Any, method: str) -> None:
+def check_probit(model: DataModel | DensityModel, method: str) -> None:
     if is_stepped(model):
         raise InputError(
             f"method={method!r} needs the covariance as a matrix, which {model!r} does not have; "
@@ -208,13 +210,10 @@ def check_probit(model: Any, method: str) -> None:
 
 
 def fit_reference(
-    model: Any,
-    reference: Any,
-    fitted: Mapping[str, Any] | None = None,
-    move: Any = None,
-    seed: int = 0,
-    **search: Any,
-) -> Any:
+    model: DataModel | DensityModel, reference: object,
+    fitted: Mapping[str, Reference] | None = None, move: object = None, seed: int = 0,
+    **search: object,
+) -> Any:  # fmt: skip
     """The reference by name, from ``fitted`` where it is there; an object is checked.
 
     ``None`` stands for what suits the model, and the move, best; ``seed`` is that of searches.
@@ -226,7 +225,7 @@ def fit_reference(
         return reference
     if reference is None:
         reference = entry.preferred(model, move)
-    check_choice("reference", reference, tuple(entry.fits))
+    reference = check_choice("reference", reference, tuple(entry.fits))
     fitted = fitted or {}
     if reference in fitted:
         return fitted[reference]

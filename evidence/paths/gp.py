@@ -122,7 +122,7 @@ class Path(TemperedPath):
                 f"reference must be a fit such as ev.fit_ep(model), got {type(reference).__name__}"
             )
         super().__init__(reference)
-        self._kernel: Any = self.model.likelihood.kernel
+        self._kernel = self.model.likelihood.kernel
 
     # -- the tilt ---------------------------------------------------------------------------
 

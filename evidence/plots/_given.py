@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..execution.arguments import array, shown
 from ..messages import InputError
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-def check_drawn(name: str, value: Any, wanted: str, *attributes: str) -> None:
+
+def check_drawn(name: str, value: object, wanted: str, *attributes: str) -> None:
     """Something with the attributes that a figure draws.
 
     >>> check_drawn("loo", 3, "a LooResult", "pit")
@@ -22,7 +25,9 @@ def check_drawn(name: str, value: Any, wanted: str, *attributes: str) -> None:
             )
 
 
-def check_table(name: str, value: Any, *numbers: str, words: tuple[str, ...] = ()) -> None:
+def check_table(
+    name: str, value: pd.DataFrame, *numbers: str, words: tuple[str, ...] = ()
+) -> None:
     """A DataFrame with rows, and columns of numbers and words."""
     wanted = f"a DataFrame with columns {', '.join((*words, *numbers))}"
     check_drawn(name, value, wanted, "columns", "groupby")

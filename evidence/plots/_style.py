@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
+    from numpy.typing import ArrayLike
 
 INK = "#1b3a5c"
 LINES = {"ep": (":", "EP"), "ep_corrected": ("-", "EP, corrected"), "laplace": ("-.", "Laplace")}
@@ -105,7 +107,7 @@ def legend(ax: Axes, **options: Any) -> Axes:
     return ax
 
 
-def _hides(ax: Axes, box: Any) -> bool:
+def _hides(ax: Axes, box: Bbox) -> bool:
     """Whether something of the data is in a box."""
     for line in ax.lines:
         path = line.get_transform().transform_path(line.get_path())
@@ -128,7 +130,10 @@ def write(
     ax.annotate(str(text), (x, y), xytext=away, textcoords="offset points", **look)
 
 
-def bars(ax: Axes, x: Any, y: Any, se: Any, fmt: str, color: str, label: str, **look: Any) -> None:
+def bars(
+    ax: Axes, x: ArrayLike, y: ArrayLike, se: ArrayLike | None, fmt: str, color: str, label: str,
+    **look: Any,
+) -> None:  # fmt: skip
     """Points with error bars."""
     look = {"ms": 5, "lw": 1.2, "capsize": 2.5, "zorder": 3, **look}
     ax.errorbar(x, y, se, fmt=fmt, color=color, label=label, **look)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +13,9 @@ from ..numerics.arrays import Array
 from ._style import SHADES, new_figure
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike
 
     from ..results.draws import Draws
     from ..results.evidence import EvidenceResult
@@ -23,7 +25,7 @@ _BINS, _MOST = 30, 2000  # of a histogram; draws that are shown
 
 
 def plot_corner(
-    draws: Draws | EvidenceResult | Any,
+    draws: Draws | EvidenceResult | ArrayLike,
     names: Sequence[str] | None = None,
     periods: Mapping[str, float] | None = None,
 ) -> Figure:
@@ -92,7 +94,7 @@ def _recut(x: Array, period: float) -> Array:
     return start + (x - start) % period
 
 
-def _marginal(ax: Any, x: Array) -> None:
+def _marginal(ax: Axes, x: Array) -> None:
     ax.hist(x, _BINS, color="0.8", density=True)
     low, middle, high = np.quantile(x, [0.05, 0.5, 0.95])
     for at, style in ((low, ":"), (middle, "-"), (high, ":")):
@@ -103,7 +105,7 @@ def _marginal(ax: Any, x: Array) -> None:
     ax.set_yticks([])
 
 
-def _read(draws: Any, names: Sequence[str] | None) -> tuple[Array, list[str], Array]:
+def _read(draws: object, names: Sequence[str] | None) -> tuple[Array, list[str], Array]:
     """Rows, names of columns, and the component of every row."""
     component = np.zeros(0)
     known = [] if names is None else listed("names", names)

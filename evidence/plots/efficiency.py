@@ -97,7 +97,7 @@ def plot_efficiency(
         check_table("published", published, *_RUNS, "sd", words=_NAMES)
         _published(ax, published, np.hypot(published.sd, published.logz - truth), None)
 
-    def error(logz: Any) -> tuple[Any, Any]:
+    def error(logz: pd.api.typing.SeriesGroupBy) -> tuple[pd.Series[Any], pd.Series[Any]]:
         rms = np.sqrt(logz.agg(lambda values: np.mean((values - truth) ** 2)))
         return rms, rms / np.sqrt(2.0 * logz.size())
 
@@ -201,7 +201,9 @@ def _contours(ax: Axes) -> None:
     ax.set(xlim=(x0, x1), ylim=(y0, y1))
 
 
-def _published(ax: Axes, published: pd.DataFrame, values: Any, sd: Any) -> None:
+def _published(
+    ax: Axes, published: pd.DataFrame, values: pd.Series[Any], sd: ArrayLike | None
+) -> None:
     """Values from elsewhere, faintly."""
     bars(ax, published.seconds, values, sd, "x", "0.65", "published", lw=0.8, zorder=1)
     for label, x, y in zip(published.ladder, published.seconds, values, strict=True):

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..execution.arguments import shown
+from ..execution.progress import Bar
 from ..messages import InputError
 from ..models.likelihoods.softmax import Softmax
 from ..numerics.arrays import Array
@@ -76,15 +77,9 @@ class ClassPrediction(AtPoints):
 
     @classmethod
     def of(
-        cls,
-        mixture: Mixture,
-        likelihood: Softmax,
-        classes: NDArray[Any],
-        nodes: Array,
-        batch_size: int | None = None,
-        bar: Any = None,
-        **context: Any,
-    ) -> ClassPrediction:
+        cls, mixture: Mixture, likelihood: Softmax, classes: NDArray[Any], nodes: Array,
+        batch_size: int | None = None, bar: Bar | None = None, **context: Any,
+    ) -> ClassPrediction:  # fmt: skip
         """One pass over the points, with normals (S, R, C) for the integral over the fields."""
         probability, mean, var = np.zeros((3, mixture.n, classes.size))
         for rows in blocks([mixture], batch_size, mixture.work + nodes.size, bar):

@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..execution.arguments import check_count, check_kind, number, shown
 from ..execution.keywords import hinted
 from ..messages import InputError, suggest
 from ..models.formulas.model import FormulaModel, as_frame
-from ..models.formulas.parse import columns, parse
+from ..models.formulas.parse import Parts, columns, parse
 from ..models.formulas.structured import TERMS
-from ..models.likelihoods.softmax import Softmax
 from ..numerics.arrays import Array
 from ..plots.predictions import expected, plot_effect
+from ..verbs._options import Posterior
 from .predict import predict
 
 if TYPE_CHECKING:
@@ -28,9 +29,9 @@ _NOBODY = "(no group)"
 @hinted
 def plot_effects(
     model: FormulaModel,
-    data: Any,
+    data: pd.DataFrame | Mapping[str, Any],
     name: str,
-    posterior: Any = None,
+    posterior: Posterior | None = None,
     *,
     at: Mapping[str, Any] | None = None,
     points: int = 60,
@@ -117,7 +118,7 @@ def plot_effects(
 
 
 def _check_expected(model: FormulaModel) -> None:
-    if isinstance(model.likelihood, Softmax):
+    if model.likelihood.categories:
         raise InputError(
             "model has categories, of which none is the expected one; ev.predict(model, table) "
             "has the probability of each"
@@ -140,12 +141,12 @@ def _seen(model: FormulaModel, response: str, rows: int) -> tuple[str, Array | N
     return told, model.y / getattr(model.likelihood, "n", 1.0) if model.trials else model.y
 
 
-def _in_a_series(parts: Any, name: str, known: tuple[str, ...]) -> bool:
+def _in_a_series(parts: Parts, name: str, known: tuple[str, ...]) -> bool:
     """Whether a structured term has a value for each different one, and none between."""
     return any(name in columns(a, known) for s in parts.structured for a in s.arguments)
 
 
-def _possible(column: str, value: Any, seen: pd.Series[Any], group: bool) -> Any:
+def _possible(column: str, value: ArrayLike, seen: pd.Series[Any], group: bool) -> Any:
     """What a column is held at: any number where it has numbers, else one of its values."""
     if seen.dtype.kind in "iuf" and not group:
         return number(f"at[{column!r}]", value)

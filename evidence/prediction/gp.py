@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from ..execution.arguments import array, check_choice, shown
+from ..execution.progress import Bar
 from ..messages import InputError
 from ..models import likelihoods
 from ..models.likelihoods.base import Likelihood, Predictive
@@ -115,14 +116,9 @@ class Prediction(AtPoints):
 
     @classmethod
     def of(
-        cls,
-        mixture: Mixture,
-        likelihood: Likelihood,
-        batch_size: int | None = None,
-        bar: Any = None,
-        keep: bool = False,
-        **context: Any,
-    ) -> Prediction:
+        cls, mixture: Mixture, likelihood: Likelihood, batch_size: int | None = None,
+        bar: Bar | None = None, keep: bool = False, **context: Any,
+    ) -> Prediction:  # fmt: skip
         """``keep`` what the mixture is at the points, instead of what makes it."""
         if keep or mixture.count == 1:
             mixture, bar = stored(mixture, batch_size, bar), None

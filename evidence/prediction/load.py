@@ -17,7 +17,7 @@ for _room in iter_modules(results.__path__, f"{results.__name__}."):
     import_module(_room.name)
 
 
-def load(path: str | os.PathLike[str], **models: Any) -> Any:
+def load(path: str | os.PathLike[str], **models: object) -> Any:
     """Read a saved result of any kind: evidence, draws, comparisons, predictions, …
 
     Parameters

@@ -24,12 +24,13 @@ import numpy as np
 from ..approximations.predictors.reference import BlockReference
 from ..approximations.reference import GaussianReference
 from ..execution.clock import check_interrupt
+from ..execution.progress import Bar
 from ..messages import InputError
-from ..models.formulas.model import FormulaModel
 from ..models.kernels.vecchia import VecchiaPrior
-from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
-from .points import DesignPoints, Field, Model, Points, priors
+from .points import DesignPoints, Model, Points
+
+AtData = GaussianReference | BlockReference | Array
 
 _BUDGET = 64e6  # bytes of work space that one block of points may take
 _COPIES = 6  # arrays of a block's size alive at once, in kernels and in what is computed from it
@@ -65,7 +66,7 @@ class Projected(Mixture):
     """Carried from the data to new points, by a (C, S, N) and k* ↦ k*ᵀRk*, (b, C, C)."""
 
     def __init__(
-        self, points: Points, model: Field, a: Array, explained: Callable[[Array], Array]
+        self, points: Points, model: Model, a: Array, explained: Callable[[Array], Array]
     ) -> None:
         self.points, self.model, self.a, self.explained = points, model, a, explained
         C, self.count, N = a.shape
@@ -89,7 +90,7 @@ class Projected(Mixture):
 class Designed(Mixture):
     """Rows of a design, of a SparseModel: under its Gaussian, or one component for each draw."""
 
-    def __init__(self, points: DesignPoints, known: Any) -> None:
+    def __init__(self, points: DesignPoints, known: AtData) -> None:
         self.points, self.known = points, known
         self.count = len(known) if isinstance(known, np.ndarray) else 1
         self.n, self.work = points.n, points.design.shape[1]
@@ -120,6 +121,7 @@ class Designed(Mixture):
         if isinstance(self.known, np.ndarray):
             mean = (A @ self.known.T).T + offset
         else:
+            assert isinstance(self.known, BlockReference)
             q: Any = self.known.gaussian.turned
             mean = (A @ q.latent_mean + offset)[None]
             white = q.solved.draw_transposed(A.toarray().T).reshape(-1, P, b)
@@ -130,7 +132,10 @@ class Designed(Mixture):
 
 
 def blocks(
-    mixtures: Sequence[Mixture], batch_size: int | None = None, work: int = 1, bar: Any = None
+    mixtures: Sequence[Mixture],
+    batch_size: int | None = None,
+    work: int = 1,
+    bar: Bar | None = None,
 ) -> Iterator[slice]:
     """The points a block at a time; each of them will need ``work`` numbers, too."""
     most = max(work, sum(mixture.count for mixture in mixtures), *(m.work for m in mixtures))
@@ -142,20 +147,19 @@ def blocks(
             bar.update(min(size, n - start))
 
 
-def stored(mixture: Mixture, batch_size: int | None = None, bar: Any = None) -> Stored:
+def stored(mixture: Mixture, batch_size: int | None = None, bar: Bar | None = None) -> Stored:
     """What the mixture is at all of its points."""
     mean, cov = zip(*map(mixture.at, blocks([mixture], batch_size, bar=bar)), strict=True)
     return Stored(np.concatenate(mean, axis=2), np.concatenate(cov))
 
 
-def mixture_at(model: Model, known: Any, points: Points | DesignPoints | None) -> Mixture:
+def mixture_at(model: Model, known: AtData, points: Points | DesignPoints | None) -> Mixture:
     """What a reference of the model, or draws (S, C·N), say of the points (None: the data)."""
     if isinstance(points, DesignPoints):
-        if points.new is not None and isinstance(model, FormulaModel):
-            points = replace(points, extra=model.variances_as_first(points.new))
+        if points.new is not None:
+            points = replace(points, extra=points.new(model))
         return Designed(points, known)
-    assert not isinstance(model, SparseModel)  # whose points are rows of a design
-    fields = priors(model)
+    fields = model.field_priors
     means = np.array([prior.mean for prior in fields])
     C, N = means.shape
     if points is not None and isinstance(prior := fields[0], VecchiaPrior):
@@ -180,7 +184,7 @@ def mixture_at(model: Model, known: Any, points: Points | DesignPoints | None) -
     if points is None:
         return Stored(x, np.zeros((N, C, C)))
     a = np.array([p.solve((own - m).T).T for p, own, m in zip(fields, x, means, strict=True)])
-    different = fields[:1] if getattr(model, "shared", True) else fields
+    different = fields[:1] if model.shared else fields
     explained = partial(_by_field, [prior.explained for prior in different], C)
     return Projected(points, model, a, explained)
 

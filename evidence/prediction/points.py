@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial, singledispatch
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,14 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse, vstack
 
 from ..execution.arguments import array
-from ..gaussians.base import Prior
 from ..messages import InputError
-from ..models.fields import FieldsModel
 from ..models.formulas.model import FormulaModel
 from ..models.gp import GPModel
 from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 
-Field = GPModel | PredictorsModel
-Model = Field | SparseModel
+Model = GPModel | SparseModel | PredictorsModel
 
 _DIAGONAL = 256  # points at a time when a kernel has no diag
 
@@ -46,7 +44,7 @@ class Points:
     def n(self) -> int:
         return self.mean.shape[1]
 
-    def at(self, model: Field, rows: slice) -> tuple[Array, Array, Array]:
+    def at(self, model: Model, rows: slice) -> tuple[Array, Array, Array]:
         """Covariances (F, b, N), variances (F, b) and means (C, b) under the model's prior.
 
         F is 1 where all fields have the same, else C.
@@ -67,8 +65,9 @@ class DesignPoints:
     offset: Array
     extra: Array | None = None
     """Variances of what new data see beyond these latent values, shape (n,)."""
-    new: csr_array | None = None
-    """What rows of groups that are not in the model would see, were each of them the first."""
+    new: Callable[[Any], Array] | None = None
+    """From the model at other hyperparameters to further such variances, of groups that are not
+    in it."""
 
     predictors: int = 1
     """How many every datum sees: the design has so many parts, one after the other."""
@@ -82,14 +81,12 @@ class DesignPoints:
         """They have no inputs."""
 
 
+@singledispatch
 def design_points(
-    model: SparseModel, A_new: Any, offset: float | ArrayLike | None, new_groups: str = "error"
+    model: SparseModel, A_new: object, offset: float | ArrayLike | None, new_groups: str = "error"
 ) -> DesignPoints:
     """New rows of A, or those of the data."""
     P = model.n_predictors
-    if isinstance(model, FormulaModel) and A_new is not None and not issparse(A_new):
-        A, known, new = model.rows_of(A_new, new_groups)
-        return DesignPoints(A, known, None, new, P)
     if A_new is None:
         if offset is not None:
             raise InputError("mean_new goes with new points; pass X_new (rows of A) too")
@@ -106,15 +103,22 @@ def design_points(
     return DesignPoints(A, np.broadcast_to(known, (A.shape[0],)), predictors=P)
 
 
-def priors(model: Model) -> tuple[Prior, ...]:
-    """That of every latent field at the data."""
-    return model.field_priors if isinstance(model, FieldsModel) else (model.prior,)
+@design_points.register
+def _of_table(
+    model: FormulaModel, A_new: object, offset: float | ArrayLike | None, new_groups: str = "error"
+) -> DesignPoints:
+    """The same of a table."""
+    if A_new is None or issparse(A_new):
+        return design_points.dispatch(SparseModel)(model, A_new, offset)
+    A, known, new = model.rows_of(A_new, new_groups)
+    variances = None if new is None else partial(FormulaModel.variances_as_first, rows=new)
+    return DesignPoints(A, known, None, variances, model.n_predictors)
 
 
-def _kernels(model: Field) -> tuple[Any, ...]:
+def _kernels(model: Model) -> tuple[Any, ...]:
     """The different kernels; none where the model was given matrices."""
     kernels = tuple(kernel for kernel in model.hyperparameters.kernels if kernel is not None)
-    return kernels[:1] if isinstance(model, GPModel) or model.shared else kernels
+    return kernels[:1] if model.shared else kernels
 
 
 def _covariances(kernel: Callable[..., Any], X: Any, X_new: Array) -> tuple[Array, Array]:
@@ -126,14 +130,12 @@ def _covariances(kernel: Callable[..., Any], X: Any, X_new: Array) -> tuple[Arra
     return k, np.concatenate([np.diag(kernel(part, part)) for part in parts])
 
 
+@singledispatch
 def new_points(
-    model: Field,
-    X_new: ArrayLike | None,
-    K_new: ArrayLike | None,
-    k_diag: ArrayLike | None,
-    mean_new: float | ArrayLike | None,
-) -> Points | None:
-    """The new points, or None for the data themselves."""
+    model: Model, X_new: ArrayLike | None, K_new: ArrayLike | None, k_diag: ArrayLike | None,
+    mean_new: float | ArrayLike | None, new_groups: str = "error",
+) -> Points | DesignPoints | None:  # fmt: skip
+    """The new points as the model sees them, or None for the data themselves."""
     if X_new is None and K_new is None and k_diag is None:
         if mean_new is not None:
             raise InputError("mean_new goes with new points; pass X_new (or K_new and k_diag) too")
@@ -152,7 +154,7 @@ def new_points(
         )
     if K_new is None or k_diag is None:
         raise InputError("K_new and k_diag go together; pass both")
-    C, N = len(fields := priors(model)), fields[0].mean.size
+    C, N = len(fields := model.field_priors), fields[0].mean.size
     K = _by_field("K_new", K_new, C, "n", N)
     n = K.shape[1]
     diag = _by_field("k_diag", k_diag, C, n)
@@ -161,15 +163,25 @@ def new_points(
     return Points(_new_mean(model, mean_new, n), None, K, diag)
 
 
-def _by_field(name: str, value: Any, C: int, *shape: int | str) -> Array:
+@new_points.register
+def _new_rows(
+    model: SparseModel, X_new: ArrayLike | None, K_new: ArrayLike | None, k_diag: ArrayLike | None,
+    mean_new: float | ArrayLike | None, new_groups: str = "error",
+) -> DesignPoints:  # fmt: skip
+    if K_new is not None or k_diag is not None:
+        raise InputError("K_new and k_diag are for a GPModel; pass X_new (rows of A)")
+    return design_points(model, X_new, mean_new, new_groups)
+
+
+def _by_field(name: str, value: object, C: int, *shape: int | str) -> Array:
     """What all fields have together, or one part for each class, along a first axis."""
     given = array(name, value, shape, *[(C, *shape)] * (C > 1))
     return given if given.ndim > len(shape) else given[None]
 
 
-def _new_mean(model: Model, mean_new: Any, n: int) -> Array:
+def _new_mean(model: Model, mean_new: object, n: int) -> Array:
     """Shape (C, n)."""
-    before = np.array([prior.mean for prior in priors(model)])
+    before = np.array([prior.mean for prior in model.field_priors])
     C = len(before)
     if mean_new is None:
         if np.ptp(before, axis=1).any():

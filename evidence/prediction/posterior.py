@@ -5,7 +5,7 @@ Draws of hyperparameters fall into parts, one for every setting of the hyperpara
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,20 +21,21 @@ from ..results.hyper import HyperDraws, IntegratedEvidence
 from ..verbs._call import ROUGH
 from ..verbs.integrate import fits_over_theta, integrated_evidence
 from ..verbs.reference import explored
+from .mixture import AtData
 from .points import Model
 
 
 class Known(NamedTuple):
     """What is known of the latent values under hyperparameters θ, and how much it counts."""
 
-    model: Any
+    model: Model
     """With these hyperparameters."""
-    posterior: Any
+    posterior: AtData
     """A reference, or draws (S, C·N)."""
     weight: float
 
 
-def known_at_data(model: Model, posterior: Any, max_draws: int) -> list[Known]:
+def known_at_data(model: Model, posterior: object, max_draws: int) -> list[Known]:
     """What is known, in one part or several; ``posterior`` is as :func:`evidence.predict` takes
     it, and what is only named is fitted."""
     if posterior is None and model.priors:
@@ -72,7 +73,7 @@ def _by_hyperparameters(model: Model, draws: HyperDraws, max_draws: int) -> list
     return [Known(model.at(at), draws, len(draws)) for at, draws in parts]
 
 
-def _draws(model: Model, posterior: Any) -> Array:
+def _draws(model: Model, posterior: object) -> Array:
     """Posterior draws, shape (S, C·N)."""
     if isinstance(posterior, Draws | EvidenceResult):
         check_same(model, posterior)

@@ -29,18 +29,19 @@ from ..models.sparse import SparseModel
 from ..numerics.threads import blas_for
 from ..results.comparison import Comparison
 from ..results.hyper import HyperDraws, IntegratedEvidence
+from ..verbs._options import Posterior
 from .classes import NODES, ClassPrediction
 from .gp import Prediction
 from .mixture import mixture_at
-from .points import DesignPoints, Points, design_points, new_points
+from .points import Model, new_points
 from .posterior import known_at_data
-from .predictors import of_family, predict_several
+from .predictors import predict_several
 
 _NEGLIGIBLE = 1e-6  # probability of a model that predictions leave out
 
 
 class _Options(TypedDict, total=False):
-    posterior: Any
+    posterior: Posterior | None
     K_new: ArrayLike | None
     k_diag: ArrayLike | None
     mean_new: float | ArrayLike | None
@@ -70,7 +71,7 @@ def predict(
     model: GPModel | SparseModel | PredictorsModel | SoftmaxModel | Comparison,
     X_new: ArrayLike | None = None,
     *,
-    posterior: Any = None,
+    posterior: Posterior | None = None,
     K_new: ArrayLike | None = None,
     k_diag: ArrayLike | None = None,
     mean_new: float | ArrayLike | None = None,
@@ -160,20 +161,18 @@ def predict(
             f"{type(model).__name__}; what a DensityModel predicts is a function of its draws, "
             "ev.sample(model)"
         )
-    points = _points(model, X_new, K_new, k_diag, mean_new, new_groups)
+    points = new_points(model, X_new, K_new, k_diag, mean_new, new_groups)
     n = model.y.size if points is None else points.n
-    trials: dict[str, Any] = {}
-    if likelihood is None and isinstance(model, FormulaModel) and model.trials:
-        trials = {} if X_new is None else {"n": model.new_trials(X_new)}
-    likelihood = None if likelihood is None else of_family(model, likelihood)
+    trials = {} if X_new is None or likelihood is not None else model.new_words(X_new)
+    likelihood = None if likelihood is None else model.likelihood.of_family(likelihood)
     _check_likelihood(model, likelihood, posterior, n, trials)
     with interruptible(), blas_for(model.y.size):
         parts = known_at_data(model, posterior, max_draws)
         counts = [len(p.posterior) if isinstance(p.posterior, np.ndarray) else 1 for p in parts]
-        if isinstance(model.likelihood, Softmax):
+        if model.likelihood.categories:
             nodes = normal_nodes(model.n_predictors, NODES, sum(counts))
         bar = progress_line(progressbar, total=n * len(parts), desc="predict", unit="point")
-        X, made = getattr(model, "X", None), list[Any]()
+        X, made = model.X, list[Any]()
         rest: dict[str, Any] = {
             "batch_size": batch_size, "bar": bar, "X_new": X if points is None else points.X,
             "data": None if X is None else (X, model.y),
@@ -181,33 +180,18 @@ def predict(
         with bar:
             for there, known, _ in parts:
                 mixture = mixture_at(there, known, points)
+                here = likelihood or there.likelihood.new.changed(trials)
                 if isinstance(there.likelihood, Softmax):
                     own, nodes = np.split(nodes, [mixture.count])
-                    labels = there.classes if isinstance(there, SoftmaxModel) else there.levels
-                    made += [ClassPrediction.of(mixture, there.likelihood, labels, own, **rest)]
+                    assert there.levels is not None
+                    words = there.likelihood, there.levels, own
+                    made += [ClassPrediction.of(mixture, *words, **rest)]
+                elif isinstance(here, Several):
+                    made += [predict_several(mixture, here, labels=there.levels, **rest)]
                 else:
-                    rest |= {"keep": len(parts) > 1, "labels": getattr(there, "levels", None)}
-                    here = likelihood or there.likelihood.new.changed(trials)
-                    several = isinstance(here, Several)
-                    make: Any = predict_several if several else Prediction.of
-                    made += [make(mixture, here, **rest)]
+                    how = rest | {"keep": len(parts) > 1, "labels": there.levels}
+                    made += [Prediction.of(mixture, here, **how)]
     return made[0] if len(made) == 1 else made[0].mixture(made, [part.weight for part in parts])
-
-
-def _points(
-    model: GPModel | SparseModel | PredictorsModel,
-    X_new: ArrayLike | None,
-    K_new: ArrayLike | None,
-    k_diag: ArrayLike | None,
-    mean_new: float | ArrayLike | None,
-    new_groups: str,
-) -> Points | DesignPoints | None:
-    """New points as the model sees them, None for the data's own."""
-    if not isinstance(model, SparseModel):
-        return new_points(model, X_new, K_new, k_diag, mean_new)
-    if K_new is not None or k_diag is not None:
-        raise InputError("K_new and k_diag are for a GPModel; pass X_new (rows of A)")
-    return design_points(model, X_new, mean_new, new_groups)
 
 
 def _averaged(
@@ -239,20 +223,17 @@ def _averaged(
     return made[0] if len(made) == 1 else made[0].mixture(made, weights)
 
 
-def _of_hyperparameters(result: Any) -> IntegratedEvidence | None:
+def _of_hyperparameters(result: object) -> IntegratedEvidence | None:
     """What a result says of a model with free hyperparameters."""
     return result if isinstance(result, IntegratedEvidence) else None
 
 
 def _check_likelihood(
-    model: GPModel | SparseModel | PredictorsModel,
-    likelihood: Likelihood | None,
-    posterior: Any,
-    n: int,
+    model: Model, likelihood: Likelihood | None, posterior: object, n: int,
     trials: Mapping[str, Any],
-) -> None:
+) -> None:  # fmt: skip
     """That of the new observations; parameters that are one per datum must fit them."""
-    if isinstance(model.likelihood, Softmax):
+    if model.likelihood.categories:
         if likelihood is not None:
             raise InputError("likelihood is for a GPModel; several classes have one likelihood")
         return

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..approximations.predictors.ep import nodes
-from ..models.likelihoods.predicted import Predicted, Several
+from ..execution.progress import Bar
+from ..models.likelihoods.predicted import Several
 from .gp import Prediction, Share
 from .mixture import Mixture, Stored, stored
 
@@ -23,10 +24,9 @@ _NARROW = 1e-12  # relative variance of a further predictor that counts as none
 
 
 def predict_several(
-    mixture: Mixture, likelihood: Several, batch_size: int | None, bar: Any, **context: Any
+    mixture: Mixture, likelihood: Several, batch_size: int | None, bar: Bar | None, **context: Any
 ) -> Prediction:
     """The prediction of a mixture of Gaussians for P predictors at every point."""
-    context.pop("keep", None)
     at = stored(mixture, batch_size, bar)
     shares = tuple(_shares(at, likelihood))
     mean, cov = at.mean[0].mean(axis=0), at.cov[:, 0, 0] + at.mean[0].var(axis=0)
@@ -54,10 +54,3 @@ def _shares(at: Stored, likelihood: Several) -> Iterator[Share]:
             one = Stored(first[None, None], left[:, None, None])
             share = float(np.exp(log_share)) / len(chosen)
             yield Share(share, one, likelihood.given(further))
-
-
-def of_family(model: Any, likelihood: Any) -> Any:
-    """A family that new observations follow, with the model's predictors."""
-    if isinstance(model.likelihood, Predicted) and not isinstance(likelihood, Several):
-        return Predicted(likelihood, model.likelihood.names)
-    return likelihood

@@ -6,7 +6,7 @@ It makes no draws; :mod:`evidence.verbs.sample` does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -18,10 +18,16 @@ from ..models.likelihoods.predicted import Several
 from ..models.likelihoods.quadrature import evaluate
 from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
-from ..numerics.arrays import Array
+from ..numerics.arrays import Array, Indices
 from .base import Result
 
+if TYPE_CHECKING:
+    from .draws import Draws
+    from .evidence import EvidenceResult
+    from .hyper import HyperDraws
+
 Described = GPModel | SparseModel | PredictorsModel
+Drawn: TypeAlias = "Draws | EvidenceResult | HyperDraws"
 _TOGETHER = 200_000  # likelihoods evaluated at a time
 
 
@@ -36,7 +42,7 @@ class AtDraws:
     """One for all draws, or one for each, chain after chain."""
 
     @classmethod
-    def of(cls, model: Described, posterior: Any) -> AtDraws:
+    def of(cls, model: Described, posterior: object) -> AtDraws:
         """Of a result with draws of latent values, or an array (..., n) of them."""
         check_kind("model", model, GPModel, SparseModel, PredictorsModel)
         if isinstance(posterior, Result):
@@ -52,12 +58,10 @@ class AtDraws:
             )
         x = x if x.ndim == 3 else x.reshape(1, -1, model.n)
         check_memory("posterior", x.shape[:2], *x.shape[:2], model.y.size)
-        seen = x
-        if isinstance(model, SparseModel):
-            seen = model.predictors(x.reshape(-1, model.n)).reshape(*x.shape[:2], -1)
+        seen = model.seen(x.reshape(-1, model.n)).reshape(*x.shape[:2], -1)
         return cls(model.observed, seen, _likelihoods(model, posterior))
 
-    def log_likelihood(self, rows: Any = slice(None)) -> Array:
+    def log_likelihood(self, rows: slice | Indices = slice(None)) -> Array:
         """log p(y_n|x_n) at every draw, shape (chains, draws, rows)."""
         if isinstance(several := self.likelihoods[0], Several):
             return self._of_several(several, rows)
@@ -73,7 +77,7 @@ class AtDraws:
             out[first : first + step] = values[0].reshape(part.shape)
         return out.reshape(seen.shape)
 
-    def _of_several(self, likelihood: Several, rows: Any) -> Array:
+    def _of_several(self, likelihood: Several, rows: slice | Indices) -> Array:
         """The same where a datum sees several predictors."""
         eta = likelihood.split(self.seen)[..., rows]
         flat = eta.reshape(-1, *eta.shape[-2:])
@@ -83,7 +87,7 @@ class AtDraws:
         out = [p.at(rows).log_probs(y, own) for p, own in parts]  # type: ignore[attr-defined]
         return np.concatenate(out).reshape(*eta.shape[:-2], y.size)
 
-    def cdf(self, y: Array, rows: Any) -> Array:
+    def cdf(self, y: Array, rows: slice | Indices) -> Array:
         """P(Y_n ≤ y_n | x_n) at every draw, shape (chains · draws, rows)."""
         seen = self.seen
         if isinstance(several := self.likelihoods[0], Several):
@@ -110,19 +114,17 @@ class AtDraws:
         return self.likelihoods[first : first + count] if several else self.likelihoods
 
 
-def check_same(model: Described, posterior: Any) -> None:
+def check_same(model: Described, posterior: Result) -> None:
     """Refuse what was made for another model, or is not of the posterior."""
-    if posterior.model and posterior.model != model.describe():
-        raise InputError(
-            f"posterior was made for another model, {posterior.model}, not {model.describe()}"
-        )
+    if (theirs := getattr(posterior, "model", {})) and theirs != model.describe():
+        raise InputError(f"posterior was made for another model, {theirs}, not {model.describe()}")
     if (beta := getattr(posterior, "settings", {}).get("beta", 1.0)) != 1.0:
         raise InputError(
             f"posterior holds draws at beta={beta}, not from the posterior; sample at beta=1"
         )
 
 
-def full_theta(model: Described, posterior: Any, draws: Array) -> Array:
+def full_theta(model: Described, posterior: Drawn, draws: Array) -> Array:
     """All hyperparameters on the line at draws (chains, draws, P) of the posterior's."""
     theta = np.tile(model.hyperparameters.theta, (*draws.shape[:2], 1))
     theta[..., [model.hyperparameters.index(name) for name in posterior.names]] = draws
@@ -140,7 +142,7 @@ def _likelihoods(model: Described, posterior: Any) -> tuple[Likelihood, ...]:
     return tuple(free.likelihood_at(theta) for theta in whole)
 
 
-def numbers(values: Any) -> Array:
+def numbers(values: object) -> Array:
     """An array, or nothing where there is none in it."""
     try:
         return np.asarray(values, dtype=float)

@@ -6,7 +6,7 @@ import html
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -196,7 +196,7 @@ class Result:
         files.write(path, self._format, _VERSION, {"fields": state}, arrays)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], **models: Any) -> Self:
+    def load(cls, path: str | os.PathLike[str], **models: object) -> Self:
         """Read what :meth:`save` wrote; any other file is refused with a clear message.
 
         Parameters
@@ -252,7 +252,7 @@ class ResultOnAxes(Result):
 # What JSON cannot express is a dictionary whose first key starts with a dollar.
 
 
-def _pack(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Any:
+def _pack(value: object, name: str, arrays: dict[str, NDArray[Any]]) -> object:
     """``value`` as JSON; its arrays are added to ``arrays``, under names that begin so."""
     if isinstance(value, Result):
         return {"$result": value._format, "fields": _pack(value._state(), name, arrays)}
@@ -306,7 +306,7 @@ def kinds(kind: type[Result] = Result) -> Iterator[type[Result]]:
         yield from kinds(child)
 
 
-def data_frame(data: Any, **words: Any) -> DataFrame:
+def data_frame(data: object, **words: object) -> DataFrame:
     """A frame of pandas, whose import waits until there is one."""
     import pandas as pd
 
@@ -327,6 +327,10 @@ def frame_of_draws(values: NDArray[Any], names: Sequence[str], stride: int = 1) 
     return table
 
 
-def fingerprint(model: Any) -> str:
+class Identified(Protocol):
+    def identity(self) -> tuple[NDArray[Any], ...]: ...
+
+
+def fingerprint(model: Identified) -> str:
     """What tells a model, and its data, from others."""
     return f"{type(model).__name__} {digest(*model.identity())}"

@@ -19,7 +19,7 @@ from ..gaussians.blocks import BlockGaussian
 from ..models.gp import GPModel
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
-from .at_draws import AtDraws, Described, check_same, full_theta
+from .at_draws import AtDraws, Described, Drawn, check_same, full_theta
 from .base import beside_axes
 
 _LATENT, _DATUM = "latent", "obs_id"  # what axes are called
@@ -28,13 +28,10 @@ Group = Mapping[str, Array]
 
 
 def to_arviz(
-    result: Any,
-    model: GPModel | SparseModel | None,
-    random_seed: int | np.random.Generator | None,
-    posterior: Group | None = None,
-    theta: Array | None = None,
-    **groups: Group,
-) -> Any:
+    result: Drawn, model: GPModel | SparseModel | None,
+    random_seed: int | np.random.Generator | None, posterior: Group | None = None,
+    theta: Array | None = None, **groups: Group,
+) -> Any:  # fmt: skip
     """A container with the warnings, and the evidence, among the posterior's attributes.
 
     Parameters
@@ -70,7 +67,7 @@ def to_arviz(
         }
     data = files.to_arviz(groups, dims, coords)
     about = dict[str, Any]()
-    if hasattr(result, "logz"):
+    if hasattr(result, "logz") and hasattr(result, "logz_se"):
         about = {"log_evidence": result.logz, "log_evidence_se": result.logz_se}
     if result.warnings:
         about["warnings"] = [str(warning) for warning in result.warnings]
@@ -79,7 +76,7 @@ def to_arviz(
     return data
 
 
-def at_theta(model: Described, result: Any, theta: Array, rng: np.random.Generator) -> AtDraws:
+def at_theta(model: Described, result: Drawn, theta: Array, rng: np.random.Generator) -> AtDraws:
     """At one draw from EP's Gaussian for each θ, of which neighbours may be equal."""
     check_same(model, result)
     whole = full_theta(model, result, theta)

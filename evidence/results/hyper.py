@@ -18,6 +18,7 @@ from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from ..statistics import diagnostics
 from . import export
+from .at_draws import Described
 from .base import DataFrame, Result, data_frame, frame_of_draws, quantiles_of
 from .evidence import EvidenceResult
 from .optimum import Optimum
@@ -252,7 +253,7 @@ class IntegratedEvidence(EvidenceResult):
     lows: Array = field(default_factory=lambda: np.zeros(0))
     logz_ep: float = math.nan
     optimum: Optimum | None = None
-    source: Any = None
+    source: Described | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

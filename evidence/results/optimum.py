@@ -11,7 +11,6 @@ from ..approximations.gp.modes import fit_best
 from ..approximations.reference import GaussianReference
 from ..messages import InputError, Message
 from ..models.latent import LatentModel
-from ..models.sparse import SparseModel
 from .base import DataFrame, ResultOnAxes
 from .evidence import EvidenceResult
 
@@ -85,7 +84,7 @@ class Optimum(ResultOnAxes):
         """Trial points at which the covariance was singular or EP failed."""
         return int(self.history.objective.isna().sum())
 
-    def evidence(self, **words: Any) -> EvidenceResult:
+    def evidence(self, **words: object) -> EvidenceResult:
         """Estimate log Z at the optimum: :func:`evidence.log_evidence` with these words."""
         if self.estimate is None:
             raise InputError("estimate is not kept in files: use ev.log_evidence(optimum.model)")
@@ -119,4 +118,4 @@ class Optimum(ResultOnAxes):
 
 
 def _prior_in_words(model: LatentModel) -> str:
-    return str(model.precision if isinstance(model, SparseModel) else getattr(model, "kernel", ""))
+    return str(model.hyperparameters.kernels[0])

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
-
 from ..drivers.plan import Plan
-from ..models.classes import SoftmaxModel
-from ..models.covariance import notes_on_inputs
-from ..models.gp import GPModel
-from ..models.latent import LatentModel
-from ..models.predictors import PredictorsModel
 from ..numerics.arrays import Array
+from .at_draws import Described
 from .base import DataFrame, Result, data_frame
 
 
@@ -46,7 +39,7 @@ class Simulated(Result):
 
     _format = "evidence-simulated"
 
-    model: LatentModel
+    model: Described
     x: Array
     y: Array
 
@@ -61,7 +54,7 @@ class Simulated(Result):
 
     @classmethod
     def _restore(cls, state: dict[str, Any], models: Mapping[str, Any]) -> Self:
-        given = {name: with_data(model, state["y"]) for name, model in models.items()}
+        given = {name: model.with_data(state["y"]) for name, model in models.items()}
         return super()._restore(state, given)
 
 
@@ -150,19 +143,3 @@ class Bidirectional(Result):
         rows = [(getattr(self, name), getattr(self, f"{name}_se")) for name in names]
         index, columns = ["lower bound", "Bennett", "upper bound"], ["logz", "logz_se"]
         return data_frame(rows, index=index, columns=columns)
-
-
-def with_data(model: LatentModel | PredictorsModel, y: Array) -> Any:
-    """The same model of other data; nothing is factorised again."""
-    new = copy.copy(model)
-    y, notes = model.likelihood.check(y)
-    if isinstance(new, SoftmaxModel):
-        new.codes = y.astype(np.intp)
-        return new
-    new.y = y
-    if isinstance(new, LatentModel):
-        new.theta = model.likelihood.theta(new.y)
-    if isinstance(model, GPModel) and model.kernel is not None:
-        notes += tuple(notes_on_inputs(model.X, model.structure))
-    new.notes = notes
-    return new

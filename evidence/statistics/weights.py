@@ -17,13 +17,13 @@ Learn. Res. 25 (2024) 72 (what it says about an average).
 from __future__ import annotations
 
 import math
-from typing import Any
+from types import EllipsisType
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..messages import Message
-from ..numerics.arrays import Array, Flags
+from ..numerics.arrays import Array, Flags, Indices
 from ..numerics.jit import jit
 from .resampling import SCHEMES, Ancestors
 
@@ -56,7 +56,7 @@ class Weights:
         if log_w is not None:
             self.add(log_w)
 
-    def add(self, log_w: ArrayLike, islands: Any = ...) -> None:
+    def add(self, log_w: ArrayLike, islands: Flags | Indices | EllipsisType = ...) -> None:
         """One more batch; islands that are not among ``islands`` get no weight from it."""
         log_w = np.asarray(log_w, dtype=float)
         top = np.maximum(self._top[islands], log_w.max(axis=-1))
@@ -133,7 +133,7 @@ class Weights:
         """Pareto's k of the tail."""
         return pareto_shape(np.sort(self.log))
 
-    def resample(self, chosen: Flags, scheme: str, rng: Any) -> Ancestors:
+    def resample(self, chosen: Flags, scheme: str, rng: np.random.Generator) -> Ancestors:
         """Particles that go on, (G, R) for batches of R, as rows of their stack.
 
         Islands that are not ``chosen``, or without any weight, keep their first batch.

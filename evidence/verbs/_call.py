@@ -28,7 +28,8 @@ from ..execution.clock import Clock
 from ..execution.meter import Meter, metered
 from ..execution.progress import Progress, compiling
 from ..numerics.threads import blas_kernels
-from ..results.base import fingerprint
+from ..paths.families import Reference
+from ..results.base import Identified, fingerprint
 
 DEFAULT_TARGET_SE = 0.05
 FINE = 0.002  # of Bayes factors that people report to half a percent
@@ -95,12 +96,14 @@ class Call:
         whole = isinstance(self.random_seed, numbers.Integral)
         return {"random_seed": self.random_seed if whole else None}
 
-    def begin(self, model: Any, identity: Callable[[], Mapping[str, Any]]) -> None:
+    def begin(
+        self, model: Identified | None = None, identity: Callable[[], Mapping[str, Any]] = dict
+    ) -> None:
         """Start the clock, and open the checkpoint of this run; ``identity`` is what decides its
         numbers besides the model and the seed, and is asked for where there is a file."""
         self.clock = Clock(self.max_seconds, Meter(self.max_evaluations))
         known: dict[str, Any] = {}
-        if self.checkpoint is not None:
+        if self.checkpoint is not None and model is not None:
             known = {"package version": __version__, "model": fingerprint(model), **identity()}
         self.store, self.seed = Checkpoint.seeded(self.checkpoint, known, self.random_seed)
 
@@ -131,7 +134,8 @@ def check_chains(**counts: int) -> dict[str, int]:
     return counts
 
 
-def in_identity(reference: Any) -> str | None:
+def in_identity(reference: str | Reference | None) -> str | None:
     """What a checkpoint keeps of where a run starts."""
-    named = reference is None or isinstance(reference, str)
-    return reference if named else digest(*reference.identity())
+    if reference is None or isinstance(reference, str):
+        return reference
+    return digest(*reference.identity())

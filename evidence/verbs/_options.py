@@ -5,7 +5,7 @@ They are explained in :func:`evidence.log_evidence` and in :mod:`evidence.method
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     import os
@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike
 
-    from ..approximations.density.reference import DensityReference
-    from ..approximations.mixture import Mixture
-    from ..approximations.predictors.reference import BlockReference
-    from ..approximations.reference import GaussianReference
     from ..drivers.smc import Sampler
     from ..moves.base import Move
+    from ..paths.families import Reference
+    from ..results.draws import Draws
+    from ..results.evidence import EvidenceResult
+    from ..results.hyper import HyperDraws
 
-    Reference = GaussianReference | BlockReference | DensityReference | Mixture
+#: what is known of latent values: see :func:`evidence.predict`
+Posterior: TypeAlias = "Reference | Draws | EvidenceResult | HyperDraws | ArrayLike"
 
 Method = Literal[
     "auto", "smc", "ais", "importance", "guided", "pt", "arm", "orthant", "sequential", "ep",

@@ -26,6 +26,8 @@ from .compare import check_prior
 from .summarise import summarise
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ..models.likelihoods.base import Likelihood
 
 _MOST = 1024  # models, an hour's work or more
@@ -35,7 +37,7 @@ _SETTINGS = 48  # of hyperparameters that effects are averaged over, of all mode
 @also(family="likelihood")
 def all_submodels(
     formula: str,
-    data: Any,
+    data: pd.DataFrame | Mapping[str, Any],
     *,
     prior: Mapping[str, float] | None = None,
     random_seed: int | np.random.Generator | None = None,

@@ -14,7 +14,6 @@ Carlo, arXiv:1511.02543.
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +27,7 @@ from ..execution.arguments import check_count, seed_sequence
 from ..execution.clock import check_interrupt, interruptible
 from ..execution.keywords import hinted
 from ..models.gp import GPModel
+from ..moves.base import Move
 from ..numerics.threads import blas_for
 from ..paths.families import fit_reference, make_path
 from ..results.simulated import Bidirectional, Simulated
@@ -42,7 +42,7 @@ def bidirectional(
     model: GPModel | Simulated,
     *,
     reference: str | GaussianReference = "ep",
-    move: Any = "mgrad",
+    move: str | Move = "mgrad",
     betas: str | int | ArrayLike = "adaptive",
     n_chains: int = 128,
     random_seed: int | np.random.Generator | None = None,

@@ -42,9 +42,9 @@ from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from ..results.base import fingerprint
 from ..results.calibration import FEW, Calibration, Design
+from ..results.evidence import EvidenceResult
 from ..results.export import draw_seen
 from ..results.hyper import IntegratedEvidence
-from ..results.simulated import with_data
 from ._call import ROUGH
 from .compare import check_prior, density_of, named
 from .estimate import log_evidence
@@ -53,6 +53,7 @@ from .simulate import from_prior, log_likelihood, ranked
 
 _DRAWS = 20  # of prior and posterior for each data set; of hyperparameters each costs a fit by EP
 _MOST = 10**6  # data sets
+Made = GPModel | SparseModel | PredictorsModel | Callable[..., Any]
 _Generators = Callable[..., Any] | Mapping[str, Callable[..., Any]] | None
 
 
@@ -71,7 +72,7 @@ def calibrate(
     models: Mapping[str, Any] | Sequence[Any], n: int = 200, *, simulate: _Generators = None,
     prior: Mapping[str, float] | None = None,
     random_seed: int | np.random.Generator | None = None, executor: Executor | None = None,
-    checkpoint: str | os.PathLike[str] | None = None, progressbar: bool = True, **options: Any,
+    checkpoint: str | os.PathLike[str] | None = None, progressbar: bool = True, **options: object,
 ) -> Calibration:  # fmt: skip
     """Find out on data from known models whether evidences and posteriors can be trusted.
 
@@ -134,9 +135,9 @@ def calibrate(
 
 
 def design(
-    m0: Any, m1: Any, n: int = 200, *, simulate: _Generators = None,
+    m0: Made, m1: Made, n: int = 200, *, simulate: _Generators = None,
     random_seed: int | np.random.Generator | None = None, executor: Executor | None = None,
-    checkpoint: str | os.PathLike[str] | None = None, progressbar: bool = True, **options: Any,
+    checkpoint: str | os.PathLike[str] | None = None, progressbar: bool = True, **options: object,
 ) -> Design:  # fmt: skip
     """What Bayes factors will a study give? Their distributions where each of two models is true.
 
@@ -175,7 +176,7 @@ def design(
 
 
 def _pieces(
-    models: dict[str, Any], simulate: Any, shares: Array, indices: Sequence[int | None],
+    models: dict[str, Any], simulate: _Generators, shares: Array, indices: Sequence[int | None],
     how: tuple[Any, Any, Any, bool], options: dict[str, Any], ranks: bool = True,
 ) -> list[Piece]:  # fmt: skip
     """One for each data set, of the models whose numbers are given or at random; ^C leaves those
@@ -211,7 +212,8 @@ def _pieces(
 
 def one_data_set(
     models: dict[str, Any], generators: dict[str, Any], shares: Array, ranks: bool,
-    options: dict[str, Any], *, index: int | None, seed: Any, stop: Callable[[], bool],
+    options: dict[str, Any], *, index: int | None, seed: np.random.SeedSequence,
+    stop: Callable[[], bool],
 ) -> Piece:  # fmt: skip
     """Data from one model, and what all of them say."""
     rng = np.random.default_rng(seed)
@@ -229,7 +231,7 @@ def one_data_set(
                 f"models[{shown(m)}] has data of shape {model.y.shape}, but those of {name!r} "
                 f"have {np.shape(y)}; all models must be of the same data"
             )
-        made.append(density_of(model(y)) if _makes(model) else with_data(model, y))
+        made.append(density_of(model(y)) if _makes(model) else model.with_data(y))
     results = []
     for model in made:  # in turn, on the core of this task
         results.append(log_evidence(model, random_seed=rng, progressbar=False, **options))
@@ -241,7 +243,7 @@ def one_data_set(
     return Piece(k, np.array([result.logz for result in results]), truth, prior, posterior)
 
 
-def _posterior(model: Any, result: Any, rng: np.random.Generator) -> Array:
+def _posterior(model: Any, result: EvidenceResult, rng: np.random.Generator) -> Array:
     """Draws of what is ranked, (draws, numbers); none where there are none."""
     where = ranked(model)[1]
     if isinstance(result, IntegratedEvidence) and len(result.theta):
@@ -263,7 +265,7 @@ def _posterior(model: Any, result: Any, rng: np.random.Generator) -> Array:
     return np.hstack([x[:, where], log_p])
 
 
-def _check_generators(models: dict[str, Any], simulate: Any) -> dict[str, Any]:
+def _check_generators(models: dict[str, Any], simulate: _Generators) -> dict[str, Any]:
     """The user's functions from random numbers to data, by the names of models."""
     if callable(simulate):
         with_name = len(inspect.signature(simulate).parameters) > 1
@@ -289,12 +291,12 @@ def _check_generators(models: dict[str, Any], simulate: Any) -> dict[str, Any]:
     return generators
 
 
-def _makes(model: Any) -> bool:
+def _makes(model: object) -> bool:
     """Whether it is a function from data to a model."""
     return callable(model) and not hasattr(model, "identity")
 
 
-def _text(thing: Any) -> str:
+def _text(thing: object) -> str:
     if hasattr(thing, "identity"):
         return fingerprint(thing)
     thing = getattr(thing, "func", thing)

@@ -12,6 +12,7 @@ from ..execution.arguments import (
     check_choice,
     check_flag,
     check_kind,
+    listed,
     number,
     seed_sequence,
     shown,
@@ -35,6 +36,8 @@ from ._several import run_each
 from .loo import loo as leave_one_out
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ..models.likelihoods.base import Likelihood
     from ..models.types import Model
 
@@ -47,7 +50,7 @@ _WIDE = (
 @also(family="likelihood")
 def compare(
     models: Mapping[str, Model | str] | Sequence[Model | str],
-    data: Any = None,
+    data: pd.DataFrame | Mapping[str, Any] | None = None,
     *,
     prior: Mapping[str, float] | None = None,
     baseline: str | None = None,
@@ -151,7 +154,8 @@ def compare(
     looks = {}
     for (name, one), rng in zip(results.items(), rngs[len(models) :] * loo, strict=False):
         posterior = one if isinstance(one, IntegratedEvidence) else None
-        known: Any = models[name]
+        known = models[name]
+        assert isinstance(known, GPModel | SparseModel | PredictorsModel)
         looks[name] = leave_one_out(known, posterior=posterior, random_seed=rng, progressbar=False)
     comparison = Comparison.of(results, weights, cut, models, baseline, looks)
     return told(replace(comparison, notes=(*comparison.notes, *[_WIDE] * wide)))
@@ -166,11 +170,10 @@ def _differ(models: Mapping[str, Any]) -> bool:
     return len(each) > 1
 
 
-def _check_formulas(formulas: Any) -> dict[str, str]:
-    if isinstance(formulas, str):
-        formulas = [formulas]
-    if not isinstance(formulas, Mapping):
-        formulas = {formula: formula for formula in formulas}
+def _check_formulas(given: object) -> dict[str, str]:
+    given = [given] if isinstance(given, str) else given
+    each = listed("models", given, "formulas")
+    formulas = given if isinstance(given, Mapping) else dict(zip(each, each, strict=True))
     for name, formula in formulas.items():
         if not isinstance(formula, str):
             raise InputError(
@@ -180,7 +183,7 @@ def _check_formulas(formulas: Any) -> dict[str, str]:
     return dict(formulas)
 
 
-def density_of(model: Any) -> Any:
+def density_of(model: object) -> Any:
     """A PyMC or NumPyro model as a density; others as they are."""
     if type(model).__module__.partition(".")[0] == "pymc":
         return from_pymc(model)
@@ -189,11 +192,11 @@ def density_of(model: Any) -> Any:
     return model
 
 
-def _check_models(models: Any) -> dict[str, Model]:
-    each = models.values() if isinstance(models, Mapping) else models
-    if isinstance(models, str) or (np.iterable(each) and any(isinstance(m, str) for m in each)):
+def _check_models(given: object) -> dict[str, Model]:
+    each = given.values() if isinstance(given, Mapping) else given
+    if isinstance(each, str) or (np.iterable(each) and any(isinstance(m, str) for m in each)):
         raise InputError("data is missing: formulas need a table")
-    models = {name: density_of(model) for name, model in named(models).items()}
+    models = {name: density_of(model) for name, model in named(given).items()}
     for model in models.values():
         family(model)
     # a density keeps its data to itself
@@ -210,15 +213,15 @@ def _check_models(models: Any) -> dict[str, Model]:
     return models
 
 
-def named(models: Any) -> dict[str, Any]:
+def named(given: object) -> dict[str, Any]:
     """Models by name; those of a sequence are numbered."""
-    if isinstance(models, list | tuple):
-        models = {f"model {k}": model for k, model in enumerate(models, 1)}
-    if not isinstance(models, Mapping) or not models:
+    if isinstance(given, list | tuple):
+        given = {f"model {k}": model for k, model in enumerate(given, 1)}
+    if not isinstance(given, Mapping) or not given:
         raise InputError(
-            f"models must map names to models, {{'rbf': m1, 'matern': m2}}, got {shown(models)}"
+            f"models must map names to models, {{'rbf': m1, 'matern': m2}}, got {shown(given)}"
         )
-    return dict(models)
+    return dict(given)
 
 
 def check_prior(prior: Mapping[str, float] | None, models: Mapping[str, Any]) -> dict[str, float]:

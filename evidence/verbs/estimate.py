@@ -28,7 +28,7 @@ from ..methods.referees import REFEREES
 from ..methods.registry import METHODS, check_options, check_unused
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
-from ..paths.families import Family, check_probit, family
+from ..paths.families import Family, Reference, check_probit, family
 from ..results.evidence import Estimate, EvidenceResult
 from ..statistics import ladders
 from ._call import Call, in_identity
@@ -173,11 +173,11 @@ def log_evidence(
     )  # fmt: skip
     check_choice("effort", effort, tuple(EFFORTS))
     _check_evaluations(kind, max_evaluations, model)
-    if getattr(model, "priors", None) is not None:
+    if model.priors is not None:
         _check_integrated(method, reference, move, betas, options)
         from .integrate import integrated_evidence  # which needs this function
 
-        return integrated_evidence(model, effort=effort, **budget)  # type: ignore[arg-type]
+        return integrated_evidence(model, effort=effort, **budget)
     call = Call(**budget, max_evaluations=max_evaluations, size=model.n)
     check_options(method, dict(options))
     ladder, n_betas = check_betas(betas)
@@ -202,7 +202,9 @@ def log_evidence(
         return _report(model, referee, outcome, settings)
 
 
-def _check_integrated(method: str, reference: Any, move: Any, betas: Any, options: Any) -> None:
+def _check_integrated(
+    method: str, reference: object, move: object, betas: object, options: Mapping[str, object]
+) -> None:
     """A model with priors leaves nothing to choose but the budget."""
     others = {"reference": reference, "move": move, **options}
     unused = [name for name, value in others.items() if value is not None]
@@ -226,8 +228,9 @@ def _check_evaluations(kind: Family, most: int | None, model: Model) -> None:
 
 
 def _check_start(
-    model: Model, kind: Family, method: str, reference: Any, move: Any, betas: Any
-) -> tuple[Move, Any]:
+    model: Model, kind: Family, method: str, reference: str | Reference | None,
+    move: str | Move | None, betas: object,
+) -> tuple[Move, str | Reference]:  # fmt: skip
     """The move and the reference, or its name: the model's own where none is given."""
     adaptive = isinstance(betas, str)
     given = {"reference": reference is not None, "move": move is not None, "betas": not adaptive}
@@ -254,7 +257,7 @@ def check_betas(betas: str | int | ArrayLike) -> tuple[Array | None, int | None]
 
 
 def _identity(
-    call: Call, method: str, reference: Any, options: Mapping[str, Any]
+    call: Call, method: str, reference: str | Reference, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What else decides the numbers of a run."""
     budget = call.budget
@@ -267,11 +270,11 @@ def _identity(
     }
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, str | bool | numbers.Number)
 
 
-def _option_text(value: Any) -> str:
+def _option_text(value: object) -> str:
     """What tells the value of an option from others."""
     if _is_plain(value):
         return str(value)
@@ -316,7 +319,7 @@ def _report(
             (*model.notes, *outcome.notes),
             settings,
             model.describe(),
-            getattr(model, "names", ()),
+            model.names,
             clock.meter.counts,
             tuple(outcome.components),
             outcome.component,

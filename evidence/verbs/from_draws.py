@@ -22,7 +22,7 @@ from ..execution.arguments import (
 )  # fmt: skip
 from ..execution.keywords import hinted
 from ..execution.options import told
-from ..execution.progress import progress_line
+from ..execution.progress import Bar, progress_line
 from ..messages import InputError, Message, suggest
 from ..models.adaptors.chains import Chains, read_chains
 from ..models.density.changes import Bounded
@@ -47,7 +47,7 @@ _MORE = 4.0  # times as many, in a note on what would lower the error
 
 @hinted
 def evidence_from_draws(
-    draws: Any,
+    draws: object,
     log_density: Callable[..., Any] | DensityModel,
     *,
     bounds: Sequence[ArrayLike | None] | Mapping[str, ArrayLike] | None = None,
@@ -172,7 +172,7 @@ class _Target:
     """log p of rows, in pieces, counted."""
 
     def __init__(
-        self, function: Callable[[Array], Array], executor: Executor | None, line: Any
+        self, function: Callable[[Array], Array], executor: Executor | None, line: Bar
     ) -> None:
         self.function, self.line = function, line
         self.map: Callable[..., Any] = map if executor is None else executor.map
@@ -247,7 +247,9 @@ def _takes_rows(function: Callable[..., Any], chains: Chains) -> bool:
             return True  # its own error is for the user to see
 
 
-def _limits(bounds: Any, chains: Chains) -> Bounded | None:
+def _limits(
+    bounds: Sequence[ArrayLike | None] | Mapping[str, ArrayLike] | None, chains: Chains
+) -> Bounded | None:
     if bounds is None:
         return None
     if isinstance(bounds, Mapping):

@@ -38,7 +38,6 @@ from ..messages import InputError, Message, messages
 from ..methods.base import FIRST, Doubt, Outcome, Problem, outcome_of_islands, widen
 from ..models.density.model import DensityModel
 from ..models.formulas.jzs import Ratios
-from ..models.formulas.model import FormulaModel
 from ..models.formulas.ties import check_ties
 from ..models.gp import GPModel
 from ..models.predictors import PredictorsModel
@@ -47,6 +46,7 @@ from ..models.scales import to_line
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for, single_blas
+from ..results.at_draws import Described
 from ..results.evidence import Estimate
 from ..results.hyper import HyperDraws, IntegratedEvidence
 from ..results.optimum import Optimum
@@ -140,7 +140,7 @@ def integrated_evidence(
         executor=executor, checkpoint=checkpoint, progressbar=progressbar, size=n_draws or 256,
     )  # fmt: skip
     prior = _priors(model, priors, fixed)
-    if isinstance(model, FormulaModel) and not isinstance(prior, Ratios):
+    if not isinstance(prior, Ratios):
         check_ties(model, {n: p for n, p in prior.items() if hasattr(p, "logpdf")})
     same = priors is None and model.priors is not None and len(prior) == len(model.priors)
     call.until_target(FINE if isinstance(prior, Ratios) else DEFAULT_TARGET_SE)
@@ -163,7 +163,7 @@ def integrated_evidence(
 
 
 def _directly(
-    call: Call, model: Any, prior: Priors, density: DensityModel, effort: Effort
+    call: Call, model: Described, prior: Priors, density: DensityModel, effort: Effort
 ) -> IntegratedEvidence:
     """The evidence of a density over hyperparameters is the answer."""
     from .estimate import log_evidence
@@ -194,7 +194,7 @@ def _directly(
     )  # fmt: skip
 
 
-def _optimum(model: Any, prior: Priors, n_restarts: int = 0) -> Optimum:
+def _optimum(model: Described, prior: Priors, n_restarts: int = 0) -> Optimum:
     """The largest evidence times prior, from where the model is and from other places."""
     held = [n for n in model.hyperparameters.names if n not in prior.names]
     own = {n: p for n, p in prior.items() if p != "flat"}
@@ -212,7 +212,7 @@ class _Islands(NamedTuple):
     """Draws of θ where the surrogate makes better ones than islands leave behind."""
 
 
-def _identity(call: Call, model: Any, prior: Priors, n_draws: int | None) -> dict[str, Any]:
+def _identity(call: Call, model: Described, prior: Priors, n_draws: int | None) -> dict[str, Any]:
     budget = (*call.budget.values(), n_draws)
     return {
         "bounds": digest(model.hyperparameters.bounds),
@@ -222,13 +222,9 @@ def _identity(call: Call, model: Any, prior: Priors, n_draws: int | None) -> dic
 
 
 def _begun(
-    call: Call,
-    model: Any,
-    prior: Priors,
-    n_draws: int | None,
-    known: ClosedForm | None,
+    call: Call, model: Described, prior: Priors, n_draws: int | None, known: ClosedForm | None,
     progress: Progress,
-) -> tuple[_Start, ThetaPilot | None]:
+) -> tuple[_Start, ThetaPilot | None]:  # fmt: skip
     """EP's optimum, and a pilot from there; None where there was no time for one."""
     clock, pilot = call.clock, None
     progress.phase("optimum")
@@ -252,7 +248,7 @@ def _begun(
     return start, pilot
 
 
-def _run_islands(call: Call, model: Any, pilot: ThetaPilot, progress: Progress) -> _Islands:
+def _run_islands(call: Call, model: Described, pilot: ThetaPilot, progress: Progress) -> _Islands:
     """Islands over θ, as large as the pilot says."""
     target, n_islands = call.target_se, call.n_islands
     problem = Problem(
@@ -280,13 +276,9 @@ def _run_islands(call: Call, model: Any, pilot: ThetaPilot, progress: Progress) 
 
 
 def _result(
-    call: Call,
-    model: GPModel | SparseModel | PredictorsModel,
-    prior: Priors,
-    start: _Start,
-    pilot: ThetaPilot | None,
-    islands: _Islands,
-) -> IntegratedEvidence:
+    call: Call, model: GPModel | SparseModel | PredictorsModel, prior: Priors, start: _Start,
+    pilot: ThetaPilot | None, islands: _Islands,
+) -> IntegratedEvidence:  # fmt: skip
     outcome, run, size, better = islands
     theta, logz_ep = np.zeros((0, len(prior))), math.nan
     if outcome.samples is not None:
@@ -389,9 +381,7 @@ def _modes(theta: Iterable[Array], objective: Iterable[float], best: Array) -> l
 
 
 def fits_over_theta(
-    model: GPModel | SparseModel | PredictorsModel,
-    result: IntegratedEvidence | HyperDraws,
-    most: int,
+    model: Described, result: IntegratedEvidence | HyperDraws, most: int
 ) -> Iterator[Any]:
     """EP, of many classes Laplace, at up to ``most`` draws of the hyperparameters."""
     if not len(result.theta):
@@ -428,14 +418,8 @@ def no_priors(names: Sequence[str]) -> InputError:
     )
 
 
-def _priors(
-    model: GPModel | SparseModel | PredictorsModel,
-    priors: Mapping[str, Any] | None,
-    fixed: Iterable[str],
-) -> Priors:
+def _priors(model: Described, priors: Mapping[str, Any] | None, fixed: Iterable[str]) -> Priors:
     """Those given, or else the model's own, but for what is ``fixed``."""
-    if isinstance(model, PredictorsModel) and priors is not None:
-        return model.priors_of(priors, fixed)
     if priors is None:
         if model.priors is None:
             raise no_priors(model.hyperparameters.names)
@@ -444,7 +428,7 @@ def _priors(
             return model.priors
         priors = {name: prior for name, prior in model.priors.items() if name not in out}
         fixed = [name for name in model.hyperparameters.names if name not in priors]
-    return Priors.of(model.hyperparameters, priors, fixed)
+    return model.priors_of(priors, fixed)
 
 
 def _particles(problem: Problem, variance: float) -> int:

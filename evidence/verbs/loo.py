@@ -55,6 +55,7 @@ from ..results.loo import LooResult
 from ..statistics.diagnostics import ess
 from ..statistics.psis import LIMIT, smoothed
 from ._call import ROUGH
+from ._options import Posterior
 from .estimate import log_evidence
 from .integrate import fits_over_theta, integrated_evidence
 from .reference import fit_reference
@@ -87,7 +88,7 @@ class _View(NamedTuple):
 @interruptible()
 def loo(
     model: Described,
-    posterior: Any = None,
+    posterior: Posterior | None = None,
     *,
     method: str = "auto",
     max_draws: int = 48,
@@ -214,7 +215,7 @@ def _by_draws_only(method: str, posterior: object) -> str:
     return "psis"
 
 
-def _made(model: Described, method: str, **options: Any) -> Any:
+def _made(model: Described, method: str, **options: Any) -> Posterior | None:
     """What the method needs of the posterior and nobody gave; None where that is nothing."""
     if model.priors is None:
         return sample(model, **options) if method == "psis" else None
@@ -227,7 +228,7 @@ def _made(model: Described, method: str, **options: Any) -> Any:
 
 
 def _by_cavities(
-    model: Described, posterior: Any, max_draws: int, rng: np.random.Generator
+    model: Described, posterior: object, max_draws: int, rng: np.random.Generator
 ) -> _View:
     """Of one Gaussian, of several modes, or of EP at draws of hyperparameters."""
     if isinstance(posterior, HyperDraws | IntegratedEvidence):
@@ -241,16 +242,18 @@ def _by_cavities(
         pulls = _pulls(log_p, log_w, view.pointwise)
         mcse, sure = (math.hypot(*pulls @ of) for of in (np.ones(len(shape)), ~doubtful))
         return view._replace(pareto_k=shape, mcse=mcse, doubtful=doubtful, mcse_others=sure)
-    mixture = posterior
-    if not isinstance(posterior, GaussianReference | Mixture):
+    if isinstance(posterior, GaussianReference | Mixture):
+        mixture = posterior
+    else:
         mixture = fit_reference(model, random_seed=rng)
     if mixture.model is not model:
         raise InputError("posterior was fitted to another model; fit it to this one")
-    parts, weights = [mixture], np.ones(1)
     if isinstance(mixture, Mixture):
         weights = mixture.probable
         parts = [c for c, w in zip(mixture.components, weights, strict=True) if w > 0.0]
         weights = weights[weights > 0.0]
+    else:
+        parts, weights = [mixture], np.ones(1)
     log_p, fitted, low, high = _stacked(_at_gaussian(q, len(parts)) for q in parts)
     equal = np.log(weights)[:, None]
     gone = np.isnan(log_p)

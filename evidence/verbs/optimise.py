@@ -170,12 +170,9 @@ def _moving(free: Hyperparameters, constant: set[int], slack: float = 1e-9) -> I
 
 
 def _starts(
-    model: GPModel | SparseModel | PredictorsModel,
-    moving: Indices,
-    priors: Priors | None,
-    n_restarts: int,
-    rng: np.random.Generator,
-) -> list[Array]:
+    model: GPModel | SparseModel | PredictorsModel, moving: Indices, priors: Priors | None,
+    n_restarts: int, rng: np.random.Generator,
+) -> list[Array]:  # fmt: skip
     """The model's own hyperparameters, then random ones."""
     free = model.hyperparameters
     starts = [free.theta.copy()]
@@ -184,7 +181,7 @@ def _starts(
     windows = free.theta[:, None] + np.log(REACH) * np.array([-1.0, 1.0])
     for i in moving:
         if i < free.n_kernel and "length_scale" in free.names[i].rpartition("__")[2]:
-            distance = _typical_distance(model.X, free.names[i])  # type: ignore[arg-type, union-attr]
+            distance = _typical_distance(model.X, free.names[i])  # type: ignore[arg-type]
             windows[i] += np.log(distance) - free.theta[i]
     if priors is not None:
         for i, distribution in zip(priors.free, priors.distributions, strict=True):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .. import moves
@@ -31,7 +29,7 @@ def posterior_draws(
     simulated: Simulated,
     n: int,
     *,
-    move: Any = "mgrad",
+    move: str | Move = "mgrad",
     n_moves: int | None = None,
     reference: str | GaussianReference = "ep",
     random_seed: int | np.random.Generator | None = None,

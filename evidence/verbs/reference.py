@@ -12,8 +12,10 @@ from ..execution.arguments import seed_sequence
 from ..execution.clock import interruptible
 from ..execution.keywords import hinted
 from ..messages import Message
+from ..moves.base import Move
 from ..numerics.threads import blas_for
 from ..paths import families
+from ..paths.families import Reference
 
 if TYPE_CHECKING:
     from ..models.types import Model
@@ -57,8 +59,8 @@ def fit_reference(model: Model, *, random_seed: int | np.random.Generator | None
 
 
 def explored(
-    model: Any, reference: Any, seed: np.random.SeedSequence, move: Any = None
-) -> tuple[Any, list[Message]]:
+    model: Model, reference: object, seed: np.random.SeedSequence, move: Move | None = None
+) -> tuple[Reference, list[Message]]:
     """The reference, extended by what scouts see where it is a mixture, and what they cannot
     explain."""
     with interruptible(), blas_for(model.n):

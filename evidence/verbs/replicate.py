@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..execution.arguments import check_count, check_kind, seed_sequence
@@ -16,13 +14,14 @@ from ..results.at_draws import AtDraws
 from ..results.export import at_theta
 from ..results.hyper import IntegratedEvidence
 from ..results.replicates import Replicates
+from ._options import Posterior
 from .simulate import from_prior
 
 
 @hinted
 def replicate(
     model: GPModel | SparseModel | PredictorsModel,
-    posterior: Any = None,
+    posterior: Posterior | None = None,
     *,
     draws: int = 100,
     random_seed: int | np.random.Generator | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from ..execution.keywords import hinted
 from ..execution.options import told
 from ..execution.progress import compiling, progress_line
 from ..messages import InputError, Message, messages
-from ..models.latent import LatentModel
 from ..numerics.threads import blas_for
 from ..paths.families import family, make_path
 from ..paths.gp import TemperedPath
@@ -116,12 +115,13 @@ def sample(
     >>> draws.ess.min > 200 and draws.rhat < 1.05
     True
     """
-    if getattr(model, "priors", None) is not None and isinstance(model, LatentModel):
+    kind = family(model)
+    if model.priors is not None:
         raise InputError(
             "model has priors of its hyperparameters: ev.sample_hyperparameters(model) draws them "
             "together with the latent values; model.at({...}) holds them, for ev.sample"
         )
-    mover = moves.get(family(model).move(model) if move is None else move)
+    mover = moves.get(kind.move(model) if move is None else move)
     counts = check_chains(draws=draws, tune=tune, chains=chains, thin=thin)
     call = Call(
         max_seconds=max_seconds, random_seed=random_seed, checkpoint=checkpoint,
@@ -154,14 +154,14 @@ def sample(
             step_size=run.step_size, move=mover.name, seconds=run.seconds,
             tune_seconds=run.tune_seconds, gradients=run.gradients / run.tilt.size,
             failures=run.failures, warnings=messages(said), settings=settings,
-            model=model.describe(), names=getattr(model, "names", ()),
+            model=model.describe(), names=model.names,
         )
     )  # fmt: skip
 
 
 def _prepared(
     model: Model, reference: str | Reference | None, call: Call, mover: Move
-) -> tuple[Any, list[Message], Jumps | None, TemperedPath]:
+) -> tuple[Reference, list[Message], Jumps | None, TemperedPath]:
     """A reference, what there is to say of it, jumps between its modes if it has several, and the
     path that chains move on."""
     try:

@@ -19,19 +19,19 @@ from ..execution.progress import compiling, progress_line
 from ..execution.tasks import run_tasks
 from ..hyper.at_theta import ep_at, guided_estimate
 from ..hyper.chains import Chain, run_chain
-from ..hyper.fields import GPField, LatentField, PredictorsField
+from ..hyper.fields import LatentField, field_of
 from ..hyper.schemes import KAPPA_TARGET, SCHEMES, Scheme
 from ..messages import InputError, Message
+from ..models.base import DataModel
 from ..models.gp import GPModel
 from ..models.predictors import PredictorsModel
 from ..models.priors import Priors, held
 from ..models.sparse import SparseModel
-from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
-from ..results.at_draws import AtDraws
 from ..results.hyper import HyperDraws
 from ._call import Call, check_chains
 from .integrate import integrated_evidence, no_priors
+from .simulate import log_likelihood
 
 _RHAT = 1.1
 _SE = 0.1  # of the integral that draws come from
@@ -128,11 +128,10 @@ def sample_hyperparameters(
     call = Call(max_seconds=max_seconds, random_seed=random_seed, progressbar=progressbar)
     if isinstance(model, SparseModel):
         return _from_integral(model, priors, fixed, draws, chains, keep, call)
+    chosen, field = SCHEMES[scheme], _field(model, SCHEMES[scheme])
     if priors is None:
         priors, fixed = _own_priors(model, fixed)
-    chosen = SCHEMES[scheme]
-    field = _field(model, chosen)
-    if isinstance(model, PredictorsModel):
+    if isinstance(model, DataModel):
         prior = model.priors_of(priors, fixed)
     else:
         prior = Priors.of(field.hyperparameters, priors, fixed)
@@ -140,7 +139,7 @@ def sample_hyperparameters(
     prior.check_start(field.hyperparameters.theta)
     stride = _stride(draws, keep, chains * field.mean.size)
     plan = dict(draws=draws, tune=tune, thin=thin, stride=stride)
-    call.begin(model, dict)
+    call.begin()
     steps = chains * (tune + thin * draws)
     bar = progress_line(progressbar, total=steps, desc=scheme, unit="step", ncols=88)
     lock, finished = threading.Lock(), dict[int, Chain]()
@@ -181,7 +180,9 @@ def _recorded(run: list[Chain], kept: int, stride: int) -> dict[str, Any]:
     }
 
 
-def _own_priors(model: Any, fixed: Iterable[str]) -> tuple[Mapping[str, Any], list[str]]:
+def _own_priors(
+    model: DataModel | LatentField, fixed: Iterable[str]
+) -> tuple[Mapping[str, Any], list[str]]:
     """But for what is fixed, by its priors or here."""
     priors = getattr(model, "priors", None)
     if priors is None:
@@ -193,16 +194,11 @@ def _own_priors(model: Any, fixed: Iterable[str]) -> tuple[Mapping[str, Any], li
 
 
 def _from_integral(
-    model: SparseModel,
-    priors: Mapping[str, Any] | None,
-    fixed: Iterable[str],
-    draws: int,
-    chains: int,
-    keep: int | None,
-    call: Call,
-) -> HyperDraws:
+    model: SparseModel, priors: Mapping[str, Any] | None, fixed: Iterable[str],
+    draws: int, chains: int, keep: int | None, call: Call,
+) -> HyperDraws:  # fmt: skip
     """Draws of θ that an integral over it left, and guided draws of latent values there."""
-    call.begin(model, dict)
+    call.begin()
     clock, seeds = call.clock, call.seed.spawn(chains + 1)
     integral = integrated_evidence(
         model, priors, fixed=fixed, target_se=_SE, max_seconds=call.max_seconds,
@@ -227,7 +223,7 @@ def _from_integral(
                 reference = ep_at(model, everything, tol=1e-6)
                 for t in part:
                     value = guided_estimate(reference, _GUIDED, rng, np.inf).pick(rng)
-                    theta[c, t], loglik[c, t] = own, _log_likelihood(reference.model, value)
+                    theta[c, t], loglik[c, t] = own, log_likelihood(reference.model, value[0])
                     if t % stride == 0:
                         x[c, t // stride] = value[0]
                 bar.update(len(part))
@@ -238,26 +234,12 @@ def _from_integral(
         settings={"draws": draws, "chains": chains, "stride": stride, **integral.settings},
         model=model.describe(),
         lows=integral.lows,
-        latent_names=tuple(getattr(model, "names", ())),
+        latent_names=model.names,
     ))  # fmt: skip
 
 
-def _log_likelihood(model: Any, x: Array) -> float:
-    return float(AtDraws.of(model, x).log_likelihood().sum())
-
-
-def _field(model: Any, scheme: Scheme) -> Any:
-    """The latent field of ``model``; a field stands for itself."""
-    field = model
-    if isinstance(model, GPModel):
-        field = GPField(model)
-    elif isinstance(model, PredictorsModel):
-        field = PredictorsField(model)
-    elif not isinstance(model, LatentField):
-        raise InputError(
-            "model must be a GPModel, a SparseModel, a PredictorsModel or a SoftmaxModel, got "
-            f"{type(model).__name__}"
-        )
+def _field(model: DataModel | LatentField, scheme: Scheme) -> LatentField:
+    field = field_of(model)
     if scheme.latent is None and not hasattr(field, "reference"):
         raise InputError(
             f"scheme={scheme.name!r} needs EP's Gaussian, which {type(model).__name__} does not "

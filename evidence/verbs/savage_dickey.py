@@ -16,7 +16,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from functools import singledispatch
 
 import numpy as np
 from scipy import stats
@@ -32,10 +32,13 @@ from ..models.density.model import DensityModel
 from ..models.density.priors import Quantiles
 from ..models.formulas.model import FormulaModel
 from ..models.formulas.terms import Common
+from ..models.gp import GPModel
 from ..models.latent import LatentModel
 from ..models.precisions.joint import Blocks
 from ..models.precisions.scaled import whitened
-from ..models.priors import Flat
+from ..models.priors import Distribution, Flat
+from ..models.sparse import SparseModel
+from ..models.types import Model
 from ..numerics.arrays import Array
 from ..paths.families import fit_reference
 from ..results.base import DataFrame, data_frame
@@ -105,11 +108,12 @@ def savage_dickey(
         raise InputError(f"model is another one than the result's, {result.model}")
     effect = _of_effect(model, result, name, point)  # type: ignore[arg-type]
     (found, se), nested = effect or _of_draws(model, result, name, point)
-    other: tuple[Any, float] = (nested, 0.0)
-    if not isinstance(nested, float):
+    if isinstance(nested, float):
+        logz, logz_se = nested, 0.0
+    else:
         run = log_evidence(nested, random_seed=random_seed, progressbar=False)
-        other = run.logz, run.logz_se
-    rows = [(found, se), (other[0] - result.logz, math.hypot(other[1], result.logz_se))]
+        logz, logz_se = run.logz, run.logz_se
+    rows = [(found, se), (logz - result.logz, math.hypot(logz_se, result.logz_se))]
     return data_frame(rows, index=["draws", "direct"], columns=["log_bayes_factor", "se"])
 
 
@@ -176,7 +180,7 @@ def with_effects(model: FormulaModel, term: Common, white: Array, mean: Array) -
 
 def _of_draws(
     model: LatentModel | DensityModel, result: EvidenceResult, name: str, point: float
-) -> tuple[tuple[float, float], Any]:
+) -> tuple[tuple[float, float], Model | float]:
     """Of a parameter with an independent prior, and the model where it is held, or its log Z."""
     names = list(result.names)
     if name not in names or not len(result.samples):
@@ -184,33 +188,47 @@ def _of_draws(
             f"name: the result has no draws of {shown(name)}{suggest(name, names)} It may be a "
             f"common effect with a normal prior, or one of {', '.join(names) or 'none'}"
         )
-    j, change = names.index(name), getattr(model, "change", None)
-    nested: Any
-    f: Any
-    if not isinstance(model, DensityModel):
-        rest = dict(model.priors.items()) if model.priors else {}
-        prior = Flat() if rest[name] == "flat" else rest[name]
-        del rest[name]
-        nested = model.at({name: point})
-        if rest:
-            nested = nested.with_priors(rest, set(model.hyperparameters.names) - set(rest))
-    elif isinstance(change, Quantiles):
-        rest = dict(zip(names, change.distributions, strict=True))
-        prior, f = rest.pop(name), model.functions.logdensity
-        if rest:
-            nested = DensityModel(
-                lambda theta: f(np.insert(theta, j, point, axis=-1)),
-                prior=rest, vectorized=model.vectorized,
-            )  # fmt: skip
-        else:
-            nested = float(model.log_likelihood(model.unconstrain([[point]]))[0])
-    else:
-        raise InputError("model: it needs a prior with a distribution for every parameter")
-    z, z0 = ndtri(prior.cdf(result.samples[:, j])), float(ndtri(prior.cdf(point)))
+    prior, nested = _split(model, name, point)
+    z, z0 = ndtri(prior.cdf(result.samples[:, names.index(name)])), float(ndtri(prior.cdf(point)))
     if not math.isfinite(z0):
         raise InputError(f"point: {point:g} is at the end of the prior of {name}, or beyond it")
     found, se = log_density_at(z, z0)
     return (found - float(stats.norm.logpdf(z0)), se), nested
+
+
+@singledispatch
+def _split(model: object, name: str, point: float) -> tuple[Distribution, Model | float]:
+    """The prior of a parameter, and the model where it is held, or its log Z."""
+    raise TypeError(type(model))
+
+
+@_split.register
+def _held_there(
+    model: GPModel | SparseModel, name: str, point: float
+) -> tuple[Distribution, Model]:
+    rest = dict(model.priors.items()) if model.priors else {}
+    prior = Flat() if rest[name] == "flat" else rest[name]
+    del rest[name]
+    nested: GPModel | SparseModel = model.at({name: point})
+    if rest:
+        nested = nested.with_priors(rest, set(model.hyperparameters.names) - set(rest))
+    return prior, nested
+
+
+@_split.register
+def _left_out(model: DensityModel, name: str, point: float) -> tuple[Distribution, Model | float]:
+    change, f = model.change, model.functions.logdensity
+    if not isinstance(change, Quantiles):
+        raise InputError("model: it needs a prior with a distribution for every parameter")
+    rest = dict(zip(model.names, change.distributions, strict=True))
+    j, prior = model.names.index(name), rest.pop(name)
+    assert f is not None
+    if not rest:
+        return prior, float(model.log_likelihood(model.unconstrain([[point]]))[0])
+    return prior, DensityModel(
+        lambda theta: f(np.insert(theta, j, point, axis=-1)),
+        prior=rest, vectorized=model.vectorized,
+    )  # fmt: skip
 
 
 def log_density_at(draws: Array, point: float) -> tuple[float, float]:

@@ -61,7 +61,7 @@ class Rescaled(OnAnother):
     def ppf(self, q: ArrayLike) -> Array:
         return self.factor * self.prior.ppf(q)
 
-    def rvs(self, size: Any = None, random_state: Any = None) -> Array:
+    def rvs(self, size: int | tuple[int, ...] | None = None, random_state: object = None) -> Array:
         return self.factor * self.prior.rvs(size, random_state=random_state)
 
     def support(self) -> tuple[float, float]:
@@ -72,7 +72,7 @@ class Rescaled(OnAnother):
 @hinted
 def prior_sensitivity(
     model: FormulaModel | Mapping[str, FormulaModel] | IntegratedEvidence | Comparison,
-    result: Any = None,
+    result: EvidenceResult | Comparison | None = None,
     *,
     scale: Sequence[float] = (0.5, 2.0),
     random_seed: int | np.random.Generator | None = None,
@@ -112,9 +112,10 @@ def prior_sensitivity(
     factors = array("scale", scale, ("n",))
     if factors.min() <= 0.0:
         raise InputError(f"scale must hold positive factors, got {shown(scale)}")
-    given: Any = model
     if isinstance(model, EvidenceResult | Comparison):
         result, given = model, _models_of(model)
+    else:
+        given = model
     several = isinstance(given, Mapping)
     models: dict[str, FormulaModel] = dict(given) if several else {"": given}
     if not models:
@@ -182,8 +183,9 @@ def _of_hyperparameters(
 
 
 def _of_effects(
-    model: FormulaModel, result: Any, factors: Array, near: float = 0.05, most: int = 12
-) -> Iterator[dict[str, Any]]:
+    model: FormulaModel, result: EvidenceResult | None, factors: Array,
+    near: float = 0.05, most: int = 12,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
     """By EP, averaged over hyperparameters: in closed form where an effect's posterior is normal,
     or changes by less than so ``near`` its own sd; else by its evidence with the other prior, at
     so many settings of hyperparameters at the ``most``."""

@@ -6,24 +6,24 @@ With x ~ N(m, K) and y ~ p(y|x), x is a draw from the posterior given y.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from functools import singledispatch
 
 import numpy as np
 
 from ..execution.arguments import check_kind, seed_sequence
 from ..execution.keywords import hinted
 from ..messages import InputError
+from ..models.base import DataModel
 from ..models.density.model import DensityModel
 from ..models.formulas.jzs import check_proper
-from ..models.formulas.model import FormulaModel
 from ..models.gp import GPModel
 from ..models.predictors import PredictorsModel
 from ..models.priors import Flat
 from ..models.scales import to_line
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array, Indices
-from ..results.at_draws import AtDraws
-from ..results.simulated import Simulated, with_data
+from ..results.at_draws import AtDraws, Described
+from ..results.simulated import Simulated
 
 _RANKED = 4  # effects, latent values or parameters of a model
 _TRIES = 100  # draws of priors, of which extremes leave no model
@@ -59,23 +59,23 @@ def simulate(
     check_kind("model", model, GPModel, SparseModel, PredictorsModel)
     check_proper("model", model)
     rng = np.random.default_rng(seed_sequence(random_seed))
-    if isinstance(model, SparseModel):
-        x = model.prior.draw_latent(rng.standard_normal((model.n, 1)))[:, 0]
-        seen = model.predictors(x[None])[0]
-    else:
-        seen = x = model.prior.draw(rng)
-    new = with_data(model, model.likelihood.simulate(seen, rng))
+    x = model.from_prior(rng)
+    new = model.with_data(model.likelihood.simulate(model.seen(x[None])[0], rng))
     return Simulated(new, x, new.y)
 
 
-def from_prior(model: Any, rng: np.random.Generator) -> tuple[Array, Array]:
+@singledispatch
+def from_prior(model: object, rng: np.random.Generator) -> tuple[Array, Array]:
     """Hyperparameters (on the line), latent values or parameters from their prior, those of
     :func:`ranked`; and data from them, where the model is not a density."""
+    raise TypeError(type(model))
+
+
+@from_prior.register
+def _with_data(model: Described, rng: np.random.Generator) -> tuple[Array, Array]:
     where = ranked(model)[1]
-    if isinstance(model, DensityModel):
-        return model.from_prior(rng)[where], np.zeros(0)
     priors = {} if model.priors is None else dict(model.priors.items())
-    lows = np.broadcast_to(model.priors.lows if priors else np.nan, len(priors))
+    lows = np.broadcast_to(np.nan if model.priors is None else model.priors.lows, len(priors))
     for _ in range(_TRIES):
         values = [
             float(Flat(low).ppf(rng.random()) if isinstance(d, str) else d.rvs(random_state=rng))
@@ -91,20 +91,37 @@ def from_prior(model: Any, rng: np.random.Generator) -> tuple[Array, Array]:
     )
 
 
-def ranked(model: Any) -> tuple[list[str], Indices]:
+@from_prior.register
+def _parameters_alone(model: DensityModel, rng: np.random.Generator) -> tuple[Array, Array]:
+    return model.from_prior(rng)[ranked(model)[1]], np.zeros(0)
+
+
+@singledispatch
+def ranked(model: object) -> tuple[list[str], Indices]:
     """Names of what :func:`from_prior` draws, and which latent values or parameters these are:
     the first effects of a formula, of others some that are far apart. The log likelihood, which
     knows all of the data, comes last (M. Modrák et al., Bayesian Anal. 20 (2025) 461)."""
-    free = [] if getattr(model, "priors", None) is None else list(model.priors.names)
-    size = len(model.names) if isinstance(model, DensityModel) else model.n
-    where = np.unique(np.linspace(0, size - 1, _RANKED).astype(int))
-    if isinstance(model, FormulaModel):
-        where = np.arange(min(size, _RANKED))
-    labels = getattr(model, "names", ()) or [f"x[{i}]" for i in range(size)]
-    told = [] if isinstance(model, DensityModel) else ["log likelihood"]
-    return [*free, *(labels[i] for i in where), *told], where
+    raise TypeError(type(model))
 
 
-def log_likelihood(model: Any, x: Array) -> float:
+@ranked.register
+def _of_latent_values(model: DataModel) -> tuple[list[str], Indices]:
+    free = () if model.priors is None else model.priors.names
+    where = np.arange(min(model.n, _RANKED)) if model.names else _apart(model.n)
+    labels = model.names or [f"x[{i}]" for i in range(model.n)]
+    return [*free, *(labels[i] for i in where), "log likelihood"], where
+
+
+@ranked.register
+def _of_parameters(model: DensityModel) -> tuple[list[str], Indices]:
+    where = _apart(len(model.names))
+    return [model.names[i] for i in where], where
+
+
+def _apart(size: int) -> Indices:
+    return np.unique(np.linspace(0, size - 1, _RANKED).astype(int))
+
+
+def log_likelihood(model: Described, x: Array) -> float:
     """log p(y|x) of all data."""
     return float(AtDraws.of(model, x[None]).log_likelihood().sum())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.sparse import block_diag, csr_array, eye_array
 
@@ -22,13 +20,15 @@ from ..results.base import data_frame, quantiles_of
 from ..results.hyper import IntegratedEvidence
 from ..results.summary import Summary, of_mixture
 from ._call import ROUGH
+from ._options import Posterior
 from .integrate import fits_over_theta, integrated_evidence
 
 
 @hinted
 def summarise(
-    model: FormulaModel, posterior: Any = None, *, level: float = 0.9, max_draws: int = 48
-) -> Summary:
+    model: FormulaModel, posterior: Posterior | None = None, *,
+    level: float = 0.9, max_draws: int = 48,
+) -> Summary:  # fmt: skip
     """The posterior of common effects, of hyperparameters and of the effects of every group.
 
     Of the latent values it has EP's Gaussians, averaged over hyperparameters.

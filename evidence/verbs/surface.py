@@ -114,13 +114,9 @@ def evidence_surface(
 
 
 def _cell(
-    model: GPModel | SparseModel,
-    words: Mapping[str, Any],
-    deadline: float,
-    values: Mapping[str, float],
-    seed: tuple[Any, int],
-    stop: Callable[[], bool],
-) -> Cell:
+    model: GPModel | SparseModel, words: Mapping[str, Any], deadline: float,
+    values: Mapping[str, float], seed: tuple[Any, int], stop: Callable[[], bool],
+) -> Cell:  # fmt: skip
     """Everything about one point, on one core; a point where numbers fail says so."""
     started, cell = time.perf_counter(), Cell(warnings="")
     try:

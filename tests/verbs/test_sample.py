@@ -144,6 +144,15 @@ def test_bad_arguments(options, message):
         quiet(small_model("probit"), **options)
 
 
+@pytest.mark.parametrize("model", [ev.GPModel, ev.SoftmaxModel], ids=["one predictor", "classes"])
+def test_hyperparameters_with_priors_are_not_held_silently(model):
+    free = model([0.0, 1.0, 2.0, 3.0], [0, 1, 1, 0], "RBF(1.0)").with_priors(
+        {"length_scale": "flat"}
+    )
+    with pytest.raises(ValueError, match="model has priors of its hyperparameters"):
+        quiet(free)
+
+
 def test_a_model_is_wanted():
     with pytest.raises(ValueError, match="a PredictorsModel or a DensityModel, got ndarray"):
         quiet(np.eye(3))

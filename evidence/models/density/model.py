@@ -130,6 +130,12 @@ class DensityModel(InNotebooks):
     """
 
     prior: GaussianPrior | None = None
+    #: of hyperparameters, as other models have
+    priors: None = None
+    #: that data see, and what else a density knows nothing of
+    n_predictors: int = 0
+    stepped: bool = False
+    orthant: bool = False
     #: the change from these coordinates to parameters, or None where they are the same
     change: Any = None
     #: the same where no prior makes it

@@ -219,6 +219,9 @@ class FormulaModel(SparseModel):
                 total += np.sum((X @ cov) * X, axis=1)
         return total
 
+    def new_words(self, data: object) -> dict[str, Any]:
+        return {"n": self.new_trials(data)} if self.trials else {}
+
     def new_trials(self, data: object) -> float | tuple[float, ...]:
         """Those of rows of a table."""
         try:

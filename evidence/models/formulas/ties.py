@@ -9,7 +9,7 @@ noise from none. (Where all data have one noise: :mod:`evidence.hyper.scatter`.)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import partial, singledispatch
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +20,7 @@ from scipy.stats import norm
 
 from ...messages import InputError
 from ...numerics.arrays import Array
+from ..base import DataModel
 from ..likelihoods.base import family
 from ..likelihoods.predicted import Predicted
 from ..priors import Distribution
@@ -34,8 +35,13 @@ _DENSE = 10**6  # entries of a matrix whose rank is computed
 _SCALES = np.geomspace(1e-3, 1e3, 400)
 
 
-def check_ties(model: FormulaModel, priors: Mapping[str, Any]) -> None:
+@singledispatch
+def check_ties(model: DataModel, priors: Mapping[str, Any]) -> None:
     """Refuse to integrate hyperparameters with these priors where log Z would be infinite."""
+
+
+@check_ties.register
+def _of_effects_on_noise(model: FormulaModel, priors: Mapping[str, Any]) -> None:
     lik = model.likelihood
     if not isinstance(lik, Predicted) or family(lik).counts:
         return

@@ -60,6 +60,8 @@ class Likelihood(ABC):
     """Whether the slope jumps, and the curvature says nothing."""
     counts: ClassVar[bool] = False
     """Whether observations are 0, 1, 2, …"""
+    categories: ClassVar[bool] = False
+    """Whether observations are classes without an order, which have no mean."""
     free: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
     """Parameters that may be learnt, with default bounds."""
     limits: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
@@ -140,6 +142,10 @@ class Likelihood(ABC):
         rows = zip(*values.values(), strict=True)
         each = [self.changed(dict(zip(values, row, strict=True))).theta(y) for row in rows]
         return np.stack(each, axis=1)
+
+    def of_family(self, other: Likelihood) -> Likelihood:
+        """Another of the base's family, with what is predicted here."""
+        return other
 
     # -- what follows -------------------------------------------------------------------
 

@@ -179,6 +179,9 @@ class Predicted(Several):
     def new(self) -> Predicted:
         return replace(self, base=self.base.new)
 
+    def of_family(self, other: Likelihood) -> Likelihood:
+        return other if isinstance(other, Several) else Predicted(other, self.names)
+
     def value_of(self, name: str) -> Any:
         return self.base.value_of(name)
 

@@ -42,6 +42,7 @@ class Softmax(Several):
 
     name: ClassVar[str] = "softmax"
     counts: ClassVar[bool] = True
+    categories: ClassVar[bool] = True
 
     def __repr__(self) -> str:
         return f"softmax({', '.join(self.labels)})"
