@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, clone
-from sklearn.gaussian_process.kernels import CompoundKernel
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -141,7 +141,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         return self.base_estimator_.estimators_
 
     @property
-    def kernel_(self) -> Any:
+    def kernel_(self) -> Kernel:
         """The kernel with the learnt hyperparameters."""
         check_is_fitted(self)
         if self._one_model:

@@ -72,7 +72,7 @@ class LogEvidence:
         ahead = [self.fit(theta + step).logz for step in _STEP * np.eye(theta.size)]
         return reference.logz, (np.array(ahead) - reference.logz) / _STEP
 
-    def negative(self, theta: Array, eval_gradient: bool = True) -> Any:
+    def negative(self, theta: Array, eval_gradient: bool = True) -> float | tuple[float, Array]:
         """What scikit-learn's optimizers minimise."""
         try:
             if not eval_gradient:
@@ -108,7 +108,7 @@ def start_kernel(estimator: GaussianProcess) -> Kernel:
     return clone(kernel)
 
 
-def fitted_kernel(reference: GaussianReference | BlockReference) -> Any:
+def fitted_kernel(reference: GaussianReference | BlockReference) -> Kernel:
     """The kernel of the reference's model; classes of a softmax model share theirs."""
     return reference.model.hyperparameters.kernels[0]
 

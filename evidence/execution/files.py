@@ -26,7 +26,7 @@ import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path as FilePath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,7 @@ class Pieces(dict[str, Any]):
         super().__init__(pieces)
         self.path = path
 
-    def __missing__(self, name: str) -> Any:
+    def __missing__(self, name: str) -> NoReturn:
         raise InputError(f"{self.path} is damaged: {name!r} is missing")
 
 

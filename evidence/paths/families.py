@@ -1,7 +1,8 @@
 """What each kind of model brings: the references one may start from, and its path.
 
-A new kind of model is one entry here. The model itself has ``n``, ``notes``, ``bare()``,
-``describe()`` and ``identity()``; a reference has ``name``, ``model``, ``mean``, ``logz``,
+A new kind of model is one entry here. The model itself has ``n``, ``names``, ``notes``,
+``priors``, ``n_predictors``, ``stepped``, ``orthant``, ``bare()``, ``describe()`` and
+``identity()``; a reference has ``name``, ``model``, ``mean``, ``logz``,
 ``converged``, ``seconds`` and ``warnings``; the path is a
 :class:`~evidence.paths.base.TemperedPath`.
 """
