@@ -24,7 +24,6 @@ import copy
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array
@@ -576,7 +575,7 @@ def null_in_words(v: Array) -> str:
     return f"{how} on {where.size} latent values from number {where[0]} on"
 
 
-def _identity(n: int) -> Any:
+def _identity(n: int) -> csc_array:
     from scipy.sparse import eye_array
 
     return eye_array(n, format="csc")

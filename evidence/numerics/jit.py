@@ -421,7 +421,7 @@ class Kernel(CFunc):
     """A kernel that is compiled when it is needed; calls need not find its type out."""
 
     @property
-    def address(self) -> Any:
+    def address(self) -> int | None:
         if super().address is None:
             with _no_garbage():
                 self.compile()

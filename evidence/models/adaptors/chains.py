@@ -97,12 +97,12 @@ def read_chains(draws: object, var_names: Sequence[str] | None = None) -> Chains
     return Chains(np.concatenate(columns, axis=2), tuple(names), shapes)
 
 
-def _variables(draws: Any) -> dict[str, Any] | None:
+def _variables(draws: object) -> dict[str, Any] | None:
     """Arrays (chains, draws, ...) by name, or None where draws are no such thing."""
     if hasattr(draws, "posterior"):  # InferenceData
         draws = draws.posterior
     elif hasattr(draws, "children") and "posterior" in draws.children:  # DataTree
-        draws = draws["posterior"]
+        draws = draws.children["posterior"]
     if hasattr(draws, "data_vars"):
         found = draws.data_vars
         return {str(k): v.transpose("chain", "draw", ...).values for k, v in found.items()}

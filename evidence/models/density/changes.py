@@ -12,6 +12,7 @@ coordinate alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,11 +53,9 @@ class Bounded:
     """
 
     def __init__(self, bounds: Sequence[Any], dim: int | None = None) -> None:
-        pairs: list[tuple[Any, ...]]
-        try:
+        pairs: list[tuple[Any, ...]] = []
+        with suppress(TypeError):
             pairs = [(None, None) if pair is None else tuple(pair) for pair in bounds]
-        except TypeError:
-            pairs = []
         if not pairs or len(pairs) != (dim or len(pairs)) or any(len(p) != 2 for p in pairs):
             raise InputError(
                 f"bounds must hold {dim or 'some'} pairs (low, high), one per parameter, with "
