@@ -62,7 +62,7 @@ class Integrator(ABC):
     def step(self, rows: UnderWay, *phase: Any) -> tuple[Any, ...]:
         """The next phase of the rows that get there."""
 
-    def log_density(self, point: Point, p: Array, *others: Any) -> Array:
+    def log_density(self, point: Point, p: Array, *others: object) -> Array:
         """-H of every row; the acceptance ratio is the difference of its exponents."""
         return point.minus_energy(p)
 
