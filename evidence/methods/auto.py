@@ -284,7 +284,7 @@ def anneal(problem: Problem, trial: Trial[Tilted] | None, notes: list[str]) -> O
             notes.append(f"resample-move: the pilot mixes ({what})")
         else:
             notes.append(f"the pilot mixes slowly ({what}, tilt correlation up to {worst:.2f})")
-        if staged is None and not problem.annealed:
+        if staged is None and not problem.annealed and family(problem.model).counted:
             staged = try_stages(attempt, plan, f"plan {i}")
             if staged is not None:
                 notes.append(describe(staged))

@@ -22,7 +22,6 @@ from ..execution.clock import Stopped, interruptible, within
 from ..execution.meter import phase
 from ..messages import Message
 from ..models.density.functions import COARSE
-from ..models.latent import LatentModel, farthest
 from ..paths.families import family, fit_reference, search_seed
 from .base import Doubt, Outcome, Problem, stopped, widen
 from .mixture import over_components
@@ -176,7 +175,7 @@ def refuse(outcome: Outcome, highest: float, model: Any) -> None:
     else:
         return
     outcome.logz = outcome.logz_se = math.nan
-    far = f"; {farthest(model)}" if isinstance(model, LatentModel) else ""
+    far = f"; {model.suspect}" if model.suspect else ""
     outcome.warn(
         "impossible", f"the numbers failed: they gave {what}; scale or jitter are extreme{far}"
     )

@@ -22,7 +22,6 @@ from ..drivers.plan import Plan
 from ..drivers.weighted import Proposed, run_weighted
 from ..execution.job import Job
 from ..execution.meter import phase
-from ..models.density.model import DensityModel
 from ..numerics.arrays import Array
 from ..paths.density import own_path
 from ..statistics.resampling import systematic
@@ -120,7 +119,7 @@ def _fitted(
     times as much where that is given; else four times, with a bad reference twenty, and twice as
     many of them where evaluations come in batches; or more than a ``part`` of what is left."""
     model = problem.model
-    if not isinstance(model, DensityModel) or not problem.free or model.n < 2:
+    if not problem.free or model.n < 2:
         return None
     c = model.n - 1
     hessian = 2 * c if model.has_gradient else c * (c + 1)

@@ -48,6 +48,11 @@ class DataModel(InNotebooks, ABC):
         return len(getattr(self.likelihood, "predictors", ("mu",)))
 
     @property
+    def suspect(self) -> str:
+        """The datum that is to blame where numbers fail, where one can be named."""
+        return ""
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Of the latent values, where they have any."""
         return ()

@@ -46,6 +46,18 @@ class LatentModel(DataModel):
     def describe(self) -> dict[str, Any]:
         """What a result tells of its model, in plain words and numbers."""
 
+    @property
+    def suspect(self) -> str:
+        """Which datum is farthest from the prior, in words."""
+        prior = self.prior
+        with np.errstate(all="ignore"):
+            away = np.abs(self.likelihood.location(self.y) - prior.mean) / np.sqrt(prior.variances)
+        i = int(np.argmax(np.nan_to_num(away, nan=np.inf)))
+        return (
+            f"datum {i}, {self.y[i]:.6g}, is farthest from the prior (mean {prior.mean[i]:.3g}, "
+            f"standard deviation {np.sqrt(prior.variances[i]):.3g})"
+        )
+
     def from_latent(self, u: Array) -> Array:
         """What samples hold, from rows of the prior's latent values."""
         return u
@@ -122,18 +134,6 @@ def check_noise(name: str, model: LatentModel, most: float = 0.05) -> None:
             f"noise: about {lost.sum():.2g} nats of log Z would be rounding; subtract "
             f"{np.round(m[i]):.12g} from y and from what its prior expects"
         )
-
-
-def farthest(model: LatentModel) -> str:
-    """Which datum is farthest from the prior, in words: where numbers fail it is suspect."""
-    prior, likelihood = model.prior, model.likelihood
-    with np.errstate(all="ignore"):
-        away = np.abs(likelihood.location(model.y) - prior.mean) / np.sqrt(prior.variances)
-    i = int(np.argmax(np.nan_to_num(away, nan=np.inf)))
-    return (
-        f"datum {i}, {model.y[i]:.6g}, is farthest from the prior (mean {prior.mean[i]:.3g}, "
-        f"standard deviation {np.sqrt(prior.variances[i]):.3g})"
-    )
 
 
 def megabytes(of_ep: float, n: int) -> float:

@@ -164,12 +164,12 @@ _FAMILIES: dict[type[DataModel] | type[DensityModel], Family] = {
 }
 
 
-def family(model: object) -> Family:
+def family(model: Any) -> Family:
     """The entry of ``model``, or an error that lists what there is."""
-    for kind, entry in _FAMILIES.items():
-        if isinstance(model, kind):
+    for kind in type(model).__mro__:
+        if kind in _FAMILIES:
             if not sees_several(model):
-                return entry
+                return _FAMILIES[kind]
             return _FEW_PREDICTORS if model.n_predictors <= MOST else _MANY_PREDICTORS
     *first, last = (f"a {kind.__name__}" for kind in _FAMILIES)
     known = f"{', '.join(first)} or {last}"

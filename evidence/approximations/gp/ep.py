@@ -30,7 +30,7 @@ from ...execution.clock import Stopped, check_interrupt, interruptible
 from ...gaussians.base import Gaussian, NotPositiveDefinite, Response, Sites
 from ...gaussians.blocks import BlockSites
 from ...messages import InputError, Message
-from ...models.latent import LatentModel, farthest
+from ...models.latent import LatentModel
 from ...models.likelihoods.quadrature import evaluate
 from ...models.predictors import PredictorsModel
 from ...numerics.arrays import Array
@@ -147,7 +147,7 @@ def fit_ep(
                 end = _parallel_sweeps(model, *given, least=0.0)
         except NotPositiveDefinite as error:
             raise NotPositiveDefinite(
-                f"EP is beyond what doubles resolve ({error}); {farthest(model)}"
+                f"EP is beyond what doubles resolve ({error}); {model.suspect}"
             ) from error
         except Stopped:
             return _independent(model, started)

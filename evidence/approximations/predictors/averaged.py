@@ -39,7 +39,8 @@ def fit_averaged(
 ) -> BlockReference:
     """Fit it; where numbers fail on the way, what there is by then."""
     started = time.perf_counter()
-    assert isinstance(model.likelihood, Several)
+    likelihood = model.likelihood
+    assert isinstance(likelihood, Several)
     fit = laplace or fit_block_laplace(model)
     q, sweeps, moved = fit.gaussian, 0, np.inf
     z = normal_nodes(fit.sites.nu.shape[0], _NODES)[0]
@@ -48,7 +49,7 @@ def fit_averaged(
         check_interrupt(model.prior.work)
         sweeps += 1
         try:
-            nearer = model.prior.with_blocks(_averaged(model.likelihood, model.observed, q, z))
+            nearer = model.prior.with_blocks(_averaged(likelihood, model.observed, q, z))
         except NotPositiveDefinite:
             break
         moved = float(np.max(np.abs(nearer.mean - q.mean) / np.sqrt(q.variances)))

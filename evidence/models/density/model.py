@@ -135,6 +135,7 @@ class DensityModel(InNotebooks):
     #: that data see, and what else a density knows nothing of
     n_predictors: int = 0
     stepped: bool = False
+    suspect: str = ""
     orthant: bool = False
     #: the change from these coordinates to parameters, or None where they are the same
     change: Any = None
