@@ -34,9 +34,10 @@ from ...numerics.mixtures import log_sums, squares
 from ...statistics.resampling import systematic
 from .policy import NORMAL, Policy
 from .reference import Scouted
-from .verdict import Verdict, moments, usable
+from .verdict import Verdict, all_usable, moments, usable
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
+_ROUNDING = 1e-15  # of a component's points: what has less is nothing to it
 _SHAPED = 2.0  # effective draws that tell a place, and per dimension a covariance
 _CHUNK = 2**16  # rows between two looks at ^C
 _DEFINITE = 1e-13  # least eigenvalue of a correlation, relative to the largest
@@ -301,12 +302,14 @@ def _moved(blend: Blend, z: Array, w: Array, steps: int, nothing: float = 1e-4) 
         kept = np.flatnonzero(total > nothing)
         if not kept.size:
             return blend
-        means, covs = blend.means[kept].copy(), blend.covs[kept].copy()
-        for i, k in enumerate(kept):
-            if worth[k] > _SHAPED * d:
-                mean, cov = moments(z, shares[:, k] / total[k], worth[k])
-                if usable(cov):
-                    means[i], covs[i] = mean, cov
+        told = np.flatnonzero(worth[kept] > _SHAPED * d)
+        means, covs = blend.means[kept], blend.covs[kept]
+        new, shapes = means[told], covs[told]
+        for i, k in enumerate(kept[told]):
+            own = np.flatnonzero(shares[:, k] > _ROUNDING * total[k])
+            new[i], shapes[i] = moments(z[own], shares[own, k] / total[k], worth[k])
+        fine = all_usable(shapes)
+        means[told[fine]], covs[told[fine]] = new[fine], shapes[fine]
         blend = replace(blend, weights=total[kept] / total[kept].sum(), means=means, covs=covs)
     return blend
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from ...numerics.arrays import Array
+from ...numerics.arrays import Array, Flags
 from ...statistics.weights import pareto_shape
 from .policy import NORMAL
 
@@ -66,18 +66,25 @@ def judged(log_w: Array) -> Verdict:
 
 def usable(cov: Array) -> bool:
     """Whether a covariance is definite beyond rounding, whatever the units of its coordinates."""
-    sd = np.sqrt(np.diag(cov).clip(0.0))
-    if not (np.isfinite(cov).all() and sd.min() > 0.0):
-        return False
-    s = np.linalg.eigvalsh(cov / sd / sd[:, None])
-    return bool(s[0] > 1e-13 * s[-1])
+    return bool(all_usable(cov[None])[0])
+
+
+def all_usable(covs: Array) -> Flags:
+    """The same of each of many, (K, d, d)."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        sd = np.sqrt(np.diagonal(covs, axis1=1, axis2=2).clip(0.0))
+        correlations = covs / sd[:, :, None] / sd[:, None, :]
+    fine = np.isfinite(correlations).all(axis=(1, 2))
+    s = np.linalg.eigvalsh(np.where(fine[:, None, None], correlations, 0.0))
+    return np.asarray(fine & (s[:, 0] > 1e-13 * s[:, -1]))
 
 
 def moments(x: Array, w: Array, enough: float) -> tuple[Array, Array]:
     """Mean and covariance of weighted draws."""
     d = x.shape[1]
     mean = w @ x
-    cov = (w[:, None] * (x - mean)).T @ (x - mean)
+    away = x - mean
+    cov = (w[:, None] * away).T @ away
     # a few effective draws tell a large covariance badly: keep a share of the diagonal
     keep = d / (d + 0.5 * enough)
     return mean, (1.0 - keep) * cov + keep * np.diag(np.diag(cov))
