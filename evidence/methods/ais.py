@@ -20,24 +20,19 @@ from .smc import find_plan, warn_of_slow_mixing
 from .tails import wide_start
 
 _BLOCK = 64  # chains per task
-_CAUTION = 4.0
-_FEWEST, _MOST = 256, 2**15
-_TUNE = 200  # steps that make posterior draws of a new chain, at least
 
 
 def ais(
-    problem: Problem,
-    *,
-    direction: str = "forward",
-    posterior: ArrayLike | None = None,
-    n_reverse: int | None = None,
-) -> Outcome:
+    problem: Problem, most: int = 2**15, *, direction: str = "forward",
+    posterior: ArrayLike | None = None, n_reverse: int | None = None,
+) -> Outcome:  # fmt: skip
     """Annealed importance sampling; ``n_particles`` (or ``n_islands``) is the number of chains.
 
     ``direction="both"`` also goes down from posterior draws and combines the two by Bennett's
     acceptance ratio: ``posterior``, independent draws (M, N) or chains (chains, draws, N), or
     ``n_reverse`` chains run for the purpose. A gap between the two says that the ladder is too
-    short; none says little where the draws, too, may have missed a part of the posterior.
+    short; none says little where the draws, too, may have missed a part of the posterior. There
+    are no more than ``most`` chains, and a quarter of these at first.
     """
     check_choice("direction", direction, ("forward", "both"))
     check_count("n_reverse", n_reverse, 2)
@@ -54,10 +49,10 @@ def ais(
     plan = find_plan(problem, single=True)
     if plan is None:
         return stopped("ais")
-    chains = problem.n_particles or problem.n_islands or _chains(plan, problem.target_se)
+    chains = problem.n_particles or problem.n_islands or _chains(plan, problem.target_se, most)
     job = Job(Loop.run, (Annealing(problem.path, problem.move, plan),), {"n_particles": 1})
     outcome, run = outcome_of_islands(
-        problem, "ais", job, plan.betas, plan.step_sizes, first=chains, block=_BLOCK, most=_MOST
+        problem, "ais", job, plan.betas, plan.step_sizes, first=chains, block=_BLOCK, most=most
     )
     outcome.settings = {"chains": int(run.final.size), "direction": direction}
     outcome.settings["reference"] = problem.reference.name
@@ -70,20 +65,24 @@ def ais(
     return outcome
 
 
-def _chains(plan: Plan, target_se: float | None) -> int:
-    """Chains that should meet the target; a whole number of tasks for each group."""
-    wanted = _CAUTION * plan.relative_variance / (target_se or 0.05) ** 2
-    return int(np.ceil(np.clip(wanted, _FEWEST, _MOST / 4) / _FEWEST)) * _FEWEST
+def _chains(
+    plan: Plan, target_se: float | None, most: int, fewest: int = 256, caution: float = 4.0
+) -> int:
+    """Chains that should meet the target, a multiple of the ``fewest``: a whole number of tasks
+    for each group. Pilots see a part of the variance only, one in ``caution`` times as much."""
+    wanted = caution * plan.relative_variance / (target_se or 0.05) ** 2
+    return int(np.ceil(np.clip(wanted, fewest, most / 4) / fewest)) * fewest
 
 
-def _posterior(problem: Problem, plan: Plan, n: int) -> Array | None:
-    """The last state of ``n`` chains at β = 1, each started where resample-move ends.
+def _posterior(problem: Problem, plan: Plan, n: int, least: int = 200) -> Array | None:
+    """The last state of ``n`` chains at β = 1, each started where resample-move ends and at
+    ``least`` so many steps long.
 
     Draws of the reference will not do: where one is a thousand nats too low a move whose step
     suits the others goes nowhere, and log u of its path is lower than all by as much.
     """
     problem.progress.phase("posterior draws")
-    steps = max(_TUNE, 10 * int(plan.n_moves.max()))
+    steps = max(least, 10 * int(plan.n_moves.max()))
     rng = np.random.default_rng(problem.child(5))
     loop = ResampleMove(problem.path, problem.move, plan)
     islands = problem.in_time(loop.run, -(-n // KEEP), KEEP, problem.child(9), problem.clock.stop)

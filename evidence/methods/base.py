@@ -57,9 +57,6 @@ FIRST = 16  # islands of the first wave
 N_DRAWS = 1000  # of the posterior
 MARGIN = 2.0  # times as many draws as a trial says
 SURE = 3.0  # standard errors by which one answer differs from another
-_FEWEST_DRAWS, _MOST_KEPT = 64, 2**26  # fewer of these where they are long; numbers in them
-_FEW = 10.0  # effective draws of an island
-_MET = 2.0  # times the target beyond which it is told to be missed
 
 
 @dataclass
@@ -180,7 +177,7 @@ class Outcome:
         self.warnings.append(Message(code, text))
 
 
-def widen(outcome: Outcome, target_se: float | None = None, met: float = _MET) -> None:
+def widen(outcome: Outcome, target_se: float | None = None, met: float = 2.0) -> None:
     """Settle all doubts: the one place where an error bar becomes wider than islands make it.
 
     Islands stop at the target by their own spread: a wider bar that misses it, by a factor of
@@ -209,21 +206,18 @@ def stopped(method: str) -> Outcome:
 
 
 def outcome_of_islands(
-    problem: Problem,
-    method: str,
-    job: Job,
-    stages: Array | None = None,
-    step_sizes: Array | None = None,
-    independent: bool = False,
-    parameters: Callable[[Array], Array] | None = None,
-    **budget: Any,
-) -> tuple[Outcome, Run]:
+    problem: Problem, method: str, job: Job, stages: Array | None = None,
+    step_sizes: Array | None = None, independent: bool = False,
+    parameters: Callable[[Array], Array] | None = None, fewest_draws: int = 64,
+    memory: int = 2**26, **budget: Any,
+) -> tuple[Outcome, Run]:  # fmt: skip
     """Run islands of a job: their estimate, trace, history and draws.
 
     A :class:`.Budget` may have more than ``problem`` says; one stage, without a step size, is
     the default. Of ``independent`` draws the variance of all weights is known, too: the error bar
     is the larger of what it and the spread of the islands, often sixteen, say. ``parameters``
-    are made of what islands keep; by default as the path makes them.
+    are made of what islands keep; by default as the path makes them. Posterior draws are fewer
+    where they have more than ``memory`` numbers, though not less than ``fewest_draws``.
     """
     run = run_waves(
         job,
@@ -252,18 +246,20 @@ def outcome_of_islands(
     outcome.trace = islands.trace_columns(stages, blocks, step_sizes)
     outcome.trace["logz"][-1], outcome.trace["logz_se"][-1] = estimate.value, estimate.se
     rng = np.random.default_rng(problem.child(2))
-    most = max(_FEWEST_DRAWS, _MOST_KEPT // blocks[0].draws.shape[-1])
+    most = max(fewest_draws, memory // blocks[0].draws.shape[-1])
     parameters = parameters or problem.path.parameters
     wanted = min(problem.n_draws, most)
     outcome.samples = islands.posterior_draws(blocks, rng, wanted, parameters)
     return outcome, run
 
 
-def warn_of_few_draws(outcome: Outcome, run: Run, n_particles: int, why: str) -> None:
-    """Where an island's draws are worth next to nothing."""
+def warn_of_few_draws(
+    outcome: Outcome, run: Run, n_particles: int, why: str, few: float = 10.0
+) -> None:
+    """Where an island's draws are worth less than a ``few`` independent ones of equal weight."""
     if not run.blocks:
         return
     ess = float(np.mean([b.ess[-1] for b in run.blocks.values()])) * n_particles
-    if ess < _FEW:
+    if ess < few:
         text = f"an island's {n_particles} draws are worth {ess:.1f}: {why}; use method='smc', "
         outcome.warn("few-draws", text + "or 'auto'")

@@ -27,6 +27,9 @@ def importance(problem: Problem) -> Outcome:
     return outcome
 
 
-def fair_share(problem: Problem) -> int:
-    """Draws of an island that cost little beside the reference."""
-    return int(np.clip(problem.cheap // problem.model.n, 128, 1024))
+def fair_share(
+    problem: Problem, fewest: int = 128, most: int = 1024, size: int | None = None
+) -> int:
+    """Draws of an island that cost little beside the reference, of ``size`` numbers each (by
+    default the model's): ``fewest`` where none do, and ``most`` where nearly all do."""
+    return min(max(fewest, problem.cheap // (size or problem.model.n)), most)

@@ -34,14 +34,15 @@ from ..numerics.threads import blas_for
 from ..proposals.twist import DIRECTIONS, EFFECTIVE, fit, truncated
 from .base import Problem
 
-_DRAWS = 512
-_LIGHT = 1.5  # v from which on the reference is widened; at 2 weights have no variance
-_WORTH = 0.5  # of what draws of EP's Gaussian are worth, those of the wider one must be
-_PUSH = 2.5  # away from the wall, in standard deviations by which q grows
 
+def wide_start(
+    problem: Problem, draws: int = 512, least: float = 1.5, worth: float = 0.5
+) -> Problem:
+    """The problem from a wider reference, where it is ours to choose and its tails ask for it.
 
-def wide_start(problem: Problem) -> Problem:
-    """The problem from a wider reference, where it is ours to choose and its tails ask for it."""
+    They do where ``draws`` of it find a v of ``least`` or more (at 2 weights have no variance),
+    if those of the wider one are worth more than the part ``worth`` of what these are.
+    """
     if not _ours(problem):
         return problem
     model, q = problem.model, problem.reference
@@ -50,7 +51,7 @@ def wide_start(problem: Problem) -> Problem:
     if q.share is not None or model.prior.covariance is None:
         return problem
     with blas_for(model.n):
-        z = np.random.default_rng(problem.child(8)).standard_normal((_DRAWS, model.n))
+        z = np.random.default_rng(problem.child(8)).standard_normal((draws, model.n))
         log_w = _log_weights(problem, z)
         w, effective = truncated(log_w)
         if not effective >= EFFECTIVE:  # NaN, too, where numbers fail
@@ -60,12 +61,12 @@ def wide_start(problem: Problem) -> Problem:
         gamma, U = q.eigh
         D = (U / np.sqrt(gamma))[:, ::-1][:, :size] * -np.sign(slope)  # into the tail
         v = np.minimum(1.0 / (1.0 + curvature), np.sum(D * (model.prior.covariance @ D), axis=0))
-        heavy = v >= _LIGHT
+        heavy = v >= least
         if not heavy.any():
             return problem
         other = replace(problem, reference=widened(q, D[:, heavy], v[heavy]), _path=None)
-        worth = truncated(_log_weights(other, z))[1]
-    return other if worth > _WORTH * effective else problem
+        its = truncated(_log_weights(other, z))[1]
+    return other if its > worth * effective else problem
 
 
 def with_ease(problem: Problem) -> Problem:
@@ -102,8 +103,9 @@ def eased(q: GaussianReference) -> GaussianReference:
     )
 
 
-def widened(q: GaussianReference, D: Array, v: Array) -> GaussianReference:
-    """q with weaker sites, √v times its variance along the columns of D, and pushed along them."""
+def widened(q: GaussianReference, D: Array, v: Array, push: float = 2.5) -> GaussianReference:
+    """q with weaker sites, √v times its variance along the columns of D, and pushed along them by
+    ``push`` times as much as its standard deviations grow."""
     prior, (c, nu, tau) = q.model.prior, q.sites
     g = np.column_stack([q.gaussian.solve(d) for d in D.T])
     share = g**2 / np.max(g**2, axis=0)
@@ -112,8 +114,8 @@ def widened(q: GaussianReference, D: Array, v: Array) -> GaussianReference:
     keep = np.prod(1.0 - part * share, axis=1)
     weaker = prior.with_sites(keep * nu, keep * tau)
     variance = np.array([d @ weaker.solve(d) for d in D.T])
-    push = _PUSH * (np.sqrt(variance) - 1.0) / variance / np.sum(share * g**2, axis=0)
-    gaussian = prior.with_sites(keep * nu + (share * g) @ push, keep * tau, reuse=weaker)
+    pushed = push * (np.sqrt(variance) - 1.0) / variance / np.sum(share * g**2, axis=0)
+    gaussian = prior.with_sites(keep * nu + (share * g) @ pushed, keep * tau, reuse=weaker)
     sites = Sites(keep * c, gaussian.nu, gaussian.tau)
     mean, logz = gaussian.mean, gaussian.log_normaliser(sites.c)
     return GaussianReference("wide ep", q.model, sites, mean, gaussian.variances, logz)

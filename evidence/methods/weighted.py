@@ -31,26 +31,9 @@ from ..proposals.twist import twisted
 from ..statistics.resampling import SCHEMES
 from ..statistics.weights import Weights
 from .base import FIRST, Doubt, Outcome, Problem, outcome_of_islands, warn_of_few_draws
+from .importance import fair_share
 
 Source = TypeVar("Source", Guided, Tilted)
-
-_PER_ISLAND = 64, 1024  # guided draws where the target asks for fewer, by how many are cheap
-_MEMORY = 2**22  # numbers in the draws of an island
-_TRIAL, _LONG_TRIAL = 512, 4096
-_FEWER = 128  # draws of a trial at a time
-_UNEVEN = 0.1  # relative variance of a weight from which on the guide is taught
-_LESSONS = 512, 1536  # further draws that it learns from, by how many are cheap
-_HEAVY, _SMALL = 0.7, 0.1  # a tail's shape, and a variance too small for it to matter
-_TILTED_TRIAL = 2000
-_SMALL_ISLANDS, _SMALL_DRAWS = 8, 32  # of a trial in steps
-_FEW_ISLANDS, _LONG = 4, 200_000  # of them, from so many latent values on
-_PARTS = 32  # of a long run, whose variances add up
-_UNLIKE = 3.1  # of a variance with three degrees of freedom 2.5 % are larger by this
-_LARGEST_VARIANCE = 0.5  # of an island's log Z: beyond it the mean of 16 islands is skewed
-_SHORT = 64  # latent values up to which weights without resampling say something
-_MOST_DRAWS, _MEMORY_STEPS = 2**14, 2**28  # of an island in steps; numbers in them
-_KEPT = 2**22  # numbers in the draws that islands in steps leave behind
-_FEWEST_TILTED, _MARGIN = 128, 1.2  # draws of an island, and relative to what the trial says
 
 
 class Trial(NamedTuple, Generic[Source]):
@@ -83,8 +66,16 @@ def orthant(problem: Problem) -> Outcome:
     return run_tilted(problem, try_tilting(problem))
 
 
-def try_guide(problem: Problem, draws: int = _TRIAL) -> Trial[Guided]:
-    """Prepare, and look at the weights of some ``draws``."""
+def try_guide(
+    problem: Problem, draws: int = 512, uneven: float = 0.1,
+    lessons: tuple[int, int] = (512, 1536), again: int = 512,
+) -> Trial[Guided]:  # fmt: skip
+    """Prepare, and look at the weights of some ``draws``.
+
+    Where a weight has a relative variance above ``uneven`` the guide learns from further draws,
+    the first number of ``lessons`` or up to the second as far as they are cheap; ``again`` so
+    many draws judge what it has learnt.
+    """
     problem.progress.phase("guide")
     rng, stop = np.random.default_rng(problem.child(5)), problem.clock.stop
     with blas_for(problem.model.n):
@@ -93,40 +84,36 @@ def try_guide(problem: Problem, draws: int = _TRIAL) -> Trial[Guided]:
         weights = Weights(np.concatenate([log_w for _, log_w in first]))
         # of several modes a lesson may forget some
         teachable = problem.model.likelihood.log_concave and not stop()
-        if weights.relative_variance > _UNEVEN and teachable:
-            first += _look(source.guide, _between(problem, *_LESSONS), rng, stop)
+        if weights.relative_variance > uneven and teachable:
+            first += _look(source.guide, fair_share(problem, *lessons), rng, stop)
             drawn, log_w = (np.concatenate(part, axis=-1) for part in zip(*first, strict=True))
             with contextlib.suppress(CannotGuide):
                 guide = twisted(source.guide, drawn, log_w)
                 heavy = guide.twist is not None and guide.twist.heavy
-                again = _look(guide, _TRIAL, rng, stop)
-                taught = Weights(np.concatenate([log_w for _, log_w in again]))
+                looks = _look(guide, again, rng, stop)
+                taught = Weights(np.concatenate([log_w for _, log_w in looks]))
                 if taught.relative_variance < weights.relative_variance or heavy:
                     return Trial(source._replace(guide=guide), taught)
     return Trial(source, weights)
 
 
-def look_longer(problem: Problem, trial: Trial[Guided]) -> Trial[Guided]:
-    """A guide judged by other, more weights: few tell the shape of a tail badly."""
+def look_longer(problem: Problem, trial: Trial[Guided], draws: int = 4096) -> Trial[Guided]:
+    """A guide judged by other, more weights, of so many ``draws``: few tell the shape of a tail
+    badly."""
     rng, stop = np.random.default_rng(problem.child(6)), problem.clock.stop
     with blas_for(problem.model.n):
-        looks = _look(trial.source.guide, _LONG_TRIAL, rng, stop)
+        looks = _look(trial.source.guide, draws, rng, stop)
     return trial._replace(weights=Weights(np.concatenate([log_w for _, log_w in looks])))
 
 
 def _look(
-    guide: Guide, n: int, rng: np.random.Generator, stop: Callable[[], bool]
+    guide: Guide, n: int, rng: np.random.Generator, stop: Callable[[], bool], batch: int = 128
 ) -> list[tuple[Array, Array]]:
-    """Draws and their log weights, in batches."""
-    batches = [guide.draw(_FEWER, rng)]
-    while len(batches) * _FEWER < n and not stop():
-        batches.append(guide.draw(_FEWER, rng))
+    """At least n draws and their log weights, a ``batch`` at a time."""
+    batches = [guide.draw(batch, rng)]
+    while len(batches) * batch < n and not stop():
+        batches.append(guide.draw(batch, rng))
     return batches
-
-
-def _between(problem: Problem, fewest: int, most: int) -> int:
-    """So many draws as are cheap."""
-    return min(max(fewest, problem.cheap // problem.model.n), most)
 
 
 def try_tilting(problem: Problem) -> Trial[Tilted]:
@@ -134,26 +121,33 @@ def try_tilting(problem: Problem) -> Trial[Tilted]:
     problem.progress.phase("minimax tilting")
     with blas_for(problem.model.n):
         source = Tilted.of(problem.model)
-    return look_again(problem, Trial(source, Weights()), _TILTED_TRIAL)
+    return look_again(problem, Trial(source, Weights()))
 
 
-def look_again(problem: Problem, trial: Trial[Tilted], draws: int) -> Trial[Tilted]:
-    """Minimax tilting judged by more weights."""
+def look_again(
+    problem: Problem, trial: Trial[Tilted], draws: int = 2000, batch: int = 2000
+) -> Trial[Tilted]:
+    """Minimax tilting judged by more weights, in all of ``draws``, a ``batch`` at a time."""
     rng, weights = np.random.default_rng(problem.child(3)), trial.weights
     with blas_for(problem.model.n):
         while weights.n < draws and not (weights.n and problem.clock.stop()):
-            weights.add(draw(trial.source.proposal, _TILTED_TRIAL, rng)[1])
-            rng = np.random.default_rng(problem.child(100 + weights.n // _TILTED_TRIAL))
+            weights.add(draw(trial.source.proposal, batch, rng)[1])
+            rng = np.random.default_rng(problem.child(100 + weights.n // batch))
     return trial
 
 
 def run_guided(
-    problem: Problem, trial: Trial[Guided], resampling: str | None = "systematic"
-) -> Outcome:
-    """Islands until the target is met; the trial's own draws only decide how large they are."""
+    problem: Problem, trial: Trial[Guided], resampling: str | None = "systematic",
+    fewest: int = 64, margin: float = 1.5,
+) -> Outcome:  # fmt: skip
+    """Islands until the target is met; the trial's own draws only decide how large they are.
+
+    They have ``margin`` times the draws that the target asks for, at least as many as are cheap,
+    and these are not ``fewest``.
+    """
     variance = trial.weights.relative_variance
-    fewest = max(_between(problem, *_PER_ISLAND), 1.5 * problem.particles_for(variance))
-    n_particles = _size(problem, 2 ** math.ceil(math.log2(min(fewest, _MEMORY))))
+    wanted = max(fair_share(problem, fewest), margin * problem.particles_for(variance))
+    n_particles = _size(problem, wanted, of_net=True)
     source, twist = trial.source, trial.source.guide.twist
     if problem.n_islands != 1:
         rng = np.random.default_rng(problem.child(7))
@@ -162,12 +156,12 @@ def run_guided(
     outcome, run = _islands(problem, "guided", trial._replace(source=source), n_particles, more)
     outcome.doubts.append(Doubt(run.ends_se, least=True))
     warn_of_few_draws(outcome, run, n_particles, "the reference's sites guide badly here")
-    shape = trial.weights.shape
-    if shape > _HEAVY and variance > _SMALL:
+    if trial.weights.heavy():
         outcome.warn(
             "heavy-tail",
             f"the weights of {trial.weights.n} guided draws have a heavy tail (Pareto k = "
-            f"{shape:.2f}): the error bar may be too small; method='smc' is a cross-check",
+            f"{trial.weights.shape:.2f}): the error bar may be too small; "
+            "method='smc' is a cross-check",
         )
     return outcome
 
@@ -190,18 +184,20 @@ def try_steps(problem: Problem, resampling: str | None = "systematic") -> StepTr
     return StepTrial(source, variance if variance < math.inf else math.inf)  # no draw met it
 
 
-def warn_of_heavy_tail(outcome: Outcome, problem: Problem, trial: StepTrial) -> None:
-    """Where weights of draws that were never resampled have a tail that islands may not meet."""
-    if trial.source.guide.size > _SHORT:  # where they tell of nothing else than their number
+def warn_of_heavy_tail(
+    outcome: Outcome, problem: Problem, trial: StepTrial, draws: int = 512, short: int = 64
+) -> None:
+    """Where weights of ``draws`` never resampled have a tail that islands may not meet: with more
+    than ``short`` latent values they tell of nothing else than their number."""
+    if trial.source.guide.size > short:
         return
     rng = np.random.default_rng(problem.child(6))
-    weights = Weights(trial.source.draw(_TRIAL, rng, _never)[1])
-    k = weights.shape
-    if k > _HEAVY and weights.relative_variance > _SMALL:
+    weights = Weights(trial.source.draw(draws, rng, _never)[1])
+    if weights.heavy():
         outcome.warn(
             "heavy-tail",
-            f"the weights of {weights.n} draws have a heavy tail (Pareto k = {k:.2f}): log Z may "
-            "be too low and its error bar too small; method='smc' is a cross-check",
+            f"the weights of {weights.n} draws have a heavy tail (Pareto k = {weights.shape:.2f})"
+            ": log Z may be too low and its error bar too small; method='smc' is a cross-check",
         )
 
 
@@ -210,28 +206,30 @@ def _never(log_weight: Array) -> None:
 
 
 def run_stepped(
-    problem: Problem,
-    resampling: str | None = "systematic",
-    trial: StepTrial | None = None,
-    together: int = 4,
-) -> Outcome:
+    problem: Problem, resampling: str | None = "systematic", trial: StepTrial | None = None,
+    together: int = 4, margin: float = 1.2, largest: float = 0.5, uneven: float = 0.1,
+    fewest: int = 32, most: int = 2**14, memory: int = 2**28, kept: int = 2**22,
+) -> Outcome:  # fmt: skip
     """Islands whose draws are resampled on the way; small ones, run first, say how large; so many
     ``together``, side by side, where calls cost more than numbers do.
 
-    With resampling the variance of an island's log Ẑ falls like one over its draws.
+    With resampling the variance of an island's log Ẑ falls like one over its draws. They are
+    ``margin`` times as many as meet the target, and leave it a variance of no more than
+    ``largest``, beyond which the mean of 16 islands is skewed; where a draw's variance is above
+    ``uneven``, few do not show the tails, and as many are made as are cheap. An island has
+    ``fewest`` to ``most``, of ``memory`` numbers in all, and leaves up to ``kept`` of these.
     """
     source, variance = try_steps(problem, resampling) if trial is None else trial
     size = source.guide.size
-    keep = int(np.clip(_KEPT // size, 1, KEEP))
+    keep = int(np.clip(kept // size, 1, KEEP))
     # the relative variance of a lognormal Ẑ with variance s² of its logarithm is exp(s²) - 1
     wave = problem.n_islands or FIRST
     allowed = math.log1p(wave * (problem.target_se or 0.05) ** 2)
-    wanted = max(_MARGIN * variance / allowed, variance / _LARGEST_VARIANCE)
-    # whose tails few draws do not show, nor those of one of several modes
-    many = variance > _UNEVEN or sees_several(problem.model) or problem.reference.share is not None
-    cheap = min(problem.cheap // source.guide.dearer // size, _PER_ISLAND[1]) if many else 0
-    most = max(min(_MOST_DRAWS, _MEMORY_STEPS // size), _SMALL_DRAWS)
-    wanted = min(max(wanted, _SMALL_DRAWS, cheap), most)
+    wanted = max(margin * variance / allowed, variance / largest)
+    # nor do they show the tails of one of several modes
+    many = variance > uneven or sees_several(problem.model) or problem.reference.share is not None
+    cheap = fair_share(problem, 0, size=source.guide.dearer * size) if many else 0
+    wanted = min(max(wanted, fewest, cheap), max(min(most, memory // size), fewest))
     n_particles = problem.n_particles or 16 * math.ceil(wanted / 16)
     options = {"resampling": resampling, "keep": keep, "n_particles": n_particles}
     job = Job(run_weighted, (source,), options)
@@ -245,39 +243,46 @@ def run_stepped(
     return outcome
 
 
-def _variance_of_a_draw(problem: Problem, source: Stepped, resampling: str | None) -> float:
-    """Variance of log Ẑ times draws, from small islands side by side."""
-    long = source.guide.size >= _LONG
-    counts = abreast(source, _FEW_ISLANDS if long else _SMALL_ISLANDS, _SMALL_DRAWS)
+def _variance_of_a_draw(
+    problem: Problem, source: Stepped, resampling: str | None,
+    draws: int = 32, islands: int = 8, few: int = 4, large: int = 200_000,
+) -> float:  # fmt: skip
+    """Variance of log Ẑ times draws, from small islands side by side, of so many ``draws`` each:
+    as many as ``islands`` says, a ``few`` from ``large`` numbers of latent values on."""
+    long = source.guide.size >= large
+    counts = abreast(source, few if long else islands, draws)
     seeds, stop, found = problem.child(5).spawn(len(counts)), problem.clock.stop, {}
 
     def share(first: int, stride: int) -> None:
         with within(lambda flops: stop()):
             for i in range(first, len(counts), stride):
-                rng, shape = np.random.default_rng(seeds[i]), (counts[i], _SMALL_DRAWS)
+                rng, shape = np.random.default_rng(seeds[i]), (counts[i], draws)
                 found[i] = courses(source, Resampling(source.log_z0, shape, rng, resampling))
 
     run(share, len(counts))
     log_z = np.concatenate([found[i] for i in range(len(counts))])
     whole = float(np.var(log_z[:, -1], ddof=1))
-    return _SMALL_DRAWS * (variance_by_parts(log_z, source.log_z0) if long else whole)
+    return draws * (variance_by_parts(log_z, source.log_z0) if long else whole)
 
 
-def variance_by_parts(courses: Array, start: float) -> float:
+def variance_by_parts(courses: Array, start: float, n: int = 32, unlike: float = 3.1) -> float:
     """Variance of where courses of log Ẑ (rows) end, which a few of them do not tell.
 
-    In a long run parts forget each other: their variances add up, unless the ends say otherwise.
+    In a long run n parts forget each other: their variances add up, unless that of the ends is
+    ``unlike`` times as large. (Of a variance with three degrees of freedom 2.5 % are by 3.1.)
     """
-    ends = np.linspace(0, courses.shape[1] - 1, _PARTS + 1).round().astype(int)[1:]
+    ends = np.linspace(0, courses.shape[1] - 1, n + 1).round().astype(int)[1:]
     parts = np.diff(courses[:, ends], axis=1, prepend=start)
     added, whole = np.var(parts, axis=0, ddof=1).sum(), np.var(courses[:, -1], ddof=1)
-    return float(whole if whole > _UNLIKE * added else added)
+    return float(whole if whole > unlike * added else added)
 
 
-def run_tilted(problem: Problem, trial: Trial[Tilted]) -> Outcome:
-    """As :func:`run_guided`, of minimax tilting."""
-    needed = _MARGIN * problem.particles_for(trial.weights.relative_variance)
-    n_particles = _size(problem, max(_FEWEST_TILTED, math.ceil(min(needed, _MEMORY))))
+def run_tilted(
+    problem: Problem, trial: Trial[Tilted], fewest: int = 128, margin: float = 1.2
+) -> Outcome:
+    """As :func:`run_guided`, of minimax tilting; cheap draws are not counted."""
+    needed = margin * problem.particles_for(trial.weights.relative_variance)
+    n_particles = _size(problem, max(needed, fewest))
     outcome, _ = _islands(problem, "orthant", trial, n_particles, {"reference": None})
     outcome.warnings += trial.weights.complaints()
     if trial.source.proposal.bound == math.inf:
@@ -286,9 +291,12 @@ def run_tilted(problem: Problem, trial: Trial[Tilted]) -> Outcome:
     return outcome
 
 
-def _size(problem: Problem, wanted: int) -> int:
-    """Draws of an island: islands are many rather than large."""
-    return problem.n_particles or min(wanted, max(1024, _MEMORY // problem.model.n))
+def _size(problem: Problem, wanted: float, of_net: bool = False, memory: int = 2**22) -> int:
+    """Draws of an island, of up to ``memory`` numbers: islands are many rather than large. Points
+    ``of_net`` are a power of two."""
+    wanted = min(wanted, memory)
+    draws = 2 ** math.ceil(math.log2(wanted)) if of_net else math.ceil(wanted)
+    return problem.n_particles or min(draws, max(1024, memory // problem.model.n))
 
 
 def _islands(

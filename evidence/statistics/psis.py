@@ -15,9 +15,9 @@ import math
 import numpy as np
 
 from ..numerics.arrays import Array
+from .weights import LIMIT as LIMIT
 from .weights import pareto_fit
 
-LIMIT = 0.7  # of k, above which draws do not tell
 _LEAST = 5  # weights in a tail
 _TINY = float(np.log(np.finfo(float).tiny))
 

@@ -27,9 +27,8 @@ from ..numerics.arrays import Array, Flags, Indices
 from ..numerics.jit import jit
 from .resampling import SCHEMES, Ancestors
 
-_LARGEST_SHARE = 0.1  # of the sum, that a single weight may have
+LIMIT = 0.7  # shape of a tail above which no affordable number of weights tells their variance
 _LOWEST = np.finfo(float).min  # finite, so that differences are numbers
-_HEAVY = 0.7  # shape of a tail from which on no number of weights is enough
 _OUTERMOST = 3  # weights at an end whose excess is its scale: 2 are too noisy, 4 see too little
 
 
@@ -144,17 +143,24 @@ class Weights:
             index[i] = rows[i, SCHEMES[scheme](w[i], rng, index.shape[1])]
         return index
 
-    def complaints(self) -> list[Message]:
+    def heavy(self, limit: float = LIMIT, small: float = 0.1) -> bool:
+        """Whether the tail's shape is above ``limit``, so that they do not tell their mean,
+        and a weight's relative variance not so ``small`` that it does not matter."""
+        return self.shape > limit and self.relative_variance > small
+
+    def complaints(self, limit: float = LIMIT, largest: float = 0.1) -> list[Message]:
         """Reasons not to trust ``se``: the largest weight, or the fitted tail, says too much.
+
+        That is a ``largest`` share of the sum, and a shape of the tail above ``limit``.
 
         An average of n weights whose tail has shape k behaves as its variance says as long as
         ``k < min(1 - 1/log10 n, 0.7)``; beyond that ``se`` and the mean tend to be too small.
         """
         n, share, shape = self.n, 1.0 / float(self._sums[0]), self.shape
         reasons = []
-        if share > _LARGEST_SHARE:
+        if share > largest:
             reasons.append(f"the largest of {n} weights is {share:.0%} of their sum")
-        if shape > min(1.0 - 1.0 / math.log10(n), _HEAVY):
+        if shape > min(1.0 - 1.0 / math.log10(n), limit):
             reasons.append(f"their tail is too heavy for its variance (Pareto k = {shape:.2f})")
         if not reasons:
             return []
