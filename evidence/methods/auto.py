@@ -58,24 +58,11 @@ from .weighted import (
     try_tilting,
 )
 
-_TRIAL, _LONG_TRIAL = 1024, 8192  # draws that judge importance sampling
-_ENOUGH = 50.0  # effective draws that tell a variance
 _MOST = 2**16  # draws a method may need
-_FAIR = 0.25  # of a draw is what it must be worth where a fit to draws is all there is
-_NEARLY_ALL = 0.8  # of a draw is what it must be worth where guided ones are not even tried
 _MOST_GUIDED = 2**20  # which makes do with fewer than any other would
-_EASED = 4  # times fewer draws of a reference that was widened: their worth is limited anyway
-_SAFE_SD = 6.0  # of minimax tilting's log weights, when judged at a glance,
-_LARGEST_SD = 10.0  # and after
-_LONG_LOOK = 16_000  # of them
-_ALIKE = 0.99  # of n weights' worth: nearly constant
 _DOUBTFUL = 0.2  # worth of a draw from which on more of them tell whether a tail is heavy
 _SAFE_TAIL = 0.67  # Pareto shape up to which a thousand weights tell their variance
-_MARGIN = 1.5  # draws beyond what the trial says
-_PATIENT = Pilot(max_moves=96)
 _OTHER_MOVES = ("splitting", "rmhmc")
-_PATIENCE = 0.3  # share of max_seconds spent on pilots
-_EIGEN = 500  # up to this N eigenvectors, which draws of q take, are cheaper than a guide
 _LARGE = 400  # from this N on factorising moves are not tried
 
 
@@ -108,7 +95,7 @@ def auto(problem: Problem, *, frugal: bool = False) -> Outcome:
         outcome = _from_reference(problem, target, notes)
         if outcome is None and is_probit(problem.model):
             trial = try_tilting(problem)
-            verdict = judge_tilting(trial, target, _SAFE_SD)
+            verdict = judge_tilting(trial, target)
             notes.append(verdict.reason)
             if verdict.draws <= _MOST:
                 outcome = run_tilted(problem, trial)
@@ -155,8 +142,16 @@ def _in_steps(problem: Problem) -> Outcome:
     return _with_notes(anneal(problem, None, notes), notes)
 
 
-def _from_reference(problem: Problem, target: float, notes: list[str]) -> Outcome | None:
-    """Draws from the reference, guided where its sites can, if that is enough."""
+def _from_reference(
+    problem: Problem, target: float, notes: list[str],
+    nearly_all: float = 0.8, eigen: int = 500, eased: int = 4,
+) -> Outcome | None:  # fmt: skip
+    """Draws from the reference, guided where its sites can, if that is enough.
+
+    Guided ones are not even tried where others are each worth ``nearly_all`` of a draw, and come
+    first above ``eigen`` latent values: eigenvectors, which the others take, cost more there. Of a
+    reference that was widened draws are ``eased`` times fewer: their worth is limited anyway.
+    """
     if getattr(problem.reference, "scales", None) is not None:
         notes.append(
             "the reference learnt from draws which coordinates tell the scale of others; weights "
@@ -164,13 +159,13 @@ def _from_reference(problem: Problem, target: float, notes: list[str]) -> Outcom
         )
         return None
     wide = with_ease(problem)
-    dear = is_probit(problem.model) or problem.model.n > _EIGEN
+    dear = is_probit(problem.model) or problem.model.n > eigen
     first = None if dear else judge_importance(wide, target)
-    if first is not None and first.worth >= _NEARLY_ALL and wide is problem:
+    if first is not None and first.worth >= nearly_all and wide is problem:
         wide = wide_start(problem)  # a fit tells of a tail before a draw does
         if wide is not problem:
             first = judge_importance(wide, target)
-    if first is None or first.worth < _NEARLY_ALL:  # a guided draw may cost a hundred others
+    if first is None or first.worth < nearly_all:  # a guided draw may cost a hundred others
         trial = _try_guide(problem, notes)
         if trial is not None:
             verdict = judge_guide(trial, problem.reference.name, target)
@@ -183,7 +178,7 @@ def _from_reference(problem: Problem, target: float, notes: list[str]) -> Outcom
     notes.append(verdict.reason)
     if verdict.draws > _MOST:
         return None
-    fewest = fair_share(problem) // (1 if wide is problem else _EASED)
+    fewest = fair_share(problem) // (1 if wide is problem else eased)
     per_island = max(fewest, math.ceil(verdict.draws / 16))
     return importance(replace(wide, n_particles=problem.n_particles or per_island))
 
@@ -199,33 +194,39 @@ def _try_guide(problem: Problem, notes: list[str]) -> Trial[Guided] | None:
         return None
 
 
-def _reliable(shape: float, worth: float, n: int) -> bool:
-    """Whether n weights worth so many draws tell their variance; where they are nearly all the
-    same the shape of their tail is of no interest."""
-    return worth >= _ENOUGH and (shape < _SAFE_TAIL or worth > _ALIKE * n)
+def _reliable(
+    shape: float, worth: float, n: int, enough: float = 50.0, alike: float = 0.99
+) -> bool:
+    """Whether n weights worth so many draws tell their variance: ``enough`` of them, whose tail
+    is of no interest where they are worth more than the part ``alike`` of n, nearly constant."""
+    return worth >= enough and (shape < _SAFE_TAIL or worth > alike * n)
 
 
-def judge_guide(trial: Trial[Guided], name: str, target: float) -> Verdict:
-    """Whether guided draws are enough."""
+def judge_guide(trial: Trial[Guided], name: str, target: float, margin: float = 1.5) -> Verdict:
+    """Whether guided draws are enough, ``margin`` times as many as the trial says."""
     weights, variance, shape = trial.weights, trial.weights.relative_variance, trial.weights.shape
     worth = weights.n / (1.0 + variance)
     by = f"the {name} sites" + (" and a learnt twist" if trial.source.guide.twist else "")
     what = f"{weights.n} draws guided by {by} are worth {worth:.0f} (Pareto k = {shape:.2f})"
     if not _reliable(shape, worth, weights.n):
         return Verdict(math.inf, f"{what}: their weights are too uneven to rely on")
-    draws = _MARGIN * variance / target**2
+    draws = margin * variance / target**2
     if draws > _MOST_GUIDED:
         return Verdict(draws, f"{what}: too few for the target")
     return Verdict(draws, f"{what}: they are enough, annealing is not needed")
 
 
-def judge_importance(problem: Problem, target: float) -> Verdict:
-    """Whether q's own draws are enough."""
+def judge_importance(
+    problem: Problem, target: float, trials: tuple[int, int] = (1024, 8192),
+    margin: float = 1.5, fair: float = 0.25,
+) -> Verdict:  # fmt: skip
+    """Whether q's own draws are enough, ``margin`` times as many as the first of ``trials`` says,
+    or a longer second one. Where q is a fit to draws, one must be worth the part ``fair``."""
     move = PCN()
     problem.prepare(move)
     rng = np.random.default_rng(problem.child(4))
     free = not isinstance(problem.model, DensityModel)  # of calls of a user's function
-    for n in (_TRIAL, _LONG_TRIAL):
+    for n in trials:
         weights = Weights(move.init_reference(rng, problem.path, n).tilt)
         ess, shape = float(weights.ess), weights.shape
         if _reliable(shape, ess * n, n) or ess < _DOUBTFUL or not free:
@@ -236,19 +237,19 @@ def judge_importance(problem: Problem, target: float) -> Verdict:
     )
     if not _reliable(shape, ess * n, n):
         return Verdict(math.inf, f"{what}: their weights are too uneven, so annealing is needed")
-    if problem.reference.name == "fitted" and ess < _FAIR:
+    if problem.reference.name == "fitted" and ess < fair:
         return Verdict(math.inf, f"{what}: such a fit may miss narrow ends, so one anneals")
-    draws = _MARGIN * (1.0 / ess - 1.0) / target**2
+    draws = margin * (1.0 / ess - 1.0) / target**2
     if draws > _MOST:
         return Verdict(draws, f"{what}: annealing is cheaper")
     reason = f"{what}: importance sampling is enough, annealing is not needed"
-    return Verdict(
-        draws, reason, ess if shape < _SAFE_TAIL else 0.0
-    )  # guided draws have lighter tails
+    # guided draws have lighter tails
+    return Verdict(draws, reason, ess if shape < _SAFE_TAIL else 0.0)
 
 
-def judge_tilting(trial: Trial[Tilted], target: float, largest_sd: float) -> Verdict:
-    """Whether minimax tilting can be trusted here."""
+def judge_tilting(trial: Trial[Tilted], target: float, largest_sd: float = 6.0) -> Verdict:
+    """Whether minimax tilting can be trusted here, whose log weights have no larger standard
+    deviation than ``largest_sd``."""
     weights = trial.weights
     what = f"{weights.n} of minimax tilting's log weights have sd {weights.log_sd:.1f}"
     draws = weights.relative_variance / target**2
@@ -257,16 +258,25 @@ def judge_tilting(trial: Trial[Tilted], target: float, largest_sd: float) -> Ver
     return Verdict(draws, f"{what}: it is chosen")
 
 
-def anneal(problem: Problem, trial: Trial[Tilted] | None, notes: list[str]) -> Outcome:
-    """Resample-move, with more effort where the pilot shows that moves mix slowly."""
-    attempts = [(problem.move, Pilot()), (problem.move, _PATIENT)]
+def anneal(
+    problem: Problem, trial: Trial[Tilted] | None, notes: list[str], max_moves: int = 96,
+    patience: float = 0.3, look: int = 16_000, largest_sd: float = 10.0,
+) -> Outcome:  # fmt: skip
+    """Resample-move, with more effort where the pilot shows that moves mix slowly.
+
+    Further pilots have ``max_moves`` and the part ``patience`` of the time; after the first, a
+    ``look`` at so many draws tells whether minimax tilting, for probit, will do, if the standard
+    deviation of their log weights is below ``largest_sd``.
+    """
+    patient = Pilot(max_moves=max_moves)
+    attempts = [(problem.move, Pilot()), (problem.move, patient)]
     free = problem.model.n < _LARGE and not problem.own_move
     if free and getattr(problem.model, "has_gradient", True):
         others = _OTHER_MOVES if problem.path.riemannian else _OTHER_MOVES[:1]
-        attempts += [(moves.get(name), _PATIENT) for name in others if name != problem.move.name]
+        attempts += [(moves.get(name), patient) for name in others if name != problem.move.name]
     best, staged = None, None
     for i, (move, pilot) in enumerate(attempts):
-        if best is not None and problem.clock.elapsed() > _PATIENCE * (
+        if best is not None and problem.clock.elapsed() > patience * (
             problem.clock.max_seconds or math.inf
         ):
             notes.append("no time for other moves")
@@ -293,8 +303,8 @@ def anneal(problem: Problem, trial: Trial[Tilted] | None, notes: list[str]) -> O
         if mixes:
             break
         if trial is not None and i == 0:
-            look_again(problem, trial, _LONG_LOOK)
-            verdict = judge_tilting(trial, problem.target_se or 0.05, _LARGEST_SD)
+            look_again(problem, trial, look)
+            verdict = judge_tilting(trial, problem.target_se or 0.05, largest_sd)
             notes.append(verdict.reason)
             if verdict.draws <= _MOST:
                 return run_tilted(problem, trial)

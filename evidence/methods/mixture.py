@@ -26,7 +26,7 @@ from ..models.gp import GPModel
 from ..numerics.arrays import Array
 from ..paths.families import family, is_stepped
 from ..proposals.guide import CannotGuide
-from .base import FIRST, Doubt, Outcome, Problem, widen
+from .base import FIRST, N_DRAWS, Doubt, Outcome, Problem, widen
 from .importance import fair_share
 from .smc import run_plan, smc
 from .weighted import run_guided, run_stepped, try_guide
@@ -34,24 +34,20 @@ from .weighted import run_guided, run_stepped, try_guide
 _SCOUTED = 200  # seeds of scouts, and of components, are children from here on
 _COMPONENT = 300
 _LIGHTLY = 64, 16  # particles and islands for what is negligible
-_LITTLE = 1e-4  # of Z: such a component is confirmed by few draws; and if that is all there is
-_NOTHING = math.log(_LITTLE)  # outside the only mode, it is as if there were no mixture
 _TARGET, _UNSEEN = 0.05, 0.02  # an error bar, and the part of it that nobody sees
 _RARE = 0.1  # of Z: what is rarer need not be known better
 _MATTERS = math.exp(STRANGE)
-_NEVER = -30.0  # log share from which on a climb, seen twelve nats low, is low enough
-_SMALL = 0.5  # error, relative to the other components', which the scout's rough one may have
-_CHECK = 2048  # guided draws that climbs are compared with
 _BEYOND = 2.0  # standard errors by which draws see more than a climb, or walks than both
-_CAUTION = 2.5  # walks do not reach everywhere either
-_DRAWS = 1000
-_FEW_DIMENSIONS = 6  # in which slices reach all modes
 
 
 def over_components(
-    problem: Problem, mixture: Mixture, method: Callable[[Problem], Outcome]
+    problem: Problem, mixture: Mixture, method: Callable[[Problem], Outcome], little: float = 1e-4
 ) -> Outcome:
-    """log Z = log Σ Z_c, whose errors are independent; draws in proportion to Z_c."""
+    """log Z = log Σ Z_c, whose errors are independent; draws in proportion to Z_c.
+
+    A component expected to have less than the part ``little`` of Z is confirmed by few draws; if
+    that is all there is outside the only mode, it is as if there were no mixture.
+    """
     problem.progress.phase("scout")
     rng = np.random.default_rng(problem.child(_SCOUTED))
     with phase("scout"):
@@ -61,7 +57,7 @@ def over_components(
         )
     drawn = _drawn(problem, mixture, scouted)
     outside = max((view.logz for view in (scouted, drawn) if view is not None), default=math.inf)
-    if len(mixture.components) == 2 and outside - mixture.logz < _NOTHING:
+    if len(mixture.components) == 2 and outside - mixture.logz < math.log(little):
         return method(replace(problem, reference=replace(mixture.components[0], share=None)))
     components = mixture.components[: None if scouted is drawn is None else -1]
     target = problem.target_se
@@ -76,7 +72,7 @@ def over_components(
         if target is not None:
             part.target_se = target / math.sqrt(len(components)) / max(expected[c], _RARE)
         try:
-            light = _at_a_glance(part, mixture, method) if expected[c] < _LITTLE else None
+            light = _at_a_glance(part, mixture, method) if expected[c] < little else None
             parts.append(light or method(part))
         except Stopped:
             parts.append(Outcome(component.name))
@@ -115,13 +111,17 @@ def _alone(problem: Problem, component: object, c: int) -> Problem:
     )
 
 
-def _drawn(problem: Problem, mixture: Mixture, scouted: Scouted | None) -> Outcome | None:
-    """The prior's share by guided draws, unless a trial says that climbs hide nothing."""
+def _drawn(
+    problem: Problem, mixture: Mixture, scouted: Scouted | None, never: float = -30.0,
+    check: int = 2048,
+) -> Outcome | None:  # fmt: skip
+    """The prior's share by guided draws, unless a trial of ``check`` says that climbs hide
+    nothing, or a climb sees a log share below ``never``: 12 nats too low, it is low enough."""
     stepped = is_stepped(problem.model) and mixture.components[-1].name == "prior"
     told = -math.inf  # by the scout, relative to all
     if scouted is not None and isinstance(problem.model, GPModel):
         told = scouted.logz - mixture.logz
-    if not stepped and not told > _NEVER:
+    if not stepped and not told > never:
         return None
     part = _alone(problem, mixture.components[-1], len(mixture.components))
     part.target_se, part.n_particles, part.n_islands = None, fair_share(problem), FIRST
@@ -129,7 +129,7 @@ def _drawn(problem: Problem, mixture: Mixture, scouted: Scouted | None) -> Outco
     try:
         if stepped:
             return run_stepped(part)
-        trial = try_guide(part, _CHECK)
+        trial = try_guide(part, check)
         log_share = trial.source.log_z0 + float(trial.weights.log_mean) - mixture.logz
         most = math.exp(min(log_share, 0.0)) * (1.0 + _BEYOND * trial.weights.se)
         hidden = most - math.exp(min(told, 0.0))
@@ -168,15 +168,18 @@ def _rest(climbed: Outcome, drawn: Outcome | None) -> Outcome:
 
 
 def _climbed(
-    problem: Problem, mixture: Mixture, scouted: Scouted, parts: list[Outcome]
-) -> Outcome:
+    problem: Problem, mixture: Mixture, scouted: Scouted, parts: list[Outcome],
+    small: float = 0.5, few_dimensions: int = 6,
+) -> Outcome:  # fmt: skip
     """The prior's share, by resample-move: the scout's plan will do where it is negligible, and
-    what the scout saw where that is far below the error bar asked for."""
+    what the scout saw where that is far below the error bar asked for, and its rough error below
+    the part ``small`` of that of other components. In ``few_dimensions`` slices reach all modes.
+    """
     logz = np.array([part.logz for part in parts])
     share = float(scouted.logz - logsumexp(logz))
     error = math.exp(min(share, 0.0)) * scouted.se
     others = np.linalg.norm(softmax(logz) * [part.logz_se for part in parts])
-    if error < _UNSEEN * (problem.target_se or _TARGET) and not error > _SMALL * others:
+    if error < _UNSEEN * (problem.target_se or _TARGET) and not error > small * others:
         return Outcome("scout", scouted.logz, scouted.se, samples=scouted.samples)
     part = _alone(problem, mixture.components[-1], len(parts))
     part.move = moves.get(family(problem.model).move(problem.model))
@@ -186,20 +189,20 @@ def _climbed(
         return run_plan(part, scouted.plan)
     if problem.target_se is not None:
         part.target_se = problem.target_se / math.sqrt(2.0) / max(math.exp(min(share, 0.0)), _RARE)
-    if isinstance(part.model, DensityModel) and part.model.n <= _FEW_DIMENSIONS:
+    if isinstance(part.model, DensityModel) and part.model.n <= few_dimensions:
         part.move = moves.get("elliptical")  # no gradient leads from one of many modes to another
     return smc(part)
 
 
-def _lost(mixture: Mixture, outcome: Outcome) -> float:
+def _lost(mixture: Mixture, outcome: Outcome, caution: float = 2.5) -> float:
     """What walks saw beyond all components, if it exceeds, beyond noise, the prior's share, and
-    that of components found since."""
+    that of components found since; times ``caution``: walks do not reach everywhere either."""
     rest = outcome.components[len(mixture.components) - 1 :]
     counted = sum(math.exp(logz - outcome.logz) for _, logz, _ in rest)
     seen, noise = mixture.lost
     if counted > 0.5 * seen and not seen - _BEYOND * noise > counted:
         return 0.0
-    return min(_CAUTION * max(seen + noise - counted, 0.0), 1.0)
+    return min(caution * max(seen + noise - counted, 0.0), 1.0)
 
 
 def _together(
@@ -269,12 +272,12 @@ def _samples(problem: Problem, parts: list[Outcome], share: Array) -> tuple[Arra
     if not np.isfinite(share).all():
         return None, np.zeros(0)
     rng = np.random.default_rng(problem.child(_SCOUTED - 1))
-    chosen, counts = [], rng.multinomial(_DRAWS, share / share.sum())
+    chosen, counts = [], rng.multinomial(N_DRAWS, share / share.sum())
     for part, count in zip(parts, counts, strict=True):
         if count and (part.samples is None or not len(part.samples)):
             return None, np.zeros(0)
         if count:
             assert part.samples is not None
             chosen.append(part.samples[rng.integers(len(part.samples), size=count)])
-    order = rng.permutation(_DRAWS)
+    order = rng.permutation(N_DRAWS)
     return np.concatenate(chosen)[order], np.repeat(np.arange(float(len(parts))), counts)[order]

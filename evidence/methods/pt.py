@@ -19,11 +19,7 @@ from ..messages import InputError
 from ..numerics.arrays import Array
 from .base import N_DRAWS, Outcome, Problem, stopped
 
-_ENSEMBLES, _GROUPS = 64, 4
-_FIRST = 32  # sweeps before the first look at the error bar; then as many as there were
-_MOST = 2**14
 _PIECE = 64  # sweeps between two looks at the clock, and between two checkpoints
-_ROUNDS, _SHORTEST = 6, 4  # of tuning, each twice as long as the one before
 
 
 @dataclass
@@ -70,20 +66,19 @@ class _Ensembles:
 
 
 def pt(
-    problem: Problem,
-    *,
-    n_levels: int | None = None,
-    n_sweeps: int | None = None,
-    explore: int = EXPLORE,
-    reversible: bool = False,
+    problem: Problem, first: int = 32, most: int = 2**14, *, n_levels: int | None = None,
+    n_sweeps: int | None = None, explore: int = EXPLORE, reversible: bool = False,
     estimator: str = "mbar",
-) -> Outcome:
+) -> Outcome:  # fmt: skip
     """Parallel tempering; ``n_particles`` is the number of ensembles, in ``n_islands`` tasks.
 
     The schedule is tuned by the communication barrier unless ``betas`` or ``n_levels`` fix it.
     Sweeps (``explore`` moves at every level, then swaps) go on until the target is met, or
     for ``n_sweeps``. ``estimator``: "mbar", "bennett", "thermodynamic" integration, or stepping
     stones "up" or "down"; the others are reported as well. Ẑ is consistent, not unbiased.
+
+    The error bar is looked at after the ``first`` sweeps, then after as many again as there were,
+    unless more than ``most`` would be needed.
     """
     check_choice("estimator", estimator, tuple(ESTIMATORS))
     check_count("n_levels", n_levels, 2)
@@ -100,7 +95,7 @@ def pt(
     job = Job(run_segment, (problem.path, problem.move, schedule), options)
     ensembles = _Ensembles(problem, job, _groups(problem, tuned.x))
     target = problem.target_se if n_sweeps is None else None
-    wanted = n_sweeps or (_FIRST if target else 8 * _FIRST)
+    wanted = n_sweeps or (first if target else 8 * first)
     problem.progress.phase("sweeps", "sweep")
     outcome, history = Outcome("pt"), []
     going = ensembles.advance(max(16, wanted // 3), keep=False)  # forgets the pilot
@@ -115,7 +110,7 @@ def pt(
         problem.progress.running(logz, se, target, f"{total} sweeps", 0)
         if target is None or se <= target or problem.clock.stop():
             break
-        if not total * (se / target) ** 2 <= _MOST:
+        if not total * (se / target) ** 2 <= most:
             _hopeless(outcome, total, se, target)
             break
         wanted = total
@@ -140,7 +135,11 @@ def _hopeless(outcome: Outcome, total: int, se: float, target: float) -> None:
         )
 
 
-def _tuned(problem: Problem, n_levels: int | None, explore: int) -> Tuned | None:
+def _tuned(
+    problem: Problem, n_levels: int | None, explore: int, rounds: int = 6, shortest: int = 4
+) -> Tuned | None:
+    """Levels and their step sizes, in ``rounds`` each twice as long as the one before: the first
+    has the ``shortest`` number of sweeps."""
     problem.prepare(problem.move)
 
     def compute() -> Tuned:
@@ -152,8 +151,8 @@ def _tuned(problem: Problem, n_levels: int | None, explore: int) -> Tuned | None
             problem.clock.stop,
             betas=problem.betas,
             n_levels=n_levels,
-            rounds=_ROUNDS,
-            sweeps=_SHORTEST,
+            rounds=rounds,
+            sweeps=shortest,
             explore=explore,
             report=problem.progress.tuning,
         )
@@ -161,10 +160,12 @@ def _tuned(problem: Problem, n_levels: int | None, explore: int) -> Tuned | None
     return problem.once("pilot", Tuned, compute)
 
 
-def _groups(problem: Problem, x: Array) -> list[dict[str, Any]]:
+def _groups(
+    problem: Problem, x: Array, ensembles: int = 64, groups: int = 4
+) -> list[dict[str, Any]]:
     """Ensembles in groups of one task each, started from the states that tuning left."""
-    n = problem.n_particles or _ENSEMBLES
-    groups = min(problem.n_islands or _GROUPS, n)
+    n = problem.n_particles or ensembles
+    groups = min(problem.n_islands or groups, n)
     return [{"x": x[:, some % x.shape[1]]} for some in np.array_split(np.arange(n), groups)]
 
 

@@ -25,12 +25,6 @@ from .base import Outcome, Problem, outcome_of_islands, stopped
 from .importance import fair_share
 from .tails import wide_start
 
-_FEW = 64
-_PILOTS = 4  # islands that find numbers of particles
-_CAUTION = 4.0  # pilots see about a quarter of the variance: moves do not mix perfectly
-_FURTHER = 8, 96  # moves of the draws at the end, half as many as on the way
-_TELLING, _BY_CHANCE = 8, 5e-4  # islands that tell a drift; how often one of either sign is none
-_STUCK = 0.6  # correlation of the tilt over a full allowance of moves
 _STUCK_ADVICE = (
     "where moves mix this slowly more islands would only make a doubtful error bar smaller"
 )
@@ -131,23 +125,24 @@ def _climb(
 
 
 def warn_of_drift(
-    problem: Problem, outcome: Outcome, loop: ResampleMove, draws: NDArray[np.float64]
-) -> None:
+    problem: Problem, outcome: Outcome, loop: ResampleMove, draws: NDArray[np.float64],
+    telling: int = 8, by_chance: float = 5e-4, further: tuple[int, int] = (8, 96),
+) -> None:  # fmt: skip
     """Where moves take the draws of islands (G, kept, N), all in one direction, elsewhere.
 
     Draws of the posterior stay draws of the posterior. Where particles came too late into a part
     of it, such as the narrow end of a funnel, moves go on to fill it and the mean tilt drifts: of
     that mass islands say nothing, nor does their spread, nor do a pilot's weights.
+
+    Where there are no ``telling`` islands no drift is looked for, and one that either sign has
+    with probability ``by_chance`` is none. There are half as many ``further`` moves as on the way,
+    but no fewer than the first of these numbers and no more than the second.
     """
     islands, kept, n = draws.shape
-    if islands < _TELLING or problem.clock.stop():
+    if islands < telling or problem.clock.stop():
         return
-    moves = strided(
-        loop.move,
-        float(loop.plan.step_sizes[-1]),
-        0,
-        int(np.clip(loop.plan.n_moves.sum() // 2, *_FURTHER)),
-    )
+    n_moves = int(np.clip(loop.plan.n_moves.sum() // 2, *further))
+    moves = strided(loop.move, float(loop.plan.step_sizes[-1]), 0, n_moves)
     rng = np.random.default_rng(problem.child(9))
 
     def drift() -> Settling:
@@ -167,7 +162,7 @@ def warn_of_drift(
     if found is None or not (spread := found.drift.std(ddof=1)) > 0.0:
         return
     t = float(found.drift.mean() / spread * np.sqrt(islands))
-    if abs(t) > -stdtrit(islands - 1, _BY_CHANCE):
+    if abs(t) > -stdtrit(islands - 1, by_chance):
         text = (
             f"{len(moves)} further moves change the mean tilt of the posterior's draws by "
             f"{found.drift.mean():+.2g} nats ({abs(t):.1f} standard errors): moves are too slow "
@@ -185,12 +180,12 @@ class Settling(NamedTuple):
     """Of every island's mean tilt, in nats."""
 
 
-def grown(problem: Problem, loop: Loop, n_particles: int) -> Islands | None:
-    """A few islands that choose their numbers of particles; None when time is up."""
+def grown(problem: Problem, loop: Loop, n_particles: int, pilots: int = 4) -> Islands | None:
+    """Some islands, ``pilots``, that choose their numbers of particles; None when time is up."""
 
     def grow() -> Islands:
         problem.progress.phase("pilot")
-        islands = loop.run(_PILOTS, n_particles, problem.child(7), problem.clock.stop)
+        islands = loop.run(pilots, n_particles, problem.child(7), problem.clock.stop)
         return islands._replace(draws=np.zeros((0, 0, 0)))
 
     return problem.once("pilot", Islands, grow)
@@ -236,26 +231,29 @@ def default_pilot(move: Move) -> Pilot:
     return Pilot(particles=32) if move.riemannian else Pilot()
 
 
-def choose_particles(problem: Problem, plan: Plan) -> int:
+def choose_particles(
+    problem: Problem, plan: Plan, few: int = 64, fewest: int = 32, caution: float = 4.0
+) -> int:
     """Particles per island, so that the first wave should meet the target.
 
-    An island's own relative variance is kept below 1/4, where its spread is a fair measure.
-    Where the pilot could not mix, effort is not the remedy and the allowance stays small.
+    An island's own relative variance is kept below 1/4, where its spread is a fair measure; a
+    pilot sees about one in ``caution`` times as much, as moves do not mix perfectly. Where it
+    could not mix, effort is not the remedy and the allowance stays at a ``few``. There are never
+    less than the ``fewest``.
     """
     if problem.n_particles is not None:
         return problem.n_particles
     if stuck(plan).size:
-        return _FEW
-    variance = _CAUTION * plan.relative_variance
-    fewest = 32
+        return few
+    variance = caution * plan.relative_variance
     if plan.betas.size == 1 and not problem.move.riemannian:  # small weights may be rare
         fewest = fair_share(problem)
     return int(min(max(problem.particles_for(variance), 4.0 * variance, fewest), 4096.0))
 
 
-def stuck(plan: Plan) -> NDArray[np.intp]:
-    """Temperatures at which the full allowance of moves left the tilt strongly correlated."""
-    return np.flatnonzero(plan.mixing > _STUCK)
+def stuck(plan: Plan, correlation: float = 0.6) -> NDArray[np.intp]:
+    """Temperatures at which the full allowance of moves left the tilt with a ``correlation``."""
+    return np.flatnonzero(plan.mixing > correlation)
 
 
 def warn_of_slow_mixing(outcome: Outcome, plan: Plan, model: Any) -> None:
