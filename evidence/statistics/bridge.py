@@ -32,7 +32,6 @@ from .weights import pareto_shape
 
 _DIGITS = 1e-10  # of log Z
 _UNEVEN = 2.0  # mean square of values of mean one, below which none of them matters
-_ROUNDS = 2  # of the effective number of draws and the bridge that it weights
 
 
 class Bridge(NamedTuple):
@@ -83,13 +82,11 @@ class Bridge(NamedTuple):
         return max((k for side, k in pairs if np.mean(side**2) > _UNEVEN), default=-np.inf)
 
 
-def bridge(
-    at_draws: Array, at_proposal: Array, n_effective: float, rounds: int = _ROUNDS
-) -> Bridge:
+def bridge(at_draws: Array, at_proposal: Array, n_effective: float, rounds: int = 2) -> Bridge:
     """The optimal bridge, from u at draws (chains, draws) and at independent proposals (n,).
 
-    ``n_effective`` is a first guess of what the draws are worth; further rounds learn it from
-    the bridge itself.
+    ``n_effective`` is a first guess of what the draws are worth; of ``rounds`` further ones
+    learn it from the bridge itself.
 
     >>> rng = np.random.default_rng(0)
     >>> x, y = rng.standard_normal((4, 500)), 1.5 * rng.standard_normal(2000)

@@ -28,8 +28,7 @@ from ..numerics.arrays import Array
 
 _BLOCK = 2**19  # draws worked on at a time: 4 MB, about what the processor's cache holds
 _NARROWEST = 8  # coordinates in a block at least: a cache line of the strided source
-_FEWEST = 4  # draws that say anything about mixing
-_MEANINGFUL = 0.5  # a relative standard error beyond it is no error bar of the logarithm
+FEWEST = 4  # draws that say anything about mixing
 
 
 class LogMean(NamedTuple):
@@ -71,16 +70,16 @@ def log_mean(log_values: ArrayLike) -> LogMean:
     )
 
 
-def widened(se: float, value: float, log_values: Array) -> float:
+def widened(se: float, value: float, log_values: Array, meaningful: float = 0.5) -> float:
     r"""The error bar of ``value``, the log of a mean, from the mean's relative standard error.
 
     The two are the same while the latter is small, but it never exceeds one, however far apart
     the logarithms are: a single estimate then outweighs all others, and the mean falls short of
-    Z by nobody knows how much. From one half on, the distance to what a lognormal :math:`\hat Z`
-    would have had for its mean, from the mean of the logarithms and half their variance, is
-    part of the error bar.
+    Z by nobody knows how much. Where it is above ``meaningful``, the
+    distance to what a lognormal :math:`\hat Z` would have had for its mean, from the mean of the
+    logarithms and half their variance, is part of the error bar.
     """
-    if not se > _MEANINGFUL:
+    if not se > meaningful:
         return se
     finite = log_values[np.isfinite(log_values)]
     lognormal = finite.mean() + 0.5 * finite.var(ddof=min(1, finite.size - 1))
@@ -202,7 +201,7 @@ def _where_it_moves(
         answer = np.full((*lead, len(z)), np.nan)
         spread = np.ptp(z, axis=(1, 2))
         moves = (spread > 0.0) & (spread < np.inf)
-        if z.shape[2] >= _FEWEST and moves.any():
+        if z.shape[2] >= FEWEST and moves.any():
             answer[..., moves] = statistic(z[moves])
         return answer
 

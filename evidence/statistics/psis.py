@@ -18,15 +18,15 @@ from ..numerics.arrays import Array
 from .weights import LIMIT as LIMIT
 from .weights import pareto_fit
 
-_LEAST = 5  # weights in a tail
 _TINY = float(np.log(np.finfo(float).tiny))
 
 
-def smoothed(log_weights: Array, efficiency: float = 1.0) -> tuple[Array, float]:
+def smoothed(log_weights: Array, efficiency: float = 1.0, fewest: int = 5) -> tuple[Array, float]:
     """Smoothed log weights (S,), normalised, and the shape k of their tail.
 
     ``efficiency`` is the number of independent draws over S, which decides the length of the tail.
-    The shape is -inf of equal weights, and inf where there are too few to say anything.
+    The shape is -inf of equal weights, and inf where the tail has less than the
+    ``fewest`` that say anything.
 
     >>> rng = np.random.default_rng(0)
     >>> log_w, k = smoothed(rng.standard_exponential(4000) / 2.0)
@@ -41,7 +41,7 @@ def smoothed(log_weights: Array, efficiency: float = 1.0) -> tuple[Array, float]
     tail = order[log_w[order] > cutoff]
     if np.ptp(log_w) < 1e-12:
         shape = -math.inf
-    elif tail.size < _LEAST:
+    elif tail.size < fewest:
         shape = math.inf
     else:
         least = math.exp(cutoff)
