@@ -24,7 +24,7 @@ else:  # pandas is imported when there is a frame to make
     DataFrame = Any
 
 _VERSION = 2
-_MOST_ROWS, _WIDTH = 60, 100  # of a table, the width in characters of one in text
+WIDTH = 100  # characters of a line of text
 
 
 def quantiles_of(level: float) -> dict[str, float]:
@@ -149,17 +149,17 @@ class Result:
         """A page of text: the answer, its table, notes and warnings."""
         lines, frame = self._about(), self._frame()
         if frame is not None:
-            lines += ["", frame.to_string(**self._options(), line_width=_WIDTH)]
+            lines += ["", frame.to_string(**self._options(), line_width=WIDTH)]
         return Page("\n".join([*lines, *self._remarks()]))
 
     def _remarks(self) -> list[str]:
         notes, warnings = getattr(self, "notes", ()), getattr(self, "warnings", ())
         return [f"note: {note}" for note in notes] + [f"WARNING: {w}" for w in warnings]
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self, most_rows: int = 60) -> dict[str, Any]:
         """How numbers are written in a table, and how much of it is shown."""
         number = f"{{:{self._digits}}}".format
-        return {"float_format": number, "na_rep": "-", "max_rows": _MOST_ROWS}
+        return {"float_format": number, "na_rep": "-", "max_rows": most_rows}
 
     def __repr__(self) -> str:
         count = len(getattr(self, "warnings", ()))

@@ -30,8 +30,6 @@ from ..numerics.arrays import Array, Indices
 from .base import DataFrame, Result, ResultOnAxes, data_frame
 
 SIZE = 0.05  # of the verdict: how often what is right fails
-_ANEW = 4999  # draws of who made the data
-_LEAST = 1e-3  # probability below which its logarithm is cut off
 FEW = 20  # data sets of a model below which its ranks are not judged
 _FACTORS = (3.0, 10.0, 30.0)  # Bayes factors that a study asks for
 
@@ -124,10 +122,12 @@ class Calibration(Result):
 
 
 def _of_evidences(
-    names: tuple[str, ...], index: Indices, logz: Array, p: Array
-) -> Iterator[tuple[str, float, float]]:
-    """Statistics of who made the data, and how rare each is among who might have."""
-    u, below = np.random.default_rng(0).random((_ANEW, index.size)), p.cumsum(axis=1)[:, :-1]
+    names: tuple[str, ...], index: Indices, logz: Array, p: Array, anew: int = 4999,
+    least: float = 1e-3,
+) -> Iterator[tuple[str, float, float]]:  # fmt: skip
+    """Statistics of who made the data, and how rare each is among who might have: that is drawn
+    ``anew`` so many times. Logarithms are cut off at probabilities below ``least``."""
+    u, below = np.random.default_rng(0).random((anew, index.size)), p.cumsum(axis=1)[:, :-1]
     every = np.concatenate([index[None], sum((u > edge).astype(int) for edge in below.T)])
     statistics = dict[str, Array]()
     for k in range(len(names) == 2, len(names)):
@@ -138,12 +138,12 @@ def _of_evidences(
         one = ours @ q / np.maximum(ours.sum(axis=1), 1)
         two = theirs @ (1.0 - q) / np.maximum(theirs.sum(axis=1), 1)
         statistics[f"BF/(1 + BF), {names[b]} against {names[a]}"] = one - two
-    logs = np.log(np.maximum(p, _LEAST))
+    logs = np.log(np.maximum(p, least))
     score = np.sum(logs[np.arange(index.size), every], axis=1) - np.sum(p * logs)
     statistics["log probability of the truth"] = score
     for label, values in statistics.items():
         rare = [np.sum(side * values[1:] >= side * values[0] - 1e-9) for side in (-1.0, 1.0)]
-        pvalue = min(1.0, 2.0 * (1.0 + min(rare)) / (1.0 + _ANEW))
+        pvalue = min(1.0, 2.0 * (1.0 + min(rare)) / (1.0 + anew))
         yield label, float(norm.isf(pvalue / 2.0) * np.sign(rare[0] - rare[1])), pvalue
 
 

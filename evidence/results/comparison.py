@@ -24,15 +24,10 @@ from .. import plots
 from ..execution.arguments import check_choice
 from ..messages import Message
 from ..numerics.arrays import Array
-from .base import DataFrame, Page, ResultOnAxes, data_frame
+from .base import WIDTH, DataFrame, Page, ResultOnAxes, data_frame
 from .evidence import EvidenceResult
 from .hyper import IntegratedEvidence
 from .loo import LooResult, stacking
-
-_CLEAR = 2.0  # standard errors between the two best, below which their order is open
-_NOTABLE = math.log(3.0)  # nats of a Bayes factor that is worth a mention (Kass and Raftery)
-_WIDTH, _NAME = 100, 12  # characters of a line, and the fewest of a model's name in it
-_VAGUE = 10.0  # relative error of a Bayes factor beyond which its size means nothing
 
 _BARE = "not worth more than a bare mention"
 #: in whose words, and from which Bayes factor on
@@ -320,13 +315,13 @@ class Comparison(ResultOnAxes):
 
 
 def _wrapped(lines: Sequence[str]) -> list[str]:
-    return [part for line in lines for part in textwrap.wrap(line, _WIDTH)]
+    return [part for line in lines for part in textwrap.wrap(line, WIDTH)]
 
 
-def _in_text(frame: DataFrame) -> list[str]:
-    """Lines of cells; long names are broken."""
+def _in_text(frame: DataFrame, fewest: int = 12) -> list[str]:
+    """Lines of cells; long names are broken, at the ``fewest`` characters or later."""
     widths = [max(len(name), *map(len, frame[name])) for name in frame]
-    room = max(_WIDTH - sum(widths) - 2 * len(widths), _NAME)
+    room = max(WIDTH - sum(widths) - 2 * len(widths), fewest)
     names = [textwrap.wrap(str(name), room) or [""] for name in frame.index]
     most = max(len(part) for name in names for part in name)
     lines = [" " * most + "".join(f"  {h:>{w}}" for h, w in zip(frame, widths, strict=True))]
@@ -366,9 +361,10 @@ def in_figures(log: float) -> str:
     return f"{digits:.1f}e{power}" if digits < 10.0 else f"1.0e{power + 1}"
 
 
-def in_percent(error: float) -> str:
-    if not error <= _VAGUE:
-        return "-" if math.isnan(error) else f"> {100.0 * _VAGUE:.0f} %"
+def in_percent(error: float, vague: float = 10.0) -> str:
+    """A relative error; beyond ``vague`` its size means nothing, and is not told."""
+    if not error <= vague:
+        return "-" if math.isnan(error) else f"> {100.0 * vague:.0f} %"
     return f"{100.0 * error:.2g} %" if error >= 1e-3 else "< 0.1 %"
 
 
@@ -419,14 +415,15 @@ def _others(result: EvidenceResult) -> dict[str, float | str | int]:
     }
 
 
-def _close_race(table: DataFrame) -> list[Message]:
-    """Whether the error bars tell which of the two best models is better."""
+def _close_race(table: DataFrame, clear: float = 2.0, notable: float = 3.0) -> list[Message]:
+    """Whether the error bars tell which of the two best models is better: by ``clear`` standard
+    errors, or that no Bayes factor between them is ``notable`` (3 for Kass and Raftery)."""
     if len(table) < 2:
         return []
     gap, se = table.logz.iloc[0] - table.logz.iloc[1], math.hypot(*table.logz_se.iloc[:2])
     if not math.isfinite(se):
         return [Message("no-error-bars", "these approximations have no error bars")]
-    if abs(gap) >= _CLEAR * se or abs(gap) + _CLEAR * se < _NOTABLE:
+    if abs(gap) >= clear * se or abs(gap) + clear * se < math.log(notable):
         return []
     text = (
         f"the two best are {abs(gap):.2g} ± {se:.2g} nats apart: a smaller target_se would tell "
