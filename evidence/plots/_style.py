@@ -24,8 +24,6 @@ MARKER_CYCLE = "os^Dv<>pPX*h"
 MARKERS = {"ep": "o", "ep_corrected": "s", "laplace": "^"}
 _FOR_FILES = ("agg", "cairo", "pdf", "pgf", "ps", "svg", "template")
 _MARGIN = 5.0  # pixels between a legend and what it must not hide
-_THOUSANDS = 1e4  # from where on a tick is so many k
-_FEW, _MANY = 6.0, 300.0  # spans of a logarithmic axis: even steps below, powers of ten above
 
 
 def new_figure(
@@ -163,22 +161,23 @@ def whole_ticks(ax: Axes) -> Axes:
     return ax
 
 
-def log_ticks(*axes: Axis) -> None:
-    """Plain numbers on logarithmic axes, however few or many decades they span."""
+def log_ticks(*axes: Axis, few: float = 6.0, many: float = 300.0) -> None:
+    """Plain numbers on logarithmic axes, however few or many decades they span: in even steps
+    where the largest is less than ``few`` times the smallest, powers of ten from ``many`` on."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     for axis in axes:
         low, high = axis.get_view_interval()
-        span = high / low if low > 0.0 else _MANY
-        subs = (1.0, 2.0, 5.0) if span < _MANY else (1.0,)
-        few = MaxNLocator(4) if span < _FEW else LogLocator(subs=subs, numticks=6)
-        axis.set_major_locator(few)
+        span = high / low if low > 0.0 else many
+        subs = (1.0, 2.0, 5.0) if span < many else (1.0,)
+        places = MaxNLocator(4) if span < few else LogLocator(subs=subs, numticks=6)
+        axis.set_major_locator(places)
         axis.set_major_formatter(FuncFormatter(_short))
         axis.set_minor_formatter(NullFormatter())
 
 
-def _short(value: float, _: object = None) -> str:
-    return f"{value / 1000:g}k" if value >= _THOUSANDS else f"{value:g}"
+def _short(value: float, _: object = None, thousands: float = 1e4) -> str:
+    return f"{value / 1000:g}k" if value >= thousands else f"{value:g}"
 
 
 def short_name(name: str) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..execution.arguments import number
 from ._given import check_drawn
 from ._style import INK, legend, new_figure
 
@@ -14,10 +15,8 @@ if TYPE_CHECKING:
 
     from ..results.bridged import BridgeEvidence
 
-_REACH = 12.0  # nats
 
-
-def plot_bridge(result: BridgeEvidence) -> Figure:
+def plot_bridge(result: BridgeEvidence, *, reach: float = 12.0) -> Figure:
     """Histograms of log p/g at draws and at proposals: ``result.plot()``.
 
     They should overlap around zero. Draws far on the right are where the proposal seldom goes;
@@ -27,10 +26,13 @@ def plot_bridge(result: BridgeEvidence) -> Figure:
     ----------
     result : BridgeEvidence
         From :func:`evidence.evidence_from_draws`.
+    reach : float
+        Nats from zero beyond which values are counted at the edge.
     """
     check_drawn("result", result, "a result of evidence_from_draws", "log_weights")
     figure, ax = new_figure(7, 4)
-    shown = {name: np.clip(u, -_REACH, _REACH) for name, u in result.log_weights.items()}
+    reach = number("reach", reach, above=0.0)
+    shown = {name: np.clip(u, -reach, reach) for name, u in result.log_weights.items()}
     together = np.concatenate(list(shown.values()))
     bins = np.linspace(together.min() - 1e-6, together.max() + 1e-6, 60)
     looks = {"draws": dict(color=INK, lw=1.6), "proposal": dict(color="0.5", ls="--", lw=1.6)}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..execution.arguments import check_count
 from ._given import check_drawn
 from ._style import INK, axes_of, bars, legend, looks, new_figure
 
@@ -15,10 +16,8 @@ if TYPE_CHECKING:
 
     from ..results.calibration import Calibration, Design
 
-_BINS = 6  # of probabilities, with as many data sets each
 
-
-def plot_reliability(calibration: Calibration) -> Figure:
+def plot_reliability(calibration: Calibration, *, bins: int = 6) -> Figure:
     """How often models are true against how probable they were (± 2 se), and ranks: distribution
     functions minus the diagonal, with the band in which 95 % are at each place.
 
@@ -26,12 +25,15 @@ def plot_reliability(calibration: Calibration) -> Figure:
     ----------
     calibration : Calibration
         Of :func:`evidence.calibrate`; ``calibration.plot()`` is the same.
+    bins : int
+        Of probabilities, with as many data sets each.
     """
     check_drawn("calibration", calibration, "a result of ev.calibrate", "ranks")
+    check_count("bins", bins, optional=False)
     figure, (left, right) = new_figure(9.0, 4.0, 1, 2)
     p = calibration.probability[:, len(calibration.names) == 2 :]
     true = calibration.index[:, None] == np.arange(len(calibration.names))[-p.shape[1] :]
-    cells = np.array_split(np.argsort(p, axis=None), min(_BINS, p.size))
+    cells = np.array_split(np.argsort(p, axis=None), min(bins, p.size))
     mean, often = (np.array([x.ravel()[cell].mean() for cell in cells]) for x in (p, true))
     se = np.sqrt(mean * (1.0 - mean) / cells[0].size)
     left.plot([0, 1], [0, 1], color="0.6", lw=1.0)

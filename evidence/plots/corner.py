@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..execution.arguments import array, listed, number, shown
+from ..execution.arguments import array, check_count, listed, number, shown
 from ..messages import InputError
 from ..numerics.arrays import Array
 from ._style import SHADES, new_figure
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from ..results.evidence import EvidenceResult
 
 _FIRST = 8  # parameters that are shown unless others are asked for
-_BINS, _MOST = 30, 2000  # of a histogram; draws that are shown
 
 
 def plot_corner(
     draws: Draws | EvidenceResult | ArrayLike,
     names: Sequence[str] | None = None,
     periods: Mapping[str, float] | None = None,
+    *,
+    points: int = 2000,
 ) -> Figure:
     """Marginal histograms with the median and a 90 % interval; scatter plots below them.
 
@@ -42,6 +43,8 @@ def plot_corner(
     periods : mapping of str to float, optional
         Of angles, such as ``{"omega": 2.0 * np.pi}``: each is cut where draws leave the widest
         gap, not where its range ends, and those before the cut are drawn one period later.
+    points : int
+        Draws that are shown, at most.
 
     Examples
     --------
@@ -49,6 +52,7 @@ def plot_corner(
     >>> [ax.get_xlabel() for ax in figure.axes if ax.get_visible()]
     ['', 'a', 'b']
     """
+    check_count("points", points, optional=False)
     x, known, component = _read(draws, names)
     chosen = known[:_FIRST] if names is None else list(names)
     for name in chosen:
@@ -60,7 +64,7 @@ def plot_corner(
         own = known.index(name)
         x[:, own] = _recut(x[:, own], number(f"periods[{name!r}]", period, above=0.0))
     x = x[:, [known.index(name) for name in chosen]]
-    some = np.random.default_rng(0).permutation(len(x))[:_MOST]
+    some = np.random.default_rng(0).permutation(len(x))[:points]
     k = len(chosen)
     figure, axes = new_figure(1.0 + 1.7 * k, 1.0 + 1.7 * k, k, k, squeeze=False, sharex="col")
     for i in range(k):
@@ -94,8 +98,8 @@ def _recut(x: Array, period: float) -> Array:
     return start + (x - start) % period
 
 
-def _marginal(ax: Axes, x: Array) -> None:
-    ax.hist(x, _BINS, color="0.8", density=True)
+def _marginal(ax: Axes, x: Array, bins: int = 30) -> None:
+    ax.hist(x, bins, color="0.8", density=True)
     low, middle, high = np.quantile(x, [0.05, 0.5, 0.95])
     for at, style in ((low, ":"), (middle, "-"), (high, ":")):
         ax.axvline(at, ls=style, color=SHADES[0], lw=1.0)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..models.density.model import DensityModel
     from ..moves.hamiltonian.trajectories import Trajectory
 
-_DROPS = (0.5, 1.5, 3.0, 5.0, 8.0, 12.0)  # nats below the top at which contours are drawn
 _GRID = 161
 _LARGE = 10.0  # nats: errors beyond this need a logarithmic axis
 
@@ -32,13 +31,10 @@ def _check_way(way: Trajectory) -> None:
 
 
 def plot_density(
-    model: DensityModel,
-    ax: Axes | None = None,
-    *,
-    across: tuple[float, float],
-    up: tuple[float, float],
-) -> Axes:
-    """Grey contours of a density of two parameters, 0.5, 1.5, 3, 5, 8, 12 nats below its top.
+    model: DensityModel, ax: Axes | None = None, *, across: tuple[float, float],
+    up: tuple[float, float], drops: tuple[float, ...] = (0.5, 1.5, 3.0, 5.0, 8.0, 12.0),
+) -> Axes:  # fmt: skip
+    """Grey contours of a density of two parameters.
 
     Parameters
     ----------
@@ -47,6 +43,8 @@ def plot_density(
     ax : Axes, optional
     across, up : tuple of float
         What to show of the first parameter, and of the second.
+    drops : tuple of float
+        Nats below the top at which there are contours.
 
     Examples
     --------
@@ -64,7 +62,7 @@ def plot_density(
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     log_p = np.asarray(model.log_prob(points)).reshape(_GRID, _GRID)
     top = float(np.nanmax(log_p))
-    levels = [top - drop for drop in reversed(_DROPS)]
+    levels = top - np.unique(array("drops", drops, ("n",)))[::-1]
     ax.contour(x, y, log_p, levels=levels, colors="0.7", linewidths=0.8, linestyles="solid")
     ax.set(xlabel=model.names[0], ylabel=model.names[1], xlim=across, ylim=up)
     return ax

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..execution.arguments import array, listed
+from ..execution.arguments import array, check_count, listed, number
 from ..execution.arguments import names as check_names
 from ..messages import InputError
 from ._given import check_drawn, check_table
@@ -26,24 +26,27 @@ if TYPE_CHECKING:
     from ..results.optimum import Optimum
 
 
-_ROWS = 6  # more hyperparameters than this: the slowest
-_MANY = 2000  # points of a scatter plot
-_FAR = 10.0  # standard deviations from zero at which the others would be flattened
 _LABELLED = 40  # rows with names
 _FLOOR = 1e-6  # nats; a logarithmic axis has no zero
 _QUANTILE = re.compile(r"q\d[\d.]*")
 _STYLES = ("o-", "s--", "^:", "D-.")
 
 
-def plot_hyper_draws(draws: HyperDraws) -> Figure:
+def plot_hyper_draws(draws: HyperDraws, *, rows: int = 6) -> Figure:
     """A row per hyperparameter: its trace and its marginal, on logarithmic axes if positive.
 
-    At most six are shown, those with the smallest effective sample sizes. ``draws.plot()`` for
-    draws of :func:`evidence.sample_hyperparameters`.
+    ``draws.plot()`` for draws of :func:`evidence.sample_hyperparameters`.
+
+    Parameters
+    ----------
+    draws : HyperDraws
+    rows : int
+        How many to show: those with the smallest effective sample sizes.
     """
     check_drawn("draws", draws, "draws of sample_hyperparameters", "names", "values", "ess")
+    check_count("rows", rows, optional=False)
     order = np.argsort(np.nan_to_num(draws.ess, nan=-1.0), kind="stable")
-    shown = sorted(order) if len(order) <= _ROWS else order[:_ROWS]
+    shown = sorted(order) if len(order) <= rows else order[:rows]
     figure, axes = new_figure(
         10, 0.8 + 2.2 * len(shown), len(shown), 2, squeeze=False, width_ratios=(2, 1)
     )
@@ -98,7 +101,7 @@ def plot_marginal(
 
 
 def plot_hyperparameters(
-    names: Sequence[str], values: ArrayLike, positive: ArrayLike = True
+    names: Sequence[str], values: ArrayLike, positive: ArrayLike = True, *, points: int = 2000
 ) -> Figure:
     """Histograms on the diagonal and pairs below it, on logarithmic axes where positive.
 
@@ -109,7 +112,10 @@ def plot_hyperparameters(
         Draws of the hyperparameters.
     positive : bool or array (P,)
         Which are positive numbers; the others, such as correlations, have linear axes.
+    points : int
+        Draws that are shown below the diagonal, at most.
     """
+    check_count("points", points, optional=False)
     values = array("values", values, ("S", "P"))
     p = values.shape[1]
     names = check_names("names", listed("names", names), p)
@@ -118,7 +124,7 @@ def plot_hyperparameters(
     if len(set(labels)) < p:
         labels = list(names)
     figure, axes = new_figure(2.6 * p + 1, 2.3 * p + 0.6, p, p, squeeze=False)
-    thinned = values[:: max(1, -(-len(values) // _MANY))]
+    thinned = values[:: max(1, -(-len(values) // points))]
     for i, row in enumerate(axes):
         for j, ax in enumerate(row):
             if j > i:
@@ -174,7 +180,7 @@ def plot_search(optimum: Optimum, ax: Axes | None = None) -> Axes:
 
 
 def plot_intervals(
-    table: pd.DataFrame, ax: Axes | None = None, *, standardised: bool = False
+    table: pd.DataFrame, ax: Axes | None = None, *, standardised: bool = False, far: float = 10.0
 ) -> Axes:
     """Means as points with their intervals, a row for each; zero is marked.
 
@@ -185,7 +191,9 @@ def plot_intervals(
     ax : Axes, optional
     standardised : bool
         Each row in units of its own standard deviation, column ``sd``, with its mean and interval
-        in words beside it; rows beyond ten are arrows at the edge.
+        in words beside it.
+    far : float
+        Standard deviations beyond which such rows are arrows at the edge: others stay legible.
     """
     ends = [name for name in getattr(table, "columns", ()) if _QUANTILE.fullmatch(str(name))]
     ends = ends if len(ends) == 2 else ["q5", "q95"]
@@ -195,15 +203,16 @@ def plot_intervals(
     y = np.arange(n)[::-1]
     drawn, (low, high) = table[["mean", *ends]], ends
     if standardised:
+        far = number("far", far, above=0.0)
         sd = table.sd.where(table.sd > 0.0, 1.0)
-        drawn = drawn.div(sd, axis=0).clip(-_FAR, _FAR)
+        drawn = drawn.div(sd, axis=0).clip(-far, far)
         for at, row in zip(y, table[["mean", *ends]].to_numpy(), strict=True):
             words = "{:.3g}  [{:.3g}, {:.3g}]".format(*row)
             place = ax.get_yaxis_transform()
             ax.text(1.01, at, words, transform=place, va="center", fontsize=7, color="0.35")
         for sign, arrow in ((1, ">"), (-1, "<")):
-            out = sign * table["mean"] / sd > _FAR
-            ax.plot(np.full(out.sum(), sign * _FAR), y[out], arrow, color=INK, ms=7)
+            out = sign * table["mean"] / sd > far
+            ax.plot(np.full(out.sum(), sign * far), y[out], arrow, color=INK, ms=7)
     ax.hlines(y, drawn[low], drawn[high], color=INK, lw=1.4 if n <= _LABELLED else 0.6)
     ax.plot(drawn["mean"], y, "o", color=INK, ms=4 if n <= _LABELLED else 2)
     ax.axvline(0.0, color=INK, lw=0.7, ls=":")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import binom
 
+from ..execution.arguments import check_count
 from ..messages import InputError
 from ..statistics.psis import LIMIT
 from ._given import check_drawn
@@ -18,22 +19,23 @@ if TYPE_CHECKING:
 
     from ..results.loo import LooResult
 
-_WORST = 3  # data with their numbers beside them
-
 
 def _check(loo: LooResult) -> None:
     check_drawn("loo", loo, "a result of ev.loo", "pointwise", "by_method", "pareto_k", "pit")
 
 
-def plot_loo(loo: LooResult) -> Figure:
+def plot_loo(loo: LooResult, *, worst: int = 3) -> Figure:
     """Log density given all others and Pareto's k̂ of every datum, and the histogram of PIT values.
 
     Parameters
     ----------
     loo : LooResult
         Of :func:`evidence.loo`; ``loo.plot()`` is the same.
+    worst : int
+        Data with their numbers beside them.
     """
     _check(loo)
+    check_count("worst", worst, 0, optional=False)
     k, drawn = loo.pareto_k, bool(np.isfinite(loo.pareto_k).any())
     panels = 1 + drawn + bool(loo.pit.size)
     figure, grid = new_figure(7.0, 2.4 * panels, panels, squeeze=False)
@@ -44,7 +46,7 @@ def plot_loo(loo: LooResult) -> Figure:
         own = name == loo.method
         fill = INK if own else "none"
         top.plot(index, values, "o", ms=4, mfc=fill, mec=INK if own else "0.4", label=name)
-    for i in np.argsort(loo.pointwise)[:_WORST]:
+    for i in np.argsort(loo.pointwise)[:worst]:
         write(top, i, i, loo.pointwise[i])
     top.set(xlabel="datum", ylabel=r"$\log p(y_i | y_{-i})$", title="Predicted from all others")
     if len(loo.by_method) > 1:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 
 _HUGE = 30.0  # nats below the best at which a model only squeezes the others together
-_CELLS = 100  # of a map, beyond which values are not written into them
 
 
 def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
@@ -171,10 +170,10 @@ def _edges(values: Array) -> Array:
     return np.exp(np.concatenate([[first], middle, [last]]))
 
 
-def _write(ax: Axes, x: Array, y: Array, z: Array, form: str) -> None:
-    """The value in every cell, where there are not too many."""
+def _write(ax: Axes, x: Array, y: Array, z: Array, form: str, most: int = 100) -> None:
+    """The value in every cell, where there are not more than ``most``."""
     box = {"boxstyle": "round,pad=0.1", "fc": "w", "ec": "none", "alpha": 0.7}
-    for j, i in np.argwhere(np.isfinite(z)) if z.size <= _CELLS else ():
+    for j, i in np.argwhere(np.isfinite(z)) if z.size <= most else ():
         words = f"{z[j, i]:{form}}"
         words = words if float(words) else "0"
         ax.text(

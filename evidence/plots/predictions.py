@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
 
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
-_UPRIGHT = 8  # names of categories, beyond which they stand on end
-_ABREAST = 40  # letters of names that stand beside each other
-_BESIDE = 0.4  # of the distance between categories, over which their data are spread
-_DEPTH = 0.5  # of a class's colour where it is certain
 
 
 def plot_prediction(prediction: Prediction, ax: Axes | None = None) -> Axes:
@@ -87,7 +83,8 @@ def expected(prediction: Prediction) -> tuple[Array, Array, Array]:
 
 def plot_effect(
     x: NDArray[Any], middle: Array, low: Array, high: Array, name: str, response: str,
-    at: Array, seen: Array | None, ax: Axes | None = None,
+    at: Array, seen: Array | None, ax: Axes | None = None, *, names: int = 8, letters: int = 40,
+    spread: float = 0.4,
 ) -> Axes:  # fmt: skip
     """An expected response and its interval, along a number or for each of some categories.
 
@@ -102,6 +99,11 @@ def plot_effect(
         Covariate of the data, or the number of its category, and their response.
     ax : Axes, optional
         Where to draw; by default on axes of its own.
+    names, letters : int
+        Of categories, up to which their names lie flat; with more letters they are slanted, more
+        names stand on end.
+    spread : float
+        Part of the distance between categories over which their data are spread.
     """
     ax = axes_of(ax, 6, 4)
     if x.dtype.kind in "iuf":
@@ -111,9 +113,9 @@ def plot_effect(
         places = np.arange(len(x))
         ax.vlines(places, low, high, color=INK, lw=1.4, label="90 %")
         ax.plot(places, middle, "o", color=INK, ms=5, label=response)
-        at = at + np.random.default_rng(0).uniform(0.1, _BESIDE, at.size)
+        at = at + np.random.default_rng(0).uniform(0.1, spread, at.size)
         words = [str(value) for value in x]
-        turned = 90 if len(x) > _UPRIGHT else 30 if sum(map(len, words)) > _ABREAST else 0
+        turned = 90 if len(x) > names else 30 if sum(map(len, words)) > letters else 0
         ax.set_xticks(places, words, rotation=turned, ha="right" if turned == 30 else "center")
         ax.set_xlim(-0.6, len(x) - 0.4)
     if seen is not None:
@@ -168,12 +170,13 @@ def _lines(ax: Axes, prediction: ClassPrediction, X: Array) -> None:
     ax.set_yticks(np.linspace(0.0, 1.0, 6))
 
 
-def _map(ax: Axes, prediction: ClassPrediction, X: Array) -> None:
+def _map(ax: Axes, prediction: ClassPrediction, X: Array, depth: float = 0.5) -> None:
+    """Colours of classes, of which ``depth`` is left where one is certain."""
     from matplotlib.colors import to_rgb
 
     p = prediction.probability
     shades = np.array([to_rgb(_look(k)["color"]) for k in range(p.shape[1])])
-    colours = 1.0 - _DEPTH * (p @ (1.0 - shades))
+    colours = 1.0 - depth * (p @ (1.0 - shades))
     grid = [np.unique(column) for column in X.T]
     if grid[0].size * grid[1].size == len(X) and min(map(len, grid)) > 1:
         order = np.lexsort((X[:, 0], X[:, 1]))

@@ -132,3 +132,15 @@ def test_results_of_other_kinds_and_axes(figure, right):
         for ax in WRONG_AXES.values():
             assert draw(figure, good, ax=ax) == "ax"
         assert draw(figure, good, ax=None) is None
+
+
+@pytest.mark.parametrize(
+    ("figure", "kind", "word"),
+    [
+        ("plot_bridge", "bridge", "reach"), ("plot_reliability", "calibration", "bins"),
+        ("plot_loo", "loo", "worst"), ("plot_hyper_draws", "learnt", "rows"),
+        ("plot_corner", "draws", "points"), ("plot_density", "density", "drops"),
+    ],
+)  # fmt: skip
+def test_words_for_numbers(figure, kind, word, right):
+    assert draw(figure, right[kind], **{word: "many"}) == word
