@@ -39,7 +39,6 @@ from .base import Conditionals, Gaussian, NotPositiveDefinite, Prior, Response
 from .blocks import combined, spread
 
 _LEAST_GAIN = 0.05  # relative precision that a change of sites leaves at least
-_PRODUCTS = 30  # with Σ, at most, for one mean
 _STRONG = 1e-3  # τK above which entries of Σ keep their digits in S⁻¹ (I - P) S⁻¹
 _SMALL = 1e-5  # below this τΣ the cheap formula for the variance has lost too many digits
 
@@ -315,11 +314,11 @@ class DenseResponse(Response):
         per_s = self._per_s
         return self._variances * v - per_s * dsymv(1.0, self._inner.T, per_s * v, lower=1)
 
-    def _solve(self, right: Array, d_tau: Array) -> None:
-        """(Σ⁻¹ + dT) δ = right."""
+    def _solve(self, right: Array, d_tau: Array, products: int = 30) -> None:
+        """(Σ⁻¹ + dT) δ = right, by so many ``products`` with Σ at most."""
         rest, last = right - self._dual - d_tau * self._shift, np.inf
         step, step_dual = np.zeros((2, rest.size))
-        for _ in range(_PRODUCTS):
+        for _ in range(products):
             away = self._times(rest)
             size = float(rest @ away)
             if size <= self._error**2:  # which no mean is off by more, in standard deviations

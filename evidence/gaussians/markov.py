@@ -41,8 +41,6 @@ _SINGULAR = 1e-14  # of a variance: less than this is left of it where others de
 _LEAST_VARIANCE = 1e-16  # of a predictor given what was drawn before it, of its variance
 _STATIC = 1e-20  # the same for other coordinates: below, they are not drawn at all
 _FORGOTTEN = 1e-4  # correlation of a predictor with a whole state whose cube counts as zero
-_PAIRS = 3e8  # of states whose correlations are computed at most
-_REACH = 2000  # states whose correlations are always computed
 _VECTORS = 450.0  # bytes of vectors that EP makes on the way, for every datum
 _NO_STATES = np.empty((0, 0))
 
@@ -248,8 +246,8 @@ class MarkovGaussian(Gaussian):
     def explained(self, cross: Array) -> Array:
         return np.einsum("bn,nb->b", cross, self.inner_times(cross.T))
 
-    def pair_sums(self, kappa: Array) -> Array:
-        """Pairs of data at most ``max(2000, 3e8 / T)`` states apart, nearer where q forgets.
+    def pair_sums(self, kappa: Array, always: int = 2000, pairs: float = 3e8) -> Array:
+        """Pairs of data at most ``max(always, pairs / T)`` states apart, nearer where q forgets.
 
         With :math:`V = L L^T` and :math:`z_j = L_j^{-1} cov(s_j, x_k)/sd(x_k)` one has
         :math:`z_j = (L_j^{-1} G_j L_{j+1}) z_{j+1}`: its first entry is the correlation, its
@@ -261,7 +259,7 @@ class MarkovGaussian(Gaussian):
         M = np.empty_like(self.filtered)
         _normalised(self.backward.G, self.backward.V, M)
         length = self.chain.length
-        reach = length if M.shape[1] == 1 else max(_REACH, int(_PAIRS / length))
+        reach = length if M.shape[1] == 1 else max(always, int(pairs / length))
         _pair_sums(M, pooled, reach, out)
         return out
 

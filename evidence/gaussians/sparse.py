@@ -38,12 +38,9 @@ from .blocks import combined
 
 _BATCH = 64  # columns that are solved for at a time
 _PAIRS = 4e9  # operations that sums over pairs may take
-_FEWEST_PAIRS, _MOST_PAIRS = 64, 1024  # draws, where they take more
 _SINGULAR = 1e-9  # of a covariance relative to its prior's, below which there is none
 _HOLD = 1e-5  # of a latent value's precision, by which the ground holds it
-_SHARED = 16.0  # times as many data as the average latent value has: eliminated last
 _VECTORS = 400.0  # bytes of vectors that EP makes on the way, for every latent value and datum
-_TOLD, _ALIKE = 4, 1e-6  # entries of a null vector; where they are the same
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _EPS = float(np.finfo(float).eps)
 
@@ -63,17 +60,19 @@ class Pattern:
     and products."""
 
     @classmethod
-    def of(cls, Q: csc_array, A: csr_array, null: Array | None = None) -> Pattern:
+    def of(
+        cls, Q: csc_array, A: csr_array, null: Array | None = None, many: float = 16.0
+    ) -> Pattern:
         """Symbolic work, once for all values that Q and τ may have.
 
         Latent values that hold a null vector are eliminated at the very end, after those that
-        very many data see.
+        very many data see: ``many`` times as many as see the average one.
         """
         n = Q.shape[0]
         seen = csr_array((np.ones(A.nnz), A.indices, A.indptr), shape=A.shape)
         ones = csc_array((np.ones(Q.nnz), Q.indices, Q.indptr), shape=(n, n))
         counts = np.bincount(A.indices, minlength=n)
-        shared = np.flatnonzero(counts > _SHARED * max(A.nnz / n, 2.0))
+        shared = np.flatnonzero(counts > many * max(A.nnz / n, 2.0))
         held = _held(null)
         last = np.concatenate([np.setdiff1d(shared if shared.size < n else [], held), held])
         matrix = csc_array(ones + seen.T @ seen + _identity(n))
@@ -347,12 +346,13 @@ class SparseGaussian(Gaussian):
         _climb_tree(child, steps.indices, rho, pooled[:, steps.order].T.copy(), out)
         return out
 
-    def _pairs_of_draws(self, kappa: Array) -> Array:
-        """Unbiased for the sums, shape (len(kappa), draws); the same draws every time."""
+    def _pairs_of_draws(self, kappa: Array, fewest: int = 64, most: int = 1024) -> Array:
+        """Unbiased for the sums, shape (len(kappa), draws), from ``fewest`` to ``most`` draws, the
+        same every time."""
         A, n = self.prior.design, self.latent_mean.size
         scale = 1.0 / np.sqrt(self.variances)
         cost = 4.0 * self.prior.pattern.analysis.nnz + 20.0 * A.nnz + 100.0 * scale.size
-        M = int(np.clip(_PAIRS / cost, _FEWEST_PAIRS, _MOST_PAIRS)) // _BATCH * _BATCH
+        M = int(np.clip(_PAIRS / cost, fewest, most)) // _BATCH * _BATCH
         rng, sums = np.random.default_rng(0), np.zeros((len(kappa), M))
         for start in range(0, M, _BATCH):
             check_interrupt(_BATCH * cost)
@@ -566,12 +566,13 @@ def check_constraints(C: Array, null: Array) -> None:
     )
 
 
-def null_in_words(v: Array) -> str:
-    """What a null vector looks like: constant, or how it goes on."""
+def null_in_words(v: Array, told: int = 4, alike: float = 1e-6) -> str:
+    """What a null vector looks like: constant, if its entries are this much ``alike``, or how it
+    begins, by so many of them as are ``told``."""
     where = np.flatnonzero(np.abs(v) > _SINGULAR * np.abs(v).max())
     v = v[where] / v[where[np.argmax(np.abs(v[where]))]]
-    first = ", ".join(f"{value:.3g}" for value in v[:_TOLD])
-    how = "constant" if np.ptp(v) < _ALIKE else f"({first}{', …' * (v.size > _TOLD)})"
+    first = ", ".join(f"{value:.3g}" for value in v[:told])
+    how = "constant" if np.ptp(v) < alike else f"({first}{', …' * (v.size > told)})"
     return f"{how} on {where.size} latent values from number {where[0]} on"
 
 
